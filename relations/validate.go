@@ -1,0 +1,120 @@
+package relations
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ErrInvalidRules is what every error of Validate, and of reading Rules from
+// JSON, Is.
+var ErrInvalidRules = errors.New("relations: invalid rules")
+
+// MaxAllow is the greatest Allow of a valid relation. Every entry lives in the
+// locked document: many more of them would not fit into it.
+const MaxAllow = 10_000
+
+// maxTagLength is the greatest length of a tag's name, in bytes.
+const maxTagLength = 64
+
+// Validate returns nil, or an error that Is ErrInvalidRules and names all
+// faults of the table at once, in the order of the tags: each with its tag,
+// its relation, and what would be right. The faults are:
+//
+//   - a table without tags;
+//   - a tag whose name isn't 1 to 64 of the characters A-Z a-z 0-9 _ -;
+//   - a relation to a tag that is not a tag of the table;
+//   - a Kind that is none of the three;
+//   - an Allow that is negative, or greater than MaxAllow;
+//   - an Allow with Kind None, where it has no effect.
+//
+// Everything else is allowed: every valid table is free of deadlocks. Whether
+// it is also fair is told by Analyze.
+func (r Rules) Validate() error {
+	return invalid(r.faults())
+}
+
+// invalid makes one error of all faults, and nil of none.
+func invalid(faults []string) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrInvalidRules, strings.Join(faults, "; "))
+}
+
+func (r Rules) faults() []string {
+	if len(r) == 0 {
+		return []string{`the table has no tags (the simplest table is Exclusive, with one)`}
+	}
+	var faults []string
+	for _, x := range r.Tags() {
+		if !validTag(x) {
+			faults = append(faults, fmt.Sprintf(
+				"tag %q: not a valid name (1 to %d of the characters A-Z a-z 0-9 _ -)", x, maxTagLength))
+		}
+		for _, y := range slices.Sorted(maps.Keys(r[x])) {
+			for _, fault := range r.relationFaults(x, y) {
+				faults = append(faults, fmt.Sprintf("tag %q: %v to %q%s", x, r[x][y].Kind, y, fault))
+			}
+		}
+	}
+	return faults
+}
+
+// relationFaults returns the faults of x's relation to y, each as it follows
+// the words that name the relation.
+func (r Rules) relationFaults(x, y string) []string {
+	var faults []string
+	rel := r[x][y]
+	if _, known := r[y]; !known {
+		faults = append(faults, fmt.Sprintf(
+			", which is not a tag of the table (tags: %s)", tagList(r.Tags())))
+	}
+	switch {
+	case rel.Kind > Assertive:
+		faults = append(faults, ": unknown kind (kinds: None, Cooperative, Assertive)")
+	case rel.Kind == None && rel.Allow != 0:
+		faults = append(faults, fmt.Sprintf(
+			" with allow %d, which has no effect (use Cooperative or Assertive, or leave Allow out)", rel.Allow))
+		return faults
+	}
+	switch {
+	case rel.Allow < 0 && x == y:
+		faults = append(faults, fmt.Sprintf(
+			" with allow %d, which is negative (0 or more; n at a time is allow n-1, and n is at least 1)", rel.Allow))
+	case rel.Allow < 0:
+		faults = append(faults, fmt.Sprintf(" with allow %d, which is negative (0 or more)", rel.Allow))
+	case rel.Allow > MaxAllow:
+		faults = append(faults, fmt.Sprintf(" with allow %d, which is too many (at most %d)", rel.Allow, MaxAllow))
+	}
+	return faults
+}
+
+func validTag(tag string) bool {
+	if len(tag) == 0 || len(tag) > maxTagLength {
+		return false
+	}
+	for _, c := range []byte(tag) {
+		switch {
+		case 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// tagList writes tags for a person: plain where their names are valid, quoted
+// where they aren't.
+func tagList(tags []string) string {
+	names := make([]string, len(tags))
+	for i, tag := range tags {
+		names[i] = tag
+		if !validTag(tag) {
+			names[i] = fmt.Sprintf("%q", tag)
+		}
+	}
+	return strings.Join(names, ", ")
+}
