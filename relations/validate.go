@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,7 +32,7 @@ const maxTagLength = 64
 //   - an Allow with Kind None, where it has no effect.
 //
 // Everything else is allowed: every valid table is free of deadlocks. Whether
-// it is also fair is told by Analyze.
+// it is also fair is told by Starvations.
 func (r Rules) Validate() error {
 	return invalid(r.faults())
 }
@@ -106,15 +107,19 @@ func validTag(tag string) bool {
 	return true
 }
 
-// tagList writes tags for a person: plain where their names are valid, quoted
-// where they aren't.
+// tagList writes tags for a person.
 func tagList(tags []string) string {
 	names := make([]string, len(tags))
 	for i, tag := range tags {
-		names[i] = tag
-		if !validTag(tag) {
-			names[i] = fmt.Sprintf("%q", tag)
-		}
+		names[i] = printable(tag)
 	}
 	return strings.Join(names, ", ")
+}
+
+// printable returns a valid tag as it is, and any other in quotes.
+func printable(tag string) string {
+	if validTag(tag) {
+		return tag
+	}
+	return strconv.QuoteToASCII(tag)
 }

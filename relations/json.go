@@ -1,0 +1,240 @@
+package relations
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// allowance is how a tag with an allow is written, where a bare tag has none.
+type allowance struct {
+	Tag   string `json:"tag"`
+	Allow int    `json:"allow"`
+}
+
+// MarshalJSON writes the table in the shape of monglock's lockRelationships,
+// and sorted, so that equal tables give equal text:
+//
+//	{"read":{"cooperative":["write"]},"write":{"cooperative":["write"],"assertive":["read"]}}
+//
+// A relation with an Allow, which monglock doesn't have, is written as an
+// object instead of the bare tag:
+//
+//	{"slot":{"assertive":[{"tag":"slot","allow":2}]}}
+//
+// Rules that Validate refuses are not written, but give its error. Nil Rules
+// are written as null.
+func (r Rules) MarshalJSON() ([]byte, error) {
+	if r == nil {
+		return []byte("null"), nil
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	type row struct {
+		Cooperative []any `json:"cooperative,omitempty"`
+		Assertive   []any `json:"assertive,omitempty"`
+	}
+	table := make(map[string]row, len(r))
+	for tag, relations := range r {
+		table[tag] = row{
+			Cooperative: elements(relations, Cooperative),
+			Assertive:   elements(relations, Assertive),
+		}
+	}
+	return json.Marshal(table)
+}
+
+// elements returns the array of one kind: tags, and allowances.
+func elements(relations map[string]Relation, kind Kind) []any {
+	var list []any
+	for _, tag := range slices.Sorted(maps.Keys(relations)) {
+		rel := relations[tag]
+		switch {
+		case rel.Kind != kind:
+		case rel.Allow == 0:
+			list = append(list, tag)
+		default:
+			list = append(list, allowance{Tag: tag, Allow: rel.Allow})
+		}
+	}
+	return list
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and monglock's lockRelationships
+// as they stand, and validates them. Its error Is ErrInvalidRules and names
+// all faults at once: those of Validate, and what the text adds to them, such
+// as misspelt keys, tags that are listed twice, and tags that are both
+// cooperative and assertive. On an error r is left as it was; null leaves it
+// so, too, without one.
+func (r *Rules) UnmarshalJSON(text []byte) error {
+	if isNull(text) {
+		return nil
+	}
+	d := decoder{rules: Rules{}}
+	if !d.table(text) {
+		return invalid(d.faults)
+	}
+	if err := invalid(append(d.faults, d.rules.faults()...)); err != nil {
+		return err
+	}
+	*r = d.rules
+	return nil
+}
+
+// A decoder reads a table and goes on after a fault, to find the others.
+type decoder struct {
+	rules  Rules
+	faults []string
+}
+
+func (d *decoder) fault(format string, args ...any) {
+	d.faults = append(d.faults, fmt.Sprintf(format, args...))
+}
+
+// table reads the whole; false says that there is no table to validate.
+func (d *decoder) table(text []byte) bool {
+	rows, err := members(text)
+	if err != nil {
+		d.fault("the table is not an object of tags: %v", err)
+		return false
+	}
+	for _, row := range rows {
+		if _, twice := d.rules[row.key]; twice {
+			d.fault("tag %q: defined twice (put its relations together)", row.key)
+			continue
+		}
+		d.rules[row.key] = map[string]Relation{}
+		d.row(row.key, row.value)
+	}
+	return true
+}
+
+// row reads the relations of one tag.
+func (d *decoder) row(tag string, text []byte) {
+	kinds, err := members(text)
+	if err != nil {
+		d.fault(`tag %q: its relations are not an object with "cooperative" or "assertive": %v`, tag, err)
+		return
+	}
+	seen := map[string]bool{}
+	for _, kind := range kinds {
+		if seen[kind.key] {
+			d.fault("tag %q: %q is given twice (put its tags together)", tag, kind.key)
+		}
+		seen[kind.key] = true
+		switch kind.key {
+		case Cooperative.String():
+			d.kind(tag, Cooperative, kind.value)
+		case Assertive.String():
+			d.kind(tag, Assertive, kind.value)
+		default:
+			d.fault(`tag %q: unknown key %q (keys: "cooperative", "assertive")`, tag, kind.key)
+		}
+	}
+}
+
+// kind reads the array of one kind of relation of tag.
+func (d *decoder) kind(tag string, kind Kind, text []byte) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(text, &list); err != nil {
+		d.fault("tag %q: %q is not an array of tags, but %s", tag, kind.String(), text)
+		return
+	}
+	for _, element := range list {
+		other, allow, ok := d.element(tag, kind, element)
+		if !ok {
+			continue
+		}
+		switch was := d.rules[tag][other].Kind; was {
+		case None:
+			d.rules[tag][other] = Relation{Kind: kind, Allow: allow}
+		case kind:
+			d.fault("tag %q: %v to %q is given twice (once is enough)", tag, kind, other)
+		default:
+			d.fault("tag %q: both %v and %v to %q (choose one)", tag, was, kind, other)
+		}
+	}
+}
+
+// element reads one element of such an array: a tag, or an allowance.
+func (d *decoder) element(tag string, kind Kind, text []byte) (other string, allow int, ok bool) {
+	if !isNull(text) && json.Unmarshal(text, &other) == nil {
+		return other, 0, true
+	}
+	fields, err := members(text)
+	if err != nil {
+		d.fault(`tag %q: %v to %s, which is neither a tag nor {"tag": …, "allow": …}`, tag, kind, text)
+		return "", 0, false
+	}
+	ok = true
+	seen := map[string]bool{}
+	for _, field := range fields {
+		if seen[field.key] {
+			d.fault("tag %q: %v to %s, which has %q twice", tag, kind, text, field.key)
+			ok = false
+		}
+		seen[field.key] = true
+		switch field.key {
+		case "tag":
+			if isNull(field.value) || json.Unmarshal(field.value, &other) != nil {
+				d.fault(`tag %q: %v to %s, whose "tag" is not a string`, tag, kind, text)
+				ok = false
+			}
+		case "allow":
+			if isNull(field.value) || json.Unmarshal(field.value, &allow) != nil {
+				d.fault(`tag %q: %v to %s, whose "allow" is not a whole number from 0 to %d`, tag, kind, text, MaxAllow)
+				ok = false
+			}
+		default:
+			d.fault(`tag %q: %v to %s, which has the unknown key %q (keys: "tag", "allow")`, tag, kind, text, field.key)
+			ok = false
+		}
+	}
+	if !seen["tag"] {
+		d.fault(`tag %q: %v to %s, which has no "tag"`, tag, kind, text)
+		ok = false
+	}
+	return other, allow, ok
+}
+
+// member is one key of a JSON object with its value.
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// members returns what a JSON object holds, in its order: other than a map,
+// it keeps a key that is there twice.
+func members(text []byte) ([]member, error) {
+	var object map[string]json.RawMessage
+	switch err := json.Unmarshal(text, &object); {
+	case err != nil:
+		return nil, err
+	case object == nil:
+		return nil, fmt.Errorf("it is null")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	var list []member
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		list = append(list, member{key: key.(string), value: value})
+	}
+	return list, nil
+}
+
+func isNull(text []byte) bool {
+	return string(bytes.TrimSpace(text)) == "null"
+}
