@@ -83,8 +83,7 @@ func (s Starvation) String() string {
 //
 // The answer is exact, not a guess: it agrees with a search of the states that
 // locks under the table can reach. It means something for valid tables only.
-// The time may grow exponentially with the number of tags that are assertive;
-// it is nothing to notice for tables that a person can read.
+// The time can grow exponentially with the number of assertive tags.
 func (r Rules) Starvations() []Starvation {
 	var found []Starvation
 	for _, x := range r.Tags() {

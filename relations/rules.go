@@ -63,9 +63,6 @@ func (rel Relation) String() string {
 // included. Every tag of the table is a key of the outer map; a tag that
 // ignores all others maps to nil or to an empty map. A relation that is absent
 // is none, so rules[x][y] may be read for any x and y.
-//
-// Rules are not safe for writing while others read them. A Locker keeps a
-// Clone, so a table may be changed after it was handed over, to no effect.
 type Rules map[string]map[string]Relation
 
 // Clone returns a copy that shares no map with r. The clone of nil is nil.

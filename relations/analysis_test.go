@@ -1,0 +1,249 @@
+package relations
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAsymmetriesAreOneSidedRelations(t *testing.T) {
+	rules := Rules{
+		"a": {"a": {Kind: Assertive}, "b": {Kind: Cooperative}, "c": {Kind: Assertive, Allow: 1}},
+		"b": {"a": {Kind: Assertive}, "c": {}},
+		"c": {"b": {Kind: Cooperative}},
+	}
+	want := []Asymmetry{{Tag: "a", IgnoredBy: "c"}, {Tag: "c", IgnoredBy: "b"}}
+	if diff := cmp.Diff(want, rules.Asymmetries()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	const sentence = `"a" respects "c", but "c" ignores "a": a held "a" does not keep "c" out`
+	if got := want[0].String(); got != sentence {
+		t.Errorf("%s\nwant %s", got, sentence)
+	}
+}
+
+func TestStarvationsSayWhoByWhomAndHow(t *testing.T) {
+	rules := Rules{
+		"a": {"b": {Kind: Assertive}, "c": {Kind: Cooperative}},
+		"b": {"c": {Kind: Assertive}},
+		"c": {},
+	}
+	want := []Starvation{
+		{Tag: "a", By: "c", Path: []string{"a", "c"}},
+		{Tag: "a", By: "c", Waiting: true, Path: []string{"a", "c"}},
+		{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
+	}
+	// "a" waits for "b", which can take all the time it likes: a stream of
+	// "b" overtakes "a", too.
+	want = slices.Insert(want, 0, Starvation{Tag: "a", By: "b", Waiting: true, Path: []string{"a", "b"}})
+	if diff := cmp.Diff(want, rules.Starvations()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestStarvationAlongAPath(t *testing.T) {
+	rules := Rules{
+		"a": {"b": {Kind: Assertive}},
+		"b": {"a": {Kind: Assertive}, "c": {Kind: Assertive}},
+		"c": {},
+	}
+	want := []Starvation{
+		{Tag: "a", By: "c", Waiting: true, Path: []string{"a", "b", "c"}},
+		{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
+	}
+	if diff := cmp.Diff(want, rules.Starvations()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestStarvationString(t *testing.T) {
+	for want, s := range map[string]Starvation{
+		`"a" can be refused for ever: each time it asks, another "a" may be there`: {
+			Tag: "a", By: "a", Path: []string{"a", "a"}},
+		`"a" can wait for ever: it waits for "b", which is let in past it`: {
+			Tag: "a", By: "b", Waiting: true, Path: []string{"a", "b"}},
+		`"a" can wait for ever: it waits for "b", which waits for "c", which is let in past them all`: {
+			Tag: "a", By: "c", Waiting: true, Path: []string{"a", "b", "c"}},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// The tests below compare the analysis with a search of the states that locks
+// can reach. With all numbers of live entries of a tag bounded by limit, the
+// search sees every starvation of a table whose allows are at most limit-2: a
+// row of allow+1 entries blocks, and one more waits or overtakes.
+
+func TestStarvationsAreThoseOfTheSearch_AllTwoTagTables(t *testing.T) {
+	t.Parallel()
+	var sum tally
+	allTables(2, upToAllow(2), func(tab *table) { sum.compare(t, tab, 4) })
+	t.Logf("%+v", sum)
+}
+
+func TestStarvationsAreThoseOfTheSearch_AllThreeTagTablesWithoutAllow(t *testing.T) {
+	t.Parallel()
+	var sum tally
+	allTables(3, upToAllow(0), func(tab *table) {
+		if tab.isFirstOfItsPermutations() {
+			sum.compare(t, tab, 2)
+		}
+	})
+	t.Logf("%+v", sum)
+}
+
+func TestStarvationsAreThoseOfTheSearch_SomeThreeTagTables(t *testing.T) {
+	t.Parallel()
+	var sum tally
+	random := rand.New(rand.NewPCG(1, 2))
+	relations := upToAllow(1)
+	for range 250 {
+		tab := &table{tags: 3}
+		for x := range 3 {
+			for y := range 3 {
+				tab.rel[x][y] = relations[random.IntN(len(relations))]
+			}
+		}
+		sum.compare(t, tab, 3)
+	}
+	t.Logf("%+v", sum)
+}
+
+// Only four tags make a row of three waiting, of which the first may be
+// refused because of the last. Such rows are rare, so the tables lean to them.
+func TestStarvationsAreThoseOfTheSearch_SomeFourTagTables(t *testing.T) {
+	t.Parallel()
+	var sum tally
+	random := rand.New(rand.NewPCG(3, 4))
+	relations := upToAllow(0)
+	for range 300 {
+		tab := &table{tags: 4}
+		for x := range 4 {
+			for y := range 4 {
+				tab.rel[x][y] = relations[random.IntN(len(relations))]
+				if y == x+1 {
+					tab.rel[x][y] = Relation{Kind: Assertive}
+				}
+				if x == 3 && random.IntN(4) > 0 {
+					tab.rel[x][y] = Relation{}
+				}
+			}
+		}
+		sum.compare(t, tab, 2)
+	}
+	t.Logf("%+v", sum)
+}
+
+// tally counts what was compared.
+type tally struct {
+	tables, states, refusals, overtakings, longPaths int
+}
+
+// compare demands that analysis and search find the same in a table: who can
+// be refused, and who be overtaken, by whom, by anybody at all, and along
+// which path.
+func (sum *tally) compare(t *testing.T, tab *table, limit int) {
+	t.Helper()
+	g := tab.explore(limit)
+	anybody := 1<<tab.tags - 1
+	bys := []int{anybody}
+	for z := range tab.tags {
+		bys = append(bys, 1<<z)
+	}
+	searched := g.starvations(bys)
+	overtaken := func(x, by int) bool {
+		for s := range searched {
+			if s.tag == x && s.by == by {
+				return true
+			}
+		}
+		return false
+	}
+
+	type pair struct{ x, z int }
+	refusals, overtakings, starves := map[pair]bool{}, map[pair]bool{}, map[int]bool{}
+	for _, s := range tab.rules().Starvations() {
+		p := pair{number(s.Tag), number(s.By)}
+		if !s.Waiting {
+			refusals[p] = true
+			sum.refusals++
+			continue
+		}
+		overtakings[p] = true
+		starves[p.x] = true
+		sum.overtakings++
+		if len(s.Path) > 2 {
+			sum.longPaths++
+		}
+		among := 0
+		for _, tag := range s.Path[:len(s.Path)-1] {
+			among |= 1 << number(tag)
+		}
+		if !searched[starving{tag: p.x, by: 1 << p.z, among: among}] {
+			t.Errorf("%v: %v; the search does not find the path %v", tab, s, s.Path)
+		}
+	}
+	for x := range tab.tags {
+		if got, want := starves[x], overtaken(x, anybody); got != want {
+			t.Errorf("%v: %s overtaken for ever: analysis %v, search %v", tab, name(x), got, want)
+		}
+		for z := range tab.tags {
+			if got, want := overtakings[pair{x, z}], overtaken(x, 1<<z); got != want {
+				t.Errorf("%v: %s overtaken for ever by %s: analysis %v, search %v", tab, name(x), name(z), got, want)
+			}
+			if got, want := refusals[pair{x, z}], g.refuses(x, z); got != want {
+				t.Errorf("%v: %s refused for ever by %s: analysis %v, search %v", tab, name(x), name(z), got, want)
+			}
+		}
+	}
+	sum.tables++
+	sum.states += len(g.states)
+}
+
+// upToAllow returns all relations whose allow is at most n.
+func upToAllow(n int) []Relation {
+	relations := []Relation{{}}
+	for allow := range n + 1 {
+		relations = append(relations, Relation{Cooperative, allow}, Relation{Assertive, allow})
+	}
+	return relations
+}
+
+// allTables calls do with every table of so many tags and such relations.
+func allTables(tags int, relations []Relation, do func(*table)) {
+	var fill func(t *table, cell int)
+	fill = func(t *table, cell int) {
+		if cell == tags*tags {
+			do(t)
+			return
+		}
+		for _, rel := range relations {
+			t.rel[cell/tags][cell%tags] = rel
+			fill(t, cell+1)
+		}
+	}
+	fill(&table{tags: tags}, 0)
+}
+
+// isFirstOfItsPermutations is true of one of the tables that differ only in
+// the names of three tags.
+func (t *table) isFirstOfItsPermutations() bool {
+	for _, p := range [][3]int{{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+	compare:
+		for x := range 3 {
+			for y := range 3 {
+				switch mine, other := t.rel[x][y].Kind, t.rel[p[x]][p[y]].Kind; {
+				case mine < other:
+					break compare
+				case mine > other:
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
