@@ -36,7 +36,8 @@
 //
 // The words cooperative and assertive, and the idea of the table, are those of
 // monglock, a library for Node.js; Allow is not, and monglock warns of tables
-// that make two locks wait for each other. Here every table is free of deadlocks, because a waiting entry waits only for held and for earlier ones:
+// that make two locks wait for each other. Here every table is free of
+// deadlocks, because a waiting entry waits only for held and for earlier ones:
 // tags that are assertive to each other, or to themselves, are served in the
 // order of arrival.
 //

@@ -3,6 +3,7 @@ package relations
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,7 +71,11 @@ func elements(relations map[string]Relation, kind Kind) []any {
 // cooperative and assertive. On an error r is left as it was; null leaves it
 // so, too, without one.
 func (r *Rules) UnmarshalJSON(text []byte) error {
-	if isNull(text) {
+	var compact bytes.Buffer // so that a fault quotes one line
+	if err := json.Compact(&compact, text); err != nil {
+		return invalid([]string{fmt.Sprintf("the table is not JSON: %v", err)})
+	}
+	if text = compact.Bytes(); isNull(text) {
 		return nil
 	}
 	d := decoder{rules: Rules{}}
@@ -98,7 +103,7 @@ func (d *decoder) fault(format string, args ...any) {
 func (d *decoder) table(text []byte) bool {
 	rows, err := members(text)
 	if err != nil {
-		d.fault("the table is not an object of tags: %v", err)
+		d.fault("the table is %v, not an object of tags", err)
 		return false
 	}
 	for _, row := range rows {
@@ -116,7 +121,7 @@ func (d *decoder) table(text []byte) bool {
 func (d *decoder) row(tag string, text []byte) {
 	kinds, err := members(text)
 	if err != nil {
-		d.fault(`tag %q: its relations are not an object with "cooperative" or "assertive": %v`, tag, err)
+		d.fault(`tag %q: its relations are %v, not an object of "cooperative" and "assertive"`, tag, err)
 		return
 	}
 	seen := map[string]bool{}
@@ -136,7 +141,8 @@ func (d *decoder) row(tag string, text []byte) {
 	}
 }
 
-// kind reads the array of one kind of relation of tag.
+// kind reads the array of one kind of relation of tag. Null is an empty array,
+// as it is to monglock.
 func (d *decoder) kind(tag string, kind Kind, text []byte) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
@@ -206,35 +212,37 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns what a JSON object holds, in its order: other than a map,
-// it keeps a key that is there twice.
+// members returns what a JSON object holds, in its order, and a key that is
+// there twice as two members. Its error says what the text is instead of an
+// object.
 func members(text []byte) ([]member, error) {
-	var object map[string]json.RawMessage
-	switch err := json.Unmarshal(text, &object); {
-	case err != nil:
-		return nil, err
-	case object == nil:
-		return nil, fmt.Errorf("it is null")
-	}
+	// The text is known to be JSON: what the decoder could complain of, it
+	// would have been refused for before.
 	d := json.NewDecoder(bytes.NewReader(text))
-	if _, err := d.Token(); err != nil {
-		return nil, err
+	d.UseNumber()
+	first, _ := d.Token()
+	switch first.(type) {
+	case json.Delim:
+		if first != json.Delim('{') {
+			return nil, errors.New("an array")
+		}
+	case nil:
+		return nil, errors.New("null")
+	case string:
+		return nil, errors.New("a string")
+	case bool:
+		return nil, errors.New("a boolean")
+	default:
+		return nil, errors.New("a number")
 	}
 	var list []member
 	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
+		key, _ := d.Token()
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
+		_ = d.Decode(&value)
 		list = append(list, member{key: key.(string), value: value})
 	}
 	return list, nil
 }
 
-func isNull(text []byte) bool {
-	return string(bytes.TrimSpace(text)) == "null"
-}
+func isNull(text []byte) bool { return string(text) == "null" }
