@@ -1,0 +1,25 @@
+package doclock
+
+import "context"
+
+// gate lets one command through at a time. Unlike a mutex it can be given up
+// waiting for, and left by another goroutine than the one that entered.
+type gate chan struct{}
+
+func newGate() gate { return make(gate, 1) }
+
+func (g gate) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g gate) take() { g <- struct{}{} }
+
+func (g gate) leave() { <-g }

@@ -1,0 +1,110 @@
+package attempt
+
+import (
+	"context"
+	"sync"
+)
+
+// Group owns the goroutines of one locker. The zero Group is ready to use,
+// and safe for concurrent use.
+type Group struct {
+	mu      sync.Mutex
+	running int
+	closing chan struct{} // closed by the first Close
+	idle    chan struct{} // closed when the last goroutine ends, while somebody waits for it
+}
+
+// Closing is closed once the group is: waiters give up.
+func (g *Group) Closing() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closingLocked()
+}
+
+func (g *Group) closingLocked() chan struct{} {
+	if g.closing == nil {
+		g.closing = make(chan struct{})
+	}
+	return g.closing
+}
+
+// Close marks the group as closing and waits until nothing runs in it, or ctx
+// ends. Work that begins later still runs: a lease that outlives its locker
+// can be released.
+func (g *Group) Close(ctx context.Context) error {
+	g.mu.Lock()
+	select {
+	case <-g.closingLocked():
+	default:
+		close(g.closing)
+	}
+	if g.running == 0 {
+		g.mu.Unlock()
+		return nil
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.mu.Unlock()
+
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g *Group) enter() {
+	g.mu.Lock()
+	g.running++
+	g.mu.Unlock()
+}
+
+func (g *Group) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+	if g.running == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// Go runs f in a goroutine of the group.
+func (g *Group) Go(f func()) {
+	g.enter()
+	go func() {
+		defer g.leave()
+		f()
+	}()
+}
+
+// Run calls op in a goroutine of the group and returns its result. If ctx ends
+// first, Run returns ctx's error at once; op runs on, and its result goes to
+// abandoned, in the same goroutine. Of the two, exactly one gets the result.
+// An op is run even if ctx has ended before: a release must be.
+func Run[T any](ctx context.Context, g *Group, op func() T, abandoned func(T)) (T, error) {
+	if ctx.Done() == nil { // nobody can give up
+		g.enter()
+		defer g.leave()
+		return op(), nil
+	}
+	result := make(chan T)
+	g.Go(func() {
+		r := op()
+		select {
+		case result <- r:
+		case <-ctx.Done():
+			abandoned(r)
+		}
+	})
+	select {
+	case r := <-result:
+		return r, nil
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,72 @@
+package attempt
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Pauses between the attempts of one command.
+const (
+	firstPause = 10 * time.Millisecond
+	longPause  = time.Second
+)
+
+// Settle sends a command until an attempt is answered, ctx ends, or the server
+// certainly refuses it. Each attempt runs under its own timeout, on a context
+// that carries ctx's values but neither its end nor its session.
+//
+// unsure is the error of the last attempt whose outcome is unknown, or nil:
+// with it, an answer to a later attempt may be the answer to an effect that an
+// earlier one had, and a refusal of a later one says nothing of an earlier.
+// err is nil if an attempt was answered.
+func Settle(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		maybe, err := Once(ctx, timeout, send)
+		if maybe != nil {
+			unsure = maybe
+		}
+		again := maybe != nil || engine.AsFailure(err).Again
+		if err == nil || !again {
+			return unsure, err
+		}
+		if !Sleep(ctx, pause/2+rand.N(pause)) {
+			return unsure, err
+		}
+	}
+}
+
+// Once is Settle with one attempt: for a command that can't be repeated.
+func Once(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
+	detached, cancel := context.WithTimeout(Detached(ctx), timeout)
+	defer cancel()
+	if err = send(detached); err != nil && !engine.AsFailure(err).Certain {
+		unsure = err
+	}
+	return unsure, err
+}
+
+// Detached keeps ctx's values, but not its end, and not the driver's session:
+// a command that outlives its caller must not use it beside the caller.
+func Detached(ctx context.Context) context.Context {
+	ctx = context.WithoutCancel(ctx)
+	if mongo.SessionFromContext(ctx) == nil {
+		return ctx
+	}
+	return mongo.NewSessionContext(ctx, nil)
+}
+
+// Sleep waits for d and reports whether ctx is still alive.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/relations"
+)
+
+// InTheWay lists the live entries that keep an arrival under tag (own nil), or
+// the waiting entry own, from being held, and how long it takes at most until
+// enough of them have expired. The judgement is the server's; this explains
+// it, from the image and with the image's clock.
+func (e *Engine) InTheWay(img *Image, tag string, own *Entry) ([]Entry, time.Duration) {
+	byTag := map[string][]Entry{}
+	for _, other := range img.Lock.Entries {
+		dead := !other.Expires.After(img.Now)
+		self := own != nil && other.ID == own.ID
+		later := own != nil && !other.Held() && other.Seq >= own.Seq
+		if !dead && !self && !later {
+			byTag[other.Tag] = append(byTag[other.Tag], other)
+		}
+	}
+	var blocking []Entry
+	var free time.Time
+	for _, other := range slices.Sorted(maps.Keys(byTag)) {
+		entries := byTag[other]
+		allow := 0 // unknown tags are respected
+		if _, known := e.rules[other]; known {
+			r := e.rules[tag][other]
+			if r.Kind == relations.None {
+				continue
+			}
+			allow = r.Allow
+		}
+		if len(entries) <= allow {
+			continue
+		}
+		blocking = append(blocking, entries...)
+		slices.SortFunc(entries, func(a, b Entry) int { return a.Expires.Compare(b.Expires) })
+		if t := entries[len(entries)-1-allow].Expires; t.After(free) {
+			free = t
+		}
+	}
+	if len(blocking) == 0 {
+		return nil, 0
+	}
+	if img.Stored() { // with no clock of its own: ask again
+		return blocking, 0
+	}
+	return blocking, free.Sub(img.Now)
+}

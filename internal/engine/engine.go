@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// Engine sends the protocol's commands for one collection and one table.
+// It is immutable, and safe for concurrent use.
+type Engine struct {
+	Config
+	coll  *mongo.Collection
+	field string
+	rules relations.Rules
+	tags  map[string]*tagCommands
+	image template // the projection of an image without the document
+}
+
+// tagCommands are the pieces of the commands that one tag needs.
+type tagCommands struct {
+	acquire, try, confirm, renew template
+	release                      template
+	image                        template // the projection with the document as of the grant
+	own                          template // the projection of the own entry alone
+}
+
+// New prepares the commands. rules must be valid, and cfg complete.
+func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, error) {
+	e := &Engine{
+		Config: cfg,
+		coll: coll.Clone(options.Collection().
+			SetWriteConcern(writeconcern.Majority()).
+			SetReadConcern(readconcern.Majority()).
+			SetReadPreference(readpref.Primary())),
+		field: cfg.Field,
+		rules: rules.Clone(),
+		tags:  map[string]*tagCommands{},
+	}
+	var now expr = "$$NOW"
+	if cfg.Now != nil {
+		now = nowPlaceholder
+	}
+	image := bson.D{{Key: "_id", Value: 1}, {Key: e.field, Value: 1}, {Key: nowKey, Value: now}}
+	for _, key := range cfg.ShardKey {
+		image = append(image, bson.E{Key: key, Value: 1})
+	}
+	id := idValue(idPlaceholder)
+	for tag := range e.rules {
+		d := decision{
+			lock:  "$" + e.field,
+			own:   "$" + e.path(tag),
+			tag:   tag,
+			rules: e.rules,
+			now:   now,
+			held:  (cfg.Lease(tag) + cfg.Tolerance).Milliseconds(),
+			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
+		}
+		c := &tagCommands{}
+		for _, t := range []struct {
+			into *template
+			from any
+		}{
+			{&c.acquire, d.arrival(e.field, true, id, cfg.Owner)},
+			{&c.try, d.arrival(e.field, false, id, cfg.Owner)},
+			{&c.confirm, d.confirmation(e.field, id)},
+			{&c.renew, d.renewal(id)},
+			{&c.release, bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}},
+			{&c.own, bson.D{{Key: "_id", Value: 1}, {Key: ownKey, Value: d.ownEntries(id)}}},
+			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
+		} {
+			var err error
+			if *t.into, err = newTemplate(t.from); err != nil {
+				return nil, err
+			}
+		}
+		e.tags[tag] = c
+	}
+	var err error
+	e.image, err = newTemplate(image)
+	return e, err
+}
+
+// Rules is the table that the engine judges by. It must not be changed.
+func (e *Engine) Rules() relations.Rules { return e.rules }
+
+// path is where the entries of a tag stand.
+func (e *Engine) path(tag string) string { return e.field + "." + tagsKey + "." + tag }
+
+func (e *Engine) now() time.Time {
+	if e.Now == nil {
+		return time.Time{}
+	}
+	return e.Now()
+}
+
+// Request is what acquire and confirm ask for.
+type Request struct {
+	Tag      string
+	ID       uuid.UUID
+	Try      bool // be refused rather than wait
+	Document bool // the image holds the document as of the grant
+}
+
+// Acquire sends one acquire: the entry is granted, joins as a waiting one, or
+// is refused and leaves nothing. Sent again with the same id it extends what
+// it finds. The image is nil when the outcome is NotFound.
+func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Outcome, *Image, error) {
+	t := &e.tags[r.Tag].acquire
+	if r.Try {
+		t = &e.tags[r.Tag].try
+	}
+	opts := options.FindOneAndUpdate()
+	if e.Upsert {
+		opts.SetUpsert(true)
+	}
+	img, err := e.modify(ctx, f.doc, t, r, opts)
+	if img == nil || err != nil {
+		return NotFound, nil, err
+	}
+	outcome, _ := img.arrived(r.Tag, r.ID, Conflict)
+	return outcome, img, nil
+}
+
+// Confirm sends one confirm for a waiting entry: it is granted, or its waiting
+// is extended, or it is Lost. The image is nil when the document is gone.
+func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Outcome, *Image, error) {
+	img, err := e.modify(ctx, bson.D(pin), &e.tags[r.Tag].confirm, r, options.FindOneAndUpdate())
+	if img == nil || err != nil {
+		return Lost, nil, err
+	}
+	outcome, _ := img.arrived(r.Tag, r.ID, Lost)
+	return outcome, img, nil
+}
+
+// Renew sends one renewal. Only an entry with this id and this token is
+// extended.
+func (e *Engine) Renew(ctx context.Context, g Grant) (Outcome, error) {
+	opts := options.FindOneAndUpdate().SetProjection(onlyID)
+	result := e.coll.FindOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, e.now()), opts)
+	return matched(result, Renewed)
+}
+
+// Release sends one release of the entry with the grant's id. An entry that
+// stands there with another token is a late duplicate's: it is removed too,
+// but the lease was lost.
+func (e *Engine) Release(ctx context.Context, g Grant) (Outcome, error) {
+	c := e.tags[g.Tag]
+	filter := g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.own.fill(g.ID, time.Time{}).document())
+	raw, err := e.coll.FindOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Lost, nil
+	}
+	if err != nil {
+		return Lost, classify(err, false)
+	}
+	own, err := e.ownEntry(raw, g)
+	if err != nil {
+		return Lost, err
+	}
+	if own.Fence != g.Fence {
+		return Lost, nil
+	}
+	return Released, nil
+}
+
+// Read reads the image without changing anything: the verdict on writes whose
+// outcome is unknown. The image is nil when the document is gone.
+func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
+	projection := e.image.fill(uuid.Nil, e.now()).document()
+	result := e.coll.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection))
+	img, err := e.readImage(result)
+	if err != nil {
+		return nil, classify(err, false)
+	}
+	return img, nil
+}
+
+// modify sends one pipeline and reads the image after it.
+func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request, opts *options.FindOneAndUpdateOptionsBuilder) (*Image, error) {
+	now := e.now()
+	projection := &e.image
+	if r.Document {
+		projection = &e.tags[r.Tag].image
+	}
+	opts.SetReturnDocument(options.After).SetProjection(projection.fill(r.ID, now).document())
+	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts))
+	if err != nil {
+		return nil, classify(err, e.Upsert)
+	}
+	return img, nil
+}
+
+var onlyID = bson.D{{Key: "_id", Value: 1}}
+
+// matched is the outcome of a command whose filter says it all.
+func matched(result *mongo.SingleResult, outcome Outcome) (Outcome, error) {
+	err := result.Err()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Lost, nil
+	}
+	if err != nil {
+		return Lost, classify(err, false)
+	}
+	return outcome, nil
+}

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The decision, as aggregation expressions. Variables inside them:
+//
+//	$$live  the live entries of others, as [{k: tag, v: [entry, …]}, …], emptied tags left out
+//	$$by    the same as a document, tag to entries
+//	$$next  the next number of this document
+//	$$own   the entry that is being confirmed
+//	$$e     an entry inside $filter and $map
+//
+// A shape was chosen for its cost where several say the same: testing the
+// element at index n is cheaper than counting an array, `$in` over ids cheaper
+// than a `$filter`.
+
+type (
+	expr = any
+	args = bson.A
+)
+
+func call(operator string, operands ...expr) bson.D {
+	if len(operands) == 1 {
+		return bson.D{{Key: operator, Value: operands[0]}}
+	}
+	return bson.D{{Key: operator, Value: args(operands)}}
+}
+
+func not(e expr) bson.D                  { return bson.D{{Key: "$not", Value: args{e}}} }
+func cond(test, then, other expr) bson.D { return call("$cond", test, then, other) }
+func nth(array expr, n int) bson.D       { return call("$arrayElemAt", array, n) }
+
+// all and anyOf leave the operator out around a single test.
+func all(tests ...expr) expr {
+	if len(tests) == 1 {
+		return tests[0]
+	}
+	return call("$and", tests...)
+}
+
+// anyOf of no tests is false.
+func anyOf(tests ...expr) expr {
+	switch len(tests) {
+	case 0:
+		return false
+	case 1:
+		return tests[0]
+	default:
+		return call("$or", tests...)
+	}
+}
+
+func let(vars bson.D, in expr) bson.D {
+	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
+}
+
+func each(operator string, input expr, as, clause string, body expr) bson.D {
+	return bson.D{{Key: operator, Value: bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: clause, Value: body}}}}
+}
+
+func filter(input expr, as string, test expr) bson.D { return each("$filter", input, as, "cond", test) }
+func mapped(input expr, as string, in expr) bson.D   { return each("$map", input, as, "in", in) }
+
+// decision builds the expressions for one table, one tag and one field.
+type decision struct {
+	lock  string // "$lock"
+	own   string // "$lock.tags.read"
+	tag   string
+	rules relations.Rules
+	now   expr
+	held  int64 // milliseconds that a held entry is kept: TTL + tolerance
+	wait  int64 // the same for a waiting one
+}
+
+// ours guards a pipeline: where the field is not a lock of ours, it stays as
+// it is. The operands of $and are evaluated in order, each one protecting the
+// next; so nothing in here raises, whatever the field holds.
+func (d decision) ours(field string, then expr) bson.A {
+	tags := d.lock + "." + tagsKey
+	wellFormed := all(
+		call("$in", call("$type", d.lock), args{"missing", "null", "object"}),
+		call("$in", call("$type", tags), args{"missing", "null", "object"}),
+		call("$in", call("$type", d.lock+"."+fenceKey), args{"missing", "null", "long", "double", "int"}),
+		call("$allElementsTrue", args{mapped(call("$objectToArray", orElse(tags, bson.D{})), "t",
+			cond(call("$isArray", "$$t.v"),
+				call("$setIsSubset", mapped("$$t.v", "e", call("$type", "$$e")), args{"object"}),
+				call("$eq", call("$type", "$$t.v"), "null")))}),
+	)
+	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: cond(wellFormed, then, d.lock)}}}}}
+}
+
+func orElse(e, other expr) bson.D { return call("$ifNull", e, other) }
+
+// live says of $$e that it excludes others: it has not expired, and it is not
+// one of the entries to be left out.
+func (d decision) live(except ...expr) expr {
+	tests := []expr{call("$gt", "$$e."+expiresKey, d.now)}
+	for _, id := range except {
+		tests = append(tests, call("$ne", "$$e."+idKey, id))
+	}
+	return all(tests...)
+}
+
+// survivors is $$live.
+func (d decision) survivors(except ...expr) bson.D {
+	byTag := call("$objectToArray", orElse(d.lock+"."+tagsKey, bson.D{}))
+	pruned := mapped(byTag, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", d.live(except...))}})
+	return filter(pruned, "t", nth("$$t.v", 0))
+}
+
+// next is the number after the last one, and never behind the clock: it goes
+// on increasing after the document was deleted and made again.
+func (d decision) next() bson.D {
+	return call("$toLong", call("$max", args{call("$add", d.lock+"."+fenceKey, 1), call("$toLong", d.now)}))
+}
+
+// put is the lock with entry e added to the survivors under the own tag.
+func (d decision) put(fence, e expr) bson.D {
+	entries := call("$concatArrays", orElse("$$by."+d.tag, args{}), args{e})
+	tags := call("$mergeObjects", "$$by", bson.D{{Key: d.tag, Value: entries}})
+	return call("$mergeObjects", d.lock, bson.D{{Key: fenceKey, Value: fence}, {Key: tagsKey, Value: tags}})
+}
+
+// moreThan says that over `allow` entries of a tag are in $$by.
+func moreThan(tag string, allow int) expr {
+	if allow == 0 {
+		return "$$by." + tag // emptied tags are absent, and an array is true
+	}
+	return nth("$$by."+tag, allow)
+}
+
+// blockedBy lists the tests, one a related tag, that more than `allow` live
+// entries are there.
+func (d decision) blockedBy(kind relations.Kind) []expr {
+	var tests []expr
+	for _, tag := range slices.Sorted(maps.Keys(d.rules[d.tag])) {
+		if r := d.rules[d.tag][tag]; r.Kind == kind {
+			tests = append(tests, moreThan(tag, r.Allow))
+		}
+	}
+	return tests
+}
+
+// known are the tags of the caller's table.
+func (d decision) known() bson.A {
+	tags := args{}
+	for _, tag := range d.rules.Tags() {
+		tags = append(tags, tag)
+	}
+	return tags
+}
+
+// extended is an expiry moved to ms from now, but never back: a delayed older
+// command must not shorten a lease.
+func (d decision) extended(entry string, ms expr) bson.D {
+	return call("$max", args{entry + "." + expiresKey, call("$add", d.now, ms)})
+}
+
+// inPlace maps the own tag's entries, changing those that match id only.
+func inPlace(array string, id expr, change bson.D) bson.D {
+	return mapped(array, "e", cond(call("$eq", "$$e."+idKey, id), call("$mergeObjects", "$$e", change), "$$e"))
+}
+
+// arrival is the pipeline of acquire: judged against all live entries, held
+// or waiting. With joins, an entry that only assertive relations block is
+// written as waiting; without, nothing is.
+func (d decision) arrival(field string, joins bool, id expr, owner string) bson.A {
+	refused := append(d.blockedBy(relations.Cooperative), not(call("$setIsSubset", "$$live.k", d.known())))
+	blocked := d.blockedBy(relations.Assertive)
+	joins = joins && len(blocked) > 0
+
+	var fence, lease, ownLease expr = "$$next", d.held, d.held
+	if joins {
+		fence = cond("$$waits", "$$REMOVE", "$$next")
+		lease = cond("$$waits", d.wait, d.held)
+		ownLease = cond("$$e."+fenceKey, d.held, d.wait)
+	} else {
+		refused = append(refused, blocked...)
+	}
+	var entered expr = d.put("$$next", bson.D{
+		{Key: idKey, Value: id},
+		{Key: ownerKey, Value: bson.D{{Key: "$literal", Value: owner}}},
+		{Key: seqKey, Value: "$$next"},
+		{Key: fenceKey, Value: fence},
+		{Key: sinceKey, Value: d.now},
+		{Key: expiresKey, Value: call("$add", d.now, lease)},
+	})
+	if joins {
+		entered = let(bson.D{{Key: "waits", Value: anyOf(blocked...)}}, entered)
+	}
+	arrive := let(bson.D{{Key: "live", Value: d.survivors()}, {Key: "next", Value: d.next()}},
+		let(bson.D{{Key: "by", Value: call("$arrayToObject", "$$live")}},
+			cond(anyOf(refused...), d.lock, entered)))
+
+	repeat := call("$mergeObjects", d.lock, bson.D{{Key: tagsKey, Value: call("$mergeObjects", d.lock+"."+tagsKey,
+		bson.D{{Key: d.tag, Value: inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", ownLease)}})}})}})
+
+	present := call("$in", id, orElse(d.own+"."+idKey, args{}))
+	return d.ours(field, cond(present, repeat, arrive))
+}
+
+// confirmation is the pipeline of confirm: a waiting entry is judged against
+// the live entries that are held or came earlier, by its cooperative relations
+// too, for somebody who ignores it may have come in the meantime. Without an
+// own entry it changes nothing: a pruned waiter must not rejoin as the last
+// one in silence.
+func (d decision) confirmation(field string, id expr) bson.A {
+	counts := func(e string) expr {
+		return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))
+	}
+	var blocked []expr
+	for _, tag := range slices.Sorted(maps.Keys(d.rules[d.tag])) {
+		if r := d.rules[d.tag][tag]; r.Kind != relations.None {
+			blocked = append(blocked, nth(filter("$$by."+tag, "e", counts("$$e")), r.Allow))
+		}
+	}
+	unknown := all(not(call("$in", "$$t.k", d.known())), nth(filter("$$t.v", "e", counts("$$e")), 0))
+	blocked = append(blocked, nth(filter("$$live", "t", unknown), 0))
+
+	granted := cond(call("$or", "$$waits", "$$own."+fenceKey), d.lock+"."+fenceKey, "$$next")
+	entry := call("$mergeObjects", "$$own", bson.D{
+		{Key: fenceKey, Value: cond("$$waits", "$$REMOVE", orElse("$$own."+fenceKey, "$$next"))},
+		{Key: expiresKey, Value: d.extended("$$own", cond("$$waits", d.wait, d.held))},
+	})
+	judged := let(bson.D{{Key: "waits", Value: all(not("$$own."+fenceKey), anyOf(blocked...))}}, d.put(granted, entry))
+
+	own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)
+	return d.ours(field,
+		let(bson.D{{Key: "live", Value: d.survivors(id)}, {Key: "next", Value: d.next()}, {Key: "own", Value: own}},
+			let(bson.D{{Key: "by", Value: call("$arrayToObject", "$$live")}},
+				cond(not("$$own"), d.lock, judged))))
+}
+
+// renewal is the pipeline of renew; the filter has made sure that the entry
+// is there.
+func (d decision) renewal(id expr) bson.A {
+	path := d.own[1:]
+	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})}}}}}
+}
+
+// ownEntries are the entries with this id, whatever the field holds; it never
+// raises.
+func (d decision) ownEntries(id expr) bson.D {
+	entries := cond(call("$isArray", d.own), d.own, args{})
+	return filter(entries, "e", call("$eq", "$$e."+idKey, id))
+}
+
+// granted says of the resulting document that it holds the entry as held. It
+// never raises either.
+func (d decision) granted(id expr) bson.D {
+	return nth(mapped(d.ownEntries(id), "e", "$$e."+fenceKey), 0)
+}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Pin is the filter that names one document for good: its _id, and the shard
+// key's fields. The caller's own filter may stop matching under the lock.
+type Pin bson.D
+
+func (p Pin) and(more ...bson.E) bson.D {
+	return append(slices.Clone(bson.D(p)), more...)
+}
+
+// Pin makes the pin of the image's document.
+func (e *Engine) Pin(img *Image) Pin {
+	pin := Pin{{Key: "_id", Value: img.ID}}
+	for _, key := range e.ShardKey {
+		var v any // a missing field is null to the shard key, and to a filter
+		if found, err := img.raw.LookupErr(strings.Split(key, ".")...); err == nil {
+			v = clone(found)
+		}
+		pin = append(pin, bson.E{Key: key, Value: v})
+	}
+	return pin
+}
+
+// Grant is what a holder knows of its entry.
+type Grant struct {
+	Pin   Pin
+	DocID bson.RawValue
+	Tag   string
+	ID    uuid.UUID
+	Seq   int64
+	Fence int64
+
+	// LastDone is the newest id in the `done` of the grant's image, or Nil:
+	// as long as it is still there, nothing was pushed out since.
+	LastDone uuid.UUID
+}
+
+// Grant reads the grant out of an image in which the entry stands.
+func (e *Engine) Grant(img *Image, tag string, id uuid.UUID) Grant {
+	own, _ := img.Lock.Find(tag, id)
+	g := Grant{Pin: e.Pin(img), DocID: img.ID, Tag: tag, ID: id, Seq: own.Seq, Fence: own.Fence}
+	if n := len(img.Lock.Done); n > 0 {
+		g.LastDone = img.Lock.Done[n-1]
+	}
+	return g
+}
+
+// Guard is the filter that matches as long as the entry stands in the document
+// with its own token. There is no clock in it: presence is the truth.
+func (e *Engine) Guard(g Grant) bson.D { return e.guard(g) }
+
+func (e *Engine) guard(g Grant, more ...bson.E) bson.D {
+	entry := append(bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}, more...)
+	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: bson.D{{Key: "$elemMatch", Value: entry}}})
+}
+
+// Write sends the caller's update under the guard and keeps the lock. k is
+// the write's number in this lease: the entry remembers the last one, so that
+// a repeat is not applied twice.
+func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcome, error) {
+	notYet := bson.E{Key: writeKey, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: k}}}}}
+	opts := u.options()
+	var update any
+	if u.stages != nil {
+		entries := inPlace("$"+e.path(g.Tag), idValue(g.ID), bson.D{{Key: writeKey, Value: k}})
+		update = u.pipeline(bson.D{{Key: e.path(g.Tag), Value: entries}})
+	} else {
+		update = u.classic(bson.D{{Key: numbering, Value: bson.D{{Key: e.path(g.Tag) + ".$[" + ownIdentifier + "]." + writeKey, Value: k}}}})
+		opts.SetArrayFilters(append(u.arrayFilters(), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
+	}
+	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
+}
+
+// WriteAndRelease sends the caller's update under the guard, and with it the
+// release and the lease's id for `done`, where a repeat finds its verdict.
+func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outcome, error) {
+	opts := u.options()
+	path, done, id := e.path(g.Tag), e.field+"."+doneKey, idValue(g.ID)
+	var update any
+	if u.stages != nil {
+		update = u.pipeline(bson.D{
+			{Key: path, Value: filter("$"+path, "e", call("$ne", "$$e."+idKey, id))},
+			{Key: done, Value: call("$slice", call("$concatArrays", orElse("$"+done, args{}), args{id}), -DoneCap)},
+		})
+	} else {
+		update = u.classic(bson.D{
+			{Key: "$pull", Value: bson.D{{Key: path, Value: bson.D{{Key: idKey, Value: id}}}}},
+			{Key: "$push", Value: bson.D{{Key: done, Value: bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}}}}},
+		})
+		if filters := u.arrayFilters(); len(filters) > 0 {
+			opts.SetArrayFilters(filters)
+		}
+	}
+	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g), update, opts), Applied)
+}
+
+// options are the caller's, as the command takes them.
+func (u *Update) options() *options.FindOneAndUpdateOptionsBuilder {
+	o := options.FindOneAndUpdate().SetProjection(onlyID)
+	c := u.opts
+	if c.BypassDocumentValidation != nil {
+		o.SetBypassDocumentValidation(*c.BypassDocumentValidation)
+	}
+	if c.Collation != nil {
+		o.SetCollation(c.Collation)
+	}
+	if c.Comment != nil {
+		o.SetComment(c.Comment)
+	}
+	if c.Hint != nil {
+		o.SetHint(c.Hint)
+	}
+	if c.Let != nil {
+		o.SetLet(c.Let)
+	}
+	return o
+}

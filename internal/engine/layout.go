@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Names in the document. They are the wire format: other programs, older
+// versions of this one and people with a shell read them.
+const (
+	fenceKey   = "fence"
+	tagsKey    = "tags"
+	doneKey    = "done"
+	idKey      = "id"
+	ownerKey   = "owner"
+	seqKey     = "seq"
+	sinceKey   = "since"
+	expiresKey = "expires"
+	writeKey   = "n"
+)
+
+// DoneCap is the number of ids that `done` keeps.
+const DoneCap = 8
+
+// Entry is one lock, held or waiting, as it stands in the document.
+type Entry struct {
+	Tag     string
+	ID      uuid.UUID
+	Owner   string
+	Seq     int64     // order of arrival
+	Fence   int64     // token; 0 while the entry is waiting
+	Since   time.Time // arrival, on the server's clock
+	Expires time.Time // on the server's clock; zero is long dead
+	Writes  int64     // number of the last guarded write that kept the lock
+}
+
+// Held tells a held entry from a waiting one.
+func (e Entry) Held() bool { return e.Fence != 0 }
+
+// Lock is the lock field of one document.
+type Lock struct {
+	Fence   int64
+	Entries []Entry // by tag, within a tag in the array's order
+	Done    []uuid.UUID
+}
+
+// Find returns the entry with this tag and id.
+func (l Lock) Find(tag string, id uuid.UUID) (Entry, bool) {
+	for _, e := range l.Entries {
+		if e.ID == id && e.Tag == tag {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// FinishedBy reports whether the lease with this id ended with a write that
+// is still remembered.
+func (l Lock) FinishedBy(id uuid.UUID) bool {
+	for _, done := range l.Done {
+		if done == id {
+			return true
+		}
+	}
+	return false
+}
+
+var errForeign = errors.New("not a lock of doclock's")
+
+// parseLock reads a lock field. It calls foreign exactly what the pipelines
+// leave untouched (see ours in expr.go), so that both sides agree on what is
+// not a lock.
+func parseLock(v bson.RawValue) (Lock, error) {
+	if absent(v) {
+		return Lock{}, nil
+	}
+	doc, ok := v.DocumentOK()
+	if !ok {
+		return Lock{}, fmt.Errorf("%w: it holds a value of type %s", errForeign, v.Type)
+	}
+	var l Lock
+	fields, err := doc.Elements()
+	if err != nil {
+		return Lock{}, fmt.Errorf("%w: %v", errForeign, err)
+	}
+	for _, f := range fields {
+		switch v := f.Value(); f.Key() {
+		case fenceKey:
+			if l.Fence, ok = number(v); !ok && !absent(v) {
+				return Lock{}, fmt.Errorf("%w: its fence is of type %s", errForeign, v.Type)
+			}
+		case tagsKey:
+			if l.Entries, err = parseTags(v); err != nil {
+				return Lock{}, err
+			}
+		case doneKey:
+			l.Done = parseDone(v)
+		}
+	}
+	return l, nil
+}
+
+func parseTags(v bson.RawValue) ([]Entry, error) {
+	if absent(v) {
+		return nil, nil
+	}
+	doc, ok := v.DocumentOK()
+	if !ok {
+		return nil, fmt.Errorf("%w: its tags are of type %s", errForeign, v.Type)
+	}
+	tags, err := doc.Elements()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errForeign, err)
+	}
+	var entries []Entry
+	for _, t := range tags {
+		more, err := parseEntries(t.Key(), t.Value())
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, more...)
+	}
+	return entries, nil
+}
+
+func parseEntries(tag string, v bson.RawValue) ([]Entry, error) {
+	if absent(v) {
+		return nil, nil
+	}
+	array, ok := v.ArrayOK()
+	if !ok {
+		return nil, fmt.Errorf("%w: its tag %q is of type %s", errForeign, tag, v.Type)
+	}
+	values, err := array.Values()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errForeign, err)
+	}
+	entries := make([]Entry, len(values))
+	for i, v := range values {
+		doc, ok := v.DocumentOK()
+		if !ok {
+			return nil, fmt.Errorf("%w: entry %d of its tag %q is of type %s", errForeign, i, tag, v.Type)
+		}
+		entries[i] = parseEntry(tag, doc)
+	}
+	return entries, nil
+}
+
+// parseEntry never fails: what it can't read stays zero, so that a damaged
+// entry is shown to people as far as it goes.
+func parseEntry(tag string, doc bson.Raw) Entry {
+	e := Entry{Tag: tag}
+	fields, _ := doc.Elements()
+	for _, f := range fields {
+		switch v := f.Value(); f.Key() {
+		case idKey:
+			e.ID = parseID(v)
+		case ownerKey:
+			e.Owner, _ = v.StringValueOK()
+		case seqKey:
+			e.Seq, _ = number(v)
+		case fenceKey:
+			e.Fence, _ = number(v)
+		case sinceKey:
+			e.Since, _ = v.TimeOK()
+		case expiresKey:
+			e.Expires, _ = v.TimeOK()
+		case writeKey:
+			e.Writes, _ = number(v)
+		}
+	}
+	return e
+}
+
+func parseDone(v bson.RawValue) []uuid.UUID {
+	array, ok := v.ArrayOK()
+	if !ok {
+		return nil
+	}
+	values, _ := array.Values()
+	ids := make([]uuid.UUID, len(values))
+	for i, v := range values {
+		ids[i] = parseID(v)
+	}
+	return ids
+}
+
+func parseID(v bson.RawValue) uuid.UUID {
+	if subtype, data, ok := v.BinaryOK(); ok && subtype == bson.TypeBinaryUUID && len(data) == len(uuid.UUID{}) {
+		return uuid.UUID(data)
+	}
+	return uuid.Nil
+}
+
+func absent(v bson.RawValue) bool {
+	return v.Type == 0 || v.Type == bson.TypeNull
+}
+
+// number reads a BSON number: a shell or a restore may have made a double or
+// an int of a long.
+func number(v bson.RawValue) (int64, bool) {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble:
+		return v.AsInt64OK()
+	default:
+		return 0, false
+	}
+}
+
+// idValue is an id as the document holds it.
+func idValue(id uuid.UUID) bson.Binary {
+	return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Outcome is what an answered command means.
+type Outcome uint8
+
+// The outcomes of the protocol's commands.
+const (
+	NotFound Outcome = iota // no document matches
+	Granted                 // the entry is held
+	Waiting                 // the entry is there and waits
+	Conflict                // others are in the way, nothing was written
+	Foreign                 // the lock field is not a lock of ours; it was left as it is
+	Renewed                 // the entry's expiry was moved
+	Released                // the entry was there, with our token, and is gone
+	Applied                 // the guarded write was done
+	Lost                    // the entry is not there any more, or never was
+)
+
+func (o Outcome) String() string {
+	return [...]string{"not found", "granted", "waiting", "conflict", "foreign", "renewed", "released", "applied", "lost"}[o]
+}
+
+// Image is the document that a command answered with.
+type Image struct {
+	ID   bson.RawValue
+	Lock Lock
+	Now  time.Time // the server's clock when it judged; zero in a retried command's stored image
+
+	result *mongo.SingleResult
+	raw    bson.Raw
+}
+
+// Names of what the projection computes: flat, because a nested one would run
+// through a user's array of that name, and not to be met by accident.
+const (
+	nowKey = "__doclockNow"
+	docKey = "__doclockDoc"
+	ownKey = "__doclockOwn"
+)
+
+// readImage decodes both shapes: the projected one and the whole document that
+// a retried command answers with. A nil Image means that no document matched.
+func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
+	raw, err := result.Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	img := &Image{ID: clone(raw.Lookup("_id")), result: result, raw: raw}
+	if now, err := raw.LookupErr(nowKey); err == nil {
+		img.Now, _ = now.TimeOK()
+	}
+	field, _ := raw.LookupErr(e.field) // absent is a lock that nobody took yet
+	img.Lock, err = parseLock(field)
+	if err != nil {
+		return img, &Failure{Certain: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, img.ID, err)}
+	}
+	return img, nil
+}
+
+// Stored reports whether the image is a retried command's stored one: whole,
+// and as old as the first execution.
+func (img *Image) Stored() bool { return img.Now.IsZero() }
+
+// Decode stores the document as of the grant into target, without the lock
+// field, so that saving it back can't bring an old lock back. It goes through
+// the caller's registry and BSON options, and may be called once.
+//
+// The driver decodes with the caller's registry only what lies in its own
+// result, and offers the registry to nobody. So the document is moved, without
+// the lock, to the front of the bytes that the result was read from.
+func (e *Engine) Decode(img *Image, target any) error {
+	doc := img.raw
+	if !img.Stored() {
+		nested, err := img.raw.LookupErr(docKey)
+		if err != nil {
+			return fmt.Errorf("the image holds no document: %w", err)
+		}
+		doc = nested.Document()
+	}
+	front, err := without(doc, e.field)
+	if err != nil {
+		return err
+	}
+	copy(img.raw, front)
+	if again, err := img.result.Raw(); err != nil || !bytes.HasPrefix(again, front) {
+		return errors.Join(errors.New("this version of the driver hands out copies of its results"), err)
+	}
+	return img.result.Decode(target)
+}
+
+// without returns a copy of doc that lacks a top-level field.
+func without(doc bson.Raw, field string) (bson.Raw, error) {
+	elements, err := doc.Elements()
+	if err != nil {
+		return nil, fmt.Errorf("read the document: %w", err)
+	}
+	kept := make([]byte, 4, len(doc))
+	for _, e := range elements {
+		if e.Key() != field {
+			kept = append(kept, e...)
+		}
+	}
+	kept = append(kept, 0)
+	binary.LittleEndian.PutUint32(kept, uint32(len(kept)))
+	return kept, nil
+}
+
+func clone(v bson.RawValue) bson.RawValue {
+	return bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)}
+}
+
+// ownEntry reads what a release answers, in both shapes.
+func (e *Engine) ownEntry(image bson.Raw, g Grant) (Entry, error) {
+	var l Lock
+	var err error
+	if own, missing := image.LookupErr(ownKey); missing == nil {
+		l.Entries, err = parseEntries(g.Tag, own)
+	} else {
+		l, err = parseLock(image.Lookup(e.field))
+	}
+	entry, _ := l.Find(g.Tag, g.ID)
+	return entry, err
+}
+
+// arrived reads what acquire and confirm answer.
+func (img *Image) arrived(tag string, id uuid.UUID, absent Outcome) (Outcome, Entry) {
+	own, there := img.Lock.Find(tag, id)
+	switch {
+	case !there:
+		return absent, own
+	case own.Held():
+		return Granted, own
+	default:
+		return Waiting, own
+	}
+}

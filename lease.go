@@ -1,0 +1,351 @@
+package doclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Lease is a lock that was granted. It is safe for concurrent use. Its writes
+// are serialised among themselves, renewals run between them, and giving the
+// lock away waits for both. The zero Lease behaves as lost.
+//
+// Two things end a lease. The holder's belief ([Lease.Done], [Lease.Err]) ends
+// a TTL after the last renewal was sent, by this machine's clocks, and that is
+// before the server lets anybody in. The server's verdict is the presence of
+// the entry in the document: it is given by every command, and wins. So
+// [Lease.Update] and [Lease.Release] are sent even after the local end, and
+// succeed if nobody was let in meanwhile.
+//
+// A caller whose context ends during a command gets its answer at once, with
+// [ErrOutcomeUnknown]; the command runs to its end in the background, and the
+// lease's next one waits for it.
+type Lease struct {
+	engine *engine.Engine
+	ops    *attempt.Group
+	grant  engine.Grant
+
+	over context.Context // ends with the belief, its cause says why
+	end  context.CancelCauseFunc
+
+	writing  gate // one guarded write at a time
+	renewing gate // one renewal at a time
+	writes   int64
+
+	mu      sync.Mutex
+	valid   validity
+	watch   *time.Timer
+	gone    *verdict // set once the lock is being given away
+	keepers int
+	unkeep  context.CancelFunc
+}
+
+// verdict is how giving the lock away ended.
+type verdict struct {
+	err  error
+	done chan struct{}
+}
+
+// NewLease is how a Locker hands out what its engine was granted. Its
+// arguments' types are internal: a user gets leases from a Locker.
+func NewLease(e *engine.Engine, ops *attempt.Group, g engine.Grant, sent engine.Reading) *Lease {
+	l := &Lease{
+		engine:   e,
+		ops:      ops,
+		grant:    g,
+		writing:  newGate(),
+		renewing: newGate(),
+		valid:    validity{from: sent, ttl: e.Lease(g.Tag)},
+	}
+	l.over, l.end = context.WithCancelCause(context.Background())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch = time.AfterFunc(l.nextLook(), l.look)
+	return l
+}
+
+// look ends the belief when its time is up. It looks a few times more than the
+// renewals make necessary, for the wall clock's sake, to which no timer
+// listens.
+func (l *Lease) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over.Err() != nil {
+		return
+	}
+	if l.valid.left(l.engine.Clocks()) <= 0 {
+		l.end(ErrLost)
+		return
+	}
+	l.watch.Reset(l.nextLook())
+}
+
+func (l *Lease) nextLook() time.Duration {
+	return max(0, min(l.valid.left(l.engine.Clocks()), l.valid.ttl/4))
+}
+
+// finish ends the belief for a reason other than time.
+func (l *Lease) finish(cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch.Stop()
+	l.end(cause)
+}
+
+// ID is the entry's id in the document, unique to this lease.
+func (l *Lease) ID() uuid.UUID { return l.grant.ID }
+
+// Tag is the tag that the lease was acquired under.
+func (l *Lease) Tag() string { return l.grant.Tag }
+
+// Fence is the lease's token: on one document, tokens increase from grant to
+// grant, so whatever is written under a lease can be ordered by it elsewhere.
+func (l *Lease) Fence() int64 { return l.grant.Fence }
+
+// DocumentID is the _id of the locked document.
+func (l *Lease) DocumentID() bson.RawValue { return l.grant.DocID }
+
+// Guard is a filter that matches the document as long as the lock is held in
+// it: {_id: …, "lock.tags.<tag>": {$elemMatch: {id: …, fence: …}}}. It serves
+// any write of the holder's own, in bulk or in a transaction too, with two
+// exceptions: never use it with an upsert, nor with the positional operator
+// `.$`, for the server may take the position from the lock's array. The Guard
+// of a released lease matches nothing.
+func (l *Lease) Guard() bson.D {
+	if l.engine == nil || l.given() != nil {
+		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
+	}
+	return l.engine.Guard(l.grant)
+}
+
+// Remaining is how long the holder may go on without a renewal; 0 when the
+// lease is over.
+func (l *Lease) Remaining() time.Duration {
+	if l.Err() != nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(0, l.valid.left(l.engine.Clocks()))
+}
+
+// Done is closed when the holder may not believe in the lease any longer: at
+// the end of its time, when it is found lost, or when it is being released.
+func (l *Lease) Done() <-chan struct{} {
+	if l.engine == nil {
+		return closed
+	}
+	l.look()
+	return l.over.Done()
+}
+
+// Err is nil while the holder may believe in the lease, and then [ErrLost] or
+// [ErrReleased].
+func (l *Lease) Err() error {
+	if l.engine == nil {
+		return ErrLost
+	}
+	l.look()
+	return context.Cause(l.over)
+}
+
+// Renew extends the lease to a TTL from now, in one command; [Lease.KeepAlive]
+// does it by itself. Errors that may pass are retried while ctx and the lease
+// last. It returns [ErrLost] where the entry is gone or the lease's time is
+// up, and then sends nothing: a lease is never revived.
+func (l *Lease) Renew(ctx context.Context) error {
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
+	if err := l.renewing.enter(ctx); err != nil {
+		return err
+	}
+	return l.run(ctx, func() error {
+		defer l.renewing.leave()
+		return l.renew(ctx)
+	})
+}
+
+func (l *Lease) renew(ctx context.Context) error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.Remaining())
+	defer cancel()
+	var outcome engine.Outcome
+	var sent engine.Reading
+	_, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		sent = l.engine.Clocks()
+		ctx, cancel := context.WithTimeout(ctx, l.Remaining())
+		defer cancel()
+		outcome, err = l.engine.Renew(ctx, l.grant)
+		return err
+	})
+	if err != nil {
+		if over := l.Err(); over != nil {
+			return errors.Join(over, err)
+		}
+		return fmt.Errorf("doclock: renew: %w", err)
+	}
+	if outcome == engine.Lost {
+		l.finish(ErrLost)
+		return ErrLost
+	}
+	l.mu.Lock()
+	l.valid = l.valid.later(validity{from: sent, ttl: l.valid.ttl})
+	l.mu.Unlock()
+	return l.Err()
+}
+
+// Release gives the lock back, in one command. Released twice, it returns the
+// same answer without a second one. It returns nil if the entry was there with
+// this lease's token, which means that nobody was let in while it was held;
+// [ErrLost] if it was not; and [ErrOutcomeUnknown] if that can't be told, or
+// ctx ended first. The release itself outlives ctx: it goes on in the
+// background until it is answered or the server would let others in anyway.
+func (l *Lease) Release(ctx context.Context) error {
+	if l.engine == nil {
+		return ErrLost
+	}
+	if inTransaction(ctx) {
+		return ErrInTransaction
+	}
+	v, first := l.give()
+	if first {
+		ctx := attempt.Detached(ctx)
+		l.ops.Go(func() {
+			l.writing.take()
+			defer l.writing.leave()
+			l.renewing.take()
+			defer l.renewing.leave()
+			l.settle(v, l.release(ctx))
+		})
+	}
+	select {
+	case <-v.done:
+		return v.err
+	default:
+	}
+	select {
+	case <-v.done:
+		return v.err
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), ErrOutcomeUnknown)
+	}
+}
+
+// release sends the release and judges its answer. ctx has no end: the lease
+// has one, after which others are let in without a release.
+func (l *Lease) release(ctx context.Context) error {
+	l.finish(ErrReleased) // before anything is sent
+	ctx, cancel := context.WithTimeout(ctx, l.kept())
+	defer cancel()
+	var outcome engine.Outcome
+	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		outcome, err = l.engine.Release(ctx, l.grant)
+		return err
+	})
+	switch {
+	case err != nil && unsure == nil:
+		return fmt.Errorf("doclock: release: %w", err)
+	case err != nil:
+		return unknown("release", unsure)
+	case outcome == engine.Released:
+		return nil
+	case unsure == nil:
+		return ErrLost
+	case l.left() > 0: // nobody but an earlier attempt can have removed it
+		return nil
+	default:
+		return unknown("release", unsure)
+	}
+}
+
+// left is the time that the belief would have, had it not been given up.
+func (l *Lease) left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.valid.left(l.engine.Clocks())
+}
+
+// kept is how long the server may still keep the entry, and at least an
+// attempt.
+func (l *Lease) kept() time.Duration {
+	return max(l.left()+l.engine.Tolerance, l.engine.Attempt(l.grant.Tag))
+}
+
+// given is the verdict on the lock that is being given away, or nil.
+func (l *Lease) given() *verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone
+}
+
+// give claims the right to give the lock away; only the first caller has it.
+func (l *Lease) give() (v *verdict, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone != nil {
+		return l.gone, false
+	}
+	l.gone = &verdict{done: make(chan struct{})}
+	return l.gone, true
+}
+
+// settle publishes the verdict. Where the server refused the release itself,
+// the entry still stands and a later call may try again.
+func (l *Lease) settle(v *verdict, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v.err = err
+	close(v.done)
+	if err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrOutcomeUnknown) {
+		l.gone = nil
+	}
+}
+
+// ready refuses what can be refused before anything is sent.
+func (l *Lease) ready(ctx context.Context) error {
+	switch {
+	case l.engine == nil:
+		return ErrLost
+	case inTransaction(ctx):
+		return ErrInTransaction
+	case l.given() != nil:
+		return ErrReleased
+	default:
+		return nil
+	}
+}
+
+// run runs op to its end, and returns at once where ctx ends first.
+func (l *Lease) run(ctx context.Context, op func() error) error {
+	err, gaveUp := attempt.Run(ctx, l.ops, op, func(error) {})
+	if gaveUp != nil {
+		return errors.Join(gaveUp, ErrOutcomeUnknown)
+	}
+	return err
+}
+
+func unknown(command string, cause error) error {
+	return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, command, cause)
+}
+
+func inTransaction(ctx context.Context) bool {
+	session := mongo.SessionFromContext(ctx)
+	return session != nil && session.TransactionRunning()
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

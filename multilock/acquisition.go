@@ -1,0 +1,150 @@
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// acquisition is one call of TryAcquire, Enqueue or Acquire on its way.
+type acquisition struct {
+	locker  *Locker
+	filter  engine.Filter
+	request engine.Request
+	into    any
+	timeout time.Duration
+	begun   time.Time
+}
+
+// answer is what an acquire or confirm came back with.
+type answer struct {
+	outcome engine.Outcome
+	image   *engine.Image
+	sent    engine.Reading // before the attempt that was answered
+	err     error
+}
+
+// arrive sends one acquire. The ticket is granted or waiting.
+func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
+	got, gaveUp := attempt.Run(ctx, &a.locker.ops, func() answer { return a.send(ctx) }, a.undo)
+	if gaveUp != nil {
+		return nil, errors.Join(gaveUp, doclock.ErrOutcomeUnknown)
+	}
+	if got.err != nil {
+		return nil, got.err
+	}
+	switch got.outcome {
+	case engine.Granted, engine.Waiting:
+		return newTicket(a, got)
+	case engine.Conflict:
+		a.filter = a.filter.At(a.locker.engine.Pin(got.image))
+		return nil, a.conflict(got.image, nil)
+	default:
+		return nil, doclock.ErrNotFound
+	}
+}
+
+// send settles the acquire. Only a filter that pins the document may be sent
+// twice: another one could find another document.
+func (a *acquisition) send(ctx context.Context) (got answer) {
+	settle := attempt.Settle
+	if a.filter.Pin == nil {
+		settle = attempt.Once
+	}
+	e := a.locker.engine
+	unsure, err := settle(ctx, a.timeout, func(ctx context.Context) (err error) {
+		got.sent = e.Clocks()
+		got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)
+		return err
+	})
+	switch {
+	case err == nil:
+		return got
+	case unsure == nil:
+		return answer{err: explain("acquire", err)}
+	default:
+		a.release(a.filter.Pin, a.request.ID)
+		return answer{err: fmt.Errorf("%w: acquire: %w", doclock.ErrOutcomeUnknown, unsure)}
+	}
+}
+
+// undo releases what an acquire entered after its caller had given up.
+func (a *acquisition) undo(got answer) {
+	if got.err == nil && (got.outcome == engine.Granted || got.outcome == engine.Waiting) {
+		a.release(a.locker.engine.Pin(got.image), a.request.ID)
+	}
+}
+
+// release removes the entry in the background.
+func (a *acquisition) release(pin engine.Pin, id uuid.UUID) {
+	a.locker.ops.Go(func() { _ = a.remove(pin, id) })
+}
+
+// remove removes the entry by its id, whatever became of it. Without a pin the
+// server has to look through the collection. It is bounded by the entry's
+// life: after it others may prune the entry themselves.
+func (a *acquisition) remove(pin engine.Pin, id uuid.UUID) error {
+	e := a.locker.engine
+	ctx, cancel := context.WithTimeout(context.Background(), e.Lease(a.request.Tag)+e.Tolerance)
+	defer cancel()
+	g := engine.Grant{Pin: pin, Tag: a.request.Tag, ID: id}
+	unsure, err := attempt.Settle(ctx, a.timeout, func(ctx context.Context) error {
+		_, err := e.Release(ctx, g)
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case unsure == nil:
+		return explain("release", err)
+	default:
+		return fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, unsure)
+	}
+}
+
+// conflict explains an image to the caller.
+func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
+	entries, free := a.locker.engine.InTheWay(img, a.request.Tag, own)
+	if len(entries) == 0 {
+		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, a.request.Tag)
+	}
+	c := &doclock.ConflictError{Tag: a.request.Tag, DocumentID: img.ID, RetryAfter: free}
+	for _, e := range entries {
+		c.Holders = append(c.Holders, doclock.Holder{
+			Tag:       e.Tag,
+			ID:        e.ID,
+			Owner:     e.Owner,
+			Since:     e.Since,
+			Waiting:   !e.Held(),
+			Remaining: e.Expires.Sub(img.Now),
+		})
+	}
+	return c
+}
+
+// renamed starts over under a new id: an id serves one entry only.
+func (a *acquisition) renamed() { a.request.ID = uuid.New() }
+
+// explain names the causes that a user can do something about.
+func explain(command string, err error) error {
+	switch engine.AsFailure(err).Cause {
+	case engine.CauseForeign:
+		return fmt.Errorf("%w: %w", doclock.ErrForeignLock, err)
+	case engine.CauseUnsupported:
+		return fmt.Errorf("%w: %w", doclock.ErrUnsupportedServer, err)
+	case engine.CauseValidator:
+		return fmt.Errorf("doclock: %s: the collection's validator refuses the lock field; allow it there: %w", command, err)
+	case engine.CauseView:
+		return fmt.Errorf("doclock: %s: the collection is a view; lock in the collection behind it: %w", command, err)
+	case engine.CauseCapped:
+		return fmt.Errorf("doclock: %s: the collection is capped, its documents can't grow; lock in another one: %w", command, err)
+	default:
+		return fmt.Errorf("doclock: %s: %w", command, err)
+	}
+}

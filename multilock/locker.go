@@ -1,0 +1,193 @@
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Locker locks documents of one collection by one table of relations. It is
+// safe for concurrent use, and meant to be made once.
+type Locker struct {
+	engine *engine.Engine
+	ops    attempt.Group
+}
+
+// New makes a Locker. It sends nothing; see [doclock.CheckServer] for a look
+// at the server. Whatever the collection's own settings are, the lock's
+// commands go to the primary, with majority write concern.
+//
+// Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidOption].
+func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) (*Locker, error) {
+	if coll == nil {
+		return nil, fmt.Errorf("%w: the collection is nil", doclock.ErrInvalidOption)
+	}
+	if err := rules.Validate(); err != nil {
+		return nil, err
+	}
+	cfg := engine.Config{
+		TTL:       engine.DefaultTTL,
+		Tolerance: engine.DefaultTolerance,
+		Field:     engine.DefaultField,
+		Owner:     defaultOwner(),
+	}
+	var faults []error
+	for _, opt := range opts {
+		faults = append(faults, opt(&cfg))
+	}
+	for tag := range cfg.TagTTL {
+		if _, known := rules[tag]; !known {
+			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, which the table doesn't know (tags: %s)",
+				doclock.ErrInvalidOption, tag, strings.Join(rules.Tags(), ", ")))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	e, err := engine.New(coll, rules, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Locker{engine: e}, nil
+}
+
+// TryAcquire acquires the lock, or fails, in one command. A refusal is a
+// [*doclock.ConflictError] and leaves nothing behind in the document.
+//
+// Errors: [doclock.ErrNotFound], [doclock.ErrConflict], [doclock.ErrOutcomeUnknown],
+// [doclock.ErrForeignLock], [doclock.ErrUnsupportedServer], the driver's; and
+// before anything is sent [doclock.ErrUnknownTag], [doclock.ErrInvalidFilter],
+// [doclock.ErrInvalidOption], [doclock.ErrInTransaction], [doclock.ErrClosed].
+// If ctx ends during the command, TryAcquire returns at once with ctx's error
+// and ErrOutcomeUnknown, and what the command grants is released.
+func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	a, err := l.ask(ctx, filter, tag, opts)
+	if err != nil {
+		return nil, err
+	}
+	a.request.Try = true
+	t, err := a.arrive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.lease, nil
+}
+
+// Enqueue asks for the lock and doesn't wait, in one command: the ticket is
+// granted, or waits in the document, where it keeps back whoever respects its
+// tag. Only a tag with assertive relations ever waits; any other is granted or
+// refused. A refused Enqueue returns no ticket. Errors as of
+// [Locker.TryAcquire].
+func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
+	a, err := l.ask(ctx, filter, tag, opts)
+	if err != nil {
+		return nil, err
+	}
+	return a.arrive(ctx)
+}
+
+// Acquire acquires the lock, and waits for it until ctx ends; ctx bounds the
+// wait, not the lease. It doesn't renew by itself: see [doclock.Lease.KeepAlive]
+// and [Locker.Do].
+//
+// An Acquire whose ctx ends leaves nothing behind: a waiting entry is removed
+// in the background. Its error joins ctx's with the last conflict. Other
+// errors as of [Locker.TryAcquire]; after [Locker.Close], ErrClosed.
+func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	a, err := l.ask(ctx, filter, tag, opts)
+	if err != nil {
+		return nil, err
+	}
+	return a.wait(ctx)
+}
+
+// Do holds the lock while fn runs, renews it, and releases it whatever
+// happens: return, panic, or Goexit. fn's context is cancelled, with cause
+// [doclock.ErrLost], the moment the lease ends.
+//
+// Do returns fn's error, joined with the release's: nil from fn and a lost
+// lease is ErrLost, for others may have been let in while fn was working. fn
+// may release the lease itself.
+func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
+	lease, err := l.Acquire(ctx, filter, tag, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// Bounded by the lease's life on the server.
+		if released := lease.Release(attempt.Detached(ctx)); released != nil {
+			err = errors.Join(err, released)
+		}
+	}()
+	return fn(lease.KeepAlive(ctx), lease)
+}
+
+// Close refuses new acquires, wakes waiters with [doclock.ErrClosed] and waits
+// for what runs in the background (commands and releases whose callers gave
+// up), or for ctx's end. Leases live on, and can be renewed and released.
+func (l *Locker) Close(ctx context.Context) error { return l.ops.Close(ctx) }
+
+func (l *Locker) closing() bool {
+	select {
+	case <-l.ops.Closing():
+		return true
+	default:
+		return false
+	}
+}
+
+// ask checks an acquire's arguments.
+func (l *Locker) ask(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*acquisition, error) {
+	if _, known := l.engine.Rules()[tag]; !known {
+		return nil, fmt.Errorf("%w: %q (tags: %s)", doclock.ErrUnknownTag, tag, strings.Join(l.engine.Rules().Tags(), ", "))
+	}
+	f, err := engine.ParseFilter(filter)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidFilter, err)
+	}
+	if l.engine.Upsert && f.Pin == nil {
+		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level", doclock.ErrInvalidFilter)
+	}
+	var cfg engine.AcquireConfig
+	for _, opt := range opts {
+		if err := opt(&cfg); err != nil {
+			return nil, err
+		}
+	}
+	if session := mongo.SessionFromContext(ctx); session != nil && session.TransactionRunning() {
+		return nil, doclock.ErrInTransaction
+	}
+	if l.closing() {
+		return nil, doclock.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return &acquisition{
+		locker:  l,
+		filter:  f,
+		request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
+		into:    cfg.Into,
+		timeout: l.engine.Attempt(tag),
+		begun:   time.Now(),
+	}, nil
+}
+
+func defaultOwner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), filepath.Base(os.Args[0]))
+}

@@ -1,0 +1,231 @@
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Ticket is a place in a document's queue: what monglock's assertive acquire
+// leaves. It is granted or waiting. A waiting entry lives a WaitTTL from one
+// confirm to the next; one that was let go by is lost, and never rejoins in
+// silence at the end of the queue. A Ticket is safe for concurrent use.
+type Ticket struct {
+	a     *acquisition
+	grant engine.Grant
+	turn  chan struct{} // one command at a time; what it found is written before it ends
+
+	mu      sync.Mutex
+	lease   *doclock.Lease // set once granted
+	image   *engine.Image  // of the grant, until it is decoded
+	handed  bool           // the caller has the lease
+	over    error          // why there will be none
+	retryAt time.Time
+}
+
+// newTicket makes the ticket of an entry that stands in the document. The
+// caller is handed the lease of one that is granted.
+func newTicket(a *acquisition, got answer) (*Ticket, error) {
+	t := &Ticket{
+		a:     a,
+		grant: a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID),
+		turn:  make(chan struct{}, 1),
+	}
+	if t.judge(got) == nil {
+		if _, err := t.handOver(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// ID is the entry's id, and the lease's.
+func (t *Ticket) ID() uuid.UUID { return t.grant.ID }
+
+// Tag is the tag that was asked for.
+func (t *Ticket) Tag() string { return t.grant.Tag }
+
+// DocumentID is the _id of the document.
+func (t *Ticket) DocumentID() bson.RawValue { return t.grant.DocID }
+
+// Granted reports whether Confirm returns a lease without asking the server.
+func (t *Ticket) Granted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lease != nil
+}
+
+// RetryAt is when to confirm next: often enough to keep the place, and no
+// later than the lock can fall free by itself.
+func (t *Ticket) RetryAt() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.retryAt
+}
+
+// Confirm asks whether it is the ticket's turn, in one command, and extends
+// its waiting if it is not: the error is then a [*doclock.ConflictError]. Once
+// granted it returns the same lease without a command. [doclock.ErrLost] means
+// that the entry is gone: its waiting ran out, or the document is deleted.
+//
+// If ctx ends during the command, Confirm returns at once with ctx's error and
+// [doclock.ErrOutcomeUnknown]; the ticket stays, and may be granted by it.
+func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
+	if session := mongo.SessionFromContext(ctx); session != nil && session.TransactionRunning() {
+		return nil, doclock.ErrInTransaction
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if lease, err := t.handOver(); lease != nil || err != nil {
+		<-t.turn
+		return lease, err
+	}
+	err, gaveUp := attempt.Run(ctx, &t.a.locker.ops, func() error {
+		defer func() { <-t.turn }()
+		return t.confirm(ctx)
+	}, func(error) {})
+	if gaveUp != nil {
+		return nil, errors.Join(gaveUp, doclock.ErrOutcomeUnknown)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.handOver()
+}
+
+// Wait confirms until the lock is granted or ctx ends. The end of ctx keeps
+// the entry: Wait may be called again within a WaitTTL, or the ticket
+// abandoned. Its error joins ctx's with the last conflict.
+func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
+	var last error
+	for {
+		if !t.Granted() {
+			if err := t.a.sleep(ctx, time.Until(t.RetryAt())); err != nil {
+				return nil, errors.Join(err, last)
+			}
+		}
+		lease, err := t.Confirm(ctx)
+		if !errors.Is(err, doclock.ErrConflict) {
+			if err != nil && last != nil && ctx.Err() != nil {
+				err = errors.Join(err, last)
+			}
+			return lease, err
+		}
+		last = err
+	}
+}
+
+// Abandon gives the place up, and does nothing once the lease was handed out
+// or the ticket is lost. The command outlives ctx: Abandon returns ctx's error
+// and [doclock.ErrOutcomeUnknown] if ctx ends first, and goes on in the
+// background.
+func (t *Ticket) Abandon(ctx context.Context) error {
+	select {
+	case err := <-t.abandon():
+		return err
+	case <-ctx.Done():
+		return errors.Join(context.Cause(ctx), doclock.ErrOutcomeUnknown)
+	}
+}
+
+func (t *Ticket) abandon() <-chan error {
+	answer := make(chan error, 1)
+	t.a.locker.ops.Go(func() {
+		t.turn <- struct{}{}
+		defer func() { <-t.turn }()
+		t.mu.Lock()
+		lease, nothing := t.lease, t.handed || t.over != nil
+		if !nothing {
+			t.over, t.lease = doclock.ErrReleased, nil
+		}
+		t.mu.Unlock()
+		switch {
+		case nothing:
+			answer <- nil
+		case lease != nil: // granted to a caller who had given up
+			answer <- lease.Release(context.Background())
+		default:
+			answer <- t.a.remove(t.grant.Pin, t.grant.ID)
+		}
+	})
+	return answer
+}
+
+// handOver gives the lease to the caller, if there is one. The document is
+// decoded here, in the caller's goroutine: a command whose caller gave up must
+// not write into the caller's memory.
+func (t *Ticket) handOver() (*doclock.Lease, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lease == nil || t.handed {
+		return t.lease, t.over
+	}
+	if into := t.a.into; into != nil {
+		if err := t.a.locker.engine.Decode(t.image, into); err != nil {
+			lease := t.lease
+			t.a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })
+			t.lease, t.over = nil, fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
+			return nil, t.over
+		}
+	}
+	t.handed, t.image = true, nil
+	return t.lease, nil
+}
+
+func (t *Ticket) confirm(ctx context.Context) error {
+	e := t.a.locker.engine
+	var got answer
+	unsure, err := attempt.Settle(ctx, t.a.timeout, func(ctx context.Context) (err error) {
+		got.sent = e.Clocks()
+		got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
+		return err
+	})
+	switch {
+	case err == nil:
+		return t.judge(got)
+	case unsure == nil:
+		return explain("confirm", err)
+	default:
+		return fmt.Errorf("%w: confirm: %w", doclock.ErrOutcomeUnknown, unsure)
+	}
+}
+
+// judge makes of an answer what it means for the ticket.
+func (t *Ticket) judge(got answer) error {
+	a, e := t.a, t.a.locker.engine
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if got.outcome == engine.Lost {
+		t.over = doclock.ErrLost
+		return t.over
+	}
+	own, _ := got.image.Lock.Find(t.grant.Tag, t.grant.ID)
+	if own.Seq != t.grant.Seq { // pruned, and entered anew by a late duplicate
+		t.over = doclock.ErrLost
+		a.release(t.grant.Pin, t.grant.ID)
+		return t.over
+	}
+	if got.outcome == engine.Waiting {
+		conflict := a.conflict(got.image, &own)
+		t.retryAt = time.Now().Add(min(a.pause(conflict), e.Wait(t.grant.Tag)/3))
+		return conflict
+	}
+	t.grant = e.Grant(got.image, t.grant.Tag, t.grant.ID)
+	t.lease, t.image = doclock.NewLease(e, &a.locker.ops, t.grant, got.sent), got.image
+	return nil
+}

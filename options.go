@@ -1,0 +1,144 @@
+package doclock
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// MinTTL is the shortest time that a lock may be kept for: below it, the way
+// to the server and back takes too much of it.
+const MinTTL = 100 * time.Millisecond
+
+// Option changes how a Locker works. Options are checked where the Locker is
+// made; a fault is an [ErrInvalidOption] that says what would be right.
+type Option func(*engine.Config) error
+
+// AcquireOption changes one acquire.
+type AcquireOption func(*engine.AcquireConfig) error
+
+// TTL is how long a lease lasts unless it is renewed, counted from the moment
+// when its acquire was sent. Default 10 s, at least [MinTTL], in whole
+// milliseconds.
+func TTL(d time.Duration) Option {
+	return func(c *engine.Config) error {
+		c.TTL = d
+		return atLeast("TTL", d, MinTTL)
+	}
+}
+
+// TagTTL is the TTL of one tag's leases, monglock's locktimeouts.
+func TagTTL(tag string, d time.Duration) Option {
+	return func(c *engine.Config) error {
+		ttls := maps.Clone(c.TagTTL)
+		if ttls == nil {
+			ttls = map[string]time.Duration{}
+		}
+		ttls[tag] = d
+		c.TagTTL = ttls
+		return atLeast(fmt.Sprintf("TagTTL of %q", tag), d, MinTTL)
+	}
+}
+
+// WaitTTL is how long a waiting entry keeps its place between two confirms.
+// It is short, so that a waiter that died holds up the others only briefly.
+// Default min(TTL, 5 s), at least [MinTTL].
+func WaitTTL(d time.Duration) Option {
+	return func(c *engine.Config) error {
+		c.WaitTTL = d
+		return atLeast("WaitTTL", d, MinTTL)
+	}
+}
+
+// Tolerance is added to the time that the server keeps an entry, and never to
+// what its holder believes: it covers differences and forward steps of the
+// servers' clocks, in sum over one lease. Default 500 ms; it may be 0.
+func Tolerance(d time.Duration) Option {
+	return func(c *engine.Config) error {
+		c.Tolerance = d
+		return atLeast("Tolerance", d, 0)
+	}
+}
+
+// AttemptTimeout bounds one command to the server; one of unknown outcome is
+// sent again. Default min(10 s, TTL/3).
+func AttemptTimeout(d time.Duration) Option {
+	return func(c *engine.Config) error {
+		c.AttemptTimeout = d
+		return atLeast("AttemptTimeout", d, time.Millisecond)
+	}
+}
+
+// Owner is a text that people find in the document, and others in a
+// [ConflictError]. Default "host/pid/program".
+func Owner(name string) Option {
+	return func(c *engine.Config) error {
+		const longest = 256
+		if name == "" || len(name) > longest || strings.ContainsRune(name, 0) {
+			return fmt.Errorf("%w: Owner has %d bytes; give 1 to %d, none of them NUL", ErrInvalidOption, len(name), longest)
+		}
+		c.Owner = name
+		return nil
+	}
+}
+
+// Field is the name of the top-level field that holds the lock. Default "lock".
+func Field(name string) Option {
+	return func(c *engine.Config) error {
+		if name == "" || name == "_id" || strings.HasPrefix(name, "__doclock") || strings.ContainsAny(name, ".$\x00") {
+			return fmt.Errorf("%w: Field is %q; give a top-level name without dot or dollar sign, other than _id", ErrInvalidOption, name)
+		}
+		c.Field = name
+		return nil
+	}
+}
+
+// ShardKey names the fields of a sharded collection's key. Their values are
+// read from the first answer, and every later command for the lease names them
+// beside the _id, so that it goes to one shard.
+func ShardKey(fields ...string) Option {
+	return func(c *engine.Config) error {
+		for _, field := range fields {
+			if field == "" || strings.ContainsAny(field, "$\x00") {
+				return fmt.Errorf("%w: ShardKey has a field %q; give the names of the shard key's fields", ErrInvalidOption, field)
+			}
+		}
+		c.ShardKey = fields
+		return nil
+	}
+}
+
+// Upsert makes an acquire insert the document where there is none, for
+// collections that hold nothing but locks. The filter must then demand an
+// equal _id at its top level.
+func Upsert() Option {
+	return func(c *engine.Config) error {
+		c.Upsert = true
+		return nil
+	}
+}
+
+// Into decodes the document as of the grant into target, a non-nil pointer,
+// with the collection's registry and in the same command. The lock field is
+// left out, so that saving the document back can't bring an old lock back. If
+// decoding fails, the lock is released and the error returned.
+func Into(target any) AcquireOption {
+	return func(c *engine.AcquireConfig) error {
+		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {
+			return fmt.Errorf("%w: Into got a %T; give a non-nil pointer", ErrInvalidOption, target)
+		}
+		c.Into = target
+		return nil
+	}
+}
+
+func atLeast(name string, d, least time.Duration) error {
+	if d < least {
+		return fmt.Errorf("%w: %s is %v; give at least %v", ErrInvalidOption, name, d, least)
+	}
+	return nil
+}

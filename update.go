@@ -1,0 +1,195 @@
+package doclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Update applies an update to the locked document if, and only if, the lock is
+// still held in it, in one command; it keeps the lock. It is applied at most
+// once, however often it has to be sent.
+//
+// It takes what the driver's UpdateOne takes (bson.D, bson.M, bson.Raw, a
+// struct, a pipeline) with its options, and encodes it with the collection's
+// registry. It refuses, with [ErrInvalidUpdate] and before anything is sent:
+// replacements, paths that touch the lock field, the positional operator `.$`,
+// upserts.
+//
+// It returns [ErrLost] if the lock was not held any more, and then nothing was
+// written; the server's error if the server refused the update, and then the
+// lease stands; [ErrOutcomeUnknown] if the write may have been applied, or may
+// be yet, joined with [ErrLost] where the lock is gone too.
+func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	u, err := l.prepare(ctx, update, opts)
+	if err != nil {
+		return err
+	}
+	if err := l.writing.enter(ctx); err != nil {
+		return err
+	}
+	if l.given() != nil {
+		l.writing.leave()
+		return ErrReleased
+	}
+	l.writes++
+	k := l.writes
+	return l.run(ctx, func() error {
+		defer l.writing.leave()
+		return l.write(ctx, u, k)
+	})
+}
+
+// UpdateAndRelease applies an update and gives the lock back in the same
+// command: a read-modify-write under a lock takes two, with [Into] on the
+// acquire. It takes and refuses what [Lease.Update] does; refused before
+// sending, the lease stands. If the server refuses the update, the lock is
+// released plainly and the server's error returned. Release, called after it,
+// returns the same answer.
+func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	u, err := l.prepare(ctx, update, opts)
+	if err != nil {
+		return err
+	}
+	if err := l.writing.enter(ctx); err != nil {
+		return err
+	}
+	if err := l.renewing.enter(ctx); err != nil {
+		l.writing.leave()
+		return err
+	}
+	v, first := l.give()
+	if !first {
+		l.renewing.leave()
+		l.writing.leave()
+		return ErrReleased
+	}
+	return l.run(ctx, func() error {
+		defer l.writing.leave()
+		defer l.renewing.leave()
+		err, released := l.writeAndRelease(ctx, u)
+		l.settle(v, released)
+		return err
+	})
+}
+
+func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[options.UpdateOneOptions]) (*engine.Update, error) {
+	if err := l.ready(ctx); err != nil {
+		return nil, err
+	}
+	u, err := l.engine.ParseUpdate(update, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidUpdate, err)
+	}
+	return u, nil
+}
+
+func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
+	var outcome engine.Outcome
+	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		outcome, err = l.engine.Write(ctx, l.grant, u, k)
+		return err
+	})
+	switch {
+	case err != nil && unsure == nil:
+		return fmt.Errorf("doclock: update: %w", err)
+	case err != nil:
+		return unknown("update", unsure)
+	case outcome == engine.Applied:
+		return nil
+	case unsure == nil:
+		l.finish(ErrLost)
+		return ErrLost
+	}
+	// An earlier attempt may have been applied: the entry knows.
+	img, err := l.read(ctx)
+	if err != nil {
+		return unknown("update", errors.Join(unsure, err))
+	}
+	own, present := find(img, l.grant)
+	switch {
+	case present && own.Writes >= k:
+		return nil
+	case present:
+		return unknown("update", unsure)
+	default:
+		l.finish(ErrLost)
+		return errors.Join(ErrLost, unknown("update", unsure))
+	}
+}
+
+// writeAndRelease returns the update's verdict and the release's.
+func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update) (err, released error) {
+	l.finish(ErrReleased) // before anything is sent
+	var outcome engine.Outcome
+	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		outcome, err = l.engine.WriteAndRelease(ctx, l.grant, u)
+		return err
+	})
+	switch {
+	case err != nil && unsure == nil:
+		released = l.release(attempt.Detached(ctx))
+		return errors.Join(fmt.Errorf("doclock: update: %w", err), released), released
+	case err != nil:
+		_ = l.release(attempt.Detached(ctx)) // what it finds can't tell more
+		err = unknown("update", unsure)
+		return err, err
+	case outcome == engine.Applied:
+		return nil, nil
+	case unsure == nil:
+		return ErrLost, ErrLost
+	}
+	img, err := l.read(ctx)
+	switch {
+	case err != nil:
+		err = unknown("update", errors.Join(unsure, err))
+	case img != nil && img.Lock.FinishedBy(l.grant.ID):
+		return nil, nil
+	case provesNotApplied(img, l.grant):
+		err = ErrLost
+	default:
+		err = errors.Join(ErrLost, unknown("update", unsure))
+	}
+	_ = l.release(attempt.Detached(ctx)) // a late duplicate may have brought the id back
+	return err, err
+}
+
+// provesNotApplied says whether the absence of the lease's id from `done` can
+// be trusted: nothing was pushed out of it since the grant, and nobody erased
+// or replaced the lock field.
+func provesNotApplied(img *engine.Image, g engine.Grant) bool {
+	if img == nil || img.Lock.Fence < g.Fence {
+		return false
+	}
+	if _, present := find(img, g); present {
+		return false
+	}
+	if g.LastDone == uuid.Nil {
+		return len(img.Lock.Done) < engine.DoneCap
+	}
+	return img.Lock.FinishedBy(g.LastDone)
+}
+
+// read asks the document for the verdict on a write of unknown outcome.
+func (l *Lease) read(ctx context.Context) (img *engine.Image, err error) {
+	ctx, cancel := context.WithTimeout(attempt.Detached(ctx), l.kept())
+	defer cancel()
+	_, err = attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		img, err = l.engine.Read(ctx, l.grant.Pin)
+		return err
+	})
+	return img, err
+}
+
+func find(img *engine.Image, g engine.Grant) (engine.Entry, bool) {
+	if img == nil {
+		return engine.Entry{}, false
+	}
+	own, present := img.Lock.Find(g.Tag, g.ID)
+	return own, present && own.Fence == g.Fence
+}

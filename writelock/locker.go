@@ -1,0 +1,58 @@
+package writelock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Tag is the tag that a write lock's entries stand under in the document. A
+// [multilock.Locker] whose table has it sees them.
+const Tag = "write"
+
+// Locker locks documents of one collection, one holder a document. It is safe
+// for concurrent use, and meant to be made once.
+type Locker struct{ locks *multilock.Locker }
+
+// New makes a Locker, as [multilock.New] does with [relations.Exclusive].
+// [doclock.TagTTL] is refused: there is one tag, and [doclock.TTL] is its.
+func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
+	var cfg engine.Config
+	for _, opt := range opts {
+		if err := opt(&cfg); err == nil && cfg.TagTTL != nil {
+			return nil, fmt.Errorf("%w: TagTTL has no meaning for a write lock, which has one tag; give TTL", doclock.ErrInvalidOption)
+		}
+	}
+	locks, err := multilock.New(coll, relations.Exclusive(), opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &Locker{locks}, nil
+}
+
+// TryAcquire acquires the lock, or fails, in one command; see
+// [multilock.Locker.TryAcquire].
+func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	return l.locks.TryAcquire(ctx, filter, Tag, opts...)
+}
+
+// Acquire acquires the lock, and waits for it until ctx ends; see
+// [multilock.Locker.Acquire].
+func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	return l.locks.Acquire(ctx, filter, Tag, opts...)
+}
+
+// Do holds the lock while fn runs, renews it, and releases it whatever
+// happens; see [multilock.Locker.Do].
+func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
+	return l.locks.Do(ctx, filter, Tag, fn, opts...)
+}
+
+// Close refuses new acquires and waits for what runs in the background; see
+// [multilock.Locker.Close].
+func (l *Locker) Close(ctx context.Context) error { return l.locks.Close(ctx) }
