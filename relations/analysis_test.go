@@ -58,6 +58,23 @@ func TestStarvationAlongAPath(t *testing.T) {
 	}
 }
 
+// A single "b" can't make "a" wait, and a second is refused: so the "b" that
+// starves does not take "a" along.
+func TestCrowdThatIsTooLargeForItsTagStopsNobody(t *testing.T) {
+	rules := Rules{
+		"a": {"b": {Kind: Assertive, Allow: 1}},
+		"b": {"b": {Kind: Cooperative}, "c": {Kind: Assertive}},
+		"c": {},
+	}
+	want := []Starvation{
+		{Tag: "b", By: "b", Path: []string{"b", "b"}},
+		{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
+	}
+	if diff := cmp.Diff(want, rules.Starvations()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestStarvationString(t *testing.T) {
 	for want, s := range map[string]Starvation{
 		`"a" can be refused for ever: each time it asks, another "a" may be there`: {
