@@ -1,0 +1,198 @@
+package model
+
+// Protocol executes commands. The zero value is the protocol as written.
+type Protocol struct {
+	Without Without // rules left out, for tests that must notice
+}
+
+// Request names an entry and the terms on which a client asks for it.
+type Request struct {
+	Table     Table
+	Tag       Tag
+	ID        ID
+	Owner     string
+	TTL       int64 // of a held entry
+	WaitTTL   int64 // of a waiting entry
+	Tolerance int64 // of clocks, added to both
+	Upsert    bool  // Acquire makes the document if there is none
+}
+
+// Lease names a held entry by all that its guard matches.
+type Lease struct {
+	Tag   Tag
+	ID    ID
+	Fence int64
+}
+
+// Mode says what an acquire does when an assertive relation blocks it.
+type Mode int
+
+// The modes.
+const (
+	Queue Mode = iota // join as a waiting entry
+	Try               // leave nothing behind: a conflict
+)
+
+// Image is what the client is shown: a document, as of before or after the
+// command, and the server's time. Doc is nil where nothing matched.
+type Image struct {
+	Doc *Document
+	Now int64
+}
+
+// Outcome is what the image tells.
+type Outcome string
+
+// The outcomes. A command that matches by a filter can't tell why nothing
+// matched: a missing document or a foreign lock is Lost or NotApplied there.
+const (
+	Granted     Outcome = "granted"      // acquire, confirm
+	Waits       Outcome = "waiting"      // acquire, confirm
+	Conflict    Outcome = "conflict"     // acquire: nothing written
+	NotFound    Outcome = "not found"    // acquire: no document
+	ForeignLock Outcome = "foreign lock" // acquire, confirm, handoff: left untouched
+	Lost        Outcome = "lost"         // no such entry, or not with this fence
+	Renewed     Outcome = "renewed"      // renew
+	Released    Outcome = "released"     // release
+	Applied     Outcome = "applied"      // writes
+	NotApplied  Outcome = "not applied"  // writes, compare-and-set handoff: nothing matched
+	HandedOver  Outcome = "handed over"  // handoffs
+	NotPossible Outcome = "not possible" // handoff: the lease stands
+	Seen        Outcome = "read"         // read
+)
+
+// Acquire asks for an entry. A repeat (the entry is there already) extends it
+// in place and tells how it stands. A newcomer is granted, joins as waiting,
+// or is refused without a trace.
+func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Document, Outcome, Image) {
+	if d == nil {
+		if !r.Upsert {
+			return nil, NotFound, Image{nil, now}
+		}
+		d = &Document{}
+	}
+	if d.Field == Foreign {
+		return d, ForeignLock, Image{d, now}
+	}
+	if e, ok := d.Find(r.Tag, r.ID); ok {
+		return p.repeat(d, e, r, now)
+	}
+	refused, blocked := p.arrival(d, r.Table, r.Tag, 0, now)
+	if refused || blocked && mode == Try {
+		return d, Conflict, Image{d, now}
+	}
+	c := d.clone()
+	c.Field = Ours
+	p.prune(c, r.ID, now)
+	number := c.next(now)
+	e := Entry{ID: r.ID, Owner: r.Owner, Seq: number, Since: now}
+	if !blocked {
+		e.Fence = number
+	}
+	if !blocked || !p.Without.JoinRaisesFence {
+		c.Lock.Fence = number
+	}
+	e.Expires = p.lifetime(e, r, now)
+	c.push(r.Tag, e)
+	if blocked {
+		return c, Waits, Image{c, now}
+	}
+	return c, Granted, Image{c, now}
+}
+
+// lifetime is the first expiry of a new entry.
+func (p Protocol) lifetime(e Entry, r Request, now int64) int64 {
+	p.extend(&e, r, now)
+	return e.Expires
+}
+
+// repeat extends an entry that is there, in place, and prunes nothing.
+func (p Protocol) repeat(d *Document, e Entry, r Request, now int64) (*Document, Outcome, Image) {
+	c := d.clone()
+	if !p.Without.RepeatExtends {
+		p.extend(c.at(r.Tag, r.ID), r, now)
+	}
+	if e.Held() {
+		return c, Granted, Image{c, now}
+	}
+	return c, Waits, Image{c, now}
+}
+
+// Confirm asks whether a waiting entry may be granted now. It extends the
+// entry in any case, and never makes one. A client must still compare the
+// image's seq with its ticket's: an entry with another seq is not its own.
+func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome, Image) {
+	if d == nil {
+		return nil, Lost, Image{nil, now}
+	}
+	if d.Field == Foreign {
+		return d, ForeignLock, Image{d, now}
+	}
+	e, ok := d.Find(r.Tag, r.ID)
+	switch {
+	case !ok && p.Without.ConfirmNeverCreates:
+		return p.Acquire(d, r, Queue, now)
+	case !ok:
+		return d, Lost, Image{d, now}
+	case e.Held() || p.blocked(d, r.Table, r.Tag, e, 0, now):
+		return p.repeat(d, e, r, now)
+	}
+	c := d.clone()
+	p.prune(c, r.ID, now)
+	p.grant(c, r, now)
+	return c, Granted, Image{c, now}
+}
+
+// grant gives the next number to a waiting entry, and extends it.
+func (p Protocol) grant(c *Document, r Request, now int64) {
+	c.Lock.Fence = c.next(now)
+	e := c.at(r.Tag, r.ID)
+	e.Fence = c.Lock.Fence
+	p.extend(e, r, now)
+}
+
+// Renew extends the held entry of the lease. Only the entry's presence
+// counts, with its fence; its own expiry doesn't.
+func (p Protocol) Renew(d *Document, l Lease, ttl, tolerance, now int64) (*Document, Outcome, Image) {
+	if _, ok := d.guarded(l, p.Without.FenceInRenew); !ok {
+		return d, Lost, Image{nil, now}
+	}
+	c := d.clone()
+	p.extend(c.at(l.Tag, l.ID), Request{TTL: ttl, Tolerance: tolerance}, now)
+	return c, Renewed, Image{c, now}
+}
+
+// Release removes the entry by its id, held or waiting, and leaves its array.
+// The image is of before. The outcome is Released where the entry had the
+// lease's fence, or where the lease names none (a ticket, a clean-up).
+func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, Image) {
+	e, ok := d.Find(l.Tag, l.ID)
+	if !ok {
+		return d, Lost, Image{nil, now}
+	}
+	c := d.clone()
+	c.remove(l.Tag, l.ID)
+	if l.Fence != 0 && e.Fence != l.Fence {
+		return c, Lost, Image{d, now}
+	}
+	return c, Released, Image{d, now}
+}
+
+// ReleaseTwo removes both entries by their ids in one command, whichever are
+// there: what follows a failed handoff to a new id. The outcome is the first
+// one's.
+func (p Protocol) ReleaseTwo(d *Document, first, second Lease, now int64) (*Document, Outcome, Image) {
+	_, there := d.Find(second.Tag, second.ID)
+	c, outcome, image := p.Release(d, first, now)
+	if there {
+		c = c.clone()
+		c.remove(second.Tag, second.ID)
+		image.Doc = d
+	}
+	return c, outcome, image
+}
+
+// Read shows the document.
+func (p Protocol) Read(d *Document, now int64) (*Document, Outcome, Image) {
+	return d, Seen, Image{d, now}
+}

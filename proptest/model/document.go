@@ -1,0 +1,191 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ID identifies an entry: one acquire of one client. 0 is no id.
+type ID int
+
+// Tag names a kind of lock.
+type Tag string
+
+// Update labels an update of the caller's: whoever applies it appends the
+// label to the document's log. On a server, that is a $push. 0 is no update.
+type Update int
+
+// Entry is one held or waiting entry in the array of its tag.
+type Entry struct {
+	ID      ID
+	Owner   string
+	Seq     int64 // order of arrival
+	Fence   int64 // token; 0 (absent) while the entry is waiting
+	Since   int64 // arrival
+	Expires int64 // reclaimable from then on
+	N       int   // number of the last guarded write that kept the lock; 0 (absent) until the first
+}
+
+// Held reports whether the entry was granted.
+func (e Entry) Held() bool { return e.Fence != 0 }
+
+// Live reports whether the entry counts at the server's time now.
+func (e Entry) Live(now int64) bool { return e.Expires > now }
+
+// Bucket is the array of entries under one tag. It may be empty: a release
+// leaves an empty array until the next join or grant drops it.
+type Bucket struct {
+	Tag     Tag
+	Entries []Entry
+}
+
+// Lock is the lock field.
+type Lock struct {
+	Fence int64    // last number given out, as a seq or as a token
+	Tags  []Bucket // in the order of the tags' names, whatever the server's order is
+	Done  []ID     // the last few leases that ended with a write, newest last; nil (absent) until the first
+}
+
+// Field says what is found where the lock field should be.
+type Field int
+
+// The states of the lock field. Null counts as absent, and a foreign field
+// is never touched.
+const (
+	Absent  Field = iota
+	Null          // null
+	Foreign       // anything else that isn't ours: a string, an array, malformed tags
+	Ours          // Lock says what is in it
+)
+
+// Document is the locked document: its lock field, and the log of the
+// updates applied to it, which stands for the rest.
+type Document struct {
+	Field Field
+	Lock  Lock
+	Log   []Update
+}
+
+// Find returns the entry with the id under the tag.
+func (d *Document) Find(tag Tag, id ID) (Entry, bool) {
+	if d == nil || d.Field != Ours {
+		return Entry{}, false
+	}
+	for _, e := range d.Entries(tag) {
+		if e.ID == id {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// Entries returns the array under the tag, nil if there is none.
+func (d *Document) Entries(tag Tag) []Entry {
+	for _, b := range d.Lock.Tags {
+		if b.Tag == tag {
+			return b.Entries
+		}
+	}
+	return nil
+}
+
+// guarded returns the entry that the lease's guard matches.
+func (d *Document) guarded(l Lease, byID bool) (Entry, bool) {
+	e, ok := d.Find(l.Tag, l.ID)
+	return e, ok && e.Held() && (byID || e.Fence == l.Fence)
+}
+
+// clone returns a deep copy, for a command to change.
+func (d *Document) clone() *Document {
+	c := *d
+	c.Lock.Tags = make([]Bucket, len(d.Lock.Tags), len(d.Lock.Tags)+1)
+	for i, b := range d.Lock.Tags {
+		c.Lock.Tags[i] = Bucket{b.Tag, slices.Clone(b.Entries)}
+	}
+	c.Lock.Done = slices.Clone(d.Lock.Done)
+	c.Log = slices.Clone(d.Log)
+	return &c
+}
+
+// at returns a pointer to an entry that is there, for changing a clone.
+func (d *Document) at(tag Tag, id ID) *Entry {
+	for i, b := range d.Lock.Tags {
+		if b.Tag != tag {
+			continue
+		}
+		for j := range b.Entries {
+			if b.Entries[j].ID == id {
+				return &d.Lock.Tags[i].Entries[j]
+			}
+		}
+	}
+	panic("model: no such entry")
+}
+
+// push appends the entry to the array of the tag.
+func (d *Document) push(tag Tag, e Entry) {
+	for i := range d.Lock.Tags {
+		if d.Lock.Tags[i].Tag == tag {
+			d.Lock.Tags[i].Entries = append(d.Lock.Tags[i].Entries, e)
+			return
+		}
+	}
+	d.Lock.Tags = append(d.Lock.Tags, Bucket{tag, []Entry{e}})
+	slices.SortFunc(d.Lock.Tags, func(a, b Bucket) int { return strings.Compare(string(a.Tag), string(b.Tag)) })
+}
+
+// remove takes the entry out of the array of the tag, and leaves the array.
+func (d *Document) remove(tag Tag, id ID) {
+	for i := range d.Lock.Tags {
+		if d.Lock.Tags[i].Tag == tag {
+			d.Lock.Tags[i].Entries = slices.DeleteFunc(d.Lock.Tags[i].Entries,
+				func(e Entry) bool { return e.ID == id })
+		}
+	}
+}
+
+// doneCap is how many ids of ended leases the document remembers.
+const doneCap = 8
+
+// finish remembers that the lease ended with a write.
+func (d *Document) finish(id ID) {
+	d.Lock.Done = append(d.Lock.Done, id)
+	if n := len(d.Lock.Done); n > doneCap {
+		d.Lock.Done = slices.Delete(d.Lock.Done, 0, n-doneCap)
+	}
+}
+
+// String shows the lock for traces: "fence 7 {a: [11 seq 5 fence 7 until 9]}".
+func (d *Document) String() string {
+	if d == nil {
+		return "no document"
+	}
+	if d.Field != Ours {
+		return [...]string{"no lock", "null lock", "foreign lock"}[d.Field]
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "fence %d {", d.Lock.Fence)
+	for i, bucket := range d.Lock.Tags {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s:", bucket.Tag)
+		for _, e := range bucket.Entries {
+			state := "waits"
+			if e.Held() {
+				state = fmt.Sprintf("fence %d", e.Fence)
+			}
+			fmt.Fprintf(&b, " [%d seq %d %s until %d", e.ID, e.Seq, state, e.Expires)
+			if e.N > 0 {
+				fmt.Fprintf(&b, " n %d", e.N)
+			}
+			b.WriteString("]")
+		}
+	}
+	b.WriteString("}")
+	if d.Lock.Done != nil {
+		fmt.Fprintf(&b, " done %v", d.Lock.Done)
+	}
+	return b.String()
+}

@@ -1,0 +1,85 @@
+package model
+
+import "slices"
+
+// arrival judges an entry of the tag that is not there yet: refused by a
+// cooperative relation or by an unknown tag, or blocked by an assertive one.
+// Every live entry counts, held or waiting, but for the one to be left out
+// (the entry that hands over; 0 for none).
+func (p Protocol) arrival(d *Document, t Table, tag Tag, leaveOut ID, now int64) (refused, blocked bool) {
+	for _, b := range d.Lock.Tags {
+		n := 0
+		for _, e := range b.Entries {
+			if e.ID != leaveOut && e.Live(now) {
+				n++
+			}
+		}
+		r := t.Relation(tag, b.Tag)
+		switch {
+		case !t.Knows(b.Tag):
+			refused = refused || n > 0 && !p.Without.UnknownRefuses
+		case r.Kind == Cooperative:
+			refused = refused || n > r.Allow
+		case r.Kind == Assertive:
+			blocked = blocked || n > r.Allow
+		}
+	}
+	return refused, blocked
+}
+
+// blocked judges the waiting entry e of the tag: both kinds of relation, and
+// unknown tags, keep it waiting, but only by live entries that are held or
+// that came before it.
+func (p Protocol) blocked(d *Document, t Table, tag Tag, own Entry, leaveOut ID, now int64) bool {
+	for _, b := range d.Lock.Tags {
+		n := 0
+		for _, e := range b.Entries {
+			if e.ID == leaveOut || e.ID == own.ID || !e.Live(now) {
+				continue
+			}
+			if e.Held() || e.Seq < own.Seq || p.Without.HeldOrEarlier {
+				n++
+			}
+		}
+		r := t.Relation(tag, b.Tag)
+		switch {
+		case !t.Knows(b.Tag):
+			if n > 0 && !p.Without.UnknownBlocks {
+				return true
+			}
+		case r.Kind == Cooperative && p.Without.CooperativeBlocks:
+		case r.Kind != None && n > r.Allow:
+			return true
+		}
+	}
+	return false
+}
+
+// prune drops what has expired, of all tags, and the arrays that are empty
+// then. The command's own entry stays.
+func (p Protocol) prune(d *Document, own ID, now int64) {
+	if p.Without.Pruning {
+		return
+	}
+	for i := range d.Lock.Tags {
+		b := &d.Lock.Tags[i]
+		b.Entries = slices.DeleteFunc(b.Entries, func(e Entry) bool { return e.ID != own && !e.Live(now) })
+	}
+	d.Lock.Tags = slices.DeleteFunc(d.Lock.Tags, func(b Bucket) bool { return len(b.Entries) == 0 })
+}
+
+// next is the next number to give out, as a seq or as a token.
+func (d *Document) next(now int64) int64 { return max(d.Lock.Fence+1, now) }
+
+// extend lets the entry live for its terms from now, and never shorter than
+// it would anyway.
+func (p Protocol) extend(e *Entry, r Request, now int64) {
+	ttl := r.WaitTTL
+	if e.Held() {
+		ttl = r.TTL
+	}
+	end := now + ttl + r.Tolerance
+	if end > e.Expires || p.Without.Maximum {
+		e.Expires = end
+	}
+}

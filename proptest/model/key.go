@@ -1,0 +1,148 @@
+package model
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"slices"
+)
+
+// keyer tells states apart. Two worlds with the same key behave alike, so
+// that one of them is enough: of numbers only their order matters, of times
+// only the distance from now, and of the past only what somebody may still
+// refer to.
+type keyer struct {
+	seed    maphash.Seed
+	bytes   []byte
+	numbers []int64 // every seq and token in the world, sorted
+	ids     []ID    // every id that somebody may still use
+}
+
+func newKeyer() *keyer { return &keyer{seed: maphash.MakeSeed()} }
+
+// key is a hash of the state. Among the some 10^5 states of one search, the
+// chance that two have the same is below one in a billion.
+func (k *keyer) key(w *world) uint64 {
+	k.collect(w)
+	k.bytes = k.bytes[:0]
+	k.document(w)
+	k.put(w.offset, int64(w.steps), int64(w.faults))
+	for i := range w.clients {
+		k.client(w, &w.clients[i])
+	}
+	k.put(int64(len(w.flight)))
+	for i := range w.flight {
+		k.message(w, &w.flight[i])
+	}
+	for _, g := range w.ghost.grants {
+		if slices.Contains(k.ids, g.ID) {
+			k.put(int64(g.ID), k.rank(g.Fence), bit(g.excluded))
+		}
+	}
+	for _, us := range [][]Update{w.ghost.applied, w.ghost.denied} {
+		k.put(-1)
+		for _, u := range us {
+			if slices.Contains(k.ids, ID(u/100)) {
+				k.put(int64(u))
+			}
+		}
+	}
+	k.put(-1)
+	for _, id := range w.ghost.settled {
+		if slices.Contains(k.ids, id) {
+			k.put(int64(id))
+		}
+	}
+	return maphash.Bytes(k.seed, k.bytes)
+}
+
+// collect gathers the numbers and the ids that are in use.
+func (k *keyer) collect(w *world) {
+	k.numbers = append(k.numbers[:0], 0, w.doc.Lock.Fence)
+	k.ids = k.ids[:0]
+	for _, b := range w.doc.Lock.Tags {
+		for _, e := range b.Entries {
+			k.numbers = append(k.numbers, e.Seq, e.Fence)
+			k.ids = append(k.ids, e.ID)
+		}
+	}
+	for i := range w.clients {
+		c := &w.clients[i]
+		k.numbers = append(k.numbers, c.seq, c.fence, c.sole, c.last.lease.Fence, c.last.f)
+		k.ids = append(k.ids, c.id, c.last.lease.ID, c.last.second)
+	}
+	for i := range w.flight {
+		m := &w.flight[i]
+		k.numbers = append(k.numbers, m.lease.Fence, m.f)
+		k.ids = append(k.ids, m.lease.ID, m.second)
+	}
+	for _, g := range w.ghost.grants {
+		if slices.Contains(k.ids, g.ID) {
+			k.numbers = append(k.numbers, g.Fence)
+		}
+	}
+	slices.Sort(k.numbers)
+	k.numbers = slices.Compact(k.numbers)
+}
+
+func (k *keyer) put(vs ...int64) {
+	for _, v := range vs {
+		k.bytes = binary.AppendVarint(k.bytes, v)
+	}
+}
+
+// rank is the number's place in the order of all numbers.
+func (k *keyer) rank(number int64) int64 {
+	i, _ := slices.BinarySearch(k.numbers, number)
+	return int64(i)
+}
+
+func (k *keyer) document(w *world) {
+	// An entry that is expired for whatever may still be executed is dead,
+	// however long.
+	dead := w.now()
+	for i := range w.flight {
+		if parsed := w.flight[i].parsed; parsed != 0 {
+			dead = min(dead, parsed)
+		}
+	}
+	d := w.doc
+	k.put(int64(d.Field), k.rank(d.Lock.Fence))
+	for _, b := range d.Lock.Tags {
+		k.bytes = append(k.bytes, b.Tag...)
+		k.put(int64(len(b.Entries)))
+		for _, e := range b.Entries {
+			k.put(int64(e.ID), k.rank(e.Seq), k.rank(e.Fence), max(e.Expires, dead)-w.now(), int64(e.N))
+		}
+	}
+	k.put(-1)
+	for _, id := range d.Lock.Done {
+		k.put(int64(id))
+	}
+}
+
+func (k *keyer) client(w *world, c *client) {
+	k.put(int64(c.phase), int64(c.round), int64(c.id), k.rank(c.seq), k.rank(c.fence), max(0, c.valid-w.time),
+		int64(c.writes), int64(c.newest), k.rank(c.sole), bit(c.unknown), bit(c.awaits))
+	k.message(w, &c.last)
+}
+
+func (k *keyer) message(w *world, m *message) {
+	if *m == (message{}) {
+		k.put(-1)
+		return
+	}
+	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), k.rank(m.lease.Fence), int64(m.second),
+		int64(m.k), int64(m.u), k.rank(m.f), max(0, m.until-w.time))
+	// What was sent a whole TTL ago can't be believed in any more.
+	k.put(max(-w.cfg.ttl, m.sent-w.time), bit(m.parsed != 0))
+	if m.parsed != 0 {
+		k.put(m.parsed - w.now())
+	}
+}
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

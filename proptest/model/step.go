@@ -1,0 +1,126 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// note remembers the last step, for traces.
+type note struct {
+	message message
+	outcome Outcome
+	fate    string
+}
+
+// step returns the world after the action. What it broke, if anything, is
+// in the world.
+func (w *world) step(a action) world {
+	n := w.copy()
+	n.note = note{}
+	switch a.kind {
+	case doTick:
+		n.time += w.cfg.tick
+	case doStep:
+		n.steps--
+		n.offset += int64(a.index) * min(w.cfg.tick, w.cfg.tolerance)
+	case doPrompt, doSilent, doDelay, doParsed:
+		n.send(a, w.options(int(a.client))[a.index])
+	case doArrive:
+		n.arrive(int(a.index))
+	case doTimeout:
+		n.unanswered(&n.clients[a.client])
+	case doCrash:
+		n.crash(&n.clients[a.client])
+	case doForeign:
+		n.foreign(a.index)
+	}
+	if n.broken == nil {
+		n.checkState()
+	}
+	return n
+}
+
+// send sends an attempt, and lets it meet the fate that the action says.
+func (w *world) send(a action, m message) {
+	m = w.start(m)
+	switch a.kind {
+	case doDelay, doParsed:
+		w.faults--
+		w.note = note{m, "on its way", "not executed yet"}
+		if a.kind == doParsed {
+			m.parsed = w.now()
+			w.note.outcome = "parsed"
+		}
+		w.flight = append(w.flight, m)
+		w.clients[m.from].awaits = true
+		return
+	case doSilent:
+		w.faults--
+	}
+	ev := w.execute(m)
+	w.check(ev)
+	if a.kind == doSilent {
+		w.note = note{m, ev.outcome, "answer lost"}
+		w.unanswered(&w.clients[m.from])
+		return
+	}
+	w.note = note{m, ev.outcome, "answered"}
+	w.answer(ev)
+}
+
+// arrive executes an attempt that was on its way.
+func (w *world) arrive(i int) {
+	m := w.flight[i]
+	awaited := w.awaited(m)
+	w.flight = slices.Delete(w.flight, i, i+1)
+	ev := w.execute(m)
+	w.check(ev)
+	w.note = note{m, ev.outcome, "late, nobody listens"}
+	if awaited {
+		w.note.fate = "late, answered"
+		w.answer(ev)
+	}
+}
+
+// tell says what the action did that led to this world.
+func (w *world) tell(a action) string {
+	text := fmt.Sprintf("%v: %s, %s -> %v", w.note.message, w.note.outcome, w.note.fate, w.doc)
+	switch a.kind {
+	case doTick:
+		text = "tick"
+	case doStep:
+		text = fmt.Sprintf("the server's clock steps by %d", a.index)
+	case doTimeout:
+		text = fmt.Sprintf("client %d: gives up waiting for the answer", a.client)
+	case doCrash:
+		text = fmt.Sprintf("client %d: crashes", a.client)
+	case doForeign:
+		text = fmt.Sprintf("stranger: %s -> %v", strangerNames[a.index], w.doc)
+	}
+	return fmt.Sprintf("t=%d now=%d  %s", w.time, w.now(), text)
+}
+
+// crash ends the client for good. Who waits for a handoff from it stops.
+func (w *world) crash(c *client) {
+	w.crashes--
+	w.breakPromise(c.last)
+	*c = client{phase: gone, round: w.cfg.rounds}
+}
+
+// String shows the attempt for traces: "client 0: write 1 with {a 10 5}".
+func (m message) String() string {
+	text := fmt.Sprintf("client %d: %v", m.from, m.op)
+	switch {
+	case m.op == opWrite:
+		text += fmt.Sprintf(" %d", m.k)
+	case m.second != 0:
+		text += fmt.Sprintf(" to client %d as %d", m.to, m.second)
+	}
+	if m.op == opSet {
+		text += fmt.Sprintf(" if lock.fence is %d", m.f)
+		if m.u != 0 {
+			text += fmt.Sprintf(" with write %d", m.k)
+		}
+	}
+	return text + fmt.Sprintf(" (%s %d fence %d)", m.lease.Tag, m.lease.ID, m.lease.Fence)
+}

@@ -1,0 +1,220 @@
+package model
+
+import "slices"
+
+// config is what a world is made of, and how much may happen in it.
+type config struct {
+	protocol Protocol
+	tables   []Table // one for all clients, or one for each
+	tags     []Tag   // one for each client
+
+	ttl, waitTTL, tolerance int64
+	tick                    int64 // how far the clock advances at once
+
+	steps    int  // how often the server's clock may step, within the tolerance
+	faults   int  // attempts that are lost, delayed, or not answered
+	writes   int  // per lease, those that keep the lock
+	rounds   int  // leases per client
+	tries    bool // clients may try-acquire
+	checks   bool // clients may prove the lease by a read
+	handoffs bool // clients hand over
+
+	strangers stranger // what else happens to the document
+	strangest int      // how often
+	crashes   int      // clients that die
+	lenient   bool     // check consequences only (see properties.go)
+}
+
+// stranger is what others than clients may do to the document.
+type stranger uint8
+
+const (
+	nobody  stranger = iota
+	deletes          // delete the document, insert it anew
+	erases           // erase, spoil or put back the lock as well
+)
+
+func (c *config) table(client int) Table {
+	if len(c.tables) == 1 {
+		return c.tables[0]
+	}
+	return c.tables[client]
+}
+
+// world is one state: the document, the clients, the network and the clock.
+// The server's clock is the true time plus an offset; a client's is true.
+type world struct {
+	cfg           *config
+	doc           *Document
+	old           *Document // a copy that a stranger keeps
+	time, offset  int64
+	steps, faults int // left
+	strangest     int // left
+	crashes       int // left
+	clients       []client
+	flight        []message // sent and not executed yet; may never be
+	ghost         ghost
+	note          note
+	broken        *violation
+}
+
+// ghost is what no participant knows, for the properties.
+type ghost struct {
+	top     int64    // the highest token ever
+	grants  []grant  // all of them
+	applied []Update // in order
+	denied  []Update // those that a client believes were not applied
+	settled []ID     // those that must not be in the document any more
+	erased  bool     // a stranger wrote or deleted the lock
+}
+
+// grant is a lease as the server gave it.
+type grant struct {
+	Lease
+	excluded bool // somebody who respects it was let in when it did not count
+}
+
+func newWorld(cfg *config) world {
+	return world{
+		cfg: cfg, doc: &Document{}, time: cfg.tick,
+		steps: cfg.steps, faults: cfg.faults, strangest: cfg.strangest, crashes: cfg.crashes,
+		clients: make([]client, len(cfg.tags)),
+	}
+}
+
+// now is the server's time.
+func (w *world) now() int64 { return w.time + w.offset }
+
+func (w *world) copy() world {
+	n := *w
+	n.clients = slices.Clone(w.clients)
+	n.flight = slices.Clone(w.flight)
+	n.ghost.grants = slices.Clone(w.ghost.grants)
+	n.ghost.applied = slices.Clip(w.ghost.applied)
+	n.ghost.denied = slices.Clip(w.ghost.denied)
+	n.ghost.settled = slices.Clip(w.ghost.settled)
+	return n
+}
+
+// kind is what happens next in a world.
+type kind uint8
+
+const (
+	doTick    kind = iota // the clock advances
+	doStep                // the server's clock steps, by the index
+	doPrompt              // a client sends an attempt: executed and answered at once
+	doSilent              // …executed, and the answer is lost
+	doDelay               // …on its way: executed later, or never
+	doParsed              // …the same, but the server has parsed it already
+	doArrive              // an attempt that was on its way is executed
+	doTimeout             // a client stops waiting for its attempt
+	doCrash               // a client is no more
+	doForeign             // a stranger writes, by the index
+)
+
+// action is one step, small enough to keep millions.
+type action struct {
+	kind   kind
+	client int8
+	index  int8 // of the option, or of the message in flight
+}
+
+// actions lists what may happen next.
+func (w *world) actions() []action {
+	out := append(make([]action, 0, 32), action{kind: doTick})
+	out = append(out, w.clockSteps()...)
+	for i := range w.clients {
+		c := int8(i)
+		for j, m := range w.options(i) {
+			n := int8(j)
+			out = append(out, action{doPrompt, c, n})
+			if w.faults > 0 && m.op != opRead {
+				out = append(out, action{doDelay, c, n}, action{doParsed, c, n})
+				if m.op != opCheck {
+					out = append(out, action{doSilent, c, n})
+				}
+			}
+		}
+		if w.clients[i].awaits {
+			out = append(out, action{kind: doTimeout, client: c})
+		}
+		if w.crashes > 0 && w.clients[i].phase != gone {
+			out = append(out, action{kind: doCrash, client: c})
+		}
+	}
+	for i, m := range w.flight {
+		// An attempt that is awaited and arrives with no time between is one
+		// that was executed at once.
+		if m.sent < w.time || !w.awaited(m) {
+			out = append(out, action{kind: doArrive, index: int8(i)})
+		}
+	}
+	return append(out, w.strange()...)
+}
+
+// clockSteps lists the steps of the server's clock: the offset stays between
+// 0 and the tolerance, so that no two instants are more than that apart.
+func (w *world) clockSteps() []action {
+	var out []action
+	if w.steps > 0 && w.offset < w.cfg.tolerance {
+		out = append(out, action{kind: doStep, index: 1})
+	}
+	if w.steps > 0 && w.offset > 0 {
+		out = append(out, action{kind: doStep, index: -1})
+	}
+	return out
+}
+
+// awaited reports whether its client still waits for the attempt.
+func (w *world) awaited(m message) bool {
+	c := &w.clients[m.from]
+	return c.awaits && c.last == m.unparsed()
+}
+
+// unparsed is the message as its client knows it.
+func (m message) unparsed() message { m.parsed = 0; return m }
+
+// strange lists what a stranger may do.
+func (w *world) strange() []action {
+	if w.strangest == 0 || w.cfg.strangers == nobody {
+		return nil
+	}
+	n := 2
+	if w.cfg.strangers == erases {
+		n = len(strangerNames)
+	}
+	var out []action
+	for i := range n {
+		// Numbers outrun the clock where several are given out in one
+		// millisecond; only once it has caught up does a new document go on
+		// after the old one.
+		if i == 0 && (w.doc == nil || w.doc.Lock.Fence >= w.now()) {
+			continue
+		}
+		out = append(out, action{kind: doForeign, index: int8(i)})
+	}
+	return out
+}
+
+var strangerNames = []string{"delete", "insert", "erase", "nullify", "spoil", "keep a copy", "put the copy back"}
+
+func (w *world) foreign(i int8) {
+	w.strangest--
+	switch i {
+	case 0:
+		w.doc = Delete(w.doc)
+	case 1:
+		w.doc = Insert(w.doc)
+	case 2:
+		w.doc = Erase(w.doc)
+	case 3:
+		w.doc = Nullify(w.doc)
+	case 4:
+		w.doc = Spoil(w.doc)
+	case 5:
+		w.old = w.doc
+	case 6:
+		w.doc = PutBack(w.doc, w.old)
+	}
+	w.ghost.erased = w.ghost.erased || i != 1 && i != 5
+}

@@ -1,0 +1,80 @@
+package model
+
+import "slices"
+
+// Write applies an update under the lease and keeps the lock. k numbers the
+// lease's writes from 1 on: a number that the entry has seen, or passed, is
+// not applied again. No clock is in it.
+func (p Protocol) Write(d *Document, l Lease, k int, u Update, now int64) (*Document, Outcome, Image) {
+	e, ok := d.guarded(l, p.Without.FenceInWrite)
+	if !ok || p.written(d, e, k) {
+		return d, NotApplied, Image{nil, now}
+	}
+	c := d.clone()
+	c.Log = append(c.Log, u)
+	if p.Without.NumberInEntry {
+		c.finish(shared(l.ID, k))
+	} else {
+		c.at(l.Tag, l.ID).N = k
+	}
+	return c, Applied, Image{c, now}
+}
+
+// written reports whether the entry's write number k has been applied.
+func (p Protocol) written(d *Document, e Entry, k int) bool {
+	switch {
+	case p.Without.Numbering:
+		return false
+	case p.Without.NumberInEntry:
+		return slices.Contains(d.Lock.Done, shared(e.ID, k))
+	}
+	return e.N >= k
+}
+
+// shared stands for an entry's write number in a list that all share: the
+// design that rule 14 warns of.
+func shared(id ID, k int) ID { return -(id*1000 + ID(k)) }
+
+// WriteAndRelease applies an update under the lease, removes the entry (its
+// array stays), and remembers the id among the last few that ended this way.
+func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*Document, Outcome, Image) {
+	if _, ok := d.guarded(l, p.Without.FenceInWrite); !ok {
+		return d, NotApplied, Image{nil, now}
+	}
+	c := d.clone()
+	c.Log = append(c.Log, u)
+	c.remove(l.Tag, l.ID)
+	c.finish(l.ID)
+	return c, Applied, Image{c, now}
+}
+
+// Renewal is one statement of a batched renewal.
+type Renewal struct {
+	Doc            *Document
+	Lease          Lease
+	TTL, Tolerance int64
+}
+
+// RenewBatch renews several leases, each on its own document, in one command,
+// and tells only how many matched. Nothing is proved by the count unless all
+// did.
+func (p Protocol) RenewBatch(batch []Renewal, now int64) (after []*Document, matched int) {
+	for _, r := range batch {
+		d, outcome, _ := p.Renew(r.Doc, r.Lease, r.TTL, r.Tolerance, now)
+		if outcome == Renewed {
+			matched++
+		}
+		after = append(after, d)
+	}
+	return after, matched
+}
+
+// Remaining is how long a lease may be believed in from the send of the read
+// that showed the image: 0 where the image lacks its entry with its fence.
+func (im Image) Remaining(l Lease, ttl, tolerance int64) int64 {
+	e, ok := im.Doc.guarded(l, false)
+	if !ok {
+		return 0
+	}
+	return max(0, min(ttl, e.Expires-im.Now-tolerance))
+}
