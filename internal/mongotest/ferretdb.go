@@ -1,0 +1,39 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+const ferretModule = "github.com/FerretDB/FerretDB/v2/cmd/ferretdb@v2.7.0"
+
+// compileFerret builds FerretDB for this machine, whatever the environment of the test asks of its own build.
+func compileFerret(ctx context.Context, build string, say *progress) error {
+	return say.step(ctx, "building FerretDB", func(ctx context.Context) error {
+		host, err := exec.CommandContext(ctx, "go", "env", "GOHOSTOS", "GOHOSTARCH").Output()
+		if err != nil {
+			return fmt.Errorf("asking go for this machine's kind: %w", err)
+		}
+		kind := strings.Fields(string(host))
+		if len(kind) != 2 {
+			return fmt.Errorf("go does not know this machine's kind: %q", host)
+		}
+		cmd := exec.CommandContext(ctx, "go", "install", ferretModule)
+		cmd.Dir = build // outside of any module
+		cmd.Env = append(os.Environ(),
+			"GOBIN="+build, "GOOS="+kind[0], "GOARCH="+kind[1], "CGO_ENABLED=0", // static: it runs in another Debian
+			"GOFLAGS=-trimpath", // not empty: that would give way to the user's `go env -w GOFLAGS`
+			"GOWORK=off", "GO111MODULE=on", "GOEXPERIMENT=",
+		)
+		if os.Getenv("HOME") == "" {
+			cmd.Env = append(cmd.Env, "HOME="+filepath.Join(build, "home"))
+		}
+		return runLogged(cmd, filepath.Join(build, "go.log"))
+	})
+}

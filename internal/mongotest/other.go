@@ -1,0 +1,27 @@
+//go:build !unix
+
+package mongotest
+
+import (
+	"context"
+	"errors"
+)
+
+// Elsewhere, which is on Windows, only a server that runs already is used.
+
+type server interface {
+	uri() string
+	kill() error
+	freeze() error
+	thaw() error
+	launch(context.Context) error
+	remove() error
+}
+
+var errElsewhere = errors.New("on this system, servers are not started: set MONGODB_URI, or use WSL or a container")
+
+func checkOwned(string) error { return nil }
+
+func attach(context.Context, cache, *progress) (*Shared, error) { return nil, errElsewhere }
+
+func startPrivate(context.Context, *progress) (server, error) { return nil, errElsewhere }

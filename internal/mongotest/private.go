@@ -1,0 +1,75 @@
+package mongotest
+
+import (
+	"context"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Server is a server that one test has for itself. Its methods may be called from any goroutine of the test, one at a
+// time; what goes wrong in them is reported with the test's Errorf.
+type Server struct {
+	tb     testing.TB
+	server server
+}
+
+// Private starts a server for tests that stop or kill it: never the shared one, and never that of MONGODB_URI. It
+// takes two seconds. The server and its data are gone when the test is over.
+func Private(tb testing.TB) *Server {
+	tb.Helper()
+	out, done := terminal()
+	defer done()
+	srv, err := startPrivate(tb.Context(), newProgress(out))
+	if err != nil {
+		tb.Fatalf("mongotest: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := srv.remove(); err != nil {
+			tb.Errorf("mongotest: %v", err)
+		}
+	})
+	return &Server{tb: tb, server: srv}
+}
+
+// URI is the server's connection string. It stays the same through restarts.
+func (s *Server) URI() string { return s.server.uri() }
+
+// Client makes a client of the server, which is disconnected when the test is over.
+func (s *Server) Client(opts ...*options.ClientOptions) *mongo.Client {
+	s.tb.Helper()
+	return connect(s.tb, s.URI(), opts...)
+}
+
+// Kill ends the server at once, as kill -9 does: storage and all. Restart brings it back.
+func (s *Server) Kill() {
+	s.tb.Helper()
+	s.report("killing", s.server.kill())
+}
+
+// Stop stops the server in its tracks, as SIGSTOP does: it still accepts connections, and answers nothing until Continue.
+func (s *Server) Stop() {
+	s.tb.Helper()
+	s.report("stopping", s.server.freeze())
+}
+
+// Continue lets a stopped server go on where it was.
+func (s *Server) Continue() {
+	s.tb.Helper()
+	s.report("continuing", s.server.thaw())
+}
+
+// Restart kills the server if it still runs, starts it on the same data and port, and returns when it answers.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.report("killing", s.server.kill())
+	s.report("restarting", s.server.launch(context.WithoutCancel(s.tb.Context())))
+}
+
+func (s *Server) report(doing string, err error) {
+	s.tb.Helper()
+	if err != nil {
+		s.tb.Errorf("mongotest: %s the private server: %v", doing, err)
+	}
+}

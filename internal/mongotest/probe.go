@@ -1,0 +1,59 @@
+package mongotest
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// probe asks whoever answers at uri what it is, and waits up to limit for a primary to do so.
+func probe(ctx context.Context, uri string, limit time.Duration) (what string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(limit))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", redacted(uri), err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+
+	admin := client.Database("admin")
+	var hello struct {
+		SetName string `bson:"setName"`
+		Msg     string `bson:"msg"`
+	}
+	if err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+		return "", fmt.Errorf("%s does not answer: %w", redacted(uri), err)
+	}
+	var build struct {
+		Version  string `bson:"version"`
+		FerretDB struct {
+			Version string `bson:"version"`
+		} `bson:"ferretdb"`
+	}
+	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
+		return "", fmt.Errorf("%s does not say its version: %w", redacted(uri), err)
+	}
+
+	what = "MongoDB " + build.Version
+	if build.FerretDB.Version != "" {
+		what = fmt.Sprintf("FerretDB %s (answers as MongoDB %s)", build.FerretDB.Version, build.Version)
+	}
+	switch {
+	case hello.SetName != "":
+		return what + ", replica set " + hello.SetName, nil
+	case hello.Msg == "isdbgrid":
+		return what + ", sharded", nil
+	default:
+		return what + ", standalone", nil
+	}
+}
+
+var credentials = regexp.MustCompile(`//[^@/]*@`)
+
+// redacted is uri without its user and password: it is shown in errors and in logs.
+func redacted(uri string) string { return credentials.ReplaceAllString(uri, "//…@") }

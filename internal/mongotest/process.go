@@ -1,0 +1,147 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A process is a child that must not outlive us. Its output goes to a file, which is shown only if something fails.
+type process struct {
+	log   string
+	child *os.Process
+	ended chan struct{} // closed once it has been waited for
+}
+
+func startProcess(cmd *exec.Cmd, log string) (*process, error) {
+	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening a server's log: %w", err)
+	}
+	defer func() { _ = out.Close() }()
+	cmd.Stdout, cmd.Stderr = out, out
+	tie(cmd)
+
+	p := &process{log: log, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel kills a tied child when the thread that started it ends, so this one waits for the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		p.child = cmd.Process
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how a server ended is in its log
+			close(p.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// says waits until the process has written the words into its log.
+func (p *process) says(ctx context.Context, words string) error {
+	for {
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			return fmt.Errorf("reading a server's log: %w", err)
+		}
+		if strings.Contains(string(text), words) {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("it ended while starting\n%s", tail(p.log))
+		case <-ctx.Done():
+			return fmt.Errorf("it did not start: %w\n%s", context.Cause(ctx), tail(p.log))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends the process and all that descend from it, at once, and returns when they are gone.
+func (p *process) kill() error {
+	family, err := p.signal(syscall.SIGKILL)
+	if err != nil {
+		return err
+	}
+	<-p.ended
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		family = alive(family)
+		if len(family) == 0 {
+			return nil
+		}
+		if time.Since(began) > 10*time.Second {
+			return fmt.Errorf("processes %v do not die", family)
+		}
+	}
+}
+
+// signal sends a signal to the process and all that descend from it, and returns them. The process is stopped first, so
+// that it has no more children while they are being counted.
+func (p *process) signal(sig syscall.Signal) (family []int, err error) {
+	select {
+	case <-p.ended:
+		return nil, nil // its number may be somebody else's by now
+	default:
+	}
+	if sig != syscall.SIGCONT {
+		if err := p.child.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return nil, fmt.Errorf("stopping a server: %w", err)
+		}
+	}
+	family = append(descendants(p.child.Pid), p.child.Pid)
+	for _, pid := range family {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("sending %v to a server: %w", sig, err)
+		}
+	}
+	return family, nil
+}
+
+// A crew is the processes of one server, in the order in which they were started. It is what the servers that run on
+// this machine, without a container, have in common.
+type crew []*process
+
+func (c crew) kill() error {
+	var errs []error
+	for _, p := range c {
+		errs = append(errs, p.kill())
+	}
+	return errors.Join(errs...)
+}
+
+func (c crew) freeze() error { return c.signal(syscall.SIGSTOP) }
+func (c crew) thaw() error   { return c.signal(syscall.SIGCONT) }
+
+func (c crew) signal(sig syscall.Signal) error {
+	var errs []error
+	for _, p := range c {
+		_, err := p.signal(sig)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// ended reports whether one of them is gone.
+func (c crew) ended() bool {
+	for _, p := range c {
+		select {
+		case <-p.ended:
+			return true
+		default:
+		}
+	}
+	return false
+}

@@ -1,0 +1,59 @@
+package mongotest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// tie has the kernel kill the child when we end, however we end, and keeps a terminal's Ctrl-C from it.
+func tie(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Setsid = true
+}
+
+// descendants are the children of a process, their children, and so on.
+func descendants(pid int) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	children := map[int][]int{}
+	for _, entry := range entries {
+		if child, err := strconv.Atoi(entry.Name()); err == nil {
+			_, parent := ancestor(child)
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var all []int
+	for next := []int{pid}; len(next) > 0; next = next[1:] {
+		all = append(all, children[next[0]]...)
+		next = append(next, children[next[0]]...)
+	}
+	return all
+}
+
+// alive are those of the processes that still run: neither gone nor waiting for their parent to notice.
+func alive(pids []int) []int {
+	var still []int
+	for _, pid := range pids {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid)); err == nil {
+			still = append(still, pid)
+		}
+	}
+	return still
+}
+
+// isolate gives the child process numbers and shared memory of its own.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
+}
+
+// endWithUs has the kernel ask the child to end when we do, however we do. The thread that starts the child must wait for
+// it.
+func endWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }

@@ -1,0 +1,182 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// prepareDocumentDB fills the cache with the Debian root, unless it is there: DocumentDB and a database template from
+// Debian, FerretDB built from source. It is built under another name and gets its own when it is complete.
+func prepareDocumentDB(ctx context.Context, c cache, say *progress) error {
+	switch {
+	case runtime.GOOS != "linux":
+		return unavailable("only on Debian and Ubuntu")
+	case os.Geteuid() != 0:
+		return unavailable("needs root: it makes a Debian root with PostgreSQL, whose own user runs it")
+	}
+	if _, err := os.Stat(c.path("debian")); err == nil {
+		return nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return unavailable("no apt-get on PATH: only on Debian and Ubuntu")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return unavailable("no go command on PATH, to build FerretDB")
+	}
+
+	say.say("no MongoDB here: preparing PostgreSQL with DocumentDB (from Debian) and FerretDB (from source), once for all.")
+	say.say("this downloads some 250 MB, takes 700 MB in %s, and one to three minutes.", c.dir)
+	if err := removeUnfinished(c); err != nil {
+		return err
+	}
+	build, err := os.MkdirTemp(c.dir, "unfinished-")
+	if err != nil {
+		return fmt.Errorf("making a directory to build in: %w", err)
+	}
+	root := debianRoot{dir: filepath.Join(build, "debian")}
+
+	// The two long steps have nothing to do with each other, and either wastes no time on a lost cause.
+	var bootstrap, compile error
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var steps sync.WaitGroup
+	steps.Go(func() {
+		if bootstrap = bootstrapDebian(both, root, build, say); bootstrap != nil {
+			cancel()
+		}
+	})
+	steps.Go(func() {
+		if compile = compileFerret(both, build, say); compile != nil {
+			cancel()
+		}
+	})
+	steps.Wait()
+	err = errors.Join(bootstrap, compile)
+	if err == nil {
+		err = say.step(ctx, "making a database template", func(ctx context.Context) error { return finish(ctx, root, build) })
+	}
+	if err == nil {
+		err = os.Rename(root.dir, c.path("debian"))
+	}
+	return errors.Join(err, removeUnfinished(c))
+}
+
+// removeUnfinished removes what an interrupted preparation left.
+func removeUnfinished(c cache) error {
+	dirs, err := filepath.Glob(c.path("unfinished-*"))
+	if err != nil {
+		return fmt.Errorf("looking for unfinished preparations: %w", err)
+	}
+	for _, dir := range dirs {
+		if err := checkUnmounted(dir); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("removing an unfinished preparation: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkUnmounted makes sure that removing a directory does not remove what is mounted in it, such as /dev.
+// mmdebstrap mounts in a namespace of its own, where it can.
+func checkUnmounted(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("reading what is mounted: %w", err)
+	}
+	if strings.Contains(string(mounts), " "+dir+"/") {
+		return fmt.Errorf("something is still mounted in %s: unmount it and remove the directory", dir)
+	}
+	return nil
+}
+
+// finish puts FerretDB into the root and makes the database template, which every server gets a copy of.
+func finish(ctx context.Context, root debianRoot, build string) error {
+	uid, gid, err := root.postgresUser()
+	if err != nil {
+		return err
+	}
+	root.uid, root.gid = uid, gid
+	if err := os.Rename(filepath.Join(build, "ferretdb"), root.path(ferretBin)); err != nil {
+		return fmt.Errorf("moving FerretDB into the root: %w", err)
+	}
+	// The cluster that Debian's package made is not ours to tune.
+	if err := os.RemoveAll(root.path("/var/lib/postgresql/18/main")); err != nil {
+		return fmt.Errorf("removing Debian's database: %w", err)
+	}
+	if err := os.Mkdir(root.path(templateIn), 0o700); err != nil {
+		return fmt.Errorf("making the template's directory: %w", err)
+	}
+	if err := os.Chown(root.path(templateIn), uid, gid); err != nil {
+		return fmt.Errorf("giving the template to postgres: %w", err)
+	}
+
+	// Whoever reaches the socket is let in, the extension's own roles among them: nobody else can reach it.
+	initdb := root.command(ctx, postgresBin+"initdb", "--auth=trust", "--no-sync", "--locale=C.UTF-8", "--encoding=UTF8", templateIn)
+	if err := runLogged(initdb, filepath.Join(build, "initdb.log")); err != nil {
+		return err
+	}
+	conf, err := os.OpenFile(root.path(templateIn+"/postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return fmt.Errorf("opening PostgreSQL's settings: %w", err)
+	}
+	_, err = conf.WriteString(settings)
+	if err := errors.Join(err, conf.Close()); err != nil {
+		return fmt.Errorf("writing PostgreSQL's settings: %w", err)
+	}
+
+	// Single-user mode: no server to stop again. It answers 0 whatever happens; its log tells.
+	log := filepath.Join(build, "extension.log")
+	single := root.command(ctx, postgresBin+"postgres", "--single", "-j", "-D", templateIn, "postgres")
+	single.Stdin = strings.NewReader("create extension documentdb cascade;\n")
+	if err := runLogged(single, log); err != nil {
+		return err
+	}
+	return checkLog(log)
+}
+
+func checkLog(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading a log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if line := lines.Text(); strings.Contains(line, "ERROR:") || strings.Contains(line, "FATAL:") || strings.Contains(line, "PANIC:") {
+			return fmt.Errorf("creating the extension: %s\n%s", line, tail(path))
+		}
+	}
+	return nil
+}
+
+// runLogged runs a command to its end, with its output in a file that the error shows. Told to stop, the command may
+// clean up for a while.
+func runLogged(cmd *exec.Cmd, log string) error {
+	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening a log: %w", err)
+	}
+	defer func() { _ = out.Close() }()
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	runtime.LockOSThread() // for endWithUs
+	defer runtime.UnlockOSThread()
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, tail(log))
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// A run is the directory of one running server: its data and its logs. It holds a locked file for as long as the
+// server's owner lives; what a killed owner left behind is removed by the next one to come.
+type run struct {
+	dir  string
+	lock *fileLock
+}
+
+// newRun makes a directory in base, having removed those whose owners are dead.
+func newRun(base string) (*run, error) {
+	if err := os.MkdirAll(base, 0o711); err != nil {
+		return nil, fmt.Errorf("making the directory for runs: %w", err)
+	}
+	sweep(base)
+
+	// The directory appears under its name only once it is locked, lest another process sweeps it at once.
+	fresh, err := os.MkdirTemp(base, ".new-")
+	if err != nil {
+		return nil, fmt.Errorf("making a run's directory: %w", err)
+	}
+	lock, err := tryLock(filepath.Join(fresh, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(base, fmt.Sprintf("%d-%s", os.Getpid(), filepath.Base(fresh)[len(".new-"):]))
+	if err := os.Rename(fresh, dir); err != nil {
+		lock.close()
+		return nil, fmt.Errorf("naming a run's directory: %w", err)
+	}
+	return &run{dir: dir, lock: lock}, nil
+}
+
+func (r *run) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *run) remove() error {
+	defer r.lock.close()
+	if err := os.RemoveAll(r.dir); err != nil {
+		return fmt.Errorf("removing the server's directory: %w", err)
+	}
+	return nil
+}
+
+// sweep removes the directories of owners that are gone. What can't be removed now is left to the next one.
+func sweep(base string) {
+	dirs, err := filepath.Glob(filepath.Join(base, "[0-9]*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		if lock, err := tryLock(filepath.Join(dir, "lock")); err == nil {
+			_ = os.RemoveAll(dir)
+			lock.close()
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Shared is a program's hold on the server that it shares with others. The server stays while anybody holds it.
+type Shared struct {
+	uri         string
+	description string
+
+	release sync.Once
+	hold    io.Closer // nil for a server of MONGODB_URI
+}
+
+// Start gets hold of the shared server, and starts it if there is none. This takes two seconds, or minutes the first time
+// on a machine where everything has to be downloaded; progress, if not nil, is told what is going on. ctx bounds the
+// start alone. The caller closes what it gets; a program that ends does so in any case.
+func Start(ctx context.Context, progress io.Writer) (*Shared, error) {
+	if uri := os.Getenv("MONGODB_URI"); uri != "" {
+		what, err := probe(ctx, uri, 10*time.Second)
+		if err != nil {
+			return nil, fmt.Errorf("MONGODB_URI is set, so nothing else is tried: %w", err)
+		}
+		return &Shared{uri: uri, description: what + "; MONGODB_URI"}, nil
+	}
+	c, err := openCache()
+	if err != nil {
+		return nil, err
+	}
+	return attach(ctx, c, newProgress(progress))
+}
+
+// URI is the server's connection string.
+func (s *Shared) URI() string { return s.uri }
+
+// Description says in one line what the server is, its version and topology, and how it was found.
+func (s *Shared) Description() string { return s.description }
+
+// Close lets the server go. Closed twice, it does nothing the second time.
+func (s *Shared) Close() error {
+	var err error
+	s.release.Do(func() {
+		if s.hold != nil {
+			err = s.hold.Close()
+		}
+	})
+	if err != nil {
+		return errors.Join(errors.New("letting the shared server go"), err)
+	}
+	return nil
+}

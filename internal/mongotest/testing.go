@@ -1,0 +1,153 @@
+package mongotest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.uber.org/goleak"
+)
+
+// shared is this process's hold on the shared server, and its one client.
+var shared struct {
+	mu     sync.Mutex
+	server *Shared
+	client *mongo.Client
+	err    error // why there is no server; it is not tried again
+}
+
+// Main is every package's TestMain. It runs the tests, lets the shared server go, makes sure that the tests have left no
+// goroutine behind, and exits.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := disconnect(); err != nil {
+		fmt.Fprintln(os.Stderr, "mongotest:", err)
+		code = max(code, 1)
+	}
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, "mongotest: the tests have left goroutines behind:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// disconnect lets the shared server go.
+func disconnect() error {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.client != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := shared.client.Disconnect(ctx); err != nil {
+			return fmt.Errorf("disconnecting the shared client: %w", err)
+		}
+		shared.client = nil
+	}
+	if shared.server != nil {
+		if err := shared.server.Close(); err != nil {
+			return err
+		}
+		shared.server = nil
+	}
+	return nil
+}
+
+// URI is the shared server's connection string. The test fails if there is no server.
+func URI(tb testing.TB) string {
+	tb.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	return sharedServer(tb).URI()
+}
+
+// sharedServer needs shared.mu.
+func sharedServer(tb testing.TB) *Shared {
+	tb.Helper()
+	if shared.server == nil && shared.err == nil {
+		out, done := terminal()
+		defer done()
+		shared.server, shared.err = Start(tb.Context(), out)
+	}
+	if shared.err != nil {
+		tb.Fatalf("mongotest: %v", shared.err)
+	}
+	return shared.server
+}
+
+// Client is a client of the shared server. Without options it is the one that all tests of the process share, and
+// that no test may disconnect. With options, such as a command monitor, it is one of its own, disconnected when the
+// test is over.
+func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
+	tb.Helper()
+	if len(opts) > 0 {
+		return connect(tb, URI(tb), opts...)
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.client == nil {
+		client, err := mongo.Connect(options.Client().ApplyURI(sharedServer(tb).URI()))
+		if err != nil {
+			tb.Fatalf("mongotest: connecting: %v", err)
+		}
+		shared.client = client
+	}
+	return shared.client
+}
+
+// connect makes a client that is disconnected when the test is over.
+func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.Client {
+	tb.Helper()
+	client, err := mongo.Connect(append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)...)
+	if err != nil {
+		tb.Fatalf("mongotest: connecting: %v", err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := client.Disconnect(ctx); err != nil {
+			tb.Errorf("mongotest: disconnecting: %v", err)
+		}
+	})
+	return client
+}
+
+// Database is a database that the test has for itself, on the shared client. It is dropped when the test is over.
+func Database(tb testing.TB) *mongo.Database {
+	tb.Helper()
+	return DatabaseOn(tb, Client(tb))
+}
+
+// DatabaseOn is a database that the test has for itself, on a client of its choice. It is dropped when the test is over,
+// if the server can be reached then.
+func DatabaseOn(tb testing.TB, client *mongo.Client) *mongo.Database {
+	tb.Helper()
+	database := client.Database(databaseName(tb.Name()))
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := database.Drop(ctx); err != nil {
+			tb.Logf("mongotest: dropping %s: %v", database.Name(), err)
+		}
+	})
+	return database
+}
+
+// databaseName is new every time, within the 63 characters that servers allow, and tells a person whose it is.
+func databaseName(test string) string {
+	readable := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
+			return r
+		}
+		return '_'
+	}, test)
+	return fmt.Sprintf("t_%.24s_%s", readable, strings.ReplaceAll(uuid.NewString(), "-", ""))
+}
