@@ -1,0 +1,13 @@
+package engine
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/doclock/doclock/internal/mongotest"
+)
+
+// update rewrites testdata/commands from what is sent.
+var update = flag.Bool("update", false, "rewrite the commands in testdata from what is really sent")
+
+func TestMain(m *testing.M) { mongotest.Main(m) }

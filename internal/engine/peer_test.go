@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// peer is an engine in a world. Each of its methods sends one command, demands
+// an outcome and, whatever the test is about, checks what must always hold:
+// that one command was sent, that the fields of the user stayed as they were,
+// and that the image is what is stored.
+type peer struct {
+	*world
+	*Engine
+}
+
+// peer makes an engine with the given table and the world's clock.
+func (w *world) peer(rules relations.Rules, changes ...func(*Config)) *peer {
+	w.Helper()
+	cfg := Config{
+		TTL: ttl, WaitTTL: waitTTL, Tolerance: extra,
+		Owner: "test", Field: DefaultField,
+		Now: func() time.Time { return w.clock },
+	}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	e, err := New(w.lab, rules, cfg)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &peer{w, e}
+}
+
+// acquire demands the outcome of an acquire.
+func (p *peer) acquire(id uuid.UUID, tag string, want Outcome) Grant {
+	p.Helper()
+	return p.Grant(p.arrive(Request{Tag: tag, ID: id}, want), tag, id)
+}
+
+// try demands the outcome of an acquire that doesn't wait.
+func (p *peer) try(id uuid.UUID, tag string, want Outcome) Grant {
+	p.Helper()
+	return p.Grant(p.arrive(Request{Tag: tag, ID: id, Try: true}, want), tag, id)
+}
+
+// arrive sends an acquire, and returns its image.
+func (p *peer) arrive(r Request, want Outcome) *Image {
+	p.Helper()
+	return p.image("acquire", r, want, func(ctx context.Context) (Outcome, *Image, error) {
+		return p.Engine.Acquire(ctx, p.filter(), r)
+	})
+}
+
+// confirm demands the outcome of a confirm for a waiting entry.
+func (p *peer) confirm(g Grant, want Outcome) Grant {
+	p.Helper()
+	return p.Grant(p.ask(g, Request{Tag: g.Tag, ID: g.ID}, want), g.Tag, g.ID)
+}
+
+// ask sends a confirm, and returns its image.
+func (p *peer) ask(g Grant, r Request, want Outcome) *Image {
+	p.Helper()
+	return p.image("confirm", r, want, func(ctx context.Context) (Outcome, *Image, error) {
+		return p.Confirm(ctx, g.Pin, r)
+	})
+}
+
+func (p *peer) image(name string, r Request, want Outcome, send func(context.Context) (Outcome, *Image, error)) *Image {
+	p.Helper()
+	var img *Image
+	p.untouched(name, func() {
+		p.once(name, func() {
+			outcome, got, err := send(p.Context())
+			if err != nil || outcome != want {
+				p.Fatalf("%s(%s, %s): %v, %v; want %v", name, r.Tag, r.ID[:3], outcome, err, want)
+			}
+			img = got
+		})
+	})
+	if img == nil {
+		p.Fatalf("%s: %v without an image", name, want)
+	}
+	p.asStored(name, img)
+	if !img.Now.Equal(p.clock) {
+		p.Errorf("%s: the image's time is %v, not %v", name, img.Now, p.clock)
+	}
+	return img
+}
+
+// asStored demands that the image shows the document that is stored.
+func (p *peer) asStored(name string, img *Image) {
+	p.Helper()
+	doc := p.document()
+	if id := doc.Lookup("_id"); !img.ID.Equal(id) {
+		p.Errorf("%s: the image is of document %v, not %v", name, img.ID, id)
+	}
+	field, _ := doc.LookupErr(p.field)
+	stored, err := parseLock(field)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if diff := cmp.Diff(stored, img.Lock, cmpopts.EquateEmpty()); diff != "" {
+		p.Errorf("%s: the image is not what is stored (-stored +image):\n%s", name, diff)
+	}
+}
+
+// untouched demands that a command leaves the fields of the user as they are,
+// byte for byte.
+func (p *peer) untouched(name string, command func()) {
+	p.Helper()
+	before := p.users()
+	command()
+	if after := p.users(); !bytes.Equal(before, after) {
+		p.Errorf("%s: the user's fields were %v, and became %v", name, before, after)
+	}
+}
+
+// users are the document's fields without ours.
+func (p *peer) users() bson.Raw {
+	p.Helper()
+	fields, err := without(p.document(), p.field)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return fields
+}
+
+// renew demands the outcome of a renewal.
+func (p *peer) renew(g Grant, want Outcome) {
+	p.Helper()
+	p.untouched("renew", func() {
+		p.plain("renew", g, want, func(ctx context.Context) (Outcome, error) { return p.Renew(ctx, g) })
+	})
+}
+
+// release demands the outcome of a release.
+func (p *peer) release(g Grant, want Outcome) {
+	p.Helper()
+	p.untouched("release", func() {
+		p.plain("release", g, want, func(ctx context.Context) (Outcome, error) { return p.Release(ctx, g) })
+	})
+}
+
+// write demands the outcome of a guarded write that keeps the lock.
+func (p *peer) write(g Grant, update any, k int64, want Outcome) {
+	p.Helper()
+	u := p.parsed(update)
+	p.plain("write", g, want, func(ctx context.Context) (Outcome, error) { return p.Write(ctx, g, u, k) })
+}
+
+// finish demands the outcome of a guarded write that gives the lock back.
+func (p *peer) finish(g Grant, update any, want Outcome) {
+	p.Helper()
+	u := p.parsed(update)
+	p.plain("finish", g, want, func(ctx context.Context) (Outcome, error) { return p.WriteAndRelease(ctx, g, u) })
+}
+
+func (p *peer) plain(name string, g Grant, want Outcome, send func(context.Context) (Outcome, error)) {
+	p.Helper()
+	p.once(name, func() {
+		outcome, err := send(p.Context())
+		if err != nil || outcome != want {
+			p.Fatalf("%s(%s, %s): %v, %v; want %v", name, g.Tag, g.ID[:3], outcome, err, want)
+		}
+	})
+}
+
+func (p *peer) parsed(update any) *Update {
+	p.Helper()
+	u, err := p.ParseUpdate(update)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return u
+}
+
+// read reads the image, and demands that it is what is stored.
+func (p *peer) read(g Grant) *Image {
+	p.Helper()
+	var img *Image
+	p.untouched("read", func() {
+		p.once("read", func() {
+			var err error
+			if img, err = p.Read(p.Context(), g.Pin); err != nil || img == nil {
+				p.Fatalf("read: %v, %v", img, err)
+			}
+		})
+	})
+	p.asStored("read", img)
+	return img
+}
+
+// forked runs body as a subtest in a world of its own.
+func forked(t *testing.T, name string, body func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { body(newWorld(t, bson.E{Key: "text", Value: "hello"})) })
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func TestRenewExtends(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	g := p.acquire(ann, "read", Granted)
+	p.acquire(bob, "read", Granted)
+	p.acquire(cid, "write", Waiting)
+	w.at(4 * second)
+	p.renew(g, Renewed)
+	w.is(stored{fence: n0 + 2, tags: rows{
+		"read": {
+			{id: ann, seq: n0, fence: n0, expires: 4*second + held},
+			{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held},
+		},
+		"write": {{id: cid, seq: n0 + 2, expires: waits}},
+	}})
+}
+
+// Presence is the truth: an expired entry that nobody pruned is renewed, and
+// others are left alone.
+func TestRenewAfterTheEnd(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	g := p.acquire(ann, "read", Granted)
+	p.acquire(bob, "read", Granted)
+	w.at(20 * second)
+	p.renew(g, Renewed)
+	w.is(stored{fence: n0 + 1, tags: rows{"read": {
+		{id: ann, seq: n0, fence: n0, expires: 20*second + held},
+		{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held},
+	}}})
+}
+
+func TestRenewLost(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	w.at(held)
+	p.acquire(bob, "write", Granted)
+	before := w.document()
+	p.renew(g, Lost)
+	if after := w.document(); !bytes.Equal(before, after) {
+		t.Errorf("a lost renewal made %v of %v", after, before)
+	}
+	w.remove()
+	p.once("renew", func() {
+		if outcome, err := p.Renew(t.Context(), g); outcome != Lost || err != nil {
+			t.Errorf("of a document that is gone: %v, %v", outcome, err)
+		}
+	})
+}
+
+// A waiting entry has no token, and no renewal: confirms keep it alive.
+func TestRenewOfAWaitingEntryIsLost(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	p.acquire(ann, "read", Granted)
+	p.renew(p.acquire(bob, "write", Waiting), Lost)
+}
+
+func TestReleaseLeavesTheRest(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	g := p.acquire(ann, "read", Granted)
+	b := p.acquire(bob, "read", Granted)
+	c := p.acquire(cid, "write", Waiting)
+	w.at(20 * second) // nothing is pruned
+	p.release(g, Released)
+	w.is(stored{fence: n0 + 2, tags: rows{
+		"read":  {{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held}},
+		"write": {{id: cid, seq: n0 + 2, expires: waits}},
+	}})
+	p.release(b, Released) // leaves an empty array
+	p.release(c, Released) // a waiting entry's token is 0
+	w.is(stored{fence: n0 + 2, tags: rows{"read": {}, "write": {}}})
+}
+
+func TestReleaseTwiceIsLost(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	p.release(g, Released)
+	p.release(g, Lost)
+	w.is(stored{fence: n0, tags: rows{"write": {}}})
+}
+
+func TestReleaseOfADocumentThatIsGone(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive(), func(c *Config) { c.Upsert = true })
+	g := p.acquire(ann, "write", Granted)
+	w.remove()
+	p.once("release", func() {
+		if outcome, err := p.Release(t.Context(), g); outcome != Lost || err != nil {
+			t.Error(outcome, err)
+		}
+	})
+	if n, err := w.hand.EstimatedDocumentCount(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d documents, %v", n, err)
+	}
+}
+
+// After an acquire of unknown outcome nobody knows the document, only the id.
+func TestReleaseWithoutAPin(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	w.insert(bson.E{Key: "_id", Value: int32(2)})
+	p.acquire(ann, "write", Granted)
+	p.release(Grant{Tag: "write", ID: ann, Fence: n0}, Released)
+	w.is(stored{fence: n0, tags: rows{"write": {}}})
+	if n, err := w.hand.CountDocuments(t.Context(), bson.M{"lock": bson.M{"$exists": true}}); n != 1 || err != nil {
+		t.Errorf("%d documents have a lock, %v", n, err)
+	}
+}
+
+func TestReadChangesNothing(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	g := p.acquire(ann, "read", Granted)
+	p.acquire(bob, "write", Waiting)
+	before := w.document()
+	w.at(20 * second)
+	img := p.read(g)
+	if after := w.document(); !bytes.Equal(before, after) {
+		t.Errorf("a read made %v of %v", after, before)
+	}
+	if !img.Now.Equal(w.clock) || img.Stored() {
+		t.Errorf("the image's time is %v", img.Now)
+	}
+	w.remove()
+	p.once("read", func() {
+		if img, err := p.Read(t.Context(), g.Pin); img != nil || err != nil {
+			t.Errorf("of a document that is gone: %v, %v", img, err)
+		}
+	})
+}
