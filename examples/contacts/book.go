@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Contact is a document of the collection "contacts".
+type Contact struct {
+	ID         int             `bson:"_id"`
+	Name       string          `bson:"name"`
+	Email      string          `bson:"email"`
+	Phone      string          `bson:"phone"`
+	City       string          `bson:"city"`
+	Categories []bson.ObjectID `bson:"categories"`
+}
+
+// Category is a document of the collection "categories". There is at most one of a name at a time; one that is created after
+// another was deleted has the same name and a new id.
+type Category struct {
+	ID   bson.ObjectID `bson:"_id"`
+	Name string        `bson:"name"`
+}
+
+var errNoCategory = errors.New("no such category")
+
+// book is the address book. It knows nothing of locks: each method is one command.
+type book struct{ contacts, categories *mongo.Collection }
+
+func openBook(database *mongo.Database) *book {
+	return &book{contacts: database.Collection("contacts"), categories: database.Collection("categories")}
+}
+
+// category looks a category up by its name.
+func (b *book) category(ctx context.Context, name string) (found Category, err error) {
+	err = b.categories.FindOne(ctx, bson.M{"name": name}).Decode(&found)
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		err = errNoCategory
+	}
+	return found, err
+}
+
+// create makes a category with a new id.
+func (b *book) create(ctx context.Context, name string) error {
+	_, err := b.categories.InsertOne(ctx, Category{ID: bson.NewObjectID(), Name: name})
+	return err
+}
+
+// remove deletes a category, and says whether there was one that matches.
+func (b *book) remove(ctx context.Context, filter any) (removed bool, err error) {
+	result, err := b.categories.DeleteOne(ctx, filter)
+	if err != nil {
+		return false, err
+	}
+	return result.DeletedCount > 0, nil
+}
+
+// put puts a category's id on a contact.
+func (b *book) put(ctx context.Context, contact int, category bson.ObjectID) error {
+	_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$addToSet": bson.M{"categories": category}})
+	return err
+}
+
+// take takes a category's id off a contact.
+func (b *book) take(ctx context.Context, contact int, category bson.ObjectID) error {
+	_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$pull": bson.M{"categories": category}})
+	return err
+}
+
+// takeFromAll takes a category's id off all contacts.
+func (b *book) takeFromAll(ctx context.Context, category bson.ObjectID) error {
+	_, err := b.contacts.UpdateMany(ctx, bson.M{"categories": category}, bson.M{"$pull": bson.M{"categories": category}})
+	return err
+}
+
+// fill makes the book anew: all categories, and these people.
+func (b *book) fill(ctx context.Context, people []person) error {
+	for _, collection := range []*mongo.Collection{b.contacts, b.categories} {
+		if err := collection.Drop(ctx); err != nil {
+			return fmt.Errorf("emptying the address book: %w", err)
+		}
+	}
+	ids := map[string]bson.ObjectID{}
+	var categories []Category
+	for _, name := range categoryNames {
+		ids[name] = bson.NewObjectID()
+		categories = append(categories, Category{ID: ids[name], Name: name})
+	}
+	contacts := make([]Contact, len(people))
+	for i, p := range people {
+		contacts[i] = Contact{ID: i, Name: p.name, Email: p.email, Phone: p.phone, City: p.city, Categories: []bson.ObjectID{}}
+		for _, name := range p.categories {
+			contacts[i].Categories = append(contacts[i].Categories, ids[name])
+		}
+	}
+	if _, err := b.categories.InsertMany(ctx, categories); err != nil {
+		return fmt.Errorf("filling in the categories: %w", err)
+	}
+	if _, err := b.contacts.InsertMany(ctx, contacts); err != nil {
+		return fmt.Errorf("filling in the contacts: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/doclock/doclock"
+)
+
+// Counts are what the hands have done.
+type Counts struct {
+	Added     int64 `json:"added"`     // categories put on contacts
+	Deleted   int64 `json:"deleted"`   // categories deleted
+	Gone      int64 `json:"gone"`      // operations that found no category of that name
+	Conflicts int64 `json:"conflicts"` // answers of the server that said: not now, others are in the way
+	Lost      int64 `json:"lost"`      // operations that lost their lock
+	Commands  int64 `json:"commands"`  // sent to the server
+}
+
+// operations are all that came to an end, whichever.
+func (c Counts) operations() int64 { return c.Added + c.Deleted + c.Gone + c.Lost }
+
+func (c Counts) plus(d Counts) Counts {
+	return Counts{
+		Added:     c.Added + d.Added,
+		Deleted:   c.Deleted + d.Deleted,
+		Gone:      c.Gone + d.Gone,
+		Conflicts: c.Conflicts + d.Conflicts,
+		Lost:      c.Lost + d.Lost,
+		Commands:  c.Commands + d.Commands,
+	}
+}
+
+// A tally is Counts that many goroutines write.
+type tally struct{ added, deleted, gone, conflicts, lost, commands atomic.Int64 }
+
+func (t *tally) counts() Counts {
+	return Counts{
+		Added:     t.added.Load(),
+		Deleted:   t.deleted.Load(),
+		Gone:      t.gone.Load(),
+		Conflicts: t.conflicts.Load(),
+		Lost:      t.lost.Load(),
+		Commands:  t.commands.Load(),
+	}
+}
+
+// enter counts an operation by how it ended: well, as one of done, or with one of the errors that belong to the work. Any
+// other error is returned.
+func (t *tally) enter(done *atomic.Int64, err error) error {
+	switch {
+	case err == nil:
+		done.Add(1)
+	case errors.Is(err, doclock.ErrLost):
+		t.lost.Add(1)
+	case errors.Is(err, errNoCategory), errors.Is(err, doclock.ErrNotFound):
+		t.gone.Add(1)
+	default:
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// A report is all that the program has to tell in the end.
+type report struct {
+	Server     string   `json:"server"`
+	Seed       uint64   `json:"seed"`
+	Contacts   int      `json:"contacts"`
+	Categories int      `json:"categories"`
+	Processes  int      `json:"processes"`
+	Adders     int      `json:"addersPerProcess"`
+	Deleters   int      `json:"deletersPerProcess"`
+	Work       string   `json:"work"`
+	Runs       []result `json:"runs"`
+	LateWrite  story    `json:"lateWrite"`
+	Verdict    []string `json:"verdict"`
+	Good       bool     `json:"good"`
+}
+
+func newReport(s settings, server string) report {
+	return report{
+		Server:     server,
+		Seed:       s.seed,
+		Contacts:   contactCount,
+		Categories: len(categoryNames),
+		Processes:  s.processes,
+		Adders:     s.adders(),
+		Deleters:   s.deleters(),
+		Work:       s.work.String(),
+	}
+}
+
+// judge says in plain sentences who won, and whether all is as it should be.
+func (r *report) judge() {
+	r.Good = true
+	say := func(good bool, format string, args ...any) {
+		r.Good = r.Good && good
+		r.Verdict = append(r.Verdict, fmt.Sprintf(format, args...))
+	}
+	without, with := r.Runs[0], r.Runs[1]
+	if without.Dangling > 0 {
+		say(true, "Without locks %d of %d references point to categories that don't exist.", without.Dangling, without.References)
+	} else {
+		say(false, "Without locks no reference dangles: the race has not shown. Try a longer -duration, or more -work.")
+	}
+	if with.Dangling == 0 {
+		say(true, "With locks none of %d does. The locks won.", with.References)
+	} else {
+		say(false, "WITH LOCKS %d of %d do. This must not be: the locks have failed.", with.Dangling, with.References)
+	}
+	if with.operations() == 0 {
+		say(false, "But with locks nothing was done at all.")
+	}
+	switch late := r.LateWrite; {
+	case late.LeftOut != "":
+	case late.Noticed && late.Dangling == 1 && late.After == 0:
+		say(true, "A lock can't stop the late write of a stopped process to another document, but the process notices, and puts it right.")
+	default:
+		say(false, "THE LATE WRITE did not go as it should: noticed %t, %d dangling before the release and %d after it, instead of true, 1 and 0.",
+			late.Noticed, late.Dangling, late.After)
+	}
+}
+
+// writeTable writes the two runs side by side.
+func (r *report) writeTable(out io.Writer) {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
+	row := func(name, format string, value func(result) any) {
+		// The column of names is not padded on the right, so that it stays aligned on the left.
+		_, _ = fmt.Fprintf(table, "%-36s\t"+format+"\t"+format+"\t\n", "  "+name, value(r.Runs[0]), value(r.Runs[1]))
+	}
+	_, _ = fmt.Fprintf(table, "%-36s\twithout locks\twith locks\t\n", "")
+	row("operations", "%d", func(x result) any { return x.Operations })
+	row("  categories put on contacts", "%d", func(x result) any { return x.Added })
+	row("  categories deleted", "%d", func(x result) any { return x.Deleted })
+	row("  in vain: category gone already", "%d", func(x result) any { return x.Gone })
+	row("  lock lost on the way", "%d", func(x result) any { return x.Lost })
+	row("conflicts: others were in the way", "%d", func(x result) any { return x.Conflicts })
+	row("references found by a full scan", "%d", func(x result) any { return x.References })
+	row("  DANGLING REFERENCES", "%d", func(x result) any { return x.Dangling })
+	row("operations a second", "%.0f", func(x result) any { return x.OperationsPerSecond })
+	row("commands a second", "%.0f", func(x result) any { return x.CommandsPerSecond })
+	row("seconds", "%.1f", func(x result) any { return x.Seconds })
+	_ = table.Flush()
+}
+
+func (r *report) writeJSON(out io.Writer) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(r)
+}
+
+func (r *report) verdict() string { return strings.Join(r.Verdict, "\n") }
