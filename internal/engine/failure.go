@@ -81,7 +81,11 @@ const (
 
 // classify is the table of the driver's errors.
 func classify(err error, upsert bool) error {
-	f := &Failure{err: err}
+	var f *Failure
+	if errors.As(err, &f) { // one of the library's own, that says it all
+		return err
+	}
+	f = &Failure{err: err}
 	var marshal mongo.MarshalError
 	var invalid mongo.InvalidArgumentError
 	if errors.Is(err, mongo.ErrClientDisconnected) || errors.As(err, &marshal) || errors.As(err, &invalid) {

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// foreign are values of the field that are not locks of ours.
+var foreign = map[string]any{
+	"string":                           "locked by the gardener",
+	"empty string":                     "",
+	"number":                           int32(3),
+	"zero":                             int32(0),
+	"boolean":                          false,
+	"date":                             bson.NewDateTimeFromTime(epoch),
+	"empty array":                      bson.A{},
+	"array":                            bson.A{1, "two"},
+	"array of locks":                   bson.A{bson.M{"fence": int64(1), "tags": bson.M{}}},
+	"undefined":                        bson.Undefined{},
+	"fence string":                     bson.M{"fence": "7"},
+	"fence document":                   bson.M{"fence": bson.M{"a": 1}},
+	"fence decimal":                    bson.M{"fence": decimal("7")},
+	"fence boolean":                    bson.M{"fence": true},
+	"fence date":                       bson.M{"fence": bson.NewDateTimeFromTime(epoch)},
+	"fence array":                      bson.M{"fence": bson.A{int64(7)}},
+	"tags string":                      bson.M{"tags": "read"},
+	"tags array":                       bson.M{"tags": bson.A{"read"}},
+	"tags empty array":                 bson.M{"tags": bson.A{}},
+	"tags number":                      bson.M{"fence": int64(5), "tags": 7},
+	"tag number":                       bson.M{"tags": bson.M{"read": 3}},
+	"tag string":                       bson.M{"tags": bson.M{"write": "x"}},
+	"tag document":                     bson.M{"tags": bson.M{"read": bson.M{"id": binaryID(ann)}}},
+	"tag document of arrays":           bson.M{"tags": bson.M{"write": bson.M{"id": bson.A{binaryID(ann)}}}},
+	"tag undefined":                    bson.M{"tags": bson.M{"read": bson.Undefined{}}},
+	"tag of strings":                   bson.M{"tags": bson.M{"read": bson.A{"s"}}},
+	"tag of nulls":                     bson.M{"tags": bson.M{"read": bson.A{nil}}},
+	"tag of arrays":                    bson.M{"tags": bson.M{"write": bson.A{bson.A{bson.M{"id": binaryID(ann)}}}}},
+	"tag of an entry and a string":     bson.M{"tags": bson.M{"read": bson.A{bson.M{"id": binaryID(ann), "fence": int64(1)}, "s"}}},
+	"one tag good, another not":        bson.M{"fence": int64(1), "tags": bson.M{"read": bson.A{}, "other": 3}},
+	"one tag good, another of strings": bson.M{"tags": bson.D{{Key: "read", Value: bson.A{bson.M{"id": binaryID(ann)}}}, {Key: "z", Value: bson.A{"s"}}}},
+}
+
+func decimal(s string) bson.Decimal128 {
+	d, err := bson.ParseDecimal128(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// What is not ours is left as it is by every command, byte for byte, and said
+// so.
+func TestForeignFieldIsLeftUntouched(t *testing.T) {
+	w := emptyWorld(t)
+	p := w.peer(relations.Fair())
+	for name, value := range foreign {
+		t.Run(name, func(t *testing.T) {
+			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
+			before := w.document()
+			pin := Pin{{Key: "_id", Value: name}}
+			for _, tag := range []string{"read", "write"} {
+				for _, document := range []bool{false, true} {
+					r := Request{Tag: tag, ID: ann, Document: document}
+					isForeign(t, "acquire", p, func(ctx context.Context) (Outcome, *Image, error) {
+						return p.Engine.Acquire(ctx, p.filter(), r)
+					})
+					isForeign(t, "confirm", p, func(ctx context.Context) (Outcome, *Image, error) {
+						return p.Confirm(ctx, pin, r)
+					})
+					r.Try = true
+					isForeign(t, "try", p, func(ctx context.Context) (Outcome, *Image, error) {
+						return p.Engine.Acquire(ctx, p.filter(), r)
+					})
+				}
+				g := Grant{Pin: pin, Tag: tag, ID: bob, Fence: 1}
+				p.renew(g, Lost)
+				p.release(g, Lost)
+				p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
+				p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
+			}
+			isForeign(t, "read", p, func(ctx context.Context) (Outcome, *Image, error) {
+				img, err := p.Read(ctx, pin)
+				return Lost, img, err
+			})
+			if after := w.document(); !bytes.Equal(before, after) {
+				t.Errorf("%v\nbecame %v", before, after)
+			}
+		})
+	}
+}
+
+func isForeign(t *testing.T, name string, p *peer, send func(context.Context) (Outcome, *Image, error)) {
+	t.Helper()
+	p.once(name, func() {
+		outcome, img, err := send(t.Context())
+		if err == nil {
+			t.Fatalf("%s: %v, image %+v, no error", name, outcome, img)
+		}
+		if f := AsFailure(err); f.Cause != CauseForeign || !f.Certain || f.Again || !errors.Is(err, errForeign) {
+			t.Errorf("%s: %+v: %v", name, f, err)
+		}
+		if outcome == Granted || outcome == Waiting {
+			t.Errorf("%s: %v", name, outcome)
+		}
+	})
+}
+
+// ours are values of the field that are locks, though no command of ours left
+// them so: absent, or touched by a shell or a restore.
+var ours = map[string]struct {
+	value any
+	next  int64 // the number given out at the epoch
+	keeps bson.M
+}{
+	"null":                        {nil, n0, nil},
+	"empty":                       {bson.M{}, n0, nil},
+	"tags null":                   {bson.M{"fence": int64(5), "tags": nil}, n0, nil},
+	"tags empty":                  {bson.M{"fence": int64(5), "tags": bson.M{}}, n0, nil},
+	"tag null":                    {bson.M{"tags": bson.M{"read": nil, "write": nil}}, n0, nil},
+	"tag empty":                   {bson.M{"tags": bson.M{"read": bson.A{}, "write": bson.A{}, "other": bson.A{}}}, n0, nil},
+	"fence null":                  {bson.M{"fence": nil}, n0, nil},
+	"fence int":                   {bson.M{"fence": int32(5)}, n0, nil},
+	"fence double":                {bson.M{"fence": float64(n0 + 5)}, n0 + 6, nil},
+	"fence long, ahead":           {bson.M{"fence": n0 + 50}, n0 + 51, nil},
+	"fence negative":              {bson.M{"fence": int64(-5)}, n0, nil},
+	"fence with a fraction":       {bson.M{"fence": 3.5}, n0, nil},
+	"fence not a number":          {bson.M{"fence": math.NaN()}, n0, nil},
+	"fence below all longs":       {bson.M{"fence": -1e30}, n0, nil},
+	"fields of a later version":   {bson.M{"fence": int64(5), "later": "x"}, n0, bson.M{"later": "x"}},
+	"entries without an end":      {bson.M{"tags": bson.M{"write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1)}}}}, n0, nil},
+	"entries whose end is null":   {bson.M{"tags": bson.M{"write": bson.A{bson.M{"id": binaryID(bob), "expires": nil}}}}, n0, nil},
+	"entries whose end is a text": {bson.M{"tags": bson.M{"write": bson.A{bson.M{"id": binaryID(bob), "expires": "soon"}}}}, n0, nil},
+	"entries that are empty":      {bson.M{"tags": bson.M{"write": bson.A{bson.M{}}, "other": bson.A{bson.M{}, bson.M{}}}}, n0, nil},
+}
+
+func TestFieldThatIsALock(t *testing.T) {
+	w := emptyWorld(t)
+	p := w.peer(relations.Fair())
+	for name, test := range ours {
+		t.Run(name, func(t *testing.T) {
+			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: DefaultField, Value: test.value}, bson.E{Key: "text", Value: "hello"})
+			confirmed := p.ask(Grant{Pin: Pin{{Key: "_id", Value: name}}}, Request{Tag: "write", ID: ann}, Lost)
+			if len(confirmed.Lock.Done) > 0 {
+				t.Error("ids out of nowhere")
+			}
+			g := p.acquire(ann, "write", Granted)
+			want := stored{fence: test.next, tags: rows{"write": {{id: ann, seq: test.next, fence: test.next, expires: held}}}}.document()
+			for key, value := range test.keeps {
+				want[key] = value
+			}
+			w.fieldIs(DefaultField, want)
+			p.release(g, Released)
+		})
+	}
+}
+
+// An entry that a stranger gave an end of a type that sorts after all dates
+// excludes for ever; it is listed by nobody, and nothing crashes.
+func TestEntryThatNeverEnds(t *testing.T) {
+	for name, end := range map[string]any{"timestamp": bson.Timestamp{T: 1}, "max key": bson.MaxKey{}} {
+		forked(t, name, func(w *world) {
+			w.change(bson.M{"$set": bson.M{"lock.tags.write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1), "expires": end}}}})
+			p := w.peer(relations.Exclusive())
+			w.at(1000 * time.Hour)
+			img := p.arrive(Request{Tag: "write", ID: ann}, Conflict)
+			if entries, _ := p.InTheWay(img, "write", nil); len(entries) != 0 {
+				w.Errorf("in the way: %+v", entries)
+			}
+		})
+	}
+}
+
+// A fence that nothing can be added to gives no number to anybody; a stranger
+// wrote it. The server says so, and the field stays.
+func TestFenceThatHasNoNext(t *testing.T) {
+	for name, fence := range map[string]any{"infinite": math.Inf(1), "beyond all longs": 1e30, "the last long": int64(math.MaxInt64)} {
+		forked(t, name, func(w *world) {
+			w.change(bson.M{"$set": bson.M{"lock.fence": fence}})
+			before := w.document()
+			p := w.peer(relations.Exclusive())
+			_, _, err := p.Engine.Acquire(w.Context(), p.filter(), Request{Tag: "write", ID: ann})
+			if err == nil || !AsFailure(err).Certain || AsFailure(err).Again {
+				w.Errorf("acquire: %v", err)
+			}
+			if after := w.document(); !bytes.Equal(before, after) {
+				w.Errorf("%v\nbecame %v", before, after)
+			}
+		})
+	}
+}
