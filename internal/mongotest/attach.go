@@ -13,11 +13,9 @@ import (
 	"time"
 )
 
-// linger is how long the shared server outlives its last user: long enough for `go test` to compile the next package.
-const linger = 15 * time.Second
-
-// attach gets hold of the shared server, and starts it, or even prepares it, if there is none.
-func attach(ctx context.Context, c cache, say *progress) (*Shared, error) {
+// attach gets hold of the shared server, and starts it, or even prepares it, if there is none. A server that it starts
+// outlives its last user by linger.
+func attach(ctx context.Context, c cache, linger time.Duration, say *progress) (*Shared, error) {
 	lock, err := c.lock(ctx, say)
 	if err != nil {
 		return nil, err
@@ -69,7 +67,7 @@ func dial(ctx context.Context, c cache) (*Shared, error) {
 	case err != nil:
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &Shared{uri: hello.URI, description: hello.Description, hold: conn}, nil
+	return &Shared{uri: hello.URI, description: hello.Description, keeper: hello.PID, hold: conn}, nil
 }
 
 // startPrivate starts a server that belongs to this process.

@@ -20,7 +20,7 @@ const (
 
 	// leash is the container's program: a mongod that ends when our end of its standard input is closed, so that a
 	// kill -9 of its owner ends it too.
-	leash = `exec 3<&0; (cat <&3 >/dev/null; kill -TERM 1) & exec mongod "$@" </dev/null`
+	leash = `exec 3<&0; (cat <&3 >/dev/null; kill -TERM $$) & exec mongod "$@" </dev/null`
 )
 
 // A container is a mongod in Docker or Podman, as a replica set of one member. It was written where no engine could be

@@ -5,6 +5,7 @@ package mongotest
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Elsewhere, which is on Windows, only a server that runs already is used.
@@ -22,6 +23,8 @@ var errElsewhere = errors.New("on this system, servers are not started: set MONG
 
 func checkOwned(string) error { return nil }
 
-func attach(context.Context, cache, *progress) (*Shared, error) { return nil, errElsewhere }
+func attach(context.Context, cache, time.Duration, *progress) (*Shared, error) {
+	return nil, errElsewhere
+}
 
 func startPrivate(context.Context, *progress) (server, error) { return nil, errElsewhere }

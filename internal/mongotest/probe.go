@@ -15,7 +15,11 @@ import (
 func probe(ctx context.Context, uri string, limit time.Duration) (what string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(limit))
+	opts := options.Client().ApplyURI(uri)
+	if opts.ServerSelectionTimeout == nil {
+		opts.SetServerSelectionTimeout(limit)
+	}
+	client, err := mongo.Connect(opts)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", redacted(uri), err)
 	}

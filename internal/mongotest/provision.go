@@ -129,18 +129,10 @@ func finish(ctx context.Context, root debianRoot, build string) error {
 	if err := runLogged(initdb, filepath.Join(build, "initdb.log")); err != nil {
 		return err
 	}
-	conf, err := os.OpenFile(root.path(templateIn+"/postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return fmt.Errorf("opening PostgreSQL's settings: %w", err)
-	}
-	_, err = conf.WriteString(settings)
-	if err := errors.Join(err, conf.Close()); err != nil {
-		return fmt.Errorf("writing PostgreSQL's settings: %w", err)
-	}
-
 	// Single-user mode: no server to stop again. It answers 0 whatever happens; its log tells.
 	log := filepath.Join(build, "extension.log")
-	single := root.command(ctx, postgresBin+"postgres", "--single", "-j", "-D", templateIn, "postgres")
+	args := append([]string{"--single", "-j", "-D", templateIn}, postgresArgs()...)
+	single := root.command(ctx, postgresBin+"postgres", append(args, "postgres")...)
 	single.Stdin = strings.NewReader("create extension documentdb cascade;\n")
 	if err := runLogged(single, log); err != nil {
 		return err

@@ -10,10 +10,14 @@ import (
 	"time"
 )
 
+// linger is how long the shared server outlives its last user: long enough for `go test` to compile the next package.
+const linger = 15 * time.Second
+
 // Shared is a program's hold on the server that it shares with others. The server stays while anybody holds it.
 type Shared struct {
 	uri         string
 	description string
+	keeper      int // the supervisor's process number; 0 without one
 
 	release sync.Once
 	hold    io.Closer // nil for a server of MONGODB_URI
@@ -34,7 +38,7 @@ func Start(ctx context.Context, progress io.Writer) (*Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attach(ctx, c, newProgress(progress))
+	return attach(ctx, c, linger, newProgress(progress))
 }
 
 // URI is the server's connection string.

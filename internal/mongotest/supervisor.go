@@ -31,6 +31,7 @@ type charge struct {
 type greeting struct {
 	URI         string `json:",omitempty"`
 	Description string `json:",omitempty"`
+	PID         int    `json:",omitempty"`
 	Error       string `json:",omitempty"`
 }
 
@@ -139,7 +140,7 @@ func startServer(ctx context.Context, job charge) (server, greeting, error) {
 	if err != nil {
 		return nil, greeting{}, errors.Join(err, srv.remove())
 	}
-	return srv, greeting{URI: srv.uri(), Description: what + "; " + srv.origin()}, nil
+	return srv, greeting{URI: srv.uri(), Description: what + "; " + srv.origin(), PID: os.Getpid()}, nil
 }
 
 // refuse answers one connection.

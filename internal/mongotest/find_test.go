@@ -1,0 +1,100 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestServerOfTheEnvironment(t *testing.T) {
+	t.Run("answers", func(t *testing.T) {
+		uri := URI(t)
+		t.Setenv("MONGODB_URI", uri)
+		server, err := Start(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = server.Close() }()
+		if server.URI() != uri || !strings.Contains(server.Description(), "MONGODB_URI") {
+			t.Errorf("it is %s, %s", server.URI(), server.Description())
+		}
+	})
+	t.Run("does not answer", func(t *testing.T) {
+		t.Setenv("MONGODB_URI", "mongodb://user:secret@127.0.0.1:1/?serverSelectionTimeoutMS=100")
+		_, err := Start(t.Context(), nil)
+		if err == nil || !strings.Contains(err.Error(), "MONGODB_URI is set") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+			t.Errorf("the error is: %v", err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	})
+}
+
+func TestFirstWayIsTaken(t *testing.T) {
+	got, err := findAmong(t.Context(), []way{missing("one"), present("two"), present("three")}, cache{}, newProgress(nil))
+	if err != nil || got.name != "two" {
+		t.Errorf("found %q, %v", got.name, err)
+	}
+}
+
+func TestBrokenWayEndsTheSearch(t *testing.T) {
+	boom := errors.New("boom")
+	broken := way{name: "two", prepare: func(context.Context, cache, *progress) error { return boom }}
+	_, err := findAmong(t.Context(), []way{missing("one"), broken, present("three")}, cache{}, newProgress(nil))
+	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "two") || !strings.Contains(err.Error(), "one is missing") {
+		t.Errorf("the error is: %v", err)
+	}
+}
+
+func TestFailureTellsWhatWasTriedAndWhatHelps(t *testing.T) {
+	_, err := findAmong(t.Context(), []way{missing("one"), missing("two")}, cache{}, newProgress(nil))
+	if err == nil {
+		t.Fatal("found something")
+	}
+	for _, words := range []string{"1. MONGODB_URI: not set", "2. one: one is missing", "3. two: two is missing", "MONGODB_URI=mongodb://"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("it does not say %q:\n%v", words, err)
+		}
+	}
+	user := &notFoundError{tried: []string{"x"}}
+	if !strings.Contains(user.Error(), `sudo env "PATH=$PATH" go run ./internal/mongotest/serve`) {
+		t.Errorf("a user who is not root is not told what root could do:\n%v", user)
+	}
+}
+
+// A container client without an engine, or with one that hangs, is passed over.
+func TestContainerClientWithoutEngine(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	client := "#!/bin/sh\necho 'Cannot connect to the daemon.' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(client), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var passed unavailable
+	if err := prepareContainer(t.Context(), "docker", newProgress(nil)); !errors.As(err, &passed) || !strings.Contains(string(passed), "Cannot connect") {
+		t.Errorf("a client without an engine: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := prepareContainer(short, "docker", newProgress(nil)); !errors.As(err, &passed) {
+		t.Errorf("a client whose engine hangs: %v", err)
+	}
+}
+
+func missing(name string) way {
+	return way{name: name, prepare: func(context.Context, cache, *progress) error { return unavailable(name + " is missing") }}
+}
+
+func present(name string) way {
+	return way{name: name, prepare: func(context.Context, cache, *progress) error { return nil }}
+}

@@ -1,0 +1,56 @@
+package mongotest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+func TestPrivateKeepsItsDataWhenKilled(t *testing.T) {
+	server := Private(t)
+	uri := server.URI()
+	database := DatabaseOn(t, server.Client(options.Client().SetServerSelectionTimeout(5*time.Second)))
+	insert(t, database, "before")
+
+	server.Kill()
+	if _, err := probe(t.Context(), uri, 200*time.Millisecond); err == nil {
+		t.Error("a killed server answers")
+	}
+	server.Restart()
+	if server.URI() != uri {
+		t.Errorf("restarted at %s, not at %s", server.URI(), uri)
+	}
+	insert(t, database, "after")
+	server.Restart() // of a server that runs
+	if n := count(t, database); n != 2 {
+		t.Errorf("%d of 2 documents survived", n)
+	}
+}
+
+func TestPrivateStopsInItsTracks(t *testing.T) {
+	server := Private(t)
+	database := DatabaseOn(t, server.Client())
+	insert(t, database, "before")
+
+	server.Stop()
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := database.Client().Ping(short, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stopped server answers: %v", err)
+	}
+	server.Continue()
+	if n := count(t, database); n != 1 {
+		t.Errorf("%d documents, not 1", n)
+	}
+}
+
+func TestPrivateIsNotShared(t *testing.T) {
+	t.Setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
+	server := Private(t)
+	if _, err := probe(t.Context(), server.URI(), time.Second); err != nil {
+		t.Error(err)
+	}
+}

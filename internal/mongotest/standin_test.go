@@ -1,0 +1,220 @@
+//go:build unix
+
+package mongotest
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Where there is neither a mongod nor a container engine, stand-ins take their places: enough of a mongod to become a
+// replica set of one member, and enough of a container client to run it. They show that we start, find, kill, restart
+// and remove these servers by the rules we know, not that the rules are right.
+
+// Under the name mongod, this test binary is one.
+func init() {
+	if filepath.Base(os.Args[0]) != "mongod" {
+		return
+	}
+	if err := (&standIn{}).run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type standIn struct {
+	data string
+	set  string // the replica set, once initiated
+}
+
+func (s *standIn) run(args []string) error {
+	flags := flag.NewFlagSet("mongod", flag.ContinueOnError)
+	set, port := flags.String("replSet", "", ""), flags.String("port", "", "")
+	flags.StringVar(&s.data, "dbpath", os.Getenv("STANDIN_DATA"), "")
+	for _, ignored := range []string{"wiredTigerCacheSizeGB", "oplogSize", "setParameter", "bind_ip"} {
+		flags.String(ignored, "", "")
+	}
+	flags.Bool("nounixsocket", false, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(s.data, "initiated")); err == nil {
+		s.set = *set
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:"+*port)
+	if err != nil {
+		return err
+	}
+	fmt.Println("Waiting for connections")
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer func() { _ = conn.Close() }()
+			for s.answer(conn, *set, *port) == nil {
+				continue
+			}
+		}()
+	}
+}
+
+// answer reads one command and answers it.
+func (s *standIn) answer(conn io.ReadWriter, set, port string) error {
+	const opMsg, opQuery, opReply = 2013, 2004, 1
+	header := make([]byte, 16)
+	if _, err := io.ReadFull(conn, header); err != nil {
+		return err
+	}
+	body := make([]byte, binary.LittleEndian.Uint32(header)-16)
+	if _, err := io.ReadFull(conn, body); err != nil {
+		return err
+	}
+	kind, skip, reply := uint32(opMsg), 5, append([]byte{0, 0, 0, 0}, 0)
+	if binary.LittleEndian.Uint32(header[12:]) == opQuery { // the driver's first hello
+		kind, skip, reply = opReply, 4+len("admin.$cmd")+1+8, make([]byte, 20)
+		reply[16] = 1
+	}
+	document, err := bson.Marshal(s.reply(bson.Raw(body[skip:]), set, port))
+	if err != nil {
+		return err
+	}
+	reply = append(reply, document...)
+	head := binary.LittleEndian.AppendUint32(nil, uint32(16+len(reply)))
+	head = binary.LittleEndian.AppendUint32(head, 1)
+	head = append(head, header[4:8]...)
+	head = binary.LittleEndian.AppendUint32(head, kind)
+	_, err = conn.Write(append(head, reply...))
+	return err
+}
+
+func (s *standIn) reply(command bson.Raw, set, port string) any {
+	elements, err := command.Elements()
+	if err != nil || len(elements) == 0 {
+		return bson.M{"ok": 0, "errmsg": "not understood"}
+	}
+	switch name := elements[0].Key(); name {
+	case "hello", "isMaster", "ismaster":
+		hello := bson.M{"ok": 1, "minWireVersion": 0, "maxWireVersion": 21, "maxBsonObjectSize": 16 << 20,
+			"maxMessageSizeBytes": 48000000, "maxWriteBatchSize": 100000, "helloOk": true, "isWritablePrimary": s.set != "", "ismaster": s.set != ""}
+		if s.set != "" {
+			address := "127.0.0.1:" + port
+			hello["setName"], hello["hosts"], hello["me"], hello["primary"] = s.set, bson.A{address}, address, address
+		}
+		return hello
+	case "replSetInitiate":
+		if s.set != "" {
+			return bson.M{"ok": 0, "code": 23, "codeName": "AlreadyInitialized", "errmsg": "already initialized"}
+		}
+		if err := os.WriteFile(filepath.Join(s.data, "initiated"), nil, 0o600); err != nil {
+			return bson.M{"ok": 0, "errmsg": err.Error()}
+		}
+		s.set = set
+		return bson.M{"ok": 1}
+	case "buildInfo":
+		return bson.M{"ok": 1, "version": "8.0.0-stand-in"}
+	default:
+		return bson.M{"ok": 1}
+	}
+}
+
+// dockerStandIn runs what it is told to run, as processes of this machine.
+const dockerStandIn = `#!/bin/sh
+echo "$*" >>"$STANDIN_DATA/docker.log"
+for name; do :; done # the last argument, in most commands
+boot() { name=$1; shift; echo $$ >"$STANDIN_DATA/$name.pid"; printf '%s\n' "$@" >"$STANDIN_DATA/$name.args"; exec sh "$@"; }
+case $1 in
+run)
+	while [ "$1" != mongo:8 ]; do case $1 in --name=*) name=${1#--name=};; esac; shift; done
+	shift
+	boot "$name" "$@" ;;
+start)
+	# the arguments again, one a line, the first two being -c and the program
+	set -- ; while IFS= read -r arg; do set -- "$@" "$arg"; done <"$STANDIN_DATA/$name.args"
+	boot "$name" "$@" ;;
+kill) kill -9 "$(cat "$STANDIN_DATA/$name.pid")" ;;
+pause) kill -STOP "$(cat "$STANDIN_DATA/$name.pid")" ;;
+unpause) kill -CONT "$(cat "$STANDIN_DATA/$name.pid")" ;;
+rm) kill -9 "$(cat "$STANDIN_DATA/$name.pid")" 2>/dev/null; rm "$STANDIN_DATA/$name.pid" ;;
+ps|image|container) ;;
+*) exit 1 ;;
+esac
+`
+
+func TestStandIns(t *testing.T) {
+	bin, data := t.TempDir(), t.TempDir()
+	t.Setenv("STANDIN_DATA", data)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(bin, "mongod")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(dockerStandIn), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mongod", "docker"} {
+		t.Run(name, func(t *testing.T) {
+			w, err := wayByName(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := cache{dir: t.TempDir()}
+			if err := w.prepare(t.Context(), c, newProgress(nil)); err != nil {
+				t.Fatal(err)
+			}
+			srv, err := w.start(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lifeOf(t, srv)
+			if left, err := filepath.Glob(c.path("runs/*")); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// lifeOf leads a server through what tests do to it.
+func lifeOf(t *testing.T, srv server) {
+	t.Helper()
+	what, err := probe(t.Context(), srv.uri(), startLimit)
+	if err != nil || !strings.Contains(what, "8.0.0-stand-in, replica set") {
+		t.Errorf("it is %q, %v", what, err)
+	}
+	for _, step := range []struct {
+		name    string
+		do      func() error
+		answers bool
+	}{
+		{"freeze", srv.freeze, false},
+		{"thaw", srv.thaw, true},
+		{"kill", srv.kill, false},
+		{"kill again", srv.kill, false},
+		{"launch", func() error { return srv.launch(context.WithoutCancel(t.Context())) }, true},
+		{"remove", srv.remove, false},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if got := answers(t, srv.uri()); got != step.answers {
+			t.Errorf("after %s, it answers: %v", step.name, got)
+		}
+	}
+}
+
+func shell(script string) *exec.Cmd { return exec.Command("/bin/sh", "-c", script) }
