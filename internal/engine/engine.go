@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/doclock/doclock/relations"
@@ -46,12 +47,14 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		rules: rules.Clone(),
 		tags:  map[string]*tagCommands{},
 	}
+	// The pin begins with the _id, whether or not the shard key has it too.
+	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return key == "_id" })
 	var now expr = "$$NOW"
 	if cfg.Now != nil {
 		now = nowPlaceholder
 	}
 	image := bson.D{{Key: "_id", Value: 1}, {Key: e.field, Value: 1}, {Key: nowKey, Value: now}}
-	for _, key := range cfg.ShardKey {
+	for _, key := range e.ShardKey {
 		image = append(image, bson.E{Key: key, Value: 1})
 	}
 	id := idValue(idPlaceholder)
@@ -164,11 +167,7 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Outcome, error) {
 	if err != nil {
 		return Lost, classify(err, false)
 	}
-	own, err := e.ownEntry(raw, g)
-	if err != nil {
-		return Lost, err
-	}
-	if own.Fence != g.Fence {
+	if e.ownEntry(raw, g).Fence != g.Fence {
 		return Lost, nil
 	}
 	return Released, nil
@@ -201,7 +200,7 @@ func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request,
 	return img, nil
 }
 
-var onlyID = bson.D{{Key: "_id", Value: 1}}
+var onlyID = bson.D{{Key: "_id", Value: value(1)}}
 
 // matched is the outcome of a command whose filter says it all.
 func matched(result *mongo.SingleResult, outcome Outcome) (Outcome, error) {

@@ -47,6 +47,9 @@ func fieldsOf(doc any) (fields bson.D, opaque bool, err error) {
 		return fieldsOf(bson.RawValue{Type: bson.Type(kind), Value: data})
 	}
 	v := reflect.ValueOf(doc)
+	if v.Kind() == reflect.Pointer && !v.IsNil() && v.Elem().Kind() != reflect.Struct {
+		return fieldsOf(v.Elem().Interface())
+	}
 	if v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String {
 		byKey := map[string]any{}
 		for key, value := range v.Seq2() {

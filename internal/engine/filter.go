@@ -2,6 +2,8 @@ package engine
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,7 +21,7 @@ type Filter struct {
 // ParseFilter checks a caller's filter. A filter that names no document in
 // particular is a mistake.
 func ParseFilter(filter any) (Filter, error) {
-	fields, _, err := fieldsOf(filter)
+	fields, opaque, err := fieldsOf(filter)
 	if err != nil {
 		return Filter{}, err
 	}
@@ -31,16 +33,47 @@ func ParseFilter(filter any) (Filter, error) {
 	}
 	f := Filter{doc: filter}
 	for _, field := range fields {
-		if field.Key == "_id" && isEquality(field.Value) {
-			f.Pin = Pin{{Key: "_id", Value: field.Value}}
+		if field.Key != "_id" || !isEquality(field.Value) {
+			continue
 		}
+		id := field.Value
+		if opaque { // the caller's registry has to encode it
+			var found bool
+			if id, found = structID(reflect.ValueOf(filter)); !found {
+				continue
+			}
+		}
+		f.Pin = Pin{{Key: "_id", Value: id}}
 	}
 	return f, nil
+}
+
+// structID is the value of a struct's _id in its own type.
+func structID(v reflect.Value) (id any, found bool) {
+	v = reflect.Indirect(v)
+	if v.Kind() != reflect.Struct {
+		return nil, false
+	}
+	for i := range v.NumField() {
+		name, opts, _ := strings.Cut(v.Type().Field(i).Tag.Get("bson"), ",")
+		switch {
+		case name == "_id" && v.Field(i).CanInterface():
+			return v.Field(i).Interface(), true
+		case slices.Contains(strings.Split(opts, ","), "inline"):
+			if id, found := structID(v.Field(i)); found {
+				return id, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // isEquality tells a value to be equal to from a document of operators, and
 // from a regular expression, which a filter matches.
 func isEquality(v any) bool {
+	if v == nil {
+		return true // an _id may be null
+	}
 	kind, data, err := bson.MarshalValue(v)
 	if err != nil {
 		return false // only the caller's registry knows: the careful answer

@@ -61,7 +61,7 @@ func (e *Engine) Guard(g Grant) bson.D { return e.guard(g) }
 
 func (e *Engine) guard(g Grant, more ...bson.E) bson.D {
 	entry := append(bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}, more...)
-	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: bson.D{{Key: "$elemMatch", Value: entry}}})
+	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
 }
 
 // Write sends the caller's update under the guard and keeps the lock. k is
@@ -75,7 +75,7 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcom
 		entries := inPlace("$"+e.path(g.Tag), idValue(g.ID), bson.D{{Key: writeKey, Value: k}})
 		update = u.pipeline(bson.D{{Key: e.path(g.Tag), Value: entries}})
 	} else {
-		update = u.classic(bson.D{{Key: numbering, Value: bson.D{{Key: e.path(g.Tag) + ".$[" + ownIdentifier + "]." + writeKey, Value: k}}}})
+		update = u.classic(bson.D{{Key: numbering, Value: bson.D{{Key: e.path(g.Tag) + ".$[" + ownIdentifier + "]." + writeKey, Value: value(k)}}}})
 		opts.SetArrayFilters(append(u.arrayFilters(), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
 	}
 	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
@@ -94,8 +94,8 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outco
 		})
 	} else {
 		update = u.classic(bson.D{
-			{Key: "$pull", Value: bson.D{{Key: path, Value: bson.D{{Key: idKey, Value: id}}}}},
-			{Key: "$push", Value: bson.D{{Key: done, Value: bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}}}}},
+			{Key: "$pull", Value: bson.D{{Key: path, Value: value(bson.D{{Key: idKey, Value: id}})}}},
+			{Key: "$push", Value: bson.D{{Key: done, Value: value(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}})}}},
 		})
 		if filters := u.arrayFilters(); len(filters) > 0 {
 			opts.SetArrayFilters(filters)

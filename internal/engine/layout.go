@@ -212,6 +212,17 @@ func number(v bson.RawValue) (int64, bool) {
 }
 
 // idValue is an id as the document holds it.
-func idValue(id uuid.UUID) bson.Binary {
-	return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}
+func idValue(id uuid.UUID) bson.RawValue {
+	return value(bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]})
+}
+
+// value marshals a piece of a command that is the library's own: in a command
+// with pieces of the caller's it stands beside them, and the caller's registry
+// and BSON options can't alter it.
+func value(v any) bson.RawValue {
+	kind, data, err := bson.MarshalValue(v)
+	if err != nil {
+		panic(fmt.Sprintf("doclock: marshal a value of the library's own: %v", err))
+	}
+	return bson.RawValue{Type: kind, Value: data}
 }

@@ -124,17 +124,23 @@ func clone(v bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)}
 }
 
-// ownEntry reads what a release answers, in both shapes.
-func (e *Engine) ownEntry(image bson.Raw, g Grant) (Entry, error) {
-	var l Lock
-	var err error
-	if own, missing := image.LookupErr(ownKey); missing == nil {
-		l.Entries, err = parseEntries(g.Tag, own)
-	} else {
-		l, err = parseLock(image.Lookup(e.field))
+// ownEntry reads what a release answers, in both shapes. The release is done,
+// whatever else stands there.
+func (e *Engine) ownEntry(image bson.Raw, g Grant) Entry {
+	entries, err := image.LookupErr(ownKey)
+	if err != nil {
+		entries, _ = image.LookupErr(e.field, tagsKey, g.Tag)
 	}
-	entry, _ := l.Find(g.Tag, g.ID)
-	return entry, err
+	array, _ := entries.ArrayOK()
+	values, _ := array.Values()
+	for _, v := range values {
+		if doc, ok := v.DocumentOK(); ok {
+			if entry := parseEntry(g.Tag, doc); entry.ID == g.ID {
+				return entry
+			}
+		}
+	}
+	return Entry{}
 }
 
 // arrived reads what acquire and confirm answer.

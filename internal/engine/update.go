@@ -185,7 +185,7 @@ func (u *Update) classic(own bson.D) any {
 
 // pipeline is the caller's pipeline with one more $set behind it.
 func (u *Update) pipeline(set bson.D) any {
-	return append(slices.Clone(u.stages), bson.D{{Key: "$set", Value: set}})
+	return append(slices.Clone(u.stages), bson.D{{Key: "$set", Value: value(set)}})
 }
 
 func (u *Update) arrayFilters() []any { return slices.Clone(u.opts.ArrayFilters) }

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// shop is a document as a user has it.
+type shop struct {
+	ID    int32 `bson:"_id"`
+	Price francs
+	Tools []string
+	Lock  bson.M `bson:"lock"`
+}
+
+var garden = bson.D{
+	{Key: "price", Value: "CHF 12"},
+	{Key: "lock", Value: bson.D{{Key: "later", Value: "kept"}}},
+	{Key: "tools", Value: bson.A{"spade", "rake"}},
+	{Key: "nested", Value: bson.D{{Key: "lock", Value: 1}}},
+}
+
+// shapes are the two images of one grant: the projected one, and the whole
+// document that a retried command answers with.
+var shapes = map[string]func(w *world, p *peer) *Image{
+	"projected": func(_ *world, p *peer) *Image {
+		return p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
+	},
+	"stored": func(w *world, p *peer) *Image {
+		p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
+		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.id})
+		img, err := p.readImage(result)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if !img.Stored() {
+			w.Fatal("the image was taken for a projected one")
+		}
+		return img
+	},
+}
+
+// bothShapes runs body with an image of either shape.
+func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...*options.CollectionOptionsBuilder) {
+	t.Helper()
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			w := emptyWorld(t, opts...)
+			w.insert(garden...)
+			p := w.peer(relations.Exclusive())
+			body(w, p, shape(w, p))
+		})
+	}
+}
+
+func decodes[T any](t *testing.T, want T) {
+	t.Helper()
+	bothShapes(t, func(w *world, p *peer, img *Image) {
+		var got T
+		if err := p.Decode(img, &got); err != nil {
+			w.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			w.Errorf("as of the grant (-want +got):\n%s", diff)
+		}
+	}, swiss())
+}
+
+func TestDecodeIntoD(t *testing.T) {
+	decodes(t, bson.D{
+		{Key: "_id", Value: int32(1)},
+		{Key: "price", Value: "CHF 12"},
+		{Key: "tools", Value: bson.A{"spade", "rake"}},
+		{Key: "nested", Value: bson.D{{Key: "lock", Value: int32(1)}}},
+	})
+}
+
+func TestDecodeIntoM(t *testing.T) {
+	decodes(t, bson.M{"_id": int32(1), "price": "CHF 12", "tools": bson.A{"spade", "rake"}, "nested": bson.D{{Key: "lock", Value: int32(1)}}})
+}
+
+// The struct's price can be decoded by the caller's registry only.
+func TestDecodeIntoStruct(t *testing.T) {
+	decodes(t, shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}})
+}
+
+func TestDecodeIntoPointer(t *testing.T) {
+	decodes(t, &shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}})
+}
+
+func TestDecodeIntoRaw(t *testing.T) {
+	raw, err := bson.Marshal(bson.D{{Key: "_id", Value: int32(1)}, garden[0], garden[2], garden[3]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decodes(t, bson.Raw(raw))
+}
+
+// So are the caller's BSON options.
+func TestDecodeWithTheCallersOptions(t *testing.T) {
+	opts := options.Collection().SetBSONOptions(&options.BSONOptions{DefaultDocumentM: true})
+	bothShapes(t, func(w *world, p *peer, img *Image) {
+		var got bson.M
+		if err := p.Decode(img, &got); err != nil {
+			w.Fatal(err)
+		}
+		if diff := cmp.Diff(any(bson.M{"lock": int32(1)}), got["nested"]); diff != "" {
+			w.Errorf("nested (-want +got):\n%s", diff)
+		}
+	}, opts)
+}
+
+func TestDecodeFails(t *testing.T) {
+	bothShapes(t, func(w *world, p *peer, img *Image) {
+		var got struct{ Price int }
+		if err := p.Decode(img, &got); err == nil {
+			w.Errorf("decoded %+v", got)
+		}
+	})
+}
+
+func TestDecodeWithoutADocument(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	for name, img := range map[string]*Image{
+		"not asked for": p.arrive(Request{Tag: "read", ID: ann}, Granted),
+		"waiting":       p.arrive(Request{Tag: "write", ID: bob, Document: true}, Waiting),
+		"refused":       p.arrive(Request{Tag: "read", ID: cid, Document: true, Try: true}, Conflict),
+	} {
+		var got bson.M
+		if err := p.Decode(img, &got); err == nil {
+			t.Errorf("%s: decoded %v", name, got)
+		}
+	}
+}
+
+// Where the lock is the document's first or only field, or isn't there.
+func TestDecodeLeavesTheLockOut(t *testing.T) {
+	for name, test := range map[string]struct{ doc, want bson.D }{
+		"first": {bson.D{{Key: "lock", Value: bson.D{}}, {Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: int32(1)}}},
+		"only":  {bson.D{{Key: "lock", Value: nil}}, bson.D{}},
+		"none":  {bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: int32(1)}}},
+		"twice": {bson.D{{Key: "lock", Value: nil}, {Key: "a", Value: 1}, {Key: "lock", Value: nil}}, bson.D{{Key: "a", Value: int32(1)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := offline(t, relations.Exclusive())
+			img, err := e.readImage(mongo.NewSingleResultFromDocument(test.doc, nil, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bson.D
+			if err := e.Decode(img, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A stored image is of the command's first execution: it shows the entry, but
+// not what time it is.
+func TestStoredImage(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	p.acquire(ann, "read", Granted)
+	b := p.acquire(bob, "write", Waiting)
+	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.id}))
+	if err != nil || !img.Stored() {
+		t.Fatal(img, err)
+	}
+	if outcome, own := img.arrived("read", ann, Lost); outcome != Granted || own.Fence != n0 {
+		t.Error(outcome, own)
+	}
+	if outcome, own := img.arrived("write", bob, Lost); outcome != Waiting || own.Seq != b.Seq {
+		t.Error(outcome, own)
+	}
+	if outcome, _ := img.arrived("read", bob, Lost); outcome != Lost {
+		t.Error(outcome)
+	}
+	if entries, free := p.InTheWay(img, "write", nil); len(entries) != 2 || free != 0 {
+		t.Errorf("in the way: %+v for %v; want both, and to ask again at once", entries, free)
+	}
+	if entries, _ := p.InTheWay(img, "read", nil); len(entries) != 1 || entries[0].ID != bob {
+		t.Errorf("in the way: %+v", entries)
+	}
+}
+
+// So is a release's, from before the first execution.
+func TestStoredImageOfARelease(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	g := p.acquire(ann, "read", Granted)
+	p.acquire(bob, "read", Granted)
+	before := w.document()
+	if own := p.ownEntry(before, g); own.ID != ann || own.Fence != g.Fence {
+		t.Errorf("%+v", own)
+	}
+	w.change(bson.M{"$set": bson.M{"lock.tags.other": "not an array"}, "$push": bson.M{"lock.tags.read": "not an entry"}})
+	if own := p.ownEntry(w.document(), g); own.Fence != g.Fence {
+		t.Errorf("beside malformed ones: %+v", own)
+	}
+	w.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+	if own := p.ownEntry(w.document(), g); own != (Entry{}) {
+		t.Errorf("without one: %+v", own)
+	}
+}
+
+// offline is an engine whose collection is never asked.
+func offline(t testing.TB, rules relations.Rules) *Engine {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	e, err := New(client.Database("d").Collection("c"), rules, Config{TTL: ttl, Field: DefaultField})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
