@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 )
 
 // A report is all that the program has to tell in the end.
@@ -70,12 +69,11 @@ func (r *report) judge() {
 
 // writeTable writes the two runs side by side.
 func (r *report) writeTable(out io.Writer) {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
+	const columns = "  %-34s%16s%13s\n"
 	row := func(name, format string, value func(result) any) {
-		// The column of names is not padded on the right, so that it stays aligned on the left.
-		_, _ = fmt.Fprintf(table, "%-36s\t"+format+"\t"+format+"\t\n", "  "+name, value(r.Runs[0]), value(r.Runs[1]))
+		_, _ = fmt.Fprintf(out, columns, name, fmt.Sprintf(format, value(r.Runs[0])), fmt.Sprintf(format, value(r.Runs[1])))
 	}
-	_, _ = fmt.Fprintf(table, "%-36s\twithout locks\twith locks\t\n", "")
+	_, _ = fmt.Fprintf(out, columns, "", "without locks", "with locks")
 	row("operations", "%d", func(x result) any { return x.Operations })
 	row("  categories put on contacts", "%d", func(x result) any { return x.Added })
 	row("  categories deleted", "%d", func(x result) any { return x.Deleted })
@@ -87,7 +85,6 @@ func (r *report) writeTable(out io.Writer) {
 	row("operations a second", "%.0f", func(x result) any { return x.OperationsPerSecond })
 	row("commands a second", "%.0f", func(x result) any { return x.CommandsPerSecond })
 	row("seconds", "%.1f", func(x result) any { return x.Seconds })
-	_ = table.Flush()
 }
 
 func (r *report) writeJSON(out io.Writer) error {

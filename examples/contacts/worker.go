@@ -55,6 +55,7 @@ type worker struct {
 	book    *book
 	adder   *adder
 	deleter *deleter
+	end     time.Time // of the work
 	tally   tally
 }
 
@@ -135,6 +136,7 @@ func (w *worker) workTogether(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	began := time.Now()
+	w.end = began.Add(w.order.Duration)
 	before := w.tally.counts()
 	var hands sync.WaitGroup
 	for i := range w.order.Adders + w.order.Deleters {
@@ -144,7 +146,7 @@ func (w *worker) workTogether(ctx context.Context) error {
 			hand = w.deleting
 		}
 		hands.Go(func() {
-			for time.Since(began) < w.order.Duration && ctx.Err() == nil {
+			for time.Now().Before(w.end) && ctx.Err() == nil {
 				if err := hand(ctx, random); err != nil {
 					fail(err)
 				}
@@ -212,7 +214,7 @@ func (w *worker) deleting(ctx context.Context, random *rand.Rand) error {
 			return err
 		}
 	}
-	time.Sleep(time.Duration(random.Int64N(int64(longestRest))))
+	time.Sleep(min(time.Duration(random.Int64N(int64(longestRest))), time.Until(w.end)))
 	return w.tally.enter(&w.tally.deleted, err)
 }
 
