@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -20,11 +21,12 @@ type conn struct {
 	net.Conn
 	net *Net
 
-	mu     sync.Mutex
-	fault  *Fault       // of the message that was written last
-	reply  bytes.Buffer // what is left of a reply that went through our hands
-	once   sync.Once
-	closed chan struct{}
+	mu       sync.Mutex
+	deadline time.Time
+	fault    *Fault       // of the message that was written last
+	reply    bytes.Buffer // what is left of a reply that went through our hands
+	once     sync.Once
+	closed   chan struct{}
 }
 
 // Write sees every message to the server.
@@ -86,9 +88,6 @@ func (c *conn) Read(p []byte) (int, error) {
 
 func (c *conn) receive(f *Fault) error {
 	switch f.kind {
-	case Stall:
-		<-c.closed // by the client, who gave up
-		return errBroken
 	case LoseReply:
 		_, err := readMessage(c.Conn)
 		close(f.fired)
@@ -97,11 +96,10 @@ func (c *conn) receive(f *Fault) error {
 	case DelayReply:
 		message, err := readMessage(c.Conn)
 		close(f.fired)
-		select {
-		case <-f.let:
-		case <-c.closed:
-		}
 		f.finish(err)
+		if err == nil {
+			err = c.await(f.let)
+		}
 		c.reply.Write(message)
 		return err
 	case Rewrite:
@@ -116,6 +114,40 @@ func (c *conn) receive(f *Fault) error {
 	default:
 		return nil
 	}
+}
+
+// await waits as a read does: until its deadline, or the connection's end.
+func (c *conn) await(let <-chan struct{}) error {
+	c.mu.Lock()
+	deadline := c.deadline
+	c.mu.Unlock()
+	var expired <-chan time.Time
+	if !deadline.IsZero() {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-let:
+		return nil
+	case <-expired:
+		return os.ErrDeadlineExceeded
+	case <-c.closed:
+		return errBroken
+	}
+}
+
+// SetReadDeadline is how the driver gives up.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.deadline = t
+	c.mu.Unlock()
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline is both deadlines.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 // answer puts the rewritten document where the reply is read from. Request and

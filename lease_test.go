@@ -1,0 +1,453 @@
+package doclock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+const ttl = 10 * time.Second
+
+func TestBeliefEndsWithTheTTL(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		mono, wall time.Duration
+		over       bool
+	}{
+		{"just before", ttl - 2*time.Millisecond, ttl - 2*time.Millisecond, false},
+		{"at the end, less the server's resolution", ttl - time.Millisecond, 0, true},
+		{"machine suspended: only the wall clock moved", 0, ttl, true},
+		{"wall clock set back: the monotonic one decides", ttl, -time.Hour, true},
+		{"wall clock set back, time left", ttl / 2, -time.Hour, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			lease := r.acquire()
+			if err := lease.Err(); err != nil {
+				t.Fatalf("a fresh lease: %v", err)
+			}
+			if got, want := lease.Remaining(), ttl-time.Millisecond; got != want {
+				t.Errorf("Remaining of a fresh lease = %v, want %v", got, want)
+			}
+			r.clock.turn(c.mono, c.wall)
+			over := errors.Is(lease.Err(), doclock.ErrLost)
+			if over != c.over {
+				t.Errorf("after mono %v, wall %v: Err = %v", c.mono, c.wall, lease.Err())
+			}
+			if over != (lease.Remaining() == 0) {
+				t.Errorf("Err = %v, but Remaining = %v", lease.Err(), lease.Remaining())
+			}
+			select {
+			case <-lease.Done():
+				if !over {
+					t.Error("Done is closed")
+				}
+			default:
+				if over {
+					t.Error("Done is open")
+				}
+			}
+			if n := r.sent.count(); n != 0 {
+				t.Errorf("looking at a lease sent %d commands", n)
+			}
+		})
+	}
+}
+
+// The server keeps the entry for TTL + tolerance from its own now on.
+func TestServerKeepsTheEntryLonger(t *testing.T) {
+	r := newRig(t, doclock.TTL(2*time.Second), doclock.Tolerance(700*time.Millisecond))
+	before := serverNow(t, r)
+	r.acquire()
+	expires := r.stored().Lock.Tags["write"][0].Expires
+	after := serverNow(t, r)
+	if least := before.Add(2700 * time.Millisecond); expires.Before(least) {
+		t.Errorf("expires %v, want at least %v", expires, least)
+	}
+	if most := after.Add(2700 * time.Millisecond); expires.After(most) {
+		t.Errorf("expires %v, want at most %v", expires, most)
+	}
+}
+
+func serverNow(t *testing.T, r *rig) time.Time {
+	t.Helper()
+	cursor, err := r.other.Aggregate(t.Context(), mongo.Pipeline{
+		{{Key: "$project", Value: bson.M{"now": "$$NOW"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var docs []struct{ Now time.Time }
+	if err := cursor.All(t.Context(), &docs); err != nil {
+		t.Fatal(err)
+	}
+	return docs[0].Now
+}
+
+func TestDoneIsClosedAtTheEnd(t *testing.T) {
+	r := newRig(t, realTime, doclock.TTL(300*time.Millisecond))
+	begun := time.Now()
+	lease := r.acquire()
+	within(t, 10*time.Second, lease.Done(), "the end of a lease that nobody renews")
+	if passed := time.Since(begun); passed < 299*time.Millisecond {
+		t.Errorf("ended after %v", passed)
+	}
+	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Err = %v", err)
+	}
+}
+
+func TestRenewExtends(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	before := r.stored().Lock.Tags["write"][0].Expires
+	r.clock.pass(ttl / 2)
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := lease.Remaining(), ttl-time.Millisecond; got != want {
+		t.Errorf("Remaining = %v, want %v", got, want)
+	}
+	if after := r.stored().Lock.Tags["write"][0].Expires; !after.After(before) {
+		t.Errorf("expires %v, was %v", after, before)
+	}
+	if n := r.sent.count(); n != 1 {
+		t.Errorf("sent %v", r.sent.all())
+	}
+}
+
+// A lease whose time is up is never revived, though its entry is still there.
+func TestRenewNeverRevives(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	r.clock.pass(ttl)
+	if err := lease.Renew(t.Context()); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Renew = %v", err)
+	}
+	if n := r.sent.count(); n != 0 {
+		t.Errorf("sent %v", r.sent.all())
+	}
+}
+
+func TestRenewFindsTheLoss(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	r.takeOver()
+	if err := lease.Renew(t.Context()); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Renew = %v", err)
+	}
+	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Err = %v", err)
+	}
+}
+
+func TestRenewSurvivesWhatPasses(t *testing.T) {
+	for _, kind := range []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply} {
+		t.Run(kind.String(), func(t *testing.T) {
+			r := newRig(t)
+			lease := r.acquire()
+			fault := r.net.Arm(kind, "findAndModify")
+			if err := lease.Renew(t.Context()); err != nil {
+				t.Errorf("Renew = %v", err)
+			}
+			<-fault.Fired()
+			if n := r.sent.count(); n != 2 {
+				t.Errorf("sent %v", r.sent.all())
+			}
+		})
+	}
+}
+
+// A renewal may take as long as the lease lasts, and no longer.
+func TestRenewEndsWithTheLease(t *testing.T) {
+	r := newRig(t, realTime, doclock.TTL(300*time.Millisecond), doclock.AttemptTimeout(time.Minute))
+	lease := r.acquire()
+	r.net.Arm(faultnet.Stall, "findAndModify")
+	err := lease.Renew(t.Context())
+	if !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Renew = %v", err)
+	}
+}
+
+func TestReleaseRemovesTheEntry(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if entries := r.stored().Lock.Tags["write"]; len(entries) != 0 {
+		t.Errorf("left %v", entries)
+	}
+	if err := lease.Err(); !errors.Is(err, doclock.ErrReleased) {
+		t.Errorf("Err = %v", err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("released again: %v", err)
+	}
+	if n := r.sent.count(); n != 1 {
+		t.Errorf("sent %v", r.sent.all())
+	}
+	for name, err := range map[string]error{
+		"Renew":            lease.Renew(t.Context()),
+		"Update":           lease.Update(t.Context(), bson.M{"$set": bson.M{"a": 1}}),
+		"UpdateAndRelease": lease.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"a": 1}}),
+	} {
+		if !errors.Is(err, doclock.ErrReleased) {
+			t.Errorf("%s after the release: %v", name, err)
+		}
+	}
+	if n := r.sent.count(); n != 1 {
+		t.Errorf("sent %v", r.sent.all())
+	}
+}
+
+// The server's verdict wins over the local one: nobody was let in.
+func TestReleaseAfterTheLocalEnd(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	r.clock.pass(ttl)
+	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
+		t.Fatalf("Err = %v", err)
+	}
+	if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"count": 1}}); err != nil {
+		t.Errorf("Update = %v", err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+	if got := r.stored().Count; got != 1 {
+		t.Errorf("count = %d", got)
+	}
+}
+
+func TestReleaseFindsTheLoss(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	other := r.takeOver()
+	for range 2 {
+		if err := lease.Release(t.Context()); !errors.Is(err, doclock.ErrLost) {
+			t.Errorf("Release = %v", err)
+		}
+	}
+	if entries := r.stored().Lock.Tags["write"]; len(entries) != 1 || entries[0].Fence != other.Fence() {
+		t.Errorf("the new holder's entry: %v", entries)
+	}
+	if n := r.sent.count(); n != 1 {
+		t.Errorf("sent %v", r.sent.all())
+	}
+}
+
+func TestReleaseOfADeletedDocument(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	if _, err := r.other.DeleteOne(t.Context(), bson.M{"_id": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(t.Context()); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Release = %v", err)
+	}
+}
+
+func TestReleaseWhoseReplyIsLost(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	r.net.Arm(faultnet.LoseReply, "findAndModify")
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+	if n := r.sent.count(); n != 2 {
+		t.Errorf("sent %v", r.sent.all())
+	}
+}
+
+// The same, but the repeat is answered when the lease could have been taken
+// over: whether the first attempt removed the entry can't be told.
+func TestReleaseWhoseReplyIsLostUntilTheEnd(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	r.net.Arm(faultnet.LoseReply, "findAndModify")
+	second := r.net.Arm(faultnet.DelayReply, "findAndModify")
+	released := make(chan error, 1)
+	go func() { released <- lease.Release(context.Background()) }()
+	<-second.Fired()
+	r.clock.pass(ttl)
+	if err := second.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-released; !errors.Is(err, doclock.ErrOutcomeUnknown) {
+		t.Errorf("Release = %v", err)
+	}
+}
+
+// A caller who gives up gets its answer at once; the release goes on.
+func TestReleaseOutlivesItsCaller(t *testing.T) {
+	t.Run("ended before", func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := lease.Release(ctx)
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, doclock.ErrOutcomeUnknown) {
+			t.Errorf("Release = %v", err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("waited for the answer: %v", err)
+		}
+		if entries := r.stored().Lock.Tags["write"]; len(entries) != 0 {
+			t.Errorf("left %v", entries)
+		}
+	})
+	t.Run("ended during", func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-reply.Fired()
+			cancel()
+		}()
+		err := lease.Release(ctx)
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, doclock.ErrOutcomeUnknown) {
+			t.Errorf("Release = %v", err)
+		}
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("waited for the answer: %v", err)
+		}
+		if n := r.sent.count(); n != 1 {
+			t.Errorf("sent %v", r.sent.all())
+		}
+	})
+}
+
+// The server refuses the release itself: the entry stands, and a later call
+// may try again.
+func TestReleaseRefused(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
+		return bson.M{"ok": 0, "code": 13, "errmsg": "not authorized"}
+	})
+	var refused mongo.CommandError
+	if err := lease.Release(t.Context()); !errors.As(err, &refused) || refused.Code != 13 {
+		t.Errorf("Release = %v", err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("released again: %v", err)
+	}
+	if entries := r.stored().Lock.Tags["write"]; len(entries) != 0 {
+		t.Errorf("left %v", entries)
+	}
+}
+
+func TestReleaseWaitsForTheRenewal(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+	renewed, released := make(chan error, 1), make(chan error, 1)
+	go func() { renewed <- lease.Renew(context.Background()) }()
+	<-reply.Fired()
+	go func() { released <- lease.Release(context.Background()) }()
+	for lease.Guard()[0].Value != nil && len(lease.Guard()) > 1 { // until the release is claimed
+		time.Sleep(time.Millisecond)
+	}
+	if n := r.sent.count(); n != 1 {
+		t.Errorf("sent %v while the renewal was under way", r.sent.all())
+	}
+	if err := reply.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-renewed; err != nil {
+		t.Errorf("Renew = %v", err)
+	}
+	if err := <-released; err != nil {
+		t.Errorf("Release = %v", err)
+	}
+}
+
+func TestGuard(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	matched := func() int64 {
+		t.Helper()
+		result, err := r.other.UpdateOne(t.Context(), lease.Guard(), bson.M{"$inc": bson.M{"count": 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.MatchedCount
+	}
+	if n := matched(); n != 1 {
+		t.Errorf("held: matched %d", n)
+	}
+	guard := lease.Guard()
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := matched(); n != 0 {
+		t.Errorf("released: matched %d", n)
+	}
+	if result, err := r.other.DeleteMany(t.Context(), guard); err != nil || result.DeletedCount != 0 {
+		t.Errorf("a guard from before the release: %v, %v", result, err)
+	}
+	if len(lease.Guard()) == 0 {
+		t.Error("an empty guard matches everything")
+	}
+}
+
+func TestZeroLeaseIsLost(t *testing.T) {
+	var lease doclock.Lease
+	for name, err := range map[string]error{
+		"Err":              lease.Err(),
+		"Renew":            lease.Renew(t.Context()),
+		"Release":          lease.Release(t.Context()),
+		"Update":           lease.Update(t.Context(), bson.M{"$set": bson.M{"a": 1}}),
+		"UpdateAndRelease": lease.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"a": 1}}),
+		"KeepAlive":        context.Cause(lease.KeepAlive(t.Context())),
+	} {
+		if !errors.Is(err, doclock.ErrLost) {
+			t.Errorf("%s = %v", name, err)
+		}
+	}
+	within(t, time.Second, lease.Done(), "Done of the zero lease")
+	if lease.Remaining() != 0 || lease.Fence() != 0 || lease.Tag() != "" || len(lease.Guard()) == 0 {
+		t.Errorf("Remaining %v, Fence %v, Tag %q, Guard %v", lease.Remaining(), lease.Fence(), lease.Tag(), lease.Guard())
+	}
+}
+
+func TestRefusedInATransaction(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	session, err := r.doc.Database().Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	for name, err := range map[string]error{
+		"Renew":            lease.Renew(ctx),
+		"Release":          lease.Release(ctx),
+		"Update":           lease.Update(ctx, bson.M{"$set": bson.M{"a": 1}}),
+		"UpdateAndRelease": lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"a": 1}}),
+	} {
+		if !errors.Is(err, doclock.ErrInTransaction) {
+			t.Errorf("%s = %v", name, err)
+		}
+	}
+	if n := r.sent.count(); n != 0 {
+		t.Errorf("sent %v", r.sent.all())
+	}
+	if err := lease.Err(); err != nil {
+		t.Errorf("the lease: %v", err)
+	}
+}

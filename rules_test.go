@@ -1,0 +1,194 @@
+package doclock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The rules of the protocol that a lease keeps, each with the trace that
+// breaks without it. How each was seen to fail stands in its comment; the edits
+// are those of testdata/mutants.json, applied by an overlay.
+
+// Rule 4: the belief is anchored at the send of the attempt that was answered.
+// Anchored at the reply, a contender enters while the holder still believes.
+func TestRule04AnchoredAtTheSend(t *testing.T) {
+	t.Run("of the only attempt", func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		renewed := make(chan error, 1)
+		go func() { renewed <- lease.Renew(context.Background()) }()
+		<-reply.Fired()
+		r.clock.pass(4 * time.Second)
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-renewed; err != nil {
+			t.Fatal(err)
+		}
+		if got, want := lease.Remaining(), ttl-4*time.Second-time.Millisecond; got != want {
+			t.Errorf("Remaining = %v, want %v", got, want)
+		}
+	})
+	t.Run("of the acquire", func(t *testing.T) {
+		r := newRig(t)
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		granted := make(chan *doclock.Lease, 1)
+		go func() {
+			lease, err := r.locks.TryAcquire(context.Background(), bson.M{"_id": 1}, "write")
+			if err != nil {
+				r.Error(err)
+			}
+			granted <- lease
+		}()
+		<-reply.Fired()
+		r.clock.pass(4 * time.Second)
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+		lease := <-granted
+		if got, want := lease.Remaining(), ttl-4*time.Second-time.Millisecond; got != want {
+			t.Errorf("Remaining = %v, want %v", got, want)
+		}
+	})
+	t.Run("of the second attempt", func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		r.onNext("findAndModify", func() { r.clock.pass(3 * time.Second) }) // the second, after its anchor
+		r.clock.pass(time.Second)
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := lease.Remaining(), ttl-3*time.Second-time.Millisecond; got != want {
+			t.Errorf("Remaining = %v, want %v", got, want)
+		}
+	})
+}
+
+// Rule 13: belief ends at the send of whatever gives the lock away. Without
+// it: released, the reply lost, still believed.
+func TestRule13BeliefEndsAtTheSend(t *testing.T) {
+	for name, give := range map[string]func(*doclock.Lease) error{
+		"Release":          func(l *doclock.Lease) error { return l.Release(context.Background()) },
+		"UpdateAndRelease": func(l *doclock.Lease) error { return l.UpdateAndRelease(context.Background(), increment) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			lease := r.acquire()
+			kept := lease.KeepAlive(t.Context())
+			var believed error
+			r.onNext("findAndModify", func() { believed = lease.Err() })
+			reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+			given := make(chan error, 1)
+			go func() { given <- give(lease) }()
+			<-reply.Fired()
+			if !errors.Is(believed, doclock.ErrReleased) {
+				t.Errorf("when it was sent: %v", believed)
+			}
+			if err := lease.Err(); !errors.Is(err, doclock.ErrReleased) {
+				t.Errorf("before the reply: %v", err)
+			}
+			within(t, 5*time.Second, kept.Done(), "the kept context")
+			if err := reply.Let(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-given; err != nil {
+				t.Errorf("%s = %v", name, err)
+			}
+		})
+	}
+}
+
+// Rule 14: a write is numbered in the entry. Without it a repeat applies
+// twice; numbered in a short shared list, the first repeats after nine others.
+func TestRule14AWriteIsAppliedOnce(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	first := r.net.Arm(faultnet.Repeat, "findAndModify")
+	for range 10 {
+		if err := lease.Update(t.Context(), increment); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.stored().Count; got != 10 {
+		t.Errorf("count = %d after 10 writes and a late duplicate of the first", got)
+	}
+}
+
+// Rule 18: absence from `done` proves "not applied" only while nothing was
+// pushed out of it and nobody erased the lock.
+func TestRule18AbsenceFromDone(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between func(*rig) // the write was applied, its reply lost; then this
+		lose    faultnet.Kind
+		unknown bool
+	}{
+		{"applied, erased, the absence is no verdict", func(r *rig) { r.change(bson.M{"$unset": bson.M{"lock": ""}}) }, faultnet.LoseReply, true},
+		{"not applied, taken over, the absence is one", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, false},
+		{"applied, then eight others pushed it out", func(r *rig) {
+			for range 8 {
+				other := r.takeOver()
+				if err := other.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
+					r.Error(err)
+				}
+			}
+		}, faultnet.LoseReply, true},
+		{"applied, then seven others", func(r *rig) {
+			for range 7 {
+				other := r.takeOver()
+				if err := other.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
+					r.Error(err)
+				}
+			}
+		}, faultnet.LoseReply, false},
+		{"document deleted", func(r *rig) {
+			if _, err := r.other.DeleteOne(context.Background(), bson.M{"_id": 1}); err != nil {
+				r.Error(err)
+			}
+		}, faultnet.LoseReply, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			lease := r.acquire()
+			r.net.Arm(c.lose, "findAndModify")
+			r.onNext("findAndModify", func() { c.between(r) })
+			err := lease.UpdateAndRelease(t.Context(), increment)
+			switch applied := c.lose == faultnet.LoseReply; {
+			case c.unknown && !errors.Is(err, doclock.ErrOutcomeUnknown):
+				t.Errorf("UpdateAndRelease = %v, want unknown", err)
+			case !c.unknown && applied && err != nil:
+				t.Errorf("UpdateAndRelease = %v, though it is in done", err)
+			case !c.unknown && !applied && (!errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)):
+				t.Errorf("UpdateAndRelease = %v, want plainly lost", err)
+			}
+		})
+	}
+}
+
+// Rule 18, the other proof: the id that was newest at the grant is still there.
+func TestRule18NewestDoneOfTheGrant(t *testing.T) {
+	r := newRig(t)
+	for range 8 { // done is full
+		if err := r.acquire().UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease := r.acquire()
+	r.net.Arm(faultnet.LoseRequest, "findAndModify")
+	r.onNext("findAndModify", func() { r.takeOver() })
+	err := lease.UpdateAndRelease(t.Context(), increment)
+	if !errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) {
+		t.Errorf("UpdateAndRelease = %v, want plainly lost", err)
+	}
+}
