@@ -61,20 +61,39 @@ func (b *book) remove(ctx context.Context, filter any) (removed bool, err error)
 
 // put puts a category's id on a contact.
 func (b *book) put(ctx context.Context, contact int, category bson.ObjectID) error {
-	_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$addToSet": bson.M{"categories": category}})
-	return err
+	return unlessDeadlocked(func() error {
+		_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$addToSet": bson.M{"categories": category}})
+		return err
+	})
 }
 
 // take takes a category's id off a contact.
 func (b *book) take(ctx context.Context, contact int, category bson.ObjectID) error {
-	_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$pull": bson.M{"categories": category}})
-	return err
+	return unlessDeadlocked(func() error {
+		_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$pull": bson.M{"categories": category}})
+		return err
+	})
 }
 
 // takeFromAll takes a category's id off all contacts.
 func (b *book) takeFromAll(ctx context.Context, category bson.ObjectID) error {
-	_, err := b.contacts.UpdateMany(ctx, bson.M{"categories": category}, bson.M{"$pull": bson.M{"categories": category}})
-	return err
+	return unlessDeadlocked(func() error {
+		_, err := b.contacts.UpdateMany(ctx, bson.M{"categories": category}, bson.M{"$pull": bson.M{"categories": category}})
+		return err
+	})
+}
+
+// unlessDeadlocked repeats a write that the server has given up, with no effect, because it and another one waited for each
+// other. MongoDB repeats such writes itself; DocumentDB, on PostgreSQL, leaves that to its client.
+func unlessDeadlocked(write func() error) error {
+	const deadlockDetected, mostTries = 16908292, 10
+	for try := 1; ; try++ {
+		err := write()
+		var failure mongo.ServerError
+		if try == mostTries || !errors.As(err, &failure) || !failure.HasErrorCode(deadlockDetected) {
+			return err
+		}
+	}
 }
 
 // fill makes the book anew: all categories, and these people.

@@ -13,7 +13,7 @@ type Counts struct {
 	Deleted   int64 `json:"deleted"`   // categories deleted
 	Gone      int64 `json:"gone"`      // operations that found no category of that name
 	Conflicts int64 `json:"conflicts"` // answers of the server that said: not now, others are in the way
-	Lost      int64 `json:"lost"`      // operations that lost their lock
+	Lost      int64 `json:"lost"`      // operations that lost their lock, or can't tell whether they did
 	Commands  int64 `json:"commands"`  // sent to the server
 }
 
@@ -51,7 +51,7 @@ func (t *tally) enter(done *atomic.Int64, err error) error {
 	switch {
 	case err == nil:
 		done.Add(1)
-	case errors.Is(err, doclock.ErrLost):
+	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
 		t.lost.Add(1)
 	case errors.Is(err, errNoCategory), errors.Is(err, doclock.ErrNotFound):
 		t.gone.Add(1)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"syscall"
 	"time"
 
@@ -88,12 +87,6 @@ func (s *stage) play(ctx context.Context, tell func(line)) (story, error) {
 	t.say("adder", "releases its lock, and notices; its call returns: %s", released.Error)
 	t.story.After, err = t.scan(ctx, s.book)
 	return t.story, err
-}
-
-// newScene casts the first contact, and a category that it does not have yet.
-func newScene(people []person) scene {
-	i := slices.IndexFunc(categoryNames, func(name string) bool { return !slices.Contains(people[0].categories, name) })
-	return scene{Contact: 0, Category: categoryNames[i], TTL: time.Second}
 }
 
 // expect waits for a step of the adder's.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -97,7 +96,7 @@ func (p *process) next() (message, error) {
 	m, ok := <-p.messages
 	if !ok {
 		<-p.ended
-		return message{}, errors.Join(fmt.Errorf("worker %d ended too early", p.cmd.Process.Pid), p.err)
+		return message{}, fmt.Errorf("worker %d ended too early: %v", p.cmd.Process.Pid, p.err)
 	}
 	if m.Error != "" {
 		return message{}, fmt.Errorf("worker %d: %s", p.cmd.Process.Pid, m.Error)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -35,11 +34,10 @@ func (s *stage) race(ctx context.Context, locks bool, progress func(Counts)) (re
 	if err := s.book.fill(ctx, s.people); err != nil {
 		return result{}, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
 	var processes []*process
 	defer func() {
-		cancel()
+		cancel(nil)
 		for _, p := range processes {
 			p.stop()
 		}
@@ -74,19 +72,19 @@ func (s *stage) race(ctx context.Context, locks bool, progress func(Counts)) (re
 	}
 
 	board := scoreboard{latest: make([]Counts, len(processes)), show: progress}
-	errs := make([]error, len(processes))
 	took := make([]time.Duration, len(processes))
 	var listening sync.WaitGroup
 	for i, p := range processes {
 		listening.Go(func() {
-			if took[i], errs[i] = board.follow(i, p); errs[i] != nil {
-				cancel() // the others too
+			var err error
+			if took[i], err = board.follow(i, p); err != nil {
+				cancel(err) // the others too
 			}
 		})
 	}
 	listening.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return result{}, err
+	if ctx.Err() != nil {
+		return result{}, context.Cause(ctx) // the first error
 	}
 	found, err := s.book.scan(ctx)
 	if err != nil {

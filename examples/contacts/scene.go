@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -17,6 +18,12 @@ type scene struct {
 	Contact  int           // who is given
 	Category string        // this category
 	TTL      time.Duration // by an adder whose lease lasts so long
+}
+
+// newScene casts the first contact, and a category that it does not have yet.
+func newScene(people []person) scene {
+	i := slices.IndexFunc(categoryNames, func(name string) bool { return !slices.Contains(people[0].categories, name) })
+	return scene{Contact: 0, Category: categoryNames[i], TTL: time.Second}
 }
 
 // The steps of the scene's adder.
