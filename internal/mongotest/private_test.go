@@ -10,6 +10,7 @@ import (
 )
 
 func TestPrivateKeepsItsDataWhenKilled(t *testing.T) {
+	t.Parallel()
 	server := Private(t)
 	uri := server.URI()
 	database := DatabaseOn(t, server.Client(options.Client().SetServerSelectionTimeout(5*time.Second)))
@@ -31,6 +32,7 @@ func TestPrivateKeepsItsDataWhenKilled(t *testing.T) {
 }
 
 func TestPrivateStopsInItsTracks(t *testing.T) {
+	t.Parallel()
 	server := Private(t)
 	database := DatabaseOn(t, server.Client())
 	insert(t, database, "before")

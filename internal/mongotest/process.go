@@ -52,14 +52,15 @@ func startProcess(cmd *exec.Cmd, log string) (*process, error) {
 
 // says waits until the process has written the words into its log.
 func (p *process) says(ctx context.Context, words string) error {
-	for {
+	return p.wait(ctx, func() bool {
 		text, err := os.ReadFile(p.log)
-		if err != nil {
-			return fmt.Errorf("reading a server's log: %w", err)
-		}
-		if strings.Contains(string(text), words) {
-			return nil
-		}
+		return err == nil && strings.Contains(string(text), words)
+	})
+}
+
+// wait waits until the process is ready. It fails if the process ends before.
+func (p *process) wait(ctx context.Context, ready func() bool) error {
+	for !ready() {
 		select {
 		case <-p.ended:
 			return fmt.Errorf("it ended while starting\n%s", tail(p.log))
@@ -68,6 +69,7 @@ func (p *process) says(ctx context.Context, words string) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+	return nil
 }
 
 // kill ends the process and all that descend from it, at once, and returns when they are gone.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -57,3 +59,30 @@ func isolate(cmd *exec.Cmd) {
 // endWithUs has the kernel ask the child to end when we do, however we do. The thread that starts the child must wait for
 // it.
 func endWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
+
+// listens reports whether it is this process that listens on the port of the loopback address.
+func listens(pid, port int) bool {
+	sockets, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		return false
+	}
+	ours := map[string]bool{}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		return false
+	}
+	for _, fd := range fds {
+		if target, err := os.Readlink(fd); err == nil {
+			ours[target] = true
+		}
+	}
+	// number: local-address remote-address state … … … … … inode, in hexadecimal; 0A is a listener's state.
+	local := fmt.Sprintf("0100007F:%04X", port)
+	for line := range strings.Lines(string(sockets)) {
+		fields := strings.Fields(line)
+		if len(fields) > 9 && fields[1] == local && fields[3] == "0A" && ours["socket:["+fields[9]+"]"] {
+			return true
+		}
+	}
+	return false
+}

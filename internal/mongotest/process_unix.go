@@ -17,4 +17,6 @@ func alive([]int) []int     { return nil }
 
 func isolate(*exec.Cmd) {}
 
+func listens(_, _ int) bool { return false }
+
 func endWithUs(*exec.Cmd) {}

@@ -32,7 +32,7 @@ func TestEachTestHasItsDatabase(t *testing.T) {
 }
 
 func TestClients(t *testing.T) {
-	if Client(t) != Client(t) {
+	if first, second := Client(t), Client(t); first != second {
 		t.Error("without options, there are two clients")
 	}
 	var own *mongo.Client
