@@ -1,0 +1,341 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// patience bounds every wait for something that must happen.
+const patience = 20 * time.Second
+
+// place is one document on the real server: _id 1, name "flowers", in a
+// collection of the test's own.
+type place struct {
+	testing.TB
+	coll *mongo.Collection // the test's own hand
+}
+
+var (
+	flowers = bson.M{"_id": 1}          // a filter that pins the document
+	byName  = bson.M{"name": "flowers"} // one that doesn't
+)
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	p := &place{TB: t, coll: mongotest.Database(t).Collection("categories")}
+	p.insert()
+	return p
+}
+
+func (p *place) insert() {
+	p.Helper()
+	if _, err := p.coll.InsertOne(p.Context(), bson.M{"_id": 1, "name": "flowers", "total": 1}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// via is the same collection through a client of its own.
+func (p *place) via(o *options.ClientOptions) *mongo.Collection {
+	p.Helper()
+	return mongotest.Client(p, o).Database(p.coll.Database().Name()).Collection(p.coll.Name())
+}
+
+// faulty is the collection through a network that fails on demand.
+func (p *place) faulty() (*mongo.Collection, *faultnet.Net) {
+	p.Helper()
+	net := faultnet.New()
+	return p.via(options.Client().SetDialer(net)), net
+}
+
+// watched is the collection through a client whose commands are counted.
+func (p *place) watched() (*mongo.Collection, *watch) {
+	p.Helper()
+	w := &watch{}
+	return p.via(options.Client().SetMonitor(w.monitor(p.coll.Database().Name()))), w
+}
+
+// locker makes a Locker that is closed, and must come to rest, before the test
+// is over.
+func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
+	p.Helper()
+	l, err := multilock.New(coll, rules, opts...)
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { p.rest(l) })
+	return l
+}
+
+// rest closes a Locker and waits for what it runs in the background.
+func (p *place) rest(l *multilock.Locker) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		p.Errorf("Close: %v", err)
+	}
+}
+
+// lock is the lock field as it stands in the document.
+type lock struct {
+	Fence int64
+	Tags  map[string][]entry
+	Done  []bson.Binary
+}
+
+type entry struct {
+	ID             bson.Binary
+	Owner          string
+	Seq            int64
+	Fence          int64
+	Since, Expires time.Time
+	N              int64
+}
+
+func (e entry) held() bool { return e.Fence != 0 }
+
+func (p *place) lock() lock {
+	p.Helper()
+	var doc struct{ Lock lock }
+	if err := p.coll.FindOne(context.Background(), flowers).Decode(&doc); err != nil {
+		p.Fatal(err)
+	}
+	return doc.Lock
+}
+
+// entries are those of a tag, or of all tags.
+func (p *place) entries(tags ...string) (all []entry) {
+	p.Helper()
+	byTag := p.lock().Tags
+	for _, tag := range tags {
+		all = append(all, byTag[tag]...)
+	}
+	if len(tags) == 0 {
+		for _, some := range byTag {
+			all = append(all, some...)
+		}
+	}
+	return all
+}
+
+// wantEntries fails unless just these leases' entries are in the document.
+func (p *place) wantEntries(leases ...*doclock.Lease) {
+	p.Helper()
+	entries := p.entries()
+	ids := map[string]bool{}
+	for _, e := range entries {
+		ids[string(e.ID.Data)] = true
+	}
+	for _, l := range leases {
+		id := l.ID()
+		if !ids[string(id[:])] {
+			p.Errorf("the entry of lease %v is not in the document: %v", id, entries)
+		}
+	}
+	if len(entries) != len(leases) {
+		p.Errorf("there are %d entries in the document, and should be %d: %+v", len(entries), len(leases), entries)
+	}
+}
+
+func (p *place) raw() bson.Raw {
+	p.Helper()
+	raw, err := p.coll.FindOne(context.Background(), flowers).Raw()
+	if err != nil {
+		p.Fatal(err)
+	}
+	return raw
+}
+
+// change writes to the document as a stranger would.
+func (p *place) change(update bson.M) {
+	p.Helper()
+	r, err := p.coll.UpdateOne(context.Background(), flowers, update)
+	if err != nil || r.MatchedCount != 1 {
+		p.Fatalf("changing the document: %+v, %v", r, err)
+	}
+}
+
+// erase removes all entries of a tag, as a stranger would.
+func (p *place) erase(tag string) { p.change(bson.M{"$set": bson.M{"lock.tags." + tag: bson.A{}}}) }
+
+// remove deletes the document. DocumentDB's delete misses a document that is
+// being updated at the moment.
+func (p *place) remove() {
+	p.Helper()
+	p.eventually("the document is deleted", func() bool {
+		r, err := p.coll.DeleteOne(context.Background(), flowers)
+		if err != nil {
+			p.Fatal(err)
+		}
+		return r.DeletedCount == 1
+	})
+}
+
+// try demands to be granted at once.
+func (p *place) try(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *doclock.Lease {
+	p.Helper()
+	lease, err := l.TryAcquire(p.bounded(), flowers, tag, opts...)
+	if err != nil {
+		p.Fatalf("TryAcquire %q: %v", tag, err)
+	}
+	return lease
+}
+
+func (p *place) enqueue(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *multilock.Ticket {
+	p.Helper()
+	ticket, err := l.Enqueue(p.bounded(), flowers, tag, opts...)
+	if err != nil {
+		p.Fatalf("Enqueue %q: %v", tag, err)
+	}
+	return ticket
+}
+
+func (p *place) release(lease *doclock.Lease) {
+	p.Helper()
+	if err := lease.Release(p.bounded()); err != nil {
+		p.Fatalf("Release: %v", err)
+	}
+}
+
+// want fails unless err is all of targets.
+func (p *place) want(err error, targets ...error) {
+	p.Helper()
+	for _, target := range targets {
+		if !errors.Is(err, target) {
+			p.Errorf("got error %v, want one that is %q", err, target)
+		}
+	}
+}
+
+func (p *place) wantNot(err, target error) {
+	p.Helper()
+	if errors.Is(err, target) {
+		p.Errorf("got error %v, which must not be %q", err, target)
+	}
+}
+
+// conflict demands a conflict.
+func (p *place) conflict(err error) *doclock.ConflictError {
+	p.Helper()
+	var c *doclock.ConflictError
+	if !errors.As(err, &c) {
+		p.Fatalf("got error %v, want a conflict", err)
+	}
+	return c
+}
+
+// eventually waits for a condition.
+func (p *place) eventually(what string, holds func() bool) {
+	p.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.Fatalf("it did not come about that %s", what)
+		}
+	}
+}
+
+// bounded is a context for what should not take long.
+func (p *place) bounded() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p.Cleanup(cancel)
+	return ctx
+}
+
+// pending is a call in another goroutine.
+type pending[T any] struct {
+	testing.TB
+	done  chan struct{}
+	value T
+	err   error
+}
+
+func begin[T any](t testing.TB, call func() (T, error)) *pending[T] {
+	c := &pending[T]{TB: t, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.value, c.err = call()
+	}()
+	return c
+}
+
+// wait waits for the call's end.
+func (c *pending[T]) wait() (T, error) {
+	c.Helper()
+	wait(c, c.done)
+	return c.value, c.err
+}
+
+func wait(t testing.TB, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("it took too long")
+	}
+}
+
+// watch counts commands.
+type watch struct {
+	mu   sync.Mutex
+	sent []string
+}
+
+func (w *watch) monitor(database string) *event.CommandMonitor {
+	return &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.DatabaseName == database {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.sent = append(w.sent, e.CommandName)
+		}
+	}}
+}
+
+// commands are the names of those sent since the last call.
+func (w *watch) commands() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent
+	w.sent = nil
+	return sent
+}
+
+func (w *watch) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sent)
+}
+
+// clock is the server's time in the test's hand.
+type clock struct{ ms atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.ms.Store(time.Date(2030, time.June, 1, 12, 0, 0, 0, time.UTC).UnixMilli())
+	return c
+}
+
+func (c *clock) now() time.Time       { return time.UnixMilli(c.ms.Load()).UTC() }
+func (c *clock) pass(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+// drive is the option of a Locker whose server goes by the clock.
+func (c *clock) drive() doclock.Option {
+	return func(cfg *engine.Config) error {
+		cfg.Now = c.now
+		return nil
+	}
+}

@@ -1,0 +1,394 @@
+package multilock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func TestEnqueueGrantedAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.WritePreferring())
+	ticket := p.enqueue(l, "write")
+	if !ticket.Granted() {
+		t.Fatal("the ticket is not granted")
+	}
+	lease, err := ticket.Confirm(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.ID() != ticket.ID() || lease.Tag() != ticket.Tag() || !lease.DocumentID().Equal(ticket.DocumentID()) {
+		t.Errorf("ticket %v %q %v, lease %v %q %v", ticket.ID(), ticket.Tag(), ticket.DocumentID(), lease.ID(), lease.Tag(), lease.DocumentID())
+	}
+	if e := p.entries("write")[0]; e.Seq != e.Fence || e.Fence != lease.Fence() {
+		t.Errorf("granted at once, seq is %d, fence %d, the lease's token %d", e.Seq, e.Fence, lease.Fence())
+	}
+	if err := ticket.Abandon(t.Context()); err != nil {
+		t.Errorf("Abandon of a granted ticket: %v", err)
+	}
+	p.wantEntries(lease)
+}
+
+// A refused Enqueue has no ticket and leaves nothing: the tag is cooperative.
+func TestEnqueueRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.WritePreferring())
+	writer := p.try(l, "write")
+	for _, tag := range []string{"read", "write"} {
+		ticket, err := l.Enqueue(t.Context(), flowers, tag)
+		if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() || c.Holders[0].Waiting {
+			t.Errorf("in the way of %q: %+v", tag, c.Holders)
+		}
+		if ticket != nil {
+			t.Errorf("there is a ticket for %q", tag)
+		}
+	}
+	p.wantEntries(writer)
+	ticket, err := l.Enqueue(t.Context(), bson.M{"_id": 2}, "write")
+	p.want(err, doclock.ErrNotFound)
+	if ticket != nil {
+		t.Error("there is a ticket for a document that is not there")
+	}
+}
+
+// A waiting ticket keeps back whoever respects its tag, is extended by each
+// confirm, and is granted when those that it waits for are gone.
+func TestTicketWaitsAndIsGranted(t *testing.T) {
+	t.Parallel()
+	p, at := newPlace(t), newClock()
+	l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
+		doclock.TTL(10*time.Second), doclock.WaitTTL(3*time.Second), doclock.Tolerance(0))
+	reader := p.try(l, "read")
+	ticket := p.enqueue(l, "write")
+	if ticket.Granted() {
+		t.Fatal("granted beside a reader")
+	}
+	entered := p.entries("write")[0]
+	if entered.held() || entered.Expires.Sub(at.now()) != 3*time.Second {
+		t.Errorf("the waiting entry is %+v", entered)
+	}
+	_, err := l.TryAcquire(t.Context(), flowers, "read")
+	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != ticket.ID() || !c.Holders[0].Waiting {
+		t.Errorf("in the way of a reader: %+v", c.Holders)
+	}
+
+	at.pass(2 * time.Second)
+	lease, err := ticket.Confirm(t.Context())
+	if c := p.conflict(err); lease != nil || len(c.Holders) != 1 || c.Holders[0].ID != reader.ID() || c.Tag != "write" {
+		t.Errorf("the confirm's conflict is %+v, its lease %v", c, lease)
+	}
+	if e := p.entries("write")[0]; e.Expires.Sub(at.now()) != 3*time.Second || e.Seq != entered.Seq {
+		t.Errorf("confirmed, the waiting entry is %+v", e)
+	}
+
+	p.release(reader)
+	lease, err = ticket.Confirm(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := p.entries("write")[0]
+	if !e.held() || e.Fence != lease.Fence() || e.Seq != entered.Seq || e.Fence <= reader.Fence() || e.Expires.Sub(at.now()) != 10*time.Second {
+		t.Errorf("granted, the entry is %+v, the lease's token %d", e, lease.Fence())
+	}
+	again, err := ticket.Confirm(t.Context())
+	if err != nil || again != lease {
+		t.Errorf("confirmed again, the lease is %p (%v), was %p", again, err, lease)
+	}
+}
+
+// RetryAt is soon enough to keep the place, and no later than the lock can
+// fall free by itself.
+func TestTicketRetryAt(t *testing.T) {
+	t.Parallel()
+	p, at := newPlace(t), newClock()
+	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.WaitTTL(300*time.Millisecond), doclock.Tolerance(0))
+	p.try(l, "read")
+	before := time.Now()
+	ticket := p.enqueue(l, "write")
+	for range 5 {
+		if r := ticket.RetryAt(); r.Before(before) || r.After(time.Now().Add(100*time.Millisecond)) {
+			t.Errorf("RetryAt is %v from now; the place is kept for 300ms", time.Until(r))
+		}
+		before = time.Now()
+		_, err := ticket.Confirm(t.Context())
+		p.conflict(err)
+	}
+}
+
+func TestTicketWait(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair(), doclock.WaitTTL(100*time.Millisecond))
+	writer := p.try(l, "write")
+	ticket := p.enqueue(l, "read")
+	call := begin(t, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) })
+	// It keeps its place, for several times WaitTTL and tolerance.
+	first := p.entries("read")[0].Expires
+	p.eventually("the waiting is extended", func() bool { return p.entries("read")[0].Expires.Sub(first) > time.Second })
+	p.release(writer)
+	lease, err := call.wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wantEntries(lease)
+	if lease, err = ticket.Wait(t.Context()); err != nil || lease == nil {
+		t.Errorf("Wait again: %v", err)
+	}
+}
+
+// The end of Wait's context keeps the entry, and the error says who was in the
+// way.
+func TestTicketWaitCancelledKeepsTheEntry(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair())
+	writer := p.try(l, "write")
+	ticket := p.enqueue(l, "read")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := ticket.Wait(ended)
+	p.want(err, context.Canceled, doclock.ErrConflict)
+
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = ticket.Wait(short)
+	p.want(err, context.DeadlineExceeded)
+	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() {
+		t.Errorf("in the way: %+v", c.Holders)
+	}
+	if e := p.entries("read"); len(e) != 1 || e[0].held() {
+		t.Errorf("the waiting entry: %+v", e)
+	}
+	p.release(writer)
+	lease, err := ticket.Wait(p.bounded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wantEntries(lease)
+}
+
+func TestTicketAbandon(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Fair())
+	writer := p.try(l, "write")
+	ticket := p.enqueue(l, "read")
+	w.commands()
+	if err := ticket.Abandon(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.wantEntries(writer)
+	if err := ticket.Abandon(t.Context()); err != nil {
+		t.Errorf("Abandon again: %v", err)
+	}
+	for name, call := range map[string]func(context.Context) (*doclock.Lease, error){"Confirm": ticket.Confirm, "Wait": ticket.Wait} {
+		lease, err := call(p.bounded())
+		p.want(err, doclock.ErrReleased)
+		if lease != nil {
+			t.Errorf("%s of an abandoned ticket has a lease", name)
+		}
+	}
+	if n := len(w.commands()); n != 1 {
+		t.Errorf("%d commands; want one, the first Abandon's", n)
+	}
+}
+
+// An Abandon whose context ends goes on in the background.
+func TestTicketAbandonOutlivesItsContext(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	l := p.locker(coll, relations.Fair())
+	writer := p.try(l, "write")
+	ticket := p.enqueue(l, "read")
+	slow := net.Arm(faultnet.DelayReply, "findAndModify")
+	ctx, cancel := context.WithCancel(t.Context())
+	call := begin(t, func() (struct{}, error) { return struct{}{}, ticket.Abandon(ctx) })
+	wait(t, slow.Fired())
+	cancel()
+	_, err := call.wait()
+	p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	if err := slow.Let(); err != nil {
+		t.Fatal(err)
+	}
+	p.rest(l)
+	p.wantEntries(writer)
+}
+
+// A confirm that granted after its caller had given up: the ticket has it, and
+// Abandon releases it.
+func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
+	t.Parallel()
+	for _, abandon := range []bool{false, true} {
+		p := newPlace(t)
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Fair())
+		writer := p.try(l, "write")
+		ticket := p.enqueue(l, "read")
+		p.release(writer)
+		slow := net.Arm(faultnet.DelayReply, "findAndModify")
+		ctx, cancel := context.WithCancel(t.Context())
+		call := begin(t, func() (*doclock.Lease, error) { return ticket.Confirm(ctx) })
+		wait(t, slow.Fired())
+		cancel()
+		_, err := call.wait()
+		p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+		if err := slow.Let(); err != nil {
+			t.Fatal(err)
+		}
+		if abandon {
+			if err := ticket.Abandon(t.Context()); err != nil {
+				t.Errorf("Abandon: %v", err)
+			}
+			p.wantEntries()
+			continue
+		}
+		p.eventually("the ticket is granted", ticket.Granted)
+		lease, err := ticket.Confirm(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.wantEntries(lease)
+	}
+}
+
+// A waiting entry that nobody confirmed is pruned, and does not rejoin in
+// silence at the end of the queue.
+func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
+	t.Parallel()
+	p, at := newPlace(t), newClock()
+	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), doclock.WaitTTL(time.Second), doclock.Tolerance(0))
+	writer := p.try(l, "write")
+	early, late := p.enqueue(l, "write"), p.enqueue(l, "write")
+
+	at.pass(500 * time.Millisecond)
+	_, err := late.Confirm(t.Context()) // keeps its place
+	p.conflict(err)
+	at.pass(500 * time.Millisecond)
+	_, err = late.Confirm(t.Context()) // prunes the early one
+	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() {
+		t.Errorf("in the way of the late one: %+v", c.Holders)
+	}
+	for range 2 {
+		lease, err := early.Confirm(t.Context())
+		p.want(err, doclock.ErrLost)
+		if lease != nil || early.Granted() {
+			t.Error("a lost ticket has a lease")
+		}
+	}
+	if err := early.Abandon(t.Context()); err != nil {
+		t.Errorf("Abandon of a lost ticket: %v", err)
+	}
+	if e := p.entries("write"); len(e) != 2 || string(e[1].ID.Data) != string(idOf(late.ID())) {
+		t.Errorf("the entries are %+v", e)
+	}
+}
+
+// Expired is not lost, as long as nobody pruned it: presence is the truth.
+func TestTicketThatExpiredUnprunedKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	p, at := newPlace(t), newClock()
+	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), doclock.WaitTTL(time.Second), doclock.Tolerance(0))
+	p.try(l, "write")
+	ticket := p.enqueue(l, "write")
+	seq := p.entries("write")[1].Seq
+	at.pass(5 * time.Second)
+	_, err := ticket.Confirm(t.Context())
+	p.conflict(err)
+	if e := p.entries("write")[1]; e.Seq != seq || e.Expires.Sub(at.now()) != time.Second {
+		t.Errorf("the entry is %+v, its seq was %d", e, seq)
+	}
+}
+
+func TestTicketLostWithItsDocument(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair())
+	p.try(l, "write")
+	ticket := p.enqueue(l, "read")
+	p.remove()
+	_, err := ticket.Confirm(t.Context())
+	p.want(err, doclock.ErrLost)
+	p.insert()
+	_, err = ticket.Wait(p.bounded())
+	p.want(err, doclock.ErrLost)
+	if e := p.entries(); len(e) != 0 {
+		t.Errorf("entries in the new document: %+v", e)
+	}
+}
+
+// Rule 7: the entry was pruned, and then entered anew by a late duplicate of
+// the acquire. It is not the ticket's: it came later than others that may have
+// been let in since. The ticket is lost, and the id released.
+func TestTicketLostWhenALateDuplicateEnteredItAnew(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	ann := p.locker(coll, relations.WritePreferring(), doclock.WaitTTL(100*time.Millisecond), doclock.Tolerance(0))
+	bob := p.locker(p.coll, relations.WritePreferring())
+	reader := p.try(bob, "read")
+	duplicate := net.Arm(faultnet.Repeat, "findAndModify")
+	ticket := p.enqueue(ann, "write")
+	wait(t, duplicate.Fired())
+	seq := p.entries("write")[0].Seq
+
+	second, err := bob.Acquire(p.bounded(), flowers, "read") // let in past the expired waiter, and prunes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wantEntries(reader, second)
+	if err := duplicate.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if e := p.entries("write"); len(e) != 1 || e[0].Seq <= seq {
+		t.Fatalf("the duplicate entered %+v, the seq was %d", e, seq)
+	}
+
+	lease, err := ticket.Confirm(t.Context())
+	p.want(err, doclock.ErrLost)
+	if lease != nil {
+		t.Error("the ticket has a lease")
+	}
+	p.rest(ann)
+	p.wantEntries(reader, second)
+}
+
+// The same, with nobody left in the way: the confirm grants at the server what
+// must not be believed.
+func TestTicketLostWhenALateDuplicateIsGranted(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	ann := p.locker(coll, relations.WritePreferring(), doclock.WaitTTL(100*time.Millisecond), doclock.Tolerance(0))
+	bob := p.locker(p.coll, relations.WritePreferring())
+	reader := p.try(bob, "read")
+	duplicate := net.Arm(faultnet.Repeat, "findAndModify")
+	ticket := p.enqueue(ann, "write")
+	second, err := bob.Acquire(p.bounded(), flowers, "read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.release(reader)
+	p.release(second)
+	if err := duplicate.Let(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ticket.Confirm(t.Context())
+	p.want(err, doclock.ErrLost)
+	if ticket.Granted() {
+		t.Error("the ticket is granted")
+	}
+	p.rest(ann)
+	p.wantEntries()
+}
+
+func idOf(id uuid.UUID) []byte { return id[:] }
