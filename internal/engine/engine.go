@@ -194,6 +194,9 @@ func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request,
 	}
 	opts.SetReturnDocument(options.After).SetProjection(projection.fill(r.ID, now).document())
 	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts))
+	if noCollection(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, classify(err, e.Upsert)
 	}

@@ -144,3 +144,11 @@ func has(doc bson.Raw, key string) bool {
 	_, err := doc.LookupErr(key)
 	return err == nil
 }
+
+// noCollection recognises how DocumentDB says that a collection, and so any
+// document in it, does not exist: it then refuses $$NOW in a projection. A
+// server that does not know $$NOW says something else, see codesUnsupported.
+func noCollection(err error) bool {
+	var command mongo.CommandError
+	return errors.As(err, &command) && command.Code == 9 && strings.HasPrefix(command.Message, "The $$NOW operator cannot be used")
+}
