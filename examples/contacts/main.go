@@ -97,8 +97,10 @@ func (s *stage) perform(ctx context.Context, server string, n *narrator) (report
 	without, err := s.race(ctx, false, n.progress())
 	for try := 1; err == nil && without.Dangling == 0 && try < mostTries; try++ {
 		s.settings.work = max(2*s.settings.work, time.Millisecond)
+		s.settings.duration *= 2
 		n.result(without)
-		n.note("The race has not shown: once more, with %v of work between look and write, in both runs.", s.settings.work)
+		n.note("The race has not shown. Once more, with %v of work between look and write, and for %v; the run with locks will be the same.",
+			s.settings.work, s.settings.duration)
 		without, err = s.race(ctx, false, n.progress())
 	}
 	if err != nil {

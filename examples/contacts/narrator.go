@@ -86,7 +86,7 @@ func (n *narrator) title(text string) { n.say("\n%s", text) }
 func (n *narrator) note(format string, args ...any) { n.say("   "+format, args...) }
 
 func (n *narrator) result(r result) {
-	n.note("%d operations in %.1f s. A full scan finds %d dangling references.", r.Operations, r.Seconds, r.Dangling)
+	n.note("%d operations in %.1f s. A full scan finds %s.", r.Operations, r.Seconds, r.dangling())
 	if r.Example != "" {
 		n.note("For example: %s.", r.Example)
 	}

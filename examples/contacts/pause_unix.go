@@ -123,9 +123,9 @@ func (t *telling) scan(ctx context.Context, b *book) (dangling int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	what := "no dangling reference"
+	what := found.dangling()
 	if found.Dangling > 0 {
-		what = fmt.Sprintf("%d dangling: %s", found.Dangling, found.Example)
+		what += ": " + found.Example
 	}
 	t.say("full scan", "%s", what)
 	return found.Dangling, nil

@@ -49,9 +49,12 @@ func (r *report) judge() {
 	} else {
 		say(false, "Without locks no reference dangles: the race has not shown. Try a longer -duration, or more -work.")
 	}
-	if with.Dangling == 0 {
+	switch {
+	case with.Dangling == 0 && without.Dangling > 0:
 		say(true, "With locks none of %d does. The locks won.", with.References)
-	} else {
+	case with.Dangling == 0:
+		say(true, "With locks none of %d does.", with.References)
+	default:
 		say(false, "WITH LOCKS %d of %d do. This must not be: the locks have failed.", with.Dangling, with.References)
 	}
 	if with.operations() == 0 {

@@ -15,6 +15,17 @@ type finding struct {
 	Example    string `json:"example,omitempty"`
 }
 
+func (f finding) dangling() string {
+	switch f.Dangling {
+	case 0:
+		return "no dangling reference"
+	case 1:
+		return "1 dangling reference"
+	default:
+		return fmt.Sprintf("%d dangling references", f.Dangling)
+	}
+}
+
 // scan reads all categories and all contacts, and holds them against each other. Nobody may be at work.
 func (b *book) scan(ctx context.Context) (finding, error) {
 	var categories []Category
