@@ -1,0 +1,60 @@
+package doclock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// A stopped process writes late, under the guard: nothing happens to the
+// document that others have locked since.
+func ExampleLease_Guard() {
+	ctx := context.Background()
+	server, err := mongotest.Start(ctx, os.Stderr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Disconnect(ctx)
+	db := client.Database(fmt.Sprintf("example_%d", os.Getpid()))
+	defer db.Drop(ctx)
+	accounts := db.Collection("accounts")
+	if _, err := accounts.InsertOne(ctx, bson.M{"_id": "ada", "balance": 10}); err != nil {
+		log.Fatal(err)
+	}
+	locks, err := writelock.New(accounts, doclock.TTL(100*time.Millisecond), doclock.Tolerance(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopped, err := locks.Acquire(ctx, bson.M{"_id": "ada"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	running, err := locks.Acquire(ctx, bson.M{"_id": "ada"}) // waits until the lease has run out
+	if err != nil {
+		log.Fatal(err)
+	}
+	late, err := accounts.UpdateOne(ctx, stopped.Guard(), bson.M{"$set": bson.M{"balance": 0}})
+	fmt.Println("documents written late:", late.MatchedCount, err)
+	fmt.Println("the release tells it:", errors.Is(stopped.Release(ctx), doclock.ErrLost))
+	fmt.Println("the tokens increase:", running.Fence() > stopped.Fence())
+	_ = running.Release(ctx)
+	// Output:
+	// documents written late: 0 <nil>
+	// the release tells it: true
+	// the tokens increase: true
+}
