@@ -1,0 +1,162 @@
+// Package tally counts what a proof did: how often each property was checked
+// and violated, each fault fired, each outcome seen, and which test caught each
+// mutant. Tallies of several processes are merged; floors stop a proof that
+// passed because it did nothing.
+package tally
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"text/tabwriter"
+)
+
+// Tally is a sum of counts. It is safe for concurrent use; its exported fields
+// are for encoding, and for reading once nobody counts any more.
+type Tally struct {
+	mu sync.Mutex
+
+	Checks     map[string]int    `json:"checks,omitempty"`
+	Violations map[string]int    `json:"violations,omitempty"`
+	Details    []string          `json:"details,omitempty"` // the first violations, in words
+	Faults     map[string]int    `json:"faults,omitempty"`
+	Outcomes   map[string]int    `json:"outcomes,omitempty"`
+	Mutants    map[string]string `json:"mutants,omitempty"` // name to the test that caught it; "" survived
+}
+
+const mostDetails = 20
+
+// Checked counts n checks of a property.
+func (t *Tally) Checked(property string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	add(&t.Checks, property, n)
+}
+
+// Violated counts a violation; format says what was seen.
+func (t *Tally) Violated(property, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	add(&t.Violations, property, 1)
+	if len(t.Details) < mostDetails {
+		t.Details = append(t.Details, property+": "+fmt.Sprintf(format, args...))
+	}
+}
+
+// Fired counts a fault that really happened.
+func (t *Tally) Fired(fault string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	add(&t.Faults, fault, n)
+}
+
+// Seen counts an outcome.
+func (t *Tally) Seen(outcome string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	add(&t.Outcomes, outcome, n)
+}
+
+// Mutant records which test caught a seeded fault; "" if none did.
+func (t *Tally) Mutant(name, caughtBy string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Mutants == nil {
+		t.Mutants = map[string]string{}
+	}
+	t.Mutants[name] = caughtBy
+}
+
+// Merge adds another tally to this one.
+func (t *Tally) Merge(other *Tally) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, n := range other.Checks {
+		add(&t.Checks, name, n)
+	}
+	for name, n := range other.Violations {
+		add(&t.Violations, name, n)
+	}
+	for name, n := range other.Faults {
+		add(&t.Faults, name, n)
+	}
+	for name, n := range other.Outcomes {
+		add(&t.Outcomes, name, n)
+	}
+	for name, by := range other.Mutants {
+		if t.Mutants == nil {
+			t.Mutants = map[string]string{}
+		}
+		t.Mutants[name] = by
+	}
+	t.Details = append(t.Details, other.Details...)
+	t.Details = t.Details[:min(len(t.Details), mostDetails)]
+}
+
+// Floor is the least that a count must reach.
+type Floor struct {
+	Kind  string // "check", "fault" or "outcome"
+	Name  string
+	Least int
+}
+
+// Failures lists, in words, every violation, every surviving mutant and every
+// floor that was not reached. None is a pass.
+func (t *Tally) Failures(floors ...Floor) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	failures := slices.Clone(t.Details)
+	for _, name := range slices.Sorted(maps.Keys(t.Mutants)) {
+		if t.Mutants[name] == "" {
+			failures = append(failures, fmt.Sprintf("mutant %q survived", name))
+		}
+	}
+	for _, f := range floors {
+		counts := map[string]map[string]int{"check": t.Checks, "fault": t.Faults, "outcome": t.Outcomes}[f.Kind]
+		if n := counts[f.Name]; n < f.Least {
+			failures = append(failures, fmt.Sprintf("%s %q: %d, want at least %d", f.Kind, f.Name, n, f.Least))
+		}
+	}
+	return failures
+}
+
+// Table writes the summary for people.
+func (t *Tally) Table(w io.Writer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	section := func(title, column string, counts map[string]int, more func(string) string) {
+		if len(counts) == 0 {
+			return
+		}
+		fmt.Fprintf(tw, "%s\t%s\n", title, column)
+		for _, name := range slices.Sorted(maps.Keys(counts)) {
+			fmt.Fprintf(tw, "  %s\t%d%s\n", name, counts[name], more(name))
+		}
+		fmt.Fprintln(tw)
+	}
+	none := func(string) string { return "" }
+	section("PROPERTY", "CHECKED\tVIOLATIONS", t.Checks, func(name string) string { return fmt.Sprintf("\t%d", t.Violations[name]) })
+	section("FAULT", "FIRED", t.Faults, none)
+	section("OUTCOME", "SEEN", t.Outcomes, none)
+	if len(t.Mutants) > 0 {
+		fmt.Fprintln(tw, "MUTANT\tCAUGHT BY")
+		for _, name := range slices.Sorted(maps.Keys(t.Mutants)) {
+			by := t.Mutants[name]
+			if by == "" {
+				by = "nobody: SURVIVED"
+			}
+			fmt.Fprintf(tw, "  %s\t%s\n", name, by)
+		}
+	}
+	return tw.Flush()
+}
+
+func add(counts *map[string]int, name string, n int) {
+	if *counts == nil {
+		*counts = map[string]int{}
+	}
+	(*counts)[name] += n
+}
