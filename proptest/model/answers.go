@@ -256,3 +256,11 @@ func (w *world) settle(id ID) {
 		w.ghost.settled = append(w.ghost.settled, id)
 	}
 }
+
+// settleUnseen settles the client's id, unless the image shows it: a late
+// acquire may have brought it back under another token.
+func (w *world) settleUnseen(c *client, d *Document) {
+	if _, there := d.Find(w.cfg.tags[owner(c.id)], c.id); !there {
+		w.settle(c.id)
+	}
+}

@@ -23,7 +23,7 @@ func (w *world) wrote(c *client, ev event) {
 func (w *world) afterWrite(c *client, m message, d *Document) {
 	switch {
 	case m.op == opWriteRelease:
-		w.settle(c.id)
+		w.settleUnseen(c, d)
 		w.end(c)
 	case m.second != 0: // the fallback of a handoff: its update is done
 		c.phase, c.unknown = falling, false
@@ -47,6 +47,7 @@ func (w *world) lostWrite(c *client, m message) {
 // release makes the release of the message the client's next command.
 func (w *world) release(c *client, m message) {
 	c.phase, c.unknown, c.valid = leaving, false, 0
+	m.sent, m.parsed = 0, 0
 	c.last = m
 	if m.op == opReleaseTwo && w.cfg.protocol.Without.ReleaseBothAtOnce {
 		c.last.op, c.last.lease = opRelease, w.secondLease(m)
@@ -111,7 +112,7 @@ func (w *world) pass(c *client, ev event) {
 		}
 		w.hold(d, ev, until)
 	}
-	w.settle(c.id)
+	w.settleUnseen(c, ev.image.Doc)
 	w.end(c)
 }
 

@@ -20,6 +20,7 @@ func (w *world) step(a action) world {
 	switch a.kind {
 	case doTick:
 		n.time += w.cfg.tick
+		n.expireParsed()
 	case doStep:
 		n.steps--
 		n.offset += int64(a.index) * min(w.cfg.tick, w.cfg.tolerance)

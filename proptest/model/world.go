@@ -11,6 +11,8 @@ type config struct {
 	ttl, waitTTL, tolerance int64
 	tick                    int64 // how far the clock advances at once
 
+	patience int64 // an attempt that waits in the server is dropped after so long; 0: never
+
 	steps    int  // how often the server's clock may step, within the tolerance
 	faults   int  // attempts that are lost, delayed, or not answered
 	writes   int  // per lease, those that keep the lock
@@ -163,6 +165,20 @@ func (w *world) clockSteps() []action {
 		out = append(out, action{kind: doStep, index: -1})
 	}
 	return out
+}
+
+// expireParsed drops the attempts that have waited in the server too long.
+func (w *world) expireParsed() {
+	if w.cfg.patience == 0 {
+		return
+	}
+	w.flight = slices.DeleteFunc(w.flight, func(m message) bool {
+		expired := m.parsed != 0 && m.parsed+w.cfg.patience <= w.now()
+		if expired && w.awaited(m) {
+			w.unanswered(&w.clients[m.from])
+		}
+		return expired
+	})
 }
 
 // awaited reports whether its client still waits for the attempt.

@@ -1,0 +1,174 @@
+package model
+
+import (
+	"os"
+	"runtime/debug"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// full reports whether the long search was asked for: DOCLOCK_MODEL=full
+// takes some five minutes on two processors, the default some twenty seconds,
+// -short a few.
+func full() bool { return os.Getenv("DOCLOCK_MODEL") == "full" }
+
+// pick returns what fits the time there is. DOCLOCK_MODEL_SCALE multiplies
+// the numbers of the full search.
+func pick[T int | int64](short, usual, long T) T {
+	switch {
+	case full():
+		if scale, err := strconv.Atoi(os.Getenv("DOCLOCK_MODEL_SCALE")); err == nil && scale > 0 {
+			return long * T(scale)
+		}
+		return long
+	case testing.Short():
+		return short
+	}
+	return usual
+}
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)       // the searches allocate much, and keep little
+	debug.SetMemoryLimit(3 << 30) // whatever the above says
+	os.Exit(m.Run())
+}
+
+// base is the world of the exhaustive searches: small numbers, so that every
+// boundary is met.
+func base(table Table, tags ...Tag) config {
+	return config{
+		tables: []Table{table}, tags: tags,
+		ttl: 2, waitTTL: 1, tolerance: 1, tick: 1, patience: 3,
+		steps: 1, writes: 1, rounds: 1, handoffs: true,
+	}
+}
+
+// cover runs the searches, fails on a violation, and tells what was covered.
+func cover(t *testing.T, what string, searches []search) {
+	t.Helper()
+	start := time.Now()
+	all := runAll(searches)
+	t.Logf("%s: %d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
+		what, all.worlds, all.complete, all.minDepth, all.states, time.Since(start).Round(time.Millisecond))
+	for _, r := range all.broken {
+		t.Errorf("%v", r)
+		if t.Failed() {
+			break
+		}
+	}
+}
+
+// sampled keeps every nth search, so that n of them at most are left.
+func sampled[T any](all []T, n int) []T {
+	step := max(1, (len(all)+n-1)/n)
+	var out []T
+	for i := 0; i < len(all); i += step {
+		out = append(out, all[i])
+	}
+	return out
+}
+
+// TestEveryTwoTagTable lets three clients do whatever they can, with no
+// fault but the clock's step and their own slowness, under every table of two
+// tags: every state that can be reached, however long it takes.
+func TestEveryTwoTagTable(t *testing.T) {
+	var searches []search
+	for _, cfg := range threeClients(twoTagTables()) {
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(500, 1500, 200_000)})
+	}
+	cover(t, "two tags, three clients, no faults", searches)
+}
+
+// threeClients lists the worlds of three clients for tables of two tags.
+// Where all three have the same tag, only that tag's relation to itself
+// matters.
+func threeClients(tables []Table) []config {
+	var out []config
+	for _, table := range tables {
+		out = append(out, base(table, "a", "a", "b"), base(table, "a", "b", "b"))
+	}
+	for _, r := range relations {
+		out = append(out, base(Table{"a": {"a": r}}, "a", "a", "a"))
+	}
+	return out
+}
+
+// TestEveryTwoTagTableWithFaults is the same with an attempt that is lost,
+// delayed, doubled or not answered.
+func TestEveryTwoTagTableWithFaults(t *testing.T) {
+	var searches []search
+	for _, cfg := range threeClients(twoTagTables()) {
+		cfg.faults = 1
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(300, 1000, 25_000)})
+	}
+	cover(t, "two tags, three clients, one fault", searches)
+}
+
+// pairs lists the worlds of two clients: same tag, or two tags. Only the
+// relations between the two matter.
+func pairs() []config {
+	var out []config
+	for i, r := range relations {
+		out = append(out, base(Table{"a": {"a": r}}, "a", "a"))
+		for _, back := range relations[i:] {
+			out = append(out, base(Table{"a": {"b": r}, "b": {"a": back}}, "a", "b"))
+		}
+	}
+	return out
+}
+
+// TestTwoClientsWithFaults searches the worlds of two clients completely for
+// one fault, and deeply for two.
+func TestTwoClientsWithFaults(t *testing.T) {
+	for faults, states := range map[int]int{1: pick(10_000, 400_000, 10_000_000), 2: pick(5_000, 30_000, 600_000)} {
+		var searches []search
+		for _, cfg := range pairs() {
+			cfg.faults, cfg.checks = faults, faults == 1
+			searches = append(searches, search{cfg: cfg, depth: 99, maxStates: states})
+		}
+		cover(t, "two clients, "+strconv.Itoa(faults)+" fault(s)", searches)
+	}
+}
+
+// TestTwoLeasesPerClient lets clients come back with new ids, and try.
+func TestTwoLeasesPerClient(t *testing.T) {
+	var searches []search
+	for _, cfg := range pairs() {
+		cfg.faults, cfg.rounds, cfg.tries = 1, 2, true
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 10_000, 200_000)})
+	}
+	cover(t, "two clients, two leases each, one fault", searches)
+}
+
+// TestThreeTagTables samples the tables of three tags, one client for each.
+func TestThreeTagTables(t *testing.T) {
+	const seed = 1
+	tables := threeTagTables(pick(20, 200, 2000), seed)
+	t.Logf("seed %d", seed)
+	var searches []search
+	for i, table := range tables {
+		cfg := base(table, "a", "b", "c")
+		cfg.faults = i % 2
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(500, 1000, 5_000)})
+	}
+	cover(t, "three tags, three clients, every other one with a fault", searches)
+}
+
+// TestTwoPrograms lets programs with different tables meet.
+func TestTwoPrograms(t *testing.T) {
+	one := Table{"a": {"a": {Assertive, 0}}}
+	var searches []search
+	for _, other := range []Table{
+		{"b": {"b": {Cooperative, 0}}},
+		{"a": {"a": {Assertive, 0}}, "b": {}},
+		{"a": {"a": {Assertive, 0}}, "b": {"a": {Assertive, 0}}},
+	} {
+		for _, faults := range []int{0, 1} {
+			cfg := base(nil, "a", "a", "b")
+			cfg.tables, cfg.faults, cfg.handoffs = []Table{one, one, other}, faults, false
+			searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(2_000, 30_000, 600_000)})
+		}
+	}
+	cover(t, "two programs", searches)
+}
