@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/doclock/doclock/internal/engine"
 )
@@ -22,11 +23,11 @@ type Option func(*engine.Config) error
 type AcquireOption func(*engine.AcquireConfig) error
 
 // TTL is how long a lease lasts unless it is renewed, counted from the moment
-// when its acquire was sent. Default 10 s, at least [MinTTL], in whole
-// milliseconds.
+// when its acquire was sent. Default 10 s, at least [MinTTL], cut to
+// whole milliseconds, the server's unit, as all durations are.
 func TTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
-		c.TTL = d
+		c.TTL = d.Truncate(time.Millisecond)
 		return atLeast("TTL", d, MinTTL)
 	}
 }
@@ -38,7 +39,7 @@ func TagTTL(tag string, d time.Duration) Option {
 		if ttls == nil {
 			ttls = map[string]time.Duration{}
 		}
-		ttls[tag] = d
+		ttls[tag] = d.Truncate(time.Millisecond)
 		c.TagTTL = ttls
 		return atLeast(fmt.Sprintf("TagTTL of %q", tag), d, MinTTL)
 	}
@@ -49,7 +50,7 @@ func TagTTL(tag string, d time.Duration) Option {
 // Default min(TTL, 5 s), at least [MinTTL].
 func WaitTTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
-		c.WaitTTL = d
+		c.WaitTTL = d.Truncate(time.Millisecond)
 		return atLeast("WaitTTL", d, MinTTL)
 	}
 }
@@ -59,7 +60,7 @@ func WaitTTL(d time.Duration) Option {
 // servers' clocks, in sum over one lease. Default 500 ms; it may be 0.
 func Tolerance(d time.Duration) Option {
 	return func(c *engine.Config) error {
-		c.Tolerance = d
+		c.Tolerance = d.Truncate(time.Millisecond)
 		return atLeast("Tolerance", d, 0)
 	}
 }
@@ -78,8 +79,8 @@ func AttemptTimeout(d time.Duration) Option {
 func Owner(name string) Option {
 	return func(c *engine.Config) error {
 		const longest = 256
-		if name == "" || len(name) > longest || strings.ContainsRune(name, 0) {
-			return fmt.Errorf("%w: Owner has %d bytes; give 1 to %d, none of them NUL", ErrInvalidOption, len(name), longest)
+		if name == "" || len(name) > longest || !utf8.ValidString(name) {
+			return fmt.Errorf("%w: Owner is %d bytes long; give 1 to %d, in UTF-8", ErrInvalidOption, len(name), longest)
 		}
 		c.Owner = name
 		return nil

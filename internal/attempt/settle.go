@@ -15,6 +15,10 @@ const (
 	longPause  = time.Second
 )
 
+// mostRaces is how often a lost race may be run again: who loses more often
+// than that races nobody.
+const mostRaces = 4
+
 // Settle sends a command until an attempt is answered, ctx ends, or the server
 // certainly refuses it. Each attempt runs under its own timeout, on a context
 // that carries ctx's values but neither its end nor its session.
@@ -24,13 +28,20 @@ const (
 // earlier one had, and a refusal of a later one says nothing of an earlier.
 // err is nil if an attempt was answered.
 func Settle(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
+	races := 0
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		maybe, err := Once(ctx, timeout, send)
 		if maybe != nil {
 			unsure = maybe
 		}
-		again := maybe != nil || engine.AsFailure(err).Again
-		if err == nil || !again {
+		if err == nil {
+			return unsure, nil
+		}
+		lostRace := engine.AsFailure(err).Again
+		if lostRace {
+			races++
+		}
+		if maybe == nil && (!lostRace || races > mostRaces) {
 			return unsure, err
 		}
 		if !Sleep(ctx, pause/2+rand.N(pause)) {

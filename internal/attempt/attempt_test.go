@@ -1,0 +1,149 @@
+package attempt_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRunReturnsTheResult(t *testing.T) {
+	var g attempt.Group
+	for name, ctx := range map[string]context.Context{"may end": t.Context(), "never ends": context.Background()} {
+		got, err := attempt.Run(ctx, &g, func() int { return 7 }, func(int) { t.Error("abandoned") })
+		if got != 7 || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// The caller gets its answer at once, the result goes to abandoned, and Close
+// waits for both.
+func TestRunOutlivesItsCaller(t *testing.T) {
+	var g attempt.Group
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	finish, abandoned := make(chan struct{}), make(chan int, 1)
+	begun := make(chan struct{})
+	go func() {
+		<-begun
+		cancel(gone)
+	}()
+	_, err := attempt.Run(ctx, &g, func() int {
+		close(begun)
+		<-finish
+		return 7
+	}, func(n int) { abandoned <- n })
+	if !errors.Is(err, gone) {
+		t.Errorf("Run = %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := g.Close(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("Close with work left = %v", err)
+	}
+	close(finish)
+	if err := g.Close(t.Context()); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if n := <-abandoned; n != 7 {
+		t.Errorf("abandoned %d", n)
+	}
+}
+
+// Exactly one of the caller and abandoned gets the result, however close the
+// end of the context comes to the end of the work.
+func TestRunHandsTheResultToExactlyOne(t *testing.T) {
+	var g attempt.Group
+	for i := range 2000 {
+		ctx, cancel := context.WithCancel(t.Context())
+		abandoned := make(chan int, 1)
+		go cancel()
+		got, err := attempt.Run(ctx, &g, func() int { return i + 1 }, func(n int) { abandoned <- n })
+		if err == nil {
+			if got != i+1 {
+				t.Fatalf("got %d", got)
+			}
+			select {
+			case <-abandoned:
+				t.Fatal("the result went to both")
+			default:
+			}
+		} else if n := <-abandoned; n != i+1 {
+			t.Fatalf("abandoned %d", n)
+		}
+	}
+	if err := g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClosingIsToldToWaiters(t *testing.T) {
+	var g attempt.Group
+	closing := g.Closing()
+	for range 2 {
+		if err := g.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-closing:
+	case <-time.After(time.Second):
+		t.Error("not told")
+	}
+	done := make(chan struct{})
+	g.Go(func() { close(done) }) // work that begins later still runs
+	<-done
+	if err := g.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type key struct{}
+
+func TestDetachedKeepsValuesOnly(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, 7), time.Hour)
+	cancel()
+	detached := attempt.Detached(ctx)
+	if _, limited := detached.Deadline(); limited || detached.Err() != nil || detached.Value(key{}) != 7 {
+		t.Errorf("limited %v, err %v, value %v", limited, detached.Err(), detached.Value(key{}))
+	}
+}
+
+// Errors without a Failure in their chain are of unknown outcome: they are
+// repeated until an answer comes, or the context ends.
+func TestSettleRepeatsTheUnknown(t *testing.T) {
+	lost := errors.New("connection lost")
+	n := 0
+	unsure, err := attempt.Settle(t.Context(), time.Second, func(ctx context.Context) error {
+		if _, limited := ctx.Deadline(); !limited {
+			t.Error("an attempt without a deadline")
+		}
+		if n++; n < 3 {
+			return lost
+		}
+		return nil
+	})
+	if n != 3 || err != nil || !errors.Is(unsure, lost) {
+		t.Errorf("%d attempts, unsure %v, err %v", n, unsure, err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	n = 0
+	unsure, err = attempt.Settle(ctx, time.Second, func(attemptCtx context.Context) error {
+		n++
+		cancel()
+		if attemptCtx.Err() != nil {
+			t.Error("the caller's end reached the attempt")
+		}
+		return lost
+	})
+	if n != 1 || !errors.Is(err, lost) || !errors.Is(unsure, lost) {
+		t.Errorf("%d attempts, unsure %v, err %v", n, unsure, err)
+	}
+}
