@@ -51,8 +51,12 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 }
 
 // send settles the acquire. Only a filter that pins the document may be sent
-// twice: another one could find another document.
+// twice: another one could find another document. It runs in the locker's
+// group: a Close that came before is seen here, one that comes later waits.
 func (a *acquisition) send(ctx context.Context) (got answer) {
+	if a.locker.closing() {
+		return answer{err: doclock.ErrClosed}
+	}
 	settle := attempt.Settle
 	if a.filter.Pin == nil {
 		settle = attempt.Once
@@ -116,14 +120,11 @@ func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
 	}
 	c := &doclock.ConflictError{Tag: a.request.Tag, DocumentID: img.ID, RetryAfter: free}
 	for _, e := range entries {
-		c.Holders = append(c.Holders, doclock.Holder{
-			Tag:       e.Tag,
-			ID:        e.ID,
-			Owner:     e.Owner,
-			Since:     e.Since,
-			Waiting:   !e.Held(),
-			Remaining: e.Expires.Sub(img.Now),
-		})
+		h := doclock.Holder{Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held()}
+		if !img.Stored() { // which has no clock
+			h.Remaining = e.Expires.Sub(img.Now)
+		}
+		c.Holders = append(c.Holders, h)
 	}
 	return c
 }
@@ -133,7 +134,11 @@ func (a *acquisition) renamed() { a.request.ID = uuid.New() }
 
 // explain names the causes that a user can do something about.
 func explain(command string, err error) error {
-	switch engine.AsFailure(err).Cause {
+	failure := engine.AsFailure(err)
+	if failure.Again {
+		return fmt.Errorf("%w: a document with this _id exists, but the rest of the filter does not match it: %w", doclock.ErrNotFound, err)
+	}
+	switch failure.Cause {
 	case engine.CauseForeign:
 		return fmt.Errorf("%w: %w", doclock.ErrForeignLock, err)
 	case engine.CauseUnsupported:

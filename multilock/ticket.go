@@ -29,6 +29,7 @@ type Ticket struct {
 	image   *engine.Image  // of the grant, until it is decoded
 	handed  bool           // the caller has the lease
 	over    error          // why there will be none
+	refusal error          // the last conflict
 	retryAt time.Time
 }
 
@@ -112,22 +113,24 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 // the entry: Wait may be called again within a WaitTTL, or the ticket
 // abandoned. Its error joins ctx's with the last conflict.
 func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
-	var last error
 	for {
 		if !t.Granted() {
 			if err := t.a.sleep(ctx, time.Until(t.RetryAt())); err != nil {
-				return nil, errors.Join(err, last)
+				return nil, cutShort(ctx, err, t.conflict())
 			}
 		}
 		lease, err := t.Confirm(ctx)
 		if !errors.Is(err, doclock.ErrConflict) {
-			if err != nil && last != nil && ctx.Err() != nil {
-				err = errors.Join(err, last)
-			}
-			return lease, err
+			return lease, cutShort(ctx, err, t.conflict())
 		}
-		last = err
 	}
+}
+
+// conflict is the last one that the ticket met.
+func (t *Ticket) conflict() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.refusal
 }
 
 // Abandon gives the place up, and does nothing once the lease was handed out
@@ -222,6 +225,9 @@ func (t *Ticket) judge(got answer) error {
 	}
 	if got.outcome == engine.Waiting {
 		conflict := a.conflict(got.image, &own)
+		if errors.Is(conflict, doclock.ErrConflict) { // a repeated acquire isn't judged anew, and may find nobody in the way
+			t.refusal = conflict
+		}
 		t.retryAt = time.Now().Add(min(a.pause(conflict), e.Wait(t.grant.Tag)/3))
 		return conflict
 	}

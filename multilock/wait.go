@@ -6,29 +6,55 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
 )
 
-// wait asks until the lock is granted, ctx ends, or something other than a
-// conflict comes back. A tag that waits in the document keeps its place there;
-// any other is refused and asks again.
+// waited is how a wait ended.
+type waited struct {
+	lease *doclock.Lease
+	err   error
+}
+
+// wait asks until the lock is granted, ctx ends, the locker is closed, or
+// something other than a conflict comes back. Close waits for it to end, so
+// that it returns when what the waiters had in their documents is removed.
 func (a *acquisition) wait(ctx context.Context) (*doclock.Lease, error) {
+	w, _ := attempt.Run(context.Background(), &a.locker.ops, func() waited { return a.ask(ctx) }, nil)
+	return w.lease, w.err
+}
+
+// ask asks again and again. A tag that waits in the document keeps its place
+// there; any other is refused and asks anew.
+func (a *acquisition) ask(ctx context.Context) waited {
+	var last error // the last conflict
 	for {
 		t, err := a.arrive(ctx)
 		if err == nil {
 			lease, err := a.await(ctx, t)
 			if errors.Is(err, doclock.ErrLost) { // pruned: at the end of the queue again
 				a.renamed()
+				last = t.conflict()
 				continue
 			}
-			return lease, err
+			return waited{lease, err}
 		}
 		if !errors.Is(err, doclock.ErrConflict) {
-			return nil, err
+			return waited{err: cutShort(ctx, err, last)}
 		}
+		last = err
 		if woken := a.sleep(ctx, a.pause(err)); woken != nil {
-			return nil, errors.Join(woken, err)
+			return waited{err: cutShort(ctx, woken, last)}
 		}
 	}
+}
+
+// cutShort joins the last conflict to the error of a wait that was ended from
+// outside: by its context, or by Close.
+func cutShort(ctx context.Context, err, last error) error {
+	if errors.Is(err, doclock.ErrClosed) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return errors.Join(err, last)
+	}
+	return err
 }
 
 // await waits with a ticket, and abandons it when the wait is over in vain.
