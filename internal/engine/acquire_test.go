@@ -299,23 +299,3 @@ func TestAcquireFindsNoDocument(t *testing.T) {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }
-
-func TestAcquireUpserts(t *testing.T) {
-	w := emptyWorld(t)
-	w.id = "job-7"
-	p := w.peer(relations.Exclusive(), func(c *Config) { c.Upsert = true })
-	for _, want := range []Outcome{Granted, Conflict} {
-		id := map[Outcome][16]byte{Granted: ann, Conflict: bob}[want]
-		p.once("acquire", func() {
-			outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: id, Document: true})
-			if outcome != want || err != nil {
-				t.Fatal(outcome, err)
-			}
-			p.asStored("acquire", img)
-		})
-		w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
-		if doc := w.decoded(); doc["_id"] != "job-7" || len(doc) != 2 {
-			t.Errorf("the document is %v", doc)
-		}
-	}
-}

@@ -116,17 +116,17 @@ type Request struct {
 
 // Acquire sends one acquire: the entry is granted, joins as a waiting one, or
 // is refused and leaves nothing. Sent again with the same id it extends what
-// it finds. The image is nil when the outcome is NotFound.
+// it finds. The image is nil when the outcome is NotFound. With Config.Upsert a
+// document that is not there is made first, by two more commands.
 func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Outcome, *Image, error) {
 	t := &e.tags[r.Tag].acquire
 	if r.Try {
 		t = &e.tags[r.Tag].try
 	}
-	opts := options.FindOneAndUpdate()
-	if e.Upsert {
-		opts.SetUpsert(true)
+	img, err := e.modify(ctx, f.doc, t, r)
+	if img == nil && err == nil && e.Upsert {
+		img, err = e.insertAndModify(ctx, f.doc, t, r)
 	}
-	img, err := e.modify(ctx, f.doc, t, r, opts)
 	if img == nil || err != nil {
 		return NotFound, nil, err
 	}
@@ -137,7 +137,7 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Outcome, *Im
 // Confirm sends one confirm for a waiting entry: it is granted, or its waiting
 // is extended, or it is Lost. The image is nil when the document is gone.
 func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Outcome, *Image, error) {
-	img, err := e.modify(ctx, bson.D(pin), &e.tags[r.Tag].confirm, r, options.FindOneAndUpdate())
+	img, err := e.modify(ctx, bson.D(pin), &e.tags[r.Tag].confirm, r)
 	if img == nil || err != nil {
 		return Lost, nil, err
 	}
@@ -165,7 +165,7 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Outcome, error) {
 		return Lost, nil
 	}
 	if err != nil {
-		return Lost, classify(err, false)
+		return Lost, classify(err)
 	}
 	if e.ownEntry(raw, g).Fence != g.Fence {
 		return Lost, nil
@@ -180,25 +180,49 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 	result := e.coll.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection))
 	img, err := e.readImage(result)
 	if err != nil {
-		return nil, classify(err, false)
+		return nil, classify(err)
 	}
 	return img, nil
 }
 
+// insertAndModify makes the document that an acquire didn't find, and then
+// sends the acquire again. It is not one findAndModify with upsert: on
+// DocumentDB one that loses the race to insert answers with the document that
+// it would have inserted, and so everybody would be the first.
+func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r Request) (*Image, error) {
+	unlocked := bson.D{{Key: "$setOnInsert", Value: value(bson.D{{Key: e.field, Value: bson.D{}}})}}
+	_, refused := e.coll.UpdateOne(ctx, filter, unlocked, options.UpdateOne().SetUpsert(true))
+	if refused != nil {
+		refused = classify(refused)
+		if !AsFailure(refused).Certain {
+			return nil, refused
+		}
+	}
+	img, err := e.modify(ctx, filter, t, r)
+	switch {
+	case img != nil || err != nil:
+		return img, err
+	case refused != nil: // not by a race: nobody has made the document
+		return nil, refused
+	default:
+		return nil, &Failure{Certain: true, Again: true, err: errors.New("the document was removed as soon as it was made")}
+	}
+}
+
 // modify sends one pipeline and reads the image after it.
-func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request, opts *options.FindOneAndUpdateOptionsBuilder) (*Image, error) {
+func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, error) {
 	now := e.now()
 	projection := &e.image
 	if r.Document {
 		projection = &e.tags[r.Tag].image
 	}
-	opts.SetReturnDocument(options.After).SetProjection(projection.fill(r.ID, now).document())
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(projection.fill(r.ID, now).document())
 	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts))
 	if noCollection(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, classify(err, e.Upsert)
+		return nil, classify(err)
 	}
 	return img, nil
 }
@@ -212,7 +236,7 @@ func matched(result *mongo.SingleResult, outcome Outcome) (Outcome, error) {
 		return Lost, nil
 	}
 	if err != nil {
-		return Lost, classify(err, false)
+		return Lost, classify(err)
 	}
 	return outcome, nil
 }

@@ -17,7 +17,8 @@ type Failure struct {
 	// happened, or may yet.
 	Certain bool
 
-	// Again: a lost race; the same command, sent again, will be answered.
+	// Again: somebody was faster; the same command, sent again, may be
+	// answered.
 	Again bool
 
 	// Cause names the reasons that a user can do something about.
@@ -74,13 +75,12 @@ var (
 )
 
 const (
-	codeDuplicateKey = 11000
-	codeValidation   = 121
-	codeView         = 166
+	codeValidation = 121
+	codeView       = 166
 )
 
 // classify is the table of the driver's errors.
-func classify(err error, upsert bool) error {
+func classify(err error) error {
 	var f *Failure
 	if errors.As(err, &f) { // one of the library's own, that says it all
 		return err
@@ -88,13 +88,20 @@ func classify(err error, upsert bool) error {
 	f = &Failure{err: err}
 	var marshal mongo.MarshalError
 	var invalid mongo.InvalidArgumentError
-	if errors.Is(err, mongo.ErrClientDisconnected) || errors.As(err, &marshal) || errors.As(err, &invalid) {
+	var unordered mongo.ErrMapForOrderedArgument
+	if errors.Is(err, mongo.ErrClientDisconnected) || errors.As(err, &marshal) || errors.As(err, &invalid) || errors.As(err, &unordered) {
 		f.Certain = true
 		return f
 	}
 	// A write-concern error: the write stands on the primary.
 	var server mongo.ServerError
-	if !errors.As(err, &server) || withWriteConcernError(err) {
+	if !errors.As(err, &server) {
+		// Of array filters, hints and comments the driver lets an internal
+		// type of a marshalling error out.
+		f.Certain = strings.HasPrefix(err.Error(), "cannot marshal type ")
+		return f
+	}
+	if withWriteConcernError(err) {
 		return f
 	}
 	if server.HasErrorLabel("NoWritesPerformed") {
@@ -112,8 +119,6 @@ func classify(err error, upsert bool) error {
 	}
 	f.Certain = true
 	switch {
-	case has(codeDuplicateKey):
-		f.Again = upsert
 	case has(codesUnsupported...), has(codesRefusedUpdate...) && strings.Contains(err.Error(), "update"):
 		f.Cause = CauseUnsupported
 	case has(codeValidation):

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// behind makes a peer whose connections obey the test.
+func (w *world) behind(rules relations.Rules, changes ...func(*Config)) (*peer, *faultnet.Net) {
+	w.Helper()
+	net := faultnet.New()
+	client := mongotest.Client(w, options.Client().SetDialer(net))
+	w.lab = client.Database(w.hand.Database().Name()).Collection(w.hand.Name())
+	return w.peer(rules, changes...), net
+}
+
+// failing are all the commands; each returns its error.
+func failing(p *peer, g Grant) map[string]func(context.Context) error {
+	u := p.parsed(bson.M{"$set": bson.M{"x": 1}})
+	return map[string]func(context.Context) error{
+		"acquire": func(ctx context.Context) error {
+			outcome, img, err := p.Engine.Acquire(ctx, p.filter(), Request{Tag: "write", ID: ann})
+			return noOutcome(outcome == NotFound && img == nil, err)
+		},
+		"confirm": func(ctx context.Context) error {
+			outcome, img, err := p.Confirm(ctx, g.Pin, Request{Tag: "write", ID: ann})
+			return noOutcome(outcome == Lost && img == nil, err)
+		},
+		"renew": func(ctx context.Context) error {
+			outcome, err := p.Renew(ctx, g)
+			return noOutcome(outcome == Lost, err)
+		},
+		"release": func(ctx context.Context) error {
+			outcome, err := p.Release(ctx, g)
+			return noOutcome(outcome == Lost, err)
+		},
+		"write": func(ctx context.Context) error {
+			outcome, err := p.Write(ctx, g, u, 1)
+			return noOutcome(outcome == Lost, err)
+		},
+		"finish": func(ctx context.Context) error {
+			outcome, err := p.WriteAndRelease(ctx, g, u)
+			return noOutcome(outcome == Lost, err)
+		},
+	}
+}
+
+func noOutcome(ok bool, err error) error {
+	if !ok {
+		return errors.New("an outcome beside an error")
+	}
+	return err
+}
+
+// fails demands of every command that it fails so while the fault is armed.
+func (p *peer) fails(arm func(), certain bool, cause Cause) {
+	p.Helper()
+	g := Grant{Pin: Pin{{Key: "_id", Value: p.id}}, Tag: "write", ID: ann, Fence: n0}
+	for name, send := range failing(p, g) {
+		arm()
+		ctx, cancel := context.WithTimeout(p.Context(), 10*time.Second)
+		err := send(ctx)
+		cancel()
+		var f *Failure
+		if !errors.As(err, &f) || f.Certain != certain || f.Cause != cause || f.Again {
+			p.Errorf("%s: %+v: %v", name, f, err)
+		}
+	}
+}
+
+func TestBrokenConnections(t *testing.T) {
+	for _, kind := range []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, hello())
+			p, net := w.behind(relations.Exclusive())
+			p.fails(func() { net.Arm(kind, "findAndModify"); net.Arm(kind, "findAndModify") }, false, CauseOther)
+		})
+	}
+}
+
+// After a write-concern error the driver drops the image: no lease is made of
+// it.
+func TestWriteConcernErrorIsUnknown(t *testing.T) {
+	w := newWorld(t, hello())
+	p, net := w.behind(relations.Exclusive())
+	p.fails(func() {
+		net.ArmRewrite(faultnet.Rewrite, "findAndModify", func(reply bson.Raw) any {
+			var doc bson.D
+			if err := bson.Unmarshal(reply, &doc); err != nil {
+				t.Error(err)
+			}
+			return append(doc, bson.E{Key: "writeConcernError", Value: bson.M{"code": 64, "codeName": "WriteConcernTimeout", "errmsg": "waiting timed out"}})
+		})
+	}, false, CauseOther)
+}
+
+func TestErrorRepliesAsTheDriverReadsThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply   bson.M
+		certain bool
+		cause   Cause
+	}{
+		"bad value":           {bson.M{"ok": 0, "code": 2, "errmsg": "bad"}, true, CauseOther},
+		"view":                {bson.M{"ok": 0, "code": 166, "errmsg": "is a view"}, true, CauseView},
+		"validator":           {bson.M{"ok": 0, "code": 121, "errmsg": "Document failed validation", "errInfo": bson.M{}}, true, CauseValidator},
+		"time limit":          {bson.M{"ok": 0, "code": 50, "errmsg": "operation exceeded time limit"}, false, CauseOther},
+		"not primary":         {bson.M{"ok": 0, "code": 10107, "errmsg": "not primary"}, false, CauseOther},
+		"no code":             {bson.M{"ok": 0, "errmsg": "?"}, false, CauseOther},
+		"no writes performed": {bson.M{"ok": 0, "code": 91, "errmsg": "shutdown", "errorLabels": bson.A{"RetryableWriteError", "NoWritesPerformed"}}, true, CauseOther},
+		"error and concern":   {bson.M{"ok": 0, "code": 2, "errmsg": "bad", "writeConcernError": bson.M{"code": 64, "errmsg": "x"}}, false, CauseOther},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, hello())
+			p, net := w.behind(relations.Exclusive())
+			p.fails(func() {
+				net.Disarm()
+				for range 3 { // the driver may try again
+					net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return c.reply })
+				}
+			}, c.certain, c.cause)
+		})
+	}
+}
+
+func TestEndedContext(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, send := range failing(p, Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: "write", ID: ann}) {
+		if err := send(ctx); !errors.Is(err, context.Canceled) || AsFailure(err).Certain {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.hasNoLock()
+}
+
+func TestDisconnectedClient(t *testing.T) {
+	e := offline(t, relations.Exclusive())
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.coll = client.Database("d").Collection("c")
+	if err := client.Disconnect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Renew(t.Context(), Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: "write", ID: ann}); !errors.Is(err, mongo.ErrClientDisconnected) || !AsFailure(err).Certain {
+		t.Error(err)
+	}
+}
+
+// A value that the caller's registry can't encode never gets to the server.
+func TestValuesThatCannotBeEncoded(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	before := len(w.commands())
+	f, err := ParseFilter(bson.M{"x": make(chan int)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: bob})
+	check := func(name string, err error) {
+		t.Helper()
+		if err == nil || !AsFailure(err).Certain {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	check("filter", err)
+	for name, update := range map[string]any{
+		"classic":  bson.M{"$set": bson.M{"x": make(chan int)}},
+		"pipeline": bson.A{bson.M{"$set": bson.M{"x": make(chan int)}}},
+	} {
+		_, err := p.Write(t.Context(), g, p.parsed(update), 1)
+		check(name, err)
+		_, err = p.WriteAndRelease(t.Context(), g, p.parsed(update))
+		check(name+" and release", err)
+	}
+	u, err := p.ParseUpdate(bson.M{"$set": bson.M{"x.$[i]": 1}}, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": make(chan int)}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Write(t.Context(), g, u, 1)
+	check("array filter", err)
+	if sent := w.commands()[before:]; len(sent) > 0 {
+		t.Errorf("sent %v", sent)
+	}
+}
+
+// The rest are refusals of the real server.
+
+func TestServerRefusesTheUpdate(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	before := w.document()
+	for name, update := range map[string]any{
+		"increments a text":  bson.M{"$inc": bson.M{"text": 1}},
+		"unknown operator":   bson.M{"$frobnicate": bson.M{"x": 1}},
+		"conflicting paths":  bson.M{"$set": bson.M{"x": 1}, "$inc": bson.M{"x": 1}},
+		"unknown expression": bson.A{bson.M{"$set": bson.M{"x": bson.M{"$frobnicate": 1}}}},
+		"unused identifier":  bson.M{"$set": bson.M{"x.$[nobody]": 1}},
+	} {
+		u := p.parsed(update)
+		if _, err := p.Write(t.Context(), g, u, 1); err == nil || !AsFailure(err).Certain {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := p.WriteAndRelease(t.Context(), g, u); err == nil || !AsFailure(err).Certain {
+			t.Errorf("%s, and release: %v", name, err)
+		}
+	}
+	if after := w.document(); after.String() != before.String() {
+		t.Errorf("refused updates made %v of %v", after, before)
+	}
+	p.release(g, Released) // the lease stood
+}
+
+func TestView(t *testing.T) {
+	w := newWorld(t, hello())
+	if err := w.hand.Database().CreateView(t.Context(), "view", w.hand.Name(), bson.A{bson.M{"$match": bson.M{}}}); err != nil {
+		t.Fatal(err)
+	}
+	w.lab = w.hand.Database().Collection("view")
+	p := w.peer(relations.Exclusive())
+	outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
+	if err == nil && outcome == NotFound && img == nil {
+		return // so says DocumentDB, where nothing can be written through a view either
+	}
+	if f := AsFailure(err); !f.Certain || f.Cause != CauseView {
+		t.Errorf("%v: %+v", outcome, f)
+	}
+}
+
+func TestValidator(t *testing.T) {
+	w := emptyWorld(t)
+	strict := options.CreateCollection().SetValidator(bson.M{"$jsonSchema": bson.M{
+		"bsonType": "object", "additionalProperties": false,
+		"properties": bson.M{"_id": bson.M{}, "text": bson.M{"bsonType": "string"}},
+	}})
+	if err := w.hand.Database().CreateCollection(t.Context(), w.hand.Name(), strict); err != nil {
+		t.Fatal(err)
+	}
+	w.insert(hello())
+	if _, err := w.hand.UpdateOne(t.Context(), bson.M{"_id": w.id}, bson.M{"$set": bson.M{"other": 1}}); err == nil {
+		t.Skip("this server keeps validators and does not enforce them; see TestErrorRepliesAsTheDriverReadsThem")
+	}
+	p := w.peer(relations.Exclusive())
+	_, _, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
+	if f := AsFailure(err); !f.Certain || f.Cause != CauseValidator {
+		t.Errorf("%+v", f)
+	}
+	w.hasNoLock()
+}

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+func upserting(c *Config) { c.Upsert = true }
+
+func TestUpsertMakesTheDocument(t *testing.T) {
+	w := emptyWorld(t)
+	w.id = "job-7"
+	p := w.peer(relations.Exclusive(), upserting)
+	outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Document: true})
+	if outcome != Granted || err != nil {
+		t.Fatal(outcome, err)
+	}
+	p.asStored("acquire", img)
+	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
+	if doc := w.decoded(); doc["_id"] != "job-7" || len(doc) != 2 {
+		t.Errorf("the document is %v", doc)
+	}
+	if n := len(w.commands()); n != 3 {
+		t.Errorf("%d commands to find nothing, make the document, and acquire", n)
+	}
+
+	// From then on an acquire is one command.
+	p.acquire(bob, "write", Conflict)
+	p.acquire(ann, "write", Granted)
+}
+
+// The filter's equalities become fields, as with any upsert.
+func TestUpsertKeepsTheFiltersFields(t *testing.T) {
+	w := emptyWorld(t)
+	p := w.peer(relations.Fair(), upserting)
+	f, err := ParseFilter(bson.M{"_id": w.id, "city": "Bern"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outcome, _, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "read", ID: ann}); outcome != Granted || err != nil {
+		t.Fatal(outcome, err)
+	}
+	w.fieldIs("city", "Bern")
+}
+
+// Many come to a document that is not there: one of them is the first.
+func TestUpsertRace(t *testing.T) {
+	w := emptyWorld(t)
+	p := w.peer(relations.Exclusive(), upserting)
+	for w.id = range int32(10) {
+		var all sync.WaitGroup
+		granted := make(chan uuid.UUID, 12)
+		for range cap(granted) {
+			all.Go(func() {
+				id := uuid.New()
+				outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: id})
+				if err != nil || outcome != Granted && outcome != Conflict || len(img.Lock.Entries) != 1 {
+					t.Error(outcome, err)
+				}
+				if outcome == Granted {
+					granted <- id
+				}
+			})
+		}
+		all.Wait()
+		if n := len(granted); n != 1 {
+			t.Fatalf("document %d: %d were granted", w.id, n)
+		}
+		w.is(stored{fence: n0, tags: rows{"write": {{id: <-granted, seq: n0, fence: n0, expires: held}}}})
+	}
+}
+
+// What can't be inserted is the server's error, and not tried for ever.
+func TestUpsertRefused(t *testing.T) {
+	w := emptyWorld(t)
+	w.insert(bson.E{Key: "kind", Value: "garden"})
+	index := mongo.IndexModel{Keys: bson.D{{Key: "mail", Value: 1}}, Options: options.Index().SetUnique(true)}
+	if _, err := w.hand.Indexes().CreateOne(t.Context(), index); err != nil {
+		t.Fatal(err)
+	}
+	p := w.peer(relations.Exclusive(), upserting)
+	for name, filter := range map[string]bson.M{
+		"the _id is another's": {"_id": w.id, "kind": "other"},
+		"a unique index":       {"_id": "new"},
+	} {
+		f, err := ParseFilter(filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, _, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
+		if f := AsFailure(err); err == nil || !f.Certain || f.Again {
+			t.Errorf("%s: %v, %v", name, outcome, err)
+		}
+	}
+	w.hasNoLock()
+}
