@@ -87,7 +87,7 @@ func TestIDsOfEveryType(t *testing.T) {
 		bson.D{{Key: "b", Value: 1}, {Key: "a", Value: bson.D{{Key: "c", Value: "x"}}}}, bson.D{}, true, nil,
 		bson.NewDateTimeFromTime(epoch), bson.Timestamp{T: 1}, decimal("1.5"), bson.MinKey{}, bson.MaxKey{},
 	} {
-		t.Run(fmt.Sprintf("%T %d", id, i), func(t *testing.T) {
+		w.run(fmt.Sprintf("%T %d", id, i), func(t *testing.T) {
 			w.insert(bson.E{Key: "_id", Value: id}, hello())
 			if f := w.filter(); f.Pin == nil {
 				t.Error("the filter is not pinned")

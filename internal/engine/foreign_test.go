@@ -61,7 +61,7 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair())
 	for name, value := range foreign {
-		t.Run(name, func(t *testing.T) {
+		w.run(name, func(t *testing.T) {
 			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
 			before := w.document()
 			pin := Pin{{Key: "_id", Value: name}}
@@ -144,7 +144,7 @@ func TestFieldThatIsALock(t *testing.T) {
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair())
 	for name, test := range ours {
-		t.Run(name, func(t *testing.T) {
+		w.run(name, func(t *testing.T) {
 			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: DefaultField, Value: test.value}, bson.E{Key: "text", Value: "hello"})
 			confirmed := p.ask(Grant{Pin: Pin{{Key: "_id", Value: name}}}, Request{Tag: "write", ID: ann}, Lost)
 			if len(confirmed.Lock.Done) > 0 {

@@ -59,6 +59,9 @@ func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOn
 		return nil, err
 	}
 	if isPipeline {
+		if len(u.opts.ArrayFilters) > 0 {
+			return nil, errors.New("a pipeline takes no array filters; use $map and $filter, or a classic update")
+		}
 		u.stages = stages
 		return u, e.checkStages(stages)
 	}
@@ -89,11 +92,11 @@ func (e *Engine) parseClassic(u *Update, update any) error {
 				return fmt.Errorf("%s: %w", operator.Key, err)
 			}
 			if operator.Key == "$rename" {
-				to, _ := field.Value.(string)
-				if raw, ok := field.Value.(bson.RawValue); ok {
-					to, _ = raw.StringValueOK()
+				to, err := stringsOf(field.Value)
+				if err != nil || len(to) != 1 {
+					return fmt.Errorf("%s: the new name of %q is a %T; give a string", operator.Key, field.Key, field.Value)
 				}
-				if err := e.checkPath(to); err != nil {
+				if err := e.checkPath(to[0]); err != nil {
 					return fmt.Errorf("%s: %w", operator.Key, err)
 				}
 			}
@@ -222,7 +225,11 @@ func pipelineOf(update any) (stages []any, isPipeline bool, err error) {
 		}
 		values, err := bson.RawArray(data).Values()
 		for _, v := range values {
-			stages = append(stages, v)
+			if doc, ok := v.DocumentOK(); ok {
+				stages = append(stages, doc)
+			} else {
+				stages = append(stages, v)
+			}
 		}
 		return stages, true, err
 	}

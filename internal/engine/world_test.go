@@ -96,6 +96,16 @@ func (w *world) insert(fields ...bson.E) {
 	}
 }
 
+// run is a subtest in the same world.
+func (w *world) run(name string, body func(t *testing.T)) {
+	outer := w.TB.(*testing.T)
+	outer.Run(name, func(t *testing.T) {
+		w.TB = t
+		defer func() { w.TB = outer }()
+		body(t)
+	})
+}
+
 // at turns the clock, forwards or backwards, to a time since the epoch. Durations
 // in expectations are counted from it as well.
 func (w *world) at(d time.Duration) { w.clock = epoch.Add(d) }

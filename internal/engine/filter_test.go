@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func TestFilterPins(t *testing.T) {
+	type withID struct {
+		ID int `bson:"_id"`
+		X  int
+	}
+	type embedded struct {
+		Inner withID `bson:",inline"`
+		Y     int
+	}
+	m := bson.M{"_id": 1}
+	for name, c := range map[string]struct {
+		filter any
+		pinned bool
+	}{
+		"D":                 {bson.D{{Key: "x", Value: 2}, {Key: "_id", Value: 1}}, true},
+		"M":                 {m, true},
+		"pointer to M":      {&m, true},
+		"map":               {map[string]int{"_id": 1}, true},
+		"Raw":               {rawOf(m), true},
+		"bytes":             {[]byte(rawOf(m)), true},
+		"struct":            {withID{1, 2}, true},
+		"pointer to struct": {&withID{1, 2}, true},
+		"inline":            {embedded{withID{1, 2}, 3}, true},
+		"Marshaler":         {marshaler{m}, true},
+		"ValueMarshaler":    {valueMarshaler{m}, true},
+		"another field":     {bson.M{"x": 1}, false},
+		"operator":          {bson.M{"_id": bson.M{"$in": bson.A{1}}}, false},
+		"operator $eq":      {bson.D{{Key: "_id", Value: bson.D{{Key: "$eq", Value: 1}}}}, false},
+		"operator in a Raw": {rawOf(bson.M{"_id": bson.M{"$gt": 0}}), false},
+		"operator in a struct": {struct {
+			ID bson.M `bson:"_id"`
+		}{bson.M{"$gt": 0}}, false},
+		"regular expression": {bson.M{"_id": bson.Regex{Pattern: "^1"}}, false},
+		"within $and":        {bson.M{"$and": bson.A{m}}, false},
+		"unknown to us":      {bson.M{"_id": make(chan int)}, false},
+		"a part of the _id":  {bson.M{"_id.a": 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := ParseFilter(c.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (f.Pin != nil) != c.pinned {
+				t.Fatalf("the pin is %v", f.Pin)
+			}
+			if c.pinned {
+				if got := rawOf(bson.D(f.Pin)).Lookup("_id").AsInt64(); got != 1 || len(f.Pin) != 1 {
+					t.Errorf("the pin is %v", f.Pin)
+				}
+			}
+		})
+	}
+}
+
+func TestFilterOfDocuments(t *testing.T) {
+	for name, id := range map[string]any{"document": bson.D{{Key: "a", Value: 1}}, "empty": bson.D{}, "null": nil, "id": bson.NewObjectID()} {
+		f, err := ParseFilter(bson.M{"_id": id})
+		if err != nil || f.Pin == nil {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+	}
+}
+
+func TestFilterRefused(t *testing.T) {
+	for want, filters := range map[string][]any{
+		"nil is not a document":             {nil},
+		"an empty filter would lock any":    {bson.D{}, bson.M{}, struct{}{}, rawOf(bson.D{}), (bson.M)(nil), (bson.D)(nil)},
+		"is not a document; give a bson.D":  {7, "x", bson.A{}, (*bson.M)(nil)},
+		"a value of type 32-bit integer is": {valueMarshaler{7}, bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}},
+		"too few bytes":                     {bson.Raw{5, 0}, []byte{1}},
+		"no encoder found for chan int":     {marshaler{make(chan int)}, valueMarshaler{make(chan int)}, struct{ X chan int }{make(chan int)}},
+	} {
+		for _, filter := range filters {
+			if f, err := ParseFilter(filter); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%#v: %v, %v\nwant %q", filter, f, err, want)
+			}
+		}
+	}
+}
+
+// A filter that pins its document needs no narrowing; another one keeps its
+// demands.
+func TestFilterAt(t *testing.T) {
+	pin := Pin{{Key: "_id", Value: 9}}
+	f, err := ParseFilter(bson.M{"x": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := f.At(pin)
+	want := bson.D{{Key: "$and", Value: bson.A{bson.M{"x": 1}, bson.D(pin)}}}
+	if diff := cmp.Diff(any(want), at.doc); diff != "" || at.Pin == nil {
+		t.Errorf("%v (-want +got):\n%s", at.Pin, diff)
+	}
+	if again := at.At(Pin{{Key: "_id", Value: 8}}); cmp.Diff(at.doc, again.doc) != "" {
+		t.Errorf("narrowed twice: %v", again.doc)
+	}
+}
