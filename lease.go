@@ -168,7 +168,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.renewing.enter(ctx); err != nil {
 		return err
 	}
-	return l.run(ctx, func() error {
+	return l.run(ctx, func(ctx context.Context) error {
 		defer l.renewing.leave()
 		return l.renew(ctx)
 	})
@@ -234,6 +234,8 @@ func (l *Lease) Release(ctx context.Context) error {
 		return v.err
 	default:
 	}
+	ctx, stop := l.patience(ctx)
+	defer stop()
 	select {
 	case <-v.done:
 		return v.err
@@ -326,9 +328,11 @@ func (l *Lease) ready(ctx context.Context) error {
 	}
 }
 
-// run runs op to its end, and returns at once where ctx ends first.
-func (l *Lease) run(ctx context.Context, op func() error) error {
-	err, gaveUp := attempt.Run(ctx, l.ops, op, func(error) {})
+// run runs op to its end, and returns at once where the caller gives up first.
+func (l *Lease) run(ctx context.Context, op func(context.Context) error) error {
+	ctx, stop := l.patience(ctx)
+	defer stop()
+	err, gaveUp := attempt.Run(ctx, l.ops, func() error { return op(ctx) }, func(error) {})
 	if gaveUp != nil {
 		return errors.Join(gaveUp, ErrOutcomeUnknown)
 	}

@@ -39,7 +39,7 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 	}
 	l.writes++
 	k := l.writes
-	return l.run(ctx, func() error {
+	return l.run(ctx, func(ctx context.Context) error {
 		defer l.writing.leave()
 		return l.write(ctx, u, k)
 	})
@@ -69,7 +69,7 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 		l.writing.leave()
 		return ErrReleased
 	}
-	return l.run(ctx, func() error {
+	return l.run(ctx, func(ctx context.Context) error {
 		defer l.writing.leave()
 		defer l.renewing.leave()
 		err, released := l.writeAndRelease(ctx, u)
