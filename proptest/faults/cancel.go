@@ -1,0 +1,268 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/proptest/tally"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+const (
+	cancelled   = "context cancelled"
+	leavesNone  = "a caller who gives up leaves no entry behind"
+	tellsItGave = "a caller who gives up is told so at once"
+	appliedOnce = "a guarded write is applied at most once, and is when it says so"
+)
+
+// operation is one call of the public API on its way to be cancelled.
+type operation struct {
+	name    string
+	blocked bool // somebody else holds the lock, so the operation waits
+	begin   func(context.Context, *scene) (holding, error)
+	call    func(context.Context, *scene, holding) (*doclock.Lease, error)
+	write   bool
+}
+
+// holding is what an operation starts from.
+type holding struct {
+	lease  *doclock.Lease
+	ticket *multilock.Ticket
+}
+
+func nothing(context.Context, *scene) (holding, error) { return holding{}, nil }
+
+func held(ctx context.Context, s *scene) (h holding, err error) {
+	h.lease, err = s.locks.TryAcquire(ctx, s.filter(), "write")
+	return h, err
+}
+
+func queued(ctx context.Context, s *scene) (h holding, err error) {
+	h.ticket, err = s.locks.Enqueue(ctx, s.filter(), "write")
+	return h, err
+}
+
+func onLease(f func(context.Context, *doclock.Lease) error) func(context.Context, *scene, holding) (*doclock.Lease, error) {
+	return func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) { return nil, f(ctx, h.lease) }
+}
+
+var increment = bson.M{"$inc": bson.M{"count": 1}}
+
+var operations = []operation{
+	{name: "TryAcquire", begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.TryAcquire(ctx, s.filter(), "write")
+	}},
+	{name: "Acquire", begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.Acquire(ctx, s.filter(), "write")
+	}},
+	{name: "Acquire, refused", blocked: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.Acquire(ctx, s.filter(), "read")
+	}},
+	{name: "Acquire, waiting", blocked: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.Acquire(ctx, s.filter(), "write")
+	}},
+	{name: "Enqueue", begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		t, err := s.locks.Enqueue(ctx, s.filter(), "write")
+		if err != nil {
+			return nil, err
+		}
+		return t.Confirm(context.Background())
+	}},
+	{name: "Confirm", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
+		return h.ticket.Confirm(ctx)
+	}},
+	{name: "Wait", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
+		return h.ticket.Wait(ctx)
+	}},
+	{name: "Abandon", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
+		return nil, h.ticket.Abandon(ctx)
+	}},
+	{name: "Renew", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Renew(ctx) })},
+	{name: "Update", begin: held, write: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, increment) })},
+	{name: "UpdateAndRelease", begin: held, write: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.UpdateAndRelease(ctx, increment) })},
+	{name: "Release", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) })},
+	{name: "Do", begin: nothing, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return nil, s.locks.Do(ctx, s.filter(), "write", func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, increment) })
+	}},
+}
+
+// point is where the context is cancelled: as the nth command is about to be
+// sent, or when the server has executed it and its reply is on the way. n = 0
+// is before the call.
+type point struct {
+	n       int
+	onReply bool
+}
+
+func (p point) String() string {
+	switch {
+	case p.n == 0:
+		return "before the call"
+	case p.onReply:
+		return fmt.Sprintf("before reply %d", p.n)
+	default:
+		return fmt.Sprintf("before request %d", p.n)
+	}
+}
+
+// deepest is the last command at which an operation that waits for ever is
+// cancelled.
+const deepest = 4
+
+// Cancel cancels every operation at every point, and looks at the document
+// afterwards. One sweep is about 70 cancellations.
+func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally) error {
+	st, err := newStage(db, uri)
+	if err != nil {
+		return err
+	}
+	defer st.close()
+	for _, op := range operations {
+		for n := 0; n <= deepest; n++ {
+			reached := false
+			for _, onReply := range []bool{false, true} {
+				if n == 0 && onReply {
+					continue
+				}
+				hit, err := cancelAt(ctx, st, op, point{n, onReply}, t)
+				if err != nil {
+					return fmt.Errorf("%s cancelled %v: %w", op.name, point{n, onReply}, err)
+				}
+				reached = reached || hit
+			}
+			if !reached {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Tally) (hit bool, err error) {
+	s, err := st.scene(ctx)
+	if err != nil {
+		return false, err
+	}
+	if op.blocked {
+		others, err := st.blocker()
+		if err != nil {
+			return false, err
+		}
+		defer others.Close(ctx)
+		tag := "read"
+		if op.name == "Acquire, refused" {
+			tag = "write"
+		}
+		blocker, err := others.TryAcquire(ctx, s.filter(), tag)
+		if err != nil {
+			return false, err
+		}
+		defer blocker.Release(context.WithoutCancel(ctx))
+	}
+	h, err := op.begin(ctx, s)
+	if err != nil {
+		return false, err
+	}
+
+	called, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fault := st.arm(called, cancel, p)
+	lease, err := op.call(called, s, h)
+	st.net.Disarm()
+	hit = called.Err() != nil
+	if !hit {
+		cancel()
+	} else {
+		t.Fired(cancelled, 1)
+		t.Checked(tellsItGave, 1)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Violated(tellsItGave, "%s, %v: %v", op.name, p, err)
+		}
+	}
+	if fault != nil && hit {
+		if err := fault.Let(); err != nil {
+			return hit, err
+		}
+	}
+	return hit, s.inspect(ctx, op, p, h, lease, err, t)
+}
+
+// inspect waits for what runs in the background, gives back what was granted,
+// and looks.
+func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, lease *doclock.Lease, result error, t *tally.Tally) error {
+	patience, stop := context.WithTimeout(ctx, 30*time.Second)
+	defer stop()
+	if lease == nil {
+		lease = h.lease
+	}
+	if lease != nil {
+		if err := lease.Release(patience); err != nil {
+			t.Violated(leavesNone, "%s, %v: then Release: %v", op.name, p, err)
+		}
+	} else if h.ticket != nil {
+		if err := h.ticket.Abandon(patience); err != nil {
+			t.Violated(leavesNone, "%s, %v: then Abandon: %v", op.name, p, err)
+		}
+	}
+	if err := s.locks.Close(patience); err != nil {
+		return fmt.Errorf("close the locker: %w", err)
+	}
+	doc, err := s.stored(patience)
+	if err != nil {
+		return err
+	}
+	t.Checked(leavesNone, 1)
+	if left := doc.entries("swept"); len(left) > 0 {
+		t.Violated(leavesNone, "%s, %v: left %v", op.name, p, left)
+	}
+	if op.write {
+		t.Checked(appliedOnce, 1)
+		if doc.Count > 1 || result == nil && doc.Count != 1 {
+			t.Violated(appliedOnce, "%s, %v: result %v, count %d", op.name, p, result, doc.Count)
+		}
+	}
+	return nil
+}
+
+func (s *stage) blocker() (*multilock.Locker, error) {
+	return multilock.New(s.other, relations.WritePreferring(), doclock.TTL(time.Minute), doclock.Owner("blocker"))
+}
+
+// arm cancels at the point. A reply that is held back is returned, to be let
+// go.
+func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) *faultnet.Fault {
+	if p.n == 0 {
+		cancel()
+		return nil
+	}
+	var seen atomic.Int32
+	nth := func(command string, _ bson.Raw) bool {
+		return command == "findAndModify" && seen.Add(1) == int32(p.n)
+	}
+	if !p.onReply {
+		s.net.ArmWhere(faultnet.LoseRequest, func(command string, body bson.Raw) bool {
+			if nth(command, body) {
+				cancel()
+			}
+			return false
+		})
+		return nil
+	}
+	fault := s.net.ArmWhere(faultnet.DelayReply, nth)
+	go func() {
+		select {
+		case <-fault.Fired():
+			cancel()
+		case <-called.Done():
+		}
+	}()
+	return fault
+}

@@ -1,0 +1,61 @@
+package faults_test
+
+import (
+	"testing"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/proptest/faults"
+	"github.com/doclock/doclock/proptest/tally"
+)
+
+func TestMain(m *testing.M) {
+	faults.Main()
+	mongotest.Main(m)
+}
+
+func report(t *testing.T, counts *tally.Tally, floors ...tally.Floor) {
+	t.Helper()
+	for _, failure := range counts.Failures(floors...) {
+		t.Error(failure)
+	}
+	if testing.Verbose() {
+		if err := counts.Table(t.Output()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Cancel(t.Context(), mongotest.Database(t), mongotest.URI(t), &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts, tally.Floor{Kind: "fault", Name: "context cancelled", Least: 40})
+}
+
+func TestCrash(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Crash(t.Context(), mongotest.Database(t), mongotest.URI(t), 3, &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts,
+		tally.Floor{Kind: "fault", Name: "holder killed (-9)", Least: 3},
+		tally.Floor{Kind: "fault", Name: "holder stopped past its lease (SIGSTOP), and continued", Least: 3})
+}
+
+func TestVandal(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Vandal(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts, tally.Floor{Kind: "fault", Name: "garbage in the lock field", Least: 24})
+}
+
+func TestRestart(t *testing.T) {
+	server := mongotest.Private(t)
+	var counts tally.Tally
+	if err := faults.Restart(t.Context(), server.Client(), server, 2, &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts, tally.Floor{Kind: "fault", Name: "server killed (-9) and restarted", Least: 2})
+}
