@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The protocol's rules, as far as the engine alone can show them, each by the
+// trace that breaks without it. Every test was seen to fail with the rule
+// taken out; "mutant" names the edit, in testdata/mutants.json. rules_order_test.go
+// has the rules about who waits for whom.
+
+// Rule 1. Guard, renew, writes match {id, fence}: a late duplicate acquire
+// revives the id after another holder.
+//
+// Seen to fail with the mutants guard-without-fence and release-of-any-fence.
+func TestRule01GuardMatchesIDAndFence(t *testing.T) {
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Exclusive())
+		a := p.acquire(ann, "write", Granted)
+		w.at(held) // ann sleeps
+		b := p.acquire(bob, "write", Granted)
+		p.finish(b, increment, Applied)
+		revived := p.acquire(ann, "write", Granted) // the duplicate of ann's acquire
+		if revived.ID != a.ID || revived.Fence <= a.Fence {
+			w.Fatalf("revived with token %d, first granted with %d", revived.Fence, a.Fence)
+		}
+		p.renew(a, Lost) // ann wakes up
+		p.write(a, increment, 1, Lost)
+		p.finish(a, increment, Lost)
+		if n, err := w.hand.CountDocuments(w.Context(), p.Guard(a)); n != 0 || err != nil {
+			w.Errorf("the guard matches %d documents, %v", n, err)
+		}
+		w.counts(1)
+		p.release(a, Lost) // and removes what the duplicate left
+		w.is(stored{fence: revived.Fence, tags: rows{"write": {}}, done: []uuid.UUID{bob}})
+	})
+}
+
+// The other half of rule 1: a token alone is not enough, for tokens may come
+// again after somebody erased the lock.
+//
+// Seen to fail with the mutant guard-without-id.
+func TestRule01TokenAloneIsNotEnough(t *testing.T) {
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Exclusive())
+		a := p.acquire(ann, "write", Granted)
+		w.change(bson.M{"$unset": bson.M{"lock": 1}})
+		if b := p.acquire(bob, "write", Granted); b.Fence != a.Fence {
+			w.Fatalf("tokens %d and %d", a.Fence, b.Fence)
+		}
+		p.renew(a, Lost)
+		p.write(a, increment, 1, Lost)
+		p.finish(a, increment, Lost)
+		p.release(a, Lost)
+		w.counts(0)
+	})
+}
+
+// Rule 2. Extend is a maximum: an older command shortens a lease.
+//
+// Seen to fail with the mutant extend-is-not-a-maximum.
+func TestRule02ExtendIsAMaximum(t *testing.T) {
+	older := map[string]func(p *peer, g Grant){
+		"acquire": func(p *peer, g Grant) { p.acquire(g.ID, g.Tag, Granted) },
+		"confirm": func(p *peer, g Grant) { p.confirm(g, Granted) },
+		"renew":   func(p *peer, g Grant) { p.renew(g, Renewed) },
+	}
+	for name, late := range older {
+		forked(t, name, func(w *world) {
+			p := w.peer(relations.Fair())
+			g := p.acquire(ann, "write", Granted)
+			w.at(8 * second)
+			p.renew(g, Renewed)
+			w.at(2 * second) // a command that was parsed before executes after
+			late(p, g)
+			w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: 8*second + held}}}})
+			w.at(15 * second)
+			p.acquire(bob, "write", Waiting)
+		})
+	}
+	forked(t, "waiting", func(w *world) {
+		p := w.peer(relations.Fair())
+		p.acquire(ann, "read", Granted)
+		b := p.acquire(bob, "write", Waiting)
+		after := stored{fence: n0 + 1, tags: rows{
+			"read":  {{id: ann, seq: n0, fence: n0, expires: held}},
+			"write": {{id: bob, seq: n0 + 1, expires: 3*second + waits}},
+		}}
+		w.at(3 * second)
+		p.confirm(b, Waiting)
+		w.is(after)
+		w.at(second)
+		p.confirm(b, Waiting)
+		p.acquire(bob, "write", Waiting)
+		w.is(after)
+	})
+}
+
+// Rule 3. A repeat that finds its entry held extends it: second attempt
+// answered, first attempt's expiry.
+//
+// Seen to fail with the mutants repeat-extends-nothing and
+// held-confirm-extends-nothing.
+func TestRule03RepeatExtends(t *testing.T) {
+	for name, command := range map[string]func(p *peer, g Grant){
+		"acquire": func(p *peer, g Grant) { p.acquire(ann, "write", Granted) },
+		"confirm": func(p *peer, g Grant) { p.confirm(g, Granted) },
+	} {
+		forked(t, name, func(w *world) {
+			p := w.peer(relations.Fair())
+			g := p.acquire(ann, "write", Granted) // the answer is lost
+			w.at(6 * second)
+			command(p, g) // ann may believe until 16 s
+			w.at(16 * second)
+			p.try(bob, "write", Conflict)
+		})
+	}
+}
+
+// Rule 5. Grants prune: an expired guard passes beside a new holder.
+//
+// Seen to fail with the mutant grants-do-not-prune.
+func TestRule05GrantsPrune(t *testing.T) {
+	for name, enter := range map[string]func(p *peer, g Grant){
+		"acquire": func(p *peer, _ Grant) { p.acquire(bob, "write", Granted) },
+		"try":     func(p *peer, _ Grant) { p.try(bob, "write", Granted) },
+		"confirm": func(p *peer, g Grant) { p.confirm(g, Granted) },
+	} {
+		forked(t, name, func(w *world) {
+			p := w.peer(relations.Fair())
+			a := p.acquire(ann, "read", Granted)
+			b := a
+			if name == "confirm" {
+				b = p.acquire(bob, "write", Waiting)
+			}
+			w.at(held)
+			p.renewWouldFind(a) // nobody was let in yet
+			enter(p, b)
+			p.write(a, bson.M{"$set": bson.M{"text": "from ann, beside bob"}}, 1, Lost)
+			p.release(a, Lost)
+			w.fieldIs("text", "hello")
+		})
+	}
+}
+
+// renewWouldFind demands that the guard still matches.
+func (p *peer) renewWouldFind(g Grant) {
+	p.Helper()
+	if n, err := p.hand.CountDocuments(p.Context(), p.Guard(g)); n != 1 || err != nil {
+		p.Fatalf("the guard matches %d documents, %v", n, err)
+	}
+}
+
+// Rule 14. A write is numbered in the entry: a repeat applies twice; in the
+// entry and not in a short shared list: nine writes later the first repeats.
+//
+// Seen to fail with the mutants write-not-numbered and
+// write-judged-by-the-last-number-only.
+func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		p.write(g, increment, 1, Applied)
+		p.write(g, increment, 1, Lost)
+		w.counts(1)
+		for k := int64(2); k <= 1+DoneCap+1; k++ {
+			p.write(g, increment, k, Applied)
+		}
+		p.renew(g, Renewed)
+		p.write(g, increment, 1, Lost) // very late
+		w.counts(1 + DoneCap + 1)
+		if own, _ := p.read(g).Lock.Find("write", ann); own.Writes != 1+DoneCap+1 {
+			w.Errorf("the entry is %+v", own)
+		}
+	})
+}
+
+// A failed attempt may leave a gap in the numbers.
+func TestRule14NumbersMayHaveGaps(t *testing.T) {
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		p.write(g, increment, 3, Applied)
+		p.write(g, increment, 2, Lost)
+		p.write(g, increment, 1<<40, Applied)
+		w.counts(2)
+	})
+}
+
+// Rule 18. Absence from done proves "not applied" only while the id that was
+// newest in the grant's image is still there. The engine gives the images that
+// the judgement needs.
+//
+// Seen to fail with the mutants last-done-is-the-oldest,
+// done-keeps-the-oldest-classic, done-keeps-the-oldest-pipeline and
+// finish-is-not-remembered-classic.
+func TestRule18DoneAndItsNewest(t *testing.T) {
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Rules{"read": {}})
+		for i := range 3 {
+			p.finish(p.acquire(named(fmt.Sprint("early ", i)), "read", Granted), increment, Applied)
+		}
+		a := p.acquire(ann, "read", Granted)
+		if a.LastDone != named("early 2") {
+			w.Fatalf("the newest in done is %q", a.LastDone[:])
+		}
+		for i := range DoneCap {
+			img := p.read(a)
+			if !img.Lock.FinishedBy(a.LastDone) || img.Lock.FinishedBy(ann) {
+				w.Fatalf("after %d others: done is %v", i, img.Lock.Done)
+			}
+			p.finish(p.acquire(named(fmt.Sprint("late ", i)), "read", Granted), increment, Applied)
+		}
+		if img := p.read(a); img.Lock.FinishedBy(a.LastDone) || len(img.Lock.Done) != DoneCap {
+			w.Fatalf("after %d others: done is %v", DoneCap, img.Lock.Done)
+		}
+		p.finish(a, increment, Applied)
+		if img := p.read(a); !img.Lock.FinishedBy(ann) || img.Lock.Fence < a.Fence {
+			w.Fatalf("after ann: %+v", img.Lock)
+		}
+	})
+}
+
+// The trace of rule 18: erased, verdict "not applied". The erased lock shows a
+// number below the lease's.
+//
+// Seen to fail with the mutant fence-follows-the-clock-only-once.
+func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	w.at(second)
+	a := p.acquire(ann, "write", Granted)
+	p.finish(a, increments["classic"], Applied)
+	w.change(bson.M{"$unset": bson.M{"lock": 1}})
+	if img := p.read(a); img.Lock.FinishedBy(ann) || img.Lock.Fence >= a.Fence {
+		t.Errorf("erased: %+v", img.Lock)
+	}
+	// Once the clock has gone on, so have the numbers, deletions or not.
+	w.at(2 * second)
+	if b := p.acquire(bob, "write", Granted); b.Fence <= a.Fence {
+		t.Errorf("token %d after %d", b.Fence, a.Fence)
+	}
+}
+
+// Rule 19. Ids are never used again: a late command grants, or here releases,
+// the reused id. With ids of their own, an owner's leases don't meet.
+//
+// Seen to fail with the mutant release-by-owner.
+func TestRule19IDsAreNeverUsedAgain(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	first := p.acquire(ann, "write", Granted)
+	p.release(first, Released)
+
+	next := p.acquire(bob, "write", Granted) // the same owner, a new id
+	before := w.document()
+	p.release(first, Lost) // the duplicate of the release
+	if after := w.document(); !bytes.Equal(before, after) {
+		t.Errorf("a late release made %v of %v", after, before)
+	}
+	p.release(next, Released)
+
+	reused := p.acquire(ann, "write", Granted) // what must not be done
+	p.release(first, Lost)
+	p.renew(reused, Lost)
+}
