@@ -26,6 +26,9 @@ func TestEachTestHasItsDatabase(t *testing.T) {
 			t.Errorf("a new database has %d documents", n)
 		}
 	})
+	if t.Failed() {
+		return
+	}
 	if n := count(t, dropped); n != 0 {
 		t.Errorf("the database of a test that is over has %d documents", n)
 	}
