@@ -1,0 +1,140 @@
+package mutants
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/proptest/tally"
+)
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+const root = "../.."
+
+var (
+	all  = flag.Bool("all", false, "try all mutants, not a handful")
+	only = flag.String("only", "", "try the mutants whose names match this pattern")
+)
+
+// An edit of the product must not switch a mutant off in silence.
+func TestMutantsApply(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range All() {
+		if names[m.Name] {
+			t.Errorf("two mutants are called %q", m.Name)
+		}
+		names[m.Name] = true
+		if m.Why == "" || m.Tests == "" || len(m.Packages) == 0 || len(m.Edits) == 0 {
+			t.Errorf("%s: something is left out", m.Name)
+		}
+		if _, err := regexp.Compile(m.Tests); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+		text, err := os.ReadFile(filepath.Join(root, m.File))
+		if err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+			continue
+		}
+		mutated, err := m.apply(string(text))
+		if err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		} else if mutated == string(text) {
+			t.Errorf("%s changes nothing", m.Name)
+		}
+	}
+	if len(Quick()) != 5 {
+		t.Errorf("Quick has %d mutants: one was renamed", len(Quick()))
+	}
+}
+
+// Every rule about what the library does has a mutant.
+func TestEveryRuleHasAMutant(t *testing.T) {
+	broken := map[int][]string{}
+	for _, m := range All() {
+		broken[m.Rule] = append(broken[m.Rule], m.Name)
+	}
+	for rule := 1; rule <= Rules; rule++ {
+		if unbuilt := slices.Contains(Unbuilt, rule); unbuilt != (len(broken[rule]) == 0) {
+			t.Errorf("rule %d, listed as not built: %v, is broken by %q", rule, unbuilt, broken[rule])
+		}
+	}
+}
+
+func TestMutantsAreCaught(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the library several times")
+	}
+	some := Quick()
+	if *all || *only != "" {
+		pattern, err := regexp.Compile(*only)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some = slices.DeleteFunc(All(), func(m Mutant) bool { return !pattern.MatchString(m.Name) })
+	}
+	t.Setenv("MONGODB_URI", mongotest.URI(t))
+	var counted tally.Tally
+	if err := RunAll(t.Context(), root, some, &counted, os.Stderr); err != nil {
+		t.Error(err)
+	}
+	for _, failure := range counted.Failures() {
+		t.Error(failure)
+	}
+	if n := len(counted.Mutants); n != len(some) {
+		t.Errorf("%d mutants have a verdict, of %d", n, len(some))
+	}
+}
+
+// What is no verdict is an error, and no catch.
+func TestNoVerdict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the library several times")
+	}
+	good := Mutant{
+		Name: "another constant", File: "relations/validate.go",
+		Edits:    swap("MaxAllow = 10_000", "MaxAllow = 10_001"),
+		Packages: []string{"./relations"}, Tests: "^TestKindString$",
+	}
+	for name, spoil := range map[string]func(*Mutant){
+		"must have it once":      func(m *Mutant) { m.Edits = swap("func ", "") },
+		"doesn't compile":        func(m *Mutant) { m.Edits = swap("MaxAllow = 10_000", `MaxAllow = "many"`) },
+		"no test of":             func(m *Mutant) { m.Tests = "^TestThatIsNotThere$" },
+		"no such file":           func(m *Mutant) { m.File = "relations/nothing.go" },
+		context.Canceled.Error(): nil,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := good
+		if spoil != nil {
+			spoil(&m)
+		} else {
+			cancel()
+		}
+		caughtBy, err := Run(ctx, root, m)
+		cancel()
+		if caughtBy != "" || err == nil || !strings.Contains(err.Error(), name) && !(spoil == nil && ctx.Err() != nil) {
+			t.Errorf("%s: caught by %q, %v", name, caughtBy, err)
+		}
+	}
+}
+
+func TestFailure(t *testing.T) {
+	for out, want := range map[string]string{
+		"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\nFAIL\n":                "TestA",
+		"--- FAIL: TestA (0.00s)\npanic: oh [recovered]\n":                              "TestA (panic)",
+		"panic: oh\n\ngoroutine 1 [running]:\n":                                         "panic",
+		"panic: test timed out after 1s\nrunning tests:\n\tTestA/b (1s)\n\ngoroutine 1": "TestA (timeout)",
+		"PASS\nmongotest: the tests have left goroutines behind: found 1\n":             "goroutines left behind",
+		"exit status 3\n": "",
+	} {
+		if got := failure([]byte(out)).String(); got != want {
+			t.Errorf("%q is read as %q, not %q", out, got, want)
+		}
+	}
+}

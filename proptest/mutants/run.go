@@ -1,0 +1,323 @@
+package mutants
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/proptest/tally"
+)
+
+// Bounds of one run of tests.
+const (
+	expectedTimeout = 60 * time.Second // of the expected tests
+	packageTimeout  = 4 * time.Minute  // of a whole package's
+)
+
+// workers mutants are tried at a time: while one is compiled, the tests of
+// another wait for the server.
+const workers = 2
+
+// Run applies one mutant to the module at root and returns the test that
+// caught it, or "" where all tests passed. An error is none of both: the
+// mutant doesn't apply or compile, or the test fails without it too.
+func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error) {
+	l, err := open(root)
+	if err != nil {
+		return "", err
+	}
+	defer l.close()
+	return l.run(ctx, m)
+}
+
+// RunAll runs mutants, counts them in t, and tells on out how it goes. A
+// mutant that survives is t's matter (see [tally.Tally.Failures]), not an
+// error.
+func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out io.Writer) error {
+	l, err := open(root)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+
+	var (
+		mu    sync.Mutex // of out, done and errs
+		done  int
+		errs  []error
+		wg    sync.WaitGroup
+		queue = make(chan Mutant)
+	)
+	for range workers {
+		wg.Go(func() {
+			for m := range queue {
+				begun := time.Now()
+				caughtBy, err := l.run(ctx, m)
+				took := time.Since(begun).Round(100 * time.Millisecond)
+				mu.Lock()
+				done++
+				switch {
+				case err != nil:
+					errs = append(errs, fmt.Errorf("mutant %q: %w", m.Name, err))
+					fmt.Fprintf(out, "mutant %d of %d, %s: no verdict, %v\n", done, len(ms), m.Name, err)
+				case caughtBy == "":
+					t.Mutant(m.Name, "")
+					fmt.Fprintf(out, "mutant %d of %d, %s: SURVIVED (%v)\n", done, len(ms), m.Name, took)
+				default:
+					t.Mutant(m.Name, caughtBy)
+					fmt.Fprintf(out, "mutant %d of %d, %s: caught by %s (%v)\n", done, len(ms), m.Name, caughtBy, took)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range ms {
+		select {
+		case queue <- m:
+			continue
+		case <-ctx.Done():
+			errs = append(errs, context.Cause(ctx))
+		}
+		break
+	}
+	close(queue)
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// lab is where mutants are compiled and run.
+type lab struct {
+	root string
+	dir  string // of the copies and the test binaries
+
+	mu      sync.Mutex
+	healthy map[string]*healthy // by package
+}
+
+// healthy is the test binary of a package as it is in the checkout.
+type healthy struct {
+	once   sync.Once
+	binary string
+	err    error
+}
+
+func open(root string) (*lab, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return nil, err
+	}
+	return &lab{root: root, dir: dir, healthy: map[string]*healthy{}}, nil
+}
+
+func (l *lab) close() { _ = os.RemoveAll(l.dir) }
+
+// run asks the expected tests first, then all of their package, then those of
+// the other packages.
+func (l *lab) run(ctx context.Context, m Mutant) (caughtBy string, err error) {
+	dir, err := os.MkdirTemp(l.dir, "")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := m.overlay(l.root, dir)
+	if err != nil {
+		return "", err
+	}
+	for i, pkg := range m.Packages {
+		binary, err := l.compile(ctx, pkg, filepath.Join(dir, fmt.Sprint("test", i)), "-overlay="+overlay)
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			caughtBy, err := l.judge(ctx, pkg, binary, m.Tests, expectedTimeout)
+			if caughtBy != "" || err != nil {
+				return caughtBy, err
+			}
+		}
+		caughtBy, err := l.judge(ctx, pkg, binary, ".", packageTimeout)
+		if caughtBy != "" || err != nil {
+			return caughtBy, err
+		}
+	}
+	return "", nil
+}
+
+// overlay writes the mutated copy into dir, and beside it the file that lays
+// it over the source: the checkout is never touched.
+func (m Mutant) overlay(root, dir string) (string, error) {
+	source := filepath.Join(root, filepath.FromSlash(m.File))
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return "", err
+	}
+	mutated, err := m.apply(string(text))
+	if err != nil {
+		return "", err
+	}
+	replacement := filepath.Join(dir, filepath.Base(source))
+	if err := os.WriteFile(replacement, []byte(mutated), 0o600); err != nil {
+		return "", err
+	}
+	table, err := json.Marshal(map[string]map[string]string{"Replace": {source: replacement}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, table, 0o600)
+}
+
+// apply makes the edits.
+func (m Mutant) apply(text string) (string, error) {
+	for _, e := range m.Edits {
+		if n := strings.Count(text, e.Old); n != 1 {
+			return "", fmt.Errorf("%s has this text %d times, and must have it once:\n%s", m.File, n, e.Old)
+		}
+		text = strings.Replace(text, e.Old, e.New, 1)
+	}
+	return text, nil
+}
+
+// compile makes a package's test binary.
+func (l *lab) compile(ctx context.Context, pkg, binary string, flags ...string) (string, error) {
+	arguments := append([]string{"test", "-c", "-vet=off", "-o", binary}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(arguments, pkg)...)
+	cmd.Dir = l.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("it doesn't compile: %w\n%s", err, tail(out))
+	}
+	return binary, nil
+}
+
+// judge runs tests and returns the first one that failed, if it passes
+// without the mutant.
+func (l *lab) judge(ctx context.Context, pkg, binary, tests string, timeout time.Duration) (caughtBy string, err error) {
+	out, failed, err := l.test(ctx, pkg, binary, tests, timeout)
+	if err != nil || !failed {
+		return "", err
+	}
+	found := failure(out)
+	if found.test == "" && found.how == "" {
+		return "", fmt.Errorf("the tests of %s failed, and don't say where:\n%s", pkg, tail(out))
+	}
+	control := tests
+	if found.test != "" {
+		control = "^" + found.test + "$"
+	}
+	plain, err := l.untouched(ctx, pkg)
+	if err != nil {
+		return "", err
+	}
+	out, failed, err = l.test(ctx, pkg, plain, control, timeout)
+	if err != nil {
+		return "", err
+	}
+	if failed {
+		return "", fmt.Errorf("%s of %s fails without it too:\n%s", found, pkg, tail(out))
+	}
+	return fmt.Sprintf("%s: %s", strings.TrimPrefix(pkg, "./"), found), nil
+}
+
+// untouched is the package's test binary without a mutant.
+func (l *lab) untouched(ctx context.Context, pkg string) (string, error) {
+	l.mu.Lock()
+	h := l.healthy[pkg]
+	if h == nil {
+		h = &healthy{}
+		l.healthy[pkg] = h
+	}
+	l.mu.Unlock()
+	h.once.Do(func() {
+		name := strings.Map(func(r rune) rune {
+			if r == '/' || r == '.' {
+				return '_'
+			}
+			return r
+		}, pkg)
+		h.binary, h.err = l.compile(ctx, pkg, filepath.Join(l.dir, "untouched"+name))
+	})
+	return h.binary, h.err
+}
+
+// test runs a test binary in its package's directory, as go test does. An
+// error is not the tests' failure.
+func (l *lab) test(ctx context.Context, pkg, binary, tests string, timeout time.Duration) (out []byte, failed bool, err error) {
+	cmd := exec.CommandContext(ctx, binary, "-test.run="+tests, "-test.failfast", "-test.count=1", "-test.timeout="+timeout.String())
+	cmd.Dir = filepath.Join(l.root, filepath.FromSlash(pkg))
+	cmd.WaitDelay = 5 * time.Second
+	out, err = cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, false, context.Cause(ctx)
+	case err == nil && bytes.Contains(out, []byte("testing: warning: no tests to run")):
+		return nil, false, fmt.Errorf("no test of %s matches %q", pkg, tests)
+	case err == nil:
+		return out, false, nil
+	case errors.As(err, &exit):
+		return out, true, nil
+	default:
+		return nil, false, err
+	}
+}
+
+// verdict is how tests failed.
+type verdict struct {
+	test string // the first that failed; "" where it is not one test's failure
+	how  string // in a word, where it is not a plain failure
+}
+
+func (v verdict) String() string {
+	switch {
+	case v.how == "":
+		return v.test
+	case v.test == "":
+		return v.how
+	default:
+		return fmt.Sprintf("%s (%s)", v.test, v.how)
+	}
+}
+
+var (
+	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+	runningTest = regexp.MustCompile(`(?m)^running tests:\n\t+([^/\s]+)`)
+)
+
+// failure reads what a failed test binary wrote.
+func failure(out []byte) (v verdict) {
+	if m := failedTest.FindSubmatch(out); m != nil {
+		v.test = string(m[1])
+	}
+	switch {
+	case bytes.Contains(out, []byte("panic: test timed out after")):
+		if m := runningTest.FindSubmatch(out); v.test == "" && m != nil {
+			v.test = string(m[1])
+			v.how = "timeout"
+		} else if v.test == "" {
+			v.how = "timeout"
+		}
+	case bytes.Contains(out, []byte("\npanic: ")), bytes.HasPrefix(out, []byte("panic: ")):
+		v.how = "panic"
+	case v.test == "" && bytes.Contains(out, []byte("left goroutines behind")):
+		v.how = "goroutines left behind"
+	}
+	return v
+}
+
+// tail is the end of what a command wrote.
+func tail(out []byte) []byte {
+	const most = 2000
+	return out[max(0, len(out)-most):]
+}
