@@ -1,0 +1,211 @@
+package multilock_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// one runs a call that must send one command, and n where it says so.
+func (p *place) sends(w *watch, n int, name string, call func() error, is ...error) {
+	p.Helper()
+	w.commands()
+	err := call()
+	sent := w.commands()
+	if len(sent) != n || slices.ContainsFunc(sent, func(s string) bool { return s != "findAndModify" }) {
+		p.Errorf("%s sent %v; want %d", name, sent, n)
+	}
+	if len(is) == 0 && err != nil {
+		p.Errorf("%s: %v", name, err)
+	}
+	p.want(err, is...)
+}
+
+func TestOneCommandForEveryAnsweredAcquire(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.WritePreferring())
+	var lease *doclock.Lease
+	try := func(filter any, tag string) func() error {
+		return func() (err error) {
+			lease, err = l.TryAcquire(p.bounded(), filter, tag)
+			return err
+		}
+	}
+	p.sends(w, 1, "TryAcquire, granted", try(flowers, "write"))
+	p.sends(w, 1, "TryAcquire, refused by a holder", try(flowers, "write"), doclock.ErrConflict)
+	p.sends(w, 1, "TryAcquire, not found", try(bson.M{"_id": 2}, "write"), doclock.ErrNotFound)
+	p.erase("write")
+	p.sends(w, 1, "TryAcquire by another field", try(byName, "read"))
+	reader := lease
+	p.sends(w, 1, "TryAcquire, refused by whom it would wait for", try(flowers, "write"), doclock.ErrConflict)
+	p.sends(w, 1, "Renew", func() error { return reader.Renew(t.Context()) })
+
+	var ticket interface{ Granted() bool }
+	enqueue := func(filter any, tag string) func() error {
+		return func() error {
+			t, err := l.Enqueue(p.bounded(), filter, tag)
+			ticket = t
+			return err
+		}
+	}
+	p.sends(w, 1, "Enqueue, granted", enqueue(flowers, "read"))
+	p.sends(w, 1, "Enqueue, waiting", enqueue(flowers, "write"))
+	if ticket.Granted() {
+		t.Error("granted")
+	}
+	p.sends(w, 1, "Enqueue, refused", enqueue(flowers, "read"), doclock.ErrConflict)
+	p.sends(w, 1, "Enqueue, not found", enqueue(bson.M{"_id": 2}, "write"), doclock.ErrNotFound)
+	p.sends(w, 1, "Release", func() error { return reader.Release(p.bounded()) })
+	p.sends(w, 0, "Release again", func() error { return reader.Release(p.bounded()) })
+
+	p.change(bson.M{"$set": bson.M{"lock": "another program's"}})
+	p.sends(w, 1, "TryAcquire, foreign", try(flowers, "write"), doclock.ErrForeignLock)
+	p.sends(w, 1, "Acquire, foreign", func() error { _, err := l.Acquire(p.bounded(), flowers, "write"); return err }, doclock.ErrForeignLock)
+	p.change(bson.M{"$unset": bson.M{"lock": 1}})
+	p.sends(w, 1, "Acquire, uncontended", func() (err error) { lease, err = l.Acquire(p.bounded(), flowers, "write"); return err })
+	p.sends(w, 1, "Acquire, not found", func() error { _, err := l.Acquire(p.bounded(), bson.M{"_id": 2}, "write"); return err }, doclock.ErrNotFound)
+	p.erase("write")
+	p.sends(w, 1, "Release, lost", func() error { return lease.Release(p.bounded()) }, doclock.ErrLost)
+	p.sends(w, 0, "Release, lost, again", func() error { return lease.Release(p.bounded()) }, doclock.ErrLost)
+}
+
+func TestOneCommandForEveryConfirm(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Fair())
+	reader := p.try(l, "read")
+	ticket, lost, given := p.enqueue(l, "write"), p.enqueue(l, "write"), p.enqueue(l, "write")
+	p.sends(w, 1, "Confirm, waiting", func() error { _, err := ticket.Confirm(p.bounded()); return err }, doclock.ErrConflict)
+	p.sends(w, 1, "Abandon", func() error { return given.Abandon(p.bounded()) })
+	p.sends(w, 0, "Abandon again", func() error { return given.Abandon(p.bounded()) })
+	p.sends(w, 0, "Confirm, abandoned", func() error { _, err := given.Confirm(p.bounded()); return err }, doclock.ErrReleased)
+	p.release(reader)
+	p.sends(w, 1, "Confirm, granted", func() error { _, err := ticket.Confirm(p.bounded()); return err })
+	p.sends(w, 0, "Confirm again", func() error { _, err := ticket.Confirm(p.bounded()); return err })
+	p.sends(w, 0, "Wait, granted", func() error { _, err := ticket.Wait(p.bounded()); return err })
+	p.sends(w, 0, "Abandon, granted", func() error { return ticket.Abandon(p.bounded()) })
+	p.erase("write")
+	p.sends(w, 1, "Confirm, lost", func() error { _, err := lost.Confirm(p.bounded()); return err }, doclock.ErrLost)
+	p.sends(w, 0, "Confirm, lost, again", func() error { _, err := lost.Confirm(p.bounded()); return err }, doclock.ErrLost)
+	p.sends(w, 0, "Abandon, lost", func() error { return lost.Abandon(p.bounded()) })
+}
+
+func TestOneCommandForEveryWriteUnderALock(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Exclusive())
+	set, wrong := bson.M{"$set": bson.M{"total": 2}}, bson.M{"$inc": bson.M{"name": 1}}
+	lease := p.try(l, "write")
+	p.sends(w, 1, "Update", func() error { return lease.Update(t.Context(), set) })
+	p.sends(w, 1, "Update, a pipeline", func() error { return lease.Update(t.Context(), bson.A{set}) })
+	w.commands()
+	err := lease.Update(t.Context(), wrong)
+	if sent := w.commands(); len(sent) != 1 || driverError(err) == nil {
+		t.Errorf("Update, refused by the server, sent %v and returned %v", sent, err)
+	}
+	p.sends(w, 0, "Update, refused before sending", func() error { return lease.Update(t.Context(), bson.M{"total": 2}) }, doclock.ErrInvalidUpdate)
+	p.sends(w, 1, "UpdateAndRelease", func() error { return lease.UpdateAndRelease(t.Context(), set) })
+	p.sends(w, 0, "UpdateAndRelease again", func() error { return lease.UpdateAndRelease(t.Context(), set) }, doclock.ErrReleased)
+
+	lease = p.try(l, "write")
+	p.erase("write")
+	p.sends(w, 1, "Update, lost", func() error { return lease.Update(t.Context(), set) }, doclock.ErrLost)
+	lease = p.try(l, "write")
+	p.erase("write")
+	p.sends(w, 1, "UpdateAndRelease, lost", func() error { return lease.UpdateAndRelease(t.Context(), set) }, doclock.ErrLost)
+	lease = p.try(l, "write")
+	p.erase("write")
+	p.sends(w, 1, "Renew, lost", func() error { return lease.Renew(t.Context()) }, doclock.ErrLost)
+	p.sends(w, 0, "Renew, known to be lost", func() error { return lease.Renew(t.Context()) }, doclock.ErrLost)
+}
+
+func TestTwoCommandsForReadModifyWrite(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Fair())
+	p.sends(w, 2, "read-modify-write", func() error {
+		var doc struct{ Total int }
+		lease, err := l.Acquire(p.bounded(), flowers, "write", doclock.Into(&doc))
+		if err != nil {
+			return err
+		}
+		return lease.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"total": doc.Total + 41}})
+	})
+	if total := p.raw().Lookup("total").AsInt64(); total != 42 {
+		t.Errorf("total is %d", total)
+	}
+	p.wantEntries()
+}
+
+// An upsert is one command where the document is there. Making it costs two
+// more, whether or not another one is faster.
+func TestOneCommandForAnUpsertAndTwoMoreToMakeTheDocument(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	net, w := faultnet.New(), &watch{}
+	coll := p.via(options.Client().SetDialer(net).SetMonitor(w.monitor(p.coll.Database().Name())))
+	l, rival := p.locker(coll, relations.Exclusive(), doclock.Upsert()), p.locker(p.coll, relations.Exclusive(), doclock.Upsert())
+	try := func(id string, want int, is ...error) {
+		t.Helper()
+		w.commands()
+		_, err := l.TryAcquire(p.bounded(), bson.M{"_id": id}, "write")
+		if sent := w.commands(); len(sent) != want {
+			t.Errorf("%s: it sent %v", id, sent)
+		}
+		if len(is) == 0 && err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		p.want(err, is...)
+	}
+	try("first", 3)
+	try("first", 1, doclock.ErrConflict)
+
+	// The race for making it is lost, once to a holder, once to one who has
+	// released already.
+	for id, is := range map[string]error{"held": doclock.ErrConflict, "free": nil} {
+		lost := net.ArmRewrite(faultnet.Refuse, "update", func(bson.Raw) any {
+			lease, err := rival.TryAcquire(p.bounded(), bson.M{"_id": id}, "write")
+			if err != nil {
+				t.Errorf("the rival: %v", err)
+			} else if is == nil {
+				p.release(lease)
+			}
+			return bson.M{"ok": 1, "n": 0, "writeErrors": bson.A{bson.M{"index": 0, "code": 11000, "errmsg": "E11000 duplicate key"}}}
+		})
+		if is == nil {
+			try(id, 3)
+		} else {
+			try(id, 3, is)
+		}
+		wait(t, lost.Fired())
+	}
+}
+
+// The holders come with the refusal: nobody needs to ask for them.
+func TestConflictNamesTheHoldersInTheSameCommand(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	holder := p.try(p.locker(p.coll, relations.Exclusive(), doclock.Owner("ann")), "write")
+	l := p.locker(coll, relations.Exclusive())
+	p.sends(w, 1, "TryAcquire", func() error {
+		_, err := l.TryAcquire(p.bounded(), flowers, "write")
+		var c *doclock.ConflictError
+		if !errors.As(err, &c) || len(c.Holders) != 1 || c.Holders[0].ID != holder.ID() || c.Holders[0].Owner != "ann" ||
+			c.Holders[0].Remaining <= 0 || c.RetryAfter <= 0 {
+			t.Errorf("the conflict is %+v", c)
+		}
+		return err
+	}, doclock.ErrConflict)
+}

@@ -1,0 +1,109 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Many insert the same lock document at once: one is granted, the others are
+// refused or wait, and nobody sees the duplicate key.
+func TestUpsertByManyAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive(), doclock.Upsert())
+	for round := range 10 {
+		filter := bson.M{"_id": bson.M{"round": round}}
+		var mu sync.Mutex
+		var granted []*doclock.Lease
+		var all sync.WaitGroup
+		for range 12 {
+			all.Go(func() {
+				lease, err := l.TryAcquire(p.bounded(), filter, "write")
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					granted = append(granted, lease)
+				} else if !errors.Is(err, doclock.ErrConflict) {
+					t.Errorf("TryAcquire: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if len(granted) != 1 {
+			t.Fatalf("%d were granted", len(granted))
+		}
+		if n, err := p.coll.CountDocuments(t.Context(), filter); n != 1 || err != nil {
+			t.Errorf("%d documents (%v)", n, err)
+		}
+	}
+}
+
+func TestUpsertWaits(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair(), doclock.Upsert())
+	filter := bson.M{"_id": "new"}
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			lease, err := l.Acquire(p.bounded(), filter, "write")
+			if err != nil {
+				t.Errorf("Acquire: %v", err)
+				return
+			}
+			if err := lease.UpdateAndRelease(p.bounded(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
+				t.Errorf("UpdateAndRelease: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	var doc struct{ Total int }
+	if err := p.coll.FindOne(t.Context(), filter).Decode(&doc); err != nil || doc.Total != 12 {
+		t.Errorf("total is %d (%v)", doc.Total, err)
+	}
+}
+
+// A duplicate key that is no lost race must not be asked for again without
+// end: the document is there and doesn't match the rest of the filter, or
+// another unique index is in the way of the insert.
+func TestUpsertThatCanNeverInsertIsAnError(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Exclusive(), doclock.Upsert())
+	if _, err := p.coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{
+		Keys: bson.M{"name": 1}, Options: options.Index().SetUnique(true),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, filter := range map[string]bson.M{
+		"the rest of the filter": {"_id": 1, "name": "weeds"},
+		"another unique index":   {"_id": 2, "name": "flowers"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		w.commands()
+		begun := time.Now()
+		_, err := l.TryAcquire(ctx, filter, "write")
+		if ctx.Err() != nil || time.Since(begun) > 5*time.Second {
+			t.Errorf("%s: it went on for ever, with %d commands", name, len(w.commands()))
+		}
+		p.wantNot(err, doclock.ErrOutcomeUnknown)
+		if err == nil || !mongo.IsDuplicateKeyError(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n, err := p.coll.CountDocuments(t.Context(), bson.M{}); n != 1 || err != nil {
+		t.Errorf("%d documents (%v)", n, err)
+	}
+	p.wantEntries()
+}
