@@ -1,0 +1,78 @@
+package multilock
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestPauseKeepsItsBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		waited := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "waited"))
+		free := time.Duration(rapid.Int64Range(-int64(time.Second), int64(time.Minute)).Draw(t, "free"))
+		if rapid.Bool().Draw(t, "soon") {
+			free /= 100
+		}
+		d := pause(waited, free)
+		fraction := min(max(waited/8, 2*time.Millisecond), time.Second)
+		switch {
+		case d < 0:
+			t.Fatalf("the pause is %v", d)
+		case free > 0 && d >= free+2*time.Millisecond:
+			t.Fatalf("the pause is %v; the lock falls free in %v", d, free)
+		case d >= fraction*3/2+2*time.Millisecond:
+			t.Fatalf("the pause is %v, after %v", d, waited)
+		case d < fraction/2 && d < free: // shorter only for the sake of free
+			t.Fatalf("the pause is only %v, after %v", d, waited)
+		}
+	})
+}
+
+// It grows with the wait: with no expiry in sight, the shortest after ten times
+// the wait is longer than the longest now.
+func TestPauseGrowsWithTheWait(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		waited := time.Duration(rapid.Int64Range(int64(16*time.Millisecond), int64(800*time.Millisecond)).Draw(t, "waited"))
+		if now, later := pause(waited, 0), pause(10*waited, 0); later <= now {
+			t.Fatalf("after %v it is %v, after %v only %v", waited, now, 10*waited, later)
+		}
+	})
+}
+
+// The delay that polling adds stays a small fraction of the wait, and the
+// number of polls is small too.
+func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const wait = 30 * time.Second
+		answer := time.Duration(rapid.Int64Range(0, int64(20*time.Millisecond)).Draw(t, "time to answer"))
+		renewed := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(10*time.Second)).Draw(t, "the holder's time"))
+		polls := 0
+		for waited := time.Duration(0); waited < wait; polls++ {
+			d := pause(waited, renewed)
+			if added := d - 3*time.Millisecond; added > waited*3/16 {
+				t.Fatalf("after %v it adds %v", waited, d)
+			}
+			waited += answer + d
+		}
+		least := min(renewed*2/3, time.Second)
+		if most := max(120, 2*int(wait/least)); polls > most {
+			t.Fatalf("%d polls in %v, more than %d", polls, wait, most)
+		}
+	})
+}
+
+func TestPauseJitters(t *testing.T) {
+	t.Parallel()
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		seen[pause(time.Second, 0)] = true
+		seen[pause(time.Second, time.Microsecond)] = true
+	}
+	if len(seen) < 100 {
+		t.Errorf("%d different pauses of 200: waiters come back together", len(seen))
+	}
+}

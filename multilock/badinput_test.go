@@ -1,0 +1,245 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// fault is what an error must be, and the words in it that say what is wrong
+// and what would be right.
+type fault struct {
+	is   error
+	says []string
+}
+
+func (f fault) check(t *testing.T, name string, err error) {
+	t.Helper()
+	if !errors.Is(err, f.is) {
+		t.Errorf("%s: got error %v, want one that is %q", name, err, f.is)
+		return
+	}
+	for _, word := range f.says {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: the error doesn't say %q: %v", name, word, err)
+		}
+	}
+}
+
+func TestNewRefusesBadOptions(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	const short = 99 * time.Millisecond
+	for name, bad := range map[string]struct {
+		option doclock.Option
+		says   []string
+	}{
+		"TTL":                      {doclock.TTL(short), []string{"TTL", "99ms", "100ms"}},
+		"TTL 0":                    {doclock.TTL(0), []string{"TTL", "0s", "100ms"}},
+		"TTL below 0":              {doclock.TTL(-time.Hour), []string{"TTL", "100ms"}},
+		"TagTTL":                   {doclock.TagTTL("read", short), []string{"TagTTL", `"read"`, "99ms", "100ms"}},
+		"TagTTL of an unknown tag": {doclock.TagTTL("skim", time.Second), []string{"TagTTL", `"skim"`, "read, write"}},
+		"WaitTTL":                  {doclock.WaitTTL(short), []string{"WaitTTL", "99ms", "100ms"}},
+		"Tolerance":                {doclock.Tolerance(-1), []string{"Tolerance", "-1ns", "0s"}},
+		"AttemptTimeout 0":         {doclock.AttemptTimeout(0), []string{"AttemptTimeout", "0s", "1ms"}},
+		"AttemptTimeout below 0":   {doclock.AttemptTimeout(-time.Second), []string{"AttemptTimeout", "1ms"}},
+		"no Owner":                 {doclock.Owner(""), []string{"Owner", "0 bytes", "256"}},
+		"Owner":                    {doclock.Owner(strings.Repeat("x", 257)), []string{"Owner", "257 bytes", "256"}},
+		"Owner with NUL":           {doclock.Owner("a\x00b"), []string{"Owner", "NUL"}},
+		"no Field":                 {doclock.Field(""), []string{"Field", "top-level"}},
+		"Field below another":      {doclock.Field("a.b"), []string{"Field", `"a.b"`, "dot"}},
+		"Field with a dollar sign": {doclock.Field("$lock"), []string{"Field", "dollar"}},
+		"Field _id":                {doclock.Field("_id"), []string{"Field", "_id"}},
+		"Field with NUL":           {doclock.Field("a\x00b"), []string{"Field"}},
+		"Field of the library's":   {doclock.Field("__doclockNow"), []string{"Field"}},
+		"no ShardKey":              {doclock.ShardKey("region", ""), []string{"ShardKey", `""`}},
+		"ShardKey":                 {doclock.ShardKey("$region"), []string{"ShardKey", `"$region"`}},
+	} {
+		l, err := multilock.New(coll, relations.WritePreferring(), bad.option)
+		fault{doclock.ErrInvalidOption, bad.says}.check(t, name, err)
+		if l != nil {
+			t.Errorf("%s: there is a Locker", name)
+		}
+	}
+	if sent := w.commands(); len(sent) != 0 {
+		t.Errorf("New sent %v", sent)
+	}
+}
+
+// The least and the greatest that are right.
+func TestNewTakesTheBounds(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if _, err := multilock.New(p.coll, relations.WritePreferring(),
+		doclock.TTL(doclock.MinTTL), doclock.TagTTL("read", doclock.MinTTL), doclock.WaitTTL(doclock.MinTTL), doclock.Tolerance(0),
+		doclock.AttemptTimeout(time.Millisecond), doclock.Owner(strings.Repeat("x", 256)), doclock.Field("x"), doclock.ShardKey("a.b")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNewTellsAllFaultsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, err := multilock.New(p.coll, relations.WritePreferring(), doclock.TTL(1), doclock.Owner(""), doclock.Field("a.b"),
+		doclock.TagTTL("skim", time.Second), doclock.TagTTL("scan", time.Second))
+	fault{doclock.ErrInvalidOption, []string{"TTL", "Owner", "Field", `"skim"`, `"scan"`}}.check(t, "New", err)
+}
+
+func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, err := multilock.New(nil, relations.Fair())
+	fault{doclock.ErrInvalidOption, []string{"collection", "nil"}}.check(t, "no collection", err)
+	for name, rules := range map[string]relations.Rules{
+		"nil": nil, "empty": {}, "a bad name": {"a.b": nil}, "a tag that isn't there": {"a": {"b": {Kind: relations.Cooperative}}}, "no slots": relations.Semaphore(0),
+	} {
+		_, err := multilock.New(p.coll, rules)
+		fault{relations.ErrInvalidRules, nil}.check(t, name, err)
+	}
+}
+
+// Bad arguments of an acquire: the error says what would be right, nothing is
+// sent, nothing is changed.
+func TestAcquireRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	plain, upserting := p.locker(coll, relations.Fair()), p.locker(coll, relations.Fair(), doclock.Upsert())
+	session, err := coll.Database().Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	empty, err := bson.Marshal(bson.D{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inFilter := fault{doclock.ErrInvalidFilter, []string{"_id"}}
+	noDocument := fault{doclock.ErrInvalidFilter, []string{"bson.M"}}
+	pinned := fault{doclock.ErrInvalidFilter, []string{"Upsert", "equal _id", "top level"}}
+	pointer := fault{doclock.ErrInvalidOption, []string{"Into", "non-nil pointer"}}
+	type input struct {
+		ctx    context.Context
+		l      locker
+		filter any
+		tag    string
+		into   doclock.AcquireOption
+		fault  fault
+	}
+	inputs := map[string]input{
+		"unknown tag":       {tag: "skim", fault: fault{doclock.ErrUnknownTag, []string{`"skim"`, "read, write"}}},
+		"no tag":            {tag: "", fault: fault{doclock.ErrUnknownTag, []string{`""`, "read, write"}}},
+		"nil filter":        {filter: nil, fault: noDocument},
+		"empty D":           {filter: bson.D{}, fault: inFilter},
+		"empty M":           {filter: bson.M{}, fault: inFilter},
+		"empty map":         {filter: map[string]int{}, fault: inFilter},
+		"empty Raw":         {filter: bson.Raw(empty), fault: inFilter},
+		"Raw without bytes": {filter: bson.Raw(nil), fault: fault{doclock.ErrInvalidFilter, nil}},
+		"empty bytes":       {filter: empty, fault: inFilter},
+		"struct that comes empty": {filter: struct {
+			ID string `bson:"_id,omitempty"`
+		}{}, fault: inFilter},
+		"filter that is a number":   {filter: 7, fault: noDocument},
+		"filter that can't marshal": {filter: make(chan int), fault: noDocument},
+		"Into nil":                  {into: doclock.Into(nil), fault: pointer},
+		"Into a value":              {into: doclock.Into(bson.M{}), fault: pointer},
+		"Into a nil pointer":        {into: doclock.Into((*bson.M)(nil)), fault: pointer},
+		"Upsert by another field":   {l: upserting, filter: byName, fault: pinned},
+		"Upsert with an operator":   {l: upserting, filter: bson.M{"_id": bson.M{"$gt": 1}}, fault: pinned},
+		"Upsert below $and":         {l: upserting, filter: bson.M{"$and": bson.A{flowers}}, fault: pinned},
+		"Upsert by a pattern":       {l: upserting, filter: bson.M{"_id": bson.Regex{Pattern: "^a"}}, fault: pinned},
+		"running transaction":       {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
+		"ended context":             {ctx: ended, fault: fault{gone, nil}},
+	}
+	before := p.raw()
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		in := inputs[name]
+		if in.ctx == nil {
+			in.ctx = t.Context()
+		}
+		if in.l == nil {
+			in.l = plain
+		}
+		if in.filter == nil && !strings.Contains(name, "nil filter") {
+			in.filter = flowers
+		}
+		if in.tag == "" && name != "no tag" {
+			in.tag = "write"
+		}
+		var opts []doclock.AcquireOption
+		if in.into != nil {
+			opts = append(opts, in.into)
+		}
+		lease, err := in.l.TryAcquire(in.ctx, in.filter, in.tag, opts...)
+		in.fault.check(t, name+": TryAcquire", err)
+		ticket, err := in.l.Enqueue(in.ctx, in.filter, in.tag, opts...)
+		in.fault.check(t, name+": Enqueue", err)
+		waited, err := in.l.Acquire(in.ctx, in.filter, in.tag, opts...)
+		in.fault.check(t, name+": Acquire", err)
+		if lease != nil || waited != nil || ticket != nil {
+			t.Errorf("%s: there is a lease or a ticket", name)
+		}
+		err = in.l.Do(in.ctx, in.filter, in.tag, func(context.Context, *doclock.Lease) error {
+			t.Errorf("%s: fn was called", name)
+			return nil
+		}, opts...)
+		in.fault.check(t, name+": Do", err)
+		if sent := w.commands(); len(sent) != 0 {
+			t.Errorf("%s: it sent %v", name, sent)
+		}
+	}
+	if after := p.raw(); !slices.Equal(before, after) {
+		t.Errorf("the document was %v, and is %v", before, after)
+	}
+}
+
+// A lease and a ticket are not used inside a transaction either.
+func TestTransactionIsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Fair())
+	lease, ticket := p.try(l, "read"), p.enqueue(l, "write")
+	session, err := coll.Database().Client().StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(context.Background())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := mongo.NewSessionContext(t.Context(), session)
+	set := bson.M{"$set": bson.M{"total": 2}}
+	for name, call := range map[string]func() error{
+		"Confirm":          func() error { _, err := ticket.Confirm(ctx); return err },
+		"Wait":             func() error { _, err := ticket.Wait(ctx); return err },
+		"Renew":            func() error { return lease.Renew(ctx) },
+		"Update":           func() error { return lease.Update(ctx, set) },
+		"UpdateAndRelease": func() error { return lease.UpdateAndRelease(ctx, set) },
+		"Release":          func() error { return lease.Release(ctx) },
+	} {
+		p.sends(w, 0, name, call, doclock.ErrInTransaction)
+	}
+	if err := session.AbortTransaction(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.sends(w, 1, "Release after the transaction, in its session", func() error { return lease.Release(ctx) })
+	p.sends(w, 1, "Confirm after the transaction, in its session", func() error { _, err := ticket.Confirm(ctx); return err })
+}
