@@ -16,7 +16,7 @@ import (
 // lease still renews once; each context is its own. The goroutine that renews
 // ends with the last of them.
 func (l *Lease) KeepAlive(ctx context.Context) context.Context {
-	kept, cancel := context.WithCancelCause(context.WithValue(ctx, keptKey{l}, ctx))
+	kept, cancel := context.WithCancelCause(context.WithValue(ctx, outerKey{l}, l.outer(ctx)))
 	if err := l.Err(); err != nil {
 		cancel(err)
 		return kept
@@ -30,40 +30,37 @@ func (l *Lease) KeepAlive(ctx context.Context) context.Context {
 	return kept
 }
 
-// keptKey finds, in a context that KeepAlive made or one made from it, the one
-// that KeepAlive was given.
-type keptKey struct{ lease *Lease }
+// outerKey finds, in a context that KeepAlive made, the one that it was given.
+type outerKey struct{ lease *Lease }
 
-// patience is the caller's, for a command of this lease: it ends with ctx,
-// unless it is the lease that ended ctx. Who releases a lease in the context
-// that KeepAlive made has not given up waiting for the answer.
+func (l *Lease) outer(ctx context.Context) context.Context {
+	if outer, kept := ctx.Value(outerKey{l}).(context.Context); kept {
+		return outer
+	}
+	return ctx
+}
+
+// patience is the caller's: it ends with ctx, unless it was this lease that
+// ended ctx. Who releases a lease in the context that KeepAlive made has not
+// given up waiting for the answer.
 func (l *Lease) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	outer, kept := ctx.Value(keptKey{l}).(context.Context)
-	if !kept {
-		return ctx, func() {}
+	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.CancelFunc(func() {})
+	if deadline, limited := ctx.Deadline(); limited {
+		patient, stop = context.WithDeadline(patient, deadline)
 	}
-	for kept { // twice by KeepAlive, perhaps
-		var further context.Context
-		if further, kept = outer.Value(keptKey{l}).(context.Context); kept {
-			outer = further
-		}
-	}
-	patient, stop := context.WithoutCancel(ctx), context.CancelFunc(func() {})
-	if end, ok := ctx.Deadline(); ok {
-		patient, stop = context.WithDeadline(patient, end)
-	}
-	patient, cancel := context.WithCancelCause(patient)
-	unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
 	unfollow := context.AfterFunc(ctx, func() {
-		if l.over.Err() == nil || context.Cause(ctx) != context.Cause(l.over) {
-			cancel(context.Cause(ctx))
+		if cause := context.Cause(ctx); cause != context.Cause(l.over) {
+			cancel(cause)
 		}
 	})
+	outer := l.outer(ctx)
+	unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
 	return patient, func() {
 		unfollow()
 		unfollowOuter()
-		cancel(nil)
 		stop()
+		cancel(nil)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func keepAliveRig(t *testing.T) (*rig, *doclock.Lease) {
-	r := newRig(t, realTime, doclock.TTL(300*time.Millisecond), doclock.Tolerance(10*time.Second))
+	r := newRig(t, realTime, doclock.TTL(1500*time.Millisecond), doclock.AttemptTimeout(10*time.Second))
 	return r, r.acquire()
 }
 
@@ -29,7 +29,7 @@ func until(t *testing.T, what string, condition func() bool) {
 func TestKeepAliveRenews(t *testing.T) {
 	r, lease := keepAliveRig(t)
 	kept := lease.KeepAlive(t.Context())
-	until(t, "ten renewals", func() bool { return r.sent.count() >= 10 }) // about 1 s: more than three TTLs
+	until(t, "five renewals", func() bool { return r.sent.count() >= 5 }) // each a third of a TTL after the other
 	if kept.Err() != nil || lease.Err() != nil {
 		t.Fatalf("kept %v, lease %v", context.Cause(kept), lease.Err())
 	}
@@ -50,10 +50,10 @@ func TestKeepAlivesShareOneLoop(t *testing.T) {
 	keptFirst, keptSecond := lease.KeepAlive(first), lease.KeepAlive(second)
 
 	begun := time.Now()
-	until(t, "six renewals", func() bool { return r.sent.count() >= 6 })
-	// One loop renews once in 100 ms, two would do so twice.
-	if passed := time.Since(begun); passed < 450*time.Millisecond {
-		t.Errorf("six renewals took %v: more than one loop", passed)
+	until(t, "four renewals", func() bool { return r.sent.count() >= 4 })
+	// One loop renews once in 500 ms, two would do so twice.
+	if passed := time.Since(begun); passed < 1500*time.Millisecond {
+		t.Errorf("four renewals took %v: more than one loop", passed)
 	}
 	cancelFirst()
 	within(t, 5*time.Second, keptFirst.Done(), "the first context")
@@ -61,7 +61,7 @@ func TestKeepAlivesShareOneLoop(t *testing.T) {
 		t.Errorf("cause %v", cause)
 	}
 	n := r.sent.count()
-	until(t, "renewals for the second", func() bool { return r.sent.count() > n+1 })
+	until(t, "renewals for the second", func() bool { return r.sent.count() > n })
 	if keptSecond.Err() != nil {
 		t.Errorf("the second context: %v", context.Cause(keptSecond))
 	}
@@ -74,7 +74,7 @@ func TestKeepAliveEndsWithItsContext(t *testing.T) {
 	kept := lease.KeepAlive(ctx)
 	cancel()
 	within(t, 5*time.Second, kept.Done(), "the kept context")
-	within(t, 5*time.Second, lease.Done(), "the lease that nobody renews any more")
+	within(t, 20*time.Second, lease.Done(), "the lease that nobody renews any more")
 	if again := lease.KeepAlive(t.Context()); !errors.Is(context.Cause(again), doclock.ErrLost) {
 		t.Errorf("kept alive after the end: %v", context.Cause(again))
 	}
@@ -86,7 +86,7 @@ func TestKeepAliveCanBeTakenUpAgain(t *testing.T) {
 	lease.KeepAlive(ctx)
 	cancel()
 	kept := lease.KeepAlive(t.Context())
-	until(t, "renewals", func() bool { return r.sent.count() >= 5 })
+	until(t, "renewals", func() bool { return r.sent.count() >= 2 })
 	if kept.Err() != nil {
 		t.Errorf("kept: %v", context.Cause(kept))
 	}
@@ -123,7 +123,7 @@ func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
 }
 
 func TestKeepAliveSurvivesWhatPasses(t *testing.T) {
-	r := newRig(t, realTime, doclock.TTL(2*time.Second))
+	r := newRig(t, realTime, doclock.TTL(4*time.Second), doclock.AttemptTimeout(10*time.Second))
 	lease := r.acquire()
 	kept := lease.KeepAlive(t.Context())
 	for _, kind := range []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply} {

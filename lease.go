@@ -168,7 +168,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.renewing.enter(ctx); err != nil {
 		return err
 	}
-	return l.run(ctx, func(ctx context.Context) error {
+	return l.run(ctx, func(context.Context) error {
 		defer l.renewing.leave()
 		return l.renew(ctx)
 	})
@@ -329,10 +329,10 @@ func (l *Lease) ready(ctx context.Context) error {
 }
 
 // run runs op to its end, and returns at once where the caller gives up first.
-func (l *Lease) run(ctx context.Context, op func(context.Context) error) error {
-	ctx, stop := l.patience(ctx)
+func (l *Lease) run(ctx context.Context, op func(patient context.Context) error) error {
+	patient, stop := l.patience(ctx)
 	defer stop()
-	err, gaveUp := attempt.Run(ctx, l.ops, func() error { return op(ctx) }, func(error) {})
+	err, gaveUp := attempt.Run(patient, l.ops, func() error { return op(patient) }, func(error) {})
 	if gaveUp != nil {
 		return errors.Join(gaveUp, ErrOutcomeUnknown)
 	}

@@ -79,8 +79,8 @@ func AttemptTimeout(d time.Duration) Option {
 func Owner(name string) Option {
 	return func(c *engine.Config) error {
 		const longest = 256
-		if name == "" || len(name) > longest || !utf8.ValidString(name) {
-			return fmt.Errorf("%w: Owner is %d bytes long; give 1 to %d, in UTF-8", ErrInvalidOption, len(name), longest)
+		if name == "" || len(name) > longest || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+			return fmt.Errorf("%w: Owner is %d bytes long; give 1 to %d, in UTF-8 and without NUL", ErrInvalidOption, len(name), longest)
 		}
 		c.Owner = name
 		return nil
@@ -115,7 +115,9 @@ func ShardKey(fields ...string) Option {
 
 // Upsert makes an acquire insert the document where there is none, for
 // collections that hold nothing but locks. The filter must then demand an
-// equal _id at its top level.
+// equal _id at its top level. A document that is there costs nothing more; one
+// that has to be made costs two commands more, because not every server can be
+// trusted to insert and decide in one.
 func Upsert() Option {
 	return func(c *engine.Config) error {
 		c.Upsert = true

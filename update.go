@@ -39,7 +39,7 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 	}
 	l.writes++
 	k := l.writes
-	return l.run(ctx, func(ctx context.Context) error {
+	return l.run(ctx, func(context.Context) error {
 		defer l.writing.leave()
 		return l.write(ctx, u, k)
 	})
@@ -51,6 +51,9 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 // sending, the lease stands. If the server refuses the update, the lock is
 // released plainly and the server's error returned. Release, called after it,
 // returns the same answer.
+//
+// It is repeated until it is answered, ctx ends, or the server would let others
+// in anyway.
 func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
@@ -69,10 +72,10 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 		l.writing.leave()
 		return ErrReleased
 	}
-	return l.run(ctx, func(ctx context.Context) error {
+	return l.run(ctx, func(patient context.Context) error {
 		defer l.writing.leave()
 		defer l.renewing.leave()
-		err, released := l.writeAndRelease(ctx, u)
+		err, released := l.writeAndRelease(patient, u)
 		l.settle(v, released)
 		return err
 	})
@@ -126,8 +129,10 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 // writeAndRelease returns the update's verdict and the release's.
 func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update) (err, released error) {
 	l.finish(ErrReleased) // before anything is sent
+	bounded, cancel := context.WithTimeout(ctx, l.kept())
+	defer cancel()
 	var outcome engine.Outcome
-	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+	unsure, err := attempt.Settle(bounded, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
 		outcome, err = l.engine.WriteAndRelease(ctx, l.grant, u)
 		return err
 	})

@@ -55,22 +55,27 @@ func Restart(ctx context.Context, client *mongo.Client, server PrivateServer, n 
 		}
 		last = lease.Fence()
 
-		server.Kill() // in the middle of what the holder does next
-		t.Fired(restarted, 1)
 		back := make(chan struct{})
-		go func() {
+		go func() { // in the middle of what the holder does
 			defer close(back)
+			server.Kill()
 			server.Restart()
 		}()
-		err = lease.Update(ctx, increment) // repeated until the server is back
-		<-back
-		switch {
-		case err == nil:
-			sure++
-		case errors.Is(err, doclock.ErrOutcomeUnknown):
-			maybe++
-		default:
-			return fmt.Errorf("update: %w", err)
+		t.Fired(restarted, 1)
+		for writing := true; writing; {
+			select {
+			case <-back:
+				writing = false
+			default:
+			}
+			switch err := lease.Update(ctx, increment); { // repeated until the server is back
+			case err == nil:
+				sure++
+			case errors.Is(err, doclock.ErrOutcomeUnknown):
+				maybe++
+			default:
+				return fmt.Errorf("update: %w", err)
+			}
 		}
 
 		t.Checked(survives, 1)
