@@ -68,7 +68,8 @@ func (w *world) start(m message) message {
 		return m
 	}
 	repeat := m.op == c.last.op && m.lease.ID == c.last.lease.ID && m.second == c.last.second && m.k == c.last.k
-	if !repeat {
+	instead := m.op == opWrite && c.last.op == opSet // the same update, under the same number
+	if !repeat && !instead {
 		c.unknown = false
 	}
 	c.last = m

@@ -242,7 +242,11 @@ func (w *world) giveUp(c *client) []message {
 			m.lease = w.secondLease(m)
 			return []message{m.as(opRelease)}
 		}
-		return []message{m.as(opReleaseTwo)}
+		out := []message{m.as(opReleaseTwo)}
+		if m.op == opSet && m.u != 0 { // or write at least: the number decides
+			out = append(out, m.as(opWrite))
+		}
+		return out
 	}
 	return nil
 }

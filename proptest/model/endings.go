@@ -80,7 +80,11 @@ func (w *world) handed(c *client, ev event) {
 		if _, there := ev.after.Find(ev.lease.Tag, c.id); there {
 			w.fail("handoff", "entry %d is still there after it was handed over", c.id)
 		}
-		w.pass(c, ev)
+		until := w.anchor(ev.message)
+		if ev.op == opSet {
+			until = w.inherited(ev)
+		}
+		w.pass(c, ev, until)
 	case NotPossible:
 		if ev.op == opHandoff || without.WaitingKeepsPlace {
 			w.release(c, ev.as(opReleaseTwo))
@@ -103,17 +107,22 @@ func (w *world) handed(c *client, ev event) {
 
 // pass lets the second client hold the lease that it was handed, if it still
 // wants it, and ends the first one's.
-func (w *world) pass(c *client, ev event) {
+func (w *world) pass(c *client, ev event, until int64) {
 	d := &w.clients[ev.to]
 	if d.id == ev.second && (d.phase == promised || d.phase == waiting || d.phase == holding) {
-		until := w.anchor(ev.message)
-		if c.last.op == opSet && !w.cfg.protocol.Without.InheritedValidity {
-			until = c.last.until
-		}
 		w.hold(d, ev, until)
 	}
 	w.settleUnseen(c, ev.image.Doc)
 	w.end(c)
+}
+
+// inherited is the validity that a compare-and-set handoff passes on: what was
+// left of the first lease's.
+func (w *world) inherited(ev event) int64 {
+	if w.cfg.protocol.Without.InheritedValidity {
+		return w.anchor(ev.message)
+	}
+	return ev.until
 }
 
 // over ends a handoff that nothing came of.
@@ -134,6 +143,12 @@ func (w *world) resolve(c *client, ev event) {
 		if there && e.N >= m.k {
 			w.verdict(c, m.u, true)
 			w.afterWrite(c, m, d)
+			return
+		}
+		if m.second != 0 && finished(d, c.id) { // the handoff came first
+			w.verdict(c, m.u, true)
+			second, _ := d.Find(ev.lease.Tag, m.second)
+			w.passOrEnd(c, ev, second.Held())
 			return
 		}
 		w.lostWrite(c, m)
@@ -185,11 +200,15 @@ func (w *world) resolveSet(c *client, ev event) {
 			return
 		}
 	}
+	w.passOrEnd(c, ev, held)
+}
+
+func (w *world) passOrEnd(c *client, ev event, held bool) {
 	if held {
-		w.pass(c, ev)
+		w.pass(c, ev, w.inherited(ev))
 		return
 	}
-	w.over(c, m)
+	w.over(c, c.last)
 }
 
 // finished reports whether done says that the lease ended with a write.

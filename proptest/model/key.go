@@ -24,8 +24,9 @@ func newKeyer() *keyer { return &keyer{seed: maphash.MakeSeed()} }
 func (k *keyer) key(w *world) uint64 {
 	k.collect(w)
 	k.bytes = k.bytes[:0]
-	k.document(w)
-	k.put(w.offset, int64(w.steps), int64(w.faults))
+	k.document(w, w.doc)
+	k.document(w, w.old)
+	k.put(w.offset, int64(w.steps), int64(w.faults), int64(w.strangest), bit(w.ghost.erased))
 	for i := range w.clients {
 		k.client(w, &w.clients[i])
 	}
@@ -57,12 +58,18 @@ func (k *keyer) key(w *world) uint64 {
 
 // collect gathers the numbers and the ids that are in use.
 func (k *keyer) collect(w *world) {
-	k.numbers = append(k.numbers[:0], 0, w.doc.Lock.Fence)
+	k.numbers = append(k.numbers[:0], 0)
 	k.ids = k.ids[:0]
-	for _, b := range w.doc.Lock.Tags {
-		for _, e := range b.Entries {
-			k.numbers = append(k.numbers, e.Seq, e.Fence)
-			k.ids = append(k.ids, e.ID)
+	for _, d := range []*Document{w.doc, w.old} {
+		if d == nil {
+			continue
+		}
+		k.numbers = append(k.numbers, d.Lock.Fence)
+		for _, b := range d.Lock.Tags {
+			for _, e := range b.Entries {
+				k.numbers = append(k.numbers, e.Seq, e.Fence)
+				k.ids = append(k.ids, e.ID)
+			}
 		}
 	}
 	for i := range w.clients {
@@ -96,7 +103,11 @@ func (k *keyer) rank(number int64) int64 {
 	return int64(i)
 }
 
-func (k *keyer) document(w *world) {
+func (k *keyer) document(w *world, d *Document) {
+	if d == nil {
+		k.put(-1)
+		return
+	}
 	// An entry that is expired for whatever may still be executed is dead,
 	// however long.
 	dead := w.now()
@@ -105,7 +116,6 @@ func (k *keyer) document(w *world) {
 			dead = min(dead, parsed)
 		}
 	}
-	d := w.doc
 	k.put(int64(d.Field), k.rank(d.Lock.Fence))
 	for _, b := range d.Lock.Tags {
 		k.bytes = append(k.bytes, b.Tag...)

@@ -1,0 +1,207 @@
+package model
+
+import "testing"
+
+// Each test of this file leaves one rule of the protocol out and shows that
+// the search notices: it prints the shortest trace to the violation. With the
+// rule, the same search to the same depth finds nothing. The searches of
+// exhaustive_test.go hold all rules to far more.
+
+// notice expects the search to find a violation of the property without the
+// rule, and none with it.
+func notice(t *testing.T, cfg config, without Without, property string) {
+	t.Helper()
+	cfg.lenient = true // the consequence, not the first sign of it
+	broken := cfg
+	broken.protocol.Without = without
+	r := search{cfg: broken, depth: 20, maxStates: 4_000_000}.run()
+	if r.broken == nil {
+		t.Fatalf("not noticed: %v", r)
+	}
+	if r.broken.property != property {
+		t.Errorf("noticed by %q, not by %q", r.broken.property, property)
+	}
+	t.Logf("%d states to find it: %v", r.states, r)
+	if whole := (search{cfg: cfg, depth: min(r.depth+1, 7)}).run(); whole.broken != nil {
+		t.Errorf("with the rule: %v", whole)
+	}
+}
+
+// Tables for the traces.
+var (
+	exclusive = Table{"a": {"a": {Cooperative, 0}}}
+	queue     = Table{"a": {"a": {Assertive, 0}}}
+	// b is let in beside a, who respects it; a queues for itself.
+	ignored = Table{"a": {"a": {Assertive, 0}, "b": {Cooperative, 0}}, "b": {}}
+	// Each waits for the other.
+	mutual = Table{"a": {"b": {Assertive, 0}}, "b": {"a": {Assertive, 0}}}
+	// a refuses to come to b, b waits for a.
+	readers = Table{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}, "b": {Cooperative, 0}}}
+)
+
+// plain is a world with nothing to do but to acquire, confirm, renew, release.
+func plain(faults int, table Table, tags ...Tag) config {
+	cfg := base(table, tags...)
+	cfg.faults, cfg.writes, cfg.steps, cfg.handoffs = faults, 0, 0, false
+	return cfg
+}
+
+func TestRule01GuardMatchesIDAndFence(t *testing.T) {
+	t.Run("write", func(t *testing.T) {
+		cfg := plain(1, exclusive, "a", "a")
+		cfg.writes = 1
+		notice(t, cfg, Without{FenceInWrite: true}, "presence")
+	})
+	t.Run("handoff", func(t *testing.T) {
+		cfg := plain(1, exclusive, "a", "a", "a")
+		cfg.handoffs = true
+		notice(t, cfg, Without{FenceInHandoff: true}, "presence")
+	})
+	t.Run("renew", func(t *testing.T) {
+		cfg := plain(2, exclusive, "a", "a")
+		cfg.steps = 1
+		notice(t, cfg, Without{FenceInRenew: true}, "belief")
+	})
+}
+
+func TestRule02ExtendIsMaximum(t *testing.T) {
+	notice(t, plain(1, exclusive, "a", "a"), Without{Maximum: true}, "belief")
+}
+
+func TestRule03RepeatExtends(t *testing.T) {
+	notice(t, plain(1, exclusive, "a", "a"), Without{RepeatExtends: true}, "belief")
+}
+
+func TestRule04AnchorAtSend(t *testing.T) {
+	notice(t, plain(1, exclusive, "a", "a"), Without{AnchorAtSend: true}, "belief")
+}
+
+func TestRule05GrantsPrune(t *testing.T) {
+	cfg := plain(0, exclusive, "a", "a")
+	cfg.writes = 1
+	notice(t, cfg, Without{Pruning: true}, "presence")
+}
+
+func TestRule06ConfirmBlockedByCooperative(t *testing.T) {
+	notice(t, plain(0, ignored, "a", "a", "b"), Without{CooperativeBlocks: true}, "exclusion")
+}
+
+func TestRule07ConfirmNeverCreates(t *testing.T) {
+	t.Run("creates", func(t *testing.T) {
+		notice(t, plain(1, queue, "a", "a"), Without{ConfirmNeverCreates: true}, "leak")
+	})
+	t.Run("creates, seq", func(t *testing.T) {
+		notice(t, plain(0, queue, "a", "a", "a"), Without{ConfirmNeverCreates: true, TicketSeq: true}, "queue")
+	})
+	t.Run("seq", func(t *testing.T) {
+		notice(t, plain(1, queue, "a", "a", "a"), Without{TicketSeq: true}, "queue")
+	})
+}
+
+func TestRule08UnknownTagsRefuse(t *testing.T) {
+	cfg := plain(0, nil, "a", "b")
+	cfg.tables = []Table{exclusive, {"b": {"b": {Cooperative, 0}}}}
+	notice(t, cfg, Without{UnknownRefuses: true}, "exclusion")
+}
+
+func TestRule09UnknownTagsBlockConfirm(t *testing.T) {
+	cfg := plain(0, nil, "a", "a", "b")
+	newer := Table{"a": {"a": {Assertive, 0}}, "b": {}}
+	cfg.tables = []Table{queue, queue, newer}
+	notice(t, cfg, Without{UnknownBlocks: true}, "exclusion")
+}
+
+func TestRule10WaitForHeldOrEarlier(t *testing.T) {
+	notice(t, plain(0, mutual, "a", "b", "a"), Without{HeldOrEarlier: true}, "queue")
+}
+
+func TestRule11JoinsRaiseFence(t *testing.T) {
+	cfg := plain(0, readers, "a", "a", "b")
+	cfg.tables[0] = Table{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}}}
+	cfg.handoffs = true
+	notice(t, cfg, Without{JoinRaisesFence: true}, "exclusion")
+}
+
+func TestRule12RepeatedHandoffExtendsAndRemoves(t *testing.T) {
+	cfg := plain(1, exclusive, "a", "a", "a")
+	cfg.handoffs = true
+	t.Run("extends", func(t *testing.T) {
+		notice(t, cfg, Without{HandoffRepeatExtends: true}, "belief")
+	})
+	t.Run("removes", func(t *testing.T) {
+		cfg := cfg
+		cfg.tables = []Table{{"a": {"a": {Assertive, 1}}}}
+		cfg.faults = 2
+		notice(t, cfg, Without{HandoffRepeatRemoves: true}, "handoff")
+	})
+}
+
+func TestRule13BeliefEndsAtSend(t *testing.T) {
+	notice(t, plain(1, exclusive, "a", "a"), Without{BeliefEndsAtSend: true}, "belief")
+}
+
+func TestRule14WritesAreNumbered(t *testing.T) {
+	cfg := plain(1, exclusive, "a")
+	cfg.writes = 1
+	notice(t, cfg, Without{Numbering: true}, "once")
+}
+
+func TestRule15FailedHandoffReleasesBothAtOnce(t *testing.T) {
+	cfg := plain(1, exclusive, "a", "a")
+	cfg.handoffs = true
+	notice(t, cfg, Without{ReleaseBothAtOnce: true}, "leak")
+}
+
+func TestRule16WaitingOneMustBeThere(t *testing.T) {
+	cfg := plain(1, queue, "a", "a", "a")
+	cfg.handoffs = true
+	t.Run("recreated", func(t *testing.T) {
+		notice(t, cfg, Without{WaitingMustBeThere: true}, "leak")
+	})
+	t.Run("keeps its place", func(t *testing.T) {
+		notice(t, cfg, Without{WaitingKeepsPlace: true}, "frame")
+	})
+}
+
+func TestRule17CompareAndSetHandoff(t *testing.T) {
+	cfg := plain(1, exclusive, "a", "a", "a")
+	cfg.handoffs, cfg.writes = true, 1
+	t.Run("compares the fence", func(t *testing.T) {
+		cfg := plain(0, readers, "a", "a", "b")
+		cfg.handoffs = true
+		notice(t, cfg, Without{SetComparesFence: true}, "exclusion")
+	})
+	t.Run("inherits the validity", func(t *testing.T) {
+		notice(t, cfg, Without{InheritedValidity: true}, "belief")
+	})
+	t.Run("numbers the update", func(t *testing.T) {
+		notice(t, cfg, Without{RideIsNumbered: true}, "once")
+	})
+	t.Run("unsets the number", func(t *testing.T) {
+		notice(t, cfg, Without{SetUnsetsNumber: true}, "once")
+	})
+	t.Run("verdict from done", func(t *testing.T) {
+		notice(t, cfg, Without{VerdictFromDone: true}, "once")
+	})
+	t.Run("looks for the second", func(t *testing.T) {
+		notice(t, cfg, Without{LookForSecond: true}, "leak")
+	})
+}
+
+func TestRule18AbsenceNeedsWitness(t *testing.T) {
+	cfg := plain(1, exclusive, "a")
+	cfg.writes, cfg.strangers, cfg.strangest, cfg.patience = 1, erases, 1, 0
+	notice(t, cfg, Without{DoneNeedsWitness: true}, "once")
+}
+
+func TestRule19FreshIDs(t *testing.T) {
+	cfg := plain(2, exclusive, "a")
+	cfg.writes, cfg.rounds = 1, 2
+	notice(t, cfg, Without{FreshIDs: true}, "once")
+}
+
+func TestRule20ReadIsBelievedForWhatRemains(t *testing.T) {
+	cfg := plain(0, exclusive, "a", "a")
+	cfg.checks = true
+	notice(t, cfg, Without{RemainingFromExpiry: true}, "belief")
+}
