@@ -92,9 +92,6 @@ func (c *client) believes(time int64) bool { return time < c.valid }
 
 // newID is the next id of client i: 10, 11, … for the first one.
 func (w *world) newID(i int) ID {
-	if w.cfg.protocol.Without.FreshIDs {
-		return ID((i + 1) * 10)
-	}
 	return ID((i+1)*10 + w.clients[i].round)
 }
 

@@ -36,6 +36,5 @@ type Without struct {
 	VerdictFromDone     bool // 17: the update's verdict is taken from the second id's presence
 	LookForSecond       bool // 17: the second id isn't looked for after an unknown attempt
 	DoneNeedsWitness    bool // 18: absence from done always proves "not applied"
-	FreshIDs            bool // 19: an id is used for the next acquire again
 	RemainingFromExpiry bool // 20: an entry that is read is believed for a whole TTL
 }

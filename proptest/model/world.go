@@ -201,15 +201,21 @@ func (w *world) strange() []action {
 	}
 	var out []action
 	for i := range n {
-		// Numbers outrun the clock where several are given out in one
-		// millisecond; only once it has caught up does a new document go on
-		// after the old one.
-		if i == 0 && (w.doc == nil || w.doc.Lock.Fence >= w.now()) {
+		if i == 0 && !w.mayDelete() {
 			continue
 		}
 		out = append(out, action{kind: doForeign, index: int8(i)})
 	}
 	return out
+}
+
+// mayDelete reports whether the numbers of a new document are sure to go on
+// after this one's. They may not where several were given out in one
+// millisecond and the clock has not caught up yet, nor where a command that
+// was parsed long ago is still to be executed.
+func (w *world) mayDelete() bool {
+	parsed := func(m message) bool { return m.parsed != 0 }
+	return w.doc != nil && w.doc.Lock.Fence < w.now() && !slices.ContainsFunc(w.flight, parsed)
 }
 
 var strangerNames = []string{"delete", "insert", "erase", "nullify", "spoil", "keep a copy", "put the copy back"}
