@@ -24,7 +24,7 @@ const (
 )
 
 // A container is a mongod in Docker or Podman, as a replica set of one member. It was written where no engine could be
-// had: what ran there is the passing over of a client without an engine.
+// had, and run with a stand-in only (standin_test.go), except that a client without an engine is passed over.
 type container struct {
 	engine string
 	port   int
@@ -78,7 +78,7 @@ func startContainer(ctx context.Context, engine string, c cache) (server, error)
 		"--entrypoint=sh", image, "-c", leash, "mongod", "--bind_ip=0.0.0.0",
 	}, mongodArgs(s.name(), port)...)
 	if err := s.attach(ctx, args...); err != nil {
-		return nil, errors.Join(err, s.remove())
+		return nil, errors.Join(err, s.remove()) //nolint:contextcheck // it must be removed even if ctx is over
 	}
 	return s, nil
 }

@@ -6,8 +6,8 @@
 //  2. A mongod on PATH, started as a replica set of one member.
 //  3. Docker or Podman with an engine that answers: mongo:8, as a replica set of one member.
 //  4. PostgreSQL with the DocumentDB extension, from Debian, behind FerretDB, built from source: on Debian and Ubuntu, as
-//     root. It is prepared once, in the user's cache directory, in one to three minutes; from then on it starts in two
-//     seconds.
+//     root. It is prepared once, in the user's cache directory, in one to three minutes; from then on it starts in a
+//     second or two.
 //
 // If there is none of them, tests fail with the list of what was tried. They are never skipped.
 //
@@ -36,6 +36,6 @@
 //
 // # Not run by its authors
 //
-// The ways 2 and 3 were written on machines that have neither a mongod nor a container engine. See mongod.go and
-// container.go for what of them was tried.
+// The ways 2 and 3 were written on machines that have neither a mongod nor a container engine: they were run with
+// stand-ins only (standin_test.go). Way 4 was run on Debian, on amd64; on Ubuntu it was not.
 package mongotest

@@ -36,7 +36,8 @@ func compileFerret(ctx context.Context, build string, say *progress) error {
 		}
 		cmd := exec.CommandContext(ctx, "go", "install", ferretModule)
 		cmd.Dir = build // outside of any module
-		cmd.Env = append(env, "GOOS="+kind[0], "GOARCH="+kind[1])
+		env = append(env, "GOOS="+kind[0], "GOARCH="+kind[1])
+		cmd.Env = env
 		return runLogged(cmd, filepath.Join(build, "go.log"))
 	})
 }

@@ -20,8 +20,8 @@ import (
 // startLimit is how long a server may take until it answers.
 const startLimit = 60 * time.Second
 
-// mongod is a mongod of PATH, as a replica set of one member. It was written where no mongod could be had: what ran
-// there was its command line, its data directory and its processes, with a stand-in, and not the replica set.
+// mongod is a mongod of PATH, as a replica set of one member. It was written where no mongod could be had, and
+// run with a stand-in only; see standin_test.go.
 type mongod struct {
 	crew
 	path string

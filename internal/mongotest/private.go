@@ -16,7 +16,7 @@ type Server struct {
 }
 
 // Private starts a server for tests that stop or kill it: never the shared one, and never that of MONGODB_URI. It
-// takes two seconds. The server and its data are gone when the test is over.
+// takes a second or two. The server and its data are gone when the test is over.
 func Private(tb testing.TB) *Server {
 	tb.Helper()
 	out, done := terminal()

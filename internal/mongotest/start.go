@@ -23,7 +23,7 @@ type Shared struct {
 	hold    io.Closer // nil for a server of MONGODB_URI
 }
 
-// Start gets hold of the shared server, and starts it if there is none. This takes two seconds, or minutes the first time
+// Start gets hold of the shared server, and starts it if there is none. This takes a second or two, or minutes the first time
 // on a machine where everything has to be downloaded; progress, if not nil, is told what is going on. ctx bounds the
 // start alone. The caller closes what it gets; a program that ends does so in any case.
 func Start(ctx context.Context, progress io.Writer) (*Shared, error) {

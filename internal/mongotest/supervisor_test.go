@@ -183,9 +183,6 @@ func TestKilledSupervisorLeavesNothing(t *testing.T) {
 	c := ownCache(t)
 	victim := startUsers(t, 1)[0]
 	family := descendants(victim.PID)
-	if len(family) == 0 && len(runsOf(t, c, victim.PID)) > 0 {
-		t.Log("no processes to be seen on this system")
-	}
 	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
