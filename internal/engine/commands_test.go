@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// presets are the tables whose commands are kept in testdata.
+var presets = map[string]relations.Rules{
+	"Exclusive":        relations.Exclusive(),
+	"ReadPreferring":   relations.ReadPreferring(),
+	"WritePreferring":  relations.WritePreferring(),
+	"Fair":             relations.Fair(),
+	"Semaphore3":       relations.Semaphore(3),
+	"MultiGranularity": relations.MultiGranularity(),
+}
+
+// What is sent is the protocol: other programs and older versions of this one
+// have to agree with it. testdata/commands has every command of every preset,
+// as canonical extended JSON, for the eyes and for other evaluators. After a
+// change that is meant: go test ./internal/engine -run TestCommands -update
+func TestCommands(t *testing.T) {
+	w := newWorld(t)
+	for name, rules := range presets {
+		e, err := New(w.lab, rules, Config{TTL: ttl, WaitTTL: waitTTL, Tolerance: extra, Owner: "owner", Field: DefaultField})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tag := range rules.Tags() {
+			t.Run(name+"."+tag, func(t *testing.T) {
+				path := filepath.Join("testdata", "commands", name+"."+tag+".json")
+				sent := []byte(w.commandsOf(e, tag))
+				if *update {
+					if err := os.WriteFile(path, sent, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				kept, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(strings.Split(string(kept), "\n"), strings.Split(string(sent), "\n")); diff != "" {
+					t.Errorf("(-kept +sent):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// Nothing else lies in testdata/commands.
+func TestCommandsAreOfPresets(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "commands", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		preset, rest, _ := strings.Cut(filepath.Base(file), ".")
+		tag := strings.TrimSuffix(rest, ".json")
+		if _, known := presets[preset][tag]; !known {
+			t.Errorf("%s is of no preset", file)
+		}
+	}
+}
+
+// commandsOf sends every command for one tag, and writes down what was sent.
+func (w *world) commandsOf(e *Engine, tag string) string {
+	w.Helper()
+	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0}
+	r := Request{Tag: tag, ID: g.ID}
+	document, try := r, r
+	document.Document, try.Try = true, true
+	classic, pipeline := bson.M{"$inc": bson.M{"n": 1}}, bson.A{bson.M{"$set": bson.M{"n": 1}}}
+	parsed := func(update any) *Update {
+		u, err := e.ParseUpdate(update)
+		if err != nil {
+			w.Fatal(err)
+		}
+		return u
+	}
+	acquire := func(r Request) func(context.Context) error {
+		return func(ctx context.Context) error { _, _, err := e.Acquire(ctx, w.filter(), r); return err }
+	}
+	var file strings.Builder
+	file.WriteString("{")
+	for i, c := range []struct {
+		name string
+		send func(context.Context) error
+	}{
+		{"acquire", acquire(r)},
+		{"acquire, with the document", acquire(document)},
+		{"try", acquire(try)},
+		{"confirm", func(ctx context.Context) error { _, _, err := e.Confirm(ctx, g.Pin, r); return err }},
+		{"renew", func(ctx context.Context) error { _, err := e.Renew(ctx, g); return err }},
+		{"read", func(ctx context.Context) error { _, err := e.Read(ctx, g.Pin); return err }},
+		{"write, classic", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(classic), 1); return err }},
+		{"write, pipeline", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(pipeline), 1); return err }},
+		{"write and release, classic", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(classic)); return err }},
+		{"write and release, pipeline", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(pipeline)); return err }},
+		{"release", func(ctx context.Context) error { _, err := e.Release(ctx, g); return err }},
+	} {
+		sent := w.once(c.name, func() {
+			if err := c.send(w.Context()); err != nil {
+				w.Fatalf("%s: %v", c.name, err)
+			}
+		})
+		text, err := bson.MarshalExtJSON(essence(sent), true, false)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if i > 0 {
+			file.WriteString(",")
+		}
+		fmt.Fprintf(&file, "\n  %q: %s", c.name, readable(text, "  "))
+	}
+	file.WriteString("\n}\n")
+	return file.String()
+}
+
+// essence is a command without what a connection, a session or a deadline
+// adds to it.
+func essence(command bson.Raw) bson.D {
+	var doc bson.D
+	if err := bson.Unmarshal(command, &doc); err != nil {
+		panic(err)
+	}
+	return slices.DeleteFunc(doc, func(e bson.E) bool {
+		return slices.Contains([]string{"lsid", "$clusterTime", "txnNumber", "maxTimeMS", "$db", "$readPreference"}, e.Key)
+	})
+}
+
+// readable breaks JSON into lines where it is long, and only there.
+func readable(text []byte, indent string) string {
+	if len(indent)+len(text) <= 120 || text[0] != '{' && text[0] != '[' {
+		return string(text)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.Token()
+	var lines []string
+	for decoder.More() {
+		var line string
+		if text[0] == '{' {
+			key, _ := decoder.Token()
+			line = fmt.Sprintf("%q: ", key)
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			panic(err)
+		}
+		lines = append(lines, line+readable(value, indent+"  "))
+	}
+	inner := "\n" + indent + "  "
+	return string(text[0]) + inner + strings.Join(lines, ","+inner) + "\n" + indent + string(text[len(text)-1])
+}
