@@ -1,0 +1,401 @@
+package hammer
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/proptest/history"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// client is one of a worker's: it does one thing after the other.
+type client struct {
+	*worker
+	number  int
+	rng     *rand.Rand
+	lockers map[string]*multilock.Locker
+	ahead   atomic.Int64 // of its wall clock, in nanoseconds
+	calls   int
+	writes  int
+}
+
+func newClient(w *worker, number int, rng *rand.Rand) *client {
+	return &client{worker: w, number: number, rng: rng, lockers: map[string]*multilock.Locker{}}
+}
+
+func (c *client) run() error {
+	for _, d := range c.Documents {
+		locker, err := multilock.New(c.coll, rulesOf(d.Table), c.options(d)...)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", d.Name, err)
+		}
+		c.lockers[d.ID] = locker
+	}
+	if c.Faults && c.number%4 == 1 {
+		c.ahead.Store(int64(time.Duration(c.rng.IntN(20)-10) * time.Hour))
+		c.out.Fault(FaultWrongClock)
+	}
+	for c.calls < c.Operations {
+		c.attempt()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, locker := range c.lockers {
+		if err := locker.Close(ctx); err != nil {
+			return fmt.Errorf("close a locker: %w", err)
+		}
+	}
+	return nil
+}
+
+var started = time.Now()
+
+func (c *client) options(d history.Document) []doclock.Option {
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	return []doclock.Option{
+		doclock.TTL(ms(d.TTL)), doclock.WaitTTL(ms(d.WaitTTL)), doclock.Tolerance(ms(d.Tolerance)),
+		doclock.AttemptTimeout(250 * time.Millisecond),
+		doclock.Owner(fmt.Sprintf("client %d.%d", c.Process, c.number)),
+		func(cfg *engine.Config) error {
+			cfg.Clock = func() engine.Reading {
+				now := time.Now()
+				return engine.Reading{Mono: now.Sub(started), Wall: now.Round(0).Add(time.Duration(c.ahead.Load()))}
+			}
+			return nil
+		},
+	}
+}
+
+// attempt tries to get a lock and, with luck, lives with it.
+func (c *client) attempt() {
+	if c.Faults && c.rng.IntN(40) == 0 {
+		c.ahead.Add(int64(time.Duration(c.rng.IntN(4000)-2000) * time.Millisecond))
+		c.out.Fault(FaultJumpedClock)
+	}
+	d := c.Documents[1+c.rng.IntN(len(c.Documents)-1)]
+	if c.rng.IntN(60) == 0 {
+		d = c.Documents[0] // nowhere
+	}
+	tags := slices.Sorted(maps.Keys(d.Table))
+	a := &acquired{client: c, document: d, tag: tags[c.rng.IntN(len(tags))], locker: c.lockers[d.ID]}
+	switch c.rng.IntN(10) {
+	case 0, 1, 2, 3:
+		a.try()
+	case 4, 5, 6:
+		a.acquire()
+	default:
+		a.enqueue()
+	}
+	if a.lease != nil {
+		a.live()
+	}
+	if pause := c.rng.IntN(12); pause > 0 {
+		time.Sleep(time.Duration(pause) * time.Millisecond)
+	}
+}
+
+// acquired is one attempt and the lease that came of it.
+type acquired struct {
+	*client
+	document history.Document
+	tag      string
+	locker   *multilock.Locker
+	lease    *doclock.Lease
+	ticket   *multilock.Ticket
+}
+
+func (a *acquired) filter() bson.M {
+	if a.rng.IntN(4) == 0 { // one that doesn't pin the document, so that an acquire can't be repeated
+		return bson.M{"_id": bson.M{"$eq": a.document.ID}}
+	}
+	return bson.M{"_id": a.document.ID}
+}
+
+// impatient is a context that ends, one time in a few during the command.
+func (a *acquired) impatient() (context.Context, context.CancelFunc) {
+	if !a.Faults || a.rng.IntN(12) > 0 {
+		return context.WithCancel(context.Background())
+	}
+	a.out.Fault(FaultCancelled)
+	return context.WithTimeout(context.Background(), time.Duration(a.rng.IntN(12_000))*time.Microsecond)
+}
+
+// do records one operation around its call.
+func (a *acquired) do(kind, write string, call func() error) (outcome string) {
+	a.calls++
+	o := history.Operation{
+		Process: a.Process, Client: a.number, Number: a.recorder.Number(), Kind: kind,
+		Document: a.document.ID, Tag: a.tag, Write: write,
+		Wall: time.Now().UnixNano() + a.ahead.Load(),
+	}
+	a.name(&o)
+	o.Call = a.clock.Now()
+	a.out.Operation(o)
+	err := call()
+	o.Return = a.clock.Now()
+	a.name(&o)
+	o.Outcome = a.meaning(kind, err)
+	if err != nil && o.Outcome != history.Conflict {
+		o.Error = err.Error()
+	}
+	a.out.Operation(o)
+	return o.Outcome
+}
+
+func (a *acquired) name(o *history.Operation) {
+	id := uuid.Nil
+	switch {
+	case a.lease != nil:
+		id, o.Token = a.lease.ID(), a.lease.Fence()
+	case a.ticket != nil:
+		id = a.ticket.ID()
+	}
+	if id != uuid.Nil {
+		o.ID = hex.EncodeToString(id[:])
+	}
+}
+
+func (a *acquired) meaning(kind string, err error) string {
+	switch {
+	case err == nil && a.lease != nil && (kind == history.TryAcquire || kind == history.Acquire || kind == history.Enqueue || kind == history.Confirm || kind == history.Wait):
+		return history.Granted
+	case err == nil && kind == history.Enqueue:
+		return history.Waiting
+	case err == nil:
+		return history.Done
+	case errors.Is(err, doclock.ErrOutcomeUnknown):
+		return history.Unknown
+	case errors.Is(err, doclock.ErrLost):
+		return history.Lost
+	case errors.Is(err, doclock.ErrReleased):
+		return history.Released
+	case errors.Is(err, doclock.ErrNotFound):
+		return history.NotFound
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		if kind == history.Renew {
+			return history.Unknown // without a verdict: it may have been executed
+		}
+		return history.Timeout
+	case errors.Is(err, doclock.ErrConflict):
+		return history.Conflict
+	default:
+		if kind == history.Renew {
+			return history.Unknown
+		}
+		return history.Failed
+	}
+}
+
+func (a *acquired) try() {
+	ctx, cancel := a.impatient()
+	defer cancel()
+	a.do(history.TryAcquire, "", func() (err error) {
+		a.lease, err = a.locker.TryAcquire(ctx, a.filter(), a.tag)
+		return err
+	})
+}
+
+func (a *acquired) acquire() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(50+a.rng.IntN(900))*time.Millisecond)
+	defer cancel()
+	a.do(history.Acquire, "", func() (err error) {
+		a.lease, err = a.locker.Acquire(ctx, a.filter(), a.tag)
+		return err
+	})
+}
+
+// enqueue takes a place in the queue and waits by hand, or lets Wait do it, or
+// gives up, or vanishes.
+func (a *acquired) enqueue() {
+	a.do(history.Enqueue, "", func() (err error) {
+		ctx, cancel := a.impatient()
+		defer cancel()
+		a.ticket, err = a.locker.Enqueue(ctx, a.filter(), a.tag)
+		if err == nil && a.ticket.Granted() {
+			a.lease, err = a.ticket.Confirm(context.Background()) // sends nothing
+		}
+		return err
+	})
+	if a.ticket == nil || a.lease != nil {
+		return
+	}
+	switch a.rng.IntN(8) {
+	case 0:
+		a.abandon()
+	case 1:
+		a.vanish()
+	case 2, 3, 4:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+a.rng.IntN(700))*time.Millisecond)
+		defer cancel()
+		a.do(history.Wait, "", func() (err error) {
+			a.lease, err = a.ticket.Wait(ctx)
+			return err
+		})
+		if a.lease == nil {
+			a.abandon()
+		}
+	default:
+		for range 12 {
+			time.Sleep(min(time.Until(a.ticket.RetryAt()), 100*time.Millisecond) + time.Duration(a.rng.IntN(20))*time.Millisecond)
+			outcome := a.do(history.Confirm, "", func() (err error) {
+				ctx, cancel := a.impatient()
+				defer cancel()
+				a.lease, err = a.ticket.Confirm(ctx)
+				return err
+			})
+			if a.lease != nil || outcome == history.Lost {
+				return
+			}
+		}
+		a.abandon()
+	}
+}
+
+func (a *acquired) abandon() {
+	a.do(history.Abandon, "", func() error { return a.ticket.Abandon(context.Background()) })
+}
+
+func (a *acquired) vanish() {
+	a.do(history.Crash, "", func() error { return nil })
+	a.out.Fault(FaultCrashed)
+}
+
+// live works under the lease, and ends it in one of the ways there are.
+func (a *acquired) live() {
+	a.look()
+	for range a.rng.IntN(4) {
+		switch a.rng.IntN(6) {
+		case 0, 1:
+			a.update()
+		case 2, 3:
+			a.renew()
+		case 4:
+			time.Sleep(time.Duration(a.rng.IntN(30)) * time.Millisecond)
+		case 5:
+			if a.rng.IntN(3) == 0 {
+				a.keepAlive()
+			}
+		}
+		a.look()
+	}
+	switch n := a.rng.IntN(20); {
+	case n < 9:
+		a.release()
+	case n < 15:
+		a.updateAndRelease()
+	case n < 17:
+		a.vanish()
+	default:
+		a.pause()
+		for range 1 + a.rng.IntN(2) {
+			switch a.rng.IntN(3) {
+			case 0:
+				a.renew()
+			default:
+				a.update()
+			}
+			a.look()
+		}
+		if a.rng.IntN(2) == 0 {
+			a.release()
+		} else {
+			a.updateAndRelease()
+		}
+	}
+	a.look()
+}
+
+// look records what the holder believes now.
+func (a *acquired) look() {
+	o := history.Operation{
+		Process: a.Process, Client: a.number, Number: a.recorder.Number(), Kind: history.Look,
+		Document: a.document.ID, Tag: a.tag, Wall: time.Now().UnixNano() + a.ahead.Load(), Call: a.clock.Now(),
+	}
+	a.name(&o)
+	o.Remaining = int64(a.lease.Remaining())
+	over := a.lease.Err()
+	o.Return = a.clock.Now()
+	switch {
+	case o.Remaining > 0:
+		o.Outcome = history.Believed
+	case over != nil:
+		o.Outcome = history.Over
+	default:
+		return
+	}
+	a.out.Operation(o)
+}
+
+func (a *acquired) renew() {
+	a.do(history.Renew, "", func() error {
+		ctx, cancel := a.impatient()
+		defer cancel()
+		return a.lease.Renew(ctx)
+	})
+}
+
+func (a *acquired) keepAlive() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	kept := a.lease.KeepAlive(ctx)
+	for range 4 {
+		sleep(kept, time.Duration(a.document.TTL)*time.Millisecond/3)
+		a.look()
+	}
+}
+
+// write is an update that adds one line to the document's log, as operators or
+// as a pipeline.
+func (a *acquired) write() (name string, update any) {
+	a.writes++
+	name = fmt.Sprintf("%s%d.%d.%d", history.WriteMark, a.Process, a.number, a.writes)
+	entry := fmt.Sprintf("%d/%s", a.lease.Fence(), name)
+	if a.rng.IntN(2) == 0 {
+		return name, bson.A{bson.M{"$set": bson.M{"log": bson.M{"$concatArrays": bson.A{"$log", bson.A{entry}}}}}}
+	}
+	return name, bson.M{"$push": bson.M{"log": entry}}
+}
+
+func (a *acquired) update() {
+	name, update := a.write()
+	a.do(history.Update, name, func() error {
+		ctx, cancel := a.impatient()
+		defer cancel()
+		return a.lease.Update(ctx, update)
+	})
+}
+
+func (a *acquired) updateAndRelease() {
+	name, update := a.write()
+	a.do(history.UpdateAndRelease, name, func() error {
+		ctx, cancel := a.impatient()
+		defer cancel()
+		return a.lease.UpdateAndRelease(ctx, update)
+	})
+}
+
+func (a *acquired) release() {
+	a.do(history.Release, "", func() error {
+		ctx, cancel := a.impatient()
+		defer cancel()
+		return a.lease.Release(ctx)
+	})
+}
+
+// pause is what a long collection of garbage does.
+func (a *acquired) pause() {
+	life := time.Duration(a.document.TTL+a.document.Tolerance) * time.Millisecond
+	time.Sleep(life + time.Duration(a.rng.IntN(100)-20)*time.Millisecond)
+	a.out.Fault(FaultPaused)
+}

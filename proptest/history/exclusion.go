@@ -1,0 +1,77 @@
+package history
+
+// The names of the properties, as they stand in the summary.
+const (
+	PropertyExclusion = "no two hold that exclude each other: over [grant, min(expiry, release)) on the server's clock"
+	PropertyImage     = "no image shows two that exclude each other"
+	PropertyBarrier   = "a waiting entry keeps back who respects it and came after"
+	PropertyNumbers   = "an image's numbers agree: entries below the document's last, held ones numbered after their arrival"
+)
+
+// exclusion: at the latest instant at which a lease had begun, count those
+// that were granted before, that its tag respects, and that certainly held
+// still.
+func (c *check) exclusion() {
+	var held []*arrival
+	for _, a := range c.arrivals {
+		if a.Fence != 0 && a.held != never {
+			held = append(held, a)
+		}
+	}
+	for _, x := range held {
+		c.Checked(PropertyExclusion, 1)
+		beside := map[string]int{}
+		var last *arrival
+		for _, y := range held {
+			if y != x && y.Fence < x.Fence && y.end() > x.held {
+				if _, respects := c.Table[x.Tag][y.Tag]; respects {
+					beside[y.Tag]++
+					last = y
+				}
+			}
+		}
+		if by := c.over(x.Tag, beside); len(by) > 0 {
+			c.Violated(PropertyExclusion, "document %s: %v was granted by %d while %d of %v held, among them %v until %d at the least",
+				c.ID, x, x.held/millisecond, beside[by[0]], by, last, last.end()/millisecond)
+		}
+	}
+}
+
+// images judges each image by itself. Presence is continuous: an entry that
+// stands beside a later number stood there when the later one was granted, for
+// an id that comes back comes under new numbers. So no clock is asked.
+func (c *check) images() {
+	for _, s := range c.sightings {
+		c.Checked(PropertyNumbers, 1)
+		for _, e := range s.Entries {
+			if e.Seq > s.Fence || e.Fence > s.Fence || e.Fence != 0 && e.Fence < e.Seq || e.Seq == 0 {
+				c.Violated(PropertyNumbers, "document %s: last number %d, entry %s %.8s has seq %d and token %d", c.ID, s.Fence, e.Tag, e.ID, e.Seq, e.Fence)
+			}
+		}
+		for _, x := range s.Entries {
+			if x.Fence == 0 {
+				continue
+			}
+			c.Checked(PropertyImage, 1)
+			c.Checked(PropertyBarrier, 1)
+			held, earlier := map[string]int{}, map[string]int{}
+			for _, y := range s.Entries {
+				if y.ID == x.ID && y.Seq == x.Seq {
+					continue
+				}
+				before := y.Fence != 0 && y.Fence < x.Fence
+				if before {
+					held[y.Tag]++
+				}
+				if before || y.Seq < x.Seq {
+					earlier[y.Tag]++
+				}
+			}
+			if by := c.over(x.Tag, held); len(by) > 0 {
+				c.Violated(PropertyImage, "document %s at %d: %s %.8s (token %d) holds beside %d of %v", c.ID, s.Now, x.Tag, x.ID, x.Fence, held[by[0]], by)
+			} else if by := c.over(x.Tag, earlier); len(by) > 0 {
+				c.Violated(PropertyBarrier, "document %s at %d: %s %.8s (seq %d) holds past %d of %v that came before", c.ID, s.Now, x.Tag, x.ID, x.Seq, earlier[by[0]], by)
+			}
+		}
+	}
+}

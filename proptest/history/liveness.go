@@ -1,0 +1,122 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Properties of waiting.
+const (
+	PropertyReason = "nobody is turned away or kept waiting without somebody in the way"
+	PropertyPoll   = "a waiter asks again no later than the lock falls free, its pause and the bound"
+)
+
+// The library's longest pause between two polls, jitter included.
+const longestPause = 1500 * time.Millisecond
+
+// liveness: together, the two properties let a waiter in no later than expiry,
+// its poll and the bound; no earlier is exclusion's and releases' part.
+func (c *check) liveness() {
+	waits := c.waits()
+	polls := map[string][]*Command{}
+	for i := range c.commands {
+		command := &c.commands[i]
+		if command.Kind == CommandAcquire || command.Kind == CommandConfirm {
+			if !command.Ghost {
+				polls[command.ID] = append(polls[command.ID], command)
+			}
+			c.reason(command)
+		}
+	}
+	for id, commands := range polls {
+		slices.SortFunc(commands, func(a, b *Command) int { return cmp.Compare(a.Sent, b.Sent) })
+		for i, poll := range commands {
+			if poll.Image == nil || poll.Answered == 0 || i+1 == len(commands) || !waits[id] {
+				continue
+			}
+			if own, there := poll.Image.find(id); there && own.Fence != 0 {
+				continue
+			}
+			c.Checked(PropertyPoll, 1)
+			pause := min(time.Duration(c.free(poll))*time.Millisecond, longestPause)
+			if took := time.Duration(commands[i+1].Sent - poll.Answered); took > pause+Bound {
+				c.Violated(PropertyPoll, "document %s: the waiter %s %.8s asked again after %v, the lock could have fallen free after %v",
+					c.ID, poll.Tag, id, took, pause)
+			}
+		}
+	}
+}
+
+// waits are the entries whose waiting is the library's: those of Acquire and
+// Wait, which have no operation of their own that polls.
+func (c *check) waits() map[string]bool {
+	byHand := map[string]bool{}
+	for _, o := range c.operations {
+		if o.Kind == Enqueue || o.Kind == Confirm || o.Kind == Abandon {
+			byHand[o.ID] = true
+		}
+	}
+	waits := map[string]bool{}
+	for i := range c.commands {
+		if id := c.commands[i].ID; !byHand[id] {
+			waits[id] = true
+		}
+	}
+	return waits
+}
+
+// inTheWay counts, by tag, the live entries that count for this command.
+func (c *check) inTheWay(command *Command) (live map[string][]Entry, own Entry, there bool) {
+	img := command.Image
+	own, there = img.find(command.ID)
+	live = map[string][]Entry{}
+	for _, e := range img.Entries {
+		if e.ID == command.ID || e.Expires <= img.Now {
+			continue
+		}
+		if there && e.Fence == 0 && e.Seq > own.Seq {
+			continue
+		}
+		live[e.Tag] = append(live[e.Tag], e)
+	}
+	return live, own, there
+}
+
+// reason: who was turned away, or waits, sees in the same image why. A
+// repeated acquire that finds its entry waiting is not judged anew.
+func (c *check) reason(command *Command) {
+	if command.Image == nil || command.Image.Now == 0 {
+		return
+	}
+	live, own, there := c.inTheWay(command)
+	if there && own.Fence != 0 || command.Kind == CommandConfirm && !there {
+		return
+	}
+	if command.Kind == CommandAcquire && there && own.Since != command.Image.Now {
+		return // a repeat
+	}
+	c.Checked(PropertyReason, 1)
+	counts := map[string]int{}
+	for tag, entries := range live {
+		counts[tag] = len(entries)
+	}
+	if len(c.over(command.Tag, counts)) == 0 {
+		c.Violated(PropertyReason, "document %s at %d: %s of %s %.8s was not granted, though nobody is in its way", c.ID, command.Image.Now, command.Kind, command.Tag, command.ID)
+	}
+}
+
+// free is how long, in milliseconds, until enough entries have expired.
+func (c *check) free(command *Command) int64 {
+	live, _, _ := c.inTheWay(command)
+	free := int64(0)
+	for tag, entries := range live {
+		r, respects := c.Table[command.Tag][tag]
+		if !respects || len(entries) <= r.Allow {
+			continue
+		}
+		slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Expires, b.Expires) })
+		free = max(free, entries[len(entries)-1-r.Allow].Expires-command.Image.Now)
+	}
+	return free
+}

@@ -1,0 +1,62 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Properties of numbers.
+const (
+	PropertyTokens   = "tokens increase in the order of grants, and are never given twice"
+	PropertyArrivals = "seq keeps the order of arrival"
+	PropertyCounter  = "the document's last number never decreases"
+)
+
+func (c *check) order() {
+	used := map[int64]*arrival{}
+	for _, a := range c.arrivals {
+		numbers := []int64{a.Seq}
+		if a.Fence != 0 && a.Fence != a.Seq {
+			numbers = append(numbers, a.Fence)
+		}
+		for _, n := range numbers {
+			if other := used[n]; other != nil {
+				c.Violated(PropertyTokens, "document %s: %v and %v have the same number", c.ID, a, other)
+			}
+			used[n] = a
+		}
+	}
+	ordered(c, PropertyArrivals, c.arrivals,
+		func(a *arrival) (number, from, to int64) { return a.Seq, a.asked, a.seen })
+	held := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return a.Fence == 0 })
+	ordered(c, PropertyTokens, held,
+		func(a *arrival) (number, from, to int64) { return a.Fence, a.granted, a.held })
+	ordered(c, PropertyCounter, c.sightings,
+		func(s sighting) (number, from, to int64) { return s.Fence, s.from, s.to })
+}
+
+// ordered: of two that certainly happened one after the other, the later has
+// no smaller number.
+func ordered[T any](c *check, property string, all []T, of func(T) (number, from, to int64)) {
+	type event struct{ number, from, to int64 }
+	var events []event
+	for _, x := range all {
+		number, from, to := of(x)
+		events = append(events, event{number, from, to})
+	}
+	ended := slices.Clone(events)
+	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(ended, func(a, b event) int { return cmp.Compare(a.to, b.to) })
+	highest, next := event{}, 0
+	for _, e := range events {
+		for ; next < len(ended) && ended[next].to < e.from; next++ {
+			if ended[next].number > highest.number {
+				highest = ended[next]
+			}
+		}
+		c.Checked(property, 1)
+		if e.number < highest.number {
+			c.Violated(property, "document %s: %d after %d was over, and it is less than %d", c.ID, e.number, highest.to/millisecond, highest.number)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package history
+
+// PropertyFIFO is counted for every grant under a tag that respects another.
+const PropertyFIFO = "first come, first served where the table says so"
+
+// queue: an entry that came before and was granted after was waiting in
+// between. Those may not be more than the relation allows.
+func (c *check) queue() {
+	for _, x := range c.arrivals {
+		if x.Fence == 0 || len(c.Table[x.Tag]) == 0 {
+			continue
+		}
+		c.Checked(PropertyFIFO, 1)
+		overtaken := map[string]int{}
+		for _, y := range c.arrivals {
+			if y.Seq < x.Seq && y.Fence > x.Fence {
+				overtaken[y.Tag]++
+			}
+		}
+		if by := c.over(x.Tag, overtaken); len(by) > 0 {
+			c.Violated(PropertyFIFO, "document %s: %v was granted before %d of %v that came before it", c.ID, x, overtaken[by[0]], by)
+		}
+	}
+}

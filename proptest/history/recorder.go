@@ -1,0 +1,265 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"strings"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+)
+
+// Recorder writes the commands of one process's clients as the driver sends
+// them, and the replies as they come, whoever waits for them.
+type Recorder struct {
+	process  int
+	database string
+	clock    Clock
+	out      *Writer
+
+	mu     sync.Mutex
+	number int64
+	sent   map[flight]Command
+}
+
+type flight struct {
+	connection string
+	request    int64
+}
+
+// NewRecorder records the findAndModify commands in one database.
+func NewRecorder(process int, database string, clock Clock, out *Writer) *Recorder {
+	return &Recorder{process: process, database: database, clock: clock, out: out, sent: map[flight]Command{}}
+}
+
+// Number is the next number of a command or an operation of this process.
+func (r *Recorder) Number() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
+	return r.number
+}
+
+// Monitor is for the options of a client.
+func (r *Recorder) Monitor() *event.CommandMonitor {
+	return &event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.DatabaseName != r.database {
+				return
+			}
+			c, ok := ReadCommand(e.Command)
+			if !ok {
+				return
+			}
+			c.Process, c.Number, c.Sent = r.process, r.Number(), r.clock.Now()
+			r.mu.Lock()
+			r.sent[flight{e.ConnectionID, e.RequestID}] = c
+			r.mu.Unlock()
+			r.out.Command(c) // before it leaves: it may be the process's last
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			if c, ok := r.landed(e.ConnectionID, e.RequestID); ok {
+				c.Answered = r.clock.Now()
+				c.readReply(e.Reply)
+				r.out.Command(c)
+			}
+		},
+		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
+			r.landed(e.ConnectionID, e.RequestID) // its outcome stays unknown, whatever the error says
+		},
+	}
+}
+
+func (r *Recorder) landed(connection string, request int64) (Command, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := flight{connection, request}
+	c, ok := r.sent[key]
+	delete(r.sent, key)
+	return c, ok
+}
+
+// Ghost writes that a command may be executed behind the driver's back, once
+// more or late, from now on.
+func (r *Recorder) Ghost(body bson.Raw) {
+	c, ok := ReadCommand(body)
+	if !ok {
+		return
+	}
+	c.Process, c.Number, c.Sent, c.Ghost = r.process, r.Number(), r.clock.Now(), true
+	r.out.Command(c)
+}
+
+// ReadCommand reads what a findAndModify of the protocol does off its message.
+// It goes by what the protocol can't do without: an acquire is the one that
+// brings an owner along, a renewal has a guard and a clock.
+func ReadCommand(body bson.Raw) (c Command, ok bool) {
+	if first, err := body.IndexErr(0); err != nil || first.Key() != "findAndModify" {
+		return c, false
+	}
+	query, _ := body.Lookup("query").DocumentOK()
+	c.Document, _ = query.Lookup("_id").StringValueOK()
+	update := body.Lookup("update")
+	_, pipeline := update.ArrayOK()
+	guard := false
+	elements, _ := query.Elements()
+	for _, e := range elements {
+		path := strings.Split(e.Key(), ".")
+		if len(path) < 3 || path[1] != "tags" {
+			continue
+		}
+		c.Tag = path[2]
+		if len(path) == 4 { // lock.tags.<tag>.id
+			c.Kind, c.ID = CommandRelease, uuidOf(e.Value())
+			return c, c.ID != ""
+		}
+		match, _ := e.Value().DocumentOK()
+		own, _ := match.Lookup("$elemMatch").DocumentOK()
+		c.ID, c.Token, guard = uuidOf(own.Lookup("id")), integer(own.Lookup("fence")), true
+		k, _ := own.Lookup("n").DocumentOK()
+		if not, isNot := k.Lookup("$not").DocumentOK(); isNot {
+			c.K = integer(not.Lookup("$gte"))
+		}
+	}
+	text := update.Value
+	if !guard {
+		if !pipeline {
+			return c, false
+		}
+		c.Kind = CommandConfirm
+		if bytes.Contains(text, []byte("owner\x00")) {
+			c.Kind = CommandAcquire
+		}
+		c.ID, c.Tag = ownID(text), tagIn(text)
+		return c, c.ID != ""
+	}
+	switch {
+	case c.K > 0:
+		c.Kind = CommandWrite
+	case pipeline && bytes.Contains(text, []byte("$$NOW\x00")):
+		c.Kind = CommandRenew
+	default:
+		c.Kind = CommandWriteAndRelease
+	}
+	c.Write = writeIn(text)
+	return c, c.ID != ""
+}
+
+// ownID finds the one id that a pipeline speaks of: a binary of 16 bytes and
+// subtype 4.
+func ownID(text []byte) string {
+	i := bytes.Index(text, []byte{16, 0, 0, 0, 4})
+	if i < 0 || len(text) < i+21 {
+		return ""
+	}
+	return hex.EncodeToString(text[i+5 : i+21])
+}
+
+// tagIn finds the tag in the path of the own entries, "$lock.tags.<tag>" or
+// "$lock.tags.<tag>.id".
+func tagIn(text []byte) string {
+	const path = "$lock.tags."
+	i := bytes.Index(text, []byte(path))
+	if i < 0 {
+		return ""
+	}
+	text = text[i+len(path):]
+	end := bytes.IndexAny(text, ".\x00")
+	if end < 0 {
+		return ""
+	}
+	return string(text[:end])
+}
+
+// WriteMark is what the names of writes begin with in updates, so that they
+// are found in the commands.
+const WriteMark = "w:"
+
+func writeIn(text []byte) string {
+	i := bytes.Index(text, []byte("/"+WriteMark))
+	if i < 0 {
+		return ""
+	}
+	text = text[i+1:]
+	end := bytes.IndexByte(text, 0)
+	if end < 0 {
+		return ""
+	}
+	return string(text[:end])
+}
+
+func (c *Command) readReply(reply bson.Raw) {
+	value, isDocument := reply.Lookup("value").DocumentOK()
+	if !isDocument {
+		return
+	}
+	c.Matched = true
+	switch c.Kind {
+	case CommandAcquire, CommandConfirm:
+		c.Image = ReadImage(value)
+	case CommandRelease:
+		own, _ := value.Lookup("__doclockOwn").ArrayOK()
+		for _, e := range readEntries(c.Tag, own) {
+			if e.ID == c.ID {
+				c.Own = &e
+			}
+		}
+		if c.Own == nil { // a stored image: whole, and from before the release
+			if e, there := ReadImage(value).find(c.ID); there {
+				c.Own = &e
+			}
+		}
+	}
+}
+
+// ReadImage reads the lock field, and the server's time where it stands beside
+// it.
+func ReadImage(document bson.Raw) *Image {
+	img := &Image{}
+	if now, ok := document.Lookup("__doclockNow").DateTimeOK(); ok {
+		img.Now = now
+	}
+	lock, _ := document.Lookup("lock").DocumentOK()
+	img.Fence = integer(lock.Lookup("fence"))
+	tags, _ := lock.Lookup("tags").DocumentOK()
+	elements, _ := tags.Elements()
+	for _, t := range elements {
+		array, _ := t.Value().ArrayOK()
+		img.Entries = append(img.Entries, readEntries(t.Key(), array)...)
+	}
+	return img
+}
+
+func readEntries(tag string, array bson.RawArray) (entries []Entry) {
+	values, _ := array.Values()
+	for _, v := range values {
+		doc, _ := v.DocumentOK()
+		since, _ := doc.Lookup("since").DateTimeOK()
+		expires, _ := doc.Lookup("expires").DateTimeOK()
+		entries = append(entries, Entry{
+			Tag:     tag,
+			ID:      uuidOf(doc.Lookup("id")),
+			Seq:     integer(doc.Lookup("seq")),
+			Fence:   integer(doc.Lookup("fence")),
+			Since:   since,
+			Expires: expires,
+			N:       integer(doc.Lookup("n")),
+		})
+	}
+	return entries
+}
+
+func uuidOf(v bson.RawValue) string {
+	subtype, data, ok := v.BinaryOK()
+	if !ok || subtype != 4 {
+		return ""
+	}
+	return hex.EncodeToString(data)
+}
+
+func integer(v bson.RawValue) int64 {
+	n, _ := v.AsInt64OK()
+	return n
+}

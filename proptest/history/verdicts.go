@@ -1,0 +1,52 @@
+package history
+
+// Properties of what callers are told.
+const (
+	PropertyGrant   = "a lease that is handed out was granted by the server, with this token"
+	PropertyVerdict = "a release that succeeds means that nobody was let in, one that is lost that the entry was gone"
+)
+
+func (c *check) verdicts() {
+	removed := map[lease]bool{} // by a release that found it there
+	for i := range c.commands {
+		if command := &c.commands[i]; command.Kind == CommandRelease && command.Own != nil && command.Own.Fence != 0 {
+			removed[lease{command.ID, command.Own.Fence}] = true
+		}
+	}
+	for _, o := range c.operations {
+		if o.Return == 0 || o.Token == 0 {
+			continue
+		}
+		key := lease{o.ID, o.Token}
+		a := c.byToken[key]
+		switch o.Kind {
+		case TryAcquire, Acquire, Enqueue, Confirm, Wait:
+			if o.Outcome != Granted {
+				continue
+			}
+			c.Checked(PropertyGrant, 1)
+			if a == nil || a.Tag != o.Tag {
+				c.Violated(PropertyGrant, "document %s: %s handed out %s %.8s with token %d, which no image shows", c.ID, o.Kind, o.Tag, o.ID, o.Token)
+			}
+		case Release, UpdateAndRelease, Update:
+			if a == nil {
+				continue
+			}
+			c.Checked(PropertyVerdict, 1)
+			if o.Outcome == Lost && removed[key] && o.Kind == Release {
+				c.Violated(PropertyVerdict, "document %s: Release of %v was lost, though the server found it there", c.ID, a)
+			}
+			if o.Outcome != Done {
+				continue
+			}
+			call := c.clocks[o.Process].earliest(o.Call)
+			for _, x := range c.arrivals {
+				if x.Fence > a.Fence && x.held < call {
+					if r, respects := c.Table[x.Tag][a.Tag]; respects && r.Allow == 0 {
+						c.Violated(PropertyVerdict, "document %s: %s of %v succeeded, though %v had been granted by %d, before the call at %d", c.ID, o.Kind, a, x, x.held/millisecond, call/millisecond)
+					}
+				}
+			}
+		}
+	}
+}

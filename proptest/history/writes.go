@@ -1,0 +1,82 @@
+package history
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Properties of guarded writes.
+const (
+	PropertyOnce    = "a guarded write is applied at most once, and its verdict is true"
+	PropertyGuarded = "no write is applied after a grant that excludes its lease"
+)
+
+// writes reads the document's log, which holds the writes in the order in
+// which they were applied.
+func (c *check) writes() {
+	applied := map[string]int{}
+	for _, entry := range c.Log {
+		_, name, _ := strings.Cut(entry, "/")
+		applied[name]++
+	}
+	for _, o := range c.operations {
+		if o.Write == "" {
+			continue
+		}
+		n := applied[o.Write]
+		c.Checked(PropertyOnce, 1)
+		switch {
+		case n > 1:
+			c.Violated(PropertyOnce, "document %s: %s %s under token %d was applied %d times", c.ID, o.Kind, o.Write, o.Token, n)
+		case n == 0 && o.Outcome == Done:
+			c.Violated(PropertyOnce, "document %s: %s %s under token %d was reported applied, and was not", c.ID, o.Kind, o.Write, o.Token)
+		case n == 1 && (o.Outcome == Lost || o.Outcome == Released || o.Outcome == Failed):
+			c.Violated(PropertyOnce, "document %s: %s %s under token %d was reported %s, and was applied", c.ID, o.Kind, o.Write, o.Token, o.Outcome)
+		}
+	}
+	// A write of a later token comes first: the earlier lease was gone by then,
+	// where the later one respects it.
+	var began []*arrival // the leases that have written, in order of their first write
+	late := map[*arrival]map[*arrival]bool{}
+	for _, entry := range c.Log {
+		number, name, _ := strings.Cut(entry, "/")
+		token, _ := strconv.ParseInt(number, 10, 64)
+		a := c.withToken(token)
+		if a == nil {
+			continue
+		}
+		c.Checked(PropertyGuarded, 1)
+		written := false
+		for _, x := range began {
+			if x == a {
+				written = true
+			}
+			if x.Fence <= a.Fence {
+				continue
+			}
+			if late[x] == nil {
+				late[x] = map[*arrival]bool{}
+			}
+			late[x][a] = true
+			beside := map[string]int{}
+			for y := range late[x] {
+				beside[y.Tag]++
+			}
+			if by := c.over(x.Tag, beside); len(by) > 0 && beside[a.Tag] > 0 {
+				c.Violated(PropertyGuarded, "document %s: %s of %v was applied after a write of %v", c.ID, name, a, x)
+			}
+		}
+		if !written {
+			began = append(began, a)
+		}
+	}
+}
+
+func (c *check) withToken(token int64) *arrival {
+	for key, a := range c.byToken {
+		if key.token == token {
+			return a
+		}
+	}
+	return nil
+}
