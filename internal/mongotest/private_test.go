@@ -13,7 +13,7 @@ func TestPrivateKeepsItsDataWhenKilled(t *testing.T) {
 	t.Parallel()
 	server := Private(t)
 	uri := server.URI()
-	database := DatabaseOn(t, server.Client(options.Client().SetServerSelectionTimeout(5*time.Second)))
+	database := DatabaseOn(t, server.Client(options.Client().SetServerSelectionTimeout(10*time.Second)))
 	insert(t, database, "before")
 
 	server.Kill()
@@ -52,7 +52,7 @@ func TestPrivateStopsInItsTracks(t *testing.T) {
 func TestPrivateIsNotShared(t *testing.T) {
 	t.Setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
 	server := Private(t)
-	if _, err := probe(t.Context(), server.URI(), time.Second); err != nil {
+	if _, err := probe(t.Context(), server.URI(), 10*time.Second); err != nil {
 		t.Error(err)
 	}
 }
