@@ -117,7 +117,7 @@ type acquired struct {
 
 func (a *acquired) filter() bson.M {
 	if a.rng.IntN(4) == 0 { // one that doesn't pin the document, so that an acquire can't be repeated
-		return bson.M{"_id": bson.M{"$eq": a.document.ID}}
+		return bson.M{"_id": bson.M{"$in": bson.A{a.document.ID}}}
 	}
 	return bson.M{"_id": a.document.ID}
 }

@@ -100,7 +100,7 @@ func ReadCommand(body bson.Raw) (c Command, ok bool) {
 		return c, false
 	}
 	query, _ := body.Lookup("query").DocumentOK()
-	c.Document, _ = query.Lookup("_id").StringValueOK()
+	c.Document = documentOf(query)
 	update := body.Lookup("update")
 	_, pipeline := update.ArrayOK()
 	guard := false
@@ -145,6 +145,28 @@ func ReadCommand(body bson.Raw) (c Command, ok bool) {
 	}
 	c.Write = writeIn(text)
 	return c, c.ID != ""
+}
+
+// documentOf reads the name of the document out of a filter: {_id: name},
+// {_id: {$in: [name]}}, or several such filters under $and.
+func documentOf(filter bson.Raw) string {
+	id := filter.Lookup("_id")
+	if condition, ok := id.DocumentOK(); ok {
+		names, _ := condition.Lookup("$in").ArrayOK()
+		id, _ = names.IndexErr(0)
+	}
+	if name, ok := id.StringValueOK(); ok {
+		return name
+	}
+	filters, _ := filter.Lookup("$and").ArrayOK()
+	values, _ := filters.Values()
+	for _, v := range values {
+		part, _ := v.DocumentOK()
+		if name := documentOf(part); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // ownID finds the one id that a pipeline speaks of: a binary of 16 bytes and
