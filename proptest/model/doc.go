@@ -18,13 +18,16 @@
 // foreign.go is what strangers do to the document. [Without] lists the rules
 // that can be left out, so that tests can show that they would notice.
 //
-// The rest is the proof, and no part of the API. client.go, answers.go and
-// world.go are clients with beliefs, a network that loses and delays, and a
-// clock; properties.go says what must hold; search.go walks every
-// interleaving. starvation.go has the protocol's starvation formula beside a
-// search that decides the same question. The tests run all this:
+// starvation.go has the protocol's formula for who can be overtaken for ever.
+//
+// The rest is the proof, and no part of the API. world.go is a network that
+// loses and delays, and a clock; client.go, answers.go and endings.go are
+// clients with beliefs; step.go moves it all. properties.go says what must
+// hold; search.go walks every interleaving, and key.go tells its states
+// apart. queues.go decides starvation by search. The tests run all this:
 // exhaustively over every table of two tags, at random over larger ones, and
-// once for each rule with that rule left out.
+// once for each rule with that rule left out. DOCLOCK_MODEL=full,
+// DOCLOCK_MODEL_SCALE, DOCLOCK_MODEL_STEPS and -rapid.checks lengthen it.
 //
 // What the model can't say: it knows nothing of fields of the lock that are
 // malformed in part (a foreign lock field is opaque, no command matches it),

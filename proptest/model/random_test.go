@@ -1,6 +1,7 @@
 package model
 
 import (
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -133,15 +134,27 @@ func TestRandomNotices(t *testing.T) {
 	}
 }
 
-// wander is one random walk in a generated world, without rapid's shrinking.
+// TestWander walks without rapid, which prefers small numbers: every action
+// is as likely as any other.
+func TestWander(t *testing.T) {
+	walks, length := pick(200, 3000, 100_000), steps()
+	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
+	for seed := range walks {
+		if w := wander(seed, Without{}, length); w.broken != nil {
+			t.Fatalf("seed %d: %v", seed, w.broken)
+		}
+	}
+}
+
+// wander is one random walk in a generated world.
 func wander(seed int, without Without, steps int) world {
 	cfg := rapid.Custom(drawConfig).Example(seed)
 	cfg.protocol.Without = without
+	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 	w := newWorld(&cfg)
-	for i := range steps {
+	for range steps {
 		actions := w.actions()
-		a := rapid.SampledFrom(actions).Example(seed*steps + i)
-		if w = w.step(a); w.broken != nil {
+		if w = w.step(actions[rng.IntN(len(actions))]); w.broken != nil {
 			break
 		}
 	}

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Starves reports, by the protocol's formula, whether a waiting entry of tag
 // x can be overtaken for ever, and by which tags.
 //
@@ -20,7 +22,7 @@ func Starves(t Table, x Tag) []Tag {
 
 // starvedBy tries the chain as it is, and every chain that goes on from it.
 func starvedBy(t Table, z Tag, chain []Tag, counts []int) bool {
-	if contains(chain, z) {
+	if slices.Contains(chain, z) {
 		return false
 	}
 	if overtakes(t, z, chain, counts) {
@@ -29,7 +31,7 @@ func starvedBy(t Table, z Tag, chain []Tag, counts []int) bool {
 	last := chain[len(chain)-1]
 	for _, next := range t.Tags() {
 		r := t.Relation(last, next)
-		if r.Kind != Assertive || contains(chain, next) {
+		if r.Kind != Assertive || slices.Contains(chain, next) {
 			continue
 		}
 		longer := append(append([]Tag{}, chain...), next)
@@ -95,13 +97,4 @@ func StarvesRefused(t Table, x Tag) []Tag {
 		}
 	}
 	return by
-}
-
-func contains(tags []Tag, tag Tag) bool {
-	for _, t := range tags {
-		if t == tag {
-			return true
-		}
-	}
-	return false
 }

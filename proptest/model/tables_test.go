@@ -55,17 +55,3 @@ func threeTagTables(n int, seed uint64) []Table {
 	}
 	return tables
 }
-
-// crews lists which tags n clients may have, one list for each way.
-func crews(tags []Tag, n int) [][]Tag {
-	if n == 0 {
-		return [][]Tag{nil}
-	}
-	var out [][]Tag
-	for i, tag := range tags {
-		for _, rest := range crews(tags[i:], n-1) {
-			out = append(out, append([]Tag{tag}, rest...))
-		}
-	}
-	return out
-}
