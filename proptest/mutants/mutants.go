@@ -124,7 +124,7 @@ var decisions = []Mutant{
 		File: "internal/engine/expr.go",
 		Edits: swap(`return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 			`return call("$lt", e+"."+seqKey, "$$own."+seqKey)`),
-		Tests: "Confirm", Packages: inEngine,
+		Tests: "^TestRule06", Packages: inEngine,
 	},
 	{
 		Name: "a confirm waits for later entries", Rule: 10,
@@ -140,7 +140,7 @@ var decisions = []Mutant{
 		File: "internal/engine/expr.go",
 		Edits: swap(`r.Kind != relations.None {`,
 			`r.Kind == relations.Assertive {`),
-		Tests: "Confirm|Rule0?6", Packages: inEngine,
+		Tests: "^TestRule06", Packages: inEngine,
 	},
 	{
 		Name: "a confirm makes the entry anew", Rule: 7,
@@ -172,7 +172,7 @@ var decisions = []Mutant{
 		File: "internal/engine/expr.go",
 		Edits: swap(`nth(filter("$$t.v", "e", counts("$$e")), 0))`,
 			`nth("$$t.v", 0))`),
-		Tests: "Confirm|Unknown|Rule0?9", Packages: inEngine,
+		Tests: "^TestRule09", Packages: inEngine,
 	},
 	{
 		Name: "the number doesn't increase within a millisecond", Rule: 11,
@@ -216,7 +216,7 @@ var decisions = []Mutant{
 		File: "internal/engine/expr.go",
 		Edits: swap(`return call("$max", args{entry + "." + expiresKey, call("$add", d.now, ms)})`,
 			`return call("$max", args{call("$add", d.now, ms)})`),
-		Tests: "Rule0?2|Extend|Backwards|Shorten", Packages: inEngine,
+		Tests: "^TestRule02", Packages: inEngine,
 	},
 	{
 		Name: "a repeated acquire isn't extended", Rule: 3,
@@ -332,7 +332,7 @@ var commands = []Mutant{
 		File: "internal/engine/engine.go",
 		Edits: swap(`if e.ownEntry(raw, g).Fence != g.Fence {`,
 			`if e.ownEntry(raw, g).ID != g.ID {`),
-		Tests: "Release|Rule0?1", Packages: inEngine,
+		Tests: "^TestRule01", Packages: inEngine,
 	},
 	{
 		Name: "the server keeps no tolerance", Rule: 0,
@@ -348,15 +348,15 @@ var commands = []Mutant{
 		File: "internal/engine/engine.go",
 		Edits: swap(`writeconcern.Majority()`,
 			`writeconcern.W1()`),
-		Tests: "Concern|Majority", Packages: inEngine,
+		Tests: "^TestMajority$", Packages: inEngine,
 	},
 	{
-		Name: "the verdict is read from a secondary", Rule: 18,
-		Why:  "a stale read says that a write was not applied",
+		Name: "the verdict is not a majority's", Rule: 18,
+		Why:  "an election takes back what said that a write was not applied",
 		File: "internal/engine/engine.go",
-		Edits: swap(`readpref.Primary()`,
-			`readpref.SecondaryPreferred()`),
-		Tests: "Concern|Majority", Packages: inEngine,
+		Edits: swap(`readconcern.Majority()`,
+			`readconcern.Local()`),
+		Tests: "^TestMajority$", Packages: inEngine,
 	},
 	{
 		Name: "the document is handed out with its lock", Rule: 0,
@@ -384,7 +384,7 @@ var writes = []Mutant{
 		File: "internal/engine/guard.go",
 		Edits: swap(`bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}`,
 			`bson.D{{Key: fenceKey, Value: g.Fence}}`),
-		Tests: "Rule0?1|Guard", Packages: []string{enginePkg, leasePkg},
+		Tests: "^TestRule01", Packages: []string{enginePkg, leasePkg},
 	},
 	{
 		Name: "guard without the token", Rule: 1,
@@ -392,7 +392,7 @@ var writes = []Mutant{
 		File: "internal/engine/guard.go",
 		Edits: swap(`bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}`,
 			`bson.D{{Key: idKey, Value: idValue(g.ID)}}`),
-		Tests: "Rule0?1|Guard", Packages: []string{enginePkg, leasePkg},
+		Tests: "^TestRule01", Packages: []string{enginePkg, leasePkg},
 	},
 	{
 		Name: "a write's number is not recorded", Rule: 14,
@@ -527,7 +527,7 @@ var failures = []Mutant{
 		File: "internal/engine/failure.go",
 		Edits: swap(`if has(0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) ||`,
 			`if mongo.IsTimeout(err) ||`),
-		Tests: "^TestBrokenConnections$", Packages: inEngine,
+		Tests: "^TestClassify$", Packages: inEngine,
 	},
 	{
 		Name: "a later attempt's refusal is believed of the earlier one", Rule: 0,
@@ -537,7 +537,7 @@ var failures = []Mutant{
 			unsure = maybe
 		}`,
 			`		unsure = maybe`),
-		Tests: "Unsure|Earlier", Packages: inAttempt,
+		Tests: "^TestSettle", Packages: inAttempt,
 	},
 	{
 		Name: "a command is cut off with its caller", Rule: 22,
@@ -545,7 +545,7 @@ var failures = []Mutant{
 		File: "internal/attempt/settle.go",
 		Edits: swap(`context.WithTimeout(Detached(ctx), timeout)`,
 			`context.WithTimeout(ctx, timeout)`),
-		Tests: "Detached|Outlives", Packages: inAttempt,
+		Tests: "^TestSettle", Packages: inAttempt,
 	},
 	{
 		Name: "a detached command keeps the caller's session", Rule: 0,
@@ -553,7 +553,7 @@ var failures = []Mutant{
 		File: "internal/attempt/settle.go",
 		Edits: swap(`return mongo.NewSessionContext(ctx, nil)`,
 			`return ctx`),
-		Tests: "Detached", Packages: inAttempt,
+		Tests: "^TestDetached", Packages: inAttempt,
 	},
 }
 
@@ -631,7 +631,7 @@ var leases = []Mutant{
 	return l.Err()`,
 			`	l.mu.Unlock()
 	return nil`),
-		Tests: "RenewAnswered|RenewWhoseAnswer", Packages: inLease,
+		Tests: "^TestRenewAnsweredAfterTheEnd$", Packages: inLease,
 	},
 	{
 		Name: "a loss that a renewal finds is not told", Rule: 0,
@@ -714,7 +714,7 @@ var acquires = []Mutant{
 		Edits: swap(`got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)`,
 			`got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
 		got.sent = e.Clocks()`),
-		Tests: "Anchor|Rule0?4", Packages: inLocker,
+		Tests: "^TestRule04", Packages: inLocker,
 	},
 	{
 		Name: "a retried acquire takes a new id", Rule: 0,

@@ -2,6 +2,7 @@ package mutants
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,8 +100,15 @@ type lab struct {
 	root string
 	dir  string // of the copies and the test binaries
 
-	mu      sync.Mutex
-	healthy map[string]*healthy // by package
+	mu       sync.Mutex
+	healthy  map[string]*healthy // by package
+	controls map[string]*control // by package and pattern
+}
+
+// control is a test's verdict on the source without a mutant.
+type control struct {
+	once sync.Once
+	err  error
 }
 
 // healthy is the test binary of a package as it is in the checkout.
@@ -119,7 +127,7 @@ func open(root string) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab{root: root, dir: dir, healthy: map[string]*healthy{}}, nil
+	return &lab{root: root, dir: dir, healthy: map[string]*healthy{}, controls: map[string]*control{}}, nil
 }
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
@@ -142,12 +150,12 @@ func (l *lab) run(ctx context.Context, m Mutant) (caughtBy string, err error) {
 			return "", err
 		}
 		if i == 0 {
-			caughtBy, err := l.judge(ctx, pkg, binary, m.Tests, expectedTimeout)
+			caughtBy, err := l.judge(ctx, pkg, binary, m.Tests, true)
 			if caughtBy != "" || err != nil {
 				return caughtBy, err
 			}
 		}
-		caughtBy, err := l.judge(ctx, pkg, binary, ".", packageTimeout)
+		caughtBy, err := l.judge(ctx, pkg, binary, ".", false)
 		if caughtBy != "" || err != nil {
 			return caughtBy, err
 		}
@@ -192,7 +200,7 @@ func (m Mutant) apply(text string) (string, error) {
 
 // compile makes a package's test binary.
 func (l *lab) compile(ctx context.Context, pkg, binary string, flags ...string) (string, error) {
-	arguments := append([]string{"test", "-c", "-vet=off", "-o", binary}, flags...)
+	arguments := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(arguments, pkg)...)
 	cmd.Dir = l.root
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -201,9 +209,14 @@ func (l *lab) compile(ctx context.Context, pkg, binary string, flags ...string) 
 	return binary, nil
 }
 
-// judge runs tests and returns the first one that failed, if it passes
-// without the mutant.
-func (l *lab) judge(ctx context.Context, pkg, binary, tests string, timeout time.Duration) (caughtBy string, err error) {
+// judge runs tests and returns the first one that failed. It counts if the
+// same test passes without the mutant, and, where it was not expected to fail,
+// if it fails again: a test that fails now and then must catch nothing.
+func (l *lab) judge(ctx context.Context, pkg, binary, tests string, expected bool) (caughtBy string, err error) {
+	timeout := packageTimeout
+	if expected {
+		timeout = expectedTimeout
+	}
 	out, failed, err := l.test(ctx, pkg, binary, tests, timeout)
 	if err != nil || !failed {
 		return "", err
@@ -212,22 +225,42 @@ func (l *lab) judge(ctx context.Context, pkg, binary, tests string, timeout time
 	if found.test == "" && found.how == "" {
 		return "", fmt.Errorf("the tests of %s failed, and don't say where:\n%s", pkg, tail(out))
 	}
-	control := tests
 	if found.test != "" {
-		control = "^" + found.test + "$"
+		tests = "^" + found.test + "$"
 	}
-	plain, err := l.untouched(ctx, pkg)
-	if err != nil {
-		return "", err
+	if !expected {
+		if _, failed, err := l.test(ctx, pkg, binary, tests, timeout); err != nil || !failed {
+			return "", cmp.Or(err, fmt.Errorf("%s of %s fails now and then:\n%s", found, pkg, tail(out)))
+		}
 	}
-	out, failed, err = l.test(ctx, pkg, plain, control, timeout)
-	if err != nil {
-		return "", err
+	if err := l.passes(ctx, pkg, tests); err != nil {
+		return "", fmt.Errorf("%s of %s fails without it too: %w", found, pkg, err)
 	}
-	if failed {
-		return "", fmt.Errorf("%s of %s fails without it too:\n%s", found, pkg, tail(out))
+	return fmt.Sprintf("%s: %s", strings.TrimPrefix(strings.Replace(pkg, ".", "doclock", 1), "doclock/"), found), nil
+}
+
+// passes runs tests without a mutant, once for all mutants.
+func (l *lab) passes(ctx context.Context, pkg, tests string) error {
+	l.mu.Lock()
+	c := l.controls[pkg+tests]
+	if c == nil {
+		c = &control{}
+		l.controls[pkg+tests] = c
 	}
-	return fmt.Sprintf("%s: %s", strings.TrimPrefix(pkg, "./"), found), nil
+	l.mu.Unlock()
+	c.once.Do(func() {
+		binary, err := l.untouched(ctx, pkg)
+		if err != nil {
+			c.err = err
+			return
+		}
+		out, failed, err := l.test(ctx, pkg, binary, tests, packageTimeout)
+		if failed {
+			err = fmt.Errorf("\n%s", tail(out))
+		}
+		c.err = err
+	})
+	return c.err
 }
 
 // untouched is the package's test binary without a mutant.

@@ -1,0 +1,56 @@
+package doclock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+)
+
+// A renewal whose answer comes after the lease's end was anchored too early to
+// help: the holder is told so.
+func TestRenewAnsweredAfterTheEnd(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+	renewed := make(chan error, 1)
+	go func() { renewed <- lease.Renew(context.Background()) }()
+	<-reply.Fired()
+	r.clock.pass(ttl)
+	if err := reply.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-renewed; !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Renew = %v", err)
+	}
+	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Err = %v", err)
+	}
+}
+
+// Rule 18: done had ids at the grant. The newest of them was pushed out since,
+// and the lease's own id too: the absence is no verdict.
+func TestRule18NewestDoneOfTheGrantIsGone(t *testing.T) {
+	r := newRig(t)
+	if err := r.acquire().UpdateAndRelease(t.Context(), increment); err != nil {
+		t.Fatal(err)
+	}
+	lease := r.acquire()
+	r.net.Arm(faultnet.LoseReply, "findAndModify")
+	r.onNext("findAndModify", func() {
+		for range 8 {
+			other := r.takeOver()
+			if err := other.UpdateAndRelease(context.Background(), increment); err != nil {
+				r.Error(err)
+			}
+		}
+	})
+	if err := lease.UpdateAndRelease(t.Context(), increment); !errors.Is(err, doclock.ErrOutcomeUnknown) {
+		t.Errorf("UpdateAndRelease = %v, want unknown", err)
+	}
+	if got := r.stored().Count; got != 10 { // it was applied
+		t.Errorf("count = %d", got)
+	}
+}
