@@ -72,9 +72,18 @@ func (a *arrival) String() string {
 // end is until when the entry certainly excluded others.
 func (a *arrival) end() int64 { return min(a.expires, a.givenUp) }
 
+// Properties are all that Check checks.
+var Properties = []string{
+	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
+	PropertyBelief, PropertyBelieveAlone, PropertyRenewal, PropertyOver, PropertyRelease,
+	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason, PropertyPoll,
+	PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
+}
+
 // Check judges the history. Each property is counted in the tally as often as
 // it was checked, with each of its violations.
 func (h *History) Check(t *tally.Tally) {
+	h.place()
 	all := clocks(h.Commands)
 	for _, d := range h.Documents {
 		c := newCheck(h, d, all, t)
@@ -89,6 +98,22 @@ func (h *History) Check(t *tally.Tally) {
 		c.writes()
 		c.verdicts()
 		c.outcomes()
+	}
+}
+
+// place finds the documents of the commands that name none, as a clean-up by
+// the entry's id may: an id belongs to one document.
+func (h *History) place() {
+	documents := map[string]string{}
+	for _, c := range h.Commands {
+		if c.Document != "" && c.ID != "" {
+			documents[c.ID] = c.Document
+		}
+	}
+	for i, c := range h.Commands {
+		if c.Document == "" {
+			h.Commands[i].Document = documents[c.ID]
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type Step struct {
 
 // Linearizable lists every document with all that was sent to it.
 func (h *History) Linearizable() []Object {
+	h.place()
 	all := clocks(h.Commands)
 	var objects []Object
 	for _, d := range h.Documents {

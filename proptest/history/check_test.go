@@ -1,0 +1,280 @@
+package history_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	. "github.com/doclock/doclock/proptest/history"
+	"github.com/doclock/doclock/proptest/tally"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Histories written by hand. Times are milliseconds from an arbitrary start;
+// the read at 0 in each of them says that the process's clock is the server's,
+// give or take a millisecond.
+
+const start = 1_000_000
+
+func ns(ms int64) int64 { return (start + ms) * 1_000_000 }
+
+var (
+	exclusive = Table{"write": {"write": {}}}
+	queued    = Table{"write": {"write": {Assertive: true}}}
+	readers   = Table{"read": {"write": {}}, "write": {"read": {Assertive: true}, "write": {}}}
+	two       = Table{"write": {"write": {Allow: 1}}}
+)
+
+func image(now, fence int64, entries ...Entry) *Image {
+	return &Image{Now: start + now, Fence: fence, Entries: entries}
+}
+
+func held(id string, seq, token, expires int64) Entry {
+	return Entry{Tag: "write", ID: id, Seq: seq, Fence: token, Since: start, Expires: start + expires}
+}
+
+func waiting(id string, seq, expires int64) Entry { return held(id, seq, 0, expires) }
+
+func reading(e Entry) Entry {
+	e.Tag = "read"
+	return e
+}
+
+// command took 2 ms, and its image was made in between.
+func command(kind, id string, at int64, img *Image) Command {
+	return Command{Kind: kind, Tag: "write", ID: id, Sent: ns(at - 1), Answered: ns(at + 1), Matched: true, Image: img}
+}
+
+func read(at, fence int64, entries ...Entry) Command {
+	return command(CommandRead, "", at, image(at, fence, entries...))
+}
+
+// acquire is granted, and sees nobody else.
+func acquire(id string, at, token, expires int64) Command {
+	return command(CommandAcquire, id, at, image(at, token, held(id, token, token, expires)))
+}
+
+func guarded(kind, id string, token, at int64) Command {
+	c := command(kind, id, at, nil)
+	c.Token = token
+	return c
+}
+
+func unanswered(c Command) Command {
+	c.Answered, c.Matched = 0, false
+	return c
+}
+
+func operation(kind, id string, token, at int64, outcome string) Operation {
+	return Operation{Kind: kind, Tag: "write", ID: id, Token: token, Call: ns(at - 1), Return: ns(at + 1), Outcome: outcome}
+}
+
+func look(id string, token, at, remaining int64) Operation {
+	o := operation(Look, id, token, at, Believed)
+	if o.Remaining = remaining * 1_000_000; remaining == 0 {
+		o.Outcome = Over
+	}
+	return o
+}
+
+func write(name string, token, at int64, outcome string) Operation {
+	o := operation(Update, "a", token, at, outcome)
+	o.Write = name
+	return o
+}
+
+type story struct {
+	table      Table
+	log        []string
+	commands   []Command
+	operations []Operation
+}
+
+func (s story) history() *History {
+	h := &History{Documents: []Document{{ID: "d", Name: "by hand", Table: s.table, TTL: 100, WaitTTL: 100, Log: s.log}}}
+	s.commands = append(s.commands, Command{Kind: CommandRead, Sent: ns(0), Answered: ns(0), Matched: true, Image: image(0, 0)})
+	for i, c := range s.commands {
+		c.Document, c.Number = "d", int64(i+1)
+		h.Commands = append(h.Commands, c)
+	}
+	for i, o := range s.operations {
+		o.Document, o.Number = "d", int64(1000+i)
+		h.Operations = append(h.Operations, o)
+	}
+	return h
+}
+
+// Each property refuses one history, and accepts its near twin, in which no
+// property finds anything.
+var stories = []struct {
+	name               string
+	property           string
+	rejected, accepted story
+}{
+	{"granted while another holds", PropertyExclusion,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 50, 20, 150)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 112, 20, 212)}}},
+	{"a third beside two", PropertyExclusion,
+		story{table: two, commands: []Command{acquire("a", 10, 10, 110), read(12, 20, held("a", 10, 10, 110), held("b", 20, 20, 110)), acquire("c", 50, 30, 150)}},
+		story{table: two, commands: []Command{acquire("a", 10, 10, 110), read(12, 20, held("a", 10, 10, 110), held("b", 20, 20, 115)),
+			command(CommandAcquire, "c", 112, image(112, 30, held("b", 20, 20, 115), held("c", 30, 30, 212)))}}},
+	{"granted before a release of unknown outcome was sent", PropertyExclusion,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 50, 20, 150), unanswered(command(CommandRelease, "a", 60, nil))}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 50, 20, 150), unanswered(command(CommandRelease, "a", 40, nil))}}},
+	{"two in one image", PropertyImage,
+		story{table: exclusive, commands: []Command{read(10, 20, held("a", 10, 10, 110), held("b", 20, 20, 110))}},
+		story{table: readers, commands: []Command{read(10, 20, reading(held("a", 10, 10, 110)), reading(held("b", 20, 20, 110)))}}},
+	{"three beside each other where two may", PropertyImage,
+		story{table: two, commands: []Command{read(10, 30, held("a", 10, 10, 110), held("b", 20, 20, 110), held("c", 30, 30, 110))}},
+		story{table: two, commands: []Command{read(10, 30, held("a", 10, 10, 110), held("b", 20, 20, 110))}}},
+	{"an unknown tag ignored", PropertyImage,
+		story{table: Table{"write": {}}, commands: []Command{read(10, 20, reading(held("a", 10, 10, 110)), held("b", 20, 20, 110))}},
+		story{table: Table{"write": {}, "read": {}}, commands: []Command{read(10, 20, reading(held("a", 10, 10, 110)), held("b", 20, 20, 110))}}},
+	{"a reader let in past a waiting writer", PropertyBarrier,
+		story{table: readers, commands: []Command{read(10, 30, reading(held("a", 10, 10, 110)), waiting("b", 20, 110), reading(held("c", 30, 30, 110)))}},
+		story{table: readers, commands: []Command{read(10, 30, reading(held("a", 10, 10, 110)), waiting("b", 30, 110), reading(held("c", 20, 20, 110)))}}},
+	{"a number above the document's", PropertyNumbers,
+		story{table: exclusive, commands: []Command{read(10, 9, held("a", 10, 10, 110))}},
+		story{table: exclusive, commands: []Command{read(10, 10, held("a", 10, 10, 110))}}},
+	{"granted before it had arrived", PropertyNumbers,
+		story{table: exclusive, commands: []Command{read(10, 10, held("a", 10, 8, 110))}},
+		story{table: exclusive, commands: []Command{read(10, 10, held("a", 8, 10, 110))}}},
+	{"the last in the queue served first", PropertyFIFO,
+		story{table: queued, commands: []Command{read(10, 12, waiting("a", 11, 110), waiting("b", 12, 110)), read(120, 14, held("a", 11, 14, 220)), read(20, 13, held("b", 12, 13, 115))}},
+		story{table: queued, commands: []Command{read(10, 12, waiting("a", 11, 110), waiting("b", 12, 210)), read(120, 14, held("b", 12, 14, 220)), read(20, 13, held("a", 11, 13, 115), waiting("b", 12, 210))}}},
+	{"belief past the expiry", PropertyBelief,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 95)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 90)}}},
+	{"belief in a renewal that the server never made", PropertyBelief,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), guarded(CommandRenew, "a", 10, 50), read(70, 10, held("a", 10, 10, 110))},
+			operations: []Operation{look("a", 10, 60, 85)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), guarded(CommandRenew, "a", 10, 50), read(70, 10, held("a", 10, 10, 150))},
+			operations: []Operation{look("a", 10, 60, 85)}}},
+	{"belief after another was let in", PropertyBelieveAlone,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 112, 20, 212)}, operations: []Operation{look("a", 10, 118, 1)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 112, 20, 212)}, operations: []Operation{look("a", 10, 105, 1)}}},
+	{"renewed after it was gone", PropertyRenewal,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), guarded(CommandRenew, "a", 10, 120)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), guarded(CommandRenew, "a", 10, 100)}}},
+	{"back under its old token", PropertyRenewal,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), read(120, 10, held("a", 10, 10, 110))}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), read(120, 20, held("a", 20, 20, 220))}}},
+	{"believed in again", PropertyOver,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 0), look("a", 10, 30, 5)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 5), look("a", 10, 30, 0)}}},
+	{"renewed after its end", PropertyOver,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 0), operation(Renew, "a", 10, 30, Done)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 0), operation(Renew, "a", 10, 30, Lost)}}},
+	{"gone by another's release", PropertyRelease,
+		story{table: two, commands: []Command{acquire("a", 10, 10, 110), command(CommandRelease, "b", 30, nil), read(50, 10)}},
+		story{table: two, commands: []Command{acquire("a", 10, 10, 110), unanswered(command(CommandRelease, "a", 30, nil)), read(50, 10)}}},
+	{"pruned alive", PropertyRelease,
+		story{table: two, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 107, 20, 207)}},
+		story{table: two, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 110, 20, 210)}}},
+	{"a token that decreases", PropertyTokens,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 30, 110), acquire("b", 120, 20, 220)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 20, 110), acquire("b", 120, 30, 220)}}},
+	{"a token given twice", PropertyTokens,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 20, 110), acquire("b", 120, 20, 220)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 20, 110), acquire("b", 120, 21, 220)}}},
+	{"who came later stands before", PropertyArrivals,
+		story{table: queued, commands: []Command{command(CommandAcquire, "a", 10, image(10, 20, held("x", 5, 5, 300), waiting("a", 20, 110))), command(CommandAcquire, "b", 20, image(20, 20, held("x", 5, 5, 300), waiting("b", 15, 120), waiting("a", 20, 110)))}},
+		story{table: queued, commands: []Command{command(CommandAcquire, "a", 10, image(10, 20, held("x", 5, 5, 300), waiting("a", 20, 110))), command(CommandAcquire, "b", 20, image(20, 25, held("x", 5, 5, 300), waiting("b", 25, 120), waiting("a", 20, 110)))}}},
+	{"the last number decreases", PropertyCounter,
+		story{table: exclusive, commands: []Command{read(10, 20), read(20, 10)}},
+		story{table: exclusive, commands: []Command{read(10, 20), read(20, 20)}}},
+	{"turned away by nobody", PropertyReason,
+		story{table: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 50)))}},
+		story{table: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 51)))}}},
+	{"kept waiting by a later one", PropertyReason,
+		story{table: queued, commands: []Command{command(CommandConfirm, "b", 50, image(50, 20, waiting("b", 10, 110), waiting("a", 20, 110)))}},
+		story{table: queued, commands: []Command{command(CommandConfirm, "b", 50, image(50, 20, waiting("b", 20, 110), waiting("a", 10, 110)))}}},
+	{"sleeps past the expiry", PropertyPoll,
+		story{table: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 110))), acquire("b", 4000, 20, 4100)}},
+		story{table: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 110))), acquire("b", 115, 20, 215)}}},
+	{"applied twice", PropertyOnce,
+		story{table: exclusive, log: []string{"10/w1", "10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}},
+		story{table: exclusive, log: []string{"10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}}},
+	{"reported applied, and not", PropertyOnce,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Done)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}}},
+	{"reported lost, and applied", PropertyOnce,
+		story{table: exclusive, log: []string{"10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Lost)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Lost)}}},
+	{"a late write", PropertyGuarded,
+		story{table: exclusive, log: []string{"20/w2", "10/w1"}, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}},
+		story{table: exclusive, log: []string{"10/w1", "20/w2"}, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}}},
+	{"a lease out of nothing", PropertyGrant,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{operation(TryAcquire, "a", 11, 10, Granted)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{operation(TryAcquire, "a", 10, 10, Granted)}}},
+	{"released, though another was let in", PropertyVerdict,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}, operations: []Operation{operation(Release, "a", 10, 130, Done)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}, operations: []Operation{operation(Release, "a", 10, 130, Lost)}}},
+	{"lost, though the server found it", PropertyVerdict,
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), removal("a", 20, held("a", 10, 10, 110))}, operations: []Operation{operation(Release, "a", 10, 20, Lost)}},
+		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), removal("a", 20, held("a", 30, 30, 110))}, operations: []Operation{operation(Release, "a", 10, 20, Lost)}}},
+}
+
+func removal(id string, at int64, own Entry) Command {
+	c := command(CommandRelease, id, at, nil)
+	c.Own = &own
+	return c
+}
+
+func TestTheCheckerRefuses(t *testing.T) {
+	covered := map[string]bool{}
+	for _, s := range stories {
+		covered[s.property] = true
+		t.Run(s.name, func(t *testing.T) {
+			var rejected, accepted tally.Tally
+			s.rejected.history().Check(&rejected)
+			if rejected.Violations[s.property] == 0 {
+				t.Errorf("not refused by %q; by others: %q", s.property, rejected.Details)
+			}
+			s.accepted.history().Check(&accepted)
+			if len(accepted.Violations) > 0 {
+				t.Errorf("its twin is refused: %q", accepted.Details)
+			}
+		})
+	}
+	for _, p := range Properties {
+		if !covered[p] {
+			t.Errorf("no history is refused by %q", p)
+		}
+	}
+}
+
+// What may have happened is no violation, and what certainly happened is none
+// the less one for it.
+func TestUnknownIsEither(t *testing.T) {
+	late := unanswered(command(CommandAcquire, "a", 5, nil))
+	s := story{table: exclusive, log: []string{"10/w1"}, commands: []Command{late, acquire("a", 10, 10, 110), acquire("b", 120, 20, 220),
+		unanswered(guarded(CommandWrite, "a", 10, 20)), unanswered(guarded(CommandRenew, "a", 10, 130))},
+		operations: []Operation{write("w1", 10, 20, Unknown), {Kind: Release, ID: "a", Token: 10, Call: ns(130)}}}
+	var counts tally.Tally
+	s.history().Check(&counts)
+	if len(counts.Violations) > 0 {
+		t.Errorf("refused: %q", counts.Details)
+	}
+}
+
+func TestEncode(t *testing.T) {
+	h := stories[0].rejected.history()
+	h.Faults = map[string]int{"reply lost": 2}
+	var text bytes.Buffer
+	if err := h.Encode(&text); err != nil {
+		t.Fatal(err)
+	}
+	text.WriteString(`{"command":{"proc`) // cut off by a kill
+	got, err := Decode(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(h.Commands, func(a, b Command) int { return int(a.Number - b.Number) })
+	if diff := cmp.Diff(h, got); diff != "" {
+		t.Error(diff)
+	}
+}
