@@ -60,7 +60,9 @@ func certain(err error) error { return &Failure{Certain: true, err: err} }
 var (
 	// The command may have been executed: a deadline inside the server, a
 	// retry whose history is gone, a retried findAndModify whose image is.
-	codesMaybeExecuted = []int{50, 217, 40611, 40612, 40613}
+	// InternalError is what FerretDB says when its own connection to the
+	// database behind it breaks, in the middle of a command or not.
+	codesMaybeExecuted = []int{1, 50, 217, 40611, 40612, 40613}
 
 	// The member stepped down or shut down. With retryable writes these carry
 	// the label RetryableWriteError; without, they mean the same.

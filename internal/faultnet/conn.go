@@ -47,6 +47,14 @@ func (c *conn) Write(message []byte) (int, error) {
 		close(f.fired)
 		f.finish(nil)
 		return 0, c.breakOff()
+	case Cut:
+		_, err := c.Conn.Write(message[:len(message)/2])
+		if tcp, ok := c.Conn.(*net.TCPConn); ok {
+			err = errors.Join(err, tcp.SetLinger(0)) // a reset, not an orderly end
+		}
+		close(f.fired)
+		f.finish(err)
+		return 0, c.breakOff()
 	case Hold:
 		c.later(f, bytes.Clone(message))
 		close(f.fired)

@@ -30,13 +30,15 @@ const (
 	// Rewrite: the command is executed, and its reply is what the function
 	// given to ArmRewrite makes of it.
 	Rewrite
+	// Cut: the connection is reset in the middle of the request.
+	Cut
 	// Refuse: the server never sees the command; the reply is what the
 	// function given to ArmRewrite makes of an empty one.
 	Refuse
 )
 
 func (k Kind) String() string {
-	return [...]string{"request lost", "reply lost", "request held", "stalled", "reply delayed", "request repeated", "reply rewritten", "refused"}[k]
+	return [...]string{"request lost", "reply lost", "request held", "stalled", "reply delayed", "request repeated", "reply rewritten", "connection reset in the request", "refused"}[k]
 }
 
 // Fault is one fault that was armed. It fires once.

@@ -59,3 +59,13 @@ func TestRestart(t *testing.T) {
 	}
 	report(t, &counts, tally.Floor{Kind: "fault", Name: "server killed (-9) and restarted", Least: 2})
 }
+
+func TestMessages(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Messages(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts,
+		tally.Floor{Kind: "fault", Name: "retried command answered with its stored image", Least: 4},
+		tally.Floor{Kind: "fault", Name: "connection reset in the middle of a request", Least: 4})
+}
