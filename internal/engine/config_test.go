@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestConfigDurations(t *testing.T) {
+	tags := map[string]time.Duration{"read": time.Minute}
+	for name, c := range map[string]struct {
+		cfg                  Config
+		lease, wait, attempt time.Duration // of "write"
+		read                 [3]time.Duration
+	}{
+		"defaults of a long TTL": {
+			Config{TTL: time.Hour, TagTTL: tags}, time.Hour, DefaultWaitTTL, MaxAttemptTimeout,
+			[3]time.Duration{time.Minute, DefaultWaitTTL, MaxAttemptTimeout},
+		},
+		"defaults of a short TTL": {
+			Config{TTL: 3 * second, TagTTL: tags}, 3 * second, 3 * second, second,
+			[3]time.Duration{time.Minute, DefaultWaitTTL, MaxAttemptTimeout},
+		},
+		"set": {
+			Config{TTL: time.Hour, TagTTL: tags, WaitTTL: 7 * second, AttemptTimeout: 20 * second}, time.Hour, 7 * second, 20 * second,
+			[3]time.Duration{time.Minute, 7 * second, 20 * second},
+		},
+	} {
+		for tag, want := range map[string][3]time.Duration{"write": {c.lease, c.wait, c.attempt}, "read": c.read} {
+			got := [3]time.Duration{c.cfg.Lease(tag), c.cfg.Wait(tag), c.cfg.Attempt(tag)}
+			if got != want {
+				t.Errorf("%s, %s: lease, wait and attempt are %v, want %v", name, tag, got, want)
+			}
+		}
+	}
+}
+
+func TestClocks(t *testing.T) {
+	var c Config
+	before, wall := c.Clocks(), time.Now()
+	after := c.Clocks()
+	if after.Mono < before.Mono || before.Mono < 0 {
+		t.Errorf("the monotonic clock went from %v to %v", before.Mono, after.Mono)
+	}
+	if d := wall.Sub(before.Wall).Abs(); d > time.Minute {
+		t.Errorf("the wall clock is off by %v", d)
+	}
+	if before.Wall != before.Wall.Round(0) {
+		t.Error("the wall clock's reading has a monotonic part: it would not notice that the clock was set")
+	}
+	turned := Reading{Mono: 5, Wall: epoch}
+	c.Clock = func() Reading { return turned }
+	if got := c.Clocks(); got != turned {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestRulesAreTheEnginesOwn(t *testing.T) {
+	rules := relations.Fair()
+	e := offline(t, rules)
+	delete(rules["write"], "read")
+	if diff := cmp.Diff(relations.Fair(), e.Rules()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOutcomesHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	for o := NotFound; o <= Lost; o++ {
+		if s := o.String(); s == "" || seen[s] {
+			t.Errorf("outcome %d is called %q", o, s)
+		}
+		seen[o.String()] = true
+	}
+}
