@@ -1,0 +1,290 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/proptest/model"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+)
+
+// engineMachine sends commands through engines.
+type engineMachine struct {
+	*place
+	programs []*program
+	askers   []*asker
+}
+
+// program is what uses one table: with a second one on the same document there
+// are tags that the other doesn't know.
+type program struct {
+	table  model.Table
+	engine *engine.Engine
+	terms  model.Request // all but tag and id
+	filter engine.Filter
+}
+
+// asker is one id: an entry that was, or may be, asked for under one tag.
+type asker struct {
+	*program
+	tag   model.Tag
+	id    model.ID
+	fence int64 // the token that it was told last
+	k     int   // number of its last write
+}
+
+// engineRun is one run.
+func (b *bench) engineRun(t *rapid.T) {
+	m := &engineMachine{place: b.place(t, EngineStored)}
+	for range rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "programs") {
+		m.programs = append(m.programs, m.newProgram(t))
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"acquire":           m.acquire,
+		"acquire anew":      m.acquireAnew,
+		"acquire, too":      m.acquireAnew,
+		"acquire again":     m.acquireAgain,
+		"confirm":           m.confirm,
+		"confirm, too":      m.confirm,
+		"renew":             m.renew,
+		"release":           m.release,
+		"release, too":      m.release,
+		"write":             m.write,
+		"write and release": m.writeAndRelease,
+		"read":              m.read,
+		"guard":             m.guard,
+		"time":              m.time_,
+		"time, too":         m.time_,
+		"stranger":          m.stranger,
+	})
+}
+
+func (m *engineMachine) time_(t *rapid.T) { m.advance(t) }
+
+func (m *engineMachine) newProgram(t *rapid.T) *program {
+	p := &program{table: drawTable(t)}
+	p.terms = model.Request{
+		Table:     p.table,
+		Owner:     rapid.SampledFrom([]string{"host/1/program", "$fence", "$$NOW", "{}"}).Draw(t, "owner"),
+		TTL:       rapid.SampledFrom([]int64{10_000, 3000}).Draw(t, "TTL"),
+		WaitTTL:   rapid.SampledFrom([]int64{2000, 15_000}).Draw(t, "WaitTTL"),
+		Tolerance: rapid.SampledFrom([]int64{500, 0}).Draw(t, "tolerance"),
+		Upsert:    rapid.IntRange(0, 3).Draw(t, "upsert") == 3,
+	}
+	t.Logf("a program with table %v; TTL %d, waiting %d, tolerance %d, upsert %v", p.table, p.terms.TTL, p.terms.WaitTTL, p.terms.Tolerance, p.terms.Upsert)
+	var err error
+	p.engine, err = engine.New(m.coll, rulesOf(p.table), engine.Config{
+		TTL:       ms(p.terms.TTL),
+		WaitTTL:   ms(p.terms.WaitTTL),
+		Tolerance: ms(p.terms.Tolerance),
+		Owner:     p.terms.Owner,
+		Field:     engine.DefaultField,
+		Upsert:    p.terms.Upsert,
+		Now:       m.time,
+	})
+	if err == nil {
+		p.filter, err = engine.ParseFilter(m.place.filter())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// asking draws who asks: more often than not somebody whose entry is there.
+func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
+	var there []*asker
+	for _, a := range m.askers {
+		if e, ok := m.doc.Find(a.tag, a.id); ok && want(e) {
+			there = append(there, a)
+		}
+	}
+	if len(there) > 0 && rapid.IntRange(0, 4).Draw(t, "anybody") < 4 {
+		return rapid.SampledFrom(there).Draw(t, "who").say(t)
+	}
+	if len(m.askers) == 0 {
+		t.Skip("nobody has asked yet")
+	}
+	return rapid.SampledFrom(m.askers).Draw(t, "who").say(t)
+}
+
+func (a *asker) String() string { return string(a.tag) }
+
+func (a *asker) say(t *rapid.T) *asker {
+	t.Logf("it is about %d under %s, told fence %d", a.id, a.tag, a.fence)
+	return a
+}
+
+func held(e model.Entry) bool    { return e.Held() }
+func waiting(e model.Entry) bool { return !e.Held() }
+func either(model.Entry) bool    { return true }
+
+func (m *engineMachine) acquireAnew(t *rapid.T) {
+	if len(m.askers) >= 20 {
+		t.Skip("enough askers")
+	}
+	p := rapid.SampledFrom(m.programs).Draw(t, "program")
+	a := &asker{program: p, tag: drawTag(t, p.table), id: m.newID()}
+	m.askers = append(m.askers, a.say(t))
+	m.ask(t, a)
+}
+
+// acquire and acquireAgain differ in how often they are repeats.
+func (m *engineMachine) acquire(t *rapid.T) {
+	if rapid.Bool().Draw(t, "anew") {
+		m.acquireAnew(t)
+		return
+	}
+	m.acquireAgain(t)
+}
+
+func (m *engineMachine) acquireAgain(t *rapid.T) { m.ask(t, m.asking(t, either)) }
+
+func (m *engineMachine) ask(t *rapid.T, a *asker) {
+	mode := rapid.SampledFrom([]model.Mode{model.Queue, model.Try}).Draw(t, "mode")
+	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Try: mode == model.Try, Document: rapid.Bool().Draw(t, "document")}
+	_, repeat := m.doc.Find(a.tag, a.id)
+	doc, want, image := m.model.Acquire(m.doc, a.request(), mode, m.now)
+	t.Logf("acquire: the model says %s: %v", want, doc)
+
+	got, img, err := a.engine.Acquire(t.Context(), a.filter, r)
+	seen := m.outcome(t, "acquire", want, got, err)
+	if repeat && want != model.ForeignLock {
+		m.count.Seen("acquire: repeat", 1)
+	}
+	m.settle(doc)
+	m.told(t, a, r, seen, img, image)
+}
+
+func (m *engineMachine) confirm(t *rapid.T) {
+	a := m.asking(t, waiting)
+	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Document: rapid.Bool().Draw(t, "document")}
+	e, there := m.doc.Find(a.tag, a.id)
+	doc, want, image := m.model.Confirm(m.doc, a.request(), m.now)
+	t.Logf("confirm: the model says %s: %v", want, doc)
+
+	pin := engine.Pin{{Key: "_id", Value: m.place.id}}
+	got, img, err := a.engine.Confirm(t.Context(), pin, r)
+	seen := m.outcome(t, "confirm", want, got, err)
+	if there && e.Held() {
+		m.count.Seen("confirm: repeat", 1)
+	}
+	if doc == nil {
+		m.settle(doc)
+	} else {
+		m.settle(afterConfirm(doc, a.tag, a.id, m.now)...)
+		image.Doc = m.doc
+	}
+	m.told(t, a, r, seen, img, image)
+}
+
+func (a *asker) request() model.Request {
+	r := a.terms
+	r.Tag, r.ID = a.tag, a.id
+	return r
+}
+
+// outcome compares what the library says with what the model says.
+func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, got engine.Outcome, err error) model.Outcome {
+	t.Helper()
+	said := map[engine.Outcome]model.Outcome{
+		engine.NotFound: model.NotFound, engine.Granted: model.Granted, engine.Waiting: model.Waits, engine.Conflict: model.Conflict,
+		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
+	}[got]
+	if want == model.NotApplied { // which is Lost where nothing was repeated
+		want = model.Lost
+	}
+	if err != nil {
+		f := engine.AsFailure(err)
+		if f.Cause != engine.CauseForeign || !f.Certain {
+			t.Fatalf("%s: %v", command, err)
+		}
+		said = model.ForeignLock
+	}
+	m.count.Checked(EngineOutcomes, 1)
+	if said != want {
+		t.Fatalf("%s at %d: the engine says %q, the model %q; document: %v", command, m.now-epoch, said, want, m.doc)
+	}
+	name := map[model.Outcome]string{model.ForeignLock: "foreign"}[said]
+	if name == "" {
+		name = string(said)
+	}
+	if said == model.Lost && (command == "write" || command == "write-and-release") {
+		name = string(model.NotApplied)
+	}
+	m.count.Seen(command+": "+name, 1)
+	return said
+}
+
+// told compares the image that came with an outcome, and remembers the token.
+func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.Outcome, img *engine.Image, want model.Image) {
+	t.Helper()
+	m.image(t, said, img, want)
+	if said != model.Granted {
+		return
+	}
+	e, _ := img.Lock.Find(string(a.tag), m.uuids[a.id])
+	a.fence = e.Fence
+	if !r.Document {
+		return
+	}
+	var whole bson.M
+	if err := a.engine.Decode(img, &whole); err != nil {
+		t.Fatalf("decode the document as of the grant: %v", err)
+	}
+	if _, has := whole["lock"]; has || whole["_id"] != m.place.id || (len(want.Doc.Log) > 0) != (whole["log"] != nil) {
+		t.Fatalf("the document as of the grant is %v", whole)
+	}
+}
+
+// image compares an image with the model's.
+func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image, want model.Image) {
+	t.Helper()
+	m.count.Checked(EngineImages, 1)
+	if said == model.ForeignLock {
+		return
+	}
+	if (img == nil) != (want.Doc == nil) {
+		t.Fatalf("the image is %v, the model's is of %v", img, want.Doc)
+	}
+	if img == nil {
+		return
+	}
+	if img.Now.UnixMilli() != want.Now {
+		t.Fatalf("the image's time is %v, the server's %d", img.Now, want.Now)
+	}
+	lock := model.Lock{Fence: img.Lock.Fence}
+	for _, id := range img.Lock.Done {
+		lock.Done = append(lock.Done, m.ids[id])
+	}
+	if want.Doc.Lock.Fence != lock.Fence || !cmp.Equal(want.Doc.Lock.Done, lock.Done, cmpopts.EquateEmpty()) {
+		t.Fatalf("the image is %+v, the model's %v", img.Lock, want.Doc)
+	}
+	got := map[model.Tag][]model.Entry{}
+	for _, e := range img.Lock.Entries {
+		got[model.Tag(e.Tag)] = append(got[model.Tag(e.Tag)], m.entry(e))
+	}
+	wanted := map[model.Tag][]model.Entry{}
+	for _, b := range want.Doc.Lock.Tags {
+		if len(b.Entries) > 0 {
+			wanted[b.Tag] = b.Entries
+		}
+	}
+	if diff := cmp.Diff(wanted, got); diff != "" {
+		t.Fatalf("the image (-model +engine):\n%s", diff)
+	}
+}
+
+// entry is the engine's entry in the model's words.
+func (m *engineMachine) entry(e engine.Entry) model.Entry {
+	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
+	if !e.Expires.IsZero() {
+		out.Expires = e.Expires.UnixMilli()
+	}
+	return out
+}

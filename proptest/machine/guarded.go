@@ -1,0 +1,107 @@
+package machine
+
+import (
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/proptest/model"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+)
+
+// lease draws whose lease a command is about, and with which token: the one
+// that was told last, mostly.
+func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {
+	a := m.asking(t, held)
+	fence := a.fence + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 1, -1}).Draw(t, "token beside it by")
+	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: m.place.id}}, Tag: string(a.tag), ID: m.uuids[a.id], Fence: fence}
+	return a, model.Lease{Tag: a.tag, ID: a.id, Fence: fence}, g
+}
+
+func (m *engineMachine) renew(t *rapid.T) {
+	a, l, g := m.lease(t)
+	doc, want, _ := m.model.Renew(m.doc, l, a.terms.TTL, a.terms.Tolerance, m.now)
+	t.Logf("renew with token %d: the model says %s: %v", l.Fence, want, doc)
+	got, err := a.engine.Renew(t.Context(), g)
+	m.outcome(t, "renew", want, got, err)
+	m.settle(doc)
+}
+
+func (m *engineMachine) release(t *rapid.T) {
+	a, l, g := m.lease(t)
+	if rapid.IntRange(0, 4).Draw(t, "by id alone") == 4 {
+		l.Fence, g.Fence = 0, 0
+	}
+	doc, want, _ := m.model.Release(m.doc, l, m.now)
+	t.Logf("release with token %d: the model says %s: %v", l.Fence, want, doc)
+	got, err := a.engine.Release(t.Context(), g)
+	if l.Fence == 0 && err == nil && want == model.Released { // see open.go
+		got = engine.Released
+	}
+	m.outcome(t, "release", want, got, err)
+	m.settle(doc)
+}
+
+func (m *engineMachine) write(t *rapid.T) {
+	a, l, g := m.lease(t)
+	if a.k == 0 || rapid.IntRange(0, 2).Draw(t, "a repeat") < 2 {
+		a.k++
+	}
+	k := rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
+	label, update := m.nextUpdate(t)
+	doc, want, _ := m.model.Write(m.doc, l, k, label, m.now)
+	t.Logf("write %d with token %d: the model says %s: %v", k, l.Fence, want, doc)
+	got, err := a.engine.Write(t.Context(), g, m.parsed(t, a, update), int64(k))
+	m.outcome(t, "write", want, got, err)
+	m.settle(doc)
+}
+
+func (m *engineMachine) writeAndRelease(t *rapid.T) {
+	a, l, g := m.lease(t)
+	label, update := m.nextUpdate(t)
+	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, m.now)
+	t.Logf("write and release with token %d: the model says %s: %v", l.Fence, want, doc)
+	got, err := a.engine.WriteAndRelease(t.Context(), g, m.parsed(t, a, update))
+	m.outcome(t, "write-and-release", want, got, err)
+	m.settle(doc)
+}
+
+func (m *engineMachine) parsed(t *rapid.T, a *asker, update any) *engine.Update {
+	u, err := a.engine.ParseUpdate(update)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func (m *engineMachine) read(t *rapid.T) {
+	p := rapid.SampledFrom(m.programs).Draw(t, "program")
+	doc, seen, want := m.model.Read(m.doc, m.now)
+	img, err := p.engine.Read(t.Context(), engine.Pin{{Key: "_id", Value: m.place.id}})
+	if doc != nil && doc.Field == model.Foreign {
+		if engine.AsFailure(err).Cause != engine.CauseForeign {
+			t.Fatalf("read of a foreign lock: %v", err)
+		}
+		seen = model.ForeignLock
+	} else if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	m.image(t, seen, img, want)
+	m.settle(doc)
+}
+
+// guard counts the documents that a guard matches: one, where the entry stands
+// in it with its token, whatever the clock says.
+func (m *engineMachine) guard(t *rapid.T) {
+	a, l, g := m.lease(t)
+	e, there := m.doc.Find(l.Tag, l.ID)
+	m.matches(t, a.engine.Guard(g), there && e.Held() && e.Fence == l.Fence)
+}
+
+func (p *place) matches(t *rapid.T, guard bson.D, want bool) {
+	n, err := p.coll.CountDocuments(t.Context(), guard)
+	if err != nil {
+		t.Fatalf("count: %v", err)
+	}
+	if (n == 1) != want || n > 1 {
+		t.Fatalf("the guard %v matches %d documents; the model's document: %v", guard, n, p.doc)
+	}
+}

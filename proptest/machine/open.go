@@ -1,0 +1,64 @@
+package machine
+
+import (
+	"slices"
+
+	"github.com/doclock/doclock/proptest/model"
+)
+
+// What the protocol's text leaves open, and how it is compared:
+//
+//   - A confirm may leave its entry where it stands in its array, or move it to
+//     the end; `seq` keeps the order of arrival. And one that is blocked, or
+//     finds its entry held, needn't prune, but may. The model does neither,
+//     and goes on from what the library chose. See afterConfirm.
+//   - The order of the tags in `tags` has no meaning: compared sorted.
+//   - An absent `tags`, an empty one and null are the same, as are an absent
+//     `fence`, null and 0, and an array of a tag and null. (Not so an empty array
+//     and none: only a join or a grant drops the emptied.)
+//   - A release that names no token (a clean-up's) tells nothing by its outcome
+//     but that the entry wasn't there.
+//   - Integers may be stored as any of BSON's numbers, but for a new lock.fence,
+//     which is a Long.
+
+// afterConfirm lists the documents that may be there when the model says d.
+func afterConfirm(d *model.Document, tag model.Tag, id model.ID, now int64) []*model.Document {
+	if _, there := d.Find(tag, id); !there {
+		return []*model.Document{d}
+	}
+	return []*model.Document{d, last(d, tag, id), last(pruned(d, id, now), tag, id), pruned(d, id, now)}
+}
+
+// last moves an entry to the end of its array.
+func last(d *model.Document, tag model.Tag, id model.ID) *model.Document {
+	c := copied(d)
+	for i, b := range c.Lock.Tags {
+		for j, e := range b.Entries {
+			if b.Tag == tag && e.ID == id {
+				c.Lock.Tags[i].Entries = append(slices.Delete(b.Entries, j, j+1), e)
+				return c
+			}
+		}
+	}
+	return c
+}
+
+// pruned drops what has expired, all but the own entry, and emptied arrays.
+func pruned(d *model.Document, own model.ID, now int64) *model.Document {
+	c := copied(d)
+	for i := range c.Lock.Tags {
+		b := &c.Lock.Tags[i]
+		b.Entries = slices.DeleteFunc(b.Entries, func(e model.Entry) bool { return e.ID != own && e.Expires <= now })
+	}
+	c.Lock.Tags = slices.DeleteFunc(c.Lock.Tags, func(b model.Bucket) bool { return len(b.Entries) == 0 })
+	return c
+}
+
+func copied(d *model.Document) *model.Document {
+	c := *d
+	c.Lock.Tags = slices.Clone(d.Lock.Tags)
+	for i := range c.Lock.Tags {
+		c.Lock.Tags[i].Entries = slices.Clone(c.Lock.Tags[i].Entries)
+	}
+	return &c
+}

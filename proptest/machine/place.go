@@ -1,0 +1,151 @@
+package machine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/doclock/doclock/proptest/model"
+	"github.com/doclock/doclock/proptest/tally"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"pgregory.net/rapid"
+)
+
+// epoch is when every run begins, by the server's clock.
+var epoch = time.Date(2030, time.June, 1, 12, 0, 0, 0, time.UTC).UnixMilli()
+
+// place is one run's document on the server, and the model's beside it.
+type place struct {
+	t     *rapid.T
+	coll  *mongo.Collection // the machine's own hand
+	id    string            // the document's
+	count *tally.Tally
+	says  string // the property that the stored document is checked for
+
+	model   model.Protocol
+	doc     *model.Document // nil: there is none
+	old     *model.Document // an old copy, in a stranger's hands
+	foreign bson.RawValue   // what stands there where doc's field is foreign
+	now     int64           // the server's clock
+
+	ids    map[uuid.UUID]model.ID
+	uuids  map[model.ID]uuid.UUID
+	update model.Update // the last one that was sent
+}
+
+func (b *bench) place(t *rapid.T, says string) *place {
+	p := &place{
+		t: t, coll: b.coll, id: uuid.NewString(), count: b.count, says: says, now: epoch,
+		ids: map[uuid.UUID]model.ID{}, uuids: map[model.ID]uuid.UUID{},
+	}
+	p.begin()
+	return p
+}
+
+// time is the server's clock, for the library to embed.
+func (p *place) time() time.Time { return time.UnixMilli(p.now).UTC() }
+
+// filter names the document as a caller would.
+func (p *place) filter() bson.M { return bson.M{"_id": p.id} }
+
+// named gives an id its number in the model.
+func (p *place) named(id uuid.UUID) model.ID {
+	if number, known := p.ids[id]; known {
+		return number
+	}
+	number := model.ID(len(p.ids) + 1)
+	p.ids[id], p.uuids[number] = number, id
+	return number
+}
+
+// newID is an id that is the same in every replay of a run.
+func (p *place) newID() model.ID {
+	id := uuid.UUID([]byte("an entry's id 00"))
+	n := len(p.ids) + 1
+	id[14], id[15] = byte('0'+n/10), byte('0'+n%10)
+	return p.named(id)
+}
+
+// load reads what is stored.
+func (p *place) load() stored {
+	raw, err := p.coll.FindOne(p.t.Context(), p.filter()).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return stored{}
+	}
+	if err != nil {
+		p.t.Fatalf("read the document: %v", err)
+	}
+	s, err := p.parse(raw)
+	if err != nil {
+		p.t.Fatalf("the document can't be read: %v\n%s", err, raw)
+	}
+	return s
+}
+
+// settle compares what is stored with what the model says, one of several
+// where the protocol leaves it open, and goes on from there.
+func (p *place) settle(may ...*model.Document) {
+	p.t.Helper()
+	s := p.load()
+	p.count.Checked(p.says, 1)
+	before := p.doc
+	for _, doc := range may {
+		if same(doc, s.doc) {
+			p.doc = doc
+			if before != nil && doc != nil && doc.Lock.Fence != before.Lock.Fence && s.fence != bson.TypeInt64 {
+				p.t.Fatalf("the new fence is of type %s", s.fence)
+			}
+			return
+		}
+	}
+	p.t.Fatalf("the stored document is not the model's at %d:\nbefore: %v\nmodel:  %v\nstored: %v\n(-model +stored)\n%s",
+		p.now-epoch, before, may[0], s.doc, cmp.Diff(may[0], s.doc, cmpopts.EquateEmpty()))
+}
+
+func same(a, b *model.Document) bool { return cmp.Equal(a, b, cmpopts.EquateEmpty()) }
+
+// advance turns the server's clock.
+func (p *place) advance(t *rapid.T) (passed int64) {
+	var ends []int64
+	for _, e := range p.entries() {
+		if e.Expires > p.now {
+			ends = append(ends, e.Expires)
+		}
+	}
+	before := p.now
+	switch kind := rapid.IntRange(0, 5).Draw(t, "kind of time"); {
+	case kind < 3 && len(ends) > 0: // about the very end of an entry
+		p.now = rapid.SampledFrom(ends).Draw(t, "end") + rapid.Int64Range(-1, 1).Draw(t, "beside it")
+	case kind == 5: // backwards, within what the protocol bears
+		p.now -= rapid.Int64Range(0, 400).Draw(t, "ms back")
+	default:
+		p.now += rapid.SampledFrom([]int64{1, 0, 100, 1000, 3000, 20_000, 100_000}).Draw(t, "ms")
+	}
+	t.Logf("it is %d", p.now-epoch)
+	return p.now - before
+}
+
+// entries are those of all tags.
+func (p *place) entries() (all []model.Entry) {
+	if p.doc == nil || p.doc.Field != model.Ours {
+		return nil
+	}
+	for _, b := range p.doc.Lock.Tags {
+		all = append(all, b.Entries...)
+	}
+	return all
+}
+
+// nextUpdate is an update of the caller's, classic or a pipeline, with the
+// label that the model puts into its log.
+func (p *place) nextUpdate(t *rapid.T) (model.Update, any) {
+	p.update++
+	if rapid.Bool().Draw(t, "pipeline") {
+		log := bson.M{"$ifNull": bson.A{"$log", bson.A{}}}
+		return p.update, bson.A{bson.M{"$set": bson.M{"log": bson.M{"$concatArrays": bson.A{log, bson.A{int(p.update)}}}}}}
+	}
+	return p.update, bson.M{"$push": bson.M{"log": int(p.update)}}
+}

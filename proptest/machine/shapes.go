@@ -1,0 +1,205 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/doclock/doclock/proptest/model"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"pgregory.net/rapid"
+)
+
+// foreigners are lock fields that are not locks of ours.
+var foreigners = []any{
+	"mine", 7, true, 1.5, bson.A{}, bson.A{bson.M{"fence": int64(1)}}, time.UnixMilli(epoch),
+	bson.M{"tags": "read"}, bson.M{"tags": bson.A{}}, bson.M{"tags": 1},
+	bson.M{"fence": "1"}, bson.M{"fence": bson.A{}, "tags": bson.M{}}, bson.M{"fence": time.UnixMilli(epoch)},
+	bson.M{"tags": bson.M{"read": "me"}}, bson.M{"tags": bson.M{"write": bson.M{"id": 1}}},
+	bson.M{"tags": bson.M{"slot": bson.A{1}}}, bson.M{"tags": bson.M{ghost: bson.A{bson.M{}, nil}}},
+}
+
+// begin makes the document that a run begins with.
+func (p *place) begin() {
+	shape := rapid.SampledFrom([]string{"no lock", "lock", "lock", "null", "foreign", "none"}).Draw(p.t, "shape")
+	p.t.Logf("the document begins with %s", shape)
+	switch shape {
+	case "none":
+	case "no lock":
+		p.store(&model.Document{}, nil)
+	case "null":
+		p.store(&model.Document{Field: model.Null}, nil)
+	case "foreign":
+		p.store(&model.Document{Field: model.Foreign}, rapid.SampledFrom(foreigners).Draw(p.t, "foreign"))
+	case "lock":
+		lock := p.drawLock(p.t)
+		p.store(&model.Document{Field: model.Ours, Lock: lock}, p.encode(p.t, lock))
+	}
+}
+
+// stranger does something to the document that is no command of the protocol.
+func (p *place) stranger(t *rapid.T) {
+	deed := rapid.SampledFrom([]string{"erase", "save old", "put back", "lock", "delete", "insert", "null", "foreign"}).Draw(t, "stranger")
+	t.Logf("a stranger: %s", deed)
+	switch deed {
+	case "save old":
+		if p.doc == nil || p.doc.Field == model.Foreign {
+			t.Skip("nothing to save")
+		}
+		p.old = p.doc
+	case "put back":
+		if p.old == nil || p.doc == nil {
+			t.Skip("nothing to put back")
+		}
+		after := model.PutBack(p.doc, p.old)
+		p.store(after, p.encode(t, after.Lock))
+	case "delete":
+		if _, err := p.coll.DeleteOne(t.Context(), p.filter()); err != nil {
+			t.Fatalf("delete: %v", err)
+		}
+		p.settle(model.Delete(p.doc))
+	case "insert":
+		if p.doc == nil {
+			p.store(model.Insert(p.doc), nil)
+		}
+	}
+	if p.doc == nil {
+		return
+	}
+	switch deed {
+	case "erase":
+		p.store(model.Erase(p.doc), nil)
+	case "null":
+		p.store(model.Nullify(p.doc), nil)
+	case "foreign":
+		p.store(model.Spoil(p.doc), rapid.SampledFrom(foreigners).Draw(t, "foreign"))
+	case "lock":
+		lock := p.drawLock(t)
+		p.store(model.PutBack(p.doc, &model.Document{Field: model.Ours, Lock: lock}), p.encode(t, lock))
+	}
+}
+
+// store writes the document by hand; lock is its field in BSON, where it is
+// ours or foreign.
+func (p *place) store(doc *model.Document, lock any) {
+	whole := bson.M{"_id": p.id}
+	if len(doc.Log) > 0 {
+		whole["log"] = doc.Log
+	}
+	if doc.Field != model.Absent {
+		whole["lock"] = lock
+	}
+	if doc.Field == model.Null {
+		whole["lock"] = nil
+	}
+	p.foreign = bson.RawValue{}
+	if doc.Field == model.Foreign {
+		kind, data, err := bson.MarshalValue(lock)
+		if err != nil {
+			p.t.Fatalf("marshal %v: %v", lock, err)
+		}
+		p.foreign = bson.RawValue{Type: kind, Value: data}
+		whole["lock"] = p.foreign
+	}
+	if _, err := p.coll.ReplaceOne(p.t.Context(), p.filter(), whole, options.Replace().SetUpsert(true)); err != nil {
+		p.t.Fatalf("write the document: %v", err)
+	}
+	p.doc = doc
+	if got := p.load(); !same(doc, got.doc) {
+		p.t.Fatalf("the machine itself wrote %v, and found %v", doc, got.doc)
+	}
+}
+
+// drawLock draws a lock as others may have left it: with expired entries,
+// empty arrays, unknown tags, a fence ahead of the clock.
+func (p *place) drawLock(t *rapid.T) model.Lock {
+	lock := model.Lock{Fence: rapid.SampledFrom([]int64{0, 5, p.now - 1, p.now, p.now + 10, 1<<31 - 1, 1 << 52}).Draw(t, "fence")}
+	for _, tag := range rapid.SampledFrom(subsets([]string{"", "a", ghost, "read", "write"})).Draw(t, "tags") {
+		if tag == "" { // so that there may be none
+			continue
+		}
+		b := model.Bucket{Tag: model.Tag(tag)}
+		for range rapid.IntRange(0, 3).Draw(t, "entries of "+tag) {
+			if len(p.ids) > 60 {
+				t.Skip("enough strangers")
+			}
+			e := model.Entry{
+				ID: p.newID(), Owner: "a stranger", Since: p.now,
+				Seq:     rapid.Int64Range(1, 9).Draw(t, "seq"),
+				Expires: p.now + rapid.SampledFrom([]int64{5000, 1, 0, -1, -5000, -p.now, 60_000}).Draw(t, "expires"),
+			}
+			if rapid.Bool().Draw(t, "held") {
+				e.Fence = rapid.Int64Range(1, 9).Draw(t, "token")
+				e.N = rapid.IntRange(0, 2).Draw(t, "n")
+			}
+			b.Entries = append(b.Entries, e)
+		}
+		lock.Tags = append(lock.Tags, b)
+	}
+	for range rapid.SampledFrom([]int{0, 0, 1, 7, 8}).Draw(t, "done") {
+		if len(p.ids) <= 60 {
+			lock.Done = append(lock.Done, p.newID())
+		}
+	}
+	return lock
+}
+
+// encode writes a lock in one of the ways that mean the same.
+func (p *place) encode(t *rapid.T, lock model.Lock) any {
+	out := bson.M{}
+	switch kind := rapid.IntRange(0, 3).Draw(t, "kind of fence"); {
+	case lock.Fence == 0 && kind == 0:
+	case lock.Fence == 0 && kind == 1:
+		out["fence"] = nil
+	case kind == 2:
+		out["fence"] = float64(lock.Fence)
+	case kind == 3 && lock.Fence < 1<<31:
+		out["fence"] = int32(lock.Fence)
+	default:
+		out["fence"] = lock.Fence
+	}
+	tags := bson.M{}
+	for _, b := range lock.Tags {
+		entries := bson.A{}
+		for _, e := range b.Entries {
+			entries = append(entries, p.encodeEntry(e))
+		}
+		tags[string(b.Tag)] = entries
+		if len(entries) == 0 && rapid.Bool().Draw(t, "null array") {
+			tags[string(b.Tag)] = nil
+		}
+	}
+	switch kind := rapid.IntRange(0, 2).Draw(t, "kind of tags"); {
+	case len(tags) == 0 && kind == 1:
+	case len(tags) == 0 && kind == 2:
+		out["tags"] = nil
+	default:
+		out["tags"] = tags
+	}
+	if lock.Done != nil {
+		done := bson.A{}
+		for _, id := range lock.Done {
+			done = append(done, p.binary(id))
+		}
+		out["done"] = done
+	}
+	return out
+}
+
+func (p *place) encodeEntry(e model.Entry) bson.M {
+	out := bson.M{"id": p.binary(e.ID), "owner": e.Owner, "seq": e.Seq, "since": time.UnixMilli(e.Since)}
+	if e.Fence != 0 {
+		out["fence"] = e.Fence
+	}
+	if e.Expires != 0 {
+		out["expires"] = time.UnixMilli(e.Expires)
+	}
+	if e.N != 0 {
+		out["n"] = e.N
+	}
+	return out
+}
+
+func (p *place) binary(id model.ID) bson.Binary {
+	data := p.uuids[id]
+	return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: data[:]}
+}
