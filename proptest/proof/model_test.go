@@ -1,0 +1,61 @@
+package proof
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+)
+
+const (
+	modelRuns   = "model, random: runs that keep every property"
+	modelWorlds = "model, exhaustive: states that keep every property"
+)
+
+var (
+	passed  = regexp.MustCompile(`OK, passed (\d+) tests`)
+	covered = regexp.MustCompile(`completely, all others to depth (\d+) at least; (\d+) states`)
+)
+
+// model runs the model's own tests, which need no server, and counts what they
+// say they did.
+func (p *proof) model(ctx context.Context) error {
+	args := []string{
+		"test", "-count=1", "-v", "-timeout=120m", "./proptest/model",
+		"-rapid.checks=" + strconv.Itoa(p.modelRuns),
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "DOCLOCK_MODEL_STEPS="+strconv.Itoa(p.modelSteps))
+	if p.modelFull {
+		cmd.Env = append(cmd.Env, "DOCLOCK_MODEL=full")
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	tail := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		line := lines.Text()
+		tail = (tail + "\n" + line)[max(0, len(tail)+1+len(line)-4000):]
+		if m := passed.FindStringSubmatch(line); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			p.counts.Checked(modelRuns, n)
+		}
+		if m := covered.FindStringSubmatch(line); m != nil {
+			n, _ := strconv.Atoi(m[2])
+			p.counts.Checked(modelWorlds, n)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%w:\n%s", err, tail)
+	}
+	return nil
+}
