@@ -63,7 +63,7 @@ func (w *world) checkFrame(ev event) {
 		switch {
 		case !there && !own(e.ID) && e.Live(ev.now):
 			w.fail("frame", "%v removed the live entry %d", ev.op, e.ID)
-		case !there && ev.op == opReleaseTwo && e.ID == ev.second && w.clients[ev.to].phase == waiting:
+		case !there && ev.op == opReleaseTwo && e.ID == w.clients[ev.to].id && w.clients[ev.to].phase == waiting:
 			w.fail("frame", "%v removed the waiting entry %d of another client: it loses its place", ev.op, e.ID)
 		case there && !own(e.ID) && after != e:
 			w.fail("frame", "%v changed entry %d", ev.op, e.ID)

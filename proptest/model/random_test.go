@@ -137,7 +137,7 @@ func TestRandomNotices(t *testing.T) {
 // TestWander walks without rapid, which prefers small numbers: every action
 // is as likely as any other.
 func TestWander(t *testing.T) {
-	walks, length := pick(200, 3000, 100_000), steps()
+	walks, length := pick(200, 3000, 40_000), steps()
 	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
 	for seed := range walks {
 		if w := wander(seed, Without{}, length); w.broken != nil {
