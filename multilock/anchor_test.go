@@ -1,0 +1,61 @@
+package multilock_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/relations"
+)
+
+// Rule 4: the belief counts from the send of the confirm that was granted, not
+// from its reply: a contender could enter while the holder still believes.
+func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	var passed atomic.Int64
+	ann := p.locker(coll, relations.Fair(), doclock.TTL(10*time.Second), func(cfg *engine.Config) error {
+		cfg.Clock = func() engine.Reading {
+			d := time.Duration(passed.Load())
+			return engine.Reading{Mono: time.Hour + d, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Add(d)}
+		}
+		return nil
+	})
+	holder := p.try(p.locker(p.coll, relations.Fair()), "write")
+	ticket := p.enqueue(ann, "write")
+	p.release(holder)
+	passed.Add(int64(time.Second)) // before the confirm: no matter
+	reply := net.Arm(faultnet.DelayReply, "findAndModify")
+	confirmed := begin(t, func() (*doclock.Lease, error) { return ticket.Confirm(p.bounded()) })
+	wait(t, reply.Fired())
+	passed.Add(int64(4 * time.Second))
+	if err := reply.Let(); err != nil {
+		t.Fatal(err)
+	}
+	lease, err := confirmed.wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := lease.Remaining(); r > 6*time.Second || r < 5*time.Second {
+		t.Errorf("%v remain of 10s, 4s after the confirm was sent", r)
+	}
+}
+
+// However long a ticket has waited, it asks often enough to keep its place.
+func TestTicketThatWaitedLongKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	p, at := newPlace(t), newClock()
+	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.WaitTTL(150*time.Millisecond), doclock.Tolerance(0))
+	p.try(l, "read")
+	ticket := p.enqueue(l, "write")
+	time.Sleep(time.Second) // an eighth of this is the pause
+	_, err := ticket.Confirm(t.Context())
+	p.conflict(err)
+	if d := time.Until(ticket.RetryAt()); d > 50*time.Millisecond {
+		t.Errorf("RetryAt is %v from now; the place is kept for 150ms", d)
+	}
+}
