@@ -135,6 +135,14 @@ var decisions = []Mutant{
 		Tests: "^TestConfirmServesTheQueue$", Packages: inEngine,
 	},
 	{
+		Name: "earlier goes by the clock and not by seq", Rule: 10,
+		Why:  "two that arrived in one millisecond are let in together, or in the wrong order",
+		File: "internal/engine/expr.go",
+		Edits: swap(`call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
+			`call("$lt", e+"."+sinceKey, "$$own."+sinceKey))`),
+		Tests: "^TestRule10OrderIsSeq$", Packages: inEngine,
+	},
+	{
 		Name: "a confirm ignores cooperative relations", Rule: 6,
 		Why:  "a waiter is let in beside a holder who ignores it and came during the wait",
 		File: "internal/engine/expr.go",
@@ -149,6 +157,30 @@ var decisions = []Mutant{
 		Edits: swap(`own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)`,
 			`own := orElse(nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0), bson.D{{Key: idKey, Value: id}, {Key: seqKey, Value: d.next()}, {Key: sinceKey, Value: d.now}})`),
 		Tests: "^TestConfirmWithoutEntryIsLost$", Packages: inEngine,
+	},
+	{
+		Name: "who would not wait waits", Rule: 0,
+		Why:  "a TryAcquire that failed leaves an entry that keeps others back",
+		File: "internal/engine/expr.go",
+		Edits: swap(`joins = joins && len(blocked) > 0`,
+			`joins = len(blocked) > 0`),
+		Tests: "^TestTryAcquireBlockedLeavesNothing$", Packages: inEngine,
+	},
+	{
+		Name: "a waiting entry lives as long as a held one", Rule: 0,
+		Why:  "a waiter that died holds up the queue for a TTL",
+		File: "internal/engine/expr.go",
+		Edits: swap(`lease = cond("$$waits", d.wait, d.held)`,
+			`lease = cond("$$waits", d.held, d.held)`),
+		Tests: "^TestAcquireBlockedWaits$", Packages: inEngine,
+	},
+	{
+		Name: "emptied tags stay", Rule: 0,
+		Why:  "an unknown tag that nobody holds any more refuses everybody",
+		File: "internal/engine/expr.go",
+		Edits: swap(`filter(pruned, "t", nth("$$t.v", 0))`,
+			`filter(pruned, "t", true)`),
+		Tests: "^TestAcquireDropsEmptiedTags$", Packages: inEngine,
 	},
 	{
 		Name: "an arrival ignores unknown tags", Rule: 8,
@@ -435,6 +467,22 @@ var writes = []Mutant{
 		Tests: "^TestWriteKeepsTheLock$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
+		Name: "the caller's registry encodes the guard", Rule: 0,
+		Why:  "an encoder of the caller's alters the library's filter",
+		File: "internal/engine/guard.go",
+		Edits: swap(`Value: value(bson.D{{Key: "$elemMatch", Value: entry}})`,
+			`Value: bson.D{{Key: "$elemMatch", Value: entry}}`),
+		Tests: "^TestRegistryCannotAlterTheLibrarysParts$", Packages: []string{enginePkg, leasePkg},
+	},
+	{
+		Name: "the oldest id of done is taken for the newest", Rule: 18,
+		Why:  "a write that was not applied is reported unknown as soon as another came",
+		File: "internal/engine/guard.go",
+		Edits: swap(`g.LastDone = img.Lock.Done[n-1]`,
+			`g.LastDone = img.Lock.Done[0*n]`),
+		Tests: "^TestRule18DoneAndItsNewest$", Packages: []string{enginePkg, leasePkg},
+	},
+	{
 		Name: "the last write's id is not pushed to done", Rule: 18,
 		Why:  "an applied write is reported lost",
 		File: "internal/engine/guard.go",
@@ -648,9 +696,20 @@ var leases = []Mutant{
 		Name: "the end is told to nobody who doesn't ask", Rule: 0,
 		Why:  "a kept context ends at the next renewal instead of with the lease",
 		File: "lease.go",
-		Edits: swap(`l.watch = time.AfterFunc(l.nextLook(), l.look)`,
-			`l.watch = time.AfterFunc(time.Hour, l.look)`),
-		Tests: "^TestKeepAliveTellsTheEndInsideARenewal$", Packages: inLease,
+		Edits: swap(`l.watch.Reset(l.nextLook())`,
+			`_ = l.nextLook()`),
+		Tests: "^TestDoneIsClosedAtTheEnd$", Packages: inLease,
+	},
+	{
+		Name: "a kept context ends a TTL after the lease", Rule: 13,
+		Why:  "the work goes on without the lock until the next look",
+		File: "keepalive.go",
+		Edits: swap(`func() { cancel(context.Cause(l.over)) }`,
+			`func() {
+		attempt.Sleep(kept, l.engine.Lease(l.grant.Tag))
+		cancel(context.Cause(l.over))
+	}`),
+		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
 	},
 	{
 		Name: "belief ends at the release's reply", Rule: 13,
@@ -788,7 +847,7 @@ var acquires = []Mutant{
 		File: "multilock/ticket.go",
 		Edits: swap(`e.Wait(t.grant.Tag)/3`,
 			`e.Wait(t.grant.Tag)*30`),
-		Tests: "^TestTicketRetryAt$", Packages: inLocker,
+		Tests: "^TestTicketThatWaitedLongKeepsItsPlace$", Packages: inLocker,
 	},
 }
 
@@ -816,7 +875,7 @@ var tables = []Mutant{
 		File: "relations/analysis.go",
 		Edits: swap(`rel.Kind == Cooperative && rel.Allow < next.n`,
 			`rel.Kind == None && rel.Allow < 0`),
-		Tests: "^TestStarvationsAreThoseOfTheSearch_AllThreeTagTablesWithoutAllow$", Packages: inRelations,
+		Tests: "^TestStarvationsAreThoseOfTheSearch_SomeFourTagTables$", Packages: inRelations,
 	},
 	{
 		Name: "starvation: nobody is refused for ever", Rule: 0,
