@@ -7,52 +7,90 @@ import "math"
 type Object struct {
 	Document Document
 	Steps    []Step
+
+	// Hidden: some command that joins or confirms was never answered. It may
+	// have pruned what had expired, or taken a number, and no image tells.
+	Hidden bool
 }
 
 // Step is one command. Call and Return are on the server's clock, as wide as
-// the clocks are uncertain; a command without an answer returns at the end of
-// time, or never was.
+// the clocks are uncertain.
 type Step struct {
 	Command
 	Call, Return int64 // nanoseconds
 
-	// Possible is, of a join without an answer, what later images show that it
-	// did; nil where none shows it.
+	// Maybe: the command was never answered, and was executed or not. A step
+	// that is listed nevertheless may explain what images show: an entry that
+	// a join made or a confirm granted, as in Possible, or one that is gone.
+	// Its Return is the end of the time in which it can have had that effect.
+	Maybe    bool
 	Possible *Entry
 }
 
-// Linearizable lists every document with all that was sent to it.
+// Linearizable lists every document with what was sent to it. Left out are
+// commands without an answer that explain nothing that was seen.
 func (h *History) Linearizable() []Object {
 	h.place()
 	all := clocks(h.Commands)
 	var objects []Object
 	for _, d := range h.Documents {
+		c := newCheck(h, d, all, nil)
 		o := Object{Document: d}
-		first := map[string]Entry{} // by id, as first seen
-		for _, c := range h.Commands {
-			if c.Document != d.ID || c.Image == nil {
-				continue
-			}
-			for _, e := range c.Image.Entries {
-				was, known := first[e.ID]
-				if !known || e.Seq < was.Seq || e.Seq == was.Seq && e.Expires < was.Expires {
-					first[e.ID] = e
+		accounted := map[*arrival]bool{} // made by a join that was answered
+		byID := map[string][]*arrival{}
+		for _, a := range c.arrivals {
+			byID[a.ID] = append(byID[a.ID], a)
+		}
+		for _, s := range c.sightings {
+			for _, a := range byID[s.command.ID] {
+				if s.command.Kind == CommandAcquire && s.Now != 0 && s.Now == a.Since && s.Fence == a.Seq {
+					accounted[a] = true
 				}
 			}
 		}
-		for _, c := range h.Commands {
-			if c.Document != d.ID {
+		for i := range c.commands {
+			command := c.commands[i]
+			s := Step{Command: command, Call: c.sent(&command), Return: c.answered(&command)}
+			if command.Answered != 0 && (command.Image == nil || command.Image.Now != 0) {
+				o.Steps = append(o.Steps, s)
 				continue
 			}
-			s := Step{Command: c, Call: all[c.Process].earliest(c.Sent), Return: math.MaxInt64}
-			if c.Answered != 0 {
-				s.Return = all[c.Process].latest(c.Answered)
-			} else if e, seen := first[c.ID]; seen && (c.Kind == CommandAcquire || c.Kind == CommandConfirm) {
-				s.Possible = &e
+			// Without an answer, or with a stored image, which is that of an
+			// execution before.
+			s.Maybe, s.Answered, s.Image, s.Matched = true, 0, nil, false
+			joins := command.Kind == CommandAcquire || command.Kind == CommandConfirm
+			o.Hidden = o.Hidden || joins
+			for _, a := range byID[command.ID] {
+				s := s
+				e := a.Entry
+				switch command.Kind {
+				case CommandAcquire:
+					if e.Fence != e.Seq {
+						e.Fence = 0
+					}
+					s.Possible, s.Return = &e, a.seen
+					if accounted[a] {
+						continue
+					}
+				case CommandConfirm:
+					s.Possible, s.Return = &e, a.held
+					if a.Fence == 0 || a.Fence == a.Seq {
+						continue
+					}
+				case CommandRelease, CommandWriteAndRelease:
+					s.Return = a.gone
+				default:
+					continue
+				}
+				if s.Return >= s.Call {
+					o.Steps = append(o.Steps, s)
+				}
 			}
-			o.Steps = append(o.Steps, s)
 		}
 		objects = append(objects, o)
 	}
 	return objects
 }
+
+// Forever is the Return of a step that may take effect at any time.
+const Forever = math.MaxInt64

@@ -3,7 +3,6 @@ package proof
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ const PropertyLinear = "each document's lock is linearizable: one order of its c
 // sequential object, would have said.
 func linearizable(h *history.History, t *tally.Tally, timeout time.Duration) {
 	for _, o := range h.Linearizable() {
-		model, operations := lockModel(o)
+		model, operations := lockModel(o, h.Commands)
 		t.Checked(PropertyLinear, 1)
 		switch porcupine.CheckOperationsTimeout(model, operations, timeout) {
 		case porcupine.Illegal:
@@ -67,30 +66,28 @@ func equal(a, b any) bool {
 // protocol makes of the state before.
 type sequential struct {
 	document history.Document
+	hidden   bool // see history.Object
 
-	// hidden: some join was never answered nor seen. It may have pruned what
-	// had expired, and no image tells.
-	hidden bool
+	// unsure are the guarded writes that were sent without an answer: a repeat
+	// may find them done.
+	unsure map[numbered]bool
 }
 
-func lockModel(o history.Object) (porcupine.Model, []porcupine.Operation) {
-	s := sequential{document: o.Document}
+type numbered struct {
+	id string
+	k  int64
+}
+
+func lockModel(o history.Object, sent []history.Command) (porcupine.Model, []porcupine.Operation) {
+	s := sequential{o.Document, o.Hidden, map[numbered]bool{}}
+	for _, c := range sent {
+		if c.Kind == history.CommandWrite && c.Answered == 0 {
+			s.unsure[numbered{c.ID, c.K}] = true
+		}
+	}
 	var operations []porcupine.Operation
 	for i, step := range o.Steps {
-		if step.Answered == 0 {
-			switch step.Kind {
-			case history.CommandAcquire, history.CommandConfirm:
-				s.hidden = s.hidden || step.Possible == nil
-			case history.CommandRead:
-				continue // it has no effect, and no answer
-			}
-		}
-		if step.Image != nil && step.Image.Now == 0 {
-			// A stored image: of the first execution, which has a step of its own.
-			step.Answered, step.Image, step.Matched = 0, nil, false
-			step.Return = math.MaxInt64
-		}
-		operations = append(operations, porcupine.Operation{ClientId: i, Input: step, Output: step.Answered != 0, Call: step.Call, Return: step.Return})
+		operations = append(operations, porcupine.Operation{ClientId: i, Input: step, Output: step.Maybe, Call: step.Call, Return: step.Return})
 	}
 	model := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{lock{}} },
@@ -120,7 +117,7 @@ func lockModel(o history.Object) (porcupine.Model, []porcupine.Operation) {
 
 // step lists the states that the lock may be in after the command.
 func (s sequential) step(l lock, step history.Step) []lock {
-	if step.Answered == 0 {
+	if step.Maybe {
 		return append([]lock{l}, s.effect(l, step)...) // or it never was
 	}
 	switch step.Kind {
@@ -137,10 +134,18 @@ func (s sequential) step(l lock, step history.Step) []lock {
 	}
 }
 
+// prunable: the entry may have been pruned by a join that nobody saw.
+func (s sequential) prunable(e history.Entry, step history.Step) bool {
+	return s.hidden && e.Expires*int64(time.Millisecond) <= step.Return
+}
+
 // image accepts the image where it is what the command makes of the state.
 func (s sequential) image(l lock, step history.Step) []lock {
 	img := step.Image
 	next := lock{fence: img.Fence, entries: slices.Clone(img.Entries)}
+	for i := range next.entries {
+		next.entries[i].N = 0 // writes are judged by the document's log
+	}
 	slices.SortFunc(next.entries, func(a, b history.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
 	isOwn := func(e history.Entry) bool { return e.ID == step.ID }
 	was, before := l.find(isOwn)
@@ -157,10 +162,10 @@ func (s sequential) image(l lock, step history.Step) []lock {
 		still, there := next.find(func(n history.Entry) bool { return n.ID == e.ID && n.Seq == e.Seq })
 		switch {
 		case there:
-			if still.Fence != e.Fence && !isOwn(e) || still.Expires < e.Expires || still.N < e.N {
+			if still.Fence != e.Fence && !isOwn(e) || still.Expires < e.Expires {
 				return nil
 			}
-		case s.hidden && e.Expires <= img.Now:
+		case s.prunable(e, step):
 		case !prunes || e.Expires > img.Now:
 			return nil
 		}
@@ -184,7 +189,7 @@ func (s sequential) image(l lock, step history.Step) []lock {
 		if own.Seq != was.Seq || own.Fence != img.Fence || !s.is(img.Fence, number) {
 			return nil
 		}
-	case step.Kind == history.CommandConfirm && after != before:
+	case step.Kind == history.CommandConfirm && after != before && !(before && s.prunable(was, step)):
 		return nil
 	case !s.is(img.Fence, l.fence):
 		return nil
@@ -219,20 +224,19 @@ func (s sequential) guarded(l lock, step history.Step) []lock {
 	own, there := l.find(func(e history.Entry) bool {
 		return e.ID == step.ID && (step.Token == 0 || e.Fence == step.Token)
 	})
-	fresh := step.Kind != history.CommandWrite || own.N < step.K
 	if step.Matched {
-		if !there || !fresh {
+		if !there {
 			return nil
 		}
-		if step.Own != nil && (own.Seq != step.Own.Seq || own.Fence != step.Own.Fence || own.N > step.Own.N) {
+		if step.Own != nil && (own.Seq != step.Own.Seq || own.Fence != step.Own.Fence) {
 			return nil
 		}
 		return s.effect(l, step)
 	}
 	switch {
-	case !there || !fresh:
+	case !there || s.unsure[numbered{step.ID, step.K}]:
 		return []lock{l}
-	case s.hidden: // pruned by a join that was not seen, if it had expired
+	case s.prunable(own, step):
 		return []lock{l.without(step.ID)}
 	default:
 		return nil
@@ -250,13 +254,14 @@ func (s sequential) effect(l lock, step history.Step) []lock {
 			return []lock{l.without(step.ID)}
 		}
 	case history.CommandWrite:
-		if there && own.N < step.K {
-			own.N = step.K
-			return []lock{l.with(own)}
+		if there {
+			return []lock{l}
 		}
 	case history.CommandRenew:
-		if there { // its time is not known: the expiry stays as known at the least
-			return []lock{l}
+		if there {
+			least := step.Call/int64(time.Millisecond) + s.document.TTL + s.document.Tolerance
+			own.Expires = max(own.Expires, least-1)
+			return []lock{l.with(own)}
 		}
 	case history.CommandAcquire, history.CommandConfirm:
 		return s.unseen(l, step)
@@ -264,40 +269,26 @@ func (s sequential) effect(l lock, step history.Step) []lock {
 	return nil
 }
 
-// unseen is a join or a confirm without an answer. Later images show what it
-// made; what it pruned shows as well, where it is missing.
+// unseen is a join or a confirm without an answer: it made what later images
+// show. What it may have pruned is missing in them; see hidden.
 func (s sequential) unseen(l lock, step history.Step) []lock {
-	own := step.Possible
-	if own == nil {
-		return nil // hidden
-	}
-	was, there := l.find(func(e history.Entry) bool { return e.ID == own.ID })
-	entered := *own
-	number := own.Seq
-	switch {
-	case step.Kind == history.CommandAcquire && there: // a repeat
-		return nil
-	case step.Kind == history.CommandConfirm && (!there || was.Seq != own.Seq || own.Fence == 0):
-		return nil
-	case step.Kind == history.CommandConfirm:
-		number = own.Fence
-	case own.Fence != own.Seq: // it waited first
-		entered.Fence = 0
+	entered := *step.Possible
+	was, there := l.find(func(e history.Entry) bool { return e.ID == entered.ID })
+	number := entered.Seq
+	if step.Kind == history.CommandConfirm {
+		if !there || was.Seq != entered.Seq || was.Fence != 0 {
+			return nil
+		}
+		number = entered.Fence
+	} else if there && was.Seq == entered.Seq {
+		return nil // a repeat
 	}
 	if number <= l.fence {
 		return nil
 	}
-	// Which of the expired were pruned depends on the time of the command. The
-	// number is that time, unless the document was ahead of it.
-	next := lock{fence: number}
-	for _, e := range l.entries {
-		if e.ID != own.ID && e.Expires > number {
-			next.entries = append(next.entries, e)
-		}
+	entered.Expires = entered.Since // at the least
+	if there {
+		entered.Expires = was.Expires
 	}
-	entered.Expires = min(entered.Expires, was.Expires)
-	if !there {
-		entered.Expires = number
-	}
-	return []lock{next.with(entered)}
+	return []lock{l.with(entered)}
 }
