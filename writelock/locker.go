@@ -3,6 +3,7 @@ package writelock
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
@@ -22,17 +23,20 @@ type Locker struct{ locks *multilock.Locker }
 // New makes a Locker, as [multilock.New] does with [relations.Exclusive].
 // [doclock.TagTTL] is refused: there is one tag, and [doclock.TTL] is its.
 func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
-	var cfg engine.Config
-	for _, opt := range opts {
-		if err := opt(&cfg); err == nil && cfg.TagTTL != nil {
-			return nil, fmt.Errorf("%w: TagTTL has no meaning for a write lock, which has one tag; give TTL", doclock.ErrInvalidOption)
-		}
-	}
-	locks, err := multilock.New(coll, relations.Exclusive(), opts...)
+	locks, err := multilock.New(coll, relations.Exclusive(), append(slices.Clone(opts), noTagTTL)...)
 	if err != nil {
 		return nil, err
 	}
 	return &Locker{locks}, nil
+}
+
+// noTagTTL comes after the caller's options, so that it is told with their
+// faults.
+func noTagTTL(c *engine.Config) error {
+	if c.TagTTL == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: TagTTL has no meaning for a write lock, which has one tag; give TTL", doclock.ErrInvalidOption)
 }
 
 // TryAcquire acquires the lock, or fails, in one command; see
