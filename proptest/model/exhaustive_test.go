@@ -117,7 +117,7 @@ func pairs() []config {
 // TestTwoClientsWithFaults searches the worlds of two clients completely for
 // one fault, and deeply for two.
 func TestTwoClientsWithFaults(t *testing.T) {
-	for faults, states := range map[int]int{1: pick(5_000, 50_000, 10_000_000), 2: pick(2_000, 10_000, 300_000)} {
+	for faults, states := range map[int]int{1: pick(5_000, 25_000, 10_000_000), 2: pick(2_000, 10_000, 300_000)} {
 		var searches []search
 		for _, cfg := range pairs() {
 			cfg.faults = faults
