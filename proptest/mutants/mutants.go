@@ -161,9 +161,9 @@ var decisions = []Mutant{
 	{
 		Name: "who would not wait waits", Rule: 0,
 		Why:  "a TryAcquire that failed leaves an entry that keeps others back",
-		File: "internal/engine/expr.go",
-		Edits: swap(`joins = joins && len(blocked) > 0`,
-			`joins = len(blocked) > 0`),
+		File: "internal/engine/engine.go",
+		Edits: swap(`d.arrival(e.field, false, id, cfg.Owner)`,
+			`d.arrival(e.field, true, id, cfg.Owner)`),
 		Tests: "^TestTryAcquireBlockedLeavesNothing$", Packages: inEngine,
 	},
 	{
