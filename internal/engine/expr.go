@@ -173,13 +173,16 @@ func inPlace(array string, id expr, change bson.D) bson.D {
 func (d decision) arrival(field string, joins bool, id expr, owner string) bson.A {
 	refused := append(d.blockedBy(relations.Cooperative), not(call("$setIsSubset", "$$live.k", d.known())))
 	blocked := d.blockedBy(relations.Assertive)
-	joins = joins && len(blocked) > 0
+	waits := len(blocked) > 0 // an entry of this tag may
+	joins = joins && waits
 
 	var fence, lease, ownLease expr = "$$next", d.held, d.held
+	if waits {
+		ownLease = cond("$$e."+fenceKey, d.held, d.wait)
+	}
 	if joins {
 		fence = cond("$$waits", "$$REMOVE", "$$next")
 		lease = cond("$$waits", d.wait, d.held)
-		ownLease = cond("$$e."+fenceKey, d.held, d.wait)
 	} else {
 		refused = append(refused, blocked...)
 	}
