@@ -230,7 +230,16 @@ func (a *acquired) enqueue() {
 	if a.ticket == nil || a.lease != nil {
 		return
 	}
-	switch a.rng.IntN(8) {
+	switch a.rng.IntN(9) {
+	case 8:
+		time.Sleep(time.Duration(a.document.WaitTTL+a.document.Tolerance+50+a.rng.Int64N(100)) * time.Millisecond) // past its life
+		a.do(history.Confirm, "", func() (err error) {
+			a.lease, err = a.ticket.Confirm(context.Background())
+			return err
+		})
+		if a.lease == nil {
+			a.abandon()
+		}
 	case 0:
 		a.abandon()
 	case 1:

@@ -19,7 +19,7 @@ func Floors(operations int) []tally.Floor {
 	for _, seen := range []string{
 		"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: not found",
 		"confirm: granted", "confirm: waiting", "confirm: lost",
-		"renew: renewed", "renew: lost",
+		"renew: renewed", history.SeenRenewLost,
 		"release: released", "release: removed while waiting", "release: lost",
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",

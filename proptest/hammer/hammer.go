@@ -141,13 +141,15 @@ type run struct {
 
 // recording is a worker's output, the last line perhaps cut off.
 type recording struct {
-	bytes.Buffer
+	text  bytes.Buffer
 	lines *atomic.Int64
+	calls int // that have returned, about
 }
 
 func (r *recording) Write(p []byte) (int, error) {
 	r.lines.Add(int64(bytes.Count(p, []byte{'\n'})))
-	return r.Buffer.Write(p)
+	r.calls += bytes.Count(p, []byte(`"outcome":`)) - bytes.Count(p, []byte(`"kind":"look"`))
+	return r.text.Write(p)
 }
 
 // processes starts the workers and waits for them.
@@ -161,8 +163,6 @@ func (r *run) processes(ctx context.Context) error {
 		torment := rand.New(rand.NewPCG(r.Seed, uint64(100+i)))
 		all.Go(func() { errs <- r.keepBusy(ctx, share, torment) })
 	}
-	stop := context.AfterFunc(ctx, func() {})
-	defer stop()
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -180,27 +180,26 @@ func (r *run) processes(ctx context.Context) error {
 	return nil
 }
 
-// keepBusy runs one worker to its end. Under faults it is stopped now and
-// then, and killed once; then another one takes its place.
+// keepBusy runs one worker to its end. Under faults it is stopped and killed
+// now and then; another one takes a killed one's place, and does the rest.
 func (r *run) keepBusy(ctx context.Context, share int, rng *rand.Rand) error {
-	kill := r.Faults
-	for {
+	const mostKills = 12
+	for kills := 0; ; kills++ {
 		cmd, out, err := r.start(ctx, share)
 		if err != nil {
 			return err
 		}
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
-		killed, err := r.torment(ctx, cmd, done, kill, rng)
+		killed, err := r.torment(ctx, cmd, done, kills < mostKills, rng)
 		if !killed {
 			if err != nil {
 				return fmt.Errorf("a worker: %w: %s", err, strings.TrimSpace(cmd.Stderr.(*bytes.Buffer).String()))
 			}
 			return nil
 		}
-		_ = out
 		r.fired(FaultKilled)
-		kill, share = false, max(1, share/2)
+		share = max(1, share-out.calls/r.ClientsPerProcess)
 	}
 }
 
@@ -293,7 +292,7 @@ func (r *run) report(ctx context.Context) {
 func (r *run) collect(ctx context.Context) (*history.History, error) {
 	all := &history.History{Faults: r.faults}
 	for _, out := range r.output {
-		h, err := history.Decode(bytes.NewReader(out.Bytes()))
+		h, err := history.Decode(bytes.NewReader(out.text.Bytes()))
 		if err != nil {
 			return nil, err
 		}

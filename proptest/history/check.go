@@ -167,22 +167,31 @@ func (c *check) gather() {
 	}
 	found := map[arrived]*arrival{}
 	byID := map[string][]*arrival{}
+	note := func(e Entry, from, to int64) {
+		a := found[arrived{e.ID, e.Seq}]
+		if a == nil {
+			a = &arrival{Entry: e, asked: never, seen: never, granted: forever, held: never, givenUp: never, gone: never}
+			found[arrived{e.ID, e.Seq}] = a
+			byID[e.ID] = append(byID[e.ID], a)
+			c.arrivals = append(c.arrivals, a)
+		}
+		a.seen = min(a.seen, to)
+		a.expires = max(a.expires, e.Expires*millisecond)
+		if e.Fence == 0 {
+			a.granted = max(a.granted, from)
+			return
+		}
+		a.Fence, a.held = e.Fence, min(a.held, to)
+		c.byToken[lease{e.ID, e.Fence}] = a
+	}
 	for _, s := range c.sightings {
 		for _, e := range s.Entries {
-			a := found[arrived{e.ID, e.Seq}]
-			if a == nil {
-				a = &arrival{Entry: e, asked: never, seen: s.to, granted: forever, held: never, givenUp: never, gone: never}
-				found[arrived{e.ID, e.Seq}] = a
-				byID[e.ID] = append(byID[e.ID], a)
-				c.arrivals = append(c.arrivals, a)
-			}
-			a.expires = max(a.expires, e.Expires*millisecond)
-			if e.Fence == 0 {
-				a.granted = max(a.granted, s.from)
-			} else if a.Fence = e.Fence; a.held == never {
-				a.held = s.to
-				c.byToken[lease{e.ID, e.Fence}] = a
-			}
+			note(e, s.from, s.to)
+		}
+	}
+	for i := range c.commands { // a release shows what it removed
+		if command := &c.commands[i]; command.Own != nil && command.Answered != 0 {
+			note(*command.Own, c.sent(command), c.answered(command))
 		}
 	}
 	for i := range c.commands {

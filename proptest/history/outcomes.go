@@ -7,6 +7,7 @@ const (
 	SeenContended = "attempts that met somebody in the way"
 	SeenBehind    = "requests blocked by a waiting entry"
 	SeenExpired   = "leases and waits that ended by expiry"
+	SeenRenewLost = "renewals that were told lost" // most without a command: the belief was over
 	SeenUnknown   = "operations of unknown outcome"
 )
 
@@ -57,6 +58,9 @@ func (c *check) outcomes() {
 	for _, o := range c.operations {
 		if o.Outcome == Unknown {
 			c.Seen(SeenUnknown, 1)
+		}
+		if o.Kind == Renew && o.Outcome == Lost {
+			c.Seen(SeenRenewLost, 1)
 		}
 	}
 }

@@ -68,9 +68,9 @@ type sequential struct {
 	document history.Document
 	hidden   bool // see history.Object
 
-	// unsure are the guarded writes that were sent without an answer: a repeat
-	// may find them done.
-	unsure map[numbered]bool
+	// written are the guarded writes that were or may have been applied: a
+	// repeat of one finds it done.
+	written map[numbered]bool
 }
 
 type numbered struct {
@@ -81,8 +81,8 @@ type numbered struct {
 func lockModel(o history.Object, sent []history.Command) (porcupine.Model, []porcupine.Operation) {
 	s := sequential{o.Document, o.Hidden, map[numbered]bool{}}
 	for _, c := range sent {
-		if c.Kind == history.CommandWrite && c.Answered == 0 {
-			s.unsure[numbered{c.ID, c.K}] = true
+		if c.Kind == history.CommandWrite && (c.Answered == 0 || c.Matched) {
+			s.written[numbered{c.ID, c.K}] = true
 		}
 	}
 	var operations []porcupine.Operation
@@ -234,7 +234,7 @@ func (s sequential) guarded(l lock, step history.Step) []lock {
 		return s.effect(l, step)
 	}
 	switch {
-	case !there || s.unsure[numbered{step.ID, step.K}]:
+	case !there || s.written[numbered{step.ID, step.K}]:
 		return []lock{l}
 	case s.prunable(own, step):
 		return []lock{l.without(step.ID)}
