@@ -32,8 +32,9 @@ type asker struct {
 	*program
 	tag   model.Tag
 	id    model.ID
-	fence int64 // the token that it was told last
-	k     int   // number of its last write
+	mode  model.Mode // an id serves one acquire, of one mode
+	fence int64      // the token that it was told last
+	k     int        // number of its last write
 }
 
 // engineRun is one run.
@@ -43,6 +44,7 @@ func (b *bench) engineRun(t *rapid.T) {
 		m.programs = append(m.programs, m.newProgram(t))
 	}
 	t.Repeat(map[string]func(*rapid.T){
+		"":                  func(*rapid.T) { m.count.Checked(EngineSteps, 1) },
 		"acquire":           m.acquire,
 		"acquire anew":      m.acquireAnew,
 		"acquire, too":      m.acquireAnew,
@@ -105,15 +107,13 @@ func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 		}
 	}
 	if len(there) > 0 && rapid.IntRange(0, 4).Draw(t, "anybody") < 4 {
-		return rapid.SampledFrom(there).Draw(t, "who").say(t)
+		return pick(t, "who", there).say(t)
 	}
 	if len(m.askers) == 0 {
 		t.Skip("nobody has asked yet")
 	}
-	return rapid.SampledFrom(m.askers).Draw(t, "who").say(t)
+	return pick(t, "who", m.askers).say(t)
 }
-
-func (a *asker) String() string { return string(a.tag) }
 
 func (a *asker) say(t *rapid.T) *asker {
 	t.Logf("it is about %d under %s, told fence %d", a.id, a.tag, a.fence)
@@ -128,8 +128,9 @@ func (m *engineMachine) acquireAnew(t *rapid.T) {
 	if len(m.askers) >= 20 {
 		t.Skip("enough askers")
 	}
-	p := rapid.SampledFrom(m.programs).Draw(t, "program")
+	p := pick(t, "program", m.programs)
 	a := &asker{program: p, tag: drawTag(t, p.table), id: m.newID()}
+	a.mode = pick(t, "mode", []model.Mode{model.Queue, model.Queue, model.Try})
 	m.askers = append(m.askers, a.say(t))
 	m.ask(t, a)
 }
@@ -146,10 +147,9 @@ func (m *engineMachine) acquire(t *rapid.T) {
 func (m *engineMachine) acquireAgain(t *rapid.T) { m.ask(t, m.asking(t, either)) }
 
 func (m *engineMachine) ask(t *rapid.T, a *asker) {
-	mode := rapid.SampledFrom([]model.Mode{model.Queue, model.Try}).Draw(t, "mode")
-	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Try: mode == model.Try, Document: rapid.Bool().Draw(t, "document")}
+	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Try: a.mode == model.Try, Document: rapid.Bool().Draw(t, "document")}
 	_, repeat := m.doc.Find(a.tag, a.id)
-	doc, want, image := m.model.Acquire(m.doc, a.request(), mode, m.now)
+	doc, want, image := m.model.Acquire(m.doc, a.request(), a.mode, m.now)
 	t.Logf("acquire: the model says %s: %v", want, doc)
 
 	got, img, err := a.engine.Acquire(t.Context(), a.filter, r)

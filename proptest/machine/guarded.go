@@ -73,7 +73,7 @@ func (m *engineMachine) parsed(t *rapid.T, a *asker, update any) *engine.Update 
 }
 
 func (m *engineMachine) read(t *rapid.T) {
-	p := rapid.SampledFrom(m.programs).Draw(t, "program")
+	p := pick(t, "program", m.programs)
 	doc, seen, want := m.model.Read(m.doc, m.now)
 	img, err := p.engine.Read(t.Context(), engine.Pin{{Key: "_id", Value: m.place.id}})
 	if doc != nil && doc.Field == model.Foreign {

@@ -29,3 +29,18 @@ func TestEngine(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAPI(t *testing.T) {
+	var count tally.Tally
+	machine.API(t, mongotest.Database(t), 100, 30, &count)
+	for _, failure := range count.Failures(
+		tally.Floor{Kind: "check", Name: machine.APIOutcomes, Least: 1000},
+		tally.Floor{Kind: "check", Name: machine.APIStored, Least: 1000},
+		tally.Floor{Kind: "check", Name: machine.APIBelief, Least: 1000},
+	) {
+		t.Error(failure)
+	}
+	if err := count.Table(t.Output()); err != nil {
+		t.Error(err)
+	}
+}

@@ -34,13 +34,15 @@ type place struct {
 	ids    map[uuid.UUID]model.ID
 	uuids  map[model.ID]uuid.UUID
 	update model.Update // the last one that was sent
+	alone  bool         // no stranger comes by
 }
 
 func (b *bench) place(t *rapid.T, says string) *place {
 	p := &place{
-		t: t, coll: b.coll, id: uuid.NewString(), count: b.count, says: says, now: epoch,
+		t: t, coll: b.coll, model: b.model, id: uuid.NewString(), count: b.count, says: says, now: epoch,
 		ids: map[uuid.UUID]model.ID{}, uuids: map[model.ID]uuid.UUID{},
 	}
+	p.alone = rapid.Bool().Draw(t, "alone")
 	p.begin()
 	return p
 }
@@ -117,12 +119,12 @@ func (p *place) advance(t *rapid.T) (passed int64) {
 	}
 	before := p.now
 	switch kind := rapid.IntRange(0, 5).Draw(t, "kind of time"); {
-	case kind < 3 && len(ends) > 0: // about the very end of an entry
-		p.now = rapid.SampledFrom(ends).Draw(t, "end") + rapid.Int64Range(-1, 1).Draw(t, "beside it")
+	case kind < 2 && len(ends) > 0: // about the very end of an entry
+		p.now = pick(t, "end", ends) + rapid.Int64Range(-1, 1).Draw(t, "beside it")
 	case kind == 5: // backwards, within what the protocol bears
 		p.now -= rapid.Int64Range(0, 400).Draw(t, "ms back")
 	default:
-		p.now += rapid.SampledFrom([]int64{1, 0, 100, 1000, 3000, 20_000, 100_000}).Draw(t, "ms")
+		p.now += pick(t, "ms", []int64{1, 0, 100, 1000, 1000, 3000, 20_000, 100_000})
 	}
 	t.Logf("it is %d", p.now-epoch)
 	return p.now - before
@@ -148,4 +150,9 @@ func (p *place) nextUpdate(t *rapid.T) (model.Update, any) {
 		return p.update, bson.A{bson.M{"$set": bson.M{"log": bson.M{"$concatArrays": bson.A{log, bson.A{int(p.update)}}}}}}
 	}
 	return p.update, bson.M{"$push": bson.M{"log": int(p.update)}}
+}
+
+// pick draws one of several; in a trace its place among them is enough.
+func pick[T any](t *rapid.T, label string, of []T) T {
+	return of[rapid.IntRange(0, len(of)-1).Draw(t, label)]
 }

@@ -1,0 +1,243 @@
+package machine
+
+import (
+	"cmp"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/proptest/model"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"pgregory.net/rapid"
+)
+
+// apiMachine goes through the public packages.
+type apiMachine struct {
+	*place
+	clients []*client
+	leases  []*lease
+	tickets []*ticket
+}
+
+// client is one locker, on a machine with clocks of its own.
+type client struct {
+	table  model.Table
+	locker *multilock.Locker
+	terms  model.Request // all but tag and id
+	mu     sync.Mutex    // for the timers of leases
+	clocks engine.Reading
+}
+
+// The terms of all clients. They are long, because some limits are in real
+// time: a renewal may take what is left of its lease.
+const (
+	apiTTL       = 60_000
+	apiWaitTTL   = 20_000
+	apiTolerance = 500
+	patience     = 5000 // what must be left, or nothing, where real time counts
+)
+
+// apiRun is one run.
+func (b *bench) apiRun(t *rapid.T) {
+	m := &apiMachine{place: b.place(t, APIStored)}
+	table := drawTable(t)
+	for range rapid.IntRange(1, 3).Draw(t, "clients") {
+		if rapid.IntRange(0, 4).Draw(t, "another table") == 4 {
+			table = drawTable(t)
+		}
+		m.clients = append(m.clients, m.newClient(t, table))
+	}
+	defer m.end()
+	t.Repeat(map[string]func(*rapid.T){
+		"":                   m.belief,
+		"try":                m.try,
+		"enqueue":            m.enqueue,
+		"enqueue, too":       m.enqueue,
+		"confirm":            m.confirm,
+		"confirm, too":       m.confirm,
+		"abandon":            m.abandon,
+		"decided":            m.decided,
+		"renew":              m.renew,
+		"release":            m.release,
+		"update":             m.updates,
+		"update and release": m.updateAndRelease,
+		"guard":              m.guard,
+		"time":               m.pass,
+		"clocks":             m.clocks,
+		"stranger":           m.stranger,
+	})
+}
+
+// end ends every belief, so that no lease keeps a timer.
+func (m *apiMachine) end() {
+	for _, c := range m.clients {
+		c.turn(2 * apiTTL)
+	}
+	for _, l := range m.leases {
+		_ = l.Err()
+	}
+}
+
+func (m *apiMachine) newClient(t *rapid.T, table model.Table) *client {
+	c := &client{table: table, terms: model.Request{
+		Table: table, Owner: "somebody", TTL: apiTTL, WaitTTL: apiWaitTTL, Tolerance: apiTolerance,
+		Upsert: rapid.IntRange(0, 3).Draw(t, "upsert") == 3,
+	}}
+	c.clocks.Wall = time.Date(1999, time.December, 31, 23, 59, 59, 0, time.UTC) // nobody compares it with another's
+	opts := []doclock.Option{
+		doclock.TTL(ms(apiTTL)), doclock.WaitTTL(ms(apiWaitTTL)), doclock.Tolerance(ms(apiTolerance)),
+		doclock.Owner(c.terms.Owner), doclock.AttemptTimeout(30 * time.Second),
+		func(cfg *engine.Config) error {
+			cfg.Now = m.time
+			cfg.Clock = c.reading
+			return nil
+		},
+	}
+	if c.terms.Upsert {
+		opts = append(opts, doclock.Upsert())
+	}
+	var err error
+	if c.locker, err = multilock.New(m.coll, rulesOf(table), opts...); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a client with table %v, upsert %v", table, c.terms.Upsert)
+	return c
+}
+
+// kind says which of the library's errors it is, in the model's words.
+func kind(err error) model.Outcome {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, doclock.ErrOutcomeUnknown):
+		return "outcome unknown"
+	case errors.Is(err, doclock.ErrConflict):
+		return model.Conflict
+	case errors.Is(err, doclock.ErrNotFound):
+		return model.NotFound
+	case errors.Is(err, doclock.ErrForeignLock):
+		return model.ForeignLock
+	case errors.Is(err, doclock.ErrLost):
+		return model.Lost
+	case errors.Is(err, doclock.ErrReleased):
+		return "released before"
+	default:
+		return model.Outcome(err.Error())
+	}
+}
+
+// outcome compares an error with the one that the model's outcome comes to.
+func (m *apiMachine) outcome(t *rapid.T, command string, want model.Outcome, err error) {
+	t.Helper()
+	m.count.Checked(APIOutcomes, 1)
+	got := kind(err)
+	m.count.Seen("API: "+command+": "+string(cmp.Or(got, "done")), 1)
+	if got != want {
+		t.Fatalf("%s at %d: the error is %q (%v), the model's %q; document: %v", command, m.now-epoch, got, err, want, m.doc)
+	}
+}
+
+func (m *apiMachine) try(t *rapid.T) {
+	c, r := m.asks(t)
+	doc, want, _ := m.model.Acquire(m.doc, r, model.Try, m.now)
+	t.Logf("try %s: the model says %s: %v", r.Tag, want, doc)
+	sent := c.reading()
+	got := bson.M{}
+	l, err := c.locker.TryAcquire(t.Context(), m.filter(), string(r.Tag), doclock.Into(&got))
+	if want != model.Granted {
+		if l != nil {
+			t.Fatal("an error and a lease")
+		}
+		m.outcome(t, "try", want, err)
+		m.settle(doc)
+		m.conflict(t, err, r, nil)
+		return
+	}
+	m.outcome(t, "try", "", err)
+	m.into(t, got, doc)
+	m.hold(t, c, r, l, doc, sent)
+}
+
+// asks draws who asks, and for what.
+func (m *apiMachine) asks(t *rapid.T) (*client, model.Request) {
+	if len(m.leases)+len(m.tickets) >= 25 {
+		t.Skip("enough")
+	}
+	c := pick(t, "client", m.clients)
+	r := c.terms
+	r.Tag, r.ID = drawTag(t, c.table), model.ID(len(m.ids)+1)
+	return c, r
+}
+
+// into checks the document as of the grant.
+func (m *apiMachine) into(t *rapid.T, got bson.M, want *model.Document) {
+	t.Helper()
+	if _, has := got["lock"]; has || got["_id"] != m.id || (len(want.Log) > 0) != (got["log"] != nil) {
+		t.Fatalf("the document as of the grant is %v; the model's: %v", got, want)
+	}
+}
+
+// conflict checks who is said to be in the way, and until when.
+func (m *apiMachine) conflict(t *rapid.T, err error, r model.Request, own *model.Entry) {
+	t.Helper()
+	var c *doclock.ConflictError
+	if !errors.As(err, &c) {
+		return
+	}
+	entries, until := inTheWay(m.doc, r.Table, r.Tag, own, m.now)
+	if c.Tag != string(r.Tag) || c.RetryAfter != ms(until-m.now) || len(c.Holders) != len(entries) {
+		t.Fatalf("the conflict is %+v, and should be with %v until %d; document: %v", c, entries, until-epoch, m.doc)
+	}
+	for _, h := range c.Holders {
+		e, there := entries[m.ids[h.ID]]
+		if !there || h.Waiting == e.Held() || h.Remaining != ms(e.Expires-m.now) || h.Since.UnixMilli() != e.Since || h.Owner != e.Owner {
+			t.Fatalf("the conflict is with %+v, and should be with %v; document: %v", h, entries, m.doc)
+		}
+	}
+}
+
+// inTheWay lists the live entries that keep an arrival, or the waiting entry
+// own, from being held, and says when the last that matters will have expired.
+func inTheWay(d *model.Document, table model.Table, tag model.Tag, own *model.Entry, now int64) (map[model.ID]model.Entry, int64) {
+	entries, until := map[model.ID]model.Entry{}, now
+	for _, b := range d.Lock.Tags {
+		r := table.Relation(tag, b.Tag)
+		if table.Knows(b.Tag) && r.Kind == model.None {
+			continue
+		}
+		var live []model.Entry
+		for _, e := range b.Entries {
+			if e.Live(now) && (own == nil || e.ID != own.ID && (e.Held() || e.Seq < own.Seq)) {
+				live = append(live, e)
+			}
+		}
+		if len(live) <= r.Allow {
+			continue
+		}
+		for _, e := range live {
+			entries[e.ID] = e
+		}
+		until = max(until, freeAt(live, r.Allow))
+	}
+	return entries, until
+}
+
+// freeAt is the first time at which no more than allow of the entries live.
+func freeAt(live []model.Entry, allow int) int64 {
+	var first int64
+	for _, e := range live {
+		left := 0
+		for _, other := range live {
+			if other.Expires > e.Expires {
+				left++
+			}
+		}
+		if left <= allow && (first == 0 || e.Expires < first) {
+			first = e.Expires
+		}
+	}
+	return first
+}

@@ -1,0 +1,187 @@
+package machine
+
+import (
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/proptest/model"
+	"pgregory.net/rapid"
+)
+
+// lease is one that was granted, with what its holder should believe.
+type lease struct {
+	*doclock.Lease
+	client  *client
+	known   model.Lease
+	from    engine.Reading // what the belief counts from
+	over    model.Outcome  // why it ended: "", Lost or "released before"
+	k       int            // number of the last write
+	given   bool           // it was given away
+	verdict model.Outcome  // of that
+}
+
+// hold takes what was granted, compares it, and settles the document.
+func (m *apiMachine) hold(t *rapid.T, c *client, r model.Request, l *doclock.Lease, doc *model.Document, sent engine.Reading, or ...*model.Document) *lease {
+	t.Helper()
+	e, there := doc.Find(r.Tag, r.ID)
+	if id := m.named(l.ID()); !there || id != r.ID || l.Fence() != e.Fence || l.Tag() != string(r.Tag) {
+		t.Fatalf("the lease has id %d, tag %s and fence %d; the model's entry is %+v", id, l.Tag(), l.Fence(), e)
+	}
+	h := &lease{Lease: l, client: c, known: model.Lease{Tag: r.Tag, ID: r.ID, Fence: e.Fence}, from: sent}
+	m.leases = append(m.leases, h)
+	m.settle(append([]*model.Document{doc}, or...)...)
+	return h
+}
+
+// left is how long the holder may still believe, by the worse of its clocks.
+// The server's clock counts milliseconds: an entry may end up to one earlier
+// than it says, and so the belief does.
+func (l *lease) left() time.Duration {
+	now := l.client.reading()
+	return ms(apiTTL-1) - max(now.Mono-l.from.Mono, now.Wall.Sub(l.from.Wall))
+}
+
+// look ends the belief when its time is up.
+func (l *lease) look() model.Outcome {
+	if l.over == "" && l.left() <= 0 {
+		l.over = model.Lost
+	}
+	return l.over
+}
+
+// finish ends it for another reason; the first reason stays.
+func (l *lease) finish(why model.Outcome) {
+	if l.look() == "" {
+		l.over = why
+	}
+}
+
+// belief compares what every holder believes.
+func (m *apiMachine) belief(t *rapid.T) {
+	m.count.Checked(APISteps, 1)
+	for _, l := range m.leases {
+		m.count.Checked(APIBelief, 1)
+		want := l.look()
+		if got := kind(l.Err()); got != want {
+			t.Fatalf("holder %d believes %q (%v), and should %q with %v left", l.known.ID, got, l.Err(), want, l.left())
+		}
+		remaining := l.left()
+		if want != "" {
+			remaining = 0
+		}
+		if got := l.Remaining(); got != remaining {
+			t.Fatalf("holder %d believes in %v more, and should in %v", l.known.ID, got, remaining)
+		}
+		select {
+		case <-l.Done():
+			if want == "" {
+				t.Fatalf("holder %d: Done is closed", l.known.ID)
+			}
+		default:
+			if want != "" {
+				t.Fatalf("holder %d: Done is open", l.known.ID)
+			}
+		}
+	}
+}
+
+func (m *apiMachine) lease(t *rapid.T) *lease {
+	var open []*lease
+	for _, l := range m.leases {
+		if !l.given {
+			open = append(open, l)
+		}
+	}
+	if len(open) > 0 && rapid.IntRange(0, 5).Draw(t, "anybody") < 5 {
+		return pick(t, "lease", open)
+	}
+	if len(m.leases) == 0 {
+		t.Skip("no leases yet")
+	}
+	return pick(t, "lease", m.leases)
+}
+
+func (m *apiMachine) renew(t *rapid.T) {
+	l := m.lease(t)
+	if left := l.left(); l.look() == "" && left < ms(patience) {
+		t.Skip("too little real time is left")
+	}
+	doc, want := m.doc, l.over
+	switch {
+	case l.given:
+		want = "released before"
+	case want == "":
+		doc, want, _ = m.model.Renew(m.doc, l.known, apiTTL, apiTolerance, m.now)
+		if want == model.Lost {
+			l.finish(want)
+		} else {
+			want, l.from = "", l.client.reading()
+		}
+	}
+	t.Logf("renew %d: the model says %q: %v", l.known.ID, want, doc)
+	m.outcome(t, "renew", want, l.Renew(t.Context()))
+	m.settle(doc)
+}
+
+func (m *apiMachine) release(t *rapid.T) {
+	l := m.lease(t)
+	doc, want := m.doc, l.verdict
+	if !l.given {
+		doc, want, _ = m.model.Release(m.doc, l.known, m.now)
+		if want == model.Released {
+			want = ""
+		}
+		l.finish("released before")
+		l.given, l.verdict = true, want
+	}
+	t.Logf("release %d: the model says %q: %v", l.known.ID, want, doc)
+	m.outcome(t, "release", want, l.Release(t.Context()))
+	m.settle(doc)
+}
+
+func (m *apiMachine) updates(t *rapid.T) {
+	l := m.lease(t)
+	label, update := m.nextUpdate(t)
+	doc, want := m.doc, model.Outcome("released before")
+	if !l.given {
+		l.k++
+		doc, want, _ = m.model.Write(m.doc, l.known, l.k, label, m.now)
+		want = verdict(want)
+		if want != "" {
+			l.finish(want)
+		}
+	}
+	t.Logf("update %d: the model says %q: %v", l.known.ID, want, doc)
+	m.outcome(t, "update", want, l.Update(t.Context(), update))
+	m.settle(doc)
+}
+
+func (m *apiMachine) updateAndRelease(t *rapid.T) {
+	l := m.lease(t)
+	label, update := m.nextUpdate(t)
+	doc, want := m.doc, model.Outcome("released before")
+	if !l.given {
+		doc, want, _ = m.model.WriteAndRelease(m.doc, l.known, label, m.now)
+		want = verdict(want)
+		l.finish("released before")
+		l.given, l.verdict = true, want
+	}
+	t.Logf("update and release %d: the model says %q: %v", l.known.ID, want, doc)
+	m.outcome(t, "update and release", want, l.UpdateAndRelease(t.Context(), update))
+	m.settle(doc)
+}
+
+// verdict is what the caller of a write is told.
+func verdict(of model.Outcome) model.Outcome {
+	if of == model.Applied {
+		return ""
+	}
+	return model.Lost
+}
+
+func (m *apiMachine) guard(t *rapid.T) {
+	l := m.lease(t)
+	e, there := m.doc.Find(l.known.Tag, l.known.ID)
+	m.matches(t, l.Guard(), !l.given && there && e.Fence == l.known.Fence)
+}

@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/proptest/model"
+	"github.com/doclock/doclock/proptest/tally"
+)
+
+// A machine that agrees with everything proves nothing: with a rule left out
+// of the model, it must not agree with the engine.
+func TestNotices(t *testing.T) {
+	rules := []string{
+		"FenceInRenew", "FenceInWrite", "Maximum", "RepeatExtends", "Pruning", "CooperativeBlocks",
+		"ConfirmNeverCreates", "UnknownRefuses", "UnknownBlocks", "HeldOrEarlier", "JoinRaisesFence", "Numbering",
+	}
+	if testing.Short() {
+		rules = rules[:3]
+	}
+	defer set("rapid.shrinktime", "0s")()
+	db := mongotest.Database(t)
+	for _, rule := range rules {
+		b := &bench{coll: db.Collection("documents"), count: &tally.Tally{}}
+		reflect.ValueOf(&b.model.Without).Elem().FieldByName(rule).SetBool(true)
+		s := &sham{T: t}
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			b.check(s, 600, 30, EngineRuns, b.engineRun)
+		}()
+		<-over
+		t.Logf("without %s: %d runs agreed", rule, b.count.Checks[EngineRuns])
+		if !s.failed || b.count.Violations[EngineRuns] != 1 {
+			t.Errorf("without %s the machine notices nothing", rule)
+		}
+	}
+	if (model.Protocol{}) != (&bench{}).model {
+		t.Error("a bench's model is not the protocol as written")
+	}
+}
+
+// sham is a test whose failure is wanted.
+type sham struct {
+	*testing.T
+	failed bool
+}
+
+func (s *sham) Logf(string, ...any)   {}
+func (s *sham) Log(...any)            {}
+func (s *sham) Failed() bool          { return s.failed }
+func (s *sham) Fail()                 { s.failed = true }
+func (s *sham) Errorf(string, ...any) { s.failed = true }
+func (s *sham) Error(...any)          { s.failed = true }
+func (s *sham) Fatalf(string, ...any) { s.FailNow() }
+func (s *sham) Fatal(...any)          { s.FailNow() }
+func (s *sham) FailNow() {
+	s.failed = true
+	runtime.Goexit()
+}
