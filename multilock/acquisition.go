@@ -136,7 +136,7 @@ func (a *acquisition) renamed() { a.request.ID = uuid.New() }
 func explain(command string, err error) error {
 	failure := engine.AsFailure(err)
 	if failure.Again {
-		return fmt.Errorf("%w: a document with this _id exists, but the rest of the filter does not match it: %w", doclock.ErrNotFound, err)
+		return fmt.Errorf("%w: %w", doclock.ErrNotFound, err)
 	}
 	switch failure.Cause {
 	case engine.CauseForeign:

@@ -72,7 +72,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // If ctx ends during the command, TryAcquire returns at once with ctx's error
 // and ErrOutcomeUnknown, and what the command grants is released.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
-	a, err := l.ask(ctx, filter, tag, opts)
+	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 // refused. A refused Enqueue returns no ticket. Errors as of
 // [Locker.TryAcquire].
 func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
-	a, err := l.ask(ctx, filter, tag, opts)
+	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 // in the background. Its error joins ctx's with the last conflict. Other
 // errors as of [Locker.TryAcquire]; after [Locker.Close], ErrClosed.
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
-	a, err := l.ask(ctx, filter, tag, opts)
+	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +117,10 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // [doclock.ErrLost], the moment the lease ends.
 //
 // Do returns fn's error, joined with the release's: nil from fn and a lost
-// lease is ErrLost, for others may have been let in while fn was working. fn
-// may release the lease itself.
+// lease is ErrLost, for others may have been let in while fn was working: what
+// fn wrote elsewhere is to be taken back then, and on [doclock.ErrOutcomeUnknown]
+// too. Test for these first: a loss also cancels fn's context, whose error fn
+// may have returned. fn may release the lease itself.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
 	lease, err := l.Acquire(ctx, filter, tag, opts...)
 	if err != nil {
@@ -147,8 +149,8 @@ func (l *Locker) closing() bool {
 	}
 }
 
-// ask checks an acquire's arguments.
-func (l *Locker) ask(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*acquisition, error) {
+// begin checks an acquire's arguments; nothing is sent yet.
+func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*acquisition, error) {
 	if _, known := l.engine.Rules()[tag]; !known {
 		return nil, fmt.Errorf("%w: %q (tags: %s)", doclock.ErrUnknownTag, tag, strings.Join(l.engine.Rules().Tags(), ", "))
 	}
