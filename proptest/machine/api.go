@@ -44,11 +44,9 @@ const (
 func (b *bench) apiRun(t *rapid.T) {
 	m := &apiMachine{place: b.place(t, APIStored)}
 	table := drawTable(t)
-	for range rapid.IntRange(1, 3).Draw(t, "clients") {
-		if rapid.IntRange(0, 4).Draw(t, "another table") == 4 {
-			table = drawTable(t)
-		}
-		m.clients = append(m.clients, m.newClient(t, table))
+	m.clients = append(m.clients, m.newClient(t, table), m.newClient(t, table))
+	if rapid.Bool().Draw(t, "a third client") {
+		m.clients = append(m.clients, m.newClient(t, drawOther(t, table)))
 	}
 	defer m.end()
 	t.Repeat(map[string]func(*rapid.T){

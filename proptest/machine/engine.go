@@ -40,8 +40,10 @@ type asker struct {
 // engineRun is one run.
 func (b *bench) engineRun(t *rapid.T) {
 	m := &engineMachine{place: b.place(t, EngineStored)}
-	for range rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "programs") {
-		m.programs = append(m.programs, m.newProgram(t))
+	table := drawTable(t)
+	m.programs = append(m.programs, m.newProgram(t, table))
+	if rapid.Bool().Draw(t, "a second program") {
+		m.programs = append(m.programs, m.newProgram(t, drawOther(t, table)))
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"":                  func(*rapid.T) { m.count.Checked(EngineSteps, 1) },
@@ -66,8 +68,8 @@ func (b *bench) engineRun(t *rapid.T) {
 
 func (m *engineMachine) time_(t *rapid.T) { m.advance(t) }
 
-func (m *engineMachine) newProgram(t *rapid.T) *program {
-	p := &program{table: drawTable(t)}
+func (m *engineMachine) newProgram(t *rapid.T, table model.Table) *program {
+	p := &program{table: table}
 	p.terms = model.Request{
 		Table:     p.table,
 		Owner:     rapid.SampledFrom([]string{"host/1/program", "$fence", "$$NOW", "{}"}).Draw(t, "owner"),

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"maps"
+
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/relations"
 	"pgregory.net/rapid"
@@ -56,6 +58,22 @@ func drawTable(t *rapid.T) model.Table {
 		}
 	}
 	return table
+}
+
+// drawOther draws the table of another program on the same document: the same,
+// any other, or one with a tag more, that ignores all others. Whoever has that
+// one is not kept back by an entry of the first that waits, which doesn't know it.
+func drawOther(t *rapid.T, table model.Table) model.Table {
+	switch rapid.IntRange(0, 3).Draw(t, "another table") {
+	case 0:
+		return table
+	case 1:
+		return drawTable(t)
+	default:
+		wider := maps.Clone(table)
+		wider["late"] = map[model.Tag]model.Relation{}
+		return wider
+	}
 }
 
 // subsets lists those that have at least one element, small ones first.
