@@ -201,7 +201,7 @@ func (c *check) gather() {
 			case CommandAcquire:
 				a.asked = min(a.asked, c.sent(command))
 			case CommandRelease, CommandWriteAndRelease:
-				if command.Kind == CommandRelease || command.Token == a.Fence {
+				if command.Token == 0 || command.Token == a.Fence {
 					a.givenUp = min(a.givenUp, c.sent(command))
 				}
 			}
