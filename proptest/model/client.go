@@ -175,7 +175,7 @@ func (w *world) requestAgain(c *client, m message) []message {
 }
 
 func (w *world) holder(i int, c *client, m message) []message {
-	var out []message
+	out := make([]message, 0, 8)
 	if c.believes(w.time) {
 		out = append(out, m.as(opRenew))
 		if w.cfg.checks {

@@ -96,7 +96,7 @@ func TestEveryTwoTagTableWithFaults(t *testing.T) {
 	var searches []search
 	for _, cfg := range sampled(threeClients(twoTagTables()), pick(30, 60, 655)) {
 		cfg.faults = 1
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 4_000, 25_000)})
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 4_000, 10_000)})
 	}
 	cover(t, "two tags, three clients, one fault", searches)
 }
@@ -117,7 +117,7 @@ func pairs() []config {
 // TestTwoClientsWithFaults searches the worlds of two clients completely for
 // one fault, and deeply for two.
 func TestTwoClientsWithFaults(t *testing.T) {
-	for faults, states := range map[int]int{1: pick(5_000, 25_000, 10_000_000), 2: pick(2_000, 10_000, 300_000)} {
+	for faults, states := range map[int]int{1: pick(5_000, 25_000, 10_000_000), 2: pick(2_000, 10_000, 50_000)} {
 		var searches []search
 		for _, cfg := range pairs() {
 			cfg.faults = faults
@@ -132,7 +132,7 @@ func TestTwoLeasesPerClient(t *testing.T) {
 	var searches []search
 	for _, cfg := range pairs() {
 		cfg.faults, cfg.rounds, cfg.tries = 1, 2, true
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 5_000, 200_000)})
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 5_000, 50_000)})
 	}
 	cover(t, "two clients, two leases each, one fault", searches)
 }
@@ -140,13 +140,13 @@ func TestTwoLeasesPerClient(t *testing.T) {
 // TestThreeTagTables samples the tables of three tags, one client for each.
 func TestThreeTagTables(t *testing.T) {
 	const seed = 1
-	tables := threeTagTables(pick(20, 100, 2000), seed)
+	tables := threeTagTables(pick(20, 100, 1000), seed)
 	t.Logf("seed %d", seed)
 	var searches []search
 	for i, table := range tables {
 		cfg := base(table, "a", "b", "c")
 		cfg.faults = i % 2
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(500, 1_000, 5_000)})
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(500, 1_000, 3_000)})
 	}
 	cover(t, "three tags, three clients, every other one with a fault", searches)
 }
@@ -163,7 +163,7 @@ func TestTwoPrograms(t *testing.T) {
 		for _, faults := range []int{0, 1} {
 			cfg := base(nil, "a", "a", "b")
 			cfg.tables, cfg.faults, cfg.handoffs = []Table{one, one, other}, faults, false
-			searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(2_000, 10_000, 300_000)})
+			searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(2_000, 10_000, 50_000)})
 		}
 	}
 	cover(t, "two programs", searches)

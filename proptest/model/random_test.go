@@ -17,7 +17,7 @@ func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("DOCLOCK_MODEL_STEPS")); err == nil && n > 0 {
 		return n
 	}
-	return pick(150, 300, 2000)
+	return pick(150, 300, 300)
 }
 
 // drawTable generates a table of 1 to 4 tags.
