@@ -139,7 +139,7 @@ func (m *engineMachine) acquireAnew(t *rapid.T) {
 
 // acquire and acquireAgain differ in how often they are repeats.
 func (m *engineMachine) acquire(t *rapid.T) {
-	if rapid.Bool().Draw(t, "anew") {
+	if len(m.askers) == 0 || rapid.Bool().Draw(t, "anew") {
 		m.acquireAnew(t)
 		return
 	}

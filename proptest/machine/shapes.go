@@ -46,12 +46,12 @@ func (p *place) stranger(t *rapid.T) {
 	switch deed {
 	case "save old":
 		if p.doc == nil || p.doc.Field == model.Foreign {
-			t.Skip("nothing to save")
+			return
 		}
 		p.old = p.doc
 	case "put back":
 		if p.old == nil || p.doc == nil {
-			t.Skip("nothing to put back")
+			return
 		}
 		after := model.PutBack(p.doc, p.old)
 		p.store(after, p.encode(t, after.Lock))
@@ -123,7 +123,7 @@ func (p *place) drawLock(t *rapid.T) model.Lock {
 		b := model.Bucket{Tag: model.Tag(tag)}
 		for range rapid.IntRange(0, 3).Draw(t, "entries of "+tag) {
 			if len(p.ids) > 60 {
-				t.Skip("enough strangers")
+				break
 			}
 			e := model.Entry{
 				ID: p.newID(), Owner: "a stranger", Since: p.now,
