@@ -96,7 +96,7 @@ func TestMonglockMultiLockWasReacquired(t *testing.T) {
 
 	// A waiting writer, whom others let go by.
 	p.release(writer)
-	reader = p.try(l, "read")
+	p.try(l, "read")
 	ticket := p.enqueue(l, "write")
 	at.pass(time.Second)
 	reader = p.try(l, "read")
