@@ -32,7 +32,7 @@ type asker struct {
 	*program
 	tag   model.Tag
 	id    model.ID
-	mode  model.Mode // an id serves one acquire, of one mode
+	mode  model.Mode // of the acquire that is being sent
 	fence int64      // the token that it was told last
 	k     int        // number of its last write
 }
@@ -132,7 +132,6 @@ func (m *engineMachine) acquireAnew(t *rapid.T) {
 	}
 	p := pick(t, "program", m.programs)
 	a := &asker{program: p, tag: drawTag(t, p.table), id: m.newID()}
-	a.mode = pick(t, "mode", []model.Mode{model.Queue, model.Queue, model.Try})
 	m.askers = append(m.askers, a.say(t))
 	m.ask(t, a)
 }
@@ -149,6 +148,7 @@ func (m *engineMachine) acquire(t *rapid.T) {
 func (m *engineMachine) acquireAgain(t *rapid.T) { m.ask(t, m.asking(t, either)) }
 
 func (m *engineMachine) ask(t *rapid.T, a *asker) {
+	a.mode = pick(t, "mode", []model.Mode{model.Queue, model.Queue, model.Try})
 	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Try: a.mode == model.Try, Document: rapid.Bool().Draw(t, "document")}
 	_, repeat := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Acquire(m.doc, a.request(), a.mode, m.now)

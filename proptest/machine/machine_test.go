@@ -16,8 +16,8 @@ func TestEngine(t *testing.T) {
 	var count tally.Tally
 	machine.Engine(t, mongotest.Database(t), 90, 30, &count)
 	floors := []tally.Floor{
-		{Kind: "check", Name: machine.EngineOutcomes, Least: 1000},
-		{Kind: "check", Name: machine.EngineStored, Least: 1000},
+		{Kind: "check", Name: machine.EngineOutcomes, Least: 500},
+		{Kind: "check", Name: machine.EngineStored, Least: 400},
 	}
 	for _, outcome := range machine.Outcomes() {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: outcome, Least: 1})
@@ -34,9 +34,9 @@ func TestAPI(t *testing.T) {
 	var count tally.Tally
 	machine.API(t, mongotest.Database(t), 60, 30, &count)
 	for _, failure := range count.Failures(
-		tally.Floor{Kind: "check", Name: machine.APIOutcomes, Least: 1000},
-		tally.Floor{Kind: "check", Name: machine.APIStored, Least: 1000},
-		tally.Floor{Kind: "check", Name: machine.APIBelief, Least: 1000},
+		tally.Floor{Kind: "check", Name: machine.APIOutcomes, Least: 500},
+		tally.Floor{Kind: "check", Name: machine.APIStored, Least: 400},
+		tally.Floor{Kind: "check", Name: machine.APIBelief, Least: 500},
 	) {
 		t.Error(failure)
 	}
