@@ -51,6 +51,7 @@ func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...
 	t.Helper()
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := emptyWorld(t, opts...)
 			w.insert(garden...)
 			p := w.peer(relations.Exclusive())

@@ -32,7 +32,7 @@ type tagCommands struct {
 	acquire, try, confirm, renew template
 	release                      template
 	image                        template // the projection with the document as of the grant
-	own                          template // the projection of the own entry alone
+	tokens                       bson.Raw // the projection of ids and tokens alone
 }
 
 // New prepares the commands. rules must be valid, and cfg complete.
@@ -68,7 +68,11 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			held:  (cfg.Lease(tag) + cfg.Tolerance).Milliseconds(),
 			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
 		}
-		c := &tagCommands{}
+		c := &tagCommands{tokens: value(bson.D{
+			{Key: "_id", Value: 1},
+			{Key: e.path(tag) + "." + idKey, Value: 1},
+			{Key: e.path(tag) + "." + fenceKey, Value: 1},
+		}).Value}
 		for _, t := range []struct {
 			into *template
 			from any
@@ -78,7 +82,6 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			{&c.confirm, d.confirmation(e.field, id)},
 			{&c.renew, d.renewal(id)},
 			{&c.release, bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}},
-			{&c.own, bson.D{{Key: "_id", Value: 1}, {Key: ownKey, Value: d.ownEntries(id)}}},
 			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
 		} {
 			var err error
@@ -159,7 +162,7 @@ func (e *Engine) Renew(ctx context.Context, g Grant) (Outcome, error) {
 func (e *Engine) Release(ctx context.Context, g Grant) (Outcome, error) {
 	c := e.tags[g.Tag]
 	filter := g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.own.fill(g.ID, time.Time{}).document())
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.tokens)
 	raw, err := e.coll.FindOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return Lost, nil

@@ -47,7 +47,6 @@ type Image struct {
 const (
 	nowKey = "__doclockNow"
 	docKey = "__doclockDoc"
-	ownKey = "__doclockOwn"
 )
 
 // readImage decodes both shapes: the projected one and the whole document that
@@ -124,13 +123,11 @@ func clone(v bson.RawValue) bson.RawValue {
 	return bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)}
 }
 
-// ownEntry reads what a release answers, in both shapes. The release is done,
-// whatever else stands there.
+// ownEntry reads what a release answers: the ids and tokens of the own tag, or
+// the whole document where it is a retried command's stored image. The release
+// is done, whatever else stands there.
 func (e *Engine) ownEntry(image bson.Raw, g Grant) Entry {
-	entries, err := image.LookupErr(ownKey)
-	if err != nil {
-		entries, _ = image.LookupErr(e.field, tagsKey, g.Tag)
-	}
+	entries, _ := image.LookupErr(e.field, tagsKey, g.Tag)
 	array, _ := entries.ArrayOK()
 	values, _ := array.Values()
 	for _, v := range values {

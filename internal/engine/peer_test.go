@@ -202,5 +202,8 @@ func (p *peer) read(g Grant) *Image {
 // forked runs body as a subtest in a world of its own.
 func forked(t *testing.T, name string, body func(w *world)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { body(newWorld(t, bson.E{Key: "text", Value: "hello"})) })
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		body(newWorld(t, bson.E{Key: "text", Value: "hello"}))
+	})
 }

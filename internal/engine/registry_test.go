@@ -72,6 +72,7 @@ func TestRegistryEncodesFilters(t *testing.T) {
 		"struct of the _id": byID{1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := emptyWorld(t, swiss())
 			w.insert(bson.E{Key: "_id", Value: "CHF 1"}, bson.E{Key: "price", Value: "CHF 12"})
 			p := w.peer(relations.Exclusive())
@@ -122,6 +123,7 @@ func TestRegistryEncodesUpdates(t *testing.T) {
 		}{fields{Price: 12}}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := emptyWorld(t, swiss())
 			w.insert(hello())
 			p := w.peer(relations.Exclusive())

@@ -34,8 +34,7 @@ func newTemplate(v any) (template, error) {
 	if err != nil {
 		return template{}, fmt.Errorf("marshal a command of the library's own: %w", err)
 	}
-	at := make([]byte, 0, 8)
-	_, at, err = bson.MarshalValue(nowPlaceholder)
+	_, at, err := bson.MarshalValue(nowPlaceholder)
 	if err != nil {
 		return template{}, fmt.Errorf("marshal a time: %w", err)
 	}

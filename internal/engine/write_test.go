@@ -22,7 +22,10 @@ var increments = map[string]any{
 func bothWays(t *testing.T, body func(w *world, increment any)) {
 	t.Helper()
 	for form, increment := range increments {
-		t.Run(form, func(t *testing.T) { body(newWorld(t, hello()), increment) })
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			body(newWorld(t, hello()), increment)
+		})
 	}
 }
 
@@ -80,10 +83,10 @@ func TestWriteLost(t *testing.T) {
 		}
 		w.remove()
 		u := p.parsed(increment)
-		if outcome, err := p.Write(t.Context(), g, u, 2); outcome != Lost || err != nil {
+		if outcome, err := p.Write(w.Context(), g, u, 2); outcome != Lost || err != nil {
 			w.Errorf("of a document that is gone: %v, %v", outcome, err)
 		}
-		if outcome, err := p.WriteAndRelease(t.Context(), g, u); outcome != Lost || err != nil {
+		if outcome, err := p.WriteAndRelease(w.Context(), g, u); outcome != Lost || err != nil {
 			w.Errorf("of a document that is gone: %v, %v", outcome, err)
 		}
 	})

@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// The benchmarks measure a command of ours beside a plain findOneAndUpdate
+// with $inc, in turn with it, so that whatever else the machine does meets
+// both. "plains" is the ratio of the medians.
+
+// bench is a document, and an engine on the server's own clock.
+type bench struct {
+	*testing.B
+	*Engine
+	docs   *mongo.Collection
+	filter Filter
+	pin    Pin
+}
+
+func newBench(b *testing.B, rules relations.Rules, size, entries int) *bench {
+	docs := mongotest.Database(b).Collection("documents")
+	e, err := New(docs, rules, Config{TTL: time.Hour, WaitTTL: time.Hour, Tolerance: extra, Owner: "bench/4711/0123456789", Field: DefaultField})
+	if err != nil {
+		b.Fatal(err)
+	}
+	live := bson.A{}
+	for i := range entries {
+		live = append(live, row{id: uuid.New(), seq: int64(i + 1), fence: int64(i + 1), expires: 10_000 * time.Hour}.document())
+	}
+	doc := bson.M{"_id": 1, "a": 1, "pad": strings.Repeat("x", size), "lock": bson.M{"fence": int64(entries), "tags": bson.M{"read": live}}}
+	if _, err := docs.InsertOne(b.Context(), doc); err != nil {
+		b.Fatal(err)
+	}
+	f, err := ParseFilter(bson.M{"_id": 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &bench{b, e, docs, f, f.Pin}
+}
+
+// plain is the driver's command that ours are compared with.
+func (b *bench) plain(ctx context.Context) {
+	projected := b.docs.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"a": 1}}, options.FindOneAndUpdate().SetProjection(onlyID))
+	if err := projected.Err(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) acquire(ctx context.Context, tag string, want Outcome) Grant {
+	id := uuid.New()
+	outcome, img, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: tag, ID: id})
+	b.expect(outcome, err, want)
+	return b.Grant(img, tag, id)
+}
+
+func (b *bench) expect(got Outcome, err error, want Outcome) {
+	if err != nil || got != want {
+		b.Helper()
+		b.Fatal(got, err)
+	}
+}
+
+// against runs op in turn with plain commands.
+func (b *bench) against(op func(ctx context.Context)) {
+	ctx := b.Context()
+	for range 3 {
+		b.plain(ctx)
+		op(ctx)
+	}
+	var plains, ops []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		b.plain(ctx)
+		between := time.Now()
+		op(ctx)
+		plains, ops = append(plains, between.Sub(start)), append(ops, time.Since(between))
+	}
+	b.ReportMetric(float64(median(ops))/float64(median(plains)), "plains")
+	b.ReportMetric(float64(median(plains).Microseconds()), "µs/plain")
+	b.ReportMetric(float64(median(ops).Microseconds()), "µs/op")
+	b.ReportMetric(0, "ns/op")
+}
+
+func median[T cmp.Ordered](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func sizes(b *testing.B, rules relations.Rules, body func(b *bench)) {
+	for _, size := range []int{1000, 20_000, 200_000} {
+		b.Run(fmt.Sprintf("%dKB", size/1000), func(b *testing.B) { body(newBench(b, rules, size, 0)) })
+	}
+}
+
+// crowds benches beside live entries that the tag ignores, and that every
+// command has to look through all the same.
+func crowds(b *testing.B, body func(b *bench)) {
+	for _, n := range []int{0, 10, 100, 1000} {
+		b.Run(fmt.Sprintf("%dentries", n), func(b *testing.B) { body(newBench(b, relations.Fair(), 1000, n)) })
+	}
+}
+
+func pair(tag string) func(b *bench) {
+	return func(b *bench) {
+		b.against(func(ctx context.Context) {
+			g := b.acquire(ctx, tag, Granted)
+			outcome, err := b.Release(ctx, g)
+			b.expect(outcome, err, Released)
+		})
+	}
+}
+
+// BenchmarkPair is an acquire and a release: two commands.
+func BenchmarkPair(b *testing.B) { sizes(b, relations.Exclusive(), pair("write")) }
+
+func BenchmarkPairInCrowd(b *testing.B) { crowds(b, pair("read")) }
+
+func BenchmarkAcquire(b *testing.B) { // and its repeats, which change little
+	sizes(b, relations.Exclusive(), func(b *bench) {
+		id := uuid.New()
+		b.against(func(ctx context.Context) {
+			outcome, _, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id})
+			b.expect(outcome, err, Granted)
+		})
+	})
+}
+
+func BenchmarkRefusal(b *testing.B) {
+	crowds(b, func(b *bench) {
+		b.acquire(b.Context(), "read", Granted)
+		id := uuid.New()
+		b.against(func(ctx context.Context) {
+			outcome, _, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Try: true})
+			b.expect(outcome, err, Conflict)
+		})
+	})
+}
+
+func BenchmarkConfirm(b *testing.B) {
+	crowds(b, func(b *bench) {
+		b.acquire(b.Context(), "read", Granted)
+		g := b.acquire(b.Context(), "write", Waiting)
+		b.against(func(ctx context.Context) {
+			outcome, _, err := b.Confirm(ctx, b.pin, Request{Tag: "write", ID: g.ID})
+			b.expect(outcome, err, Waiting)
+		})
+	})
+}
+
+func BenchmarkRenew(b *testing.B) {
+	crowds(b, func(b *bench) {
+		g := b.acquire(b.Context(), "read", Granted)
+		b.against(func(ctx context.Context) {
+			outcome, err := b.Renew(ctx, g)
+			b.expect(outcome, err, Renewed)
+		})
+	})
+}
+
+func BenchmarkWrite(b *testing.B) {
+	for form, update := range increments {
+		b.Run(form, func(b *testing.B) {
+			crowds(b, func(b *bench) {
+				g := b.acquire(b.Context(), "read", Granted)
+				u, err := b.ParseUpdate(update)
+				if err != nil {
+					b.Fatal(err)
+				}
+				k := int64(0)
+				b.against(func(ctx context.Context) {
+					k++
+					outcome, err := b.Write(ctx, g, u, k)
+					b.expect(outcome, err, Applied)
+				})
+			})
+		})
+	}
+}
+
+// BenchmarkReadModifyWrite is the whole of a critical section: acquire with
+// the document, write and release.
+func BenchmarkReadModifyWrite(b *testing.B) {
+	sizes(b, relations.Exclusive(), func(b *bench) {
+		u, err := b.ParseUpdate(bson.M{"$inc": bson.M{"a": 1}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.against(func(ctx context.Context) {
+			id := uuid.New()
+			outcome, img, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Document: true})
+			b.expect(outcome, err, Granted)
+			outcome, err = b.WriteAndRelease(ctx, b.Grant(img, "write", id), u)
+			b.expect(outcome, err, Applied)
+		})
+	})
+}
+
+// BenchmarkFilling is the client's share of an acquire: no server.
+func BenchmarkFilling(b *testing.B) {
+	e := offline(b, relations.Fair())
+	c := e.tags["write"]
+	id := uuid.New()
+	b.ReportAllocs()
+	for b.Loop() {
+		c.acquire.fill(id, time.Time{})
+		e.image.fill(id, time.Time{})
+	}
+}
