@@ -12,8 +12,9 @@ import (
 )
 
 // The rules of the protocol that a lease keeps, each with the trace that
-// breaks without it. How each was seen to fail stands in its comment; the edits
-// are those of testdata/mutants.json, applied by an overlay.
+// breaks without it. Each was seen to fail with its rule taken out: the edits
+// are the mutants of these rules in proptest/mutants, and are tried again with
+// go test ./proptest/mutants -run TestMutantsAreCaught -all -v -timeout 30m
 
 // Rule 4: the belief is anchored at the send of the attempt that was answered.
 // Anchored at the reply, a contender enters while the holder still believes.
