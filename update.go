@@ -154,7 +154,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update) (err, rel
 	case err != nil:
 		err = unknown("update", errors.Join(unsure, err))
 	case img != nil && img.Lock.FinishedBy(l.grant.ID):
-		return nil, nil
+		err = nil
 	case provesNotApplied(img, l.grant):
 		err = ErrLost
 	default:

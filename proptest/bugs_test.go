@@ -8,7 +8,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var testName = regexp.MustCompile("`(Test\\w+)`")
 

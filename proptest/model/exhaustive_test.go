@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // full reports whether the long search was asked for: DOCLOCK_MODEL=full
@@ -31,7 +33,7 @@ func pick[T int | int64](short, usual, long T) T {
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)       // the searches allocate much, and keep little
 	debug.SetMemoryLimit(3 << 30) // whatever the above says
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // base is the world of the exhaustive searches: small numbers, so that every
