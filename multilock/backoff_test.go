@@ -65,14 +65,17 @@ func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
 	})
 }
 
+// Waiters that were turned away together don't come back together.
 func TestPauseJitters(t *testing.T) {
 	t.Parallel()
-	seen := map[time.Duration]bool{}
-	for range 100 {
-		seen[pause(time.Second, 0)] = true
-		seen[pause(time.Second, time.Microsecond)] = true
-	}
-	if len(seen) < 100 {
-		t.Errorf("%d different pauses of 200: waiters come back together", len(seen))
+	for _, free := range []time.Duration{0, 10 * time.Millisecond} {
+		shortest, longest := time.Hour, time.Duration(0)
+		for range 200 {
+			d := pause(time.Second, free)
+			shortest, longest = min(shortest, d), max(longest, d)
+		}
+		if spread := longest - shortest; spread < time.Millisecond || free == 0 && spread < 60*time.Millisecond {
+			t.Errorf("pauses are from %v to %v, where the lock falls free in %v", shortest, longest, free)
+		}
 	}
 }

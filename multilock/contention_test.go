@@ -135,7 +135,7 @@ func (c *contest) attempt(l *multilock.Locker, wait bool) {
 	var lease *doclock.Lease
 	var err error
 	if wait {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		lease, err = l.Acquire(ctx, flowers, tag, doclock.Into(&doc))
 	} else {

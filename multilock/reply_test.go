@@ -35,7 +35,7 @@ func unreplicated(reply bson.Raw) any {
 	if err := bson.Unmarshal(reply, &d); err != nil {
 		panic(err)
 	}
-	return append(d, bson.E{Key: "writeConcernError", Value: bson.M{"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}})
+	return append(d, bson.E{Key: "writeConcernError", Value: bson.M{"code": 100, "codeName": "UnsatisfiableWriteConcern", "errmsg": "not enough data-bearing nodes"}})
 }
 
 // A write-concern error leaves open whether the write will stand: the acquire
@@ -123,7 +123,7 @@ func TestWriteConcernErrorThatStays(t *testing.T) {
 	net.Disarm()
 	p.want(err, doclock.ErrOutcomeUnknown)
 	var exception mongo.WriteException
-	if !errors.As(err, &exception) || exception.WriteConcernError == nil || exception.WriteConcernError.Code != 64 {
+	if !errors.As(err, &exception) || exception.WriteConcernError == nil || exception.WriteConcernError.Code != 100 {
 		t.Errorf("the driver's write-concern error is not in %v", err)
 	}
 	p.rest(l)

@@ -21,7 +21,7 @@ import (
 // silence at the end of the queue. A Ticket is safe for concurrent use.
 type Ticket struct {
 	a     *acquisition
-	grant engine.Grant
+	grant engine.Grant // of the arrival; it never changes, and needs no lock
 	turn  chan struct{} // one command at a time; what it found is written before it ends
 
 	mu      sync.Mutex
@@ -231,7 +231,7 @@ func (t *Ticket) judge(got answer) error {
 		t.retryAt = time.Now().Add(min(a.pause(conflict), e.Wait(t.grant.Tag)/3))
 		return conflict
 	}
-	t.grant = e.Grant(got.image, t.grant.Tag, t.grant.ID)
-	t.lease, t.image = doclock.NewLease(e, &a.locker.ops, t.grant, got.sent), got.image
+	held := e.Grant(got.image, t.grant.Tag, t.grant.ID)
+	t.lease, t.image = doclock.NewLease(e, &a.locker.ops, held, got.sent), got.image
 	return nil
 }
