@@ -251,3 +251,24 @@ func TestTryAcquireTakesOverWhatHasExpired(t *testing.T) {
 	p.want(old.Release(context.Background()), doclock.ErrLost)
 	p.wantEntries(lease)
 }
+
+// Tokens increase from grant to grant, even where the clock stands still or
+// goes back, and after the document was deleted and made again.
+func TestTokensIncrease(t *testing.T) {
+	t.Parallel()
+	p, at := newPlace(t), newClock()
+	l := p.locker(p.coll, relations.Exclusive(), at.drive())
+	last := int64(0)
+	for _, step := range []func(){
+		func() {}, func() {}, func() { at.pass(-time.Hour) }, func() { at.pass(2 * time.Hour) },
+		func() { at.pass(time.Millisecond); p.remove(); p.insert() },
+	} {
+		step()
+		lease := p.try(l, "write")
+		if lease.Fence() <= last {
+			t.Errorf("the token %d was given out after %d", lease.Fence(), last)
+		}
+		last = lease.Fence()
+		p.release(lease)
+	}
+}
