@@ -21,7 +21,7 @@ import (
 // silence at the end of the queue. A Ticket is safe for concurrent use.
 type Ticket struct {
 	a     *acquisition
-	grant engine.Grant // of the arrival; it never changes, and needs no lock
+	grant engine.Grant  // of the arrival; it never changes, and needs no lock
 	turn  chan struct{} // one command at a time; what it found is written before it ends
 
 	mu      sync.Mutex

@@ -32,7 +32,7 @@ type tagCommands struct {
 	acquire, try, confirm, renew template
 	release                      template
 	image                        template // the projection with the document as of the grant
-	tokens                       bson.Raw // the projection of ids and tokens alone
+	tokens                       bson.Raw // the projection of ids and tokens, and when they came and end
 }
 
 // New prepares the commands. rules must be valid, and cfg complete.
@@ -72,6 +72,8 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},
 			{Key: e.path(tag) + "." + fenceKey, Value: 1},
+			{Key: e.path(tag) + "." + seqKey, Value: 1}, // for who reads along: histories, people
+			{Key: e.path(tag) + "." + expiresKey, Value: 1},
 		}).Value}
 		for _, t := range []struct {
 			into *template

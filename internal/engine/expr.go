@@ -36,7 +36,8 @@ func not(e expr) bson.D                  { return bson.D{{Key: "$not", Value: ar
 func cond(test, then, other expr) bson.D { return call("$cond", test, then, other) }
 func nth(array expr, n int) bson.D       { return call("$arrayElemAt", array, n) }
 
-// all and anyOf leave the operator out around a single test.
+// all and anyOf take one test at least, and leave the operator out around a
+// single one.
 func all(tests ...expr) expr {
 	if len(tests) == 1 {
 		return tests[0]
@@ -44,16 +45,11 @@ func all(tests ...expr) expr {
 	return call("$and", tests...)
 }
 
-// anyOf of no tests is false.
 func anyOf(tests ...expr) expr {
-	switch len(tests) {
-	case 0:
-		return false
-	case 1:
+	if len(tests) == 1 {
 		return tests[0]
-	default:
-		return call("$or", tests...)
 	}
+	return call("$or", tests...)
 }
 
 func let(vars bson.D, in expr) bson.D {

@@ -21,7 +21,6 @@ const (
 	Granted                 // the entry is held
 	Waiting                 // the entry is there and waits
 	Conflict                // others are in the way, nothing was written
-	Foreign                 // the lock field is not a lock of ours; it was left as it is
 	Renewed                 // the entry's expiry was moved
 	Released                // the entry was there, with our token, and is gone
 	Applied                 // the guarded write was done
@@ -29,7 +28,7 @@ const (
 )
 
 func (o Outcome) String() string {
-	return [...]string{"not found", "granted", "waiting", "conflict", "foreign", "renewed", "released", "applied", "lost"}[o]
+	return [...]string{"not found", "granted", "waiting", "conflict", "renewed", "released", "applied", "lost"}[o]
 }
 
 // Image is the document that a command answered with.
