@@ -1,6 +1,10 @@
 package doclock
 
-import "context"
+import (
+	"context"
+
+	"github.com/doclock/doclock/internal/attempt"
+)
 
 // gate lets one command through at a time. Unlike a mutex it can be given up
 // waiting for, and left by another goroutine than the one that entered.
@@ -10,13 +14,13 @@ func newGate() gate { return make(gate, 1) }
 
 func (g gate) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return attempt.Ended(ctx)
 	}
 	select {
 	case g <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return attempt.Ended(ctx)
 	}
 }
 

@@ -240,7 +240,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	case <-v.done:
 		return v.err
 	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), ErrOutcomeUnknown)
+		return errors.Join(attempt.Ended(ctx), ErrOutcomeUnknown)
 	}
 }
 

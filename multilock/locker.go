@@ -71,6 +71,11 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // [doclock.ErrInvalidOption], [doclock.ErrInTransaction], [doclock.ErrClosed].
 // If ctx ends during the command, TryAcquire returns at once with ctx's error
 // and ErrOutcomeUnknown, and what the command grants is released.
+//
+// A command of unknown outcome is sent again until ctx ends, if the filter
+// demands an equal _id at its top level; a filter that could find another
+// document the second time gets ErrOutcomeUnknown after the first attempt. So
+// give ctx an end: while no server can be reached, this waits for one.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
@@ -174,7 +179,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		return nil, doclock.ErrClosed
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, attempt.Ended(ctx)
 	}
 	return &acquisition{
 		locker:  l,

@@ -85,12 +85,12 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 		return nil, doclock.ErrInTransaction
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, attempt.Ended(ctx)
 	}
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, attempt.Ended(ctx)
 	}
 	if lease, err := t.handOver(); lease != nil || err != nil {
 		<-t.turn
@@ -142,7 +142,7 @@ func (t *Ticket) Abandon(ctx context.Context) error {
 	case err := <-t.abandon():
 		return err
 	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), doclock.ErrOutcomeUnknown)
+		return errors.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
 	}
 }
 

@@ -83,7 +83,7 @@ func (a *acquisition) sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return attempt.Ended(ctx)
 	case <-a.locker.ops.Closing():
 		return doclock.ErrClosed
 	}

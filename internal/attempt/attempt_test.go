@@ -39,7 +39,7 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 		<-finish
 		return 7
 	}, func(n int) { abandoned <- n })
-	if !errors.Is(err, gone) {
+	if !errors.Is(err, gone) || !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())

@@ -52,7 +52,7 @@ func (g *Group) Close(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return Ended(ctx)
 	}
 }
 
@@ -105,6 +105,6 @@ func Run[T any](ctx context.Context, g *Group, op func() T, abandoned func(T)) (
 		return r, nil
 	case <-ctx.Done():
 		var none T
-		return none, context.Cause(ctx)
+		return none, Ended(ctx)
 	}
 }
