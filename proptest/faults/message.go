@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
@@ -59,7 +60,7 @@ func storedImages(ctx context.Context, st *stage, t *tally.Tally) error {
 		return fmt.Errorf("acquire: %w", err)
 	}
 	t.Checked(readsStored, 1)
-	if fmt.Sprint(doc) != fmt.Sprint(before) {
+	if !reflect.DeepEqual(doc, before) { // as texts, the fields of a bson.M come in any order
 		t.Violated(readsStored, "the document as of the grant is %v, want %v", doc, before)
 	}
 
