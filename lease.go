@@ -11,7 +11,6 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Lease is a lock that was granted. It is safe for concurrent use. Its writes
@@ -215,7 +214,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.engine == nil {
 		return ErrLost
 	}
-	if inTransaction(ctx) {
+	if attempt.InTransaction(ctx) {
 		return ErrInTransaction
 	}
 	v, first := l.give()
@@ -319,7 +318,7 @@ func (l *Lease) ready(ctx context.Context) error {
 	switch {
 	case l.engine == nil:
 		return ErrLost
-	case inTransaction(ctx):
+	case attempt.InTransaction(ctx):
 		return ErrInTransaction
 	case l.given() != nil:
 		return ErrReleased
@@ -341,11 +340,6 @@ func (l *Lease) run(ctx context.Context, op func(patient context.Context) error)
 
 func unknown(command string, cause error) error {
 	return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, command, cause)
-}
-
-func inTransaction(ctx context.Context) bool {
-	session := mongo.SessionFromContext(ctx)
-	return session != nil && session.TransactionRunning()
 }
 
 var closed = func() chan struct{} {

@@ -172,7 +172,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 			return nil, err
 		}
 	}
-	if session := mongo.SessionFromContext(ctx); session != nil && session.TransactionRunning() {
+	if attempt.InTransaction(ctx) {
 		return nil, doclock.ErrInTransaction
 	}
 	if l.closing() {

@@ -12,7 +12,6 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Ticket is a place in a document's queue: what monglock's assertive acquire
@@ -81,7 +80,7 @@ func (t *Ticket) RetryAt() time.Time {
 // If ctx ends during the command, Confirm returns at once with ctx's error and
 // [doclock.ErrOutcomeUnknown]; the ticket stays, and may be granted by it.
 func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
-	if session := mongo.SessionFromContext(ctx); session != nil && session.TransactionRunning() {
+	if attempt.InTransaction(ctx) {
 		return nil, doclock.ErrInTransaction
 	}
 	if ctx.Err() != nil {
