@@ -77,7 +77,7 @@ func TestCommandsAreOfPresets(t *testing.T) {
 // commandsOf sends every command for one tag, and writes down what was sent.
 func (w *world) commandsOf(e *Engine, tag string) string {
 	w.Helper()
-	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0}
+	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0, Alone: n0}
 	r := Request{Tag: tag, ID: g.ID}
 	document, try := r, r
 	document.Document, try.Try = true, true
@@ -91,6 +91,10 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 	}
 	acquire := func(r Request) func(context.Context) error {
 		return func(ctx context.Context) error { _, _, err := e.Acquire(ctx, w.filter(), r); return err }
+	}
+	next := func(waiting bool) *Heir {
+		id := uuid.MustParse("66666666-7777-4888-9999-000000000000")
+		return &Heir{Request: Request{Tag: tag, ID: id, Document: true}, Waiting: waiting}
 	}
 	var file strings.Builder
 	file.WriteString("{")
@@ -108,6 +112,16 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 		{"write, pipeline", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(pipeline), 1); return err }},
 		{"write and release, classic", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(classic)); return err }},
 		{"write and release, pipeline", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(pipeline)); return err }},
+		{"handoff", func(ctx context.Context) error { _, _, err := e.Handoff(ctx, g, next(false)); return err }},
+		{"handoff to a waiting entry", func(ctx context.Context) error { _, _, err := e.Handoff(ctx, g, next(true)); return err }},
+		{"write and hand off, classic", func(ctx context.Context) error {
+			_, _, err := e.WriteAndHandOff(ctx, g, parsed(classic), next(false))
+			return err
+		}},
+		{"write and hand off, pipeline", func(ctx context.Context) error {
+			_, _, err := e.WriteAndHandOff(ctx, g, parsed(pipeline), next(false))
+			return err
+		}},
 		{"release", func(ctx context.Context) error { _, err := e.Release(ctx, g); return err }},
 	} {
 		sent := w.once(c.name, func() {

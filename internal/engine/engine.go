@@ -30,7 +30,7 @@ type Engine struct {
 // tagCommands are the pieces of the commands that one tag needs.
 type tagCommands struct {
 	acquire, try, confirm, renew template
-	release                      template
+	release, leave               template // a release by itself, and as a stage
 	image                        template // the projection with the document as of the grant
 	tokens                       bson.Raw // the projection of ids and tokens, and when they came and end
 }
@@ -84,6 +84,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			{&c.confirm, d.confirmation(e.field, id)},
 			{&c.renew, d.renewal(id)},
 			{&c.release, bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}},
+			{&c.leave, bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: e.path(tag), Value: others(d.own, id)}}}}}},
 			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
 		} {
 			var err error
@@ -217,11 +218,7 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 // modify sends one pipeline and reads the image after it.
 func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, error) {
 	now := e.now()
-	projection := &e.image
-	if r.Document {
-		projection = &e.tags[r.Tag].image
-	}
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(projection.fill(r.ID, now).document())
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
 	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts))
 	if noCollection(err) {
 		return nil, nil
@@ -230,6 +227,15 @@ func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request)
 		return nil, classify(err)
 	}
 	return img, nil
+}
+
+// projection is the image's, with the document as of the grant where it was
+// asked for.
+func (e *Engine) projection(r Request) *template {
+	if r.Document {
+		return &e.tags[r.Tag].image
+	}
+	return &e.image
 }
 
 var onlyID = bson.D{{Key: "_id", Value: value(1)}}

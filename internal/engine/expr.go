@@ -158,6 +158,11 @@ func (d decision) extended(entry string, ms expr) bson.D {
 	return call("$max", args{entry + "." + expiresKey, call("$add", d.now, ms)})
 }
 
+// others are the own tag's entries without the one with this id.
+func others(array string, id expr) bson.D {
+	return filter(array, "e", call("$ne", "$$e."+idKey, id))
+}
+
 // inPlace maps the own tag's entries, changing those that match id only.
 func inPlace(array string, id expr, change bson.D) bson.D {
 	return mapped(array, "e", cond(call("$eq", "$$e."+idKey, id), call("$mergeObjects", "$$e", change), "$$e"))

@@ -43,12 +43,19 @@ type Grant struct {
 	// LastDone is the newest id in the `done` of the grant's image, or Nil:
 	// as long as it is still there, nothing was pushed out since.
 	LastDone uuid.UUID
+
+	// Alone is the lock.fence of the grant's image if no other entry stood in
+	// it, or 0: as long as it is still that, nobody came since.
+	Alone int64
 }
 
 // Grant reads the grant out of an image in which the entry stands.
 func (e *Engine) Grant(img *Image, tag string, id uuid.UUID) Grant {
 	own, _ := img.Lock.Find(tag, id)
 	g := Grant{Pin: e.Pin(img), DocID: img.ID, Tag: tag, ID: id, Seq: own.Seq, Fence: own.Fence}
+	if len(img.Lock.Entries) == 1 {
+		g.Alone = img.Lock.Fence
+	}
 	if n := len(img.Lock.Done); n > 0 {
 		g.LastDone = img.Lock.Done[n-1]
 	}
@@ -85,23 +92,33 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcom
 // release and the lease's id for `done`, where a repeat finds its verdict.
 func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outcome, error) {
 	opts := u.options()
-	path, done, id := e.path(g.Tag), e.field+"."+doneKey, idValue(g.ID)
 	var update any
 	if u.stages != nil {
-		update = u.pipeline(bson.D{
-			{Key: path, Value: filter("$"+path, "e", call("$ne", "$$e."+idKey, id))},
-			{Key: done, Value: call("$slice", call("$concatArrays", orElse("$"+done, args{}), args{id}), -DoneCap)},
-		})
+		update = u.pipeline(e.finished(g))
 	} else {
 		update = u.classic(bson.D{
-			{Key: "$pull", Value: bson.D{{Key: path, Value: value(bson.D{{Key: idKey, Value: id}})}}},
-			{Key: "$push", Value: bson.D{{Key: done, Value: value(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}})}}},
+			{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: value(bson.D{{Key: idKey, Value: idValue(g.ID)}})}}},
+			{Key: "$push", Value: bson.D{e.pushDone(g)}},
 		})
 		if filters := u.arrayFilters(); len(filters) > 0 {
 			opts.SetArrayFilters(filters)
 		}
 	}
 	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g), update, opts), Applied)
+}
+
+// finished are the fields that a pipeline update sets to give the lock away.
+func (e *Engine) finished(g Grant) bson.D {
+	path, done, id := e.path(g.Tag), e.field+"."+doneKey, idValue(g.ID)
+	return bson.D{
+		{Key: path, Value: others("$"+path, id)},
+		{Key: done, Value: call("$slice", call("$concatArrays", orElse("$"+done, args{}), args{id}), -DoneCap)},
+	}
+}
+
+// pushDone is the same, of `done`, for a classic $push.
+func (e *Engine) pushDone(g Grant) bson.E {
+	return bson.E{Key: e.field + "." + doneKey, Value: value(bson.D{{Key: "$each", Value: args{idValue(g.ID)}}, {Key: "$slice", Value: -DoneCap}})}
 }
 
 // options are the caller's, as the command takes them.

@@ -207,3 +207,45 @@ func forked(t *testing.T, name string, body func(w *world)) {
 		body(newWorld(t, bson.E{Key: "text", Value: "hello"}))
 	})
 }
+
+// handoff demands what becomes of the heir, and returns its grant. The lease
+// is over, whatever that is.
+func (p *peer) handoff(g Grant, h Heir, want Outcome) Grant {
+	p.Helper()
+	img := p.image("handoff", h.Request, want, func(ctx context.Context) (Outcome, *Image, error) {
+		return p.Handoff(ctx, g, &h)
+	})
+	return p.Grant(img, h.Tag, h.ID)
+}
+
+// bequeath is handoff with an update.
+func (p *peer) bequeath(g Grant, update any, h Heir, want Outcome) Grant {
+	p.Helper()
+	u := p.parsed(update)
+	var img *Image
+	p.once("bequeath", func() {
+		var outcome Outcome
+		var err error
+		if outcome, img, err = p.WriteAndHandOff(p.Context(), g, u, &h); err != nil || img == nil || outcome != want {
+			p.Fatalf("bequeath(%s, %s): %v, %v, %v; want %v", g.ID[:3], h.ID[:3], outcome, img, err, want)
+		}
+	})
+	p.asStored("bequeath", img)
+	return p.Grant(img, h.Tag, h.ID)
+}
+
+// noHandoff demands that a handoff, and one with an update, change nothing.
+func (p *peer) noHandoff(g Grant, update any, h Heir) {
+	p.Helper()
+	before := p.document()
+	u := p.parsed(update)
+	if outcome, img, err := p.Handoff(p.Context(), g, &h); outcome != Lost || img != nil || err != nil {
+		p.Errorf("handoff: %v, %v, %v", outcome, img, err)
+	}
+	if outcome, img, err := p.WriteAndHandOff(p.Context(), g, u, &h); outcome != Lost || img != nil || err != nil {
+		p.Errorf("handoff with an update: %v, %v, %v", outcome, img, err)
+	}
+	if after := p.document(); !bytes.Equal(before, after) {
+		p.Errorf("made %v of %v", after, before)
+	}
+}

@@ -15,8 +15,6 @@ var (
 
 // Rule 6. A confirm is blocked by cooperative relations too: a waiter let in
 // beside a holder who ignores it.
-//
-// Seen to fail with the mutant confirm-ignores-cooperative.
 func TestRule06ConfirmRespectsCooperative(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Rules{
@@ -36,8 +34,6 @@ func TestRule06ConfirmRespectsCooperative(t *testing.T) {
 // Rule 7. A confirm never creates an entry: a pruned waiter rejoins last in
 // silence. (Another seq than the ticket's is the caller's to see: the image
 // has it.)
-//
-// Seen to fail with the mutant confirm-creates.
 func TestRule07ConfirmNeverCreates(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -63,8 +59,6 @@ func TestRule07ConfirmNeverCreates(t *testing.T) {
 }
 
 // Rule 8. Unknown tags refuse arrivals: two tables, both in.
-//
-// Seen to fail with the mutant unknown-tags-refuse-nobody.
 func TestRule08UnknownTagsRefuseArrivals(t *testing.T) {
 	ours := relations.Fair()
 	theirs := relations.Rules{"edit": {"edit": cooperative}}
@@ -99,9 +93,6 @@ func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
 
 // Rule 9. Held or earlier, unknown tags block a confirm: an unknown one
 // arrives during the wait.
-//
-// Seen to fail with the mutants unknown-tags-block-no-confirm and
-// later-unknown-waiters-block.
 func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
 	ours := relations.Fair()
 	theirs := relations.Rules{
@@ -144,8 +135,6 @@ func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
 }
 
 // Rule 10. Wait only for held or earlier entries: mutual waiters wait for ever.
-//
-// Seen to fail with the mutant waits-for-later-waiters.
 func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -167,8 +156,6 @@ func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
 }
 
 // The order is the one of seq, not of the array: a confirm moves its entry.
-//
-// Seen to fail with the mutant order-is-not-seq.
 func TestRule10OrderIsSeq(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(1))
@@ -183,9 +170,6 @@ func TestRule10OrderIsSeq(t *testing.T) {
 
 // Rule 11. Every join and every grant raises lock.fence: a compare-and-set
 // misses the newcomer.
-//
-// Seen to fail with the mutants arrivals-raise-no-fence and
-// confirms-raise-no-fence.
 func TestRule11JoinsAndGrantsRaiseTheFence(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())

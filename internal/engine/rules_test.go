@@ -11,14 +11,11 @@ import (
 )
 
 // The protocol's rules, as far as the engine alone can show them, each by the
-// trace that breaks without it. Every test was seen to fail with the rule
-// taken out; "mutant" names the edit, in testdata/mutants.json. rules_order_test.go
-// has the rules about who waits for whom.
+// trace that breaks without it. What takes a rule out is in
+// proptest/mutants. rules_order_test.go has the rules about who waits for whom.
 
 // Rule 1. Guard, renew, writes match {id, fence}: a late duplicate acquire
 // revives the id after another holder.
-//
-// Seen to fail with the mutants guard-without-fence and release-of-any-fence.
 func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -44,8 +41,6 @@ func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 
 // The other half of rule 1: a token alone is not enough, for tokens may come
 // again after somebody erased the lock.
-//
-// Seen to fail with the mutant guard-without-id.
 func TestRule01TokenAloneIsNotEnough(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -63,8 +58,6 @@ func TestRule01TokenAloneIsNotEnough(t *testing.T) {
 }
 
 // Rule 2. Extend is a maximum: an older command shortens a lease.
-//
-// Seen to fail with the mutant extend-is-not-a-maximum.
 func TestRule02ExtendIsAMaximum(t *testing.T) {
 	older := map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(g.ID, g.Tag, Granted) },
@@ -104,9 +97,6 @@ func TestRule02ExtendIsAMaximum(t *testing.T) {
 
 // Rule 3. A repeat that finds its entry held extends it: second attempt
 // answered, first attempt's expiry.
-//
-// Seen to fail with the mutants repeat-extends-nothing and
-// held-confirm-extends-nothing.
 func TestRule03RepeatExtends(t *testing.T) {
 	for name, command := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(ann, "write", Granted) },
@@ -124,8 +114,6 @@ func TestRule03RepeatExtends(t *testing.T) {
 }
 
 // Rule 5. Grants prune: an expired guard passes beside a new holder.
-//
-// Seen to fail with the mutant grants-do-not-prune.
 func TestRule05GrantsPrune(t *testing.T) {
 	for name, enter := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, _ Grant) { p.acquire(bob, "write", Granted) },
@@ -159,9 +147,6 @@ func (p *peer) renewWouldFind(g Grant) {
 
 // Rule 14. A write is numbered in the entry: a repeat applies twice; in the
 // entry and not in a short shared list: nine writes later the first repeats.
-//
-// Seen to fail with the mutants write-not-numbered and
-// write-judged-by-the-last-number-only.
 func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -196,10 +181,6 @@ func TestRule14NumbersMayHaveGaps(t *testing.T) {
 // Rule 18. Absence from done proves "not applied" only while the id that was
 // newest in the grant's image is still there. The engine gives the images that
 // the judgement needs.
-//
-// Seen to fail with the mutants last-done-is-the-oldest,
-// done-keeps-the-oldest-classic, done-keeps-the-oldest-pipeline and
-// finish-is-not-remembered-classic.
 func TestRule18DoneAndItsNewest(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Rules{"read": {}})
@@ -229,8 +210,6 @@ func TestRule18DoneAndItsNewest(t *testing.T) {
 
 // The trace of rule 18: erased, verdict "not applied". The erased lock shows a
 // number below the lease's.
-//
-// Seen to fail with the mutant numbers-ignore-the-clock.
 func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
@@ -250,8 +229,6 @@ func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
 
 // Rule 19. Ids are never used again: a late command grants, or here releases,
 // the reused id. With ids of their own, an owner's leases don't meet.
-//
-// Seen to fail with the mutant release-by-owner.
 func TestRule19IDsAreNeverUsedAgain(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())

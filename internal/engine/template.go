@@ -71,6 +71,9 @@ func (t template) fill(id uuid.UUID, now time.Time) raw {
 // document is the filled template where the driver wants a document.
 func (r raw) document() bson.Raw { return r.data }
 
+// stage is the one stage of a filled template that is a pipeline.
+func (r raw) stage() bson.Raw { return bson.RawArray(r.data).Index(0).Document() }
+
 // raw is a marshalled document or array that the driver takes as it is.
 type raw struct {
 	kind bson.Type

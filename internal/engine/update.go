@@ -186,9 +186,24 @@ func (u *Update) classic(own bson.D) any {
 	return update
 }
 
+// takes reports whether classic can add these operators: a struct can't be
+// taken apart without losing how the caller's registry would encode it.
+func (u *Update) takes(own bson.D) bool {
+	for _, o := range own {
+		i := slices.IndexFunc(u.operators, func(e bson.E) bool { return e.Key == o.Key })
+		if i < 0 {
+			continue
+		}
+		if _, opaque, err := fieldsOf(u.operators[i].Value); opaque || err != nil || u.structure.IsValid() {
+			return false
+		}
+	}
+	return true
+}
+
 // pipeline is the caller's pipeline with one more $set behind it.
-func (u *Update) pipeline(set bson.D) any {
-	return append(slices.Clone(u.stages), bson.D{{Key: "$set", Value: value(set)}})
+func (u *Update) pipeline(set bson.D) bson.A {
+	return append(bson.A(slices.Clone(u.stages)), bson.D{{Key: "$set", Value: value(set)}})
 }
 
 func (u *Update) arrayFilters() []any { return slices.Clone(u.opts.ArrayFilters) }

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Heir is a waiter of this process, to whom a lease's holder gives the lock
+// instead of to nobody: in the command that releases the one, the other is
+// granted.
+type Heir struct {
+	Request      // of the entry to be granted; its id has served nothing else, unless it waits
+	Waiting bool // the entry stands in the document and waits
+
+	// Answer is called once. With an image the lock was released, and the
+	// outcome is the heir's: Granted since sent, or not, as the image shows.
+	// Without one nobody knows: the id may stand in the document.
+	Answer func(outcome Outcome, img *Image, sent Reading)
+}
+
+// Handoff sends one release of the grant's entry, and with it the arrival or
+// the confirm of the heir's, judged as if it came the moment after. So the
+// lock is released, whether the heir can have it or not; a new heir that
+// can't have it leaves nothing. The image is nil when the grant's entry is not
+// there: then nothing was done.
+//
+// It needs no clean-up where it is not possible, and its repeat finds nothing
+// to do: only the entry that it removes lets it execute.
+func (e *Engine) Handoff(ctx context.Context, g Grant, h *Heir) (Outcome, *Image, error) {
+	now := e.now()
+	leave := e.tags[g.Tag].leave.fill(g.ID, now).stage()
+	return e.pass(ctx, e.guard(g), bson.A{leave, e.entry(h).fill(h.ID, now).stage()}, options.FindOneAndUpdate(), h)
+}
+
+// WriteAndHandOff is WriteAndRelease and a handoff in one command.
+//
+// A pipeline goes first, and the handoff after it. A classic update can't
+// carry a pipeline; it rides on a compare-and-set, and only then is anything
+// done: the heir must be new and of the same tag, no other entry stood in the
+// grant's image, and lock.fence is still what it was there, so that nobody has
+// come since. The heir's entry takes the place of the grant's, and inherits its
+// expiry: plain operators have no clock arithmetic.
+func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, h *Heir) (Outcome, *Image, error) {
+	opts := u.options()
+	if u.stages != nil {
+		update := u.pipeline(e.finished(g))
+		return e.pass(ctx, e.guard(g), append(update, e.entry(h).fill(h.ID, e.now()).stage()), opts, h)
+	}
+	filter := append(e.guard(g), bson.E{Key: e.field + "." + fenceKey, Value: value(g.Alone)})
+	opts.SetArrayFilters(append(u.arrayFilters(), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
+	return e.pass(ctx, filter, u.classic(e.succession(g, h)), opts, h)
+}
+
+// Rides reports whether the update can be sent by WriteAndHandOff, and whether
+// the heir then inherits what is left of the lease.
+func (e *Engine) Rides(g Grant, u *Update, h *Heir) (rides, inherits bool) {
+	if u.stages != nil {
+		return true, false
+	}
+	return g.Alone != 0 && !h.Waiting && h.Tag == g.Tag && u.takes(e.succession(g, h)), true
+}
+
+// entry is what grants the heir's.
+func (e *Engine) entry(h *Heir) *template {
+	if h.Waiting {
+		return &e.tags[h.Tag].confirm
+	}
+	return &e.tags[h.Tag].try
+}
+
+// succession are the operators that put the heir's entry in the place of the
+// grant's. It has written nothing yet.
+func (e *Engine) succession(g Grant, h *Heir) bson.D {
+	path, next := e.path(g.Tag)+".$["+ownIdentifier+"].", value(g.Alone+1)
+	return bson.D{
+		{Key: "$set", Value: bson.D{
+			{Key: e.field + "." + fenceKey, Value: next},
+			{Key: path + idKey, Value: idValue(h.ID)},
+			{Key: path + ownerKey, Value: value(e.Owner)},
+			{Key: path + seqKey, Value: next},
+			{Key: path + fenceKey, Value: next},
+		}},
+		{Key: "$unset", Value: bson.D{{Key: path + writeKey, Value: value("")}}},
+		{Key: "$push", Value: bson.D{e.pushDone(g)}},
+	}
+}
+
+func (e *Engine) pass(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder, h *Heir) (Outcome, *Image, error) {
+	opts.SetReturnDocument(options.After).SetProjection(e.projection(h.Request).fill(h.ID, e.now()).document())
+	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, update, opts))
+	if err != nil {
+		return Lost, nil, classify(err)
+	}
+	if img == nil {
+		return Lost, nil, nil
+	}
+	absent := Conflict
+	if h.Waiting {
+		absent = Lost
+	}
+	outcome, _ := img.arrived(h.Tag, h.ID, absent)
+	return outcome, img, nil
+}
