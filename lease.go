@@ -28,6 +28,7 @@ import (
 // [ErrOutcomeUnknown]; the command runs to its end in the background, and the
 // lease's next one waits for it.
 type Lease struct {
+	leases *Leases
 	engine *engine.Engine
 	ops    *attempt.Group
 	grant  engine.Grant
@@ -51,24 +52,6 @@ type Lease struct {
 type verdict struct {
 	err  error
 	done chan struct{}
-}
-
-// NewLease is how a Locker hands out what its engine was granted. Its
-// arguments' types are internal: a user gets leases from a Locker.
-func NewLease(e *engine.Engine, ops *attempt.Group, g engine.Grant, sent engine.Reading) *Lease {
-	l := &Lease{
-		engine:   e,
-		ops:      ops,
-		grant:    g,
-		writing:  newGate(),
-		renewing: newGate(),
-		valid:    validity{from: sent, ttl: e.Lease(g.Tag)},
-	}
-	l.over, l.end = context.WithCancelCause(context.Background())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watch = time.AfterFunc(l.nextLook(), l.look)
-	return l
 }
 
 // look ends the belief when its time is up. It looks a few times more than the
@@ -225,7 +208,9 @@ func (l *Lease) Release(ctx context.Context) error {
 			defer l.writing.leave()
 			l.renewing.take()
 			defer l.renewing.leave()
-			l.settle(v, l.release(ctx))
+			next := l.succession()
+			l.settle(v, l.release(ctx, next))
+			next.end()
 		})
 	}
 	select {
@@ -244,14 +229,19 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // release sends the release and judges its answer. ctx has no end: the lease
-// has one, after which others are let in without a release.
-func (l *Lease) release(ctx context.Context) error {
+// has one, after which others are let in without a release. A handoff that
+// finds nothing is followed by a plain release: the id may stand there with
+// another token.
+func (l *Lease) release(ctx context.Context, next *succession) error {
 	l.finish(ErrReleased) // before anything is sent
 	ctx, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
-	var outcome engine.Outcome
-	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
-		outcome, err = l.engine.Release(ctx, l.grant)
+	outcome, first := engine.Released, l.engine.Clocks()
+	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) error {
+		done, err := next.handOff(ctx, first)
+		if !done && err == nil {
+			outcome, err = l.engine.Release(ctx, l.grant)
+		}
 		return err
 	})
 	switch {
@@ -275,6 +265,13 @@ func (l *Lease) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.valid.left(l.engine.Clocks())
+}
+
+// since is what the belief is anchored at.
+func (l *Lease) since() engine.Reading {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.valid.from
 }
 
 // kept is how long the server may still keep the entry, and at least an

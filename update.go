@@ -75,7 +75,9 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 	return l.run(ctx, func(patient context.Context) error {
 		defer l.writing.leave()
 		defer l.renewing.leave()
-		err, released := l.writeAndRelease(patient, u)
+		next := l.succession()
+		defer next.end()
+		err, released := l.writeAndRelease(patient, u, next)
 		l.settle(v, released)
 		return err
 	})
@@ -126,22 +128,28 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 	}
 }
 
-// writeAndRelease returns the update's verdict and the release's.
-func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update) (err, released error) {
+// writeAndRelease returns the update's verdict and the release's. Where an
+// update rides on a compare-and-set that finds something else, it goes by
+// itself. That is safe even if an earlier attempt is still on its way: both
+// need the lease's entry, and both remove it.
+func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *succession) (err, released error) {
 	l.finish(ErrReleased) // before anything is sent
 	bounded, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
-	var outcome engine.Outcome
-	unsure, err := attempt.Settle(bounded, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
-		outcome, err = l.engine.WriteAndRelease(ctx, l.grant, u)
+	outcome, first := engine.Applied, l.engine.Clocks()
+	unsure, err := attempt.Settle(bounded, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) error {
+		done, err := next.writeAndHandOff(ctx, first, u)
+		if !done && err == nil {
+			outcome, err = l.engine.WriteAndRelease(ctx, l.grant, u)
+		}
 		return err
 	})
 	switch {
 	case err != nil && unsure == nil:
-		released = l.release(attempt.Detached(ctx))
+		released = l.release(attempt.Detached(ctx), next)
 		return errors.Join(fmt.Errorf("doclock: update: %w", err), released), released
 	case err != nil:
-		_ = l.release(attempt.Detached(ctx)) // what it finds can't tell more
+		_ = l.release(attempt.Detached(ctx), next) // what it finds can't tell more
 		err = unknown("update", unsure)
 		return err, err
 	case outcome == engine.Applied:
@@ -160,7 +168,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update) (err, rel
 	default:
 		err = errors.Join(ErrLost, unknown("update", unsure))
 	}
-	_ = l.release(attempt.Detached(ctx)) // a late duplicate may have brought the id back
+	_ = l.release(attempt.Detached(ctx), next) // a late duplicate may have brought the id back
 	return err, err
 }
 

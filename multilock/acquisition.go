@@ -20,6 +20,7 @@ type acquisition struct {
 	into    any
 	timeout time.Duration
 	begun   time.Time
+	seen    *engine.Image // the last one that it was answered with
 }
 
 // answer is what an acquire or confirm came back with.
@@ -39,6 +40,7 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 	if got.err != nil {
 		return nil, got.err
 	}
+	a.seen = got.image
 	switch got.outcome {
 	case engine.Granted, engine.Waiting:
 		return newTicket(a, got)

@@ -15,7 +15,7 @@ func TestPauseKeepsItsBounds(t *testing.T) {
 		if rapid.Bool().Draw(t, "soon") {
 			free /= 100
 		}
-		d := pause(waited, free)
+		d := pause(waited, waited, free)
 		fraction := min(max(waited/8, 2*time.Millisecond), time.Second)
 		switch {
 		case d < 0:
@@ -36,7 +36,7 @@ func TestPauseGrowsWithTheWait(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		waited := time.Duration(rapid.Int64Range(int64(16*time.Millisecond), int64(800*time.Millisecond)).Draw(t, "waited"))
-		if now, later := pause(waited, 0), pause(10*waited, 0); later <= now {
+		if now, later := pause(waited, waited, 0), pause(10*waited, 10*waited, 0); later <= now {
 			t.Fatalf("after %v it is %v, after %v only %v", waited, now, 10*waited, later)
 		}
 	})
@@ -52,7 +52,7 @@ func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
 		renewed := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(10*time.Second)).Draw(t, "the holder's time"))
 		polls := 0
 		for waited := time.Duration(0); waited < wait; polls++ {
-			d := pause(waited, renewed)
+			d := pause(waited, waited, renewed)
 			if added := d - 3*time.Millisecond; added > waited*3/16 {
 				t.Fatalf("after %v it adds %v", waited, d)
 			}
@@ -71,7 +71,7 @@ func TestPauseJitters(t *testing.T) {
 	for _, free := range []time.Duration{0, 10 * time.Millisecond} {
 		shortest, longest := time.Hour, time.Duration(0)
 		for range 200 {
-			d := pause(time.Second, free)
+			d := pause(time.Second, time.Second, free)
 			shortest, longest = min(shortest, d), max(longest, d)
 		}
 		if spread := longest - shortest; spread < time.Millisecond || free == 0 && spread < 60*time.Millisecond {

@@ -26,6 +26,7 @@ type Ticket struct {
 	mu      sync.Mutex
 	lease   *doclock.Lease // set once granted
 	image   *engine.Image  // of the grant, until it is decoded
+	seen    *engine.Image  // of the last answer
 	handed  bool           // the caller has the lease
 	over    error          // why there will be none
 	refusal error          // the last conflict
@@ -59,9 +60,17 @@ func (t *Ticket) DocumentID() bson.RawValue { return t.grant.DocID }
 
 // Granted reports whether Confirm returns a lease without asking the server.
 func (t *Ticket) Granted() bool {
+	return t.granted() != nil
+}
+
+// granted is the lease, or nil; of no ticket too.
+func (t *Ticket) granted() *doclock.Lease {
+	if t == nil {
+		return nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.lease != nil
+	return t.lease
 }
 
 // RetryAt is when to confirm next: often enough to keep the place, and no
@@ -114,7 +123,7 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 	for {
 		if !t.Granted() {
-			if err := t.a.sleep(ctx, time.Until(t.RetryAt())); err != nil {
+			if err := t.sleep(ctx); err != nil {
 				return nil, cutShort(ctx, err, t.conflict())
 			}
 		}
@@ -123,6 +132,27 @@ func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 			return lease, cutShort(ctx, err, t.conflict())
 		}
 	}
+}
+
+// sleep waits until it is time to confirm.
+func (t *Ticket) sleep(ctx context.Context) error {
+	timer := time.NewTimer(max(0, time.Until(t.RetryAt())))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return attempt.Ended(ctx)
+	case <-t.a.locker.ops.Closing():
+		return doclock.ErrClosed
+	}
+}
+
+// last is the image of the last answer.
+func (t *Ticket) last() *engine.Image {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seen
 }
 
 // conflict is the last one that the ticket met.
@@ -212,6 +242,9 @@ func (t *Ticket) judge(got answer) error {
 	a, e := t.a, t.a.locker.engine
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if got.image != nil {
+		t.seen = got.image
+	}
 	if got.outcome == engine.Lost {
 		t.over = doclock.ErrLost
 		return t.over
@@ -227,10 +260,28 @@ func (t *Ticket) judge(got answer) error {
 		if errors.Is(conflict, doclock.ErrConflict) { // a repeated acquire isn't judged anew, and may find nobody in the way
 			t.refusal = conflict
 		}
-		t.retryAt = time.Now().Add(min(a.pause(conflict), e.Wait(t.grant.Tag)/3))
+		t.retryAt = time.Now().Add(t.pause(conflict))
 		return conflict
 	}
 	held := e.Grant(got.image, t.grant.Tag, t.grant.ID)
-	t.lease, t.image = doclock.NewLease(e, &a.locker.ops, held, got.sent), got.image
+	t.lease, t.image = a.locker.leases.New(held, got.sent), got.image
 	return nil
+}
+
+// pause is how long to wait after a conflict: the longer, the more entries
+// come first, but never so long that the place is lost.
+func (t *Ticket) pause(conflict error) time.Duration {
+	waited := time.Since(t.a.begun)
+	var free time.Duration
+	ahead := 0
+	var c *doclock.ConflictError
+	if errors.As(conflict, &c) {
+		free = c.RetryAfter
+		for _, h := range c.Holders {
+			if h.Waiting {
+				ahead++
+			}
+		}
+	}
+	return min(pause(waited, waited, free)*time.Duration(1+ahead), t.a.locker.engine.Wait(t.grant.Tag)/3)
 }

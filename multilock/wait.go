@@ -1,13 +1,53 @@
 package multilock
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
 )
+
+// waiter is one Acquire in a line. It runs in its caller's goroutine.
+type waiter struct {
+	a        *acquisition
+	queue    *queue
+	document string
+	line     *line
+	ticket   *Ticket // its entry, where it waits in the document too
+	order    uint64  // of arrival
+	nudge    chan struct{}
+
+	// Under the queue's lock:
+	state  state
+	place  *list.Element // in the line, or nil
+	asked  time.Time     // when it last was answered
+	answer answer        // of a handoff
+}
+
+// state is what a waiter is doing.
+type state uint8
+
+const (
+	asleep   state = iota
+	asking         // it asks the server, or was told to
+	promised       // somebody is handing the lock over to it
+	answered       // the handoff's answer has come
+	left           // it has the lock, or gave up
+)
+
+// busy waiters may have the lock in a moment.
+func (s state) busy() bool { return s == asking || s == promised || s == answered }
+
+func (w *waiter) wake() {
+	select {
+	case w.nudge <- struct{}{}:
+	default: // it has one coming
+	}
+}
 
 // waited is how a wait ended.
 type waited struct {
@@ -15,37 +55,165 @@ type waited struct {
 	err   error
 }
 
-// wait asks until the lock is granted, ctx ends, the locker is closed, or
-// something other than a conflict comes back. Close waits for it to end, so
-// that it returns when what the waiters had in their documents is removed.
+// wait waits in the document's line until the lock is granted, ctx ends, the
+// locker is closed, or something other than a conflict comes back. Close waits
+// for it to end, so that it returns when what the waiters had in their
+// documents is removed.
 func (a *acquisition) wait(ctx context.Context) (*doclock.Lease, error) {
-	w, _ := attempt.Run(context.Background(), &a.locker.ops, func() waited { return a.ask(ctx) }, nil)
+	w, _ := attempt.Run(context.Background(), &a.locker.ops, func() waited { return a.line(ctx) }, nil)
 	return w.lease, w.err
 }
 
-// ask asks again and again. A tag that waits in the document keeps its place
-// there; any other is refused and asks anew.
-func (a *acquisition) ask(ctx context.Context) waited {
-	var last error // the last conflict
-	for {
-		t, err := a.arrive(ctx)
-		if err == nil {
-			lease, err := a.await(ctx, t)
-			if errors.Is(err, doclock.ErrLost) { // pruned: at the end of the queue again
-				a.renamed()
-				last = t.conflict()
-				continue
-			}
-			return waited{lease, err}
+// line joins the line of the document. Where only the server knows which
+// document a filter finds, it is asked first.
+func (a *acquisition) line(ctx context.Context) waited {
+	if pin := a.filter.Pin; pin != nil {
+		if document, ok := key(pin[0].Value); ok {
+			return a.queued(ctx, document, nil, nil)
 		}
-		if !errors.Is(err, doclock.ErrConflict) {
+	}
+	t, err := a.arrive(ctx)
+	if err == nil && t.lease != nil || err != nil && !errors.Is(err, doclock.ErrConflict) {
+		return waited{t.granted(), err}
+	}
+	document, _ := key(a.seen.ID)
+	return a.queued(ctx, document, t, err)
+}
+
+func (a *acquisition) queued(ctx context.Context, document string, t *Ticket, last error) waited {
+	w := a.locker.queue.join(a, document, t, a.seen)
+	defer a.locker.queue.leave(w)
+	for {
+		handed, err := w.turn(ctx)
+		if err == nil {
+			var lease *doclock.Lease
+			if lease, err = w.ask(ctx, handed); lease != nil {
+				return waited{lease: lease}
+			}
+		}
+		if err != nil && !errors.Is(err, doclock.ErrConflict) {
+			w.giveUp()
 			return waited{err: cutShort(ctx, err, last)}
 		}
 		last = err
-		if woken := a.sleep(ctx, a.pause(err)); woken != nil {
-			return waited{err: cutShort(ctx, woken, last)}
+	}
+}
+
+// turn waits until the waiter may ask the server, or is handed the lock.
+func (w *waiter) turn(ctx context.Context) (handed *answer, err error) {
+	for {
+		may, handed, pause := w.queue.turn(w)
+		if may {
+			return handed, nil
+		}
+		if err := w.sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// sleep ends with a nudge, or after the pause; and with an error when ctx
+// does, or the locker is closed.
+func (w *waiter) sleep(ctx context.Context, pause time.Duration) error {
+	var over <-chan time.Time
+	if pause >= 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-w.nudge:
+		return nil
+	case <-over:
+		w.queue.poll(w)
+		return nil
+	case <-ctx.Done():
+		return attempt.Ended(ctx)
+	case <-w.a.locker.ops.Closing():
+		return doclock.ErrClosed
+	}
+}
+
+// ask asks the server, unless a handoff has brought the answer. Without a lease
+// and without an error the waiter has a place in the document.
+func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease, err error) {
+	a := w.a
+	if handed != nil && handed.image != nil {
+		lease, err = w.take(*handed)
+	} else {
+		lease, err = w.send(ctx)
+	}
+	if errors.Is(err, doclock.ErrLost) { // pruned: at the end of the document's queue again
+		w.ticket = nil
+		a.renamed()
+		return w.ask(ctx, nil)
+	}
+	w.queue.settle(w, a.seen, lease != nil)
+	return lease, err
+}
+
+// send asks for a place in the document, or whether the one it has is first.
+func (w *waiter) send(ctx context.Context) (*doclock.Lease, error) {
+	if w.ticket != nil {
+		lease, err := w.ticket.Confirm(ctx)
+		w.a.seen = w.ticket.last()
+		return lease, err
+	}
+	t, err := w.a.arrive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.enter(t)
+}
+
+// take makes of a handoff's answer what arrive and Confirm make of theirs.
+func (w *waiter) take(got answer) (*doclock.Lease, error) {
+	w.a.seen = got.image
+	switch {
+	case w.ticket != nil:
+		if err := w.ticket.judge(got); err != nil {
+			return nil, err
+		}
+		return w.ticket.handOver()
+	case got.outcome == engine.Granted:
+		t, err := newTicket(w.a, got)
+		if err != nil {
+			return nil, err
+		}
+		return w.enter(t)
+	default:
+		return nil, w.a.conflict(got.image, nil)
+	}
+}
+
+// enter keeps the ticket of an entry that has to wait.
+func (w *waiter) enter(t *Ticket) (*doclock.Lease, error) {
+	if lease := t.granted(); lease != nil {
+		return lease, nil
+	}
+	w.ticket = t
+	return nil, t.conflict()
+}
+
+// giveUp takes the waiter's entry out of the document, granted or not.
+func (w *waiter) giveUp() {
+	if w.ticket != nil {
+		w.ticket.abandon()
+	}
+}
+
+// forsake gives back what was handed over to a waiter that has given up.
+func (w *waiter) forsake(got answer) {
+	a := w.a
+	a.locker.ops.Go(func() {
+		switch {
+		case got.image == nil:
+			_ = a.remove(a.filter.Pin, a.request.ID)
+		case got.outcome == engine.Granted:
+			lease := a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent)
+			_ = lease.Release(context.Background())
+		}
+	})
 }
 
 // cutShort joins the last conflict to the error of a wait that was ended from
@@ -55,36 +223,4 @@ func cutShort(ctx context.Context, err, last error) error {
 		return errors.Join(err, last)
 	}
 	return err
-}
-
-// await waits with a ticket, and abandons it when the wait is over in vain.
-func (a *acquisition) await(ctx context.Context, t *Ticket) (*doclock.Lease, error) {
-	lease, err := t.Wait(ctx)
-	if err != nil && !errors.Is(err, doclock.ErrLost) {
-		t.abandon()
-	}
-	return lease, err
-}
-
-// pause is how long to wait after a conflict.
-func (a *acquisition) pause(conflict error) time.Duration {
-	var c *doclock.ConflictError
-	if !errors.As(conflict, &c) {
-		return pause(time.Since(a.begun), 0)
-	}
-	return pause(time.Since(a.begun), c.RetryAfter)
-}
-
-// sleep ends with an error when ctx does, or the locker is closed.
-func (a *acquisition) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return attempt.Ended(ctx)
-	case <-a.locker.ops.Closing():
-		return doclock.ErrClosed
-	}
 }

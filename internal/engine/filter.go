@@ -16,6 +16,10 @@ type Filter struct {
 	// Pin is {_id: …} where the filter demands an equal _id at its top level:
 	// such an acquire finds the same document again, and may be repeated.
 	Pin Pin
+
+	// Exact: the filter demands nothing else. Whoever has the document has
+	// what such a filter would find.
+	Exact bool
 }
 
 // ParseFilter checks a caller's filter. A filter that names no document in
@@ -44,6 +48,7 @@ func ParseFilter(filter any) (Filter, error) {
 			}
 		}
 		f.Pin = Pin{{Key: "_id", Value: id}}
+		f.Exact = len(fields) == 1
 	}
 	return f, nil
 }

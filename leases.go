@@ -1,0 +1,51 @@
+package doclock
+
+import (
+	"context"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// Leases is what the leases of one Locker have in common. Its constructor's
+// arguments are of internal types: a user gets leases from a Locker.
+type Leases struct {
+	engine *engine.Engine
+	ops    *attempt.Group
+	line   Line
+}
+
+// Line is where a lease that is given back finds a waiter of its own process.
+type Line interface {
+	// Next claims the waiter that the lock is handed over to: its Answer will
+	// be called. It is nil where nobody waits, or another process's turn is due.
+	Next(engine.Grant) *engine.Heir
+
+	// Freed is called when the lock was given back to nobody.
+	Freed(engine.Grant)
+}
+
+// NewLeases is for Lockers.
+func NewLeases(e *engine.Engine, ops *attempt.Group, line Line) *Leases {
+	return &Leases{engine: e, ops: ops, line: line}
+}
+
+// New is how a Locker hands out what its engine was granted. sent is when the
+// command was sent that granted it, or earlier.
+func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
+	l := &Lease{
+		leases:   ls,
+		engine:   ls.engine,
+		ops:      ls.ops,
+		grant:    g,
+		writing:  newGate(),
+		renewing: newGate(),
+		valid:    validity{from: sent, ttl: ls.engine.Lease(g.Tag)},
+	}
+	l.over, l.end = context.WithCancelCause(context.Background())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch = time.AfterFunc(l.nextLook(), l.look)
+	return l
+}

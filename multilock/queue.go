@@ -1,0 +1,201 @@
+package multilock
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// queue holds the waiters of one Locker, in a line for each document. It is
+// the [doclock.Line] of the Locker's leases.
+type queue struct {
+	engine *engine.Engine
+
+	mu    sync.Mutex
+	lines map[string]*line
+	swept int    // lines that the last sweep left
+	count uint64 // of arrivals
+}
+
+func newQueue(e *engine.Engine) *queue { return &queue{engine: e, lines: map[string]*line{}} }
+
+// key names a document's line. Numbers that are equal to the server are equal
+// here.
+func key(id any) (document string, ok bool) {
+	kind, data, err := bson.MarshalValue(id)
+	if err != nil {
+		return "", false // only the caller's registry knows
+	}
+	v := bson.RawValue{Type: kind, Value: data}
+	if n, number := v.AsInt64OK(); number {
+		if f, float := v.DoubleOK(); !float || f == float64(n) {
+			kind, data, _ = bson.MarshalValue(n) // an int64 always marshals
+		}
+	}
+	var b strings.Builder
+	b.WriteByte(byte(kind))
+	b.Write(data)
+	return b.String(), true
+}
+
+// join puts an acquire at the end of its document's line. t is its ticket, if
+// it waits in the document already, and seen what it was answered, or nil.
+func (q *queue) join(a *acquisition, document string, t *Ticket, seen *engine.Image) *waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[document]
+	if l == nil {
+		q.sweep()
+		l = &line{engine: q.engine, tags: map[string]*tagLine{}}
+		q.lines[document] = l
+	}
+	q.count++
+	w := &waiter{a: a, queue: q, document: document, line: l, ticket: t, order: q.count, nudge: make(chan struct{}, 1)}
+	l.push(w)
+	l.see(seen)
+	l.judge()
+	return w
+}
+
+// leave takes the waiter out of its line. What is still handed over to it is
+// given back.
+func (q *queue) leave(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.state == answered {
+		w.forsake(w.answer)
+	}
+	l := w.line
+	l.set(w, left)
+	l.remove(w)
+	l.judge()
+	q.drop(w.document)
+}
+
+// turn says whether the waiter may ask now, with the answer of a handoff if
+// there was one; or else how long to wait for a nudge, without end if negative.
+func (q *queue) turn(w *waiter) (may bool, handed *answer, pause time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch w.state {
+	case asking:
+		return true, nil, 0
+	case answered:
+		w.line.set(w, asking)
+		return true, &w.answer, 0
+	case promised:
+		return false, nil, -1
+	default:
+		return false, nil, w.line.pause(w)
+	}
+}
+
+// poll lets the waiter ask though nobody told it to: its pause is over.
+func (q *queue) poll(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.state == asleep {
+		w.line.set(w, asking)
+	}
+}
+
+// settle takes in what a waiter was answered that asked or was handed the lock.
+func (q *queue) settle(w *waiter, img *engine.Image, granted bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := w.line
+	l.set(w, asleep)
+	w.asked = time.Now()
+	if granted && w.place != nil { // else it was handed the lock
+		l.granted(w)
+	}
+	l.see(img)
+	l.judge()
+}
+
+// Next implements [doclock.Line].
+func (q *queue) Next(g engine.Grant) *engine.Heir {
+	document, _ := key(g.DocID)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[document]
+	if l == nil {
+		return nil
+	}
+	l.forget(g.ID)
+	w := l.heir()
+	if w == nil {
+		return nil
+	}
+	l.set(w, promised)
+	return &engine.Heir{
+		Request: engine.Request{Tag: w.a.request.Tag, ID: w.a.request.ID, Document: w.a.request.Document},
+		Waiting: w.ticket != nil,
+		Answer: func(outcome engine.Outcome, img *engine.Image, sent engine.Reading) {
+			q.handed(w, answer{outcome: outcome, image: img, sent: sent})
+		},
+	}
+}
+
+// handed brings the answer of a handoff.
+func (q *queue) handed(w *waiter, got answer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := w.line
+	if w.state == left {
+		w.forsake(got)
+		return
+	}
+	w.answer = got
+	l.set(w, answered)
+	if got.image != nil && got.outcome == engine.Granted {
+		l.remove(w)
+		l.own = append(l.own, w.a.request.ID)
+	}
+	l.see(got.image)
+	w.wake()
+	l.judge()
+}
+
+// Freed implements [doclock.Line].
+func (q *queue) Freed(g engine.Grant) {
+	document, _ := key(g.DocID)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[document]
+	if l == nil {
+		return
+	}
+	l.forget(g.ID)
+	l.rest()
+	l.judge()
+	q.drop(document)
+}
+
+// drop forgets a line that nobody waits in. One that had waiters, and has the
+// lock, is kept: others will come.
+func (q *queue) drop(document string) {
+	if l := q.lines[document]; l != nil && len(l.tags) == 0 && (len(l.own) == 0 || !l.contended) {
+		delete(q.lines, document)
+	}
+}
+
+// sweep drops lines whose leases ran out without a release. It looks at each
+// as often as their number doubles.
+func (q *queue) sweep() {
+	if len(q.lines) < 2*q.swept+16 {
+		return
+	}
+	for document, l := range q.lines {
+		img := l.now()
+		expired := img == nil || !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool { return e.Expires.After(img.Now) })
+		if len(l.tags) == 0 && expired {
+			delete(q.lines, document)
+		}
+	}
+	q.swept = len(q.lines)
+}
