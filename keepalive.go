@@ -2,9 +2,6 @@ package doclock
 
 import (
 	"context"
-	"errors"
-
-	"github.com/doclock/doclock/internal/attempt"
 )
 
 // KeepAlive renews the lease, three times a TTL, until it is released or lost
@@ -22,10 +19,10 @@ func (l *Lease) KeepAlive(ctx context.Context) context.Context {
 		return kept
 	}
 	unfollow := context.AfterFunc(l.over, func() { cancel(context.Cause(l.over)) })
-	l.keep(ctx)
+	l.leases.kept.keep(l)
 	context.AfterFunc(kept, func() {
 		unfollow()
-		l.dismiss()
+		l.leases.kept.dismiss(l)
 	})
 	return kept
 }
@@ -61,47 +58,5 @@ func (l *Lease) patience(ctx context.Context) (context.Context, context.CancelFu
 		unfollowOuter()
 		stop()
 		cancel(nil)
-	}
-}
-
-// keep starts the loop for the first keeper.
-func (l *Lease) keep(ctx context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.keepers++
-	if l.keepers > 1 {
-		return
-	}
-	ctx, cancel := context.WithCancel(attempt.Detached(ctx))
-	unfollow := context.AfterFunc(l.over, cancel)
-	l.unkeep = func() {
-		unfollow()
-		cancel()
-	}
-	go l.renewals(ctx)
-}
-
-// dismiss ends the loop after the last one.
-func (l *Lease) dismiss() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.keepers--
-	if l.keepers == 0 {
-		l.unkeep()
-	}
-}
-
-// renewals is the loop. ctx ends with the lease or the last keeper.
-func (l *Lease) renewals(ctx context.Context) {
-	ttl := l.engine.Lease(l.grant.Tag)
-	for attempt.Sleep(ctx, max(l.left()-ttl*2/3, ttl/20)) {
-		if l.renewing.enter(ctx) != nil {
-			return
-		}
-		err := l.renew(ctx)
-		l.renewing.leave()
-		if errors.Is(err, ErrLost) || errors.Is(err, ErrReleased) {
-			return
-		}
 	}
 }

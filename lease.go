@@ -28,6 +28,7 @@ import (
 // [ErrOutcomeUnknown]; the command runs to its end in the background, and the
 // lease's next one waits for it.
 type Lease struct {
+	leases *Leases
 	engine *engine.Engine
 	ops    *attempt.Group
 	grant  engine.Grant
@@ -39,36 +40,16 @@ type Lease struct {
 	renewing gate // one renewal at a time
 	writes   int64
 
-	mu      sync.Mutex
-	valid   validity
-	watch   *time.Timer
-	gone    *verdict // set once the lock is being given away
-	keepers int
-	unkeep  context.CancelFunc
+	mu    sync.Mutex
+	valid validity
+	watch *time.Timer
+	gone  *verdict // set once the lock is being given away
 }
 
 // verdict is how giving the lock away ended.
 type verdict struct {
 	err  error
 	done chan struct{}
-}
-
-// NewLease is how a Locker hands out what its engine was granted. Its
-// arguments' types are internal: a user gets leases from a Locker.
-func NewLease(e *engine.Engine, ops *attempt.Group, g engine.Grant, sent engine.Reading) *Lease {
-	l := &Lease{
-		engine:   e,
-		ops:      ops,
-		grant:    g,
-		writing:  newGate(),
-		renewing: newGate(),
-		valid:    validity{from: sent, ttl: e.Lease(g.Tag)},
-	}
-	l.over, l.end = context.WithCancelCause(context.Background())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.watch = time.AfterFunc(l.nextLook(), l.look)
-	return l
 }
 
 // look ends the belief when its time is up. It looks a few times more than the

@@ -22,6 +22,7 @@ import (
 type Locker struct {
 	engine *engine.Engine
 	ops    attempt.Group
+	leases *doclock.Leases
 }
 
 // New makes a Locker. It sends nothing; see [doclock.CheckServer] for a look
@@ -59,7 +60,9 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err != nil {
 		return nil, err
 	}
-	return &Locker{engine: e}, nil
+	l := &Locker{engine: e}
+	l.leases = doclock.NewLeases(e, &l.ops)
+	return l, nil
 }
 
 // TryAcquire acquires the lock, or fails, in one command. A refusal is a

@@ -231,6 +231,6 @@ func (t *Ticket) judge(got answer) error {
 		return conflict
 	}
 	held := e.Grant(got.image, t.grant.Tag, t.grant.ID)
-	t.lease, t.image = doclock.NewLease(e, &a.locker.ops, held, got.sent), got.image
+	t.lease, t.image = a.locker.leases.New(held, got.sent), got.image
 	return nil
 }

@@ -1,0 +1,41 @@
+package doclock
+
+import (
+	"context"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// Leases is what the leases of one Locker have in common. Its constructor's
+// arguments are of internal types: a user gets leases from a Locker.
+type Leases struct {
+	engine *engine.Engine
+	ops    *attempt.Group
+	kept   renewals
+}
+
+// NewLeases is for Lockers.
+func NewLeases(e *engine.Engine, ops *attempt.Group) *Leases {
+	return &Leases{engine: e, ops: ops, kept: renewals{engine: e, wake: make(chan struct{}, 1)}}
+}
+
+// New is how a Locker hands out what its engine was granted. sent is when the
+// command was sent that granted it, or earlier.
+func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
+	l := &Lease{
+		leases:   ls,
+		engine:   ls.engine,
+		ops:      ls.ops,
+		grant:    g,
+		writing:  newGate(),
+		renewing: newGate(),
+		valid:    validity{from: sent, ttl: ls.engine.Lease(g.Tag)},
+	}
+	l.over, l.end = context.WithCancelCause(context.Background())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch = time.AfterFunc(l.nextLook(), l.look)
+	return l
+}
