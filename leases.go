@@ -33,7 +33,7 @@ func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
 		renewing: newGate(),
 		valid:    validity{from: sent, ttl: ls.engine.Lease(g.Tag)},
 	}
-	l.over, l.end = context.WithCancelCause(context.Background())
+	l.over, l.stop = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watch = time.AfterFunc(l.nextLook(), l.look)
