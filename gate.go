@@ -24,6 +24,16 @@ func (g gate) enter(ctx context.Context) error {
 	}
 }
 
+// try enters if nobody is inside.
+func (g gate) try() bool {
+	select {
+	case g <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 func (g gate) take() { g <- struct{}{} }
 
 func (g gate) leave() { <-g }

@@ -2,9 +2,7 @@ package doclock
 
 import (
 	"context"
-	"errors"
-
-	"github.com/doclock/doclock/internal/attempt"
+	"slices"
 )
 
 // KeepAlive renews the lease, three times a TTL, until it is released or lost
@@ -12,32 +10,81 @@ import (
 // [ErrReleased], [ErrLost], or ctx's. A loss is told at the moment when the
 // lease ends, not at the next renewal.
 //
+// A single lease is renewed by one findAndModify. The kept leases of one
+// Locker are renewed together, up to a hundred by one update command, and a
+// find tells which of them is lost where the update has not matched them all.
+// One goroutine sees to all of them, and ends with the last. What it sends
+// carries no values of ctx.
+//
 // Errors that may pass are retried and not taken for a loss. Called twice, the
-// lease still renews once; each context is its own. The goroutine that renews
-// ends with the last of them.
+// lease still renews once; each context is its own.
 func (l *Lease) KeepAlive(ctx context.Context) context.Context {
-	kept, cancel := context.WithCancelCause(context.WithValue(ctx, outerKey{l}, l.outer(ctx)))
+	inner, end := context.WithCancelCause(ctx)
+	kept := &keptContext{Context: inner, lease: l, outer: l.outer(ctx), end: end}
 	if err := l.Err(); err != nil {
-		cancel(err)
+		end(err)
 		return kept
 	}
-	unfollow := context.AfterFunc(l.over, func() { cancel(context.Cause(l.over)) })
-	l.keep(ctx)
-	context.AfterFunc(kept, func() {
-		unfollow()
-		l.dismiss()
+	l.leases.kept.keep(l)
+	l.follow(kept)
+	context.AfterFunc(inner, func() {
+		l.unfollow(kept)
+		l.leases.kept.dismiss(l)
 	})
 	return kept
 }
 
-// outerKey finds, in a context that KeepAlive made, the one that it was given.
+// keptContext is a context that KeepAlive made. There may be ten thousand of
+// them, and a child of the lease's own context would cost twice as much.
+type keptContext struct {
+	context.Context
+	lease *Lease
+	outer context.Context // the one that KeepAlive was given
+	end   context.CancelCauseFunc
+}
+
+// outerKey finds the outer context in it.
 type outerKey struct{ lease *Lease }
+
+// Value implements context.Context.
+func (c *keptContext) Value(key any) any {
+	if key == (outerKey{c.lease}) {
+		return c.outer
+	}
+	return c.Context.Value(key)
+}
 
 func (l *Lease) outer(ctx context.Context) context.Context {
 	if outer, kept := ctx.Value(outerKey{l}).(context.Context); kept {
 		return outer
 	}
 	return ctx
+}
+
+// follow has a context end with the lease.
+func (l *Lease) follow(kept *keptContext) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followers = append(l.followers, kept)
+	if l.over.Err() != nil {
+		l.end(nil) // it has ended meanwhile
+	}
+}
+
+func (l *Lease) unfollow(kept *keptContext) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.followers = slices.DeleteFunc(l.followers, func(c *keptContext) bool { return c == kept })
+}
+
+// end ends the belief for good, with the first cause that it is given, and
+// every context that follows it. The lease is locked.
+func (l *Lease) end(cause error) {
+	l.stop(cause)
+	for _, kept := range l.followers {
+		kept.end(context.Cause(l.over))
+	}
+	l.followers = nil
 }
 
 // patience is the caller's: it ends with ctx, unless it was this lease that
@@ -61,47 +108,5 @@ func (l *Lease) patience(ctx context.Context) (context.Context, context.CancelFu
 		unfollowOuter()
 		stop()
 		cancel(nil)
-	}
-}
-
-// keep starts the loop for the first keeper.
-func (l *Lease) keep(ctx context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.keepers++
-	if l.keepers > 1 {
-		return
-	}
-	ctx, cancel := context.WithCancel(attempt.Detached(ctx))
-	unfollow := context.AfterFunc(l.over, cancel)
-	l.unkeep = func() {
-		unfollow()
-		cancel()
-	}
-	go l.renewals(ctx)
-}
-
-// dismiss ends the loop after the last one.
-func (l *Lease) dismiss() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.keepers--
-	if l.keepers == 0 {
-		l.unkeep()
-	}
-}
-
-// renewals is the loop. ctx ends with the lease or the last keeper.
-func (l *Lease) renewals(ctx context.Context) {
-	ttl := l.engine.Lease(l.grant.Tag)
-	for attempt.Sleep(ctx, max(l.left()-ttl*2/3, ttl/20)) {
-		if l.renewing.enter(ctx) != nil {
-			return
-		}
-		err := l.renew(ctx)
-		l.renewing.leave()
-		if errors.Is(err, ErrLost) || errors.Is(err, ErrReleased) {
-			return
-		}
 	}
 }

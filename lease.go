@@ -34,18 +34,17 @@ type Lease struct {
 	grant  engine.Grant
 
 	over context.Context // ends with the belief, its cause says why
-	end  context.CancelCauseFunc
+	stop context.CancelCauseFunc
 
 	writing  gate // one guarded write at a time
 	renewing gate // one renewal at a time
 	writes   int64
 
-	mu      sync.Mutex
-	valid   validity
-	watch   *time.Timer
-	gone    *verdict // set once the lock is being given away
-	keepers int
-	unkeep  context.CancelFunc
+	mu        sync.Mutex
+	valid     validity
+	watch     *time.Timer
+	followers []*keptContext
+	gone      *verdict // set once the lock is being given away
 }
 
 // verdict is how giving the lock away ended.

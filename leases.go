@@ -14,6 +14,7 @@ type Leases struct {
 	engine *engine.Engine
 	ops    *attempt.Group
 	line   Line
+	kept   renewals
 }
 
 // Line is where a lease that is given back finds a waiter of its own process.
@@ -28,7 +29,7 @@ type Line interface {
 
 // NewLeases is for Lockers.
 func NewLeases(e *engine.Engine, ops *attempt.Group, line Line) *Leases {
-	return &Leases{engine: e, ops: ops, line: line}
+	return &Leases{engine: e, ops: ops, line: line, kept: renewals{engine: e, wake: make(chan struct{}, 1)}}
 }
 
 // New is how a Locker hands out what its engine was granted. sent is when the
@@ -43,7 +44,7 @@ func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
 		renewing: newGate(),
 		valid:    validity{from: sent, ttl: ls.engine.Lease(g.Tag)},
 	}
-	l.over, l.end = context.WithCancelCause(context.Background())
+	l.over, l.stop = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watch = time.AfterFunc(l.nextLook(), l.look)

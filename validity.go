@@ -26,6 +26,12 @@ func (v validity) left(now engine.Reading) time.Duration {
 	return v.ttl - resolution - passed
 }
 
+// lasting is the validity that ends a span after now, of a lease with this TTL.
+func lasting(span time.Duration, now engine.Reading, ttl time.Duration) validity {
+	passed := ttl - span
+	return validity{from: engine.Reading{Mono: now.Mono - passed, Wall: now.Wall.Add(-passed)}, ttl: ttl}
+}
+
 // later is the validity that lasts longer: answers may come out of order.
 func (v validity) later(other validity) validity {
 	if other.from.Mono > v.from.Mono {

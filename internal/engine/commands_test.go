@@ -77,7 +77,7 @@ func TestCommandsAreOfPresets(t *testing.T) {
 // commandsOf sends every command for one tag, and writes down what was sent.
 func (w *world) commandsOf(e *Engine, tag string) string {
 	w.Helper()
-	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0, Alone: n0}
+	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, DocID: value(1), Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0, Alone: n0}
 	r := Request{Tag: tag, ID: g.ID}
 	document, try := r, r
 	document.Document, try.Try = true, true
@@ -107,6 +107,8 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 		{"try", acquire(try)},
 		{"confirm", func(ctx context.Context) error { _, _, err := e.Confirm(ctx, g.Pin, r); return err }},
 		{"renew", func(ctx context.Context) error { _, err := e.Renew(ctx, g); return err }},
+		{"renew two", func(ctx context.Context) error { _, err := e.RenewAll(ctx, []Grant{g, g}); return err }},
+		{"standing", func(ctx context.Context) error { _, err := e.Standing(ctx, []Grant{g}); return err }},
 		{"read", func(ctx context.Context) error { _, err := e.Read(ctx, g.Pin); return err }},
 		{"write, classic", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(classic), 1); return err }},
 		{"write, pipeline", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(pipeline), 1); return err }},

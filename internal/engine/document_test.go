@@ -213,6 +213,8 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)
 	p.write(g, bson.A{bson.M{"$set": bson.M{"x": 1}}}, 2, Applied)
 	p.read(g)
+	p.renewAll(true, g)
+	p.standing(map[uuid.UUID]time.Duration{ann: ttl}, g)
 
 	// Every part of the pin is demanded, as a router demands it.
 	for key := range want {
@@ -221,6 +223,8 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 		}
 	}
 	w.change(bson.M{"$set": bson.M{"city": "Basel"}})
+	p.renewAll(false, g)
+	p.standing(nil, g)
 	p.renew(g, Lost)
 	w.change(bson.M{"$set": bson.M{"city": "Bern", "none": 1}})
 	p.release(g, Lost)

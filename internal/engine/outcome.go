@@ -127,16 +127,37 @@ func clone(v bson.RawValue) bson.RawValue {
 // is done, whatever else stands there.
 func (e *Engine) ownEntry(image bson.Raw, g Grant) Entry {
 	entries, _ := image.LookupErr(e.field, tagsKey, g.Tag)
-	array, _ := entries.ArrayOK()
-	values, _ := array.Values()
-	for _, v := range values {
-		if doc, ok := v.DocumentOK(); ok {
-			if entry := parseEntry(g.Tag, doc); entry.ID == g.ID {
-				return entry
-			}
+	for _, entry := range readEntries(g.Tag, entries) {
+		if entry.ID == g.ID {
+			return entry
 		}
 	}
 	return Entry{}
+}
+
+// allEntries reads the entries of all tags, and passes over what is none, as
+// the guard does.
+func (e *Engine) allEntries(image bson.Raw) []Entry {
+	var all []Entry
+	tags, _ := image.LookupErr(e.field, tagsKey)
+	doc, _ := tags.DocumentOK()
+	elements, _ := doc.Elements()
+	for _, t := range elements {
+		all = append(all, readEntries(t.Key(), t.Value())...)
+	}
+	return all
+}
+
+func readEntries(tag string, v bson.RawValue) []Entry {
+	var entries []Entry
+	array, _ := v.ArrayOK()
+	values, _ := array.Values()
+	for _, v := range values {
+		if doc, ok := v.DocumentOK(); ok {
+			entries = append(entries, parseEntry(tag, doc))
+		}
+	}
+	return entries
 }
 
 // arrived reads what acquire and confirm answer.

@@ -619,9 +619,9 @@ var leases = []Mutant{
 	{
 		Name: "the holder believes for the tolerance too", Rule: 0,
 		Why:  "the tolerance covers nothing: clocks that differ let others in beside the holder",
-		File: "lease.go",
-		Edits: swap(`ttl: e.Lease(g.Tag)}`,
-			`ttl: e.Lease(g.Tag) + e.Tolerance}`),
+		File: "leases.go",
+		Edits: swap(`ttl: ls.engine.Lease(g.Tag)}`,
+			`ttl: ls.engine.Lease(g.Tag) + ls.engine.Tolerance}`),
 		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
 	},
 	{

@@ -1,0 +1,152 @@
+package doclock
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+const (
+	// batchSize is the most leases that one command renews. Each of them waits
+	// for all the others, and so does who releases one of them meanwhile. More
+	// would save little: a statement costs the server more than its share of
+	// the command.
+	batchSize = 100
+
+	// perStatement is the part of an attempt's time that each lease of a batch
+	// takes: batches of short leases are smaller.
+	perStatement = 2 * time.Millisecond
+)
+
+// dueLeases collects leases for one round of renewals.
+type dueLeases struct {
+	together, alone []dueLease
+	soonest         time.Duration // the shortest rest
+}
+
+type dueLease struct {
+	*Lease
+	rest time.Duration
+}
+
+func (d *dueLeases) add(l *Lease, alone bool, rest time.Duration) {
+	if len(d.together)+len(d.alone) == 0 {
+		d.soonest = rest
+	}
+	d.soonest = min(d.soonest, rest)
+	if alone {
+		d.alone = append(d.alone, dueLease{l, rest})
+	} else {
+		d.together = append(d.together, dueLease{l, rest})
+	}
+}
+
+// commands are the leases that each command renews, the most urgent first.
+func (d *dueLeases) commands() (commands [][]*Lease) {
+	for _, l := range d.alone {
+		commands = append(commands, []*Lease{l.Lease})
+	}
+	slices.SortFunc(d.together, func(a, b dueLease) int { return cmp.Compare(a.rest, b.rest) })
+	for rest := d.together; len(rest) > 0; {
+		size := batchSize
+		var batch []*Lease
+		for len(batch) < min(size, len(rest)) {
+			l := rest[len(batch)].Lease
+			size = min(size, max(1, int(l.engine.Attempt(l.grant.Tag)/perStatement)))
+			batch = append(batch, l)
+		}
+		rest = rest[len(batch):]
+		// In one order, for the sake of servers that lock the documents until
+		// the whole command is done: two batches would wait for each other.
+		slices.SortFunc(batch, func(a, b *Lease) int {
+			x, y := a.grant.DocID, b.grant.DocID
+			return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
+		})
+		commands = append(commands, batch)
+	}
+	return commands
+}
+
+// renew renews leases with one command, except those that are being renewed or
+// released already. alone says of those that it failed to renew that they are
+// not to stand in a command with others again: one of them may be the reason.
+func renew(e *engine.Engine, leases []*Lease) (alone bool) {
+	var ours []*Lease
+	for _, l := range leases {
+		if l.renewing.try() {
+			defer l.renewing.leave()
+			if l.Err() == nil {
+				ours = append(ours, l)
+			}
+		}
+	}
+	switch len(ours) {
+	case 0:
+		return false
+	case 1:
+		l := ours[0]
+		ctx, cancel := context.WithTimeout(context.Background(), e.Attempt(l.grant.Tag))
+		defer cancel()
+		_ = l.renew(ctx) // a loss it tells itself; anything else is tried again
+		return false
+	default:
+		return renewAll(e, ours)
+	}
+}
+
+// renewAll renews leases by rule 20. The command either matched all of their
+// entries: then they are valid from its send on. Or a read must tell for how
+// long each of them stands.
+func renewAll(e *engine.Engine, leases []*Lease) (alone bool) {
+	grants := make([]engine.Grant, len(leases))
+	for i, l := range leases {
+		grants[i] = l.grant
+	}
+	ctx, cancel := patienceFor(leases)
+	sent := e.Clocks()
+	all, failed := e.RenewAll(ctx, grants)
+	cancel()
+	if all {
+		for _, l := range leases {
+			l.extend(validity{from: sent, ttl: e.Lease(l.grant.Tag)})
+		}
+		return false
+	}
+	ctx, cancel = patienceFor(leases)
+	defer cancel()
+	sent = e.Clocks()
+	standing, err := e.Standing(ctx, grants)
+	if err != nil {
+		return false // nobody answers: no lease's fault
+	}
+	for _, l := range leases {
+		span, there := standing[l.grant.ID]
+		switch {
+		case there:
+			l.extend(lasting(span, sent, e.Lease(l.grant.Tag)))
+		case failed == nil:
+			l.finish(ErrLost)
+		}
+	}
+	return failed != nil
+}
+
+// patienceFor bounds a command for several leases: by the attempt timeout, and
+// so that each has time left to go alone.
+func patienceFor(leases []*Lease) (context.Context, context.CancelFunc) {
+	shortest := time.Duration(engine.MaxAttemptTimeout)
+	for _, l := range leases {
+		shortest = min(shortest, l.engine.Attempt(l.grant.Tag), l.left()/2)
+	}
+	return context.WithTimeout(context.Background(), shortest)
+}
+
+func (l *Lease) extend(v validity) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.valid = l.valid.later(v)
+}

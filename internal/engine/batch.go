@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// RenewAll sends the renewals of several leases in one command, and reports
+// whether every entry was there with its token. That is all it can tell: the
+// answer counts the statements that matched, and does not name those that
+// didn't. Where it is not so, or there is an error, some may have been
+// extended; see [Engine.Standing].
+func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (all bool, err error) {
+	statements := make([]mongo.WriteModel, len(grants))
+	for i, g := range grants {
+		statements[i] = mongo.NewUpdateOneModel().SetFilter(e.Guard(g)).SetUpdate(e.tags[g.Tag].renew.fill(g.ID, e.now()))
+	}
+	result, err := e.coll.BulkWrite(ctx, statements, options.BulkWrite().SetOrdered(false))
+	if err != nil {
+		return false, classify(err)
+	}
+	return result.MatchedCount == int64(len(grants)), nil
+}
+
+// Standing reads, in one command, for how long the entries of several leases
+// stand: from its send on, less the tolerance. An entry that is not there with
+// its token is not in the map. Read after an answered write, it says that the
+// lease is lost; a primary that was elected since may not see it yet.
+func (e *Engine) Standing(ctx context.Context, grants []Grant) (map[uuid.UUID]time.Duration, error) {
+	projection := e.image.fill(uuid.Nil, e.now()).document()
+	cursor, err := e.coll.Find(ctx, e.anyOf(grants), options.Find().SetProjection(projection).SetBatchSize(int32(len(grants))+1))
+	if noCollection(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, classify(err)
+	}
+	defer cursor.Close(ctx)
+	wanted := make(map[uuid.UUID]Grant, len(grants))
+	for _, g := range grants {
+		wanted[g.ID] = g
+	}
+	standing := make(map[uuid.UUID]time.Duration, len(grants))
+	for cursor.Next(ctx) {
+		now, _ := cursor.Current.Lookup(nowKey).TimeOK()
+		for _, entry := range e.allEntries(cursor.Current) {
+			g, ours := wanted[entry.ID]
+			if ours && entry.Tag == g.Tag && entry.Fence == g.Fence && g.DocID.Equal(cursor.Current.Lookup("_id")) {
+				standing[g.ID] = min(entry.Expires.Sub(now)-e.Tolerance, e.Lease(g.Tag))
+			}
+		}
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, classify(err)
+	}
+	return standing, nil
+}
+
+// anyOf matches the documents of the grants.
+func (e *Engine) anyOf(grants []Grant) bson.D {
+	if len(e.ShardKey) == 0 {
+		ids := make(bson.A, len(grants))
+		for i, g := range grants {
+			ids[i] = g.DocID
+		}
+		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	}
+	pins := make(bson.A, len(grants)) // the router sends them where they are
+	for i, g := range grants {
+		pins[i] = bson.D(g.Pin)
+	}
+	return bson.D{{Key: "$or", Value: pins}}
+}
