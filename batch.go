@@ -45,11 +45,9 @@ func (d *dueLeases) add(l *Lease, alone bool, rest time.Duration) {
 	}
 }
 
-// commands are the leases that each command renews, the most urgent first.
+// commands are the leases that each command renews, the most urgent first, and
+// last those that may have to wait.
 func (d *dueLeases) commands() (commands [][]*Lease) {
-	for _, l := range d.alone {
-		commands = append(commands, []*Lease{l.Lease})
-	}
 	slices.SortFunc(d.together, func(a, b dueLease) int { return cmp.Compare(a.rest, b.rest) })
 	for rest := d.together; len(rest) > 0; {
 		size := batchSize
@@ -67,6 +65,9 @@ func (d *dueLeases) commands() (commands [][]*Lease) {
 			return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
 		})
 		commands = append(commands, batch)
+	}
+	for _, l := range d.alone {
+		commands = append(commands, []*Lease{l.Lease})
 	}
 	return commands
 }

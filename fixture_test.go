@@ -144,8 +144,9 @@ func within(t *testing.T, d time.Duration, c <-chan struct{}, what string) {
 
 // sentCommands records what a client sends.
 type sentCommands struct {
-	mu    sync.Mutex
-	names []string
+	mu       sync.Mutex
+	names    []string
+	commands []bson.Raw
 }
 
 func (s *sentCommands) monitor() *event.CommandMonitor {
@@ -154,6 +155,7 @@ func (s *sentCommands) monitor() *event.CommandMonitor {
 		defer s.mu.Unlock()
 		if e.CommandName != "endSessions" {
 			s.names = append(s.names, e.CommandName)
+			s.commands = append(s.commands, slices.Clone(e.Command))
 		}
 	}}
 }
@@ -161,7 +163,7 @@ func (s *sentCommands) monitor() *event.CommandMonitor {
 func (s *sentCommands) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.names = nil
+	s.names, s.commands = nil, nil
 }
 
 func (s *sentCommands) count() int {

@@ -10,7 +10,7 @@ import (
 // mostCommands is how many renewals are under way at a time. It is more than
 // one for the sake of those that don't wait for a document which somebody
 // keeps back from all writes.
-const mostCommands = 8
+const mostCommands = 4
 
 // renewals keeps leases alive: all that are kept of one Locker, from one
 // goroutine, which is there while there are any, and a few more while commands

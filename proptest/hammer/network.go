@@ -37,15 +37,15 @@ func (w *weather) blow(ctx context.Context) {
 	for sleep(ctx, time.Duration(20+w.rng.IntN(80))*time.Millisecond) {
 		switch w.rng.IntN(9) {
 		case 0:
-			w.await(ctx, FaultRequestLost, w.net.Arm(faultnet.LoseRequest, "findAndModify"), 0)
+			w.await(ctx, FaultRequestLost, w.net.ArmWhere(faultnet.LoseRequest, ofProtocol), 0)
 		case 1:
-			w.await(ctx, FaultReplyLost, w.net.Arm(faultnet.LoseReply, "findAndModify"), 0)
+			w.await(ctx, FaultReplyLost, w.net.ArmWhere(faultnet.LoseReply, ofProtocol), 0)
 		case 2:
 			w.await(ctx, FaultHeld, w.net.ArmWhere(faultnet.Hold, w.ghost), time.Duration(20+w.rng.IntN(800))*time.Millisecond)
 		case 3:
-			w.await(ctx, FaultStalled, w.net.Arm(faultnet.Stall, "findAndModify"), 0)
+			w.await(ctx, FaultStalled, w.net.ArmWhere(faultnet.Stall, ofProtocol), 0)
 		case 4:
-			w.await(ctx, FaultDelayed, w.net.Arm(faultnet.DelayReply, "findAndModify"), time.Duration(10+w.rng.IntN(300))*time.Millisecond)
+			w.await(ctx, FaultDelayed, w.net.ArmWhere(faultnet.DelayReply, ofProtocol), time.Duration(10+w.rng.IntN(300))*time.Millisecond)
 		case 5:
 			w.await(ctx, FaultRepeated, w.net.ArmWhere(faultnet.Repeat, w.ghost), time.Duration(20+w.rng.IntN(800))*time.Millisecond)
 		case 6:
@@ -62,6 +62,10 @@ func (w *weather) blow(ctx context.Context) {
 	w.net.Disarm()
 	w.late.Wait()
 }
+
+// ofProtocol matches the commands that change locks, batched renewals among
+// them.
+func ofProtocol(name string, _ bson.Raw) bool { return name == "findAndModify" || name == "update" }
 
 // ghost matches a command that the server will get behind the driver's back.
 func (w *weather) ghost(name string, body bson.Raw) bool {

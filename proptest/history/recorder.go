@@ -21,7 +21,7 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	number int64
-	sent   map[flight]Command
+	sent   map[flight][]Command
 }
 
 type flight struct {
@@ -29,9 +29,10 @@ type flight struct {
 	request    int64
 }
 
-// NewRecorder records the findAndModify commands in one database.
+// NewRecorder records the findAndModify commands and the batched renewals in
+// one database.
 func NewRecorder(process int, database string, clock Clock, out *Writer) *Recorder {
-	return &Recorder{process: process, database: database, clock: clock, out: out, sent: map[flight]Command{}}
+	return &Recorder{process: process, database: database, clock: clock, out: out, sent: map[flight][]Command{}}
 }
 
 // Number is the next number of a command or an operation of this process.
@@ -49,21 +50,31 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 			if e.DatabaseName != r.database {
 				return
 			}
-			c, ok := ReadCommand(e.Command)
-			if !ok {
-				return
+			commands := readCommands(e.Command)
+			for i := range commands {
+				c := &commands[i]
+				c.Process, c.Number, c.Sent = r.process, r.Number(), r.clock.Now()
+				r.out.Command(*c) // before it leaves: it may be the process's last
 			}
-			c.Process, c.Number, c.Sent = r.process, r.Number(), r.clock.Now()
-			r.mu.Lock()
-			r.sent[flight{e.ConnectionID, e.RequestID}] = c
-			r.mu.Unlock()
-			r.out.Command(c) // before it leaves: it may be the process's last
+			if commands != nil {
+				r.mu.Lock()
+				r.sent[flight{e.ConnectionID, e.RequestID}] = commands
+				r.mu.Unlock()
+			}
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
-			if c, ok := r.landed(e.ConnectionID, e.RequestID); ok {
-				c.Answered = r.clock.Now()
-				c.readReply(e.Reply)
-				r.out.Command(c)
+			commands := r.landed(e.ConnectionID, e.RequestID)
+			now := r.clock.Now()
+			for i := range commands {
+				c := &commands[i]
+				switch {
+				case e.CommandName != "update":
+					c.Answered = now
+					c.readReply(e.Reply)
+				case matchedAll(e.Reply, len(commands)): // else nobody knows which
+					c.Answered, c.Matched = now, true
+				}
+				r.out.Command(*c)
 			}
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
@@ -72,13 +83,13 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 	}
 }
 
-func (r *Recorder) landed(connection string, request int64) (Command, bool) {
+func (r *Recorder) landed(connection string, request int64) []Command {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := flight{connection, request}
-	c, ok := r.sent[key]
+	commands := r.sent[key]
 	delete(r.sent, key)
-	return c, ok
+	return commands
 }
 
 // Ghost writes that a command may be executed behind the driver's back, once
@@ -100,8 +111,40 @@ func ReadCommand(body bson.Raw) (c Command, ok bool) {
 		return c, false
 	}
 	query, _ := body.Lookup("query").DocumentOK()
+	return readStatement(query, body.Lookup("update"))
+}
+
+// readCommands reads a findAndModify, or the statements of an update that
+// renews several leases.
+func readCommands(body bson.Raw) []Command {
+	if c, ok := ReadCommand(body); ok {
+		return []Command{c}
+	}
+	if first, err := body.IndexErr(0); err != nil || first.Key() != "update" {
+		return nil
+	}
+	var commands []Command
+	statements, _ := body.Lookup("updates").ArrayOK()
+	values, _ := statements.Values()
+	for _, v := range values {
+		statement, _ := v.DocumentOK()
+		query, _ := statement.Lookup("q").DocumentOK()
+		c, ok := readStatement(query, statement.Lookup("u"))
+		if !ok || c.Kind != CommandRenew {
+			return nil // not the library's
+		}
+		commands = append(commands, c)
+	}
+	return commands
+}
+
+// matchedAll reads the reply to an update of n statements.
+func matchedAll(reply bson.Raw, n int) bool {
+	return integer(reply.Lookup("n")) == int64(n) && reply.Lookup("writeErrors").Type == 0 && reply.Lookup("writeConcernError").Type == 0
+}
+
+func readStatement(query bson.Raw, update bson.RawValue) (c Command, ok bool) {
 	c.Document = documentOf(query)
-	update := body.Lookup("update")
 	_, pipeline := update.ArrayOK()
 	guard := false
 	elements, _ := query.Elements()

@@ -19,12 +19,12 @@ type Edit struct{ Old, New string }
 const Rules = 22
 
 // Unbuilt are the rules about what the library doesn't do yet.
-var Unbuilt = []int{12, 15, 16, 17, 20, 21}
+var Unbuilt = []int{12, 15, 16, 17, 21}
 
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, acquires, tables} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, tables} {
 		all = append(all, some...)
 	}
 	return all
@@ -704,11 +704,10 @@ var leases = []Mutant{
 		Name: "a kept context ends a TTL after the lease", Rule: 13,
 		Why:  "the work goes on without the lock until the next look",
 		File: "keepalive.go",
-		Edits: swap(`func() { cancel(context.Cause(l.over)) }`,
-			`func() {
-		attempt.Sleep(kept, l.engine.Lease(l.grant.Tag))
-		cancel(context.Cause(l.over))
-	}`),
+		Edits: []Edit{
+			{"\t\"slices\"\n", "\t\"slices\"\n\t\"time\"\n"},
+			{`kept.end(context.Cause(l.over))`, `time.AfterFunc(l.valid.ttl, func() { kept.end(context.Cause(l.over)) })`},
+		},
 		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
 	},
 	{
@@ -740,18 +739,155 @@ var leases = []Mutant{
 	{
 		Name: "renewals end at the first error", Rule: 0,
 		Why:  "a network that failed for a moment costs the lock",
-		File: "keepalive.go",
-		Edits: swap(`if errors.Is(err, ErrLost) || errors.Is(err, ErrReleased) {`,
-			`if err != nil || errors.Is(err, ErrLost) {`),
+		File: "renewals.go",
+		Edits: swap(`k.alone, k.after = k.alone || alone, now.Mono+l.pause()`,
+			`k.alone, k.after = k.alone || alone, now.Mono+time.Hour`),
 		Tests: "^TestKeepAliveSurvivesWhatPasses$", Packages: inLease,
 	},
 	{
 		Name: "a second keeper renews beside the first", Rule: 0,
-		Why:  "commands are sent twice, and the first keeper's end ends both",
-		File: "keepalive.go",
-		Edits: swap(`if l.keepers > 1 {`,
-			`if l.keepers > 100 {`),
+		Why:  "commands are sent twice",
+		File: "renewals.go",
+		Edits: swap(`		r.running = true
+`, ``),
+		Tests: "^TestOneLoopForAllThatAreKept$", Packages: inLease,
+	},
+	{
+		Name: "the first keeper's end ends the renewals", Rule: 0,
+		Why:  "the lease ends under the second keeper",
+		File: "renewals.go",
+		Edits: swap(`	if k.keepers > 0 {
+`, `	if k.keepers > 1 {
+`),
 		Tests: "^TestKeepAlivesShareOneLoop$", Packages: inLease,
+	},
+}
+
+// renewals of many leases by one command.
+var renewals = []Mutant{
+	{
+		Name: "a batch that matched some is believed for all", Rule: 20,
+		Why:  "the holder of a skipped document believes beside the next one",
+		File: "internal/engine/batch.go",
+		Edits: swap(`return result.MatchedCount == int64(len(grants)), nil`,
+			`return result.MatchedCount > 0, nil`),
+		Tests: "^TestRenewAllButOne$", Packages: inEngine,
+	},
+	{
+		Name: "a batch is valid from its answer on", Rule: 20,
+		Why:  "a contender enters while the holders still believe",
+		File: "batch.go",
+		Edits: swap(`all, failed := e.RenewAll(ctx, grants)`,
+			`all, failed := e.RenewAll(ctx, grants)
+	sent = e.Clocks()`),
+		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
+	},
+	{
+		Name: "a read is valid from its answer on", Rule: 20,
+		Why:  "a contender enters while the holders still believe",
+		File: "batch.go",
+		Edits: swap(`standing, err := e.Standing(ctx, grants)`,
+			`standing, err := e.Standing(ctx, grants)
+	sent = e.Clocks()`),
+		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
+	},
+	{
+		Name: "an entry that stands is believed for a TTL", Rule: 20,
+		Why:  "it was not extended, and ends under its holder",
+		File: "batch.go",
+		Edits: swap(`lasting(span, sent, e.Lease(l.grant.Tag))`,
+			`lasting(max(span, e.Lease(l.grant.Tag)), sent, e.Lease(l.grant.Tag))`),
+		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
+	},
+	{
+		Name: "an entry that stands is known by its id alone", Rule: 20,
+		Why:  "a late duplicate of the acquire is taken for the lease that was lost",
+		File: "internal/engine/batch.go",
+		Edits: swap(`entry.Tag == g.Tag && entry.Fence == g.Fence`,
+			`entry.Tag == g.Tag && g.Fence != 0`),
+		Tests: "^TestRenewAllButOne$", Packages: inEngine,
+	},
+	{
+		Name: "a read's tolerance is the holder's", Rule: 20,
+		Why:  "the tolerance covers nothing after a read",
+		File: "internal/engine/batch.go",
+		Edits: swap(`entry.Expires.Sub(now)-e.Tolerance`,
+			`entry.Expires.Sub(now)`),
+		Tests: "^TestRenewAll$", Packages: inEngine,
+	},
+	{
+		Name: "a read is believed for longer than the TTL", Rule: 20,
+		Why:  "an expiry that somebody moved keeps a holder believing for an hour, whatever comes",
+		File: "internal/engine/batch.go",
+		Edits: swap(`min(entry.Expires.Sub(now)-e.Tolerance, e.Lease(g.Tag))`,
+			`entry.Expires.Sub(now) - e.Tolerance`),
+		Tests: "^TestRenewAll$", Packages: inEngine,
+	},
+	{
+		Name: "a loss in a batch is not told", Rule: 0,
+		Why:  "the holder works on until its time is up",
+		File: "batch.go",
+		Edits: swap(`case failed == nil:`,
+			`case failed != nil && all:`),
+		Tests: "^TestRule20ALossInABatch$", Packages: inLease,
+	},
+	{
+		Name: "absence after a failed batch is a loss", Rule: 0,
+		Why:  "a read of a primary that was just elected ends a lease that stands",
+		File: "batch.go",
+		Edits: swap(`case failed == nil:`,
+			`case !all:`),
+		Tests: "^TestRule20ALossInABatchOfUnknownOutcome$", Packages: inLease,
+	},
+	{
+		Name: "a batch that was refused is sent again as it was", Rule: 0,
+		Why:  "one document that can't be written ends a hundred leases",
+		File: "batch.go",
+		Edits: swap(`return failed != nil`,
+			`return false`),
+		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
+	},
+	{
+		Name: "every lease is renewed alone", Rule: 0,
+		Why:  "ten thousand leases cost ten thousand commands",
+		File: "batch.go",
+		Edits: swap(`batchSize = 100`,
+			`batchSize = 1`),
+		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
+	},
+	{
+		Name: "nothing is taken along", Rule: 0,
+		Why:  "leases that were taken one after the other are renewed one after the other for ever",
+		File: "renewals.go",
+		Edits: swap(`pause <= 0 && rest <= l.soon()`,
+			`pause <= 0 && rest <= 0`),
+		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
+	},
+	{
+		Name: "one command at a time", Rule: 0,
+		Why:  "a document that is kept back from all writes ends the leases of others",
+		File: "renewals.go",
+		Edits: swap(`mostCommands = 4`,
+			`mostCommands = 1`),
+		Tests: "^TestASlowBatchHoldsUpNoOther$", Packages: inLease,
+	},
+	{
+		Name: "a batch is in no order", Rule: 0,
+		Why:  "the batches of two processes lock the documents in different orders, and wait for each other",
+		File: "batch.go",
+		Edits: swap(`return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))`,
+			`return cmp.Compare(len(x.Value), len(y.Value)) * bytes.Compare(x.Value, y.Value)`),
+		Tests: "^TestABatchIsInOrder$", Packages: inLease,
+	},
+	{
+		Name: "the loop goes on without leases", Rule: 0,
+		Why:  "a goroutine outlives its owner",
+		File: "renewals.go",
+		Edits: swap(`	if len(r.kept) == 0 {
+		r.running = false`,
+			`	if r.kept == nil && !r.running {
+		r.running = false`),
+		Tests: "^TestOneLoopForAllThatAreKept$", Packages: inLease,
 	},
 }
 

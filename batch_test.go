@@ -1,0 +1,244 @@
+package doclock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/faultnet"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// age lets the entries expire as if the time had passed at the server too.
+func (r *rig) age() {
+	r.Helper()
+	expires := bson.M{"lock.tags.write.0.expires": serverNow(r.T, r).Add(ttl/2 + engine.DefaultTolerance)}
+	if _, err := r.other.UpdateMany(r.Context(), bson.M{"_id": bson.M{"$gte": 100}}, bson.M{"$set": expires}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) prune(id int, lease *doclock.Lease) {
+	r.Helper()
+	owner := lease.ID()
+	entry := bson.M{"id": bson.Binary{Subtype: bson.TypeBinaryUUID, Data: owner[:]}}
+	result, err := r.other.UpdateOne(r.Context(), bson.M{"_id": id}, bson.M{"$pull": bson.M{"lock.tags." + lease.Tag(): entry}})
+	if err != nil || result.ModifiedCount != 1 {
+		r.Fatal(result, err)
+	}
+}
+
+// Rule 20: the command counts who was matched. One that wasn't must be found,
+// and no other may be taken for it.
+func TestRule20ALossInABatch(t *testing.T) {
+	for name, lose := range map[string]func(*rig, *doclock.Lease){
+		"pruned": func(r *rig, l *doclock.Lease) { r.prune(101, l) },
+		"another token, as after a late duplicate of the acquire": func(r *rig, l *doclock.Lease) {
+			if _, err := r.other.UpdateOne(r.Context(), bson.M{"_id": 101}, bson.M{"$inc": bson.M{"lock.tags.write.0.fence": 1}}); err != nil {
+				r.Fatal(err)
+			}
+		},
+		"document deleted": func(r *rig, l *doclock.Lease) {
+			if _, err := r.other.DeleteOne(r.Context(), bson.M{"_id": 101}); err != nil {
+				r.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			leases := r.many(3, func(int) {})
+			lose(r, leases[1])
+			kept := r.due(leases...)
+			within(t, 10*time.Second, kept[1].Done(), "the loss")
+			if cause := context.Cause(kept[1]); !errors.Is(cause, doclock.ErrLost) {
+				t.Errorf("cause %v", cause)
+			}
+			until(t, "the others", fresh(leases[0], leases[2]))
+			if kept[0].Err() != nil || kept[2].Err() != nil {
+				t.Errorf("the others: %v, %v", context.Cause(kept[0]), context.Cause(kept[2]))
+			}
+			r.wantSent("update", "find")
+		})
+	}
+}
+
+func TestRule20EverythingIsLost(t *testing.T) {
+	r := newRig(t)
+	leases := r.many(3, func(int) {})
+	if err := r.other.Drop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, kept := range r.due(leases...) {
+		within(t, 10*time.Second, kept.Done(), "the loss")
+	}
+}
+
+func TestRule20TwoLeasesOnOneDocument(t *testing.T) {
+	r := newRig(t)
+	one, two := r.take(1, "read"), r.take(1, "read")
+	r.sent.forget()
+	kept := r.due(one, two)
+	until(t, "both", fresh(one, two))
+	r.wantSent("update")
+	r.prune(1, two)
+	r.clock.pass(ttl / 3)
+	within(t, 10*time.Second, kept[1].Done(), "the loss")
+	until(t, "the other", fresh(one))
+	if kept[0].Err() != nil {
+		t.Errorf("the other: %v", context.Cause(kept[0]))
+	}
+}
+
+// Rule 20, and 4: the belief is anchored at the send of the command that
+// matched all, or of the read.
+func TestRule20AnchoredAtTheSend(t *testing.T) {
+	for _, command := range []string{"update", "find"} {
+		t.Run(command, func(t *testing.T) {
+			r := newRig(t)
+			leases := r.many(3, func(int) {})
+			if command == "find" {
+				r.prune(102, leases[2])
+			}
+			reply := r.net.Arm(faultnet.DelayReply, command)
+			r.due(leases...)
+			within(t, 10*time.Second, reply.Fired(), command)
+			r.clock.pass(ttl / 4)
+			if err := reply.Let(); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the answer", fresh(leases[0], leases[1]))
+			for _, l := range leases[:2] {
+				if got, most := l.Remaining(), ttl*3/4-time.Millisecond; got > most {
+					t.Errorf("Remaining = %v, want at most %v", got, most)
+				}
+			}
+		})
+	}
+}
+
+// The read tells what the server keeps, and that is the tolerance longer than
+// what a holder may believe.
+func TestRule20AReadIsBelievedForTheTTL(t *testing.T) {
+	r := newRig(t)
+	leases := r.many(2, func(int) {})
+	r.net.Arm(faultnet.LoseReply, "update")
+	if _, err := r.other.UpdateMany(t.Context(), bson.M{"_id": bson.M{"$gte": 100}}, bson.M{"$set": bson.M{
+		"lock.tags.write.0.expires": serverNow(t, r).Add(time.Hour)}}); err != nil {
+		t.Fatal(err)
+	}
+	r.due(leases...)
+	until(t, "a renewal", fresh(leases...))
+	for _, l := range leases {
+		if got, most := l.Remaining(), ttl-time.Millisecond; got > most {
+			t.Errorf("Remaining = %v, want at most %v", got, most)
+		}
+	}
+	r.wantSent("update", "find")
+}
+
+func TestRule20UnknownOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		arm  func(*faultnet.Net)
+		sent []string
+	}{
+		{"the reply is lost", func(n *faultnet.Net) { n.Arm(faultnet.LoseReply, "update") }, []string{"update", "find"}},
+		// Whatever made it fail, it must not be one of them that ends the others.
+		{"the request is lost", func(n *faultnet.Net) { n.Arm(faultnet.LoseRequest, "update") },
+			[]string{"update", "find", "findAndModify", "findAndModify", "findAndModify"}},
+		{"refused", func(n *faultnet.Net) {
+			n.ArmRewrite(faultnet.Refuse, "update", func(bson.Raw) any {
+				return bson.M{"ok": 0, "code": 16908292, "errmsg": "deadlock detected"}
+			})
+		}, []string{"update", "find", "findAndModify", "findAndModify", "findAndModify"}},
+		{"and nothing can be read", func(n *faultnet.Net) {
+			n.Arm(faultnet.LoseRequest, "update")
+			n.ArmRewrite(faultnet.Refuse, "find", func(bson.Raw) any {
+				return bson.M{"ok": 0, "code": 13, "errmsg": "not authorized"}
+			})
+		}, []string{"update", "find", "update"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			leases := r.many(3, func(int) {})
+			r.age()
+			c.arm(r.net)
+			kept := r.due(leases...)
+			// What failed is tried again after a pause, on the hand-turned clock.
+			until(t, "the renewals", func() bool {
+				if fresh(leases...)() {
+					return true
+				}
+				r.clock.pass(time.Millisecond)
+				return false
+			})
+			r.wantSent(c.sent...)
+			for _, k := range kept {
+				if k.Err() != nil {
+					t.Errorf("taken for a loss: %v", context.Cause(k))
+				}
+			}
+			r.sent.forget()
+			r.clock.pass(ttl / 3)
+			until(t, "the next renewals", fresh(leases...))
+			r.wantSent("update")
+		})
+	}
+}
+
+// A batch of unknown outcome, and one entry that is not there: that one goes
+// alone, and is told.
+func TestRule20ALossInABatchOfUnknownOutcome(t *testing.T) {
+	r := newRig(t)
+	leases := r.many(3, func(int) {})
+	r.prune(101, leases[1])
+	r.net.Arm(faultnet.LoseReply, "update")
+	kept := r.due(leases...)
+	until(t, "the loss", func() bool {
+		r.clock.pass(time.Millisecond)
+		return kept[1].Err() != nil
+	})
+	if cause := context.Cause(kept[1]); !errors.Is(cause, doclock.ErrLost) || leases[1].Err() == nil {
+		t.Errorf("cause %v", cause)
+	}
+	r.wantSent("update", "find", "findAndModify")
+}
+
+// The statements of a batch lock their documents one after the other, on some
+// servers until the last is done: in one order, or two processes wait for each
+// other.
+func TestABatchIsInOrder(t *testing.T) {
+	r := newRig(t)
+	for _, l := range r.many(3, func(int) {}) {
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var leases []*doclock.Lease
+	for _, id := range []int{102, 100, 101} {
+		leases = append(leases, r.take(id, "write"))
+		r.clock.pass(time.Millisecond)
+	}
+	r.sent.forget()
+	r.due(leases...)
+	until(t, "renewals", fresh(leases...))
+	r.wantSent("update")
+	var update struct {
+		Updates []struct {
+			Q struct {
+				ID int `bson:"_id"`
+			}
+		}
+	}
+	if err := bson.Unmarshal(r.sent.commands[0], &update); err != nil {
+		t.Fatal(err)
+	}
+	for i, u := range update.Updates {
+		if u.Q.ID != 100+i {
+			t.Fatalf("the statements are in this order: %v", update.Updates)
+		}
+	}
+}
