@@ -59,7 +59,6 @@ func (t *tagLine) first() *waiter { return t.Front().Value.(*waiter) }
 
 func (l *line) push(w *waiter) {
 	tag := w.a.request.Tag
-	l.contended = l.contended || len(l.tags) > 0 || len(l.own) > 0
 	if l.tags[tag] == nil {
 		l.tags[tag] = &tagLine{}
 	}
@@ -112,7 +111,6 @@ func (l *line) see(img *engine.Image) {
 		l.changed = now
 	}
 	seen := &engine.Image{ID: img.ID, Now: img.Now, Lock: img.Lock}
-	seen.Lock.Entries = slices.Clone(img.Lock.Entries)
 	l.picture, l.taken = seen, now
 	for _, id := range l.gone {
 		l.erase(id)
@@ -123,8 +121,14 @@ func (l *line) see(img *engine.Image) {
 	}
 }
 
+// older goes by the document's last number first: commands are executed in
+// another order than they read the clock. A number that is still behind after
+// a while was set back by a stranger.
 func older(a, b *engine.Image) bool {
-	return a.Now.Before(b.Now) || a.Now.Equal(b.Now) && a.Lock.Fence < b.Lock.Fence
+	if a.Lock.Fence == b.Lock.Fence {
+		return a.Now.Before(b.Now)
+	}
+	return a.Lock.Fence < b.Lock.Fence && a.Now.Before(b.Now.Add(lately))
 }
 
 // now is the picture with the time that has passed since.
@@ -143,8 +147,12 @@ func (l *line) shows(id uuid.UUID) bool {
 
 func (l *line) erase(id uuid.UUID) {
 	if l.picture != nil {
-		l.picture.Lock.Entries = slices.DeleteFunc(l.picture.Lock.Entries, func(e engine.Entry) bool { return e.ID == id })
+		l.picture.Lock.Entries = without(l.picture.Lock.Entries, id)
 	}
+}
+
+func without(entries []engine.Entry, id uuid.UUID) []engine.Entry {
+	return slices.DeleteFunc(slices.Clone(entries), func(e engine.Entry) bool { return e.ID == id })
 }
 
 // forget is told that an entry is being given back. An image may still show
@@ -233,9 +241,9 @@ func (l *line) inTheWay(w *waiter, img *engine.Image) ([]engine.Entry, time.Dura
 	return l.engine.InTheWay(img, w.a.request.Tag, &engine.Entry{ID: w.ticket.grant.ID, Seq: w.ticket.grant.Seq})
 }
 
-// heir is the first waiter that has a chance, if the burst goes on. The
-// document's own order is kept by the server.
-func (l *line) heir() *waiter {
+// heir is the first waiter that has a chance once the entry is gone, if the
+// burst goes on. The document's own order is kept by the server.
+func (l *line) heir(leaving uuid.UUID) *waiter {
 	if l.handed == 0 {
 		l.began = time.Now()
 	}
@@ -244,6 +252,9 @@ func (l *line) heir() *waiter {
 		return nil
 	}
 	img := l.now()
+	if img != nil {
+		img.Lock.Entries = without(img.Lock.Entries, leaving)
+	}
 	for _, w := range l.heads() {
 		if img == nil || w.state != asleep || !w.a.filter.Exact {
 			return nil

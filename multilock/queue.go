@@ -54,7 +54,7 @@ func (q *queue) join(a *acquisition, document string, t *Ticket, seen *engine.Im
 		q.lines[document] = l
 	}
 	q.count++
-	w := &waiter{a: a, queue: q, document: document, line: l, ticket: t, order: q.count, nudge: make(chan struct{}, 1)}
+	w := &waiter{a: a, queue: q, document: document, line: l, ticket: t, order: q.count, asked: time.Now(), nudge: make(chan struct{}, 1)}
 	l.push(w)
 	l.see(seen)
 	l.judge()
@@ -90,6 +90,7 @@ func (q *queue) turn(w *waiter) (may bool, handed *answer, pause time.Duration) 
 	case promised:
 		return false, nil, -1
 	default:
+		w.line.contended = true
 		return false, nil, w.line.pause(w)
 	}
 }
@@ -126,11 +127,11 @@ func (q *queue) Next(g engine.Grant) *engine.Heir {
 	if l == nil {
 		return nil
 	}
-	l.forget(g.ID)
-	w := l.heir()
+	w := l.heir(g.ID)
 	if w == nil {
 		return nil
 	}
+	l.forget(g.ID)
 	l.set(w, promised)
 	return &engine.Heir{
 		Request: engine.Request{Tag: w.a.request.Tag, ID: w.a.request.ID, Document: w.a.request.Document},

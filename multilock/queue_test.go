@@ -13,9 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// waiting starts an Acquire, and returns when it stands in line: the commands
-// of the poller are those of the line, so nothing tells but time that nobody
-// else sends any.
+// acquired is how an Acquire ended that runs beside the test.
 type acquired struct {
 	lease *doclock.Lease
 	err   error
@@ -227,7 +225,7 @@ func TestHandoffInATableThatQueues(t *testing.T) {
 	}
 	last := acquiring(t.Context(), ours, flowers, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 2 })
-	p.sends(w, len(w.commands())*0+1, "release", func() error { return got.lease.Release(t.Context()) })
+	p.sends(w, 1, "release", func() error { return got.lease.Release(t.Context()) })
 	if got := <-last; got.err != nil {
 		t.Error(got.err)
 	}
@@ -268,29 +266,34 @@ func TestNobodyAsksForWhatTheLineHas(t *testing.T) {
 	p := newPlace(t)
 	coll, w := p.watched()
 	l := p.locker(coll, relations.Exclusive())
-	first, err := l.Acquire(t.Context(), flowers, "write")
+	before, err := l.Acquire(t.Context(), flowers, "write")
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := acquiring(t.Context(), l, flowers, "write")
 	p.standing(l, 1)
-	if err := first.Release(t.Context()); err != nil {
+	if err := before.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	holder := (<-second).lease
-	for range 4 {
-		acquiring(t.Context(), l, flowers, "write")
+	const more = 4
+	var line []<-chan acquired
+	for range more {
+		line = append(line, acquiring(t.Context(), l, flowers, "write"))
+		p.standing(l, len(line))
 	}
-	p.standing(l, 4)
 	w.commands()
 	time.Sleep(200 * time.Millisecond) // in which polls would come every few milliseconds
 	if sent := w.commands(); len(sent) != 0 {
 		t.Errorf("the line sent %v", sent)
 	}
-	for holder != nil {
+	for i := range more + 1 {
 		if err := holder.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		holder = nil
+		if i < more {
+			holder = (<-line[i]).lease
+		}
 	}
+	p.eventually("the line is forgotten", func() bool { return l.Lines() == 0 })
 }

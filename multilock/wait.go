@@ -24,7 +24,7 @@ type waiter struct {
 	// Under the queue's lock:
 	state  state
 	place  *list.Element // in the line, or nil
-	asked  time.Time     // when it last was answered
+	asked  time.Time     // when it was last answered, or joined
 	answer answer        // of a handoff
 }
 

@@ -124,6 +124,7 @@ const rounds = 400
 // histories hammers, and checks what happened: once in calm weather and then
 // in storms, until each fault of the storm fired often enough.
 func (p *proof) histories(ctx context.Context, uri string) error {
+	defer hammer.Granted(&p.counts)
 	operations := 0
 	for round := range rounds {
 		h, counts, err := hammer.Run(ctx, hammer.Config{
@@ -139,7 +140,6 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 		}
 		h.Check(counts)
 		linearizable(h, counts, 20*time.Second)
-		hammer.Granted(counts)
 		operations += p.operations
 		p.counts.Merge(counts)
 		fmt.Printf("%6.0f s    %d operations, rarest fault fired %d times\n", time.Since(p.begun).Seconds(), operations, p.rarest())
