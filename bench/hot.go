@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// hot is a case with so many goroutines of one process on one document.
+func hot(goroutines int) func(context.Context, *bench) error {
+	kase := fmt.Sprintf("hot%d", goroutines)
+	return func(ctx context.Context, b *bench) error {
+		rounds, length := pick(b, 5, 2), pick(b, 3*time.Second, 700*time.Millisecond)
+		if goroutines == 1000 {
+			rounds, length = pick(b, 3, 1), pick(b, 5*time.Second, 2*time.Second)
+		}
+		// plain-1 is one client alone, doing plain $incs one after another.
+		all, closeAll, err := b.openAll(ctx, ttl, slices.Concat([]string{"plain-1"}, writers)...)
+		if err != nil {
+			return err
+		}
+		defer closeAll()
+		for turn := range rounds {
+			b.say("  round %d of %d", turn+1, rounds)
+			for _, s := range all {
+				n, key := goroutines, kase+" "+s.name
+				if s.name == "plain-1" {
+					n = 1
+				}
+				if b.find(kase, s.name) == nil {
+					b.newResult(kase, s.name).add("goroutines", n)
+					if err := b.warm(ctx, s, key, n); err != nil {
+						return err
+					}
+				}
+				if err := b.contend(ctx, b.find(kase, s.name), s, key, n, length); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+			}
+		}
+		b.fairness(kase)
+		return nil
+	}
+}
+
+// warm makes the document and what n goroutines need.
+func (b *bench) warm(ctx context.Context, s named, key string, n int) error {
+	if err := b.servers.document(ctx, key, small); err != nil {
+		return err
+	}
+	return warmUp(ctx, s, key, n)
+}
+
+func warmUp(ctx context.Context, s named, key string, n int) error {
+	if w, needs := s.subject.(warmer); needs {
+		if err := w.warm(ctx, n); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if _, err := window(ctx, min(n, 8), 50*time.Millisecond, s, func(ctx context.Context, _ int) error {
+		return s.subject.(incrementer).increment(ctx, key)
+	}); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return nil
+}
+
+// contend is one round of n goroutines on one document, and checks that no
+// write was lost.
+func (b *bench) contend(ctx context.Context, r *result, s named, key string, n int, length time.Duration) error {
+	before, err := b.servers.count(ctx, key)
+	if err != nil {
+		return err
+	}
+	w, err := window(ctx, n, length, s, func(ctx context.Context, _ int) error {
+		return s.subject.(incrementer).increment(ctx, key)
+	})
+	if err != nil {
+		return err
+	}
+	after, err := b.servers.count(ctx, key)
+	if err != nil {
+		return err
+	}
+	if after-before < w.completed {
+		return fmt.Errorf("%d of %d writes were lost", w.completed-(after-before), w.completed)
+	}
+	r.rounds = append(r.rounds, w.round)
+	return nil
+}
+
+// fairness adds how the slowest competitor fared, in the worst round.
+func (b *bench) fairness(kase string) {
+	for _, r := range b.results {
+		if r.kase == kase {
+			r.add("slowest_share_of_mean", rounded(r.of(round.slowest).lo))
+		}
+	}
+}
+
+// windowed is what happened in a window.
+type windowed struct {
+	round
+	completed int // after the window's end, too
+}
+
+// grace is how long operations that are under way when a window closes may go
+// on, uncounted, before they are cut off. Cutting off closes connections,
+// which the next round would have to make anew.
+const grace = 500 * time.Millisecond
+
+// window has n goroutines repeat op. What is done when the time is up counts;
+// nothing new is begun after it.
+func window(ctx context.Context, n int, length time.Duration, s subject, op func(ctx context.Context, worker int) error) (windowed, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		mu    sync.Mutex
+		all   windowed
+		fault error
+		group sync.WaitGroup
+	)
+	all.counts = make([]int, n)
+	all.took = length
+	before, start := s.sent().total(), time.Now()
+	end := start.Add(length)
+	for worker := range n {
+		group.Go(func() {
+			var own []time.Duration
+			completed := 0
+			for time.Now().Before(end) && ctx.Err() == nil {
+				begun := time.Now()
+				if err := op(ctx, worker); err != nil {
+					if !cutOff(ctx, err) {
+						mu.Lock()
+						fault = err
+						mu.Unlock()
+						cancel(err)
+					}
+					break
+				}
+				completed++
+				if now := time.Now(); now.Before(end) {
+					own = append(own, now.Sub(begun))
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.latencies, all.completed = append(all.latencies, own...), all.completed+completed
+			all.counts[worker] = len(own)
+		})
+	}
+	select {
+	case <-time.After(time.Until(end)):
+	case <-ctx.Done():
+	}
+	commands := s.sent().total() - before
+	late := time.AfterFunc(grace, func() { cancel(nil) })
+	group.Wait()
+	late.Stop()
+	all.commands = commands
+	return all, fault
+}

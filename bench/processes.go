@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// runProcesses has four processes compete for one document.
+func runProcesses(ctx context.Context, b *bench) error {
+	const processes, goroutines = 4, 16
+	rounds, length := pick(b, 5, 2), pick(b, 3*time.Second, time.Second)
+	names := []string{"plain", "optimistic", "doclock", "doclock-fair", "monglock-write", "four-step", "redislock", "redsync", "etcd"}
+	for range rounds {
+		for _, name := range names {
+			if b.servers.Absent[needs[name]] != "" {
+				continue
+			}
+			r := b.find("processes", name)
+			if r == nil {
+				r = b.newResult("processes", name)
+				r.add("processes", processes)
+				r.add("goroutines_each", goroutines)
+			}
+			e := errand{Role: "competitor", Subject: name, Key: "processes " + name, Goroutines: goroutines, Window: length, TTL: ttl}
+			got, err := b.race(ctx, e, processes)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			r.rounds = append(r.rounds, got)
+		}
+	}
+	b.fairness("processes")
+	return nil
+}
+
+// race starts n processes, gives them the sign together, and adds up.
+func (b *bench) race(ctx context.Context, e errand, n int) (r round, err error) {
+	for _, key := range []string{e.Key, e.Key + " warm-up"} {
+		if err := b.servers.document(ctx, key, small); err != nil {
+			return r, err
+		}
+	}
+	var all []*process
+	defer func() {
+		for _, p := range all {
+			if ended := p.end(); err == nil {
+				err = ended
+			}
+		}
+	}()
+	for range n {
+		p, err := b.spawn(e)
+		if err != nil {
+			return r, err
+		}
+		all = append(all, p)
+	}
+	for _, p := range all {
+		if err := p.tell("go"); err != nil {
+			return r, err
+		}
+	}
+	r.took = e.Window
+	for _, p := range all {
+		line, err := p.hear()
+		if err != nil {
+			return r, err
+		}
+		var got competed
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			return r, err
+		}
+		r.latencies = append(r.latencies, got.Latencies...)
+		r.commands += got.Commands
+		r.counts = append(r.counts, len(got.Latencies))
+	}
+	return r, nil
+}
