@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -97,6 +100,21 @@ func (d *doclockTagged) increment(ctx context.Context, key string) error {
 		return err
 	}
 	return lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"count": doc.Count + 1}})
+}
+
+// crowd writes what the package's documentation says an entry is.
+func (d *doclockTagged) crowd(ctx context.Context, key string, n int) error {
+	host, _ := os.Hostname()
+	owner, now, entries := fmt.Sprintf("%s/%d/bench", host, os.Getpid()), time.Now(), bson.A{}
+	for i := range n {
+		id := uuid.New()
+		entries = append(entries, bson.D{
+			{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}, {Key: "owner", Value: owner},
+			{Key: "seq", Value: int64(i + 1)}, {Key: "fence", Value: int64(i + 1)}, {Key: "since", Value: now}, {Key: "expires", Value: now.Add(d.ttl)},
+		})
+	}
+	_, err := d.docs.UpdateOne(ctx, bson.M{"_id": key}, bson.M{"$set": bson.M{"lock": bson.M{"fence": int64(n), "tags": bson.M{"read": entries}}}})
+	return err
 }
 
 func (d *doclockTagged) close() {

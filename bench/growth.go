@@ -3,25 +3,32 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
+// A crowder writes n shared locks into the document of a key, held for a TTL,
+// as the same number of readers would have left them.
+type crowder interface {
+	sharer
+	crowd(ctx context.Context, key string, n int) error
+}
+
 // runGrowth acquires a reader's lock beside 0 to 1,000 live ones, and on
 // documents of 1 to 200 KB, in turn with a plain command on the same document.
 // Then it lets them expire, acquires once more, and looks at what is left.
 func runGrowth(ctx context.Context, b *bench) error {
-	life := pick(b, 45*time.Second, 15*time.Second) // of the entries beside
-	rounds, block := pick(b, 10, 4), pick(b, 20, 8)
-	names := []string{"plain", "doclock-read-preferring", "monglock-multi", "mongolock-s"}
+	life := pick(b, 60*time.Second, 15*time.Second) // of the entries beside
+	rounds, block := pick(b, 10, 3), pick(b, 12, 5)
+	names := []string{"plain", crowdedSubject, "monglock-multi", "mongolock-s"}
 	all, closeAll, err := b.openAll(ctx, life, names...)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 
+	begun := time.Now()
 	type ground struct {
 		s      named
 		key    string
@@ -39,15 +46,15 @@ func runGrowth(ctx context.Context, b *bench) error {
 			r.add("live_entries", entries)
 			r.add("document_kb", kb)
 			if s.name == crowd {
-				if err := b.fill(ctx, s, key, entries); err != nil {
+				if err := s.subject.(crowder).crowd(ctx, key, entries); err != nil {
 					return err
 				}
-				size, err := b.size(ctx, key)
-				if err != nil {
-					return err
-				}
-				r.add("bytes_then", size)
-				if s.name == "doclock-read-preferring" {
+				if s.name == crowdedSubject {
+					size, err := b.size(ctx, key)
+					if err != nil {
+						return err
+					}
+					r.add("bytes_then", size)
 					crowded = append(crowded, r)
 				}
 			}
@@ -55,7 +62,6 @@ func runGrowth(ctx context.Context, b *bench) error {
 		}
 		return nil
 	}
-	filled := time.Now()
 	for _, entries := range []int{0, 10, 100, 1000} {
 		for i, s := range all[1:] {
 			beside := []named{s}
@@ -73,8 +79,12 @@ func runGrowth(ctx context.Context, b *bench) error {
 		}
 	}
 	for n := -1; n < rounds; n++ {
+		if time.Since(begun) > life*3/4 && n > 0 {
+			b.say("  this machine is slow: %d of %d rounds before the entries expire", n, rounds)
+			break
+		}
 		for _, g := range grounds {
-			if time.Since(filled) > life-2*time.Second {
+			if time.Since(begun) > life-time.Second {
 				return fmt.Errorf("the entries expired in round %d: this machine is too slow for the measurement", n)
 			}
 			r, err := acquires(ctx, g.s, g.key, block)
@@ -88,7 +98,7 @@ func runGrowth(ctx context.Context, b *bench) error {
 	}
 	b.say("  waiting for the entries to expire")
 	select {
-	case <-time.After(time.Until(time.Now().Add(life + time.Second))):
+	case <-time.After(time.Until(begun.Add(life + 2*time.Second))):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -127,29 +137,6 @@ func acquires(ctx context.Context, s named, key string, n int) (r round, err err
 		}
 	}
 	return r, nil
-}
-
-// fill has n readers take the lock of a document, and keep it.
-func (b *bench) fill(ctx context.Context, s named, key string, n int) error {
-	if n > 0 {
-		b.say("  %d entries of %s", n, s.name)
-	}
-	var group sync.WaitGroup
-	faults := make(chan error, n)
-	const atATime = 8
-	for worker := range atATime {
-		group.Go(func() {
-			for i := worker; i < n; i += atATime {
-				if _, err := s.subject.(sharer).lockShared(ctx, key); err != nil {
-					faults <- err
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	close(faults)
-	return <-faults
 }
 
 // size is a document's, in bytes, as it is stored.

@@ -11,7 +11,7 @@ import (
 // the moment when a waiter in another process has the lock. The lock was held,
 // and waited for, for 50 to 150 ms.
 func runHandoff(ctx context.Context, b *bench) error {
-	rounds, block := pick(b, 10, 2), pick(b, 10, 8)
+	rounds, block := pick(b, 10, 2), pick(b, 10, 6)
 	all, closeAll, err := b.openAll(ctx, ttl, "doclock", "doclock-fair", "monglock-write", "mongolock-x", "four-step", "find-upsert", "redislock", "redsync", "etcd")
 	if err != nil {
 		return err
@@ -51,6 +51,9 @@ func runHandoff(ctx context.Context, b *bench) error {
 }
 
 func passOn(ctx context.Context, l locker, key string, waiter *process) (time.Duration, error) {
+	if _, err := waiter.hear(); err != nil { // it is ready, and has given back the lock
+		return 0, err
+	}
 	unlock, err := l.lock(ctx, key)
 	if err != nil {
 		return 0, err
@@ -64,9 +67,5 @@ func passOn(ctx context.Context, l locker, key string, waiter *process) (time.Du
 		return 0, err
 	}
 	granted, err := waiter.hearTime()
-	if err != nil {
-		return 0, err
-	}
-	_, err = waiter.hear() // it has given it back
 	return granted.Sub(released), err
 }

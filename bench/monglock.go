@@ -24,7 +24,7 @@ func openMonglockWrite(_ context.Context, s *servers, ttl time.Duration) (subjec
 
 func (m *monglockWrite) lock(ctx context.Context, key string) (unlock, error) {
 	var now int64
-	err := poll(ctx, func() (bool, error) {
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		now = time.Now().UnixMilli()
 		filter := bson.M{"_id": key, "$or": bson.A{
 			bson.M{"lock": bson.M{"$exists": false}},
@@ -84,7 +84,7 @@ func (m *monglockMulti) increment(ctx context.Context, key string) error {
 
 func (m *monglockMulti) tagged(ctx context.Context, key, tag, assertive string) (unlock, error) {
 	id, now := bson.NewObjectID(), int64(0)
-	err := poll(ctx, func() (bool, error) {
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		now = time.Now().UnixMilli()
 		r, err := m.docs.UpdateOne(ctx, m.free(key, "write", now), bson.M{"$push": bson.M{"lock." + tag: bson.M{"timestamp": now, "id": id}}})
 		if err != nil || r.MatchedCount == 1 {
@@ -109,7 +109,7 @@ func (m *monglockMulti) tagged(ctx context.Context, key, tag, assertive string) 
 	if assertive != "" {
 		filter = m.free(key, assertive, now)
 	}
-	err = poll(ctx, func() (bool, error) {
+	err = poll(ctx, func(ctx context.Context) (bool, error) {
 		err := m.docs.FindOne(ctx, filter).Err()
 		if none(err) {
 			return false, nil
@@ -120,6 +120,15 @@ func (m *monglockMulti) tagged(ctx context.Context, key, tag, assertive string) 
 		_ = release(context.WithoutCancel(ctx))
 	}
 	return release, err
+}
+
+func (m *monglockMulti) crowd(ctx context.Context, key string, n int) error {
+	entries := bson.A{}
+	for range n {
+		entries = append(entries, bson.M{"timestamp": time.Now().UnixMilli(), "id": bson.NewObjectID()})
+	}
+	_, err := m.docs.UpdateOne(ctx, bson.M{"_id": key}, bson.M{"$set": bson.M{"lock": bson.M{"read": entries}}})
+	return err
 }
 
 func (m *monglockMulti) free(key, tag string, now int64) bson.M {

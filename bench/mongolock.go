@@ -70,7 +70,7 @@ func (m *mongolock) increment(ctx context.Context, key string) error {
 }
 
 func (m *mongolock) acquire(ctx context.Context, key, id string, release unlock, command func(time.Time) (filter, update bson.M)) (unlock, error) {
-	err := poll(ctx, func() (bool, error) {
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		filter, update := command(time.Now())
 		err := m.locks.FindOneAndUpdate(ctx, filter, update,
 			options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Err()
@@ -80,6 +80,15 @@ func (m *mongolock) acquire(ctx context.Context, key, id string, release unlock,
 		return err == nil, err
 	})
 	return release, err
+}
+
+func (m *mongolock) crowd(ctx context.Context, key string, n int) error {
+	entries := bson.A{}
+	for range n {
+		entries = append(entries, m.entry(bson.NewObjectID().Hex(), time.Now()))
+	}
+	_, err := m.locks.InsertOne(ctx, bson.M{"resource": key, "exclusive": bson.M{"acquired": false}, "shared": bson.M{"count": n, "locks": entries}})
+	return err
 }
 
 func (m *mongolock) entry(id string, now time.Time) bson.M {

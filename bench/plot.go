@@ -15,12 +15,12 @@ import (
 )
 
 // chart is horizontal bars: a group for each subject, in it a bar for each
-// series. Bars of the first subject to be looked for, ours, are darker where
-// there is one series.
+// series. Where there is one series, ours are told by their colour.
 type chart struct {
 	file, title, axis string
 	kase              string
 	series            []series
+	only              []string // subjects; nil for all
 }
 
 // series is one bar of each subject, or none where it has nothing to say.
@@ -38,40 +38,40 @@ func millis(p int) func(*result) float64 {
 func speed(r *result) float64    { return r.of(round.perSecond).mid }
 func commands(r *result) float64 { return r.of(round.perOp).mid }
 
-func field(key string, scale float64) func(*result) float64 {
-	return func(r *result) float64 { return r.number(key) * scale }
+func field(key string) func(*result) float64 {
+	return func(r *result) float64 { return r.number(key) }
 }
 
 var charts = []chart{
 	{"pair.svg", "Taking and giving back a lock that nobody else wants", "milliseconds, median (less is better)", "pair",
-		[]series{{value: millis(50)}}},
+		[]series{{value: millis(50)}}, nil},
 	{"rmw.svg", "Read, change and write one document under a lock that nobody else wants", "milliseconds, median (less is better)", "rmw",
-		[]series{{value: millis(50)}}},
+		[]series{{value: millis(50)}}, nil},
 	{"hot.svg", "Many goroutines of one process change one document, under a lock", "changes per second (more is better)", "hot64",
-		[]series{{name: "4 goroutines", kase: "hot4", value: speed}, {name: "64 goroutines", value: speed}, {name: "1,000 goroutines", kase: "hot1000", value: speed}}},
+		[]series{{name: "4 goroutines", kase: "hot4", value: speed}, {name: "64 goroutines", value: speed}, {name: "1,000 goroutines", kase: "hot1000", value: speed}}, nil},
 	{"hot-commands.svg", "What 64 goroutines that change one document send to the servers", "commands per change (less is better)", "hot64",
-		[]series{{value: commands}}},
+		[]series{{value: commands}}, nil},
 	{"processes.svg", "4 processes of 16 goroutines change one document, under a lock", "changes per second (more is better)", "processes",
-		[]series{{value: speed}}},
+		[]series{{value: speed}}, nil},
 	{"readers.svg", "32 goroutines hold one document's lock for 2 ms: 95% readers, 5% writers", "locks held per second (more is better)", "readers",
-		[]series{{value: speed}}},
+		[]series{{value: speed}}, nil},
 	{"readers-wait.svg", "How long the writers among them wait for the lock", "milliseconds (less is better)", "readers",
-		[]series{{name: "median", value: field("write_wait_p50_us", 0.001)}, {name: "99th percentile", value: field("write_wait_p99_us", 0.001)}}},
+		[]series{{name: "median", value: field("write_wait_p50_ms")}, {name: "99th percentile", value: field("write_wait_p99_ms")}}, nil},
 	{"handoff.svg", "From the release in one process to the grant in another that waits", "milliseconds (less is better)", "handoff",
-		[]series{{name: "median", value: millis(50)}, {name: "99th percentile", value: millis(99)}}},
+		[]series{{name: "median", value: millis(50)}, {name: "99th percentile", value: millis(99)}}, nil},
 	{"idle.svg", "Waiting for a lock that nobody releases", "commands sent by all waiters of one process (less is better)", "idle",
-		[]series{{name: "1 waiter", with: []extra{{"waiters", 1}}, value: field("commands", 1)}, {name: "10 waiters", with: []extra{{"waiters", 10}}, value: field("commands", 1)},
-			{name: "100 waiters", with: []extra{{"waiters", 100}}, value: field("commands", 1)}}},
+		[]series{{name: "1 waiter", with: []extra{{"waiters", 1}}, value: field("commands")}, {name: "10 waiters", with: []extra{{"waiters", 10}}, value: field("commands")},
+			{name: "100 waiters", with: []extra{{"waiters", 100}}, value: field("commands")}}, nil},
 	{"growth-entries.svg", "Taking a reader's lock beside other live readers", "milliseconds, median (less is better)", "growth",
-		[]series{growing("live_entries", 0, 1, "alone"), growing("live_entries", 10, 1, "beside 10"), growing("live_entries", 100, 1, "beside 100"), growing("live_entries", 1000, 1, "beside 1,000")}},
+		[]series{growing(0, 1, "alone"), growing(10, 1, "beside 10"), growing(100, 1, "beside 100"), growing(1000, 1, "beside 1,000")}, nil},
 	{"growth-size.svg", "Taking a lock that lives in a larger document", "milliseconds, median (less is better)", "growth",
-		[]series{growing("live_entries", 0, 1, "1 KB"), growing("live_entries", 0, 20, "20 KB"), growing("live_entries", 0, 200, "200 KB")}},
+		[]series{growing(0, 1, "1 KB"), growing(0, 20, "20 KB"), growing(0, 200, "200 KB")}, []string{"plain", crowdedSubject}},
 	{"takeover.svg", "The holder of a 2 s lock is killed: how long the next one waits", "milliseconds, median (less is better; much less than 2,000 is unsafe)", "takeover",
-		[]series{{value: millis(50)}}},
+		[]series{{value: millis(50)}}, nil},
 }
 
-func growing(key string, entries, kb int, name string) series {
-	return series{name: name, with: []extra{{key, entries}, {"document_kb", kb}}, value: millis(50)}
+func growing(entries, kb int, name string) series {
+	return series{name: name, with: []extra{{"live_entries", entries}, {"document_kb", kb}}, value: millis(50)}
 }
 
 var (
@@ -96,7 +96,7 @@ func plots(b *bench, dir string) error {
 func (c chart) draw(b *bench, dir string) error {
 	var names []string // bottom up
 	for _, r := range b.results {
-		if r.kase == c.kase && !slices.Contains(names, r.subject) {
+		if r.kase == c.kase && !slices.Contains(names, r.subject) && (c.only == nil || slices.Contains(c.only, r.subject)) {
 			names = append(names, r.subject)
 		}
 	}

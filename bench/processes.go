@@ -10,9 +10,10 @@ import (
 // runProcesses has four processes compete for one document.
 func runProcesses(ctx context.Context, b *bench) error {
 	const processes, goroutines = 4, 16
-	rounds, length := pick(b, 5, 2), pick(b, 3*time.Second, time.Second)
+	rounds, length := pick(b, 5, 2), pick(b, 3*time.Second, 700*time.Millisecond)
 	names := []string{"plain", "optimistic", "doclock", "doclock-fair", "monglock-write", "four-step", "redislock", "redsync", "etcd"}
-	for range rounds {
+	for turn := range rounds {
+		b.say("  round %d of %d", turn+1, rounds)
 		for _, name := range names {
 			if b.servers.Absent[needs[name]] != "" {
 				continue
@@ -23,7 +24,7 @@ func runProcesses(ctx context.Context, b *bench) error {
 				r.add("processes", processes)
 				r.add("goroutines_each", goroutines)
 			}
-			e := errand{Role: "competitor", Subject: name, Key: "processes " + name, Goroutines: goroutines, Window: length, TTL: ttl}
+			e := errand{Role: "competitor", Subject: name, Key: fmt.Sprintf("processes %s %d", name, turn), Goroutines: goroutines, Window: length, TTL: ttl}
 			got, err := b.race(ctx, e, processes)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -37,10 +38,8 @@ func runProcesses(ctx context.Context, b *bench) error {
 
 // race starts n processes, gives them the sign together, and adds up.
 func (b *bench) race(ctx context.Context, e errand, n int) (r round, err error) {
-	for _, key := range []string{e.Key, e.Key + " warm-up"} {
-		if err := b.servers.document(ctx, key, small); err != nil {
-			return r, err
-		}
+	if err := b.servers.document(ctx, e.Key, small); err != nil {
+		return r, err
 	}
 	var all []*process
 	defer func() {
@@ -56,6 +55,11 @@ func (b *bench) race(ctx context.Context, e errand, n int) (r round, err error) 
 			return r, err
 		}
 		all = append(all, p)
+	}
+	for _, p := range all {
+		if _, err := p.hear(); err != nil { // ready
+			return r, err
+		}
 	}
 	for _, p := range all {
 		if err := p.tell("go"); err != nil {

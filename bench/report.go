@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -107,7 +108,7 @@ func (r *report) tables() []table {
 			row := []string{one.subject, "", "", "", "", "", "", strings.Join(notes, ", ")}
 			if one.ops() > 0 {
 				speed := one.of(round.perSecond)
-				copy(row[1:], []string{fmt.Sprint(one.ops()), number(one.of(round.perOp).mid),
+				copy(row[1:], []string{fmt.Sprint(one.ops()), orNothing(one.of(round.perOp).mid),
 					number(micros(percentile(one.latencies(), 50)) / 1000), number(micros(percentile(one.latencies(), 99)) / 1000),
 					number(speed.mid), number(speed.lo) + "–" + number(speed.hi)})
 			}
@@ -121,4 +122,12 @@ func (r *report) tables() []table {
 }
 
 // number prints a figure with three digits.
-func number(f float64) string { return fmt.Sprint(rounded(f)) }
+func number(f float64) string { return strconv.FormatFloat(rounded(f), 'f', -1, 64) }
+
+// orNothing leaves out what was not counted.
+func orNothing(f float64) string {
+	if f == 0 {
+		return ""
+	}
+	return number(f)
+}

@@ -33,7 +33,7 @@ func openFourStep(_ context.Context, s *servers, ttl time.Duration) (subject, er
 
 func (f *fourStep) lock(ctx context.Context, key string) (unlock, error) {
 	owner := bson.NewObjectID()
-	err := poll(ctx, func() (bool, error) {
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		_, err := f.locks.InsertOne(ctx, bson.M{"_id": key, "owner": owner})
 		if duplicate(err) {
 			return false, nil
@@ -78,7 +78,7 @@ func openFindUpsert(_ context.Context, s *servers, ttl time.Duration) (subject, 
 
 func (f *findUpsert) lock(ctx context.Context, key string) (unlock, error) {
 	owner := bson.NewObjectID()
-	err := poll(ctx, func() (bool, error) {
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		err := f.locks.FindOne(ctx, bson.M{"_id": key, "$expr": bson.M{"$gt": bson.A{"$expires", "$$NOW"}}}).Err()
 		if !none(err) {
 			return false, err

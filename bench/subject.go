@@ -17,6 +17,7 @@ import (
 // What it can do, it says by the interfaces below.
 type subject interface {
 	sent() *counter
+	ping(context.Context) error // of the MongoDB server
 	close()
 }
 
@@ -130,6 +131,8 @@ func (m *base) open(s *servers, ttl time.Duration) (err error) {
 
 func (m *base) sent() *counter { return &m.counter }
 
+func (m *base) ping(ctx context.Context) error { return m.client.Ping(ctx, nil) }
+
 func (m *base) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -143,7 +146,7 @@ func (m *base) read(ctx context.Context, key string) (doc countAndVersion, err e
 	return doc, m.docs.FindOne(ctx, bson.M{"_id": key}).Decode(&doc)
 }
 
-// increment is the section in the middle of a lock: find, compute, update.
+// incrementUnder is the section in the middle of a lock: find, compute, update.
 func (m *base) incrementUnder(ctx context.Context, key string, lock func(context.Context, string) (unlock, error)) error {
 	unlock, err := lock(ctx, key)
 	if err != nil {
@@ -183,11 +186,13 @@ func unlessDeadlocked(command func() error) error {
 
 // poll tries until it succeeds or ctx ends. The rivals that leave waiting to
 // their callers all wait as doclock does by itself: an eighth of the time
-// waited so far, from 2 ms to 1 s, jittered.
-func poll(ctx context.Context, try func() (bool, error)) error {
+// waited so far, from 2 ms to 1 s, jittered. A command that was sent is not
+// cut off: it could leave a lock that nobody knows of.
+func poll(ctx context.Context, try func(context.Context) (bool, error)) error {
+	detached := context.WithoutCancel(ctx)
 	for begun := time.Now(); ; {
 		var done bool
-		err := unlessDeadlocked(func() (err error) { done, err = try(); return err })
+		err := unlessDeadlocked(func() (err error) { done, err = try(detached); return err })
 		if err != nil || done {
 			return err
 		}

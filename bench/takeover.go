@@ -53,6 +53,9 @@ func (b *bench) takeOver(ctx context.Context, s named, key string, life time.Dur
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", s.name, err)
 	}
+	if _, err := holder.hear(); err != nil { // it has the lock
+		return 0, fmt.Errorf("%s: %w", s.name, errors.Join(err, holder.end()))
+	}
 	killed := make(chan time.Time, 1)
 	timer := time.AfterFunc(100*time.Millisecond, func() { killed <- time.Now(); holder.kill() })
 	ctx, cancel := context.WithTimeout(ctx, 10*life)
