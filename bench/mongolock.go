@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -96,7 +95,8 @@ func (m *mongolock) entry(id string, now time.Time) bson.M {
 		"expiresAt": now.Add(m.ttl), "acquired": true, "_id": bson.NewObjectID()}
 }
 
-// free is Unlock: it looks for the lockId's locks, and frees each.
+// free is Unlock: it looks for the lockId's locks, and frees each. That there
+// is none is no error for it.
 func (m *mongolock) free(id string) unlock {
 	return func(ctx context.Context) error {
 		cursor, err := m.locks.Aggregate(ctx, bson.A{
@@ -116,9 +116,6 @@ func (m *mongolock) free(id string) unlock {
 		}
 		if err := cursor.All(ctx, &found); err != nil {
 			return err
-		}
-		if len(found) == 0 {
-			return fmt.Errorf("mongo-lock has no lock of %s", id)
 		}
 		for _, r := range found {
 			filter, update := bson.M{"resource": r.Resource, "shared.locks.lockId": id},

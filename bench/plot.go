@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // chart is horizontal bars: a group for each subject, in it a bar for each
@@ -138,12 +140,25 @@ func (c chart) draw(b *bench, dir string) error {
 		for k := range written.TextStyle {
 			written.TextStyle[k].Font.Size, written.TextStyle[k].YAlign = 8, text.YCenter
 		}
-		written.Offset.Y = offset
+		written.Offset.Y = offset + 2
 		p.Add(written)
 	}
-	p.X.Max = most * 1.12
-	height := vg.Length(len(names))*(width*vg.Length(len(c.series))+10) + 90
-	return p.Save(720, height, filepath.Join(dir, c.file))
+	p.X.Max = max(most, 1e-9) * 1.12
+	if len(c.series) > 1 { // room for the legend
+		p.X.Max *= 1.2
+	}
+	height := vg.Length(len(names))*(width*vg.Length(len(c.series))+10) + 100
+	canvas, err := draw.NewFormattedCanvas(760, height, "svg")
+	if err != nil {
+		return err
+	}
+	p.Draw(draw.Crop(draw.New(canvas), 40, -20, 5, -5))
+	file, err := os.Create(filepath.Join(dir, c.file))
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(file)
+	return errors.Join(err, file.Close())
 }
 
 // bars adds a series. Where it is the only one, ours are told by their colour.

@@ -10,7 +10,7 @@ import (
 // runProcesses has four processes compete for one document.
 func runProcesses(ctx context.Context, b *bench) error {
 	const processes, goroutines = 4, 16
-	rounds, length := pick(b, 5, 2), pick(b, 3*time.Second, 700*time.Millisecond)
+	rounds, length := pick(b, 5, 2), pick(b, 2*time.Second, 700*time.Millisecond)
 	names := []string{"plain", "optimistic", "doclock", "doclock-fair", "monglock-write", "four-step", "redislock", "redsync", "etcd"}
 	for turn := range rounds {
 		b.say("  round %d of %d", turn+1, rounds)
@@ -25,11 +25,9 @@ func runProcesses(ctx context.Context, b *bench) error {
 				r.add("goroutines_each", goroutines)
 			}
 			e := errand{Role: "competitor", Subject: name, Key: fmt.Sprintf("processes %s %d", name, turn), Goroutines: goroutines, Window: length, TTL: ttl}
-			got, err := b.race(ctx, e, processes)
-			if err != nil {
+			if err := b.race(ctx, r, e, processes); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			r.rounds = append(r.rounds, got)
 		}
 	}
 	b.fairness("processes")
@@ -37,9 +35,10 @@ func runProcesses(ctx context.Context, b *bench) error {
 }
 
 // race starts n processes, gives them the sign together, and adds up.
-func (b *bench) race(ctx context.Context, e errand, n int) (r round, err error) {
+func (b *bench) race(ctx context.Context, to *result, e errand, n int) (err error) {
+	r, completed := round{took: e.Window}, 0
 	if err := b.servers.document(ctx, e.Key, small); err != nil {
-		return r, err
+		return err
 	}
 	var all []*process
 	defer func() {
@@ -52,33 +51,34 @@ func (b *bench) race(ctx context.Context, e errand, n int) (r round, err error) 
 	for range n {
 		p, err := b.spawn(e)
 		if err != nil {
-			return r, err
+			return err
 		}
 		all = append(all, p)
 	}
 	for _, p := range all {
 		if _, err := p.hear(); err != nil { // ready
-			return r, err
+			return err
 		}
 	}
 	for _, p := range all {
 		if err := p.tell("go"); err != nil {
-			return r, err
+			return err
 		}
 	}
-	r.took = e.Window
 	for _, p := range all {
 		line, err := p.hear()
 		if err != nil {
-			return r, err
+			return err
 		}
 		var got competed
 		if err := json.Unmarshal([]byte(line), &got); err != nil {
-			return r, err
+			return err
 		}
 		r.latencies = append(r.latencies, got.Latencies...)
 		r.commands += got.Commands
 		r.counts = append(r.counts, len(got.Latencies))
+		completed += got.Completed
 	}
-	return r, nil
+	to.rounds = append(to.rounds, r)
+	return b.audit(ctx, to, e.Key, completed)
 }

@@ -106,7 +106,7 @@ func (r *report) tables() []table {
 				notes = append(notes, fmt.Sprintf("%s %v", strings.ReplaceAll(e.key, "_", " "), e.value))
 			}
 			row := []string{one.subject, "", "", "", "", "", "", strings.Join(notes, ", ")}
-			if one.ops() > 0 {
+			if len(one.rounds) > 0 {
 				speed := one.of(round.perSecond)
 				copy(row[1:], []string{fmt.Sprint(one.ops()), orNothing(one.of(round.perOp).mid),
 					number(micros(percentile(one.latencies(), 50)) / 1000), number(micros(percentile(one.latencies(), 99)) / 1000),

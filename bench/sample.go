@@ -36,6 +36,7 @@ func (r round) slowest() float64 {
 type result struct {
 	kase, subject string
 	rounds        []round
+	lost          int     // writes that were confirmed, and are not there
 	extra         []extra // what the case adds
 }
 

@@ -37,7 +37,7 @@ func runRMW(ctx context.Context, b *bench) error {
 
 // uncontended runs op for each subject in turn, in short blocks.
 func (b *bench) uncontended(ctx context.Context, kase string, op func(s named, key string) error, names ...string) error {
-	rounds, block := pick(b, 20, 6), pick(b, 40, 20)
+	rounds, block := pick(b, 20, 5), pick(b, 40, 16)
 	all, closeAll, err := b.openAll(ctx, ttl, names...)
 	if err != nil {
 		return err
