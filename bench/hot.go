@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// hot is a case with so many goroutines of one process on one document.
+func hot(goroutines int) func(context.Context, *bench) error {
+	kase := fmt.Sprintf("hot%d", goroutines)
+	return func(ctx context.Context, b *bench) error {
+		rounds, length := pick(b, 5, 2), pick(b, 2*time.Second, 500*time.Millisecond)
+		if goroutines == 1000 {
+			rounds, length = pick(b, 3, 1), pick(b, 5*time.Second, 1500*time.Millisecond)
+		}
+		// plain-1 is one client alone, doing plain $incs one after another.
+		all, closeAll, err := b.openAll(ctx, ttl, slices.Concat([]string{"plain-1"}, writers)...)
+		if err != nil {
+			return err
+		}
+		defer closeAll()
+		for turn := range rounds {
+			b.say("  round %d of %d", turn+1, rounds)
+			for _, s := range all {
+				n := goroutines
+				if s.name == "plain-1" {
+					n = 1
+				}
+				r := b.find(kase, s.name)
+				if r == nil {
+					r = b.newResult(kase, s.name)
+					r.add("goroutines", n)
+					if err := warmUp(ctx, s, n); err != nil {
+						return fmt.Errorf("%s: %w", s.name, err)
+					}
+				}
+				if err := b.contend(ctx, r, s, fmt.Sprintf("%s %s %d", kase, s.name, turn), n, length); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+			}
+		}
+		b.fairness(kase)
+		return nil
+	}
+}
+
+// warmUp makes what n goroutines need, and connections.
+func warmUp(ctx context.Context, s subject, n int) error {
+	if w, needs := s.(warmer); needs {
+		if err := w.warm(ctx, n); err != nil {
+			return err
+		}
+	}
+	_, err := window(ctx, min(n, 100), 0, s, func(ctx context.Context, _ int) error { return s.ping(ctx) })
+	return err
+}
+
+// contend is one round of n goroutines on one document, which is another one
+// each time: what a rival's waiter left behind when it was cut off must not
+// meet the next round.
+func (b *bench) contend(ctx context.Context, r *result, s named, key string, n int, length time.Duration) error {
+	if err := b.servers.document(ctx, key, small); err != nil {
+		return err
+	}
+	op := func(ctx context.Context, _ int) error { return s.subject.(incrementer).increment(ctx, key) }
+	if err := op(ctx, 0); err != nil { // some locks have to be made first
+		return err
+	}
+	w, err := window(ctx, n, length, s, op)
+	if err != nil {
+		return err
+	}
+	if err := b.audit(ctx, r, key, 1+w.completed); err != nil {
+		return err
+	}
+	r.rounds = append(r.rounds, w.round)
+	return nil
+}
+
+// audit looks whether the document has all increments that were confirmed. A
+// rival that lost some is told in the report; of the others it is an error.
+func (b *bench) audit(ctx context.Context, r *result, key string, confirmed int) error {
+	count, err := b.servers.count(ctx, key)
+	if err != nil || count >= confirmed {
+		return err
+	}
+	if strings.HasPrefix(r.subject, "doclock") || strings.HasPrefix(r.subject, "plain") {
+		return fmt.Errorf("%d of %d writes were lost", confirmed-count, confirmed)
+	}
+	r.lost += confirmed - count
+	return nil
+}
+
+// fairness adds how the slowest competitor fared, in the worst round, and what
+// got lost.
+func (b *bench) fairness(kase string) {
+	for _, r := range b.results {
+		if r.kase == kase {
+			r.add("slowest_share_of_mean", rounded(r.of(round.slowest).lo))
+			if r.lost > 0 {
+				r.add("LOST_WRITES", r.lost)
+			}
+		}
+	}
+}
+
+// windowed is what happened in a window.
+type windowed struct {
+	round
+	completed int // after the window's end, too
+}
+
+// grace is how long operations that are under way when a window closes may go
+// on, uncounted, before they are cut off. Cutting off closes connections,
+// which the next round would have to make anew.
+const grace = 500 * time.Millisecond
+
+// window has n goroutines repeat op. What is done when the time is up counts;
+// nothing new is begun after it.
+func window(ctx context.Context, n int, length time.Duration, s subject, op func(ctx context.Context, worker int) error) (windowed, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		mu    sync.Mutex
+		all   windowed
+		fault error
+		group sync.WaitGroup
+	)
+	all.counts = make([]int, n)
+	all.took = length
+	before, start := s.sent().total(), time.Now()
+	end := start.Add(length)
+	for worker := range n {
+		group.Go(func() {
+			var own []time.Duration
+			completed := 0
+			for first := true; (first || time.Now().Before(end)) && ctx.Err() == nil; first = false {
+				begun := time.Now()
+				if err := op(ctx, worker); err != nil {
+					if !cutOff(ctx, err) {
+						mu.Lock()
+						fault = err
+						mu.Unlock()
+						cancel(err)
+					}
+					break
+				}
+				completed++
+				if now := time.Now(); now.Before(end) {
+					own = append(own, now.Sub(begun))
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.latencies, all.completed = append(all.latencies, own...), all.completed+completed
+			all.counts[worker] = len(own)
+		})
+	}
+	select {
+	case <-time.After(time.Until(end)):
+	case <-ctx.Done():
+	}
+	commands := s.sent().total() - before
+	late := time.AfterFunc(grace, func() { cancel(nil) })
+	group.Wait()
+	late.Stop()
+	all.commands = commands
+	return all, fault
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// ttl is how long the locks live in the cases that don't wait for an expiry:
+// doclock's default.
+const ttl = 10 * time.Second
+
+// runPair takes and gives back a lock that nobody else wants.
+func runPair(ctx context.Context, b *bench) error {
+	return b.uncontended(ctx, "pair", func(s named, key string) error {
+		lock := s.subject.(locker).lock
+		if s.name == "mongolock-s" {
+			lock = s.subject.(sharer).lockShared
+		}
+		unlock, err := lock(ctx, key)
+		if err != nil {
+			return err
+		}
+		return unlock(ctx)
+	}, "plain", "doclock", "monglock-write", "monglock-multi", "mongolock-x", "mongolock-s", "four-step", "find-upsert", "redislock", "redsync", "etcd")
+}
+
+// writers are the subjects that read, compute and write without losing a write.
+var writers = []string{"plain", "optimistic", "doclock", "monglock-write", "monglock-multi", "mongolock-x", "four-step", "find-upsert", "redislock", "redsync", "etcd"}
+
+// runRMW increments a document that nobody else wants.
+func runRMW(ctx context.Context, b *bench) error {
+	return b.uncontended(ctx, "rmw", func(s named, key string) error {
+		return s.subject.(incrementer).increment(ctx, key)
+	}, writers...)
+}
+
+// uncontended runs op for each subject in turn, in short blocks.
+func (b *bench) uncontended(ctx context.Context, kase string, op func(s named, key string) error, names ...string) error {
+	rounds, block := pick(b, 20, 5), pick(b, 40, 16)
+	all, closeAll, err := b.openAll(ctx, ttl, names...)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	results := make([]*result, len(all))
+	for i, s := range all {
+		results[i] = b.newResult(kase, s.name)
+		if err := b.servers.document(ctx, kase+" "+s.name, small); err != nil {
+			return err
+		}
+	}
+	for n := -1; n < rounds; n++ { // the first one warms up
+		for i, s := range all {
+			r, before := round{}, s.sent().total()
+			for range block {
+				start := time.Now()
+				if err := op(s, kase+" "+s.name); err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+				r.latencies = append(r.latencies, time.Since(start))
+				r.took += r.latencies[len(r.latencies)-1]
+			}
+			r.commands = s.sent().total() - before
+			if n >= 0 {
+				results[i].rounds = append(results[i].rounds, r)
+			}
+		}
+	}
+	return nil
+}
