@@ -81,6 +81,7 @@ func (l *Lease) unfollow(kept *keptContext) {
 // every context that follows it. The lease is locked.
 func (l *Lease) end(cause error) {
 	l.stop(cause)
+	l.leases.ended(l.grant.ID)
 	for _, kept := range l.followers {
 		kept.end(context.Cause(l.over))
 	}

@@ -2,10 +2,12 @@ package doclock
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
 )
 
 // Leases is what the leases of one Locker have in common. Its constructor's
@@ -15,6 +17,9 @@ type Leases struct {
 	ops    *attempt.Group
 	line   Line
 	kept   renewals
+
+	mu       sync.Mutex
+	believed map[uuid.UUID]struct{} // ids of the leases that are not over
 }
 
 // Line is where a lease that is given back finds a waiter of its own process.
@@ -29,7 +34,7 @@ type Line interface {
 
 // NewLeases is for Lockers.
 func NewLeases(e *engine.Engine, ops *attempt.Group, line Line) *Leases {
-	return &Leases{engine: e, ops: ops, line: line, kept: renewals{engine: e, wake: make(chan struct{}, 1)}}
+	return &Leases{engine: e, ops: ops, line: line, kept: renewals{engine: e, wake: make(chan struct{}, 1)}, believed: map[uuid.UUID]struct{}{}}
 }
 
 // New is how a Locker hands out what its engine was granted. sent is when the
@@ -44,9 +49,26 @@ func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
 		renewing: newGate(),
 		valid:    validity{from: sent, ttl: ls.engine.Lease(g.Tag)},
 	}
+	ls.mu.Lock()
+	ls.believed[g.ID] = struct{}{}
+	ls.mu.Unlock()
 	l.over, l.stop = context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watch = time.AfterFunc(l.nextLook(), l.look)
 	return l
+}
+
+// Believed reports whether a lease with this id is held here, and not over.
+func (ls *Leases) Believed(id uuid.UUID) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	_, believed := ls.believed[id]
+	return believed
+}
+
+func (ls *Leases) ended(id uuid.UUID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(ls.believed, id)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -32,6 +33,7 @@ const (
 // and one, the first, polls for all.
 type line struct {
 	engine *engine.Engine
+	leases *doclock.Leases
 	tags   map[string]*tagLine // those that somebody waits for
 	poller *waiter
 
@@ -116,9 +118,14 @@ func (l *line) see(img *engine.Image) {
 		l.erase(id)
 	}
 	l.own = slices.DeleteFunc(l.own, func(id uuid.UUID) bool { return !l.shows(id) })
-	if len(seen.Lock.Entries) > len(l.own) {
+	if !slices.ContainsFunc(seen.Lock.Entries, l.mine) && len(seen.Lock.Entries) > 0 {
 		l.rivals = now
 	}
+}
+
+// mine says of an entry that this process holds it.
+func (l *line) mine(e engine.Entry) bool {
+	return slices.Contains(l.own, e.ID) || l.leases.Believed(e.ID)
 }
 
 // older goes by the document's last number first: commands are executed in
@@ -298,7 +305,7 @@ func (l *line) pause(w *waiter) time.Duration {
 	} else {
 		blocking, free := l.inTheWay(w, img)
 		d = pause(time.Since(w.a.begun), time.Since(l.changed), free)
-		if slices.ContainsFunc(blocking, func(e engine.Entry) bool { return slices.Contains(l.own, e.ID) }) {
+		if slices.ContainsFunc(blocking, l.mine) {
 			d = free
 		}
 	}

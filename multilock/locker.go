@@ -61,8 +61,9 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, queue: newQueue(e)}
+	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}}
 	l.leases = doclock.NewLeases(e, &l.ops, l.queue)
+	l.queue.leases = l.leases
 	return l, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -14,14 +15,13 @@ import (
 // the [doclock.Line] of the Locker's leases.
 type queue struct {
 	engine *engine.Engine
+	leases *doclock.Leases
 
 	mu    sync.Mutex
 	lines map[string]*line
 	swept int    // lines that the last sweep left
 	count uint64 // of arrivals
 }
-
-func newQueue(e *engine.Engine) *queue { return &queue{engine: e, lines: map[string]*line{}} }
 
 // key names a document's line. Numbers that are equal to the server are equal
 // here.
@@ -50,7 +50,7 @@ func (q *queue) join(a *acquisition, document string, t *Ticket, seen *engine.Im
 	l := q.lines[document]
 	if l == nil {
 		q.sweep()
-		l = &line{engine: q.engine, tags: map[string]*tagLine{}}
+		l = &line{engine: q.engine, leases: q.leases, tags: map[string]*tagLine{}}
 		q.lines[document] = l
 	}
 	q.count++
