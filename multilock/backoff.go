@@ -9,17 +9,18 @@ import (
 const (
 	shortestPause = 2 * time.Millisecond
 	longestPause  = time.Second
-	patience      = 8  // the pause is this fraction of the time that nothing has changed,
-	persistence   = 32 // and at least this one of the time waited
+	patience      = 8  // the pause is this fraction of the time for which nothing has changed,
+	persistence   = 64 // and at least this one of the time waited
 )
 
 // pause is how long to wait before the next poll. While nothing changes it
-// grows with the time waited, so that the added delay stays a small fraction
-// of the wait and the number of polls grows with the wait's logarithm, up to a
-// low constant rate; where the lock goes from hand to hand, it is worth asking
-// more often. It is jittered, so that waiters that were turned away together
-// don't come back together; and it never goes past the moment when the lock
-// falls free by itself.
+// grows with that time, so that the added delay stays a small fraction of the
+// wait and the number of polls grows with the wait's logarithm, up to a low
+// constant rate. Where the lock goes from hand to hand, it is worth asking more
+// often; but the more there are who ask, the longer they wait, and the less
+// often each of them asks. It is jittered, so that waiters that were turned
+// away together don't come back together; and it never goes past the moment
+// when the lock falls free by itself.
 func pause(waited, unchanged, free time.Duration) time.Duration {
 	d := min(max(unchanged/patience, waited/persistence, shortestPause), longestPause)
 	d = d/2 + rand.N(d)

@@ -14,13 +14,16 @@ import (
 
 // Bounds of a burst: how often and for how long waiters of one process hand
 // the lock to each other before it is given back to whoever asks first, and
-// the gap in which they don't ask themselves: longer where somebody else was
-// seen lately.
+// the gap in which they don't ask themselves. Where somebody else was seen
+// lately, bursts are shorter, and gaps so long that all who wait ask in them:
+// the pause of a poller of a hot lock is shorter than that.
 const (
 	longestBurst = 128
 	burstTime    = 100 * time.Millisecond
+	sharedBurst  = 50 * time.Millisecond
 	shortGap     = time.Millisecond
 	longGap      = 20 * time.Millisecond
+	hotPause     = 6 * time.Millisecond
 	lately       = time.Second
 )
 
@@ -254,7 +257,11 @@ func (l *line) heir(leaving uuid.UUID) *waiter {
 	if l.handed == 0 {
 		l.began = time.Now()
 	}
-	if l.handed == longestBurst || time.Since(l.began) > burstTime {
+	bound := burstTime
+	if l.contested() {
+		bound = sharedBurst
+	}
+	if l.handed == longestBurst || time.Since(l.began) > bound {
 		l.handed, l.spent = 0, true
 		return nil
 	}
@@ -280,17 +287,20 @@ func (l *line) rest() {
 		return
 	}
 	l.spent = false
-	now := time.Now()
-	if now.Sub(l.rivals) < lately {
-		l.gap = now.Add(longGap)
-	} else {
-		l.gap = now.Add(shortGap)
+	gap := shortGap
+	if l.contested() {
+		gap = longGap
 	}
+	l.gap = time.Now().Add(gap)
 }
+
+// contested says that another process wants the lock too.
+func (l *line) contested() bool { return time.Since(l.rivals) < lately }
 
 // pause is how long a waiter sleeps unless it is nudged, without end if
 // negative. Others than the poller keep their places in the document only. As
-// long as this line itself has the lock, it will be given back here.
+// long as this process itself has the lock, it will be given back here; and in
+// the document's queue, only those near its head ask often.
 func (l *line) pause(w *waiter) time.Duration {
 	if w != l.poller && w.ticket == nil {
 		return -1
@@ -298,19 +308,36 @@ func (l *line) pause(w *waiter) time.Duration {
 	if gap := time.Until(l.gap); gap > 0 {
 		return gap
 	}
-	img := l.now()
-	var d time.Duration
+	waited, img := time.Since(w.a.begun), l.now()
 	if img == nil {
-		d = pause(time.Since(w.a.begun), time.Since(w.a.begun), 0)
-	} else {
-		blocking, free := l.inTheWay(w, img)
-		d = pause(time.Since(w.a.begun), time.Since(l.changed), free)
-		if slices.ContainsFunc(blocking, l.mine) {
-			d = free
+		return max(0, pause(waited, waited, 0)-time.Since(w.asked))
+	}
+	blocking, free := l.inTheWay(w, img)
+	if slices.ContainsFunc(blocking, l.mine) {
+		return l.keep(w, free)
+	}
+	hot, ahead := hotPause, 0
+	if w.ticket != nil { // whose turn will come, so that nobody else asks in vain
+		hot = shortestPause
+	}
+	unchanged := max(time.Since(l.changed), min(waited, patience*hot))
+	for _, e := range blocking {
+		if !e.Held() {
+			ahead++
 		}
 	}
+	d := pause(waited, unchanged, free) * time.Duration(1+ahead)
+	if free > 0 {
+		d = min(d, free+shortestPause)
+	}
+	return l.keep(w, d)
+}
+
+// keep is the time left of a pause, and short enough to keep a place in the
+// document.
+func (l *line) keep(w *waiter, d time.Duration) time.Duration {
 	if w.ticket != nil {
-		d = min(d, time.Until(w.ticket.RetryAt())+time.Since(w.asked))
+		d = min(d, l.engine.Wait(w.a.request.Tag)/3)
 	}
 	return max(0, d-time.Since(w.asked))
 }

@@ -174,6 +174,9 @@ func (q *queue) Freed(g engine.Grant) {
 	l.forget(g.ID)
 	l.rest()
 	l.judge()
+	if l.poller != nil {
+		l.poller.wake() // it had nothing to ask as long as the lock was here
+	}
 	q.drop(document)
 }
 

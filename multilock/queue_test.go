@@ -209,6 +209,7 @@ func TestHandoffInATableThatQueues(t *testing.T) {
 	}
 	next := acquiring(t.Context(), ours, flowers, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 3 })
+	p.standing(ours, 1)
 	if err := holder.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -225,6 +226,7 @@ func TestHandoffInATableThatQueues(t *testing.T) {
 	}
 	last := acquiring(t.Context(), ours, flowers, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 2 })
+	p.standing(ours, 1) // it knows, too
 	p.sends(w, 1, "release", func() error { return got.lease.Release(t.Context()) })
 	if got := <-last; got.err != nil {
 		t.Error(got.err)

@@ -283,5 +283,9 @@ func (t *Ticket) pause(conflict error) time.Duration {
 			}
 		}
 	}
-	return min(pause(waited, waited, free)*time.Duration(1+ahead), t.a.locker.engine.Wait(t.grant.Tag)/3)
+	d := pause(waited, waited, free) * time.Duration(1+ahead)
+	if free > 0 {
+		d = min(d, free+shortestPause)
+	}
+	return min(d, t.a.locker.engine.Wait(t.grant.Tag)/3)
 }
