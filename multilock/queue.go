@@ -153,7 +153,7 @@ func (q *queue) handed(w *waiter, got answer) {
 	}
 	w.answer = got
 	l.set(w, answered)
-	if got.image != nil && got.outcome == engine.Granted {
+	if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
 		l.remove(w)
 		l.own = append(l.own, w.a.request.ID)
 	}
