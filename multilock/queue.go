@@ -159,7 +159,7 @@ func (q *queue) handed(w *waiter, got answer) {
 	}
 	w.answer = got
 	l.set(w, answered)
-	if got.image != nil && got.outcome == engine.Granted {
+	if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
 		l.owns(w.a.request.ID)
 	}
 	l.see(got.image)

@@ -190,6 +190,16 @@ func (w *waiter) take(got answer) (*doclock.Lease, error) {
 	}
 }
 
+// arrivedAs says that the entry in the image is the waiter's own. One with
+// another seq was brought back by a late duplicate, and is given back.
+func (w *waiter) arrivedAs(img *engine.Image) bool {
+	if w.ticket == nil {
+		return true
+	}
+	own, _ := img.Lock.Find(w.ticket.grant.Tag, w.ticket.grant.ID)
+	return own.Seq == w.ticket.grant.Seq
+}
+
 // enter keeps the ticket of an entry that has to wait.
 func (w *waiter) enter(t *Ticket) (*doclock.Lease, error) {
 	if lease := t.granted(); lease != nil {

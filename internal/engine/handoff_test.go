@@ -26,7 +26,7 @@ func TestHandoffGrantsTheHeir(t *testing.T) {
 }
 
 // A handoff that is not possible is a release, and leaves nothing of the heir.
-func TestHandoffToSomebodyWhoIsRefused(t *testing.T) {
+func TestRule15AnHeirThatIsRefusedLeavesNothing(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(bob, "read", Granted)
@@ -39,7 +39,7 @@ func TestHandoffToSomebodyWhoIsRefused(t *testing.T) {
 }
 
 // In a table that queues, whoever waits in the document comes first.
-func TestHandoffPastAWaiter(t *testing.T) {
+func TestRule15AnHeirLeavesNoWaiter(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)
@@ -62,7 +62,7 @@ func TestHandoffBetweenTags(t *testing.T) {
 
 // Rule 1: a late duplicate of an acquire, with the old id and another token,
 // hands nothing over, and nor does a repeat.
-func TestHandoffLost(t *testing.T) {
+func TestRule01HandoffMatchesTheFence(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -73,8 +73,35 @@ func TestHandoffLost(t *testing.T) {
 	})
 }
 
+// The other half of rule 1: tokens may come again after somebody erased the
+// lock.
+func TestRule01HandoffMatchesTheID(t *testing.T) {
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		w.change(bson.M{"$unset": bson.M{"lock": 1}})
+		if b := p.acquire(bob, "write", Granted); b.Fence != g.Fence {
+			w.Fatalf("tokens %d and %d", g.Fence, b.Fence)
+		}
+		p.noHandoff(g, increment, heir(cid, "write"))
+	})
+}
+
+// Rule 5: the heir's grant prunes like any other.
+func TestRule05HandoffPrunes(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Semaphore(2))
+	p.acquire(ann, "slot", Granted)
+	w.at(second)
+	g := p.acquire(bob, "slot", Granted)
+	w.at(held) // ann's is over
+	p.handoff(g, heir(cid, "slot"), Granted)
+	n := n0 + held.Milliseconds()
+	w.is(stored{fence: n, tags: rows{"slot": {{id: cid, seq: n, fence: n, since: held, expires: 2 * held}}}})
+}
+
 // Rules 12 and 15: nothing is left for a repeat, nor for a late first attempt.
-func TestHandoffRepeated(t *testing.T) {
+func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -86,7 +113,7 @@ func TestHandoffRepeated(t *testing.T) {
 }
 
 // Rule 16: a waiter keeps its place, and one that has gone is never made again.
-func TestHandoffToAWaitingHeir(t *testing.T) {
+func TestRule16AWaitingHeirIsConfirmed(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	waiting := func(g Grant) Heir { return Heir{Request: Request{ID: g.ID, Tag: g.Tag}, Waiting: true} }
@@ -140,7 +167,7 @@ func TestWriteAndHandOff(t *testing.T) {
 
 // Rule 17: a classic update rides only where nobody has come since the grant,
 // and the heir gets no more time than the lease had.
-func TestCompareAndSet(t *testing.T) {
+func TestRule17CompareAndSet(t *testing.T) {
 	classic := increments["classic"]
 	t.Run("somebody came", func(t *testing.T) {
 		w := newWorld(t, hello())
@@ -177,7 +204,19 @@ func TestCompareAndSet(t *testing.T) {
 	})
 }
 
-func TestRides(t *testing.T) {
+// Rule 17: the update went by itself after all, and the handoff comes late. The
+// number has not moved since, but the entry is gone.
+func TestRule17ALateHandoffAppliesNothing(t *testing.T) {
+	bothWays(t, func(w *world, increment any) {
+		p := w.peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		p.finish(g, increment, Applied)
+		p.noHandoff(g, increment, heir(bob, "write"))
+		w.counts(1)
+	})
+}
+
+func TestRule17WhatRides(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "read", Granted)

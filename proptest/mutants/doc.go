@@ -13,7 +13,6 @@
 //
 //	go test ./proptest/mutants -run TestMutantsAreCaught -all -v -timeout 30m
 //
-// Rules 12, 15, 16, 17, 20 and 21 are about handing a lock over, renewing in
-// batches and sharing an entry. These are not built yet, and so have no
-// mutants; [Unbuilt] lists them.
+// Rule 21 is about sharing an entry. That is not built yet, and so has no
+// mutants; [Unbuilt] lists it.
 package mutants

@@ -1,0 +1,308 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The protocol's rules about handing over, each by the trace that breaks
+// without it. What takes a rule out is in proptest/mutants.
+
+// Rule 12, as it is here: after a handoff of unknown outcome the heir asks by
+// the same id. Under another one its first entry would keep it out, and the
+// document would be locked to everybody until that expires.
+func TestRule12AnHeirOfUnknownOutcomeAsksByTheSameID(t *testing.T) {
+	t.Parallel()
+	eachGiving(t, func(r *relay, give func() error, adds int32) {
+		fault := r.net.Arm(faultnet.LoseReply, "findAndModify")
+		given := r.giving(give)
+		wait(r, fault.Fired())
+		handed := r.entries("write")
+		if _, err := given.wait(); err != nil {
+			r.Errorf("the giver's verdict: %v", err)
+		}
+		lease := r.inherited()
+		r.wantEntries(lease)
+		if id := lease.ID(); len(handed) != 1 || string(id[:]) != string(handed[0].ID.Data) || lease.Fence() != handed[0].Fence {
+			r.Errorf("the heir has %v with %d, and was handed %+v", id, lease.Fence(), handed)
+		}
+		if now := r.entries("write")[0]; !now.Expires.After(handed[0].Expires) {
+			r.Errorf("the heir believes from its own send on, and the entry was not extended: %v, %v", handed[0].Expires, now.Expires)
+		}
+		if got := r.total(); got != 1+adds {
+			r.Errorf("the total is %d", got)
+		}
+	})
+}
+
+// The same where the request was lost: the next attempt hands over. And where
+// it comes late: it finds nothing to do.
+func TestRule12AHandoffIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []faultnet.Kind{faultnet.LoseRequest, faultnet.Hold} {
+		t.Run(cut.String(), func(t *testing.T) {
+			t.Parallel()
+			eachGiving(t, func(r *relay, give func() error, adds int32) {
+				fault := r.net.Arm(cut, "findAndModify")
+				if err := give(); err != nil {
+					r.Errorf("the giver's verdict: %v", err)
+				}
+				lease := r.inherited()
+				before := r.entries("write")
+				if err := fault.Let(); err != nil {
+					r.Fatal(err)
+				}
+				r.wantEntries(lease)
+				if after := r.entries("write"); len(before) != 1 || len(after) != 1 || !after[0].Expires.Equal(before[0].Expires) || after[0].Fence != lease.Fence() {
+					r.Errorf("the entries were %+v, and are %+v", before, after)
+				}
+				if got := r.total(); got != 1+adds {
+					r.Errorf("the total is %d", got)
+				}
+				r.release(lease)
+				r.wantEntries()
+			})
+		})
+	}
+}
+
+// Rules 4 and 17: the heir's time counts from the send of the handoff, or is
+// what the lease had where the entry's expiry stays.
+func TestRule04AnHeirIsAnchoredAtTheSend(t *testing.T) {
+	t.Parallel()
+	eachGiving(t, func(r *relay, give func() error, _ int32) {
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		given := r.giving(give)
+		wait(r, reply.Fired())
+		r.pass(4 * time.Second)
+		if err := reply.Let(); err != nil {
+			r.Fatal(err)
+		}
+		if _, err := given.wait(); err != nil {
+			r.Fatal(err)
+		}
+		r.remains(r.inherited(), 4*time.Second)
+	})
+}
+
+// Rule 13: belief ends at the handoff's send. Without it: handed over, the
+// reply lost, still believed beside the heir.
+func TestRule13BeliefEndsAtTheHandoffsSend(t *testing.T) {
+	t.Parallel()
+	eachGiving(t, func(r *relay, give func() error, _ int32) {
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		given := r.giving(give)
+		wait(r, reply.Fired())
+		if err := r.holder.Err(); !errors.Is(err, doclock.ErrReleased) {
+			r.Errorf("the giver believes beside its heir: %v", err)
+		}
+		if err := reply.Let(); err != nil {
+			r.Fatal(err)
+		}
+		if _, err := given.wait(); err != nil {
+			r.Fatal(err)
+		}
+		r.inherited()
+	})
+}
+
+// Rule 15, as it is here: an heir that can't be granted leaves nothing in the
+// document, and the lock is released all the same.
+func TestRule15AnHeirThatIsRefusedIsNoLoss(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.ReadPreferring(), "read")
+	r.queue("write")
+	stranger := r.try(r.locker(r.coll, relations.ReadPreferring()), "read") // the line has not seen it
+	if err := r.holder.Release(t.Context()); err != nil {
+		t.Errorf("the giver's verdict: %v", err)
+	}
+	r.wantEntries(stranger)
+	r.release(stranger)
+	r.wantEntries(r.inherited())
+}
+
+// Rule 15: an heir that has given up leaves nothing either.
+func TestRule15AnHeirThatGaveUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	gaveUp := func(r *relay) {
+		r.Helper()
+		r.cancel()
+		if _, err := r.heir.wait(); !errors.Is(err, context.Canceled) {
+			r.Errorf("the heir that gave up: %v", err)
+		}
+	}
+	t.Run("before the answer", func(t *testing.T) {
+		t.Parallel()
+		eachGiving(t, func(r *relay, give func() error, _ int32) {
+			reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+			given := r.giving(give)
+			wait(r, reply.Fired())
+			gaveUp(r)
+			if n := len(r.entries("write")); n != 1 {
+				r.Fatalf("%d entries: it was not handed over", n)
+			}
+			if err := reply.Let(); err != nil {
+				r.Fatal(err)
+			}
+			if _, err := given.wait(); err != nil {
+				r.Fatal(err)
+			}
+			r.rest(r.locks)
+			r.wantEntries()
+		})
+	})
+	t.Run("and nobody knows what became of it", func(t *testing.T) {
+		t.Parallel()
+		eachGiving(t, func(r *relay, give func() error, _ int32) {
+			r.net.Arm(faultnet.LoseReply, "findAndModify")
+			repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
+			given := r.giving(give)
+			wait(r, repeat.Fired())
+			gaveUp(r)
+			if n := len(r.entries("write")); n != 1 {
+				r.Fatalf("%d entries: it was not handed over", n)
+			}
+			if err := repeat.Let(); err != nil {
+				r.Fatal(err)
+			}
+			if _, err := given.wait(); err != nil {
+				r.Fatal(err)
+			}
+			r.rest(r.locks)
+			r.wantEntries()
+		})
+	})
+}
+
+// Rule 16: an heir that waits in the document is confirmed in the release's
+// command. It keeps what tells of its arrival.
+func TestRule16AWaitingHeirIsHandedTheLock(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.Fair(), "write")
+	r.queue("write")
+	var place entry
+	for _, e := range r.entries("write") {
+		if !e.held() {
+			place = e
+		}
+	}
+	asked := r.net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
+		_, err := body.LookupErr("update", "0") // a confirm, or an acquire: one stage
+		_, more := body.LookupErr("update", "1")
+		return err == nil && more != nil
+	})
+	r.release(r.holder)
+	lease := r.inherited()
+	select {
+	case <-asked.Fired():
+		t.Error("the heir had to ask")
+	default:
+	}
+	r.wantEntries(lease)
+	if e := r.entries("write")[0]; string(e.ID.Data) != string(place.ID.Data) || e.Seq != place.Seq || e.Fence != lease.Fence() {
+		t.Errorf("it waited as %+v, and holds as %+v", place, e)
+	}
+}
+
+// Rule 16: one whose entry has gone is never made anew. It asks again, by
+// another id.
+func TestRule16AnHeirThatWasPrunedTakesAnotherID(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.Fair(), "write")
+	r.queue("write")
+	id := r.waiting("write")
+	r.change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
+	r.release(r.holder)
+	lease := r.inherited()
+	if now := lease.ID(); string(now[:]) == id {
+		t.Error("the id was used again")
+	}
+	r.wantEntries(lease)
+}
+
+// Rules 7 and 16: the heir was pruned, and a late duplicate of its arrival has
+// brought the id back, which is handed the lock. That is another place than it
+// had: it is given back, and the waiter stands in line again.
+func TestRule16AnHeirThatALateDuplicateBroughtBack(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.WritePreferring(), "read", doclock.AttemptTimeout(time.Second))
+	late := r.net.Arm(faultnet.Repeat, "findAndModify")
+	r.queue("write")
+	id := r.waiting("write")
+	r.change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
+	if err := late.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.waiting("write"); again != id {
+		t.Fatal("the id was not brought back")
+	}
+	removal := r.net.ArmWhere(faultnet.Stall, func(_ string, body bson.Raw) bool { // so that the waiter meets its own old entry
+		_, err := body.LookupErr("update", "$pull")
+		return err == nil
+	})
+	r.release(r.holder)
+	wait(t, removal.Fired())
+	lease := r.inherited()
+	if now := lease.ID(); string(now[:]) == id {
+		t.Error("it believes in an entry of another arrival")
+	}
+	r.wantEntries(lease)
+}
+
+// Rule 17: an update rides on what the grant's image showed, and the heir
+// inherits what is left of the lease; with too little left, it does not.
+func TestRule17AnHeirInheritsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		held, remain time.Duration
+	}{
+		{"much", relayTTL / 20, relayTTL / 20},
+		{"little", relayTTL / 5, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRelay(t, relations.Exclusive(), "write")
+			r.queue("write")
+			r.pass(c.held)
+			if err := r.holder.UpdateAndRelease(t.Context(), plusOne); err != nil {
+				t.Fatal(err)
+			}
+			r.remains(r.inherited(), c.remain)
+			if got := r.total(); got != 2 {
+				t.Errorf("the total is %d", got)
+			}
+		})
+	}
+}
+
+// Rule 17: the handoff is on its way, the lease has become too old for another
+// one, and the update goes by itself. The late handoff applies nothing.
+func TestRule17TheUpdateGoesByItselfInTheEnd(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.Exclusive(), "write")
+	r.queue("write")
+	late := r.net.ArmWhere(faultnet.Hold, func(name string, _ bson.Raw) bool {
+		r.pass(relayTTL / 5)
+		return true
+	})
+	if err := r.holder.UpdateAndRelease(t.Context(), plusOne); err != nil {
+		t.Fatal(err)
+	}
+	lease := r.inherited()
+	r.release(lease)
+	if err := late.Let(); err != nil {
+		t.Fatal(err)
+	}
+	r.wantEntries()
+	if got := r.total(); got != 2 {
+		t.Errorf("the total is %d", got)
+	}
+}

@@ -1,0 +1,97 @@
+package mutants
+
+// acquires leave entries behind, or believe in the wrong one.
+var acquires = []Mutant{
+	{
+		Name: "validity counts from the acquire's reply", Rule: 4,
+		Why:  "a contender enters while the holder still believes",
+		File: "multilock/acquisition.go",
+		Edits: swap(`got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)`,
+			`got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)
+		got.sent = e.Clocks()`),
+		Tests: "^TestRule04AnchoredAtTheSend$", Packages: []string{leasePkg, lockerPkg},
+	},
+	{
+		Name: "validity counts from the confirm's reply", Rule: 4,
+		Why:  "a contender enters while the holder still believes",
+		File: "multilock/ticket.go",
+		Edits: swap(`got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)`,
+			`got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
+		got.sent = e.Clocks()`),
+		Tests: "^TestRule04", Packages: inLocker,
+	},
+	{
+		Name: "a retried acquire takes a new id", Rule: 0,
+		Why:  "the first attempt's entry excludes its own caller",
+		File: "multilock/acquisition.go",
+		Edits: swap(`		got.sent = e.Clocks()`,
+			`		a.renamed()
+		got.sent = e.Clocks()`),
+		Tests: "^TestUnknownOutcomeOfPinnedAcquireIsRepeated$", Packages: inLocker,
+	},
+	{
+		Name: "an id is used again", Rule: 19,
+		Why:  "a late command for the old entry meets the new one",
+		File: "multilock/acquisition.go",
+		Edits: swap(`func (a *acquisition) renamed() { a.request.ID = uuid.New() }`,
+			`func (a *acquisition) renamed() {}`),
+		Tests: "^TestAcquireWhoseEntryWasPrunedStartsAgainUnderANewID$", Packages: inLocker,
+	},
+	{
+		Name: "an acquire by any filter is repeated", Rule: 0,
+		Why:  "the repeat locks a second document",
+		File: "multilock/acquisition.go",
+		Edits: swap(`if a.filter.Pin == nil {`,
+			`if a.filter.Pin == nil && ctx == nil {`),
+		Tests: "^TestUnknownOutcomeOfUnpinnedAcquireIsReported$", Packages: inLocker,
+	},
+	{
+		Name: "what was granted to a caller who had gone is kept", Rule: 22,
+		Why:  "nobody holds the lock until it expires",
+		File: "multilock/acquisition.go",
+		Edits: swap(`if got.err == nil && (got.outcome`,
+			`if got.err != nil && (got.outcome`),
+		Tests: "^TestCancelledDuringTheCommandLeavesNoEntry$", Packages: inLocker,
+	},
+	{
+		Name: "an acquire of unknown outcome isn't cleaned up", Rule: 22,
+		Why:  "nobody holds the lock until it expires",
+		File: "multilock/acquisition.go",
+		Edits: swap(`		a.release(a.filter.Pin, a.request.ID)
+`,
+			``),
+		Tests: "^TestUnknownOutcomeOfUnpinnedAcquireIsReported$", Packages: inLocker,
+	},
+	{
+		Name: "a waiter that gives up leaves its entry", Rule: 0,
+		Why:  "an entry that nobody waits with keeps others back",
+		File: "multilock/wait.go",
+		Edits: swap(`t.abandon()`,
+			`_ = t`),
+		Tests: "^TestCancelledWhileItsEntryWaitsLeavesNoEntry$", Packages: inLocker,
+	},
+	{
+		Name: "a ticket believes in an entry with another seq", Rule: 7,
+		Why:  "pruned and entered anew by a late duplicate, it goes before those who came before it",
+		File: "multilock/ticket.go",
+		Edits: swap(`if own.Seq != t.grant.Seq {`,
+			`if own.Seq < t.grant.Seq {`),
+		Tests: "^TestTicketLostWhenALateDuplicate", Packages: inLocker,
+	},
+	{
+		Name: "a document that can't be decoded stays locked", Rule: 0,
+		Why:  "the caller has an error and no lease, and nobody is let in",
+		File: "multilock/ticket.go",
+		Edits: swap(`t.a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })`,
+			`_ = lease`),
+		Tests: "^TestIntoThatFailsReleasesTheLock$", Packages: inLocker,
+	},
+	{
+		Name: "a waiter asks too late to keep its place", Rule: 0,
+		Why:  "it is pruned, and begins again at the end",
+		File: "multilock/ticket.go",
+		Edits: swap(`e.Wait(t.grant.Tag)/3`,
+			`e.Wait(t.grant.Tag)*30`),
+		Tests: "^TestTicketThatWaitedLongKeepsItsPlace$", Packages: inLocker,
+	},
+}

@@ -1,0 +1,159 @@
+package mutants
+
+// leases believe too long, or say what isn't so.
+var leases = []Mutant{
+	{
+		Name: "validity counts from the renewal's reply", Rule: 4,
+		Why:  "a contender enters while the holder still believes",
+		File: "lease.go",
+		Edits: swap(`outcome, err = l.engine.Renew(ctx, l.grant)`,
+			`outcome, err = l.engine.Renew(ctx, l.grant)
+		sent = l.engine.Clocks()`),
+		Tests: "^TestRule04AnchoredAtTheSend$", Packages: inLease,
+	},
+	{
+		Name: "the holder believes for the tolerance too", Rule: 0,
+		Why:  "the tolerance covers nothing: clocks that differ let others in beside the holder",
+		File: "leases.go",
+		Edits: swap(`ttl: ls.engine.Lease(g.Tag)}`,
+			`ttl: ls.engine.Lease(g.Tag) + ls.engine.Tolerance}`),
+		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+	},
+	{
+		Name: "the wall clock is not looked at", Rule: 0,
+		Why:  "a machine that was suspended believes in a lease of yesterday",
+		File: "validity.go",
+		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
+			`now.Mono - v.from.Mono`),
+		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+	},
+	{
+		Name: "the monotonic clock is not looked at", Rule: 0,
+		Why:  "a wall clock that was set back makes a lease longer",
+		File: "validity.go",
+		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
+			`now.Wall.Sub(v.from.Wall)`),
+		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+	},
+	{
+		Name: "the server's resolution is not taken off", Rule: 0,
+		Why:  "the belief ends up to a millisecond after the entry",
+		File: "validity.go",
+		Edits: swap(`return v.ttl - resolution - passed`,
+			`return v.ttl - passed`),
+		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+	},
+	{
+		Name: "a renewal is sent after the local end", Rule: 0,
+		Why:  "a lease that was over is revived at the server",
+		File: "lease.go",
+		Edits: swap(`	if err := l.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.Remaining())
+	defer cancel()
+	var outcome engine.Outcome
+	var sent engine.Reading
+	_, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		sent = l.engine.Clocks()
+		ctx, cancel := context.WithTimeout(ctx, l.Remaining())`,
+			`	ctx, cancel := context.WithTimeout(ctx, l.kept())
+	defer cancel()
+	var outcome engine.Outcome
+	var sent engine.Reading
+	_, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		sent = l.engine.Clocks()
+		ctx, cancel := context.WithTimeout(ctx, l.kept())`),
+		Tests: "^TestRenewNeverRevives$", Packages: inLease,
+	},
+	{
+		Name: "a renewal that was answered after the end is reported as renewed", Rule: 4,
+		Why:  "the caller goes on with a lease that is over",
+		File: "lease.go",
+		Edits: swap(`	l.mu.Unlock()
+	return l.Err()`,
+			`	l.mu.Unlock()
+	return nil`),
+		Tests: "^TestRenewAnsweredAfterTheEnd$", Packages: inLease,
+	},
+	{
+		Name: "a loss that a renewal finds is not told", Rule: 0,
+		Why:  "the holder works on until its time is up",
+		File: "lease.go",
+		Edits: swap(`	if outcome == engine.Lost {
+		l.finish(ErrLost)
+		return ErrLost`,
+			`	if outcome == engine.Lost {
+		return ErrLost`),
+		Tests: "^TestRenewFindsTheLoss$", Packages: inLease,
+	},
+	{
+		Name: "the end is told to nobody who doesn't ask", Rule: 0,
+		Why:  "a kept context ends at the next renewal instead of with the lease",
+		File: "lease.go",
+		Edits: swap(`l.watch.Reset(l.nextLook())`,
+			`_ = l.nextLook()`),
+		Tests: "^TestDoneIsClosedAtTheEnd$", Packages: inLease,
+	},
+	{
+		Name: "a kept context ends a TTL after the lease", Rule: 13,
+		Why:  "the work goes on without the lock until the next look",
+		File: "keepalive.go",
+		Edits: []Edit{
+			{"\t\"slices\"\n", "\t\"slices\"\n\t\"time\"\n"},
+			{`kept.end(context.Cause(l.over))`, `time.AfterFunc(l.valid.ttl, func() { kept.end(context.Cause(l.over)) })`},
+		},
+		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
+	},
+	{
+		Name: "belief ends at the release's reply", Rule: 13,
+		Why:  "released, the reply lost, still believed",
+		File: "lease.go",
+		Edits: swap(`l.finish(ErrReleased) // before anything is sent`,
+			`defer l.finish(ErrReleased)`),
+		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
+	},
+	{
+		Name: "a repeated release is reported lost", Rule: 0,
+		Why:  "the reply was lost, and the caller compensates for a loss that wasn't",
+		File: "lease.go",
+		Edits: swap(`	case l.left() > 0: // nobody but an earlier attempt can have removed it
+		return nil`,
+			`	case l.left() > 0: // nobody but an earlier attempt can have removed it
+		return ErrLost`),
+		Tests: "^TestReleaseWhoseReplyIsLost$", Packages: inLease,
+	},
+	{
+		Name: "a release repeated after the end is reported as released", Rule: 0,
+		Why:  "others may have been let in, and the caller isn't told",
+		File: "lease.go",
+		Edits: swap(`case l.left() > 0: // nobody`,
+			`case l.left() > -time.Hour: // nobody`),
+		Tests: "^TestReleaseWhoseReplyIsLostUntilTheEnd$", Packages: inLease,
+	},
+	{
+		Name: "renewals end at the first error", Rule: 0,
+		Why:  "a network that failed for a moment costs the lock",
+		File: "renewals.go",
+		Edits: swap(`k.alone, k.after = k.alone || alone, now.Mono+l.pause()`,
+			`k.alone, k.after = k.alone || alone, now.Mono+time.Hour`),
+		Tests: "^TestKeepAliveSurvivesWhatPasses$", Packages: inLease,
+	},
+	{
+		Name: "a second keeper renews beside the first", Rule: 0,
+		Why:  "commands are sent twice",
+		File: "renewals.go",
+		Edits: swap(`		r.running = true
+`, ``),
+		Tests: "^TestOneLoopForAllThatAreKept$", Packages: inLease,
+	},
+	{
+		Name: "the first keeper's end ends the renewals", Rule: 0,
+		Why:  "the lease ends under the second keeper",
+		File: "renewals.go",
+		Edits: swap(`	if k.keepers > 0 {
+`, `	if k.keepers > 1 {
+`),
+		Tests: "^TestKeepAlivesShareOneLoop$", Packages: inLease,
+	},
+}
