@@ -175,7 +175,7 @@ func (w *waiter) take(got answer) (*doclock.Lease, error) {
 			return nil, err
 		}
 		return w.ticket.handOver()
-	case got.outcome == engine.Granted:
+	case got.outcome == engine.Granted, got.outcome == engine.Waiting: // which a late acquire has entered
 		t, err := newTicket(w.a, got)
 		if err != nil {
 			return nil, err
@@ -207,7 +207,7 @@ func (w *waiter) forsake(got answer) {
 	a := w.a
 	a.locker.ops.Go(func() {
 		switch {
-		case got.image == nil:
+		case got.image == nil, got.outcome == engine.Waiting:
 			_ = a.remove(a.filter.Pin, a.request.ID)
 		case got.outcome == engine.Granted:
 			lease := a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent)
