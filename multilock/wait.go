@@ -179,7 +179,7 @@ func (w *waiter) take(got answer) (*doclock.Lease, error) {
 			return nil, err
 		}
 		return w.ticket.handOver()
-	case got.outcome == engine.Granted:
+	case got.outcome == engine.Granted, got.outcome == engine.Waiting: // which a late acquire has entered
 		t, err := newTicket(w.a, got)
 		if err != nil {
 			return nil, err
@@ -223,7 +223,7 @@ func (w *waiter) forsake(got answer) {
 		switch {
 		case got.lease != nil:
 			_ = got.lease.Release(context.Background())
-		case got.image == nil:
+		case got.image == nil, got.outcome == engine.Waiting:
 			_ = a.remove(a.filter.Pin, a.request.ID)
 		case got.outcome == engine.Granted:
 			lease := a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent)
