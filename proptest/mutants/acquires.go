@@ -81,8 +81,8 @@ var acquires = []Mutant{
 	{
 		Name: "a document that can't be decoded stays locked", Rule: 0,
 		Why:  "the caller has an error and no lease, and nobody is let in",
-		File: "multilock/ticket.go",
-		Edits: swap(`t.a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })`,
+		File: "multilock/acquisition.go",
+		Edits: swap(`a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })`,
 			`_ = lease`),
 		Tests: "^TestIntoThatFailsReleasesTheLock$", Packages: inLocker,
 	},
