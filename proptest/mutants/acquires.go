@@ -66,8 +66,8 @@ var acquires = []Mutant{
 		Name: "a waiter that gives up leaves its entry", Rule: 0,
 		Why:  "an entry that nobody waits with keeps others back",
 		File: "multilock/wait.go",
-		Edits: swap(`t.abandon()`,
-			`_ = t`),
+		Edits: swap(`w.ticket.abandon()`,
+			`_ = w.ticket`),
 		Tests: "^TestCancelledWhileItsEntryWaitsLeavesNoEntry$", Packages: inLocker,
 	},
 	{
