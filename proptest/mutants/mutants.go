@@ -24,7 +24,7 @@ var Unbuilt = []int{21}
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, handoffs, tables} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, handoffs, lines, tables} {
 		all = append(all, some...)
 	}
 	return all
