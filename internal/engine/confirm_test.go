@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 func TestConfirmNoLongerBlocked(t *testing.T) {
