@@ -25,14 +25,17 @@ func (l *Lease) KeepAlive(ctx context.Context) context.Context {
 		end(err)
 		return kept
 	}
-	l.leases.kept.keep(l)
+	l.leases.kept.keep(l.entry())
 	l.follow(kept)
 	context.AfterFunc(inner, func() {
 		l.unfollow(kept)
-		l.leases.kept.dismiss(l)
+		l.leases.kept.dismiss(l.entry())
 	})
 	return kept
 }
+
+// follower ends with a lease.
+type follower interface{ ended(cause error) }
 
 // keptContext is a context that KeepAlive made. There may be ten thousand of
 // them, and a child of the lease's own context would cost twice as much.
@@ -61,29 +64,33 @@ func (l *Lease) outer(ctx context.Context) context.Context {
 	return ctx
 }
 
-// follow has a context end with the lease.
-func (l *Lease) follow(kept *keptContext) {
+func (c *keptContext) ended(cause error) { c.end(cause) }
+
+// follow has another end with the lease.
+func (l *Lease) follow(f follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.followers = append(l.followers, kept)
+	l.followers = append(l.followers, f)
 	if l.over.Err() != nil {
 		l.end(nil) // it has ended meanwhile
 	}
 }
 
-func (l *Lease) unfollow(kept *keptContext) {
+func (l *Lease) unfollow(f follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.followers = slices.DeleteFunc(l.followers, func(c *keptContext) bool { return c == kept })
+	l.followers = slices.DeleteFunc(l.followers, func(other follower) bool { return other == f })
 }
 
 // end ends the belief for good, with the first cause that it is given, and
-// every context that follows it. The lease is locked.
+// everybody who follows it. The lease is locked.
 func (l *Lease) end(cause error) {
 	l.stop(cause)
-	l.leases.ended(l.grant.ID)
-	for _, kept := range l.followers {
-		kept.end(context.Cause(l.over))
+	if l.share == nil {
+		l.leases.ended(l.grant.ID)
+	}
+	for _, f := range l.followers {
+		f.ended(context.Cause(l.over))
 	}
 	l.followers = nil
 }

@@ -32,6 +32,7 @@ type Lease struct {
 	engine *engine.Engine
 	ops    *attempt.Group
 	grant  engine.Grant
+	share  *share // or nil
 
 	over context.Context // ends with the belief, its cause says why
 	stop context.CancelCauseFunc
@@ -43,7 +44,7 @@ type Lease struct {
 	mu        sync.Mutex
 	valid     validity
 	watch     *time.Timer
-	followers []*keptContext
+	followers []follower
 	gone      *verdict // set once the lock is being given away
 }
 
@@ -57,6 +58,10 @@ type verdict struct {
 // renewals make necessary, for the wall clock's sake, to which no timer
 // listens.
 func (l *Lease) look() {
+	if l.share != nil {
+		l.share.base.look()
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over.Err() != nil {
@@ -77,7 +82,9 @@ func (l *Lease) nextLook() time.Duration {
 func (l *Lease) finish(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.watch.Stop()
+	if l.watch != nil {
+		l.watch.Stop()
+	}
 	l.end(cause)
 }
 
@@ -113,9 +120,10 @@ func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(0, l.valid.left(l.engine.Clocks()))
+	if l.share != nil {
+		return l.share.base.Remaining()
+	}
+	return max(0, l.left())
 }
 
 // Done is closed when the holder may not believe in the lease any longer: at
@@ -146,6 +154,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
+	if l.share != nil {
+		return l.run(ctx, func(patient context.Context) error { return lost(l.share.base.Renew(patient)) })
+	}
 	if err := l.renewing.enter(ctx); err != nil {
 		return err
 	}
@@ -156,6 +167,11 @@ func (l *Lease) Renew(ctx context.Context) error {
 }
 
 func (l *Lease) renew(ctx context.Context) error {
+	return l.renewBy(ctx, func(ctx context.Context) (engine.Outcome, error) { return l.engine.Renew(ctx, l.grant) })
+}
+
+// renewBy renews with a command that finds the lease's own entry or none.
+func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.Outcome, error)) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
@@ -167,7 +183,7 @@ func (l *Lease) renew(ctx context.Context) error {
 		sent = l.engine.Clocks()
 		ctx, cancel := context.WithTimeout(ctx, l.Remaining())
 		defer cancel()
-		outcome, err = l.engine.Renew(ctx, l.grant)
+		outcome, err = send(ctx)
 		return err
 	})
 	if err != nil {
@@ -180,9 +196,7 @@ func (l *Lease) renew(ctx context.Context) error {
 		l.finish(ErrLost)
 		return ErrLost
 	}
-	l.mu.Lock()
-	l.valid = l.valid.later(validity{from: sent, ttl: l.valid.ttl})
-	l.mu.Unlock()
+	l.extend(validity{from: sent, ttl: l.valid.ttl})
 	return l.Err()
 }
 
@@ -205,6 +219,10 @@ func (l *Lease) Release(ctx context.Context) error {
 		l.ops.Go(func() {
 			l.writing.take()
 			defer l.writing.leave()
+			if l.share != nil {
+				l.settle(v, l.share.leave(ctx, l))
+				return
+			}
 			l.renewing.take()
 			defer l.renewing.leave()
 			next := l.succession()

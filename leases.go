@@ -19,7 +19,7 @@ type Leases struct {
 	kept   renewals
 
 	mu       sync.Mutex
-	believed map[uuid.UUID]struct{} // ids of the leases that are not over
+	believed map[uuid.UUID]*share // the leases that are not over; nil where they aren't shared
 }
 
 // Line is where a lease that is given back finds a waiter of its own process.
@@ -34,7 +34,7 @@ type Line interface {
 
 // NewLeases is for Lockers.
 func NewLeases(e *engine.Engine, ops *attempt.Group, line Line) *Leases {
-	return &Leases{engine: e, ops: ops, line: line, kept: renewals{engine: e, wake: make(chan struct{}, 1)}, believed: map[uuid.UUID]struct{}{}}
+	return &Leases{engine: e, ops: ops, line: line, kept: renewals{engine: e, wake: make(chan struct{}, 1)}, believed: map[uuid.UUID]*share{}}
 }
 
 // New is how a Locker hands out what its engine was granted. sent is when the
@@ -50,7 +50,7 @@ func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
 		valid:    validity{from: sent, ttl: ls.engine.Lease(g.Tag)},
 	}
 	ls.mu.Lock()
-	ls.believed[g.ID] = struct{}{}
+	ls.believed[g.ID] = nil
 	ls.mu.Unlock()
 	l.over, l.stop = context.WithCancelCause(context.Background())
 	l.mu.Lock()

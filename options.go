@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -121,6 +122,24 @@ func ShardKey(fields ...string) Option {
 func Upsert() Option {
 	return func(c *engine.Config) error {
 		c.Upsert = true
+		return nil
+	}
+}
+
+// Share lets the goroutines of one process that hold one of these tags on a
+// document stand in it as one entry, so that the lock's arrays grow with the
+// processes and not with the goroutines. Who comes second sends no command, as
+// long as the entry is young and nobody was seen whom the tag respects; else
+// one, that renews the entry and looks; and the last to leave releases it.
+// Each has a lease of its own, with the same ID and Fence.
+//
+// Only a tag whose holders get along with each other can be shared: see
+// [relations.Rules.Shareable]; a fault is an [ErrInvalidOption] with the
+// reason. An Enqueue, and an acquire whose filter demands more than an equal
+// _id, has an entry of its own all the same.
+func Share(tags ...string) Option {
+	return func(c *engine.Config) error {
+		c.Shared = append(slices.Clone(c.Shared), tags...)
 		return nil
 	}
 }

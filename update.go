@@ -30,12 +30,22 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 	if err != nil {
 		return err
 	}
+	return l.update(ctx, u)
+}
+
+func (l *Lease) update(ctx context.Context, u *engine.Update) error {
 	if err := l.writing.enter(ctx); err != nil {
 		return err
 	}
 	if l.given() != nil {
 		l.writing.leave()
 		return ErrReleased
+	}
+	if l.share != nil {
+		return l.run(ctx, func(patient context.Context) error {
+			defer l.writing.leave()
+			return l.share.update(patient, u)
+		})
 	}
 	l.writes++
 	k := l.writes
@@ -59,6 +69,10 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 	if err != nil {
 		return err
 	}
+	return l.updateAndRelease(ctx, u)
+}
+
+func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
 	if err := l.writing.enter(ctx); err != nil {
 		return err
 	}
@@ -75,6 +89,11 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 	return l.run(ctx, func(patient context.Context) error {
 		defer l.writing.leave()
 		defer l.renewing.leave()
+		if l.share != nil {
+			err, released := l.share.writeAndLeave(patient, l, u)
+			l.settle(v, released)
+			return err
+		}
 		next := l.succession()
 		defer next.end()
 		err, released := l.writeAndRelease(patient, u, next)

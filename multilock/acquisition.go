@@ -14,13 +14,15 @@ import (
 
 // acquisition is one call of TryAcquire, Enqueue or Acquire on its way.
 type acquisition struct {
-	locker  *Locker
-	filter  engine.Filter
-	request engine.Request
-	into    any
-	timeout time.Duration
-	begun   time.Time
-	seen    *engine.Image // the last one that it was answered with
+	locker   *Locker
+	filter   engine.Filter
+	document string // the key of its line, where the filter tells
+	request  engine.Request
+	into     any
+	shared   bool // another one's entry will do
+	timeout  time.Duration
+	begun    time.Time
+	seen     *engine.Image // the last one that it was answered with
 }
 
 // answer is what an acquire or confirm came back with.
@@ -28,6 +30,7 @@ type answer struct {
 	outcome engine.Outcome
 	image   *engine.Image
 	sent    engine.Reading // before the attempt that was answered
+	lease   *doclock.Lease // of an entry that was there already, and nothing else
 	err     error
 }
 
@@ -129,6 +132,29 @@ func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
 		c.Holders = append(c.Holders, h)
 	}
 	return c
+}
+
+// hold makes the lease of what was granted.
+func (a *acquisition) hold(g engine.Grant, sent engine.Reading) *doclock.Lease {
+	if a.shared {
+		return a.locker.leases.Share(g, sent)
+	}
+	return a.locker.leases.New(g, sent)
+}
+
+// decode gives the caller the document, in the caller's own goroutine: a
+// command whose caller gave up must not write into the caller's memory. A
+// lease whose document can't be decoded is released.
+func (a *acquisition) decode(img *engine.Image, lease *doclock.Lease) error {
+	if a.into == nil {
+		return nil
+	}
+	err := a.locker.engine.Decode(img, a.into)
+	if err == nil {
+		return nil
+	}
+	a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })
+	return fmt.Errorf("doclock: decode the document into a %T: %w", a.into, err)
 }
 
 // renamed starts over under a new id: an id serves one entry only.

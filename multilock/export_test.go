@@ -7,10 +7,9 @@ import (
 
 // Waiters is how many stand in a document's line.
 func (l *Locker) Waiters(id any) int {
-	document, _ := key(id)
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
-	line := l.queue.lines[document]
+	line := l.queue.lines[key(id)]
 	if line == nil {
 		return 0
 	}

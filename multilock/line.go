@@ -40,13 +40,14 @@ type line struct {
 	tags   map[string]*tagLine // those that somebody waits for
 	poller *waiter
 
-	contended bool          // somebody had to wait
-	picture   *engine.Image // without what was given back since
-	taken     time.Time     // when it was, by this process's clock
-	changed   time.Time     // when it last showed somebody new
-	gone      []uuid.UUID   // the last few entries that were given back
-	own       []uuid.UUID   // entries that waiters of this line were granted
-	rivals    time.Time     // when an entry of somebody else was last seen
+	contended bool                   // somebody had to wait
+	picture   *engine.Image          // without what was given back since
+	taken     time.Time              // when it was, by this process's clock
+	changed   time.Time              // when it last showed somebody new
+	gone      []uuid.UUID            // the last few entries that were given back
+	own       []uuid.UUID            // entries that waiters of this line were granted
+	shared    map[string]sharedEntry // by tag
+	rivals    time.Time              // when an entry of somebody else was last seen
 
 	handed int       // in this burst
 	began  time.Time // the burst
@@ -99,11 +100,30 @@ func (l *line) set(w *waiter, s state) {
 	w.state = s
 }
 
-// granted takes a waiter out that got the lock by asking: a new burst begins.
-func (l *line) granted(w *waiter) {
+// granted takes a waiter out that has its lease. Whoever got it by asking
+// begins a new burst.
+func (l *line) granted(w *waiter, lease *doclock.Lease) {
+	if w.state == asking {
+		l.handed = 0
+	}
 	l.remove(w)
-	l.own = append(l.own, w.a.request.ID)
-	l.handed = 0
+	l.entered(w.a, lease)
+}
+
+// entered takes in that an acquire has a lease: of an entry of its own, or of
+// one that was there.
+func (l *line) entered(a *acquisition, lease *doclock.Lease) {
+	if lease.ID() != a.request.ID {
+		return
+	}
+	l.owns(lease.ID())
+	l.open(a)
+}
+
+func (l *line) owns(id uuid.UUID) {
+	if !slices.Contains(l.own, id) {
+		l.own = append(l.own, id)
+	}
 }
 
 // see takes in an image, unless a later one was seen.
@@ -121,6 +141,7 @@ func (l *line) see(img *engine.Image) {
 		l.erase(id)
 	}
 	l.own = slices.DeleteFunc(l.own, func(id uuid.UUID) bool { return !l.shows(id) })
+	l.look()
 	if !slices.ContainsFunc(seen.Lock.Entries, l.mine) && len(seen.Lock.Entries) > 0 {
 		l.rivals = now
 	}
@@ -170,6 +191,7 @@ func without(entries []engine.Entry, id uuid.UUID) []engine.Entry {
 func (l *line) forget(id uuid.UUID) {
 	const memory = 16
 	l.erase(id)
+	l.close(id)
 	l.own = slices.DeleteFunc(l.own, func(own uuid.UUID) bool { return own == id })
 	if !slices.Contains(l.gone, id) {
 		l.gone = append(l.gone, id)
@@ -187,8 +209,32 @@ func (l *line) heads() []*waiter {
 	return heads
 }
 
+// admit lets waiters in who need to ask nobody.
+func (l *line) admit() {
+	for tag := range l.shared {
+		t := l.tags[tag]
+		if t == nil {
+			continue
+		}
+		for e := t.Front(); e != nil; {
+			w := e.Value.(*waiter)
+			e = e.Next() // before w is removed
+			if w.state != asleep || w.ticket != nil {
+				continue
+			}
+			if lease := l.share(w.a); lease != nil {
+				w.answer = answer{lease: lease}
+				l.set(w, answered)
+				l.remove(w)
+				w.wake()
+			}
+		}
+	}
+}
+
 // judge tells those to ask who have a chance, and names the poller.
 func (l *line) judge() {
+	l.admit()
 	heads := l.heads()
 	if len(heads) == 0 {
 		l.poller = nil
@@ -213,7 +259,7 @@ func (l *line) judge() {
 				l.set(w, asking)
 				w.wake()
 			}
-			if l.related(w.a.request.Tag, w.a.request.Tag) {
+			if l.related(w.a.request.Tag, w.a.request.Tag) || l.gathers(w.a) {
 				break
 			}
 		}
@@ -226,7 +272,7 @@ func (l *line) judge() {
 func (l *line) mayAsk(w *waiter, img *engine.Image) bool {
 	tag := w.a.request.Tag
 	for other, t := range l.tags {
-		if t.busy > 0 && (img == nil || l.related(tag, other)) {
+		if t.busy > 0 && (img == nil || l.related(tag, other) || other == tag && l.gathers(w.a)) {
 			return false
 		}
 	}

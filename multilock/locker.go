@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,8 +51,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	for tag := range cfg.TagTTL {
 		if _, known := rules[tag]; !known {
-			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, which the table doesn't know (tags: %s)",
-				doclock.ErrInvalidOption, tag, strings.Join(rules.Tags(), ", ")))
+			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, %s", doclock.ErrInvalidOption, tag, unknownTag(rules)))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -59,6 +59,9 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	e, err := engine.New(coll, rules, cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkShared(e); err != nil {
 		return nil, err
 	}
 	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}}
@@ -87,11 +90,17 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 		return nil, err
 	}
 	a.request.Try = true
-	t, err := a.arrive(ctx)
+	lease, err := a.join(ctx)
+	if lease == nil && err == nil {
+		var t *Ticket
+		t, err = a.arrive(ctx)
+		lease = t.granted()
+	}
 	if err != nil {
 		return nil, err
 	}
-	return t.lease, nil
+	l.queue.opened(a, lease)
+	return lease, nil
 }
 
 // Enqueue asks for the lock and doesn't wait, in one command: the ticket is
@@ -104,6 +113,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	if err != nil {
 		return nil, err
 	}
+	a.shared = false
 	return a.arrive(ctx)
 }
 
@@ -186,14 +196,23 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if ctx.Err() != nil {
 		return nil, attempt.Ended(ctx)
 	}
-	return &acquisition{
+	a := &acquisition{
 		locker:  l,
 		filter:  f,
 		request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
 		into:    cfg.Into,
 		timeout: l.engine.Attempt(tag),
 		begun:   time.Now(),
-	}, nil
+	}
+	if f.Pin != nil {
+		a.document = key(f.Pin[0].Value)
+	}
+	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
+	return a, nil
+}
+
+func unknownTag(rules relations.Rules) string {
+	return fmt.Sprintf("which the table doesn't know (tags: %s)", strings.Join(rules.Tags(), ", "))
 }
 
 func defaultOwner() string {

@@ -24,11 +24,11 @@ type queue struct {
 }
 
 // key names a document's line. Numbers that are equal to the server are equal
-// here.
-func key(id any) (document string, ok bool) {
+// here. It is empty where only the caller's registry can encode the _id.
+func key(id any) string {
 	kind, data, err := bson.MarshalValue(id)
 	if err != nil {
-		return "", false // only the caller's registry knows
+		return ""
 	}
 	v := bson.RawValue{Type: kind, Value: data}
 	if n, number := v.AsInt64OK(); number {
@@ -39,7 +39,7 @@ func key(id any) (document string, ok bool) {
 	var b strings.Builder
 	b.WriteByte(byte(kind))
 	b.Write(data)
-	return b.String(), true
+	return b.String()
 }
 
 // join puts an acquire at the end of its document's line. t is its ticket, if
@@ -47,18 +47,24 @@ func key(id any) (document string, ok bool) {
 func (q *queue) join(a *acquisition, document string, t *Ticket, seen *engine.Image) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.lines[document]
-	if l == nil {
-		q.sweep()
-		l = &line{engine: q.engine, leases: q.leases, tags: map[string]*tagLine{}}
-		q.lines[document] = l
-	}
+	l := q.line(document)
 	q.count++
 	w := &waiter{a: a, queue: q, document: document, line: l, ticket: t, order: q.count, asked: time.Now(), nudge: make(chan struct{}, 1)}
 	l.push(w)
 	l.see(seen)
 	l.judge()
 	return w
+}
+
+// line is the document's, made anew if there is none.
+func (q *queue) line(document string) *line {
+	l := q.lines[document]
+	if l == nil {
+		q.sweep()
+		l = &line{engine: q.engine, leases: q.leases, tags: map[string]*tagLine{}, shared: map[string]sharedEntry{}}
+		q.lines[document] = l
+	}
+	return l
 }
 
 // leave takes the waiter out of its line. What is still handed over to it is
@@ -85,7 +91,7 @@ func (q *queue) turn(w *waiter) (may bool, handed *answer, pause time.Duration) 
 	case asking:
 		return true, nil, 0
 	case answered:
-		w.line.set(w, asking)
+		w.line.set(w, taking)
 		return true, &w.answer, 0
 	case promised:
 		return false, nil, -1
@@ -105,22 +111,22 @@ func (q *queue) poll(w *waiter) {
 }
 
 // settle takes in what a waiter was answered that asked or was handed the lock.
-func (q *queue) settle(w *waiter, img *engine.Image, granted bool) {
+func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := w.line
+	if lease != nil {
+		l.granted(w, lease)
+	}
 	l.set(w, asleep)
 	w.asked = time.Now()
-	if granted && w.place != nil { // else it was handed the lock
-		l.granted(w)
-	}
 	l.see(img)
 	l.judge()
 }
 
 // Next implements [doclock.Line].
 func (q *queue) Next(g engine.Grant) *engine.Heir {
-	document, _ := key(g.DocID)
+	document := key(g.DocID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[document]
@@ -154,8 +160,7 @@ func (q *queue) handed(w *waiter, got answer) {
 	w.answer = got
 	l.set(w, answered)
 	if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
-		l.remove(w)
-		l.own = append(l.own, w.a.request.ID)
+		l.owns(w.a.request.ID)
 	}
 	l.see(got.image)
 	w.wake()
@@ -164,7 +169,7 @@ func (q *queue) handed(w *waiter, got answer) {
 
 // Freed implements [doclock.Line].
 func (q *queue) Freed(g engine.Grant) {
-	document, _ := key(g.DocID)
+	document := key(g.DocID)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[document]
@@ -180,10 +185,10 @@ func (q *queue) Freed(g engine.Grant) {
 	q.drop(document)
 }
 
-// drop forgets a line that nobody waits in. One that had waiters, and has the
-// lock, is kept: others will come.
+// drop forgets a line that nobody waits in. One that had waiters, or whose
+// entry may be joined, and has the lock, is kept: others will come.
 func (q *queue) drop(document string) {
-	if l := q.lines[document]; l != nil && len(l.tags) == 0 && (len(l.own) == 0 || !l.contended) {
+	if l := q.lines[document]; l != nil && len(l.tags) == 0 && len(l.shared) == 0 && (len(l.own) == 0 || !l.contended) {
 		delete(q.lines, document)
 	}
 }
@@ -197,7 +202,7 @@ func (q *queue) sweep() {
 	for document, l := range q.lines {
 		img := l.now()
 		expired := img == nil || !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool { return e.Expires.After(img.Now) })
-		if len(l.tags) == 0 && expired {
+		if len(l.tags) == 0 && expired && !l.sharing() {
 			delete(q.lines, document)
 		}
 	}

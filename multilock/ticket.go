@@ -198,22 +198,16 @@ func (t *Ticket) abandon() <-chan error {
 	return answer
 }
 
-// handOver gives the lease to the caller, if there is one. The document is
-// decoded here, in the caller's goroutine: a command whose caller gave up must
-// not write into the caller's memory.
+// handOver gives the lease to the caller, if there is one.
 func (t *Ticket) handOver() (*doclock.Lease, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lease == nil || t.handed {
 		return t.lease, t.over
 	}
-	if into := t.a.into; into != nil {
-		if err := t.a.locker.engine.Decode(t.image, into); err != nil {
-			lease := t.lease
-			t.a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })
-			t.lease, t.over = nil, fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
-			return nil, t.over
-		}
+	if err := t.a.decode(t.image, t.lease); err != nil {
+		t.lease, t.over = nil, err
+		return nil, err
 	}
 	t.handed, t.image = true, nil
 	return t.lease, nil
@@ -264,7 +258,7 @@ func (t *Ticket) judge(got answer) error {
 		return conflict
 	}
 	held := e.Grant(got.image, t.grant.Tag, t.grant.ID)
-	t.lease, t.image = a.locker.leases.New(held, got.sent), got.image
+	t.lease, t.image = a.hold(held, got.sent), got.image
 	return nil
 }
 

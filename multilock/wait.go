@@ -35,12 +35,13 @@ const (
 	asleep   state = iota
 	asking         // it asks the server, or was told to
 	promised       // somebody is handing the lock over to it
-	answered       // the handoff's answer has come
+	answered       // the handoff's answer has come, or a lease to share
+	taking         // it is looking at that
 	left           // it has the lock, or gave up
 )
 
 // busy waiters may have the lock in a moment.
-func (s state) busy() bool { return s == asking || s == promised || s == answered }
+func (s state) busy() bool { return s != asleep && s != left }
 
 func (w *waiter) wake() {
 	select {
@@ -67,17 +68,14 @@ func (a *acquisition) wait(ctx context.Context) (*doclock.Lease, error) {
 // line joins the line of the document. Where only the server knows which
 // document a filter finds, it is asked first.
 func (a *acquisition) line(ctx context.Context) waited {
-	if pin := a.filter.Pin; pin != nil {
-		if document, ok := key(pin[0].Value); ok {
-			return a.queued(ctx, document, nil, nil)
-		}
+	if a.document != "" {
+		return a.queued(ctx, a.document, nil, nil)
 	}
 	t, err := a.arrive(ctx)
 	if err == nil && t.lease != nil || err != nil && !errors.Is(err, doclock.ErrConflict) {
 		return waited{t.granted(), err}
 	}
-	document, _ := key(a.seen.ID)
-	return a.queued(ctx, document, t, err)
+	return a.queued(ctx, key(a.seen.ID), t, err)
 }
 
 func (a *acquisition) queued(ctx context.Context, document string, t *Ticket, last error) waited {
@@ -138,6 +136,9 @@ func (w *waiter) sleep(ctx context.Context, pause time.Duration) error {
 // and without an error the waiter has a place in the document.
 func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease, err error) {
 	a := w.a
+	if handed != nil && handed.lease != nil {
+		return handed.lease, nil
+	}
 	if handed != nil && handed.image != nil {
 		lease, err = w.take(*handed)
 	} else {
@@ -151,7 +152,7 @@ func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease,
 		a.renamed()
 		return w.ask(ctx, nil)
 	}
-	w.queue.settle(w, a.seen, lease != nil)
+	w.queue.settle(w, a.seen, lease)
 	return lease, err
 }
 
@@ -160,6 +161,9 @@ func (w *waiter) send(ctx context.Context) (*doclock.Lease, error) {
 	if w.ticket != nil {
 		lease, err := w.ticket.Confirm(ctx)
 		w.a.seen = w.ticket.last()
+		return lease, err
+	}
+	if lease, err := w.a.join(ctx); lease != nil || err != nil {
 		return lease, err
 	}
 	t, err := w.a.arrive(ctx)
@@ -178,7 +182,7 @@ func (w *waiter) take(got answer) (*doclock.Lease, error) {
 			return nil, err
 		}
 		return w.ticket.handOver()
-	case got.outcome == engine.Granted:
+	case got.outcome == engine.Granted, got.outcome == engine.Waiting: // which a late acquire has entered
 		t, err := newTicket(w.a, got)
 		if err != nil {
 			return nil, err
@@ -220,7 +224,9 @@ func (w *waiter) forsake(got answer) {
 	a := w.a
 	a.locker.ops.Go(func() {
 		switch {
-		case got.image == nil:
+		case got.lease != nil:
+			_ = got.lease.Release(context.Background())
+		case got.image == nil, got.outcome == engine.Waiting:
 			_ = a.remove(a.filter.Pin, a.request.ID)
 		case got.outcome == engine.Granted:
 			lease := a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent)

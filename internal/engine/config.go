@@ -16,6 +16,7 @@ type Config struct {
 	Field          string
 	ShardKey       []string
 	Upsert         bool
+	Shared         []string // tags whose holders in one process may have one entry in common
 
 	// Now drives the server's time by hand, in tests; nil means $$NOW.
 	Now func() time.Time

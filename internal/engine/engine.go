@@ -159,6 +159,22 @@ func (e *Engine) Renew(ctx context.Context, g Grant) (Outcome, error) {
 	return matched(result, Renewed)
 }
 
+// Look is a renewal whose image shows the whole lock, and the document where
+// it is asked for.
+func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Outcome, *Image, error) {
+	now := e.now()
+	projection := e.projection(Request{Tag: g.Tag, Document: document}).fill(g.ID, now).document()
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(projection)
+	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, now), opts))
+	if err != nil {
+		return Lost, nil, classify(err)
+	}
+	if img == nil {
+		return Lost, nil, nil
+	}
+	return Renewed, img, nil
+}
+
 // Release sends one release of the entry with the grant's id. An entry that
 // stands there with another token is a late duplicate's: it is removed too,
 // but the lease was lost.

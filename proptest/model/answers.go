@@ -42,22 +42,21 @@ func (w *world) execute(m message) event {
 		ev.after, ev.outcome, ev.image = p.WriteAndRelease(d, m.lease, m.u, now)
 	case opRelease:
 		ev.after, ev.outcome, ev.image = p.Release(d, m.lease, now)
-	case opReleaseTwo:
-		ev.after, ev.outcome, ev.image = p.ReleaseTwo(d, m.lease, w.secondLease(m), now)
 	case opHandoff:
-		ev.after, ev.outcome, ev.image = p.Handoff(d, m.lease, w.request(int(m.to), m.second), now)
-	case opHandoffWaiting:
-		ev.after, ev.outcome, ev.image = p.HandoffToWaiting(d, m.lease, w.request(int(m.to), m.second), now)
+		heir := Heir{w.request(int(m.to), m.second), m.waits}
+		if m.u != 0 {
+			ev.after, ev.outcome, ev.image = p.WriteAndHandOff(d, m.lease, m.u, heir, now)
+		} else {
+			ev.after, ev.outcome, ev.image = p.Handoff(d, m.lease, heir, now)
+		}
 	case opSet:
-		ev.after, ev.outcome, ev.image = p.CompareAndSet(d, m.lease, m.second, "", m.f, Ride{m.k, m.u}, now)
+		ev.after, ev.outcome, ev.image = p.CompareAndSet(d, m.lease, m.u, w.request(int(m.to), m.second), m.f, now)
 	case opRead, opCheck:
 		ev.after, ev.outcome, ev.image = p.Read(d, now)
 	}
 	w.doc = ev.after
 	return ev
 }
-
-func (w *world) secondLease(m message) Lease { return Lease{Tag: w.cfg.tags[m.to], ID: m.second} }
 
 // start is what sending the attempt does to its client, and to the one that
 // it promises the lease to.
@@ -67,9 +66,7 @@ func (w *world) start(m message) message {
 	if m.op == opRead {
 		return m
 	}
-	repeat := m.op == c.last.op && m.lease.ID == c.last.lease.ID && m.second == c.last.second && m.k == c.last.k
-	instead := m.op == opWrite && c.last.op == opSet // the same update, under the same number
-	if !repeat && !instead {
+	if !m.repeats(c.last) {
 		c.unknown = false
 	}
 	c.last = m
@@ -85,27 +82,52 @@ func (w *world) start(m message) message {
 			c.valid = 0
 		}
 	}
-	switch m.op {
-	case opHandoff, opSet:
-		d := &w.clients[m.to]
-		if d.phase == idle {
-			d.phase, d.id = promised, m.second
-		}
-	case opReleaseTwo, opRelease:
-		w.breakPromise(m)
+	if d := &w.clients[m.to]; m.handsOver() && (d.phase == idle || d.phase == requesting) {
+		d.phase, d.id, d.last, d.unknown = promised, m.second, message{}, false
 	}
 	return m
 }
 
-// breakPromise lets the client that waits for a handoff look elsewhere.
-func (w *world) breakPromise(m message) {
-	if d := &w.clients[m.to]; m.second != 0 && d.phase == promised && d.id == m.second {
-		w.end(d)
+// repeats reports whether the attempt is one more try of the same thing: the
+// same command, or another that gives the same lease away with the same update.
+func (m message) repeats(last message) bool {
+	same := m.op == last.op || m.op.gives() && last.op.gives()
+	return same && m.lease.ID == last.lease.ID && m.k == last.k && m.u == last.u
+}
+
+// end finishes the client's lease. It may ask for another one. An heir that
+// was given no answer is told so.
+func (w *world) end(c *client) {
+	m := c.last
+	w.finish(c)
+	if m.second != 0 {
+		w.unheard(&w.clients[m.to], m.second)
 	}
 }
 
-// end finishes the client's lease. It may ask for another one.
-func (w *world) end(c *client) {
+// unheard tells an heir that nobody knows what became of it: its id may stand
+// in the document, or may do so yet. So it asks by the same id. One that waits
+// in the document would do that anyway.
+func (w *world) unheard(d *client, id ID) {
+	if d.phase != promised || d.id != id {
+		return
+	}
+	if w.cfg.protocol.Without.HeirAsksBySameID {
+		w.settle(id)
+		w.finish(d)
+		return
+	}
+	w.ask(d)
+	d.unknown = true
+}
+
+// ask makes the client, which has an id and no answer, one that asks.
+func (w *world) ask(d *client) {
+	i := owner(d.id)
+	d.phase, d.last = requesting, message{op: opAcquire, from: int8(i), lease: Lease{Tag: w.cfg.tags[i], ID: d.id}}
+}
+
+func (w *world) finish(c *client) {
 	*c = client{phase: gone, round: c.round + 1}
 	if c.round < w.cfg.rounds {
 		c.phase = idle
@@ -141,7 +163,7 @@ func (w *world) hold(c *client, ev event, until int64) {
 	}
 	c.phase, c.seq, c.fence, c.unknown = holding, e.Seq, e.Fence, false
 	c.valid = max(c.valid, until)
-	c.sole = soleFence(ev.image.Doc)
+	c.sole = w.soleFence(ev.image.Doc)
 	if !c.awaits {
 		c.last = message{}
 	}
@@ -156,12 +178,12 @@ func (w *world) anchor(m message) int64 {
 }
 
 // soleFence is lock.fence where the image shows one entry only, else 0.
-func soleFence(d *Document) int64 {
+func (w *world) soleFence(d *Document) int64 {
 	n := 0
 	for _, b := range d.Lock.Tags {
 		n += len(b.Entries)
 	}
-	if n != 1 {
+	if n != 1 && !w.cfg.protocol.Without.SetWhereAlone {
 		return 0
 	}
 	return d.Lock.Fence
@@ -174,59 +196,69 @@ func (w *world) answer(ev event) {
 	c.last.sent = 0
 	switch ev.op {
 	case opAcquire, opTry:
-		w.acquired(c, ev)
+		w.acquired(c, ev, w.anchor(ev.message))
 	case opConfirm:
-		w.confirmed(c, ev)
+		w.confirmed(c, ev, w.anchor(ev.message))
 	case opRenew:
 		if ev.outcome != Renewed {
 			w.end(c)
 			return
 		}
 		c.valid = max(c.valid, w.anchor(ev.message))
-		c.sole, c.last = soleFence(ev.image.Doc), message{}
+		c.last = message{}
 	case opCheck:
 		w.checked(c, ev)
 	case opWrite, opWriteRelease:
 		w.wrote(c, ev)
-	case opRelease, opReleaseTwo:
+	case opRelease:
 		w.left(c, ev)
-	case opHandoff, opHandoffWaiting, opSet:
+	case opHandoff, opSet:
 		w.handed(c, ev)
 	case opRead:
 		w.resolve(c, ev)
 	}
 }
 
-func (w *world) acquired(c *client, ev event) {
+// acquired handles the answers of acquires, and those of handoffs to a client
+// that has no entry yet, for it may have one by a late acquire. Who was refused
+// asks again by the same id.
+func (w *world) acquired(c *client, ev event, until int64) {
 	switch ev.outcome {
 	case Granted:
-		w.hold(c, ev, w.anchor(ev.message))
+		w.hold(c, ev, until)
 	case Waits:
-		e, _ := ev.image.Doc.Find(ev.lease.Tag, c.id)
+		e, _ := ev.image.Doc.Find(w.cfg.tags[owner(c.id)], c.id)
 		c.phase, c.seq, c.unknown, c.last = waiting, e.Seq, false, message{}
 	case Conflict:
 		if ev.op == opTry && !c.unknown {
 			w.end(c)
+		} else if ev.handsOver() {
+			w.ask(c)
 		}
 	default:
 		w.end(c)
 	}
 }
 
-func (w *world) confirmed(c *client, ev event) {
-	e, ok := ev.image.Doc.Find(ev.lease.Tag, c.id)
+// confirmed handles the answers of confirms, and those of handoffs to a client
+// that waits.
+func (w *world) confirmed(c *client, ev event, until int64) {
+	tag := w.cfg.tags[owner(c.id)]
+	e, ok := ev.image.Doc.Find(tag, c.id)
 	switch {
 	case !ok:
 		w.end(c)
 	case e.Seq != c.seq && !w.cfg.protocol.Without.TicketSeq:
 		c.phase, c.valid = leaving, 0
-		c.last = message{op: opRelease, from: ev.from, lease: Lease{Tag: ev.lease.Tag, ID: c.id}}
+		c.last = message{op: opRelease, from: int8(owner(c.id)), lease: Lease{Tag: tag, ID: c.id}}
 	case e.Held():
 		w.ordered(c, e)
-		w.hold(c, ev, w.anchor(ev.message))
+		w.hold(c, ev, until)
 	default:
 		w.ordered(c, e)
-		c.last = message{}
+		if !c.awaits {
+			c.last = message{}
+		}
 	}
 }
 
@@ -245,11 +277,13 @@ func (w *world) checked(c *client, ev event) {
 }
 
 // settle notes that the client has done with the id, and knows that it is not
-// in the document: an acquire of it that is still under way is the exception
-// that the protocol allows.
+// in the document. What is still under way and may bring it back is the
+// exception that the protocol allows: an acquire, or a handoff whose holder
+// gave up before it knew.
 func (w *world) settle(id ID) {
 	for _, m := range w.flight {
-		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry) {
+		_, stands := w.doc.guarded(m.lease, false)
+		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry) || m.handsOver() && m.second == id && stands {
 			return
 		}
 	}

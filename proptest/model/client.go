@@ -12,7 +12,7 @@ type client struct {
 	valid   int64   // it believes while the true time is before this
 	writes  int     // the number of its last guarded write
 	newest  ID      // newest in done, in the image of the grant
-	sole    int64   // lock.fence of the last image, if that showed its entry only
+	sole    int64   // lock.fence of the grant's image, if that showed its entry only
 	last    message // the command in question: what a repeat sends again
 	unknown bool    // an earlier attempt of it was not answered
 	awaits  bool    // an attempt is under way, and the client waits for it
@@ -25,18 +25,17 @@ const (
 	idle       phase = iota // has nothing, may acquire
 	requesting              // sent an acquire: not answered, or refused
 	waiting                 // has a place in the queue
-	promised                // another client is handing it a lease, by a new id
+	promised                // another client is handing it a lease, by an id that doesn't wait
 	holding                 // has a lease, as far as it knows
 	writing                 // a guarded write wants its answer
-	leaving                 // sent what gives the lock, or the place, away
+	leaving                 // gives the lock, or the place, away
 	resolving               // nothing matched after an unknown attempt: must read
-	falling                 // a compare-and-set handoff was not applied: falls back
 	gone                    // has finished, or has crashed
 )
 
 func (p phase) String() string {
 	return [...]string{"idle", "requesting", "waiting", "promised", "holding",
-		"writing", "leaving", "resolving", "falling back", "gone"}[p]
+		"writing", "leaving", "resolving", "gone"}[p]
 }
 
 // operation is a command of the protocol, as a client sends it.
@@ -51,22 +50,20 @@ const (
 	opWrite
 	opWriteRelease
 	opRelease
-	opReleaseTwo
-	opHandoff
-	opHandoffWaiting
-	opSet  // compare-and-set handoff
-	opRead // to find out what became of an unknown attempt
+	opHandoff // with an update in front, or none
+	opSet     // compare-and-set handoff
+	opRead    // to find out what became of an unknown attempt
 )
 
 func (o operation) String() string {
 	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "release both", "hand off", "hand off to the waiting", "compare-and-set handoff", "read"}[o]
+		"release", "handoff", "compare-and-set handoff", "read"}[o]
 }
 
 // gives reports whether sending the operation gives the lock away.
 func (o operation) gives() bool {
 	switch o {
-	case opWriteRelease, opRelease, opReleaseTwo, opHandoff, opHandoffWaiting, opSet:
+	case opWriteRelease, opRelease, opHandoff, opSet:
 		return true
 	}
 	return false
@@ -76,12 +73,13 @@ func (o operation) gives() bool {
 type message struct {
 	op     operation
 	from   int8 // the client
-	to     int8 // handoffs: the client that is to have the lease
+	to     int8 // handoffs: the heir
 	lease  Lease
-	second ID     // handoffs: its id
+	second ID     // handoffs, and what follows one: the heir's id
+	waits  bool   // handoffs: the heir waits in the document
 	k      int    // writes: the number
 	u      Update // writes: the update
-	f      int64  // compare-and-set: lock.fence as last seen
+	f      int64  // compare-and-set: lock.fence in the image of the grant
 	until  int64  // compare-and-set: the validity that is left to inherit
 	sent   int64  // true time
 	parsed int64  // the server's time when it parsed the command; 0: not yet
@@ -119,13 +117,11 @@ func (w *world) options(i int) []message {
 	case writing:
 		return []message{c.last}
 	case leaving:
-		return append([]message{c.last}, w.giveUp(c)...)
+		return w.leaveAgain(c)
 	case resolving:
 		r := c.last
 		r.op = opRead
 		return []message{r}
-	case falling:
-		return fallBack(c)
 	}
 	return nil
 }
@@ -198,63 +194,77 @@ func (w *world) holder(i int, c *client, m message) []message {
 	return out
 }
 
-// handoffs lists to whom, and how, client i may hand its lease over.
+// handoffs lists to whom, and how, client i may hand its lease over: to one
+// that waits in the document, or to one that has no entry yet, and may have
+// been refused before under the same id.
 func (w *world) handoffs(i int, c *client, m message) []message {
 	var out []message
+	u := m.u
 	for j := range w.clients {
 		d := &w.clients[j]
-		m.to = int8(j)
+		m.to, m.second, m.waits, m.u = int8(j), d.id, d.phase == waiting, 0
 		switch {
-		case j == i:
-		case d.phase == waiting:
-			n := m.as(opHandoffWaiting)
-			n.second, n.u = d.id, 0
-			out = append(out, n)
+		case j == i, d.awaits:
+			continue
+		case d.phase == waiting, d.phase == requesting && d.last.op == opAcquire:
 		case d.phase == idle && w.first(j):
-			n := m.as(opHandoff)
-			n.second, n.u = w.newID(j), 0
+			m.second = w.newID(j)
+		default:
+			continue
+		}
+		out = append(out, m.as(opHandoff))
+		if w.cfg.writes == 0 {
+			continue
+		}
+		m.u = u
+		out = append(out, m.as(opHandoff))
+		if !m.waits && w.alike(i, j) && c.sole != 0 && c.believes(w.time) {
+			n := m.as(opSet)
+			n.f, n.until = c.sole, c.valid
 			out = append(out, n)
-			if w.alike(i, j) && c.sole != 0 && c.believes(w.time) {
-				n.op, n.f, n.until = opSet, c.sole, c.valid
-				out = append(out, n)
-				n.k, n.u = c.writes+1, m.u
-				out = append(out, n)
-			}
 		}
 	}
 	return out
 }
 
-// giveUp lists how to end a command whose outcome stays unknown.
-func (w *world) giveUp(c *client) []message {
+// leaveAgain lists what may be sent once more, or instead, as long as the
+// outcome of what gives the lock away is unknown. One try of an update that
+// hands over is the handoff, and, where that finds nothing, the update with a
+// release; one try of a release the same without the update. Who gives up an
+// update still releases.
+func (w *world) leaveAgain(c *client) []message {
 	m := c.last
+	out := []message{m}
 	if !c.unknown {
-		return nil
-	}
-	switch m.op {
-	case opWriteRelease, opHandoffWaiting:
-		return []message{m.as(opRelease)}
-	case opHandoff, opSet:
-		if w.cfg.protocol.Without.ReleaseBothAtOnce {
-			m.lease = w.secondLease(m)
-			return []message{m.as(opRelease)}
-		}
-		out := []message{m.as(opReleaseTwo)}
-		if m.op == opSet && m.u != 0 { // or write at least: the number decides
-			out = append(out, m.as(opWrite))
-		}
 		return out
 	}
-	return nil
+	if m.second != 0 && !m.handsOver() {
+		out = append(out, m.handoffAgain())
+	}
+	if m.u != 0 {
+		m.u, m.f, m.until = 0, 0, 0
+		out = append(out, m.as(opRelease))
+		if m.second != 0 {
+			out = append(out, m.as(opHandoff))
+		}
+	}
+	return out
 }
 
-// fallBack lists what to do after a compare-and-set handoff that was not
-// applied: its update first, if one was to ride along, as a write of the same
-// number; then the handoff as a pipeline, or none.
-func fallBack(c *client) []message {
-	m := c.last
-	if m.u != 0 {
-		return []message{m.as(opWrite)}
+func (m message) handsOver() bool { return m.op == opHandoff || m.op == opSet }
+
+// handoffAgain is the handoff that the plain command came after.
+func (m message) handoffAgain() message {
+	if m.f != 0 {
+		return m.as(opSet)
 	}
-	return []message{m.as(opHandoff), m.as(opReleaseTwo)}
+	return m.as(opHandoff)
+}
+
+// plain is the command that follows a handoff that found nothing.
+func (m message) plain() message {
+	if m.u != 0 {
+		return m.as(opWriteRelease)
+	}
+	return m.as(opRelease)
 }

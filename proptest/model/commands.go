@@ -46,18 +46,16 @@ type Outcome string
 // The outcomes. A command that matches by a filter can't tell why nothing
 // matched: a missing document or a foreign lock is Lost or NotApplied there.
 const (
-	Granted     Outcome = "granted"      // acquire, confirm
-	Waits       Outcome = "waiting"      // acquire, confirm
-	Conflict    Outcome = "conflict"     // acquire: nothing written
+	Granted     Outcome = "granted"      // acquire, confirm, handoffs
+	Waits       Outcome = "waiting"      // acquire, confirm, handoff
+	Conflict    Outcome = "conflict"     // acquire: nothing written; handoff: nothing but the release
 	NotFound    Outcome = "not found"    // acquire: no document
-	ForeignLock Outcome = "foreign lock" // acquire, confirm, handoff: left untouched
+	ForeignLock Outcome = "foreign lock" // acquire, confirm: left untouched
 	Lost        Outcome = "lost"         // no such entry, or not with this fence
 	Renewed     Outcome = "renewed"      // renew
 	Released    Outcome = "released"     // release
 	Applied     Outcome = "applied"      // writes
-	NotApplied  Outcome = "not applied"  // writes, compare-and-set handoff: nothing matched
-	HandedOver  Outcome = "handed over"  // handoffs
-	NotPossible Outcome = "not possible" // handoff: the lease stands
+	NotApplied  Outcome = "not applied"  // writes, handoffs: nothing matched
 	Seen        Outcome = "read"         // read
 )
 
@@ -77,7 +75,7 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 	if e, ok := d.Find(r.Tag, r.ID); ok {
 		return p.repeat(d, e, r, now)
 	}
-	refused, blocked := p.arrival(d, r.Table, r.Tag, 0, now)
+	refused, blocked := p.arrival(d, r.Table, r.Tag, now)
 	if refused || blocked && mode == Try {
 		return d, Conflict, Image{d, now}
 	}
@@ -134,7 +132,7 @@ func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome
 		return p.Acquire(d, r, Queue, now)
 	case !ok:
 		return d, Lost, Image{d, now}
-	case e.Held() || p.blocked(d, r.Table, r.Tag, e, 0, now):
+	case e.Held() || p.blocked(d, r.Table, r.Tag, e, now):
 		return p.repeat(d, e, r, now)
 	}
 	c := d.clone()
@@ -176,20 +174,6 @@ func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, 
 		return c, Lost, Image{d, now}
 	}
 	return c, Released, Image{d, now}
-}
-
-// ReleaseTwo removes both entries by their ids in one command, whichever are
-// there: what follows a failed handoff to a new id. The outcome is the first
-// one's.
-func (p Protocol) ReleaseTwo(d *Document, first, second Lease, now int64) (*Document, Outcome, Image) {
-	_, there := d.Find(second.Tag, second.ID)
-	c, outcome, image := p.Release(d, first, now)
-	if there {
-		c = c.clone()
-		c.remove(second.Tag, second.ID)
-		image.Doc = d
-	}
-	return c, outcome, image
 }
 
 // Read shows the document.

@@ -20,6 +20,15 @@ func locked(fence int64, done []ID, buckets ...Bucket) *Document {
 
 func under(tag Tag, entries ...Entry) Bucket { return Bucket{tag, entries} }
 
+func logged(u Update, d *Document) *Document {
+	d.Log = []Update{u}
+	return d
+}
+
+// heir and waiter are asked to take over a lease of tag a.
+func heir(t Table, id ID) Heir   { return Heir{Request: ask(t, "a", id)} }
+func waiter(t Table, id ID) Heir { return Heir{Request: ask(t, "a", id), Waiting: true} }
+
 // TestCommandsInDetail pins what each command leaves in the document, in the
 // protocol's words.
 func TestCommandsInDetail(t *testing.T) {
@@ -113,30 +122,65 @@ func TestCommandsInDetail(t *testing.T) {
 		{
 			"a handoff goes by what remains without the first, and prunes", locked(5, nil, under("a", held(1, 4, 4, 0, 100)), under("b", dead)),
 			func(d *Document) (*Document, Outcome, Image) {
-				return p.Handoff(d, Lease{"a", 1, 4}, ask(two, "a", 2), 1000)
+				return p.Handoff(d, Lease{"a", 1, 4}, heir(two, 2), 1000)
 			},
-			HandedOver, locked(1000, nil, under("a", held(2, 1000, 1000, 1000, 1025))),
+			Granted, locked(1000, nil, under("a", held(2, 1000, 1000, 1000, 1025))),
+		},
+		{
+			"a handoff that isn't possible is a release", locked(6, nil, under("a", held(1, 4, 4, 0, 2000), waits(3, 5, 900, 2000)), under("b", dead)),
+			func(d *Document) (*Document, Outcome, Image) {
+				return p.Handoff(d, Lease{"a", 1, 4}, heir(two, 2), 1000)
+			},
+			Conflict, locked(6, nil, under("a", waits(3, 5, 900, 2000)), under("b", dead)),
 		},
 		{
 			"a handoff to a waiting entry keeps its seq", locked(5, nil, under("a", held(1, 4, 4, 0, 2000), waits(2, 5, 900, 2000))),
 			func(d *Document) (*Document, Outcome, Image) {
-				return p.HandoffToWaiting(d, Lease{"a", 1, 4}, ask(two, "a", 2), 1000)
+				return p.Handoff(d, Lease{"a", 1, 4}, waiter(two, 2), 1000)
 			},
-			HandedOver, locked(1000, nil, under("a", held(2, 5, 1000, 900, 2000))),
+			Granted, locked(1000, nil, under("a", held(2, 5, 1000, 900, 2000))),
 		},
 		{
-			"no handoff past an earlier one", locked(6, nil, under("a", held(1, 4, 4, 0, 2000), waits(3, 5, 900, 2000), waits(2, 6, 900, 2000))),
+			"no handoff past an earlier one, whose waiting is extended", locked(6, nil, under("a", held(1, 4, 4, 0, 2000), waits(3, 5, 900, 2000), waits(2, 6, 900, 1001))),
 			func(d *Document) (*Document, Outcome, Image) {
-				return p.HandoffToWaiting(d, Lease{"a", 1, 4}, ask(two, "a", 2), 1000)
+				return p.Handoff(d, Lease{"a", 1, 4}, waiter(two, 2), 1000)
 			},
-			NotPossible, locked(6, nil, under("a", held(1, 4, 4, 0, 2000), waits(3, 5, 900, 2000), waits(2, 6, 900, 2000))),
+			Waits, locked(6, nil, under("a", waits(3, 5, 900, 2000), waits(2, 6, 900, 1015))),
+		},
+		{
+			"a waiting heir that has gone is not made again", locked(5, nil, under("a", held(1, 4, 4, 0, 2000))),
+			func(d *Document) (*Document, Outcome, Image) {
+				return p.Handoff(d, Lease{"a", 1, 4}, waiter(two, 2), 1000)
+			},
+			Lost, locked(5, nil, under("a", []Entry{}...)),
+		},
+		{
+			"a handoff without the lease does nothing", locked(5, nil, under("a", held(1, 4, 4, 0, 2000), waits(2, 5, 900, 2000))),
+			func(d *Document) (*Document, Outcome, Image) {
+				return p.Handoff(d, Lease{"a", 1, 3}, waiter(two, 2), 1000)
+			},
+			NotApplied, locked(5, nil, under("a", held(1, 4, 4, 0, 2000), waits(2, 5, 900, 2000))),
+		},
+		{
+			"a write goes before its handoff", locked(5, nil, under("a", held(1, 4, 4, 0, 2000))),
+			func(d *Document) (*Document, Outcome, Image) {
+				return p.WriteAndHandOff(d, Lease{"a", 1, 4}, 77, heir(two, 2), 1000)
+			},
+			Granted, logged(77, locked(1000, []ID{1}, under("a", held(2, 1000, 1000, 1000, 1025)))),
 		},
 		{
 			"a compare-and-set handoff keeps expires", locked(5, nil, under("a", Entry{ID: 1, Owner: "x", Seq: 4, Fence: 4, Since: 7, Expires: 2000, N: 3}), under("b")),
 			func(d *Document) (*Document, Outcome, Image) {
-				return p.CompareAndSet(d, Lease{"a", 1, 4}, 2, "someone", 5, Ride{}, 1000)
+				return p.CompareAndSet(d, Lease{"a", 1, 4}, 77, ask(two, "a", 2), 5, 1000)
 			},
-			HandedOver, locked(6, nil, under("a", held(2, 6, 6, 7, 2000)), under("b")),
+			Granted, logged(77, locked(6, []ID{1}, under("a", held(2, 6, 6, 7, 2000)), under("b"))),
+		},
+		{
+			"a compare-and-set compares", locked(6, nil, under("a", held(1, 4, 4, 0, 2000))),
+			func(d *Document) (*Document, Outcome, Image) {
+				return p.CompareAndSet(d, Lease{"a", 1, 4}, 77, ask(two, "a", 2), 5, 1000)
+			},
+			NotApplied, locked(6, nil, under("a", held(1, 4, 4, 0, 2000))),
 		},
 	} {
 		t.Run(test.what, func(t *testing.T) {

@@ -13,8 +13,10 @@
 //	d, outcome, image := p.Acquire(d, request, model.Queue, now)
 //
 // How to read it: document.go has the layout, table.go the relations,
-// judge.go the decision who may be let in, and commands.go, writes.go and
-// handoff.go one function for each row of the protocol's table of commands.
+// judge.go the decision who may be let in, and commands.go and writes.go one
+// function for each row of the protocol's table of commands. handoff.go has
+// the handoff, not as that table's row but as the library does it: a release,
+// and what the heir asks, as two stages of one command.
 // foreign.go is what strangers do to the document. [Without] lists the rules
 // that can be left out, so that tests can show that they would notice.
 //

@@ -15,200 +15,111 @@ func (w *world) wrote(c *client, ev event) {
 		c.phase = resolving
 	default:
 		w.verdict(c, ev.u, false)
-		w.lostWrite(c, ev.message)
+		w.end(c)
 	}
 }
 
 // afterWrite goes on after a write that was applied.
 func (w *world) afterWrite(c *client, m message, d *Document) {
-	switch {
-	case m.op == opWriteRelease:
+	if m.op.gives() {
 		w.settleUnseen(c, d)
 		w.end(c)
-	case m.second != 0: // the fallback of a handoff: its update is done
-		c.phase, c.unknown = falling, false
-		c.last.u, c.last.k = 0, 0
-	default:
-		c.phase, c.unknown, c.last = holding, false, message{}
-		c.sole = soleFence(d)
-	}
-}
-
-// lostWrite goes on after a write that was not applied, or that nobody knows
-// about: the lease is lost.
-func (w *world) lostWrite(c *client, m message) {
-	if m.second != 0 {
-		w.release(c, m.as(opReleaseTwo))
 		return
 	}
-	w.end(c)
+	c.phase, c.unknown, c.last = holding, false, message{}
 }
 
-// release makes the release of the message the client's next command.
+// release makes a release the client's next command, with a handoff in front
+// if there is an heir.
 func (w *world) release(c *client, m message) {
-	c.phase, c.unknown, c.valid = leaving, false, 0
-	m.sent, m.parsed = 0, 0
-	c.last = m
-	if m.op == opReleaseTwo && w.cfg.protocol.Without.ReleaseBothAtOnce {
-		c.last.op, c.last.lease = opRelease, w.secondLease(m)
+	m.op, m.u, m.k, m.f, m.until, m.sent, m.parsed = opRelease, 0, 0, 0, 0, 0, 0
+	if m.second != 0 {
+		m.op = opHandoff
 	}
+	c.phase, c.unknown, c.valid, c.last = leaving, false, 0, m
 }
 
 // left handles the answers of releases: whatever they say, it is over.
-func (w *world) left(c *client, ev event) {
-	if ev.lease.ID != c.id { // the first of two releases that should be one
-		own := Lease{w.cfg.tags[ev.from], c.id, c.fence}
-		c.last = message{op: opRelease, from: ev.from, to: ev.to, lease: own}
-		w.settle(ev.lease.ID)
-		return
-	}
+func (w *world) left(c *client, _ event) {
 	w.settle(c.id)
-	if ev.op == opReleaseTwo {
-		w.settle(ev.second)
-	}
 	w.end(c)
 }
 
 // handed handles the answers of handoffs.
 func (w *world) handed(c *client, ev event) {
-	without := w.cfg.protocol.Without
-	switch ev.outcome {
-	case HandedOver:
-		if ev.u != 0 {
-			w.verdict(c, ev.u, true)
-		}
-		if _, there := ev.after.Find(ev.lease.Tag, c.id); there {
-			w.fail("handoff", "entry %d is still there after it was handed over", c.id)
-		}
-		until := w.anchor(ev.message)
-		if ev.op == opSet {
-			until = w.inherited(ev)
-		}
-		w.pass(c, ev, until)
-	case NotPossible:
-		if ev.op == opHandoff || without.WaitingKeepsPlace {
-			w.release(c, ev.as(opReleaseTwo))
-		} else {
-			w.release(c, ev.as(opRelease))
-		}
-	case NotApplied:
-		switch {
-		case !c.unknown:
-			c.phase = falling
-		case without.LookForSecond:
-			w.over(c, ev.message)
-		default:
-			c.phase = resolving
-		}
-	default: // lost
-		w.over(c, ev.message)
+	if ev.outcome == NotApplied {
+		w.handedNothing(c)
+		return
 	}
-}
-
-// pass lets the second client hold the lease that it was handed, if it still
-// wants it, and ends the first one's.
-func (w *world) pass(c *client, ev event, until int64) {
-	d := &w.clients[ev.to]
-	if d.id == ev.second && (d.phase == promised || d.phase == waiting || d.phase == holding) {
-		w.hold(d, ev, until)
+	if ev.u != 0 {
+		w.verdict(c, ev.u, true)
 	}
+	if _, there := ev.after.Find(ev.lease.Tag, c.id); there {
+		w.fail("handoff", "entry %d is still there after it was handed over", c.id)
+	}
+	w.inherits(ev)
 	w.settleUnseen(c, ev.image.Doc)
 	w.end(c)
 }
 
-// inherited is the validity that a compare-and-set handoff passes on: what was
-// left of the first lease's.
-func (w *world) inherited(ev event) int64 {
-	if w.cfg.protocol.Without.InheritedValidity {
-		return w.anchor(ev.message)
+// handedNothing: the lease's entry wasn't there. An update goes by itself then,
+// for the fence may have been another one; and a release goes by the id alone,
+// for that may stand there under another token.
+func (w *world) handedNothing(c *client) {
+	if c.last.u == 0 && w.cfg.protocol.Without.ReleaseFollows {
+		w.settle(c.id)
+		w.end(c)
+		return
 	}
-	return ev.until
+	c.last = c.last.plain()
 }
 
-// over ends a handoff that nothing came of.
-func (w *world) over(c *client, m message) {
-	w.breakPromise(m)
-	if m.op != opHandoffWaiting {
-		w.settle(m.second)
+// inherits gives the heir its answer, if it still wants it. It believes from
+// the send of the handoff, but for a compare-and-set: that passes on what is
+// left of the lease.
+func (w *world) inherits(ev event) {
+	d := &w.clients[ev.to]
+	until := w.anchor(ev.message)
+	if ev.op == opSet && !w.cfg.protocol.Without.InheritedValidity {
+		until = ev.until
 	}
-	w.end(c)
+	switch {
+	case d.id != ev.second:
+	case d.phase == promised:
+		w.acquired(d, ev, until)
+	case ev.waits && (d.phase == waiting || d.phase == holding):
+		w.confirmed(d, ev, until)
+	}
 }
 
 // resolve finds out from an image what became of an unknown attempt.
 func (w *world) resolve(c *client, ev event) {
 	d, m := ev.image.Doc, c.last
-	e, there := d.guarded(ev.lease, false)
-	switch m.op {
-	case opWrite:
+	applied, known := finished(d, c.id), false
+	if m.op == opWrite {
+		e, there := d.guarded(ev.lease, false)
 		if there && e.N >= m.k {
 			w.verdict(c, m.u, true)
 			w.afterWrite(c, m, d)
 			return
 		}
-		if m.second != 0 && finished(d, c.id) { // the handoff came first
-			w.verdict(c, m.u, true)
-			second, _ := d.Find(ev.lease.Tag, m.second)
-			w.passOrEnd(c, ev, second.Held())
-			return
-		}
-		w.lostWrite(c, m)
-	case opWriteRelease:
-		switch {
-		case finished(d, c.id):
-			w.verdict(c, m.u, true)
-			w.afterWrite(c, m, d)
-		case w.provesAbsence(c, d):
-			w.verdict(c, m.u, false)
-			w.end(c)
-		default:
-			w.release(c, m.as(opRelease))
-		}
-	case opSet:
-		if there {
-			w.resolveStanding(c, m, d)
-			return
-		}
-		w.resolveSet(c, ev)
-	}
-}
-
-// resolveStanding: the first entry is still there. While lock.fence is as it
-// was, the handoff may still be applied: it is sent again.
-func (w *world) resolveStanding(c *client, m message, d *Document) {
-	if d.Lock.Fence > m.f {
-		c.phase, c.unknown = falling, false
+		w.end(c)
 		return
 	}
-	c.phase = leaving
-}
-
-// resolveSet: the first entry has gone, by the handoff or otherwise.
-func (w *world) resolveSet(c *client, ev event) {
-	d, m := ev.image.Doc, c.last
-	second, held := d.Find(ev.lease.Tag, m.second)
-	held = held && second.Held()
-	if m.u != 0 {
-		switch {
-		case w.cfg.protocol.Without.VerdictFromDone:
-			w.verdict(c, m.u, held)
-		case finished(d, c.id):
-			w.verdict(c, m.u, true)
-		case w.provesAbsence(c, d):
-			w.verdict(c, m.u, false)
-		default:
-			w.release(c, m.as(opReleaseTwo))
-			return
-		}
+	if m.second != 0 && w.cfg.protocol.Without.VerdictFromDone {
+		heir, _ := d.Find(w.cfg.tags[m.to], m.second)
+		applied, known = heir.Held(), true
 	}
-	w.passOrEnd(c, ev, held)
-}
-
-func (w *world) passOrEnd(c *client, ev event, held bool) {
-	if held {
-		w.pass(c, ev, w.inherited(ev))
-		return
+	switch {
+	case applied:
+		w.verdict(c, m.u, true)
+		w.afterWrite(c, m, d)
+	case known || w.provesAbsence(c, d):
+		w.verdict(c, m.u, false)
+		w.end(c)
+	default:
+		w.release(c, m)
 	}
-	w.over(c, c.last)
 }
 
 // finished reports whether done says that the lease ended with a write.

@@ -1,100 +1,89 @@
 package model
 
-// Handoff gives the lease's place to a new entry, to.ID, in one command, if
-// that would be granted at once were the lease's entry not there.
+// Heir is who a lease is handed over to.
+type Heir struct {
+	Request
+	Waiting bool // its entry waits in the document; else it has none
+}
+
+// Handoff removes the lease's entry, and then judges the heir as if it had
+// asked the moment after: a new one as a try-acquire, a waiting one as a
+// confirm. The outcome and the image are the heir's. So the lock is released,
+// whether the heir can have it or not; a new heir that can't leaves nothing,
+// and a waiting one keeps its place.
 //
-// Where to.ID is held already (a repeat), it is extended in place, and the
-// lease's id goes, whatever its fence.
-func (p Protocol) Handoff(d *Document, from Lease, to Request, now int64) (*Document, Outcome, Image) {
-	return p.handoff(d, from, to, false, now)
-}
-
-// HandoffToWaiting gives the lease's place to an entry that must be waiting:
-// one that has gone is never made again.
-func (p Protocol) HandoffToWaiting(d *Document, from Lease, to Request, now int64) (*Document, Outcome, Image) {
-	return p.handoff(d, from, to, true, now)
-}
-
-func (p Protocol) handoff(d *Document, from Lease, to Request, waiting bool, now int64) (*Document, Outcome, Image) {
-	if d == nil {
-		return nil, Lost, Image{nil, now}
-	}
-	if d.Field == Foreign {
-		return d, ForeignLock, Image{d, now}
-	}
-	second, there := d.Find(to.Tag, to.ID)
-	if there && second.Held() {
-		return p.handoffRepeat(d, from, to, now)
-	}
+// Where the lease's entry is not there, nothing is done: NotApplied, with no
+// image. A repeat finds that, too.
+func (p Protocol) Handoff(d *Document, from Lease, to Heir, now int64) (*Document, Outcome, Image) {
 	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
-		return d, Lost, Image{d, now}
-	}
-	if waiting && !there && !p.Without.WaitingMustBeThere {
-		return d, NotPossible, Image{d, now}
-	}
-	possible := false
-	if there {
-		possible = !p.blocked(d, to.Table, to.Tag, second, from.ID, now)
-	} else {
-		refused, blocked := p.arrival(d, to.Table, to.Tag, from.ID, now)
-		possible = !refused && !blocked
-	}
-	if !possible {
-		return d, NotPossible, Image{d, now}
+		return d, NotApplied, Image{nil, now}
 	}
 	c := d.clone()
 	c.remove(from.Tag, from.ID)
-	p.prune(c, to.ID, now)
-	if !there {
-		c.push(to.Tag, Entry{ID: to.ID, Owner: to.Owner, Seq: c.next(now), Since: now})
-	}
-	p.grant(c, to, now)
-	return c, HandedOver, Image{c, now}
+	return p.succeed(d, c, to, now)
 }
 
-// handoffRepeat is a handoff that finds the second id held.
-func (p Protocol) handoffRepeat(d *Document, from Lease, to Request, now int64) (*Document, Outcome, Image) {
-	c := d.clone()
-	if !p.Without.HandoffRepeatExtends {
-		p.extend(c.at(to.Tag, to.ID), to, now)
+// WriteAndHandOff is a write-and-release and a handoff in one command: the
+// update, and what a repeat of unknown outcome looks for, go first.
+func (p Protocol) WriteAndHandOff(d *Document, from Lease, u Update, to Heir, now int64) (*Document, Outcome, Image) {
+	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
+		return d, NotApplied, Image{nil, now}
 	}
-	if !p.Without.HandoffRepeatRemoves {
-		c.remove(from.Tag, from.ID)
-	}
-	return c, HandedOver, Image{c, now}
+	c, _, _ := p.WriteAndRelease(d, from, u, now)
+	return p.succeed(d, c, to, now)
 }
 
-// Ride is an update that rides along with a compare-and-set handoff, under
-// the lease's next number.
-type Ride struct {
-	K int
-	U Update // 0: nothing rides along
+// succeed judges the heir in the document without the lease.
+func (p Protocol) succeed(d, c *Document, to Heir, now int64) (*Document, Outcome, Image) {
+	_, there := c.Find(to.Tag, to.ID)
+	to.Upsert = false
+	var outcome Outcome
+	var image Image
+	switch mode := Try; {
+	case to.Waiting && (there || !p.Without.WaitingMustBeThere):
+		c, outcome, image = p.Confirm(c, to.Request, now)
+	default:
+		if p.Without.HeirTries {
+			mode = Queue
+		}
+		c, outcome, image = p.Acquire(c, to.Request, mode, now)
+	}
+	switch {
+	case outcome != Granted && p.Without.ReleaseAnyway:
+		return d, outcome, Image{d, now}
+	case outcome == Waits && to.Waiting && p.Without.WaitingKeepsPlace:
+		c = c.clone()
+		c.remove(to.Tag, to.ID)
+		return c, Lost, Image{c, now}
+	}
+	return c, outcome, image
 }
 
-// CompareAndSet hands over with plain operators, where the last image showed
-// the lease's entry only and lock.fence at f: while the fence is still f,
-// nobody joined or was granted since. The entry stays where it is and keeps
-// its expires and since; id, owner and numbers are the new one's, and the new
-// one has written nothing yet.
-func (p Protocol) CompareAndSet(d *Document, from Lease, to ID, owner string, f int64, ride Ride, now int64) (*Document, Outcome, Image) {
-	e, ok := d.guarded(from, p.Without.FenceInHandoff)
+// CompareAndSet is a write-and-release and a handoff with plain operators, as a
+// classic update needs them. The heir is new and of the lease's tag, and the
+// lease's entry was the only one in the image of its grant, with lock.fence at
+// f: while the fence is still f, nobody joined or was granted since. The
+// heir's entry takes the place of the lease's, and keeps its expires and since;
+// id, owner and numbers are its own, and it has written nothing yet.
+func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f, now int64) (*Document, Outcome, Image) {
+	_, ok := d.guarded(from, p.Without.FenceInHandoff)
 	if !ok || d.Lock.Fence != f && !p.Without.SetComparesFence {
 		return d, NotApplied, Image{nil, now}
 	}
-	if ride.U != 0 && e.N >= ride.K && !p.Without.RideIsNumbered {
-		return d, NotApplied, Image{nil, now}
-	}
 	c := d.clone()
-	number := d.Lock.Fence + 1
-	c.Lock.Fence = number
-	n := c.at(from.Tag, from.ID)
-	n.ID, n.Owner, n.Seq, n.Fence = to, owner, number, number
-	if !p.Without.SetUnsetsNumber {
-		n.N = 0
+	number := f + 1
+	if p.Without.SetComparesFence {
+		number = d.Lock.Fence + 1
 	}
-	if ride.U != 0 {
-		c.Log = append(c.Log, ride.U)
+	c.Lock.Fence = number
+	e := c.at(from.Tag, from.ID)
+	e.ID, e.Owner, e.Seq, e.Fence = to.ID, to.Owner, number, number
+	if !p.Without.SetUnsetsNumber {
+		e.N = 0
+	}
+	c.Log = append(c.Log, u)
+	if !p.Without.SetPushesDone {
 		c.finish(from.ID)
 	}
-	return c, HandedOver, Image{c, now}
+	return c, Granted, Image{c, now}
 }

@@ -4,13 +4,12 @@ import "slices"
 
 // arrival judges an entry of the tag that is not there yet: refused by a
 // cooperative relation or by an unknown tag, or blocked by an assertive one.
-// Every live entry counts, held or waiting, but for the one to be left out
-// (the entry that hands over; 0 for none).
-func (p Protocol) arrival(d *Document, t Table, tag Tag, leaveOut ID, now int64) (refused, blocked bool) {
+// Every live entry counts, held or waiting.
+func (p Protocol) arrival(d *Document, t Table, tag Tag, now int64) (refused, blocked bool) {
 	for _, b := range d.Lock.Tags {
 		n := 0
 		for _, e := range b.Entries {
-			if e.ID != leaveOut && e.Live(now) {
+			if e.Live(now) {
 				n++
 			}
 		}
@@ -30,11 +29,11 @@ func (p Protocol) arrival(d *Document, t Table, tag Tag, leaveOut ID, now int64)
 // blocked judges the waiting entry e of the tag: both kinds of relation, and
 // unknown tags, keep it waiting, but only by live entries that are held or
 // that came before it.
-func (p Protocol) blocked(d *Document, t Table, tag Tag, own Entry, leaveOut ID, now int64) bool {
+func (p Protocol) blocked(d *Document, t Table, tag Tag, own Entry, now int64) bool {
 	for _, b := range d.Lock.Tags {
 		n := 0
 		for _, e := range b.Entries {
-			if e.ID == leaveOut || e.ID == own.ID || !e.Live(now) {
+			if e.ID == own.ID || !e.Live(now) {
 				continue
 			}
 			if e.Held() || e.Seq < own.Seq || p.Without.HeldOrEarlier {

@@ -141,7 +141,7 @@ func (k *keyer) message(w *world, m *message) {
 		k.put(-1)
 		return
 	}
-	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), k.rank(m.lease.Fence), int64(m.second),
+	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), k.rank(m.lease.Fence), int64(m.second), bit(m.waits),
 		int64(m.k), int64(m.u), k.rank(m.f), max(0, m.until-w.time))
 	// What was sent a whole TTL ago can't be believed in any more.
 	k.put(max(-w.cfg.ttl, m.sent-w.time), bit(m.parsed != 0))

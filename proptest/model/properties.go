@@ -63,8 +63,8 @@ func (w *world) checkFrame(ev event) {
 		switch {
 		case !there && !own(e.ID) && e.Live(ev.now):
 			w.fail("frame", "%v removed the live entry %d", ev.op, e.ID)
-		case !there && ev.op == opReleaseTwo && e.ID == w.clients[ev.to].id && w.clients[ev.to].phase == waiting:
-			w.fail("frame", "%v removed the waiting entry %d of another client: it loses its place", ev.op, e.ID)
+		case !there && ev.handsOver() && e.ID == ev.second:
+			w.fail("frame", "%v removed the heir's entry %d: it loses its place", ev.op, e.ID)
 		case there && !own(e.ID) && after != e:
 			w.fail("frame", "%v changed entry %d", ev.op, e.ID)
 		case there && after.Expires < e.Expires && !w.cfg.lenient:
@@ -72,8 +72,12 @@ func (w *world) checkFrame(ev event) {
 		}
 	})
 	ev.after.entries(func(tag Tag, e Entry) {
-		if _, there := ev.before.Find(tag, e.ID); !there && !own(e.ID) {
+		_, there := ev.before.Find(tag, e.ID)
+		switch {
+		case !there && !own(e.ID):
 			w.fail("frame", "%v made entry %d", ev.op, e.ID)
+		case !there && ev.handsOver() && !e.Held():
+			w.fail("frame", "%v left the heir's entry %d, which it did not grant", ev.op, e.ID)
 		}
 	})
 }
@@ -131,17 +135,14 @@ func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 // that nobody was let in whom the lease should have kept out.
 func (w *world) checkGuard(ev event) {
 	switch ev.outcome {
-	case Applied, Released, HandedOver:
+	case Applied, Released:
 	default:
-		return
-	}
-	if ev.lease.Fence == 0 || ev.op == opReleaseTwo {
-		return
-	}
-	if ev.op == opHandoff || ev.op == opHandoffWaiting {
-		if o, there := ev.before.Find(w.cfg.tags[ev.to], ev.second); there && o.Held() {
-			return // a repeat proves nothing about the first lease
+		if !ev.handsOver() || ev.outcome == NotApplied {
+			return
 		}
+	}
+	if ev.lease.Fence == 0 {
+		return
 	}
 	for _, g := range w.ghost.grants {
 		if g.Lease == ev.lease && g.excluded {
@@ -170,7 +171,7 @@ func (w *world) checkApplied(ev event) {
 // checkRefused: a guarded write with the right token and a number that was
 // not used is applied.
 func (w *world) checkRefused(ev event) {
-	if ev.op != opWrite && ev.op != opWriteRelease || ev.outcome != NotApplied {
+	if ev.outcome != NotApplied || ev.op == opSet {
 		return
 	}
 	if _, there := ev.before.guarded(ev.lease, false); there && !slices.Contains(w.ghost.applied, ev.u) {

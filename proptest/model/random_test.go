@@ -120,11 +120,12 @@ func TestRandomNotices(t *testing.T) {
 	for name, without := range map[string]Without{
 		"rule 2": {Maximum: true}, "rule 3": {RepeatExtends: true}, "rule 5": {Pruning: true},
 		"rule 6": {CooperativeBlocks: true}, "rule 8": {UnknownRefuses: true}, "rule 13": {BeliefEndsAtSend: true},
-		"rule 14": {Numbering: true},
+		"rule 14": {Numbering: true}, "rule 12": {HeirAsksBySameID: true}, "rule 15": {ReleaseAnyway: true},
+		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range 1500 {
-				if w := wander(seed, without, 200); w.broken != nil {
+				if w := wander(seed, without, 200, nil); w.broken != nil {
 					t.Logf("seed %d: %v", seed, w.broken)
 					return
 				}
@@ -135,28 +136,66 @@ func TestRandomNotices(t *testing.T) {
 }
 
 // TestWander walks without rapid, which prefers small numbers: every action
-// is as likely as any other.
+// is as likely as any other. All that can come of a handoff must come of some.
 func TestWander(t *testing.T) {
 	walks, length := pick(200, 3000, 40_000), steps()
 	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
+	seen := map[string]int{}
 	for seed := range walks {
-		if w := wander(seed, Without{}, length); w.broken != nil {
+		if w := wander(seed, Without{}, length, seen); w.broken != nil {
 			t.Fatalf("seed %d: %v", seed, w.broken)
+		}
+	}
+	t.Logf("handoffs: %v", seen)
+	for _, what := range []string{
+		"handoff: granted", "handoff: conflict", "handoff: not applied", "handoff: granted, with an update",
+		"handoff: waiting", // to one that a late acquire has entered
+		"handoff to one that waits: granted", "handoff to one that waits: waiting", "handoff to one that waits: lost",
+		"compare-and-set handoff: granted, with an update", "compare-and-set handoff: not applied, with an update",
+		"given up",
+	} {
+		if walks*length >= 900_000 && seen[what] == 0 {
+			t.Errorf("%s: never", what)
 		}
 	}
 }
 
-// wander is one random walk in a generated world.
-func wander(seed int, without Without, steps int) world {
+// wander is one random walk in a generated world. It counts what came of
+// handoffs.
+func wander(seed int, without Without, steps int, handoffs map[string]int) world {
 	cfg := rapid.Custom(drawConfig).Example(seed)
 	cfg.protocol.Without = without
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 	w := newWorld(&cfg)
 	for range steps {
 		actions := w.actions()
-		if w = w.step(actions[rng.IntN(len(actions))]); w.broken != nil {
+		a := actions[rng.IntN(len(actions))]
+		if w = w.step(a); w.broken != nil {
 			break
+		}
+		if what := handoffOf(a, w.note); what != "" && handoffs != nil {
+			handoffs[what]++
 		}
 	}
 	return w
+}
+
+// handoffOf names what came of a handoff in the last step, if there was one.
+func handoffOf(a action, n note) string {
+	m := n.message
+	switch {
+	case a.kind == doQuit:
+		return "given up"
+	case !m.handsOver(), a.kind == doDelay, a.kind == doParsed:
+		return ""
+	}
+	text := m.op.String()
+	if m.waits {
+		text += " to one that waits"
+	}
+	text += ": " + string(n.outcome)
+	if m.u != 0 {
+		text += ", with an update"
+	}
+	return text
 }

@@ -122,22 +122,22 @@ func TestRule10WaitForHeldOrEarlier(t *testing.T) {
 func TestRule11JoinsRaiseFence(t *testing.T) {
 	cfg := plain(0, readers, "a", "a", "b")
 	cfg.tables[0] = Table{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}}}
-	cfg.handoffs = true
+	cfg.handoffs, cfg.writes = true, 1
 	notice(t, cfg, Without{JoinRaisesFence: true}, "exclusion")
 }
 
-func TestRule12RepeatedHandoffExtendsAndRemoves(t *testing.T) {
-	cfg := plain(1, exclusive, "a", "a", "a")
-	cfg.handoffs = true
-	t.Run("extends", func(t *testing.T) {
-		notice(t, cfg, Without{HandoffRepeatExtends: true}, "belief")
-	})
-	t.Run("removes", func(t *testing.T) {
-		cfg := cfg
-		cfg.tables = []Table{{"a": {"a": {Assertive, 1}}}}
-		cfg.faults = 2
-		notice(t, cfg, Without{HandoffRepeatRemoves: true}, "handoff")
-	})
+// handing is a world in which clients of one tag hand over, with updates and
+// without.
+func handing(faults int, table Table, tags ...Tag) config {
+	cfg := plain(faults, table, tags...)
+	cfg.handoffs, cfg.writes = true, 1
+	return cfg
+}
+
+func TestRule12HeirAsksByTheSameID(t *testing.T) {
+	cfg := handing(1, exclusive, "a", "a")
+	cfg.writes = 0
+	notice(t, cfg, Without{HeirAsksBySameID: true}, "leak")
 }
 
 func TestRule13BeliefEndsAtSend(t *testing.T) {
@@ -150,16 +150,26 @@ func TestRule14WritesAreNumbered(t *testing.T) {
 	notice(t, cfg, Without{Numbering: true}, "once")
 }
 
-func TestRule15FailedHandoffReleasesBothAtOnce(t *testing.T) {
-	cfg := plain(1, exclusive, "a", "a")
-	cfg.handoffs = true
-	notice(t, cfg, Without{ReleaseBothAtOnce: true}, "leak")
+func TestRule15HandoffReleases(t *testing.T) {
+	cfg := handing(0, queue, "a", "a", "a")
+	cfg.writes = 0
+	t.Run("whether the heir is granted or not", func(t *testing.T) {
+		notice(t, cfg, Without{ReleaseAnyway: true}, "handoff")
+	})
+	t.Run("and leaves nothing of an heir that isn't", func(t *testing.T) {
+		notice(t, cfg, Without{HeirTries: true}, "frame")
+	})
+	t.Run("and is followed by a release where it finds nothing", func(t *testing.T) {
+		cfg := handing(1, exclusive, "a", "a", "a")
+		cfg.writes = 0
+		notice(t, cfg, Without{ReleaseFollows: true}, "leak")
+	})
 }
 
-func TestRule16WaitingOneMustBeThere(t *testing.T) {
-	cfg := plain(1, queue, "a", "a", "a")
-	cfg.handoffs = true
-	t.Run("recreated", func(t *testing.T) {
+func TestRule16WaitingHeirIsConfirmed(t *testing.T) {
+	cfg := handing(1, queue, "a", "a", "a")
+	cfg.writes = 0
+	t.Run("never recreated", func(t *testing.T) {
 		notice(t, cfg, Without{WaitingMustBeThere: true}, "leak")
 	})
 	t.Run("keeps its place", func(t *testing.T) {
@@ -168,27 +178,24 @@ func TestRule16WaitingOneMustBeThere(t *testing.T) {
 }
 
 func TestRule17CompareAndSetHandoff(t *testing.T) {
-	cfg := plain(1, exclusive, "a", "a", "a")
-	cfg.handoffs, cfg.writes = true, 1
+	cfg := handing(1, exclusive, "a", "a", "a")
 	t.Run("compares the fence", func(t *testing.T) {
-		cfg := plain(0, readers, "a", "a", "b")
-		cfg.handoffs = true
-		notice(t, cfg, Without{SetComparesFence: true}, "exclusion")
+		notice(t, handing(0, readers, "a", "a", "b"), Without{SetComparesFence: true}, "exclusion")
+	})
+	t.Run("where the grant was alone", func(t *testing.T) {
+		notice(t, handing(0, queue, "a", "a", "a", "a"), Without{SetWhereAlone: true}, "exclusion")
 	})
 	t.Run("inherits the validity", func(t *testing.T) {
 		notice(t, cfg, Without{InheritedValidity: true}, "belief")
 	})
-	t.Run("numbers the update", func(t *testing.T) {
-		notice(t, cfg, Without{RideIsNumbered: true}, "once")
-	})
 	t.Run("unsets the number", func(t *testing.T) {
 		notice(t, cfg, Without{SetUnsetsNumber: true}, "once")
 	})
+	t.Run("pushes the id to done", func(t *testing.T) {
+		notice(t, cfg, Without{SetPushesDone: true}, "once")
+	})
 	t.Run("verdict from done", func(t *testing.T) {
 		notice(t, cfg, Without{VerdictFromDone: true}, "once")
-	})
-	t.Run("looks for the second", func(t *testing.T) {
-		notice(t, cfg, Without{LookForSecond: true}, "leak")
 	})
 }
 

@@ -32,6 +32,8 @@ func (w *world) step(a action) world {
 		n.unanswered(&n.clients[a.client])
 	case doCrash:
 		n.crash(&n.clients[a.client])
+	case doQuit:
+		n.end(&n.clients[a.client])
 	case doForeign:
 		n.foreign(a.index)
 	}
@@ -95,17 +97,19 @@ func (w *world) tell(a action) string {
 		text = fmt.Sprintf("client %d: gives up waiting for the answer", a.client)
 	case doCrash:
 		text = fmt.Sprintf("client %d: crashes", a.client)
+	case doQuit:
+		text = fmt.Sprintf("client %d: gives up its handoff", a.client)
 	case doForeign:
 		text = fmt.Sprintf("stranger: %s -> %v", strangerNames[a.index], w.doc)
 	}
 	return fmt.Sprintf("t=%d now=%d  %s", w.time, w.now(), text)
 }
 
-// crash ends the client for good. Who waits for a handoff from it stops.
+// crash ends the client for good.
 func (w *world) crash(c *client) {
 	w.crashes--
-	w.breakPromise(c.last)
-	*c = client{phase: gone, round: w.cfg.rounds}
+	c.round = w.cfg.rounds - 1
+	w.end(c)
 }
 
 // String shows the attempt for traces: "client 0: write 1 with {a 10 5}".
@@ -114,14 +118,17 @@ func (m message) String() string {
 	switch {
 	case m.op == opWrite:
 		text += fmt.Sprintf(" %d", m.k)
-	case m.second != 0:
+	case m.handsOver():
 		text += fmt.Sprintf(" to client %d as %d", m.to, m.second)
+		if m.waits {
+			text += ", which waits,"
+		}
+		if m.u != 0 {
+			text += fmt.Sprintf(" with update %d", m.u)
+		}
 	}
 	if m.op == opSet {
 		text += fmt.Sprintf(" if lock.fence is %d", m.f)
-		if m.u != 0 {
-			text += fmt.Sprintf(" with write %d", m.k)
-		}
 	}
 	return text + fmt.Sprintf(" (%s %d fence %d)", m.lease.Tag, m.lease.ID, m.lease.Fence)
 }

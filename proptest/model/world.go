@@ -111,6 +111,7 @@ const (
 	doArrive              // an attempt that was on its way is executed
 	doTimeout             // a client stops waiting for its attempt
 	doCrash               // a client is no more
+	doQuit                // a client gives up a handoff that it doesn't know the outcome of
 	doForeign             // a stranger writes, by the index
 )
 
@@ -140,6 +141,9 @@ func (w *world) actions() []action {
 		if w.clients[i].awaits {
 			out = append(out, action{kind: doTimeout, client: c})
 		}
+		if w.mayQuit(&w.clients[i]) {
+			out = append(out, action{kind: doQuit, client: c})
+		}
 		if w.crashes > 0 && w.clients[i].phase != gone {
 			out = append(out, action{kind: doCrash, client: c})
 		}
@@ -152,6 +156,12 @@ func (w *world) actions() []action {
 		}
 	}
 	return append(out, w.strange()...)
+}
+
+// mayQuit: what is under way may still be executed then. (The library waits
+// until the server would let others in anyway.)
+func (w *world) mayQuit(c *client) bool {
+	return c.phase == leaving && c.unknown && !c.awaits && c.last.second != 0
 }
 
 // clockSteps lists the steps of the server's clock: the offset stays between

@@ -1,0 +1,72 @@
+package multilock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/relations"
+)
+
+// An heir was refused, and a duplicate of its acquire is executed late: so it
+// waits in the document, and neither it nor who hands over to it knows. It must
+// take its place, or leave none behind.
+func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
+	t.Parallel()
+	late := relations.Rules{
+		"late": {"slow": {Kind: relations.Cooperative}, "fast": {Kind: relations.Assertive}},
+		"slow": {},
+		"fast": {},
+	}
+	for name, stays := range map[string]bool{"stays": true, "gives up": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			coll, net := p.faulty()
+			l := p.locker(coll, late)
+			crashed := p.locker(p.coll, late, doclock.TTL(time.Second), doclock.Tolerance(0))
+			p.try(crashed, "slow")
+			fast := p.try(l, "fast")
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			acquire := net.Arm(faultnet.Repeat, "findAndModify")
+			heir := acquiring(ctx, l, flowers, "late")
+			p.standing(l, 1)
+			free := p.entries("slow")[0].Expires.Add(200 * time.Millisecond) // by the heir's picture, which is a little older
+			p.eventually("the way is free", func() bool { return time.Now().After(free) })
+			if err := acquire.Let(); err != nil || len(p.entries("late")) != 1 {
+				t.Fatalf("the duplicate has not entered: %v", err)
+			}
+
+			handoff := net.Arm(faultnet.DelayReply, "findAndModify")
+			released := begin(t, func() (struct{}, error) { return struct{}{}, fast.Release(t.Context()) })
+			wait(t, handoff.Fired())
+			if !stays {
+				cancel()
+				if got := <-heir; got.err == nil {
+					t.Error("granted, though it gave up")
+				}
+			}
+			if err := handoff.Let(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := released.wait(); err != nil {
+				t.Error(err)
+			}
+			if stays {
+				got := <-heir
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				p.release(got.lease)
+			}
+			p.rest(l)
+			if left := p.entries("late", "fast"); len(left) > 0 {
+				t.Errorf("left behind: %+v", left)
+			}
+		})
+	}
+}

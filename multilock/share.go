@@ -1,0 +1,170 @@
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// trust is how long after an image a shared entry is joined unseen. It is what
+// those may lose whom the tag respects, and who have come since.
+const trust = time.Second
+
+// sharedEntry is one that others of this process may join.
+type sharedEntry struct {
+	id   uuid.UUID
+	seen time.Duration // with nobody in the way of its tag, on the monotonic clock
+}
+
+// checkShared refuses to share tags whose holders would not get along.
+func checkShared(e *engine.Engine) error {
+	var faults []error
+	for _, tag := range e.Shared {
+		if _, known := e.Rules()[tag]; !known {
+			faults = append(faults, fmt.Errorf("%w: Share is for %q, %s", doclock.ErrInvalidOption, tag, unknownTag(e.Rules())))
+		} else if reason := e.Rules().Shareable(tag); reason != nil {
+			faults = append(faults, fmt.Errorf("%w: holders of %q can't share an entry: %w", doclock.ErrInvalidOption, tag, reason))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// open lets others join what was granted.
+func (l *line) open(a *acquisition) {
+	if a.shared {
+		l.shared[a.request.Tag] = sharedEntry{a.request.ID, l.engine.Clocks().Mono}
+	}
+}
+
+// look closes the entries in whose tag's way the picture shows somebody.
+func (l *line) look() {
+	for tag, s := range l.shared {
+		if blocking, _ := l.engine.InTheWay(l.picture, tag, nil); len(blocking) > 0 {
+			delete(l.shared, tag)
+		} else {
+			s.seen = l.engine.Clocks().Mono
+			l.shared[tag] = s
+		}
+	}
+}
+
+// close lets nobody join an entry any more.
+func (l *line) close(id uuid.UUID) {
+	for tag, s := range l.shared {
+		if s.id == id {
+			delete(l.shared, tag)
+		}
+	}
+}
+
+// sharing says that somebody here believes in an entry that may be joined.
+func (l *line) sharing() bool {
+	for _, s := range l.shared {
+		if l.leases.Believed(s.id) {
+			return true
+		}
+	}
+	return false
+}
+
+// share is a lease for who needs to ask nobody, or nil.
+func (l *line) share(a *acquisition) *doclock.Lease {
+	s, open := l.shared[a.request.Tag]
+	if !open || !a.shared || a.into != nil || l.engine.Clocks().Mono-s.seen > trust {
+		return nil
+	}
+	return l.leases.Join(s.id)
+}
+
+// gathers says that an acquire had better wait for the answer that another one
+// of its tag gets.
+func (l *line) gathers(a *acquisition) bool {
+	_, open := l.shared[a.request.Tag]
+	return a.shared && (a.into == nil || !open)
+}
+
+// share is a lease for who needs to ask nobody; or else the entry that it may
+// ask to join, if there is one.
+func (q *queue) share(a *acquisition) (lease *doclock.Lease, id uuid.UUID, open bool) {
+	if !a.shared {
+		return nil, uuid.Nil, false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[a.document]
+	if l == nil {
+		return nil, uuid.Nil, false
+	}
+	s, open := l.shared[a.request.Tag]
+	return l.share(a), s.id, open
+}
+
+// opened is told what was granted, or joined, to an acquire that stood in no
+// line.
+func (q *queue) opened(a *acquisition, lease *doclock.Lease) {
+	if !a.shared {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.line(a.document)
+	l.entered(a, lease)
+	l.see(a.seen)
+	l.judge()
+}
+
+// join gets a lease of an entry that others of this process hold, in one
+// command if any. There is neither a lease nor an error where nobody can be
+// joined.
+func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
+	lease, id, open := a.locker.queue.share(a)
+	if lease != nil || !open {
+		return lease, nil
+	}
+	got, gaveUp := attempt.Run(ctx, &a.locker.ops, func() looked { return a.look(ctx, id) }, looked.release)
+	if gaveUp != nil {
+		return nil, gaveUp
+	}
+	if got.lease == nil {
+		return nil, got.conflict
+	}
+	a.seen = got.image
+	if err := a.decode(got.image, got.lease); err != nil {
+		return nil, err
+	}
+	return got.lease, nil
+}
+
+// looked is what became of a look at an entry.
+type looked struct {
+	lease    *doclock.Lease
+	image    *engine.Image
+	conflict error
+}
+
+func (l looked) release() {
+	if l.lease != nil {
+		_ = l.lease.Release(context.Background())
+	}
+}
+
+// look asks whether an entry may be joined. Where that can't be told, the
+// acquire itself will tell.
+func (a *acquisition) look(ctx context.Context, id uuid.UUID) looked {
+	lease, img, err := a.locker.leases.Look(ctx, id, a.into != nil)
+	if err != nil {
+		return looked{}
+	}
+	got := looked{lease: lease, image: img}
+	if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {
+		got.release()
+		return looked{conflict: a.conflict(img, nil)}
+	}
+	return got
+}

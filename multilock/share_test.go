@@ -1,0 +1,350 @@
+package multilock_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// turned are this machine's clocks in the test's hand.
+type turned struct{ passed atomic.Int64 }
+
+func (c *turned) pass(d time.Duration) { c.passed.Add(int64(d)) }
+
+func (c *turned) option(cfg *engine.Config) error {
+	cfg.Clock = func() engine.Reading {
+		d := time.Duration(c.passed.Load())
+		return engine.Reading{Mono: time.Hour + d, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Add(d)}
+	}
+	return nil
+}
+
+// sharing is a locker whose readers share their entries.
+func (p *place) sharing(coll *mongo.Collection, opts ...doclock.Option) *multilock.Locker {
+	p.Helper()
+	return p.locker(coll, relations.WritePreferring(), append(opts, doclock.Share("read"))...)
+}
+
+func (p *place) acquire(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *doclock.Lease {
+	p.Helper()
+	lease, err := l.Acquire(p.bounded(), flowers, tag, opts...)
+	if err != nil {
+		p.Fatalf("Acquire %q: %v", tag, err)
+	}
+	return lease
+}
+
+// Readers that come at the same time are one entry and two commands, however
+// they ask, and they exclude others until the last one leaves.
+func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
+	const readers = 100
+	var all []<-chan acquired
+	for range readers {
+		all = append(all, acquiring(t.Context(), l, flowers, "read"))
+	}
+	var leases []*doclock.Lease
+	for _, one := range all {
+		got := <-one
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		leases = append(leases, got.lease)
+	}
+	leases = append(leases, p.try(l, "read"))
+	if sent := w.commands(); len(sent) != 1 {
+		t.Errorf("%d readers sent %v", len(leases), sent)
+	}
+	p.wantEntries(leases[0])
+	for i, lease := range leases {
+		if lease.ID() != leases[0].ID() || lease.Fence() != leases[0].Fence() {
+			t.Errorf("reader %d has entry %v, %d", i, lease.ID(), lease.Fence())
+		}
+		if _, err := theirs.TryAcquire(p.bounded(), flowers, "write"); !errors.Is(err, doclock.ErrConflict) {
+			t.Fatalf("beside %d readers a writer got %v", len(leases)-i, err)
+		}
+		want := 0
+		if i == readers {
+			want = 1
+		}
+		p.sends(w, want, "release", func() error { return lease.Release(t.Context()) })
+		p.want(lease.Err(), doclock.ErrReleased)
+	}
+	p.wantEntries()
+	p.release(p.try(theirs, "write"))
+	p.eventually("the line is forgotten", func() bool { return l.Lines() == 0 })
+}
+
+// Readers that wait for a writer of their own process come in together, by one
+// entry that is handed over.
+func TestASharedEntryIsHandedOver(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.sharing(coll)
+	writer := p.acquire(l, "write")
+	var all []<-chan acquired
+	for range 20 {
+		all = append(all, acquiring(t.Context(), l, flowers, "read"))
+	}
+	p.standing(l, len(all))
+	p.sends(w, 1, "release", func() error { return writer.Release(t.Context()) })
+	var leases []*doclock.Lease
+	for _, one := range all {
+		got := <-one
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		leases = append(leases, got.lease)
+	}
+	p.wantEntries(leases[0])
+	next := acquiring(t.Context(), l, flowers, "write")
+	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
+	p.standing(l, 1)
+	w.commands()
+	for _, lease := range leases {
+		p.release(lease)
+	}
+	if sent := w.commands(); len(sent) != 1 {
+		t.Errorf("the readers' releases sent %v", sent)
+	}
+	got := <-next
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	p.wantEntries(got.lease)
+	p.release(got.lease)
+}
+
+// Nobody joins once somebody was seen whom the tag respects; and somebody is
+// seen a second after the last image at the latest, or when a third of the
+// lease has passed.
+func TestRule21NobodyJoinsPastAWaiter(t *testing.T) {
+	t.Parallel()
+	for name, passes := range map[string]time.Duration{"second": 1100 * time.Millisecond, "third": 700 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			coll, w := p.watched()
+			var clocks turned
+			ttl := 10 * time.Second
+			if name == "third" {
+				ttl = 2 * time.Second
+			}
+			l, theirs := p.sharing(coll, clocks.option, doclock.TTL(ttl)), p.locker(p.coll, relations.WritePreferring())
+			first := p.acquire(l, "read")
+			clocks.pass(passes)
+			var second *doclock.Lease
+			p.sends(w, 1, "acquire", func() (err error) { second, err = l.Acquire(p.bounded(), flowers, "read"); return err })
+			if r := first.Remaining(); second.ID() != first.ID() || r <= ttl-passes/2 {
+				t.Errorf("%v joined %v, of which %v remain", second.ID(), first.ID(), r)
+			}
+			waiting := p.enqueue(theirs, "write")
+			p.sends(w, 0, "acquire", func() (err error) { second, err = l.TryAcquire(p.bounded(), flowers, "read"); return err })
+			clocks.pass(passes)
+			p.sends(w, 1, "acquire", func() (err error) { _, err = l.TryAcquire(p.bounded(), flowers, "read"); return err }, doclock.ErrConflict)
+			if err := waiting.Abandon(p.bounded()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// An image that any waiter is answered with counts.
+func TestRule21AWaiterIsSeenByOthers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.sharing(p.coll)
+	first := p.acquire(l, "read")
+	next := acquiring(t.Context(), l, flowers, "write")
+	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
+	p.standing(l, 1)
+	if _, err := l.TryAcquire(p.bounded(), flowers, "read"); !errors.Is(err, doclock.ErrConflict) {
+		t.Errorf("a reader passed a waiting writer: %v", err)
+	}
+	p.release(first)
+	got := <-next
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	p.release(got.lease)
+}
+
+// Nobody joins an entry that is being released: the next one has its own.
+func TestRule21NobodyJoinsAReleasedEntry(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	l := p.sharing(coll)
+	first := p.acquire(l, "read")
+	request := net.Arm(faultnet.Stall, "findAndModify")
+	released := begin(t, func() (struct{}, error) { return struct{}{}, first.Release(p.bounded()) })
+	wait(t, request.Fired())
+	second := p.try(l, "read")
+	if second.ID() == first.ID() {
+		t.Error("a reader joined an entry that is being released")
+	}
+	if _, err := released.wait(); err != nil {
+		t.Error(err)
+	}
+	p.wantEntries(second)
+	p.release(second)
+}
+
+// Who joins believes no longer than those who were there; the lease's end is
+// everybody's, and the first to release it afterwards does so for all.
+func TestRule21OneBeliefForAll(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	var clocks turned
+	l := p.sharing(coll, clocks.option)
+	first := p.acquire(l, "read")
+	clocks.pass(900 * time.Millisecond)
+	second, third := p.acquire(l, "read"), p.acquire(l, "read")
+	if r := second.Remaining(); r > 9100*time.Millisecond || r != first.Remaining() {
+		t.Errorf("%v remain of the second's, %v of the first's", r, first.Remaining())
+	}
+	p.sends(w, 1, "renew", func() error { return third.Renew(t.Context()) })
+	if r := first.Remaining(); r < 9900*time.Millisecond {
+		t.Errorf("%v remain after a renewal", r)
+	}
+	clocks.pass(11 * time.Second)
+	for _, lease := range []*doclock.Lease{first, second, third} {
+		p.want(lease.Err(), doclock.ErrLost)
+		<-lease.Done()
+	}
+	p.sends(w, 1, "release", func() error { return second.Release(t.Context()) }) // nobody was let in meanwhile
+	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) })
+	p.sends(w, 0, "update", func() error { return third.Update(t.Context(), bson.M{"$set": bson.M{"late": true}}) }, doclock.ErrLost)
+	p.sends(w, 0, "renew", func() error { return third.Renew(t.Context()) }, doclock.ErrLost)
+	p.sends(w, 0, "update", func() error { return third.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"late": true}}) }, doclock.ErrLost)
+	p.wantEntries()
+}
+
+// The writes of those who share an entry are numbered in one row, each in one
+// command, whether or not the others stay.
+func TestRule21WritesOfOneEntry(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.sharing(coll)
+	add := bson.M{"$inc": bson.M{"total": 1}}
+	first, second, third := p.acquire(l, "read"), p.acquire(l, "read"), p.acquire(l, "read")
+	p.sends(w, 1, "update", func() error { return first.Update(t.Context(), add) })
+	p.sends(w, 1, "update", func() error { return second.Update(t.Context(), add) })
+	p.sends(w, 1, "update and release", func() error { return second.UpdateAndRelease(t.Context(), add) })
+	p.sends(w, 0, "release", func() error { return second.Release(t.Context()) })
+	p.sends(w, 0, "update", func() error { return second.Update(t.Context(), add) }, doclock.ErrReleased)
+	if n := p.entries("read")[0].N; n != 3 {
+		t.Errorf("the last write is number %d, want 3", n)
+	}
+	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) })
+	p.sends(w, 1, "update and release", func() error { return third.UpdateAndRelease(t.Context(), add) })
+	p.sends(w, 0, "release", func() error { return third.Release(t.Context()) })
+	p.wantEntries()
+	var doc struct{ Total int }
+	if err := p.coll.FindOne(t.Context(), flowers).Decode(&doc); err != nil || doc.Total != 5 {
+		t.Errorf("total is %d, %v; want 5", doc.Total, err)
+	}
+}
+
+// A kept lease is kept for all who share it, and each context is its holder's.
+func TestASharedLeaseIsKept(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.sharing(p.coll, doclock.TTL(time.Second))
+	first, second := p.acquire(l, "read"), p.acquire(l, "read")
+	kept, end := p.entries("read")[0].Expires, second.KeepAlive(t.Context())
+	ours := first.KeepAlive(t.Context())
+	p.eventually("renewed", func() bool { return p.entries("read")[0].Expires.After(kept) })
+	p.release(second)
+	<-end.Done()
+	if ours.Err() != nil || first.Err() != nil {
+		t.Errorf("the first holder's context: %v, %v", ours.Err(), first.Err())
+	}
+	kept = p.entries("read")[0].Expires
+	p.eventually("renewed", func() bool { return p.entries("read")[0].Expires.After(kept) })
+	p.release(first)
+	<-ours.Done()
+}
+
+// Who wants the document asks for it, and joins; who asks for more than an _id,
+// or for a ticket, has an entry of its own.
+func TestWhoHasAnEntryOfItsOwn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.sharing(coll)
+	first := p.acquire(l, "read")
+	p.change(bson.M{"$set": bson.M{"total": 7}})
+	var doc struct{ Total int }
+	for _, acquire := range []func(opts ...doclock.AcquireOption) (*doclock.Lease, error){
+		func(opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+			return l.Acquire(p.bounded(), flowers, "read", opts...)
+		},
+		func(opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+			return l.TryAcquire(p.bounded(), flowers, "read", opts...)
+		},
+	} {
+		doc.Total = 0
+		p.sends(w, 1, "acquire", func() error {
+			second, err := acquire(doclock.Into(&doc))
+			if err == nil && second.ID() != first.ID() {
+				t.Error("it has an entry of its own")
+			}
+			return err
+		})
+		if doc.Total != 7 {
+			t.Errorf("the document has %d, want 7", doc.Total)
+		}
+		var wrong struct{ Name int }
+		p.sends(w, 1, "acquire", func() error {
+			if _, err := acquire(doclock.Into(&wrong)); err == nil {
+				t.Error("a text was decoded into a number")
+			}
+			return nil
+		})
+	}
+	ticket := p.enqueue(l, "read")
+	open, err := l.Acquire(p.bounded(), bson.M{"_id": 1, "name": "flowers"}, "read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := l.Acquire(p.bounded(), byName, "read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticketed, err := ticket.Confirm(p.bounded())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wantEntries(first, open, named, ticketed)
+}
+
+func TestShareIsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for tag, reason := range map[string]string{
+		"write": `holders of "write" can't share an entry: it respects itself (cooperative)`,
+		"reed":  `Share is for "reed", which the table doesn't know (tags: read, write)`,
+	} {
+		_, err := multilock.New(p.coll, relations.ReadPreferring(), doclock.Share("read", tag))
+		p.want(err, doclock.ErrInvalidOption)
+		if want := doclock.ErrInvalidOption.Error() + ": " + reason; err == nil || err.Error() != want {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package doclock
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// share is an entry that several holders of one process have in common. Each
+// of them has a lease of its own, with the same id and token; under them all
+// is the lease that was granted, which nobody has in hands. What is sent to the
+// server is sent by that one, so that the writes of all holders are numbered
+// in one row, and the last to leave gives the lock back.
+type share struct {
+	base *Lease
+
+	mu      sync.Mutex // taken before a lease's
+	holders int        // nobody joins when it is down to none
+}
+
+// Share is [Leases.New] for a tag that is shared: others may join the lease.
+func (ls *Leases) Share(g engine.Grant, sent engine.Reading) *Lease {
+	s := &share{base: ls.New(g, sent), holders: 1}
+	ls.mu.Lock()
+	if s.base.over.Err() == nil {
+		ls.believed[g.ID] = s
+	}
+	ls.mu.Unlock()
+	return s.lease()
+}
+
+// Join returns one more lease of an entry that is shared, without asking the
+// server, or nil where that is not possible any more: the lock is being given
+// away, or a third of its time has passed.
+func (ls *Leases) Join(id uuid.UUID) *Lease {
+	s := ls.shared(id)
+	if s == nil || s.base.Remaining() < ls.engine.Lease(s.base.grant.Tag)*2/3 {
+		return nil
+	}
+	return s.join()
+}
+
+// Look is a Join that asks the server, by a renewal. Its image tells whether
+// somebody has come whom the tag respects; the lease must be released then. The
+// error is [ErrLost] where the entry can't be joined any more.
+func (ls *Leases) Look(ctx context.Context, id uuid.UUID, document bool) (l *Lease, img *engine.Image, err error) {
+	s := ls.shared(id)
+	if s == nil {
+		return nil, nil, ErrLost
+	}
+	if l = s.join(); l == nil {
+		return nil, nil, ErrLost
+	}
+	err = s.base.renewBy(ctx, func(ctx context.Context) (outcome engine.Outcome, err error) {
+		outcome, img, err = ls.engine.Look(ctx, s.base.grant, document)
+		return outcome, err
+	})
+	if err != nil {
+		_ = l.Release(context.Background())
+		return nil, nil, err
+	}
+	return l, img, nil
+}
+
+func (ls *Leases) shared(id uuid.UUID) *share {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.believed[id]
+}
+
+// join is nil when nobody is in any more.
+func (s *share) join() *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders == 0 {
+		return nil
+	}
+	s.holders++
+	return s.lease()
+}
+
+// lease makes the lease of one more holder.
+func (s *share) lease() *Lease {
+	b := s.base
+	l := &Lease{leases: b.leases, engine: b.engine, ops: b.ops, grant: b.grant, share: s, writing: newGate(), renewing: newGate()}
+	l.over, l.stop = context.WithCancelCause(context.Background())
+	b.follow(l)
+	return l
+}
+
+// entry is the lease that stands in the document: the one under all of them
+// where it is shared.
+func (l *Lease) entry() *Lease {
+	if l.share != nil {
+		return l.share.base
+	}
+	return l
+}
+
+// ended implements follower: the belief of all holders ends with the entry's.
+func (l *Lease) ended(cause error) { l.finish(cause) }
+
+// leave takes a holder out. The last one gives the lock back, and so does
+// whoever comes first after the belief has ended, for all of them. Before
+// that, nobody can have been let in.
+func (s *share) leave(ctx context.Context, l *Lease) error {
+	l.finish(ErrReleased) // before anything is sent
+	s.base.unfollow(l)
+	if !s.drop() && s.base.Err() == nil {
+		return nil
+	}
+	return s.base.Release(ctx)
+}
+
+// drop counts a holder out, and reports whether it was the last.
+func (s *share) drop() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders = max(0, s.holders-1) // a release that was refused is tried again
+	return s.holders == 0
+}
+
+// close counts out the only holder, if it is the only one.
+func (s *share) close() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders > 1 {
+		return false
+	}
+	s.holders = 0
+	return true
+}
+
+// update writes for one of the holders.
+func (s *share) update(ctx context.Context, u *engine.Update) error {
+	return lost(s.base.update(ctx, u))
+}
+
+// writeAndLeave writes and takes a holder out, in one command: the others keep
+// the lock, or there are none.
+func (s *share) writeAndLeave(ctx context.Context, l *Lease, u *engine.Update) (err, released error) {
+	if s.close() {
+		l.finish(ErrReleased) // before anything is sent
+		s.base.unfollow(l)
+		err = lost(s.base.updateAndRelease(ctx, u))
+		return err, s.base.Release(attempt.Detached(ctx)) // which has its answer
+	}
+	err = s.update(ctx, u)
+	return err, s.leave(attempt.Detached(ctx), l)
+}
+
+// lost is what it means to a holder that another one has given the lock back,
+// after its end.
+func lost(err error) error {
+	if errors.Is(err, ErrReleased) {
+		return ErrLost
+	}
+	return err
+}
