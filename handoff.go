@@ -32,24 +32,15 @@ func (s *succession) end() {
 	}
 }
 
-func (s *succession) answer(outcome engine.Outcome, img *engine.Image, sent engine.Reading) {
-	s.over = true
-	s.heir.Answer(outcome, img, sent)
-}
-
 // handOff releases the lease and hands it over, and reports whether it did.
-// An attempt that finds nothing says nothing about the heir. The heir's time
-// runs from the first attempt, for it may be that one that was executed.
+// The heir's time runs from the first attempt, for it may be that one that was
+// executed.
 func (s *succession) handOff(ctx context.Context, first engine.Reading) (done bool, err error) {
 	if s.heir == nil {
 		return false, nil
 	}
 	outcome, img, err := s.lease.engine.Handoff(ctx, s.lease.grant, s.heir)
-	if img == nil || err != nil {
-		return false, err
-	}
-	s.answer(outcome, img, first)
-	return true, nil
+	return s.answer(outcome, img, err, first)
 }
 
 // writeAndHandOff does the same with an update. An heir that inherits the
@@ -68,9 +59,22 @@ func (s *succession) writeAndHandOff(ctx context.Context, first engine.Reading, 
 		return false, nil
 	}
 	outcome, img, err := l.engine.WriteAndHandOff(ctx, l.grant, u, s.heir)
-	if img == nil || err != nil {
+	return s.answer(outcome, img, err, first)
+}
+
+// answer tells the heir, and reports whether the lease was given away. An
+// attempt that finds nothing, or is refused, says nothing about the heir, and
+// the lock can still be given back plainly. One that leaves something
+// unreadable was executed: the heir asks what it means.
+func (s *succession) answer(outcome engine.Outcome, img *engine.Image, err error, sent engine.Reading) (done bool, _ error) {
+	switch {
+	case img == nil && engine.AsFailure(err).Certain:
+		return false, nil
+	case img == nil:
 		return false, err
+	case err == nil:
+		s.over = true
+		s.heir.Answer(outcome, img, sent)
 	}
-	s.answer(outcome, img, first)
 	return true, nil
 }

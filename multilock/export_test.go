@@ -1,5 +1,10 @@
 package multilock
 
+import (
+	"context"
+	"errors"
+)
+
 // Waiters is how many stand in a document's line.
 func (l *Locker) Waiters(id any) int {
 	l.queue.mu.Lock()
@@ -24,4 +29,23 @@ func (l *Locker) Lines() int {
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
 	return len(l.queue.lines)
+}
+
+// GiveUp lets a waiter stand in line that is handed the lock by give, and
+// leaves before it takes notice.
+func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func() error) error {
+	a, err := l.begin(ctx, filter, tag, nil)
+	if err != nil {
+		return err
+	}
+	t, refused := a.arrive(ctx)
+	w := l.queue.join(a, key(a.seen.ID), t, a.seen)
+	defer l.queue.leave(w)
+	if err := give(); err != nil {
+		return err
+	}
+	if w.answer.image == nil {
+		return errors.Join(errors.New("it was handed nothing"), refused)
+	}
+	return nil
 }

@@ -19,6 +19,9 @@ import (
 // that whoever knows that its own process has the lock doesn't ask.
 const relayTTL = time.Hour
 
+// promptly bounds what takes a moment, and for ever where nobody is told.
+const promptly = 8 * time.Second
+
 // relay is a holder and an heir of one Locker, on a network that fails on
 // demand and a machine whose clocks are turned by hand.
 type relay struct {
@@ -51,7 +54,8 @@ func newRelay(t testing.TB, rules relations.Rules, tag string, opts ...doclock.O
 func (r *relay) queue(tag string) {
 	r.Helper()
 	var ctx context.Context
-	ctx, r.cancel = context.WithCancel(r.bounded())
+	ctx, r.cancel = context.WithTimeout(context.Background(), promptly)
+	r.Cleanup(r.cancel)
 	r.heir = acquire(r, ctx, r.locks, tag)
 	r.standing(r.locks, 1)
 }

@@ -181,6 +181,27 @@ func TestRule15AnHeirThatGaveUpLeavesNothing(t *testing.T) {
 	})
 }
 
+// Rule 15: nor does one that can't ask what became of it.
+func TestRule15AnHeirThatIsAnsweredWithAnErrorLeavesNothing(t *testing.T) {
+	t.Parallel()
+	eachGiving(t, func(r *relay, give func() error, _ int32) {
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		given := r.giving(give)
+		wait(r, repeat.Fired())
+		r.change(bson.M{"$set": bson.M{"lock.tags.read": "spoilt"}})
+		if err := repeat.Let(); err != nil {
+			r.Fatal(err)
+		}
+		_, _ = given.wait() // nobody can read the verdict on an update
+		_, err := r.heir.wait()
+		r.want(err, doclock.ErrForeignLock)
+		r.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+		r.rest(r.locks)
+		r.wantEntries()
+	})
+}
+
 // Rule 16: an heir that waits in the document is confirmed in the release's
 // command. It keeps what tells of its arrival.
 func TestRule16AWaitingHeirIsHandedTheLock(t *testing.T) {
@@ -305,4 +326,43 @@ func TestRule17TheUpdateGoesByItselfInTheEnd(t *testing.T) {
 	if got := r.total(); got != 2 {
 		t.Errorf("the total is %d", got)
 	}
+}
+
+// The lock is released all the same where the server refuses the handoff, and
+// where somebody has spoilt the rest of the lock field.
+func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
+	t.Parallel()
+	t.Run("by the server", func(t *testing.T) {
+		t.Parallel()
+		eachGiving(t, func(r *relay, give func() error, adds int32) {
+			r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
+				return bson.M{"ok": 0, "code": 10334, "errmsg": "BSONObj size is invalid"}
+			})
+			if err := give(); err != nil {
+				r.Errorf("the giver's verdict: %v", err)
+			}
+			lease := r.inherited()
+			r.wantEntries(lease)
+			if got := r.total(); got != 1+adds {
+				r.Errorf("the total is %d", got)
+			}
+		})
+	})
+	t.Run("by a foreign field", func(t *testing.T) {
+		t.Parallel()
+		eachGiving(t, func(r *relay, give func() error, adds int32) {
+			r.change(bson.M{"$set": bson.M{"lock.tags.read": "spoilt"}})
+			if err := give(); err != nil {
+				r.Errorf("the giver's verdict: %v", err)
+			}
+			_, err := r.heir.wait()
+			r.want(err, doclock.ErrForeignLock)
+			if got := r.total(); got != 1+adds {
+				r.Errorf("the total is %d", got)
+			}
+			r.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+			r.rest(r.locks)
+			r.wantEntries()
+		})
+	})
 }

@@ -143,6 +143,9 @@ func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease,
 		lease, err = w.take(*handed)
 	} else {
 		lease, err = w.send(ctx)
+		if handed != nil && err != nil && !errors.Is(err, doclock.ErrConflict) { // but the handoff may have entered it
+			a.release(a.filter.Pin, a.request.ID)
+		}
 	}
 	if errors.Is(err, doclock.ErrLost) { // pruned: at the end of the document's queue again
 		w.ticket = nil

@@ -295,7 +295,7 @@ func TestAcquireFindsNoDocument(t *testing.T) {
 			}
 		})
 	}
-	if n, err := w.hand.EstimatedDocumentCount(t.Context()); n != 0 || err != nil {
+	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 func TestConfirmNoLongerBlocked(t *testing.T) {
@@ -106,7 +107,7 @@ func TestConfirmOfADocumentThatIsGone(t *testing.T) {
 			t.Error(outcome, img, err)
 		}
 	})
-	if n, err := w.hand.EstimatedDocumentCount(t.Context()); n != 0 || err != nil {
+	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }

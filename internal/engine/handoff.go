@@ -24,7 +24,8 @@ type Heir struct {
 // the confirm of the heir's, judged as if it came the moment after. So the
 // lock is released, whether the heir can have it or not; a new heir that
 // can't have it leaves nothing. The image is nil when the grant's entry is not
-// there: then nothing was done.
+// there: then nothing was done. With an image and an error the lock was
+// released, and what became of the heir can't be read.
 //
 // It needs no clean-up where it is not possible, and its repeat finds nothing
 // to do: only the entry that it removes lets it execute.
@@ -91,7 +92,7 @@ func (e *Engine) pass(ctx context.Context, filter, update any, opts *options.Fin
 	opts.SetReturnDocument(options.After).SetProjection(e.projection(h.Request).fill(h.ID, e.now()).document())
 	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, update, opts))
 	if err != nil {
-		return Lost, nil, classify(err)
+		return Lost, img, classify(err)
 	}
 	if img == nil {
 		return Lost, nil, nil

@@ -118,4 +118,138 @@ var handoffs = []Mutant{
 			``),
 		Tests: "^TestWriteAndHandOff$", Packages: inEngine,
 	},
+	{
+		Name: "an heir's time counts from the handoff's reply", Rule: 4,
+		Why:  "a contender enters while the heir still believes",
+		File: "handoff.go",
+		Edits: swap(`outcome, img, err := s.lease.engine.Handoff(ctx, s.lease.grant, s.heir)`,
+			`outcome, img, err := s.lease.engine.Handoff(ctx, s.lease.grant, s.heir)
+	first = s.lease.engine.Clocks()`),
+		Tests: "^TestRule04AnHeir", Packages: []string{lockerPkg, leasePkg},
+	},
+	{
+		Name: "an heir that inherits an expiry believes for a TTL", Rule: 17,
+		Why:  "a fresh TTL outlives the unchanged expiry, and a contender enters",
+		File: "handoff.go",
+		Edits: swap(`		first = l.since()
+`,
+			``),
+		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
+	},
+	{
+		Name: "an heir inherits however little is left", Rule: 17,
+		Why:  "it has a lease that is over before it has begun to work",
+		File: "handoff.go",
+		Edits: swap(`rides = rides && l.left() > l.valid.ttl*9/10`,
+			`rides = rides && l.left() > 0`),
+		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
+	},
+	{
+		Name: "a giver believes until the heir has the lock", Rule: 13,
+		Why:  "handed over, the reply lost, still believed beside the heir",
+		File: "lease.go",
+		Edits: swap(`	l.finish(ErrReleased) // before anything is sent
+	ctx, cancel`,
+			`	if next.heir == nil {
+		l.finish(ErrReleased)
+	} else {
+		defer l.finish(ErrReleased)
+	}
+	ctx, cancel`),
+		Tests: "^TestRule13", Packages: []string{lockerPkg, leasePkg},
+	},
+	{
+		Name: "a handoff to one who can't have the lock is taken for none", Rule: 15,
+		Why:  "the lock is released, and its holder is told that it was lost",
+		File: "handoff.go",
+		Edits: swap(`	case img == nil:
+		return false, err`,
+			`	case img == nil || outcome == engine.Conflict:
+		return false, err`),
+		Tests: "^TestRule15", Packages: []string{lockerPkg, leasePkg},
+	},
+	{
+		Name: "a handoff that the server refuses is the release's end", Rule: 0,
+		Why:  "a lock that could be given back plainly stays until it expires",
+		File: "handoff.go",
+		Edits: swap(`		return false, nil
+	case img == nil:`,
+			`		return false, err
+	case img == nil:`),
+		Tests: "^TestAHandoffThatIsRefusedIsARelease$", Packages: []string{lockerPkg, leasePkg},
+	},
+	{
+		Name: "nobody tells the heir of an unknown outcome", Rule: 12,
+		Why:  "it holds the lock and waits for it",
+		File: "handoff.go",
+		Edits: swap(`		s.heir.Answer(engine.Lost, nil, engine.Reading{})
+`,
+			``),
+		Tests: "^TestRule12AnHeir", Packages: []string{lockerPkg, leasePkg},
+	},
+	{
+		Name: "an heir of unknown outcome asks by a new id", Rule: 12,
+		Why:  "its first entry keeps it out, and everybody else, until it expires",
+		File: "multilock/wait.go",
+		Edits: swap(`		lease, err = w.send(ctx)
+		if`,
+			`		if handed != nil {
+			a.renamed()
+		}
+		lease, err = w.send(ctx)
+		if`),
+		Tests: "^TestRule12AnHeir", Packages: inLocker,
+	},
+	{
+		Name: "an heir of unknown outcome that can't ask leaves its entry", Rule: 15,
+		Why:  "the handoff was executed, and nobody holds the lock until it expires",
+		File: "multilock/wait.go",
+		Edits: swap(`			a.release(a.filter.Pin, a.request.ID)
+`,
+			``),
+		Tests: "^TestRule15", Packages: inLocker,
+	},
+	{
+		Name: "an heir that gave up keeps what it was handed", Rule: 15,
+		Why:  "nobody holds the lock until it expires",
+		File: "multilock/queue.go",
+		Edits: swap(`		w.forsake(got)
+`,
+			``),
+		Tests: "^TestRule15", Packages: inLocker,
+	},
+	{
+		Name: "an heir that leaves without the answer keeps what it was handed", Rule: 15,
+		Why:  "nobody holds the lock until it expires",
+		File: "multilock/queue.go",
+		Edits: swap(`		w.forsake(w.answer)
+`,
+			``),
+		Tests: "^TestRule15", Packages: inLocker,
+	},
+	{
+		Name: "an heir that gave up is cleaned up only after an answer", Rule: 15,
+		Why:  "the handoff's reply was lost, and nobody holds the lock until it expires",
+		File: "multilock/wait.go",
+		Edits: swap(`			_ = a.remove(a.filter.Pin, a.request.ID)
+`,
+			``),
+		Tests: "^TestRule15", Packages: inLocker,
+	},
+	{
+		Name: "a waiting heir is handed the lock as a new one", Rule: 16,
+		Why:  "it is not granted by the release, and the next in the document's queue is not told",
+		File: "multilock/queue.go",
+		Edits: swap(`w.ticket != nil,`,
+			`false,`),
+		Tests: "^TestRule16", Packages: inLocker,
+	},
+	{
+		Name: "an heir that lost its place leaves the line", Rule: 7,
+		Why:  "a late duplicate's entry was handed the lock, and the waiter waits for ever",
+		File: "multilock/wait.go",
+		Edits: swap(`return own.Seq == w.ticket.grant.Seq`,
+			`return own.Held()`),
+		Tests: "^TestRule16", Packages: inLocker,
+	},
 }

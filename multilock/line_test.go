@@ -1,0 +1,157 @@
+package multilock_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// First come, first served.
+func TestTheLineIsServedInOrder(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	holder := p.try(l, "write")
+	var (
+		served []int // under the lock
+		all    sync.WaitGroup
+	)
+	for i := range 5 {
+		all.Go(func() {
+			lease, err := l.Acquire(p.bounded(), flowers, "write")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			served = append(served, i)
+			if err := lease.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		p.standing(l, i+1)
+	}
+	p.release(holder)
+	all.Wait()
+	if !slices.IsSorted(served) || len(served) != 5 {
+		t.Errorf("served in the order %v", served)
+	}
+}
+
+// However many wait in one process, it gives the lock back to everybody now and
+// then. Without that others would wait for ever.
+func TestABurstIsBounded(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	var backs atomic.Int64 // to everybody
+	l := p.locker(p.via(options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "findAndModify" && bytes.Contains(e.Command, []byte("$pull")) {
+			backs.Add(1)
+		}
+	}})), relations.Exclusive(), doclock.TTL(relayTTL))
+	holder := p.try(l, "write")
+	const people = 160 // longer than any burst
+	var all sync.WaitGroup
+	for range people {
+		all.Go(func() {
+			lease, err := l.Acquire(t.Context(), flowers, "write")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := lease.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	p.standing(l, people)
+	p.release(holder)
+	all.Wait()
+	if backs.Load() < 2 {
+		t.Errorf("%d waiters had the lock one after the other, and nobody else had a chance", people)
+	}
+	p.wantEntries()
+}
+
+// Where the lock can't be handed over, the next one is told to ask.
+func TestAReleaseWakesTheNext(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.Exclusive(), "write")
+	ctx, cancel := context.WithTimeout(t.Context(), promptly)
+	defer cancel()
+	next := begin(t, func() (*doclock.Lease, error) { return r.locks.Acquire(ctx, byName, "write") })
+	r.standing(r.locks, 1)
+	r.release(r.holder)
+	lease, err := next.wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.wantEntries(lease)
+}
+
+// A waiter that asked for more than an _id is handed nothing: the holder may
+// have changed what it asked for.
+func TestAnHeirsFilterIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.Exclusive(), "write")
+	next := begin(t, func() (*doclock.Lease, error) { return r.locks.Acquire(r.bounded(), byName, "write") })
+	r.standing(r.locks, 1)
+	if err := r.holder.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"name": "trees"}}); err != nil {
+		t.Fatal(err)
+	}
+	lease, err := next.wait()
+	r.want(err, doclock.ErrNotFound)
+	if lease != nil {
+		t.Error("it has what it didn't ask for")
+	}
+	r.rest(r.locks)
+	r.wantEntries()
+}
+
+// When the one who asks for all gives up, another one does.
+func TestThePollerHasASuccessor(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	stranger := p.try(p.locker(p.coll, relations.Exclusive()), "write")
+	l := p.locker(p.coll, relations.Exclusive())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := acquire(t, ctx, l, "write")
+	p.eventually("the first asks", func() bool { return l.Waiters(1) == 1 })
+	soon, stop := context.WithTimeout(t.Context(), promptly)
+	defer stop()
+	second := acquire(t, soon, l, "write")
+	p.eventually("the second stands behind it", func() bool { return l.Waiters(1) == 2 })
+	cancel()
+	_, err := first.wait()
+	p.want(err, context.Canceled)
+	p.release(stranger)
+	lease, err := second.wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wantEntries(lease)
+}
+
+// Rule 15: the answer has come, and the waiter leaves without it.
+func TestRule15AnHeirThatLeavesWithoutTheAnswerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
+		p := newPlace(t)
+		l := p.locker(p.coll, rules)
+		holder := p.try(l, "write")
+		if err := l.GiveUp(t.Context(), flowers, "write", func() error { return holder.Release(t.Context()) }); err != nil {
+			t.Error(err)
+		}
+		p.rest(l)
+		p.wantEntries()
+	}
+}

@@ -1,0 +1,54 @@
+package mutants
+
+// lines let waiters of one process sleep too long, or overtake each other.
+var lines = []Mutant{
+	{
+		Name: "a release wakes nobody", Rule: 0,
+		Why:  "whoever knows that its own process had the lock sleeps until it would have expired",
+		File: "multilock/queue.go",
+		Edits: swap(`	l.rest()
+	l.judge()
+	if l.poller != nil {`,
+			`	l.rest()
+	if l.poller == nil {
+		l.judge()
+	}
+	if l.poller != nil && l.poller.state == left {`),
+		Tests: "^TestAReleaseWakesTheNext$", Packages: inLocker,
+	},
+	{
+		Name: "who gave up goes on asking for all", Rule: 0,
+		Why:  "nobody asks, and those in line wait for ever",
+		File: "multilock/queue.go",
+		Edits: swap(`	l.set(w, left)
+	l.remove(w)
+	l.judge()`,
+			`	l.set(w, left)
+	l.remove(w)`),
+		Tests: "^TestThePollerHasASuccessor$", Packages: inLocker,
+	},
+	{
+		Name: "a burst has no end", Rule: 0,
+		Why:  "one process's waiters hand the lock to each other, and others wait for ever",
+		File: "multilock/line.go",
+		Edits: swap(`if l.handed == longestBurst || time.Since(l.began) > bound {`,
+			`if l.handed < 0 && time.Since(l.began) > bound {`),
+		Tests: "^TestABurstIsBounded$", Packages: inLocker,
+	},
+	{
+		Name: "the line is served backwards", Rule: 0,
+		Why:  "whoever came first waits as long as others come",
+		File: "multilock/line.go",
+		Edits: swap(`l.tags[tag].PushBack(w)`,
+			`l.tags[tag].PushFront(w)`),
+		Tests: "^TestTheLineIsServedInOrder$", Packages: inLocker,
+	},
+	{
+		Name: "an heir by any filter", Rule: 0,
+		Why:  "it is handed a document that its filter doesn't match any more",
+		File: "multilock/line.go",
+		Edits: swap(` || !w.a.filter.Exact {`,
+			` {`),
+		Tests: "^TestAnHeirsFilterIsAskedAgain$", Packages: inLocker,
+	},
+}
