@@ -15,7 +15,7 @@ var decisions = []Mutant{
 		Name: "expired entries of the own tag are kept", Rule: 5,
 		Why:  "an expired guard passes beside the new holder",
 		File: "internal/engine/expr.go",
-		Edits: swap(`orElse("$$by."+d.tag, args{})`,
+		Edits: swap(`orElse(entries, args{})`,
 			`filter(orElse(d.own, args{}), "kept", call("$ne", "$$kept."+idKey, idValue(idPlaceholder)))`),
 		Tests: "^TestAcquirePrunes$", Packages: inEngine,
 	},
@@ -23,16 +23,16 @@ var decisions = []Mutant{
 		Name: "expired entries of other tags are kept", Rule: 5,
 		Why:  "an expired reader's guard passes beside the writer",
 		File: "internal/engine/expr.go",
-		Edits: swap(`call("$mergeObjects", "$$by", bson.D{{Key: d.tag, Value: entries}})`,
-			`call("$mergeObjects", d.lock+"."+tagsKey, bson.D{{Key: d.tag, Value: entries}})`),
+		Edits: swap(`cond(nth(entries, 0), entries, "$$REMOVE")`,
+			`orElse(d.lock+"."+tagsKey+"."+tag, "$$REMOVE")`),
 		Tests: "^(TestAcquirePrunes|TestConfirmPrunesOthers)$", Packages: inEngine,
 	},
 	{
 		Name: "a grant drops the other tags' live entries", Rule: 0,
 		Why:  "holders lose a lock whose time is not up",
 		File: "internal/engine/expr.go",
-		Edits: swap(`call("$mergeObjects", "$$by", bson.D{{Key: d.tag, Value: entries}})`,
-			`bson.D{{Key: d.tag, Value: entries}}`),
+		Edits: swap(`cond(nth(entries, 0), entries, "$$REMOVE")`,
+			`cond(nth(entries, 0), "$$REMOVE", "$$REMOVE")`),
 		Tests: "^TestAcquirePrunes$", Packages: inEngine,
 	},
 	{
@@ -47,11 +47,8 @@ var decisions = []Mutant{
 		Name: "an arrival ignores waiting entries", Rule: 0,
 		Why:  "readers overtake a waiting writer for ever",
 		File: "internal/engine/expr.go",
-		Edits: swap(`	if allow == 0 {
-		return "$$by." + tag // emptied tags are absent, and an array is true
-	}
-	return nth("$$by."+tag, allow)`,
-			`	return nth(filter("$$by."+tag, "e", "$$e."+fenceKey), allow)`),
+		Edits: swap(`nth(d.survivorsOf(tag), r.Allow)`,
+			`nth(filter(d.survivorsOf(tag), "e", "$$e."+fenceKey), r.Allow)`),
 		Tests: "^(TestAcquireBlockedWaits|TestTryAcquireBlockedLeavesNothing)$", Packages: inEngine,
 	},
 	{
@@ -122,17 +119,27 @@ var decisions = []Mutant{
 		Name: "an arrival ignores unknown tags", Rule: 8,
 		Why:  "two programs with different tables are both let in",
 		File: "internal/engine/expr.go",
-		Edits: swap(`append(d.blockedBy(relations.Cooperative), not(call("$setIsSubset", "$$live.k", d.known())))`,
-			`d.blockedBy(relations.Cooperative)`),
+		Edits: swap(`nth("$$strange", 0))
+	blocked :=`,
+			`all(false, nth("$$strange", 0)))
+	blocked :=`),
 		Tests: "^TestUnknownTagInTheDocumentRefusesArrivals$", Packages: []string{lockerPkg, enginePkg},
 	},
 	{
 		Name: "a confirm ignores unknown tags", Rule: 9,
 		Why:  "a waiter is let in beside a program with another table that came during the wait",
 		File: "internal/engine/expr.go",
-		Edits: swap(`nth(filter("$$live", "t", unknown), 0)`,
-			`nth(filter("$$live", "t", all(false, unknown)), 0)`),
+		Edits: swap(`nth(filter("$$strange", "t", nth(`,
+			`nth(filter(args{}, "t", nth(`),
 		Tests: "^TestUnknownTagThatCameDuringTheWaitBlocksTheConfirm$", Packages: []string{lockerPkg, enginePkg},
+	},
+	{
+		Name: "a confirm drops later unknown tags", Rule: 9,
+		Why:  "who waits under a tag of another program's table loses its place",
+		File: "internal/engine/expr.go",
+		Edits: swap(`call("$arrayToObject", "$$strange")`,
+			`bson.D{}`),
+		Tests: "^TestRule09", Packages: inEngine,
 	},
 	{
 		Name: "a confirm waits for later unknown tags", Rule: 9,
@@ -154,12 +161,12 @@ var decisions = []Mutant{
 		Name: "a join takes no number", Rule: 11,
 		Why:  "a compare-and-set misses the newcomer, and two waiters are equally early",
 		File: "internal/engine/expr.go",
-		Edits: swap(`var entered expr = d.put("$$next", bson.D{`,
+		Edits: swap(`var entered expr = d.put("$$next", d.with(bson.D{`,
 			`var number expr = "$$next"
 	if joins {
 		number = cond("$$waits", d.lock+"."+fenceKey, "$$next")
 	}
-	var entered expr = d.put(number, bson.D{`),
+	var entered expr = d.put(number, d.with(bson.D{`),
 		Tests: "^TestAcquireBlockedWaits$", Packages: inEngine,
 	},
 	{
@@ -223,7 +230,7 @@ var decisions = []Mutant{
 		Why:  "who should be refused joins the queue and keeps others back",
 		File: "internal/engine/expr.go",
 		Edits: []Edit{
-			{`append(d.blockedBy(relations.Cooperative), not(`, `append([]expr(nil), not(`},
+			{`append(d.blockedBy(relations.Cooperative), nth(`, `append([]expr(nil), nth(`},
 			{`blocked := d.blockedBy(relations.Assertive)`, `blocked := append(d.blockedBy(relations.Assertive), d.blockedBy(relations.Cooperative)...)`},
 		},
 		Tests: "^TestAcquireRefused$", Packages: inEngine,
@@ -232,8 +239,8 @@ var decisions = []Mutant{
 		Name: "an arrival allows one too many", Rule: 0,
 		Why:  "three hold a semaphore of two",
 		File: "internal/engine/expr.go",
-		Edits: swap(`return nth("$$by."+tag, allow)`,
-			`return nth("$$by."+tag, allow+1)`),
+		Edits: swap(`nth(d.survivorsOf(tag), r.Allow)`,
+			`nth(d.survivorsOf(tag), r.Allow+1)`),
 		Tests: "^TestAcquireAllows$", Packages: inEngine,
 	},
 	{
