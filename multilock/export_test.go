@@ -39,8 +39,7 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 		return err
 	}
 	t, refused := a.arrive(ctx)
-	document, _ := key(a.seen.ID)
-	w := l.queue.join(a, document, t, a.seen)
+	w := l.queue.join(a, key(a.seen.ID), t, a.seen)
 	defer l.queue.leave(w)
 	if err := give(); err != nil {
 		return err
