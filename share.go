@@ -108,9 +108,10 @@ func (l *Lease) ended(cause error) { l.finish(cause) }
 // whoever comes first after the belief has ended, for all of them. Before
 // that, nobody can have been let in.
 func (s *share) leave(ctx context.Context, l *Lease) error {
+	last := s.drop()
 	l.finish(ErrReleased) // before anything is sent
 	s.base.unfollow(l)
-	if !s.drop() && s.base.Err() == nil {
+	if !last && s.base.Err() == nil {
 		return nil
 	}
 	return s.base.Release(ctx)

@@ -189,12 +189,20 @@ func TestRule21NobodyJoinsAReleasedEntry(t *testing.T) {
 	coll, net := p.faulty()
 	l := p.sharing(coll)
 	first := p.acquire(l, "read")
-	request := net.Arm(faultnet.Stall, "findAndModify")
+	renewal := net.Arm(faultnet.DelayReply, "findAndModify")
+	renewed := begin(t, func() (struct{}, error) { return struct{}{}, first.Renew(p.bounded()) })
+	wait(t, renewal.Fired())
 	released := begin(t, func() (struct{}, error) { return struct{}{}, first.Release(p.bounded()) })
-	wait(t, request.Fired())
+	p.eventually("the holder has left", func() bool { return first.Err() != nil }) // the release waits for the renewal
 	second := p.try(l, "read")
 	if second.ID() == first.ID() {
 		t.Error("a reader joined an entry that is being released")
+	}
+	if err := renewal.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := renewed.wait(); err != nil {
+		t.Error(err)
 	}
 	if _, err := released.wait(); err != nil {
 		t.Error(err)
@@ -224,7 +232,7 @@ func TestRule21OneBeliefForAll(t *testing.T) {
 	clocks.pass(11 * time.Second)
 	for _, lease := range []*doclock.Lease{first, second, third} {
 		p.want(lease.Err(), doclock.ErrLost)
-		<-lease.Done()
+		wait(t, lease.Done())
 	}
 	p.sends(w, 1, "release", func() error { return second.Release(t.Context()) }) // nobody was let in meanwhile
 	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) })

@@ -66,8 +66,8 @@ var acquires = []Mutant{
 		Name: "a waiter that gives up leaves its entry", Rule: 0,
 		Why:  "an entry that nobody waits with keeps others back",
 		File: "multilock/wait.go",
-		Edits: swap(`t.abandon()`,
-			`_ = t`),
+		Edits: swap(`w.ticket.abandon()`,
+			`_ = w.ticket`),
 		Tests: "^TestCancelledWhileItsEntryWaitsLeavesNoEntry$", Packages: inLocker,
 	},
 	{
@@ -81,8 +81,8 @@ var acquires = []Mutant{
 	{
 		Name: "a document that can't be decoded stays locked", Rule: 0,
 		Why:  "the caller has an error and no lease, and nobody is let in",
-		File: "multilock/ticket.go",
-		Edits: swap(`t.a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })`,
+		File: "multilock/acquisition.go",
+		Edits: swap(`a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })`,
 			`_ = lease`),
 		Tests: "^TestIntoThatFailsReleasesTheLock$", Packages: inLocker,
 	},

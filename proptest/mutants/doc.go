@@ -12,7 +12,4 @@
 // minutes by
 //
 //	go test ./proptest/mutants -run TestMutantsAreCaught -all -v -timeout 30m
-//
-// Rule 21 is about sharing an entry. That is not built yet, and so has no
-// mutants; [Unbuilt] lists it.
 package mutants

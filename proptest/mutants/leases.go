@@ -6,8 +6,8 @@ var leases = []Mutant{
 		Name: "validity counts from the renewal's reply", Rule: 4,
 		Why:  "a contender enters while the holder still believes",
 		File: "lease.go",
-		Edits: swap(`outcome, err = l.engine.Renew(ctx, l.grant)`,
-			`outcome, err = l.engine.Renew(ctx, l.grant)
+		Edits: swap(`outcome, err = send(ctx)`,
+			`outcome, err = send(ctx)
 		sent = l.engine.Clocks()`),
 		Tests: "^TestRule04AnchoredAtTheSend$", Packages: inLease,
 	},
@@ -70,9 +70,9 @@ var leases = []Mutant{
 		Name: "a renewal that was answered after the end is reported as renewed", Rule: 4,
 		Why:  "the caller goes on with a lease that is over",
 		File: "lease.go",
-		Edits: swap(`	l.mu.Unlock()
+		Edits: swap(`	l.extend(validity{from: sent, ttl: l.valid.ttl})
 	return l.Err()`,
-			`	l.mu.Unlock()
+			`	l.extend(validity{from: sent, ttl: l.valid.ttl})
 	return nil`),
 		Tests: "^TestRenewAnsweredAfterTheEnd$", Packages: inLease,
 	},
@@ -101,7 +101,7 @@ var leases = []Mutant{
 		File: "keepalive.go",
 		Edits: []Edit{
 			{"\t\"slices\"\n", "\t\"slices\"\n\t\"time\"\n"},
-			{`kept.end(context.Cause(l.over))`, `time.AfterFunc(l.valid.ttl, func() { kept.end(context.Cause(l.over)) })`},
+			{`f.ended(context.Cause(l.over))`, `time.AfterFunc(l.valid.ttl, func() { f.ended(context.Cause(l.over)) })`},
 		},
 		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
 	},

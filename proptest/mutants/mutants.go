@@ -18,13 +18,10 @@ type Edit struct{ Old, New string }
 // Rules is the number of the protocol's rules.
 const Rules = 22
 
-// Unbuilt are the rules about what the library doesn't do yet.
-var Unbuilt = []int{21}
-
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, handoffs, lines, tables} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, handoffs, shares, lines, tables} {
 		all = append(all, some...)
 	}
 	return all

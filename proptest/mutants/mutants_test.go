@@ -56,15 +56,15 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// Every rule about what the library does has a mutant.
+// Every rule has a mutant.
 func TestEveryRuleHasAMutant(t *testing.T) {
 	broken := map[int][]string{}
 	for _, m := range All() {
 		broken[m.Rule] = append(broken[m.Rule], m.Name)
 	}
 	for rule := 1; rule <= Rules; rule++ {
-		if unbuilt := slices.Contains(Unbuilt, rule); unbuilt != (len(broken[rule]) == 0) {
-			t.Errorf("rule %d, listed as not built: %v, is broken by %q", rule, unbuilt, broken[rule])
+		if len(broken[rule]) == 0 {
+			t.Errorf("rule %d is broken by no mutant", rule)
 		}
 	}
 }

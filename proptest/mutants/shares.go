@@ -1,0 +1,121 @@
+package mutants
+
+// shares let local holders have an entry in common that they must not, or in
+// another way than they may.
+var shares = []Mutant{
+	{
+		Name: "a tag that respects itself is shared", Rule: 21,
+		Why:  "two writers of one process are in at the same time",
+		File: "relations/share.go",
+		Edits: swap(`if r[tag][tag].Kind != None {`,
+			`if r[tag][tag].Kind == Assertive {`),
+		Tests: "^TestRule21SharingIsSound$", Packages: inRelations,
+	},
+	{
+		Name: "a tag that somebody it respects ignores is shared", Rule: 21,
+		Why:  "who is let in beside the entry meets one who joins it",
+		File: "relations/share.go",
+		Edits: swap(`from.Kind != None && to.Kind == None`,
+			`from.Kind != None && to.Kind == None && r[other][other].Kind == None`),
+		Tests: "^TestRule21SharingIsSound$", Packages: inRelations,
+	},
+	{
+		Name: "a tag that is counted is shared", Rule: 21,
+		Why:  "who tolerates some of it finds one entry where there are many holders",
+		File: "relations/share.go",
+		Edits: swap(`if to.Allow > 0 {`,
+			`if to.Allow > 1 {`),
+		Tests: "^TestRule21SharingIsSound$", Packages: inRelations,
+	},
+	{
+		Name: "Share is not checked", Rule: 21,
+		Why:  "any tag may be shared",
+		File: "multilock/share.go",
+		Edits: swap(`} else if reason := e.Rules().Shareable(tag); reason != nil {`,
+			`} else if reason := e.Rules().Shareable(tag); reason != nil && tag == "" {`),
+		Tests: "^TestShareIsRefused$", Packages: inLocker,
+	},
+	{
+		Name: "the first to leave releases the entry", Rule: 21,
+		Why:  "a writer is let in beside the readers who stay",
+		File: "share.go",
+		Edits: swap(`if !last && s.base.Err() == nil {`,
+			`if !last && s.base.Err() == nil && s.base.Remaining() == 0 {`),
+		Tests: "^TestRule21LocalHoldersShareAnEntry$", Packages: inLocker,
+	},
+	{
+		Name: "an update that ends a holder's part ends the entry", Rule: 21,
+		Why:  "the others hold nothing",
+		File: "share.go",
+		Edits: swap(`if s.holders > 1 {`,
+			`if s.holders > 100 {`),
+		Tests: "^TestRule21WritesOfOneEntry$", Packages: inLocker,
+	},
+	{
+		Name: "an entry that is being released is joined", Rule: 21,
+		Why:  "the new holder has nothing",
+		File: "share.go",
+		Edits: swap("	if s.holders == 0 {\n		return nil\n	}\n	s.holders++",
+			"	s.holders++"),
+		Tests: "^TestRule21NobodyJoinsAReleasedEntry$", Packages: inLocker,
+	},
+	{
+		Name: "a waiter that was seen is passed", Rule: 21,
+		Why:  "readers that overlap keep a writer out for ever",
+		File: "multilock/share.go",
+		Edits: swap(`			delete(l.shared, tag)
+		} else {`,
+			`			l.shared[tag] = s
+		} else {`),
+		Tests: "^TestRule21AWaiterIsSeenByOthers$", Packages: inLocker,
+	},
+	{
+		Name: "who looks doesn't see", Rule: 21,
+		Why:  "a reader passes a waiting writer that its own command has shown",
+		File: "multilock/share.go",
+		Edits: swap(`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {`,
+			`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 100 {`),
+		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+	},
+	{
+		Name: "nobody looks any more", Rule: 21,
+		Why:  "a writer of another process is never seen",
+		File: "multilock/share.go",
+		Edits: swap(`l.engine.Clocks().Mono-s.seen > trust`,
+			`l.engine.Clocks().Mono-s.seen > 100*trust`),
+		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+	},
+	{
+		Name: "an old entry is joined", Rule: 21,
+		Why:  "a lease that was just acquired is about to end",
+		File: "share.go",
+		Edits: swap(`ls.engine.Lease(s.base.grant.Tag)*2/3`,
+			`ls.engine.Lease(s.base.grant.Tag)/10`),
+		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+	},
+	{
+		Name: "who joins believes for a fresh TTL", Rule: 21,
+		Why:  "a writer is let in while the one who joined still believes",
+		File: "lease.go",
+		Edits: swap(`		return l.share.base.Remaining()
+`, `		return l.engine.Lease(l.grant.Tag)
+`),
+		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
+	},
+	{
+		Name: "the entry's end is not its holders'", Rule: 21,
+		Why:  "they go on without the lock",
+		File: "share.go",
+		Edits: swap(`	b.follow(l)
+`, ``),
+		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
+	},
+	{
+		Name: "who releases last, after the end, releases nothing", Rule: 21,
+		Why:  "the entry of a lease that ended stays, and a loss is told as a success",
+		File: "share.go",
+		Edits: swap(`if !last && s.base.Err() == nil {`,
+			`if !last || s.base.Err() != nil {`),
+		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
+	},
+}
