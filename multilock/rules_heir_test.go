@@ -1,0 +1,180 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The protocol's rules about heirs that can't be granted, that gave up, and
+// that wait in the document.
+
+// Rule 15, as it is here: an heir that can't be granted leaves nothing in the
+// document, and the lock is released all the same.
+func TestRule15AnHeirThatIsRefusedIsNoLoss(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.ReadPreferring(), "read")
+	r.queue("write")
+	stranger := r.try(r.locker(r.coll, relations.ReadPreferring()), "read") // the line has not seen it
+	if err := r.holder.Release(t.Context()); err != nil {
+		t.Errorf("the giver's verdict: %v", err)
+	}
+	r.wantEntries(stranger)
+	r.release(stranger)
+	r.wantEntries(r.inherited())
+}
+
+// Rule 15: an heir that has given up leaves nothing either.
+func TestRule15AnHeirThatGaveUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	gaveUp := func(r *relay) {
+		r.Helper()
+		r.cancel()
+		if _, err := r.heir.wait(); !errors.Is(err, context.Canceled) {
+			r.Errorf("the heir that gave up: %v", err)
+		}
+	}
+	t.Run("before the answer", func(t *testing.T) {
+		t.Parallel()
+		eachGiving(t, func(r *relay, give func() error, _ int32) {
+			reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+			given := r.giving(give)
+			wait(r, reply.Fired())
+			gaveUp(r)
+			if n := len(r.entries("write")); n != 1 {
+				r.Fatalf("%d entries: it was not handed over", n)
+			}
+			if err := reply.Let(); err != nil {
+				r.Fatal(err)
+			}
+			if _, err := given.wait(); err != nil {
+				r.Fatal(err)
+			}
+			r.rest(r.locks)
+			r.wantEntries()
+		})
+	})
+	t.Run("and nobody knows what became of it", func(t *testing.T) {
+		t.Parallel()
+		eachGiving(t, func(r *relay, give func() error, _ int32) {
+			r.net.Arm(faultnet.LoseReply, "findAndModify")
+			repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
+			given := r.giving(give)
+			wait(r, repeat.Fired())
+			gaveUp(r)
+			if n := len(r.entries("write")); n != 1 {
+				r.Fatalf("%d entries: it was not handed over", n)
+			}
+			if err := repeat.Let(); err != nil {
+				r.Fatal(err)
+			}
+			if _, err := given.wait(); err != nil {
+				r.Fatal(err)
+			}
+			r.rest(r.locks)
+			r.wantEntries()
+		})
+	})
+}
+
+// Rule 15: nor does one that can't ask what became of it.
+func TestRule15AnHeirThatIsAnsweredWithAnErrorLeavesNothing(t *testing.T) {
+	t.Parallel()
+	eachGiving(t, func(r *relay, give func() error, _ int32) {
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		given := r.giving(give)
+		wait(r, repeat.Fired())
+		r.change(bson.M{"$set": bson.M{"lock.tags.read": "spoilt"}})
+		if err := repeat.Let(); err != nil {
+			r.Fatal(err)
+		}
+		_, _ = given.wait() // nobody can read the verdict on an update
+		_, err := r.heir.wait()
+		r.want(err, doclock.ErrForeignLock)
+		r.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+		r.rest(r.locks)
+		r.wantEntries()
+	})
+}
+
+// Rule 16: an heir that waits in the document is confirmed in the release's
+// command. It keeps what tells of its arrival.
+func TestRule16AWaitingHeirIsHandedTheLock(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.Fair(), "write")
+	r.queue("write")
+	var place entry
+	for _, e := range r.entries("write") {
+		if !e.held() {
+			place = e
+		}
+	}
+	asked := r.net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
+		_, err := body.LookupErr("update", "0") // a confirm, or an acquire: one stage
+		_, more := body.LookupErr("update", "1")
+		return err == nil && more != nil
+	})
+	r.release(r.holder)
+	lease := r.inherited()
+	select {
+	case <-asked.Fired():
+		t.Error("the heir had to ask")
+	default:
+	}
+	r.wantEntries(lease)
+	if e := r.entries("write")[0]; string(e.ID.Data) != string(place.ID.Data) || e.Seq != place.Seq || e.Fence != lease.Fence() {
+		t.Errorf("it waited as %+v, and holds as %+v", place, e)
+	}
+}
+
+// Rule 16: one whose entry has gone is never made anew. It asks again, by
+// another id.
+func TestRule16AnHeirThatWasPrunedTakesAnotherID(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.Fair(), "write")
+	r.queue("write")
+	id := r.waiting("write")
+	r.change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
+	r.release(r.holder)
+	lease := r.inherited()
+	if now := lease.ID(); string(now[:]) == id {
+		t.Error("the id was used again")
+	}
+	r.wantEntries(lease)
+}
+
+// Rules 7 and 16: the heir was pruned, and a late duplicate of its arrival has
+// brought the id back, which is handed the lock. That is another place than it
+// had: it is given back, and the waiter stands in line again.
+func TestRule16AnHeirThatALateDuplicateBroughtBack(t *testing.T) {
+	t.Parallel()
+	r := newRelay(t, relations.WritePreferring(), "read", doclock.AttemptTimeout(time.Second))
+	late := r.net.Arm(faultnet.Repeat, "findAndModify")
+	r.queue("write")
+	id := r.waiting("write")
+	r.change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
+	if err := late.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.waiting("write"); again != id {
+		t.Fatal("the id was not brought back")
+	}
+	removal := r.net.ArmWhere(faultnet.Stall, func(_ string, body bson.Raw) bool { // so that the waiter meets its own old entry
+		_, err := body.LookupErr("update", "$pull")
+		return err == nil
+	})
+	r.release(r.holder)
+	wait(t, removal.Fired())
+	lease := r.inherited()
+	if now := lease.ID(); string(now[:]) == id {
+		t.Error("it believes in an entry of another arrival")
+	}
+	r.wantEntries(lease)
+}
