@@ -109,11 +109,19 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "emptied tags stay", Rule: 0,
-		Why:  "an unknown tag that nobody holds any more refuses everybody",
+		Why:  "every command looks through tags that were used once",
+		File: "internal/engine/expr.go",
+		Edits: swap(`cond(nth(entries, 0), entries, "$$REMOVE")`,
+			`orElse(entries, "$$REMOVE")`),
+		Tests: "^TestAcquireDropsEmptiedTags$", Packages: inEngine,
+	},
+	{
+		Name: "an unknown tag refuses without an entry", Rule: 0,
+		Why:  "one that nobody holds any more refuses everybody",
 		File: "internal/engine/expr.go",
 		Edits: swap(`filter(pruned, "t", nth("$$t.v", 0))`,
 			`filter(pruned, "t", true)`),
-		Tests: "^TestAcquireDropsEmptiedTags$", Packages: inEngine,
+		Tests: "^TestRule08UnknownTagsRefuseArrivals$", Packages: inEngine,
 	},
 	{
 		Name: "an arrival ignores unknown tags", Rule: 8,
