@@ -20,10 +20,10 @@ import (
 const (
 	longestBurst = 128
 	burstTime    = 100 * time.Millisecond
-	sharedBurst  = 50 * time.Millisecond
+	sharedBurst  = 30 * time.Millisecond
 	shortGap     = time.Millisecond
-	longGap      = 20 * time.Millisecond
-	hotPause     = 6 * time.Millisecond
+	longGap      = 30 * time.Millisecond
+	hotPause     = 12 * time.Millisecond
 	lately       = time.Second
 )
 
