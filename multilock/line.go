@@ -24,30 +24,21 @@ const (
 	shortGap     = time.Millisecond
 	longGap      = 30 * time.Millisecond
 	hotPause     = 12 * time.Millisecond
-	lately       = time.Second
 )
 
 // line is where the waiters of one document stand, under their queue's lock:
 // first come, first served among those of one tag, and nobody waits for a
 // waiter whose tag it has nothing to do with.
-//
-// The picture is the last image that any of them was answered with. What the
-// server would say is told from it, so that only those ask who have a chance,
-// and one, the first, polls for all.
+// Only those ask the server who have a chance by the picture, and one, the
+// first, polls for all.
 type line struct {
 	engine *engine.Engine
-	leases *doclock.Leases
 	tags   map[string]*tagLine // those that somebody waits for
 	poller *waiter
 
-	contended bool                   // somebody had to wait
-	picture   *engine.Image          // without what was given back since
-	taken     time.Time              // when it was, by this process's clock
-	changed   time.Time              // when it last showed somebody new
-	gone      []uuid.UUID            // the last few entries that were given back
-	own       []uuid.UUID            // entries that waiters of this line were granted
+	picture   picture
 	shared    map[string]sharedEntry // by tag
-	rivals    time.Time              // when an entry of somebody else was last seen
+	contended bool                   // somebody had to wait
 
 	handed int       // in this burst
 	began  time.Time // the burst
@@ -116,87 +107,21 @@ func (l *line) entered(a *acquisition, lease *doclock.Lease) {
 	if lease.ID() != a.request.ID {
 		return
 	}
-	l.owns(lease.ID())
+	l.picture.owns(lease.ID())
 	l.open(a)
 }
 
-func (l *line) owns(id uuid.UUID) {
-	if !slices.Contains(l.own, id) {
-		l.own = append(l.own, id)
-	}
-}
-
-// see takes in an image, unless a later one was seen.
+// see takes in an image.
 func (l *line) see(img *engine.Image) {
-	if img == nil || img.Stored() || l.picture != nil && older(img, l.picture) {
-		return
-	}
-	now := time.Now()
-	if l.picture == nil || l.picture.Lock.Fence != img.Lock.Fence {
-		l.changed = now
-	}
-	seen := &engine.Image{ID: img.ID, Now: img.Now, Lock: img.Lock}
-	l.picture, l.taken = seen, now
-	for _, id := range l.gone {
-		l.erase(id)
-	}
-	l.own = slices.DeleteFunc(l.own, func(id uuid.UUID) bool { return !l.shows(id) })
-	l.look()
-	if !slices.ContainsFunc(seen.Lock.Entries, l.mine) && len(seen.Lock.Entries) > 0 {
-		l.rivals = now
+	if l.picture.see(img) {
+		l.look()
 	}
 }
 
-// mine says of an entry that this process holds it.
-func (l *line) mine(e engine.Entry) bool {
-	return slices.Contains(l.own, e.ID) || l.leases.Believed(e.ID)
-}
-
-// older goes by the document's last number first: commands are executed in
-// another order than they read the clock. A number that is still behind after
-// a while was set back by a stranger.
-func older(a, b *engine.Image) bool {
-	if a.Lock.Fence == b.Lock.Fence {
-		return a.Now.Before(b.Now)
-	}
-	return a.Lock.Fence < b.Lock.Fence && a.Now.Before(b.Now.Add(lately))
-}
-
-// now is the picture with the time that has passed since.
-func (l *line) now() *engine.Image {
-	if l.picture == nil {
-		return nil
-	}
-	aged := *l.picture
-	aged.Now = aged.Now.Add(time.Since(l.taken))
-	return &aged
-}
-
-func (l *line) shows(id uuid.UUID) bool {
-	return slices.ContainsFunc(l.picture.Lock.Entries, func(e engine.Entry) bool { return e.ID == id })
-}
-
-func (l *line) erase(id uuid.UUID) {
-	if l.picture != nil {
-		l.picture.Lock.Entries = without(l.picture.Lock.Entries, id)
-	}
-}
-
-func without(entries []engine.Entry, id uuid.UUID) []engine.Entry {
-	return slices.DeleteFunc(slices.Clone(entries), func(e engine.Entry) bool { return e.ID == id })
-}
-
-// forget is told that an entry is being given back. An image may still show
-// it that is already on its way.
+// forget is told that an entry is being given back.
 func (l *line) forget(id uuid.UUID) {
-	const memory = 16
-	l.erase(id)
+	l.picture.forget(id)
 	l.close(id)
-	l.own = slices.DeleteFunc(l.own, func(own uuid.UUID) bool { return own == id })
-	if !slices.Contains(l.gone, id) {
-		l.gone = append(l.gone, id)
-		l.gone = l.gone[max(0, len(l.gone)-memory):]
-	}
 }
 
 // heads are the first waiters of each tag, by arrival.
@@ -207,29 +132,6 @@ func (l *line) heads() []*waiter {
 	}
 	slices.SortFunc(heads, func(a, b *waiter) int { return cmp.Compare(a.order, b.order) })
 	return heads
-}
-
-// admit lets waiters in who need to ask nobody.
-func (l *line) admit() {
-	for tag := range l.shared {
-		t := l.tags[tag]
-		if t == nil {
-			continue
-		}
-		for e := t.Front(); e != nil; {
-			w := e.Value.(*waiter)
-			e = e.Next() // before w is removed
-			if w.state != asleep || w.ticket != nil {
-				continue
-			}
-			if lease := l.share(w.a); lease != nil {
-				w.answer = answer{lease: lease}
-				l.set(w, answered)
-				l.remove(w)
-				w.wake()
-			}
-		}
-	}
 }
 
 // judge tells those to ask who have a chance, and names the poller.
@@ -248,14 +150,16 @@ func (l *line) judge() {
 		l.poller.wake() // to sleep until then
 		return
 	}
-	img := l.now()
+	img := l.picture.now()
 	for _, head := range heads {
+		free := false
 		for e := head.place; e != nil; e = e.Next() {
 			w := e.Value.(*waiter)
-			if w.state == asleep && !l.mayAsk(w, img) {
-				break
-			}
 			if w.state == asleep {
+				if !free && !l.mayAsk(w, img) {
+					break
+				}
+				free = w != l.poller && w.ticket == nil // what goes for one goes for all of the tag
 				l.set(w, asking)
 				w.wake()
 			}
@@ -304,16 +208,16 @@ func (l *line) heir(leaving uuid.UUID) *waiter {
 		l.began = time.Now()
 	}
 	bound := burstTime
-	if l.contested() {
+	if l.picture.contested() {
 		bound = sharedBurst
 	}
 	if l.handed == longestBurst || time.Since(l.began) > bound {
 		l.handed, l.spent = 0, true
 		return nil
 	}
-	img := l.now()
+	img := l.picture.now()
 	if img != nil {
-		img.Lock.Entries = without(img.Lock.Entries, leaving)
+		img = without(img, leaving)
 	}
 	for _, w := range l.heads() {
 		if img == nil || w.state != asleep || !w.a.filter.Exact {
@@ -334,14 +238,11 @@ func (l *line) rest() {
 	}
 	l.spent = false
 	gap := shortGap
-	if l.contested() {
+	if l.picture.contested() {
 		gap = longGap
 	}
 	l.gap = time.Now().Add(gap)
 }
-
-// contested says that another process wants the lock too.
-func (l *line) contested() bool { return time.Since(l.rivals) < lately }
 
 // pause is how long a waiter sleeps unless it is nudged, without end if
 // negative. Others than the poller keep their places in the document only. As
@@ -354,19 +255,19 @@ func (l *line) pause(w *waiter) time.Duration {
 	if gap := time.Until(l.gap); gap > 0 {
 		return gap
 	}
-	waited, img := time.Since(w.a.begun), l.now()
+	waited, img := time.Since(w.a.begun), l.picture.now()
 	if img == nil {
 		return max(0, pause(waited, waited, 0)-time.Since(w.asked))
 	}
 	blocking, free := l.inTheWay(w, img)
-	if slices.ContainsFunc(blocking, l.mine) {
+	if slices.ContainsFunc(blocking, l.picture.mine) {
 		return l.keep(w, free)
 	}
 	hot, ahead := hotPause, 0
 	if w.ticket != nil { // whose turn will come, so that nobody else asks in vain
 		hot = shortestPause
 	}
-	unchanged := max(time.Since(l.changed), min(waited, patience*hot))
+	unchanged := max(time.Since(l.picture.changed), min(waited, patience*hot))
 	for _, e := range blocking {
 		if !e.Held() {
 			ahead++

@@ -61,7 +61,7 @@ func (q *queue) line(document string) *line {
 	l := q.lines[document]
 	if l == nil {
 		q.sweep()
-		l = &line{engine: q.engine, leases: q.leases, tags: map[string]*tagLine{}, shared: map[string]sharedEntry{}}
+		l = &line{engine: q.engine, picture: picture{leases: q.leases}, tags: map[string]*tagLine{}, shared: map[string]sharedEntry{}}
 		q.lines[document] = l
 	}
 	return l
@@ -160,7 +160,7 @@ func (q *queue) handed(w *waiter, got answer) {
 	w.answer = got
 	l.set(w, answered)
 	if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
-		l.owns(w.a.request.ID)
+		l.picture.owns(w.a.request.ID)
 	}
 	l.see(got.image)
 	w.wake()
@@ -188,7 +188,7 @@ func (q *queue) Freed(g engine.Grant) {
 // drop forgets a line that nobody waits in. One that had waiters, or whose
 // entry may be joined, and has the lock, is kept: others will come.
 func (q *queue) drop(document string) {
-	if l := q.lines[document]; l != nil && len(l.tags) == 0 && len(l.shared) == 0 && (len(l.own) == 0 || !l.contended) {
+	if l := q.lines[document]; l != nil && len(l.tags) == 0 && len(l.shared) == 0 && (len(l.picture.own) == 0 || !l.contended) {
 		delete(q.lines, document)
 	}
 }
@@ -200,7 +200,7 @@ func (q *queue) sweep() {
 		return
 	}
 	for document, l := range q.lines {
-		img := l.now()
+		img := l.picture.now()
 		expired := img == nil || !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool { return e.Expires.After(img.Now) })
 		if len(l.tags) == 0 && expired && !l.sharing() {
 			delete(q.lines, document)

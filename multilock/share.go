@@ -45,7 +45,7 @@ func (l *line) open(a *acquisition) {
 // look closes the entries in whose tag's way the picture shows somebody.
 func (l *line) look() {
 	for tag, s := range l.shared {
-		if blocking, _ := l.engine.InTheWay(l.picture, tag, nil); len(blocking) > 0 {
+		if blocking, _ := l.engine.InTheWay(l.picture.image, tag, nil); len(blocking) > 0 {
 			delete(l.shared, tag)
 		} else {
 			s.seen = l.engine.Clocks().Mono
@@ -66,7 +66,7 @@ func (l *line) close(id uuid.UUID) {
 // sharing says that somebody here believes in an entry that may be joined.
 func (l *line) sharing() bool {
 	for _, s := range l.shared {
-		if l.leases.Believed(s.id) {
+		if l.picture.leases.Believed(s.id) {
 			return true
 		}
 	}
@@ -79,7 +79,30 @@ func (l *line) share(a *acquisition) *doclock.Lease {
 	if !open || !a.shared || a.into != nil || l.engine.Clocks().Mono-s.seen > trust {
 		return nil
 	}
-	return l.leases.Join(s.id)
+	return l.picture.leases.Join(s.id)
+}
+
+// admit lets waiters in who need to ask nobody.
+func (l *line) admit() {
+	for tag := range l.shared {
+		t := l.tags[tag]
+		if t == nil {
+			continue
+		}
+		for e := t.Front(); e != nil; {
+			w := e.Value.(*waiter)
+			e = e.Next() // before w is removed
+			if w.state != asleep || w.ticket != nil {
+				continue
+			}
+			if lease := l.share(w.a); lease != nil {
+				w.answer = answer{lease: lease}
+				l.set(w, answered)
+				l.remove(w)
+				w.wake()
+			}
+		}
+	}
 }
 
 // gathers says that an acquire had better wait for the answer that another one
