@@ -37,6 +37,8 @@ func Outcomes() []string {
 		"release: released", "release: lost",
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
+		"handoff: granted", "handoff: lost", "handoff: not applied", // conflict and waiting are rarer
+		"compare-and-set: granted", "compare-and-set: not applied",
 	}
 }
 

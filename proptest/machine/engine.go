@@ -35,6 +35,7 @@ type asker struct {
 	mode  model.Mode // of the acquire that is being sent
 	fence int64      // the token that it was told last
 	k     int        // number of its last write
+	alone int64      // lock.fence in the image of the grant, if it was the only entry there
 }
 
 // engineRun is one run.
@@ -58,6 +59,9 @@ func (b *bench) engineRun(t *rapid.T) {
 		"release, too":      m.release,
 		"write":             m.write,
 		"write and release": m.writeAndRelease,
+		"hand over":         m.handoff,
+		"hand over, too":    m.handoff,
+		"hand over, anew":   m.handoff,
 		"read":              m.read,
 		"guard":             m.guard,
 		"time":              m.time_,
@@ -198,6 +202,7 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 		engine.NotFound: model.NotFound, engine.Granted: model.Granted, engine.Waiting: model.Waits, engine.Conflict: model.Conflict,
 		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
 	}[got]
+	name := string(want)
 	if want == model.NotApplied { // which is Lost where nothing was repeated
 		want = model.Lost
 	}
@@ -212,12 +217,8 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 	if said != want {
 		t.Fatalf("%s at %d: the engine says %q, the model %q; document: %v", command, m.now-epoch, said, want, m.doc)
 	}
-	name := map[model.Outcome]string{model.ForeignLock: "foreign"}[said]
-	if name == "" {
-		name = string(said)
-	}
-	if said == model.Lost && (command == "write" || command == "write-and-release") {
-		name = string(model.NotApplied)
+	if said == model.ForeignLock {
+		name = "foreign"
 	}
 	m.count.Seen(command+": "+name, 1)
 	return said
@@ -232,6 +233,13 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 	}
 	e, _ := img.Lock.Find(string(a.tag), m.uuids[a.id])
 	a.fence = e.Fence
+	a.alone = 0
+	if len(m.entries()) == 1 {
+		a.alone = m.doc.Lock.Fence
+	}
+	if g := a.engine.Grant(img, r.Tag, r.ID); g.Fence != e.Fence || g.Alone != a.alone {
+		t.Fatalf("the grant is %+v; document: %v", g, m.doc)
+	}
 	if !r.Document {
 		return
 	}
