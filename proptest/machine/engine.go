@@ -46,7 +46,7 @@ func (b *bench) engineRun(t *rapid.T) {
 	if rapid.Bool().Draw(t, "a second program") {
 		m.programs = append(m.programs, m.newProgram(t, drawOther(t, table)))
 	}
-	t.Repeat(map[string]func(*rapid.T){
+	actions := map[string]func(*rapid.T){
 		"":                  func(*rapid.T) { m.count.Checked(EngineSteps, 1) },
 		"acquire":           m.acquire,
 		"acquire anew":      m.acquireAnew,
@@ -59,15 +59,18 @@ func (b *bench) engineRun(t *rapid.T) {
 		"release, too":      m.release,
 		"write":             m.write,
 		"write and release": m.writeAndRelease,
-		"hand over":         m.handoff,
-		"hand over, too":    m.handoff,
-		"hand over, anew":   m.handoff,
 		"read":              m.read,
 		"guard":             m.guard,
 		"time":              m.time_,
 		"time, too":         m.time_,
 		"stranger":          m.stranger,
-	})
+	}
+	if rapid.Bool().Draw(t, "handoffs") {
+		for _, name := range []string{"hand over", "hand over, too", "hand over, anew", "hand over, again"} {
+			actions[name] = m.handoff
+		}
+	}
+	t.Repeat(actions)
 }
 
 func (m *engineMachine) time_(t *rapid.T) { m.advance(t) }

@@ -34,7 +34,7 @@ func TestNotices(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			b.check(s, 1000, 30, EngineRuns, b.engineRun)
+			b.check(s, 2000, 30, EngineRuns, b.engineRun)
 		}()
 		<-over
 		t.Logf("without %s: %d runs agreed", rule, b.count.Checks[EngineRuns])
