@@ -8,72 +8,31 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// client is one of a worker's: it does one thing after the other.
+// client is one of a team's: it does one thing after the other.
 type client struct {
-	*worker
-	number  int
-	rng     *rand.Rand
-	lockers map[string]*multilock.Locker
-	ahead   atomic.Int64 // of its wall clock, in nanoseconds
-	calls   int
-	writes  int
+	*team
+	number int // within the worker
+	rng    *rand.Rand
+	calls  int
+	writes int
 }
 
-func newClient(w *worker, number int, rng *rand.Rand) *client {
-	return &client{worker: w, number: number, rng: rng, lockers: map[string]*multilock.Locker{}}
+func newClient(t *team, number int, rng *rand.Rand) *client {
+	return &client{team: t, number: number, rng: rng}
 }
 
-func (c *client) run() error {
-	for _, d := range c.Documents {
-		locker, err := multilock.New(c.coll, rulesOf(d.Table), c.options(d)...)
-		if err != nil {
-			return fmt.Errorf("table %s: %w", d.Name, err)
-		}
-		c.lockers[d.ID] = locker
-	}
-	if c.Faults && c.number%4 == 1 {
-		c.ahead.Store(int64(time.Duration(c.rng.IntN(20)-10) * time.Hour))
-		c.out.Fault(FaultWrongClock)
-	}
+func (c *client) run() {
 	for c.calls < c.Operations {
 		c.attempt()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	for _, locker := range c.lockers {
-		if err := locker.Close(ctx); err != nil {
-			return fmt.Errorf("close a locker: %w", err)
-		}
-	}
-	return nil
-}
-
-var started = time.Now()
-
-func (c *client) options(d history.Document) []doclock.Option {
-	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	return []doclock.Option{
-		doclock.TTL(ms(d.TTL)), doclock.WaitTTL(ms(d.WaitTTL)), doclock.Tolerance(ms(d.Tolerance)),
-		doclock.AttemptTimeout(250 * time.Millisecond),
-		doclock.Owner(fmt.Sprintf("client %d.%d", c.Process, c.number)),
-		func(cfg *engine.Config) error {
-			cfg.Clock = func() engine.Reading {
-				now := time.Now()
-				return engine.Reading{Mono: now.Sub(started), Wall: now.Round(0).Add(time.Duration(c.ahead.Load()))}
-			}
-			return nil
-		},
 	}
 }
 
@@ -84,15 +43,18 @@ func (c *client) attempt() {
 		c.out.Fault(FaultJumpedClock)
 	}
 	d := c.Documents[1+c.rng.IntN(len(c.Documents)-1)]
+	if c.rng.IntN(3) == 0 {
+		d = c.Documents[2] // hot
+	}
 	if c.rng.IntN(60) == 0 {
 		d = c.Documents[0] // nowhere
 	}
 	tags := slices.Sorted(maps.Keys(d.Table))
 	a := &acquired{client: c, document: d, tag: tags[c.rng.IntN(len(tags))], locker: c.lockers[d.ID]}
 	switch c.rng.IntN(10) {
-	case 0, 1, 2, 3:
+	case 0, 1, 2:
 		a.try()
-	case 4, 5, 6:
+	case 3, 4, 5, 6, 7:
 		a.acquire()
 	default:
 		a.enqueue()

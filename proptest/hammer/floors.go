@@ -15,6 +15,7 @@ func Floors(operations int) []tally.Floor {
 		{Kind: "outcome", Name: history.SeenContended, Least: operations / 5},
 		{Kind: "outcome", Name: history.SeenExpired, Least: operations / 50},
 		{Kind: "outcome", Name: history.SeenBehind, Least: operations / 50},
+		{Kind: "outcome", Name: history.SeenHanded, Least: operations / 100},
 	}
 	for _, seen := range []string{
 		"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: not found",

@@ -2,6 +2,7 @@ package hammer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -48,18 +49,28 @@ func work(o order, stdout io.Writer) error {
 		storm := &weather{net: net, recorder: w.recorder, out: w.out, rng: rng(900)}
 		around.Go(func() { storm.blow(ctx) })
 	}
-	errs := make(chan error, o.Clients)
+	var teams []*team
 	for n := range o.Clients {
-		clients.Go(func() { errs <- newClient(w, n, rng(n)).run() })
+		if n%teamSize == 0 {
+			t, err := newTeam(w, n/teamSize, rng(800+n))
+			if err != nil {
+				cancel()
+				return err
+			}
+			teams = append(teams, t)
+		}
+		t := teams[n/teamSize]
+		clients.Go(newClient(t, n, rng(n)).run)
 	}
 	clients.Wait()
+	var failed error
+	for _, t := range teams {
+		failed = errors.Join(failed, t.close())
+	}
 	cancel()
 	around.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
+	if failed != nil {
+		return failed
 	}
 	for _, c := range []*mongo.Client{watched, quiet} {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

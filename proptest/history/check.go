@@ -125,7 +125,7 @@ func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *che
 		}
 	}
 	for _, command := range h.Commands {
-		if command.Document == d.ID {
+		if command.Document == d.ID && command.Kind != commandNothing {
 			c.commands = append(c.commands, command)
 		}
 	}

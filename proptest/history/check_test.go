@@ -25,6 +25,7 @@ var (
 	exclusive = Table{"write": {"write": {}}}
 	queued    = Table{"write": {"write": {Assertive: true}}}
 	readers   = Table{"read": {"write": {}}, "write": {"read": {Assertive: true}, "write": {}}}
+	mixed     = Table{"write": {"write": {}, "read": {}}, "read": {}}
 	two       = Table{"write": {"write": {Allow: 1}}}
 )
 
@@ -61,6 +62,13 @@ func guarded(kind, id string, token, at int64) Command {
 	c := command(kind, id, at, nil)
 	c.Token = token
 	return c
+}
+
+// handoff is answered with the image, as the heir's.
+func handoff(id string, token, at int64, heir string, img *Image) []Command {
+	h := command(CommandAcquire, heir, at, img)
+	h.Handed = true
+	return []Command{guarded(CommandRelease, id, token, at), h}
 }
 
 func unanswered(c Command) Command {
@@ -107,13 +115,15 @@ func (s story) history() *History {
 	return h
 }
 
-// Each property refuses one history, and accepts its near twin, in which no
-// property finds anything.
-var stories = []struct {
+type told struct {
 	name               string
 	property           string
 	rejected, accepted story
-}{
+}
+
+// Each property refuses one history, and accepts its near twin, in which no
+// property finds anything.
+var stories = []told{
 	{"granted while another holds", PropertyExclusion,
 		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 50, 20, 150)}},
 		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 112, 20, 212)}}},
@@ -218,6 +228,38 @@ var stories = []struct {
 		story{table: exclusive, commands: []Command{acquire("a", 10, 10, 110), removal("a", 20, held("a", 30, 30, 110))}, operations: []Operation{operation(Release, "a", 10, 20, Lost)}}},
 }
 
+// handoffs are stories of the lock being handed over.
+var handoffs = []told{
+	{"handed over beside one that holds", PropertyExclusion,
+		story{table: mixed, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), reading(held("b", 11, 11, 110)))},
+			handoff("a", 10, 30, "c", image(30, 30, held("c", 30, 30, 130))))},
+		story{table: mixed, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), reading(held("b", 11, 11, 28)))},
+			handoff("a", 10, 30, "c", image(30, 30, held("c", 30, 30, 130))))}},
+	{"handed over, and not released", PropertyImage,
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("a", 10, 10, 110), held("b", 30, 30, 130))))},
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130))))}},
+	{"handed over past one that waits", PropertyBarrier,
+		story{table: queued, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("b", 11, 60))},
+			handoff("a", 10, 30, "c", image(30, 30, waiting("b", 11, 60), held("c", 30, 30, 130))))},
+		story{table: queued, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("b", 11, 60))},
+			handoff("a", 10, 30, "b", image(30, 30, held("b", 11, 30, 130))))}},
+	{"handed over under a lower token", PropertyTokens,
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 30, 110)}, handoff("a", 30, 40, "b", image(40, 20, held("b", 20, 20, 140))))},
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 20, 110)}, handoff("a", 20, 40, "b", image(40, 30, held("b", 30, 30, 140))))}},
+	{"the heir believes past what it inherits", PropertyBelief,
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 11, held("b", 11, 11, 110)))), operations: []Operation{look("b", 11, 40, 75)}},
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 11, held("b", 11, 11, 110)))), operations: []Operation{look("b", 11, 40, 65)}}},
+	{"believed in after it was handed over", PropertyBelieveAlone,
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{look("a", 10, 40, 5)}},
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{look("a", 10, 25, 5)}}},
+	{"lost, though the handoff found it", PropertyVerdict,
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{operation(Release, "a", 10, 30, Lost)}},
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{operation(Release, "a", 10, 30, Done)}}},
+	{"turned away by its own holder", PropertyReason,
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 10)))},
+		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 20, held("c", 20, 20, 120))))}},
+}
+
 func removal(id string, at int64, own Entry) Command {
 	c := command(CommandRelease, id, at, nil)
 	c.Own = &own
@@ -226,7 +268,7 @@ func removal(id string, at int64, own Entry) Command {
 
 func TestTheCheckerRefuses(t *testing.T) {
 	covered := map[string]bool{}
-	for _, s := range stories {
+	for _, s := range slices.Concat(stories, handoffs) {
 		covered[s.property] = true
 		t.Run(s.name, func(t *testing.T) {
 			var rejected, accepted tally.Tally

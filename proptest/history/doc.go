@@ -15,6 +15,9 @@
 // and for either outcome of what is unknown: there are no false alarms, and
 // what is uncertain is used for what it can't be doubted to say.
 //
+// A handoff is recorded as what it does: a release, and the heir's arrival or
+// confirm the moment after.
+//
 // [History.Check] counts each check and each violation in a tally. For each
 // property the tests have a history, written by hand, that is refused, and a
 // near twin that is not.

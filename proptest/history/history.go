@@ -107,9 +107,12 @@ const (
 	CommandWrite           = "write"
 	CommandWriteAndRelease = "write-and-release"
 	CommandRead            = "read"
+	commandNothing         = "nothing" // the second half of a handoff whose first found nothing
 )
 
-// Command is one message to the server, and its reply.
+// Command is one message to the server, and its reply. A handoff is two: the
+// release, with an update or without, and what the heir asks in the same
+// message the moment after.
 type Command struct {
 	Process  int    `json:"process"`
 	Number   int64  `json:"number"` // within the process
@@ -120,6 +123,7 @@ type Command struct {
 	Token    int64  `json:"token,omitempty"` // in its guard
 	K        int64  `json:"k,omitempty"`     // the number of a guarded write
 	Write    string `json:"write,omitempty"`
+	Owner    string `json:"owner,omitempty"` // of the entry that it may make
 
 	Sent     int64 `json:"sent"`
 	Answered int64 `json:"answered,omitempty"` // 0: it may be executed at any time from Sent on, or never
@@ -127,6 +131,12 @@ type Command struct {
 
 	Image *Image `json:"image,omitempty"` // of the whole lock, after the command
 	Own   *Entry `json:"own,omitempty"`   // of a release: what it removed
+
+	// Handed marks what a holder asked for its heir, and Inherits the
+	// compare-and-set: there the heir's entry takes the holder's place, and its
+	// number is the next after the holder's, whatever the clock says.
+	Handed   bool `json:"handed,omitempty"`
+	Inherits bool `json:"inherits,omitempty"`
 
 	// Ghost marks what no driver sent: a duplicate, executed late.
 	Ghost bool `json:"ghost,omitempty"`

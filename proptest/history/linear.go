@@ -43,7 +43,7 @@ func (h *History) Linearizable() []Object {
 		}
 		for _, s := range c.sightings {
 			for _, a := range byID[s.command.ID] {
-				if s.command.Kind == CommandAcquire && s.Now != 0 && s.Now == a.Since && s.Fence == a.Seq {
+				if s.command.Kind == CommandAcquire && s.Now != 0 && (s.Now == a.Since || s.command.Inherits) && s.Fence == a.Seq {
 					accounted[a] = true
 				}
 			}

@@ -9,6 +9,7 @@ const (
 	SeenExpired   = "leases and waits that ended by expiry"
 	SeenRenewLost = "renewals that were told lost" // most without a command: the belief was over
 	SeenUnknown   = "operations of unknown outcome"
+	SeenHanded    = "locks handed over"
 )
 
 // outcomes counts what was seen, for the floors.
@@ -30,6 +31,9 @@ func (c *check) outcomes() {
 		attempted[command.ID] = true
 		if there && own.Fence != 0 {
 			granted[command.ID] = true
+			if command.Handed {
+				c.Seen(SeenHanded, 1)
+			}
 			continue
 		}
 		contended[command.ID] = true
@@ -86,6 +90,9 @@ func (c *check) outcome(command *Command) string {
 	case CommandRenew:
 		return either(command.Matched, "renewed", Lost)
 	case CommandRelease:
+		if command.Token != 0 { // in a handoff
+			return either(command.Matched, "released", Lost)
+		}
 		return either(command.Own != nil && command.Own.Fence != 0, "released", either(command.Own != nil, "removed while waiting", Lost))
 	case CommandWrite, CommandWriteAndRelease:
 		return either(command.Matched, "applied", "not applied")

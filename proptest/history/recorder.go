@@ -71,6 +71,9 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 				case e.CommandName != "update":
 					c.Answered = now
 					c.readReply(e.Reply)
+					if c.Handed && !c.Matched {
+						c.Kind = commandNothing
+					}
 				case matchedAll(e.Reply, len(commands)): // else nobody knows which
 					c.Answered, c.Matched = now, true
 				}
@@ -95,20 +98,17 @@ func (r *Recorder) landed(connection string, request int64) []Command {
 // Ghost writes that a command may be executed behind the driver's back, once
 // more or late, from now on.
 func (r *Recorder) Ghost(body bson.Raw) {
-	c, ok := ReadCommand(body)
-	if !ok {
-		return
+	for _, c := range ReadCommand(body) {
+		c.Process, c.Number, c.Sent, c.Ghost = r.process, r.Number(), r.clock.Now(), true
+		r.out.Command(c)
 	}
-	c.Process, c.Number, c.Sent, c.Ghost = r.process, r.Number(), r.clock.Now(), true
-	r.out.Command(c)
 }
 
-// ReadCommand reads what a findAndModify of the protocol does off its message.
-// It goes by what the protocol can't do without: an acquire is the one that
-// brings an owner along, a renewal has a guard and a clock.
-func ReadCommand(body bson.Raw) (c Command, ok bool) {
+// ReadCommand reads what a findAndModify of the protocol does off its message:
+// one command, or the two of a handoff.
+func ReadCommand(body bson.Raw) []Command {
 	if first, err := body.IndexErr(0); err != nil || first.Key() != "findAndModify" {
-		return c, false
+		return nil
 	}
 	query, _ := body.Lookup("query").DocumentOK()
 	return readStatement(query, body.Lookup("update"))
@@ -117,8 +117,8 @@ func ReadCommand(body bson.Raw) (c Command, ok bool) {
 // readCommands reads a findAndModify, or the statements of an update that
 // renews several leases.
 func readCommands(body bson.Raw) []Command {
-	if c, ok := ReadCommand(body); ok {
-		return []Command{c}
+	if commands := ReadCommand(body); commands != nil {
+		return commands
 	}
 	if first, err := body.IndexErr(0); err != nil || first.Key() != "update" {
 		return nil
@@ -129,11 +129,11 @@ func readCommands(body bson.Raw) []Command {
 	for _, v := range values {
 		statement, _ := v.DocumentOK()
 		query, _ := statement.Lookup("q").DocumentOK()
-		c, ok := readStatement(query, statement.Lookup("u"))
-		if !ok || c.Kind != CommandRenew {
+		read := readStatement(query, statement.Lookup("u"))
+		if len(read) != 1 || read[0].Kind != CommandRenew {
 			return nil // not the library's
 		}
-		commands = append(commands, c)
+		commands = append(commands, read[0])
 	}
 	return commands
 }
@@ -143,9 +143,12 @@ func matchedAll(reply bson.Raw, n int) bool {
 	return integer(reply.Lookup("n")) == int64(n) && reply.Lookup("writeErrors").Type == 0 && reply.Lookup("writeConcernError").Type == 0
 }
 
-func readStatement(query bson.Raw, update bson.RawValue) (c Command, ok bool) {
-	c.Document = documentOf(query)
-	_, pipeline := update.ArrayOK()
+// readStatement goes by what the protocol can't do without: an acquire is the
+// one that brings an owner along, a renewal has a guard and a clock, and what
+// hands over speaks of a second id.
+func readStatement(query bson.Raw, update bson.RawValue) []Command {
+	c := Command{Document: documentOf(query)}
+	stages, pipeline := update.ArrayOK()
 	guard := false
 	elements, _ := query.Elements()
 	for _, e := range elements {
@@ -156,7 +159,7 @@ func readStatement(query bson.Raw, update bson.RawValue) (c Command, ok bool) {
 		c.Tag = path[2]
 		if len(path) == 4 { // lock.tags.<tag>.id
 			c.Kind, c.ID = CommandRelease, uuidOf(e.Value())
-			return c, c.ID != ""
+			return named(c)
 		}
 		match, _ := e.Value().DocumentOK()
 		own, _ := match.Lookup("$elemMatch").DocumentOK()
@@ -169,25 +172,54 @@ func readStatement(query bson.Raw, update bson.RawValue) (c Command, ok bool) {
 	text := update.Value
 	if !guard {
 		if !pipeline {
-			return c, false
+			return nil
 		}
-		c.Kind = CommandConfirm
-		if bytes.Contains(text, []byte("owner\x00")) {
-			c.Kind = CommandAcquire
-		}
-		c.ID, c.Tag = ownID(text), tagIn(text)
-		return c, c.ID != ""
+		return named(asked(c, text))
 	}
+	c.Write = writeIn(text)
+	heir := otherID(text, c.ID)
 	switch {
 	case c.K > 0:
 		c.Kind = CommandWrite
+	case heir != "" && pipeline:
+		c.Kind = CommandRelease
+		if bytes.Contains(text, []byte(".done\x00")) {
+			c.Kind = CommandWriteAndRelease
+		}
+		values, _ := stages.Values()
+		h := asked(Command{Document: c.Document, Handed: true}, values[len(values)-1].Value)
+		return append(named(c), named(h)...)
+	case heir != "":
+		c.Kind = CommandWriteAndRelease
+		h := Command{Kind: CommandAcquire, Document: c.Document, Tag: c.Tag, ID: heir, Owner: ownerIn(text), Handed: true, Inherits: true}
+		return append(named(c), h)
 	case pipeline && bytes.Contains(text, []byte("$$NOW\x00")):
 		c.Kind = CommandRenew
 	default:
 		c.Kind = CommandWriteAndRelease
 	}
-	c.Write = writeIn(text)
-	return c, c.ID != ""
+	return named(c)
+}
+
+func named(c Command) []Command {
+	if c.ID == "" {
+		return nil
+	}
+	return []Command{c}
+}
+
+// asked reads the pipeline of an acquire or a confirm.
+func asked(c Command, text []byte) Command {
+	c.Kind, c.Owner = CommandConfirm, ownerIn(text)
+	if c.Owner != "" {
+		c.Kind = CommandAcquire
+	}
+	ids := idsIn(text)
+	if len(ids) > 0 {
+		c.ID = ids[0]
+	}
+	c.Tag = tagIn(text)
+	return c
 }
 
 // documentOf reads the name of the document out of a filter: {_id: name},
@@ -212,14 +244,43 @@ func documentOf(filter bson.Raw) string {
 	return ""
 }
 
-// ownID finds the one id that a pipeline speaks of: a binary of 16 bytes and
+// idsIn finds the ids that an update speaks of: binaries of 16 bytes and
 // subtype 4.
-func ownID(text []byte) string {
-	i := bytes.Index(text, []byte{16, 0, 0, 0, 4})
-	if i < 0 || len(text) < i+21 {
+func idsIn(text []byte) (ids []string) {
+	header := []byte{16, 0, 0, 0, 4}
+	for i := bytes.Index(text, header); i >= 0 && len(text) >= i+21; {
+		ids = append(ids, hex.EncodeToString(text[i+5:i+21]))
+		text = text[i+21:]
+		i = bytes.Index(text, header)
+	}
+	return ids
+}
+
+// otherID is the id that an update speaks of beside the lease's.
+func otherID(text []byte, own string) string {
+	for _, id := range idsIn(text) {
+		if id != own {
+			return id
+		}
+	}
+	return ""
+}
+
+// ownerIn finds the owner of the entry that an update makes: a string, perhaps
+// as {$literal: …}.
+func ownerIn(text []byte) string {
+	_, text, found := bytes.Cut(text, []byte("owner\x00"))
+	if !found {
 		return ""
 	}
-	return hex.EncodeToString(text[i+5 : i+21])
+	if _, literal, found := bytes.Cut(text[:min(len(text), 16)], []byte("$literal\x00")); found {
+		text = text[min(len(text), 16)-len(literal):]
+	}
+	if len(text) < 4 {
+		return ""
+	}
+	text = text[4:] // its length
+	return string(text[:max(0, bytes.IndexByte(text, 0))])
 }
 
 // tagIn finds the tag in the path of the own entries, "$lock.tags.<tag>" or

@@ -1,8 +1,10 @@
 package history
 
 import (
+	"encoding/hex"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -55,6 +57,56 @@ func TestMatchedAll(t *testing.T) {
 		}
 		if got := matchedAll(raw, 2); got != c.want {
 			t.Errorf("%v: %v", c.reply, got)
+		}
+	}
+}
+
+// A handoff is a release and what the heir asks, with its update or without.
+func TestReadCommandOfAHandoff(t *testing.T) {
+	id := func(text string) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(text)} }
+	own, heir := id("0123456789abcdef"), id("fedcba9876543210")
+	leave := bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: bson.A{"$lock.tags.read", own}}}}}
+	write := bson.D{{Key: "$set", Value: bson.D{{Key: "log", Value: "7/w:1"}}}}
+	finish := bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: bson.A{own}}, {Key: "lock.done", Value: bson.A{own}}}}}
+	try := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{
+		{Key: "present", Value: bson.A{heir, "$lock.tags.write.id"}}, {Key: "now", Value: "$$NOW"},
+		{Key: "owner", Value: bson.D{{Key: "$literal", Value: "me"}}},
+	}}}}}
+	confirm := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.A{heir, "$lock.tags.write", "$$NOW"}}}}}
+	set := bson.D{
+		{Key: "$push", Value: bson.D{{Key: "log", Value: "7/w:1"}, {Key: "lock.done", Value: own}}},
+		{Key: "$set", Value: bson.D{{Key: "lock.tags.read.$[doclock].id", Value: heir}, {Key: "lock.tags.read.$[doclock].owner", Value: "me"}}},
+	}
+	for name, c := range map[string]struct {
+		update any
+		want   [2]Command
+	}{
+		"to a new one":       {bson.A{leave, try}, [2]Command{{Kind: CommandRelease}, {Kind: CommandAcquire, Tag: "write", Owner: "me"}}},
+		"to one that waits":  {bson.A{leave, confirm}, [2]Command{{Kind: CommandRelease}, {Kind: CommandConfirm, Tag: "write"}}},
+		"with a pipeline":    {bson.A{write, finish, try}, [2]Command{{Kind: CommandWriteAndRelease, Write: "w:1"}, {Kind: CommandAcquire, Tag: "write", Owner: "me"}}},
+		"by compare-and-set": {set, [2]Command{{Kind: CommandWriteAndRelease, Write: "w:1"}, {Kind: CommandAcquire, Tag: "read", Owner: "me", Inherits: true}}},
+	} {
+		guard := bson.D{{Key: "$elemMatch", Value: bson.D{{Key: "id", Value: own}, {Key: "fence", Value: int64(7)}}}}
+		body, err := bson.Marshal(bson.D{
+			{Key: "findAndModify", Value: "documents"},
+			{Key: "query", Value: bson.D{{Key: "_id", Value: "a"}, {Key: "lock.tags.read", Value: guard}, {Key: "lock.fence", Value: int64(9)}}},
+			{Key: "update", Value: c.update},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ReadCommand(body)
+		for i := range c.want {
+			w := &c.want[i]
+			w.Document = "a"
+			if i == 0 {
+				w.Tag, w.Token, w.ID = "read", 7, hex.EncodeToString(own.Data)
+			} else {
+				w.Handed, w.ID = true, hex.EncodeToString(heir.Data)
+			}
+		}
+		if diff := cmp.Diff(c.want[:], got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

@@ -9,7 +9,11 @@ const (
 func (c *check) verdicts() {
 	removed := map[lease]bool{} // by a release that found it there
 	for i := range c.commands {
-		if command := &c.commands[i]; command.Kind == CommandRelease && command.Own != nil && command.Own.Fence != 0 {
+		switch command := &c.commands[i]; {
+		case command.Kind != CommandRelease || !command.Matched:
+		case command.Token != 0: // in a handoff
+			removed[lease{command.ID, command.Token}] = true
+		case command.Own != nil && command.Own.Fence != 0:
 			removed[lease{command.ID, command.Own.Fence}] = true
 		}
 	}

@@ -17,6 +17,7 @@ import (
 // apiMachine goes through the public packages.
 type apiMachine struct {
 	*place
+	wire    *wire
 	clients []*client
 	leases  []*lease
 	tickets []*ticket
@@ -42,7 +43,7 @@ const (
 
 // apiRun is one run.
 func (b *bench) apiRun(t *rapid.T) {
-	m := &apiMachine{place: b.place(t, APIStored)}
+	m := &apiMachine{place: b.place(t, APIStored), wire: b.wire}
 	table := drawTable(t)
 	m.clients = append(m.clients, m.newClient(t, table), m.newClient(t, table))
 	if rapid.Bool().Draw(t, "a third client") {
@@ -66,6 +67,10 @@ func (b *bench) apiRun(t *rapid.T) {
 		"time":               m.pass,
 		"clocks":             m.clocks,
 		"stranger":           m.stranger,
+		"hand over":          m.handOver,
+		"hand over, too":     m.handOver,
+		"hand over, again":   m.handOver,
+		"hand over, anew":    m.handOver,
 	})
 }
 

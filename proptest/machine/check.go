@@ -6,9 +6,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"pgregory.net/rapid"
 )
 
@@ -37,6 +39,8 @@ func Outcomes() []string {
 		"release: released", "release: lost",
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
+		"handoff: granted", "handoff: lost", "handoff: not applied", // conflict and waiting are rarer
+		"compare-and-set: granted", "compare-and-set: not applied",
 	}
 }
 
@@ -50,15 +54,18 @@ func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally
 }
 
 // API runs the machine that goes through the public packages, in the same way.
-func API(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
+func API(tb testing.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
 	tb.Helper()
-	b := &bench{coll: db.Collection("api"), count: count}
+	w := &wire{}
+	watched := mongotest.Client(tb, options.Client().SetMonitor(w.monitor()))
+	b := &bench{coll: watched.Database(db.Name()).Collection("api"), wire: w, count: count}
 	b.check(tb, runs, steps, APIRuns, b.apiRun)
 }
 
 // bench is what the runs of a machine share.
 type bench struct {
 	coll  *mongo.Collection
+	wire  *wire // of the API's machine
 	count *tally.Tally
 	model model.Protocol // with a rule left out, in the test that must notice
 }

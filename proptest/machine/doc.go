@@ -15,8 +15,8 @@
 //
 // How to read it: check.go has the entry points, place.go the document on the
 // server with the model's beside it. stored.go, shapes.go and tables.go go
-// between the two worlds. engine.go and guarded.go are the first machine; api.go,
-// tickets.go and leases.go the second.
+// between the two worlds. engine.go, guarded.go and handoffs.go are the first
+// machine; api.go, tickets.go, leases.go and heirs.go the second.
 //
 // Where the protocol's text leaves something open, what is compared is
 // normalised; see open.go.

@@ -35,6 +35,7 @@ type asker struct {
 	mode  model.Mode // of the acquire that is being sent
 	fence int64      // the token that it was told last
 	k     int        // number of its last write
+	alone int64      // lock.fence in the image of the grant, if it was the only entry there
 }
 
 // engineRun is one run.
@@ -45,7 +46,7 @@ func (b *bench) engineRun(t *rapid.T) {
 	if rapid.Bool().Draw(t, "a second program") {
 		m.programs = append(m.programs, m.newProgram(t, drawOther(t, table)))
 	}
-	t.Repeat(map[string]func(*rapid.T){
+	actions := map[string]func(*rapid.T){
 		"":                  func(*rapid.T) { m.count.Checked(EngineSteps, 1) },
 		"acquire":           m.acquire,
 		"acquire anew":      m.acquireAnew,
@@ -63,7 +64,13 @@ func (b *bench) engineRun(t *rapid.T) {
 		"time":              m.time_,
 		"time, too":         m.time_,
 		"stranger":          m.stranger,
-	})
+	}
+	if rapid.Bool().Draw(t, "handoffs") {
+		for _, name := range []string{"hand over", "hand over, too", "hand over, anew", "hand over, again"} {
+			actions[name] = m.handoff
+		}
+	}
+	t.Repeat(actions)
 }
 
 func (m *engineMachine) time_(t *rapid.T) { m.advance(t) }
@@ -198,6 +205,7 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 		engine.NotFound: model.NotFound, engine.Granted: model.Granted, engine.Waiting: model.Waits, engine.Conflict: model.Conflict,
 		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
 	}[got]
+	name := string(want)
 	if want == model.NotApplied { // which is Lost where nothing was repeated
 		want = model.Lost
 	}
@@ -212,12 +220,8 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 	if said != want {
 		t.Fatalf("%s at %d: the engine says %q, the model %q; document: %v", command, m.now-epoch, said, want, m.doc)
 	}
-	name := map[model.Outcome]string{model.ForeignLock: "foreign"}[said]
-	if name == "" {
-		name = string(said)
-	}
-	if said == model.Lost && (command == "write" || command == "write-and-release") {
-		name = string(model.NotApplied)
+	if said == model.ForeignLock {
+		name = "foreign"
 	}
 	m.count.Seen(command+": "+name, 1)
 	return said
@@ -232,6 +236,13 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 	}
 	e, _ := img.Lock.Find(string(a.tag), m.uuids[a.id])
 	a.fence = e.Fence
+	a.alone = 0
+	if len(m.entries()) == 1 {
+		a.alone = m.doc.Lock.Fence
+	}
+	if g := a.engine.Grant(img, r.Tag, r.ID); g.Fence != e.Fence || g.Alone != a.alone {
+		t.Fatalf("the grant is %+v; document: %v", g, m.doc)
+	}
 	if !r.Document {
 		return
 	}

@@ -17,6 +17,7 @@ type lease struct {
 	from    engine.Reading // what the belief counts from
 	over    model.Outcome  // why it ended: "", Lost or "released before"
 	k       int            // number of the last write
+	alone   int64          // lock.fence at the grant, if no other entry stood beside it
 	given   bool           // it was given away
 	verdict model.Outcome  // of that
 }
@@ -31,6 +32,9 @@ func (m *apiMachine) hold(t *rapid.T, c *client, r model.Request, l *doclock.Lea
 	h := &lease{Lease: l, client: c, known: model.Lease{Tag: r.Tag, ID: r.ID, Fence: e.Fence}, from: sent}
 	m.leases = append(m.leases, h)
 	m.settle(append([]*model.Document{doc}, or...)...)
+	if len(m.entries()) == 1 {
+		h.alone = m.doc.Lock.Fence
+	}
 	return h
 }
 

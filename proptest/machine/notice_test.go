@@ -19,9 +19,11 @@ func TestNotices(t *testing.T) {
 	rules := []string{
 		"FenceInRenew", "FenceInWrite", "Maximum", "RepeatExtends", "Pruning", "CooperativeBlocks",
 		"ConfirmNeverCreates", "UnknownRefuses", "UnknownBlocks", "HeldOrEarlier", "JoinRaisesFence", "Numbering",
+		"FenceInHandoff", "HeirTries", "ReleaseAnyway", "WaitingMustBeThere", "WaitingKeepsPlace",
+		"SetComparesFence", "SetUnsetsNumber", "SetPushesDone",
 	}
 	if !*all {
-		rules = []string{"FenceInRenew", "RepeatExtends", "Pruning", "JoinRaisesFence"}
+		rules = []string{"FenceInRenew", "RepeatExtends", "Pruning", "JoinRaisesFence", "ReleaseAnyway", "SetPushesDone"}
 	}
 	defer set("rapid.shrinktime", "0s")()
 	db := mongotest.Database(t)
@@ -32,7 +34,7 @@ func TestNotices(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			b.check(s, 1000, 30, EngineRuns, b.engineRun)
+			b.check(s, 2000, 30, EngineRuns, b.engineRun)
 		}()
 		<-over
 		t.Logf("without %s: %d runs agreed", rule, b.count.Checks[EngineRuns])

@@ -152,6 +152,11 @@ func (p *place) nextUpdate(t *rapid.T) (model.Update, any) {
 	return p.update, bson.M{"$push": bson.M{"log": int(p.update)}}
 }
 
+func isPipeline(update any) bool {
+	_, pipeline := update.(bson.A)
+	return pipeline
+}
+
 // pick draws one of several; in a trace its place among them is enough.
 func pick[T any](t *rapid.T, label string, of []T) T {
 	return of[rapid.IntRange(0, len(of)-1).Draw(t, label)]

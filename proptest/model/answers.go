@@ -82,7 +82,7 @@ func (w *world) start(m message) message {
 			c.valid = 0
 		}
 	}
-	if d := &w.clients[m.to]; m.handsOver() && (d.phase == idle || d.phase == requesting) {
+	if d := &w.clients[m.to]; m.handsOver() && !m.waits && (d.phase == idle || d.phase == requesting) {
 		d.phase, d.id, d.last, d.unknown = promised, m.second, message{}, false
 	}
 	return m

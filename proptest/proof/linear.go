@@ -177,7 +177,11 @@ func (s sequential) image(l lock, step history.Step) []lock {
 	}
 
 	// The numbers.
-	switch number := max(l.fence+1, img.Now); {
+	number := max(l.fence+1, img.Now)
+	if step.Inherits {
+		number = l.fence + 1
+	}
+	switch {
 	case joined:
 		if before && was.Seq != own.Seq && was.Expires > img.Now {
 			return nil

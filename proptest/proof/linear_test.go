@@ -26,6 +26,11 @@ func held(id string, seq, token, expires int64) history.Entry {
 	return history.Entry{Tag: "write", ID: id, Seq: seq, Fence: token, Since: seq, Expires: expires}
 }
 
+func inherits(c history.Command) history.Command {
+	c.Handed, c.Inherits = true, true
+	return c
+}
+
 func TestLinearizable(t *testing.T) {
 	a, b := held("a", 1010, 1010, 1110), held("b", 1020, 1020, 1120)
 	join := command(history.CommandAcquire, "a", 1009, 1011, 1010, 1010, a)
@@ -55,6 +60,10 @@ func TestLinearizable(t *testing.T) {
 		"lost while it was there":              {false, []history.Command{join, bare(history.CommandRenew, "a", 1010, 1015, 1017, false), conflict}},
 		"pruned before a renewal ran out":      {false, []history.Command{join, bare(history.CommandRenew, "a", 1010, 1090, 1092, true), command(history.CommandAcquire, "c", 1130, 1132, 1131, 1131, held("c", 1131, 1131, 1231))}},
 		"pruned after it":                      {true, []history.Command{join, bare(history.CommandRenew, "a", 1010, 1090, 1092, true), command(history.CommandAcquire, "c", 1200, 1202, 1201, 1201, held("c", 1201, 1201, 1301))}},
+		"handed over":                          {true, []history.Command{join, bare(history.CommandRelease, "a", 1010, 1019, 1021, true), joinB}},
+		"handed over by a wrong token":         {false, []history.Command{join, bare(history.CommandRelease, "a", 1009, 1019, 1021, true), joinB}},
+		"handed over by compare-and-set":       {true, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(command(history.CommandAcquire, "b", 1019, 1021, 1020, 1011, held("b", 1011, 1011, 1110)))}},
+		"inherited, and a number that leaps":   {false, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(joinB)}},
 		"a number that leaps":                  {false, []history.Command{command(history.CommandAcquire, "a", 1009, 1011, 1010, 1500, held("a", 1500, 1500, 1110))}},
 	} {
 		t.Run(name, func(t *testing.T) {

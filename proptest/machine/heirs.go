@@ -1,0 +1,266 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/proptest/history"
+	"github.com/doclock/doclock/proptest/model"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"pgregory.net/rapid"
+)
+
+// SeenHandedOver counts the releases that gave the lock to a waiter in their
+// own command.
+const SeenHandedOver = "API: locks handed over"
+
+// wire notes the commands that the library sends, and when they are answered.
+type wire struct {
+	mu   sync.Mutex
+	sent []*message
+}
+
+// message is one command, or the two of a handoff. Sent and answered are
+// counted in events.
+type message struct {
+	commands       []history.Command
+	request        int64
+	sent, answered int
+}
+
+func (w *wire) monitor() *event.CommandMonitor {
+	events := 0
+	return &event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			commands := history.ReadCommand(bytes.Clone(e.Command))
+			if commands == nil {
+				return
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			events++
+			w.sent = append(w.sent, &message{commands: commands, request: e.RequestID, sent: events})
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, m := range w.sent {
+				if m.request == e.RequestID {
+					events++
+					m.answered = events
+				}
+			}
+		},
+	}
+}
+
+// take returns what was sent since the last time.
+func (w *wire) take() []*message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sent := w.sent
+	w.sent = nil
+	return sent
+}
+
+func (w *wire) answered() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sent) > 0 && !slices.ContainsFunc(w.sent, func(m *message) bool { return m.answered == 0 })
+}
+
+// handOver lets somebody wait for a lease in a goroutine, and gives the lease
+// back. Whether it is handed over or the waiter has to ask is a matter of
+// moments: what is compared is the document, the waiter's lease and what its
+// holder believes, after the commands that were sent.
+func (m *apiMachine) handOver(t *rapid.T) {
+	if !m.alone || len(m.leases) >= 25 {
+		t.Skip("a stranger's writes keep a line waiting for what is not there")
+	}
+	l, r := m.contended(t)
+	c := l.client
+	m.wire.take()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	type result struct {
+		lease *doclock.Lease
+		err   error
+	}
+	into := bson.M{}
+	waiter := make(chan result, 1)
+	go func() {
+		lease, err := c.locker.Acquire(ctx, m.filter(), string(r.Tag), doclock.Into(&into))
+		waiter <- result{lease, err}
+	}()
+	// It asks, unless it knows from a waiter before it whom it waits for.
+	for end := time.Now().Add(5 * time.Millisecond); time.Now().Before(end) && !m.wire.answered(); time.Sleep(100 * time.Microsecond) {
+	}
+	inherited, sent := l.from, c.reading()
+	var label model.Update
+	var err error
+	if rapid.Bool().Draw(t, "with an update") {
+		var update any
+		label, update = m.nextUpdate(t)
+		err = l.UpdateAndRelease(t.Context(), update)
+	} else {
+		err = l.Release(t.Context())
+	}
+	l.finish("released before")
+	l.given, l.verdict = true, ""
+	m.outcome(t, "hand over", "", err)
+	got := <-waiter
+	m.outcome(t, "wait", "", got.err)
+	if m.named(got.lease.ID()) != r.ID {
+		t.Fatalf("the waiter's id is not new")
+	}
+
+	messages := m.wire.take()
+	ends := m.replay(l, r, label, messages)
+	if len(messages) < 3 && slices.ContainsFunc(messages, func(msg *message) bool { return len(msg.commands) == 2 }) {
+		m.count.Seen(SeenHandedOver, 1)
+		if slices.ContainsFunc(ends, func(e end) bool { return e.inherits }) {
+			m.count.Seen("API: handed over by compare-and-set", 1)
+		}
+	}
+	var docs []*model.Document
+	for _, e := range ends {
+		docs = append(docs, e.doc)
+	}
+	for _, msg := range messages {
+		t.Logf("sent: %+v", msg.commands)
+	}
+	if len(docs) == 0 {
+		t.Fatal("no order of what was sent is possible")
+	}
+	m.settle(docs...)
+	for _, e := range ends {
+		if same(e.doc, m.doc) && e.inherits {
+			sent = inherited
+		}
+	}
+	m.into(t, into, m.doc)
+	m.hold(t, c, r, got.lease, m.doc, sent)
+}
+
+// contended draws a lease that stands in the document, and somebody of the
+// same locker whom it alone keeps waiting.
+func (m *apiMachine) contended(t *rapid.T) (*lease, model.Request) {
+	type pair struct {
+		l *lease
+		r model.Request
+	}
+	var pairs []pair
+	for _, l := range m.leases {
+		e, there := m.doc.Find(l.known.Tag, l.known.ID)
+		if l.given || l.look() != "" || l.left() < ms(patience) || !there || e.Fence != l.known.Fence {
+			continue
+		}
+		for _, tag := range l.client.table.Tags() {
+			r := l.client.terms
+			r.Tag, r.ID = tag, model.ID(len(m.ids)+1)
+			released, _, _ := m.model.Release(m.doc, l.known, m.now)
+			_, now, _ := m.model.Acquire(m.doc, r, model.Queue, m.now)
+			_, then, _ := m.model.Acquire(released, r, model.Queue, m.now)
+			// Its own locker's leases are waited for as long as they may last,
+			// whether the server has dropped them or not.
+			alone := !slices.ContainsFunc(m.leases, func(o *lease) bool {
+				return o != l && o.client == l.client && !o.given && l.client.table.Relation(tag, o.known.Tag).Kind != model.None
+			})
+			if now != model.Granted && then == model.Granted && alone {
+				pairs = append(pairs, pair{l, r})
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		t.Skip("nobody would wait for a lease alone")
+	}
+	p := pick(t, "who waits for which lease", pairs)
+	t.Logf("%s waits for %d under %s", p.r.Tag, p.l.known.ID, p.l.known.Tag)
+	return p.l, p.r
+}
+
+// end is what a sequence of commands can have made of the document.
+type end struct {
+	doc      *model.Document
+	inherits bool // a compare-and-set was applied
+}
+
+// replay lets the model execute what was sent, in each order in which it can
+// have been executed.
+func (m *apiMachine) replay(l *lease, r model.Request, label model.Update, messages []*message) []end {
+	var ends []end
+	var next func(e end, left []*message)
+	next = func(e end, left []*message) {
+		if len(left) == 0 {
+			ends = append(ends, e)
+		}
+		for i, msg := range left {
+			if slices.ContainsFunc(left, func(o *message) bool { return o.answered != 0 && o.answered < msg.sent }) {
+				continue // that one came first
+			}
+			rest := slices.Delete(slices.Clone(left), i, i+1)
+			for _, after := range m.execute(l, r, label, e, msg.commands) {
+				next(after, rest)
+			}
+		}
+	}
+	next(end{doc: m.doc}, messages)
+	return ends
+}
+
+// execute is one message; a confirm has several ends, see open.go.
+func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e end, commands []history.Command) []end {
+	first := commands[0]
+	own, waits := m.known(first.ID) == r.ID, false
+	var doc *model.Document
+	outcome := model.Outcome("")
+	switch {
+	case len(commands) == 2 && commands[1].Inherits:
+		doc, outcome, _ = m.model.CompareAndSet(e.doc, l.known, label, r, l.alone, m.now)
+		e.inherits = e.inherits || outcome == model.Granted
+	case len(commands) == 2:
+		waits = commands[1].Kind == history.CommandConfirm
+		heir := model.Heir{Request: r, Waiting: waits}
+		if first.Kind == history.CommandWriteAndRelease {
+			doc, outcome, _ = m.model.WriteAndHandOff(e.doc, l.known, label, heir, m.now)
+		} else {
+			doc, outcome, _ = m.model.Handoff(e.doc, l.known, heir, m.now)
+		}
+		waits = waits && outcome != model.NotApplied
+	case first.Kind == history.CommandAcquire && own:
+		doc, _, _ = m.model.Acquire(e.doc, r, model.Queue, m.now)
+	case first.Kind == history.CommandConfirm && own:
+		doc, _, _ = m.model.Confirm(e.doc, r, m.now)
+		waits = true
+	case first.Kind == history.CommandRelease && !own:
+		doc, _, _ = m.model.Release(e.doc, l.known, m.now)
+	case first.Kind == history.CommandWriteAndRelease && !own:
+		doc, _, _ = m.model.WriteAndRelease(e.doc, l.known, label, m.now)
+	default:
+		return nil // nobody should have sent it
+	}
+	if !waits {
+		return []end{{doc, e.inherits}}
+	}
+	var ends []end
+	for _, d := range afterConfirm(doc, r.Tag, r.ID, m.now) {
+		ends = append(ends, end{d, e.inherits})
+	}
+	return ends
+}
+
+// known is the model's number of an id as the wire has it.
+func (m *apiMachine) known(id string) model.ID {
+	data, err := hex.DecodeString(id)
+	if err != nil || len(data) != len(uuid.UUID{}) {
+		return 0
+	}
+	return m.ids[uuid.UUID(data)]
+}
