@@ -1,0 +1,298 @@
+package history
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// This file reads commands and images off the driver's messages, with no help
+// from the library.
+
+// ReadCommand reads what a findAndModify of the protocol does off its message:
+// one command, or the two of a handoff.
+func ReadCommand(body bson.Raw) []Command {
+	if first, err := body.IndexErr(0); err != nil || first.Key() != "findAndModify" {
+		return nil
+	}
+	query, _ := body.Lookup("query").DocumentOK()
+	return readStatement(query, body.Lookup("update"))
+}
+
+// readCommands reads a findAndModify, or the statements of an update that
+// renews several leases.
+func readCommands(body bson.Raw) []Command {
+	if commands := ReadCommand(body); commands != nil {
+		return commands
+	}
+	if first, err := body.IndexErr(0); err != nil || first.Key() != "update" {
+		return nil
+	}
+	var commands []Command
+	statements, _ := body.Lookup("updates").ArrayOK()
+	values, _ := statements.Values()
+	for _, v := range values {
+		statement, _ := v.DocumentOK()
+		query, _ := statement.Lookup("q").DocumentOK()
+		read := readStatement(query, statement.Lookup("u"))
+		if len(read) != 1 || read[0].Kind != CommandRenew {
+			return nil // not the library's
+		}
+		commands = append(commands, read[0])
+	}
+	return commands
+}
+
+// matchedAll reads the reply to an update of n statements.
+func matchedAll(reply bson.Raw, n int) bool {
+	return integer(reply.Lookup("n")) == int64(n) && reply.Lookup("writeErrors").Type == 0 && reply.Lookup("writeConcernError").Type == 0
+}
+
+// readStatement goes by what the protocol can't do without: an acquire is the
+// one that brings an owner along, a renewal has a guard and a clock, and what
+// hands over speaks of a second id.
+func readStatement(query bson.Raw, update bson.RawValue) []Command {
+	c := Command{Document: documentOf(query)}
+	stages, pipeline := update.ArrayOK()
+	guard := false
+	elements, _ := query.Elements()
+	for _, e := range elements {
+		path := strings.Split(e.Key(), ".")
+		if len(path) < 3 || path[1] != "tags" {
+			continue
+		}
+		c.Tag = path[2]
+		if len(path) == 4 { // lock.tags.<tag>.id
+			c.Kind, c.ID = CommandRelease, uuidOf(e.Value())
+			return named(c)
+		}
+		match, _ := e.Value().DocumentOK()
+		own, _ := match.Lookup("$elemMatch").DocumentOK()
+		c.ID, c.Token, guard = uuidOf(own.Lookup("id")), integer(own.Lookup("fence")), true
+		k, _ := own.Lookup("n").DocumentOK()
+		if not, isNot := k.Lookup("$not").DocumentOK(); isNot {
+			c.K = integer(not.Lookup("$gte"))
+		}
+	}
+	text := update.Value
+	if !guard {
+		if !pipeline {
+			return nil
+		}
+		return named(asked(c, text))
+	}
+	c.Write = writeIn(text)
+	heir := otherID(text, c.ID)
+	switch {
+	case c.K > 0:
+		c.Kind = CommandWrite
+	case heir != "" && pipeline:
+		c.Kind = CommandRelease
+		if bytes.Contains(text, []byte(".done\x00")) {
+			c.Kind = CommandWriteAndRelease
+		}
+		values, _ := stages.Values()
+		h := asked(Command{Document: c.Document, Handed: true}, values[len(values)-1].Value)
+		return append(named(c), named(h)...)
+	case heir != "":
+		c.Kind = CommandWriteAndRelease
+		h := Command{Kind: CommandAcquire, Document: c.Document, Tag: c.Tag, ID: heir, Owner: ownerIn(text), Handed: true, Inherits: true}
+		return append(named(c), h)
+	case pipeline && bytes.Contains(text, []byte("$$NOW\x00")):
+		c.Kind = CommandRenew
+	default:
+		c.Kind = CommandWriteAndRelease
+	}
+	return named(c)
+}
+
+func named(c Command) []Command {
+	if c.ID == "" {
+		return nil
+	}
+	return []Command{c}
+}
+
+// asked reads the pipeline of an acquire or a confirm.
+func asked(c Command, text []byte) Command {
+	c.Kind, c.Owner = CommandConfirm, ownerIn(text)
+	if c.Owner != "" {
+		c.Kind = CommandAcquire
+	}
+	ids := idsIn(text)
+	if len(ids) > 0 {
+		c.ID = ids[0]
+	}
+	c.Tag = tagIn(text)
+	return c
+}
+
+// documentOf reads the name of the document out of a filter: {_id: name},
+// {_id: {$in: [name]}}, or several such filters under $and.
+func documentOf(filter bson.Raw) string {
+	id := filter.Lookup("_id")
+	if condition, ok := id.DocumentOK(); ok {
+		names, _ := condition.Lookup("$in").ArrayOK()
+		id, _ = names.IndexErr(0)
+	}
+	if name, ok := id.StringValueOK(); ok {
+		return name
+	}
+	filters, _ := filter.Lookup("$and").ArrayOK()
+	values, _ := filters.Values()
+	for _, v := range values {
+		part, _ := v.DocumentOK()
+		if name := documentOf(part); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// idsIn finds the ids that an update speaks of: binaries of 16 bytes and
+// subtype 4.
+func idsIn(text []byte) (ids []string) {
+	header := []byte{16, 0, 0, 0, 4}
+	for i := bytes.Index(text, header); i >= 0 && len(text) >= i+21; {
+		ids = append(ids, hex.EncodeToString(text[i+5:i+21]))
+		text = text[i+21:]
+		i = bytes.Index(text, header)
+	}
+	return ids
+}
+
+// otherID is the id that an update speaks of beside the lease's.
+func otherID(text []byte, own string) string {
+	for _, id := range idsIn(text) {
+		if id != own {
+			return id
+		}
+	}
+	return ""
+}
+
+// ownerIn finds the owner of the entry that an update makes: a string, perhaps
+// as {$literal: …}.
+func ownerIn(text []byte) string {
+	_, text, found := bytes.Cut(text, []byte("owner\x00"))
+	if !found {
+		return ""
+	}
+	if _, literal, found := bytes.Cut(text[:min(len(text), 16)], []byte("$literal\x00")); found {
+		text = text[min(len(text), 16)-len(literal):]
+	}
+	if len(text) < 4 {
+		return ""
+	}
+	text = text[4:] // its length
+	return string(text[:max(0, bytes.IndexByte(text, 0))])
+}
+
+// tagIn finds the tag in the path of the own entries, "$lock.tags.<tag>" or
+// "$lock.tags.<tag>.id".
+func tagIn(text []byte) string {
+	const path = "$lock.tags."
+	i := bytes.Index(text, []byte(path))
+	if i < 0 {
+		return ""
+	}
+	text = text[i+len(path):]
+	end := bytes.IndexAny(text, ".\x00")
+	if end < 0 {
+		return ""
+	}
+	return string(text[:end])
+}
+
+// WriteMark is what the names of writes begin with in updates, so that they
+// are found in the commands.
+const WriteMark = "w:"
+
+func writeIn(text []byte) string {
+	i := bytes.Index(text, []byte("/"+WriteMark))
+	if i < 0 {
+		return ""
+	}
+	text = text[i+1:]
+	end := bytes.IndexByte(text, 0)
+	if end < 0 {
+		return ""
+	}
+	return string(text[:end])
+}
+
+func (c *Command) readReply(reply bson.Raw) {
+	value, isDocument := reply.Lookup("value").DocumentOK()
+	if !isDocument {
+		return
+	}
+	c.Matched = true
+	switch c.Kind {
+	case CommandAcquire, CommandConfirm:
+		c.Image = ReadImage(value)
+	case CommandRelease:
+		own, _ := value.Lookup("__doclockOwn").ArrayOK()
+		for _, e := range readEntries(c.Tag, own) {
+			if e.ID == c.ID {
+				c.Own = &e
+			}
+		}
+		if c.Own == nil { // a stored image: whole, and from before the release
+			if e, there := ReadImage(value).find(c.ID); there {
+				c.Own = &e
+			}
+		}
+	}
+}
+
+// ReadImage reads the lock field, and the server's time where it stands beside
+// it.
+func ReadImage(document bson.Raw) *Image {
+	img := &Image{}
+	if now, ok := document.Lookup("__doclockNow").DateTimeOK(); ok {
+		img.Now = now
+	}
+	lock, _ := document.Lookup("lock").DocumentOK()
+	img.Fence = integer(lock.Lookup("fence"))
+	tags, _ := lock.Lookup("tags").DocumentOK()
+	elements, _ := tags.Elements()
+	for _, t := range elements {
+		array, _ := t.Value().ArrayOK()
+		img.Entries = append(img.Entries, readEntries(t.Key(), array)...)
+	}
+	return img
+}
+
+func readEntries(tag string, array bson.RawArray) (entries []Entry) {
+	values, _ := array.Values()
+	for _, v := range values {
+		doc, _ := v.DocumentOK()
+		since, _ := doc.Lookup("since").DateTimeOK()
+		expires, _ := doc.Lookup("expires").DateTimeOK()
+		entries = append(entries, Entry{
+			Tag:     tag,
+			ID:      uuidOf(doc.Lookup("id")),
+			Seq:     integer(doc.Lookup("seq")),
+			Fence:   integer(doc.Lookup("fence")),
+			Since:   since,
+			Expires: expires,
+			N:       integer(doc.Lookup("n")),
+		})
+	}
+	return entries
+}
+
+func uuidOf(v bson.RawValue) string {
+	subtype, data, ok := v.BinaryOK()
+	if !ok || subtype != 4 {
+		return ""
+	}
+	return hex.EncodeToString(data)
+}
+
+func integer(v bson.RawValue) int64 {
+	n, _ := v.AsInt64OK()
+	return n
+}
