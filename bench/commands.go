@@ -42,7 +42,7 @@ func ownCommand(name string) bool {
 // runCommands measures what each command costs, in blocks that follow a block
 // of plain ones on the same documents.
 func runCommands(ctx context.Context, b *bench) error {
-	rounds, block := pick(b, 20, 5), pick(b, 24, 12)
+	rounds, block := pick(b, 20, 4), pick(b, 24, 10)
 	c, err := openCommander(&b.servers)
 	if err != nil {
 		return err

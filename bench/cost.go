@@ -47,38 +47,39 @@ type beside struct{ own, plain cost }
 var priceColumns = []string{"time_over_plain", "server_cpu_over_plain", "bytes_sent", "bytes_received", "client_allocations", "client_bytes_allocated"}
 
 // price enters what a kind of command was found to cost: medians over the
-// blocks, each one beside its own plain block.
+// blocks, or over their ratios, each one beside its own plain block.
 func (b *bench) price(name string, blocks []beside) {
-	each := func(f func(cost) float64) (own []float64) {
-		for _, one := range blocks {
-			own = append(own, over(f(one.own), float64(one.own.ops())))
-		}
-		return own
-	}
-	ratio := func(f func(cost) float64) (ratios []float64) {
-		for _, one := range blocks {
-			ratios = append(ratios, over(f(one.own), f(one.plain)))
-		}
-		return ratios
-	}
-	r := b.newResult("commands", name)
-	seen := true
+	r, seen := b.newResult("commands", name), true
 	for _, one := range blocks {
 		r.rounds = append(r.rounds, one.own.round)
 		seen = seen && one.own.seen && one.plain.seen
 	}
-	time := spreadOf(ratio(func(c cost) float64 { return c.p50() }))
-	r.add("time_over_plain", rounded(time.mid))
-	r.add("time_over_plain"+ofRounds, both(time))
-	if seen {
-		cpu := func(c cost) float64 { return micros(c.cpu) }
-		s := spreadOf(ratio(cpu))
-		r.add("server_cpu_over_plain", rounded(s.mid))
-		r.add("server_cpu_over_plain"+ofRounds, both(s))
-		r.add("server_cpu_us", rounded(spreadOf(each(cpu)).mid))
+	perCommand := func(key string, f func(cost) float64) {
+		var values []float64
+		for _, one := range blocks {
+			values = append(values, over(f(one.own), float64(one.own.ops())))
+		}
+		r.add(key, rounded(spreadOf(values).mid))
 	}
-	r.add("bytes_sent", rounded(spreadOf(each(func(c cost) float64 { return float64(c.sent) })).mid))
-	r.add("bytes_received", rounded(spreadOf(each(func(c cost) float64 { return float64(c.received) })).mid))
-	r.add("client_allocations", rounded(spreadOf(each(func(c cost) float64 { return float64(c.allocs) })).mid))
-	r.add("client_bytes_allocated", rounded(spreadOf(each(func(c cost) float64 { return float64(c.garbage) })).mid))
+	overPlain := func(key string, f func(cost) float64) {
+		var ratios []float64
+		for _, one := range blocks {
+			ratios = append(ratios, over(f(one.own), f(one.plain)))
+		}
+		s := spreadOf(ratios)
+		r.add(key, rounded(s.mid))
+		r.add(key+ofRounds, both(s))
+	}
+	overPlain("time_over_plain", cost.p50)
+	if seen {
+		overPlain("server_cpu_over_plain", cost.work)
+		perCommand("server_cpu_us", cost.work)
+	}
+	perCommand("bytes_sent", func(c cost) float64 { return float64(c.sent) })
+	perCommand("bytes_received", func(c cost) float64 { return float64(c.received) })
+	perCommand("client_allocations", func(c cost) float64 { return float64(c.allocs) })
+	perCommand("client_bytes_allocated", func(c cost) float64 { return float64(c.garbage) })
 }
+
+// work is the server's, in microseconds.
+func (c cost) work() float64 { return micros(c.cpu) }
