@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A crowder writes n shared locks into the document of a key, held for a TTL,
-// as the same number of readers would have left them.
+// A crowder has n readers hold the document of a key for a TTL, or writes what
+// they would have left in it.
 type crowder interface {
 	sharer
 	crowd(ctx context.Context, key string, n int) error
@@ -21,7 +21,7 @@ type crowder interface {
 func runGrowth(ctx context.Context, b *bench) error {
 	life := pick(b, 60*time.Second, 15*time.Second) // of the entries beside
 	rounds, block := pick(b, 10, 3), pick(b, 12, 5)
-	names := []string{"plain", crowdedSubject, "monglock-multi", "mongolock-s"}
+	names := []string{"plain", crowdedSubject, "doclock-share", "monglock-multi", "mongolock-s"}
 	all, closeAll, err := b.openAll(ctx, life, names...)
 	if err != nil {
 		return err

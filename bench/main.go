@@ -25,22 +25,24 @@ import (
 type benchCase struct {
 	name, about string
 	run         func(context.Context, *bench) error
+	columns     []string // of what it adds, those that its table has a column for
 }
 
 // cases in the order in which they run.
 var cases = []benchCase{
-	{"pair", "acquire and release, nobody contends", runPair},
-	{"rmw", "read-modify-write of one document, nobody contends", runRMW},
-	{"hot4", "4 goroutines read-modify-write one document", hot(4)},
-	{"hot64", "64 goroutines read-modify-write one document", hot(64)},
-	{"hot1000", "1,000 goroutines read-modify-write one document", hot(1000)},
-	{"processes", "4 processes of 16 goroutines read-modify-write one document", runProcesses},
-	{"readers", "readers and a few writers (95:5) of one document", runReaders},
-	{"handoff", "from a release in one process to the grant in another", runHandoff},
-	{"idle", "commands sent while waiting for a lock that nobody releases", runIdle},
-	{"growth", "acquire beside many live entries, and on large documents", runGrowth},
-	{"held", "many leases held and renewed by one process", runHeld},
-	{"takeover", "from the holder's death to the next grant", runTakeover},
+	{"pair", "acquire and release, nobody contends", runPair, nil},
+	{"rmw", "read-modify-write of one document, nobody contends", runRMW, nil},
+	{"commands", "what one command costs, beside plain ones on the same document", runCommands, priceColumns},
+	{"hot4", "4 goroutines read-modify-write one document", hot(4), nil},
+	{"hot64", "64 goroutines read-modify-write one document", hot(64), nil},
+	{"hot1000", "1,000 goroutines read-modify-write one document", hot(1000), nil},
+	{"processes", "4 processes of 16 goroutines read-modify-write one document", runProcesses, nil},
+	{"readers", "readers and a few writers (95:5) of one document", runReaders, nil},
+	{"handoff", "from a release in one process to the grant in another", runHandoff, nil},
+	{"idle", "commands sent while waiting for a lock that nobody releases", runIdle, nil},
+	{"growth", "acquire beside many live entries, and on large documents", runGrowth, nil},
+	{"held", "many leases held and renewed by one process", runHeld, nil},
+	{"takeover", "from the holder's death to the next grant", runTakeover, nil},
 }
 
 // bench is one run.
@@ -54,11 +56,14 @@ type bench struct {
 }
 
 func main() {
-	quick := flag.Bool("quick", false, "shorter windows and fewer rounds: under 3 minutes in all")
-	asJSON := flag.Bool("json", false, "print one line of JSON per case and subject instead of tables")
-	only := flag.String("case", "", "run these cases only, e.g. pair,rmw,hot64")
-	svg := flag.String("svg", "../docs/img", "directory for the plots; empty for none")
-	markdown := flag.String("markdown", "", "write the tables into this file, between its marker comments")
+	var w wishes
+	flag.BoolVar(&w.quick, "quick", false, "shorter windows and fewer rounds: under 3 minutes in all")
+	flag.BoolVar(&w.json, "json", false, "print one line of JSON per case and subject instead of tables")
+	flag.StringVar(&w.only, "case", "", "run these cases only, e.g. pair,rmw,hot64")
+	flag.StringVar(&w.svg, "svg", "../docs/img", "directory for the plots; empty for none")
+	flag.StringVar(&w.markdown, "markdown", "", "write the tables into this file, between its marker comments")
+	flag.StringVar(&w.profiles.cpu, "cpuprofile", "", "write a processor profile of the cases into this file")
+	flag.StringVar(&w.profiles.memory, "memprofile", "", "write a profile of all that they allocated into this file")
 	child := flag.String("child", "", "") // how the benchmark runs itself as another process
 	flag.Parse()
 
@@ -68,7 +73,7 @@ func main() {
 	if *child != "" {
 		err = runChild(ctx, *child)
 	} else {
-		err = runAll(ctx, *quick, *asJSON, *only, *svg, *markdown)
+		err = runAll(ctx, w)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -76,26 +81,30 @@ func main() {
 	}
 }
 
-func runAll(ctx context.Context, quick, asJSON bool, only, svg, markdown string) (err error) {
-	chosen, err := choose(only)
+// wishes are the flags.
+type wishes struct {
+	quick, json         bool
+	only, svg, markdown string
+	profiles            profiles
+}
+
+func runAll(ctx context.Context, w wishes) (err error) {
+	chosen, err := choose(w.only)
 	if err != nil {
 		return err
 	}
-	b := &bench{quick: quick, began: time.Now(), load: load()}
+	b := &bench{quick: w.quick, began: time.Now(), load: load()}
 	stop, err := b.servers.start(ctx, b.say)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
 		return err
 	}
-	for i, c := range chosen {
-		b.say("[%d/%d] %s: %s", i+1, len(chosen), c.name, c.about)
-		if err := c.run(ctx, b); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+	if err := w.profiles.during(func() error { return b.run(ctx, chosen) }); err != nil {
+		return err
 	}
 	b.took = time.Since(b.began)
 	r := newReport(b)
-	if asJSON {
+	if w.json {
 		err = r.printJSON(os.Stdout)
 	} else {
 		err = r.print(os.Stdout)
@@ -103,14 +112,24 @@ func runAll(ctx context.Context, quick, asJSON bool, only, svg, markdown string)
 	if err != nil {
 		return err
 	}
-	if svg != "" {
-		if err := plots(b, svg); err != nil {
+	if w.svg != "" {
+		if err := plots(b, w.svg); err != nil {
 			return err
 		}
-		b.say("plots: %s", svg)
+		b.say("plots: %s", w.svg)
 	}
-	if markdown != "" {
-		return r.writeMarkdown(markdown)
+	if w.markdown != "" {
+		return r.writeMarkdown(w.markdown)
+	}
+	return nil
+}
+
+func (b *bench) run(ctx context.Context, chosen []benchCase) error {
+	for i, c := range chosen {
+		b.say("[%d/%d] %s: %s", i+1, len(chosen), c.name, c.about)
+		if err := c.run(ctx, b); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -96,16 +97,26 @@ func (r *report) tables() []table {
 	all := []table{r.showings()}
 	for _, c := range cases {
 		t := table{title: fmt.Sprintf("%s: %s", c.name, c.about),
-			head: []string{"subject", "ops", "commands/op", "p50 ms", "p99 ms", "ops/s", "ops/s, rounds", ""}}
+			head: []string{"subject", "ops", "commands/op", "p50 ms", "p99 ms", "ops/s", "ops/s, rounds"}}
+		for _, key := range c.columns {
+			t.head = append(t.head, spelt(key))
+		}
+		t.head = append(t.head, "")
 		for _, one := range r.b.results {
 			if one.kase != c.name {
 				continue
 			}
+			row := make([]string, len(t.head))
+			row[0] = one.subject
 			var notes []string
 			for _, e := range one.extra {
-				notes = append(notes, fmt.Sprintf("%s %v", strings.ReplaceAll(e.key, "_", " "), e.value))
+				if i := slices.Index(c.columns, e.key); i >= 0 {
+					row[7+i] = one.shown(e.key)
+				} else if !strings.HasSuffix(e.key, ofRounds) {
+					notes = append(notes, fmt.Sprintf("%s %v", spelt(e.key), e.value))
+				}
 			}
-			row := []string{one.subject, "", "", "", "", "", "", strings.Join(notes, ", ")}
+			row[len(row)-1] = strings.Join(notes, ", ")
 			if len(one.rounds) > 0 {
 				speed := one.of(round.perSecond)
 				copy(row[1:], []string{fmt.Sprint(one.ops()), orNothing(one.of(round.perOp).mid),
@@ -119,6 +130,23 @@ func (r *report) tables() []table {
 		}
 	}
 	return all
+}
+
+// ofRounds ends the name of the spread of what has the name before it.
+const ofRounds = "_rounds"
+
+// spelt is a field of the JSON as people write it.
+func spelt(key string) string { return strings.ReplaceAll(key, "_", " ") }
+
+// shown is what a case adds as text, with its spread if it has one.
+func (r *result) shown(key string) string {
+	text := number(r.number(key))
+	for _, e := range r.extra {
+		if s, spread := e.value.([2]float64); spread && e.key == key+ofRounds {
+			text += " (" + number(s[0]) + "–" + number(s[1]) + ")"
+		}
+	}
+	return text
 }
 
 // number prints a figure with three digits.

@@ -84,8 +84,9 @@ func (s *servers) drop() error {
 
 // connect makes a client whose commands are counted. All subjects have the
 // same driver and the same write concern.
-func (s *servers) connect(c *counter) (*mongo.Client, error) {
-	return mongo.Connect(options.Client().ApplyURI(s.MongoURI).SetMonitor(c.mongo()).SetWriteConcern(writeconcern.Majority()))
+func (s *servers) connect(c *counter, more ...*options.ClientOptions) (*mongo.Client, error) {
+	common := options.Client().ApplyURI(s.MongoURI).SetMonitor(c.mongo()).SetWriteConcern(writeconcern.Majority())
+	return mongo.Connect(append([]*options.ClientOptions{common}, more...)...)
 }
 
 // document makes the document that a case works on, of about so many bytes.
@@ -96,9 +97,12 @@ func (s *servers) document(ctx context.Context, key string, bytes int) error {
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 	docs := client.Database(s.Database).Collection(documents)
-	_, err = docs.ReplaceOne(ctx, bson.M{"_id": key},
-		bson.M{"_id": key, "count": 0, "version": 0, "text": strings.Repeat("x", bytes)}, options.Replace().SetUpsert(true))
+	_, err = docs.ReplaceOne(ctx, bson.M{"_id": key}, blank(key, bytes), options.Replace().SetUpsert(true))
 	return err
+}
+
+func blank(key string, bytes int) bson.M {
+	return bson.M{"_id": key, "count": 0, "version": 0, "text": strings.Repeat("x", bytes)}
 }
 
 // documents is the collection that the subjects lock and write in; a document

@@ -35,6 +35,12 @@ func (s showing) row() []string {
 	return []string{s.what, s.target(), number(s.got.mid), rounds, verdict, s.note}
 }
 
+// told is the showing without a limit.
+func (s showing) told() showing {
+	s.stated = true
+	return s
+}
+
 func (s showing) target() string {
 	switch {
 	case s.stated:
@@ -74,7 +80,10 @@ func (r *report) showings() table {
 		b.across("4. processes: throughput, over hot64", 0.5),
 		b.idle("5. idle 30 s: commands of one waiter", 1, 120),
 		b.idle("5. idle 30 s: commands of 100 waiters in one process", 100, 130),
-		b.growth(),
+		b.growth("6. growth: acquire beside 1,000 live readers, over none", crowdedSubject, crowdedSubject, 0),
+		b.growth("6. growth: the same, over the plain command beside the same 1,000 entries", crowdedSubject, "plain", 1000).told(),
+		b.growth("6. growth: the plain command beside 1,000 entries, over none", "plain", "plain", 0).told(),
+		b.growth("6. growth: acquire beside 1,000 live readers of one process that share an entry, over none", "doclock-share", "doclock-share", 0).told(),
 		b.pruned(),
 		b.number("7. held: bytes per lease", b.find("held", "doclock"), "bytes_per_lease", true, 2048),
 		b.number("7. held: goroutines added", b.find("held", "doclock"), "goroutines_added", true, 32),
@@ -83,9 +92,7 @@ func (r *report) showings() table {
 	}
 	for _, kase := range []string{"rmw", "hot64", "processes"} {
 		for _, rival := range []string{"redislock", "redsync", "etcd"} {
-			s := b.compare(fmt.Sprintf("8. %s: throughput, over %s's", kase, rival), kase, rival, perSecond, false, 0)
-			s.stated = true
-			all = append(all, s)
+			all = append(all, b.compare(fmt.Sprintf("8. %s: throughput, over %s's", kase, rival), kase, rival, perSecond, false, 0).told())
 		}
 	}
 	t := table{title: "What it must show", head: []string{"what", "target", "measured", "rounds", "", ""}}
@@ -154,11 +161,13 @@ func (b *bench) idle(what string, waiters int, limit float64) showing {
 
 const crowdedSubject = "doclock-read-preferring"
 
-func (b *bench) growth() showing {
-	s := showing{what: "6. growth: acquire beside 1,000 live readers, over none", most: true, limit: 3}
-	many, none := b.find("growth", crowdedSubject, extra{"live_entries", 1000}), b.find("growth", crowdedSubject, extra{"live_entries", 0})
-	if many != nil && none != nil {
-		s.shown, s.got = true, ratio(many, none, round.p50)
+// growth compares a command beside 1,000 readers with the same or another
+// subject's beside so many.
+func (b *bench) growth(what, subject, rival string, readers int) showing {
+	s := showing{what: what, most: true, limit: 3}
+	many, beside := b.find("growth", subject, extra{"live_entries", 1000}), b.find("growth", rival, extra{"live_entries", readers}, extra{"document_kb", 1})
+	if many != nil && beside != nil {
+		s.shown, s.got = true, ratio(many, beside, round.p50)
 	}
 	return s
 }

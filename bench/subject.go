@@ -54,6 +54,7 @@ var subjects = map[string]func(ctx context.Context, s *servers, ttl time.Duratio
 	"doclock-fair":             openTagged("fair"),
 	"doclock-read-preferring":  openTagged("read-preferring"),
 	"doclock-write-preferring": openTagged("write-preferring"),
+	"doclock-share":            openShared,
 	"plain":                    openPlain,
 	"plain-1":                  openPlain,
 	"optimistic":               openOptimistic,
@@ -121,8 +122,8 @@ type base struct {
 	ttl     time.Duration
 }
 
-func (m *base) open(s *servers, ttl time.Duration) (err error) {
-	if m.client, err = s.connect(&m.counter); err != nil {
+func (m *base) open(s *servers, ttl time.Duration, more ...*options.ClientOptions) (err error) {
+	if m.client, err = s.connect(&m.counter, more...); err != nil {
 		return err
 	}
 	m.docs, m.ttl = m.client.Database(s.Database).Collection(documents), ttl

@@ -25,6 +25,7 @@ type Engine struct {
 	rules relations.Rules
 	tags  map[string]*tagCommands
 	image template // the projection of an image without the document
+	done  template // what is pushed to `done`, in a classic update
 }
 
 // tagCommands are the pieces of the commands that one tag needs.
@@ -95,6 +96,9 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		e.tags[tag] = c
 	}
 	var err error
+	if e.done, err = newTemplate(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}}); err != nil {
+		return nil, err
+	}
 	e.image, err = newTemplate(image)
 	return e, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -118,7 +119,7 @@ func (e *Engine) finished(g Grant) bson.D {
 
 // pushDone is the same, of `done`, for a classic $push.
 func (e *Engine) pushDone(g Grant) bson.E {
-	return bson.E{Key: e.field + "." + doneKey, Value: value(bson.D{{Key: "$each", Value: args{idValue(g.ID)}}, {Key: "$slice", Value: -DoneCap}})}
+	return bson.E{Key: e.field + "." + doneKey, Value: e.done.fill(g.ID, time.Time{}).value()}
 }
 
 // options are the caller's, as the command takes them.

@@ -60,7 +60,7 @@ func (e *Engine) Rides(g Grant, u *Update, h *Heir) (rides, inherits bool) {
 	if u.stages != nil {
 		return true, false
 	}
-	return g.Alone != 0 && !h.Waiting && h.Tag == g.Tag && u.takes(e.succession(g, h)), true
+	return g.Alone != 0 && !h.Waiting && h.Tag == g.Tag && u.takes("$set", "$unset", "$push"), true // as succession has them
 }
 
 // entry is what grants the heir's.

@@ -213,7 +213,8 @@ func number(v bson.RawValue) (int64, bool) {
 
 // idValue is an id as the document holds it.
 func idValue(id uuid.UUID) bson.RawValue {
-	return value(bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]})
+	data := append(make([]byte, 0, 5+len(id)), byte(len(id)), 0, 0, 0, bson.TypeBinaryUUID) // every command has one or two
+	return bson.RawValue{Type: bson.TypeBinary, Value: append(data, id[:]...)}
 }
 
 // value marshals a piece of a command that is the library's own: in a command

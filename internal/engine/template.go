@@ -74,6 +74,9 @@ func (r raw) document() bson.Raw { return r.data }
 // stage is the one stage of a filled template that is a pipeline.
 func (r raw) stage() bson.Raw { return bson.RawArray(r.data).Index(0).Document() }
 
+// value is the filled template as one value of a classic update.
+func (r raw) value() bson.RawValue { return bson.RawValue{Type: r.kind, Value: r.data} }
+
 // raw is a marshalled document or array that the driver takes as it is.
 type raw struct {
 	kind bson.Type

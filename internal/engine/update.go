@@ -186,11 +186,11 @@ func (u *Update) classic(own bson.D) any {
 	return update
 }
 
-// takes reports whether classic can add these operators: a struct can't be
+// takes reports whether classic can add to these operators: a struct can't be
 // taken apart without losing how the caller's registry would encode it.
-func (u *Update) takes(own bson.D) bool {
-	for _, o := range own {
-		i := slices.IndexFunc(u.operators, func(e bson.E) bool { return e.Key == o.Key })
+func (u *Update) takes(operators ...string) bool {
+	for _, own := range operators {
+		i := slices.IndexFunc(u.operators, func(e bson.E) bool { return e.Key == own })
 		if i < 0 {
 			continue
 		}

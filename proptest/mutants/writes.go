@@ -77,15 +77,15 @@ var writes = []Mutant{
 	{
 		Name: "the last write's id is not pushed to done", Rule: 18,
 		Why:  "an applied write is reported lost",
-		File: "internal/engine/guard.go",
-		Edits: swap(`{Key: "$each", Value: args{idValue(g.ID)}}`,
+		File: "internal/engine/engine.go",
+		Edits: swap(`{Key: "$each", Value: args{id}}`,
 			`{Key: "$each", Value: args{}}`),
 		Tests: "^TestFinishReleases$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
 		Name: "done keeps one id only", Rule: 18,
 		Why:  "absence from done is trusted, and an applied write reported lost",
-		File: "internal/engine/guard.go",
+		File: "internal/engine/engine.go",
 		Edits: swap(`{Key: "$slice", Value: -DoneCap}`,
 			`{Key: "$slice", Value: -1}`),
 		Tests: "^TestFinishKeepsEightIDs$", Packages: []string{enginePkg, leasePkg},
