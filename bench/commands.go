@@ -221,7 +221,7 @@ func (c *commander) handoff(ctx context.Context, key string) (p prepared, err er
 	for c.wire.received.Load() == received && ctx.Err() == nil {
 		time.Sleep(100 * time.Microsecond)
 	}
-	time.Sleep(time.Millisecond) // it was refused, and lies down
+	time.Sleep(2 * time.Millisecond) // it was refused, and lies down
 	return prepared{lease.Release, func(ctx context.Context) error {
 		w := <-heir
 		if w.err != nil {

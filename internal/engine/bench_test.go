@@ -208,14 +208,25 @@ func BenchmarkReadModifyWrite(b *testing.B) {
 	})
 }
 
-// BenchmarkFilling is the client's share of an acquire: no server.
+// BenchmarkFilling is the client's share of an acquire's pipeline: no server.
+// BenchmarkBuilding is what it would be without templates.
 func BenchmarkFilling(b *testing.B) {
-	e := offline(b, relations.Fair())
-	c := e.tags["write"]
-	id := uuid.New()
+	c, id := offline(b, relations.Exclusive()).tags["write"], uuid.New()
 	b.ReportAllocs()
 	for b.Loop() {
-		c.acquire.fill(id, time.Time{})
-		e.image.fill(id, time.Time{})
+		if _, _, err := bson.MarshalValue(c.acquire.fill(id, time.Time{})); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBuilding(b *testing.B) {
+	e, id := offline(b, relations.Exclusive()), uuid.New()
+	d := decision{lock: "$" + e.field, own: "$" + e.path("write"), tag: "write", rules: e.rules, now: "$$NOW", held: 10_500, wait: 5500}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := bson.MarshalValue(d.arrival(e.field, true, idValue(id), e.Owner)); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
