@@ -53,7 +53,7 @@ func (s *succession) writeAndHandOff(ctx context.Context, first engine.Reading, 
 	rides, inherits := l.engine.Rides(l.grant, u, s.heir)
 	if inherits {
 		first = l.since()
-		rides = rides && l.left() > l.valid.ttl*9/10
+		rides = rides && l.left() > l.engine.Lease(l.grant.Tag)*9/10
 	}
 	if !rides {
 		return false, nil

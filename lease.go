@@ -154,15 +154,13 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
-	if l.share != nil {
-		return l.run(ctx, func(patient context.Context) error { return lost(l.share.base.Renew(patient)) })
-	}
-	if err := l.renewing.enter(ctx); err != nil {
+	entry := l.entry()
+	if err := entry.renewing.enter(ctx); err != nil {
 		return err
 	}
 	return l.run(ctx, func(context.Context) error {
-		defer l.renewing.leave()
-		return l.renew(ctx)
+		defer entry.renewing.leave()
+		return entry.renew(ctx)
 	})
 }
 
@@ -196,7 +194,7 @@ func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.
 		l.finish(ErrLost)
 		return ErrLost
 	}
-	l.extend(validity{from: sent, ttl: l.valid.ttl})
+	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
 	return l.Err()
 }
 

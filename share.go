@@ -2,7 +2,6 @@ package doclock
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/doclock/doclock/internal/attempt"
@@ -105,16 +104,21 @@ func (l *Lease) entry() *Lease {
 func (l *Lease) ended(cause error) { l.finish(cause) }
 
 // leave takes a holder out. The last one gives the lock back, and so does
-// whoever comes first after the belief has ended, for all of them. Before
-// that, nobody can have been let in.
+// whoever comes first after the belief has ended, for all of them: those who
+// come later may have been there beside somebody else. Before the end nobody
+// can have been let in.
 func (s *share) leave(ctx context.Context, l *Lease) error {
 	last := s.drop()
 	l.finish(ErrReleased) // before anything is sent
 	s.base.unfollow(l)
-	if !last && s.base.Err() == nil {
+	switch {
+	case s.base.given() != nil:
+		return ErrLost
+	case last || s.base.Err() != nil:
+		return s.base.Release(ctx)
+	default:
 		return nil
 	}
-	return s.base.Release(ctx)
 }
 
 // drop counts a holder out, and reports whether it was the last.
@@ -136,9 +140,19 @@ func (s *share) close() bool {
 	return true
 }
 
-// update writes for one of the holders.
+// update writes for one of the holders, who leaves no earlier than it is
+// answered.
 func (s *share) update(ctx context.Context, u *engine.Update) error {
-	return lost(s.base.update(ctx, u))
+	b := s.base
+	if err := b.writing.enter(ctx); err != nil {
+		return err
+	}
+	defer b.writing.leave()
+	if b.given() != nil { // by another holder, after its end
+		return ErrLost
+	}
+	b.writes++
+	return b.write(ctx, u, b.writes)
 }
 
 // writeAndLeave writes and takes a holder out, in one command: the others keep
@@ -147,18 +161,11 @@ func (s *share) writeAndLeave(ctx context.Context, l *Lease, u *engine.Update) (
 	if s.close() {
 		l.finish(ErrReleased) // before anything is sent
 		s.base.unfollow(l)
-		err = lost(s.base.updateAndRelease(ctx, u))
+		if err = s.base.updateAndRelease(ctx, u); err == ErrReleased { // by another holder, after its end
+			return ErrLost, ErrLost
+		}
 		return err, s.base.Release(attempt.Detached(ctx)) // which has its answer
 	}
 	err = s.update(ctx, u)
 	return err, s.leave(attempt.Detached(ctx), l)
-}
-
-// lost is what it means to a holder that another one has given the lock back,
-// after its end.
-func lost(err error) error {
-	if errors.Is(err, ErrReleased) {
-		return ErrLost
-	}
-	return err
 }

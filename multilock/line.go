@@ -136,7 +136,9 @@ func (l *line) heads() []*waiter {
 
 // judge tells those to ask who have a chance, and names the poller.
 func (l *line) judge() {
-	l.admit()
+	for tag := range l.shared {
+		l.admit(tag)
+	}
 	heads := l.heads()
 	if len(heads) == 0 {
 		l.poller = nil
@@ -170,19 +172,28 @@ func (l *line) judge() {
 	}
 }
 
-// mayAsk says that a waiter has a chance: nobody is in its way, neither in the
-// picture nor on the way to the server. The first one also asks for a place in
-// the document, if its tag waits there.
+// mayAsk says that a waiter has a chance, and that nobody is in its way who is
+// on the way to the server, or came earlier and will be.
 func (l *line) mayAsk(w *waiter, img *engine.Image) bool {
 	tag := w.a.request.Tag
 	for other, t := range l.tags {
 		if t.busy > 0 && (img == nil || l.related(tag, other) || other == tag && l.gathers(w.a)) {
 			return false
 		}
+		if first := t.first(); img != nil && first.order < w.order && first.state == asleep && l.related(tag, other) && l.hasChance(first, img) {
+			return false
+		}
 	}
 	if img == nil {
 		return w == l.poller
 	}
+	return l.hasChance(w, img)
+}
+
+// hasChance says that nobody is in a waiter's way in the picture. The first one
+// also asks for a place in the document, if its tag waits there.
+func (l *line) hasChance(w *waiter, img *engine.Image) bool {
+	tag := w.a.request.Tag
 	blocking, _ := l.inTheWay(w, img)
 	return len(blocking) == 0 || w == l.poller && w.ticket == nil && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
 		return l.engine.Rules()[tag][e.Tag].Kind != relations.Assertive

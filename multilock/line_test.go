@@ -3,12 +3,15 @@ package multilock_test
 import (
 	"bytes"
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -154,4 +157,90 @@ func TestRule15AnHeirThatLeavesWithoutTheAnswerLeavesNothing(t *testing.T) {
 		p.rest(l)
 		p.wantEntries()
 	}
+}
+
+// Nobody asks past the first in line as long as it waits only for those who are
+// on the way to the server: where readers overlap there is always one.
+func TestNobodyAsksPastTheFirst(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	l := p.sharing(coll)
+	leases := []*doclock.Lease{p.acquire(l, "read")}
+	var asking []<-chan acquired
+	var asked []*faultnet.Fault
+	read := func() <-chan acquired { return acquiring(p.bounded(), l, flowers, "read", doclock.Into(&bson.M{})) }
+	ask := func() {
+		asked = append(asked, net.Arm(faultnet.DelayReply, "findAndModify"))
+		asking = append(asking, read())
+		wait(t, asked[len(asked)-1].Fired())
+	}
+	ask()
+	writer := acquiring(p.bounded(), l, flowers, "write")
+	p.standing(l, 1)
+	ask()
+	for i, answered := range asked {
+		if err := answered.Let(); err != nil {
+			t.Fatal(err)
+		}
+		got := <-asking[i]
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		leases = append(leases, got.lease)
+		if i == 0 { // the writer is the first now
+			asking = append(asking, read())
+			p.standing(l, 2)
+		}
+	}
+	p.eventually("the writer waits in the document", func() bool { return len(p.entries("write")) == 1 })
+	for _, lease := range leases {
+		p.release(lease)
+	}
+	for _, next := range []<-chan acquired{writer, asking[2]} {
+		got := <-next
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		p.release(got.lease)
+	}
+}
+
+// named is encoded by a registry as the _id of the flowers.
+type named string
+
+// A waiter whose _id only the caller's registry can read is woken by the
+// release all the same.
+func TestTheLineOfAnEncodedID(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	registry := bson.NewRegistry()
+	registry.RegisterTypeEncoder(reflect.TypeFor[named](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, _ reflect.Value) error {
+		return w.WriteInt32(1)
+	}))
+	l := p.locker(p.via(options.Client().SetRegistry(registry)), relations.Exclusive(), doclock.TTL(time.Hour))
+	ctx, filter := p.bounded(), bson.M{"_id": named("flowers")}
+	for _, acquire := range []func(context.Context, any, string, ...doclock.AcquireOption) (*doclock.Lease, error){l.Acquire, l.TryAcquire} {
+		holder, err := acquire(ctx, filter, "write")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				lease, err := l.Acquire(ctx, filter, "write")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := lease.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		p.standing(l, 3)
+		p.release(holder)
+		all.Wait()
+	}
+	p.eventually("the lines are forgotten", func() bool { return l.Lines() == 0 })
 }

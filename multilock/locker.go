@@ -96,11 +96,8 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 		t, err = a.arrive(ctx)
 		lease = t.granted()
 	}
-	if err != nil {
-		return nil, err
-	}
-	l.queue.opened(a, lease)
-	return lease, nil
+	l.queue.answered(a, lease)
+	return lease, err
 }
 
 // Enqueue asks for the lock and doesn't wait, in one command: the ticket is

@@ -114,14 +114,31 @@ func (q *queue) poll(w *waiter) {
 func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if img != nil && key(img.ID) != w.document {
+		q.move(w, key(img.ID))
+	}
 	l := w.line
+	l.see(img)
 	if lease != nil {
 		l.granted(w, lease)
 	}
 	l.set(w, asleep)
 	w.asked = time.Now()
-	l.see(img)
 	l.judge()
+}
+
+// move stands a waiter in the line of the document that it was answered with,
+// where leases are given back to. Its filter has led it to another one if the
+// caller's registry, or a collation, takes two values for one.
+func (q *queue) move(w *waiter, document string) {
+	state := w.state
+	w.line.remove(w)
+	w.line.judge()
+	q.drop(w.document)
+	w.document, w.line = document, q.line(document)
+	w.state = asleep
+	w.line.push(w)
+	w.line.set(w, state)
 }
 
 // Next implements [doclock.Line].

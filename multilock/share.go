@@ -35,17 +35,34 @@ func checkShared(e *engine.Engine) error {
 	return errors.Join(faults...)
 }
 
-// open lets others join what was granted.
+// open lets others join what was granted: who stands in line, for they waited
+// for this answer instead of taking places in the document; and who comes as
+// long as nobody is seen in the tag's way.
 func (l *line) open(a *acquisition) {
-	if a.shared {
-		l.shared[a.request.Tag] = sharedEntry{a.request.ID, l.engine.Clocks().Mono}
+	if !a.shared {
+		return
 	}
+	tag := a.request.Tag
+	l.shared[tag] = sharedEntry{a.request.ID, l.engine.Clocks().Mono}
+	l.admit(tag)
+	if l.crossed(tag) {
+		delete(l.shared, tag)
+	}
+}
+
+// crossed says that the picture shows somebody in the tag's way.
+func (l *line) crossed(tag string) bool {
+	if l.picture.image == nil {
+		return false
+	}
+	blocking, _ := l.engine.InTheWay(l.picture.image, tag, nil)
+	return len(blocking) > 0
 }
 
 // look closes the entries in whose tag's way the picture shows somebody.
 func (l *line) look() {
 	for tag, s := range l.shared {
-		if blocking, _ := l.engine.InTheWay(l.picture.image, tag, nil); len(blocking) > 0 {
+		if l.crossed(tag) {
 			delete(l.shared, tag)
 		} else {
 			s.seen = l.engine.Clocks().Mono
@@ -82,26 +99,26 @@ func (l *line) share(a *acquisition) *doclock.Lease {
 	return l.picture.leases.Join(s.id)
 }
 
-// admit lets waiters in who need to ask nobody.
-func (l *line) admit() {
-	for tag := range l.shared {
-		t := l.tags[tag]
-		if t == nil {
+// admit lets waiters in who need to ask nobody. Where one can't be, none can.
+func (l *line) admit(tag string) {
+	t := l.tags[tag]
+	if t == nil {
+		return
+	}
+	for e := t.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next() // before w is removed
+		if w.state != asleep || w.ticket != nil || !w.a.shared || w.a.into != nil {
 			continue
 		}
-		for e := t.Front(); e != nil; {
-			w := e.Value.(*waiter)
-			e = e.Next() // before w is removed
-			if w.state != asleep || w.ticket != nil {
-				continue
-			}
-			if lease := l.share(w.a); lease != nil {
-				w.answer = answer{lease: lease}
-				l.set(w, answered)
-				l.remove(w)
-				w.wake()
-			}
+		lease := l.share(w.a)
+		if lease == nil {
+			return
 		}
+		w.answer = answer{lease: lease}
+		l.set(w, answered)
+		l.remove(w)
+		w.wake()
 	}
 }
 
@@ -128,18 +145,24 @@ func (q *queue) share(a *acquisition) (lease *doclock.Lease, id uuid.UUID, open 
 	return l.share(a), s.id, open
 }
 
-// opened is told what was granted, or joined, to an acquire that stood in no
-// line.
-func (q *queue) opened(a *acquisition, lease *doclock.Lease) {
+// answered takes in what an acquire was answered that stood in no line.
+func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
 	if !a.shared {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.line(a.document)
-	l.entered(a, lease)
+	document := a.document
+	if a.seen != nil {
+		document = key(a.seen.ID)
+	}
+	l := q.line(document)
 	l.see(a.seen)
+	if lease != nil && !l.crossed(a.request.Tag) {
+		l.entered(a, lease)
+	}
 	l.judge()
+	q.drop(document)
 }
 
 // join gets a lease of an entry that others of this process hold, in one
@@ -154,10 +177,12 @@ func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
 	if gaveUp != nil {
 		return nil, gaveUp
 	}
+	if got.image != nil {
+		a.seen = got.image
+	}
 	if got.lease == nil {
 		return nil, got.conflict
 	}
-	a.seen = got.image
 	if err := a.decode(got.image, got.lease); err != nil {
 		return nil, err
 	}
@@ -187,7 +212,7 @@ func (a *acquisition) look(ctx context.Context, id uuid.UUID) looked {
 	got := looked{lease: lease, image: img}
 	if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {
 		got.release()
-		return looked{conflict: a.conflict(img, nil)}
+		return looked{image: img, conflict: a.conflict(img, nil)}
 	}
 	return got
 }

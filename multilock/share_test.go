@@ -235,7 +235,7 @@ func TestRule21OneBeliefForAll(t *testing.T) {
 		wait(t, lease.Done())
 	}
 	p.sends(w, 1, "release", func() error { return second.Release(t.Context()) }) // nobody was let in meanwhile
-	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) })
+	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) }, doclock.ErrLost)
 	p.sends(w, 0, "update", func() error { return third.Update(t.Context(), bson.M{"$set": bson.M{"late": true}}) }, doclock.ErrLost)
 	p.sends(w, 0, "renew", func() error { return third.Renew(t.Context()) }, doclock.ErrLost)
 	p.sends(w, 0, "update", func() error { return third.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"late": true}}) }, doclock.ErrLost)

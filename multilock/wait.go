@@ -158,6 +158,7 @@ func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease,
 
 // send asks for a place in the document, or whether the one it has is first.
 func (w *waiter) send(ctx context.Context) (*doclock.Lease, error) {
+	w.a.seen = nil
 	if w.ticket != nil {
 		lease, err := w.ticket.Confirm(ctx)
 		w.a.seen = w.ticket.last()

@@ -140,7 +140,7 @@ var handoffs = []Mutant{
 		Name: "an heir inherits however little is left", Rule: 17,
 		Why:  "it has a lease that is over before it has begun to work",
 		File: "handoff.go",
-		Edits: swap(`rides = rides && l.left() > l.valid.ttl*9/10`,
+		Edits: swap(`rides = rides && l.left() > l.engine.Lease(l.grant.Tag)*9/10`,
 			`rides = rides && l.left() > 0`),
 		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
 	},

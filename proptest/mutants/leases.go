@@ -70,9 +70,9 @@ var leases = []Mutant{
 		Name: "a renewal that was answered after the end is reported as renewed", Rule: 4,
 		Why:  "the caller goes on with a lease that is over",
 		File: "lease.go",
-		Edits: swap(`	l.extend(validity{from: sent, ttl: l.valid.ttl})
+		Edits: swap(`	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
 	return l.Err()`,
-			`	l.extend(validity{from: sent, ttl: l.valid.ttl})
+			`	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
 	return nil`),
 		Tests: "^TestRenewAnsweredAfterTheEnd$", Packages: inLease,
 	},

@@ -39,8 +39,8 @@ var shares = []Mutant{
 		Name: "the first to leave releases the entry", Rule: 21,
 		Why:  "a writer is let in beside the readers who stay",
 		File: "share.go",
-		Edits: swap(`if !last && s.base.Err() == nil {`,
-			`if !last && s.base.Err() == nil && s.base.Remaining() == 0 {`),
+		Edits: swap(`case last || s.base.Err() != nil:`,
+			`case last || s.base.Err() != nil || s.base.Remaining() > 0:`),
 		Tests: "^TestRule21LocalHoldersShareAnEntry$", Packages: inLocker,
 	},
 	{
@@ -114,8 +114,8 @@ var shares = []Mutant{
 		Name: "who releases last, after the end, releases nothing", Rule: 21,
 		Why:  "the entry of a lease that ended stays, and a loss is told as a success",
 		File: "share.go",
-		Edits: swap(`if !last && s.base.Err() == nil {`,
-			`if !last || s.base.Err() != nil {`),
+		Edits: swap(`case last || s.base.Err() != nil:`,
+			`case last && s.base.Err() == nil:`),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 }

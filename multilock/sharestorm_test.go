@@ -1,0 +1,205 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Two processes, thirty goroutines that read and write, try, wait, give up,
+// keep alive and update, and readers that share: nobody is let in beside a
+// writer, no write is lost, and nothing stays.
+func TestAStormOfSharers(t *testing.T) {
+	t.Parallel()
+	for name, rules := range map[string]relations.Rules{"write preferring": relations.WritePreferring(), "fair": relations.Fair()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &storm{place: newPlace(t), in: map[string]int{}, sure: map[string]int64{}, maybe: map[string]int64{}}
+			var lockers []*multilock.Locker
+			for range 2 {
+				lockers = append(lockers, s.locker(s.via(options.Client()), rules, doclock.Share("read"), doclock.TTL(3*time.Second)))
+			}
+			over, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+			defer cancel()
+			var all sync.WaitGroup
+			for i := range 30 {
+				all.Go(func() {
+					for over.Err() == nil {
+						s.turn(over, lockers[i%2])
+					}
+				})
+			}
+			all.Wait()
+			for _, l := range lockers {
+				s.rest(l) // and what those who gave up have left is removed
+				if n := l.Lines(); n != 0 {
+					t.Errorf("%d lines are remembered", n)
+				}
+			}
+			s.judge()
+		})
+	}
+}
+
+// storm is what is known outside of the document. It judges only where nobody
+// was so slow that its lease ended.
+type storm struct {
+	*place
+
+	mu          sync.Mutex
+	in          map[string]int   // who is in, by tag
+	sure, maybe map[string]int64 // writes that were applied, or may have been, by tag
+	written     int64            // the highest total that was surely written
+	faults      []string
+	lost        int
+}
+
+// turn acquires in one way or another, works, and gives the lock back.
+func (s *storm) turn(over context.Context, l *multilock.Locker) {
+	tag, wait := "read", time.Second
+	if rand.N(4) == 0 {
+		tag = "write"
+	}
+	if rand.N(3) == 0 {
+		wait = rand.N(20 * time.Millisecond) // and then gives up
+	}
+	ctx, cancel := context.WithTimeout(over, wait)
+	defer cancel()
+	var doc struct{ Total int64 }
+	var opts []doclock.AcquireOption
+	wants := tag == "write" || rand.N(4) == 0
+	if wants {
+		opts = append(opts, doclock.Into(&doc))
+	}
+	work := func(_ context.Context, lease *doclock.Lease) error {
+		s.work(lease, wants, doc.Total)
+		return nil
+	}
+	var lease *doclock.Lease
+	var err error
+	switch rand.N(4) {
+	case 0:
+		err = l.Do(ctx, flowers, tag, work, opts...)
+	case 1:
+		lease, err = l.TryAcquire(ctx, flowers, tag, opts...)
+	default:
+		lease, err = l.Acquire(ctx, flowers, tag, opts...)
+	}
+	if lease != nil {
+		_ = work(ctx, lease)
+		err = lease.Release(context.Background())
+	}
+	switch {
+	case err == nil, errors.Is(err, doclock.ErrConflict), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lost++
+	default:
+		s.Errorf("a turn ended with %v", err)
+	}
+}
+
+// work is done under the lock. A writer adds one to what it was given: what
+// another wrote meanwhile would be lost.
+func (s *storm) work(lease *doclock.Lease, given bool, total int64) {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	s.enter(lease.Tag(), given, total)
+	for range rand.N(3) {
+		ctx = lease.KeepAlive(ctx)
+	}
+	time.Sleep(rand.N(2 * time.Millisecond))
+	update := bson.M{"$inc": bson.M{"reads": 1}}
+	if lease.Tag() == "write" {
+		update = bson.M{"$set": bson.M{"total": total + 1}}
+	}
+	short, cancel := context.WithTimeout(ctx, 200*time.Microsecond+rand.N(20*time.Millisecond))
+	defer cancel()
+	switch rand.N(4) {
+	case 0:
+		s.wrote(lease.Tag(), total, lease.Update(ctx, update))
+		s.leave(lease)
+	case 1:
+		s.wrote(lease.Tag(), total, lease.Update(short, update))
+		s.leave(lease)
+	case 2:
+		s.leave(lease)
+		s.wrote(lease.Tag(), total, lease.UpdateAndRelease(ctx, update))
+	default:
+		s.leave(lease)
+		s.wrote(lease.Tag(), total, lease.UpdateAndRelease(short, update))
+	}
+}
+
+func (s *storm) enter(tag string, given bool, total int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in[tag]++
+	if s.in["write"] > 1 || s.in["write"] == 1 && s.in["read"] > 0 {
+		s.fault("a writer is not alone: %v", s.in)
+	}
+	if given && total < s.written {
+		s.fault("the total is %d, and %d was written before", total, s.written)
+	}
+}
+
+// leave comes before anything is sent that lets others in.
+func (s *storm) leave(lease *doclock.Lease) {
+	err := lease.Err()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in[lease.Tag()]--
+	if err != nil {
+		s.lost++
+	}
+}
+
+func (s *storm) wrote(tag string, total int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.maybe[tag]++
+		return
+	}
+	s.sure[tag]++
+	if tag == "write" {
+		s.written = max(s.written, total+1)
+	}
+}
+
+// fault is told in the end. The storm is locked, or over.
+func (s *storm) fault(format string, args ...any) {
+	s.faults = append(s.faults, fmt.Sprintf(format, args...))
+}
+
+func (s *storm) judge() {
+	s.Helper()
+	s.wantEntries()
+	var doc struct{ Total, Reads int64 }
+	if err := s.coll.FindOne(context.Background(), flowers).Decode(&doc); err != nil {
+		s.Fatal(err)
+	}
+	for tag, n := range map[string]int64{"write": doc.Total - 1, "read": doc.Reads} {
+		if n < s.sure[tag] || n > s.sure[tag]+s.maybe[tag] {
+			s.fault("%d %s updates stand in the document; %d were applied, and %d may have been", n, tag, s.sure[tag], s.maybe[tag])
+		}
+	}
+	s.Logf("applied %v, may have been %v, %d leases lost", s.sure, s.maybe, s.lost)
+	if s.lost > 0 {
+		return
+	}
+	for _, fault := range s.faults {
+		s.Error(fault)
+	}
+}
