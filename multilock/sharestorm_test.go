@@ -102,6 +102,7 @@ func (s *storm) turn(over context.Context, l *multilock.Locker) {
 	switch {
 	case err == nil, errors.Is(err, doclock.ErrConflict), errors.Is(err, context.DeadlineExceeded):
 	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
+		s.Logf("lost: %v", err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.lost++

@@ -51,4 +51,12 @@ var lines = []Mutant{
 			` {`),
 		Tests: "^TestAnHeirsFilterIsAskedAgain$", Packages: inLocker,
 	},
+	{
+		Name: "the first in line is passed by who asks", Rule: 0,
+		Why:  "readers that overlap keep a writer of their own process out for a TTL",
+		File: "multilock/line.go",
+		Edits: swap(`first.order < w.order && first.state == asleep`,
+			`first.order < w.order && first.state == left`),
+		Tests: "^TestNobodyAsksPastTheFirst$", Packages: inLocker,
+	},
 }

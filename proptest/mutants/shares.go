@@ -118,4 +118,31 @@ var shares = []Mutant{
 			`case last && s.base.Err() == nil:`),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
+	{
+		Name: "who stays after the end is told what the first to release was", Rule: 21,
+		Why:  "somebody was let in beside it, and it is told that nobody was",
+		File: "share.go",
+		Edits: swap(`		return ErrLost
+	case last`,
+			`		return s.base.Release(ctx)
+	case last`),
+		Tests: "^TestRule21WhoStaysAfterTheEndHasLost$", Packages: inLocker,
+	},
+	{
+		Name: "what a refused look shows is forgotten", Rule: 21,
+		Why:  "the waiter looks again and again, and keeps the entry alive by it",
+		File: "multilock/share.go",
+		Edits: swap(`looked{image: img, conflict: a.conflict(img, nil)}`,
+			`looked{conflict: a.conflict(img, nil)}`),
+		Tests: "^TestRule21ALookThatFindsSomebodyIsTheLast$", Packages: inLocker,
+	},
+	{
+		Name: "a grant lets in nobody who waited for it", Rule: 0,
+		Why:  "readers who gathered come in one by one, a writer after each",
+		File: "multilock/share.go",
+		Edits: swap(`	l.admit(tag)
+	if`,
+			`	if`),
+		Tests: "^TestAWaitersFollowersComeInWithIt$", Packages: inLocker,
+	},
 }
