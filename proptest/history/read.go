@@ -190,20 +190,15 @@ func ownerIn(text []byte) string {
 	return string(text[:max(0, bytes.IndexByte(text, 0))])
 }
 
-// tagIn finds the tag in the path of the own entries, "$lock.tags.<tag>" or
-// "$lock.tags.<tag>.id".
+// tagIn finds the tag that an entry is added to: {<tag>: {$concatArrays: …}}.
 func tagIn(text []byte) string {
-	const path = "$lock.tags."
-	i := bytes.Index(text, []byte(path))
+	const header = 1 + 4 + 1 // after the key: its end, the length of the document, the type of what is in it
+	i := bytes.Index(text, []byte("$concatArrays\x00")) - header
 	if i < 0 {
 		return ""
 	}
-	text = text[i+len(path):]
-	end := bytes.IndexAny(text, ".\x00")
-	if end < 0 {
-		return ""
-	}
-	return string(text[:end])
+	const document = 3 // the type before the key
+	return string(text[1+bytes.LastIndexByte(text[:i], document) : i])
 }
 
 // WriteMark is what the names of writes begin with in updates, so that they

@@ -68,11 +68,14 @@ func TestReadCommandOfAHandoff(t *testing.T) {
 	leave := bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: bson.A{"$lock.tags.read", own}}}}}
 	write := bson.D{{Key: "$set", Value: bson.D{{Key: "log", Value: "7/w:1"}}}}
 	finish := bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: bson.A{own}}, {Key: "lock.done", Value: bson.A{own}}}}}
-	try := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{
-		{Key: "present", Value: bson.A{heir, "$lock.tags.write.id"}}, {Key: "now", Value: "$$NOW"},
-		{Key: "owner", Value: bson.D{{Key: "$literal", Value: "me"}}},
-	}}}}}
-	confirm := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.A{heir, "$lock.tags.write", "$$NOW"}}}}}
+	live := bson.E{Key: "live", Value: bson.A{"$lock.tags.read", "$lock.tags.write", "$$NOW"}}
+	with := func(entry bson.D) bson.E {
+		return bson.E{Key: "tags", Value: bson.D{{Key: "read", Value: "$$live"}, {Key: "write", Value: bson.D{{Key: "$concatArrays", Value: bson.A{entry}}}}}}
+	}
+	try := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{live, with(bson.D{
+		{Key: "id", Value: heir}, {Key: "owner", Value: bson.D{{Key: "$literal", Value: "me"}}},
+	})}}}}}
+	confirm := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{live, with(bson.D{{Key: "own", Value: heir}})}}}}}
 	set := bson.D{
 		{Key: "$push", Value: bson.D{{Key: "log", Value: "7/w:1"}, {Key: "lock.done", Value: own}}},
 		{Key: "$set", Value: bson.D{{Key: "lock.tags.read.$[doclock].id", Value: heir}, {Key: "lock.tags.read.$[doclock].owner", Value: "me"}}},
