@@ -131,7 +131,8 @@ func Upsert() Option {
 // processes and not with the goroutines. Who comes second sends no command, as
 // long as the entry is young and nobody was seen whom the tag respects; else
 // one, that renews the entry and looks; and the last to leave releases it.
-// Each has a lease of its own, with the same ID and Fence.
+// Each has a lease of its own, with the same ID and Fence. An UpdateAndRelease
+// of one among several writes, and leaves the lock to the others.
 //
 // Only a tag whose holders get along with each other can be shared: see
 // [relations.Rules.Shareable]; a fault is an [ErrInvalidOption] with the
