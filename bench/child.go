@@ -51,6 +51,7 @@ type competed struct {
 	Latencies []time.Duration
 	Commands  int64
 	Completed int // with those after the window, and the one before
+	Failed    int
 }
 
 // compete increments one document for a window, from the parent's sign on.
@@ -71,7 +72,7 @@ func compete(ctx context.Context, e errand, s named, said *bufio.Scanner) error 
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(competed{w.latencies, w.commands, 1 + w.completed})
+	return json.NewEncoder(os.Stdout).Encode(competed{w.latencies, w.commands, 1 + w.completed, w.failed})
 }
 
 // waitOnRequest waits for the lock, says when it got it, and gives it back.

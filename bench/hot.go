@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -49,8 +48,8 @@ func hot(goroutines int) func(context.Context, *bench) error {
 }
 
 // warmUp makes what n goroutines need, and connections.
-func warmUp(ctx context.Context, s subject, n int) error {
-	if w, needs := s.(warmer); needs {
+func warmUp(ctx context.Context, s named, n int) error {
+	if w, needs := s.subject.(warmer); needs {
 		if err := w.warm(ctx, n); err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (b *bench) audit(ctx context.Context, r *result, key string, confirmed int)
 	if err != nil || count >= confirmed {
 		return err
 	}
-	if strings.HasPrefix(r.subject, "doclock") || strings.HasPrefix(r.subject, "plain") {
+	if !rival(r.subject) {
 		return fmt.Errorf("%d of %d writes were lost", confirmed-count, confirmed)
 	}
 	r.lost += confirmed - count
@@ -103,6 +102,9 @@ func (b *bench) fairness(kase string) {
 			r.add("slowest_share_of_mean", rounded(r.of(round.slowest).lo))
 			if r.lost > 0 {
 				r.add("LOST_WRITES", r.lost)
+			}
+			if failed := r.failed(); failed > 0 {
+				r.add("FAILED", failed)
 			}
 		}
 	}
@@ -120,8 +122,9 @@ type windowed struct {
 const grace = 500 * time.Millisecond
 
 // window has n goroutines repeat op. What is done when the time is up counts;
-// nothing new is begun after it.
-func window(ctx context.Context, n int, length time.Duration, s subject, op func(ctx context.Context, worker int) error) (windowed, error) {
+// nothing new is begun after it. An error of a rival's is counted, of the others
+// it ends the run.
+func window(ctx context.Context, n int, length time.Duration, s named, op func(ctx context.Context, worker int) error) (windowed, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
@@ -141,13 +144,17 @@ func window(ctx context.Context, n int, length time.Duration, s subject, op func
 			for first := true; (first || time.Now().Before(end)) && ctx.Err() == nil; first = false {
 				begun := time.Now()
 				if err := op(ctx, worker); err != nil {
-					if !cutOff(ctx, err) {
-						mu.Lock()
+					if cutOff(ctx, err) {
+						break
+					}
+					mu.Lock()
+					all.failed++
+					if mayFail := rival(s.name) && all.failed < 1000; !mayFail {
 						fault = err
-						mu.Unlock()
 						cancel(err)
 					}
-					break
+					mu.Unlock()
+					continue
 				}
 				completed++
 				if now := time.Now(); now.Before(end) {

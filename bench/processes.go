@@ -78,6 +78,7 @@ func (b *bench) race(ctx context.Context, to *result, e errand, n int) (err erro
 		r.commands += got.Commands
 		r.counts = append(r.counts, len(got.Latencies))
 		completed += got.Completed
+		r.failed += got.Failed
 	}
 	to.rounds = append(to.rounds, r)
 	return b.audit(ctx, to, e.Key, completed)

@@ -12,6 +12,7 @@ type round struct {
 	commands  int64
 	took      time.Duration
 	counts    []int // operations by goroutine or process, where several compete
+	failed    int   // operations that ended with an error, of a rival
 }
 
 func (r round) ops() int { return len(r.latencies) }
@@ -52,6 +53,13 @@ func (r *result) latencies() (all []time.Duration) {
 		all = append(all, round.latencies...)
 	}
 	return all
+}
+
+func (r *result) failed() (n int) {
+	for _, round := range r.rounds {
+		n += round.failed
+	}
+	return n
 }
 
 func (r *result) ops() int { return len(r.latencies()) }

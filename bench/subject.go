@@ -92,6 +92,11 @@ type named struct {
 	subject
 }
 
+// rival says of a subject that an error of it doesn't end the run.
+func rival(name string) bool {
+	return !strings.HasPrefix(name, "doclock") && !strings.HasPrefix(name, "plain")
+}
+
 // openAll opens those that can be had; the others are told in the report.
 func (b *bench) openAll(ctx context.Context, ttl time.Duration, names ...string) (all []named, closeAll func(), err error) {
 	closeAll = func() {
