@@ -120,10 +120,7 @@ func (l *Lease) Remaining() time.Duration {
 	if l.Err() != nil {
 		return 0
 	}
-	if l.share != nil {
-		return l.share.base.Remaining()
-	}
-	return max(0, l.left())
+	return max(0, l.entry().left())
 }
 
 // Done is closed when the holder may not believe in the lease any longer: at

@@ -21,9 +21,12 @@ const (
 // often each of them asks. It is jittered, so that waiters that were turned
 // away together don't come back together; and it never goes past the moment
 // when the lock falls free by itself.
-func pause(waited, unchanged, free time.Duration) time.Duration {
+//
+// ahead are those who come first in the document's queue: only those near its
+// head ask often.
+func pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
 	d := min(max(unchanged/patience, waited/persistence, shortestPause), longestPause)
-	d = d/2 + rand.N(d)
+	d = (d/2 + rand.N(d)) * time.Duration(1+ahead)
 	if free > 0 && free < d {
 		return free + rand.N(shortestPause)
 	}

@@ -15,7 +15,7 @@ func TestPauseKeepsItsBounds(t *testing.T) {
 		if rapid.Bool().Draw(t, "soon") {
 			free /= 100
 		}
-		d := pause(waited, waited, free)
+		d := pause(waited, waited, free, 0)
 		fraction := min(max(waited/8, 2*time.Millisecond), time.Second)
 		switch {
 		case d < 0:
@@ -36,7 +36,7 @@ func TestPauseGrowsWithTheWait(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		waited := time.Duration(rapid.Int64Range(int64(16*time.Millisecond), int64(800*time.Millisecond)).Draw(t, "waited"))
-		if now, later := pause(waited, waited, 0), pause(10*waited, 10*waited, 0); later <= now {
+		if now, later := pause(waited, waited, 0, 0), pause(10*waited, 10*waited, 0, 0); later <= now {
 			t.Fatalf("after %v it is %v, after %v only %v", waited, now, 10*waited, later)
 		}
 	})
@@ -52,7 +52,7 @@ func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
 		renewed := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(10*time.Second)).Draw(t, "the holder's time"))
 		polls := 0
 		for waited := time.Duration(0); waited < wait; polls++ {
-			d := pause(waited, waited, renewed)
+			d := pause(waited, waited, renewed, 0)
 			if added := d - 3*time.Millisecond; added > waited*3/16 {
 				t.Fatalf("after %v it adds %v", waited, d)
 			}
@@ -71,11 +71,26 @@ func TestPauseJitters(t *testing.T) {
 	for _, free := range []time.Duration{0, 10 * time.Millisecond} {
 		shortest, longest := time.Hour, time.Duration(0)
 		for range 200 {
-			d := pause(time.Second, time.Second, free)
+			d := pause(time.Second, time.Second, free, 0)
 			shortest, longest = min(shortest, d), max(longest, d)
 		}
 		if spread := longest - shortest; spread < time.Millisecond || free == 0 && spread < 60*time.Millisecond {
 			t.Errorf("pauses are from %v to %v, where the lock falls free in %v", shortest, longest, free)
+		}
+	}
+}
+
+// Those far from the head of the document's queue ask less often, and still no
+// later than the lock falls free.
+func TestPauseGrowsWithThoseAhead(t *testing.T) {
+	const ahead = 9
+	for range 1000 {
+		near, far := pause(time.Second, time.Second, 0, 0), pause(time.Second, time.Second, 0, ahead)
+		if 3*far < (1+ahead)*near {
+			t.Fatalf("%v with nobody ahead, %v with %d", near, far, ahead)
+		}
+		if d := pause(time.Second, time.Second, 50*time.Millisecond, ahead); d > 50*time.Millisecond+shortestPause {
+			t.Fatalf("%v, though the lock falls free before", d)
 		}
 	}
 }

@@ -32,9 +32,10 @@ const (
 // Only those ask the server who have a chance by the picture, and one, the
 // first, polls for all.
 type line struct {
-	engine *engine.Engine
-	tags   map[string]*tagLine // those that somebody waits for
-	poller *waiter
+	document string // its key
+	engine   *engine.Engine
+	tags     map[string]*tagLine // those that somebody waits for
+	poller   *waiter
 
 	picture   picture
 	shared    map[string]sharedEntry // by tag
@@ -257,8 +258,7 @@ func (l *line) rest() {
 
 // pause is how long a waiter sleeps unless it is nudged, without end if
 // negative. Others than the poller keep their places in the document only. As
-// long as this process itself has the lock, it will be given back here; and in
-// the document's queue, only those near its head ask often.
+// long as this process itself has the lock, it will be given back here.
 func (l *line) pause(w *waiter) time.Duration {
 	if w != l.poller && w.ticket == nil {
 		return -1
@@ -268,11 +268,11 @@ func (l *line) pause(w *waiter) time.Duration {
 	}
 	waited, img := time.Since(w.a.begun), l.picture.now()
 	if img == nil {
-		return max(0, pause(waited, waited, 0)-time.Since(w.asked))
+		return w.remaining(pause(waited, waited, 0, 0))
 	}
 	blocking, free := l.inTheWay(w, img)
 	if slices.ContainsFunc(blocking, l.picture.mine) {
-		return l.keep(w, free)
+		return w.remaining(free)
 	}
 	hot, ahead := hotPause, 0
 	if w.ticket != nil { // whose turn will come, so that nobody else asks in vain
@@ -284,18 +284,5 @@ func (l *line) pause(w *waiter) time.Duration {
 			ahead++
 		}
 	}
-	d := pause(waited, unchanged, free) * time.Duration(1+ahead)
-	if free > 0 {
-		d = min(d, free+shortestPause)
-	}
-	return l.keep(w, d)
-}
-
-// keep is the time left of a pause, and short enough to keep a place in the
-// document.
-func (l *line) keep(w *waiter, d time.Duration) time.Duration {
-	if w.ticket != nil {
-		d = min(d, l.engine.Wait(w.a.request.Tag)/3)
-	}
-	return max(0, d-time.Since(w.asked))
+	return w.remaining(pause(waited, unchanged, free, ahead))
 }

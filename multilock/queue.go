@@ -49,7 +49,7 @@ func (q *queue) join(a *acquisition, document string, t *Ticket, seen *engine.Im
 	defer q.mu.Unlock()
 	l := q.line(document)
 	q.count++
-	w := &waiter{a: a, queue: q, document: document, line: l, ticket: t, order: q.count, asked: time.Now(), nudge: make(chan struct{}, 1)}
+	w := &waiter{a: a, queue: q, line: l, ticket: t, order: q.count, asked: time.Now(), nudge: make(chan struct{}, 1)}
 	l.push(w)
 	l.see(seen)
 	l.judge()
@@ -61,7 +61,7 @@ func (q *queue) line(document string) *line {
 	l := q.lines[document]
 	if l == nil {
 		q.sweep()
-		l = &line{engine: q.engine, picture: picture{leases: q.leases}, tags: map[string]*tagLine{}, shared: map[string]sharedEntry{}}
+		l = &line{document: document, engine: q.engine, picture: picture{leases: q.leases}, tags: map[string]*tagLine{}, shared: map[string]sharedEntry{}}
 		q.lines[document] = l
 	}
 	return l
@@ -79,7 +79,7 @@ func (q *queue) leave(w *waiter) {
 	l.set(w, left)
 	l.remove(w)
 	l.judge()
-	q.drop(w.document)
+	q.drop(l)
 }
 
 // turn says whether the waiter may ask now, with the answer of a handoff if
@@ -114,7 +114,7 @@ func (q *queue) poll(w *waiter) {
 func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if img != nil && key(img.ID) != w.document {
+	if img != nil {
 		q.move(w, key(img.ID))
 	}
 	l := w.line
@@ -131,11 +131,14 @@ func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
 // where leases are given back to. Its filter has led it to another one if the
 // caller's registry, or a collation, takes two values for one.
 func (q *queue) move(w *waiter, document string) {
+	if document == w.line.document {
+		return
+	}
 	state := w.state
 	w.line.remove(w)
 	w.line.judge()
-	q.drop(w.document)
-	w.document, w.line = document, q.line(document)
+	q.drop(w.line)
+	w.line = q.line(document)
 	w.state = asleep
 	w.line.push(w)
 	w.line.set(w, state)
@@ -199,14 +202,17 @@ func (q *queue) Freed(g engine.Grant) {
 	if l.poller != nil {
 		l.poller.wake() // it had nothing to ask as long as the lock was here
 	}
-	q.drop(document)
+	q.drop(l)
 }
 
 // drop forgets a line that nobody waits in. One that had waiters, or whose
 // entry may be joined, and has the lock, is kept: others will come.
-func (q *queue) drop(document string) {
-	if l := q.lines[document]; l != nil && len(l.tags) == 0 && len(l.shared) == 0 && (len(l.picture.own) == 0 || !l.contended) {
-		delete(q.lines, document)
+func (q *queue) drop(l *line) {
+	if q.lines[l.document] != l { // another one stands there by now
+		return
+	}
+	if len(l.tags) == 0 && len(l.shared) == 0 && (len(l.picture.own) == 0 || !l.contended) {
+		delete(q.lines, l.document)
 	}
 }
 

@@ -162,7 +162,7 @@ func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
 		l.entered(a, lease)
 	}
 	l.judge()
-	q.drop(document)
+	q.drop(l)
 }
 
 // join gets a lease of an entry that others of this process hold, in one

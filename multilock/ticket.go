@@ -262,8 +262,7 @@ func (t *Ticket) judge(got answer) error {
 	return nil
 }
 
-// pause is how long to wait after a conflict: the longer, the more entries
-// come first, but never so long that the place is lost.
+// pause is how long to wait after a conflict.
 func (t *Ticket) pause(conflict error) time.Duration {
 	waited := time.Since(t.a.begun)
 	var free time.Duration
@@ -277,9 +276,10 @@ func (t *Ticket) pause(conflict error) time.Duration {
 			}
 		}
 	}
-	d := pause(waited, waited, free) * time.Duration(1+ahead)
-	if free > 0 {
-		d = min(d, free+shortestPause)
-	}
+	return t.inTime(pause(waited, waited, free, ahead))
+}
+
+// inTime cuts a pause so that the place is not lost.
+func (t *Ticket) inTime(d time.Duration) time.Duration {
 	return min(d, t.a.locker.engine.Wait(t.grant.Tag)/3)
 }

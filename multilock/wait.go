@@ -13,13 +13,12 @@ import (
 
 // waiter is one Acquire in a line. It runs in its caller's goroutine.
 type waiter struct {
-	a        *acquisition
-	queue    *queue
-	document string
-	line     *line
-	ticket   *Ticket // its entry, where it waits in the document too
-	order    uint64  // of arrival
-	nudge    chan struct{}
+	a      *acquisition
+	queue  *queue
+	line   *line
+	ticket *Ticket // its entry, where it waits in the document too
+	order  uint64  // of arrival
+	nudge  chan struct{}
 
 	// Under the queue's lock:
 	state  state
@@ -48,6 +47,15 @@ func (w *waiter) wake() {
 	case w.nudge <- struct{}{}:
 	default: // it has one coming
 	}
+}
+
+// remaining is the time left of a pause, and short enough to keep a place in the
+// document.
+func (w *waiter) remaining(d time.Duration) time.Duration {
+	if w.ticket != nil {
+		d = w.ticket.inTime(d)
+	}
+	return max(0, d-time.Since(w.asked))
 }
 
 // waited is how a wait ended.

@@ -166,15 +166,9 @@ func (e *Engine) Renew(ctx context.Context, g Grant) (Outcome, error) {
 // Look is a renewal whose image shows the whole lock, and the document where
 // it is asked for.
 func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Outcome, *Image, error) {
-	now := e.now()
-	projection := e.projection(Request{Tag: g.Tag, Document: document}).fill(g.ID, now).document()
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(projection)
-	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, now), opts))
-	if err != nil {
-		return Lost, nil, classify(err)
-	}
-	if img == nil {
-		return Lost, nil, nil
+	img, err := e.modify(ctx, e.Guard(g), &e.tags[g.Tag].renew, Request{Tag: g.Tag, ID: g.ID, Document: document})
+	if img == nil || err != nil {
+		return Lost, nil, err
 	}
 	return Renewed, img, nil
 }

@@ -97,8 +97,11 @@ var shares = []Mutant{
 		Name: "who joins believes for a fresh TTL", Rule: 21,
 		Why:  "a writer is let in while the one who joined still believes",
 		File: "lease.go",
-		Edits: swap(`		return l.share.base.Remaining()
-`, `		return l.engine.Lease(l.grant.Tag)
+		Edits: swap(`	return max(0, l.entry().left())
+`, `	if l.share != nil {
+		return l.engine.Lease(l.grant.Tag)
+	}
+	return max(0, l.entry().left())
 `),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
