@@ -13,8 +13,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-func acquire(t testing.TB, ctx context.Context, l *multilock.Locker, tag string) *pending[*doclock.Lease] {
-	return begin(t, func() (*doclock.Lease, error) { return l.Acquire(ctx, flowers, tag) })
+func acquire(t testing.TB, ctx context.Context, l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *pending[*doclock.Lease] {
+	return begin(t, func() (*doclock.Lease, error) { return l.Acquire(ctx, flowers, tag, opts...) })
+}
+
+// granted demands that a call ends with a lease.
+func (p *place) granted(call *pending[*doclock.Lease]) *doclock.Lease {
+	p.Helper()
+	lease, err := call.wait()
+	if err != nil {
+		p.Fatal(err)
+	}
+	return lease
 }
 
 // waiting waits until a tag has a waiting entry in the document.

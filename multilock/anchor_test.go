@@ -1,12 +1,10 @@
 package multilock_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 )
@@ -17,22 +15,16 @@ func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
-	var passed atomic.Int64
-	ann := p.locker(coll, relations.Fair(), doclock.TTL(10*time.Second), func(cfg *engine.Config) error {
-		cfg.Clock = func() engine.Reading {
-			d := time.Duration(passed.Load())
-			return engine.Reading{Mono: time.Hour + d, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Add(d)}
-		}
-		return nil
-	})
+	var clocks turned
+	ann := p.locker(coll, relations.Fair(), doclock.TTL(10*time.Second), clocks.option)
 	holder := p.try(p.locker(p.coll, relations.Fair()), "write")
 	ticket := p.enqueue(ann, "write")
 	p.release(holder)
-	passed.Add(int64(time.Second)) // before the confirm: no matter
+	clocks.pass(time.Second) // before the confirm: no matter
 	reply := net.Arm(faultnet.DelayReply, "findAndModify")
 	confirmed := begin(t, func() (*doclock.Lease, error) { return ticket.Confirm(p.bounded()) })
 	wait(t, reply.Fired())
-	passed.Add(int64(4 * time.Second))
+	clocks.pass(4 * time.Second)
 	if err := reply.Let(); err != nil {
 		t.Fatal(err)
 	}

@@ -32,12 +32,12 @@ func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
 
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			acquire := net.Arm(faultnet.Repeat, "findAndModify")
-			heir := acquiring(ctx, l, flowers, "late")
+			duplicate := net.Arm(faultnet.Repeat, "findAndModify")
+			heir := acquire(t, ctx, l, "late")
 			p.standing(l, 1)
 			free := p.entries("slow")[0].Expires.Add(200 * time.Millisecond) // by the heir's picture, which is a little older
 			p.eventually("the way is free", func() bool { return time.Now().After(free) })
-			if err := acquire.Let(); err != nil || len(p.entries("late")) != 1 {
+			if err := duplicate.Let(); err != nil || len(p.entries("late")) != 1 {
 				t.Fatalf("the duplicate has not entered: %v", err)
 			}
 
@@ -46,7 +46,7 @@ func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
 			wait(t, handoff.Fired())
 			if !stays {
 				cancel()
-				if got := <-heir; got.err == nil {
+				if _, err := heir.wait(); err == nil {
 					t.Error("granted, though it gave up")
 				}
 			}
@@ -57,11 +57,7 @@ func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
 				t.Error(err)
 			}
 			if stays {
-				got := <-heir
-				if got.err != nil {
-					t.Fatal(got.err)
-				}
-				p.release(got.lease)
+				p.release(p.granted(heir))
 			}
 			p.rest(l)
 			if left := p.entries("late", "fast"); len(left) > 0 {

@@ -339,3 +339,16 @@ func (c *clock) drive() doclock.Option {
 		return nil
 	}
 }
+
+// turned are this machine's clocks in the test's hand.
+type turned struct{ passed atomic.Int64 }
+
+func (c *turned) pass(d time.Duration) { c.passed.Add(int64(d)) }
+
+func (c *turned) option(cfg *engine.Config) error {
+	cfg.Clock = func() engine.Reading {
+		d := time.Duration(c.passed.Load())
+		return engine.Reading{Mono: time.Hour + d, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Add(d)}
+	}
+	return nil
+}

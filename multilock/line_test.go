@@ -167,27 +167,23 @@ func TestNobodyAsksPastTheFirst(t *testing.T) {
 	coll, net := p.faulty()
 	l := p.sharing(coll)
 	leases := []*doclock.Lease{p.acquire(l, "read")}
-	var asking []<-chan acquired
+	var asking []*pending[*doclock.Lease]
 	var asked []*faultnet.Fault
-	read := func() <-chan acquired { return acquiring(p.bounded(), l, flowers, "read", doclock.Into(&bson.M{})) }
+	read := func() *pending[*doclock.Lease] { return acquire(t, p.bounded(), l, "read", doclock.Into(&bson.M{})) }
 	ask := func() {
 		asked = append(asked, net.Arm(faultnet.DelayReply, "findAndModify"))
 		asking = append(asking, read())
 		wait(t, asked[len(asked)-1].Fired())
 	}
 	ask()
-	writer := acquiring(p.bounded(), l, flowers, "write")
+	writer := acquire(t, p.bounded(), l, "write")
 	p.standing(l, 1)
 	ask()
 	for i, answered := range asked {
 		if err := answered.Let(); err != nil {
 			t.Fatal(err)
 		}
-		got := <-asking[i]
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
-		leases = append(leases, got.lease)
+		leases = append(leases, p.granted(asking[i]))
 		if i == 0 { // the writer is the first now
 			asking = append(asking, read())
 			p.standing(l, 2)
@@ -197,12 +193,8 @@ func TestNobodyAsksPastTheFirst(t *testing.T) {
 	for _, lease := range leases {
 		p.release(lease)
 	}
-	for _, next := range []<-chan acquired{writer, asking[2]} {
-		got := <-next
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
-		p.release(got.lease)
+	for _, next := range []*pending[*doclock.Lease]{writer, asking[2]} {
+		p.release(p.granted(next))
 	}
 }
 

@@ -13,21 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// acquired is how an Acquire ended that runs beside the test.
-type acquired struct {
-	lease *doclock.Lease
-	err   error
-}
-
-func acquiring(ctx context.Context, l *multilock.Locker, filter any, tag string, opts ...doclock.AcquireOption) <-chan acquired {
-	got := make(chan acquired, 1)
-	go func() {
-		lease, err := l.Acquire(ctx, filter, tag, opts...)
-		got <- acquired{lease, err}
-	}()
-	return got
-}
-
 // standing waits until n acquires stand in the line of the document.
 func (p *place) standing(l *multilock.Locker, n int) {
 	p.Helper()
@@ -51,7 +36,7 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			var seen struct{ Total int }
-			second := acquiring(t.Context(), l, flowers, "write", doclock.Into(&seen))
+			second := acquire(t, t.Context(), l, "write", doclock.Into(&seen))
 			p.standing(l, 1)
 			p.sends(w, 1, name, func() error {
 				if update == nil {
@@ -59,12 +44,9 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 				}
 				return first.UpdateAndRelease(t.Context(), update)
 			})
-			got := <-second
-			if got.err != nil {
-				t.Fatal(got.err)
-			}
-			if got.lease.Fence() <= first.Fence() || got.lease.ID() == first.ID() || got.lease.Err() != nil {
-				t.Errorf("the heir's lease: %d after %d, %v", got.lease.Fence(), first.Fence(), got.lease.Err())
+			got := p.granted(second)
+			if got.Fence() <= first.Fence() || got.ID() == first.ID() || got.Err() != nil {
+				t.Errorf("the heir's lease: %d after %d, %v", got.Fence(), first.Fence(), got.Err())
 			}
 			want := 1
 			if update != nil {
@@ -73,8 +55,8 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 			if seen.Total != want {
 				t.Errorf("the heir sees %d, want %d", seen.Total, want)
 			}
-			p.wantEntries(got.lease)
-			if err := got.lease.Release(t.Context()); err != nil {
+			p.wantEntries(got)
+			if err := got.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
 			p.wantEntries()
@@ -127,18 +109,16 @@ func TestReadersDontStandInEachOthersWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	const readers = 50
-	var all []<-chan acquired
+	var all []*pending[*doclock.Lease]
 	for range readers {
-		all = append(all, acquiring(t.Context(), l, flowers, "read"))
+		all = append(all, acquire(t, t.Context(), l, "read"))
 	}
 	p.standing(l, readers)
 	if err := writer.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range all {
-		if got := <-one; got.err != nil {
-			t.Fatal(got.err)
-		}
+		p.granted(one)
 	}
 	if n := len(p.entries("read")); n != readers {
 		t.Errorf("%d readers are in the document", n)
@@ -157,18 +137,18 @@ func TestCancelInTheLine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var line [3]<-chan acquired
+			var line [3]*pending[*doclock.Lease]
 			var cancels [3]context.CancelFunc
 			for i := range line {
 				var ctx context.Context
 				ctx, cancels[i] = context.WithCancel(t.Context())
 				defer cancels[i]()
-				line[i] = acquiring(ctx, l, flowers, "write")
+				line[i] = acquire(t, ctx, l, "write")
 				p.standing(l, i+1)
 			}
 			cancels[who]()
-			if got := <-line[who]; !errors.Is(got.err, context.Canceled) {
-				t.Errorf("cancelled: %v", got.err)
+			if _, err := line[who].wait(); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
 			}
 			last := holder
 			for i := range line {
@@ -178,11 +158,7 @@ func TestCancelInTheLine(t *testing.T) {
 				if err := last.Release(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				got := <-line[i]
-				if got.err != nil {
-					t.Fatal(got.err)
-				}
-				last = got.lease
+				last = p.granted(line[i])
 			}
 			if err := last.Release(t.Context()); err != nil {
 				t.Fatal(err)
@@ -207,7 +183,7 @@ func TestHandoffInATableThatQueues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := acquiring(t.Context(), ours, flowers, "write")
+	next := acquire(t, t.Context(), ours, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 3 })
 	p.standing(ours, 1)
 	if err := holder.Release(t.Context()); err != nil {
@@ -220,17 +196,12 @@ func TestHandoffInATableThatQueues(t *testing.T) {
 	if err := theirLease.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got := <-next
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
-	last := acquiring(t.Context(), ours, flowers, "write")
+	got := p.granted(next)
+	last := acquire(t, t.Context(), ours, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 2 })
 	p.standing(ours, 1) // it knows, too
-	p.sends(w, 1, "release", func() error { return got.lease.Release(t.Context()) })
-	if got := <-last; got.err != nil {
-		t.Error(got.err)
-	}
+	p.sends(w, 1, "release", func() error { return got.Release(t.Context()) })
+	p.granted(last)
 }
 
 // A burst ends: another process gets in however many wait in this one.
@@ -272,16 +243,16 @@ func TestNobodyAsksForWhatTheLineHas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := acquiring(t.Context(), l, flowers, "write")
+	second := acquire(t, t.Context(), l, "write")
 	p.standing(l, 1)
 	if err := before.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	holder := (<-second).lease
+	holder := p.granted(second)
 	const more = 4
-	var line []<-chan acquired
+	var line []*pending[*doclock.Lease]
 	for range more {
-		line = append(line, acquiring(t.Context(), l, flowers, "write"))
+		line = append(line, acquire(t, t.Context(), l, "write"))
 		p.standing(l, len(line))
 	}
 	w.commands()
@@ -294,7 +265,7 @@ func TestNobodyAsksForWhatTheLineHas(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i < more {
-			holder = (<-line[i]).lease
+			holder = p.granted(line[i])
 		}
 	}
 	p.eventually("the line is forgotten", func() bool { return l.Lines() == 0 })

@@ -2,12 +2,10 @@ package multilock_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -26,8 +24,8 @@ const promptly = 8 * time.Second
 // demand and a machine whose clocks are turned by hand.
 type relay struct {
 	*place
+	turned
 	net    *faultnet.Net
-	passed atomic.Int64 // on the machine's clocks
 	locks  *multilock.Locker
 	holder *doclock.Lease
 	heir   *pending[*doclock.Lease]
@@ -39,13 +37,7 @@ func newRelay(t testing.TB, rules relations.Rules, tag string, opts ...doclock.O
 	t.Helper()
 	r := &relay{place: newPlace(t), net: faultnet.New()}
 	coll := r.via(options.Client().SetDialer(r.net).SetRetryWrites(false))
-	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL), func(cfg *engine.Config) error {
-		cfg.Clock = func() engine.Reading {
-			d := time.Duration(r.passed.Load())
-			return engine.Reading{Mono: relayTTL + d, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Add(d)}
-		}
-		return nil
-	}}, opts...)...)
+	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL), r.option}, opts...)...)
 	r.holder = r.try(r.locks, tag)
 	return r
 }
@@ -60,16 +52,10 @@ func (r *relay) queue(tag string) {
 	r.standing(r.locks, 1)
 }
 
-func (r *relay) pass(d time.Duration) { r.passed.Add(int64(d)) }
-
 // inherited is the heir's lease.
 func (r *relay) inherited() *doclock.Lease {
 	r.Helper()
-	lease, err := r.heir.wait()
-	if err != nil {
-		r.Fatal(err)
-	}
-	return lease
+	return r.granted(r.heir)
 }
 
 // remains demands what remains of the heir's lease if its time counts from

@@ -33,54 +33,34 @@ func TestRule15AnHeirThatIsRefusedIsNoLoss(t *testing.T) {
 // Rule 15: an heir that has given up leaves nothing either.
 func TestRule15AnHeirThatGaveUpLeavesNothing(t *testing.T) {
 	t.Parallel()
-	gaveUp := func(r *relay) {
-		r.Helper()
-		r.cancel()
-		if _, err := r.heir.wait(); !errors.Is(err, context.Canceled) {
-			r.Errorf("the heir that gave up: %v", err)
-		}
+	for name, losesFirst := range map[string]bool{"before the answer": false, "and nobody knows what became of it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachGiving(t, func(r *relay, give func() error, _ int32) {
+				if losesFirst {
+					r.net.Arm(faultnet.LoseReply, "findAndModify")
+				}
+				reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+				given := r.giving(give)
+				wait(r, reply.Fired())
+				r.cancel()
+				if _, err := r.heir.wait(); !errors.Is(err, context.Canceled) {
+					r.Errorf("the heir that gave up: %v", err)
+				}
+				if n := len(r.entries("write")); n != 1 {
+					r.Fatalf("%d entries: it was not handed over", n)
+				}
+				if err := reply.Let(); err != nil {
+					r.Fatal(err)
+				}
+				if _, err := given.wait(); err != nil {
+					r.Fatal(err)
+				}
+				r.rest(r.locks)
+				r.wantEntries()
+			})
+		})
 	}
-	t.Run("before the answer", func(t *testing.T) {
-		t.Parallel()
-		eachGiving(t, func(r *relay, give func() error, _ int32) {
-			reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-			given := r.giving(give)
-			wait(r, reply.Fired())
-			gaveUp(r)
-			if n := len(r.entries("write")); n != 1 {
-				r.Fatalf("%d entries: it was not handed over", n)
-			}
-			if err := reply.Let(); err != nil {
-				r.Fatal(err)
-			}
-			if _, err := given.wait(); err != nil {
-				r.Fatal(err)
-			}
-			r.rest(r.locks)
-			r.wantEntries()
-		})
-	})
-	t.Run("and nobody knows what became of it", func(t *testing.T) {
-		t.Parallel()
-		eachGiving(t, func(r *relay, give func() error, _ int32) {
-			r.net.Arm(faultnet.LoseReply, "findAndModify")
-			repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
-			given := r.giving(give)
-			wait(r, repeat.Fired())
-			gaveUp(r)
-			if n := len(r.entries("write")); n != 1 {
-				r.Fatalf("%d entries: it was not handed over", n)
-			}
-			if err := repeat.Let(); err != nil {
-				r.Fatal(err)
-			}
-			if _, err := given.wait(); err != nil {
-				r.Fatal(err)
-			}
-			r.rest(r.locks)
-			r.wantEntries()
-		})
-	})
 }
 
 // Rule 15: nor does one that can't ask what became of it.

@@ -2,31 +2,16 @@ package multilock_test
 
 import (
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
-
-// turned are this machine's clocks in the test's hand.
-type turned struct{ passed atomic.Int64 }
-
-func (c *turned) pass(d time.Duration) { c.passed.Add(int64(d)) }
-
-func (c *turned) option(cfg *engine.Config) error {
-	cfg.Clock = func() engine.Reading {
-		d := time.Duration(c.passed.Load())
-		return engine.Reading{Mono: time.Hour + d, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Add(d)}
-	}
-	return nil
-}
 
 // sharing is a locker whose readers share their entries.
 func (p *place) sharing(coll *mongo.Collection, opts ...doclock.Option) *multilock.Locker {
@@ -51,17 +36,13 @@ func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
 	coll, w := p.watched()
 	l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
 	const readers = 100
-	var all []<-chan acquired
+	var all []*pending[*doclock.Lease]
 	for range readers {
-		all = append(all, acquiring(t.Context(), l, flowers, "read"))
+		all = append(all, acquire(t, t.Context(), l, "read"))
 	}
 	var leases []*doclock.Lease
 	for _, one := range all {
-		got := <-one
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
-		leases = append(leases, got.lease)
+		leases = append(leases, p.granted(one))
 	}
 	leases = append(leases, p.try(l, "read"))
 	if sent := w.commands(); len(sent) != 1 {
@@ -95,22 +76,18 @@ func TestASharedEntryIsHandedOver(t *testing.T) {
 	coll, w := p.watched()
 	l := p.sharing(coll)
 	writer := p.acquire(l, "write")
-	var all []<-chan acquired
+	var all []*pending[*doclock.Lease]
 	for range 20 {
-		all = append(all, acquiring(t.Context(), l, flowers, "read"))
+		all = append(all, acquire(t, t.Context(), l, "read"))
 	}
 	p.standing(l, len(all))
 	p.sends(w, 1, "release", func() error { return writer.Release(t.Context()) })
 	var leases []*doclock.Lease
 	for _, one := range all {
-		got := <-one
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
-		leases = append(leases, got.lease)
+		leases = append(leases, p.granted(one))
 	}
 	p.wantEntries(leases[0])
-	next := acquiring(t.Context(), l, flowers, "write")
+	next := acquire(t, t.Context(), l, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
 	p.standing(l, 1)
 	w.commands()
@@ -120,12 +97,9 @@ func TestASharedEntryIsHandedOver(t *testing.T) {
 	if sent := w.commands(); len(sent) != 1 {
 		t.Errorf("the readers' releases sent %v", sent)
 	}
-	got := <-next
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
-	p.wantEntries(got.lease)
-	p.release(got.lease)
+	got := p.granted(next)
+	p.wantEntries(got)
+	p.release(got)
 }
 
 // Nobody joins once somebody was seen whom the tag respects; and somebody is
@@ -168,18 +142,14 @@ func TestRule21AWaiterIsSeenByOthers(t *testing.T) {
 	p := newPlace(t)
 	l := p.sharing(p.coll)
 	first := p.acquire(l, "read")
-	next := acquiring(t.Context(), l, flowers, "write")
+	next := acquire(t, t.Context(), l, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
 	p.standing(l, 1)
 	if _, err := l.TryAcquire(p.bounded(), flowers, "read"); !errors.Is(err, doclock.ErrConflict) {
 		t.Errorf("a reader passed a waiting writer: %v", err)
 	}
 	p.release(first)
-	got := <-next
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
-	p.release(got.lease)
+	p.release(p.granted(next))
 }
 
 // Nobody joins an entry that is being released: the next one has its own.
