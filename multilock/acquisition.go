@@ -126,7 +126,7 @@ func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
 	c := &doclock.ConflictError{Tag: a.request.Tag, DocumentID: img.ID, RetryAfter: free}
 	for _, e := range entries {
 		h := doclock.Holder{Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held()}
-		if !img.Stored() { // which has no clock
+		if !img.Whole() { // which has no clock
 			h.Remaining = e.Expires.Sub(img.Now)
 		}
 		c.Holders = append(c.Holders, h)

@@ -27,9 +27,15 @@ type picture struct {
 	own  map[uuid.UUID]struct{} // entries that waiters of this line were granted
 }
 
-// see takes in an image, and reports false where a later one was seen.
+// see takes in an image, and reports whether it tells how things are now.
+// That is not so where a later one was seen; and of a whole one, that has no
+// clock, it is not known.
 func (p *picture) see(img *engine.Image) bool {
-	if img == nil || img.Stored() || p.image != nil && older(img, p.image) {
+	whole := img != nil && img.Whole()
+	if whole {
+		img = p.dated(img)
+	}
+	if img == nil || p.image != nil && older(img, p.image) {
 		return false
 	}
 	now := time.Now()
@@ -41,7 +47,18 @@ func (p *picture) see(img *engine.Image) bool {
 	if len(p.image.Lock.Entries) > 0 && !slices.ContainsFunc(p.image.Lock.Entries, p.mine) {
 		p.rivals = now
 	}
-	return true
+	return !whole
+}
+
+// dated is a whole image with the picture's clock, if its number says that it
+// is later than the picture; or nil.
+func (p *picture) dated(img *engine.Image) *engine.Image {
+	if p.image == nil || img.Lock.Fence <= p.image.Lock.Fence {
+		return nil
+	}
+	dated := *img
+	dated.Now = p.now().Now
+	return &dated
 }
 
 // older goes by the document's last number first: commands are executed in

@@ -26,19 +26,22 @@ type queue struct {
 // key names a document's line. Numbers that are equal to the server are equal
 // here. It is empty where only the caller's registry can encode the _id.
 func key(id any) string {
-	kind, data, err := bson.MarshalValue(id)
-	if err != nil {
-		return ""
+	v, marshalled := id.(bson.RawValue)
+	if !marshalled {
+		kind, data, err := bson.MarshalValue(id)
+		if err != nil {
+			return ""
+		}
+		v = bson.RawValue{Type: kind, Value: data}
 	}
-	v := bson.RawValue{Type: kind, Value: data}
 	if n, number := v.AsInt64OK(); number {
 		if f, float := v.DoubleOK(); !float || f == float64(n) {
-			kind, data, _ = bson.MarshalValue(n) // an int64 always marshals
+			v.Type, v.Value, _ = bson.MarshalValue(n) // an int64 always marshals
 		}
 	}
 	var b strings.Builder
-	b.WriteByte(byte(kind))
-	b.Write(data)
+	b.WriteByte(byte(v.Type))
+	b.Write(v.Value)
 	return b.String()
 }
 

@@ -46,7 +46,7 @@ func (e *Engine) InTheWay(img *Image, tag string, own *Entry) ([]Entry, time.Dur
 	if len(blocking) == 0 {
 		return nil, 0
 	}
-	if img.Stored() { // with no clock of its own: ask again
+	if img.Whole() { // with no clock of its own: ask again
 		return blocking, 0
 	}
 	return blocking, free.Sub(img.Now)

@@ -39,7 +39,7 @@ var shapes = map[string]func(w *world, p *peer) *Image{
 		if err != nil {
 			w.Fatal(err)
 		}
-		if !img.Stored() {
+		if !img.Whole() {
 			w.Fatal("the image was taken for a projected one")
 		}
 		return img
@@ -174,7 +174,7 @@ func TestStoredImage(t *testing.T) {
 	p.acquire(ann, "read", Granted)
 	b := p.acquire(bob, "write", Waiting)
 	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.id}))
-	if err != nil || !img.Stored() {
+	if err != nil || !img.Whole() {
 		t.Fatal(img, err)
 	}
 	if outcome, own := img.arrived("read", ann, Lost); outcome != Granted || own.Fence != n0 {

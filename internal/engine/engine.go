@@ -85,7 +85,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			{&c.confirm, d.confirmation(e.field, id)},
 			{&c.renew, d.renewal(id)},
 			{&c.release, bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}},
-			{&c.leave, bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: e.path(tag), Value: others(d.own, id)}}}}}},
+			{&c.leave, stage(e.path(tag), others(d.own, id))},
 			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
 		} {
 			var err error

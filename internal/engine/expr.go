@@ -12,10 +12,11 @@ import (
 // The decision, as aggregation expressions. Variables inside them:
 //
 //	$$live0…   the live entries of others, an array for each tag of the table, in their order, or null
-//	$$strange  those under tags that the table doesn't know, as [{k: tag, v: [entry, …]}, …]
+//	$$strange  those under tags that the table doesn't know, as [{k: tag, v: [entry, …]}, …]: of a confirm
 //	$$next     the next number of this document
+//	$$again    the entry that arrives is there already
 //	$$own      the entry that is being confirmed
-//	$$e        an entry inside $filter and $map
+//	$$t, $$e   a tag, an entry inside $filter and $map
 //
 // A shape was chosen for its cost where several say the same: testing the
 // element at index n is cheaper than counting an array, `$in` over ids cheaper
@@ -76,21 +77,25 @@ type decision struct {
 	wait  int64 // the same for a waiting one
 }
 
-// ours guards a pipeline: where the field is not a lock of ours, it stays as
-// it is. The operands of $and are evaluated in order, each one protecting the
-// next; so nothing in here raises, whatever the field holds.
-func (d decision) ours(field string, then expr) bson.A {
+// ours guards a decision: where the field is not a lock of ours, it stays as
+// it is; and so it does where a tag [{k: tag, v: [entry, …]} in $$t] fails one
+// more test. The operands of $and are evaluated in order, each one protecting
+// the next; so nothing in here raises, whatever the field holds.
+func (d decision) ours(then expr, more ...expr) bson.D {
 	tags := d.lock + "." + tagsKey
+	documents := call("$setIsSubset", mapped("$$t.v", "e", call("$type", "$$e")), args{"object"})
 	wellFormed := all(
-		call("$in", call("$type", d.lock), args{"missing", "null", "object"}),
-		call("$in", call("$type", tags), args{"missing", "null", "object"}),
+		call("$setIsSubset", args{call("$type", d.lock), call("$type", tags)}, args{"missing", "null", "object"}),
 		call("$in", call("$type", d.lock+"."+fenceKey), args{"missing", "null", "long", "double", "int"}),
-		call("$allElementsTrue", args{mapped(call("$objectToArray", orElse(tags, bson.D{})), "t",
-			cond(call("$isArray", "$$t.v"),
-				call("$setIsSubset", mapped("$$t.v", "e", call("$type", "$$e")), args{"object"}),
-				call("$eq", call("$type", "$$t.v"), "null")))}),
+		call("$allElementsTrue", args{mapped(d.byTag(), "t",
+			cond(call("$isArray", "$$t.v"), all(append([]expr{documents}, more...)...), call("$eq", call("$type", "$$t.v"), "null")))}),
 	)
-	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: cond(wellFormed, then, d.lock)}}}}}
+	return cond(wellFormed, then, d.lock)
+}
+
+// stage is the one stage of a pipeline.
+func stage(path string, e expr) bson.A {
+	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: e}}}}}
 }
 
 func orElse(e, other expr) bson.D { return call("$ifNull", e, other) }
@@ -105,18 +110,28 @@ func (d decision) live(except ...expr) expr {
 	return all(tests...)
 }
 
-// survivors are the variables of the live entries.
-func (d decision) survivors(except ...expr) bson.D {
+// survivors are the variables of the live entries of the table's tags, without
+// those that are barred.
+func (d decision) survivors(barred []string, except ...expr) bson.D {
 	live := d.live(except...)
 	var vars bson.D
-	for i, tag := range d.rules.Tags() {
-		vars = append(vars, bson.E{Key: fmt.Sprintf("live%d", i), Value: filter(d.lock+"."+tagsKey+"."+tag, "e", live)})
+	for _, tag := range d.rules.Tags() {
+		if !slices.Contains(barred, tag) {
+			vars = append(vars, bson.E{Key: d.survivorsOf(tag)[2:], Value: filter(d.lock+"."+tagsKey+"."+tag, "e", live)})
+		}
 	}
-	byTag := call("$objectToArray", orElse(d.lock+"."+tagsKey, bson.D{}))
-	unknown := filter(byTag, "t", not(call("$in", "$$t.k", d.known())))
-	pruned := mapped(unknown, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", live)}})
-	return append(vars, bson.E{Key: "strange", Value: filter(pruned, "t", nth("$$t.v", 0))})
+	return vars
 }
+
+// strange is the variable of the live entries under tags that the table
+// doesn't know.
+func (d decision) strange() bson.E {
+	unknown := filter(d.byTag(), "t", not(call("$in", "$$t.k", d.known())))
+	pruned := mapped(unknown, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", d.live())}})
+	return bson.E{Key: "strange", Value: filter(pruned, "t", nth("$$t.v", 0))}
+}
+
+func (d decision) byTag() bson.D { return call("$objectToArray", orElse(d.lock+"."+tagsKey, bson.D{})) }
 
 // survivorsOf is the variable of a tag of the table.
 func (d decision) survivorsOf(tag string) string {
@@ -135,39 +150,63 @@ func (d decision) put(fence, tags expr) bson.D {
 }
 
 // with are the tags of the table with entry e added to the survivors under the
-// own one. Emptied tags are left out.
-func (d decision) with(e expr) bson.D {
+// own one. Emptied tags are left out, as those are that are barred.
+func (d decision) with(e expr, barred ...string) bson.D {
 	var tags bson.D
 	for _, tag := range d.rules.Tags() {
-		entries := d.survivorsOf(tag)
-		if tag == d.tag {
+		entries, empty := d.survivorsOf(tag), slices.Contains(barred, tag)
+		switch {
+		case tag == d.tag && empty:
+			tags = append(tags, bson.E{Key: tag, Value: args{e}})
+		case tag == d.tag:
 			tags = append(tags, bson.E{Key: tag, Value: call("$concatArrays", orElse(entries, args{}), args{e})})
-		} else {
+		case !empty:
 			tags = append(tags, bson.E{Key: tag, Value: cond(nth(entries, 0), entries, "$$REMOVE")})
 		}
 	}
 	return tags
 }
 
-// blockedBy lists the tests, one a related tag, that more than `allow` live
-// entries are there.
-func (d decision) blockedBy(kind relations.Kind) []expr {
-	var tests []expr
-	for _, tag := range slices.Sorted(maps.Keys(d.rules[d.tag])) {
-		if r := d.rules[d.tag][tag]; r.Kind == kind {
-			tests = append(tests, nth(d.survivorsOf(tag), r.Allow))
-		}
-	}
-	return tests
-}
-
-// known are the tags of the caller's table.
-func (d decision) known() bson.A {
+// known are the tags of the caller's table, without those that are barred.
+func (d decision) known(barred ...string) bson.A {
 	tags := args{}
 	for _, tag := range d.rules.Tags() {
-		tags = append(tags, tag)
+		if !slices.Contains(barred, tag) {
+			tags = append(tags, tag)
+		}
 	}
 	return tags
+}
+
+// arrivalRules sorts the relations of an arrival: the tags where nobody may be
+// alive, which are barred, and the tests of the others, that more than `allow`
+// entries are there. An assertive relation refuses those who would not wait,
+// and blocks those who join.
+func (d decision) arrivalRules(joins bool) (barred []string, refused, blocked []expr) {
+	for _, tag := range slices.Sorted(maps.Keys(d.rules[d.tag])) {
+		r := d.rules[d.tag][tag]
+		test := nth(d.survivorsOf(tag), r.Allow)
+		switch {
+		case r.Kind == relations.None:
+		case r.Kind == relations.Assertive && joins:
+			blocked = append(blocked, test)
+		case r.Allow == 0:
+			barred = append(barred, tag)
+		default:
+			refused = append(refused, test)
+		}
+	}
+	return barred, refused, blocked
+}
+
+// waits says that an entry of this tag may wait.
+func (d decision) waits() bool {
+	for _, r := range d.rules[d.tag] {
+		if r.Kind == relations.Assertive {
+			return true
+		}
+	}
+	return false
 }
 
 // extended is an expiry moved to ms from now, but never back: a delayed older
@@ -190,20 +229,16 @@ func inPlace(array string, id expr, change bson.D) bson.D {
 // or waiting. With joins, an entry that only assertive relations block is
 // written as waiting; without, nothing is.
 func (d decision) arrival(field string, joins bool, id expr, owner string) bson.A {
-	refused := append(d.blockedBy(relations.Cooperative), nth("$$strange", 0))
-	blocked := d.blockedBy(relations.Assertive)
-	waits := len(blocked) > 0 // an entry of this tag may
-	joins = joins && waits
+	barred, refused, blocked := d.arrivalRules(joins)
+	joins = len(blocked) > 0
 
 	var fence, lease, ownLease expr = "$$next", d.held, d.held
-	if waits {
+	if d.waits() {
 		ownLease = cond("$$e."+fenceKey, d.held, d.wait)
 	}
 	if joins {
 		fence = cond("$$waits", "$$REMOVE", "$$next")
 		lease = cond("$$waits", d.wait, d.held)
-	} else {
-		refused = append(refused, blocked...)
 	}
 	var entered expr = d.put("$$next", d.with(bson.D{
 		{Key: idKey, Value: id},
@@ -212,18 +247,25 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 		{Key: fenceKey, Value: fence},
 		{Key: sinceKey, Value: d.now},
 		{Key: expiresKey, Value: call("$add", d.now, lease)},
-	}))
+	}, barred...))
 	if joins {
 		entered = let(bson.D{{Key: "waits", Value: anyOf(blocked...)}}, entered)
 	}
-	arrive := let(append(d.survivors(), bson.E{Key: "next", Value: d.next()}),
-		cond(anyOf(refused...), d.lock, entered))
+	if len(refused) > 0 {
+		entered = cond(anyOf(refused...), d.lock, entered)
+	}
+	arrive := let(append(d.survivors(barred), bson.E{Key: "next", Value: d.next()}), entered)
 
 	repeat := call("$mergeObjects", d.lock, bson.D{{Key: tagsKey, Value: call("$mergeObjects", d.lock+"."+tagsKey,
 		bson.D{{Key: d.tag, Value: inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", ownLease)}})}})}})
 
-	present := call("$in", id, orElse(d.own+"."+idKey, args{}))
-	return d.ours(field, cond(present, repeat, arrive))
+	// Nobody may be alive under a tag that the table doesn't know, or that is
+	// barred; but a repeat finds what it finds.
+	free := []expr{"$$again", not(nth(filter("$$t.v", "e", d.live()), 0))}
+	if known := d.known(barred...); len(known) > 0 {
+		free = append(free, call("$in", "$$t.k", known))
+	}
+	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), anyOf(free...))))
 }
 
 // confirmation is the pipeline of confirm: a waiting entry is judged against
@@ -252,27 +294,31 @@ func (d decision) confirmation(field string, id expr) bson.A {
 		d.put(granted, call("$mergeObjects", call("$arrayToObject", "$$strange"), d.with(entry))))
 
 	own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)
-	return d.ours(field,
-		let(append(d.survivors(id), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "own", Value: own}),
-			cond(not("$$own"), d.lock, judged)))
+	return stage(field, d.ours(
+		let(append(d.survivors(nil, id), d.strange(), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "own", Value: own}),
+			cond(not("$$own"), d.lock, judged))))
 }
 
 // renewal is the pipeline of renew; the filter has made sure that the entry
 // is there.
 func (d decision) renewal(id expr) bson.A {
-	path := d.own[1:]
-	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})}}}}}
+	return stage(d.own[1:], inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
 }
 
-// ownEntries are the entries with this id, whatever the field holds; it never
-// raises.
-func (d decision) ownEntries(id expr) bson.D {
-	entries := cond(call("$isArray", d.own), d.own, args{})
-	return filter(entries, "e", call("$eq", "$$e."+idKey, id))
+// there says that the entry is under the own tag, held or waiting. It never
+// raises, whatever the field holds.
+func (d decision) there(id expr) expr {
+	ids := d.own + "." + idKey
+	return all(call("$isArray", ids), call("$in", id, ids))
 }
 
 // granted says of the resulting document that it holds the entry as held. It
 // never raises either.
-func (d decision) granted(id expr) bson.D {
-	return nth(mapped(d.ownEntries(id), "e", "$$e."+fenceKey), 0)
+func (d decision) granted(id expr) expr {
+	if !d.waits() {
+		return d.there(id)
+	}
+	entries := cond(call("$isArray", d.own), d.own, args{})
+	own := filter(entries, "e", call("$eq", "$$e."+idKey, id))
+	return nth(mapped(own, "e", "$$e."+fenceKey), 0)
 }

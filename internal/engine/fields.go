@@ -3,9 +3,9 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -19,6 +19,11 @@ func fieldsOf(doc any) (fields bson.D, opaque bool, err error) {
 		return nil, false, errors.New("nil is not a document; give a bson.D, bson.M, bson.Raw or a struct")
 	case bson.D:
 		return t, false, nil
+	case bson.M: // most updates are, and every write takes one apart
+		for key, value := range t {
+			fields = append(fields, bson.E{Key: key, Value: value})
+		}
+		return sorted(fields), false, nil
 	case bson.RawValue:
 		raw, ok := t.DocumentOK()
 		if !ok {
@@ -51,14 +56,10 @@ func fieldsOf(doc any) (fields bson.D, opaque bool, err error) {
 		return fieldsOf(v.Elem().Interface())
 	}
 	if v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String {
-		byKey := map[string]any{}
 		for key, value := range v.Seq2() {
-			byKey[key.String()] = value.Interface()
+			fields = append(fields, bson.E{Key: key.String(), Value: value.Interface()})
 		}
-		for _, key := range slices.Sorted(maps.Keys(byKey)) {
-			fields = append(fields, bson.E{Key: key, Value: byKey[key]})
-		}
-		return fields, false, nil
+		return sorted(fields), false, nil
 	}
 	raw, err := bson.Marshal(doc)
 	if err != nil {
@@ -66,6 +67,11 @@ func fieldsOf(doc any) (fields bson.D, opaque bool, err error) {
 	}
 	fields, err = rawFields(raw)
 	return fields, true, err
+}
+
+func sorted(fields bson.D) bson.D {
+	slices.SortFunc(fields, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
+	return fields
 }
 
 func rawFields(doc bson.Raw) (bson.D, error) {

@@ -32,7 +32,7 @@ type Heir struct {
 func (e *Engine) Handoff(ctx context.Context, g Grant, h *Heir) (Outcome, *Image, error) {
 	now := e.now()
 	leave := e.tags[g.Tag].leave.fill(g.ID, now).stage()
-	return e.pass(ctx, e.guard(g), bson.A{leave, e.entry(h).fill(h.ID, now).stage()}, options.FindOneAndUpdate(), h)
+	return e.pass(ctx, e.guard(g), bson.A{leave, e.entry(h).fill(h.ID, now).stage()}, e.shown(options.FindOneAndUpdate(), h), h)
 }
 
 // WriteAndHandOff is WriteAndRelease and a handoff in one command.
@@ -42,16 +42,23 @@ func (e *Engine) Handoff(ctx context.Context, g Grant, h *Heir) (Outcome, *Image
 // done: the heir must be new and of the same tag, no other entry stood in the
 // grant's image, and lock.fence is still what it was there, so that nobody has
 // come since. The heir's entry takes the place of the grant's, and inherits its
-// expiry: plain operators have no clock arithmetic.
+// expiry: plain operators have no clock arithmetic. With the document, it
+// answers with an image that is whole.
 func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, h *Heir) (Outcome, *Image, error) {
 	opts := u.options()
 	if u.stages != nil {
 		update := u.pipeline(e.finished(g))
-		return e.pass(ctx, e.guard(g), append(update, e.entry(h).fill(h.ID, e.now()).stage()), opts, h)
+		return e.pass(ctx, e.guard(g), append(update, e.entry(h).fill(h.ID, e.now()).stage()), e.shown(opts, h), h)
 	}
-	filter := append(e.guard(g), bson.E{Key: e.field + "." + fenceKey, Value: value(g.Alone)})
-	opts.SetArrayFilters(append(u.arrayFilters(), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
-	return e.pass(ctx, filter, u.classic(e.succession(g, h)), opts, h)
+	if filters := u.arrayFilters(); len(filters) > 0 {
+		opts.SetArrayFilters(filters)
+	}
+	if h.Document { // which holds the lock: nothing has to be computed, or sent twice
+		opts.SetProjection(nil)
+	} else {
+		e.shown(opts, h)
+	}
+	return e.pass(ctx, e.alone(g), u.classic(e.succession(g, h)), opts, h)
 }
 
 // Rides reports whether the update can be sent by WriteAndHandOff, and whether
@@ -71,26 +78,40 @@ func (e *Engine) entry(h *Heir) *template {
 	return &e.tags[h.Tag].try
 }
 
+// alone is the guard that also wants the entry to be the only one still.
+func (e *Engine) alone(g Grant) bson.D {
+	entry := e.path(g.Tag) + ".0."
+	return g.Pin.and(
+		bson.E{Key: entry + idKey, Value: idValue(g.ID)},
+		bson.E{Key: entry + fenceKey, Value: value(g.Fence)},
+		bson.E{Key: e.field + "." + fenceKey, Value: value(g.Alone)},
+	)
+}
+
 // succession are the operators that put the heir's entry in the place of the
-// grant's. It has written nothing yet.
+// grant's, which is the only one. It has written nothing yet.
 func (e *Engine) succession(g Grant, h *Heir) bson.D {
-	path, next := e.path(g.Tag)+".$["+ownIdentifier+"].", value(g.Alone+1)
+	entry, next := e.path(g.Tag)+".0.", value(g.Alone+1)
 	return bson.D{
 		{Key: "$set", Value: bson.D{
 			{Key: e.field + "." + fenceKey, Value: next},
-			{Key: path + idKey, Value: idValue(h.ID)},
-			{Key: path + ownerKey, Value: value(e.Owner)},
-			{Key: path + seqKey, Value: next},
-			{Key: path + fenceKey, Value: next},
+			{Key: entry + idKey, Value: idValue(h.ID)},
+			{Key: entry + ownerKey, Value: value(e.Owner)},
+			{Key: entry + seqKey, Value: next},
+			{Key: entry + fenceKey, Value: next},
 		}},
-		{Key: "$unset", Value: bson.D{{Key: path + writeKey, Value: value("")}}},
+		{Key: "$unset", Value: bson.D{{Key: entry + writeKey, Value: value("")}}},
 		{Key: "$push", Value: bson.D{e.pushDone(g)}},
 	}
 }
 
+// shown has the command answer with the heir's image.
+func (e *Engine) shown(opts *options.FindOneAndUpdateOptionsBuilder, h *Heir) *options.FindOneAndUpdateOptionsBuilder {
+	return opts.SetProjection(e.projection(h.Request).fill(h.ID, e.now()).document())
+}
+
 func (e *Engine) pass(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder, h *Heir) (Outcome, *Image, error) {
-	opts.SetReturnDocument(options.After).SetProjection(e.projection(h.Request).fill(h.ID, e.now()).document())
-	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, update, opts))
+	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, update, opts.SetReturnDocument(options.After)))
 	if err != nil {
 		return Lost, img, classify(err)
 	}

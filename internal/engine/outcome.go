@@ -35,7 +35,7 @@ func (o Outcome) String() string {
 type Image struct {
 	ID   bson.RawValue
 	Lock Lock
-	Now  time.Time // the server's clock when it judged; zero in a retried command's stored image
+	Now  time.Time // the server's clock when it judged; zero in a whole image
 
 	result *mongo.SingleResult
 	raw    bson.Raw
@@ -48,8 +48,8 @@ const (
 	docKey = "__doclockDoc"
 )
 
-// readImage decodes both shapes: the projected one and the whole document that
-// a retried command answers with. A nil Image means that no document matched.
+// readImage decodes both shapes: the projected one and the whole document. A
+// nil Image means that no document matched.
 func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
 	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -70,9 +70,10 @@ func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
 	return img, nil
 }
 
-// Stored reports whether the image is a retried command's stored one: whole,
-// and as old as the first execution.
-func (img *Image) Stored() bool { return img.Now.IsZero() }
+// Whole reports whether the image is the whole document, with no clock beside
+// it: what a compare-and-set asks for, and what a retried command answers with,
+// whatever it asked for. That one is stored, and as old as the first execution.
+func (img *Image) Whole() bool { return img.Now.IsZero() }
 
 // Decode stores the document as of the grant into target, without the lock
 // field, so that saving it back can't bring an old lock back. It goes through
@@ -83,7 +84,7 @@ func (img *Image) Stored() bool { return img.Now.IsZero() }
 // the lock, to the front of the bytes that the result was read from.
 func (e *Engine) Decode(img *Image, target any) error {
 	doc := img.raw
-	if !img.Stored() {
+	if !img.Whole() {
 		nested, err := img.raw.LookupErr(docKey)
 		if err != nil {
 			return fmt.Errorf("the image holds no document: %w", err)

@@ -132,7 +132,7 @@ func TestReadChangesNothing(t *testing.T) {
 	if after := w.document(); !bytes.Equal(before, after) {
 		t.Errorf("a read made %v of %v", after, before)
 	}
-	if !img.Now.Equal(w.clock) || img.Stored() {
+	if !img.Now.Equal(w.clock) || img.Whole() {
 		t.Errorf("the image's time is %v", img.Now)
 	}
 	w.remove()

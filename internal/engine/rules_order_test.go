@@ -91,6 +91,23 @@ func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
 	we.acquire(cid, "read", Conflict)
 }
 
+// A repeat finds what it finds: an unknown tag that came since doesn't keep it
+// from being extended.
+func TestRepeatBesideAnUnknownTag(t *testing.T) {
+	ours := relations.Fair()
+	w := newWorld(t, hello())
+	we := w.peer(ours)
+	they := w.peer(relations.Rules{"read": ours["read"], "write": ours["write"], "audit": {}})
+	a := we.acquire(ann, "read", Granted)
+	they.acquire(cid, "audit", Granted)
+	w.at(second)
+	we.acquire(ann, "read", Granted)
+	w.is(stored{fence: n0 + 1, tags: rows{
+		"read":  {{id: ann, seq: a.Seq, fence: a.Fence, expires: second + held}},
+		"audit": {{id: cid, seq: n0 + 1, fence: n0 + 1, expires: held}},
+	}})
+}
+
 // Rule 9. Held or earlier, unknown tags block a confirm: an unknown one
 // arrives during the wait.
 func TestRule09UnknownTagsBlockConfirms(t *testing.T) {

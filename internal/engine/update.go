@@ -15,10 +15,18 @@ import (
 // The caller's values are carried as they came, so that the caller's registry
 // encodes them.
 type Update struct {
-	operators bson.D        // of a classic update, each with the caller's value
+	operators []operator    // of a classic update
 	structure reflect.Value // the classic update as a struct, where it came as one
 	stages    []any         // of a pipeline update
 	opts      options.UpdateOneOptions
+}
+
+// operator is one of a classic update.
+type operator struct {
+	name   string
+	value  any    // as it came
+	fields bson.D // of the value
+	opaque bool   // the value can't be taken apart, or the whole update can't
 }
 
 const (
@@ -76,40 +84,46 @@ func (e *Engine) parseClassic(u *Update, update any) error {
 	if len(operators) == 0 {
 		return errors.New(`the update is empty; name an operator, as in {"$set": …}`)
 	}
-	for _, operator := range operators {
-		if !strings.HasPrefix(operator.Key, "$") {
-			return fmt.Errorf(`%q is not an update operator: a replacement would erase the lock; use {"$set": …}`, operator.Key)
+	for _, op := range operators {
+		if !strings.HasPrefix(op.Key, "$") {
+			return fmt.Errorf(`%q is not an update operator: a replacement would erase the lock; use {"$set": …}`, op.Key)
 		}
-		fields, opaqueFields, err := fieldsOf(operator.Value)
+		fields, opaqueFields, err := fieldsOf(op.Value)
 		if err != nil {
-			return fmt.Errorf("%s: %w", operator.Key, err)
+			return fmt.Errorf("%s: %w", op.Key, err)
 		}
-		if opaqueFields && (operator.Key == numbering || operator.Key == "$push" || operator.Key == "$pull") {
-			return fmt.Errorf("%s is a %T, and the library has to add a field of its own; give it as a bson.D or bson.M", operator.Key, operator.Value)
+		extended := op.Key == numbering || op.Key == "$push" || op.Key == "$pull"
+		if extended && opaqueFields {
+			return fmt.Errorf("%s is a %T, and the library has to add a field of its own; give it as a bson.D or bson.M", op.Key, op.Value)
 		}
-		for _, field := range fields {
-			if err := e.checkPath(field.Key); err != nil {
-				return fmt.Errorf("%s: %w", operator.Key, err)
-			}
-			if operator.Key == "$rename" {
-				to, err := stringsOf(field.Value)
-				if err != nil || len(to) != 1 {
-					return fmt.Errorf("%s: the new name of %q is a %T; give a string", operator.Key, field.Key, field.Value)
-				}
-				if err := e.checkPath(to[0]); err != nil {
-					return fmt.Errorf("%s: %w", operator.Key, err)
-				}
-			}
+		if err := e.checkFields(op.Key, fields); err != nil {
+			return fmt.Errorf("%s: %w", op.Key, err)
 		}
+		if extended && opaque {
+			return fmt.Errorf("the update is a %T with %s, to which the library has to add a field of its own; give it as a bson.D or bson.M", update, op.Key)
+		}
+		u.operators = append(u.operators, operator{op.Key, op.Value, fields, opaque || opaqueFields})
 	}
-	u.operators = operators
-	if !opaque {
-		return nil
+	if opaque {
+		u.structure = reflect.Indirect(reflect.ValueOf(update))
 	}
-	u.structure = reflect.Indirect(reflect.ValueOf(update))
-	for _, operator := range operators {
-		if operator.Key == numbering || operator.Key == "$push" || operator.Key == "$pull" {
-			return fmt.Errorf("the update is a %T with %s, to which the library has to add a field of its own; give it as a bson.D or bson.M", update, operator.Key)
+	return nil
+}
+
+func (e *Engine) checkFields(operator string, fields bson.D) error {
+	for _, field := range fields {
+		if err := e.checkPath(field.Key); err != nil {
+			return err
+		}
+		if operator != "$rename" {
+			continue
+		}
+		to, err := stringsOf(field.Value)
+		if err != nil || len(to) != 1 {
+			return fmt.Errorf("the new name of %q is a %T; give a string", field.Key, field.Value)
+		}
+		if err := e.checkPath(to[0]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -173,32 +187,32 @@ func (u *Update) classic(own bson.D) any {
 	if u.structure.IsValid() {
 		return beside(u.structure, own)
 	}
-	update := slices.Clone(u.operators)
+	update := make(bson.D, 0, len(u.operators)+len(own))
+	for _, op := range u.operators {
+		update = append(update, bson.E{Key: op.name, Value: op.value})
+	}
 	for _, o := range own {
-		i := slices.IndexFunc(update, func(e bson.E) bool { return e.Key == o.Key })
+		i := u.find(o.Key)
 		if i < 0 {
 			update = append(update, o)
 			continue
 		}
-		fields, _, _ := fieldsOf(update[i].Value) // was checked by parseClassic
-		update[i].Value = append(slices.Clone(fields), o.Value.(bson.D)...)
+		update[i].Value = append(slices.Clone(u.operators[i].fields), o.Value.(bson.D)...)
 	}
 	return update
 }
 
+func (u *Update) find(name string) int {
+	return slices.IndexFunc(u.operators, func(op operator) bool { return op.name == name })
+}
+
 // takes reports whether classic can add to these operators: a struct can't be
 // taken apart without losing how the caller's registry would encode it.
-func (u *Update) takes(operators ...string) bool {
-	for _, own := range operators {
-		i := slices.IndexFunc(u.operators, func(e bson.E) bool { return e.Key == own })
-		if i < 0 {
-			continue
-		}
-		if _, opaque, err := fieldsOf(u.operators[i].Value); opaque || err != nil || u.structure.IsValid() {
-			return false
-		}
-	}
-	return true
+func (u *Update) takes(names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		i := u.find(name)
+		return i >= 0 && u.operators[i].opaque
+	})
 }
 
 // pipeline is the caller's pipeline with one more $set behind it.

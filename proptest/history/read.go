@@ -68,6 +68,15 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 			c.Kind, c.ID = CommandRelease, uuidOf(e.Value())
 			return named(c)
 		}
+		if len(path) == 5 { // lock.tags.<tag>.0.id, and …fence
+			guard = true
+			if path[4] == "id" {
+				c.ID = uuidOf(e.Value())
+			} else {
+				c.Token = integer(e.Value())
+			}
+			continue
+		}
 		match, _ := e.Value().DocumentOK()
 		own, _ := match.Lookup("$elemMatch").DocumentOK()
 		c.ID, c.Token, guard = uuidOf(own.Lookup("id")), integer(own.Lookup("fence")), true
@@ -81,7 +90,7 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		if !pipeline {
 			return nil
 		}
-		return named(asked(c, text))
+		return named(asked(c, update))
 	}
 	c.Write = writeIn(text)
 	heir := otherID(text, c.ID)
@@ -94,7 +103,7 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 			c.Kind = CommandWriteAndRelease
 		}
 		values, _ := stages.Values()
-		h := asked(Command{Document: c.Document, Handed: true}, values[len(values)-1].Value)
+		h := asked(Command{Document: c.Document, Handed: true}, values[len(values)-1])
 		return append(named(c), named(h)...)
 	case heir != "":
 		c.Kind = CommandWriteAndRelease
@@ -116,7 +125,8 @@ func named(c Command) []Command {
 }
 
 // asked reads the pipeline of an acquire or a confirm.
-func asked(c Command, text []byte) Command {
+func asked(c Command, pipeline bson.RawValue) Command {
+	text := pipeline.Value
 	c.Kind, c.Owner = CommandConfirm, ownerIn(text)
 	if c.Owner != "" {
 		c.Kind = CommandAcquire
@@ -125,7 +135,7 @@ func asked(c Command, text []byte) Command {
 	if len(ids) > 0 {
 		c.ID = ids[0]
 	}
-	c.Tag = tagIn(text)
+	c.Tag = tagIn(pipeline)
 	return c
 }
 
@@ -190,15 +200,26 @@ func ownerIn(text []byte) string {
 	return string(text[:max(0, bytes.IndexByte(text, 0))])
 }
 
-// tagIn finds the tag that an entry is added to: {<tag>: {$concatArrays: …}}.
-func tagIn(text []byte) string {
-	const header = 1 + 4 + 1 // after the key: its end, the length of the document, the type of what is in it
-	i := bytes.Index(text, []byte("$concatArrays\x00")) - header
-	if i < 0 {
+// tagIn finds the tag that an entry is added to: {<tag>: {$concatArrays: …}},
+// or {<tag>: [entry]} where nobody else can be under it.
+func tagIn(v bson.RawValue) string {
+	if v.Type != bson.TypeArray && v.Type != bson.TypeEmbeddedDocument {
 		return ""
 	}
-	const document = 3 // the type before the key
-	return string(text[1+bytes.LastIndexByte(text[:i], document) : i])
+	elements, _ := bson.Raw(v.Value).Elements() // an array is laid out as a document is
+	for _, e := range elements {
+		array, _ := e.Value().ArrayOK()
+		first, _ := array.IndexErr(0)
+		entry, _ := first.DocumentOK()
+		joined, _ := e.Value().DocumentOK()
+		if entry.Lookup("owner").Type != 0 || joined.Lookup("$concatArrays").Type != 0 {
+			return e.Key()
+		}
+		if tag := tagIn(e.Value()); tag != "" {
+			return tag
+		}
+	}
+	return ""
 }
 
 // WriteMark is what the names of writes begin with in updates, so that they

@@ -119,19 +119,29 @@ var decisions = []Mutant{
 		Name: "an unknown tag refuses without an entry", Rule: 0,
 		Why:  "one that nobody holds any more refuses everybody",
 		File: "internal/engine/expr.go",
-		Edits: swap(`filter(pruned, "t", nth("$$t.v", 0))`,
-			`filter(pruned, "t", true)`),
+		Edits: swap(`not(nth(filter("$$t.v", "e", d.live()), 0))`,
+			`not(nth("$$t.v", 0))`),
 		Tests: "^TestRule08UnknownTagsRefuseArrivals$", Packages: inEngine,
 	},
 	{
 		Name: "an arrival ignores unknown tags", Rule: 8,
 		Why:  "two programs with different tables are both let in",
 		File: "internal/engine/expr.go",
-		Edits: swap(`nth("$$strange", 0))
-	blocked :=`,
-			`all(false, nth("$$strange", 0)))
-	blocked :=`),
+		Edits: swap(`	if known := d.known(barred...); len(known) > 0 {
+		free = append(free, call("$in", "$$t.k", known))
+	}
+`,
+			`	free = append(free, not(call("$in", "$$t.k", append([]string{}, barred...))))
+`),
 		Tests: "^TestUnknownTagInTheDocumentRefusesArrivals$", Packages: []string{lockerPkg, enginePkg},
+	},
+	{
+		Name: "an unknown tag keeps a repeat from being extended", Rule: 8,
+		Why:  "the holder believes for a TTL from the repeat on, and the entry ends earlier",
+		File: "internal/engine/expr.go",
+		Edits: swap(`free := []expr{"$$again", not(`,
+			`free := []expr{not(`),
+		Tests: "^TestRepeatBesideAnUnknownTag$", Packages: inEngine,
 	},
 	{
 		Name: "a confirm ignores unknown tags", Rule: 9,
@@ -237,10 +247,8 @@ var decisions = []Mutant{
 		Name: "a cooperative relation is treated as assertive", Rule: 0,
 		Why:  "who should be refused joins the queue and keeps others back",
 		File: "internal/engine/expr.go",
-		Edits: []Edit{
-			{`append(d.blockedBy(relations.Cooperative), nth(`, `append([]expr(nil), nth(`},
-			{`blocked := d.blockedBy(relations.Assertive)`, `blocked := append(d.blockedBy(relations.Assertive), d.blockedBy(relations.Cooperative)...)`},
-		},
+		Edits: swap(`case r.Kind == relations.Assertive && joins:`,
+			`case joins:`),
 		Tests: "^TestAcquireRefused$", Packages: inEngine,
 	},
 	{

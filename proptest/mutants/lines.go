@@ -59,4 +59,20 @@ var lines = []Mutant{
 			`first.order < w.order && first.state == left`),
 		Tests: "^TestNobodyAsksPastTheFirst$", Packages: inLocker,
 	},
+	{
+		Name: "a heir's whole image is not seen", Rule: 0,
+		Why:  "the line takes the lock for free, and asks in vain while it goes from hand to hand",
+		File: "multilock/picture.go",
+		Edits: swap(`img = p.dated(img)`,
+			`img = nil`),
+		Tests: "^(TestOneCommandForEachSection|TestTheClockOfAWholeImage)$", Packages: inLocker,
+	},
+	{
+		Name: "a stored image passes for a new one", Rule: 21,
+		Why:  "others join a shared entry as long as a retried command is answered with what it once did",
+		File: "multilock/picture.go",
+		Edits: swap(`return !whole`,
+			`return true`),
+		Tests: "^TestTheClockOfAWholeImage$", Packages: inLocker,
+	},
 }
