@@ -3,6 +3,7 @@ package multilock
 import (
 	"cmp"
 	"container/list"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -14,15 +15,20 @@ import (
 
 // Bounds of a burst: how often and for how long waiters of one process hand
 // the lock to each other before it is given back to whoever asks first, and
-// the gap in which they don't ask themselves. Where somebody else was seen
-// lately, bursts are shorter, and gaps so long that all who wait ask in them:
-// the pause of a poller of a hot lock is shorter than that.
+// the gap in which they don't ask themselves. Who is turned away leaves nothing
+// to be seen: only the gap tells whether other processes want the lock. So it is
+// as long as the pause of a poller of a hot lock. As long as nobody comes in it,
+// bursts grow; as soon as somebody was seen they are short, and gaps outlast
+// them: of several processes those come next that have waited longest. The
+// jitter keeps two of them from passing the lock between them.
 const (
-	longestBurst = 128
-	burstTime    = 100 * time.Millisecond
-	sharedBurst  = 30 * time.Millisecond
-	shortGap     = time.Millisecond
-	longGap      = 30 * time.Millisecond
+	longestBurst = 4096
+	firstBurst   = 40 * time.Millisecond
+	loneBurst    = 640 * time.Millisecond
+	sharedBurst  = 20 * time.Millisecond
+	loneGap      = 15 * time.Millisecond
+	sharedGap    = 20 * time.Millisecond
+	gapJitter    = 30 * time.Millisecond
 	hotPause     = 12 * time.Millisecond
 )
 
@@ -41,10 +47,12 @@ type line struct {
 	shared    map[string]sharedEntry // by tag
 	contended bool                   // somebody had to wait
 
-	handed int       // in this burst
-	began  time.Time // the burst
-	spent  bool      // it is over
-	gap    time.Time // the end of the gap after it
+	got    time.Time     // when the lock was got by asking, last
+	burst  time.Duration // how long it may go from hand to hand then
+	handed int           // how often it went
+	began  time.Time     // when it went first
+	spent  bool          // the burst is over
+	gap    time.Time     // the end of the gap after it
 }
 
 // tagLine are the waiters of one tag.
@@ -96,7 +104,7 @@ func (l *line) set(w *waiter, s state) {
 // begins a new burst.
 func (l *line) granted(w *waiter, lease *doclock.Lease) {
 	if w.state == asking {
-		l.handed = 0
+		l.begin()
 	}
 	l.remove(w)
 	l.entered(w.a, lease)
@@ -219,11 +227,7 @@ func (l *line) heir(leaving uuid.UUID) *waiter {
 	if l.handed == 0 {
 		l.began = time.Now()
 	}
-	bound := burstTime
-	if l.picture.contested() {
-		bound = sharedBurst
-	}
-	if l.handed == longestBurst || time.Since(l.began) > bound {
+	if l.handed == longestBurst || time.Since(l.began) > l.burst {
 		l.handed, l.spent = 0, true
 		return nil
 	}
@@ -243,15 +247,25 @@ func (l *line) heir(leaving uuid.UUID) *waiter {
 	return nil
 }
 
+// begin begins a burst, as long as is right by what was seen since the last.
+func (l *line) begin() {
+	if l.picture.rivals.After(l.got) {
+		l.burst = sharedBurst
+	} else {
+		l.burst = min(2*l.burst, loneBurst)
+	}
+	l.got, l.handed = time.Now(), 0
+}
+
 // rest begins the gap after a burst.
 func (l *line) rest() {
 	if !l.spent {
 		return
 	}
 	l.spent = false
-	gap := shortGap
-	if l.picture.contested() {
-		gap = longGap
+	gap := loneGap
+	if l.burst == sharedBurst {
+		gap = sharedGap + rand.N(gapJitter)
 	}
 	l.gap = time.Now().Add(gap)
 }

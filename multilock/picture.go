@@ -129,6 +129,3 @@ func (p *picture) forget(id uuid.UUID) {
 		p.gone = p.gone[max(0, len(p.gone)-memory):]
 	}
 }
-
-// contested says that another process wants the lock too.
-func (p *picture) contested() bool { return time.Since(p.rivals) < lately }

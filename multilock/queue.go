@@ -64,7 +64,7 @@ func (q *queue) line(document string) *line {
 	l := q.lines[document]
 	if l == nil {
 		q.sweep()
-		l = &line{document: document, engine: q.engine, picture: picture{leases: q.leases}, tags: map[string]*tagLine{}, shared: map[string]sharedEntry{}}
+		l = &line{document: document, engine: q.engine, picture: picture{leases: q.leases}, tags: map[string]*tagLine{}, shared: map[string]sharedEntry{}, burst: firstBurst}
 		q.lines[document] = l
 	}
 	return l

@@ -31,8 +31,8 @@ var lines = []Mutant{
 		Name: "a burst has no end", Rule: 0,
 		Why:  "one process's waiters hand the lock to each other, and others wait for ever",
 		File: "multilock/line.go",
-		Edits: swap(`if l.handed == longestBurst || time.Since(l.began) > bound {`,
-			`if l.handed < 0 && time.Since(l.began) > bound {`),
+		Edits: swap(`if l.handed == longestBurst || time.Since(l.began) > l.burst {`,
+			`if l.handed < 0 && time.Since(l.began) > l.burst {`),
 		Tests: "^TestABurstIsBounded$", Packages: inLocker,
 	},
 	{
@@ -74,5 +74,21 @@ var lines = []Mutant{
 		Edits: swap(`return !whole`,
 			`return true`),
 		Tests: "^TestTheClockOfAWholeImage$", Packages: inLocker,
+	},
+	{
+		Name: "bursts grow though others came", Rule: 0,
+		Why:  "a process with many waiters keeps the others waiting for most of a second, each time",
+		File: "multilock/line.go",
+		Edits: swap(`if l.picture.rivals.After(l.got) {`,
+			`if false {`),
+		Tests: "^TestBurstsGrowWhileNobodyComes$", Packages: inLocker,
+	},
+	{
+		Name: "after a burst it asks at once", Rule: 0,
+		Why:  "who polls every few milliseconds finds the lock free by chance only, and may not for seconds",
+		File: "multilock/line.go",
+		Edits: swap(`l.gap = time.Now().Add(gap)`,
+			`l.gap = time.Now().Add(gap / 16)`),
+		Tests: "^TestTheGapAfterABurst$", Packages: inLocker,
 	},
 }
