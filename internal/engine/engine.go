@@ -26,6 +26,8 @@ type Engine struct {
 	tags  map[string]*tagCommands
 	image template // the projection of an image without the document
 	done  template // what is pushed to `done`, in a classic update
+	byID  template // what is pulled out of a tag
+	owner bson.RawValue
 }
 
 // tagCommands are the pieces of the commands that one tag needs.
@@ -45,6 +47,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			SetReadConcern(readconcern.Majority()).
 			SetReadPreference(readpref.Primary())),
 		field: cfg.Field,
+		owner: value(cfg.Owner),
 		rules: rules.Clone(),
 		tags:  map[string]*tagCommands{},
 	}
@@ -97,6 +100,9 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	}
 	var err error
 	if e.done, err = newTemplate(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}}); err != nil {
+		return nil, err
+	}
+	if e.byID, err = newTemplate(bson.D{{Key: idKey, Value: id}}); err != nil {
 		return nil, err
 	}
 	e.image, err = newTemplate(image)
@@ -252,7 +258,10 @@ func (e *Engine) projection(r Request) *template {
 	return &e.image
 }
 
-var onlyID = bson.D{{Key: "_id", Value: value(1)}}
+var (
+	onlyID  = bson.D{{Key: "_id", Value: value(1)}}
+	nothing = value("") // what an $unset says of a field
+)
 
 // matched is the outcome of a command whose filter says it all.
 func matched(result *mongo.SingleResult, outcome Outcome) (Outcome, error) {

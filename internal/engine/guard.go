@@ -83,7 +83,7 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcom
 		entries := inPlace("$"+e.path(g.Tag), idValue(g.ID), bson.D{{Key: writeKey, Value: k}})
 		update = u.pipeline(bson.D{{Key: e.path(g.Tag), Value: entries}})
 	} else {
-		update = u.classic(bson.D{{Key: numbering, Value: bson.D{{Key: e.path(g.Tag) + ".$[" + ownIdentifier + "]." + writeKey, Value: value(k)}}}})
+		update = u.classic(bson.D{{Key: numbering, Value: bson.D{{Key: e.path(g.Tag) + ".$[" + ownIdentifier + "]." + writeKey, Value: long(k)}}}})
 		opts.SetArrayFilters(append(u.arrayFilters(), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
 	}
 	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
@@ -98,7 +98,7 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outco
 		update = u.pipeline(e.finished(g))
 	} else {
 		update = u.classic(bson.D{
-			{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: value(bson.D{{Key: idKey, Value: idValue(g.ID)}})}}},
+			{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: e.byID.fill(g.ID, time.Time{}).value()}}},
 			{Key: "$push", Value: bson.D{e.pushDone(g)}},
 		})
 		if filters := u.arrayFilters(); len(filters) > 0 {

@@ -83,24 +83,24 @@ func (e *Engine) alone(g Grant) bson.D {
 	entry := e.path(g.Tag) + ".0."
 	return g.Pin.and(
 		bson.E{Key: entry + idKey, Value: idValue(g.ID)},
-		bson.E{Key: entry + fenceKey, Value: value(g.Fence)},
-		bson.E{Key: e.field + "." + fenceKey, Value: value(g.Alone)},
+		bson.E{Key: entry + fenceKey, Value: long(g.Fence)},
+		bson.E{Key: e.field + "." + fenceKey, Value: long(g.Alone)},
 	)
 }
 
 // succession are the operators that put the heir's entry in the place of the
 // grant's, which is the only one. It has written nothing yet.
 func (e *Engine) succession(g Grant, h *Heir) bson.D {
-	entry, next := e.path(g.Tag)+".0.", value(g.Alone+1)
+	entry, next := e.path(g.Tag)+".0.", long(g.Alone+1)
 	return bson.D{
 		{Key: "$set", Value: bson.D{
 			{Key: e.field + "." + fenceKey, Value: next},
 			{Key: entry + idKey, Value: idValue(h.ID)},
-			{Key: entry + ownerKey, Value: value(e.Owner)},
+			{Key: entry + ownerKey, Value: e.owner},
 			{Key: entry + seqKey, Value: next},
 			{Key: entry + fenceKey, Value: next},
 		}},
-		{Key: "$unset", Value: bson.D{{Key: entry + writeKey, Value: value("")}}},
+		{Key: "$unset", Value: bson.D{{Key: entry + writeKey, Value: nothing}}},
 		{Key: "$push", Value: bson.D{e.pushDone(g)}},
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -215,6 +216,11 @@ func number(v bson.RawValue) (int64, bool) {
 func idValue(id uuid.UUID) bson.RawValue {
 	data := append(make([]byte, 0, 5+len(id)), byte(len(id)), 0, 0, 0, bson.TypeBinaryUUID) // every command has one or two
 	return bson.RawValue{Type: bson.TypeBinary, Value: append(data, id[:]...)}
+}
+
+// long is a number as the document holds it: it takes no encoder either.
+func long(n int64) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
 }
 
 // value marshals a piece of a command that is the library's own: in a command

@@ -22,8 +22,8 @@ var writes = []Mutant{
 		Name: "a write's number is not recorded", Rule: 14,
 		Why:  "a repeat applies the update twice",
 		File: "internal/engine/guard.go",
-		Edits: swap(`Value: value(k)}}}})`,
-			`Value: value(0 * k)}}}})`),
+		Edits: swap(`Value: long(k)}}}})`,
+			`Value: long(0 * k)}}}})`),
 		Tests: "^TestWriteKeepsTheLock$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
@@ -94,8 +94,8 @@ var writes = []Mutant{
 		Name: "a last write leaves the entry", Rule: 0,
 		Why:  "nobody is let in until it expires",
 		File: "internal/engine/guard.go",
-		Edits: swap(`{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: value(bson.D{{Key: idKey, Value: idValue(g.ID)}})}}}`,
-			`{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: value(bson.D{{Key: idKey, Value: 0}})}}}`),
+		Edits: swap(`{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: e.byID.fill(g.ID, time.Time{}).value()}}}`,
+			`{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: e.byID.fill(g.LastDone, time.Time{}).value()}}}`),
 		Tests: "^TestFinishReleases$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
