@@ -150,7 +150,7 @@ func (d decision) put(fence, tags expr) bson.D {
 }
 
 // with are the tags of the table with entry e added to the survivors under the
-// own one. Emptied tags are left out, as those are that are barred.
+// own one. Emptied tags are left out, and under a barred one nobody else is.
 func (d decision) with(e expr, barred ...string) bson.D {
 	var tags bson.D
 	for _, tag := range d.rules.Tags() {

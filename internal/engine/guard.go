@@ -101,9 +101,6 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outco
 			{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: e.byID.fill(g.ID, time.Time{}).value()}}},
 			{Key: "$push", Value: bson.D{e.pushDone(g)}},
 		})
-		if filters := u.arrayFilters(); len(filters) > 0 {
-			opts.SetArrayFilters(filters)
-		}
 	}
 	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g), update, opts), Applied)
 }
@@ -126,6 +123,9 @@ func (e *Engine) pushDone(g Grant) bson.E {
 func (u *Update) options() *options.FindOneAndUpdateOptionsBuilder {
 	o := options.FindOneAndUpdate().SetProjection(onlyID)
 	c := u.opts
+	if len(c.ArrayFilters) > 0 {
+		o.SetArrayFilters(c.ArrayFilters)
+	}
 	if c.BypassDocumentValidation != nil {
 		o.SetBypassDocumentValidation(*c.BypassDocumentValidation)
 	}

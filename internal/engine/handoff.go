@@ -50,9 +50,6 @@ func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, h *Hei
 		update := u.pipeline(e.finished(g))
 		return e.pass(ctx, e.guard(g), append(update, e.entry(h).fill(h.ID, e.now()).stage()), e.shown(opts, h), h)
 	}
-	if filters := u.arrayFilters(); len(filters) > 0 {
-		opts.SetArrayFilters(filters)
-	}
 	if h.Document { // which holds the lock: nothing has to be computed, or sent twice
 		opts.SetProjection(nil)
 	} else {
