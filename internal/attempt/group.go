@@ -77,6 +77,7 @@ func (g *Group) Go(f func()) {
 	g.enter()
 	go func() {
 		defer g.leave()
+		growStack()
 		f()
 	}()
 }
