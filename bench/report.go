@@ -59,8 +59,8 @@ func both(s spread) [2]float64 { return [2]float64{rounded(s.lo), rounded(s.hi)}
 
 // rounded keeps three digits that mean something.
 func rounded(f float64) float64 {
-	if f == 0 {
-		return 0
+	if f == 0 || math.IsInf(f, 0) {
+		return f
 	}
 	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(f))))
 	if scale < 1 {

@@ -85,11 +85,11 @@ func (r *result) of(f func(round) float64) spread {
 }
 
 // ratio compares two subjects within each round, so that a slow moment of the
-// machine meets both.
+// machine meets both. It is infinite over one that did nothing.
 func ratio(a, b *result, f func(round) float64) spread {
 	var values []float64
 	for i := range min(len(a.rounds), len(b.rounds)) {
-		values = append(values, over(f(a.rounds[i]), f(b.rounds[i])))
+		values = append(values, f(a.rounds[i])/f(b.rounds[i]))
 	}
 	return spreadOf(values)
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
-	"go.uber.org/goleak"
+	"github.com/doclock/doclock/internal/mongotest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { mongotest.Main(m) }
 
 func TestRunReturnsTheResult(t *testing.T) {
 	var g attempt.Group

@@ -36,6 +36,7 @@ type tagCommands struct {
 	release, leave               template // a release by itself, and as a stage
 	image                        template // the projection with the document as of the grant
 	tokens                       bson.Raw // the projection of ids and tokens, and when they came and end
+	first                        first    // for a compare-and-set
 }
 
 // New prepares the commands. rules must be valid, and cfg complete.
@@ -72,7 +73,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			held:  (cfg.Lease(tag) + cfg.Tolerance).Milliseconds(),
 			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
 		}
-		c := &tagCommands{tokens: value(bson.D{
+		c := &tagCommands{first: firstOf(e.path(tag)), tokens: value(bson.D{
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},
 			{Key: e.path(tag) + "." + fenceKey, Value: 1},

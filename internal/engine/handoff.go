@@ -75,12 +75,21 @@ func (e *Engine) entry(h *Heir) *template {
 	return &e.tags[h.Tag].try
 }
 
+// first are the names of the fields of a tag's first entry: where the filter
+// of a compare-and-set has found it, its operators write.
+type first struct{ id, owner, seq, fence, write string }
+
+func firstOf(path string) first {
+	entry := path + ".0."
+	return first{id: entry + idKey, owner: entry + ownerKey, seq: entry + seqKey, fence: entry + fenceKey, write: entry + writeKey}
+}
+
 // alone is the guard that also wants the entry to be the only one still.
 func (e *Engine) alone(g Grant) bson.D {
-	entry := e.path(g.Tag) + ".0."
+	entry := &e.tags[g.Tag].first
 	return g.Pin.and(
-		bson.E{Key: entry + idKey, Value: idValue(g.ID)},
-		bson.E{Key: entry + fenceKey, Value: long(g.Fence)},
+		bson.E{Key: entry.id, Value: idValue(g.ID)},
+		bson.E{Key: entry.fence, Value: long(g.Fence)},
 		bson.E{Key: e.field + "." + fenceKey, Value: long(g.Alone)},
 	)
 }
@@ -88,16 +97,16 @@ func (e *Engine) alone(g Grant) bson.D {
 // succession are the operators that put the heir's entry in the place of the
 // grant's, which is the only one. It has written nothing yet.
 func (e *Engine) succession(g Grant, h *Heir) bson.D {
-	entry, next := e.path(g.Tag)+".0.", long(g.Alone+1)
+	entry, next := &e.tags[g.Tag].first, long(g.Alone+1)
 	return bson.D{
 		{Key: "$set", Value: bson.D{
 			{Key: e.field + "." + fenceKey, Value: next},
-			{Key: entry + idKey, Value: idValue(h.ID)},
-			{Key: entry + ownerKey, Value: e.owner},
-			{Key: entry + seqKey, Value: next},
-			{Key: entry + fenceKey, Value: next},
+			{Key: entry.id, Value: idValue(h.ID)},
+			{Key: entry.owner, Value: e.owner},
+			{Key: entry.seq, Value: next},
+			{Key: entry.fence, Value: next},
 		}},
-		{Key: "$unset", Value: bson.D{{Key: entry + writeKey, Value: nothing}}},
+		{Key: "$unset", Value: bson.D{{Key: entry.write, Value: nothing}}},
 		{Key: "$push", Value: bson.D{e.pushDone(g)}},
 	}
 }
