@@ -4,6 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
 
@@ -91,6 +96,40 @@ func TestPauseGrowsWithThoseAhead(t *testing.T) {
 		}
 		if d := pause(time.Second, time.Second, 50*time.Millisecond, ahead); d > 50*time.Millisecond+shortestPause {
 			t.Fatalf("%v, though the lock falls free before", d)
+		}
+	}
+}
+
+// However long its waiter has waited, a place in the document's queue is asked
+// after as often as the queue moves: nobody else can have that turn. Without a
+// place, whoever has waited long lets others ask.
+func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
+	t.Parallel()
+	e, err := engine.New(mongotest.Database(t).Collection("categories"), relations.Fair(), engine.Config{TTL: time.Hour, WaitTTL: time.Hour, Field: engine.DefaultField})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(1_000_000)
+	holder := engine.Entry{Tag: "write", ID: uuid.New(), Seq: 1, Fence: 1, Expires: now.Add(time.Hour)}
+	l := &line{engine: e, picture: picture{leases: &doclock.Leases{}}}
+	l.picture.see(&engine.Image{Now: now, Lock: engine.Lock{Fence: 1, Entries: []engine.Entry{holder}}})
+	a := &acquisition{locker: &Locker{engine: e}, request: engine.Request{Tag: "write"}, begun: time.Now().Add(-time.Hour)}
+	place := &Ticket{a: a, grant: engine.Grant{Tag: "write", ID: uuid.New(), Seq: 2}}
+	for _, c := range []struct {
+		name           string
+		ticket         *Ticket
+		unchanged      time.Duration
+		least, longest time.Duration
+	}{
+		{"a place, and the queue moves", place, 0, shortestPause / 2, 5 * shortestPause},
+		{"a place, and nothing moves", place, time.Hour, longestPause / 2, longestPause * 3 / 2},
+		{"no place, and the lock goes round", nil, 0, longestPause / 2, longestPause * 3 / 2},
+	} {
+		w := &waiter{a: a, line: l, ticket: c.ticket}
+		l.poller, l.picture.changed, w.asked = w, time.Now().Add(-c.unchanged), time.Now()
+		d := l.pause(w)
+		if d += time.Since(w.asked); d < c.least || d > c.longest+time.Since(w.asked) {
+			t.Errorf("%s: it pauses for %v, want %v to %v", c.name, d, c.least, c.longest)
 		}
 	}
 }

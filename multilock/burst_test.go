@@ -19,8 +19,7 @@ func TestBurstsGrowWhileNobodyComes(t *testing.T) {
 		}
 	}
 	grants(2*firstBurst, 4*firstBurst, 8*firstBurst, loneBurst, loneBurst)
-	l.picture.rivals = time.Now().Add(time.Millisecond)
-	time.Sleep(2 * time.Millisecond)
+	l.picture.rivals = l.got.Add(1)
 	grants(sharedBurst, 2*sharedBurst, 4*sharedBurst)
 }
 

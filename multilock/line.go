@@ -288,11 +288,10 @@ func (l *line) pause(w *waiter) time.Duration {
 	if slices.ContainsFunc(blocking, l.picture.mine) {
 		return w.remaining(free)
 	}
-	hot, ahead := hotPause, 0
-	if w.ticket != nil { // whose turn will come, so that nobody else asks in vain
-		hot = shortestPause
+	if w.ticket != nil { // its turn will come: however long that takes, it counts what has changed
+		waited = 0
 	}
-	unchanged := max(time.Since(l.picture.changed), min(waited, patience*hot))
+	unchanged, ahead := max(time.Since(l.picture.changed), min(waited, patience*hotPause)), 0
 	for _, e := range blocking {
 		if !e.Held() {
 			ahead++

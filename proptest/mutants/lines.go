@@ -36,6 +36,16 @@ var lines = []Mutant{
 		Tests: "^TestABurstIsBounded$", Packages: inLocker,
 	},
 	{
+		Name: "a place is asked after the more rarely the longer it was waited for", Rule: 0,
+		Why:  "where a document's queue goes through several processes, each turn is as long as the pause of whoever is next",
+		File: "multilock/line.go",
+		Edits: swap(`		waited = 0
+`,
+			`		waited *= 1
+`),
+		Tests: "^TestAPlaceIsPolledAsItsQueueMoves$", Packages: inLocker,
+	},
+	{
 		Name: "the line is served backwards", Rule: 0,
 		Why:  "whoever came first waits as long as others come",
 		File: "multilock/line.go",
