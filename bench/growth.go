@@ -83,7 +83,7 @@ func runGrowth(ctx context.Context, b *bench) error {
 			b.say("  this machine is slow: %d of %d rounds before the entries expire", n, rounds)
 			break
 		}
-		for _, g := range grounds {
+		for _, g := range shuffled(grounds) {
 			if time.Since(begun) > life-time.Second {
 				return fmt.Errorf("the entries expired in round %d: this machine is too slow for the measurement", n)
 			}

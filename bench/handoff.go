@@ -34,7 +34,7 @@ func runHandoff(ctx context.Context, b *bench) error {
 		b.newResult("handoff", s.name)
 	}
 	for range rounds {
-		for _, s := range all {
+		for _, s := range shuffled(all) {
 			r := round{}
 			for range block {
 				d, err := passOn(ctx, s.subject.(locker), "handoff "+s.name, waiters[s.name])

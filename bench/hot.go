@@ -22,22 +22,21 @@ func hot(goroutines int) func(context.Context, *bench) error {
 			return err
 		}
 		defer closeAll()
+		for _, s := range all {
+			n := goroutines
+			if s.name == "plain-1" {
+				n = 1
+			}
+			b.newResult(kase, s.name).add("goroutines", n)
+			if err := warmUp(ctx, s, n); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
 		for turn := range rounds {
 			b.say("  round %d of %d", turn+1, rounds)
-			for _, s := range all {
-				n := goroutines
-				if s.name == "plain-1" {
-					n = 1
-				}
+			for _, s := range shuffled(all) {
 				r := b.find(kase, s.name)
-				if r == nil {
-					r = b.newResult(kase, s.name)
-					r.add("goroutines", n)
-					if err := warmUp(ctx, s, n); err != nil {
-						return fmt.Errorf("%s: %w", s.name, err)
-					}
-				}
-				if err := b.contend(ctx, r, s, fmt.Sprintf("%s %s %d", kase, s.name, turn), n, length); err != nil {
+				if err := b.contend(ctx, r, s, fmt.Sprintf("%s %s %d", kase, s.name, turn), int(r.number("goroutines")), length); err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,20 +13,17 @@ func runProcesses(ctx context.Context, b *bench) error {
 	const processes, goroutines = 4, 16
 	rounds, length := pick(b, 5, 2), pick(b, 2*time.Second, 700*time.Millisecond)
 	names := []string{"plain", "optimistic", "doclock", "doclock-fair", "monglock-write", "four-step", "redislock", "redsync", "etcd"}
+	names = slices.DeleteFunc(names, func(name string) bool { return b.servers.Absent[needs[name]] != "" })
+	for _, name := range names {
+		r := b.newResult("processes", name)
+		r.add("processes", processes)
+		r.add("goroutines_each", goroutines)
+	}
 	for turn := range rounds {
 		b.say("  round %d of %d", turn+1, rounds)
-		for _, name := range names {
-			if b.servers.Absent[needs[name]] != "" {
-				continue
-			}
-			r := b.find("processes", name)
-			if r == nil {
-				r = b.newResult("processes", name)
-				r.add("processes", processes)
-				r.add("goroutines_each", goroutines)
-			}
+		for _, name := range shuffled(names) {
 			e := errand{Role: "competitor", Subject: name, Key: fmt.Sprintf("processes %s %d", name, turn), Goroutines: goroutines, Window: length, TTL: ttl}
-			if err := b.race(ctx, r, e, processes); err != nil {
+			if err := b.race(ctx, b.find("processes", name), e, processes); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}

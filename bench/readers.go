@@ -20,17 +20,16 @@ func runReaders(ctx context.Context, b *bench) error {
 	defer closeAll()
 	writes := map[string][]time.Duration{}
 	var mu sync.Mutex
+	for _, s := range all {
+		b.newResult("readers", s.name)
+		if err := warmUp(ctx, s, goroutines); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
 	for turn := range rounds {
 		b.say("  round %d of %d", turn+1, rounds)
-		for _, s := range all {
+		for _, s := range shuffled(all) {
 			key := fmt.Sprintf("readers %s %d", s.name, turn)
-			r := b.find("readers", s.name)
-			if r == nil {
-				r = b.newResult("readers", s.name)
-				if err := warmUp(ctx, s, goroutines); err != nil {
-					return fmt.Errorf("%s: %w", s.name, err)
-				}
-			}
 			if err := b.servers.document(ctx, key, small); err != nil {
 				return err
 			}
@@ -60,6 +59,7 @@ func runReaders(ctx context.Context, b *bench) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
+			r := b.find("readers", s.name)
 			r.rounds = append(r.rounds, w.round)
 		}
 	}

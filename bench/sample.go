@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -118,6 +119,14 @@ func over(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// shuffled is the order of turns in a round. Some leave the server with work to
+// do, and it must not always be the same ones that come after them.
+func shuffled[T any](turns []T) []T {
+	turns = slices.Clone(turns)
+	rand.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+	return turns
 }
 
 // newResult enters a result; the case fills it.

@@ -43,15 +43,14 @@ func (b *bench) uncontended(ctx context.Context, kase string, op func(s named, k
 		return err
 	}
 	defer closeAll()
-	results := make([]*result, len(all))
-	for i, s := range all {
-		results[i] = b.newResult(kase, s.name)
+	for _, s := range all {
+		b.newResult(kase, s.name)
 		if err := b.servers.document(ctx, kase+" "+s.name, small); err != nil {
 			return err
 		}
 	}
 	for n := -1; n < rounds; n++ { // the first one warms up
-		for i, s := range all {
+		for _, s := range shuffled(all) {
 			r, before := round{}, s.sent().total()
 			for range block {
 				start := time.Now()
@@ -63,7 +62,8 @@ func (b *bench) uncontended(ctx context.Context, kase string, op func(s named, k
 			}
 			r.commands = s.sent().total() - before
 			if n >= 0 {
-				results[i].rounds = append(results[i].rounds, r)
+				one := b.find(kase, s.name)
+				one.rounds = append(one.rounds, r)
 			}
 		}
 	}
