@@ -208,6 +208,24 @@ func BenchmarkReadModifyWrite(b *testing.B) {
 	})
 }
 
+// BenchmarkWriteAndHandOff is a critical section whose successor waits in the
+// same process: one command, with the document for the next.
+func BenchmarkWriteAndHandOff(b *testing.B) {
+	sizes(b, relations.Exclusive(), func(b *bench) {
+		u, err := b.ParseUpdate(bson.M{"$inc": bson.M{"a": 1}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		g := b.acquire(b.Context(), "write", Granted)
+		b.against(func(ctx context.Context) {
+			h := &Heir{Request: Request{Tag: "write", ID: uuid.New(), Document: true}}
+			outcome, img, err := b.Engine.WriteAndHandOff(ctx, g, u, h)
+			b.expect(outcome, err, Granted)
+			g = b.Grant(img, h.Tag, h.ID)
+		})
+	})
+}
+
 // BenchmarkFilling is the client's share of an acquire's pipeline: no server.
 // BenchmarkBuilding is what it would be without templates.
 func BenchmarkFilling(b *testing.B) {
