@@ -18,9 +18,9 @@ const (
 // wait and the number of polls grows with the wait's logarithm, up to a low
 // constant rate. Where the lock goes from hand to hand, it is worth asking more
 // often; but the more there are who ask, the longer they wait, and the less
-// often each of them asks. It is jittered, so that waiters that were turned
-// away together don't come back together; and it never goes past the moment
-// when the lock falls free by itself.
+// often each of them asks, unless the document's queue keeps a place for them.
+// It is jittered, so that waiters that were turned away together don't come back
+// together; and it never goes past the moment when the lock falls free by itself.
 //
 // ahead are those who come first in the document's queue: only those near its
 // head ask often.

@@ -23,13 +23,14 @@
 //
 // Acquire waits until its context ends; there is no other deadline. A tag
 // without assertive relations is refused and asks again; one with them has a
-// place in the document's queue. Pauses are jittered, grow with the time waited,
-// and never go past the moment when the lock falls free by itself.
+// place in the document's queue. Pauses are jittered, grow with the time for which
+// nothing has changed, and never go past the moment when the lock falls free by
+// itself.
 //
 // The waiters of one document in one process stand in a line of their own, of
 // which one polls for all; a lease that is released is handed over to the next
-// in the same command, a bounded number of times before other processes are let
-// in. With [doclock.Share] the holders of a tag in one process have one entry in
+// in the same command, for a bounded time before other processes are let in.
+// With [doclock.Share] the holders of a tag in one process have one entry in
 // common, so that the document's arrays grow with the processes.
 //
 // # Two programs, two tables

@@ -154,26 +154,13 @@ func parseEntries(tag string, v bson.RawValue) ([]Entry, error) {
 // parseEntry never fails: what it can't read stays zero, so that a damaged
 // entry is shown to people as far as it goes.
 func parseEntry(tag string, doc bson.Raw) Entry {
-	e := Entry{Tag: tag}
-	fields, _ := doc.Elements()
-	for _, f := range fields {
-		switch v := f.Value(); f.Key() {
-		case idKey:
-			e.ID = parseID(v)
-		case ownerKey:
-			e.Owner, _ = v.StringValueOK()
-		case seqKey:
-			e.Seq, _ = number(v)
-		case fenceKey:
-			e.Fence, _ = number(v)
-		case sinceKey:
-			e.Since, _ = v.TimeOK()
-		case expiresKey:
-			e.Expires, _ = v.TimeOK()
-		case writeKey:
-			e.Writes, _ = number(v)
-		}
-	}
+	e := Entry{Tag: tag, ID: parseID(doc.Lookup(idKey))}
+	e.Owner, _ = doc.Lookup(ownerKey).StringValueOK()
+	e.Seq, _ = number(doc.Lookup(seqKey))
+	e.Fence, _ = number(doc.Lookup(fenceKey))
+	e.Since, _ = doc.Lookup(sinceKey).TimeOK()
+	e.Expires, _ = doc.Lookup(expiresKey).TimeOK()
+	e.Writes, _ = number(doc.Lookup(writeKey))
 	return e
 }
 

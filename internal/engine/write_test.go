@@ -179,12 +179,20 @@ func TestWriteWithArrayFilters(t *testing.T) {
 	if outcome, err := p.Write(t.Context(), g, u, 1); outcome != Applied || err != nil {
 		t.Fatal(outcome, err)
 	}
-	if outcome, err := p.WriteAndRelease(t.Context(), g, u); outcome != Applied || err != nil {
+	h := &Heir{Request: Request{ID: bob, Tag: "write"}}
+	if rides, _ := p.Rides(g, u, h); !rides {
+		t.Fatal("the update doesn't ride")
+	}
+	outcome, img, err := p.WriteAndHandOff(t.Context(), g, u, h)
+	if outcome != Granted || err != nil {
 		t.Fatal(outcome, err)
 	}
-	w.fieldIs("items", bson.A{bson.M{"n": int32(1)}, bson.M{"n": int32(7)}})
-	w.fieldIs("log", bson.A{"x", "x"})
-	w.is(stored{fence: n0, tags: rows{"write": {}}, done: []uuid.UUID{ann}})
+	if outcome, err := p.WriteAndRelease(t.Context(), p.Grant(img, "write", bob), u); outcome != Applied || err != nil {
+		t.Fatal(outcome, err)
+	}
+	w.fieldIs("items", bson.A{bson.M{"n": int32(1)}, bson.M{"n": int32(8)}})
+	w.fieldIs("log", bson.A{"x", "x", "x"})
+	w.is(stored{fence: n0 + 1, tags: rows{"write": {}}, done: []uuid.UUID{ann, bob}})
 }
 
 // Operators that the library uses itself are shared with the caller.
