@@ -20,7 +20,7 @@ type picture struct {
 
 	image   *engine.Image // or nil
 	taken   time.Time     // when it was, by this process's clock
-	changed time.Time     // when it last showed somebody new
+	changed time.Time     // when it last showed a new holder
 	rivals  time.Time     // when it last showed none but other processes' entries
 
 	gone []uuid.UUID            // the last few entries that were given back
@@ -39,7 +39,7 @@ func (p *picture) see(img *engine.Image) bool {
 		return false
 	}
 	now := time.Now()
-	if p.image == nil || p.image.Lock.Fence != img.Lock.Fence {
+	if p.image == nil || lastGrant(p.image) != lastGrant(img) {
 		p.changed = now
 	}
 	p.image, p.taken = without(img, p.gone...), now
@@ -59,6 +59,15 @@ func (p *picture) dated(img *engine.Image) *engine.Image {
 	dated := *img
 	dated.Now = p.now().Now
 	return &dated
+}
+
+// lastGrant is the token of the newest holder. Who only waits has none: however
+// many come to wait, the lock has not moved.
+func lastGrant(img *engine.Image) (token int64) {
+	for _, e := range img.Lock.Entries {
+		token = max(token, e.Fence)
+	}
+	return token
 }
 
 // older goes by the document's last number first: commands are executed in

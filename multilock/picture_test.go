@@ -52,3 +52,36 @@ func TestTheClockOfAWholeImage(t *testing.T) {
 		t.Error("a picture is made of an image whose time is not known")
 	}
 }
+
+// A lock has moved when somebody new holds it, or nobody. Those who come to wait
+// behind a holder don't have its waiters ask more often.
+func TestWhatMovesTheLock(t *testing.T) {
+	t.Parallel()
+	began := time.UnixMilli(1_000_000)
+	image := func(number int64, tokens ...int64) *engine.Image {
+		img := &engine.Image{Lock: engine.Lock{Fence: number}, Now: began}
+		for i, token := range tokens {
+			img.Lock.Entries = append(img.Lock.Entries, engine.Entry{Tag: "write", ID: uuid.New(), Seq: int64(i), Fence: token, Expires: began.Add(time.Hour)})
+		}
+		return img
+	}
+	const waiting = 0
+	for _, c := range []struct {
+		name  string
+		then  *engine.Image
+		moved bool
+	}{
+		{"nothing happened", image(7, 7), false},
+		{"others have come to wait", image(9, 7, waiting, waiting), false},
+		{"another one holds it", image(8, 8), true},
+		{"nobody holds it", image(7), true},
+	} {
+		p := picture{leases: &doclock.Leases{}}
+		p.see(image(7, 7))
+		p.changed = time.Time{}
+		p.see(c.then)
+		if moved := !p.changed.IsZero(); moved != c.moved {
+			t.Errorf("%s: it has moved: %v; want %v", c.name, moved, c.moved)
+		}
+	}
+}

@@ -46,6 +46,14 @@ var lines = []Mutant{
 		Tests: "^TestAPlaceIsPolledAsItsQueueMoves$", Packages: inLocker,
 	},
 	{
+		Name: "who comes to wait has all others ask again soon", Rule: 0,
+		Why:  "where many processes wait for one long-held lock, each that comes makes the others a load",
+		File: "multilock/picture.go",
+		Edits: swap(`lastGrant(p.image) != lastGrant(img)`,
+			`p.image.Lock.Fence != img.Lock.Fence`),
+		Tests: "^TestWhatMovesTheLock$", Packages: inLocker,
+	},
+	{
 		Name: "the line is served backwards", Rule: 0,
 		Why:  "whoever came first waits as long as others come",
 		File: "multilock/line.go",
