@@ -25,13 +25,15 @@ func hot(goroutines int) func(context.Context, *bench) error {
 			return err
 		}
 		defer closeAll()
-		for _, s := range all {
-			n := goroutines
+		crowd := func(s named) int {
 			if s.name == "plain-1" {
-				n = 1
+				return 1
 			}
-			b.newResult(kase, s.name).add("goroutines", n)
-			if err := warmUp(ctx, s, n); err != nil {
+			return goroutines
+		}
+		for _, s := range all {
+			b.newResult(kase, s.name).add("goroutines", crowd(s))
+			if err := warmUp(ctx, s, crowd(s)); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 		}
@@ -39,7 +41,7 @@ func hot(goroutines int) func(context.Context, *bench) error {
 			b.say("  round %d of %d", turn+1, rounds)
 			for _, s := range shuffled(all) {
 				r := b.find(kase, s.name)
-				if err := b.contend(ctx, r, s, fmt.Sprintf("%s %s %d", kase, s.name, turn), int(r.number("goroutines")), length); err != nil {
+				if err := b.contend(ctx, r, s, fmt.Sprintf("%s %s %d", kase, s.name, turn), crowd(s), length); err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 			}

@@ -24,10 +24,10 @@ type Engine struct {
 	field string
 	rules relations.Rules
 	tags  map[string]*tagCommands
-	image template // the projection of an image without the document
-	done  template // what is pushed to `done`, in a classic update
-	byID  template // what is pulled out of a tag
-	owner bson.RawValue
+	image template      // the projection of an image without the document
+	done  template      // what is pushed to `done`, in a classic update
+	byID  template      // what is pulled out of a tag
+	owner bson.RawValue // of an entry, in a classic update
 }
 
 // tagCommands are the pieces of the commands that one tag needs.

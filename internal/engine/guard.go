@@ -84,7 +84,7 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcom
 		update = u.pipeline(bson.D{{Key: e.path(g.Tag), Value: entries}})
 	} else {
 		update = u.classic(bson.D{{Key: numbering, Value: bson.D{{Key: e.path(g.Tag) + ".$[" + ownIdentifier + "]." + writeKey, Value: long(k)}}}})
-		opts.SetArrayFilters(append(u.arrayFilters(), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
+		opts.SetArrayFilters(append(slices.Clone(u.opts.ArrayFilters), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
 	}
 	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
 }

@@ -220,8 +220,6 @@ func (u *Update) pipeline(set bson.D) bson.A {
 	return append(bson.A(slices.Clone(u.stages)), bson.D{{Key: "$set", Value: value(set)}})
 }
 
-func (u *Update) arrayFilters() []any { return slices.Clone(u.opts.ArrayFilters) }
-
 // beside is a struct that holds the caller's one inline and own after it: the
 // caller's registry encodes the caller's half, and so it must reach the driver
 // in its own type.
