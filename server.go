@@ -55,7 +55,7 @@ func probe(ctx context.Context, coll *mongo.Collection) error {
 		return err
 	}
 	id := uuid.New()
-	nowhere, err := engine.ParseFilter(bson.D{{Key: "_id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}})
+	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}})
 	if err != nil {
 		return err
 	}

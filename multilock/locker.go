@@ -171,7 +171,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if _, known := l.engine.Rules()[tag]; !known {
 		return nil, fmt.Errorf("%w: %q (tags: %s)", doclock.ErrUnknownTag, tag, strings.Join(l.engine.Rules().Tags(), ", "))
 	}
-	f, err := engine.ParseFilter(filter)
+	f, err := l.engine.ParseFilter(filter)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidFilter, err)
 	}
@@ -202,7 +202,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		begun:   time.Now(),
 	}
 	if f.Pin != nil {
-		a.document = key(f.Pin[0].Value)
+		a.document = key(f.Pin.ID())
 	}
 	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
 	return a, nil

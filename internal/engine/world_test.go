@@ -110,10 +110,13 @@ func (w *world) run(name string, body func(t *testing.T)) {
 // in expectations are counted from it as well.
 func (w *world) at(d time.Duration) { w.clock = epoch.Add(d) }
 
+// plain is an engine of a collection without settings, to parse by.
+var plain = &Engine{encoder: encoder{registry: plainRegistry}, field: DefaultField}
+
 // filter names the document as a caller would.
 func (w *world) filter() Filter {
 	w.Helper()
-	f, err := ParseFilter(bson.M{"_id": w.id})
+	f, err := plain.ParseFilter(bson.M{"_id": w.id})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func (m *engineMachine) newProgram(t *rapid.T, table model.Table) *program {
 		Now:       m.time,
 	})
 	if err == nil {
-		p.filter, err = engine.ParseFilter(m.place.filter())
+		p.filter, err = p.engine.ParseFilter(m.place.filter())
 	}
 	if err != nil {
 		t.Fatal(err)
