@@ -18,4 +18,12 @@ var options = []Mutant{
 			`within("Tolerance", d, 0, 1<<63-1)`),
 		Tests: "^TestEveryDurationIsKeptOrRefused$", Packages: inLocker,
 	},
+	{
+		Name: "a tag's place is looked for in a list", Rule: 0,
+		Why:  "New grows with the cube of the tags: 16 s for 300",
+		File: "internal/engine/expr.go",
+		Edits: swap(`d.place[tag])`,
+			`slices.Index(d.rules.Tags(), tag))`),
+		Tests: "^TestNewGrowsWithTheSquareOfTheTags$", Packages: inEngine,
+	},
 }
