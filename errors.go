@@ -86,7 +86,7 @@ type Holder struct {
 func (e *ConflictError) Error() string {
 	const shown = 3
 	var b strings.Builder
-	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, e.DocumentID)
+	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, readable(e.DocumentID))
 	for i, h := range e.Holders {
 		if i == shown {
 			fmt.Fprintf(&b, " and %d more", len(e.Holders)-shown)

@@ -12,9 +12,18 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// MinTTL is the shortest time that a lock may be kept for: below it, the way
-// to the server and back takes too much of it.
-const MinTTL = 100 * time.Millisecond
+// Bounds of the durations. A lease that is needed for longer than MaxTTL is
+// renewed: see [Lease.KeepAlive]. What the server adds to its clock, a TTL and
+// the tolerance, can't overflow.
+const (
+	// MinTTL is the shortest time that a lock may be kept for: below it, the
+	// way to the server and back takes too much of it.
+	MinTTL = 100 * time.Millisecond
+
+	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL and WaitTTL
+	MaxTolerance      = time.Hour
+	MaxAttemptTimeout = time.Minute
+)
 
 // Option changes how a Locker works. Options are checked where the Locker is
 // made; a fault is an [ErrInvalidOption] that says what would be right.
@@ -24,12 +33,12 @@ type Option func(*engine.Config) error
 type AcquireOption func(*engine.AcquireConfig) error
 
 // TTL is how long a lease lasts unless it is renewed, counted from the moment
-// when its acquire was sent. Default 10 s, at least [MinTTL], cut to
-// whole milliseconds, the server's unit, as all durations are.
+// when its acquire was sent. Default 10 s, at least [MinTTL], at most
+// [MaxTTL], cut to whole milliseconds, the server's unit, as all durations are.
 func TTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.TTL = d.Truncate(time.Millisecond)
-		return atLeast("TTL", d, MinTTL)
+		return within("TTL", d, MinTTL, MaxTTL)
 	}
 }
 
@@ -42,36 +51,37 @@ func TagTTL(tag string, d time.Duration) Option {
 		}
 		ttls[tag] = d.Truncate(time.Millisecond)
 		c.TagTTL = ttls
-		return atLeast(fmt.Sprintf("TagTTL of %q", tag), d, MinTTL)
+		return within(fmt.Sprintf("TagTTL of %q", tag), d, MinTTL, MaxTTL)
 	}
 }
 
 // WaitTTL is how long a waiting entry keeps its place between two confirms.
 // It is short, so that a waiter that died holds up the others only briefly.
-// Default min(TTL, 5 s), at least [MinTTL].
+// Default min(TTL, 5 s), at least [MinTTL], at most [MaxTTL].
 func WaitTTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.WaitTTL = d.Truncate(time.Millisecond)
-		return atLeast("WaitTTL", d, MinTTL)
+		return within("WaitTTL", d, MinTTL, MaxTTL)
 	}
 }
 
 // Tolerance is added to the time that the server keeps an entry, and never to
 // what its holder believes: it covers differences and forward steps of the
-// servers' clocks, in sum over one lease. Default 500 ms; it may be 0.
+// servers' clocks, in sum over one lease. Default 500 ms; it may be 0, and is
+// at most [MaxTolerance].
 func Tolerance(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.Tolerance = d.Truncate(time.Millisecond)
-		return atLeast("Tolerance", d, 0)
+		return within("Tolerance", d, 0, MaxTolerance)
 	}
 }
 
 // AttemptTimeout bounds one command to the server; one of unknown outcome is
-// sent again. Default min(10 s, TTL/3).
+// sent again. Default min(10 s, TTL/3), at most [MaxAttemptTimeout].
 func AttemptTimeout(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.AttemptTimeout = d
-		return atLeast("AttemptTimeout", d, time.Millisecond)
+		return within("AttemptTimeout", d, time.Millisecond, MaxAttemptTimeout)
 	}
 }
 
@@ -159,9 +169,9 @@ func Into(target any) AcquireOption {
 	}
 }
 
-func atLeast(name string, d, least time.Duration) error {
-	if d < least {
-		return fmt.Errorf("%w: %s is %v; give at least %v", ErrInvalidOption, name, d, least)
+func within(name string, d, least, most time.Duration) error {
+	if d < least || d > most {
+		return fmt.Errorf("%w: %s is %v; give at least %v and at most %v", ErrInvalidOption, name, d, least, most)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,13 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"Tolerance":                {doclock.Tolerance(-1), []string{"Tolerance", "-1ns", "0s"}},
 		"AttemptTimeout 0":         {doclock.AttemptTimeout(0), []string{"AttemptTimeout", "0s", "1ms"}},
 		"AttemptTimeout below 0":   {doclock.AttemptTimeout(-time.Second), []string{"AttemptTimeout", "1ms"}},
+		"TTL without end":          {doclock.TTL(math.MaxInt64), []string{"TTL", "2562047h", "720h0m0s"}},
+		"TTL above":                {doclock.TTL(doclock.MaxTTL + 1), []string{"TTL", "720h0m0s"}},
+		"TagTTL above":             {doclock.TagTTL("read", doclock.MaxTTL+1), []string{"TagTTL", `"read"`, "720h0m0s"}},
+		"WaitTTL above":            {doclock.WaitTTL(doclock.MaxTTL + 1), []string{"WaitTTL", "720h0m0s"}},
+		"Tolerance above":          {doclock.Tolerance(doclock.MaxTolerance + 1), []string{"Tolerance", "1h0m0s"}},
+		"AttemptTimeout above":     {doclock.AttemptTimeout(doclock.MaxAttemptTimeout + 1), []string{"AttemptTimeout", "1m0s"}},
+		"nil":                      {nil, []string{"option 0", "nil"}},
 		"no Owner":                 {doclock.Owner(""), []string{"Owner", "0 bytes", "256"}},
 		"Owner":                    {doclock.Owner(strings.Repeat("x", 257)), []string{"Owner", "257 bytes", "256"}},
 		"Owner with NUL":           {doclock.Owner("a\x00b"), []string{"Owner", "NUL"}},
@@ -81,10 +89,15 @@ func TestNewRefusesBadOptions(t *testing.T) {
 func TestNewTakesTheBounds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	if _, err := multilock.New(p.coll, relations.WritePreferring(),
-		doclock.TTL(doclock.MinTTL), doclock.TagTTL("read", doclock.MinTTL), doclock.WaitTTL(doclock.MinTTL), doclock.Tolerance(0),
-		doclock.AttemptTimeout(time.Millisecond), doclock.Owner(strings.Repeat("x", 256)), doclock.Field("x"), doclock.ShardKey("a.b")); err != nil {
-		t.Error(err)
+	for name, opts := range map[string][]doclock.Option{
+		"least": {doclock.TTL(doclock.MinTTL), doclock.TagTTL("read", doclock.MinTTL), doclock.WaitTTL(doclock.MinTTL), doclock.Tolerance(0),
+			doclock.AttemptTimeout(time.Millisecond), doclock.Owner("x"), doclock.Field("x"), doclock.ShardKey("a.b")},
+		"greatest": {doclock.TTL(doclock.MaxTTL), doclock.TagTTL("read", doclock.MaxTTL), doclock.WaitTTL(doclock.MaxTTL), doclock.Tolerance(doclock.MaxTolerance),
+			doclock.AttemptTimeout(doclock.MaxAttemptTimeout), doclock.Owner(strings.Repeat("x", 256))},
+	} {
+		if _, err := multilock.New(p.coll, relations.WritePreferring(), opts...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -158,6 +171,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		}{}, fault: inFilter},
 		"filter that is a number":   {filter: 7, fault: noDocument},
 		"filter that can't marshal": {filter: make(chan int), fault: noDocument},
+		"nil option":                {fault: fault{doclock.ErrInvalidOption, []string{"option 0", "nil"}}},
 		"Into nil":                  {into: doclock.Into(nil), fault: pointer},
 		"Into a value":              {into: doclock.Into(bson.M{}), fault: pointer},
 		"Into a nil pointer":        {into: doclock.Into((*bson.M)(nil)), fault: pointer},
@@ -184,7 +198,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 			in.tag = "write"
 		}
 		var opts []doclock.AcquireOption
-		if in.into != nil {
+		if in.into != nil || name == "nil option" {
 			opts = append(opts, in.into)
 		}
 		lease, err := in.l.TryAcquire(in.ctx, in.filter, in.tag, opts...)

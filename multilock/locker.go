@@ -46,7 +46,11 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Owner:     defaultOwner(),
 	}
 	var faults []error
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			faults = append(faults, nilOption(i))
+			continue
+		}
 		faults = append(faults, opt(&cfg))
 	}
 	for tag := range cfg.TagTTL {
@@ -179,7 +183,10 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level", doclock.ErrInvalidFilter)
 	}
 	var cfg engine.AcquireConfig
-	for _, opt := range opts {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, nilOption(i)
+		}
 		if err := opt(&cfg); err != nil {
 			return nil, err
 		}
@@ -206,6 +213,10 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	}
 	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
 	return a, nil
+}
+
+func nilOption(i int) error {
+	return fmt.Errorf("%w: option %d is nil; leave it out", doclock.ErrInvalidOption, i)
 }
 
 func unknownTag(rules relations.Rules) string {

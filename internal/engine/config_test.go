@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -73,5 +75,28 @@ func TestOutcomesHaveNames(t *testing.T) {
 			t.Errorf("outcome %d is called %q", o, s)
 		}
 		seen[o.String()] = true
+	}
+}
+
+// The commands of a tag name every other tag, so all of them together grow
+// with the square of the tags, and no faster.
+func TestNewGrowsWithTheSquareOfTheTags(t *testing.T) {
+	w := emptyWorld(t)
+	allocated := func(tags int) float64 {
+		rules := relations.Rules{}
+		for i := range tags {
+			rules[fmt.Sprintf("tag%03d", i)] = nil
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := New(w.lab, rules, Config{TTL: ttl, Owner: "owner", Field: DefaultField}); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	few, many := allocated(25), allocated(200)
+	if grown := many / few; grown > 100 { // 64 is the square of 8; with the mutant it was 226
+		t.Errorf("eight times as many tags take %.0f times the memory", grown)
 	}
 }

@@ -71,12 +71,19 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		image = append(image, bson.E{Key: key, Value: 1})
 	}
 	id := idValue(idPlaceholder)
+	order := e.rules.Tags()
+	place := make(map[string]int, len(order))
+	for i, tag := range order {
+		place[tag] = i
+	}
 	for tag := range e.rules {
 		d := decision{
 			lock:  "$" + e.field,
 			own:   "$" + e.path(tag),
 			tag:   tag,
 			rules: e.rules,
+			order: order,
+			place: place,
 			now:   now,
 			held:  (cfg.Lease(tag) + cfg.Tolerance).Milliseconds(),
 			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),

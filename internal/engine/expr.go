@@ -72,6 +72,8 @@ type decision struct {
 	own   string // "$lock.tags.read"
 	tag   string
 	rules relations.Rules
+	order []string       // the tags of the table, sorted
+	place map[string]int // of a tag in it
 	now   expr
 	held  int64 // milliseconds that a held entry is kept: TTL + tolerance
 	wait  int64 // the same for a waiting one
@@ -115,7 +117,7 @@ func (d decision) live(except ...expr) expr {
 func (d decision) survivors(barred []string, except ...expr) bson.D {
 	live := d.live(except...)
 	var vars bson.D
-	for _, tag := range d.rules.Tags() {
+	for _, tag := range d.order {
 		if !slices.Contains(barred, tag) {
 			vars = append(vars, bson.E{Key: d.survivorsOf(tag)[2:], Value: filter(d.lock+"."+tagsKey+"."+tag, "e", live)})
 		}
@@ -135,7 +137,7 @@ func (d decision) byTag() bson.D { return call("$objectToArray", orElse(d.lock+"
 
 // survivorsOf is the variable of a tag of the table.
 func (d decision) survivorsOf(tag string) string {
-	return fmt.Sprintf("$$live%d", slices.Index(d.rules.Tags(), tag))
+	return fmt.Sprintf("$$live%d", d.place[tag])
 }
 
 // next is the number after the last one, and never behind the clock: it goes
@@ -153,7 +155,7 @@ func (d decision) put(fence, tags expr) bson.D {
 // own one. Emptied tags are left out, and under a barred one nobody else is.
 func (d decision) with(e expr, barred ...string) bson.D {
 	var tags bson.D
-	for _, tag := range d.rules.Tags() {
+	for _, tag := range d.order {
 		entries, empty := d.survivorsOf(tag), slices.Contains(barred, tag)
 		switch {
 		case tag == d.tag && empty:
@@ -170,7 +172,7 @@ func (d decision) with(e expr, barred ...string) bson.D {
 // known are the tags of the caller's table, without those that are barred.
 func (d decision) known(barred ...string) bson.A {
 	tags := args{}
-	for _, tag := range d.rules.Tags() {
+	for _, tag := range d.order {
 		if !slices.Contains(barred, tag) {
 			tags = append(tags, tag)
 		}

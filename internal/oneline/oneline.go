@@ -1,0 +1,50 @@
+// Package oneline joins errors for people who read them in a log: on one line,
+// each thing once.
+package oneline
+
+import (
+	"slices"
+	"strings"
+)
+
+// prefix begins the library's own errors. A line has it once.
+const prefix = "doclock: "
+
+// Join is [errors.Join] with another text: the errors stand on one line, and
+// one whose text another one already has is left out of the text. It returns
+// nil where all errors are nil, and a single error as it is.
+func Join(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	default:
+		return &joined{errs}
+	}
+}
+
+type joined struct{ errs []error }
+
+func (j *joined) Unwrap() []error { return j.errs }
+
+func (j *joined) Error() string {
+	var line string
+	for _, err := range j.errs {
+		text := strings.ReplaceAll(err.Error(), "\n", "; ")
+		bare := strings.TrimPrefix(text, prefix)
+		switch {
+		case line == "":
+			line = text
+		case strings.Contains(line, bare):
+		case strings.Contains(text, strings.TrimPrefix(line, prefix)): // and more than it
+			line = text
+		case strings.HasPrefix(line, prefix):
+			line += "; " + bare
+		default:
+			line += "; " + text
+		}
+	}
+	return line
+}

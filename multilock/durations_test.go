@@ -1,0 +1,97 @@
+package multilock_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"pgregory.net/rapid"
+)
+
+// anyDuration draws from the whole range, and often from near its ends and
+// from near the options' bounds.
+func anyDuration() *rapid.Generator[time.Duration] {
+	near := func(d time.Duration) *rapid.Generator[time.Duration] {
+		return rapid.Map(rapid.Int64Range(-2, 2), func(n int64) time.Duration { return d + time.Duration(n) })
+	}
+	return rapid.OneOf(
+		rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }),
+		near(0), near(doclock.MinTTL), near(doclock.MaxTTL), near(doclock.MaxTolerance), near(doclock.MaxAttemptTimeout),
+		rapid.Just(time.Duration(math.MaxInt64)), rapid.Just(time.Duration(math.MinInt64)),
+		rapid.Map(rapid.Int64Range(int64(doclock.MinTTL), int64(doclock.MaxTTL)), func(n int64) time.Duration { return time.Duration(n) }),
+	)
+}
+
+// New refuses a duration, or the entries that are written with it stand for as
+// long as it says: the sum with the tolerance and the server's clock doesn't
+// overflow, and the holder's validity ends before the entry.
+func TestEveryDurationIsKeptOrRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	options := map[string]func(time.Duration) doclock.Option{
+		"TTL":            doclock.TTL,
+		"TagTTL":         func(d time.Duration) doclock.Option { return doclock.TagTTL("slot", d) },
+		"WaitTTL":        doclock.WaitTTL,
+		"Tolerance":      doclock.Tolerance,
+		"AttemptTimeout": doclock.AttemptTimeout,
+	}
+	taken := 0
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := map[string]time.Duration{"TTL": time.Minute, "WaitTTL": time.Minute, "Tolerance": time.Second}
+		var opts []doclock.Option
+		for name, d := range cfg {
+			opts = append(opts, options[name](d))
+		}
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"TTL", "TagTTL", "WaitTTL", "Tolerance", "AttemptTimeout"}), 1, 2, rapid.ID).Draw(t, "options") {
+			d := anyDuration().Draw(t, name)
+			cfg[name] = d.Truncate(time.Millisecond)
+			opts = append(opts, options[name](d))
+		}
+		locks, err := multilock.New(p.coll, relations.Semaphore(1), opts...)
+		if errors.Is(err, doclock.ErrInvalidOption) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken++
+		ttl := cfg["TTL"]
+		if d, differs := cfg["TagTTL"]; differs {
+			ttl = d
+		}
+		if cfg["AttemptTimeout"] > 0 && cfg["AttemptTimeout"] < time.Second || ttl < time.Second || cfg["WaitTTL"] < time.Second {
+			return // a busy machine doesn't answer in time
+		}
+		p.erase("slot")
+		lease, err := locks.TryAcquire(p.bounded(), flowers, "slot")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticket, err := locks.Enqueue(p.bounded(), flowers, "slot")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range p.entries("slot") {
+			want := []time.Duration{ttl, cfg["WaitTTL"]}[i] + cfg["Tolerance"]
+			if got := e.Expires.Sub(e.Since); got != want {
+				t.Errorf("entry %d stands for %v, want %v", i, got, want)
+			}
+		}
+		if left := lease.Remaining(); left <= 0 || left > ttl {
+			t.Errorf("the holder has %v of %v", left, ttl)
+		}
+		if err := ticket.Abandon(p.bounded()); err != nil {
+			t.Error(err)
+		}
+		if err := lease.Release(p.bounded()); err != nil {
+			t.Error(err)
+		}
+	})
+	if taken == 0 {
+		t.Error("no duration was taken")
+	}
+}

@@ -1,0 +1,49 @@
+package doclock
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// String says what a person wants to know of the lease: its document, its tag,
+// its fencing token, and the time that is left or why it is over.
+func (l *Lease) String() string {
+	if l == nil || l.engine == nil {
+		return "no lease"
+	}
+	left := fmt.Sprint(l.Remaining().Round(time.Millisecond), " left")
+	if err := l.Err(); err != nil {
+		left = err.Error()
+	}
+	return fmt.Sprintf("lease %q on document %s, fence %d, %s", l.grant.Tag, readable(l.grant.DocID), l.grant.Fence, left)
+}
+
+// LogValue implements [slog.LogValuer], with what String says.
+func (l *Lease) LogValue() slog.Value {
+	if l == nil || l.engine == nil {
+		return slog.StringValue("no lease")
+	}
+	attrs := []slog.Attr{
+		slog.String("document", readable(l.grant.DocID)),
+		slog.String("tag", l.grant.Tag),
+		slog.Int64("fence", l.grant.Fence),
+		slog.Duration("left", l.Remaining()),
+	}
+	if err := l.Err(); err != nil {
+		attrs = append(attrs, slog.String("over", err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// readable is a BSON value as people write it: 7, "A-17", {"$oid":"…"}.
+func readable(v bson.RawValue) string {
+	const before, after = `{"v":`, `}`
+	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
+	if err != nil || len(text) < len(before)+len(after) {
+		return v.String()
+	}
+	return string(text[len(before) : len(text)-len(after)])
+}

@@ -1,0 +1,47 @@
+package doclock_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+)
+
+// What a lease prints is for people: in a format, in a log, held or over.
+func TestLeaseIsReadable(t *testing.T) {
+	r := newRig(t, doclock.TTL(10*time.Second))
+	lease := r.acquire()
+	held := fmt.Sprintf(`lease "write" on document 1, fence %d, 9.999s left`, lease.Fence())
+	for _, format := range []string{"%v", "%+v", "%s"} {
+		if got := fmt.Sprintf(format, lease); got != held {
+			t.Errorf("%s: %s, want %s", format, got, held)
+		}
+	}
+	logged := func() string {
+		var out bytes.Buffer
+		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "lease", lease)
+		return out.String()
+	}
+	if got, want := logged(), fmt.Sprintf("lease.document=1 lease.tag=write lease.fence=%d lease.left=9.999s\n", lease.Fence()); !strings.HasSuffix(got, want) {
+		t.Errorf("logged %q, want it to end with %q", got, want)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(lease), "doclock: lock released"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q doesn't end with %q", got, want)
+	}
+	if got, want := logged(), `lease.over="doclock: lock released"`; !strings.Contains(got, want) {
+		t.Errorf("logged %q, want %q in it", got, want)
+	}
+	if got := fmt.Sprint(new(doclock.Lease)); got != "no lease" {
+		t.Errorf("the zero Lease is %q", got)
+	}
+	if got := fmt.Sprint((*doclock.Lease)(nil)); got != "no lease" {
+		t.Errorf("a nil Lease is %q", got)
+	}
+}
