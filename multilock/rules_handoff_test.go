@@ -201,3 +201,21 @@ func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
 		})
 	})
 }
+
+// A successor's `since` is its own arrival, by the server's clock, however the
+// lock was handed over: people see who holds a lock since when.
+func TestASuccessorsSinceIsItsOwn(t *testing.T) {
+	t.Parallel()
+	eachGiving(t, func(r *relay, give func() error, _ int32) {
+		const passed = 50 * time.Millisecond
+		before := r.entries("write")[0].Since
+		time.Sleep(passed)
+		if err := give(); err != nil {
+			r.Fatal(err)
+		}
+		r.inherited()
+		if since := r.entries("write")[0].Since; since.Sub(before) < passed {
+			r.Errorf("the successor is there since %v after the giver came, and %v had passed", since.Sub(before), passed)
+		}
+	})
+}

@@ -42,7 +42,8 @@ func (e *Engine) Handoff(ctx context.Context, g Grant, h *Heir) (Outcome, *Image
 // done: the heir must be new and of the same tag, no other entry stood in the
 // grant's image, and lock.fence is still what it was there, so that nobody has
 // come since. The heir's entry takes the place of the grant's, and inherits its
-// expiry: plain operators have no clock arithmetic. With the document, it
+// expiry: plain operators have no clock arithmetic, though they can tell its
+// arrival. With the document, it
 // answers with an image that is whole.
 func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, h *Heir) (Outcome, *Image, error) {
 	opts := u.options()
@@ -77,11 +78,11 @@ func (e *Engine) entry(h *Heir) *template {
 
 // first are the names of the fields of a tag's first entry: where the filter
 // of a compare-and-set has found it, its operators write.
-type first struct{ id, owner, seq, fence, write string }
+type first struct{ id, owner, seq, fence, since, write string }
 
 func firstOf(path string) first {
 	entry := path + ".0."
-	return first{id: entry + idKey, owner: entry + ownerKey, seq: entry + seqKey, fence: entry + fenceKey, write: entry + writeKey}
+	return first{id: entry + idKey, owner: entry + ownerKey, seq: entry + seqKey, fence: entry + fenceKey, since: entry + sinceKey, write: entry + writeKey}
 }
 
 // alone is the guard that also wants the entry to be the only one still.
@@ -98,17 +99,19 @@ func (e *Engine) alone(g Grant) bson.D {
 // grant's, which is the only one. It has written nothing yet.
 func (e *Engine) succession(g Grant, h *Heir) []operator {
 	entry, next := &e.tags[g.Tag].first, long(g.Alone+1)
-	return []operator{
-		{"$set", assemble(256).
-			add(e.field+"."+fenceKey, next).
-			add(entry.id, idValue(h.ID)).
-			add(entry.owner, e.owner).
-			add(entry.seq, next).
-			add(entry.fence, next).
-			end()},
-		{"$unset", field(entry.write, nothing)},
-		e.pushDone(g),
+	set := assemble(256).
+		add(e.field+"."+fenceKey, next).
+		add(entry.id, idValue(h.ID)).
+		add(entry.owner, e.owner).
+		add(entry.seq, next).
+		add(entry.fence, next)
+	own := []operator{{"$unset", field(entry.write, nothing)}, e.pushDone(g)}
+	if e.Now != nil {
+		set = set.add(entry.since, value(e.now()))
+	} else {
+		own = append(own, operator{"$currentDate", field(entry.since, value(true))})
 	}
+	return append(own, operator{"$set", set.end()})
 }
 
 // shown has the command answer with the heir's image.

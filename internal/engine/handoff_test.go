@@ -189,7 +189,7 @@ func TestRule17CompareAndSet(t *testing.T) {
 		g := p.acquire(ann, "write", Granted)
 		w.at(second)
 		p.bequeath(g, classic, heir(bob, "write"), Granted)
-		w.is(stored{fence: n0 + 1, tags: rows{"write": {{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held}}}, done: []uuid.UUID{ann}})
+		w.is(stored{fence: n0 + 1, tags: rows{"write": {{id: bob, seq: n0 + 1, fence: n0 + 1, since: second, expires: held}}}, done: []uuid.UUID{ann}})
 	})
 	t.Run("beside the caller's own operators", func(t *testing.T) {
 		w := newWorld(t, hello())

@@ -173,7 +173,7 @@ func TestCommandsInDetail(t *testing.T) {
 			func(d *Document) (*Document, Outcome, Image) {
 				return p.CompareAndSet(d, Lease{"a", 1, 4}, 77, ask(two, "a", 2), 5, 1000)
 			},
-			Granted, logged(77, locked(6, []ID{1}, under("a", held(2, 6, 6, 7, 2000)), under("b"))),
+			Granted, logged(77, locked(6, []ID{1}, under("a", held(2, 6, 6, 1000, 2000)), under("b"))),
 		},
 		{
 			"a compare-and-set compares", locked(6, nil, under("a", held(1, 4, 4, 0, 2000))),

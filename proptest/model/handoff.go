@@ -63,8 +63,8 @@ func (p Protocol) succeed(d, c *Document, to Heir, now int64) (*Document, Outcom
 // classic update needs them. The heir is new and of the lease's tag, and the
 // lease's entry was the only one in the image of its grant, with lock.fence at
 // f: while the fence is still f, nobody joined or was granted since. The
-// heir's entry takes the place of the lease's, and keeps its expires and since;
-// id, owner and numbers are its own, and it has written nothing yet.
+// heir's entry takes the place of the lease's, and keeps its expires; id, owner,
+// numbers and since are its own, and it has written nothing yet.
 func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f, now int64) (*Document, Outcome, Image) {
 	_, ok := d.guarded(from, p.Without.FenceInHandoff)
 	if !ok || d.Lock.Fence != f && !p.Without.SetComparesFence {
@@ -77,7 +77,7 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 	}
 	c.Lock.Fence = number
 	e := c.at(from.Tag, from.ID)
-	e.ID, e.Owner, e.Seq, e.Fence = to.ID, to.Owner, number, number
+	e.ID, e.Owner, e.Seq, e.Fence, e.Since = to.ID, to.Owner, number, number, now
 	if !p.Without.SetUnsetsNumber {
 		e.N = 0
 	}

@@ -255,4 +255,12 @@ var handoffs = []Mutant{
 			`return own.Held()`),
 		Tests: "^TestRule16", Packages: inLocker,
 	},
+	{
+		Name: "a successor by compare-and-set keeps the giver's since", Rule: 17,
+		Why:  "a conflict says that its holder came when the one before it did",
+		File: "internal/engine/handoff.go",
+		Edits: swap(`operator{"$currentDate", field(entry.since, value(true))}`,
+			`operator{"$setOnInsert", field(entry.since, value(true))}`),
+		Tests: "^TestASuccessorsSinceIsItsOwn$", Packages: inLocker,
+	},
 }
