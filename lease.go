@@ -105,8 +105,9 @@ func (l *Lease) DocumentID() bson.RawValue { return l.grant.DocID }
 // it: {_id: …, "lock.tags.<tag>": {$elemMatch: {id: …, fence: …}}}. It serves
 // any write of the holder's own, in bulk or in a transaction too, with two
 // exceptions: never use it with an upsert, nor with the positional operator
-// `.$`, for the server may take the position from the lock's array. The Guard
-// of a released lease matches nothing.
+// `.$`, for the server may take the position from the lock's array. It doesn't
+// number the write: one that is sent again after a lost reply is applied again,
+// as [Lease.Update] is not. The Guard of a released lease matches nothing.
 func (l *Lease) Guard() bson.D {
 	if l.engine == nil || l.given() != nil {
 		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
