@@ -12,6 +12,7 @@
 //	release            filter: own entry; removed
 //	write              filter: own entry with its token, not yet numbered k; the caller's update, and k
 //	write-and-release  filter: own entry with its token; the caller's update, entry removed, id remembered
+//	delete             filter: own entry with its token; the document and its lock are deleted
 //
 // Some rules look fussy; each keeps two holders apart, and has a test of its
 // name in rules_test.go:

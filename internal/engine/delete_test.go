@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+func TestDelete(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	p.once("delete", func() {
+		if outcome, err := p.Delete(t.Context(), g); outcome != Released || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+	})
+	if err := w.hand.FindOne(t.Context(), bson.M{"_id": w.id}).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+		t.Errorf("the document is there: %v", err)
+	}
+	if outcome, err := p.Delete(t.Context(), g); outcome != Lost || err != nil { // the repeat
+		t.Errorf("of a document that is gone: %v, %v", outcome, err)
+	}
+}
+
+// Rule 1, of a delete: the document of another holder is not deleted, by the
+// same id neither.
+func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
+	w := newWorld(t, hello())
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	w.at(held)
+	p.acquire(bob, "write", Granted)
+	before := w.document()
+	stale := g
+	stale.ID = bob // with ann's token
+	for name, g := range map[string]Grant{"pruned": g, "another token": stale} {
+		if outcome, err := p.Delete(t.Context(), g); outcome != Lost || err != nil {
+			t.Errorf("%s: %v, %v", name, outcome, err)
+		}
+	}
+	if after := w.document(); !bytes.Equal(before, after) {
+		t.Errorf("made %v of %v", after, before)
+	}
+}
+
+// DocumentDB's delete passes over a document that is being updated at that
+// moment: that is not a loss.
+func TestDeleteBesideUpdates(t *testing.T) {
+	for range 20 {
+		w := newWorld(t, hello())
+		p := w.peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		for range 4 {
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = w.hand.UpdateOne(context.Background(), bson.M{"_id": w.id}, bson.M{"$inc": bson.M{"count": 1}})
+				}
+				done <- struct{}{}
+			}()
+		}
+		for {
+			outcome, err := p.Delete(t.Context(), g)
+			if err == nil {
+				if outcome != Released {
+					t.Errorf("%v, though the lock was held", outcome)
+				}
+				break
+			}
+			if !AsFailure(err).Again {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+		for range 4 {
+			<-done
+		}
+	}
+}
