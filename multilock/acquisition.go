@@ -109,6 +109,9 @@ func (a *acquisition) remove(pin engine.Pin, id uuid.UUID) error {
 	})
 	switch {
 	case err == nil:
+		if pin != nil {
+			a.locker.queue.removed(key(pin[0].Value), id)
+		}
 		return nil
 	case unsure == nil:
 		return explain("release", err)

@@ -13,6 +13,12 @@ const (
 	persistence   = 64 // and at least this one of the time waited
 )
 
+// rest is how long nobody asks again who was refused, unless something has made
+// way since: no pause is shorter. It grows while nothing changes, as they do.
+func rest(unchanged time.Duration) time.Duration {
+	return min(max(unchanged/patience, shortestPause), longestPause) / 2
+}
+
 // pause is how long to wait before the next poll. While nothing changes it
 // grows with that time, so that the added delay stays a small fraction of the
 // wait and the number of polls grows with the wait's logarithm, up to a low

@@ -44,6 +44,7 @@ type line struct {
 	poller   *waiter
 
 	picture   picture
+	stirred   bool                   // the poller has to look anew how long it may sleep
 	shared    map[string]sharedEntry // by tag
 	contended bool                   // somebody had to wait
 
@@ -69,6 +70,7 @@ func (l *line) push(w *waiter) {
 		l.tags[tag] = &tagLine{}
 	}
 	w.place = l.tags[tag].PushBack(w)
+	l.stirred = l.stirred || l.tags[tag].first() == w
 }
 
 // remove may be called twice.
@@ -80,6 +82,7 @@ func (l *line) remove(w *waiter) {
 	if w.state.busy() {
 		l.tags[tag].busy--
 	}
+	l.stirred = l.stirred || l.tags[tag].first() == w
 	l.tags[tag].Remove(w.place)
 	w.place = nil
 	if l.tags[tag].Len() == 0 {
@@ -120,17 +123,25 @@ func (l *line) entered(a *acquisition, lease *doclock.Lease) {
 	l.open(a)
 }
 
-// see takes in an image.
-func (l *line) see(img *engine.Image) {
-	if l.picture.see(img) {
+// see takes in the image of a command that was sent at that time or later.
+func (l *line) see(img *engine.Image, sent time.Time) {
+	changed := l.picture.changed
+	if l.picture.see(img, sent) {
 		l.look()
 	}
+	l.stirred = l.stirred || l.picture.changed != changed
 }
 
 // forget is told that an entry is being given back.
-func (l *line) forget(id uuid.UUID) {
-	l.picture.forget(id)
+func (l *line) forget(id uuid.UUID) { l.gives(id, time.Time{}) }
+
+// forgot is told that it was, or may have been.
+func (l *line) forgot(id uuid.UUID) { l.gives(id, time.Now()) }
+
+func (l *line) gives(id uuid.UUID, end time.Time) {
+	l.picture.forget(id, end)
 	l.close(id)
+	l.stirred = true
 }
 
 // heads are the first waiters of each tag, by arrival.
@@ -153,8 +164,8 @@ func (l *line) judge() {
 		l.poller = nil
 		return
 	}
-	if l.poller != heads[0] {
-		l.poller = heads[0]
+	if l.stirred || l.poller != heads[0] {
+		l.stirred, l.poller = false, heads[0]
 		l.poller.wake()
 	}
 	if time.Now().Before(l.gap) {
@@ -171,12 +182,50 @@ func (l *line) judge() {
 					break
 				}
 				free = w != l.poller && w.ticket == nil // what goes for one goes for all of the tag
-				l.set(w, asking)
-				w.wake()
+				if l.ask(w) {
+					w.wake()
+				}
 			}
 			if l.related(w.a.request.Tag, w.a.request.Tag) || l.gathers(w.a) {
 				break
 			}
+		}
+	}
+}
+
+// ask lets a waiter ask the server, and nothing else does. Whatever the picture
+// says, who was refused asks again after a rest, or when something has made way
+// since.
+func (l *line) ask(w *waiter) bool {
+	if w.state != asleep || l.unrested(w) > 0 {
+		return false
+	}
+	l.set(w, asking)
+	w.sent, w.news = time.Now(), l.picture.news
+	return true
+}
+
+// unrested is what is left of a waiter's rest after it was refused.
+func (l *line) unrested(w *waiter) time.Duration {
+	if w.news != l.picture.news {
+		return 0
+	}
+	return max(0, w.rest-time.Since(w.asked))
+}
+
+// refused has a waiter rest. What has made way while it asked may have done so
+// after the refusal.
+func (l *line) refused(w *waiter, img *engine.Image) {
+	news := l.picture.news
+	l.see(img, w.sent)
+	if w.news == news {
+		w.news = l.picture.news
+	}
+	_, unchanged := l.times(w)
+	w.rest = rest(unchanged)
+	if img := l.picture.now(); img != nil {
+		if _, free := l.inTheWay(w, img); free > 0 {
+			w.rest = min(w.rest, free)
 		}
 	}
 }
@@ -236,7 +285,7 @@ func (l *line) heir(leaving uuid.UUID) *waiter {
 		img = without(img, leaving)
 	}
 	for _, w := range l.heads() {
-		if img == nil || w.state != asleep || !w.a.filter.Exact {
+		if img == nil || w.state != asleep || w.ticket == nil && !w.a.filter.Exact {
 			return nil
 		}
 		if blocking, _ := l.inTheWay(w, img); len(blocking) == 0 && l.mayAsk(w, img) {
@@ -271,31 +320,66 @@ func (l *line) rest() {
 }
 
 // pause is how long a waiter sleeps unless it is nudged, without end if
-// negative. Others than the poller keep their places in the document only. As
-// long as this process itself has the lock, it will be given back here.
+// negative. The poller sleeps for as long as none of those that it polls for
+// would ask; others than the poller keep their places in the document only.
 func (l *line) pause(w *waiter) time.Duration {
 	if w != l.poller && w.ticket == nil {
 		return -1
 	}
 	if gap := time.Until(l.gap); gap > 0 {
-		return gap
+		return max(gap, l.unrested(w))
 	}
-	waited, img := time.Since(w.a.begun), l.picture.now()
+	img := l.picture.now()
+	var ours *engine.Image
+	if img != nil {
+		ours = less(img, func(e engine.Entry) bool { return !l.picture.mine(e) })
+	}
+	asked := time.Since(w.asked)
+	d := l.interval(w, asked, img, ours)
+	if w == l.poller {
+		for _, t := range l.tags {
+			if head := t.first(); head != w && head.ticket == nil {
+				d = min(d, l.interval(head, asked, img, ours))
+			}
+		}
+	}
+	return max(w.remaining(d), l.unrested(w))
+}
+
+// interval is how long after the last question, which was asked that time ago,
+// it is worth asking again for a waiter. As long as the entries of this process
+// alone are in its way, they will be given back here.
+func (l *line) interval(w *waiter, asked time.Duration, img, ours *engine.Image) time.Duration {
+	waited, unchanged := l.times(w)
 	if img == nil {
-		return w.remaining(pause(waited, waited, 0, 0))
+		return pause(waited, unchanged, 0, 0)
+	}
+	if blocking, free := l.inTheWay(w, ours); len(blocking) > 0 {
+		return asked + free
 	}
 	blocking, free := l.inTheWay(w, img)
-	if slices.ContainsFunc(blocking, l.picture.mine) {
-		return w.remaining(free)
+	if free > 0 {
+		free += asked
 	}
-	if w.ticket != nil { // its turn will come: however long that takes, it counts what has changed
-		waited = 0
-	}
-	unchanged, ahead := max(time.Since(l.picture.changed), min(waited, patience*hotPause)), 0
+	ahead := 0
 	for _, e := range blocking {
 		if !e.Held() {
 			ahead++
 		}
 	}
-	return w.remaining(pause(waited, unchanged, free, ahead))
+	return pause(waited, unchanged, free, ahead)
+}
+
+// times are how long a waiter has waited, and for how long nothing has changed.
+// The turn of one with a place in the document will come: however long that
+// takes, it counts what has changed.
+func (l *line) times(w *waiter) (waited, unchanged time.Duration) {
+	waited = time.Since(w.a.begun)
+	if l.picture.image == nil {
+		return waited, waited
+	}
+	if w.ticket != nil {
+		waited = 0
+	}
+	return waited, max(time.Since(l.picture.changed), min(waited, patience*hotPause))
 }

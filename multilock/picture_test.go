@@ -34,9 +34,9 @@ func TestTheClockOfAWholeImage(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := picture{leases: &doclock.Leases{}}
-			p.see(&engine.Image{Lock: entry(7), Now: began})
+			p.see(&engine.Image{Lock: entry(7), Now: began}, time.Time{})
 			img := &engine.Image{Lock: entry(c.fence), Now: c.now}
-			if fresh := p.see(img); fresh != c.fresh {
+			if fresh := p.see(img, time.Time{}); fresh != c.fresh {
 				t.Errorf("it says of now: %v; want %v", fresh, c.fresh)
 			}
 			if taken := p.image.Lock.Entries[0].ID == img.Lock.Entries[0].ID; taken != c.taken {
@@ -48,7 +48,7 @@ func TestTheClockOfAWholeImage(t *testing.T) {
 		})
 	}
 	p := picture{leases: &doclock.Leases{}}
-	if p.see(&engine.Image{Lock: entry(7)}); p.image != nil {
+	if p.see(&engine.Image{Lock: entry(7)}, time.Time{}); p.image != nil {
 		t.Error("a picture is made of an image whose time is not known")
 	}
 }
@@ -77,9 +77,9 @@ func TestWhatMovesTheLock(t *testing.T) {
 		{"nobody holds it", image(7), true},
 	} {
 		p := picture{leases: &doclock.Leases{}}
-		p.see(image(7, 7))
+		p.see(image(7, 7), time.Time{})
 		p.changed = time.Time{}
-		p.see(c.then)
+		p.see(c.then, time.Time{})
 		if moved := !p.changed.IsZero(); moved != c.moved {
 			t.Errorf("%s: it has moved: %v; want %v", c.name, moved, c.moved)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -46,7 +47,7 @@ func (q *queue) join(a *acquisition, document string, t *Ticket, seen *engine.Im
 	q.count++
 	w := &waiter{a: a, queue: q, line: l, ticket: t, order: q.count, asked: time.Now(), nudge: make(chan struct{}, 1)}
 	l.push(w)
-	l.see(seen)
+	l.see(seen, a.begun)
 	l.judge()
 	return w
 }
@@ -100,9 +101,7 @@ func (q *queue) turn(w *waiter) (may bool, handed *answer, pause time.Duration) 
 func (q *queue) poll(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if w.state == asleep {
-		w.line.set(w, asking)
-	}
+	w.line.ask(w)
 }
 
 // settle takes in what a waiter was answered that asked or was handed the lock.
@@ -113,9 +112,11 @@ func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
 		q.move(w, key(img.ID))
 	}
 	l := w.line
-	l.see(img)
 	if lease != nil {
+		l.see(img, w.sent)
 		l.granted(w, lease)
+	} else {
+		l.refused(w, img)
 	}
 	l.set(w, asleep)
 	w.asked = time.Now()
@@ -154,32 +155,35 @@ func (q *queue) Next(g engine.Grant) *engine.Heir {
 	}
 	l.forget(g.ID)
 	l.set(w, promised)
+	w.sent, w.news = time.Now(), l.picture.news
 	return &engine.Heir{
 		Request: engine.Request{Tag: w.a.request.Tag, ID: w.a.request.ID, Document: w.a.request.Document},
 		Waiting: w.ticket != nil,
 		Answer: func(outcome engine.Outcome, img *engine.Image, sent engine.Reading) {
-			q.handed(w, answer{outcome: outcome, image: img, sent: sent})
+			q.handed(w, g.ID, answer{outcome: outcome, image: img, sent: sent})
 		},
 	}
 }
 
-// handed brings the answer of a handoff.
-func (q *queue) handed(w *waiter, got answer) {
+// handed brings the answer of a handoff, of which the giver's entry is gone.
+func (q *queue) handed(w *waiter, giver uuid.UUID, got answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := w.line
+	l.forgot(giver)
 	if w.state == left {
 		w.forsake(got)
-		return
+	} else {
+		w.answer = got
+		l.set(w, answered)
+		if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
+			l.picture.owns(w.a.request.ID)
+		}
+		w.wake()
 	}
-	w.answer = got
-	l.set(w, answered)
-	if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
-		l.picture.owns(w.a.request.ID)
-	}
-	l.see(got.image)
-	w.wake()
+	l.see(got.image, w.sent)
 	l.judge()
+	q.drop(l)
 }
 
 // Freed implements [doclock.Line].
@@ -191,12 +195,23 @@ func (q *queue) Freed(g engine.Grant) {
 	if l == nil {
 		return
 	}
-	l.forget(g.ID)
+	l.forgot(g.ID)
 	l.rest()
 	l.judge()
-	if l.poller != nil {
-		l.poller.wake() // it had nothing to ask as long as the lock was here
+	q.drop(l)
+}
+
+// removed is told that an entry of a waiter who gave up is gone from the
+// document: it kept others back.
+func (q *queue) removed(document string, id uuid.UUID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[document]
+	if l == nil {
+		return
 	}
+	l.forgot(id)
+	l.judge()
 	q.drop(l)
 }
 

@@ -157,7 +157,7 @@ func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
 		document = key(a.seen.ID)
 	}
 	l := q.line(document)
-	l.see(a.seen)
+	l.see(a.seen, a.begun)
 	if lease != nil && !l.crossed(a.request.Tag) {
 		l.entered(a, lease)
 	}

@@ -24,6 +24,9 @@ type waiter struct {
 	state  state
 	place  *list.Element // in the line, or nil
 	asked  time.Time     // when it was last answered, or joined
+	sent   time.Time     // when it was last let ask, or promised the lock
+	news   uint64        // the picture's then, or at the answer
+	rest   time.Duration // for how long after it was refused it doesn't ask without news
 	answer answer        // of a handoff
 }
 
@@ -74,20 +77,23 @@ func (a *acquisition) wait(ctx context.Context) (*doclock.Lease, error) {
 }
 
 // line joins the line of the document. Where only the server knows which
-// document a filter finds, it is asked first.
+// document a filter finds, it is asked first, for the lock and not for a place:
+// one in the document would keep back those who stand in line before it.
 func (a *acquisition) line(ctx context.Context) waited {
 	if a.document != "" {
-		return a.queued(ctx, a.document, nil, nil)
+		return a.queued(ctx, a.document, nil)
 	}
+	a.request.Try = true
 	t, err := a.arrive(ctx)
-	if err == nil && t.lease != nil || err != nil && !errors.Is(err, doclock.ErrConflict) {
+	if !errors.Is(err, doclock.ErrConflict) {
 		return waited{t.granted(), err}
 	}
-	return a.queued(ctx, key(a.seen.ID), t, err)
+	a.request.Try = false
+	return a.queued(ctx, key(a.seen.ID), err)
 }
 
-func (a *acquisition) queued(ctx context.Context, document string, t *Ticket, last error) waited {
-	w := a.locker.queue.join(a, document, t, a.seen)
+func (a *acquisition) queued(ctx context.Context, document string, last error) waited {
+	w := a.locker.queue.join(a, document, nil, a.seen)
 	defer a.locker.queue.leave(w)
 	for {
 		handed, err := w.turn(ctx)
