@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -30,28 +31,60 @@ type dueLeases struct {
 
 type dueLease struct {
 	*Lease
-	rest time.Duration
+	rest  time.Duration
+	stuck bool
 }
 
-func (d *dueLeases) add(l *Lease, alone bool, rest time.Duration) {
+// renewal is one command.
+type renewal struct {
+	leases []*Lease
+	due    time.Duration // the most urgent of them, on the monotonic clock
+	stuck  bool
+}
+
+// compare is the order of sending: the most urgent first, but after all the
+// others those that are stuck, for these are the more urgent the longer they
+// fail.
+func (c renewal) compare(other renewal) int {
+	if c.stuck != other.stuck {
+		if c.stuck {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(c.due, other.due)
+}
+
+// long is when a renewal is out for long. A whole batch, sent one after the
+// other by themselves, with four at a time, must have a turn in a small part of
+// the time that they have left.
+func (c renewal) long() time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, l := range c.leases {
+		shortest = min(shortest, l.engine.Lease(l.grant.Tag)/200)
+	}
+	return shortest
+}
+
+func (d *dueLeases) add(l *Lease, k keeping, rest time.Duration) {
 	if len(d.together)+len(d.alone) == 0 {
 		d.soonest = rest
 	}
 	d.soonest = min(d.soonest, rest)
-	if alone {
-		d.alone = append(d.alone, dueLease{l, rest})
+	if k.alone {
+		d.alone = append(d.alone, dueLease{l, rest, k.stuck})
 	} else {
-		d.together = append(d.together, dueLease{l, rest})
+		d.together = append(d.together, dueLease{l, rest, k.stuck})
 	}
 }
 
-// commands are the leases that each command renews, the most urgent first, and
-// last those that may have to wait.
-func (d *dueLeases) commands() (commands [][]*Lease) {
+// renewals are the commands that renew the leases.
+func (d *dueLeases) renewals(now time.Duration) (all []renewal) {
 	slices.SortFunc(d.together, func(a, b dueLease) int { return cmp.Compare(a.rest, b.rest) })
 	for rest := d.together; len(rest) > 0; {
 		size := batchSize
 		var batch []*Lease
+		due := now + rest[0].rest
 		for len(batch) < min(size, len(rest)) {
 			l := rest[len(batch)].Lease
 			size = min(size, max(1, int(l.engine.Attempt(l.grant.Tag)/perStatement)))
@@ -64,12 +97,12 @@ func (d *dueLeases) commands() (commands [][]*Lease) {
 			x, y := a.grant.DocID, b.grant.DocID
 			return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
 		})
-		commands = append(commands, batch)
+		all = append(all, renewal{leases: batch, due: due})
 	}
 	for _, l := range d.alone {
-		commands = append(commands, []*Lease{l.Lease})
+		all = append(all, renewal{leases: []*Lease{l.Lease}, due: now + l.rest, stuck: l.stuck})
 	}
-	return commands
+	return all
 }
 
 // renew renews leases with one command, except those that are being renewed or
@@ -130,7 +163,7 @@ func renewAll(e *engine.Engine, leases []*Lease) (alone bool) {
 		case there:
 			l.extend(lasting(span, sent, e.Lease(l.grant.Tag)))
 		case failed == nil:
-			l.finish(ErrLost)
+			l.lose()
 		}
 	}
 	return failed != nil

@@ -22,7 +22,9 @@ import (
 // before the server lets anybody in. The server's verdict is the presence of
 // the entry in the document: it is given by every command, and wins. So
 // [Lease.Update] and [Lease.Release] are sent even after the local end, and
-// succeed if nobody was let in meanwhile.
+// succeed if nobody was let in meanwhile. Once the server has said that the
+// entry is gone, the lease stays lost: nothing is written under it any more,
+// and Release returns [ErrLost] whatever becomes of its own command.
 //
 // A caller whose context ends during a command gets its answer at once, with
 // [ErrOutcomeUnknown]; the command runs to its end in the background, and the
@@ -45,6 +47,7 @@ type Lease struct {
 	valid     validity
 	watch     *time.Timer
 	followers []follower
+	lost      bool     // the server has said so; a lease whose time ran out may still stand there
 	gone      *verdict // set once the lock is being given away
 }
 
@@ -86,6 +89,21 @@ func (l *Lease) finish(cause error) {
 		l.watch.Stop()
 	}
 	l.end(cause)
+}
+
+// lose ends the lease by the server's verdict, which is remembered.
+func (l *Lease) lose() {
+	l.mu.Lock()
+	l.lost = true
+	l.mu.Unlock()
+	l.finish(ErrLost)
+}
+
+// isLost says that the server has said so.
+func (l *Lease) isLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 // ID is the entry's id in the document, unique to this lease.
@@ -189,7 +207,7 @@ func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.
 		return fmt.Errorf("doclock: renew: %w", err)
 	}
 	if outcome == engine.Lost {
-		l.finish(ErrLost)
+		l.lose()
 		return ErrLost
 	}
 	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
@@ -237,15 +255,18 @@ func (l *Lease) Release(ctx context.Context) error {
 	case <-v.done:
 		return v.err
 	case <-ctx.Done():
-		return errors.Join(attempt.Ended(ctx), ErrOutcomeUnknown)
+		return gaveUp(ctx)
 	}
 }
 
 // release sends the release and judges its answer. ctx has no end: the lease
 // has one, after which others are let in without a release. A handoff that
 // finds nothing is followed by a plain release: the id may stand there with
-// another token.
+// another token. So a lease is released that is known to be lost: a late
+// duplicate may have brought its id back. But no answer to that, nor the want
+// of one, makes it a lease that was kept.
 func (l *Lease) release(ctx context.Context, next *succession) error {
+	known := l.isLost()
 	l.finish(ErrReleased) // before anything is sent
 	ctx, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
@@ -258,6 +279,8 @@ func (l *Lease) release(ctx context.Context, next *succession) error {
 		return err
 	})
 	switch {
+	case known:
+		return ErrLost
 	case err != nil && unsure == nil:
 		return fmt.Errorf("doclock: release: %w", err)
 	case err != nil:
@@ -341,11 +364,22 @@ func (l *Lease) ready(ctx context.Context) error {
 func (l *Lease) run(ctx context.Context, op func(patient context.Context) error) error {
 	patient, stop := l.patience(ctx)
 	defer stop()
-	err, gaveUp := attempt.Run(patient, l.ops, func() error { return op(patient) }, func(error) {})
-	if gaveUp != nil {
-		return errors.Join(gaveUp, ErrOutcomeUnknown)
+	err, abandoned := attempt.Run(patient, l.ops, func() error { return op(patient) }, func(error) {})
+	if abandoned != nil {
+		return gaveUp(patient)
 	}
 	return err
+}
+
+// gaveUp is what a caller is told whose context ended during a command. Where
+// another lease's end is the context's cause it is left out: of this command
+// it would say that it was not executed.
+func gaveUp(ctx context.Context) error {
+	ended := attempt.Ended(ctx)
+	if errors.Is(ended, ErrLost) {
+		ended = ctx.Err()
+	}
+	return errors.Join(ended, ErrOutcomeUnknown)
 }
 
 func unknown(command string, cause error) error {

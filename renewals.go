@@ -1,20 +1,26 @@
 package doclock
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// mostCommands is how many renewals are under way at a time. It is more than
-// one for the sake of those that don't wait for a document which somebody
-// keeps back from all writes.
-const mostCommands = 4
+// Somebody may keep documents back from all writes, and a renewal that waits for
+// one of them must not keep others waiting. So a command that is out for long
+// makes room for another, and those that have failed by themselves, which is
+// what those are that nobody can renew, don't take all of the room.
+const (
+	mostPrompt = 4   // commands that are not out for long yet
+	mostOut    = 100 // commands in all: each lease of a batch can be out by itself
+	mostStuck  = 16  // commands for leases that could not be renewed even alone
+)
 
 // renewals keeps leases alive: all that are kept of one Locker, from one
-// goroutine, which is there while there are any, and a few more while commands
-// are under way.
+// goroutine, which is there while there are any, and one for each command that
+// is under way.
 //
 // A lease is due when a third of its TTL has passed. Those that will be soon
 // are taken along, so that commands are few and full.
@@ -26,8 +32,9 @@ type renewals struct {
 	running bool       // the loop is
 	kept    map[*Lease]keeping
 	next    time.Duration // when the loop looks again, on the monotonic clock
-	pending [][]*Lease    // not sent yet, one command each
-	workers int           // those that send them
+	pending []renewal     // not sent yet, in the order of sending
+
+	prompt, out, stuck int // commands that are under way, as the bounds count them
 }
 
 // keeping is what the renewals know of a lease.
@@ -35,6 +42,7 @@ type keeping struct {
 	keepers int
 	taken   bool          // it is pending, or its command is under way
 	alone   bool          // a batch failed to renew it, and might fail for it
+	stuck   bool          // so did a command of its own
 	after   time.Duration // not before, on the monotonic clock
 }
 
@@ -137,7 +145,7 @@ func (r *renewals) look() (sleep time.Duration, any bool) {
 		}
 		rest, pause := l.rest(now), k.after-now.Mono
 		if pause <= 0 && rest <= l.soon() {
-			due.add(l, k.alone, rest)
+			due.add(l, k, rest)
 		} else {
 			sleep = min(sleep, max(rest, pause))
 		}
@@ -145,63 +153,88 @@ func (r *renewals) look() (sleep time.Duration, any bool) {
 	if due.soonest > 0 {
 		sleep = min(sleep, due.soonest) // and they will fill a command then
 	} else {
-		r.take(due.commands())
+		r.take(due.renewals(now.Mono))
 	}
 	r.next = now.Mono + sleep
 	return sleep, true
 }
 
-// take has commands sent.
-func (r *renewals) take(commands [][]*Lease) {
-	for _, leases := range commands {
-		for _, l := range leases {
+// take has renewals sent.
+func (r *renewals) take(all []renewal) {
+	for _, c := range all {
+		for _, l := range c.leases {
 			k := r.kept[l]
 			k.taken = true
 			r.kept[l] = k
 		}
 	}
-	r.pending = append(r.pending, commands...)
-	for n := len(r.pending); n > 0 && r.workers < mostCommands; n-- {
-		r.workers++
-		go r.work()
-	}
+	r.pending = append(r.pending, all...)
+	slices.SortStableFunc(r.pending, renewal.compare)
+	r.send()
 }
 
-// work sends what is pending.
-func (r *renewals) work() {
-	for {
-		leases, any := r.fetch()
-		if !any {
+// send sends what is pending and may be under way.
+func (r *renewals) send() {
+	for len(r.pending) > 0 && r.prompt < mostPrompt && r.out < mostOut {
+		c := r.pending[0]
+		if c.stuck && r.stuck == mostStuck { // and so are all the others
 			return
 		}
-		alone := renew(r.engine, leases)
-		r.putBack(leases, alone)
+		r.pending = r.pending[1:]
+		r.count(c, 1)
+		go r.carryOut(c)
+	}
+	if len(r.pending) == 0 {
+		r.pending = nil
 	}
 }
 
-func (r *renewals) fetch() (leases []*Lease, any bool) {
+func (r *renewals) count(c renewal, n int) {
+	r.prompt += n
+	r.out += n
+	if c.stuck {
+		r.stuck += n
+	}
+}
+
+// carryOut sends one renewal.
+func (r *renewals) carryOut(c renewal) {
+	leases := r.stillKept(c.leases)
+	slow := time.AfterFunc(c.long(), r.makeRoom)
+	alone := renew(r.engine, leases)
+	now := r.engine.Clocks()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.pending) == 0 {
-		r.pending = nil
-		r.workers--
-		return nil, false
+	if !slow.Stop() {
+		r.prompt++ // which makeRoom has counted out
 	}
-	for _, l := range r.pending[0] {
+	r.count(c, -1)
+	r.putBack(leases, alone, now)
+	r.send()
+}
+
+// makeRoom lets another renewal be sent beside one that is out for long.
+func (r *renewals) makeRoom() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.prompt--
+	r.send()
+}
+
+func (r *renewals) stillKept(all []*Lease) (leases []*Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range all {
 		if _, kept := r.kept[l]; kept {
 			leases = append(leases, l)
 		}
 	}
-	r.pending = r.pending[1:]
-	return leases, true
+	return leases
 }
 
 // putBack lets leases rest until they are due again, or for a pause if they
 // were not renewed.
-func (r *renewals) putBack(leases []*Lease, alone bool) {
-	now := r.engine.Clocks()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *renewals) putBack(leases []*Lease, alone bool, now engine.Reading) {
 	for _, l := range leases {
 		k, kept := r.kept[l]
 		if !kept {
@@ -209,9 +242,10 @@ func (r *renewals) putBack(leases []*Lease, alone bool) {
 		}
 		k.taken = false
 		if rest := l.rest(now); rest > 0 {
-			k.alone, k.after = false, 0
+			k.alone, k.stuck, k.after = false, false, 0
 			r.lookBy(now.Mono + rest)
 		} else {
+			k.stuck = k.stuck || len(leases) == 1
 			k.alone, k.after = k.alone || alone, now.Mono+l.pause()
 			r.lookBy(k.after)
 		}

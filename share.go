@@ -18,7 +18,8 @@ type share struct {
 	base *Lease
 
 	mu      sync.Mutex // taken before a lease's
-	holders int        // nobody joins when it is down to none
+	holders int
+	given   bool // the lock is being given back, for all of them: nobody joins any more
 }
 
 // Share is [Leases.New] for a tag that is shared: others may join the lease.
@@ -71,11 +72,11 @@ func (ls *Leases) shared(id uuid.UUID) *share {
 	return ls.believed[id]
 }
 
-// join is nil when nobody is in any more.
+// join is nil when the lock is being given back.
 func (s *share) join() *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.holders == 0 {
+	if s.given {
 		return nil
 	}
 	s.holders++
@@ -108,36 +109,67 @@ func (l *Lease) ended(cause error) { l.finish(cause) }
 // come later may have been there beside somebody else. Before the end nobody
 // can have been let in.
 func (s *share) leave(ctx context.Context, l *Lease) error {
-	last := s.drop()
+	part := s.depart()
 	l.finish(ErrReleased) // before anything is sent
 	s.base.unfollow(l)
-	switch {
-	case s.base.given() != nil:
+	switch part {
+	case leftAfterAll:
 		return ErrLost
-	case last || s.base.Err() != nil:
-		return s.base.Release(ctx)
+	case leftLast:
+		return s.giveBack(ctx)
 	default:
 		return nil
 	}
 }
 
-// drop counts a holder out, and reports whether it was the last.
-func (s *share) drop() bool {
+// departure is what it means that a holder leaves.
+type departure uint8
+
+const (
+	leftOthers   departure = iota // who hold the lock
+	leftLast                      // and has to give the lock back, for all
+	leftAfterAll                  // the lock was lost to it: it has been given back for all
+)
+
+// depart counts a holder out. It alone decides who gives the lock back, so that
+// of those who leave at the same time one does, and each of the others learns
+// whether it left before that or after.
+func (s *share) depart() departure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holders = max(0, s.holders-1) // a release that was refused is tried again
-	return s.holders == 0
+	switch {
+	case s.given:
+		return leftAfterAll
+	case s.holders > 1 && s.base.Err() == nil:
+		s.holders--
+		return leftOthers
+	default:
+		s.given = true
+		return leftLast
+	}
 }
 
-// close counts out the only holder, if it is the only one.
-func (s *share) close() bool {
+// departAlone is depart for the only holder, and does nothing for one of several.
+func (s *share) departAlone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.holders > 1 {
+	if s.given || s.holders > 1 {
 		return false
 	}
-	s.holders = 0
+	s.given = true
 	return true
+}
+
+// giveBack releases the lock. A release that was refused can be tried again,
+// by the one who was to do it.
+func (s *share) giveBack(ctx context.Context) error {
+	err := s.base.Release(ctx)
+	if s.base.given() == nil {
+		s.mu.Lock()
+		s.given = false
+		s.mu.Unlock()
+	}
+	return err
 }
 
 // update writes for one of the holders, who leaves no earlier than it is
@@ -158,13 +190,11 @@ func (s *share) update(ctx context.Context, u *engine.Update) error {
 // writeAndLeave writes and takes a holder out, in one command: the others keep
 // the lock, or there are none.
 func (s *share) writeAndLeave(ctx context.Context, l *Lease, u *engine.Update) (err, released error) {
-	if s.close() {
+	if s.departAlone() {
 		l.finish(ErrReleased) // before anything is sent
 		s.base.unfollow(l)
-		if err = s.base.updateAndRelease(ctx, u); err == ErrReleased { // by another holder, after its end
-			return ErrLost, ErrLost
-		}
-		return err, s.base.Release(attempt.Detached(ctx)) // which has its answer
+		err = s.base.updateAndRelease(ctx, u)
+		return err, s.giveBack(attempt.Detached(ctx)) // which has its answer
 	}
 	err = s.update(ctx, u)
 	return err, s.leave(attempt.Detached(ctx), l)

@@ -21,10 +21,11 @@ import (
 // replacements, paths that touch the lock field, the positional operator `.$`,
 // upserts.
 //
-// It returns [ErrLost] if the lock was not held any more, and then nothing was
-// written; the server's error if the server refused the update, and then the
-// lease stands; [ErrOutcomeUnknown] if the write may have been applied, or may
-// be yet, joined with [ErrLost] where the lock is gone too.
+// It returns nil if the update was applied; [ErrLost] if the lock was not held
+// any more, and then nothing was written; [ErrOutcomeUnknown] if the update may
+// have been applied, or may be yet; or the server's error if the server refused
+// it, and then the lease stands. It is never two of them: whether the lease is
+// over as well says [Lease.Err].
 func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
@@ -58,9 +59,11 @@ func (l *Lease) update(ctx context.Context, u *engine.Update) error {
 // UpdateAndRelease applies an update and gives the lock back in the same
 // command: a read-modify-write under a lock takes two, with [Into] on the
 // acquire. It takes and refuses what [Lease.Update] does; refused before
-// sending, the lease stands. If the server refuses the update, the lock is
-// released plainly and the server's error returned. Release, called after it,
-// returns the same answer.
+// sending, the lease stands. Its answers are Update's, and of the lock they say
+// what [Lease.Release] does. Release, called after it, returns the same answer.
+// If the server refuses the update, the lock is released plainly and the
+// server's error returned, joined with [ErrLost] where the lock was lost; and
+// of an ErrOutcomeUnknown the release tells only who calls Release.
 //
 // It is repeated until it is answered, ctx ends, or the server would let others
 // in anyway.
@@ -114,6 +117,9 @@ func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[o
 }
 
 func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
+	if l.isLost() {
+		return ErrLost
+	}
 	var outcome engine.Outcome
 	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
 		outcome, err = l.engine.Write(ctx, l.grant, u, k)
@@ -127,7 +133,7 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 	case outcome == engine.Applied:
 		return nil
 	case unsure == nil:
-		l.finish(ErrLost)
+		l.lose()
 		return ErrLost
 	}
 	// An earlier attempt may have been applied: the entry knows.
@@ -142,8 +148,8 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 	case present:
 		return unknown("update", unsure)
 	default:
-		l.finish(ErrLost)
-		return errors.Join(ErrLost, unknown("update", unsure))
+		l.lose()
+		return unknown("update", unsure)
 	}
 }
 
@@ -152,6 +158,10 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 // itself. That is safe even if an earlier attempt is still on its way: both
 // need the lease's entry, and both remove it.
 func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *succession) (err, released error) {
+	if l.isLost() {
+		released = l.release(attempt.Detached(ctx), next)
+		return released, released
+	}
 	l.finish(ErrReleased) // before anything is sent
 	bounded, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
@@ -166,7 +176,11 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *suc
 	switch {
 	case err != nil && unsure == nil:
 		released = l.release(attempt.Detached(ctx), next)
-		return errors.Join(fmt.Errorf("doclock: update: %w", err), released), released
+		err = fmt.Errorf("doclock: update: %w", err)
+		if errors.Is(released, ErrLost) {
+			err = errors.Join(err, ErrLost)
+		}
+		return err, released
 	case err != nil:
 		_ = l.release(attempt.Detached(ctx), next) // what it finds can't tell more
 		err = unknown("update", unsure)
@@ -185,7 +199,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *suc
 	case provesNotApplied(img, l.grant):
 		err = ErrLost
 	default:
-		err = errors.Join(ErrLost, unknown("update", unsure))
+		err = unknown("update", unsure)
 	}
 	_ = l.release(attempt.Detached(ctx), next) // a late duplicate may have brought the id back
 	return err, err

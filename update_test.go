@@ -158,7 +158,7 @@ func TestWriteOfUnknownOutcome(t *testing.T) {
 	r.net.Arm(faultnet.LoseReply, "findAndModify")
 	r.onNext("findAndModify", func() { r.change(bson.M{"$unset": bson.M{"lock.tags": ""}}) })
 	err := lease.Update(t.Context(), increment)
-	if !errors.Is(err, doclock.ErrOutcomeUnknown) || !errors.Is(err, doclock.ErrLost) {
+	if !errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
 		t.Errorf("Update = %v", err)
 	}
 	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {

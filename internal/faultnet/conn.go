@@ -35,6 +35,9 @@ func (c *conn) Write(message []byte) (int, error) {
 		time.Sleep(d)
 	}
 	name, body := command(message)
+	if c.net.blocks(name, message) {
+		return len(message), nil
+	}
 	f := c.net.meets(name, body)
 	if f == nil {
 		return c.Conn.Write(message)
@@ -49,9 +52,7 @@ func (c *conn) Write(message []byte) (int, error) {
 		return 0, c.breakOff()
 	case Cut:
 		_, err := c.Conn.Write(message[:len(message)/2])
-		if tcp, ok := c.Conn.(*net.TCPConn); ok {
-			err = errors.Join(err, tcp.SetLinger(0)) // a reset, not an orderly end
-		}
+		err = errors.Join(err, c.abrupt())
 		close(f.fired)
 		f.finish(err)
 		return 0, c.breakOff()
@@ -195,6 +196,21 @@ func (c *conn) later(f *Fault, message []byte) {
 	}()
 }
 
+// abrupt makes the end of the connection a reset, not an orderly one.
+func (c *conn) abrupt() error {
+	tcp, ok := c.Conn.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	return tcp.SetLinger(0)
+}
+
+// reset leaves the closing to the client, who finds the connection broken.
+func (c *conn) reset() {
+	_ = c.abrupt()
+	_ = c.Conn.Close()
+}
+
 func (c *conn) breakOff() error {
 	_ = c.Close()
 	return errBroken
@@ -202,7 +218,10 @@ func (c *conn) breakOff() error {
 
 // Close closes the connection.
 func (c *conn) Close() error {
-	c.once.Do(func() { close(c.closed) })
+	c.once.Do(func() {
+		close(c.closed)
+		c.net.forget(c)
+	})
 	return c.Conn.Close()
 }
 

@@ -11,14 +11,16 @@ import (
 
 // Net implements the driver's ContextDialer. It is safe for concurrent use.
 type Net struct {
-	mu    sync.Mutex
-	armed []*Fault
-	fired map[Kind]int
-	delay time.Duration
+	mu      sync.Mutex
+	armed   []*Fault
+	blocked func(command string, message []byte) bool
+	fired   map[Kind]int
+	delay   time.Duration
+	open    map[*conn]struct{}
 }
 
 // New returns a network without faults.
-func New() *Net { return &Net{fired: map[Kind]int{}} }
+func New() *Net { return &Net{fired: map[Kind]int{}, open: map[*conn]struct{}{}} }
 
 // Arm makes the next message of this command meet a fault. The command is
 // named as on the wire ("findAndModify", "find"); "" is any. What goes to
@@ -57,6 +59,26 @@ func (n *Net) Disarm() {
 	n.armed = nil
 }
 
+// Block stalls every message to the server that matches, each until its client
+// gives up, as a server does with a document that somebody keeps back from all
+// writes. A message is more than the body of its command: it has the
+// statements of an update too. Block(nil) ends it for the messages to come.
+func (n *Net) Block(matches func(command string, message []byte) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.blocked = matches
+}
+
+// Reset resets all connections that are open, the driver's own monitoring ones
+// too, as a router does that forgets them.
+func (n *Net) Reset() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for c := range n.open {
+		c.reset()
+	}
+}
+
 // Delay delays every message to the server.
 func (n *Net) Delay(d time.Duration) {
 	n.mu.Lock()
@@ -77,7 +99,24 @@ func (n *Net) DialContext(ctx context.Context, network, address string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, net: n, closed: make(chan struct{})}, nil
+	opened := &conn{Conn: c, net: n, closed: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.open[opened] = struct{}{}
+	return opened, nil
+}
+
+func (n *Net) forget(c *conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.open, c)
+}
+
+func (n *Net) blocks(command string, message []byte) bool {
+	n.mu.Lock()
+	blocked := n.blocked
+	n.mu.Unlock()
+	return blocked != nil && blocked(command, message)
 }
 
 // meets takes the first armed fault that matches out of the list.

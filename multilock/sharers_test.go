@@ -1,0 +1,58 @@
+package multilock_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/relations"
+)
+
+// Sharers who leave at the same time, long before the end, have lost nothing:
+// one of them gives the lock back, and each is told nil.
+func TestRule21SharersWhoLeaveTogether(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	const sharers, rounds = 64, 60
+	p := newPlace(t)
+	locks := p.locker(p.coll, relations.WritePreferring(), doclock.Share("read"))
+	for name, give := range map[string]func(*doclock.Lease) error{
+		"Release": func(l *doclock.Lease) error { return l.Release(context.Background()) },
+		"UpdateAndRelease": func(l *doclock.Lease) error {
+			return l.UpdateAndRelease(context.Background(), map[string]any{"$inc": map[string]int{"reads": 1}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rounds, sharers := rounds, sharers
+			if name == "UpdateAndRelease" { // commands, not only turns
+				rounds, sharers = 10, 8
+			}
+			var told atomic.Int64
+			for range rounds {
+				var leases []*doclock.Lease
+				for range sharers {
+					leases = append(leases, p.try(locks, "read"))
+				}
+				var all sync.WaitGroup
+				start := make(chan struct{})
+				for _, l := range leases {
+					all.Go(func() {
+						<-start
+						if err := give(l); err != nil {
+							told.Add(1)
+							t.Log(err)
+						}
+					})
+				}
+				close(start)
+				all.Wait()
+			}
+			if n := told.Load(); n > 0 {
+				t.Errorf("%d of %d who shared a lock that nobody lost were told otherwise", n, rounds*sharers)
+			}
+		})
+	}
+	p.wantEntries()
+}
