@@ -18,6 +18,12 @@ import (
 //	$$own      the entry that is being confirmed
 //	$$t, $$e   a tag, an entry inside $filter and $map
 //
+// Nothing in them raises, whatever the field holds, and in whatever order a
+// server evaluates them. The manual lets it evaluate an operand of $and or $or
+// that isn't needed, and MongoDB evaluates all variables of a $let: so none of
+// these protects another. $cond does: its test comes first, and the branch
+// that wasn't chosen is not evaluated.
+//
 // A shape was chosen for its cost where several say the same: testing the
 // element at index n is cheaper than counting an array, `$in` over ids cheaper
 // than a `$filter`, and an array at a known path much cheaper than one that was
@@ -80,18 +86,23 @@ type decision struct {
 }
 
 // ours guards a decision: where the field is not a lock of ours, it stays as
-// it is; and so it does where a tag [{k: tag, v: [entry, …]} in $$t] fails one
-// more test. The operands of $and are evaluated in order, each one protecting
-// the next; so nothing in here raises, whatever the field holds.
-func (d decision) ours(then expr, more ...expr) bson.D {
-	tags := d.lock + "." + tagsKey
-	documents := call("$setIsSubset", mapped("$$t.v", "e", call("$type", "$$e")), args{"object"})
-	wellFormed := all(
-		call("$setIsSubset", args{call("$type", d.lock), call("$type", tags)}, args{"missing", "null", "object"}),
-		call("$in", call("$type", d.lock+"."+fenceKey), args{"missing", "null", "long", "double", "int"}),
-		call("$allElementsTrue", args{mapped(d.byTag(), "t",
-			cond(call("$isArray", "$$t.v"), all(append([]expr{documents}, more...)...), call("$eq", call("$type", "$$t.v"), "null")))}),
-	)
+// it is; and so it does where one of its entries is barred, which is $$e under
+// tag $$t.k.
+//
+// In MongoDB's order of all values, what lies between two numbers is a number.
+func (d decision) ours(then expr, barred ...expr) bson.D {
+	tags, fence := d.lock+"."+tagsKey, d.lock+"."+fenceKey
+	wrong := append([]expr{call("$ne", call("$type", "$$e"), "object")}, barred...)
+	wellFormed := cond(
+		all(
+			call("$setIsSubset", args{call("$type", d.lock), call("$type", tags)}, args{"missing", "null", "object"}),
+			call("$gte", orElse(fence, 0), 0),
+			call("$lt", fence, long(fenceLimit)),
+		),
+		call("$allElementsTrue", args{mapped(d.byTag(), "t", cond(call("$isArray", "$$t.v"),
+			call("$eq", filter("$$t.v", "e", anyOf(wrong...)), args{}),
+			call("$eq", call("$type", "$$t.v"), "null")))}),
+		false)
 	return cond(wellFormed, then, d.lock)
 }
 
@@ -263,11 +274,11 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 
 	// Nobody may be alive under a tag that the table doesn't know, or that is
 	// barred; but a repeat finds what it finds.
-	free := []expr{"$$again", not(nth(filter("$$t.v", "e", d.live()), 0))}
+	inTheWay := []expr{not("$$again"), d.live()}
 	if known := d.known(barred...); len(known) > 0 {
-		free = append(free, call("$in", "$$t.k", known))
+		inTheWay = append(inTheWay, not(call("$in", "$$t.k", known)))
 	}
-	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), anyOf(free...))))
+	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), all(inTheWay...))))
 }
 
 // confirmation is the pipeline of confirm: a waiting entry is judged against
@@ -307,20 +318,20 @@ func (d decision) renewal(id expr) bson.A {
 	return stage(d.own[1:], inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
 }
 
-// there says that the entry is under the own tag, held or waiting. It never
-// raises, whatever the field holds.
+// there says that the entry is under the own tag, held or waiting, whatever
+// the field holds.
 func (d decision) there(id expr) expr {
-	ids := d.own + "." + idKey
-	return all(call("$isArray", ids), call("$in", id, ids))
+	return call("$in", id, arrayOf(d.own+"."+idKey))
 }
 
-// granted says of the resulting document that it holds the entry as held. It
-// never raises either.
+// arrayOf is an array, or an empty one where it is none.
+func arrayOf(e expr) bson.D { return cond(call("$isArray", e), e, args{}) }
+
+// granted says of the resulting document that it holds the entry as held.
 func (d decision) granted(id expr) expr {
 	if !d.waits() {
 		return d.there(id)
 	}
-	entries := cond(call("$isArray", d.own), d.own, args{})
-	own := filter(entries, "e", call("$eq", "$$e."+idKey, id))
+	own := filter(arrayOf(d.own), "e", call("$eq", "$$e."+idKey, id))
 	return nth(mapped(own, "e", "$$e."+fenceKey), 0)
 }

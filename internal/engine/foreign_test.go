@@ -26,7 +26,27 @@ var foreign = map[string]any{
 	"undefined":                        bson.Undefined{},
 	"fence string":                     bson.M{"fence": "7"},
 	"fence document":                   bson.M{"fence": bson.M{"a": 1}},
-	"fence decimal":                    bson.M{"fence": decimal("7")},
+	"fence infinite":                   bson.M{"fence": math.Inf(1)},
+	"fence infinitely negative":        bson.M{"fence": math.Inf(-1)},
+	"fence not a number":               bson.M{"fence": math.NaN()},
+	"fence beyond all longs":           bson.M{"fence": 1e300},
+	"fence below all longs":            bson.M{"fence": -1e30},
+	"fence 2^63 as a double":           bson.M{"fence": 0x1p63},
+	"fence the last long":              bson.M{"fence": int64(math.MaxInt64)},
+	"fence the last but one":           bson.M{"fence": int64(math.MaxInt64 - 1)},
+	"fence 2^53":                       bson.M{"fence": int64(1) << 53},
+	"fence 2^53 as a double":           bson.M{"fence": 0x1p53},
+	"fence negative":                   bson.M{"fence": int64(-5)},
+	"fence just below zero":            bson.M{"fence": -0.5},
+	"fence decimal infinite":           bson.M{"fence": decimal("Infinity")},
+	"fence decimal not a number":       bson.M{"fence": decimal("NaN")},
+	"fence decimal 2^53":               bson.M{"fence": decimal("9007199254740992")},
+	"fence decimal beyond all longs":   bson.M{"fence": decimal("1E+6000")},
+	"fence decimal negative":           bson.M{"fence": decimal("-1E-6000")},
+	"fence min key":                    bson.M{"fence": bson.MinKey{}},
+	"fence max key":                    bson.M{"fence": bson.MaxKey{}},
+	"fence regular expression":         bson.M{"fence": bson.Regex{Pattern: "7"}},
+	"fence binary":                     bson.M{"fence": binaryID(ann)},
 	"fence boolean":                    bson.M{"fence": true},
 	"fence date":                       bson.M{"fence": bson.NewDateTimeFromTime(epoch)},
 	"fence array":                      bson.M{"fence": bson.A{int64(7)}},
@@ -129,10 +149,13 @@ var ours = map[string]struct {
 	"fence int":                   {bson.M{"fence": int32(5)}, n0, nil},
 	"fence double":                {bson.M{"fence": float64(n0 + 5)}, n0 + 6, nil},
 	"fence long, ahead":           {bson.M{"fence": n0 + 50}, n0 + 51, nil},
-	"fence negative":              {bson.M{"fence": int64(-5)}, n0, nil},
-	"fence with a fraction":       {bson.M{"fence": 3.5}, n0, nil},
-	"fence not a number":          {bson.M{"fence": math.NaN()}, n0, nil},
-	"fence below all longs":       {bson.M{"fence": -1e30}, n0, nil},
+	"fence with a fraction":       {bson.M{"fence": float64(n0) + 3.5}, n0 + 4, nil},
+	"fence negative zero":         {bson.M{"fence": math.Copysign(0, -1)}, n0, nil},
+	"fence undefined":             {bson.M{"fence": bson.Undefined{}}, n0, nil},
+	"fence decimal":               {bson.M{"fence": decimal("7")}, n0, nil},
+	"fence decimal, ahead":        {bson.M{"fence": decimal("1906545600050.75")}, n0 + 51, nil},
+	"fence decimal, very small":   {bson.M{"fence": decimal("1E-6000")}, n0, nil},
+	"fence before the last":       {bson.M{"fence": int64(1)<<53 - 2}, 1<<53 - 1, nil},
 	"fields of a later version":   {bson.M{"fence": int64(5), "later": "x"}, n0, bson.M{"later": "x"}},
 	"entries without an end":      {bson.M{"tags": bson.M{"write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1)}}}}, n0, nil},
 	"entries whose end is null":   {bson.M{"tags": bson.M{"write": bson.A{bson.M{"id": binaryID(bob), "expires": nil}}}}, n0, nil},
@@ -177,21 +200,20 @@ func TestEntryThatNeverEnds(t *testing.T) {
 	}
 }
 
-// A fence that nothing can be added to gives no number to anybody; a stranger
-// wrote it. The server says so, and the field stays.
-func TestFenceThatHasNoNext(t *testing.T) {
-	for name, fence := range map[string]any{"infinite": math.Inf(1), "beyond all longs": 1e30, "the last long": int64(math.MaxInt64)} {
-		forked(t, name, func(w *world) {
-			w.change(bson.M{"$set": bson.M{"lock.fence": fence}})
-			before := w.document()
-			p := w.peer(relations.Exclusive())
-			_, _, err := p.Engine.Acquire(w.Context(), p.filter(), Request{Tag: "write", ID: ann})
-			if err == nil || !AsFailure(err).Certain || AsFailure(err).Again {
-				w.Errorf("acquire: %v", err)
-			}
-			if after := w.document(); !bytes.Equal(before, after) {
-				w.Errorf("%v\nbecame %v", before, after)
-			}
+// A lock whose numbers have run out is no lock any more: who asks then is told
+// so, and doesn't believe in what it finds.
+func TestFenceThatRunsOut(t *testing.T) {
+	w := newWorld(t, bson.E{Key: DefaultField, Value: bson.M{"fence": int64(fenceLimit - 2)}})
+	p := w.peer(relations.Exclusive())
+	g := p.acquire(ann, "write", Granted)
+	if g.Fence != fenceLimit-1 {
+		t.Errorf("the last number is %d", g.Fence)
+	}
+	p.renew(g, Renewed)
+	p.release(g, Released)
+	for range 2 {
+		isForeign(t, "acquire", p, func(ctx context.Context) (Outcome, *Image, error) {
+			return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "write", ID: bob})
 		})
 	}
 }

@@ -91,8 +91,8 @@ func parseLock(v bson.RawValue) (Lock, error) {
 	for _, f := range fields {
 		switch v := f.Value(); f.Key() {
 		case fenceKey:
-			if l.Fence, ok = number(v); !ok && !absent(v) {
-				return Lock{}, fmt.Errorf("%w: its fence is of type %s", errForeign, v.Type)
+			if l.Fence, ok = lastNumber(v); !ok {
+				return Lock{}, fmt.Errorf("%w: its fence is %v", errForeign, v)
 			}
 		case tagsKey:
 			if l.Entries, err = parseTags(v); err != nil {

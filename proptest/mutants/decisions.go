@@ -119,8 +119,8 @@ var decisions = []Mutant{
 		Name: "an unknown tag refuses without an entry", Rule: 0,
 		Why:  "one that nobody holds any more refuses everybody",
 		File: "internal/engine/expr.go",
-		Edits: swap(`not(nth(filter("$$t.v", "e", d.live()), 0))`,
-			`not(nth("$$t.v", 0))`),
+		Edits: swap(`inTheWay := []expr{not("$$again"), d.live()}`,
+			`inTheWay := []expr{not("$$again"), true}`),
 		Tests: "^TestRule08UnknownTagsRefuseArrivals$", Packages: inEngine,
 	},
 	{
@@ -128,10 +128,10 @@ var decisions = []Mutant{
 		Why:  "two programs with different tables are both let in",
 		File: "internal/engine/expr.go",
 		Edits: swap(`	if known := d.known(barred...); len(known) > 0 {
-		free = append(free, call("$in", "$$t.k", known))
+		inTheWay = append(inTheWay, not(call("$in", "$$t.k", known)))
 	}
 `,
-			`	free = append(free, not(call("$in", "$$t.k", append([]string{}, barred...))))
+			`	inTheWay = append(inTheWay, call("$in", "$$t.k", append([]string{}, barred...)))
 `),
 		Tests: "^TestUnknownTagInTheDocumentRefusesArrivals$", Packages: []string{lockerPkg, enginePkg},
 	},
@@ -139,8 +139,8 @@ var decisions = []Mutant{
 		Name: "an unknown tag keeps a repeat from being extended", Rule: 8,
 		Why:  "the holder believes for a TTL from the repeat on, and the entry ends earlier",
 		File: "internal/engine/expr.go",
-		Edits: swap(`free := []expr{"$$again", not(`,
-			`free := []expr{not(`),
+		Edits: swap(`inTheWay := []expr{not("$$again"), d.live()}`,
+			`inTheWay := []expr{d.live()}`),
 		Tests: "^TestRepeatBesideAnUnknownTag$", Packages: inEngine,
 	},
 	{
@@ -282,5 +282,21 @@ var decisions = []Mutant{
 		Edits: swap(`bson.D{{Key: "$literal", Value: owner}}`,
 			`owner`),
 		Tests: "^TestOwnerIsFreeText$", Packages: inEngine,
+	},
+	{
+		Name: "a number that has no next is taken for a lock's", Rule: 0,
+		Why:  "the server raises a conversion error for a field that isn't ours, and numbers beyond 2^53 are no longer exact",
+		File: "internal/engine/expr.go",
+		Edits: swap(`			call("$lt", fence, long(fenceLimit)),
+`, ``),
+		Tests: "^TestForeignFieldIsLeftUntouched$", Packages: inEngine,
+	},
+	{
+		Name: "a negative number is taken for a lock's", Rule: 0,
+		Why:  "what the pipelines take for a lock, the Go side calls foreign: an entry is left that nobody holds",
+		File: "internal/engine/expr.go",
+		Edits: swap(`			call("$gte", orElse(fence, 0), 0),
+`, ``),
+		Tests: "^TestForeignFieldIsLeftUntouched$", Packages: inEngine,
 	},
 }
