@@ -180,6 +180,8 @@ func explain(command string, err error) error {
 		return fmt.Errorf("doclock: %s: the collection is a view; lock in the collection behind it: %w", command, err)
 	case engine.CauseCapped:
 		return fmt.Errorf("doclock: %s: the collection is capped, its documents can't grow; lock in another one: %w", command, err)
+	case engine.CauseShardKey:
+		return fmt.Errorf("doclock: %s: the collection is sharded; the filter needs an equality on every field of its shard key, and the Locker the option ShardKey: %w", command, err)
 	default:
 		return fmt.Errorf("doclock: %s: %w", command, err)
 	}

@@ -140,12 +140,13 @@ func TestServersRefusalIsCertain(t *testing.T) {
 		is   error    // doclock's name for it
 		says []string // beside it
 	}{
-		{8000, "not allowed to do that", nil, []string{"not allowed to do that"}},
+		{20, "not allowed to do that", nil, []string{"not allowed to do that"}},
 		{13, "not authorized", nil, []string{"not authorized"}},
 		{11000, "E11000 duplicate key", nil, []string{"E11000"}},
 		{121, "Document failed validation", nil, []string{"validator", "allow"}},
 		{166, "Namespace is a view", nil, []string{"view", "behind it"}},
 		{10003, "Cannot change the size of a document in a capped collection", nil, []string{"capped", "another"}},
+		{61, "Query for sharded findAndModify must contain the shard key", nil, []string{"sharded", "ShardKey"}},
 		{40324, "Unrecognized pipeline stage name", doclock.ErrUnsupportedServer, nil},
 		{17276, "Use of undefined variable: NOW", doclock.ErrUnsupportedServer, nil},
 	} {
@@ -189,7 +190,7 @@ func TestServersRefusalOfAConfirmKeepsTheTicket(t *testing.T) {
 	holder := p.try(l, "read")
 	ticket := p.enqueue(l, "write")
 	p.release(holder)
-	net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return bson.M{"ok": 0, "code": 8000, "errmsg": "not now"} })
+	net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return bson.M{"ok": 0, "code": 13, "errmsg": "not authorized"} })
 	_, err := ticket.Confirm(t.Context())
 	if driverError(err) == nil {
 		t.Errorf("the driver's error is not in %v", err)
@@ -211,7 +212,7 @@ func TestServersRefusalOfAConfirmEndsAcquireAndItsEntry(t *testing.T) {
 	holder := p.try(p.locker(p.coll, relations.Fair()), "read")
 	call := acquire(t, p.bounded(), l, "write")
 	p.waiting("write")
-	net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return bson.M{"ok": 0, "code": 8000, "errmsg": "not now"} })
+	net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return bson.M{"ok": 0, "code": 13, "errmsg": "not authorized"} })
 	_, err := call.wait()
 	if driverError(err) == nil {
 		t.Errorf("the driver's error is not in %v", err)

@@ -171,7 +171,7 @@ func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
 		t.Parallel()
 		eachGiving(t, func(r *relay, give func() error, adds int32) {
 			r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
-				return bson.M{"ok": 0, "code": 10334, "errmsg": "BSONObj size is invalid"}
+				return bson.M{"ok": 0, "code": 17419, "errmsg": "Resulting document after update is larger than 16777216"}
 			})
 			if err := give(); err != nil {
 				r.Errorf("the giver's verdict: %v", err)

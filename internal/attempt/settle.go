@@ -15,33 +15,50 @@ const (
 	longPause  = time.Second
 )
 
+// longestAnswered is how long a living server is asked that goes on answering
+// with an error that proves nothing: it may answer so for ever.
+const longestAnswered = 10 * time.Second
+
 // mostRaces is how often a lost race may be run again: who loses more often
 // than that races nobody.
 const mostRaces = 4
 
-// Settle sends a command until an attempt is answered, ctx ends, or the server
-// certainly refuses it. Each attempt runs under its own timeout, on a context
+// Settle sends a command until an attempt is answered, ctx ends, the server
+// certainly refuses it, or for a while gives no other answer than errors that
+// prove nothing. Each attempt runs under its own timeout, on a context
 // that carries ctx's values but neither its end nor its session.
 //
 // unsure is the error of the last attempt whose outcome is unknown, or nil:
 // with it, an answer to a later attempt may be the answer to an effect that an
 // earlier one had, and a refusal of a later one says nothing of an earlier.
 // err is nil if an attempt was answered.
+//
+// Where unsure is Answered, so was every attempt of unknown outcome: none of
+// them is still on its way.
 func Settle(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
 	races := 0
+	var answered time.Time // the first of the answers in a row that prove nothing
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		maybe, err := Once(ctx, timeout, send)
-		if maybe != nil {
+		if maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered) {
 			unsure = maybe
 		}
 		if err == nil {
 			return unsure, nil
 		}
-		lostRace := engine.AsFailure(err).Again
-		if lostRace {
+		failure := engine.AsFailure(err)
+		switch {
+		case !failure.Answered:
+			answered = time.Time{}
+		case answered.IsZero():
+			answered = time.Now()
+		case time.Since(answered) > longestAnswered:
+			return unsure, err
+		}
+		if failure.Again {
 			races++
 		}
-		if maybe == nil && (!lostRace || races > mostRaces) {
+		if maybe == nil && (!failure.Again || races > mostRaces) {
 			return unsure, err
 		}
 		if !Sleep(ctx, pause/2+rand.N(pause)) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -13,9 +12,13 @@ import (
 // known of the command's effect; Unwrap gives the driver's error.
 type Failure struct {
 	// Certain: the server has not executed the command and will not. Anything
-	// else (a lost connection, a deadline, a write-concern error) may have
-	// happened, or may yet.
+	// else (a lost connection, a deadline, a write-concern error, an answer
+	// that proves nothing) may have happened, or may yet.
 	Certain bool
+
+	// Answered: a server that can be reached gave an answer that proves
+	// nothing, and may go on giving it however often it is asked.
+	Answered bool
 
 	// Again: somebody was faster; the same command, sent again, may be
 	// answered.
@@ -33,11 +36,12 @@ type Cause uint8
 // The causes that are told apart.
 const (
 	CauseOther       Cause = iota
-	CauseUnsupported       // the server refuses the pipeline or $$NOW
+	CauseUnsupported       // the server refuses the pipeline, $$NOW or majority reads
 	CauseValidator         // a schema validator refuses the lock field
 	CauseView              // the collection is a view
 	CauseCapped            // the collection is capped: its documents can't grow
 	CauseForeign           // the lock field is not a lock of ours
+	CauseShardKey          // the filter lacks the shard key's fields
 )
 
 func (f *Failure) Error() string { return f.err.Error() }
@@ -56,32 +60,8 @@ func AsFailure(err error) *Failure {
 // certain wraps an error of the library's own checks: nothing was sent.
 func certain(err error) error { return &Failure{Certain: true, err: err} }
 
-// Codes of server errors, by what they mean for us.
-var (
-	// The command may have been executed: a deadline inside the server, a
-	// retry whose history is gone, a retried findAndModify whose image is.
-	// InternalError is what FerretDB says when its own connection to the
-	// database behind it breaks, in the middle of a command or not.
-	codesMaybeExecuted = []int{1, 50, 217, 40611, 40612, 40613}
-
-	// The member stepped down or shut down. With retryable writes these carry
-	// the label RetryableWriteError; without, they mean the same.
-	codesElection = []int{6, 7, 64, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436}
-
-	// The server does not know a piece of the library's own pipelines.
-	codesUnsupported = []int{115, 168, 238, 303, 17276, 40324}
-
-	// FailedToParse and TypeMismatch are that too where they speak of the
-	// update; they may as well speak of the caller's filter.
-	codesRefusedUpdate = []int{9, 14}
-)
-
-const (
-	codeValidation = 121
-	codeView       = 166
-)
-
-// classify is the table of the driver's errors.
+// classify tells what is known of the effect of a command that ended with the
+// driver's err.
 func classify(err error) error {
 	var f *Failure
 	if errors.As(err, &f) { // one of the library's own, that says it all
@@ -95,7 +75,6 @@ func classify(err error) error {
 		f.Certain = true
 		return f
 	}
-	// A write-concern error: the write stands on the primary.
 	var server mongo.ServerError
 	if !errors.As(err, &server) {
 		// Of array filters, hints and comments the driver lets an internal
@@ -103,53 +82,58 @@ func classify(err error) error {
 		f.Certain = strings.HasPrefix(err.Error(), "cannot marshal type ")
 		return f
 	}
-	if withWriteConcernError(err) {
-		return f
-	}
-	if server.HasErrorLabel("NoWritesPerformed") {
-		f.Certain = true
-		return f
-	}
-	codes := server.ErrorCodes()
-	has := func(set ...int) bool {
-		return slices.ContainsFunc(codes, func(c int) bool { return slices.Contains(set, c) })
-	}
 	// Errors of the network come as server errors with code 0.
-	if has(0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) ||
-		server.HasErrorLabel("RetryableWriteError") || has(codesMaybeExecuted...) || has(codesElection...) {
-		return f
-	}
-	f.Certain = true
+	codes := server.ErrorCodes()
+	lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)
+	concern, hasConcern := writeConcernCode(err)
 	switch {
-	case has(codesUnsupported...), has(codesRefusedUpdate...) && strings.Contains(err.Error(), "update"):
-		f.Cause = CauseUnsupported
-	case has(codeValidation):
-		f.Cause = CauseValidator
-	case has(codeView):
-		f.Cause = CauseView
-	case server.HasErrorMessage("capped"):
-		f.Cause = CauseCapped
+	case hasConcern: // the write stands on the primary
+		f.Answered = !lost && !passes(concern)
+	case server.HasErrorLabel("NoWritesPerformed"):
+		f.Certain = true
+	case lost, server.HasErrorLabel("RetryableWriteError"), slices.ContainsFunc(codes, passes):
+	case len(codes) == 0, slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil }):
+		f.Answered = true
+	default:
+		f.Certain, f.Cause = true, causeOf(codes, server)
 	}
 	return f
 }
 
-// withWriteConcernError looks in both places where the driver leaves one: the
-// exception, and the raw reply of a command error.
-func withWriteConcernError(err error) bool {
-	var exception mongo.WriteException
-	if errors.As(err, &exception) {
-		return exception.WriteConcernError != nil
+// causeOf names the cause of a refusal. FailedToParse and TypeMismatch mean an
+// unsupported server where they speak of the update; they may as well speak of
+// the caller's filter.
+func causeOf(codes []int, server mongo.ServerError) Cause {
+	for _, code := range codes {
+		if r := refused(code); r.cause != CauseOther {
+			return r.cause
+		}
+		if (code == 9 || code == 14) && server.HasErrorMessage("update") {
+			return CauseUnsupported
+		}
 	}
-	var command mongo.CommandError
-	if errors.As(err, &command) {
-		return has(command.Raw, "writeConcernError")
+	if server.HasErrorMessage("capped") {
+		return CauseCapped
 	}
-	return false
+	return CauseOther
 }
 
-func has(doc bson.Raw, key string) bool {
-	_, err := doc.LookupErr(key)
-	return err == nil
+// writeConcernCode looks in both places where the driver leaves a
+// write-concern error: the exception, and the raw reply of a command error.
+func writeConcernCode(err error) (code int, found bool) {
+	var exception mongo.WriteException
+	if errors.As(err, &exception) && exception.WriteConcernError != nil {
+		return exception.WriteConcernError.Code, true
+	}
+	var command mongo.CommandError
+	if !errors.As(err, &command) {
+		return 0, false
+	}
+	if _, err := command.Raw.LookupErr("writeConcernError"); err != nil {
+		return 0, false
+	}
+	n, _ := command.Raw.Lookup("writeConcernError", "code").AsInt64OK()
+	return int(n), true
 }
 
 // noCollection recognises how DocumentDB says that a collection, and so any

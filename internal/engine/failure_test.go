@@ -2,11 +2,15 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,10 +22,10 @@ import (
 // the driver make them itself.
 func TestClassify(t *testing.T) {
 	type verdict struct {
-		certain, again bool
-		cause          Cause
+		certain, again, answered bool
+		cause                    Cause
 	}
-	unknown, refused := verdict{}, verdict{certain: true}
+	unknown, refused, answered := verdict{}, verdict{certain: true}, verdict{answered: true}
 	reply := func(code int32, labels ...string) mongo.CommandError {
 		return mongo.CommandError{Code: code, Message: fmt.Sprintf("code %d", code), Labels: labels}
 	}
@@ -57,7 +61,7 @@ func TestClassify(t *testing.T) {
 		},
 		"A write-concern error: the write may have happened": {
 			"exception":                       {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, unknown},
-			"exception by pointer's code":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}, Labels: []string{"NoWritesPerformed"}}, unknown},
+			"exception by pointer's code":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}, Labels: []string{"NoWritesPerformed"}}, answered},
 			"beside a write error":            {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}, WriteErrors: mongo.WriteErrors{{Code: 121}}}, unknown},
 			"in the raw reply of an error":    {mongo.CommandError{Code: 2, Raw: concern}, unknown},
 			"in it, with a label to distrust": {mongo.CommandError{Code: 2, Raw: concern, Labels: []string{"NoWritesPerformed"}}, unknown},
@@ -83,17 +87,20 @@ func TestClassify(t *testing.T) {
 			"another label says nothing":  {reply(0, "SystemOverloadedError"), unknown},
 			"a retryable one is no proof": {reply(2, "RetryableWriteError"), unknown},
 		},
-		"… any error reply without the label RetryableWriteError, and other than codes 50, 217, 40611–40613": {
+		"… the codes of the table": {
 			"bad value":                  {reply(2), refused},
 			"unauthorized":               {reply(13), refused},
 			"duplicate key":              {reply(11000), refused},
 			"an exception's write error": {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}}}, refused},
-			"MaxTimeMSExpired":           {reply(50), unknown},
-			"IncompleteTransactionHist.": {reply(217), unknown},
-			"40611":                      {reply(40611), unknown},
-			"40612":                      {reply(40612), unknown},
-			"40613":                      {reply(40613), unknown},
-			"40614":                      {reply(40614), refused},
+			"several":                    {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}, {Code: 11000}}}, refused},
+			"several, one not of it":     {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}, {Code: 40635}}}, answered},
+			"without the shard key":      {reply(61), verdict{certain: true, cause: CauseShardKey}},
+			"no majority reads":          {reply(148), verdict{certain: true, cause: CauseUnsupported}},
+		},
+		"A write-concern error that stays is an answer, however often it is asked for": {
+			"of an exception":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}}, answered},
+			"one that passes":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, unknown},
+			"no errors, no label": {mongo.WriteException{}, answered},
 		},
 		"A member that steps down says it without a label where retryable writes are off": {
 			"NotWritablePrimary":       {reply(10107), unknown},
@@ -132,7 +139,7 @@ func TestClassify(t *testing.T) {
 			t.Run(sentence+"/"+name, func(t *testing.T) {
 				err := classify(c.err)
 				f := AsFailure(err)
-				if got := (verdict{f.Certain, f.Again, f.Cause}); got != c.want {
+				if got := (verdict{f.Certain, f.Again, f.Answered, f.Cause}); got != c.want {
 					t.Errorf("%v\nis   %+v\nwant %+v", c.err, got, c.want)
 				}
 				if !errors.Is(err, c.err) && f.Unwrap() == nil {
@@ -143,6 +150,78 @@ func TestClassify(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What a server answers after the write, or a router without knowing what the
+// shard did, is no refusal. The first ones pass by themselves, and are repeated
+// for as long as the caller waits; the others may be answered for ever.
+func TestAnswersThatProveNothing(t *testing.T) {
+	for answered, codes := range map[bool][]int32{
+		false: {
+			6, 7, 24, 50, 64, 89, 90, 91, 133, 189, 202, 262, 279, 281, 282, 290, 355, 407, 453,
+			9001, 10107, 11600, 11601, 11602, 13435, 13436, 46841, 91331,
+		},
+		true: {
+			1, 8, 79, 96, 100, 217, 10334, 40606, 40607, 40608, 40609, 40611, 40612, 40613, 40635, 40638, 5637601, 5637602,
+			1234567, // of a later version
+		},
+	} {
+		for _, code := range codes {
+			f := AsFailure(classify(mongo.CommandError{Code: code, Message: "the server says so"}))
+			if f.Certain || f.Answered != answered || f.Cause != CauseOther {
+				t.Errorf("code %d: certain %v, answered %v, cause %v", code, f.Certain, f.Answered, f.Cause)
+			}
+		}
+	}
+}
+
+// The table in the documentation is the table in the code.
+func TestErrorCodesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/error-codes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]proof{}
+	var section proof
+	for line := range strings.Lines(string(page)) {
+		if title, found := strings.CutPrefix(line, "## "); found {
+			section = proof(strings.ToLower(strings.TrimSpace(title)))
+		}
+		if row := regexp.MustCompile(`^\| (\d.*?) \| (.*) \|$`).FindStringSubmatch(strings.TrimSpace(line)); row != nil {
+			documented[row[1]+" "+row[2]] = section
+		}
+	}
+	for i, r := range refusals {
+		codes := strconv.Itoa(r.from)
+		if r.to > r.from {
+			codes += "–" + strconv.Itoa(r.to)
+		}
+		row := codes + " " + r.name
+		if documented[row] != r.why {
+			t.Errorf("the page has no row %q where %s", row, r.why)
+		}
+		delete(documented, row)
+		for _, code := range passing {
+			if r.from <= code && code <= r.to {
+				t.Errorf("code %d is both refused and passing", code)
+			}
+		}
+		for _, other := range refusals[:i] {
+			if r.from <= other.to && other.from <= r.to {
+				t.Errorf("%q and %q have codes in common", r.name, other.name)
+			}
+		}
+	}
+	rows, err := json.Marshal(passing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := strings.ReplaceAll(strings.Trim(string(rows), "[]"), ",", ", "); !strings.Contains(strings.Join(strings.Fields(string(page)), " "), list) {
+		t.Errorf("the page does not list the codes that pass: %s", list)
+	}
+	for row, section := range documented {
+		t.Errorf("the page has %q where %s, the code has not", row, section)
 	}
 }
 

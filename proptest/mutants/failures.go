@@ -6,34 +6,78 @@ var failures = []Mutant{
 		Name: "a write-concern error is taken for a refusal", Rule: 0,
 		Why:  "the write stands on the primary, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
-		Edits: swap(`	if withWriteConcernError(err) {
-		return f`,
-			`	if withWriteConcernError(err) {
-		f.Certain = true
-		return f`),
+		Edits: swap(`		f.Answered = !lost && !passes(concern)`,
+			`		f.Certain = true`),
 		Tests: "^(TestWriteConcernErrorIsUnknown|TestClassify)$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
 		Name: "a deadline inside the server is taken for a refusal", Rule: 0,
 		Why:  "the command was executed, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
-		Edits: swap(`has(codesMaybeExecuted...) || `,
-			``),
+		Edits: swap(`server.HasErrorLabel("RetryableWriteError"), slices.ContainsFunc(codes, passes):`,
+			`server.HasErrorLabel("RetryableWriteError"):`),
+		Tests: "^(TestClassify|TestAnswersThatProveNothing)$", Packages: inEngine,
+	},
+	{
+		Name: "an answer that is not in the table is taken for a refusal", Rule: 0,
+		Why:  "the reply was too large, or its image gone; the command was executed, and the caller is told that it failed",
+		File: "internal/engine/failure.go",
+		Edits: swap(`return refused(code) == nil }):
+		f.Answered = true`,
+			`return refused(code) == nil }):
+		f.Certain = true`),
+		Tests: "^TestAnswersThatProveNothing$", Packages: inEngine,
+	},
+	{
+		Name: "one refusal among several errors is taken for all", Rule: 0,
+		Why:  "the command was executed, and the caller is told that it failed",
+		File: "internal/engine/failure.go",
+		Edits: swap(`	case len(codes) == 0, slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil }):`,
+			`	case !slices.ContainsFunc(codes, func(code int) bool { return refused(code) != nil }):`),
 		Tests: "^TestClassify$", Packages: inEngine,
+	},
+	{
+		Name: "a server that answers is asked for ever", Rule: 0,
+		Why:  "a caller without a deadline never returns, and the server never rests",
+		File: "internal/attempt/settle.go",
+		Edits: swap(`		case time.Since(answered) > longestAnswered:
+			return unsure, err
+`,
+			``),
+		Tests: "^TestSettleBoundsAnswersThatProveNothing$", Packages: inAttempt,
+	},
+	{
+		Name: "answers are counted over a lost connection", Rule: 0,
+		Why:  "a server that is being restarted is given up",
+		File: "internal/attempt/settle.go",
+		Edits: swap(`		case !failure.Answered:
+			answered = time.Time{}
+`,
+			`		case !failure.Answered:
+`),
+		Tests: "^TestSettleGoesOnWhereAnswersAreLostBetween$", Packages: inAttempt,
+	},
+	{
+		Name: "an answer hides an attempt that was lost before it", Rule: 0,
+		Why:  "the lost attempt may be on its way yet, and is taken for one that has ended",
+		File: "internal/attempt/settle.go",
+		Edits: swap(`maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered)`,
+			`maybe != nil`),
+		Tests: "^TestSettleRemembersTheLostAttempt$", Packages: inAttempt,
 	},
 	{
 		Name: "a lost connection is taken for a refusal", Rule: 0,
 		Why:  "the command was executed, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
-		Edits: swap(`if has(0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) ||`,
-			`if mongo.IsTimeout(err) ||`),
+		Edits: swap(`lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)`,
+			`lost := mongo.IsTimeout(err)`),
 		Tests: "^TestClassify$", Packages: inEngine,
 	},
 	{
 		Name: "a later attempt's refusal is believed of the earlier one", Rule: 0,
 		Why:  "the first attempt was executed, and the caller is told that nothing was",
 		File: "internal/attempt/settle.go",
-		Edits: swap(`		if maybe != nil {
+		Edits: swap(`		if maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered) {
 			unsure = maybe
 		}`,
 			`		unsure = maybe`),
