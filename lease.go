@@ -285,6 +285,15 @@ func (l *Lease) release(ctx context.Context, next *succession) error {
 		return fmt.Errorf("doclock: release: %w", err)
 	case err != nil:
 		return unknown("release", unsure)
+	default:
+		return l.departed("release", outcome, unsure)
+	}
+}
+
+// departed is the verdict on a command that takes the entry out of the
+// document, and was answered.
+func (l *Lease) departed(command string, outcome engine.Outcome, unsure error) error {
+	switch {
 	case outcome == engine.Released:
 		return nil
 	case unsure == nil:
@@ -292,7 +301,7 @@ func (l *Lease) release(ctx context.Context, next *succession) error {
 	case l.left() > 0: // nobody but an earlier attempt can have removed it
 		return nil
 	default:
-		return unknown("release", unsure)
+		return unknown(command, unsure)
 	}
 }
 

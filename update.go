@@ -76,6 +76,15 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 }
 
 func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
+	return l.giveAway(ctx,
+		func(ctx context.Context, next *succession) (err, released error) { return l.writeAndRelease(ctx, u, next) },
+		func(ctx context.Context) (err, released error) { return l.share.writeAndLeave(ctx, l, u) })
+}
+
+// giveAway ends the lease with a command that does something else too: by
+// itself, or as one of those who share an entry. Both return the command's
+// verdict and the release's.
+func (l *Lease) giveAway(ctx context.Context, alone func(context.Context, *succession) (err, released error), shared func(context.Context) (err, released error)) error {
 	if err := l.writing.enter(ctx); err != nil {
 		return err
 	}
@@ -93,13 +102,13 @@ func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
 		defer l.writing.leave()
 		defer l.renewing.leave()
 		if l.share != nil {
-			err, released := l.share.writeAndLeave(patient, l, u)
+			err, released := shared(patient)
 			l.settle(v, released)
 			return err
 		}
 		next := l.succession()
 		defer next.end()
-		err, released := l.writeAndRelease(patient, u, next)
+		err, released := alone(patient, next)
 		l.settle(v, released)
 		return err
 	})

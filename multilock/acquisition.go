@@ -110,7 +110,7 @@ func (a *acquisition) remove(pin engine.Pin, id uuid.UUID) error {
 	switch {
 	case err == nil:
 		if pin != nil {
-			a.locker.queue.removed(key(pin[0].Value), id)
+			a.locker.queue.removed(key(pin.ID()), id)
 		}
 		return nil
 	case unsure == nil:

@@ -33,17 +33,10 @@ func (d *deleter) deleteWithoutLock(ctx context.Context, name string) error {
 // deleteWithLock waits until no adder is at work on the category, and keeps new ones out.
 func (d *deleter) deleteWithLock(ctx context.Context, name string) error {
 	var category Category
-	var removed bool
-	err := d.locks.Do(ctx, bson.M{"name": name}, "write", func(ctx context.Context, lease *doclock.Lease) (err error) {
+	return d.locks.Do(ctx, bson.M{"name": name}, "write", func(ctx context.Context, lease *doclock.Lease) error {
 		if err := d.book.takeFromAll(ctx, category.ID); err != nil {
 			return err
 		}
-		removed, err = d.book.remove(ctx, lease.Guard()) // only if the lock is still held
-		return err
+		return lease.Delete(ctx) // only if the lock is still held
 	}, doclock.Into(&category))
-
-	if removed {
-		return nil // and the lock with it: that the release didn't find it is no loss
-	}
-	return err
 }

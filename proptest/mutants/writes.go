@@ -138,4 +138,21 @@ var writes = []Mutant{
 			`defer l.finish(ErrReleased)`),
 		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
 	},
+	{
+		Name: "a delete that passed over the document is a loss", Rule: 0,
+		Why:  "Do of a function that deletes returns ErrLost, and the document is there, where somebody wrote to it at that moment",
+		File: "internal/engine/delete.go",
+		Edits: swap(`there && own.Fence == g.Fence {`,
+			`there && own.Fence != g.Fence {`),
+		Tests: "^TestDeleteBesideUpdates$", Packages: inEngine,
+	},
+	{
+		Name: "a delete ends nothing", Rule: 13,
+		Why:  "the holder believes in a lock whose document is gone, or is another's",
+		File: "delete.go",
+		Edits: swap(`	l.finish(ErrReleased) // before anything is sent
+	bounded`,
+			`	bounded`),
+		Tests: "^TestDeleteEndsTheLease$", Packages: inLease,
+	},
 }

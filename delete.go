@@ -1,0 +1,79 @@
+package doclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// Delete deletes the locked document if, and only if, the lock is still held in
+// it, in one command, and ends the lease as released: the lock went with the
+// document. A plain DeleteOne with [Lease.Guard] deletes as safely, but the
+// release that follows finds nothing, and says [ErrLost].
+//
+// It returns nil if the document was deleted by it; ErrLost if the lock was not
+// held any more, and then nothing was deleted; the server's error if the server
+// refused, and then the lock is released plainly; and [ErrOutcomeUnknown] if
+// the document may have been deleted, or may be yet. Release, called after it,
+// returns the same answer. It is repeated until it is answered, ctx ends, or
+// the server would let others in anyway.
+//
+// Where other holders share the entry ([Share]) nothing is sent, and the lease
+// stands: delete under a tag that excludes others.
+func (l *Lease) Delete(ctx context.Context) error {
+	if err := l.ready(ctx); err != nil {
+		return err
+	}
+	return l.giveAway(ctx, l.delete, func(ctx context.Context) (err, released error) { return l.share.deleteAndLeave(ctx, l) })
+}
+
+// delete returns the verdicts on the document and on the lock.
+func (l *Lease) delete(ctx context.Context, next *succession) (err, released error) {
+	if l.isLost() {
+		released = l.release(attempt.Detached(ctx), next)
+		return released, released
+	}
+	l.finish(ErrReleased) // before anything is sent
+	bounded, cancel := context.WithTimeout(ctx, l.kept())
+	defer cancel()
+	var outcome engine.Outcome
+	unsure, err := attempt.Settle(bounded, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
+		for {
+			outcome, err = l.engine.Delete(ctx, l.grant)
+			if !engine.AsFailure(err).Again || !attempt.Sleep(ctx, rand.N(5*time.Millisecond)) {
+				return err
+			}
+		}
+	})
+	if err == nil {
+		err = l.departed("delete", outcome, unsure)
+		return err, err
+	}
+	released = l.release(attempt.Detached(ctx), next)
+	switch {
+	case unsure != nil:
+		err = unknown("delete", unsure)
+		return err, err
+	case errors.Is(released, ErrLost):
+		return errors.Join(fmt.Errorf("doclock: delete: %w", err), ErrLost), released
+	default:
+		return fmt.Errorf("doclock: delete: %w", err), released
+	}
+}
+
+// deleteAndLeave deletes for the only holder of a shared entry.
+func (s *share) deleteAndLeave(ctx context.Context, l *Lease) (err, released error) {
+	if !s.departAlone() {
+		err = fmt.Errorf("%w: Delete: others of this process hold the document under %q too; delete under a tag that excludes them", ErrInvalidUpdate, l.Tag())
+		return err, err
+	}
+	l.finish(ErrReleased) // before anything is sent
+	s.base.unfollow(l)
+	err = s.base.Delete(ctx)
+	return err, s.giveBack(attempt.Detached(ctx)) // which has its answer
+}
