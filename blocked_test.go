@@ -68,3 +68,38 @@ func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
 		})
 	}
 }
+
+// Leases that can't be renewed even by themselves are tried again after all
+// the others, and leave them room.
+func TestTheStuckLeaveRoom(t *testing.T) {
+	const blocked, most = 30, 16
+	r := newRig(t, doclock.TTL(6*time.Second), doclock.AttemptTimeout(300*time.Millisecond))
+	leases := r.many(blocked+5, func(int) {})
+	others := leases[blocked:]
+	renewed := func() bool {
+		return !slices.ContainsFunc(others, func(l *doclock.Lease) bool { return l.Remaining() <= 4*time.Second })
+	}
+	r.net.Block(naming(blocked))
+	for _, l := range leases {
+		l.KeepAlive(r.Context())
+	}
+	r.clock.pass(2 * time.Second)
+	until(t, "each by itself", func() bool {
+		r.clock.pass(time.Millisecond)
+		return r.sent.count() >= 2+len(leases)
+	})
+	until(t, "the others", renewed)
+	until(t, "the blocked ones to be given up", func() bool { return running(").carryOut(") == 0 })
+	r.sent.forget()
+	r.clock.pass(2 * time.Second) // they are all due
+	until(t, "the others again", renewed)
+	until(t, "the blocked ones again", func() bool {
+		if n := running(").carryOut("); n > most+1 {
+			t.Fatalf("%d renewals are out that can't be done, want at most %d", n-1, most)
+		}
+		return r.sent.count() >= 1+blocked
+	})
+	if sent := r.sent.all(); slices.Index(sent, "update") > 3 { // four at a time
+		t.Errorf("the others were not the first: %v", sent)
+	}
+}

@@ -167,9 +167,12 @@ func TestASlowBatchHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func loops() int {
+func loops() int { return running("(*renewals).run(") }
+
+// running counts the goroutines in a function.
+func running(function string) int {
 	stacks := make([]byte, 1<<24)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "(*renewals).run(")
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), function)
 }
 
 func TestOneLoopForAllThatAreKept(t *testing.T) {

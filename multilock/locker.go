@@ -141,7 +141,9 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // lease is ErrLost, for others may have been let in while fn was working: what
 // fn wrote elsewhere is to be taken back then, and on [doclock.ErrOutcomeUnknown]
 // too. Test for these first: a loss also cancels fn's context, whose error fn
-// may have returned. fn may release the lease itself.
+// may have returned. Where fn's error is one of the two already, it stands as it
+// is: a write whose outcome is unknown is not told to be lost, which would mean
+// that it was not applied. fn may release the lease itself.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
 	lease, err := l.Acquire(ctx, filter, tag, opts...)
 	if err != nil {
@@ -149,11 +151,17 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 	}
 	defer func() {
 		// Bounded by the lease's life on the server.
-		if released := lease.Release(attempt.Detached(ctx)); released != nil {
+		released := lease.Release(attempt.Detached(ctx))
+		if !isVerdict(err) || !isVerdict(released) {
 			err = errors.Join(err, released)
 		}
 	}()
 	return fn(lease.KeepAlive(ctx), lease)
+}
+
+// isVerdict says of an error that it tells what became of a write or of a lock.
+func isVerdict(err error) bool {
+	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
 }
 
 // Close refuses new acquires, wakes waiters with [doclock.ErrClosed] and waits

@@ -81,7 +81,7 @@ var leases = []Mutant{
 		Why:  "the holder works on until its time is up",
 		File: "lease.go",
 		Edits: swap(`	if outcome == engine.Lost {
-		l.finish(ErrLost)
+		l.lose()
 		return ErrLost`,
 			`	if outcome == engine.Lost {
 		return ErrLost`),
@@ -112,6 +112,54 @@ var leases = []Mutant{
 		Edits: swap(`l.finish(ErrReleased) // before anything is sent`,
 			`defer l.finish(ErrReleased)`),
 		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
+	},
+	{
+		Name: "a known loss is forgotten", Rule: 0,
+		Why:  "a renewal has said lost, another holds the lock, and the release is told well: nothing is taken back",
+		File: "lease.go",
+		Edits: swap(`	l.lost = true
+`, ``),
+		Tests: "^TestAKnownLossIsRemembered$", Packages: inLease,
+	},
+	{
+		Name: "a loss that a batch finds is forgotten", Rule: 0,
+		Why:  "the same, of a lease that is kept alive with others",
+		File: "batch.go",
+		Edits: swap(`l.lose()`,
+			`l.finish(ErrLost)`),
+		Tests: "^TestAKnownLossIsRemembered$", Packages: inLease,
+	},
+	{
+		Name: "a loss that a write finds is forgotten", Rule: 0,
+		Why:  "the same, of a lease that was written under",
+		File: "update.go",
+		Edits: swap(`	case unsure == nil:
+		l.lose()
+		return ErrLost`,
+			`	case unsure == nil:
+		l.finish(ErrLost)
+		return ErrLost`),
+		Tests: "^TestAKnownLossIsRemembered$", Packages: inLease,
+	},
+	{
+		Name: "a lease that is known to be lost is released by its answer", Rule: 0,
+		Why:  "an entry that somebody brought back makes a lease kept that others were let in beside",
+		File: "lease.go",
+		Edits: swap(`	case known:
+		return ErrLost
+`, `	case known && unsure != nil:
+		return ErrLost
+`),
+		Tests: "^TestAKnownLossIsReleased$", Packages: inLease,
+	},
+	{
+		Name: "another lease's end is told of a write", Rule: 0,
+		Why:  "a write that was cut off is told to be unknown and not applied, and is repeated",
+		File: "lease.go",
+		Edits: swap(`		ended = ctx.Err()
+`, `		ended = errors.Join(ctx.Err(), ErrLost)
+`),
+		Tests: "^TestAWriteWhoseCallerLostAnotherLease$", Packages: inLease,
 	},
 	{
 		Name: "a repeated release is reported lost", Rule: 0,

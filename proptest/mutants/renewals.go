@@ -101,11 +101,36 @@ var renewals = []Mutant{
 		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
 	},
 	{
+		Name: "a renewal that is out for long makes no room", Rule: 0,
+		Why:  "four documents that are kept back from all writes end the leases of others",
+		File: "renewals.go",
+		Edits: swap(`	r.prompt--
+	r.send()`,
+			`	r.prompt--`),
+		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inLease,
+	},
+	{
+		Name: "a few renewals are out at a time", Rule: 0,
+		Why:  "a few more documents that are kept back from all writes end the leases of others",
+		File: "renewals.go",
+		Edits: swap(`mostOut    = 100`,
+			`mostOut    = 8`),
+		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inLease,
+	},
+	{
+		Name: "who is stuck takes all the room", Rule: 0,
+		Why:  "leases that can't be renewed are the most urgent, and the others' batch waits for them",
+		File: "renewals.go",
+		Edits: swap(`k.stuck = k.stuck || len(leases) == 1`,
+			`k.stuck = false`),
+		Tests: "^TestTheStuckLeaveRoom$", Packages: inLease,
+	},
+	{
 		Name: "one command at a time", Rule: 0,
 		Why:  "a document that is kept back from all writes ends the leases of others",
 		File: "renewals.go",
-		Edits: swap(`mostCommands = 4`,
-			`mostCommands = 1`),
+		Edits: swap(`mostPrompt = 4 `,
+			`mostPrompt = 1 `),
 		Tests: "^TestASlowBatchHoldsUpNoOther$", Packages: inLease,
 	},
 	{

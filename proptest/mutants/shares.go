@@ -39,23 +39,23 @@ var shares = []Mutant{
 		Name: "the first to leave releases the entry", Rule: 21,
 		Why:  "a writer is let in beside the readers who stay",
 		File: "share.go",
-		Edits: swap(`case last || s.base.Err() != nil:`,
-			`case last || s.base.Err() != nil || s.base.Remaining() > 0:`),
+		Edits: swap(`case s.holders > 1 && s.base.Err() == nil:`,
+			`case s.holders > 1000:`),
 		Tests: "^TestRule21LocalHoldersShareAnEntry$", Packages: inLocker,
 	},
 	{
 		Name: "an update that ends a holder's part ends the entry", Rule: 21,
 		Why:  "the others hold nothing",
 		File: "share.go",
-		Edits: swap(`if s.holders > 1 {`,
-			`if s.holders > 100 {`),
+		Edits: swap(`if s.given || s.holders > 1 {`,
+			`if s.given || s.holders > 100 {`),
 		Tests: "^TestRule21WritesOfOneEntry$", Packages: inLocker,
 	},
 	{
 		Name: "an entry that is being released is joined", Rule: 21,
 		Why:  "the new holder has nothing",
 		File: "share.go",
-		Edits: swap("	if s.holders == 0 {\n		return nil\n	}\n	s.holders++",
+		Edits: swap("	if s.given {\n		return nil\n	}\n	s.holders++",
 			"	s.holders++"),
 		Tests: "^TestRule21NobodyJoinsAReleasedEntry$", Packages: inLocker,
 	},
@@ -117,19 +117,41 @@ var shares = []Mutant{
 		Name: "who releases last, after the end, releases nothing", Rule: 21,
 		Why:  "the entry of a lease that ended stays, and a loss is told as a success",
 		File: "share.go",
-		Edits: swap(`case last || s.base.Err() != nil:`,
-			`case last && s.base.Err() == nil:`),
+		Edits: swap(`case s.holders > 1 && s.base.Err() == nil:`,
+			`case s.holders > 1 || s.base.Err() != nil:`),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 	{
 		Name: "who stays after the end is told what the first to release was", Rule: 21,
 		Why:  "somebody was let in beside it, and it is told that nobody was",
 		File: "share.go",
-		Edits: swap(`		return ErrLost
-	case last`,
-			`		return s.base.Release(ctx)
-	case last`),
+		Edits: swap(`	case leftAfterAll:
+		return ErrLost`,
+			`	case leftAfterAll:
+		return s.base.Release(ctx)`),
 		Tests: "^TestRule21WhoStaysAfterTheEndHasLost$", Packages: inLocker,
+	},
+	{
+		Name: "who leaves looks twice", Rule: 21,
+		Why:  "sharers who leave together are told that the lock was lost, and take back what was good",
+		File: "share.go",
+		Edits: swap(`	part := s.depart()
+`, `	part := s.depart()
+	if part == leftOthers && s.base.given() != nil {
+		part = leftAfterAll
+	}
+`),
+		Tests: "^TestRule21SharersWhoLeaveTogether$", Packages: inLocker,
+	},
+	{
+		Name: "a refused release of a shared entry is the last", Rule: 0,
+		Why:  "the entry stays until it expires, though its holder tries again",
+		File: "share.go",
+		Edits: swap(`	if s.base.given() == nil {
+		s.mu.Lock()`,
+			`	if s.base.given() == nil && s.holders == 0 {
+		s.mu.Lock()`),
+		Tests: "^TestASharedReleaseThatIsRefusedIsTriedAgain$", Packages: inLocker,
 	},
 	{
 		Name: "what a refused look shows is forgotten", Rule: 21,

@@ -107,6 +107,26 @@ var writes = []Mutant{
 		Tests: "^TestInvalidUpdates$", Packages: inLease,
 	},
 	{
+		Name: "an unknown write is told to be lost too", Rule: 18,
+		Why:  "who tests for a loss first takes a write that was applied for one that was not, and repeats it",
+		File: "update.go",
+		Edits: swap(`		err = unknown("update", unsure)
+	}
+	_ =`,
+			`		err = errors.Join(ErrLost, unknown("update", unsure))
+	}
+	_ =`),
+		Tests: "^TestAWriteHasOneVerdict$", Packages: inLease,
+	},
+	{
+		Name: "an unknown write is told to be lost by Do", Rule: 0,
+		Why:  "the same, where the release finds the loss",
+		File: "multilock/locker.go",
+		Edits: swap(`if !isVerdict(err) || !isVerdict(released) {`,
+			`if !isVerdict(err) || !isVerdict(released) || released != nil {`),
+		Tests: "^TestDoTellsOneVerdict$", Packages: inLocker,
+	},
+	{
 		Name: "absence from a full done is trusted", Rule: 18,
 		Why:  "an applied write is reported not applied once eight others came after",
 		File: "update.go",
