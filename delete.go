@@ -9,6 +9,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 )
 
 // Delete deletes the locked document if, and only if, the lock is still held in
@@ -60,7 +61,7 @@ func (l *Lease) delete(ctx context.Context, next *succession) (err, released err
 		err = unknown("delete", unsure)
 		return err, err
 	case errors.Is(released, ErrLost):
-		return errors.Join(fmt.Errorf("doclock: delete: %w", err), ErrLost), released
+		return oneline.Join(fmt.Errorf("doclock: delete: %w", err), ErrLost), released
 	default:
 		return fmt.Errorf("doclock: delete: %w", err), released
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -171,12 +172,12 @@ func (l *Lease) Renew(ctx context.Context) error {
 		return err
 	}
 	entry := l.entry()
-	if err := entry.renewing.enter(ctx); err != nil {
+	if err := l.enter(ctx, entry.renewing); err != nil {
 		return err
 	}
-	return l.run(ctx, func(context.Context) error {
+	return l.run(ctx, func(patient context.Context) error {
 		defer entry.renewing.leave()
-		return entry.renew(ctx)
+		return entry.renew(patient)
 	})
 }
 
@@ -202,7 +203,7 @@ func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.
 	})
 	if err != nil {
 		if over := l.Err(); over != nil {
-			return errors.Join(over, err)
+			return oneline.Join(over, err)
 		}
 		return fmt.Errorf("doclock: renew: %w", err)
 	}
@@ -267,7 +268,8 @@ func (l *Lease) Release(ctx context.Context) error {
 // of one, makes it a lease that was kept.
 func (l *Lease) release(ctx context.Context, next *succession) error {
 	known := l.isLost()
-	l.finish(ErrReleased) // before anything is sent
+	l.finish(ErrReleased)                            // before anything is sent
+	ctx = engine.WithSending(ctx, &engine.Sending{}) // it is sent, whoever has given up
 	ctx, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
 	outcome, first := engine.Released, l.engine.Clocks()
@@ -370,25 +372,45 @@ func (l *Lease) ready(ctx context.Context) error {
 }
 
 // run runs op to its end, and returns at once where the caller gives up first.
+// Where nothing was sent by then, nothing will be.
 func (l *Lease) run(ctx context.Context, op func(patient context.Context) error) error {
 	patient, stop := l.patience(ctx)
 	defer stop()
+	var sending engine.Sending
+	patient = engine.WithSending(patient, &sending)
 	err, abandoned := attempt.Run(patient, l.ops, func() error { return op(patient) }, func(error) {})
-	if abandoned != nil {
+	switch {
+	case abandoned == nil:
+		return err
+	case sending.Revoke():
+		return oneline.Join(ended(patient), l.engine.Unreachable())
+	default:
 		return gaveUp(patient)
 	}
-	return err
 }
 
-// gaveUp is what a caller is told whose context ended during a command. Where
-// another lease's end is the context's cause it is left out: of this command
-// it would say that it was not executed.
-func gaveUp(ctx context.Context) error {
-	ended := attempt.Ended(ctx)
-	if errors.Is(ended, ErrLost) {
-		ended = ctx.Err()
+// enter waits for its turn. Where it is not had in time, the reason may be that
+// the command before can't be sent.
+func (l *Lease) enter(ctx context.Context, g gate) error {
+	err := g.enter(ctx)
+	if err == nil {
+		return nil
 	}
-	return errors.Join(ended, ErrOutcomeUnknown)
+	return oneline.Join(err, l.engine.Unreachable())
+}
+
+// gaveUp is what a caller is told whose context ended during a command.
+func gaveUp(ctx context.Context) error { return oneline.Join(ended(ctx), ErrOutcomeUnknown) }
+
+// ended is the error of a context that ended. Where another lease's end is the
+// context's cause it is left out: of this command it would say that it was not
+// executed.
+func ended(ctx context.Context) error {
+	err := attempt.Ended(ctx)
+	if errors.Is(err, ErrLost) {
+		return ctx.Err()
+	}
+	return err
 }
 
 func unknown(command string, cause error) error {

@@ -176,7 +176,7 @@ func (s *share) giveBack(ctx context.Context) error {
 // answered.
 func (s *share) update(ctx context.Context, u *engine.Update) error {
 	b := s.base
-	if err := b.writing.enter(ctx); err != nil {
+	if err := b.enter(ctx, b.writing); err != nil {
 		return err
 	}
 	defer b.writing.leave()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -35,7 +36,7 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 }
 
 func (l *Lease) update(ctx context.Context, u *engine.Update) error {
-	if err := l.writing.enter(ctx); err != nil {
+	if err := l.enter(ctx, l.writing); err != nil {
 		return err
 	}
 	if l.given() != nil {
@@ -50,9 +51,9 @@ func (l *Lease) update(ctx context.Context, u *engine.Update) error {
 	}
 	l.writes++
 	k := l.writes
-	return l.run(ctx, func(context.Context) error {
+	return l.run(ctx, func(patient context.Context) error {
 		defer l.writing.leave()
-		return l.write(ctx, u, k)
+		return l.write(patient, u, k)
 	})
 }
 
@@ -77,7 +78,9 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 
 func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
 	return l.giveAway(ctx,
-		func(ctx context.Context, next *succession) (err, released error) { return l.writeAndRelease(ctx, u, next) },
+		func(ctx context.Context, next *succession) (err, released error) {
+			return l.writeAndRelease(ctx, u, next)
+		},
 		func(ctx context.Context) (err, released error) { return l.share.writeAndLeave(ctx, l, u) })
 }
 
@@ -85,10 +88,10 @@ func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
 // itself, or as one of those who share an entry. Both return the command's
 // verdict and the release's.
 func (l *Lease) giveAway(ctx context.Context, alone func(context.Context, *succession) (err, released error), shared func(context.Context) (err, released error)) error {
-	if err := l.writing.enter(ctx); err != nil {
+	if err := l.enter(ctx, l.writing); err != nil {
 		return err
 	}
-	if err := l.renewing.enter(ctx); err != nil {
+	if err := l.enter(ctx, l.renewing); err != nil {
 		l.writing.leave()
 		return err
 	}
@@ -148,7 +151,7 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 	// An earlier attempt may have been applied: the entry knows.
 	img, err := l.read(ctx)
 	if err != nil {
-		return unknown("update", errors.Join(unsure, err))
+		return unknown("update", oneline.Join(unsure, err))
 	}
 	own, present := find(img, l.grant)
 	switch {
@@ -187,7 +190,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *suc
 		released = l.release(attempt.Detached(ctx), next)
 		err = fmt.Errorf("doclock: update: %w", err)
 		if errors.Is(released, ErrLost) {
-			err = errors.Join(err, ErrLost)
+			err = oneline.Join(err, ErrLost)
 		}
 		return err, released
 	case err != nil:
@@ -202,7 +205,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *suc
 	img, err := l.read(ctx)
 	switch {
 	case err != nil:
-		err = unknown("update", errors.Join(unsure, err))
+		err = unknown("update", oneline.Join(unsure, err))
 	case img != nil && img.Lock.FinishedBy(l.grant.ID):
 		err = nil
 	case provesNotApplied(img, l.grant):

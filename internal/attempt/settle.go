@@ -19,13 +19,17 @@ const (
 // with an error that proves nothing: it may answer so for ever.
 const longestAnswered = 10 * time.Second
 
+// longestUnreachable is how long a command is tried to be sent while no server
+// can be reached: the driver's own default.
+const longestUnreachable = 30 * time.Second
+
 // mostRaces is how often a lost race may be run again: who loses more often
 // than that races nobody.
 const mostRaces = 4
 
 // Settle sends a command until an attempt is answered, ctx ends, the server
-// certainly refuses it, or for a while gives no other answer than errors that
-// prove nothing. Each attempt runs under its own timeout, on a context
+// certainly refuses it, for a while gives no other answer than errors that
+// prove nothing, or for 30 s can't be reached. Each attempt runs under its own timeout, on a context
 // that carries ctx's values but neither its end nor its session.
 //
 // unsure is the error of the last attempt whose outcome is unknown, or nil:
@@ -36,6 +40,13 @@ const mostRaces = 4
 // Where unsure is Answered, so was every attempt of unknown outcome: none of
 // them is still on its way.
 func Settle(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
+	return SettleSince(ctx, time.Now(), timeout, send)
+}
+
+// SettleSince is Settle for a command whose caller waits since a time before:
+// while no server can be reached, all of its commands together have 30 s, from
+// then or from when the server was lost.
+func SettleSince(ctx context.Context, begun time.Time, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
 	races := 0
 	var answered time.Time // the first of the answers in a row that prove nothing
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
@@ -58,13 +69,22 @@ func Settle(ctx context.Context, timeout time.Duration, send func(context.Contex
 		if failure.Again {
 			races++
 		}
-		if maybe == nil && (!failure.Again || races > mostRaces) {
+		switch {
+		case failure.NotSent && time.Since(later(begun, failure.Lost)) < longestUnreachable:
+		case maybe == nil && (!failure.Again || races > mostRaces):
 			return unsure, err
 		}
 		if !Sleep(ctx, pause/2+rand.N(pause)) {
 			return unsure, err
 		}
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Once is Settle with one attempt: for a command that can't be repeated.

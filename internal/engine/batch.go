@@ -20,9 +20,12 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (all bool, err er
 	for i, g := range grants {
 		statements[i] = mongo.NewUpdateOneModel().SetFilter(e.Guard(g)).SetUpdate(e.tags[g.Tag].renew.fill(g.ID, e.now()))
 	}
+	if err := e.reach(ctx); err != nil {
+		return false, err
+	}
 	result, err := e.coll.BulkWrite(ctx, statements, options.BulkWrite().SetOrdered(false))
 	if err != nil {
-		return false, classify(err)
+		return false, e.failed(err)
 	}
 	return result.MatchedCount == int64(len(grants)), nil
 }
@@ -33,12 +36,15 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (all bool, err er
 // lease is lost; a primary that was elected since may not see it yet.
 func (e *Engine) Standing(ctx context.Context, grants []Grant) (map[uuid.UUID]time.Duration, error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
+	if err := e.reach(ctx); err != nil {
+		return nil, err
+	}
 	cursor, err := e.coll.Find(ctx, e.anyOf(grants), options.Find().SetProjection(projection).SetBatchSize(int32(len(grants))+1))
 	if noCollection(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, classify(err)
+		return nil, e.failed(err)
 	}
 	defer cursor.Close(ctx)
 	wanted := make(map[uuid.UUID]Grant, len(grants))
@@ -56,7 +62,7 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (map[uuid.UUID]ti
 		}
 	}
 	if err := cursor.Err(); err != nil {
-		return nil, classify(err)
+		return nil, e.failed(err)
 	}
 	return standing, nil
 }

@@ -13,7 +13,10 @@ import (
 // DocumentDB's delete may pass over a document that is being updated at that
 // moment. The failure then says to send it again.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Outcome, error) {
-	outcome, err := matched(e.coll.FindOneAndDelete(ctx, e.Guard(g), options.FindOneAndDelete().SetProjection(onlyID)), Released)
+	if err := e.reach(ctx); err != nil {
+		return Lost, err
+	}
+	outcome, err := e.matched(e.coll.FindOneAndDelete(ctx, e.Guard(g), options.FindOneAndDelete().SetProjection(onlyID)), Released)
 	if err != nil || outcome == Released {
 		return outcome, err
 	}

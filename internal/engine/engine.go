@@ -17,9 +17,11 @@ import (
 )
 
 // Engine sends the protocol's commands for one collection and one table.
-// It is immutable, and safe for concurrent use.
+// It is safe for concurrent use, and immutable but for what it knows of the way
+// to its server.
 type Engine struct {
 	Config
+	contact contact
 	coll    *mongo.Collection
 	encoder encoder // of the caller's values
 	field   string
@@ -179,8 +181,8 @@ func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Outcome, *Ima
 // extended.
 func (e *Engine) Renew(ctx context.Context, g Grant) (Outcome, error) {
 	opts := options.FindOneAndUpdate().SetProjection(onlyID)
-	result := e.coll.FindOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, e.now()), opts)
-	return matched(result, Renewed)
+	result := e.findOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, e.now()), opts)
+	return e.matched(result, Renewed)
 }
 
 // Look is a renewal whose image shows the whole lock, and the document where
@@ -200,12 +202,12 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Outcome, error) {
 	c := e.tags[g.Tag]
 	filter := g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.tokens)
-	raw, err := e.coll.FindOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts).Raw()
+	raw, err := e.findOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return Lost, nil
 	}
 	if err != nil {
-		return Lost, classify(err)
+		return Lost, e.failed(err)
 	}
 	if e.ownEntry(raw, g).Fence != g.Fence {
 		return Lost, nil
@@ -217,10 +219,13 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Outcome, error) {
 // outcome is unknown. The image is nil when the document is gone.
 func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
+	if err := e.reach(ctx); err != nil {
+		return nil, err
+	}
 	result := e.coll.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection))
 	img, err := e.readImage(result)
 	if err != nil {
-		return nil, classify(err)
+		return nil, e.failed(err)
 	}
 	return img, nil
 }
@@ -231,9 +236,12 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 // it would have inserted, and so everybody would be the first.
 func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r Request) (*Image, error) {
 	unlocked := bson.D{{Key: "$setOnInsert", Value: value(bson.D{{Key: e.field, Value: bson.D{}}})}}
+	if err := e.reach(ctx); err != nil {
+		return nil, err
+	}
 	_, refused := e.coll.UpdateOne(ctx, filter, unlocked, options.UpdateOne().SetUpsert(true))
 	if refused != nil {
-		refused = classify(refused)
+		refused = e.failed(refused)
 		if !AsFailure(refused).Certain {
 			return nil, refused
 		}
@@ -253,12 +261,12 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, error) {
 	now := e.now()
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
-	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts))
+	img, err := e.readImage(e.findOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts))
 	if noCollection(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, classify(err)
+		return nil, e.failed(err)
 	}
 	return img, nil
 }
@@ -278,13 +286,13 @@ var (
 )
 
 // matched is the outcome of a command whose filter says it all.
-func matched(result *mongo.SingleResult, outcome Outcome) (Outcome, error) {
+func (e *Engine) matched(result *mongo.SingleResult, outcome Outcome) (Outcome, error) {
 	err := result.Err()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return Lost, nil
 	}
 	if err != nil {
-		return Lost, classify(err)
+		return Lost, e.failed(err)
 	}
 	return outcome, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -19,6 +20,12 @@ type Failure struct {
 	// Answered: a server that can be reached gave an answer that proves
 	// nothing, and may go on giving it however often it is asked.
 	Answered bool
+
+	// NotSent: the command never left, for no server could be reached. It is
+	// Certain too, but sent again it may leave. Lost is when a server could
+	// be reached last, or zero if none could ever.
+	NotSent bool
+	Lost    time.Time
 
 	// Again: somebody was faster; the same command, sent again, may be
 	// answered.

@@ -90,7 +90,7 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcom
 		update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
 		opts.SetArrayFilters(append(slices.Clone(u.opts.ArrayFilters), field(ownIdentifier+"."+idKey, idValue(g.ID))))
 	}
-	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
+	return e.matched(e.findOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
 }
 
 // WriteAndRelease sends the caller's update under the guard, and with it the
@@ -103,7 +103,7 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outco
 	} else {
 		update = u.classic(operator{"$pull", field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())}, e.pushDone(g))
 	}
-	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g), update, opts), Applied)
+	return e.matched(e.findOneAndUpdate(ctx, e.guard(g), update, opts), Applied)
 }
 
 // finished is the stage that gives the lock away behind a pipeline update.

@@ -120,9 +120,9 @@ func (e *Engine) shown(opts *options.FindOneAndUpdateOptionsBuilder, h *Heir) *o
 }
 
 func (e *Engine) pass(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder, h *Heir) (Outcome, *Image, error) {
-	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, update, opts.SetReturnDocument(options.After)))
+	img, err := e.readImage(e.findOneAndUpdate(ctx, filter, update, opts.SetReturnDocument(options.After)))
 	if err != nil {
-		return Lost, img, classify(err)
+		return Lost, img, e.failed(err)
 	}
 	if img == nil {
 		return Lost, nil, nil

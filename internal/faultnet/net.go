@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,6 +18,7 @@ type Net struct {
 	fired   map[Kind]int
 	delay   time.Duration
 	open    map[*conn]struct{}
+	down    bool
 }
 
 // New returns a network without faults.
@@ -79,6 +81,17 @@ func (n *Net) Reset() {
 	}
 }
 
+// Down has the server refuse connections, as one does that is not there, and
+// resets those that are open; or ends that.
+func (n *Net) Down(down bool) {
+	n.mu.Lock()
+	n.down = down
+	n.mu.Unlock()
+	if down {
+		n.Reset()
+	}
+}
+
 // Delay delays every message to the server.
 func (n *Net) Delay(d time.Duration) {
 	n.mu.Lock()
@@ -95,6 +108,12 @@ func (n *Net) Fired(kind Kind) int {
 
 // DialContext connects to the server.
 func (n *Net) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	n.mu.Lock()
+	down := n.down
+	n.mu.Unlock()
+	if down {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+)
+
+// contact is what an Engine knows of the way to its server: whether the last
+// command had one. While none is known a command asks the driver first, so that
+// one that can't be sent is known not to be.
+type contact struct {
+	known atomic.Bool
+	lost  atomic.Pointer[time.Time] // when it was known last
+}
+
+func (c *contact) lose() {
+	if c.known.CompareAndSwap(true, false) {
+		now := time.Now()
+		c.lost.Store(&now)
+	}
+}
+
+// unsent is the failure of a command that could not be sent.
+func (c *contact) unsent(err error) *Failure {
+	f := &Failure{Certain: true, NotSent: true, err: err}
+	if lost := c.lost.Load(); lost != nil {
+		f.Lost = *lost
+	}
+	return f
+}
+
+// failed classifies how a command failed, and takes in what that says of the
+// way to the server.
+func (e *Engine) failed(err error) error {
+	unsent := notSent(err)
+	if unsent || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
+		e.contact.lose()
+	}
+	if unsent {
+		return e.contact.unsent(err)
+	}
+	return classify(err)
+}
+
+// findOneAndUpdate is the driver's, for a command that can be sent.
+func (e *Engine) findOneAndUpdate(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder) *mongo.SingleResult {
+	if err := e.reach(ctx); err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+	}
+	return e.coll.FindOneAndUpdate(ctx, filter, update, opts)
+}
+
+// reach waits until the driver has a server to send to, and returns a Failure
+// where it has none when ctx ends. Nothing is sent. The caller may have revoked
+// what is to be sent.
+func (e *Engine) reach(ctx context.Context) error {
+	for pause := firstLook; !e.contact.known.Load(); pause = min(2*pause, longLook) {
+		err := e.Unreachable()
+		if err == nil {
+			e.contact.known.Store(true)
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return e.contact.unsent(err)
+		}
+	}
+	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok && !s.begin() { // its caller has gone
+		return &Failure{Certain: true, err: context.Canceled}
+	}
+	return nil
+}
+
+// Pauses between two looks at what the driver knows of its servers.
+const (
+	firstLook = time.Millisecond
+	longLook  = 50 * time.Millisecond
+)
+
+// Unreachable is the driver's reason why nothing can be sent at present: the
+// addresses, and why each can't be reached. It is nil where nothing is known
+// against it.
+func (e *Engine) Unreachable() error {
+	if e.contact.known.Load() {
+		return nil
+	}
+	// A context that has ended lets the driver look at what it knows, and
+	// neither wait nor send.
+	ended, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
+	defer cancel()
+	err := e.coll.Database().Client().Ping(ended, readpref.Primary())
+	if unselected(err) {
+		return err
+	}
+	return nil
+}
+
+// Sending tells a caller who doesn't wait for a command's answer whether the
+// command was sent.
+type Sending struct{ state atomic.Int32 }
+
+const (
+	unsent int32 = iota
+	sent
+	revoked
+)
+
+type sendingKey struct{}
+
+// WithSending has the commands that are sent with the context noted in s.
+func WithSending(ctx context.Context, s *Sending) context.Context {
+	return context.WithValue(ctx, sendingKey{}, s)
+}
+
+func (s *Sending) begin() bool { return s.state.CompareAndSwap(unsent, sent) || s.state.Load() == sent }
+
+// Revoke reports that nothing was sent, and that nothing will be.
+func (s *Sending) Revoke() bool {
+	return s.state.CompareAndSwap(unsent, revoked) || s.state.Load() == revoked
+}
+
+// The driver's types for a command that never left are in a package of its
+// own, so they are known by name: no server was selected, or no connection to
+// it was got. (After a retry the driver returns the error of the attempt before,
+// which may have left.)
+const driversTopology = "go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+func notSent(err error) bool {
+	return in(err, func(name string, err error) bool {
+		switch name {
+		case "ServerSelectionError", "WaitQueueTimeoutError", "poolClearedError":
+			return true
+		case "ConnectionError":
+			return strings.Contains(err.Error(), "error occurred during connection handshake")
+		default:
+			return false
+		}
+	})
+}
+
+// unselected says that the driver knows no server that it could send to.
+func unselected(err error) bool {
+	return in(err, func(name string, _ error) bool { return name == "ServerSelectionError" })
+}
+
+// in looks for an error of the driver's in the chain.
+func in(err error, wanted func(name string, err error) bool) bool {
+	for err != nil {
+		if t := reflect.TypeOf(err); t.PkgPath() == driversTopology && wanted(t.Name(), err) {
+			return true
+		}
+		unwrapper, ok := err.(interface{ Unwrap() error })
+		if !ok {
+			return false
+		}
+		err = unwrapper.Unwrap()
+	}
+	return false
+}

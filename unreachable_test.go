@@ -1,0 +1,82 @@
+package doclock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// goneServer is a rig whose server was reached, and refuses connections now, as
+// the library knows by a renewal that failed.
+func goneServer(t *testing.T) (*rig, *doclock.Lease) {
+	r := newRig(t, realTime, doclock.TTL(time.Minute))
+	lease := r.acquire()
+	r.net.Down(true)
+	t.Cleanup(func() { r.net.Down(false) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := lease.Renew(ctx); err == nil {
+		t.Fatal("renewed without a server")
+	}
+	return r, lease
+}
+
+// wantUnsent demands an error that says why nothing was sent, and nothing else.
+func wantUnsent(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	for _, word := range []string{"server selection error", "connection refused", "127.0.0.1"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%s doesn't say %q: %v", what, word, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s takes several lines: %q", what, err)
+	}
+}
+
+// What never left was not executed: a write that could not be sent is none of
+// unknown outcome, and none that comes late; the error says why.
+func TestWriteThatCantBeSent(t *testing.T) {
+	for name, write := range map[string]func(*doclock.Lease, context.Context) error{
+		"Update": func(l *doclock.Lease, ctx context.Context) error { return l.Update(ctx, bson.M{"$inc": bson.M{"count": 1}}) },
+		"UpdateAndRelease": func(l *doclock.Lease, ctx context.Context) error {
+			return l.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"count": 1}})
+		},
+		"Delete": (*doclock.Lease).Delete,
+		"Renew":  (*doclock.Lease).Renew,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, lease := goneServer(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			wantUnsent(t, name, write(lease, ctx))
+			r.net.Down(false)
+			_ = lease.Release(t.Context()) // after it nothing of the lease's can come
+			until(t, "the document is free", func() bool { return len(r.stored().Lock.Tags["write"]) == 0 })
+			if n := r.stored().Count; n != 0 {
+				t.Errorf("it was written %d times", n)
+			}
+		})
+	}
+}
+
+// A server that comes back is found by the command that waits for it.
+func TestCommandsFindTheServerAgain(t *testing.T) {
+	r, lease := goneServer(t)
+	time.AfterFunc(300*time.Millisecond, func() { r.net.Down(false) })
+	if err := lease.Update(context.Background(), bson.M{"$inc": bson.M{"count": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.stored().Count; n != 1 {
+		t.Errorf("written %d times", n)
+	}
+}
