@@ -270,8 +270,29 @@ func TestAPanicInIntoIsTheCallers(t *testing.T) {
 			t.Errorf("Abandon: %v", err)
 		}
 	}
-	// A waiter in line, who is handed the lock, and the next one behind it.
+	// A ticket that was granted behind its caller's back.
+	coll, net := p.faulty()
+	l = p.locker(coll, relations.Fair())
 	holder := p.try(l, "write")
+	ticket := p.enqueue(l, "read", into)
+	p.release(holder)
+	slow := net.Arm(faultnet.DelayReply, "findAndModify")
+	ctx, cancel := context.WithCancel(t.Context())
+	call := begin(t, func() (*doclock.Lease, error) { return ticket.Confirm(ctx) })
+	wait(t, slow.Fired())
+	cancel()
+	_, err := call.wait()
+	p.want(err, context.Canceled)
+	if err := slow.Let(); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("the ticket is granted", ticket.Granted)
+	check("Confirm behind its caller's back", func() { _, _ = ticket.Confirm(p.bounded()) })
+	_, err = ticket.Confirm(p.bounded())
+	p.want(err, doclock.ErrReleased)
+
+	// A waiter in line, who is handed the lock, and the next one behind it.
+	holder = p.try(l, "write")
 	first := begin(t, func() (any, error) {
 		return recovered(func() { _, _ = l.Acquire(p.bounded(), flowers, "write", into) }), nil
 	})
