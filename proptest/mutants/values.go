@@ -27,7 +27,7 @@ var values = []Mutant{
 			{"	doc bson.Raw\n", "	doc any\n"},
 			{"f := Filter{doc: doc}", "f := Filter{doc: filter}"},
 		},
-		Tests: "^TestOnlyWhatWasGivenIsSent$", Packages: inLocker,
+		Tests: "^TestAWaitersFilterIsEncodedOnce$", Packages: inLocker,
 	},
 	{
 		Name: "what is encoded already is not copied", Rule: 0,
