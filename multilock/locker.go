@@ -88,6 +88,10 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // demands an equal _id at its top level; a filter that could find another
 // document the second time gets ErrOutcomeUnknown after the first attempt. So
 // give ctx an end: while no server can be reached, this waits for one.
+//
+// The filter is encoded once, with the collection's registry and BSON options,
+// in the caller's goroutine and before anything is sent; it is the caller's
+// again when the call has returned. So it is with Enqueue, Acquire and Do.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {

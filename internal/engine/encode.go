@@ -87,13 +87,24 @@ func (e *encoder) document(v any) (bson.Raw, error) {
 	}
 	var buffer bytes.Buffer
 	err := e.writer(&buffer).Encode(v)
-	if refused := (bson.TransitionError{}); errors.As(err, &refused) {
+	switch {
+	case err == nil:
+		return buffer.Bytes(), nil
+	case errors.As(err, &bson.TransitionError{}) || !holdsFields(v):
 		return nil, fmt.Errorf("a %T is not a document; %s: %w", v, wantDocument, err)
-	}
-	if err != nil {
+	default:
 		return nil, mongo.MarshalError{Value: v, Err: err}
 	}
-	return buffer.Bytes(), nil
+}
+
+// holdsFields says that a value which can't be encoded could be a document.
+func holdsFields(v any) bool {
+	switch reflect.Indirect(reflect.ValueOf(v)).Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array:
+		return true
+	default:
+		return false
+	}
 }
 
 // value encodes any value. The result shares nothing with v.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,4 +208,53 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 		t.Errorf("the guard matches %d documents, %v", n, err)
 	}
 	p.release(g, Released)
+}
+
+// Once they are parsed, the caller's values are bytes: a command runs none of
+// the caller's codecs, not even those for the types that it is made of.
+func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
+	var parsed atomic.Bool
+	registry := bson.NewRegistry()
+	plain := bson.NewRegistry()
+	for _, of := range []reflect.Type{reflect.TypeFor[bson.D](), reflect.TypeFor[bson.A](), reflect.TypeFor[bson.Raw](), reflect.TypeFor[bson.RawValue](), reflect.TypeFor[raw]()} {
+		encoder, err := plain.LookupEncoder(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry.RegisterTypeEncoder(of, bson.ValueEncoderFunc(func(c bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+			if parsed.Load() {
+				t.Errorf("a command encodes a %v by the caller's registry", of)
+			}
+			return encoder.EncodeValue(c, w, v)
+		}))
+	}
+	w := emptyWorld(t, options.Collection().SetRegistry(registry))
+	w.insert(hello())
+	p := w.peer(relations.Fair())
+	filter, err := p.ParseFilter(bson.M{"text": "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	classic, pipeline := p.parsed(bson.M{"$set": bson.M{"x": 1}}), p.parsed(bson.A{bson.M{"$set": bson.M{"x": 1}}})
+	parsed.Store(true)
+	for _, u := range []*Update{classic, pipeline} {
+		outcome, img, err := p.Engine.Acquire(t.Context(), filter, Request{Tag: "read", ID: ann, Document: true})
+		if outcome != Granted || err != nil {
+			t.Fatal(outcome, err)
+		}
+		g := p.Grant(img, "read", ann)
+		outcome, _, err = p.Engine.Acquire(t.Context(), filter.At(g.Pin), Request{Tag: "write", ID: bob})
+		if outcome != Waiting || err != nil {
+			t.Fatal(outcome, err)
+		}
+		p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Waiting)
+		p.renew(g, Renewed)
+		if outcome, err := p.Write(t.Context(), g, u, 1); outcome != Applied || err != nil {
+			t.Fatal(outcome, err)
+		}
+		if outcome, err := p.WriteAndRelease(t.Context(), g, u); outcome != Applied || err != nil {
+			t.Fatal(outcome, err)
+		}
+		p.release(p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Granted), Released)
+	}
 }
