@@ -12,9 +12,10 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// MinTTL is the shortest time that a lock may be kept for: below it, the way
-// to the server and back takes too much of it.
-const MinTTL = 100 * time.Millisecond
+// MinTTL is the shortest time that a lock may be kept for. After a broken
+// connection the driver selects no server for half a second, and a lease that
+// is kept alive has two thirds of its TTL left when a renewal meets that.
+const MinTTL = time.Second
 
 // Option changes how a Locker works. Options are checked where the Locker is
 // made; a fault is an [ErrInvalidOption] that says what would be right.
