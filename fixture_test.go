@@ -48,6 +48,15 @@ func newRig(t *testing.T, opts ...doclock.Option) *rig {
 
 func realTime(c *engine.Config) error { c.Clock = nil; return nil }
 
+// short is a TTL that a Locker's option refuses: it would not survive a broken
+// connection. Tests have no time.
+func short(ttl time.Duration) doclock.Option {
+	return func(c *engine.Config) error {
+		c.TTL = ttl
+		return nil
+	}
+}
+
 func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 	r.Helper()
 	locks, err := multilock.New(r.doc, relations.WritePreferring(), opts...)

@@ -105,7 +105,7 @@ func TestKeepAliveTellsTheLoss(t *testing.T) {
 // The network stands still in the middle of a renewal, which may take a minute:
 // the loss is told when the lease ends.
 func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
-	r := newRig(t, realTime, doclock.TTL(500*time.Millisecond), doclock.AttemptTimeout(time.Minute))
+	r := newRig(t, realTime, short(500*time.Millisecond), doclock.AttemptTimeout(time.Minute))
 	lease := r.acquire()
 	for range 50 {
 		r.net.Arm(faultnet.Stall, "findAndModify")

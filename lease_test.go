@@ -91,7 +91,7 @@ func serverNow(t *testing.T, r *rig) time.Time {
 }
 
 func TestDoneIsClosedAtTheEnd(t *testing.T) {
-	r := newRig(t, realTime, doclock.TTL(300*time.Millisecond))
+	r := newRig(t, realTime, short(300*time.Millisecond))
 	begun := time.Now()
 	lease := r.acquire()
 	within(t, 10*time.Second, lease.Done(), "the end of a lease that nobody renews")
@@ -166,7 +166,7 @@ func TestRenewSurvivesWhatPasses(t *testing.T) {
 
 // A renewal may take as long as the lease lasts, and no longer.
 func TestRenewEndsWithTheLease(t *testing.T) {
-	r := newRig(t, realTime, doclock.TTL(300*time.Millisecond), doclock.AttemptTimeout(time.Minute))
+	r := newRig(t, realTime, short(300*time.Millisecond), doclock.AttemptTimeout(time.Minute))
 	lease := r.acquire()
 	r.net.Arm(faultnet.Stall, "findAndModify")
 	err := lease.Renew(t.Context())

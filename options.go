@@ -16,9 +16,11 @@ import (
 // renewed: see [Lease.KeepAlive]. What the server adds to its clock, a TTL and
 // the tolerance, can't overflow.
 const (
-	// MinTTL is the shortest time that a lock may be kept for: below it, the
-	// way to the server and back takes too much of it.
-	MinTTL = 100 * time.Millisecond
+	// MinTTL is the shortest time that a lock may be kept for. After a broken
+	// connection the driver selects no server for half a second, and a lease
+	// that is kept alive has two thirds of its TTL left when a renewal meets
+	// that.
+	MinTTL = time.Second
 
 	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL and WaitTTL
 	MaxTolerance      = time.Hour

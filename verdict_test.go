@@ -52,6 +52,7 @@ func TestAKnownLossIsRemembered(t *testing.T) {
 			"Update":           func(r *rig, l *doclock.Lease) error { return l.Update(r.Context(), increment) },
 		} {
 			t.Run(known+"/"+name, func(t *testing.T) {
+				t.Parallel()
 				r := newRig(t)
 				lease := r.acquire()
 				other := r.takeOver()

@@ -74,7 +74,7 @@ func TestAcquireWaitsForAnExpiry(t *testing.T) {
 	t.Parallel()
 	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
 		p := newPlace(t)
-		opts := []doclock.Option{doclock.TTL(200 * time.Millisecond), doclock.Tolerance(100 * time.Millisecond)}
+		opts := []doclock.Option{short(200 * time.Millisecond), doclock.Tolerance(100 * time.Millisecond)}
 		p.try(p.locker(p.coll, rules, opts...), "write")
 		old := p.entries("write")[0]
 		lease, err := p.locker(p.coll, rules, doclock.TTL(5*time.Second)).Acquire(p.bounded(), flowers, "write")

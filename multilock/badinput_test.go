@@ -41,17 +41,17 @@ func TestNewRefusesBadOptions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
-	const short = 99 * time.Millisecond
+	const below = 999 * time.Millisecond
 	for name, bad := range map[string]struct {
 		option doclock.Option
 		says   []string
 	}{
-		"TTL":                      {doclock.TTL(short), []string{"TTL", "99ms", "100ms"}},
-		"TTL 0":                    {doclock.TTL(0), []string{"TTL", "0s", "100ms"}},
-		"TTL below 0":              {doclock.TTL(-time.Hour), []string{"TTL", "100ms"}},
-		"TagTTL":                   {doclock.TagTTL("read", short), []string{"TagTTL", `"read"`, "99ms", "100ms"}},
+		"TTL":                      {doclock.TTL(below), []string{"TTL", "999ms", "1s"}},
+		"TTL 0":                    {doclock.TTL(0), []string{"TTL", "0s", "1s"}},
+		"TTL below 0":              {doclock.TTL(-time.Hour), []string{"TTL", "1s"}},
+		"TagTTL":                   {doclock.TagTTL("read", below), []string{"TagTTL", `"read"`, "999ms", "1s"}},
 		"TagTTL of an unknown tag": {doclock.TagTTL("skim", time.Second), []string{"TagTTL", `"skim"`, "read, write"}},
-		"WaitTTL":                  {doclock.WaitTTL(short), []string{"WaitTTL", "99ms", "100ms"}},
+		"WaitTTL":                  {doclock.WaitTTL(below), []string{"WaitTTL", "999ms", "1s"}},
 		"Tolerance":                {doclock.Tolerance(-1), []string{"Tolerance", "-1ns", "0s"}},
 		"AttemptTimeout 0":         {doclock.AttemptTimeout(0), []string{"AttemptTimeout", "0s", "1ms"}},
 		"AttemptTimeout below 0":   {doclock.AttemptTimeout(-time.Second), []string{"AttemptTimeout", "1ms"}},

@@ -125,7 +125,7 @@ func TestDoTellsOfALoss(t *testing.T) {
 	} {
 		for _, returned := range []error{nil, fault} {
 			p := newPlace(t)
-			l := p.locker(p.coll, relations.Exclusive(), doclock.TTL(300*time.Millisecond))
+			l := p.locker(p.coll, relations.Exclusive(), short(300*time.Millisecond))
 			err := l.Do(t.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
 				loss(p)
 				wait(t, ctx.Done())

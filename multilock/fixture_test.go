@@ -81,6 +81,23 @@ func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...do
 	return l
 }
 
+// short is a TTL that a Locker's option refuses: it would not survive a broken
+// connection. Tests have no time.
+func short(ttl time.Duration) doclock.Option {
+	return func(c *engine.Config) error {
+		c.TTL = ttl
+		return nil
+	}
+}
+
+// shortWait is the same for a WaitTTL.
+func shortWait(ttl time.Duration) doclock.Option {
+	return func(c *engine.Config) error {
+		c.WaitTTL = ttl
+		return nil
+	}
+}
+
 // rest closes a Locker and waits for what it runs in the background.
 func (p *place) rest(l *multilock.Locker) {
 	p.Helper()

@@ -123,7 +123,7 @@ func TestRule22LateAcquireDelaysOthersAndLetsNobodyIn(t *testing.T) {
 	p := newPlace(t)
 	coll, net := p.faulty()
 	const ttl, tolerance = 300 * time.Millisecond, 100 * time.Millisecond
-	ann := p.locker(coll, relations.Exclusive(), doclock.TTL(ttl), doclock.Tolerance(tolerance))
+	ann := p.locker(coll, relations.Exclusive(), short(ttl), doclock.Tolerance(tolerance))
 	bob := p.locker(p.coll, relations.Exclusive())
 
 	held := net.Arm(faultnet.Hold, "findAndModify")

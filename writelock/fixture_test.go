@@ -34,6 +34,15 @@ type place struct {
 
 var order = bson.M{"_id": 1}
 
+// short is a TTL that a Locker's option refuses: it would not survive a broken
+// connection. Tests have no time.
+func short(ttl time.Duration) doclock.Option {
+	return func(c *engine.Config) error {
+		c.TTL = ttl
+		return nil
+	}
+}
+
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{TB: t, coll: mongotest.Database(t).Collection("orders")}

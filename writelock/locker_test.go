@@ -171,7 +171,7 @@ func TestNewRefusesBadInput(t *testing.T) {
 		"TagTTL":                   {[]doclock.Option{doclock.TagTTL("write", time.Second)}, []string{"TagTTL", "one tag", "TTL"}},
 		"TagTTL of an unknown tag": {[]doclock.Option{doclock.TagTTL("read", time.Second)}, []string{"TagTTL", "one tag"}},
 		"TagTTL too short":         {[]doclock.Option{doclock.TagTTL("write", 1)}, []string{"TagTTL", "one tag"}},
-		"TTL":                      {[]doclock.Option{doclock.TTL(time.Millisecond)}, []string{"TTL", "100ms"}},
+		"TTL":                      {[]doclock.Option{doclock.TTL(time.Millisecond)}, []string{"TTL", "1s"}},
 		"several": {[]doclock.Option{doclock.TTL(1), doclock.TagTTL("write", time.Second), doclock.Owner(""), doclock.Field("_id")},
 			[]string{"TTL is 1ns", "one tag", "Owner", "Field"}},
 	} {

@@ -63,7 +63,7 @@ func TestMonglockWriteLockNotFound(t *testing.T) {
 func TestServerClockTakeoverAtExpiry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	opts := []doclock.Option{doclock.TTL(200 * time.Millisecond), doclock.Tolerance(50 * time.Millisecond)}
+	opts := []doclock.Option{short(200 * time.Millisecond), doclock.Tolerance(50 * time.Millisecond)}
 	old := p.try(p.locker(p.coll, opts...))
 	gone := p.document(order).Lock.Tags.Write[0].Expires
 
@@ -94,7 +94,7 @@ func TestServerClockTakeoverAtExpiry(t *testing.T) {
 func TestServerClockTakeoverByOneOnly(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.try(p.locker(p.coll, doclock.TTL(100*time.Millisecond), doclock.Tolerance(0)))
+	p.try(p.locker(p.coll, short(100*time.Millisecond), doclock.Tolerance(0)))
 	l := p.locker(p.coll, doclock.TTL(30*time.Second))
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()

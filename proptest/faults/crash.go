@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/relations"
@@ -56,7 +57,7 @@ func hold(args []string) error {
 		return err
 	}
 	docs := client.Database(args[1]).Collection(args[2])
-	locks, err := multilock.New(docs, relations.WritePreferring(), doclock.TTL(holderTTL), doclock.Tolerance(0), doclock.Owner("holder"),
+	locks, err := multilock.New(docs, relations.WritePreferring(), func(c *engine.Config) error { c.TTL = holderTTL; return nil }, doclock.Tolerance(0), doclock.Owner("holder"),
 		doclock.AttemptTimeout(5*time.Second))
 	if err != nil {
 		return err

@@ -69,3 +69,21 @@ func TestMessages(t *testing.T) {
 		tally.Floor{Kind: "fault", Name: "retried command answered with its stored image", Least: 4},
 		tally.Floor{Kind: "fault", Name: "connection reset in the middle of a request", Least: 4})
 }
+
+func TestVerdicts(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Verdicts(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts,
+		tally.Floor{Kind: "fault", Name: "a loss that is known, and the release's first attempt disturbed", Least: 6},
+		tally.Floor{Kind: "fault", Name: "a write whose reply is lost, and others' last writes before its repeat", Least: 16})
+}
+
+func TestBlocked(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Blocked(t.Context(), mongotest.Database(t), mongotest.URI(t), []int{8}, &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts, tally.Floor{Kind: "fault", Name: "document kept back from all writes", Least: 8})
+}

@@ -46,10 +46,11 @@ var started = time.Now()
 func (t *team) options(d history.Document) []doclock.Option {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	return []doclock.Option{
-		doclock.TTL(ms(d.TTL)), doclock.WaitTTL(ms(d.WaitTTL)), doclock.Tolerance(ms(d.Tolerance)),
+		doclock.Tolerance(ms(d.Tolerance)),
 		doclock.AttemptTimeout(250 * time.Millisecond),
 		doclock.Owner(fmt.Sprintf("team %d.%d", t.Process, t.number)),
 		func(cfg *engine.Config) error {
+			cfg.TTL, cfg.WaitTTL = ms(d.TTL), ms(d.WaitTTL) // shorter than the options take
 			cfg.Clock = func() engine.Reading {
 				now := time.Now()
 				return engine.Reading{Mono: now.Sub(started), Wall: now.Round(0).Add(time.Duration(t.ahead.Load()))}

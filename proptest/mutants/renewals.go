@@ -126,6 +126,14 @@ var renewals = []Mutant{
 		Tests: "^TestTheStuckLeaveRoom$", Packages: inLease,
 	},
 	{
+		Name: "who was not renewed rests for half a TTL", Rule: 0,
+		Why:  "one broken connection ends every lease",
+		File: "renewals.go",
+		Edits: swap(`return l.engine.Lease(l.grant.Tag) / 20 `,
+			`return l.engine.Lease(l.grant.Tag) / 2 `),
+		Tests: "^TestTheShortestLeaseSurvivesAReset$", Packages: inLease,
+	},
+	{
 		Name: "one command at a time", Rule: 0,
 		Why:  "a document that is kept back from all writes ends the leases of others",
 		File: "renewals.go",

@@ -77,6 +77,14 @@ func TestProof(t *testing.T) {
 	})
 	p.part("strangers", func() error { return faults.Vandal(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
 	p.part("messages", func() error { return faults.Messages(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
+	p.part("verdicts", func() error { return faults.Verdicts(ctx, db, uri, (p.eachFault+5)/6, &p.counts) })
+	p.part("documents that are kept back", func() error {
+		numbers := []int{1, 3, 4, 6, 8, 16, 64}
+		if !*long {
+			numbers = numbers[2:5]
+		}
+		return faults.Blocked(ctx, db, uri, numbers, &p.counts)
+	})
 	p.part("dead and stopped holders", func() error { return faults.Crash(ctx, db, uri, p.eachFault, &p.counts) })
 	p.part("a killed server", func() error {
 		server := mongotest.Private(t)
@@ -173,6 +181,7 @@ func (p *proof) floors() []tally.Floor {
 	for _, fault := range append(storm,
 		"context cancelled", "holder killed (-9)", "holder stopped past its lease (SIGSTOP), and continued", "server killed (-9) and restarted",
 		"document replaced", "document deleted", "document deleted and inserted again", "lock field erased", "garbage in the lock field",
+		"a loss that is known, and the release's first attempt disturbed", "a write whose reply is lost, and others' last writes before its repeat",
 		"connection reset in the middle of a request", "retried command answered with its stored image",
 	) {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: fault, Least: p.eachFault})
