@@ -77,6 +77,9 @@ func TestProof(t *testing.T) {
 	})
 	p.part("strangers", func() error { return faults.Vandal(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
 	p.part("messages", func() error { return faults.Messages(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
+	p.part("waiters", func() error {
+		return faults.Waiters(ctx, db, uri, 2*p.eachFault, uint64(p.begun.UnixNano()), &p.counts)
+	})
 	p.part("dead and stopped holders", func() error { return faults.Crash(ctx, db, uri, p.eachFault, &p.counts) })
 	p.part("a killed server", func() error {
 		server := mongotest.Private(t)
