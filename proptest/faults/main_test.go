@@ -59,7 +59,7 @@ func TestWaiters(t *testing.T) {
 	}
 	report(t, &counts,
 		tally.Floor{Kind: "fault", Name: "server's clock set back", Least: 1},
-		tally.Floor{Kind: "check", Name: "while nothing changes, waiters ask more and more rarely", Least: 5})
+		tally.Floor{Kind: "check", Name: "while nothing changes, waiters ask more and more rarely", Least: 1})
 }
 
 func TestRestart(t *testing.T) {

@@ -30,7 +30,7 @@ var lines = []Mutant{
 	{
 		Name: "a burst has no end", Rule: 0,
 		Why:  "one process's waiters hand the lock to each other, and others wait for ever",
-		File: "multilock/line.go",
+		File: "multilock/burst.go",
 		Edits: swap(`if l.handed == longestBurst || time.Since(l.began) > l.burst {`,
 			`if l.handed < 0 && time.Since(l.began) > l.burst {`),
 		Tests: "^TestABurstIsBounded$", Packages: inLocker,
@@ -38,7 +38,7 @@ var lines = []Mutant{
 	{
 		Name: "a place is asked after the more rarely the longer it was waited for", Rule: 0,
 		Why:  "where a document's queue goes through several processes, each turn is as long as the pause of whoever is next",
-		File: "multilock/line.go",
+		File: "multilock/poll.go",
 		Edits: swap(`		waited = 0
 `,
 			`		waited *= 1
@@ -64,7 +64,7 @@ var lines = []Mutant{
 	{
 		Name: "an heir by any filter", Rule: 0,
 		Why:  "it is handed a document that its filter doesn't match any more",
-		File: "multilock/line.go",
+		File: "multilock/burst.go",
 		Edits: swap(` || w.ticket == nil && !w.a.filter.Exact {`,
 			` {`),
 		Tests: "^TestAnHeirsFilterIsAskedAgain$", Packages: inLocker,
@@ -96,7 +96,7 @@ var lines = []Mutant{
 	{
 		Name: "bursts grow though others came", Rule: 0,
 		Why:  "a process with many waiters keeps the others waiting for most of a second, each time",
-		File: "multilock/line.go",
+		File: "multilock/burst.go",
 		Edits: swap(`if l.picture.rivals.After(l.got) {`,
 			`if false {`),
 		Tests: "^TestBurstsGrowWhileNobodyComes$", Packages: inLocker,
@@ -104,7 +104,7 @@ var lines = []Mutant{
 	{
 		Name: "after a burst it asks at once", Rule: 0,
 		Why:  "who polls every few milliseconds finds the lock free by chance only, and may not for seconds",
-		File: "multilock/line.go",
+		File: "multilock/burst.go",
 		Edits: swap(`l.gap = time.Now().Add(gap)`,
 			`l.gap = time.Now().Add(gap / 16)`),
 		Tests: "^TestTheGapAfterABurst$", Packages: inLocker,
@@ -126,7 +126,7 @@ var lines = []Mutant{
 	{
 		Name: "the poller sleeps as long as it likes itself", Rule: 0,
 		Why:  "who waits for another holder than the first in line is let in when the first's would have expired",
-		File: "multilock/line.go",
+		File: "multilock/poll.go",
 		Edits: swap(`head != w && head.ticket == nil {`,
 			`head == nil {`),
 		Tests: "^TestTheOthersReleaseIsNoticed$", Packages: inLocker,
@@ -145,7 +145,7 @@ var lines = []Mutant{
 	{
 		Name: "any own holder is waited for", Rule: 0,
 		Why:  "where some holders are tolerated, a waiter doesn't ask as long as its process has one, and another one has left",
-		File: "multilock/line.go",
+		File: "multilock/poll.go",
 		Edits: swap(`if blocking, free := l.inTheWay(w, ours); len(blocking) > 0 {`,
 			`if blocking, free := l.inTheWay(w, img); slices.ContainsFunc(blocking, l.picture.mine) {`),
 		Tests: "^TestTheOthersReleaseIsNoticed$", Packages: inLocker,
@@ -153,7 +153,7 @@ var lines = []Mutant{
 	{
 		Name: "who was refused asks as the picture says", Rule: 0,
 		Why:  "where the server disagrees, a waiter asks a thousand times a second",
-		File: "multilock/line.go",
+		File: "multilock/poll.go",
 		Edits: swap(`if w.news != l.picture.news {`,
 			`if w.rest >= 0 {`),
 		Tests: "^TestWho(Was|ever)RefusedRests$", Packages: inLocker,
@@ -161,7 +161,7 @@ var lines = []Mutant{
 	{
 		Name: "what made way while it asked was before the refusal", Rule: 0,
 		Why:  "a waiter that was refused a moment before the release sleeps for a pause",
-		File: "multilock/line.go",
+		File: "multilock/poll.go",
 		Edits: swap(`	if w.news == news {
 `,
 			`	if w.news <= news {
