@@ -146,6 +146,10 @@ func Upsert() Option {
 // Each has a lease of its own, with the same ID and Fence. An UpdateAndRelease
 // of one among several writes, and leaves the lock to the others.
 //
+// What it costs: somebody of another process whom the tag respects is seen up to
+// 200 ms late. Beside readers that overlap, a writer waits for that time and the
+// readers' own; the readers' processes send five looks a second each.
+//
 // Only a tag whose holders get along with each other can be shared: see
 // [relations.Rules.Shareable]; a fault is an [ErrInvalidOption] with the
 // reason. An Enqueue, and an acquire whose filter demands more than an equal

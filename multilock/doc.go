@@ -30,6 +30,9 @@
 // The waiters of one document in one process stand in a line of their own, of
 // which one polls for all; a lease that is released is handed over to the next
 // in the same command, for a bounded time before other processes are let in.
+// None of them has a place in the document before its turn in line has come. A
+// filter that doesn't demand an equal _id is asked about first, for the lock
+// alone: where it has to wait, that is one command more.
 // With [doclock.Share] the holders of a tag in one process have one entry in
 // common, so that the document's arrays grow with the processes.
 //

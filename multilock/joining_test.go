@@ -128,7 +128,7 @@ func TestAWaitersFollowersComeInWithIt(t *testing.T) {
 	p.release(lease)
 }
 
-// Several may look at a time.
+// Several may look at a time: those who want the document.
 func TestLooksAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -138,7 +138,9 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	clocks.pass(1100 * time.Millisecond)
 	var all []*pending[*doclock.Lease]
 	for range 8 {
-		all = append(all, begin(t, func() (*doclock.Lease, error) { return l.TryAcquire(p.bounded(), flowers, "read") }))
+		all = append(all, begin(t, func() (*doclock.Lease, error) {
+			return l.TryAcquire(p.bounded(), flowers, "read", doclock.Into(&bson.M{}))
+		}))
 	}
 	for _, one := range all {
 		lease, err := one.wait()
@@ -149,6 +151,72 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	}
 	p.release(first)
 	p.wantEntries()
+}
+
+// Of those who come at the same moment one looks for all; whether they try or
+// wait, and whether or not they see somebody.
+func TestOneLooksForAll(t *testing.T) {
+	t.Parallel()
+	for name, crossed := range map[string]bool{"nobody is in the way": false, "somebody is": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			var clocks turned
+			coll, net := p.faulty()
+			l, theirs := p.sharing(coll, clocks.option), p.locker(p.coll, relations.WritePreferring(), doclock.WaitTTL(time.Minute))
+			first := p.acquire(l, "read")
+			if crossed {
+				p.enqueue(theirs, "write")
+			}
+			clocks.pass(220 * time.Millisecond)
+			var looks atomic.Int32
+			net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
+				if bytes.Contains(body, []byte("$elemMatch")) {
+					looks.Add(1)
+				}
+				return false
+			})
+			answer := net.Arm(faultnet.DelayReply, "findAndModify")
+			ctx, cancel := context.WithCancel(p.bounded())
+			var all []*pending[*doclock.Lease]
+			for i := range 16 {
+				begun := make(chan struct{})
+				all = append(all, begin(t, func() (*doclock.Lease, error) {
+					close(begun)
+					if i%2 == 1 {
+						return l.TryAcquire(ctx, flowers, "read")
+					}
+					return l.Acquire(ctx, flowers, "read")
+				}))
+				<-begun
+			}
+			wait(t, answer.Fired())
+			if err := answer.Let(); err != nil {
+				t.Fatal(err)
+			}
+			if crossed {
+				for i, one := range all {
+					if i%2 == 1 {
+						_, err := one.wait()
+						p.conflict(err)
+					}
+				}
+				cancel()
+			}
+			for _, one := range all {
+				if lease, err := one.wait(); err == nil {
+					p.release(lease)
+				} else if !crossed {
+					t.Error(err)
+				}
+			}
+			cancel()
+			if n := looks.Load(); n != 1 {
+				t.Errorf("%d looked", n)
+			}
+			p.release(first)
+		})
+	}
 }
 
 // After the end whoever releases first does so for all, and others may be let

@@ -3,7 +3,6 @@ package multilock
 import (
 	"cmp"
 	"container/list"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -11,25 +10,6 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
-)
-
-// Bounds of a burst: how often and for how long waiters of one process hand
-// the lock to each other before it is given back to whoever asks first, and
-// the gap in which they don't ask themselves. Who is turned away leaves nothing
-// to be seen: only the gap tells whether other processes want the lock. So it is
-// as long as the pause of a poller of a hot lock. As long as nobody comes in it,
-// bursts grow; as soon as somebody was seen they are short, and gaps outlast
-// them: of several processes those come next that have waited longest. The
-// jitter keeps two of them from passing the lock between them.
-const (
-	longestBurst = 4096
-	firstBurst   = 40 * time.Millisecond
-	loneBurst    = 640 * time.Millisecond
-	sharedBurst  = 20 * time.Millisecond
-	loneGap      = 15 * time.Millisecond
-	sharedGap    = 20 * time.Millisecond
-	gapJitter    = 30 * time.Millisecond
-	hotPause     = 12 * time.Millisecond
 )
 
 // line is where the waiters of one document stand, under their queue's lock:
@@ -193,43 +173,6 @@ func (l *line) judge() {
 	}
 }
 
-// ask lets a waiter ask the server, and nothing else does. Whatever the picture
-// says, who was refused asks again after a rest, or when something has made way
-// since.
-func (l *line) ask(w *waiter) bool {
-	if w.state != asleep || l.unrested(w) > 0 {
-		return false
-	}
-	l.set(w, asking)
-	w.sent, w.news = time.Now(), l.picture.news
-	return true
-}
-
-// unrested is what is left of a waiter's rest after it was refused.
-func (l *line) unrested(w *waiter) time.Duration {
-	if w.news != l.picture.news {
-		return 0
-	}
-	return max(0, w.rest-time.Since(w.asked))
-}
-
-// refused has a waiter rest. What has made way while it asked may have done so
-// after the refusal.
-func (l *line) refused(w *waiter, img *engine.Image) {
-	news := l.picture.news
-	l.see(img, w.sent)
-	if w.news == news {
-		w.news = l.picture.news
-	}
-	_, unchanged := l.times(w)
-	w.rest = rest(unchanged)
-	if img := l.picture.now(); img != nil {
-		if _, free := l.inTheWay(w, img); free > 0 {
-			w.rest = min(w.rest, free)
-		}
-	}
-}
-
 // mayAsk says that a waiter has a chance, and that nobody is in its way who is
 // on the way to the server, or came earlier and will be.
 func (l *line) mayAsk(w *waiter, img *engine.Image) bool {
@@ -268,118 +211,4 @@ func (l *line) inTheWay(w *waiter, img *engine.Image) ([]engine.Entry, time.Dura
 		return l.engine.InTheWay(img, w.a.request.Tag, nil)
 	}
 	return l.engine.InTheWay(img, w.a.request.Tag, &engine.Entry{ID: w.ticket.grant.ID, Seq: w.ticket.grant.Seq})
-}
-
-// heir is the first waiter that has a chance once the entry is gone, if the
-// burst goes on. The document's own order is kept by the server.
-func (l *line) heir(leaving uuid.UUID) *waiter {
-	if l.handed == 0 {
-		l.began = time.Now()
-	}
-	if l.handed == longestBurst || time.Since(l.began) > l.burst {
-		l.handed, l.spent = 0, true
-		return nil
-	}
-	img := l.picture.now()
-	if img != nil {
-		img = without(img, leaving)
-	}
-	for _, w := range l.heads() {
-		if img == nil || w.state != asleep || w.ticket == nil && !w.a.filter.Exact {
-			return nil
-		}
-		if blocking, _ := l.inTheWay(w, img); len(blocking) == 0 && l.mayAsk(w, img) {
-			l.handed++
-			return w
-		}
-	}
-	return nil
-}
-
-// begin begins a burst, as long as is right by what was seen since the last.
-func (l *line) begin() {
-	if l.picture.rivals.After(l.got) {
-		l.burst = sharedBurst
-	} else {
-		l.burst = min(2*l.burst, loneBurst)
-	}
-	l.got, l.handed = time.Now(), 0
-}
-
-// rest begins the gap after a burst.
-func (l *line) rest() {
-	if !l.spent {
-		return
-	}
-	l.spent = false
-	gap := loneGap
-	if l.burst == sharedBurst {
-		gap = sharedGap + rand.N(gapJitter)
-	}
-	l.gap = time.Now().Add(gap)
-}
-
-// pause is how long a waiter sleeps unless it is nudged, without end if
-// negative. The poller sleeps for as long as none of those that it polls for
-// would ask; others than the poller keep their places in the document only.
-func (l *line) pause(w *waiter) time.Duration {
-	if w != l.poller && w.ticket == nil {
-		return -1
-	}
-	if gap := time.Until(l.gap); gap > 0 {
-		return max(gap, l.unrested(w))
-	}
-	img := l.picture.now()
-	var ours *engine.Image
-	if img != nil {
-		ours = less(img, func(e engine.Entry) bool { return !l.picture.mine(e) })
-	}
-	asked := time.Since(w.asked)
-	d := l.interval(w, asked, img, ours)
-	if w == l.poller {
-		for _, t := range l.tags {
-			if head := t.first(); head != w && head.ticket == nil {
-				d = min(d, l.interval(head, asked, img, ours))
-			}
-		}
-	}
-	return max(w.remaining(d), l.unrested(w))
-}
-
-// interval is how long after the last question, which was asked that time ago,
-// it is worth asking again for a waiter. As long as the entries of this process
-// alone are in its way, they will be given back here.
-func (l *line) interval(w *waiter, asked time.Duration, img, ours *engine.Image) time.Duration {
-	waited, unchanged := l.times(w)
-	if img == nil {
-		return pause(waited, unchanged, 0, 0)
-	}
-	if blocking, free := l.inTheWay(w, ours); len(blocking) > 0 {
-		return asked + free
-	}
-	blocking, free := l.inTheWay(w, img)
-	if free > 0 {
-		free += asked
-	}
-	ahead := 0
-	for _, e := range blocking {
-		if !e.Held() {
-			ahead++
-		}
-	}
-	return pause(waited, unchanged, free, ahead)
-}
-
-// times are how long a waiter has waited, and for how long nothing has changed.
-// The turn of one with a place in the document will come: however long that
-// takes, it counts what has changed.
-func (l *line) times(w *waiter) (waited, unchanged time.Duration) {
-	waited = time.Since(w.a.begun)
-	if l.picture.image == nil {
-		return waited, waited
-	}
-	if w.ticket != nil {
-		waited = 0
-	}
-	return waited, max(time.Since(l.picture.changed), min(waited, patience*hotPause))
 }

@@ -53,6 +53,95 @@ func TestTheClockOfAWholeImage(t *testing.T) {
 	}
 }
 
+// A command that was sent after an image had come is executed later, whatever
+// the server's clock and the document's number say.
+func TestALaterCommandsImageIsNewer(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(10_000_000)
+	for _, c := range []struct {
+		name   string
+		number int64
+		now    time.Time
+		newer  bool // though it was sent before
+	}{
+		{"the clock was set back", 7, now.Add(-time.Minute), false},
+		{"the number was set back", 6, now.Add(time.Millisecond), false},
+		{"the number was set back, and is still behind after a while", 6, now.Add(2 * lately), true},
+		{"nothing was", 8, now.Add(time.Millisecond), true},
+	} {
+		for _, later := range []bool{false, true} {
+			p := picture{leases: &doclock.Leases{}}
+			sent := time.Now()
+			p.see(image(7, now, heldBy("write", 7, now.Add(time.Hour))), sent)
+			if later {
+				sent = p.taken.Add(1)
+			}
+			p.see(image(c.number, c.now), sent)
+			if newer := len(p.image.Lock.Entries) == 0; newer != (c.newer || later) {
+				t.Errorf("%s; sent later: %v; it is newer: %v", c.name, later, newer)
+			}
+		}
+	}
+}
+
+// An entry that was given back here is shown by an image that was on its way
+// meanwhile; by a later one if a duplicate of its acquire has brought it back.
+func TestAnEntryThatWasBroughtBackIsSeen(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(10_000_000)
+	entry := heldBy("write", 7, now.Add(time.Hour))
+	p := picture{leases: &doclock.Leases{}}
+	sees := func(sent time.Time) bool {
+		p.see(image(7, now, entry), sent)
+		return len(p.image.Lock.Entries) == 1
+	}
+	began := time.Now()
+	if !sees(began) {
+		t.Error("the entry is not seen")
+	}
+	p.forget(entry.ID, time.Time{})
+	if sees(time.Now()) {
+		t.Error("it is seen though it is being given back")
+	}
+	end := p.taken.Add(1)
+	p.forget(entry.ID, end)
+	if sees(end) {
+		t.Error("it is seen by who asked before it was back")
+	}
+	if !sees(end.Add(1)) {
+		t.Error("it is not seen though it was brought back")
+	}
+}
+
+// What makes way is an entry that is gone; who comes, or is granted, doesn't.
+func TestWhatMakesWay(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(10_000_000)
+	holder, waiting := heldBy("write", 7, now.Add(time.Hour)), heldBy("write", 8, now.Add(time.Hour))
+	waiting.Fence = 0
+	granted := waiting
+	granted.Fence = 9
+	for _, c := range []struct {
+		name string
+		then []engine.Entry
+		news bool
+	}{
+		{"nothing happened", []engine.Entry{holder, waiting}, false},
+		{"somebody came", []engine.Entry{holder, waiting, heldBy("read", 9, now)}, false},
+		{"who waited was granted", []engine.Entry{holder, granted}, false},
+		{"the holder left", []engine.Entry{granted}, true},
+		{"who waited gave up", []engine.Entry{holder}, true},
+	} {
+		p := picture{leases: &doclock.Leases{}}
+		p.see(image(8, now, holder, waiting), time.Time{})
+		before := p.news
+		p.see(image(9, now, c.then...), time.Time{})
+		if news := p.news != before; news != c.news {
+			t.Errorf("%s: it makes way: %v; want %v", c.name, news, c.news)
+		}
+	}
+}
+
 // A lock has moved when somebody new holds it, or nobody. Those who come to wait
 // behind a holder don't have its waiters ask more often.
 func TestWhatMovesTheLock(t *testing.T) {

@@ -12,14 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// trust is how long after an image a shared entry is joined unseen. It is what
-// those may lose whom the tag respects, and who have come since.
-const trust = time.Second
+// trust is how long after an image a shared entry is joined unseen. Those whom
+// the tag respects, and who have come since, wait longer by that time. As long as
+// holders overlap, a process looks for them once in it.
+const trust = 200 * time.Millisecond
 
 // sharedEntry is one that others of this process may join.
 type sharedEntry struct {
 	id   uuid.UUID
 	seen time.Duration // with nobody in the way of its tag, on the monotonic clock
+	look chan struct{} // closed when the look that is under way is over, or nil
 }
 
 // checkShared refuses to share tags whose holders would not get along.
@@ -43,7 +45,7 @@ func (l *line) open(a *acquisition) {
 		return
 	}
 	tag := a.request.Tag
-	l.shared[tag] = sharedEntry{a.request.ID, l.engine.Clocks().Mono}
+	l.shared[tag] = sharedEntry{id: a.request.ID, seen: l.engine.Clocks().Mono}
 	l.admit(tag)
 	if l.crossed(tag) {
 		delete(l.shared, tag)
@@ -129,20 +131,69 @@ func (l *line) gathers(a *acquisition) bool {
 	return a.shared && (a.into == nil || !open)
 }
 
-// share is a lease for who needs to ask nobody; or else the entry that it may
-// ask to join, if there is one.
-func (q *queue) share(a *acquisition) (lease *doclock.Lease, id uuid.UUID, open bool) {
+// joining is how an acquire may join an entry: it has a lease; or it looks at
+// the entry with this id; or it waits until another one's look is over.
+type joining struct {
+	lease *doclock.Lease
+	id    uuid.UUID
+	look  chan struct{} // of either look; nil for one that shows the document, and is nobody else's
+}
+
+// share tells how an acquire may join an entry, if it may. At most one look is
+// under way for those who don't want the document.
+func (q *queue) share(a *acquisition) joining {
 	if !a.shared {
-		return nil, uuid.Nil, false
+		return joining{}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[a.document]
 	if l == nil {
-		return nil, uuid.Nil, false
+		return joining{}
 	}
 	s, open := l.shared[a.request.Tag]
-	return l.share(a), s.id, open
+	switch lease := l.share(a); {
+	case lease != nil || !open:
+		return joining{lease: lease}
+	case a.into != nil:
+		return joining{id: s.id}
+	case s.look != nil:
+		return joining{look: s.look}
+	default:
+		s.look = make(chan struct{})
+		l.shared[a.request.Tag] = s
+		return joining{id: s.id, look: s.look}
+	}
+}
+
+// looked takes in what a look has shown, and tells those who wait for it.
+func (q *queue) looked(a *acquisition, look chan struct{}, img *engine.Image) {
+	if look == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	defer close(look)
+	l := q.lines[a.document]
+	if l == nil {
+		return
+	}
+	if s := l.shared[a.request.Tag]; s.look == look {
+		s.look = nil
+		l.shared[a.request.Tag] = s
+	}
+	l.see(img, a.begun)
+	l.judge()
+}
+
+// joined is a lease after another one's look, or nil.
+func (q *queue) joined(a *acquisition) *doclock.Lease {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.lines[a.document]; l != nil {
+		return l.share(a)
+	}
+	return nil
 }
 
 // answered takes in what an acquire was answered that stood in no line.
@@ -169,11 +220,24 @@ func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
 // command if any. There is neither a lease nor an error where nobody can be
 // joined.
 func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
-	lease, id, open := a.locker.queue.share(a)
-	if lease != nil || !open {
-		return lease, nil
+	q := a.locker.queue
+	j := q.share(a)
+	if j.id == uuid.Nil && j.look != nil {
+		select {
+		case <-j.look:
+			return q.joined(a), nil
+		case <-ctx.Done():
+			return nil, attempt.Ended(ctx)
+		}
 	}
-	got, gaveUp := attempt.Run(ctx, &a.locker.ops, func() looked { return a.look(ctx, id) }, looked.release)
+	if j.id == uuid.Nil {
+		return j.lease, nil
+	}
+	got, gaveUp := attempt.Run(ctx, &a.locker.ops, func() looked {
+		got := a.look(ctx, j.id)
+		q.looked(a, j.look, got.image)
+		return got
+	}, looked.release)
 	if gaveUp != nil {
 		return nil, gaveUp
 	}

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/doclock/doclock/internal/mongotest"
@@ -49,6 +50,16 @@ func TestVandal(t *testing.T) {
 		t.Fatal(err)
 	}
 	report(t, &counts, tally.Floor{Kind: "fault", Name: "garbage in the lock field", Least: 24})
+}
+
+func TestWaiters(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Waiters(t.Context(), mongotest.Database(t), mongotest.URI(t), 10, rand.Uint64(), &counts); err != nil {
+		t.Error(err)
+	}
+	report(t, &counts,
+		tally.Floor{Kind: "fault", Name: "server's clock set back", Least: 1},
+		tally.Floor{Kind: "check", Name: "while nothing changes, waiters ask more and more rarely", Least: 1})
 }
 
 func TestRestart(t *testing.T) {

@@ -78,10 +78,14 @@ type acquired struct {
 }
 
 func (a *acquired) filter() bson.M {
-	if a.rng.IntN(4) == 0 { // one that doesn't pin the document, so that an acquire can't be repeated
+	switch a.rng.IntN(8) {
+	case 0, 1: // one that doesn't pin the document, so that an acquire can't be repeated
 		return bson.M{"_id": bson.M{"$in": bson.A{a.document.ID}}}
+	case 2: // one that does, and demands more
+		return bson.M{"_id": a.document.ID, "name": a.document.Name}
+	default:
+		return bson.M{"_id": a.document.ID}
 	}
-	return bson.M{"_id": a.document.ID}
 }
 
 // impatient is a context that ends, one time in a few during the command.

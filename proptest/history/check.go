@@ -76,7 +76,7 @@ func (a *arrival) end() int64 { return min(a.expires, a.givenUp) }
 var Properties = []string{
 	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
 	PropertyBelief, PropertyBelieveAlone, PropertyRenewal, PropertyOver, PropertyRelease,
-	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason, PropertyPoll,
+	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason, PropertyPoll, PropertyPause,
 	PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
 }
 
@@ -95,6 +95,7 @@ func (h *History) Check(t *tally.Tally) {
 		c.releases()
 		c.order()
 		c.liveness()
+		c.pauses()
 		c.writes()
 		c.verdicts()
 		c.outcomes()

@@ -205,6 +205,12 @@ var stories = []told{
 	{"sleeps past the expiry", PropertyPoll,
 		story{table: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 110))), acquire("b", 4000, 20, 4100)}},
 		story{table: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 110))), acquire("b", 115, 20, 215)}}},
+	{"asks at once, and again", PropertyPause,
+		story{table: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 54)}},
+		story{table: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 56)}}},
+	{"asks at once after it has heard of what makes no difference", PropertyPause,
+		story{table: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 54), read(52, 10, held("a", 10, 10, 110))}},
+		story{table: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 54), guarded(CommandRelease, "c", 7, 52)}}},
 	{"applied twice", PropertyOnce,
 		story{table: exclusive, log: []string{"10/w1", "10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}},
 		story{table: exclusive, log: []string{"10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}}},
@@ -258,6 +264,13 @@ var handoffs = []told{
 	{"turned away by its own holder", PropertyReason,
 		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 10)))},
 		story{table: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 20, held("c", 20, 20, 120))))}},
+}
+
+// refusal is an acquire that another one keeps back.
+func refusal(id string, at int64) Command {
+	c := command(CommandAcquire, id, at, image(at, 10, held("a", 10, 10, 110)))
+	c.Answered -= 500_000
+	return c
 }
 
 func removal(id string, at int64, own Entry) Command {

@@ -8,12 +8,12 @@ var lines = []Mutant{
 		File: "multilock/queue.go",
 		Edits: swap(`	l.rest()
 	l.judge()
-	if l.poller != nil {`,
+`,
 			`	l.rest()
 	if l.poller == nil {
 		l.judge()
 	}
-	if l.poller != nil && l.poller.state == left {`),
+`),
 		Tests: "^TestAReleaseWakesTheNext$", Packages: inLocker,
 	},
 	{
@@ -30,7 +30,7 @@ var lines = []Mutant{
 	{
 		Name: "a burst has no end", Rule: 0,
 		Why:  "one process's waiters hand the lock to each other, and others wait for ever",
-		File: "multilock/line.go",
+		File: "multilock/burst.go",
 		Edits: swap(`if l.handed == longestBurst || time.Since(l.began) > l.burst {`,
 			`if l.handed < 0 && time.Since(l.began) > l.burst {`),
 		Tests: "^TestABurstIsBounded$", Packages: inLocker,
@@ -38,7 +38,7 @@ var lines = []Mutant{
 	{
 		Name: "a place is asked after the more rarely the longer it was waited for", Rule: 0,
 		Why:  "where a document's queue goes through several processes, each turn is as long as the pause of whoever is next",
-		File: "multilock/line.go",
+		File: "multilock/poll.go",
 		Edits: swap(`		waited = 0
 `,
 			`		waited *= 1
@@ -64,8 +64,8 @@ var lines = []Mutant{
 	{
 		Name: "an heir by any filter", Rule: 0,
 		Why:  "it is handed a document that its filter doesn't match any more",
-		File: "multilock/line.go",
-		Edits: swap(` || !w.a.filter.Exact {`,
+		File: "multilock/burst.go",
+		Edits: swap(` || w.ticket == nil && !w.a.filter.Exact {`,
 			` {`),
 		Tests: "^TestAnHeirsFilterIsAskedAgain$", Packages: inLocker,
 	},
@@ -96,7 +96,7 @@ var lines = []Mutant{
 	{
 		Name: "bursts grow though others came", Rule: 0,
 		Why:  "a process with many waiters keeps the others waiting for most of a second, each time",
-		File: "multilock/line.go",
+		File: "multilock/burst.go",
 		Edits: swap(`if l.picture.rivals.After(l.got) {`,
 			`if false {`),
 		Tests: "^TestBurstsGrowWhileNobodyComes$", Packages: inLocker,
@@ -104,9 +104,92 @@ var lines = []Mutant{
 	{
 		Name: "after a burst it asks at once", Rule: 0,
 		Why:  "who polls every few milliseconds finds the lock free by chance only, and may not for seconds",
-		File: "multilock/line.go",
+		File: "multilock/burst.go",
 		Edits: swap(`l.gap = time.Now().Add(gap)`,
 			`l.gap = time.Now().Add(gap / 16)`),
 		Tests: "^TestTheGapAfterABurst$", Packages: inLocker,
+	},
+	{
+		Name: "the first question by any filter takes a place", Rule: 0,
+		Why:  "the waiter keeps back those who stand in line before it, and its own turn in line comes after theirs",
+		File: "multilock/wait.go",
+		Edits: []Edit{{`	a.request.Try = true
+`, ``}, {`	if !errors.Is(err, doclock.ErrConflict) {
+`, `	if err == nil && t.lease == nil {
+		lease, err := t.Wait(ctx)
+		return waited{lease, err}
+	}
+	if !errors.Is(err, doclock.ErrConflict) {
+`}},
+		Tests: "^TestAWaiterByAnyFilterStandsInLine$", Packages: inLocker,
+	},
+	{
+		Name: "the poller sleeps as long as it likes itself", Rule: 0,
+		Why:  "who waits for another holder than the first in line is let in when the first's would have expired",
+		File: "multilock/poll.go",
+		Edits: swap(`head != w && head.ticket == nil {`,
+			`head == nil {`),
+		Tests: "^TestTheOthersReleaseIsNoticed$", Packages: inLocker,
+	},
+	{
+		Name: "the poller isn't told who came", Rule: 0,
+		Why:  "it sleeps for those who were there before",
+		File: "multilock/line.go",
+		Edits: swap(`	w.place = l.tags[tag].PushBack(w)
+	l.stirred = l.stirred || l.tags[tag].first() == w
+`,
+			`	w.place = l.tags[tag].PushBack(w)
+`),
+		Tests: "^TestTheOthersReleaseIsNoticed$", Packages: inLocker,
+	},
+	{
+		Name: "any own holder is waited for", Rule: 0,
+		Why:  "where some holders are tolerated, a waiter doesn't ask as long as its process has one, and another one has left",
+		File: "multilock/poll.go",
+		Edits: swap(`if blocking, free := l.inTheWay(w, ours); len(blocking) > 0 {`,
+			`if blocking, free := l.inTheWay(w, img); slices.ContainsFunc(blocking, l.picture.mine) {`),
+		Tests: "^TestTheOthersReleaseIsNoticed$", Packages: inLocker,
+	},
+	{
+		Name: "who was refused asks as the picture says", Rule: 0,
+		Why:  "where the server disagrees, a waiter asks a thousand times a second",
+		File: "multilock/poll.go",
+		Edits: swap(`if w.news != l.picture.news {`,
+			`if w.rest >= 0 {`),
+		Tests: "^TestWho(Was|ever)RefusedRests$", Packages: inLocker,
+	},
+	{
+		Name: "what made way while it asked was before the refusal", Rule: 0,
+		Why:  "a waiter that was refused a moment before the release sleeps for a pause",
+		File: "multilock/poll.go",
+		Edits: swap(`	if w.news == news {
+`,
+			`	if w.news <= news {
+`),
+		Tests: "^TestNewsOnTheWay$", Packages: inLocker,
+	},
+	{
+		Name: "the image of a later command is older by the server's clock", Rule: 0,
+		Why:  "after the clock was set back, or the number, nothing is seen until it has come so far again",
+		File: "multilock/picture.go",
+		Edits: swap(`!sent.After(p.taken) && older(`,
+			`older(`),
+		Tests: "^TestALaterCommandsImageIsNewer$", Packages: inLocker,
+	},
+	{
+		Name: "an entry that was brought back is not seen", Rule: 0,
+		Why:  "for the process that released it the lock is free, and it asks in vain",
+		File: "multilock/picture.go",
+		Edits: swap(`if d.end.IsZero() || !sent.After(d.end) {`,
+			`if d.id != uuid.Nil {`),
+		Tests: "^TestAnEntryThatWasBroughtBackIsSeen$", Packages: inLocker,
+	},
+	{
+		Name: "a removed entry wakes nobody", Rule: 0,
+		Why:  "whom a waiter of its own process kept back, that has given up, sleeps for a pause, up to a second and a half",
+		File: "multilock/acquisition.go",
+		Edits: swap(`a.locker.queue.removed(key(pin[0].Value), id)`,
+			`_ = key(pin[0].Value)`),
+		Tests: "^TestARemovedEntryWakesTheNext$", Packages: inLocker,
 	},
 }

@@ -86,6 +86,22 @@ var shares = []Mutant{
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
+		Name: "a look in a second", Rule: 21,
+		Why:  "a writer waits for up to a second longer than the readers hold who were there",
+		File: "multilock/share.go",
+		Edits: swap(`trust = 200 * time.Millisecond`,
+			`trust = time.Second`),
+		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+	},
+	{
+		Name: "everybody looks", Rule: 0,
+		Why:  "of a thousand tries at the same moment each sends a command",
+		File: "multilock/share.go",
+		Edits: swap(`case s.look != nil:`,
+			`case s.look != nil && a.into != nil:`),
+		Tests: "^TestOneLooksForAll$", Packages: inLocker,
+	},
+	{
 		Name: "an old entry is joined", Rule: 21,
 		Why:  "a lease that was just acquired is about to end",
 		File: "share.go",

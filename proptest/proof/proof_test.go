@@ -85,6 +85,9 @@ func TestProof(t *testing.T) {
 		}
 		return faults.Blocked(ctx, db, uri, numbers, &p.counts)
 	})
+	p.part("waiters", func() error {
+		return faults.Waiters(ctx, db, uri, 2*p.eachFault, uint64(p.begun.UnixNano()), &p.counts)
+	})
 	p.part("dead and stopped holders", func() error { return faults.Crash(ctx, db, uri, p.eachFault, &p.counts) })
 	p.part("a killed server", func() error {
 		server := mongotest.Private(t)
