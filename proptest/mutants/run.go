@@ -137,7 +137,7 @@ func (l *lab) run(ctx context.Context, m Mutant) (caughtBy string, err error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	overlay, err := m.overlay(l.root, dir)
+	overlay, err := m.Overlay(l.root, dir)
 	if err != nil {
 		return "", err
 	}
@@ -160,9 +160,9 @@ func (l *lab) run(ctx context.Context, m Mutant) (caughtBy string, err error) {
 	return "", nil
 }
 
-// overlay writes the mutated copy into dir, and beside it the file that lays
+// Overlay writes the mutated copy into dir, and beside it the file that lays
 // it over the source: the checkout is never touched.
-func (m Mutant) overlay(root, dir string) (string, error) {
+func (m Mutant) Overlay(root, dir string) (string, error) {
 	source := filepath.Join(root, filepath.FromSlash(m.File))
 	text, err := os.ReadFile(source)
 	if err != nil {

@@ -1,0 +1,71 @@
+// Evaluation compares three evaluations of the commands that doclock sends: a
+// server's, mingo's, and one written after MongoDB's sources, in the strictest
+// reading of the manual. See README.md.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+type settings struct {
+	seed    uint64
+	tables  int
+	mutants bool
+	node    []string // arguments of main.js
+}
+
+func parse() settings {
+	cases := flag.Int("cases", 12_000, "how many random documents meet a command")
+	seed := flag.Uint64("seed", 1, "which documents and tables are drawn")
+	only := flag.Int("only", -1, "the number of one case, to be shown in full")
+	tables := flag.Int("tables", 6, "how many tables are drawn, beside those of testdata/commands")
+	eager := flag.Bool("eager", false, "evaluate both branches of $cond")
+	mutants := flag.Bool("mutants", false, "seed faults into the commands, and demand that each is noticed")
+	flag.Parse()
+	s := settings{seed: *seed, tables: *tables, mutants: *mutants}
+	s.node = []string{"--cases", strconv.Itoa(*cases), "--seed", strconv.FormatUint(*seed, 10)}
+	if *only >= 0 {
+		s.node = append(s.node, "--only", strconv.Itoa(*only))
+	}
+	if *eager {
+		s.node = append(s.node, "--eager")
+	}
+	return s
+}
+
+func main() {
+	s := parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, s)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "evaluation:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings) (err error) {
+	e, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, e.server.Close()) }()
+	if s.mutants {
+		return e.catchAll(ctx)
+	}
+	drawn, err := e.draw(ctx, s.tables, s.seed)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, os.RemoveAll(drawn)) }()
+	kept := filepath.Join(e.root, "internal", "engine", "testdata", "commands")
+	return e.compare(ctx, os.Stdout, s.node, []string{kept, drawn})
+}

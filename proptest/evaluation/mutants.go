@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/doclock/doclock/proptest/mutants"
+)
+
+const decisions = "internal/engine/expr.go"
+
+// alone are faults that only this evaluation notices: the server that the
+// tests run on is as lazy as they need it to be.
+var alone = []mutants.Mutant{
+	{
+		Name: "$and protects the ids that are looked through",
+		Why:  "on a document without a lock, which is every first one, an acquire may raise 40081",
+		File: decisions,
+		Edits: []mutants.Edit{{
+			Old: `return call("$in", id, arrayOf(d.own+"."+idKey))`,
+			New: `return all(call("$isArray", d.own+"."+idKey), call("$in", id, d.own+"."+idKey))`,
+		}},
+	},
+	{
+		Name: "$and protects the look at all tags",
+		Why:  "a field that isn't a lock may raise 40390, and not be reported as foreign",
+		File: decisions,
+		Edits: []mutants.Edit{
+			{Old: "wellFormed := cond(\n", New: "wellFormed := all(\n"},
+			{Old: "call(\"$eq\", call(\"$type\", \"$$t.v\"), \"null\")))}),\n\t\tfalse)", New: "call(\"$eq\", call(\"$type\", \"$$t.v\"), \"null\")))}))"},
+		},
+	},
+	{
+		Name: "the next number is computed before the field is known to be a lock",
+		Why:  "MongoDB evaluates all variables of a $let: an arrival raises 14 or 241 for a foreign number",
+		File: decisions,
+		Edits: []mutants.Edit{
+			{Old: `arrive := let(append(d.survivors(barred), bson.E{Key: "next", Value: d.next()}), entered)`, New: `arrive := let(append(d.survivors(barred), bson.E{Key: "unused", Value: 0}), entered)`},
+			{Old: `let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(`, New: `let(bson.D{{Key: "again", Value: d.there(id)}, {Key: "next", Value: d.next()}}, d.ours(`},
+		},
+	},
+	{
+		Name: "$and protects the image's look at the own entry",
+		Why:  "an arrival that was executed is answered with an error",
+		File: decisions,
+		Edits: []mutants.Edit{{
+			Old: `	own := filter(arrayOf(d.own), "e", call("$eq", "$$e."+idKey, id))
+	return nth(mapped(own, "e", "$$e."+fenceKey), 0)`,
+			New: `	own := filter(d.own, "e", call("$eq", "$$e."+idKey, id))
+	return all(call("$isArray", d.own), nth(mapped(own, "e", "$$e."+fenceKey), 0))`,
+		}},
+	},
+}
+
+// catchAll demands that the evaluations agree without a fault, and disagree
+// with each of them.
+func (e *evaluation) catchAll(ctx context.Context) error {
+	if disagree, err := e.disagree(ctx); disagree || err != nil {
+		return cmp.Or(err, errors.New("the evaluations disagree without a fault"))
+	}
+	for _, m := range alone {
+		disagree, err := e.seeded(ctx, m)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", m.Name, err)
+		case !disagree:
+			return fmt.Errorf("%s: not noticed", m.Name)
+		}
+		fmt.Println("caught:", m.Name)
+	}
+	return nil
+}
+
+// seeded reports whether the evaluations disagree with a fault.
+func (e *evaluation) seeded(ctx context.Context, m mutants.Mutant) (disagree bool, err error) {
+	dir, err := os.MkdirTemp("", "doclock-mutant")
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = cmp.Or(err, os.RemoveAll(dir)) }()
+	overlay, err := m.Overlay(e.root, dir)
+	if err != nil {
+		return false, err
+	}
+	return e.disagree(ctx, "-overlay="+overlay)
+}
+
+// disagree is a short run over drawn tables. flags are the compiler's.
+func (e *evaluation) disagree(ctx context.Context, flags ...string) (disagree bool, err error) {
+	drawn, err := e.draw(ctx, 4, 1, flags...)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = cmp.Or(err, os.RemoveAll(drawn)) }()
+	err = e.compare(ctx, io.Discard, []string{"--cases", "2000"}, []string{drawn})
+	if errors.Is(err, errDisagreement) {
+		return true, nil
+	}
+	return false, err
+}
