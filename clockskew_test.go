@@ -12,10 +12,10 @@ func TestClockOffsets(t *testing.T) {
 	if c.skew() != 0 {
 		t.Errorf("nobody's clocks differ by %v", c.skew())
 	}
-	// Slow answers tell little: a second's round trip may hide half of one.
+	// Slow answers tell little: four seconds' round trip may hide two.
 	c.add("a", at(0), at(0), at(time.Second))
 	c.add("a", at(5*time.Second+10*time.Millisecond), at(5*time.Second), at(5*time.Second+20*time.Millisecond))
-	c.add("a", at(9*time.Second), at(8*time.Second), at(10*time.Second))
+	c.add("a", at(11500*time.Millisecond), at(8*time.Second), at(12*time.Second))
 	if got := c.skew(); got != 0 {
 		t.Errorf("one server's clock differs by %v", got)
 	}

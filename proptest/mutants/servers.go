@@ -29,6 +29,14 @@ var servers = []Mutant{
 		Tests: "^TestCheckServerOfAShardedCollection$", Packages: []string{leasePkg},
 	},
 	{
+		Name: "a holder's commands lack the shard key", Rule: 0,
+		Why:  "a router refuses every renewal and every release",
+		File: "internal/engine/guard.go",
+		Edits: swap(`		pin = append(pin, bson.E{Key: key, Value: v})`,
+			`		_ = v`),
+		Tests: "^(TestShardKeyPinsTheDocument|TestThroughRouters)$", Packages: inEngine,
+	},
+	{
 		Name: "the clocks of all routers are taken for one", Rule: 0,
 		Why:  "a router's clock that differs by more than the tolerance is not told",
 		File: "clockskew.go",
