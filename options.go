@@ -69,8 +69,9 @@ func WaitTTL(d time.Duration) Option {
 
 // Tolerance is added to the time that the server keeps an entry, and never to
 // what its holder believes: it covers differences and forward steps of the
-// servers' clocks, in sum over one lease. Default 500 ms; it may be 0, and is
-// at most [MaxTolerance].
+// servers' clocks, in sum over one lease; in a sharded cluster, of the routers'
+// clocks, see [CheckServer]. Default 500 ms; it may be 0, and is at most
+// [MaxTolerance].
 func Tolerance(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.Tolerance = d.Truncate(time.Millisecond)

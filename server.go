@@ -2,70 +2,198 @@ package doclock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // leastWireVersion is MongoDB 4.4's: computed fields in the projection of a
 // findAndModify.
 const leastWireVersion = 9
 
-// CheckServer asks whether the collection's server can run the protocol. It
-// returns nil, an [ErrUnsupportedServer] with the reason, or the driver's
-// error. It sends `hello`, `buildInfo`, and one acquire that matches no
-// document: nothing is written.
+// ServerInfo is what [CheckServer] found.
+type ServerInfo struct {
+	Kind    ServerKind
+	Version string // "MongoDB 7.0.5", "FerretDB v2.7.0"
+
+	// ClockSkew is the greatest difference between the clocks of the servers
+	// that answered: the routers of a sharded cluster, or the members of a
+	// replica set. It is accurate to about a round trip, and 0 where one server
+	// answered. The [Tolerance] must be greater.
+	ClockSkew time.Duration
+
+	// NeedsShardKey: the collection is sharded by other fields than _id. A
+	// filter needs an equality on each, and the Locker the option [ShardKey].
+	NeedsShardKey bool
+}
+
+// ServerKind is a way in which servers make one database.
+type ServerKind string
+
+// The kinds of servers.
+const (
+	Standalone ServerKind = "standalone"
+	ReplicaSet ServerKind = "replica set"
+	Sharded    ServerKind = "sharded cluster"
+)
+
+// CheckServer asks whether the collection's server can run the protocol, and
+// what it is. The error is nil, an [ErrUnsupportedServer] with the reason, or
+// the driver's. It sends `hello` (several times, to find several servers),
+// `buildInfo`, one acquire that matches no document, and one majority read:
+// nothing is written.
+//
+// In a sharded cluster the time in the lock is that of the router which a
+// command went through, and routers often run beside applications: so the
+// tolerance must cover what any two of them differ by. Routers that this client
+// doesn't know are not measured.
 //
 // MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker
 // needs no check: on a server that refuses the commands its acquires return
 // ErrUnsupportedServer themselves.
-func CheckServer(ctx context.Context, coll *mongo.Collection) error {
+func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error) {
 	if coll == nil {
-		return fmt.Errorf("%w: the collection is nil", ErrInvalidOption)
+		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidOption)
 	}
-	var hello struct {
-		MaxWireVersion int `bson:"maxWireVersion"`
+	answer, err := askHello(ctx, coll.Database())
+	if err != nil {
+		return ServerInfo{}, fmt.Errorf("doclock: ask the server: %w", err)
 	}
-	if err := coll.Database().RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
-		return fmt.Errorf("doclock: ask the server: %w", err)
+	info := ServerInfo{Kind: answer.kind()}
+	if answer.MaxWireVersion < leastWireVersion {
+		return info, fmt.Errorf("%w: its wire version is %d; MongoDB 4.4 has %d", ErrUnsupportedServer, answer.MaxWireVersion, leastWireVersion)
 	}
-	if hello.MaxWireVersion < leastWireVersion {
-		return fmt.Errorf("%w: its wire version is %d; MongoDB 4.4 has %d", ErrUnsupportedServer, hello.MaxWireVersion, leastWireVersion)
+	if info.Version, err = version(ctx, coll.Database()); err != nil {
+		return info, err
 	}
+	if info.ClockSkew, err = clockSkew(ctx, coll.Database(), info.Kind); err != nil {
+		return info, fmt.Errorf("doclock: compare the servers' clocks: %w", err)
+	}
+	info.NeedsShardKey, err = probe(ctx, coll)
+	return info, err
+}
+
+// helloAnswer is what every server says of itself.
+type helloAnswer struct {
+	MaxWireVersion  int       `bson:"maxWireVersion"`
+	Msg             string    `bson:"msg"`
+	SetName         string    `bson:"setName"`
+	Me              string    `bson:"me"`
+	LocalTime       time.Time `bson:"localTime"`
+	TopologyVersion struct {
+		ProcessID bson.ObjectID `bson:"processId"`
+	} `bson:"topologyVersion"`
+}
+
+// askHello asks the primary, or with Nearest any server. MongoDB 4.4.0 knows
+// the command under its old name alone.
+func askHello(ctx context.Context, db *mongo.Database, opts ...options.Lister[options.RunCmdOptions]) (answer helloAnswer, err error) {
+	const commandNotFound = 59
+	err = db.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, opts...).Decode(&answer)
+	var refused mongo.CommandError
+	if errors.As(err, &refused) && refused.HasErrorCode(commandNotFound) {
+		err = db.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}, opts...).Decode(&answer)
+	}
+	return answer, err
+}
+
+func (a helloAnswer) kind() ServerKind {
+	switch {
+	case a.Msg == "isdbgrid":
+		return Sharded
+	case a.SetName != "":
+		return ReplicaSet
+	default:
+		return Standalone
+	}
+}
+
+// server is a name for who answered, as far as it tells.
+func (a helloAnswer) server() string { return a.TopologyVersion.ProcessID.Hex() + a.Me }
+
+// clockSkew asks several times: the driver chooses among the servers by chance.
+func clockSkew(ctx context.Context, db *mongo.Database, kind ServerKind) (time.Duration, error) {
+	if kind == Standalone {
+		return 0, nil
+	}
+	const times = 16
+	var clocks clockOffsets
+	for range times {
+		sent := time.Now()
+		answer, err := askHello(ctx, db, options.RunCmd().SetReadPreference(readpref.Nearest()))
+		if err != nil {
+			return 0, err
+		}
+		clocks.add(answer.server(), answer.LocalTime, sent, time.Now())
+	}
+	return clocks.skew(), nil
+}
+
+// version is the server's own word. FerretDB 1 answers as a MongoDB that would
+// do.
+func version(ctx context.Context, db *mongo.Database) (string, error) {
 	var build struct {
+		Version  string `bson:"version"`
 		FerretDB struct {
 			Version string `bson:"version"`
 		} `bson:"ferretdb"`
 	}
-	err := coll.Database().RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build)
-	if v := build.FerretDB.Version; err == nil && (len(v) > 1 && (v[:2] == "1." || v[:2] == "v1")) {
-		return fmt.Errorf("%w: FerretDB %s has no pipeline updates, and its updates are not atomic; use FerretDB 2", ErrUnsupportedServer, v)
+	if err := db.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
+		return "", nil //nolint:nilerr // a server may keep its version to itself
 	}
-	return probe(ctx, coll)
+	ferret := build.FerretDB.Version
+	switch {
+	case ferret == "":
+		return "MongoDB " + build.Version, nil
+	case strings.HasPrefix(strings.TrimPrefix(ferret, "v"), "1."):
+		return "FerretDB " + ferret, fmt.Errorf("%w: FerretDB %s has no pipeline updates, and its updates are not atomic; use FerretDB 2", ErrUnsupportedServer, ferret)
+	default:
+		return "FerretDB " + ferret, nil
+	}
 }
 
-// probe sends an acquire for a document that isn't there.
-func probe(ctx context.Context, coll *mongo.Collection) error {
+// probe sends an acquire and a majority read for a document that isn't there.
+func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err error) {
 	e, err := engine.New(coll, relations.Exclusive(), engine.Config{TTL: engine.DefaultTTL, Field: engine.DefaultField, Owner: "doclock.CheckServer"})
 	if err != nil {
-		return err
+		return false, err
 	}
 	id := uuid.New()
-	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}})
+	kind, data, err := bson.MarshalValue(bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]})
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, _, err = e.Acquire(ctx, nowhere, engine.Request{Tag: relations.Exclusive().Tags()[0], ID: id, Document: true})
-	switch {
-	case err == nil:
-		return nil
-	case engine.AsFailure(err).Certain:
-		return fmt.Errorf("%w: it refuses an acquire: %w", ErrUnsupportedServer, err)
-	default:
-		return fmt.Errorf("doclock: probe the server: %w", err)
+	docID := bson.RawValue{Type: kind, Value: data}
+	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: docID}})
+	if err != nil {
+		return false, err
 	}
+	tag := relations.Exclusive().Tags()[0]
+	_, _, err = e.Acquire(ctx, nowhere, engine.Request{Tag: tag, ID: id, Document: true})
+	if err != nil && engine.AsFailure(err).Cause == engine.CauseShardKey {
+		needsShardKey, err = true, nil // and so it is a router that knows the command
+	}
+	if err != nil {
+		return false, refusal("an acquire", err)
+	}
+	if _, err = e.Standing(ctx, []engine.Grant{{DocID: docID, Tag: tag, ID: id}}); err != nil {
+		return needsShardKey, refusal("a majority read", err)
+	}
+	return needsShardKey, nil
+}
+
+func refusal(what string, err error) error {
+	if engine.AsFailure(err).Certain {
+		return fmt.Errorf("%w: it refuses %s: %w", ErrUnsupportedServer, what, err)
+	}
+	return fmt.Errorf("doclock: probe the server with %s: %w", what, err)
 }

@@ -2,50 +2,123 @@ package doclock_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
+// more than a check sends of any command
+const mostProbes = 40
+
+// rewrites changes every answer to a command.
+func (r *rig) rewrites(command string, change func(n int, reply bson.M)) {
+	for n := range mostProbes {
+		r.net.ArmRewrite(faultnet.Rewrite, command, func(reply bson.Raw) any {
+			var m bson.M
+			_ = bson.Unmarshal(reply, &m)
+			change(n, m)
+			return m
+		})
+	}
+	r.Cleanup(r.net.Disarm)
+}
+
+// refuses answers a command with an error in the server's place.
+func (r *rig) refuses(command string, code int, text string) {
+	for range mostProbes {
+		r.net.ArmRewrite(faultnet.Refuse, command, func(bson.Raw) any { return bson.M{"ok": 0, "code": code, "errmsg": text} })
+	}
+	r.Cleanup(r.net.Disarm)
+}
+
 func TestCheckServer(t *testing.T) {
 	r := newRig(t)
-	if err := doclock.CheckServer(t.Context(), r.doc); err != nil {
+	info, err := doclock.CheckServer(t.Context(), r.doc)
+	if err != nil {
 		t.Error(err)
 	}
-	for name, c := range map[string]struct {
-		command, field string
-		value          any
-	}{
-		"old wire version": {"hello", "maxWireVersion", 8},
-		"FerretDB 1":       {"buildInfo", "ferretdb", bson.M{"version": "v1.24.0"}},
+	if info.Kind == "" || !strings.ContainsAny(info.Version, "0123456789") || info.NeedsShardKey {
+		t.Errorf("it is %+v", info)
+	}
+	if info, err := doclock.CheckServer(t.Context(), nil); !errors.Is(err, doclock.ErrInvalidOption) || info != (doclock.ServerInfo{}) {
+		t.Errorf("CheckServer of nil = %v, %v", info, err)
+	}
+	if n, err := r.other.CountDocuments(t.Context(), bson.M{}); err != nil || n != 1 {
+		t.Errorf("%d documents, %v: a check writes nothing", n, err)
+	}
+}
+
+func TestCheckServerFindsTheUnsupported(t *testing.T) {
+	for name, spoil := range map[string]func(r *rig){
+		"old wire version": func(r *rig) { r.rewrites("hello", func(_ int, m bson.M) { m["maxWireVersion"] = 8 }) },
+		"FerretDB 1": func(r *rig) {
+			r.rewrites("buildInfo", func(_ int, m bson.M) { m["ferretdb"] = bson.M{"version": "v1.24.0"} })
+		},
+		"refuses the pipeline": func(r *rig) { r.refuses("findAndModify", 17276, "Use of undefined variable: NOW") },
+		"no majority reads": func(r *rig) {
+			r.refuses("find", 148, "Majority read concern requested, but it is not supported by the storage engine.")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.net.ArmRewrite(faultnet.Rewrite, c.command, func(reply bson.Raw) any {
-				var m bson.M
-				_ = bson.Unmarshal(reply, &m)
-				m[c.field] = c.value
-				return m
-			})
-			t.Cleanup(r.net.Disarm)
-			if err := doclock.CheckServer(t.Context(), r.doc); !errors.Is(err, doclock.ErrUnsupportedServer) {
+			r := newRig(t)
+			spoil(r)
+			if _, err := doclock.CheckServer(t.Context(), r.doc); !errors.Is(err, doclock.ErrUnsupportedServer) {
 				t.Errorf("CheckServer = %v", err)
 			}
 		})
 	}
-	t.Run("refuses the pipeline", func(t *testing.T) {
-		r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
-			return bson.M{"ok": 0, "code": 17276, "errmsg": "Use of undefined variable: NOW"}
-		})
-		if err := doclock.CheckServer(t.Context(), r.doc); !errors.Is(err, doclock.ErrUnsupportedServer) {
-			t.Errorf("CheckServer = %v", err)
-		}
-	})
-	if err := doclock.CheckServer(t.Context(), nil); !errors.Is(err, doclock.ErrInvalidOption) {
-		t.Errorf("CheckServer of nil = %v", err)
+}
+
+// MongoDB 4.4.0 has no hello.
+func TestCheckServerWithoutHello(t *testing.T) {
+	r := newRig(t)
+	r.refuses("hello", 59, "no such command: 'hello'")
+	if info, err := doclock.CheckServer(t.Context(), r.doc); err != nil || info.Kind == "" {
+		t.Errorf("CheckServer = %+v, %v", info, err)
 	}
-	if n, err := r.other.CountDocuments(t.Context(), bson.M{}); err != nil || n != 1 {
-		t.Errorf("%d documents, %v: a check writes nothing", n, err)
+}
+
+// A router that wants the shard key in the filter of an acquire knows the
+// command.
+func TestCheckServerOfAShardedCollection(t *testing.T) {
+	r := newRig(t)
+	r.refuses("findAndModify", 61, "Query for sharded findAndModify must contain the shard key")
+	if info, err := doclock.CheckServer(t.Context(), r.doc); err != nil || !info.NeedsShardKey {
+		t.Errorf("CheckServer = %+v, %v", info, err)
+	}
+}
+
+// Two routers, or two members, with two clocks.
+func TestCheckServerComparesTheClocks(t *testing.T) {
+	for kind, mark := range map[doclock.ServerKind]bson.M{
+		doclock.Sharded:    {"msg": "isdbgrid"},
+		doclock.ReplicaSet: {"setName": "rs"},
+	} {
+		for _, apart := range []time.Duration{time.Hour, -time.Hour} {
+			t.Run(fmt.Sprint(kind, apart), func(t *testing.T) {
+				r := newRig(t)
+				routers := [2]bson.ObjectID{bson.NewObjectID(), bson.NewObjectID()}
+				now := time.Now()
+				r.rewrites("hello", func(n int, m bson.M) {
+					for k, v := range mark {
+						m[k] = v
+					}
+					m["topologyVersion"] = bson.M{"processId": routers[n%2], "counter": int64(0)}
+					m["localTime"] = now.Add(time.Duration(n%2) * apart)
+				})
+				info, err := doclock.CheckServer(t.Context(), r.doc)
+				if err != nil || info.Kind != kind {
+					t.Fatalf("CheckServer = %+v, %v", info, err)
+				}
+				if wrong := info.ClockSkew - time.Hour; wrong.Abs() > time.Minute { // as long as the check may take
+					t.Errorf("the clocks differ by %v", info.ClockSkew)
+				}
+			})
+		}
 	}
 }

@@ -47,7 +47,9 @@ func wantUnsent(t *testing.T, what string, err error) {
 // unknown outcome, and none that comes late; the error says why.
 func TestWriteThatCantBeSent(t *testing.T) {
 	for name, write := range map[string]func(*doclock.Lease, context.Context) error{
-		"Update": func(l *doclock.Lease, ctx context.Context) error { return l.Update(ctx, bson.M{"$inc": bson.M{"count": 1}}) },
+		"Update": func(l *doclock.Lease, ctx context.Context) error {
+			return l.Update(ctx, bson.M{"$inc": bson.M{"count": 1}})
+		},
 		"UpdateAndRelease": func(l *doclock.Lease, ctx context.Context) error {
 			return l.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"count": 1}})
 		},

@@ -20,7 +20,7 @@ func TestNoCollectionIsNotFound(t *testing.T) {
 	if _, err := locks.TryAcquire(t.Context(), bson.M{"_id": 1}, "read"); !errors.Is(err, doclock.ErrNotFound) {
 		t.Errorf("TryAcquire = %v", err)
 	}
-	if err := doclock.CheckServer(t.Context(), mongotest.Database(t).Collection("nothing")); err != nil {
+	if _, err := doclock.CheckServer(t.Context(), mongotest.Database(t).Collection("nothing")); err != nil {
 		t.Errorf("CheckServer = %v", err)
 	}
 }

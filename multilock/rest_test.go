@@ -27,13 +27,16 @@ func newWaiting(t *testing.T, rules relations.Rules, tag string) waiting {
 		t.Fatal(err)
 	}
 	q := &queue{engine: e, leases: &doclock.Leases{}, lines: map[string]*line{}}
-	return waiting{q.join(newAcquisition(e, tag), key(1), nil, nil), q}
+	return waiting{q.join(newAcquisition(e, tag), keyOfOne, nil, nil), q}
 }
+
+// keyOfOne is the key of the document whose _id is 1.
+var keyOfOne = key(bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}})
 
 // newAcquisition is one that began long ago: pauses are long.
 func newAcquisition(e *engine.Engine, tag string) *acquisition {
 	return &acquisition{
-		locker: &Locker{engine: e}, document: key(1), filter: engine.Filter{Exact: true},
+		locker: &Locker{engine: e}, document: keyOfOne, filter: engine.Filter{Exact: true},
 		request: engine.Request{Tag: tag, ID: uuid.New()}, begun: time.Now().Add(-time.Hour),
 	}
 }
@@ -87,7 +90,7 @@ func TestWhoeverWasRefusedRests(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	w := newWaiting(t, relations.ReadPreferring(), "write")
 	w.q.settle(w.waiter, image(7, now, heldBy("read", 7, now.Add(time.Hour))), nil)
-	reader := w.q.join(newAcquisition(w.q.engine, "read"), key(1), nil, nil)
+	reader := w.q.join(newAcquisition(w.q.engine, "read"), keyOfOne, nil, nil)
 	for range 2 {
 		if reader.state != asking {
 			t.Fatal("it may not ask")
@@ -100,7 +103,7 @@ func TestWhoeverWasRefusedRests(t *testing.T) {
 		if _, _, pause := w.q.turn(w.waiter); pause <= 0 || pause > 2*longestPause {
 			t.Errorf("the one who polls sleeps for %v", pause)
 		}
-		w.q.removed(key(1), uuid.New())
+		w.q.removed(keyOfOne, uuid.New())
 	}
 }
 
@@ -139,7 +142,7 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, refused := a.arrive(t.Context())
-	reader := here.queue.join(a, key(1), nil, a.seen)
+	reader := here.queue.join(a, keyOfOne, nil, a.seen)
 	defer here.queue.leave(reader)
 	if may, _, _ := here.queue.turn(reader); may || refused == nil {
 		t.Fatal("the writer doesn't keep it back")

@@ -196,6 +196,7 @@ func TestBigDocument(t *testing.T) {
 
 func TestShardKeyPinsTheDocument(t *testing.T) {
 	w := newWorld(t, bson.E{Key: "city", Value: "Bern"}, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: bson.D{{Key: "n", Value: 4}}}}}, bson.E{Key: "void", Value: nil})
+	router := w.sharded(bson.D{{Key: "city", Value: "Bern"}, {Key: "at.zone.n", Value: 4}, {Key: "at.none", Value: nil}, {Key: "none", Value: nil}, {Key: "void", Value: nil}})
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"city", "at.zone.n", "at.none", "none", "void", "_id"} })
 	img := p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
 	pin := p.Pin(img)
@@ -237,6 +238,9 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	}
 	if diff := cmp.Diff(pin, p.Pin(img)); diff != "" {
 		t.Errorf("the pin after Decode (-before +after):\n%s", diff)
+	}
+	if n := router.Refused(); n > 0 {
+		t.Errorf("the router refused %d commands", n)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/routertest"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -48,6 +49,7 @@ type world struct {
 	hand  *mongo.Collection // the test's own hand; not watched
 	lab   *mongo.Collection // the same, where the engines work; every command is noted
 	id    any               // the document's
+	key   bson.D            // the shard key's equalities, in every filter
 	clock time.Time
 
 	mu   sync.Mutex
@@ -68,20 +70,39 @@ func emptyWorld(t testing.TB, opts ...*options.CollectionOptionsBuilder) *world 
 	t.Helper()
 	w := &world{TB: t, id: int32(1), clock: epoch}
 	w.hand = mongotest.Database(t).Collection("documents")
-	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if e.DatabaseName == w.hand.Database().Name() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.sent = append(w.sent, bytes.Clone(e.Command))
-		}
-	}}
-	client := mongotest.Client(t, options.Client().SetMonitor(monitor))
+	client := mongotest.Client(t, options.Client().SetMonitor(w.monitor()))
 	var listers []options.Lister[options.CollectionOptions]
 	for _, o := range opts {
 		listers = append(listers, o)
 	}
 	w.lab = client.Database(w.hand.Database().Name()).Collection(w.hand.Name(), listers...)
 	return w
+}
+
+func (w *world) monitor() *event.CommandMonitor {
+	return &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.DatabaseName == w.hand.Database().Name() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.sent = append(w.sent, bytes.Clone(e.Command))
+		}
+	}}
+}
+
+// sharded has the engines work through a router, in a collection that is
+// sharded by the fields of key.
+func (w *world) sharded(key bson.D) *routertest.Router {
+	w.Helper()
+	var fields []string
+	for _, e := range key {
+		fields = append(fields, e.Key)
+	}
+	router := routertest.Start(w, mongotest.URI(w))
+	router.Shard(w.hand.Database().Name()+"."+w.hand.Name(), fields...)
+	client := mongotest.Client(w, options.Client().ApplyURI(router.URI()).SetMonitor(w.monitor()))
+	w.lab = client.Database(w.hand.Database().Name()).Collection(w.hand.Name())
+	w.key = key
+	return router
 }
 
 func (w *world) insert(fields ...bson.E) {
@@ -116,7 +137,7 @@ var plain = &Engine{encoder: encoder{registry: plainRegistry}, field: DefaultFie
 // filter names the document as a caller would.
 func (w *world) filter() Filter {
 	w.Helper()
-	f, err := plain.ParseFilter(bson.M{"_id": w.id})
+	f, err := plain.ParseFilter(append(bson.D{{Key: "_id", Value: w.id}}, w.key...))
 	if err != nil {
 		w.Fatal(err)
 	}

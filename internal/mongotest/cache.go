@@ -28,7 +28,7 @@ func openCache() (cache, error) {
 			return cache{}, err
 		}
 	}
-	c := cache{dir: filepath.Join(base, "doclock", "mongotest-"+recipe)}
+	c := cache{dir: filepath.Join(base, "doclock", cacheName())}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return cache{}, fmt.Errorf("making the cache directory: %w", err)
 	}

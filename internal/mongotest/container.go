@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	image = "mongo:8"
 	label = "doclock.mongotest"
 
 	// leash is the container's program: a mongod that ends when our end of its standard input is closed, so that a
@@ -27,6 +26,7 @@ const (
 // had, and run with a stand-in only (standin_test.go), except that a client without an engine is passed over.
 type container struct {
 	engine string
+	image  string
 	port   int
 	run    *run
 	client crew      // the engine's client, which ends when the container does
@@ -53,6 +53,7 @@ func prepareContainer(ctx context.Context, engine string, say *progress) error {
 	}
 	// What owners that were killed left behind has ended; an hour spares what a test stopped and will start again.
 	_ = talk(ctx, engine, "container", "prune", "--force", "--filter", "label="+label, "--filter", "until=1h")
+	image, _ := image()
 	if talk(ctx, engine, "image", "inspect", image) == nil {
 		return nil
 	}
@@ -70,7 +71,8 @@ func startContainer(ctx context.Context, engine string, c cache) (server, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &container{engine: engine, port: port, run: run}
+	image, _ := image()
+	s := &container{engine: engine, image: image, port: port, run: run}
 	// The port is the same inside and outside, because the replica set tells it to its clients.
 	publish := fmt.Sprintf("127.0.0.1:%d:%d", port, port)
 	args := append([]string{
@@ -143,7 +145,7 @@ func (s *container) tell(command ...string) error {
 func (s *container) name() string { return "doclock-" + filepath.Base(s.run.dir) }
 func (s *container) uri() string  { return replicaSetURI(s.name(), s.port) }
 func (s *container) origin() string {
-	return image + " in " + s.engine + ", port " + strconv.Itoa(s.port)
+	return s.image + " in " + s.engine + ", port " + strconv.Itoa(s.port)
 }
 func (s *container) ended() bool { return s.client.ended() }
 

@@ -4,7 +4,8 @@
 //
 //  1. MONGODB_URI. If it is set and does not answer, that is a failure, and no reason to go on.
 //  2. A mongod on PATH, started as a replica set of one member.
-//  3. Docker or Podman with an engine that answers: mongo:8, as a replica set of one member.
+//  3. Docker or Podman with an engine that answers: mongo:8, as a replica set of one member. DOCLOCK_TEST_IMAGE names
+//     another image; it is then the only way that is tried.
 //  4. PostgreSQL with the DocumentDB extension, from Debian, behind FerretDB, built from source: on Debian and Ubuntu, as
 //     root. It is prepared once, in the user's cache directory, in one to three minutes; from then on it starts in a
 //     second or two.

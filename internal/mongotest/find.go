@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -34,12 +35,15 @@ type server interface {
 
 // ways are the ways of getting a server, in the order in which they are tried.
 func ways() []way {
-	return []way{
-		{"mongod", prepareMongod, startMongod},
-		containerWay("docker"),
-		containerWay("podman"),
-		{"DocumentDB", prepareDocumentDB, startDocumentDB},
+	containers := []way{containerWay("docker"), containerWay("podman")}
+	if _, demanded := image(); demanded {
+		return containers
 	}
+	return slices.Concat(
+		[]way{{"mongod", prepareMongod, startMongod}},
+		containers,
+		[]way{{"DocumentDB", prepareDocumentDB, startDocumentDB}},
+	)
 }
 
 func wayByName(name string) (way, error) {

@@ -69,6 +69,30 @@ func TestFailureTellsWhatWasTriedAndWhatHelps(t *testing.T) {
 	}
 }
 
+// An image that is demanded is the only way: a server of another kind would be taken for it.
+func TestADemandedImageIsTheOnlyWay(t *testing.T) {
+	t.Setenv("MONGODB_URI", "")
+	t.Setenv(imageEnv, "")
+	anyone, err := openCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(imageEnv, "registry.example/mongo:4.4")
+	for _, w := range ways() {
+		if w.name != "docker" && w.name != "podman" {
+			t.Errorf("%s is a way", w.name)
+		}
+	}
+	demanded, err := openCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.Remove(demanded.dir) }()
+	if demanded.dir == anyone.dir || demanded.socket() == anyone.socket() {
+		t.Error("the shared server of another image would be taken for it")
+	}
+}
+
 // A container client without an engine, or with one that hangs, is passed over.
 func TestContainerClientWithoutEngine(t *testing.T) {
 	bin := t.TempDir()

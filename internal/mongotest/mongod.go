@@ -108,9 +108,9 @@ func initiate(ctx context.Context, set string, port int) error {
 	for {
 		var hello struct {
 			SetName string `bson:"setName"`
-			Primary bool   `bson:"isWritablePrimary"`
+			Primary bool   `bson:"ismaster"`
 		}
-		err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+		err := admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello) // MongoDB 4.4.0 has no hello
 		if err == nil && hello.Primary && hello.SetName == set {
 			return nil
 		}

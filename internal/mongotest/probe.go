@@ -30,7 +30,7 @@ func probe(ctx context.Context, uri string, limit time.Duration) (what string, e
 		SetName string `bson:"setName"`
 		Msg     string `bson:"msg"`
 	}
-	if err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+	if err := admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello); err != nil {
 		return "", fmt.Errorf("%s does not answer: %w", redacted(uri), err)
 	}
 	var build struct {

@@ -137,7 +137,7 @@ for name; do :; done # the last argument, in most commands
 boot() { name=$1; shift; echo $$ >"$STANDIN_DATA/$name.pid"; printf '%s\n' "$@" >"$STANDIN_DATA/$name.args"; exec sh "$@"; }
 case $1 in
 run)
-	while [ "$1" != mongo:8 ]; do case $1 in --name=*) name=${1#--name=};; esac; shift; done
+	while [ "$1" != "$STANDIN_IMAGE" ]; do case $1 in --name=*) name=${1#--name=};; esac; shift; done
 	shift
 	boot "$name" "$@" ;;
 start)
@@ -167,22 +167,28 @@ func TestStandIns(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(dockerStandIn), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"mongod", "docker"} {
-		t.Run(name, func(t *testing.T) {
-			w, err := wayByName(name)
+	for _, c := range []struct{ way, image string }{{"mongod", ""}, {"docker", ""}, {"docker", "mongo:4.4"}} {
+		t.Run(c.way+c.image, func(t *testing.T) {
+			t.Setenv(imageEnv, c.image)
+			name, _ := image()
+			t.Setenv("STANDIN_IMAGE", name)
+			w, err := wayByName(c.way)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := cache{dir: t.TempDir()}
-			if err := w.prepare(t.Context(), c, newProgress(nil)); err != nil {
+			kept := cache{dir: t.TempDir()}
+			if err := w.prepare(t.Context(), kept, newProgress(nil)); err != nil {
 				t.Fatal(err)
 			}
-			srv, err := w.start(t.Context(), c)
+			srv, err := w.start(t.Context(), kept)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if c.way == "docker" && !strings.HasPrefix(srv.origin(), name+" in docker") {
+				t.Errorf("it is %s", srv.origin())
 			}
 			lifeOf(t, srv)
-			if left, err := filepath.Glob(c.path("runs/*")); err != nil || len(left) > 0 {
+			if left, err := filepath.Glob(kept.path("runs/*")); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})

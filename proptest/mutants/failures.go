@@ -7,7 +7,7 @@ var failures = []Mutant{
 		Why:  "the write stands on the primary, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
 		Edits: swap(`		f.Answered = !lost && !passes(concern)`,
-			`		f.Certain = true`),
+			`		f.Certain = !lost || passes(concern)`),
 		Tests: "^(TestWriteConcernErrorIsUnknown|TestClassify)$", Packages: []string{enginePkg, leasePkg},
 	},
 	{

@@ -1,8 +1,10 @@
-// Serve keeps the server that the tests share, until Ctrl-C.
+// Serve keeps the server that the tests share, until Ctrl-C. With -once it says
+// what that is, and ends.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,13 +14,15 @@ import (
 )
 
 func main() {
-	if err := serve(); err != nil {
+	once := flag.Bool("once", false, "say what the tests run on, and end")
+	flag.Parse()
+	if err := serve(*once); err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(1)
 	}
 }
 
-func serve() error {
+func serve(once bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	server, err := mongotest.Start(ctx, os.Stderr)
@@ -26,6 +30,9 @@ func serve() error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, server.Description())
+	if once {
+		return server.Close()
+	}
 	fmt.Fprintln(os.Stderr, "Tests of this user find it by themselves. Whatever else needs it:")
 	fmt.Printf("export MONGODB_URI='%s'\n", server.URI())
 	fmt.Fprintln(os.Stderr, "It stays until Ctrl-C, and a little longer.")

@@ -1,0 +1,135 @@
+package routertest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Kinds of messages.
+const (
+	opReply = 1
+	opQuery = 2004 // the driver's first hello
+	opMsg   = 2013
+)
+
+// Where the document begins: after the header, and flags and more.
+const (
+	headerSize  = 16
+	msgPrefix   = headerSize + 4 // flags; then come sections
+	replyPrefix = headerSize + 20
+)
+
+// exhaust is the flag of a request that wants many replies; it gets one.
+const exhaust = 1 << 16
+
+// message is one of the wire protocol, with its header.
+type message []byte
+
+func readMessage(r io.Reader) (message, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(size[:])
+	if n < headerSize || n > 64<<20 {
+		return nil, fmt.Errorf("routertest: a message of %d bytes", n)
+	}
+	m := make(message, n)
+	copy(m, size[:])
+	_, err := io.ReadFull(r, m[4:])
+	return m, err
+}
+
+func (m message) kind() uint32 { return binary.LittleEndian.Uint32(m[12:]) }
+
+// prefix is what goes before the document.
+func (m message) prefix() int {
+	switch m.kind() {
+	case opReply:
+		return replyPrefix
+	case opQuery: // flags, the collection's name, skip and limit
+		return msgPrefix + bytes.IndexByte(m[msgPrefix:], 0) + 1 + 8
+	default:
+		return msgPrefix
+	}
+}
+
+// command is the document of a request or a reply. What an OP_MSG carries in
+// sequences beside it are arrays in it.
+func (m message) command() (bson.D, bool) {
+	rest := []byte(m[m.prefix():])
+	if m.kind() != opMsg {
+		doc, _, ok := document(rest)
+		return doc, ok
+	}
+	var command, sequences bson.D
+	for len(rest) > 0 {
+		section := rest[0]
+		rest = rest[1:]
+		switch section {
+		case 0:
+			doc, after, ok := document(rest)
+			if !ok {
+				return nil, false
+			}
+			command, rest = doc, after
+		case 1:
+			size := binary.LittleEndian.Uint32(rest)
+			name, docs, _ := bytes.Cut(rest[4:size], []byte{0})
+			rest = rest[size:]
+			var array bson.A
+			for len(docs) > 0 {
+				doc, after, ok := document(docs)
+				if !ok {
+					return nil, false
+				}
+				array, docs = append(array, doc), after
+			}
+			sequences = append(sequences, bson.E{Key: string(name), Value: array})
+		default:
+			return nil, false
+		}
+	}
+	return append(command, sequences...), command != nil
+}
+
+// document reads the document at the front of b.
+func document(b []byte) (doc bson.D, rest []byte, ok bool) {
+	if len(b) < 5 {
+		return nil, nil, false
+	}
+	size := int(binary.LittleEndian.Uint32(b))
+	if size > len(b) || bson.Unmarshal(b[:size], &doc) != nil {
+		return nil, nil, false
+	}
+	return doc, b[size:], true
+}
+
+// with is the message with another document.
+func (m message) with(doc bson.D) ([]byte, error) {
+	raw, err := bson.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	out := bytes.Clone(m[:m.prefix()])
+	if m.kind() == opMsg {
+		flags := binary.LittleEndian.Uint32(out[headerSize:])
+		binary.LittleEndian.PutUint32(out[headerSize:], flags&^exhaust)
+		out = append(out, 0) // the section's kind
+	}
+	out = append(out, raw...)
+	binary.LittleEndian.PutUint32(out, uint32(len(out)))
+	return out, nil
+}
+
+// reply answers a request with a document of the router's own.
+func (m message) reply(doc bson.D) ([]byte, error) {
+	head := make(message, msgPrefix)
+	copy(head[8:12], m[4:8])
+	binary.LittleEndian.PutUint32(head[12:], opMsg)
+	return head.with(doc)
+}

@@ -1,0 +1,56 @@
+package mutants
+
+// servers are wrong verdicts on the server that is asked whether it will do.
+var servers = []Mutant{
+	{
+		Name: "a server without hello is refused", Rule: 0,
+		Why:  "MongoDB 4.4.0 is said not to answer",
+		File: "server.go",
+		Edits: swap(`	if errors.As(err, &refused) && refused.HasErrorCode(commandNotFound) {
+		err =`,
+			`	if errors.As(err, &refused) && refused.HasErrorCode(commandNotFound) && false {
+		err =`),
+		Tests: "^TestCheckServerWithoutHello$", Packages: []string{leasePkg},
+	},
+	{
+		Name: "majority reads are not asked for", Rule: 20,
+		Why:  "a batch of renewals can't be believed where majority reads are off, and each lease is renewed alone for ever",
+		File: "server.go",
+		Edits: swap(`	if _, err = e.Standing(ctx, []engine.Grant{{DocID: docID, Tag: tag, ID: id}}); err != nil {`,
+			`	if false {`),
+		Tests: "^TestCheckServerFindsTheUnsupported$", Packages: []string{leasePkg},
+	},
+	{
+		Name: "a router that wants the shard key is unsupported", Rule: 0,
+		Why:  "every sharded collection is said not to do",
+		File: "server.go",
+		Edits: swap(`		needsShardKey, err = true, nil // and so it is a router that knows the command`,
+			`		needsShardKey = true`),
+		Tests: "^TestCheckServerOfAShardedCollection$", Packages: []string{leasePkg},
+	},
+	{
+		Name: "a holder's commands lack the shard key", Rule: 0,
+		Why:  "a router refuses every renewal and every release",
+		File: "internal/engine/guard.go",
+		Edits: swap(`		pin = append(pin, bson.E{Key: key, Value: v})`,
+			`		_ = v`),
+		Tests: "^(TestShardKeyPinsTheDocument|TestThroughRouters)$", Packages: inEngine,
+	},
+	{
+		Name: "the clocks of all routers are taken for one", Rule: 0,
+		Why:  "a router's clock that differs by more than the tolerance is not told",
+		File: "clockskew.go",
+		Edits: swap(`	if before, known := (*c)[server]; !known`,
+			`	server = ""
+	if before, known := (*c)[server]; !known`),
+		Tests: "^(TestClockOffsets|TestCheckServerComparesTheClocks)$", Packages: []string{leasePkg},
+	},
+	{
+		Name: "the slowest answer tells a server's clock", Rule: 0,
+		Why:  "the difference that is reported is that of the network",
+		File: "clockskew.go",
+		Edits: swap(`seen.width() < before.width()`,
+			`seen.width() > before.width()`),
+		Tests: "^TestClockOffsets$", Packages: []string{leasePkg},
+	},
+}
