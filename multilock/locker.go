@@ -21,10 +21,12 @@ import (
 // Locker locks documents of one collection by one table of relations. It is
 // safe for concurrent use, and meant to be made once.
 type Locker struct {
-	engine *engine.Engine
-	ops    attempt.Group
-	queue  *queue
-	leases *doclock.Leases
+	engine   *engine.Engine
+	ops      attempt.Group
+	queue    *queue
+	leases   *doclock.Leases
+	inflight *inflight
+	cleanup  *cleanup
 }
 
 // New makes a Locker. It sends nothing; see [doclock.CheckServer] for a look
@@ -64,7 +66,8 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}}
+	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}, inflight: newInflight()}
+	l.cleanup = newCleanup(e, &l.ops)
 	l.leases = doclock.NewLeases(e, &l.ops, l.queue)
 	l.queue.leases = l.leases
 	return l, nil
@@ -96,6 +99,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 		t, err = a.arrive(ctx)
 		lease = t.granted()
 	}
+	a.leave(lease)
 	l.queue.answered(a, lease)
 	return lease, err
 }
@@ -111,7 +115,11 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 		return nil, err
 	}
 	a.shared = false
-	return a.arrive(ctx)
+	t, err := a.arrive(ctx)
+	if err != nil {
+		a.leave(nil)
+	}
+	return t, err
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends; ctx bounds the
@@ -155,7 +163,13 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 // Close refuses new acquires, wakes waiters with [doclock.ErrClosed] and waits
 // for what runs in the background (commands and releases whose callers gave
 // up), or for ctx's end. Leases live on, and can be renewed and released.
-func (l *Locker) Close(ctx context.Context) error { return l.ops.Close(ctx) }
+//
+// What an acquire without a lease may leave is removed once more: an attempt
+// that a server executes after Close leaves an entry until it expires.
+func (l *Locker) Close(ctx context.Context) error {
+	l.cleanup.close()
+	return l.ops.Close(ctx)
+}
 
 func (l *Locker) closing() bool {
 	select {
@@ -203,6 +217,9 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	}
 	if f.Pin != nil {
 		a.document = key(f.Pin[0].Value)
+	}
+	if a.lane = a.document; a.lane == "" {
+		a.lane = fmt.Sprint(filter)
 	}
 	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
 	return a, nil

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 )
@@ -173,8 +172,15 @@ func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
 	if lease != nil || !open {
 		return lease, nil
 	}
-	got, gaveUp := attempt.Run(ctx, &a.locker.ops, func() looked { return a.look(ctx, id) }, looked.release)
+	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() looked { return a.look(ctx, id) }, func(l looked) {
+		l.release()
+		a.end()
+	})
+	if err != nil {
+		return nil, err
+	}
 	if gaveUp != nil {
+		a.gone = true
 		return nil, gaveUp
 	}
 	if got.image != nil {
