@@ -46,6 +46,7 @@ type Lease struct {
 	watch     *time.Timer
 	followers []follower
 	gone      *verdict // set once the lock is being given away
+	after     func()   // is called with the verdict, or nil
 }
 
 // verdict is how giving the lock away ended.
@@ -319,6 +320,10 @@ func (l *Lease) settle(v *verdict, err error) {
 	close(v.done)
 	if err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrOutcomeUnknown) {
 		l.gone = nil
+		return
+	}
+	if l.after != nil {
+		l.after()
 	}
 }
 

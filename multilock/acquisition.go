@@ -88,16 +88,17 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 }
 
 // run runs a command as [attempt.Run] does, within the bounds of what may be
-// under way. With err nothing was sent.
-func run[T any](ctx context.Context, a *acquisition, closing <-chan struct{}, op func() T, abandoned func(T)) (got T, gaveUp, err error) {
+// under way; abandoned calls done once what the command entered is removed.
+// With err nothing was sent.
+func run[T any](ctx context.Context, a *acquisition, closing <-chan struct{}, op func() T, abandoned func(got T, done func())) (got T, gaveUp, err error) {
 	leave, err := a.locker.inflight.enter(ctx, a.lane, closing)
 	if err != nil {
 		return got, nil, err
 	}
-	got, gaveUp = attempt.Run(ctx, &a.locker.ops, func() T {
-		defer leave()
-		return op()
-	}, abandoned)
+	got, gaveUp = attempt.Run(ctx, &a.locker.ops, op, func(got T) { abandoned(got, leave) })
+	if gaveUp == nil {
+		leave()
+	}
 	return got, gaveUp, nil
 }
 
@@ -131,17 +132,18 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 
 // undo removes what an acquire has entered, or may enter, after its caller had
 // given up.
-func (a *acquisition) undo(got answer) {
+func (a *acquisition) undo(got answer, done func()) {
 	a.unsure.add(got.unsure)
 	pin, entered := a.filter.Pin, got.err == nil && (got.outcome == engine.Granted || got.outcome == engine.Waiting)
 	if entered {
 		pin = a.locker.engine.Pin(got.image)
 	}
-	a.discard(pin, a.request.ID, a.unsure, entered, func(error) { a.end() })
+	a.discard(pin, a.request.ID, a.unsure, entered, func(error) { a.end(done) })
 }
 
 // end is the end of an acquire whose caller had left before.
-func (a *acquisition) end() {
+func (a *acquisition) end(done func()) {
+	done()
 	if a.ended != nil {
 		a.ended()
 	}
@@ -199,12 +201,18 @@ func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
 	return c
 }
 
-// hold makes the lease of what was granted.
-func (a *acquisition) hold(g engine.Grant, sent engine.Reading) *doclock.Lease {
+// hold makes the lease of what was granted. Once it is given back, an earlier
+// attempt may still enter its id again.
+func (a *acquisition) hold(g engine.Grant, sent engine.Reading) (lease *doclock.Lease) {
 	if a.shared {
-		return a.locker.leases.Share(g, sent)
+		lease = a.locker.leases.Share(g, sent)
+	} else {
+		lease = a.locker.leases.New(g, sent)
 	}
-	return a.locker.leases.New(g, sent)
+	if late := a.unsure; late.n > 0 {
+		a.locker.leases.AfterRelease(lease, func() { a.discard(g.Pin, g.ID, late, false, nil) })
+	}
+	return lease
 }
 
 // decode gives the caller the document, in the caller's own goroutine: a

@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"container/list"
 	"context"
 	"sync"
 
@@ -19,54 +20,53 @@ const (
 )
 
 // inflight bounds the acquires and confirms of one Locker, those included whose
-// callers have gone. Renewals, releases and clean-ups are not counted: they
-// never wait for an acquire.
+// callers have gone, until what they entered is removed. Renewals, releases and
+// clean-ups don't wait for it.
 type inflight struct {
-	all chan struct{}
-
 	mu    sync.Mutex
+	all   slots
 	lanes map[string]*lane
 }
 
 // lane is what is under way to one document.
 type lane struct {
-	slots chan struct{}
+	slots
 	users int // who have a slot, or wait for one
 }
 
+// slots are given out first come, first served.
+type slots struct {
+	free    int
+	waiting list.List // of chan struct{}, which is closed when its turn has come
+}
+
 func newInflight() *inflight {
-	return &inflight{all: make(chan struct{}, mostPerLocker), lanes: map[string]*lane{}}
+	return &inflight{all: slots{free: mostPerLocker}, lanes: map[string]*lane{}}
 }
 
 // enter waits until a command to the document may be sent, ctx ends or closing
-// is closed. Who gets an error has sent nothing.
+// is closed. Who gets an error has sent nothing. The others call leave once.
 func (f *inflight) enter(ctx context.Context, document string, closing <-chan struct{}) (leave func(), err error) {
 	l := f.lane(document)
-	if err := take(ctx, l.slots, closing); err != nil {
-		f.drop(document, l)
+	if err := f.take(ctx, &l.slots, closing); err != nil {
+		f.leave(document, l)
 		return nil, err
 	}
-	if err := take(ctx, f.all, closing); err != nil {
-		<-l.slots
-		f.drop(document, l)
+	if err := f.take(ctx, &f.all, closing); err != nil {
+		f.leave(document, l, &l.slots)
 		return nil, err
 	}
-	return func() {
-		<-f.all
-		<-l.slots
-		f.drop(document, l)
-	}, nil
+	return func() { f.leave(document, l, &f.all, &l.slots) }, nil
 }
 
-func take(ctx context.Context, slots chan struct{}, closing <-chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return attempt.Ended(ctx)
-	case <-closing:
-		return doclock.ErrClosed
-	}
+// owe counts, without waiting, an entry that is being removed from the
+// document: as long as there are many, no more are entered.
+func (f *inflight) owe(document string) (leave func()) {
+	l := f.lane(document)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.free--
+	return func() { f.leave(document, l, &l.slots) }
 }
 
 func (f *inflight) lane(document string) *lane {
@@ -74,18 +74,60 @@ func (f *inflight) lane(document string) *lane {
 	defer f.mu.Unlock()
 	l := f.lanes[document]
 	if l == nil {
-		l = &lane{slots: make(chan struct{}, mostPerDocument)}
+		l = &lane{slots: slots{free: mostPerDocument}}
 		f.lanes[document] = l
 	}
 	l.users++
 	return l
 }
 
-func (f *inflight) drop(document string, l *lane) {
+func (f *inflight) leave(document string, l *lane, taken ...*slots) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, s := range taken {
+		s.give()
+	}
 	l.users--
 	if l.users == 0 {
 		delete(f.lanes, document)
+	}
+}
+
+func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) error {
+	f.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		f.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	place := s.waiting.PushBack(turn)
+	f.mu.Unlock()
+
+	var err error
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+		err = attempt.Ended(ctx)
+	case <-closing:
+		err = doclock.ErrClosed
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-turn: // at the same time
+		s.give()
+	default:
+		s.waiting.Remove(place)
+	}
+	return err
+}
+
+func (s *slots) give() {
+	s.free++
+	for s.free > 0 && s.waiting.Len() > 0 {
+		s.free--
+		close(s.waiting.Remove(s.waiting.Front()).(chan struct{}))
 	}
 }

@@ -172,9 +172,9 @@ func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
 	if lease != nil || !open {
 		return lease, nil
 	}
-	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() looked { return a.look(ctx, id) }, func(l looked) {
+	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() looked { return a.look(ctx, id) }, func(l looked, done func()) {
 		l.release()
-		a.end()
+		a.end(done)
 	})
 	if err != nil {
 		return nil, err

@@ -94,13 +94,13 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
 		return nil, doclock.ErrInTransaction
 	}
-	lease, _, err := t.ask(ctx, func() {})
+	lease, _, err := t.ask(ctx, func(done func()) { done() })
 	return lease, err
 }
 
 // ask is Confirm. Where the caller has gone before the command was answered,
 // abandoned is called at the command's end.
-func (t *Ticket) ask(ctx context.Context, abandoned func()) (_ *doclock.Lease, gone bool, _ error) {
+func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *doclock.Lease, gone bool, _ error) {
 	if ctx.Err() != nil {
 		return nil, false, attempt.Ended(ctx)
 	}
@@ -116,7 +116,7 @@ func (t *Ticket) ask(ctx context.Context, abandoned func()) (_ *doclock.Lease, g
 	refused, gaveUp, err := run(ctx, t.a, nil, func() error {
 		defer func() { <-t.turn }()
 		return t.confirm(ctx)
-	}, func(error) { abandoned() })
+	}, func(_ error, done func()) { abandoned(done) })
 	switch {
 	case err != nil: // nothing was sent
 		<-t.turn
@@ -221,7 +221,11 @@ func (t *Ticket) withdraw(answer func(error)) {
 	case lease != nil: // granted to a caller who had given up
 		t.a.locker.giveBack(lease, done)
 	default:
-		t.a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, done)
+		leave := t.a.locker.inflight.owe(t.a.lane)
+		t.a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, func(err error) {
+			leave()
+			done(err)
+		})
 	}
 }
 

@@ -243,8 +243,8 @@ func (w *waiter) enter(t *Ticket) (*doclock.Lease, error) {
 
 // abandoned takes the waiter's entry out of the document, granted or not, once
 // the command has ended that its caller didn't wait for.
-func (w *waiter) abandoned() {
-	w.ticket.abandon(func(error) { w.a.end() })
+func (w *waiter) abandoned(done func()) {
+	w.ticket.abandon(func(error) { w.a.end(done) })
 }
 
 // forsake gives back what was handed over to a waiter that has given up.
