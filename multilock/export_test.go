@@ -50,6 +50,9 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 	return nil
 }
 
+// MostPerDocument is how many acquires of a document are under way.
+const MostPerDocument = mostPerDocument
+
 // Leftovers is how many ids wait for their clean-up.
 func (l *Locker) Leftovers() int {
 	l.cleanup.mu.Lock()
