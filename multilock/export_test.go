@@ -50,8 +50,11 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 	return nil
 }
 
-// MostPerDocument is how many acquires of a document are under way.
-const MostPerDocument = mostPerDocument
+// The bounds of the acquires that are under way.
+const (
+	MostPerDocument = mostPerDocument
+	MostPerLocker   = mostPerLocker
+)
 
 // Leftovers is how many ids wait for their clean-up.
 func (l *Locker) Leftovers() int {

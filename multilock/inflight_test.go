@@ -16,16 +16,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// crowd has as many acquires under way to the document as may be, and their
+// crowd has as many acquires under way to a document as may be, and their
 // callers gone.
-func crowd(l *late, tag string) (replies []*faultnet.Fault) {
+func crowd(l *late, filter any, tag string) (replies []*faultnet.Fault) {
 	l.Helper()
 	for range multilock.MostPerDocument {
 		reply := l.net.Arm(faultnet.DelayReply, "findAndModify")
 		replies = append(replies, reply)
 		ctx, cancel := context.WithCancel(l.Context())
 		call := begin(l, func() (struct{}, error) {
-			_, err := l.here.TryAcquire(ctx, flowers, tag)
+			_, err := l.here.TryAcquire(ctx, filter, tag)
 			return struct{}{}, err
 		})
 		wait(l, reply.Fired())
@@ -47,7 +47,7 @@ func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 	}
 	holder := l.try(l.here, "slot")
 	ticket := l.enqueue(l.here, "slot")
-	replies := crowd(l, "slot")
+	replies := crowd(l, flowers, "slot")
 	l.watch.commands()
 	for name, ask := range map[string]func(context.Context) error{
 		"TryAcquire": func(ctx context.Context) error { return acquires["TryAcquire"](l.place, ctx, l.here, "slot") },
@@ -88,11 +88,47 @@ func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 	l.wantEntries()
 }
 
+// The acquires of one Locker leave connections of the driver's pool to its
+// leases.
+func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newLate(t, relations.Exclusive())
+	holder := l.try(l.here, "write")
+	var replies []*faultnet.Fault
+	const first, last = 2, 1 + multilock.MostPerLocker/multilock.MostPerDocument
+	for id := first; id <= last+1; id++ {
+		if _, err := l.coll.InsertOne(t.Context(), bson.M{"_id": id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := first; id <= last; id++ {
+		replies = append(replies, crowd(l, bson.M{"_id": id}, "write")...)
+	}
+	l.watch.commands()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := l.here.TryAcquire(ctx, bson.M{"_id": last + 1}, "write")
+	l.want(err, context.DeadlineExceeded)
+	l.wantNot(err, doclock.ErrOutcomeUnknown)
+	if sent := l.watch.commands(); len(sent) != 0 {
+		t.Errorf("it sent %v", sent)
+	}
+	if err := holder.Renew(l.bounded()); err != nil {
+		t.Errorf("a renewal: %v", err)
+	}
+	l.release(holder)
+	for _, reply := range replies {
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Close does not wait for the turn of who has sent nothing.
 func TestCloseWakesWhoWaitsBehindTheBound(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.Exclusive())
-	replies := crowd(l, "write")
+	replies := crowd(l, flowers, "write")
 	var calls []*pending[*doclock.Lease]
 	for range 3 {
 		calls = append(calls, acquire(t, l.bounded(), l.here, "write"))

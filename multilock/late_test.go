@@ -152,6 +152,9 @@ func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *test
 		t.Errorf("the giver's verdict: %v", err)
 	}
 	lease := l.granted(waits)
+	if lease.ID() == other.ID() {
+		t.Error("it has an entry of its own, and joined another's")
+	}
 	l.release(lease)
 	l.release(other)
 	l.wantEntries()
