@@ -9,7 +9,8 @@ import (
 )
 
 // Abandon gives the place up, and does nothing once the lease was handed out
-// or the ticket is lost. The command outlives ctx: Abandon returns ctx's error
+// or the ticket is lost. Tickets of one document that are abandoned together
+// are removed together. The command outlives ctx: Abandon returns ctx's error
 // and [doclock.ErrOutcomeUnknown] if ctx ends first, and goes on in the
 // background.
 func (t *Ticket) Abandon(ctx context.Context) error {

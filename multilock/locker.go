@@ -74,14 +74,19 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 }
 
 // TryAcquire acquires the lock, or fails, in one command. A refusal is a
-// [*doclock.ConflictError] and leaves nothing behind in the document.
+// [*doclock.ConflictError] and leaves nothing behind in the document; where an
+// earlier attempt is of unknown outcome, what it may enter yet is removed in
+// the background.
 //
 // Errors: [doclock.ErrNotFound], [doclock.ErrConflict], [doclock.ErrOutcomeUnknown],
 // [doclock.ErrForeignLock], [doclock.ErrUnsupportedServer], the driver's; and
 // before anything is sent [doclock.ErrUnknownTag], [doclock.ErrInvalidFilter],
 // [doclock.ErrInvalidOption], [doclock.ErrInTransaction], [doclock.ErrClosed].
 // If ctx ends during the command, TryAcquire returns at once with ctx's error
-// and ErrOutcomeUnknown, and what the command grants is released.
+// and ErrOutcomeUnknown, and what the command grants is released. At most 8
+// acquires of one document and 64 of one Locker are under way at a time; if
+// ctx ends before the turn of this one, nothing was sent, and the error is
+// ctx's alone.
 //
 // A command of unknown outcome is sent again until ctx ends, if the filter
 // demands an equal _id at its top level; a filter that could find another
@@ -126,8 +131,9 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 // wait, not the lease. It doesn't renew by itself: see [doclock.Lease.KeepAlive]
 // and [Locker.Do].
 //
-// An Acquire whose ctx ends leaves nothing behind: a waiting entry is removed
-// in the background. Its error joins ctx's with the last conflict. Other
+// An Acquire whose ctx ends leaves nothing behind: its entry, waiting or not,
+// and what an attempt that is still out enters, are removed in the background.
+// Its error joins ctx's with the last conflict. Other
 // errors as of [Locker.TryAcquire]; after [Locker.Close], ErrClosed.
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)

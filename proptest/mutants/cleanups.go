@@ -137,4 +137,14 @@ var cleanups = []Mutant{
 	w.a.leave(lease)`),
 		Tests: "^TestAWaiterWhoseCommandIsOut", Packages: inLocker,
 	},
+	{
+		Name: "a lock stays whose document the caller's code panics over", Rule: 0,
+		Why:  "the caller recovers and has no lease, and nobody is let in",
+		File: "multilock/acquisition.go",
+		Edits: swap(`	decoded := false
+`,
+			`	decoded := true
+`),
+		Tests: "^TestIntoThat", Packages: inLocker,
+	},
 }
