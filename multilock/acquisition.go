@@ -91,11 +91,14 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 // under way; abandoned calls done once what the command entered is removed.
 // With err nothing was sent.
 func run[T any](ctx context.Context, a *acquisition, closing <-chan struct{}, op func() T, abandoned func(got T, done func())) (got T, gaveUp, err error) {
-	leave, err := a.locker.inflight.enter(ctx, a.lane, closing)
+	ended, leave, err := a.locker.inflight.enter(ctx, a.lane, closing)
 	if err != nil {
 		return got, nil, err
 	}
-	got, gaveUp = attempt.Run(ctx, &a.locker.ops, op, func(got T) { abandoned(got, leave) })
+	got, gaveUp = attempt.Run(ctx, &a.locker.ops, func() T {
+		defer ended()
+		return op()
+	}, func(got T) { abandoned(got, leave) })
 	if gaveUp == nil {
 		leave()
 	}
@@ -159,7 +162,6 @@ func (a *acquisition) leave(lease *doclock.Lease) {
 
 // renamed starts over under a new id: an id serves one entry only.
 func (a *acquisition) renamed() {
-	a.leave(nil)
 	a.request.ID, a.unsure = uuid.New(), unsure{}
 }
 

@@ -20,8 +20,8 @@ const (
 )
 
 // inflight bounds the acquires and confirms of one Locker, those included whose
-// callers have gone, until what they entered is removed. Renewals, releases and
-// clean-ups don't wait for it.
+// callers have gone; those of one document until what they entered is removed.
+// Renewals, releases and clean-ups don't wait for it.
 type inflight struct {
 	mu    sync.Mutex
 	all   slots
@@ -45,18 +45,25 @@ func newInflight() *inflight {
 }
 
 // enter waits until a command to the document may be sent, ctx ends or closing
-// is closed. Who gets an error has sent nothing. The others call leave once.
-func (f *inflight) enter(ctx context.Context, document string, closing <-chan struct{}) (leave func(), err error) {
+// is closed. Who gets an error has sent nothing. The others call ended when the
+// command has ended, and leave when what it entered is removed or used.
+func (f *inflight) enter(ctx context.Context, document string, closing <-chan struct{}) (ended, leave func(), err error) {
 	l := f.lane(document)
 	if err := f.take(ctx, &l.slots, closing); err != nil {
-		f.leave(document, l)
-		return nil, err
+		f.leave(document, l, 0)
+		return nil, nil, err
 	}
 	if err := f.take(ctx, &f.all, closing); err != nil {
-		f.leave(document, l, &l.slots)
-		return nil, err
+		f.leave(document, l, 1)
+		return nil, nil, err
 	}
-	return func() { f.leave(document, l, &f.all, &l.slots) }, nil
+	return f.ended, func() { f.leave(document, l, 1) }, nil
+}
+
+func (f *inflight) ended() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all.give()
 }
 
 // owe counts, without waiting, an entry that is being removed from the
@@ -66,7 +73,7 @@ func (f *inflight) owe(document string) (leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.free--
-	return func() { f.leave(document, l, &l.slots) }
+	return func() { f.leave(document, l, 1) }
 }
 
 func (f *inflight) lane(document string) *lane {
@@ -81,11 +88,11 @@ func (f *inflight) lane(document string) *lane {
 	return l
 }
 
-func (f *inflight) leave(document string, l *lane, taken ...*slots) {
+func (f *inflight) leave(document string, l *lane, taken int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, s := range taken {
-		s.give()
+	for range taken {
+		l.give()
 	}
 	l.users--
 	if l.users == 0 {

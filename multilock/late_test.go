@@ -55,7 +55,6 @@ func TestALateAttemptOfARefusedAcquireLeavesNoEntry(t *testing.T) {
 				}
 				_, err := call.wait()
 				l.want(err, doclock.ErrConflict)
-				l.wantNot(err, doclock.ErrOutcomeUnknown)
 				cancel()
 				l.release(other)
 				if err := held.Let(); err != nil {
@@ -102,6 +101,23 @@ func TestALateAttemptOfAnAbandonedTicketLeavesNoEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantEntries(other)
+	if err := held.Let(); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually("what came late is removed", func() bool { return len(l.entries()) == 1 })
+	l.wantEntries(other)
+}
+
+// A waiting entry that was pruned.
+func TestALateAttemptOfALostTicketLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	l := newLate(t, relations.Fair())
+	other := l.try(l.there, "read")
+	held := l.net.Arm(faultnet.Hold, "findAndModify")
+	ticket := l.enqueue(l.here, "write")
+	l.erase("write")
+	_, err := ticket.Confirm(l.bounded())
+	l.want(err, doclock.ErrLost)
 	if err := held.Let(); err != nil {
 		t.Fatal(err)
 	}

@@ -218,6 +218,7 @@ func (t *Ticket) judge(got answer) error {
 	}
 	if got.outcome == engine.Lost {
 		t.over = doclock.ErrLost
+		a.discard(t.grant.Pin, t.grant.ID, t.unsure, false, nil)
 		return t.over
 	}
 	own, _ := got.image.Lock.Find(t.grant.Tag, t.grant.ID)
