@@ -50,6 +50,7 @@ type Lease struct {
 	followers []follower
 	lost      bool     // the server has said so; a lease whose time ran out may still stand there
 	gone      *verdict // set once the lock is being given away
+	after     func()   // is called with the verdict, or nil
 }
 
 // verdict is how giving the lock away ended.
@@ -354,6 +355,10 @@ func (l *Lease) settle(v *verdict, err error) {
 	close(v.done)
 	if err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrOutcomeUnknown) {
 		l.gone = nil
+		return
+	}
+	if l.after != nil {
+		l.after()
 	}
 }
 

@@ -59,6 +59,16 @@ func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
 	return l
 }
 
+// AfterRelease has f called, which must not wait, once the lock has been given
+// back: what was granted after an attempt of unknown outcome may be entered
+// again by that one.
+func (ls *Leases) AfterRelease(l *Lease, f func()) {
+	entry := l.entry()
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	entry.after = f
+}
+
 // Believed reports whether a lease with this id is held here, and not over.
 func (ls *Leases) Believed(id uuid.UUID) bool {
 	ls.mu.Lock()

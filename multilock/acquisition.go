@@ -23,6 +23,32 @@ type acquisition struct {
 	timeout  time.Duration
 	begun    time.Time
 	seen     *engine.Image // the last one that it was answered with
+	lane     string        // whose commands are bounded together: the document's, or the filter's
+
+	unsure unsure // attempts by the request's id
+	gone   bool   // the caller left while a command was out: its end is the acquire's
+	ended  func() // is called then, once what it entered is removed; or nil
+}
+
+// unsure counts attempts of unknown outcome: each of them may be executed yet.
+type unsure struct {
+	n    int
+	last time.Time // when the last one ended
+}
+
+// note takes in how an attempt ended.
+func (u *unsure) note(err error) {
+	if err != nil && !engine.AsFailure(err).Certain {
+		u.n++
+		u.last = time.Now()
+	}
+}
+
+func (u *unsure) add(more unsure) {
+	u.n += more.n
+	if more.n > 0 {
+		u.last = more.last
+	}
 }
 
 // answer is what an acquire or confirm came back with.
@@ -30,16 +56,22 @@ type answer struct {
 	outcome engine.Outcome
 	image   *engine.Image
 	sent    engine.Reading // before the attempt that was answered
+	unsure  unsure         // attempts beside that one
 	lease   *doclock.Lease // of an entry that was there already, and nothing else
 	err     error
 }
 
 // arrive sends one acquire. The ticket is granted or waiting.
 func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
-	got, gaveUp := attempt.Run(ctx, &a.locker.ops, func() answer { return a.send(ctx) }, a.undo)
+	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() answer { return a.send(ctx) }, a.undo)
+	if err != nil {
+		return nil, err
+	}
 	if gaveUp != nil {
+		a.gone = true
 		return nil, errors.Join(gaveUp, doclock.ErrOutcomeUnknown)
 	}
+	a.unsure.add(got.unsure)
 	if got.err != nil {
 		return nil, got.err
 	}
@@ -53,6 +85,24 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 	default:
 		return nil, doclock.ErrNotFound
 	}
+}
+
+// run runs a command as [attempt.Run] does, within the bounds of what may be
+// under way; abandoned calls done once what the command entered is removed.
+// With err nothing was sent.
+func run[T any](ctx context.Context, a *acquisition, closing <-chan struct{}, op func() T, abandoned func(got T, done func())) (got T, gaveUp, err error) {
+	ended, leave, err := a.locker.inflight.enter(ctx, a.lane, closing)
+	if err != nil {
+		return got, nil, err
+	}
+	got, gaveUp = attempt.Run(ctx, &a.locker.ops, func() T {
+		defer ended()
+		return op()
+	}, func(got T) { abandoned(got, leave) })
+	if gaveUp == nil {
+		leave()
+	}
+	return got, gaveUp, nil
 }
 
 // send settles the acquire. Only a filter that pins the document may be sent
@@ -70,53 +120,69 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 	unsure, err := settle(ctx, a.timeout, func(ctx context.Context) (err error) {
 		got.sent = e.Clocks()
 		got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)
+		got.unsure.note(err)
 		return err
 	})
 	switch {
 	case err == nil:
-		return got
 	case unsure == nil:
-		return answer{err: explain("acquire", err)}
+		got.err = explain("acquire", err)
 	default:
-		a.release(a.filter.Pin, a.request.ID)
-		return answer{err: fmt.Errorf("%w: acquire: %w", doclock.ErrOutcomeUnknown, unsure)}
+		got.err = fmt.Errorf("%w: acquire: %w", doclock.ErrOutcomeUnknown, unsure)
+	}
+	return got
+}
+
+// undo removes what an acquire has entered, or may enter, after its caller had
+// given up.
+func (a *acquisition) undo(got answer, done func()) {
+	a.unsure.add(got.unsure)
+	pin, entered := a.filter.Pin, got.err == nil && (got.outcome == engine.Granted || got.outcome == engine.Waiting)
+	if entered {
+		pin = a.locker.engine.Pin(got.image)
+	}
+	a.discard(pin, a.request.ID, a.unsure, entered, func(error) { a.end(done) })
+}
+
+// end is the end of an acquire whose caller had left before.
+func (a *acquisition) end(done func()) {
+	done()
+	if a.ended != nil {
+		a.ended()
 	}
 }
 
-// undo releases what an acquire entered after its caller had given up.
-func (a *acquisition) undo(got answer) {
-	if got.err == nil && (got.outcome == engine.Granted || got.outcome == engine.Waiting) {
-		a.release(a.locker.engine.Pin(got.image), a.request.ID)
+// leave is the end of an acquire whose caller has the answer: without a lease
+// of its own id, nothing may stand in the document by that.
+func (a *acquisition) leave(lease *doclock.Lease) {
+	if !a.gone && (lease == nil || lease.ID() != a.request.ID) {
+		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
 	}
 }
 
-// release removes the entry in the background.
-func (a *acquisition) release(pin engine.Pin, id uuid.UUID) {
-	a.locker.ops.Go(func() { _ = a.remove(pin, id) })
+// renamed starts over under a new id: an id serves one entry only.
+func (a *acquisition) renamed() {
+	a.request.ID, a.unsure = uuid.New(), unsure{}
 }
 
-// remove removes the entry by its id, whatever became of it. Without a pin the
-// server has to look through the collection. It is bounded by the entry's
-// life: after it others may prune the entry themselves.
-func (a *acquisition) remove(pin engine.Pin, id uuid.UUID) error {
-	e := a.locker.engine
-	ctx, cancel := context.WithTimeout(context.Background(), e.Lease(a.request.Tag)+e.Tolerance)
-	defer cancel()
-	g := engine.Grant{Pin: pin, Tag: a.request.Tag, ID: id}
-	unsure, err := attempt.Settle(ctx, a.timeout, func(ctx context.Context) error {
-		_, err := e.Release(ctx, g)
-		return err
-	})
-	switch {
-	case err == nil:
-		if pin != nil {
-			a.locker.queue.removed(key(pin.ID()), id)
-		}
-		return nil
-	case unsure == nil:
-		return explain("release", err)
-	default:
-		return fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, unsure)
+// discard has the clean-up remove the entry with the id, if one was seen or
+// may be entered yet. Without a pin the server has to look through the
+// collection.
+func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bool, answer func(error)) {
+	l := leftover{id: id, seen: seen, entries: late.n}
+	last := late.last
+	if seen {
+		l.entries++
+		last = time.Now()
+	}
+	l.until = last.Add(a.locker.cleanup.life(a.request.Tag))
+	if answer != nil {
+		l.answers = append(l.answers, answer)
+	}
+	if l.entries > 0 {
+		a.locker.cleanup.add(pin, a.request.Tag, l)
+	} else if answer != nil {
+		answer(nil)
 	}
 }
 
@@ -137,12 +203,18 @@ func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
 	return c
 }
 
-// hold makes the lease of what was granted.
-func (a *acquisition) hold(g engine.Grant, sent engine.Reading) *doclock.Lease {
+// hold makes the lease of what was granted. Once it is given back, an earlier
+// attempt may still enter its id again.
+func (a *acquisition) hold(g engine.Grant, sent engine.Reading) (lease *doclock.Lease) {
 	if a.shared {
-		return a.locker.leases.Share(g, sent)
+		lease = a.locker.leases.Share(g, sent)
+	} else {
+		lease = a.locker.leases.New(g, sent)
 	}
-	return a.locker.leases.New(g, sent)
+	if late := a.unsure; late.n > 0 {
+		a.locker.leases.AfterRelease(lease, func() { a.discard(g.Pin, g.ID, late, false, nil) })
+	}
+	return lease
 }
 
 // decode gives the caller the document, in the caller's own goroutine: a
@@ -155,8 +227,8 @@ func (a *acquisition) decode(img *engine.Image, lease *doclock.Lease) error {
 	}
 	decoded := false
 	defer func() {
-		if !decoded {
-			a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })
+		if !decoded { // or the caller's code has panicked
+			a.locker.giveBack(lease, nil)
 		}
 	}()
 	if err := a.locker.engine.Decode(img, a.into); err != nil {
@@ -165,9 +237,6 @@ func (a *acquisition) decode(img *engine.Image, lease *doclock.Lease) error {
 	decoded = true
 	return nil
 }
-
-// renamed starts over under a new id: an id serves one entry only.
-func (a *acquisition) renamed() { a.request.ID = uuid.New() }
 
 // explain names the causes that a user can do something about.
 func explain(command string, err error) error {

@@ -52,3 +52,23 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 	}
 	return nil
 }
+
+// The bounds of the acquires that are under way.
+const (
+	MostPerDocument = mostPerDocument
+	MostPerLocker   = mostPerLocker
+)
+
+// Leftovers is how many ids wait for their clean-up.
+func (l *Locker) Leftovers() int {
+	l.cleanup.mu.Lock()
+	defer l.cleanup.mu.Unlock()
+	n := 0
+	for _, p := range l.cleanup.places {
+		n += len(p.left)
+	}
+	return n
+}
+
+// OnFailedCleanUp observes the clean-ups that fail.
+func (l *Locker) OnFailedCleanUp(failed func(error)) { l.cleanup.failed = failed }

@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
@@ -149,5 +150,34 @@ func TestIntoThatFailsReleasesTheLock(t *testing.T) {
 		if err := ticket.Abandon(t.Context()); err != nil {
 			t.Errorf("Abandon: %v", err)
 		}
+	}
+}
+
+// panicky is what a caller's own code may do.
+type panicky struct{}
+
+func (*panicky) UnmarshalBSON([]byte) error { panic("the caller's") }
+
+// A panic of the caller's own decoder is the caller's to recover, and leaves no
+// lock behind.
+func TestIntoThatPanicsReleasesTheLock(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour))
+	var into panicky
+	for name, ask := range map[string]func(){
+		"TryAcquire": func() { _, _ = l.TryAcquire(p.bounded(), flowers, "write", doclock.Into(&into)) },
+		"Acquire":    func() { _, _ = l.Acquire(p.bounded(), flowers, "write", doclock.Into(&into)) },
+		"Enqueue":    func() { _, _ = l.Enqueue(p.bounded(), flowers, "write", doclock.Into(&into)) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			ask()
+		}()
+		p.eventually("the lock is free", func() bool { return len(p.entries()) == 0 })
 	}
 }

@@ -21,10 +21,12 @@ import (
 // Locker locks documents of one collection by one table of relations. It is
 // safe for concurrent use, and meant to be made once.
 type Locker struct {
-	engine *engine.Engine
-	ops    attempt.Group
-	queue  *queue
-	leases *doclock.Leases
+	engine   *engine.Engine
+	ops      attempt.Group
+	queue    *queue
+	leases   *doclock.Leases
+	inflight *inflight
+	cleanup  *cleanup
 }
 
 // New makes a Locker. It sends nothing; see [doclock.CheckServer] for a look
@@ -68,21 +70,27 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}}
+	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}, inflight: newInflight()}
+	l.cleanup = newCleanup(e, &l.ops, l.queue.removed)
 	l.leases = doclock.NewLeases(e, &l.ops, l.queue)
 	l.queue.leases = l.leases
 	return l, nil
 }
 
 // TryAcquire acquires the lock, or fails, in one command. A refusal is a
-// [*doclock.ConflictError] and leaves nothing behind in the document.
+// [*doclock.ConflictError] and leaves nothing behind in the document; where an
+// earlier attempt is of unknown outcome, what it may enter yet is removed in
+// the background.
 //
 // Errors: [doclock.ErrNotFound], [doclock.ErrConflict], [doclock.ErrOutcomeUnknown],
 // [doclock.ErrForeignLock], [doclock.ErrUnsupportedServer], the driver's; and
 // before anything is sent [doclock.ErrUnknownTag], [doclock.ErrInvalidFilter],
 // [doclock.ErrInvalidOption], [doclock.ErrInTransaction], [doclock.ErrClosed].
 // If ctx ends during the command, TryAcquire returns at once with ctx's error
-// and ErrOutcomeUnknown, and what the command grants is released.
+// and ErrOutcomeUnknown, and what the command grants is released. At most 8
+// acquires of one document and 64 of one Locker are under way at a time; if
+// ctx ends before the turn of this one, nothing was sent, and the error is
+// ctx's alone.
 //
 // A command of unknown outcome is sent again until ctx ends, if the filter
 // demands an equal _id at its top level; a filter that could find another
@@ -104,6 +112,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 		t, err = a.arrive(ctx)
 		lease = t.granted()
 	}
+	a.leave(lease)
 	l.queue.answered(a, lease)
 	return lease, err
 }
@@ -119,15 +128,20 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 		return nil, err
 	}
 	a.shared = false
-	return a.arrive(ctx)
+	t, err := a.arrive(ctx)
+	if err != nil {
+		a.leave(nil)
+	}
+	return t, err
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends; ctx bounds the
 // wait, not the lease. It doesn't renew by itself: see [doclock.Lease.KeepAlive]
 // and [Locker.Do].
 //
-// An Acquire whose ctx ends leaves nothing behind: a waiting entry is removed
-// in the background. Its error joins ctx's with the last conflict. Other
+// An Acquire whose ctx ends leaves nothing behind: its entry, waiting or not,
+// and what an attempt that is still out enters, are removed in the background.
+// Its error joins ctx's with the last conflict. Other
 // errors as of [Locker.TryAcquire]; after [Locker.Close], ErrClosed.
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
@@ -171,7 +185,13 @@ func isVerdict(err error) bool {
 // Close refuses new acquires, wakes waiters with [doclock.ErrClosed] and waits
 // for what runs in the background (commands and releases whose callers gave
 // up), or for ctx's end. Leases live on, and can be renewed and released.
-func (l *Locker) Close(ctx context.Context) error { return l.ops.Close(ctx) }
+//
+// What an acquire without a lease may leave is removed once more: an attempt
+// that a server executes after Close leaves an entry until it expires.
+func (l *Locker) Close(ctx context.Context) error {
+	l.cleanup.close()
+	return l.ops.Close(ctx)
+}
 
 func (l *Locker) closing() bool {
 	select {
@@ -222,6 +242,9 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	}
 	if f.Pin != nil {
 		a.document = key(f.Pin.ID())
+	}
+	if a.lane = a.document; a.lane == "" {
+		a.lane = fmt.Sprint(filter)
 	}
 	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
 	return a, nil

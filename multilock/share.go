@@ -233,12 +233,20 @@ func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
 	if j.id == uuid.Nil {
 		return j.lease, nil
 	}
-	got, gaveUp := attempt.Run(ctx, &a.locker.ops, func() looked {
+	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() looked {
 		got := a.look(ctx, j.id)
 		q.looked(a, j.look, got.image)
 		return got
-	}, looked.release)
+	}, func(l looked, done func()) {
+		l.release()
+		a.end(done)
+	})
+	if err != nil { // nothing was sent
+		q.looked(a, j.look, nil)
+		return nil, err
+	}
 	if gaveUp != nil {
+		a.gone = true
 		return nil, gaveUp
 	}
 	if got.image != nil {

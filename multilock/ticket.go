@@ -19,9 +19,10 @@ import (
 // confirm to the next; one that was let go by is lost, and never rejoins in
 // silence at the end of the queue. A Ticket is safe for concurrent use.
 type Ticket struct {
-	a     *acquisition
-	grant engine.Grant  // of the arrival; it never changes, and needs no lock
-	turn  chan struct{} // one command at a time; what it found is written before it ends
+	a      *acquisition
+	grant  engine.Grant  // of the arrival; it never changes, and needs no lock
+	unsure unsure        // attempts of the arrival
+	turn   chan struct{} // one command at a time; what it found is written before it ends
 
 	mu      sync.Mutex
 	lease   *doclock.Lease // set once granted
@@ -37,9 +38,10 @@ type Ticket struct {
 // caller is handed the lease of one that is granted.
 func newTicket(a *acquisition, got answer) (*Ticket, error) {
 	t := &Ticket{
-		a:     a,
-		grant: a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID),
-		turn:  make(chan struct{}, 1),
+		a:      a,
+		grant:  a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID),
+		unsure: a.unsure,
+		turn:   make(chan struct{}, 1),
 	}
 	if t.judge(got) == nil {
 		if _, err := t.handOver(); err != nil {
@@ -92,29 +94,41 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
 		return nil, doclock.ErrInTransaction
 	}
+	lease, _, err := t.ask(ctx, func(done func()) { done() })
+	return lease, err
+}
+
+// ask is Confirm. Where the caller has gone before the command was answered,
+// abandoned is called at the command's end.
+func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *doclock.Lease, gone bool, _ error) {
 	if ctx.Err() != nil {
-		return nil, attempt.Ended(ctx)
+		return nil, false, attempt.Ended(ctx)
 	}
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, attempt.Ended(ctx)
+		return nil, false, attempt.Ended(ctx)
 	}
 	if t.decided() {
 		<-t.turn
-		return t.handOver()
+		lease, err := t.handOver()
+		return lease, false, err
 	}
-	err, gaveUp := attempt.Run(ctx, &t.a.locker.ops, func() error {
+	refused, gaveUp, err := run(ctx, t.a, nil, func() error {
 		defer func() { <-t.turn }()
 		return t.confirm(ctx)
-	}, func(error) {})
-	if gaveUp != nil {
-		return nil, errors.Join(gaveUp, doclock.ErrOutcomeUnknown)
+	}, func(_ error, done func()) { abandoned(done) })
+	switch {
+	case err != nil: // nothing was sent
+		<-t.turn
+		return nil, false, err
+	case gaveUp != nil:
+		return nil, true, errors.Join(gaveUp, doclock.ErrOutcomeUnknown)
+	case refused != nil:
+		return nil, false, refused
 	}
-	if err != nil {
-		return nil, err
-	}
-	return t.handOver()
+	lease, err := t.handOver()
+	return lease, false, err
 }
 
 // Wait confirms until the lock is granted or ctx ends. The end of ctx keeps
@@ -160,42 +174,6 @@ func (t *Ticket) conflict() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.refusal
-}
-
-// Abandon gives the place up, and does nothing once the lease was handed out
-// or the ticket is lost. The command outlives ctx: Abandon returns ctx's error
-// and [doclock.ErrOutcomeUnknown] if ctx ends first, and goes on in the
-// background.
-func (t *Ticket) Abandon(ctx context.Context) error {
-	select {
-	case err := <-t.abandon():
-		return err
-	case <-ctx.Done():
-		return errors.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
-	}
-}
-
-func (t *Ticket) abandon() <-chan error {
-	answer := make(chan error, 1)
-	t.a.locker.ops.Go(func() {
-		t.turn <- struct{}{}
-		defer func() { <-t.turn }()
-		t.mu.Lock()
-		lease, nothing := t.lease, t.handed || t.over != nil
-		if !nothing {
-			t.over, t.lease = doclock.ErrReleased, nil
-		}
-		t.mu.Unlock()
-		switch {
-		case nothing:
-			answer <- nil
-		case lease != nil: // granted to a caller who had given up
-			answer <- lease.Release(context.Background())
-		default:
-			answer <- t.a.remove(t.grant.Pin, t.grant.ID)
-		}
-	})
-	return answer
 }
 
 // decided says that the ticket needs to ask the server no more.
@@ -252,12 +230,13 @@ func (t *Ticket) judge(got answer) error {
 	}
 	if got.outcome == engine.Lost {
 		t.over = doclock.ErrLost
+		a.discard(t.grant.Pin, t.grant.ID, t.unsure, false, nil)
 		return t.over
 	}
 	own, _ := got.image.Lock.Find(t.grant.Tag, t.grant.ID)
 	if own.Seq != t.grant.Seq { // pruned, and entered anew by a late duplicate
 		t.over = doclock.ErrLost
-		a.release(t.grant.Pin, t.grant.ID)
+		a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, nil)
 		return t.over
 	}
 	if got.outcome == engine.Waiting {

@@ -86,15 +86,17 @@ func (a *acquisition) line(ctx context.Context) waited {
 	a.request.Try = true
 	t, err := a.arrive(ctx)
 	if !errors.Is(err, doclock.ErrConflict) {
+		a.leave(t.granted())
 		return waited{t.granted(), err}
 	}
 	a.request.Try = false
 	return a.queued(ctx, key(a.seen.ID), err)
 }
 
-func (a *acquisition) queued(ctx context.Context, document string, last error) waited {
+func (a *acquisition) queued(ctx context.Context, document string, last error) (got waited) {
 	w := a.locker.queue.join(a, document, nil, a.seen)
-	defer a.locker.queue.leave(w)
+	a.ended = func() { a.locker.queue.leave(w) }
+	defer func() { w.end(got.lease) }()
 	for {
 		handed, err := w.turn(ctx)
 		if err == nil {
@@ -104,11 +106,24 @@ func (a *acquisition) queued(ctx context.Context, document string, last error) w
 			}
 		}
 		if err != nil && !errors.Is(err, doclock.ErrConflict) {
-			w.giveUp()
 			return waited{err: cutShort(ctx, err, last)}
 		}
 		last = err
 	}
+}
+
+// end takes the waiter out of the line, and its entry out of the document
+// unless it is the lease's. While a command of its own is out, the waiter stays
+// in the line, busy, so that the next one does not ask beside it.
+func (w *waiter) end(lease *doclock.Lease) {
+	if w.a.gone {
+		return
+	}
+	w.a.leave(lease)
+	if lease == nil && w.ticket != nil {
+		w.ticket.abandon(func(error) {})
+	}
+	w.queue.leave(w)
 }
 
 // turn waits until the waiter may ask the server, or is handed the lock.
@@ -156,10 +171,13 @@ func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease,
 	if handed != nil && handed.image != nil {
 		lease, err = w.take(*handed)
 	} else {
-		lease, err = w.send(ctx)
-		if handed != nil && err != nil && !errors.Is(err, doclock.ErrConflict) { // but the handoff may have entered it
-			a.release(a.filter.Pin, a.request.ID)
+		if handed != nil && w.ticket == nil { // but the handoff may have entered it
+			a.unsure.add(handoffUnknown())
 		}
+		lease, err = w.send(ctx)
+	}
+	if a.gone {
+		return nil, err
 	}
 	if errors.Is(err, doclock.ErrLost) { // pruned: at the end of the document's queue again
 		w.ticket = nil
@@ -174,12 +192,14 @@ func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease,
 func (w *waiter) send(ctx context.Context) (*doclock.Lease, error) {
 	w.a.seen = nil
 	if w.ticket != nil {
-		lease, err := w.ticket.Confirm(ctx)
-		w.a.seen = w.ticket.last()
+		lease, gone, err := w.ticket.ask(ctx, w.abandoned)
+		w.a.gone, w.a.seen = gone, w.ticket.last()
 		return lease, err
 	}
-	if lease, err := w.a.join(ctx); lease != nil || err != nil {
-		return lease, err
+	if w.a.unsure.n == 0 { // else it may have an entry of its own by now
+		if lease, err := w.a.join(ctx); lease != nil || err != nil {
+			return lease, err
+		}
 	}
 	t, err := w.a.arrive(ctx)
 	if err != nil {
@@ -227,28 +247,30 @@ func (w *waiter) enter(t *Ticket) (*doclock.Lease, error) {
 	return nil, t.conflict()
 }
 
-// giveUp takes the waiter's entry out of the document, granted or not.
-func (w *waiter) giveUp() {
-	if w.ticket != nil {
-		w.ticket.abandon()
-	}
+// abandoned takes the waiter's entry out of the document, granted or not, once
+// the command has ended that its caller didn't wait for.
+func (w *waiter) abandoned(done func()) {
+	w.ticket.abandon(func(error) { w.a.end(done) })
 }
 
 // forsake gives back what was handed over to a waiter that has given up.
 func (w *waiter) forsake(got answer) {
 	a := w.a
-	a.locker.ops.Go(func() {
-		switch {
-		case got.lease != nil:
-			_ = got.lease.Release(context.Background())
-		case got.image == nil, got.outcome == engine.Waiting:
-			_ = a.remove(a.filter.Pin, a.request.ID)
-		case got.outcome == engine.Granted:
-			lease := a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent)
-			_ = lease.Release(context.Background())
-		}
-	})
+	switch {
+	case got.lease != nil:
+		a.locker.giveBack(got.lease, nil)
+	case got.image == nil:
+		a.discard(a.filter.Pin, a.request.ID, handoffUnknown(), false, nil)
+	case got.outcome == engine.Waiting:
+		a.discard(a.filter.Pin, a.request.ID, unsure{}, true, nil)
+	case got.outcome == engine.Granted:
+		a.locker.giveBack(a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent), nil)
+	}
 }
+
+// handoffUnknown is a handoff of unknown outcome: one more attempt to enter its
+// successor.
+func handoffUnknown() unsure { return unsure{n: 1, last: time.Now()} }
 
 // cutShort joins the last conflict to the error of a wait that was ended from
 // outside: by its context, or by Close.

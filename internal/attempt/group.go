@@ -56,13 +56,16 @@ func (g *Group) Close(ctx context.Context) error {
 	}
 }
 
-func (g *Group) enter() {
+// Enter counts something that Close waits for, and that no goroutine does yet.
+// It ends with a Leave.
+func (g *Group) Enter() {
 	g.mu.Lock()
 	g.running++
 	g.mu.Unlock()
 }
 
-func (g *Group) leave() {
+// Leave ends what an Enter began.
+func (g *Group) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running--
@@ -74,9 +77,9 @@ func (g *Group) leave() {
 
 // Go runs f in a goroutine of the group.
 func (g *Group) Go(f func()) {
-	g.enter()
+	g.Enter()
 	go func() {
-		defer g.leave()
+		defer g.Leave()
 		growStack()
 		f()
 	}()
@@ -88,8 +91,8 @@ func (g *Group) Go(f func()) {
 // An op is run even if ctx has ended before: a release must be.
 func Run[T any](ctx context.Context, g *Group, op func() T, abandoned func(T)) (T, error) {
 	if ctx.Done() == nil { // nobody can give up
-		g.enter()
-		defer g.leave()
+		g.Enter()
+		defer g.Leave()
 		return op(), nil
 	}
 	result := make(chan T)

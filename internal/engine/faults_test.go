@@ -10,6 +10,7 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -43,6 +44,10 @@ func failing(p *peer, g Grant) map[string]func(context.Context) error {
 		"release": func(ctx context.Context) error {
 			outcome, err := p.Release(ctx, g)
 			return noOutcome(outcome == Lost, err)
+		},
+		"remove": func(ctx context.Context) error {
+			found, err := p.Remove(ctx, g.Pin, g.Tag, []uuid.UUID{ann})
+			return noOutcome(found == nil, err)
 		},
 		"write": func(ctx context.Context) error {
 			outcome, err := p.Write(ctx, g, u, 1)

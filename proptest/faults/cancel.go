@@ -18,6 +18,7 @@ import (
 
 const (
 	cancelled   = "context cancelled"
+	executed    = "attempt executed when its call had ended"
 	leavesNone  = "a caller who gives up leaves no entry behind"
 	tellsItGave = "a caller who gives up is told so at once"
 	appliedOnce = "a guarded write is applied at most once, and is when it says so"
@@ -27,7 +28,8 @@ const (
 // operation is one call of the public API on its way to be cancelled.
 type operation struct {
 	name    string
-	blocked bool // somebody else holds the lock, so the operation waits
+	blocked bool // somebody else holds the lock
+	waits   bool // and the operation waits until it is cancelled
 	begin   func(context.Context, *scene) (holding, error)
 	call    func(context.Context, *scene, holding) (*doclock.Lease, error)
 	gives   bool // values of the caller's
@@ -69,10 +71,13 @@ var operations = []operation{
 	{name: "Acquire", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
 		return s.locks.Acquire(ctx, s.own.filter, "write")
 	}},
-	{name: "Acquire, refused", blocked: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+	{name: "TryAcquire, refused", blocked: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.TryAcquire(ctx, s.own.filter, "write")
+	}},
+	{name: "Acquire, refused", blocked: true, waits: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
 		return s.locks.Acquire(ctx, s.own.filter, "read")
 	}},
-	{name: "Acquire, waiting", blocked: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+	{name: "Acquire, waiting", blocked: true, waits: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
 		return s.locks.Acquire(ctx, s.own.filter, "write")
 	}},
 	{name: "Enqueue", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
@@ -85,7 +90,7 @@ var operations = []operation{
 	{name: "Confirm", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
 		return h.ticket.Confirm(ctx)
 	}},
-	{name: "Wait", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
+	{name: "Wait", blocked: true, waits: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
 		return h.ticket.Wait(ctx)
 	}},
 	{name: "Abandon", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
@@ -95,39 +100,50 @@ var operations = []operation{
 	{name: "Update", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.Update(ctx, update) })},
 	{name: "UpdateAndRelease", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
 	{name: "Release", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) })},
-	{name: "Do", begin: nothing, gives: true, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+	{name: "Do", gives: true, begin: nothing, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
 		return nil, s.locks.Do(ctx, s.own.filter, "write", func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, s.own.update) })
 	}},
 }
 
-// point is where the context is cancelled: as the nth command is about to be
-// sent, or when the server has executed it and its reply is on the way. n = 0
-// is before the call, or while its values are being encoded.
+// point is where the context is cancelled, and what becomes of the command
+// there. n = 0 is before the call, or while its values are being encoded.
 type point struct {
-	n        int
-	onReply  bool
-	encoding bool
+	n int
+	moment
 }
+
+// moment is when the context is cancelled.
+type moment int
+
+const (
+	onRequest moment = iota // the nth command is about to be sent
+	onReply                 // the server has executed it, its reply is on the way
+	late                    // not at all; the command is executed when all is over
+	lateGone                // the connection has broken; the command is executed when all is over
+	encoding                // the caller's values are being encoded
+)
+
+var moments = []moment{onRequest, onReply, late, lateGone}
+
+func (m moment) executedLate() bool { return m == late || m == lateGone }
 
 func (p point) String() string {
 	switch {
-	case p.encoding:
+	case p.moment == encoding:
 		return "while its values are encoded"
 	case p.n == 0:
 		return "before the call"
-	case p.onReply:
-		return fmt.Sprintf("before reply %d", p.n)
-	default:
-		return fmt.Sprintf("before request %d", p.n)
 	}
+	return fmt.Sprintf([...]string{"before request %d", "before reply %d", "request %d executed late", "request %d executed late, and cancelled"}[p.moment], p.n)
 }
 
 // deepest is the last command at which an operation that waits for ever is
 // cancelled.
 const deepest = 4
 
-// Cancel cancels every operation at every point, and looks at the document
-// afterwards. One sweep is about 80 cancellations.
+// Cancel cancels every operation at every point, or has a command of it executed
+// when all is over, and looks at the document afterwards. One sweep is about
+// 150 of these.
 func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally) error {
 	st, err := newStage(db, uri)
 	if err != nil {
@@ -136,19 +152,19 @@ func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally)
 	defer st.close()
 	for _, op := range operations {
 		if op.gives {
-			if _, err := cancelAt(ctx, st, op, point{encoding: true}, t); err != nil {
-				return fmt.Errorf("%s cancelled %v: %w", op.name, point{encoding: true}, err)
+			if _, err := cancelAt(ctx, st, op, point{moment: encoding}, t); err != nil {
+				return fmt.Errorf("%s cancelled %v: %w", op.name, point{moment: encoding}, err)
 			}
 		}
 		for n := 0; n <= deepest; n++ {
 			reached := false
-			for _, onReply := range []bool{false, true} {
-				if n == 0 && onReply {
+			for _, m := range moments {
+				if n == 0 && m != onRequest || op.waits && m == late {
 					continue
 				}
-				hit, err := cancelAt(ctx, st, op, point{n: n, onReply: onReply}, t)
+				hit, err := cancelAt(ctx, st, op, point{n, m}, t)
 				if err != nil {
-					return fmt.Errorf("%s cancelled %v: %w", op.name, point{n: n, onReply: onReply}, err)
+					return fmt.Errorf("%s cancelled %v: %w", op.name, point{n, m}, err)
 				}
 				reached = reached || hit
 			}
@@ -165,6 +181,7 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 	if err != nil {
 		return false, err
 	}
+	unblock := func() error { return nil }
 	if op.blocked {
 		others, err := st.blocker()
 		if err != nil {
@@ -179,7 +196,8 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 		if err != nil {
 			return false, err
 		}
-		defer blocker.Release(context.WithoutCancel(ctx))
+		unblock = func() error { return blocker.Release(context.WithoutCancel(ctx)) }
+		defer unblock()
 	}
 	h, err := op.begin(ctx, s)
 	if err != nil {
@@ -193,8 +211,12 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 	lease, err := op.call(called, s, h)
 	s.own.overwrite()
 	st.net.Disarm()
-	hit = called.Err() != nil
-	if !hit {
+	gone := called.Err() != nil
+	hit = gone || p.moment == late && fired(fault)
+	if hit && p.executedLate() {
+		t.Fired(executed, 1)
+	}
+	if !gone {
 		cancel()
 	} else {
 		t.Fired(cancelled, 1)
@@ -203,29 +225,43 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 			t.Violated(tellsItGave, "%s, %v: %v", op.name, p, err)
 		}
 	}
+	let := func() error { return nil }
 	if fault != nil && hit {
-		if err := fault.Let(); err != nil {
+		let = fault.Let
+	}
+	if !p.executedLate() {
+		if err := let(); err != nil {
 			return hit, err
 		}
 	}
-	return hit, s.inspect(ctx, op, p, h, lease, err, t)
+	end := func() error { return errors.Join(unblock(), let()) }
+	return hit, s.inspect(ctx, op, p, h, lease, err, end, t)
 }
 
-// inspect waits for what runs in the background, gives back what was granted,
-// and looks.
-func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, lease *doclock.Lease, result error, t *tally.Tally) error {
+// inspect gives back what was granted, ends what is kept back, waits for what
+// runs in the background, and looks.
+func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, lease *doclock.Lease, result error, end func() error, t *tally.Tally) error {
 	patience, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()
 	if lease == nil {
 		lease = h.lease
 	}
 	if lease != nil {
-		if err := lease.Release(patience); err != nil {
+		err := lease.Release(patience)
+		if p.executedLate() && errors.Is(err, doclock.ErrOutcomeUnknown) { // an UpdateAndRelease's
+			err = nil
+		}
+		if err != nil {
 			t.Violated(leavesNone, "%s, %v: then Release: %v", op.name, p, err)
 		}
 	} else if h.ticket != nil {
 		if err := h.ticket.Abandon(patience); err != nil {
 			t.Violated(leavesNone, "%s, %v: then Abandon: %v", op.name, p, err)
+		}
+	}
+	if p.executedLate() {
+		if err := end(); err != nil {
+			return err
 		}
 	}
 	if err := s.locks.Close(patience); err != nil {
@@ -235,6 +271,10 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 	if err != nil {
 		return err
 	}
+	t.Checked(leavesNone, 1)
+	if left := doc.entries("swept"); len(left) > 0 {
+		t.Violated(leavesNone, "%s, %v: left %v", op.name, p, left)
+	}
 	decoy, err := s.decoy(patience)
 	if err != nil {
 		return err
@@ -242,10 +282,6 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 	t.Checked(onlyGiven, 1)
 	if doc.Count >= never || decoy.Lock.Tags != nil {
 		t.Violated(onlyGiven, "%s, %v: the document is %v, the one that was never named %v", op.name, p, doc, decoy)
-	}
-	t.Checked(leavesNone, 1)
-	if left := doc.entries("swept"); len(left) > 0 {
-		t.Violated(leavesNone, "%s, %v: left %v", op.name, p, left)
 	}
 	if op.write {
 		t.Checked(appliedOnce, 1)
@@ -263,7 +299,7 @@ func (s *stage) blocker() (*multilock.Locker, error) {
 // arm cancels at the point. A reply that is held back is returned, to be let
 // go.
 func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) *faultnet.Fault {
-	if p.encoding { // which does it
+	if p.moment == encoding { // which does it
 		return nil
 	}
 	if p.n == 0 {
@@ -274,7 +310,7 @@ func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) 
 	nth := func(command string, _ bson.Raw) bool {
 		return command == "findAndModify" && seen.Add(1) == int32(p.n)
 	}
-	if !p.onReply {
+	if p.moment == onRequest {
 		s.net.ArmWhere(faultnet.LoseRequest, func(command string, body bson.Raw) bool {
 			if nth(command, body) {
 				cancel()
@@ -283,7 +319,14 @@ func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) 
 		})
 		return nil
 	}
-	fault := s.net.ArmWhere(faultnet.DelayReply, nth)
+	kind := faultnet.DelayReply
+	if p.executedLate() {
+		kind = faultnet.Hold
+	}
+	fault := s.net.ArmWhere(kind, nth)
+	if p.moment == late {
+		return fault
+	}
 	go func() {
 		select {
 		case <-fault.Fired():
@@ -292,4 +335,13 @@ func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) 
 		}
 	}()
 	return fault
+}
+
+func fired(fault *faultnet.Fault) bool {
+	select {
+	case <-fault.Fired():
+		return true
+	default:
+		return false
+	}
 }

@@ -3,6 +3,7 @@ package faults_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/proptest/faults"
@@ -31,7 +32,17 @@ func TestCancel(t *testing.T) {
 	if err := faults.Cancel(t.Context(), mongotest.Database(t), mongotest.URI(t), &counts); err != nil {
 		t.Fatal(err)
 	}
-	report(t, &counts, tally.Floor{Kind: "fault", Name: "context cancelled", Least: 40})
+	report(t, &counts,
+		tally.Floor{Kind: "fault", Name: "context cancelled", Least: 40},
+		tally.Floor{Kind: "fault", Name: "attempt executed when its call had ended", Least: 20})
+}
+
+func TestStorm(t *testing.T) {
+	var counts tally.Tally
+	if err := faults.Storm(t.Context(), mongotest.Database(t), mongotest.URI(t), 500*time.Millisecond, &counts); err != nil {
+		t.Fatal(err)
+	}
+	report(t, &counts, tally.Floor{Kind: "fault", Name: "callers with tiny deadlines gave up", Least: 1000})
 }
 
 func TestCrash(t *testing.T) {

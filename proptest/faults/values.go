@@ -25,7 +25,7 @@ type values struct {
 func (s *scene) values(giveUp context.CancelFunc, p point) *values {
 	v := &values{scene: s, inc: bson.D{{Key: "count", Value: 1}}, gone: make(chan struct{})}
 	var zero, one any = 0, 1
-	if p.encoding {
+	if p.moment == encoding {
 		zero, one = first{0, giveUp, v.gone}, first{1, giveUp, v.gone}
 	}
 	v.filter = bson.D{{Key: "count", Value: bson.D{{Key: "$gte", Value: zero}}}, {Key: "_id", Value: s.id}}

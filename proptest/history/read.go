@@ -12,7 +12,7 @@ import (
 // from the library.
 
 // ReadCommand reads what a findAndModify of the protocol does off its message:
-// one command, or the two of a handoff.
+// one command, the two of a handoff, or the releases of a clean-up.
 func ReadCommand(body bson.Raw) []Command {
 	if first, err := body.IndexErr(0); err != nil || first.Key() != "findAndModify" {
 		return nil
@@ -65,8 +65,8 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		}
 		c.Tag = path[2]
 		if len(path) == 4 { // lock.tags.<tag>.id
-			c.Kind, c.ID = CommandRelease, uuidOf(e.Value())
-			return named(c)
+			c.Kind = CommandRelease
+			return released(c, e.Value())
 		}
 		if len(path) == 5 { // lock.tags.<tag>.0.id, and …fence
 			guard = true
@@ -122,6 +122,20 @@ func named(c Command) []Command {
 		return nil
 	}
 	return []Command{c}
+}
+
+// released reads the id of a release, or the ids of a clean-up: {$in: [id, …]}.
+func released(c Command, id bson.RawValue) (commands []Command) {
+	ids := []bson.RawValue{id}
+	if condition, ok := id.DocumentOK(); ok {
+		among, _ := condition.Lookup("$in").ArrayOK()
+		ids, _ = among.Values()
+	}
+	for _, id := range ids {
+		c.ID = uuidOf(id)
+		commands = append(commands, named(c)...)
+	}
+	return commands
 }
 
 // asked reads the pipeline of an acquire or a confirm.
@@ -239,7 +253,9 @@ func writeIn(text []byte) string {
 	return string(text[:end])
 }
 
-func (c *Command) readReply(reply bson.Raw) {
+// readReply reads what became of the command. Of several releases in one, those
+// have matched whose entries the image shows.
+func (c *Command) readReply(reply bson.Raw, several bool) {
 	value, isDocument := reply.Lookup("value").DocumentOK()
 	if !isDocument {
 		return
@@ -260,6 +276,7 @@ func (c *Command) readReply(reply bson.Raw) {
 				c.Own = &e
 			}
 		}
+		c.Matched = c.Own != nil || !several
 	}
 }
 

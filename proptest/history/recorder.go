@@ -62,12 +62,13 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
 			commands := r.landed(e.ConnectionID, e.RequestID)
 			now := r.clock.Now()
+			several := len(commands) > 1 && !commands[1].Handed
 			for i := range commands {
 				c := &commands[i]
 				switch {
 				case e.CommandName != "update":
 					c.Answered = now
-					c.readReply(e.Reply)
+					c.readReply(e.Reply, several)
 					if c.Handed && !c.Matched {
 						c.Kind = commandNothing
 					}

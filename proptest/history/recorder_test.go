@@ -113,3 +113,36 @@ func TestReadCommandOfAHandoff(t *testing.T) {
 		}
 	}
 }
+
+// A clean-up is a release of each of its ids, of which those are done whose
+// entries its image shows.
+func TestReadCommandOfACleanUp(t *testing.T) {
+	id := func(text string) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(text)} }
+	there, not := id("0123456789abcdef"), id("fedcba9876543210")
+	among := bson.D{{Key: "$in", Value: bson.A{there, not}}}
+	body, err := bson.Marshal(bson.D{
+		{Key: "findAndModify", Value: "documents"},
+		{Key: "query", Value: bson.D{{Key: "_id", Value: "a"}, {Key: "lock.tags.read.id", Value: among}}},
+		{Key: "update", Value: bson.D{{Key: "$pull", Value: bson.D{{Key: "lock.tags.read", Value: bson.D{{Key: "id", Value: among}}}}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := bson.D{{Key: "id", Value: there}, {Key: "seq", Value: int64(7)}}
+	before := bson.D{{Key: "_id", Value: "a"}, {Key: "lock", Value: bson.D{{Key: "tags", Value: bson.D{{Key: "read", Value: bson.A{entry}}}}}}}
+	reply, err := bson.Marshal(bson.D{{Key: "value", Value: before}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ReadCommand(body)
+	for i := range got {
+		got[i].readReply(reply, true)
+	}
+	release := Command{Kind: CommandRelease, Document: "a", Tag: "read"}
+	done, none := release, release
+	done.ID, none.ID = hex.EncodeToString(there.Data), hex.EncodeToString(not.Data)
+	done.Matched, done.Own = true, &Entry{Tag: "read", ID: done.ID, Seq: 7}
+	if diff := cmp.Diff([]Command{done, none}, got); diff != "" {
+		t.Error(diff)
+	}
+}

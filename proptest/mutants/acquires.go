@@ -33,8 +33,8 @@ var acquires = []Mutant{
 		Name: "an id is used again", Rule: 19,
 		Why:  "a late command for the old entry meets the new one",
 		File: "multilock/acquisition.go",
-		Edits: swap(`func (a *acquisition) renamed() { a.request.ID = uuid.New() }`,
-			`func (a *acquisition) renamed() {}`),
+		Edits: swap(`a.request.ID, a.unsure = uuid.New(), unsure{}`,
+			`_ = uuid.New`),
 		Tests: "^TestAcquireWhoseEntryWasPrunedStartsAgainUnderANewID$", Packages: inLocker,
 	},
 	{
@@ -49,15 +49,15 @@ var acquires = []Mutant{
 		Name: "what was granted to a caller who had gone is kept", Rule: 22,
 		Why:  "nobody holds the lock until it expires",
 		File: "multilock/acquisition.go",
-		Edits: swap(`if got.err == nil && (got.outcome`,
-			`if got.err != nil && (got.outcome`),
+		Edits: swap(`a.filter.Pin, got.err == nil && (got.outcome`,
+			`a.filter.Pin, got.err != nil && (got.outcome`),
 		Tests: "^TestCancelledDuringTheCommandLeavesNoEntry$", Packages: inLocker,
 	},
 	{
 		Name: "an acquire of unknown outcome isn't cleaned up", Rule: 22,
 		Why:  "nobody holds the lock until it expires",
 		File: "multilock/acquisition.go",
-		Edits: swap(`		a.release(a.filter.Pin, a.request.ID)
+		Edits: swap(`		got.unsure.note(err)
 `,
 			``),
 		Tests: "^TestUnknownOutcomeOfUnpinnedAcquireIsReported$", Packages: inLocker,
@@ -66,8 +66,9 @@ var acquires = []Mutant{
 		Name: "a waiter that gives up leaves its entry", Rule: 0,
 		Why:  "an entry that nobody waits with keeps others back",
 		File: "multilock/wait.go",
-		Edits: swap(`w.ticket.abandon()`,
-			`_ = w.ticket`),
+		Edits: swap(`		w.ticket.abandon(func(error) {})
+`,
+			``),
 		Tests: "^TestCancelledWhileItsEntryWaitsLeavesNoEntry$", Packages: inLocker,
 	},
 	{
@@ -82,7 +83,7 @@ var acquires = []Mutant{
 		Name: "a document that can't be decoded stays locked", Rule: 0,
 		Why:  "the caller has an error and no lease, and nobody is let in",
 		File: "multilock/acquisition.go",
-		Edits: swap(`a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })`,
+		Edits: swap(`a.locker.giveBack(lease, nil)`,
 			`_ = lease`),
 		Tests: "^TestIntoThatFailsReleasesTheLock$", Packages: inLocker,
 	},

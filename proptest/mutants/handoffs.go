@@ -195,20 +195,18 @@ var handoffs = []Mutant{
 		Name: "an heir of unknown outcome asks by a new id", Rule: 12,
 		Why:  "its first entry keeps it out, and everybody else, until it expires",
 		File: "multilock/wait.go",
-		Edits: swap(`		lease, err = w.send(ctx)
-		if`,
-			`		if handed != nil {
-			a.renamed()
-		}
-		lease, err = w.send(ctx)
-		if`),
+		Edits: swap(`			a.unsure.add(handoffUnknown())
+`,
+			`			a.renamed()
+			a.unsure.add(handoffUnknown())
+`),
 		Tests: "^TestRule12AnHeir", Packages: inLocker,
 	},
 	{
 		Name: "an heir of unknown outcome that can't ask leaves its entry", Rule: 15,
 		Why:  "the handoff was executed, and nobody holds the lock until it expires",
 		File: "multilock/wait.go",
-		Edits: swap(`			a.release(a.filter.Pin, a.request.ID)
+		Edits: swap(`			a.unsure.add(handoffUnknown())
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,
@@ -235,7 +233,7 @@ var handoffs = []Mutant{
 		Name: "an heir that gave up is cleaned up only after an answer", Rule: 15,
 		Why:  "the handoff's reply was lost, and nobody holds the lock until it expires",
 		File: "multilock/wait.go",
-		Edits: swap(`			_ = a.remove(a.filter.Pin, a.request.ID)
+		Edits: swap(`		a.discard(a.filter.Pin, a.request.ID, handoffUnknown(), false, nil)
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,

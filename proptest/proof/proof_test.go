@@ -75,6 +75,9 @@ func TestProof(t *testing.T) {
 		}
 		return nil
 	})
+	p.part("a storm of callers that give up", func() error {
+		return faults.Storm(ctx, db, uri, time.Duration(p.eachFault)*50*time.Millisecond, &p.counts)
+	})
 	p.part("strangers", func() error { return faults.Vandal(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
 	p.part("messages", func() error { return faults.Messages(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
 	p.part("verdicts", func() error { return faults.Verdicts(ctx, db, uri, (p.eachFault+5)/6, &p.counts) })
@@ -182,7 +185,7 @@ func (p *proof) rarest() int {
 func (p *proof) floors() []tally.Floor {
 	floors := hammer.Floors(p.operations)
 	for _, fault := range append(storm,
-		"context cancelled", "holder killed (-9)", "holder stopped past its lease (SIGSTOP), and continued", "server killed (-9) and restarted",
+		"context cancelled", "attempt executed when its call had ended", "callers with tiny deadlines gave up", "holder killed (-9)", "holder stopped past its lease (SIGSTOP), and continued", "server killed (-9) and restarted",
 		"document replaced", "document deleted", "document deleted and inserted again", "lock field erased", "garbage in the lock field",
 		"a loss that is known, and the release's first attempt disturbed", "a write whose reply is lost, and others' last writes before its repeat",
 		"connection reset in the middle of a request", "retried command answered with its stored image",

@@ -1,0 +1,64 @@
+package multilock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+)
+
+// Abandon gives the place up, and does nothing once the lease was handed out
+// or the ticket is lost. Tickets of one document that are abandoned together
+// are removed together. The command outlives ctx: Abandon returns ctx's error
+// and [doclock.ErrOutcomeUnknown] if ctx ends first, and goes on in the
+// background.
+func (t *Ticket) Abandon(ctx context.Context) error {
+	answer := make(chan error, 1)
+	t.abandon(func(err error) { answer <- err })
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return errors.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
+	}
+}
+
+// abandon gives the place up once no command is out, and then calls answer.
+func (t *Ticket) abandon(answer func(error)) {
+	select {
+	case t.turn <- struct{}{}:
+		t.withdraw(answer)
+	default:
+		t.a.locker.ops.Go(func() {
+			t.turn <- struct{}{}
+			t.withdraw(answer)
+		})
+	}
+}
+
+// withdraw is abandon in its turn.
+func (t *Ticket) withdraw(answer func(error)) {
+	done := func(err error) {
+		<-t.turn
+		answer(err)
+	}
+	t.mu.Lock()
+	lease, nothing := t.lease, t.handed || t.over != nil
+	if !nothing {
+		t.over, t.lease = doclock.ErrReleased, nil
+	}
+	t.mu.Unlock()
+	switch {
+	case nothing:
+		done(nil)
+	case lease != nil: // granted to a caller who had given up
+		t.a.locker.giveBack(lease, done)
+	default:
+		leave := t.a.locker.inflight.owe(t.a.lane)
+		t.a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, func(err error) {
+			leave()
+			done(err)
+		})
+	}
+}

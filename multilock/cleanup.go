@@ -1,0 +1,299 @@
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Bounds of the clean-up.
+const (
+	mostCleanUps   = 8   // commands at a time
+	mostIDs        = 500 // in one command
+	firstRest      = 50 * time.Millisecond
+	longestFailing = time.Second // the pause after a command without an answer
+)
+
+// leftover is the id of an acquire that ended without a lease, and what may
+// stand in the document by it.
+type leftover struct {
+	id      uuid.UUID
+	seen    bool      // an answer showed the entry
+	entries int       // how often it may stand there yet: once if seen, and for each attempt of unknown outcome
+	until   time.Time // when an entry that nobody extends has died by itself
+	answers []func(error)
+
+	owed bool          // Close waits for an answer to the next command
+	due  time.Time     // of the next command
+	rest time.Duration // after that
+}
+
+// cleanup removes in the background what acquires without a lease have left in
+// their documents: one command at a time for each document and tag, and a few
+// at a time in all. An entry that was seen is removed once. An attempt of
+// unknown outcome may be executed later: so its id is removed again and again,
+// with pauses that double, until its entry was found or would have died by
+// itself; and once more when the Locker is closed. It has no goroutine while
+// nothing is due.
+type cleanup struct {
+	engine *engine.Engine
+	ops    *attempt.Group
+	failed func(error) // is told of every clean-up that failed for good
+
+	// removed is told that the entry is not in the document any more.
+	removed func(document string, id uuid.UUID)
+
+	mu      sync.Mutex
+	places  map[string]*place
+	ready   []*place
+	workers int
+	closed  bool
+}
+
+// place is one document and tag with leftovers.
+type place struct {
+	key   string
+	pin   engine.Pin // nil where only the server knows the document
+	tag   string
+	left  map[uuid.UUID]*leftover
+	timer *time.Timer
+	taken bool // ready, or a worker's
+}
+
+func newCleanup(e *engine.Engine, ops *attempt.Group, removed func(document string, id uuid.UUID)) *cleanup {
+	return &cleanup{engine: e, ops: ops, failed: func(error) {}, removed: removed, places: map[string]*place{}}
+}
+
+// life is how long an entry of the tag stands that nobody extends.
+func (c *cleanup) life(tag string) time.Duration {
+	return max(c.engine.Lease(tag), c.engine.Wait(tag)) + c.engine.Tolerance
+}
+
+// add has a leftover removed. Its answers are called, from another goroutine,
+// after the first command that was answered, or with the error of the last.
+func (c *cleanup) add(pin engine.Pin, tag string, l leftover) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := placeKey(pin, tag)
+	p := c.places[key]
+	if p == nil {
+		p = &place{key: key, pin: pin, tag: tag, left: map[uuid.UUID]*leftover{}}
+		c.places[key] = p
+	}
+	if known := p.left[l.id]; known != nil {
+		l.seen, l.entries = l.seen || known.seen, l.entries+known.entries
+		if known.until.After(l.until) {
+			l.until = known.until
+		}
+		l.answers, l.owed = append(known.answers, l.answers...), known.owed
+	}
+	l.due, l.rest = time.Now(), firstRest
+	c.owe(&l)
+	p.left[l.id] = &l
+	c.take(p)
+}
+
+// placeKey is equal for equal documents.
+func placeKey(pin engine.Pin, tag string) string {
+	var b strings.Builder
+	b.WriteString(tag)
+	for _, e := range pin {
+		b.WriteByte(0)
+		b.WriteString(key(e.Value.(bson.RawValue)))
+	}
+	return b.String()
+}
+
+// owe has Close wait for the leftover.
+func (c *cleanup) owe(l *leftover) {
+	if !l.owed {
+		l.owed = true
+		c.ops.Enter()
+	}
+}
+
+// close has all leftovers removed once more, and none later.
+func (c *cleanup) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, p := range c.places {
+		for _, l := range p.left {
+			if !l.owed {
+				c.owe(l)
+				l.due = time.Now()
+			}
+		}
+		c.take(p)
+	}
+}
+
+// take hands a place to a worker.
+func (c *cleanup) take(p *place) {
+	if p.taken {
+		return
+	}
+	p.taken = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	c.ready = append(c.ready, p)
+	if c.workers < mostCleanUps {
+		c.workers++
+		c.ops.Go(c.work)
+	}
+}
+
+func (c *cleanup) work() {
+	for {
+		p, ids := c.next()
+		if p == nil {
+			return
+		}
+		for _, answer := range c.answered(p, ids, c.send(p, ids)) {
+			answer()
+		}
+	}
+}
+
+// next is a place with what is due there, or nil.
+func (c *cleanup) next() (*place, []uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.ready) == 0 {
+		c.ready = nil
+		c.workers--
+		return nil, nil
+	}
+	p := c.ready[0]
+	c.ready = c.ready[1:]
+	var ids []uuid.UUID
+	for id, l := range p.left {
+		if !l.due.After(time.Now()) && len(ids) < mostIDs {
+			ids = append(ids, id)
+		}
+	}
+	return p, ids
+}
+
+// sent is what a command was answered with.
+type sent struct {
+	found []uuid.UUID
+	err   error // nil where it was answered
+	never bool  // it is of no use to send it again
+}
+
+func (c *cleanup) send(p *place, ids []uuid.UUID) (s sent) {
+	if len(ids) == 0 {
+		return s
+	}
+	unsure, err := attempt.Once(context.Background(), c.engine.Attempt(p.tag), func(ctx context.Context) (err error) {
+		s.found, err = c.engine.Remove(ctx, p.pin, p.tag, ids)
+		return err
+	})
+	switch {
+	case err == nil:
+	case unsure == nil:
+		s.err, s.never = explain("release", err), true
+	default:
+		s.err = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, unsure)
+	}
+	return s
+}
+
+// answered judges what was due, and returns who is to be told of it.
+func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, id := range ids {
+		l := p.left[id]
+		found := slices.Contains(s.found, id)
+		switch {
+		case p.pin == nil && len(s.found) > 0 && !found: // it may be in another document: at once again
+			continue
+		case s.err == nil:
+			l.count(found)
+			if p.pin != nil {
+				tell = append(tell, func() { c.removed(key(p.pin.ID()), id) })
+			}
+			l.due = now.Add(min(l.rest, max(0, l.until.Sub(now))))
+		case !s.never && now.Before(l.until):
+			l.due = now.Add(min(l.rest, longestFailing))
+			l.rest *= 2
+			continue
+		default:
+			l.entries = 0
+			tell = append(tell, func() { c.failed(s.err) })
+		}
+		for _, answer := range l.answers {
+			tell = append(tell, func() { answer(s.err) })
+		}
+		if l.owed {
+			tell = append(tell, c.ops.Leave)
+		}
+		l.answers, l.owed, l.rest = nil, false, 2*l.rest
+		if l.entries <= 0 || c.closed || !now.Before(l.until) {
+			delete(p.left, id)
+		}
+	}
+	c.schedule(p, now)
+	return tell
+}
+
+// count takes in whether a command has found the entry. Where it was seen and
+// is not there any more, somebody else has removed it.
+func (l *leftover) count(found bool) {
+	if found || l.seen {
+		l.entries--
+	}
+	l.seen = false
+}
+
+// schedule lets a place rest until something is due.
+func (c *cleanup) schedule(p *place, now time.Time) {
+	p.taken = false
+	if len(p.left) == 0 {
+		delete(c.places, p.key)
+		return
+	}
+	rest := time.Duration(math.MaxInt64)
+	for _, l := range p.left {
+		rest = min(rest, l.due.Sub(now))
+	}
+	if rest <= 0 {
+		c.take(p)
+		return
+	}
+	p.timer = time.AfterFunc(rest, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.places[p.key] == p {
+			c.take(p)
+		}
+	})
+}
+
+// giveBack releases in the background a lease that nobody waits for.
+func (l *Locker) giveBack(lease *doclock.Lease, answer func(error)) {
+	l.ops.Go(func() {
+		err := lease.Release(context.Background())
+		if err != nil && !errors.Is(err, doclock.ErrLost) {
+			l.cleanup.failed(err)
+		}
+		if answer != nil {
+			answer(err)
+		}
+	})
+}

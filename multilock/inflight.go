@@ -1,0 +1,140 @@
+package multilock
+
+import (
+	"container/list"
+	"context"
+	"sync"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+)
+
+// Bounds of the acquires and confirms of one Locker that are under way at a
+// time. A command runs on when its caller gives up, so without a bound a storm
+// of callers with short deadlines piles them up: on the document, where the
+// holder's renewal stands among them, and in the driver's connection pool,
+// of 100 where nothing else is said.
+const (
+	mostPerDocument = 8
+	mostPerLocker   = 64
+)
+
+// inflight bounds the acquires and confirms of one Locker, those included whose
+// callers have gone; those of one document until what they entered is removed.
+// Renewals, releases and clean-ups don't wait for it.
+type inflight struct {
+	mu    sync.Mutex
+	all   slots
+	lanes map[string]*lane
+}
+
+// lane is what is under way to one document.
+type lane struct {
+	slots
+	users int // who have a slot, or wait for one
+}
+
+// slots are given out first come, first served.
+type slots struct {
+	free    int
+	waiting list.List // of chan struct{}, which is closed when its turn has come
+}
+
+func newInflight() *inflight {
+	return &inflight{all: slots{free: mostPerLocker}, lanes: map[string]*lane{}}
+}
+
+// enter waits until a command to the document may be sent, ctx ends or closing
+// is closed. Who gets an error has sent nothing. The others call ended when the
+// command has ended, and leave when what it entered is removed or used.
+func (f *inflight) enter(ctx context.Context, document string, closing <-chan struct{}) (ended, leave func(), err error) {
+	l := f.lane(document)
+	if err := f.take(ctx, &l.slots, closing); err != nil {
+		f.leave(document, l, 0)
+		return nil, nil, err
+	}
+	if err := f.take(ctx, &f.all, closing); err != nil {
+		f.leave(document, l, 1)
+		return nil, nil, err
+	}
+	return f.ended, func() { f.leave(document, l, 1) }, nil
+}
+
+func (f *inflight) ended() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all.give()
+}
+
+// owe counts, without waiting, an entry that is being removed from the
+// document: as long as there are many, no more are entered.
+func (f *inflight) owe(document string) (leave func()) {
+	l := f.lane(document)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.free--
+	return func() { f.leave(document, l, 1) }
+}
+
+func (f *inflight) lane(document string) *lane {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.lanes[document]
+	if l == nil {
+		l = &lane{slots: slots{free: mostPerDocument}}
+		f.lanes[document] = l
+	}
+	l.users++
+	return l
+}
+
+func (f *inflight) leave(document string, l *lane, taken int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range taken {
+		l.give()
+	}
+	l.users--
+	if l.users == 0 {
+		delete(f.lanes, document)
+	}
+}
+
+func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) error {
+	f.mu.Lock()
+	if s.free > 0 {
+		s.free--
+		f.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	place := s.waiting.PushBack(turn)
+	f.mu.Unlock()
+
+	var err error
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+		err = attempt.Ended(ctx)
+	case <-closing:
+		err = doclock.ErrClosed
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-turn: // at the same time
+		s.give()
+	default:
+		s.waiting.Remove(place)
+	}
+	return err
+}
+
+func (s *slots) give() {
+	s.free++
+	for s.free > 0 && s.waiting.Len() > 0 {
+		s.free--
+		close(s.waiting.Remove(s.waiting.Front()).(chan struct{}))
+	}
+}

@@ -1,0 +1,272 @@
+package multilock_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// crowd has as many acquires under way to a document as may be, and their
+// callers gone.
+func crowd(l *late, filter any, tag string) (replies []*faultnet.Fault) {
+	l.Helper()
+	for range multilock.MostPerDocument {
+		reply := l.net.Arm(faultnet.DelayReply, "findAndModify")
+		replies = append(replies, reply)
+		ctx, cancel := context.WithCancel(l.Context())
+		call := begin(l, func() (struct{}, error) {
+			_, err := l.here.TryAcquire(ctx, filter, tag)
+			return struct{}{}, err
+		})
+		wait(l, reply.Fired())
+		cancel()
+		_, err := call.wait()
+		l.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	}
+	return replies
+}
+
+// While too many acquires of a document are under way, further ones of it wait,
+// and have sent nothing when their context ends. Other documents, and the
+// leases, have nothing to do with that.
+func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
+	t.Parallel()
+	l := newLate(t, relations.Semaphore(1))
+	if _, err := l.coll.InsertOne(t.Context(), bson.M{"_id": 2}); err != nil {
+		t.Fatal(err)
+	}
+	holder := l.try(l.here, "slot")
+	ticket := l.enqueue(l.here, "slot")
+	replies := crowd(l, flowers, "slot")
+	l.watch.commands()
+	for name, ask := range map[string]func(context.Context) error{
+		"TryAcquire": func(ctx context.Context) error { return acquires["TryAcquire"](l.place, ctx, l.here, "slot") },
+		"Enqueue":    func(ctx context.Context) error { return acquires["Enqueue"](l.place, ctx, l.here, "slot") },
+		"Acquire":    func(ctx context.Context) error { return acquires["Acquire"](l.place, ctx, l.here, "slot") },
+		"Confirm": func(ctx context.Context) error {
+			_, err := ticket.Confirm(ctx)
+			return err
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		err := ask(ctx)
+		cancel()
+		l.want(err, context.DeadlineExceeded)
+		l.wantNot(err, doclock.ErrOutcomeUnknown)
+		if sent := l.watch.commands(); len(sent) != 0 {
+			t.Errorf("%s sent %v", name, sent)
+		}
+	}
+	if lease, err := l.here.TryAcquire(l.bounded(), bson.M{"_id": 2}, "slot"); err != nil {
+		t.Errorf("another document: %v", err)
+	} else if err := lease.Release(l.bounded()); err != nil {
+		t.Errorf("its release: %v", err)
+	}
+	if err := holder.Renew(l.bounded()); err != nil {
+		t.Errorf("the holder's renewal: %v", err)
+	}
+	l.release(holder)
+	for _, reply := range replies {
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ticket.Abandon(l.bounded()); err != nil {
+		t.Error(err)
+	}
+	l.rest(l.here)
+	l.wantEntries()
+}
+
+// The acquires of one Locker leave connections of the driver's pool to its
+// leases.
+func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newLate(t, relations.Exclusive())
+	holder := l.try(l.here, "write")
+	var replies []*faultnet.Fault
+	const first, last = 2, 1 + multilock.MostPerLocker/multilock.MostPerDocument
+	for id := first; id <= last+1; id++ {
+		if _, err := l.coll.InsertOne(t.Context(), bson.M{"_id": id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := first; id <= last; id++ {
+		replies = append(replies, crowd(l, bson.M{"_id": id}, "write")...)
+	}
+	l.watch.commands()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := l.here.TryAcquire(ctx, bson.M{"_id": last + 1}, "write")
+	l.want(err, context.DeadlineExceeded)
+	l.wantNot(err, doclock.ErrOutcomeUnknown)
+	if sent := l.watch.commands(); len(sent) != 0 {
+		t.Errorf("it sent %v", sent)
+	}
+	if err := holder.Renew(l.bounded()); err != nil {
+		t.Errorf("a renewal: %v", err)
+	}
+	l.release(holder)
+	for _, reply := range replies {
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Close does not wait for the turn of who has sent nothing.
+func TestCloseWakesWhoWaitsBehindTheBound(t *testing.T) {
+	t.Parallel()
+	l := newLate(t, relations.Exclusive())
+	replies := crowd(l, flowers, "write")
+	var calls []*pending[*doclock.Lease]
+	for range 3 {
+		calls = append(calls, acquire(t, l.bounded(), l.here, "write"))
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	l.want(l.here.Close(short), context.DeadlineExceeded)
+	for _, call := range calls {
+		_, err := call.wait()
+		l.want(err, doclock.ErrClosed)
+	}
+	for _, reply := range replies {
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.rest(l.here)
+	l.wantEntries()
+}
+
+// A waiter whose caller has gone keeps its place in the line until its command
+// has ended and what that entered is removed: the next one doesn't ask beside
+// it.
+func TestAWaiterWhoseCommandIsOutStaysInLine(t *testing.T) {
+	t.Parallel()
+	l := newLate(t, relations.Fair())
+	holder := l.try(l.there, "read")
+	arrival := l.net.Arm(faultnet.DelayReply, "findAndModify")
+	ctx, cancel := context.WithCancel(t.Context())
+	first := acquire(t, ctx, l.here, "write")
+	wait(t, arrival.Fired())
+	removal := l.net.ArmWhere(faultnet.DelayReply, func(_ string, body bson.Raw) bool {
+		_, err := body.LookupErr("update", "$pull")
+		return err == nil
+	})
+	cancel()
+	_, err := first.wait()
+	l.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	second := acquire(t, l.bounded(), l.here, "write")
+	l.standing(l.here, 1)
+	if n := l.watch.count(); n != 1 {
+		t.Errorf("%d commands beside the one that is out", n-1)
+	}
+	if err := arrival.Let(); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, removal.Fired())
+	if n := l.watch.count(); n != 2 || l.here.Waiters(1) != 1 {
+		t.Errorf("%d commands beside the removal", n-2)
+	}
+	if err := removal.Let(); err != nil {
+		t.Fatal(err)
+	}
+	l.release(holder)
+	l.release(l.granted(second))
+	l.wantEntries()
+}
+
+// stormers are the callers of a storm, and the time that they give an acquire.
+const (
+	stormers   = 100
+	stormTime  = 2 * time.Second
+	shortest   = time.Millisecond
+	longest    = 20 * time.Millisecond
+	stormedTTL = 3 * time.Second
+)
+
+// A storm of callers with short deadlines on a document that another process
+// holds: the document, the commands and the goroutines stay within bounds, the
+// holder keeps its lease, and nothing is left.
+func TestAStormOfCallersWhoGiveUp(t *testing.T) { // alone: it counts goroutines
+	for name, c := range map[string]struct {
+		rules  relations.Rules
+		tag    string
+		filter any
+		ask    func(ctx context.Context, l *multilock.Locker, filter any, tag string)
+	}{
+		"Acquire, semaphore":    {relations.Semaphore(1), "slot", flowers, stormAcquire},
+		"Acquire, by its name":  {relations.Fair(), "write", byName, stormAcquire},
+		"TryAcquire, semaphore": {relations.Semaphore(1), "slot", flowers, stormTry},
+		"Enqueue, semaphore":    {relations.Semaphore(1), "slot", flowers, stormEnqueue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			holder := p.try(p.locker(p.via(options.Client()), c.rules, doclock.TTL(stormedTTL)), c.tag)
+			kept := holder.KeepAlive(t.Context())
+			coll, w := p.watched()
+			l := p.locker(coll, c.rules)
+			ctx, cancel := context.WithTimeout(t.Context(), stormTime)
+			defer cancel()
+			before := runtime.NumGoroutine()
+			var callers sync.WaitGroup
+			for range stormers {
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						short, stop := context.WithTimeout(ctx, shortest+rand.N(longest))
+						c.ask(short, l, c.filter, c.tag)
+						stop()
+					}
+				})
+			}
+			most, running := 0, 0
+			for ctx.Err() == nil {
+				most, running = max(most, len(p.entries())), max(running, runtime.NumGoroutine()-before)
+				time.Sleep(10 * time.Millisecond)
+			}
+			callers.Wait()
+			p.rest(l)
+			if err := context.Cause(kept); err != nil {
+				t.Errorf("the holder: %v", err)
+			}
+			t.Logf("at most %d entries, %d goroutines; %d commands", most, running, w.count())
+			if most > 1+2*multilock.MostPerDocument {
+				t.Errorf("%d entries", most)
+			}
+			if running > 3*stormers { // the callers, the driver's, and what runs for who has gone
+				t.Errorf("%d goroutines", running)
+			}
+			p.wantEntries(holder)
+			p.release(holder)
+		})
+	}
+}
+
+func stormAcquire(ctx context.Context, l *multilock.Locker, filter any, tag string) {
+	if lease, err := l.Acquire(ctx, filter, tag); err == nil {
+		_ = lease.Release(ctx)
+	}
+}
+
+func stormTry(ctx context.Context, l *multilock.Locker, filter any, tag string) {
+	if lease, err := l.TryAcquire(ctx, filter, tag); err == nil {
+		_ = lease.Release(ctx)
+	}
+}
+
+func stormEnqueue(ctx context.Context, l *multilock.Locker, filter any, tag string) {
+	if ticket, err := l.Enqueue(ctx, filter, tag); err == nil {
+		_ = ticket.Abandon(ctx)
+	}
+}
