@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -81,12 +80,13 @@ func (e *Engine) checkStages(stages []bson.Raw) error {
 // checkPath refuses what would touch the lock, and the positional operator:
 // the server may take the position from the guard's array.
 func (e *Engine) checkPath(path string) error {
-	segments := strings.Split(path, ".")
-	if segments[0] == e.field {
+	if first, _, _ := strings.Cut(path, "."); first == e.field {
 		return fmt.Errorf("path %q touches the lock field %q, which is the library's", path, e.field)
 	}
-	if slices.Contains(segments, "$") {
-		return fmt.Errorf("path %q is positional, and the server may take the position from the lock's array; use an array filter, as in \"items.$[item]\"", path)
+	for segment := range strings.SplitSeq(path, ".") {
+		if segment == "$" {
+			return fmt.Errorf("path %q is positional, and the server may take the position from the lock's array; use an array filter, as in \"items.$[item]\"", path)
+		}
 	}
 	return nil
 }

@@ -102,8 +102,8 @@ var writes = []Mutant{
 		Name: "a positional path is let through", Rule: 0,
 		Why:  "the server takes the position from the guard's array, and writes to another item",
 		File: "internal/engine/check.go",
-		Edits: swap(`slices.Contains(segments, "$")`,
-			`slices.Contains(segments, "$$")`),
+		Edits: swap(`segment == "$" {`,
+			`segment == "$$" {`),
 		Tests: "^TestInvalidUpdates$", Packages: inLease,
 	},
 	{
