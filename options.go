@@ -27,6 +27,10 @@ type AcquireOption func(*engine.AcquireConfig) error
 // TTL is how long a lease lasts unless it is renewed, counted from the moment
 // when its acquire was sent. Default 10 s, at least [MinTTL], cut to
 // whole milliseconds, the server's unit, as all durations are.
+//
+// A broken connection costs a kept lease half a second, in rare cases a whole
+// one: with a TTL of 1 s it mostly survives one, with 2 s and more it does so
+// unless the machine is too busy; docs/protocol.md has the measured table.
 func TTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.TTL = d.Truncate(time.Millisecond)
