@@ -29,8 +29,8 @@ type AcquireOption func(*engine.AcquireConfig) error
 // whole milliseconds, the server's unit, as all durations are.
 //
 // A broken connection costs a kept lease half a second, in rare cases a whole
-// one: with a TTL of 1 s it mostly survives one, with 2 s and more it does so
-// unless the machine is too busy; docs/protocol.md has the measured table.
+// one: with a TTL of 1 s it survives that on a machine that has time, with 2 s
+// on a busy one too; docs/protocol.md has the measured table.
 func TTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.TTL = d.Truncate(time.Millisecond)
