@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const (
@@ -166,8 +167,13 @@ func renewAll(e *engine.Engine, leases []*Lease) (alone bool) {
 			l.lose()
 		}
 	}
-	return failed != nil
+	return failed != nil && !brokenOff(failed)
 }
+
+// brokenOff says that a connection broke, and nobody waited for an answer in
+// vain: no document's doing. To renew a hundred leases one by one would then
+// take a hundred commands, and on the new connections time that they don't have.
+func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTimeout(err) }
 
 // patienceFor bounds a command for several leases: by the attempt timeout, and
 // so that each has time left to go alone.

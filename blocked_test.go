@@ -34,16 +34,16 @@ func naming(documents int) func(string, []byte) bool {
 // them hold up no others: these are renewed before the first of them is given
 // up.
 func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
-	for _, blocked := range []int{1, 3, 4, 6, 8, 16, 64} {
+	for _, blocked := range []int{4, 16, 64} {
 		t.Run(fmt.Sprint(blocked), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, doclock.TTL(6*time.Second), doclock.AttemptTimeout(time.Minute))
+			r := newRig(t, doclock.TTL(12*time.Second), doclock.AttemptTimeout(time.Minute))
 			leases := r.many(100, func(int) {})
 			r.net.Block(naming(blocked))
 			for _, l := range leases {
 				l.KeepAlive(r.Context())
 			}
-			r.clock.pass(2 * time.Second) // half of what is left has the batch
+			r.clock.pass(4 * time.Second) // half of what is left has the batch
 			until(t, "the first by itself, after a pause", func() bool {
 				r.clock.pass(time.Millisecond)
 				return slices.Contains(r.sent.all(), "findAndModify")
@@ -51,7 +51,7 @@ func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
 			renewed := func(leases []*doclock.Lease) func() bool {
 				return func() bool {
 					for _, l := range leases {
-						if l.Remaining() <= 4*time.Second {
+						if l.Remaining() <= 8*time.Second {
 							return false
 						}
 					}
@@ -64,7 +64,10 @@ func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
 			}
 			r.net.Block(nil)
 			r.net.Reset()
-			until(t, "those that were blocked", renewed(leases))
+			until(t, "those that were blocked", func() bool {
+				r.clock.pass(time.Millisecond) // a pause may be under way
+				return renewed(leases)()
+			})
 		})
 	}
 }

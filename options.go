@@ -37,6 +37,10 @@ type AcquireOption func(*engine.AcquireConfig) error
 // TTL is how long a lease lasts unless it is renewed, counted from the moment
 // when its acquire was sent. Default 10 s, at least [MinTTL], at most
 // [MaxTTL], cut to whole milliseconds, the server's unit, as all durations are.
+//
+// A broken connection costs a kept lease half a second, in rare cases a whole
+// one: with a TTL of 1 s it survives that on a machine that has time, with 2 s
+// on a busy one too; docs/protocol.md has the measured table.
 func TTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.TTL = d.Truncate(time.Millisecond)

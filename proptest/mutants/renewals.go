@@ -80,8 +80,16 @@ var renewals = []Mutant{
 		Name: "a batch that was refused is sent again as it was", Rule: 0,
 		Why:  "one document that can't be written ends a hundred leases",
 		File: "batch.go",
-		Edits: swap(`return failed != nil`,
-			`return false`),
+		Edits: swap(`return failed != nil && !brokenOff(failed)`,
+			`return failed != nil && brokenOff(failed)`),
+		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
+	},
+	{
+		Name: "after a broken connection each lease goes alone", Rule: 0,
+		Why:  "a hundred commands on new connections take longer than the leases have left",
+		File: "batch.go",
+		Edits: swap(`return failed != nil && !brokenOff(failed)`,
+			`return failed != nil && (!brokenOff(failed) || mongo.IsNetworkError(failed))`),
 		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
 	},
 	{
