@@ -26,9 +26,10 @@ func (l *line) unrested(w *waiter) time.Duration {
 	return max(0, w.rest-time.Since(w.asked))
 }
 
-// refused has a waiter rest. What has made way while it asked may have done so
-// after the refusal.
+// refused has a waiter rest, and the poller ask for it. What has made way while
+// it asked may have done so after the refusal.
 func (l *line) refused(w *waiter, img *engine.Image) {
+	l.stirred = l.stirred || w != l.poller
 	news := l.picture.news
 	l.see(img, w.sent)
 	if w.news == news {
@@ -62,7 +63,7 @@ func (l *line) pause(w *waiter) time.Duration {
 	d := l.interval(w, asked, img, ours)
 	if w == l.poller {
 		for _, t := range l.tags {
-			if head := t.first(); head != w && head.ticket == nil {
+			if head := t.first(); head != w && head.state == asleep && head.ticket == nil {
 				d = min(d, l.interval(head, asked, img, ours))
 			}
 		}

@@ -127,7 +127,7 @@ var lines = []Mutant{
 		Name: "the poller sleeps as long as it likes itself", Rule: 0,
 		Why:  "who waits for another holder than the first in line is let in when the first's would have expired",
 		File: "multilock/poll.go",
-		Edits: swap(`head != w && head.ticket == nil {`,
+		Edits: swap(`head != w && head.state == asleep && head.ticket == nil {`,
 			`head == nil {`),
 		Tests: "^TestTheOthersReleaseIsNoticed$", Packages: inLocker,
 	},

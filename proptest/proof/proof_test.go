@@ -192,5 +192,6 @@ func (p *proof) floors() []tally.Floor {
 	) {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: fault, Least: p.eachFault})
 	}
+	floors = append(floors, tally.Floor{Kind: "fault", Name: "server's clock set back", Least: p.eachFault / 2})
 	return append(floors, tally.Floor{Kind: "check", Name: modelRuns, Least: p.modelRuns})
 }
