@@ -24,20 +24,6 @@ const (
 	longestFailing = time.Second // the pause after a command without an answer
 )
 
-// leftover is the id of an acquire that ended without a lease, and what may
-// stand in the document by it.
-type leftover struct {
-	id      uuid.UUID
-	seen    bool      // an answer showed the entry
-	entries int       // how often it may stand there yet: once if seen, and for each attempt of unknown outcome
-	until   time.Time // when an entry that nobody extends has died by itself
-	answers []func(error)
-
-	owed bool          // Close waits for an answer to the next command
-	due  time.Time     // of the next command
-	rest time.Duration // after that
-}
-
 // cleanup removes in the background what acquires without a lease have left in
 // their documents: one command at a time for each document and tag, and a few
 // at a time in all. An entry that was seen is removed once. An attempt of
@@ -48,7 +34,9 @@ type leftover struct {
 type cleanup struct {
 	engine *engine.Engine
 	ops    *attempt.Group
-	failed func(error) // is told of every clean-up that failed for good
+
+	removed func(engine.Pin, uuid.UUID) // is told of every entry that was removed
+	failed  func(error)                 // is told of every clean-up that failed for good
 
 	mu      sync.Mutex
 	places  map[string]*place
@@ -68,7 +56,7 @@ type place struct {
 }
 
 func newCleanup(e *engine.Engine, ops *attempt.Group) *cleanup {
-	return &cleanup{engine: e, ops: ops, failed: func(error) {}, places: map[string]*place{}}
+	return &cleanup{engine: e, ops: ops, places: map[string]*place{}, removed: func(engine.Pin, uuid.UUID) {}, failed: func(error) {}}
 }
 
 // life is how long an entry of the tag stands that nobody extends.
@@ -226,6 +214,9 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 			continue
 		case s.err == nil:
 			l.count(found)
+			if found {
+				tell = append(tell, func() { c.removed(p.pin, id) })
+			}
 			l.due = now.Add(min(l.rest, max(0, l.until.Sub(now))))
 		case !s.never && now.Before(l.until):
 			l.due = now.Add(min(l.rest, longestFailing))
@@ -248,15 +239,6 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 	}
 	c.schedule(p, now)
 	return tell
-}
-
-// count takes in whether a command has found the entry. Where it was seen and
-// is not there any more, somebody else has removed it.
-func (l *leftover) count(found bool) {
-	if found || l.seen {
-		l.entries--
-	}
-	l.seen = false
 }
 
 // schedule lets a place rest until something is due.

@@ -34,7 +34,7 @@ var cleanups = []Mutant{
 	{
 		Name: "what was found is looked for again", Rule: 0,
 		Why:  "each cut-off acquire costs ten commands",
-		File: "multilock/cleanup.go",
+		File: "multilock/leftover.go",
 		Edits: swap(`if found || l.seen {`,
 			`if l.seen {`),
 		Tests: "^TestTheCleanUpEndsWithTheEntry$", Packages: inLocker,
