@@ -119,10 +119,8 @@ func (c *cleanup) close() {
 	c.closed = true
 	for _, p := range c.places {
 		for _, l := range p.left {
-			if !l.owed {
-				c.owe(l)
-				l.due = time.Now()
-			}
+			c.owe(l)
+			l.due, l.last = time.Now(), true
 		}
 		c.take(p)
 	}
@@ -170,6 +168,7 @@ func (c *cleanup) next() (*place, []uuid.UUID) {
 	var ids []uuid.UUID
 	for id, l := range p.left {
 		if !l.due.After(time.Now()) && len(ids) < mostIDs {
+			l.last = false
 			ids = append(ids, id)
 		}
 	}
@@ -228,6 +227,10 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 		}
 		for _, answer := range l.answers {
 			tell = append(tell, func() { answer(s.err) })
+		}
+		if l.last && l.entries > 0 { // what was answered was sent before Close
+			l.answers, l.due = nil, now
+			continue
 		}
 		if l.owed {
 			tell = append(tell, c.ops.Leave)

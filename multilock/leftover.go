@@ -15,6 +15,7 @@ type leftover struct {
 	until   time.Time // when an entry that nobody extends has died by itself
 	answers []func(error)
 
+	last bool          // Close has asked for a command that is not sent yet
 	owed bool          // Close waits for an answer to the next command
 	due  time.Time     // of the next command
 	rest time.Duration // after that

@@ -43,10 +43,11 @@ var cleanups = []Mutant{
 		Name: "Close does not look once more", Rule: 22,
 		Why:  "what came since the last look stays until it expires",
 		File: "multilock/cleanup.go",
-		Edits: swap(`			if !l.owed {
-				c.owe(l)`,
-			`			if l.owed {
-				c.owe(l)`),
+		Edits: swap(`			c.owe(l)
+			l.due, l.last = time.Now(), true
+`,
+			`			_ = l
+`),
 		Tests: "^TestALateAttemptOfARefused", Packages: inLocker,
 	},
 	{
