@@ -25,20 +25,6 @@ const (
 	longestFailing = time.Second // the pause after a command without an answer
 )
 
-// leftover is the id of an acquire that ended without a lease, and what may
-// stand in the document by it.
-type leftover struct {
-	id      uuid.UUID
-	seen    bool      // an answer showed the entry
-	entries int       // how often it may stand there yet: once if seen, and for each attempt of unknown outcome
-	until   time.Time // when an entry that nobody extends has died by itself
-	answers []func(error)
-
-	owed bool          // Close waits for an answer to the next command
-	due  time.Time     // of the next command
-	rest time.Duration // after that
-}
-
 // cleanup removes in the background what acquires without a lease have left in
 // their documents: one command at a time for each document and tag, and a few
 // at a time in all. An entry that was seen is removed once. An attempt of
@@ -49,10 +35,9 @@ type leftover struct {
 type cleanup struct {
 	engine *engine.Engine
 	ops    *attempt.Group
-	failed func(error) // is told of every clean-up that failed for good
 
-	// removed is told that the entry is not in the document any more.
-	removed func(document string, id uuid.UUID)
+	removed func(document string, id uuid.UUID) // is told of every entry that is not there any more
+	failed  func(error)                         // is told of every clean-up that failed for good
 
 	mu      sync.Mutex
 	places  map[string]*place
@@ -130,10 +115,8 @@ func (c *cleanup) close() {
 	c.closed = true
 	for _, p := range c.places {
 		for _, l := range p.left {
-			if !l.owed {
-				c.owe(l)
-				l.due = time.Now()
-			}
+			c.owe(l)
+			l.due, l.last = time.Now(), true
 		}
 		c.take(p)
 	}
@@ -181,6 +164,7 @@ func (c *cleanup) next() (*place, []uuid.UUID) {
 	var ids []uuid.UUID
 	for id, l := range p.left {
 		if !l.due.After(time.Now()) && len(ids) < mostIDs {
+			l.last = false
 			ids = append(ids, id)
 		}
 	}
@@ -240,6 +224,10 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 		for _, answer := range l.answers {
 			tell = append(tell, func() { answer(s.err) })
 		}
+		if l.last && l.entries > 0 { // what was answered was sent before Close
+			l.answers, l.due = nil, now
+			continue
+		}
 		if l.owed {
 			tell = append(tell, c.ops.Leave)
 		}
@@ -250,15 +238,6 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 	}
 	c.schedule(p, now)
 	return tell
-}
-
-// count takes in whether a command has found the entry. Where it was seen and
-// is not there any more, somebody else has removed it.
-func (l *leftover) count(found bool) {
-	if found || l.seen {
-		l.entries--
-	}
-	l.seen = false
 }
 
 // schedule lets a place rest until something is due.

@@ -69,7 +69,7 @@ var acquires = []Mutant{
 		Edits: swap(`		w.ticket.abandon(func(error) {})
 `,
 			``),
-		Tests: "^TestCancelledWhileItsEntryWaitsLeavesNoEntry$", Packages: inLocker,
+		Tests: "^(TestCancelledWhileItsEntryWaitsLeavesNoEntry|TestCloseWakesWaitersAndTheirEntriesAreGone)$", Packages: inLocker,
 	},
 	{
 		Name: "a ticket believes in an entry with another seq", Rule: 7,

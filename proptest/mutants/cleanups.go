@@ -34,7 +34,7 @@ var cleanups = []Mutant{
 	{
 		Name: "what was found is looked for again", Rule: 0,
 		Why:  "each cut-off acquire costs ten commands",
-		File: "multilock/cleanup.go",
+		File: "multilock/leftover.go",
 		Edits: swap(`if found || l.seen {`,
 			`if l.seen {`),
 		Tests: "^TestTheCleanUpEndsWithTheEntry$", Packages: inLocker,
@@ -43,10 +43,11 @@ var cleanups = []Mutant{
 		Name: "Close does not look once more", Rule: 22,
 		Why:  "what came since the last look stays until it expires",
 		File: "multilock/cleanup.go",
-		Edits: swap(`			if !l.owed {
-				c.owe(l)`,
-			`			if l.owed {
-				c.owe(l)`),
+		Edits: swap(`			c.owe(l)
+			l.due, l.last = time.Now(), true
+`,
+			`			_ = l
+`),
 		Tests: "^TestALateAttemptOfARefused", Packages: inLocker,
 	},
 	{

@@ -1,0 +1,31 @@
+package multilock
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// leftover is the id of an acquire that ended without a lease, and what may
+// stand in the document by it.
+type leftover struct {
+	id      uuid.UUID
+	seen    bool      // an answer showed the entry
+	entries int       // how often it may stand there yet: once if seen, and for each attempt of unknown outcome
+	until   time.Time // when an entry that nobody extends has died by itself
+	answers []func(error)
+
+	last bool          // Close has asked for a command that is not sent yet
+	owed bool          // Close waits for an answer to the next command
+	due  time.Time     // of the next command
+	rest time.Duration // after that
+}
+
+// count takes in whether a command has found the entry. Where it was seen and
+// is not there any more, somebody else has removed it.
+func (l *leftover) count(found bool) {
+	if found || l.seen {
+		l.entries--
+	}
+	l.seen = false
+}
