@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -28,6 +29,11 @@ import (
 // element at index n is cheaper than counting an array, `$in` over ids cheaper
 // than a `$filter`, and an array at a known path much cheaper than one that was
 // made by $objectToArray (beside 1,000 entries, half of the whole command).
+// DocumentDB evaluates a variable of a $let anew for each use: $$again has no
+// place inside of a $filter.
+//
+// Texts are compared by the collection's collation, which may ignore case:
+// so tags are told by their paths and by $regexMatch, which knows no collation.
 
 type (
 	expr = any
@@ -84,13 +90,13 @@ type decision struct {
 }
 
 // ours guards a decision: where the field is not a lock of ours, it stays as
-// it is; and so it does where one of its entries is barred, which is $$e under
-// tag $$t.k.
+// it is; and so it does where a tag [{k: tag, v: [entry, …]} in $$t] fails one
+// more test.
 //
 // In MongoDB's order of all values, what lies between two numbers is a number.
-func (d decision) ours(then expr, barred ...expr) bson.D {
+func (d decision) ours(then expr, more ...expr) bson.D {
 	tags, fence := d.lock+"."+tagsKey, d.lock+"."+fenceKey
-	wrong := append([]expr{call("$ne", call("$type", "$$e"), "object")}, barred...)
+	documents := none("$$t.v", call("$ne", call("$type", "$$e"), "object"))
 	wellFormed := cond(
 		all(
 			call("$setIsSubset", args{call("$type", d.lock), call("$type", tags)}, args{"missing", "null", "object"}),
@@ -98,11 +104,14 @@ func (d decision) ours(then expr, barred ...expr) bson.D {
 			call("$lt", fence, long(fenceLimit)),
 		),
 		call("$allElementsTrue", args{mapped(d.byTag(), "t", cond(call("$isArray", "$$t.v"),
-			call("$eq", filter("$$t.v", "e", anyOf(wrong...)), args{}),
+			all(append([]expr{documents}, more...)...),
 			call("$eq", call("$type", "$$t.v"), "null")))}),
 		false)
 	return cond(wellFormed, then, d.lock)
 }
+
+// none says that no entry of an array passes a test.
+func none(array string, test expr) bson.D { return call("$eq", filter(array, "e", test), args{}) }
 
 // stage is the one stage of a pipeline.
 func stage(path string, e expr) bson.A {
@@ -137,7 +146,7 @@ func (d decision) survivors(barred []string, except ...expr) bson.D {
 // strange is the variable of the live entries under tags that the table
 // doesn't know.
 func (d decision) strange() bson.E {
-	unknown := filter(d.byTag(), "t", not(call("$in", "$$t.k", d.known())))
+	unknown := filter(d.byTag(), "t", not(isOneOf("$$t.k", d.known())))
 	pruned := mapped(unknown, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", d.live())}})
 	return bson.E{Key: "strange", Value: filter(pruned, "t", nth("$$t.v", 0))}
 }
@@ -179,14 +188,20 @@ func (d decision) with(e expr, barred ...string) bson.D {
 }
 
 // known are the tags of the caller's table, without those that are barred.
-func (d decision) known(barred ...string) bson.A {
-	tags := args{}
+func (d decision) known(barred ...string) (tags []string) {
 	for _, tag := range d.rules.Tags() {
 		if !slices.Contains(barred, tag) {
 			tags = append(tags, tag)
 		}
 	}
 	return tags
+}
+
+// isOneOf says that a tag is one of these, letter by letter. Their names need
+// no quoting; and $ alone would also match before a line break at the end.
+func isOneOf(tag expr, tags []string) bson.D {
+	names := "^(" + strings.Join(tags, "|") + `)$(?!\n)`
+	return bson.D{{Key: "$regexMatch", Value: bson.D{{Key: "input", Value: tag}, {Key: "regex", Value: names}}}}
 }
 
 // arrivalRules sorts the relations of an arrival: the tags where nobody may be
@@ -272,11 +287,11 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 
 	// Nobody may be alive under a tag that the table doesn't know, or that is
 	// barred; but a repeat finds what it finds.
-	inTheWay := []expr{not("$$again"), d.live()}
+	free := []expr{"$$again", none("$$t.v", d.live())}
 	if known := d.known(barred...); len(known) > 0 {
-		inTheWay = append(inTheWay, not(call("$in", "$$t.k", known)))
+		free = append(free, isOneOf("$$t.k", known))
 	}
-	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), all(inTheWay...))))
+	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), anyOf(free...))))
 }
 
 // confirmation is the pipeline of confirm: a waiting entry is judged against
