@@ -35,49 +35,6 @@ import (
 // Texts are compared by the collection's collation, which may ignore case:
 // so tags are told by their paths and by $regexMatch, which knows no collation.
 
-type (
-	expr = any
-	args = bson.A
-)
-
-func call(operator string, operands ...expr) bson.D {
-	if len(operands) == 1 {
-		return bson.D{{Key: operator, Value: operands[0]}}
-	}
-	return bson.D{{Key: operator, Value: args(operands)}}
-}
-
-func not(e expr) bson.D                  { return bson.D{{Key: "$not", Value: args{e}}} }
-func cond(test, then, other expr) bson.D { return call("$cond", test, then, other) }
-func nth(array expr, n int) bson.D       { return call("$arrayElemAt", array, n) }
-
-// all and anyOf take one test at least, and leave the operator out around a
-// single one.
-func all(tests ...expr) expr {
-	if len(tests) == 1 {
-		return tests[0]
-	}
-	return call("$and", tests...)
-}
-
-func anyOf(tests ...expr) expr {
-	if len(tests) == 1 {
-		return tests[0]
-	}
-	return call("$or", tests...)
-}
-
-func let(vars bson.D, in expr) bson.D {
-	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
-}
-
-func each(operator string, input expr, as, clause string, body expr) bson.D {
-	return bson.D{{Key: operator, Value: bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: clause, Value: body}}}}
-}
-
-func filter(input expr, as string, test expr) bson.D { return each("$filter", input, as, "cond", test) }
-func mapped(input expr, as string, in expr) bson.D   { return each("$map", input, as, "in", in) }
-
 // decision builds the expressions for one table, one tag and one field.
 type decision struct {
 	lock  string // "$lock"
@@ -110,15 +67,10 @@ func (d decision) ours(then expr, more ...expr) bson.D {
 	return cond(wellFormed, then, d.lock)
 }
 
-// none says that no entry of an array passes a test.
-func none(array string, test expr) bson.D { return call("$eq", filter(array, "e", test), args{}) }
-
 // stage is the one stage of a pipeline.
 func stage(path string, e expr) bson.A {
 	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: e}}}}}
 }
-
-func orElse(e, other expr) bson.D { return call("$ifNull", e, other) }
 
 // live says of $$e that it excludes others: it has not expired, and it is not
 // one of the entries to be left out.
@@ -336,9 +288,6 @@ func (d decision) renewal(id expr) bson.A {
 func (d decision) there(id expr) expr {
 	return call("$in", id, arrayOf(d.own+"."+idKey))
 }
-
-// arrayOf is an array, or an empty one where it is none.
-func arrayOf(e expr) bson.D { return cond(call("$isArray", e), e, args{}) }
 
 // granted says of the resulting document that it holds the entry as held.
 func (d decision) granted(id expr) expr {
