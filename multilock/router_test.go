@@ -101,12 +101,12 @@ func TestTheToleranceCoversTheRoutersClocks(t *testing.T) {
 		tolerance time.Duration
 		is        error
 	}{
-		"enough": {2 * time.Hour, doclock.ErrConflict},
+		"enough": {time.Hour, doclock.ErrConflict},
 		"less":   {time.Minute, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, slow, fast, _ := sharded(t, time.Hour)
+			p, slow, fast, _ := sharded(t, 30*time.Minute)
 			opts := []doclock.Option{doclock.ShardKey("region"), doclock.Tolerance(c.tolerance)}
 			one, two := p.locker(slow, relations.Fair(), opts...), p.locker(fast, relations.Fair(), opts...)
 			holder, err := one.TryAcquire(p.bounded(), northern, "write")
@@ -140,7 +140,7 @@ func TestAFilterWithoutTheShardKey(t *testing.T) {
 
 func TestCheckServerThroughRouters(t *testing.T) {
 	t.Parallel()
-	p, _, _, routers := sharded(t, time.Hour)
+	p, _, _, routers := sharded(t, 30*time.Minute)
 	coll := p.via(options.Client().ApplyURI(routertest.URI(routers[:]...)))
 	info, err := doclock.CheckServer(p.bounded(), coll)
 	if err != nil || info.Kind != doclock.Sharded || !info.NeedsShardKey {

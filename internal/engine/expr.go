@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -28,49 +29,11 @@ import (
 // element at index n is cheaper than counting an array, `$in` over ids cheaper
 // than a `$filter`, and an array at a known path much cheaper than one that was
 // made by $objectToArray (beside 1,000 entries, half of the whole command).
-
-type (
-	expr = any
-	args = bson.A
-)
-
-func call(operator string, operands ...expr) bson.D {
-	if len(operands) == 1 {
-		return bson.D{{Key: operator, Value: operands[0]}}
-	}
-	return bson.D{{Key: operator, Value: args(operands)}}
-}
-
-func not(e expr) bson.D                  { return bson.D{{Key: "$not", Value: args{e}}} }
-func cond(test, then, other expr) bson.D { return call("$cond", test, then, other) }
-func nth(array expr, n int) bson.D       { return call("$arrayElemAt", array, n) }
-
-// all and anyOf take one test at least, and leave the operator out around a
-// single one.
-func all(tests ...expr) expr {
-	if len(tests) == 1 {
-		return tests[0]
-	}
-	return call("$and", tests...)
-}
-
-func anyOf(tests ...expr) expr {
-	if len(tests) == 1 {
-		return tests[0]
-	}
-	return call("$or", tests...)
-}
-
-func let(vars bson.D, in expr) bson.D {
-	return bson.D{{Key: "$let", Value: bson.D{{Key: "vars", Value: vars}, {Key: "in", Value: in}}}}
-}
-
-func each(operator string, input expr, as, clause string, body expr) bson.D {
-	return bson.D{{Key: operator, Value: bson.D{{Key: "input", Value: input}, {Key: "as", Value: as}, {Key: clause, Value: body}}}}
-}
-
-func filter(input expr, as string, test expr) bson.D { return each("$filter", input, as, "cond", test) }
-func mapped(input expr, as string, in expr) bson.D   { return each("$map", input, as, "in", in) }
+// DocumentDB evaluates a variable of a $let anew for each use: $$again has no
+// place inside of a $filter.
+//
+// Texts are compared by the collection's collation, which may ignore case:
+// so tags are told by their paths and by $regexMatch, which knows no collation.
 
 // decision builds the expressions for one table, one tag and one field.
 type decision struct {
@@ -86,13 +49,13 @@ type decision struct {
 }
 
 // ours guards a decision: where the field is not a lock of ours, it stays as
-// it is; and so it does where one of its entries is barred, which is $$e under
-// tag $$t.k.
+// it is; and so it does where a tag [{k: tag, v: [entry, …]} in $$t] fails one
+// more test.
 //
 // In MongoDB's order of all values, what lies between two numbers is a number.
-func (d decision) ours(then expr, barred ...expr) bson.D {
+func (d decision) ours(then expr, more ...expr) bson.D {
 	tags, fence := d.lock+"."+tagsKey, d.lock+"."+fenceKey
-	wrong := append([]expr{call("$ne", call("$type", "$$e"), "object")}, barred...)
+	documents := none("$$t.v", call("$ne", call("$type", "$$e"), "object"))
 	wellFormed := cond(
 		all(
 			call("$setIsSubset", args{call("$type", d.lock), call("$type", tags)}, args{"missing", "null", "object"}),
@@ -100,7 +63,7 @@ func (d decision) ours(then expr, barred ...expr) bson.D {
 			call("$lt", fence, long(fenceLimit)),
 		),
 		call("$allElementsTrue", args{mapped(d.byTag(), "t", cond(call("$isArray", "$$t.v"),
-			call("$eq", filter("$$t.v", "e", anyOf(wrong...)), args{}),
+			all(append([]expr{documents}, more...)...),
 			call("$eq", call("$type", "$$t.v"), "null")))}),
 		false)
 	return cond(wellFormed, then, d.lock)
@@ -110,8 +73,6 @@ func (d decision) ours(then expr, barred ...expr) bson.D {
 func stage(path string, e expr) bson.A {
 	return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: e}}}}}
 }
-
-func orElse(e, other expr) bson.D { return call("$ifNull", e, other) }
 
 // live says of $$e that it excludes others: it has not expired, and it is not
 // one of the entries to be left out.
@@ -139,7 +100,7 @@ func (d decision) survivors(barred []string, except ...expr) bson.D {
 // strange is the variable of the live entries under tags that the table
 // doesn't know.
 func (d decision) strange() bson.E {
-	unknown := filter(d.byTag(), "t", not(call("$in", "$$t.k", d.known())))
+	unknown := filter(d.byTag(), "t", not(isOneOf("$$t.k", d.known())))
 	pruned := mapped(unknown, "t", bson.D{{Key: "k", Value: "$$t.k"}, {Key: "v", Value: filter("$$t.v", "e", d.live())}})
 	return bson.E{Key: "strange", Value: filter(pruned, "t", nth("$$t.v", 0))}
 }
@@ -181,14 +142,20 @@ func (d decision) with(e expr, barred ...string) bson.D {
 }
 
 // known are the tags of the caller's table, without those that are barred.
-func (d decision) known(barred ...string) bson.A {
-	tags := args{}
+func (d decision) known(barred ...string) (tags []string) {
 	for _, tag := range d.order {
 		if !slices.Contains(barred, tag) {
 			tags = append(tags, tag)
 		}
 	}
 	return tags
+}
+
+// isOneOf says that a tag is one of these, letter by letter. Their names need
+// no quoting; and $ alone would also match before a line break at the end.
+func isOneOf(tag expr, tags []string) bson.D {
+	names := "^(" + strings.Join(tags, "|") + `)$(?!\n)`
+	return bson.D{{Key: "$regexMatch", Value: bson.D{{Key: "input", Value: tag}, {Key: "regex", Value: names}}}}
 }
 
 // arrivalRules sorts the relations of an arrival: the tags where nobody may be
@@ -274,11 +241,11 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 
 	// Nobody may be alive under a tag that the table doesn't know, or that is
 	// barred; but a repeat finds what it finds.
-	inTheWay := []expr{not("$$again"), d.live()}
+	free := []expr{"$$again", none("$$t.v", d.live())}
 	if known := d.known(barred...); len(known) > 0 {
-		inTheWay = append(inTheWay, not(call("$in", "$$t.k", known)))
+		free = append(free, isOneOf("$$t.k", known))
 	}
-	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), all(inTheWay...))))
+	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), anyOf(free...))))
 }
 
 // confirmation is the pipeline of confirm: a waiting entry is judged against
@@ -323,9 +290,6 @@ func (d decision) renewal(id expr) bson.A {
 func (d decision) there(id expr) expr {
 	return call("$in", id, arrayOf(d.own+"."+idKey))
 }
-
-// arrayOf is an array, or an empty one where it is none.
-func arrayOf(e expr) bson.D { return cond(call("$isArray", e), e, args{}) }
 
 // granted says of the resulting document that it holds the entry as held.
 func (d decision) granted(id expr) expr {

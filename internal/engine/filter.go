@@ -44,6 +44,9 @@ func (e *Engine) ParseFilter(filter any) (Filter, error) {
 	return f, nil
 }
 
+// Key is equal for filters that are equal, field by field in their order.
+func (f Filter) Key() string { return string(f.doc) }
+
 // isEquality tells a value to be equal to from a document of operators, and
 // from a regular expression, which a filter matches.
 func isEquality(v bson.RawValue) bool {

@@ -88,8 +88,8 @@ class Drawing {
     this.held = r.pick([0, 0.3, 1]);
     const wanted = r.chance(present[this.kind] ?? 0.92);
     const names = this.tags.filter((tag) => (tag === this.tag && wanted ? r.chance(0.97) : r.chance(0.6)));
-    if (r.chance(0.12)) names.push(r.pick(['other', 'c-1', this.tag.toUpperCase()]));
-    const tags = Object.fromEntries(r.shuffled(names).map((name) => [name, r.list(r.pick([0, 0, 1, 1, 1, 2, 3, 5]), () => this.entry())]));
+    if (r.chance(0.2)) names.push(r.pick(['other', 'c-1', ...this.tags.flatMap((tag) => [tag.toUpperCase(), tag.toLowerCase(), `${tag}\n`])]));
+    const tags = Object.fromEntries(r.shuffled([...new Set(names)]).map((name) => [name, r.list(r.pick([0, 0, 1, 1, 1, 2, 3, 5]), () => this.entry())]));
     if (wanted && tags[this.tag]) tags[this.tag] = this.withOwn(tags[this.tag]);
     if (r.chance(0.03) && names.length > 0) tags[r.pick(names)].push(this.odd());
     if (r.chance(0.03)) tags[r.pick([...names, 'other'])] = r.pick([null, this.odd()]);

@@ -58,6 +58,12 @@ const forms = {
     if (scope.eager) evaluate(chosen === then ? other : then, scope);
     return evaluate(chosen, scope);
   },
+  // A regular expression knows no collation.
+  $regexMatch({ input, regex }, scope) {
+    const text = evaluate(input, scope) ?? null;
+    if (text !== null && typeof text !== 'string') throw new Raised(51104, `$regexMatch needs a string, and found: ${typeOf(text)}`);
+    return text !== null && new RegExp(regex, 'u').test(text);
+  },
   $filter({ input, as = 'this', cond }, scope) {
     return listed('$filter', 28651, evaluate(input, scope), (list) => list.filter((v) => isTrue(evaluate(cond, within(scope, { [as]: v })))));
   },

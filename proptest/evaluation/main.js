@@ -9,6 +9,7 @@ import * as mingo from './mingo.js';
 import { Random } from './random.js';
 import { Report } from './report.js';
 import { Server } from './server.js';
+import { ignoringCase } from './values.js';
 
 const batch = 200; // documents that are in the collection at a time
 const connections = 4;
@@ -43,6 +44,7 @@ async function judge(c, server, report) {
   const answered = { doc: c.stored, ...c.reply };
   report.counted(c, expected);
   if (decides(c.kind) && expected.error) report.disagrees(c, 'this evaluator', `raises ${expected.error.code}, ${expected.error.message}`, expected, expected);
+  opinion(c, 'a collation that ignores case', expected, ignoringCase(() => commands.evaluate(c.command, c.doc, scope)), {}, report);
   opinion(c, 'server', expected, answered, { codes: true }, report);
   if (mingo.canTake(c.doc)) {
     const inMingo = { ...expected, doc: mingo.translate(expected.doc), image: mingo.translate(expected.image) };

@@ -54,6 +54,15 @@ var alone = []mutants.Mutant{
 	return all(call("$isArray", d.own), nth(mapped(own, "e", "$$e."+fenceKey), 0))`,
 		}},
 	},
+	{
+		Name: "tags are compared by the collection's collation",
+		Why:  "where it ignores case, who holds \"READ\" by another program's table is not seen by one that knows \"read\"",
+		File: decisions,
+		Edits: []mutants.Edit{{
+			Old: `return bson.D{{Key: "$regexMatch", Value: bson.D{{Key: "input", Value: tag}, {Key: "regex", Value: names}}}}`,
+			New: `return call("$in", tag, strings.Split(names[2:len(names)-len(")$(?!\n)")], "|"))`,
+		}},
+	},
 }
 
 // catchAll demands that the evaluations agree without a fault, and disagree

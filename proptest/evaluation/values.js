@@ -29,13 +29,26 @@ export const rank = {
 const sign = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const bytes = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
+let caseMatters = true;
+const folded = (text) => (caseMatters ? text : text.toLowerCase());
+
+// ignoringCase evaluates as in a collection whose collation ignores case.
+export function ignoringCase(evaluation) {
+  caseMatters = false;
+  try {
+    return evaluation();
+  } finally {
+    caseMatters = true;
+  }
+}
+
 // compare orders any two values, as expressions, $max and $elemMatch do.
 export function compare(a, b) {
   const [type, other] = [typeOf(a), typeOf(b)];
   if (rank[type] !== rank[other]) return sign(rank[type], rank[other]);
   switch (type) {
     case 'int': case 'long': case 'double': case 'decimal': return numbers.compare(a, b);
-    case 'string': return bytes(a, b);
+    case 'string': return bytes(folded(a), folded(b));
     case 'bool': return sign(a, b);
     case 'date': return sign(a.getTime(), b.getTime());
     case 'binData': return sign(a.position, b.position) || sign(a.sub_type, b.sub_type) || bytes(a.value(), b.value());

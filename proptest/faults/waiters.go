@@ -82,8 +82,11 @@ const (
 func (s *queueing) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())).UTC() }
 
 func (s *queueing) locker(coll *mongo.Collection, owner string, ttl time.Duration) (*multilock.Locker, error) {
-	return multilock.New(coll, s.rules, doclock.TTL(ttl), doclock.WaitTTL(long), doclock.Tolerance(0), doclock.AttemptTimeout(2*time.Second),
-		doclock.Owner(owner), func(cfg *engine.Config) error { cfg.Now = s.now; return nil })
+	return multilock.New(coll, s.rules, doclock.WaitTTL(long), doclock.Tolerance(0), doclock.AttemptTimeout(2*time.Second),
+		doclock.Owner(owner), func(cfg *engine.Config) error {
+			cfg.TTL, cfg.Now = ttl, s.now // shorter than an option takes
+			return nil
+		})
 }
 
 func (s *queueing) run(ctx context.Context, db *mongo.Database, uri string) error {

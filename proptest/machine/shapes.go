@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"time"
 
 	"github.com/doclock/doclock/proptest/model"
@@ -14,6 +15,9 @@ var foreigners = []any{
 	"mine", 7, true, 1.5, bson.A{}, bson.A{bson.M{"fence": int64(1)}}, time.UnixMilli(epoch),
 	bson.M{"tags": "read"}, bson.M{"tags": bson.A{}}, bson.M{"tags": 1},
 	bson.M{"fence": "1"}, bson.M{"fence": bson.A{}, "tags": bson.M{}}, bson.M{"fence": time.UnixMilli(epoch)},
+	bson.M{"fence": math.Inf(1)}, bson.M{"fence": math.Inf(-1), "tags": bson.M{}}, bson.M{"fence": math.NaN()},
+	bson.M{"fence": 1e300}, bson.M{"fence": 0x1p53}, bson.M{"fence": int64(math.MaxInt64)}, bson.M{"fence": int64(1 << 53)},
+	bson.M{"fence": int32(-1)}, bson.M{"fence": -0.5}, bson.M{"fence": bson.NewDecimal128(0x7800000000000000, 0)}, // infinite
 	bson.M{"tags": bson.M{"read": "me"}}, bson.M{"tags": bson.M{"write": bson.M{"id": 1}}},
 	bson.M{"tags": bson.M{"slot": bson.A{1}}}, bson.M{"tags": bson.M{ghost: bson.A{bson.M{}, nil}}},
 }
@@ -155,6 +159,8 @@ func (p *place) encode(t *rapid.T, lock model.Lock) any {
 		out["fence"] = nil
 	case kind == 2:
 		out["fence"] = float64(lock.Fence)
+	case kind == 3 && lock.Fence%2 == 0: // a decimal's low half is its digits
+		out["fence"] = bson.NewDecimal128(0x3040000000000000, uint64(lock.Fence))
 	case kind == 3 && lock.Fence < 1<<31:
 		out["fence"] = int32(lock.Fence)
 	default:

@@ -131,6 +131,13 @@ func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 }
 
 func number(v bson.RawValue) (int64, error) {
+	if d, ok := v.Decimal128OK(); ok {
+		n, exp, err := d.BigInt()
+		if err != nil || exp != 0 {
+			return 0, fmt.Errorf("%s is no whole number", v)
+		}
+		return n.Int64(), nil
+	}
 	n, ok := v.AsInt64OK()
 	if !ok && v.Type != bson.TypeNull {
 		return 0, fmt.Errorf("%s is no number", v)

@@ -119,8 +119,8 @@ var decisions = []Mutant{
 		Name: "an unknown tag refuses without an entry", Rule: 0,
 		Why:  "one that nobody holds any more refuses everybody",
 		File: "internal/engine/expr.go",
-		Edits: swap(`inTheWay := []expr{not("$$again"), d.live()}`,
-			`inTheWay := []expr{not("$$again"), true}`),
+		Edits: swap(`none("$$t.v", d.live())`,
+			`call("$eq", "$$t.v", args{})`),
 		Tests: "^TestRule08UnknownTagsRefuseArrivals$", Packages: inEngine,
 	},
 	{
@@ -128,10 +128,10 @@ var decisions = []Mutant{
 		Why:  "two programs with different tables are both let in",
 		File: "internal/engine/expr.go",
 		Edits: swap(`	if known := d.known(barred...); len(known) > 0 {
-		inTheWay = append(inTheWay, not(call("$in", "$$t.k", known)))
+		free = append(free, isOneOf("$$t.k", known))
 	}
 `,
-			`	inTheWay = append(inTheWay, call("$in", "$$t.k", append([]string{}, barred...)))
+			`	free = append(free, not(call("$in", "$$t.k", append([]string{}, barred...))))
 `),
 		Tests: "^TestUnknownTagInTheDocumentRefusesArrivals$", Packages: []string{lockerPkg, enginePkg},
 	},
@@ -139,8 +139,8 @@ var decisions = []Mutant{
 		Name: "an unknown tag keeps a repeat from being extended", Rule: 8,
 		Why:  "the holder believes for a TTL from the repeat on, and the entry ends earlier",
 		File: "internal/engine/expr.go",
-		Edits: swap(`inTheWay := []expr{not("$$again"), d.live()}`,
-			`inTheWay := []expr{d.live()}`),
+		Edits: swap(`free := []expr{"$$again", none(`,
+			`free := []expr{none(`),
 		Tests: "^TestRepeatBesideAnUnknownTag$", Packages: inEngine,
 	},
 	{
