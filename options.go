@@ -148,8 +148,9 @@ func Share(tags ...string) Option {
 
 // Into decodes the document as of the grant into target, a non-nil pointer,
 // with the collection's registry and in the same command. The lock field is
-// left out, so that saving the document back can't bring an old lock back. If
-// decoding fails, the lock is released and the error returned.
+// left out, so that saving the document back can't bring an old lock back. It
+// is decoded in the caller's goroutine. If that fails, the lock is released and
+// the error returned; if it panics, the lock is released too.
 func Into(target any) AcquireOption {
 	return func(c *engine.AcquireConfig) error {
 		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {

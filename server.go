@@ -168,12 +168,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 		return false, err
 	}
 	id := uuid.New()
-	kind, data, err := bson.MarshalValue(bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]})
-	if err != nil {
-		return false, err
-	}
-	docID := bson.RawValue{Type: kind, Value: data}
-	nowhere, err := engine.ParseFilter(bson.D{{Key: "_id", Value: docID}})
+	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}})
 	if err != nil {
 		return false, err
 	}
@@ -185,7 +180,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 	if err != nil {
 		return false, refusal("an acquire", err)
 	}
-	if _, err = e.Standing(ctx, []engine.Grant{{DocID: docID, Tag: tag, ID: id}}); err != nil {
+	if _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {
 		return needsShardKey, refusal("a majority read", err)
 	}
 	return needsShardKey, nil

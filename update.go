@@ -16,10 +16,13 @@ import (
 // once, however often it has to be sent.
 //
 // It takes what the driver's UpdateOne takes (bson.D, bson.M, bson.Raw, a
-// struct, a pipeline) with its options, and encodes it with the collection's
-// registry. It refuses, with [ErrInvalidUpdate] and before anything is sent:
-// replacements, paths that touch the lock field, the positional operator `.$`,
-// upserts.
+// struct, a pipeline) with its options. All of it is encoded once, with the
+// collection's registry and BSON options, in the caller's goroutine and before
+// anything is sent: what the caller makes of its values once the call has
+// returned is not seen, and a panic in a codec of the caller's surfaces here
+// and leaves the lease as it is. It refuses, with [ErrInvalidUpdate] and before
+// anything is sent: what can't be encoded, replacements, paths that touch the
+// lock field, the positional operator `.$`, upserts.
 //
 // It returns [ErrLost] if the lock was not held any more, and then nothing was
 // written; the server's error if the server refused the update, and then the

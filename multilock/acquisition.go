@@ -144,17 +144,23 @@ func (a *acquisition) hold(g engine.Grant, sent engine.Reading) *doclock.Lease {
 
 // decode gives the caller the document, in the caller's own goroutine: a
 // command whose caller gave up must not write into the caller's memory. A
-// lease whose document can't be decoded is released.
+// lease whose document can't be decoded is released, also where the caller's
+// own decoding panics.
 func (a *acquisition) decode(img *engine.Image, lease *doclock.Lease) error {
 	if a.into == nil {
 		return nil
 	}
-	err := a.locker.engine.Decode(img, a.into)
-	if err == nil {
-		return nil
+	decoded := false
+	defer func() {
+		if !decoded {
+			a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })
+		}
+	}()
+	if err := a.locker.engine.Decode(img, a.into); err != nil {
+		return fmt.Errorf("doclock: decode the document into a %T: %w", a.into, err)
 	}
-	a.locker.ops.Go(func() { _ = lease.Release(context.Background()) })
-	return fmt.Errorf("doclock: decode the document into a %T: %w", a.into, err)
+	decoded = true
+	return nil
 }
 
 // renamed starts over under a new id: an id serves one entry only.

@@ -3,13 +3,16 @@ package multilock
 import (
 	"context"
 	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Waiters is how many stand in a document's line.
 func (l *Locker) Waiters(id any) int {
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
-	line := l.queue.lines[key(id)]
+	kind, data, _ := bson.MarshalValue(id)
+	line := l.queue.lines[key(bson.RawValue{Type: kind, Value: data})]
 	if line == nil {
 		return 0
 	}

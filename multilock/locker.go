@@ -84,6 +84,10 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // demands an equal _id at its top level; a filter that could find another
 // document the second time gets ErrOutcomeUnknown after the first attempt. So
 // give ctx an end: while no server can be reached, this waits for one.
+//
+// The filter is encoded once, with the collection's registry and BSON options,
+// in the caller's goroutine and before anything is sent; it is the caller's
+// again when the call has returned. So it is with Enqueue, Acquire and Do.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
@@ -171,7 +175,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if _, known := l.engine.Rules()[tag]; !known {
 		return nil, fmt.Errorf("%w: %q (tags: %s)", doclock.ErrUnknownTag, tag, strings.Join(l.engine.Rules().Tags(), ", "))
 	}
-	f, err := engine.ParseFilter(filter)
+	f, err := l.engine.ParseFilter(filter)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidFilter, err)
 	}
@@ -202,7 +206,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		begun:   time.Now(),
 	}
 	if f.Pin != nil {
-		a.document = key(f.Pin[0].Value)
+		a.document = key(f.Pin.ID())
 	}
 	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
 	return a, nil

@@ -23,17 +23,9 @@ type queue struct {
 	count uint64 // of arrivals
 }
 
-// key names a document's line. Numbers that are equal to the server are equal
-// here. It is empty where only the caller's registry can encode the _id.
-func key(id any) string {
-	v, marshalled := id.(bson.RawValue)
-	if !marshalled {
-		kind, data, err := bson.MarshalValue(id)
-		if err != nil {
-			return ""
-		}
-		v = bson.RawValue{Type: kind, Value: data}
-	}
+// key names a document's line by its _id. Numbers that are equal to the server
+// are equal here.
+func key(v bson.RawValue) string {
 	if n, number := v.AsInt64OK(); number {
 		if f, float := v.DoubleOK(); !float || f == float64(n) {
 			v.Type, v.Value, _ = bson.MarshalValue(n) // an int64 always marshals
@@ -131,8 +123,8 @@ func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
 }
 
 // move stands a waiter in the line of the document that it was answered with,
-// where leases are given back to. Its filter has led it to another one if the
-// caller's registry, or a collation, takes two values for one.
+// where leases are given back to. Its filter has led it to another one if a
+// collation takes two values for one.
 func (q *queue) move(w *waiter, document string) {
 	if document == w.line.document {
 		return

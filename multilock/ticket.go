@@ -100,9 +100,9 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	case <-ctx.Done():
 		return nil, attempt.Ended(ctx)
 	}
-	if lease, err := t.handOver(); lease != nil || err != nil {
+	if t.decided() {
 		<-t.turn
-		return lease, err
+		return t.handOver()
 	}
 	err, gaveUp := attempt.Run(ctx, &t.a.locker.ops, func() error {
 		defer func() { <-t.turn }()
@@ -198,19 +198,30 @@ func (t *Ticket) abandon() <-chan error {
 	return answer
 }
 
-// handOver gives the lease to the caller, if there is one.
+// decided says that the ticket needs to ask the server no more.
+func (t *Ticket) decided() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lease != nil || t.over != nil
+}
+
+// handOver gives the lease to the caller, if there is one. It decodes the
+// document for the caller, and must not be called within the turn: the caller's
+// own decoding may panic. The ticket is over then.
 func (t *Ticket) handOver() (*doclock.Lease, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lease == nil || t.handed {
 		return t.lease, t.over
 	}
-	if err := t.a.decode(t.image, t.lease); err != nil {
-		t.lease, t.over = nil, err
+	lease := t.lease
+	t.lease, t.over = nil, doclock.ErrReleased
+	if err := t.a.decode(t.image, lease); err != nil {
+		t.over = err
 		return nil, err
 	}
-	t.handed, t.image = true, nil
-	return t.lease, nil
+	t.lease, t.over, t.handed, t.image = lease, nil, true, nil
+	return lease, nil
 }
 
 func (t *Ticket) confirm(ctx context.Context) error {

@@ -266,7 +266,7 @@ func TestAcquireDropsEmptiedTags(t *testing.T) {
 func TestAcquireByAnyFilter(t *testing.T) {
 	w := newWorld(t, bson.E{Key: "name", Value: "garden"}, bson.E{Key: "size", Value: 7})
 	p := w.peer(relations.Exclusive())
-	f, err := ParseFilter(bson.M{"name": "garden", "size": bson.M{"$gt": 5}})
+	f, err := p.ParseFilter(bson.M{"name": "garden", "size": bson.M{"$gt": 5}})
 	if err != nil {
 		t.Fatal(err)
 	}

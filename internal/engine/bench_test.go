@@ -44,7 +44,7 @@ func newBench(b *testing.B, rules relations.Rules, size, entries int) *bench {
 	if _, err := docs.InsertOne(b.Context(), doc); err != nil {
 		b.Fatal(err)
 	}
-	f, err := ParseFilter(bson.M{"_id": 1})
+	f, err := e.ParseFilter(bson.M{"_id": 1})
 	if err != nil {
 		b.Fatal(err)
 	}

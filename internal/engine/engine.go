@@ -20,14 +20,15 @@ import (
 // It is immutable, and safe for concurrent use.
 type Engine struct {
 	Config
-	coll  *mongo.Collection
-	field string
-	rules relations.Rules
-	tags  map[string]*tagCommands
-	image template      // the projection of an image without the document
-	done  template      // what is pushed to `done`, in a classic update
-	byID  template      // what is pulled out of a tag
-	owner bson.RawValue // of an entry, in a classic update
+	coll    *mongo.Collection
+	encoder encoder // of the caller's values
+	field   string
+	rules   relations.Rules
+	tags    map[string]*tagCommands
+	image   template      // the projection of an image without the document
+	done    template      // what is pushed to `done`, in a classic update
+	byID    template      // what is pulled out of a tag
+	owner   bson.RawValue // of an entry, in a classic update
 }
 
 // tagCommands are the pieces of the commands that one tag needs.
@@ -41,16 +42,23 @@ type tagCommands struct {
 
 // New prepares the commands. rules must be valid, and cfg complete.
 func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, error) {
+	encoder, err := newEncoder(coll)
+	if err != nil {
+		return nil, err
+	}
 	e := &Engine{
 		Config: cfg,
 		coll: coll.Clone(options.Collection().
+			SetRegistry(plainRegistry).
+			SetBSONOptions(&options.BSONOptions{}).
 			SetWriteConcern(writeconcern.Majority()).
 			SetReadConcern(readconcern.Majority()).
 			SetReadPreference(readpref.Primary())),
-		field: cfg.Field,
-		owner: value(cfg.Owner),
-		rules: rules.Clone(),
-		tags:  map[string]*tagCommands{},
+		encoder: encoder,
+		field:   cfg.Field,
+		owner:   value(cfg.Owner),
+		rules:   rules.Clone(),
+		tags:    map[string]*tagCommands{},
 	}
 	// The pin begins with the _id, whether or not the shard key has it too.
 	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return key == "_id" })
@@ -92,14 +100,12 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			{&c.leave, stage(e.path(tag), others(d.own, id))},
 			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
 		} {
-			var err error
 			if *t.into, err = newTemplate(t.from); err != nil {
 				return nil, err
 			}
 		}
 		e.tags[tag] = c
 	}
-	var err error
 	if e.done, err = newTemplate(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}}); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,41 +162,29 @@ func TestDisconnectedClient(t *testing.T) {
 	}
 }
 
-// A value that the caller's registry can't encode never gets to the server.
+// A value that the caller's registry can't encode is refused before anything
+// is sent.
 func TestValuesThatCannotBeEncoded(t *testing.T) {
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	g := p.acquire(ann, "write", Granted)
-	before := len(w.commands())
-	f, err := ParseFilter(bson.M{"x": make(chan int)})
-	if err != nil {
-		t.Fatal(err)
+	e := offline(t, relations.Exclusive())
+	none := make(chan int)
+	set := bson.M{"$set": bson.M{"x.$[i]": 1}}
+	parse := func(update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+		_, err := e.ParseUpdate(update, opts...)
+		return err
 	}
-	_, _, err = p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: bob})
-	check := func(name string, err error) {
-		t.Helper()
-		if err == nil || !AsFailure(err).Certain {
+	_, filter := e.ParseFilter(bson.M{"x": none})
+	for name, err := range map[string]error{
+		"filter":       filter,
+		"classic":      parse(bson.M{"$set": bson.M{"x": none}}),
+		"pipeline":     parse(bson.A{bson.M{"$set": bson.M{"x": none}}}),
+		"array filter": parse(set, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": none}})),
+		"comment":      parse(set, options.UpdateOne().SetComment(none)),
+		"hint":         parse(set, options.UpdateOne().SetHint(bson.M{"x": none})),
+		"let":          parse(set, options.UpdateOne().SetLet(bson.M{"x": none})),
+	} {
+		if unencodable := (mongo.MarshalError{}); !errors.As(err, &unencodable) || !strings.Contains(err.Error(), "no encoder found for chan int") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	check("filter", err)
-	for name, update := range map[string]any{
-		"classic":  bson.M{"$set": bson.M{"x": make(chan int)}},
-		"pipeline": bson.A{bson.M{"$set": bson.M{"x": make(chan int)}}},
-	} {
-		_, err := p.Write(t.Context(), g, p.parsed(update), 1)
-		check(name, err)
-		_, err = p.WriteAndRelease(t.Context(), g, p.parsed(update))
-		check(name+" and release", err)
-	}
-	u, err := p.ParseUpdate(bson.M{"$set": bson.M{"x.$[i]": 1}}, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": make(chan int)}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = p.Write(t.Context(), g, u, 1)
-	check("array filter", err)
-	if sent := w.commands()[before:]; len(sent) > 0 {
-		t.Errorf("sent %v", sent)
 	}
 }
 

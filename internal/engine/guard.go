@@ -12,8 +12,12 @@ import (
 )
 
 // Pin is the filter that names one document for good: its _id, and the shard
-// key's fields. The caller's own filter may stop matching under the lock.
+// key's fields, each a [bson.RawValue]. The caller's own filter may stop
+// matching under the lock.
 type Pin bson.D
+
+// ID is the document's _id.
+func (p Pin) ID() bson.RawValue { return p[0].Value.(bson.RawValue) }
 
 func (p Pin) and(more ...bson.E) bson.D {
 	return append(slices.Clone(bson.D(p)), more...)
@@ -23,7 +27,7 @@ func (p Pin) and(more ...bson.E) bson.D {
 func (e *Engine) Pin(img *Image) Pin {
 	pin := Pin{{Key: "_id", Value: img.ID}}
 	for _, key := range e.ShardKey {
-		var v any // a missing field is null to the shard key, and to a filter
+		v := bson.RawValue{Type: bson.TypeNull} // a missing field is null to the shard key, and to a filter
 		if found, err := img.raw.LookupErr(strings.Split(key, ".")...); err == nil {
 			v = clone(found)
 		}
@@ -81,10 +85,10 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcom
 	var update any
 	if u.stages != nil {
 		entries := inPlace("$"+e.path(g.Tag), idValue(g.ID), bson.D{{Key: writeKey, Value: k}})
-		update = u.pipeline(bson.D{{Key: e.path(g.Tag), Value: entries}})
+		update = u.pipeline(setStage(bson.D{{Key: e.path(g.Tag), Value: entries}}))
 	} else {
-		update = u.classic(bson.D{{Key: numbering, Value: bson.D{{Key: e.path(g.Tag) + ".$[" + ownIdentifier + "]." + writeKey, Value: long(k)}}}})
-		opts.SetArrayFilters(append(slices.Clone(u.opts.ArrayFilters), bson.D{{Key: ownIdentifier + "." + idKey, Value: idValue(g.ID)}}))
+		update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
+		opts.SetArrayFilters(append(slices.Clone(u.opts.ArrayFilters), field(ownIdentifier+"."+idKey, idValue(g.ID))))
 	}
 	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
 }
@@ -97,26 +101,23 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outco
 	if u.stages != nil {
 		update = u.pipeline(e.finished(g))
 	} else {
-		update = u.classic(bson.D{
-			{Key: "$pull", Value: bson.D{{Key: e.path(g.Tag), Value: e.byID.fill(g.ID, time.Time{}).value()}}},
-			{Key: "$push", Value: bson.D{e.pushDone(g)}},
-		})
+		update = u.classic(operator{"$pull", field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())}, e.pushDone(g))
 	}
 	return matched(e.coll.FindOneAndUpdate(ctx, e.guard(g), update, opts), Applied)
 }
 
-// finished are the fields that a pipeline update sets to give the lock away.
-func (e *Engine) finished(g Grant) bson.D {
+// finished is the stage that gives the lock away behind a pipeline update.
+func (e *Engine) finished(g Grant) bson.Raw {
 	path, done, id := e.path(g.Tag), e.field+"."+doneKey, idValue(g.ID)
-	return bson.D{
+	return setStage(bson.D{
 		{Key: path, Value: others("$"+path, id)},
 		{Key: done, Value: call("$slice", call("$concatArrays", orElse("$"+done, args{}), args{id}), -DoneCap)},
-	}
+	})
 }
 
-// pushDone is the same, of `done`, for a classic $push.
-func (e *Engine) pushDone(g Grant) bson.E {
-	return bson.E{Key: e.field + "." + doneKey, Value: e.done.fill(g.ID, time.Time{}).value()}
+// pushDone is the same, of `done`, for a classic update.
+func (e *Engine) pushDone(g Grant) operator {
+	return operator{"$push", field(e.field+"."+doneKey, e.done.fill(g.ID, time.Time{}).value())}
 }
 
 // options are the caller's, as the command takes them.

@@ -47,15 +47,15 @@ func (e *Engine) Handoff(ctx context.Context, g Grant, h *Heir) (Outcome, *Image
 func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, h *Heir) (Outcome, *Image, error) {
 	opts := u.options()
 	if u.stages != nil {
-		update := u.pipeline(e.finished(g))
-		return e.pass(ctx, e.guard(g), append(update, e.entry(h).fill(h.ID, e.now()).stage()), e.shown(opts, h), h)
+		update := u.pipeline(e.finished(g), e.entry(h).fill(h.ID, e.now()).stage())
+		return e.pass(ctx, e.guard(g), update, e.shown(opts, h), h)
 	}
 	if h.Document { // which holds the lock: nothing has to be computed, or sent twice
 		opts.SetProjection(nil)
 	} else {
 		e.shown(opts, h)
 	}
-	return e.pass(ctx, e.alone(g), u.classic(e.succession(g, h)), opts, h)
+	return e.pass(ctx, e.alone(g), u.classic(e.succession(g, h)...), opts, h)
 }
 
 // Rides reports whether the update can be sent by WriteAndHandOff, and whether
@@ -64,7 +64,7 @@ func (e *Engine) Rides(g Grant, u *Update, h *Heir) (rides, inherits bool) {
 	if u.stages != nil {
 		return true, false
 	}
-	return g.Alone != 0 && !h.Waiting && h.Tag == g.Tag && u.takes("$set", "$unset", "$push"), true // as succession has them
+	return g.Alone != 0 && !h.Waiting && h.Tag == g.Tag, true
 }
 
 // entry is what grants the heir's.
@@ -96,18 +96,18 @@ func (e *Engine) alone(g Grant) bson.D {
 
 // succession are the operators that put the heir's entry in the place of the
 // grant's, which is the only one. It has written nothing yet.
-func (e *Engine) succession(g Grant, h *Heir) bson.D {
+func (e *Engine) succession(g Grant, h *Heir) []operator {
 	entry, next := &e.tags[g.Tag].first, long(g.Alone+1)
-	return bson.D{
-		{Key: "$set", Value: bson.D{
-			{Key: e.field + "." + fenceKey, Value: next},
-			{Key: entry.id, Value: idValue(h.ID)},
-			{Key: entry.owner, Value: e.owner},
-			{Key: entry.seq, Value: next},
-			{Key: entry.fence, Value: next},
-		}},
-		{Key: "$unset", Value: bson.D{{Key: entry.write, Value: nothing}}},
-		{Key: "$push", Value: bson.D{e.pushDone(g)}},
+	return []operator{
+		{"$set", assemble(256).
+			add(e.field+"."+fenceKey, next).
+			add(entry.id, idValue(h.ID)).
+			add(entry.owner, e.owner).
+			add(entry.seq, next).
+			add(entry.fence, next).
+			end()},
+		{"$unset", field(entry.write, nothing)},
+		e.pushDone(g),
 	}
 }
 

@@ -243,8 +243,8 @@ func TestRule17WhatRides(t *testing.T) {
 		{"in company", company, increments["classic"], heir(cid, "read"), false, true},
 		{"another tag", g, increments["classic"], heir(cid, "write"), false, true},
 		{"a waiting heir", g, increments["classic"], waiting, false, true},
-		{"a struct beside the library's $set", g, set, heir(cid, "read"), false, true},
-		{"a struct under the library's $set", g, bson.M{"$set": set.Set}, heir(cid, "read"), false, true},
+		{"a struct beside the library's $set", g, set, heir(cid, "read"), true, true},
+		{"a struct under the library's $set", g, bson.M{"$set": set.Set}, heir(cid, "read"), true, true},
 		{"another struct", g, inc, heir(cid, "read"), true, true},
 	} {
 		rides, inherits := p.Rides(c.g, p.parsed(c.update), &c.heir)

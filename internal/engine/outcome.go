@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -37,8 +35,7 @@ type Image struct {
 	Lock Lock
 	Now  time.Time // the server's clock when it judged; zero in a whole image
 
-	result *mongo.SingleResult
-	raw    bson.Raw
+	raw bson.Raw
 }
 
 // Names of what the projection computes: flat, because a nested one would run
@@ -58,7 +55,7 @@ func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	img := &Image{ID: clone(raw.Lookup("_id")), result: result, raw: raw}
+	img := &Image{ID: clone(raw.Lookup("_id")), raw: raw}
 	if now, err := raw.LookupErr(nowKey); err == nil {
 		img.Now, _ = now.TimeOK()
 	}
@@ -77,11 +74,7 @@ func (img *Image) Whole() bool { return img.Now.IsZero() }
 
 // Decode stores the document as of the grant into target, without the lock
 // field, so that saving it back can't bring an old lock back. It goes through
-// the caller's registry and BSON options, and may be called once.
-//
-// The driver decodes with the caller's registry only what lies in its own
-// result, and offers the registry to nobody. So the document is moved, without
-// the lock, to the front of the bytes that the result was read from.
+// the caller's registry and BSON options.
 func (e *Engine) Decode(img *Image, target any) error {
 	doc := img.raw
 	if !img.Whole() {
@@ -91,36 +84,11 @@ func (e *Engine) Decode(img *Image, target any) error {
 		}
 		doc = nested.Document()
 	}
-	front, err := without(doc, e.field)
+	doc, err := without(doc, e.field)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the document: %w", err)
 	}
-	copy(img.raw, front)
-	if again, err := img.result.Raw(); err != nil || !bytes.HasPrefix(again, front) {
-		return errors.Join(errors.New("this version of the driver hands out copies of its results"), err)
-	}
-	return img.result.Decode(target)
-}
-
-// without returns a copy of doc that lacks a top-level field.
-func without(doc bson.Raw, field string) (bson.Raw, error) {
-	elements, err := doc.Elements()
-	if err != nil {
-		return nil, fmt.Errorf("read the document: %w", err)
-	}
-	kept := make([]byte, 4, len(doc))
-	for _, e := range elements {
-		if e.Key() != field {
-			kept = append(kept, e...)
-		}
-	}
-	kept = append(kept, 0)
-	binary.LittleEndian.PutUint32(kept, uint32(len(kept)))
-	return kept, nil
-}
-
-func clone(v bson.RawValue) bson.RawValue {
-	return bson.RawValue{Type: v.Type, Value: bytes.Clone(v.Value)}
+	return e.encoder.decode(doc, target)
 }
 
 // ownEntry reads what a release answers: the ids and tokens of the own tag, or

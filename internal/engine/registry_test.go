@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func TestRegistryEncodesFilters(t *testing.T) {
 			w := emptyWorld(t, swiss())
 			w.insert(bson.E{Key: "_id", Value: "CHF 1"}, bson.E{Key: "price", Value: "CHF 12"})
 			p := w.peer(relations.Exclusive())
-			f, err := ParseFilter(filter)
+			f, err := p.ParseFilter(filter)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,8 +117,14 @@ func TestRegistryEncodesUpdates(t *testing.T) {
 		"whole struct":        whole{Set: fields{Price: 12}},
 		"pointer to struct":   &whole{Set: fields{Price: 12}, Inc: map[string]int32{"n": 1}},
 		"library's operators": bson.M{"$push": bson.M{"prices": francs(3)}, "$pull": bson.M{"old": francs(3)}, numbering: bson.M{"high": francs(4)}, "$set": fields{Price: 12}},
-		"pipeline A":          bson.A{bson.M{"$set": bson.M{"price": francs(12)}}},
-		"pipeline of D":       []bson.D{{{Key: "$set", Value: bson.D{{Key: "price", Value: francs(12)}}}}},
+		"library's in structs": struct {
+			Push struct{ Prices francs } `bson:"$push"`
+			Pull struct{ Old francs }    `bson:"$pull"`
+			Max  *struct{ High francs }  `bson:"$max"`
+			Set  fields                  `bson:"$set"`
+		}{struct{ Prices francs }{3}, struct{ Old francs }{3}, &struct{ High francs }{4}, fields{Price: 12}},
+		"pipeline A":    bson.A{bson.M{"$set": bson.M{"price": francs(12)}}},
+		"pipeline of D": []bson.D{{{Key: "$set", Value: bson.D{{Key: "price", Value: francs(12)}}}}},
 		"pipeline of structs": []any{struct {
 			Set fields `bson:"$set"`
 		}{fields{Price: 12}}},
@@ -135,7 +142,7 @@ func TestRegistryEncodesUpdates(t *testing.T) {
 			w.fieldIs("price", "CHF 12")
 			w.fieldIs("text", "hello")
 			w.is(stored{fence: n0, tags: rows{"write": {}}, done: []uuid.UUID{ann}})
-			if name == "library's operators" {
+			if strings.HasPrefix(name, "library's") {
 				w.fieldIs("prices", bson.A{"CHF 3", "CHF 3"})
 				w.fieldIs("high", "CHF 4")
 			}
@@ -169,7 +176,7 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	acquire := func(id uuid.UUID, tag string, want Outcome) Grant {
-		f, err := ParseFilter(filter)
+		f, err := p.ParseFilter(filter)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,4 +208,53 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 		t.Errorf("the guard matches %d documents, %v", n, err)
 	}
 	p.release(g, Released)
+}
+
+// Once they are parsed, the caller's values are bytes: a command runs none of
+// the caller's codecs, not even those for the types that it is made of.
+func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
+	var parsed atomic.Bool
+	registry := bson.NewRegistry()
+	plain := bson.NewRegistry()
+	for _, of := range []reflect.Type{reflect.TypeFor[bson.D](), reflect.TypeFor[bson.A](), reflect.TypeFor[bson.Raw](), reflect.TypeFor[bson.RawValue](), reflect.TypeFor[raw]()} {
+		encoder, err := plain.LookupEncoder(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		registry.RegisterTypeEncoder(of, bson.ValueEncoderFunc(func(c bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
+			if parsed.Load() {
+				t.Errorf("a command encodes a %v by the caller's registry", of)
+			}
+			return encoder.EncodeValue(c, w, v)
+		}))
+	}
+	w := emptyWorld(t, options.Collection().SetRegistry(registry))
+	w.insert(hello())
+	p := w.peer(relations.Fair())
+	filter, err := p.ParseFilter(bson.M{"text": "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	classic, pipeline := p.parsed(bson.M{"$set": bson.M{"x": 1}}), p.parsed(bson.A{bson.M{"$set": bson.M{"x": 1}}})
+	parsed.Store(true)
+	for _, u := range []*Update{classic, pipeline} {
+		outcome, img, err := p.Engine.Acquire(t.Context(), filter, Request{Tag: "read", ID: ann, Document: true})
+		if outcome != Granted || err != nil {
+			t.Fatal(outcome, err)
+		}
+		g := p.Grant(img, "read", ann)
+		outcome, _, err = p.Engine.Acquire(t.Context(), filter.At(g.Pin), Request{Tag: "write", ID: bob})
+		if outcome != Waiting || err != nil {
+			t.Fatal(outcome, err)
+		}
+		p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Waiting)
+		p.renew(g, Renewed)
+		if outcome, err := p.Write(t.Context(), g, u, 1); outcome != Applied || err != nil {
+			t.Fatal(outcome, err)
+		}
+		if outcome, err := p.WriteAndRelease(t.Context(), g, u); outcome != Applied || err != nil {
+			t.Fatal(outcome, err)
+		}
+		p.release(p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Granted), Released)
+	}
 }

@@ -28,6 +28,13 @@ func (m valueMarshaler) MarshalBSONValue() (byte, []byte, error) {
 	return byte(kind), data, err
 }
 
+// pusher is another one, with operators to which the library adds.
+type pusher struct {
+	Max  bson.M             `bson:"$max"`
+	Push bson.M             `bson:"$push"`
+	Pull struct{ List int } `bson:"$pull"`
+}
+
 type text string
 
 func rawOf(doc any) bson.Raw {
@@ -58,6 +65,9 @@ func TestUpdateForms(t *testing.T) {
 		"ValueMarshaler":              valueMarshaler{set},
 		"Raw under $set":              bson.M{"$set": rawOf(x)},
 		"struct under $set":           bson.M{"$set": struct{ X int }{1}},
+		"struct under $max":           bson.M{"$max": struct{ X int }{1}},
+		"pointer under $max":          bson.M{"$max": &struct{ X int }{1}},
+		"struct with $push and $pull": pusher{bson.M{"x": 1}, bson.M{"log": "x"}, struct{ List int }{7}},
 		"D under $max":                bson.M{"$max": bson.D{{Key: "x", Value: 1}}},
 		"Raw under $max":              bson.M{"$max": rawOf(x)},
 		"Raw with $max":               rawOf(bson.M{"$max": x}),
@@ -122,23 +132,14 @@ func TestUpdateRefused(t *testing.T) {
 		`is positional`: {
 			bson.M{"$set": bson.M{"items.$": 1}}, bson.M{"$inc": bson.M{"items.$.n": 1}}, bson.M{"$rename": bson.M{"x": "y.$"}}, bson.M{"$rename": bson.M{"items.$.x": "y"}},
 		},
-		`the new name of "x" is a`: {bson.M{"$rename": bson.M{"x": 7}}, bson.M{"$rename": bson.M{"x": nil}}, bson.M{"$rename": bson.M{"x": bson.A{"a", "b"}}}},
-		`give it as a bson.D or bson.M`: {
-			bson.M{"$max": struct{ X int }{1}}, bson.M{"$push": &struct{ X int }{1}}, bson.M{"$pull": struct{ X int }{1}},
-			struct {
-				Max bson.M `bson:"$max"`
-			}{bson.M{"x": 1}},
-			&struct {
-				Push bson.M `bson:"$push"`
-			}{bson.M{"x": 1}},
-		},
+		`the new name of "x" is a`:                     {bson.M{"$rename": bson.M{"x": 7}}, bson.M{"$rename": bson.M{"x": nil}}, bson.M{"$rename": bson.M{"x": bson.A{"a", "b"}}}},
 		`the pipeline is empty`:                        {bson.A{}, []bson.D{}, [0]bson.D{}, mongo.Pipeline{}},
 		`a stage is one operator`:                      {bson.A{bson.D{}}, bson.A{bson.M{"$set": lock, "$unset": "x"}}},
 		`would erase the lock; use $set`:               {bson.A{bson.M{"$replaceRoot": bson.M{}}}, bson.A{bson.M{"$replaceWith": "$x"}}, bson.A{bson.M{"$set": bson.M{"x": 1}}, bson.M{"$project": bson.M{}}}},
 		`is not an update stage`:                       {bson.A{bson.M{"$match": bson.M{}}}, bson.A{bson.M{"x": 1}}},
 		`give the name of a field`:                     {bson.A{bson.M{"$unset": 7}}, bson.A{bson.M{"$unset": bson.A{7}}}, bson.A{bson.M{"$unset": bson.M{"x": 1}}}},
 		`no encoder found`:                             {broken, brokenValue, bson.M{"$set": broken}, bson.M{"$set": brokenValue}, bson.A{broken}, bson.A{bson.M{"$unset": make(chan int)}}, struct{ X chan int }{make(chan int)}},
-		`too few bytes`:                                {bson.M{"$set": badRaw[:3]}, []byte(badRaw[:3])},
+		`not enough bytes`:                             {bson.M{"$set": badRaw[:3]}, []byte(badRaw[:3])},
 		`operator: a replacement would erase the lock`: {bson.M{"text": "x"}},
 	} {
 		for _, update := range updates {

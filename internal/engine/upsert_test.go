@@ -39,7 +39,7 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 func TestUpsertKeepsTheFiltersFields(t *testing.T) {
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair(), upserting)
-	f, err := ParseFilter(bson.M{"_id": w.id, "city": "Bern"})
+	f, err := p.ParseFilter(bson.M{"_id": w.id, "city": "Bern"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestUpsertRefused(t *testing.T) {
 		"the _id is another's": {"_id": w.id, "kind": "other"},
 		"a unique index":       {"_id": "new"},
 	} {
-		f, err := ParseFilter(filter)
+		f, err := p.ParseFilter(filter)
 		if err != nil {
 			t.Fatal(err)
 		}

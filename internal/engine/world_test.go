@@ -131,10 +131,13 @@ func (w *world) run(name string, body func(t *testing.T)) {
 // in expectations are counted from it as well.
 func (w *world) at(d time.Duration) { w.clock = epoch.Add(d) }
 
+// plain is an engine of a collection without settings, to parse by.
+var plain = &Engine{encoder: encoder{registry: plainRegistry}, field: DefaultField}
+
 // filter names the document as a caller would.
 func (w *world) filter() Filter {
 	w.Helper()
-	f, err := ParseFilter(append(bson.D{{Key: "_id", Value: w.id}}, w.key...))
+	f, err := plain.ParseFilter(append(bson.D{{Key: "_id", Value: w.id}}, w.key...))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -21,6 +21,7 @@ const (
 	leavesNone  = "a caller who gives up leaves no entry behind"
 	tellsItGave = "a caller who gives up is told so at once"
 	appliedOnce = "a guarded write is applied at most once, and is when it says so"
+	onlyGiven   = "what a caller makes of its values after a call is neither written nor locked"
 )
 
 // operation is one call of the public API on its way to be cancelled.
@@ -29,6 +30,7 @@ type operation struct {
 	blocked bool // somebody else holds the lock, so the operation waits
 	begin   func(context.Context, *scene) (holding, error)
 	call    func(context.Context, *scene, holding) (*doclock.Lease, error)
+	gives   bool // values of the caller's
 	write   bool
 }
 
@@ -54,23 +56,27 @@ func onLease(f func(context.Context, *doclock.Lease) error) func(context.Context
 	return func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) { return nil, f(ctx, h.lease) }
 }
 
-var increment = bson.M{"$inc": bson.M{"count": 1}}
+func write(f func(context.Context, *doclock.Lease, any) error) func(context.Context, *scene, holding) (*doclock.Lease, error) {
+	return func(ctx context.Context, s *scene, h holding) (*doclock.Lease, error) {
+		return nil, f(ctx, h.lease, s.own.update)
+	}
+}
 
 var operations = []operation{
-	{name: "TryAcquire", begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.TryAcquire(ctx, s.filter(), "write")
+	{name: "TryAcquire", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.TryAcquire(ctx, s.own.filter, "write")
 	}},
-	{name: "Acquire", begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.Acquire(ctx, s.filter(), "write")
+	{name: "Acquire", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.Acquire(ctx, s.own.filter, "write")
 	}},
-	{name: "Acquire, refused", blocked: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.Acquire(ctx, s.filter(), "read")
+	{name: "Acquire, refused", blocked: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.Acquire(ctx, s.own.filter, "read")
 	}},
-	{name: "Acquire, waiting", blocked: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.Acquire(ctx, s.filter(), "write")
+	{name: "Acquire, waiting", blocked: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return s.locks.Acquire(ctx, s.own.filter, "write")
 	}},
-	{name: "Enqueue", begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		t, err := s.locks.Enqueue(ctx, s.filter(), "write")
+	{name: "Enqueue", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		t, err := s.locks.Enqueue(ctx, s.own.filter, "write")
 		if err != nil {
 			return nil, err
 		}
@@ -86,24 +92,27 @@ var operations = []operation{
 		return nil, h.ticket.Abandon(ctx)
 	}},
 	{name: "Renew", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Renew(ctx) })},
-	{name: "Update", begin: held, write: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, increment) })},
-	{name: "UpdateAndRelease", begin: held, write: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.UpdateAndRelease(ctx, increment) })},
+	{name: "Update", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.Update(ctx, update) })},
+	{name: "UpdateAndRelease", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
 	{name: "Release", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) })},
-	{name: "Do", begin: nothing, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return nil, s.locks.Do(ctx, s.filter(), "write", func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, increment) })
+	{name: "Do", begin: nothing, gives: true, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
+		return nil, s.locks.Do(ctx, s.own.filter, "write", func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, s.own.update) })
 	}},
 }
 
 // point is where the context is cancelled: as the nth command is about to be
 // sent, or when the server has executed it and its reply is on the way. n = 0
-// is before the call.
+// is before the call, or while its values are being encoded.
 type point struct {
-	n       int
-	onReply bool
+	n        int
+	onReply  bool
+	encoding bool
 }
 
 func (p point) String() string {
 	switch {
+	case p.encoding:
+		return "while its values are encoded"
 	case p.n == 0:
 		return "before the call"
 	case p.onReply:
@@ -118,7 +127,7 @@ func (p point) String() string {
 const deepest = 4
 
 // Cancel cancels every operation at every point, and looks at the document
-// afterwards. One sweep is about 70 cancellations.
+// afterwards. One sweep is about 80 cancellations.
 func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally) error {
 	st, err := newStage(db, uri)
 	if err != nil {
@@ -126,15 +135,20 @@ func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally)
 	}
 	defer st.close()
 	for _, op := range operations {
+		if op.gives {
+			if _, err := cancelAt(ctx, st, op, point{encoding: true}, t); err != nil {
+				return fmt.Errorf("%s cancelled %v: %w", op.name, point{encoding: true}, err)
+			}
+		}
 		for n := 0; n <= deepest; n++ {
 			reached := false
 			for _, onReply := range []bool{false, true} {
 				if n == 0 && onReply {
 					continue
 				}
-				hit, err := cancelAt(ctx, st, op, point{n, onReply}, t)
+				hit, err := cancelAt(ctx, st, op, point{n: n, onReply: onReply}, t)
 				if err != nil {
-					return fmt.Errorf("%s cancelled %v: %w", op.name, point{n, onReply}, err)
+					return fmt.Errorf("%s cancelled %v: %w", op.name, point{n: n, onReply: onReply}, err)
 				}
 				reached = reached || hit
 			}
@@ -175,7 +189,9 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 	called, cancel := context.WithCancel(ctx)
 	defer cancel()
 	fault := st.arm(called, cancel, p)
+	s.own = s.values(cancel, p)
 	lease, err := op.call(called, s, h)
+	s.own.overwrite()
 	st.net.Disarm()
 	hit = called.Err() != nil
 	if !hit {
@@ -219,6 +235,14 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 	if err != nil {
 		return err
 	}
+	decoy, err := s.decoy(patience)
+	if err != nil {
+		return err
+	}
+	t.Checked(onlyGiven, 1)
+	if doc.Count >= never || decoy.Lock.Tags != nil {
+		t.Violated(onlyGiven, "%s, %v: the document is %v, the one that was never named %v", op.name, p, doc, decoy)
+	}
 	t.Checked(leavesNone, 1)
 	if left := doc.entries("swept"); len(left) > 0 {
 		t.Violated(leavesNone, "%s, %v: left %v", op.name, p, left)
@@ -239,6 +263,9 @@ func (s *stage) blocker() (*multilock.Locker, error) {
 // arm cancels at the point. A reply that is held back is returned, to be let
 // go.
 func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) *faultnet.Fault {
+	if p.encoding { // which does it
+		return nil
+	}
 	if p.n == 0 {
 		cancel()
 		return nil

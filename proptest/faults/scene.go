@@ -44,6 +44,7 @@ type scene struct {
 	*stage
 	id    string
 	locks *multilock.Locker
+	own   *values // of the caller's
 }
 
 func (s *stage) scene(ctx context.Context, opts ...doclock.Option) (*scene, error) {
@@ -54,9 +55,11 @@ func (s *stage) scene(ctx context.Context, opts ...doclock.Option) (*scene, erro
 		return nil, err
 	}
 	sc := &scene{stage: s, id: uuid.NewString(), locks: locks}
-	_, err = s.other.InsertOne(ctx, bson.M{"_id": sc.id, "count": 0})
+	_, err = s.other.InsertMany(ctx, []any{bson.M{"_id": sc.id, "count": 0}, bson.M{"_id": sc.decoyID(), "count": 0}})
 	return sc, err
 }
+
+var increment = bson.M{"$inc": bson.M{"count": 1}}
 
 func (s *scene) filter() bson.M { return bson.M{"_id": s.id} }
 

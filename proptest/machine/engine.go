@@ -97,7 +97,9 @@ func (m *engineMachine) newProgram(t *rapid.T, table model.Table) *program {
 		Now:       m.time,
 	})
 	if err == nil {
-		p.filter, err = engine.ParseFilter(m.place.filter())
+		filter := m.place.filter()
+		p.filter, err = p.engine.ParseFilter(filter)
+		reuse(filter)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,9 @@ func (m *apiMachine) enqueue(t *rapid.T) {
 	t.Logf("enqueue %s: the model says %s: %v", r.Tag, want, doc)
 	sent := c.reading()
 	w := &ticket{client: c, terms: r, into: bson.M{}}
-	got, err := c.locker.Enqueue(t.Context(), m.filter(), string(r.Tag), doclock.Into(&w.into))
+	filter := m.filter()
+	got, err := c.locker.Enqueue(t.Context(), filter, string(r.Tag), doclock.Into(&w.into))
+	reuse(filter)
 	if want != model.Granted && want != model.Waits {
 		if got != nil {
 			t.Fatal("an error and a ticket")

@@ -67,7 +67,7 @@ var commands = []Mutant{
 	{
 		Name: "the document is handed out with its lock", Rule: 0,
 		Why:  "saving it back brings an old lock back",
-		File: "internal/engine/outcome.go",
+		File: "internal/engine/assemble.go",
 		Edits: swap(`if e.Key() != field {`,
 			`if e.Key() != field+"s" {`),
 		Tests: "^TestDecodeLeavesTheLockOut$", Packages: inEngine,

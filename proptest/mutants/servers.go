@@ -16,7 +16,7 @@ var servers = []Mutant{
 		Name: "majority reads are not asked for", Rule: 20,
 		Why:  "a batch of renewals can't be believed where majority reads are off, and each lease is renewed alone for ever",
 		File: "server.go",
-		Edits: swap(`	if _, err = e.Standing(ctx, []engine.Grant{{DocID: docID, Tag: tag, ID: id}}); err != nil {`,
+		Edits: swap(`	if _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {`,
 			`	if false {`),
 		Tests: "^TestCheckServerFindsTheUnsupported$", Packages: []string{leasePkg},
 	},

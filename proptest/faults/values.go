@@ -1,0 +1,68 @@
+package faults
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// never is a count that no caller has given.
+const never = 1000
+
+// values are what a caller gives to a call. They are its own again as soon as
+// that has returned.
+type values struct {
+	scene  *scene
+	filter bson.D
+	update bson.D
+	inc    bson.D
+	gone   chan struct{}
+}
+
+// values names the document, and counts in it. Where the caller is to give up
+// while they are encoded, the first of them sees to it.
+func (s *scene) values(giveUp context.CancelFunc, p point) *values {
+	v := &values{scene: s, inc: bson.D{{Key: "count", Value: 1}}, gone: make(chan struct{})}
+	var zero, one any = 0, 1
+	if p.encoding {
+		zero, one = first{0, giveUp, v.gone}, first{1, giveUp, v.gone}
+	}
+	v.filter = bson.D{{Key: "count", Value: bson.D{{Key: "$gte", Value: zero}}}, {Key: "_id", Value: s.id}}
+	v.update = bson.D{{Key: "$set", Value: bson.D{{Key: "given", Value: one}}}, {Key: "$inc", Value: v.inc}}
+	return v
+}
+
+// overwrite goes on to use the values, for something else.
+func (v *values) overwrite() {
+	v.filter[1].Value = v.scene.decoyID()
+	v.inc[0].Value = never
+	close(v.gone)
+}
+
+// first is a number whose encoding makes the caller give up, and leaves it the
+// time to go on.
+type first struct {
+	n      int
+	giveUp context.CancelFunc
+	gone   <-chan struct{}
+}
+
+// MarshalBSONValue implements bson.ValueMarshaler.
+func (f first) MarshalBSONValue() (byte, []byte, error) {
+	f.giveUp()
+	select {
+	case <-f.gone:
+	case <-time.After(50 * time.Millisecond): // it is the caller who encodes
+	}
+	kind, data, err := bson.MarshalValue(f.n)
+	return byte(kind), data, err
+}
+
+// decoyID names the document that no caller has named.
+func (s *scene) decoyID() string { return s.id + ", never named" }
+
+func (s *scene) decoy(ctx context.Context) (doc stored, err error) {
+	err = s.other.FindOne(ctx, bson.M{"_id": s.decoyID()}).Decode(&doc)
+	return doc, err
+}

@@ -1,0 +1,87 @@
+package mutants
+
+// values are about what the caller gives, and about the caller's own code.
+var values = []Mutant{
+	{
+		Name: "the update is encoded by the command", Rule: 0,
+		Why:  "what the caller makes of its map after the call is written, and a panic in its codec ends the process",
+		File: "internal/engine/update.go",
+		Edits: []Edit{
+			{"	opts      options.UpdateOneOptions\n}", "	opts      options.UpdateOneOptions\n	again     func()\n}"},
+			{"	u.operators, err = e.operatorsOf(doc)\n",
+				`	u.operators, err = e.operatorsOf(doc)
+	u.again = func() {
+		doc, _, _, _ := e.encoder.update(update)
+		u.operators, _ = e.operatorsOf(doc)
+	}
+`},
+			{"	update := assemble(sizeOf(u.operators)", "	u.again()\n	update := assemble(sizeOf(u.operators)"},
+		},
+		Tests: "^TestValuesAreEncodedOnceAndByTheirCaller$", Packages: inLocker,
+	},
+	{
+		Name: "the filter is encoded by the command", Rule: 0,
+		Why:  "a document is locked that was never named, and its entry stays",
+		File: "internal/engine/filter.go",
+		Edits: []Edit{
+			{"	doc bson.Raw\n", "	doc any\n"},
+			{"f := Filter{doc: doc}", "f := Filter{doc: filter}"},
+		},
+		Tests: "^TestAWaitersFilterIsEncodedOnce$", Packages: inLocker,
+	},
+	{
+		Name: "what is encoded already is not copied", Rule: 0,
+		Why:  "what the caller makes of its bytes after the call is written",
+		File: "internal/engine/encode.go",
+		Edits: swap(`	case []byte:
+		v = bson.Raw(t)
+`,
+			`	case []byte:
+		return t, nil
+	case bson.Raw:
+		return t, nil
+`),
+		Tests: "^TestParsedValuesShareNothing$", Packages: inEngine,
+	},
+	{
+		Name: "commands go by the caller's registry", Rule: 0,
+		Why:  "a codec of the caller's runs behind its back, and alters what it meets",
+		File: "internal/engine/engine.go",
+		Edits: swap(`			SetRegistry(plainRegistry).
+`, `			SetRegistry(encoder.registry).
+`),
+		Tests: "^TestCommandsRunNoneOfTheCallersCodecs$", Packages: inEngine,
+	},
+	{
+		Name: "values are encoded without the caller's registry", Rule: 0,
+		Why:  "they are stored in another form than the caller's program reads",
+		File: "internal/engine/encode.go",
+		Edits: swap(`	w.SetRegistry(e.registry)
+`, `	w.SetRegistry(plainRegistry)
+`),
+		Tests: "^TestRegistryEncodes", Packages: inEngine,
+	},
+	{
+		Name: "a panic while a document is decoded keeps the lock", Rule: 0,
+		Why:  "a caller that recovers has locked the document for a TTL, and holds no lease",
+		File: "multilock/acquisition.go",
+		Edits: swap(`	if err := a.locker.engine.Decode(img, a.into); err != nil {
+`, `	decoded = true
+	err := a.locker.engine.Decode(img, a.into)
+	if decoded = err == nil; !decoded {
+`),
+		Tests: "^TestAPanicInIntoIsTheCallers$", Packages: inLocker,
+	},
+	{
+		Name: "a panic while a document is decoded keeps the ticket's turn", Rule: 0,
+		Why:  "whoever uses the ticket again waits for ever",
+		File: "multilock/ticket.go",
+		Edits: swap(`		<-t.turn
+		return t.handOver()
+`, `		lease, err := t.handOver()
+		<-t.turn
+		return lease, err
+`),
+		Tests: "^TestAPanicInIntoIsTheCallers$", Packages: inLocker,
+	},
+}
