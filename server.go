@@ -54,8 +54,9 @@ const (
 //
 // In a sharded cluster the time in the lock is that of the router which a
 // command went through, and routers often run beside applications: so the
-// tolerance must cover what any two of them differ by. Routers that this client
-// doesn't know are not measured.
+// tolerance must cover what any two of them differ by. Those that this client
+// doesn't know, or would not choose for their distance
+// ([options.ClientOptions.SetLocalThreshold]), are not measured.
 //
 // MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker
 // needs no check: on a server that refuses the commands its acquires return

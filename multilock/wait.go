@@ -83,7 +83,7 @@ func (a *acquisition) line(ctx context.Context) waited {
 	if err == nil && t.lease != nil || err != nil && !errors.Is(err, doclock.ErrConflict) {
 		return waited{t.granted(), err}
 	}
-	return a.queued(ctx, key(a.seen.ID), t, err)
+	return a.queued(ctx, key(a.locker.engine.Pin(a.seen)), t, err)
 }
 
 func (a *acquisition) queued(ctx context.Context, document string, t *Ticket, last error) waited {
