@@ -118,7 +118,14 @@ func Field(name string) Option {
 
 // ShardKey names the fields of a sharded collection's key. Their values are
 // read from the first answer, and every later command for the lease names them
-// beside the _id, so that it goes to one shard.
+// beside the _id, so that it goes to one shard. An update that touches one of
+// them is refused: the document would leave the lease's reach.
+//
+// A filter should demand equality of the _id and of each of these fields, at its
+// top level. To another, routers before MongoDB 7.0 answer with error 61; later
+// ones ask all shards. An acquire by such a filter is not repeated where its
+// outcome is unknown, waits in no line of this process before its first answer,
+// and shares no entry.
 func ShardKey(fields ...string) Option {
 	return func(c *engine.Config) error {
 		for _, field := range fields {

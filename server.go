@@ -54,8 +54,9 @@ const (
 //
 // In a sharded cluster the time in the lock is that of the router which a
 // command went through, and routers often run beside applications: so the
-// tolerance must cover what any two of them differ by. Routers that this client
-// doesn't know are not measured.
+// tolerance must cover what any two of them differ by. Those that this client
+// doesn't know, or would not choose for their distance
+// ([options.ClientOptions.SetLocalThreshold]), are not measured.
 //
 // MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker
 // needs no check: on a server that refuses the commands its acquires return
@@ -168,12 +169,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 		return false, err
 	}
 	id := uuid.New()
-	kind, data, err := bson.MarshalValue(bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]})
-	if err != nil {
-		return false, err
-	}
-	docID := bson.RawValue{Type: kind, Value: data}
-	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: docID}})
+	nowhere, err := e.ParseFilter(bson.D{{Key: "_id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}})
 	if err != nil {
 		return false, err
 	}
@@ -185,7 +181,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 	if err != nil {
 		return false, refusal("an acquire", err)
 	}
-	if _, err = e.Standing(ctx, []engine.Grant{{DocID: docID, Tag: tag, ID: id}}); err != nil {
+	if _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {
 		return needsShardKey, refusal("a majority read", err)
 	}
 	return needsShardKey, nil

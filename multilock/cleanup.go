@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Bounds of the clean-up.
@@ -91,13 +89,7 @@ func (c *cleanup) add(pin engine.Pin, tag string, l leftover) {
 
 // placeKey is equal for equal documents.
 func placeKey(pin engine.Pin, tag string) string {
-	var b strings.Builder
-	b.WriteString(tag)
-	for _, e := range pin {
-		b.WriteByte(0)
-		b.WriteString(key(e.Value.(bson.RawValue)))
-	}
-	return b.String()
+	return tag + "\x00" + key(pin)
 }
 
 // owe has Close wait for the leftover.
@@ -210,7 +202,7 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 		case s.err == nil:
 			l.count(found)
 			if p.pin != nil {
-				tell = append(tell, func() { c.removed(key(p.pin.ID()), id) })
+				tell = append(tell, func() { c.removed(key(p.pin), id) })
 			}
 			l.due = now.Add(min(l.rest, max(0, l.until.Sub(now))))
 		case !s.never && now.Before(l.until):

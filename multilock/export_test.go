@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -12,7 +13,7 @@ func (l *Locker) Waiters(id any) int {
 	l.queue.mu.Lock()
 	defer l.queue.mu.Unlock()
 	kind, data, _ := bson.MarshalValue(id)
-	line := l.queue.lines[key(bson.RawValue{Type: kind, Value: data})]
+	line := l.queue.lines[key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: kind, Value: data}}})]
 	if line == nil {
 		return 0
 	}
@@ -42,7 +43,7 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 		return err
 	}
 	t, refused := a.arrive(ctx)
-	w := l.queue.join(a, key(a.seen.ID), t, a.seen)
+	w := l.queue.join(a, key(a.locker.engine.Pin(a.seen)), t, a.seen)
 	defer l.queue.leave(w)
 	if err := give(); err != nil {
 		return err

@@ -212,7 +212,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidFilter, err)
 	}
 	if l.engine.Upsert && f.Pin == nil {
-		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level", doclock.ErrInvalidFilter)
+		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key", doclock.ErrInvalidFilter)
 	}
 	var cfg engine.AcquireConfig
 	for i, opt := range opts {
@@ -241,10 +241,10 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		begun:   time.Now(),
 	}
 	if f.Pin != nil {
-		a.document = key(f.Pin.ID())
+		a.document = key(f.Pin)
 	}
 	if a.lane = a.document; a.lane == "" {
-		a.lane = fmt.Sprint(filter)
+		a.lane = f.Key()
 	}
 	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
 	return a, nil

@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 	"sync"
@@ -24,17 +25,21 @@ type queue struct {
 	count uint64 // of arrivals
 }
 
-// key names a document's line by its _id. Numbers that are equal to the server
-// are equal here.
-func key(v bson.RawValue) string {
-	if n, number := v.AsInt64OK(); number {
-		if f, float := v.DoubleOK(); !float || f == float64(n) {
-			v.Type, v.Value, _ = bson.MarshalValue(n) // an int64 always marshals
-		}
-	}
+// key names a document's line by its _id and its shard key: in a sharded
+// collection, two documents may have one _id. Numbers that are equal to the
+// server are equal here.
+func key(pin engine.Pin) string {
 	var b strings.Builder
-	b.WriteByte(byte(v.Type))
-	b.Write(v.Value)
+	for _, field := range pin {
+		v := field.Value.(bson.RawValue)
+		if n, number := v.AsInt64OK(); number {
+			if f, float := v.DoubleOK(); !float || f == float64(n) {
+				v.Type, v.Value, _ = bson.MarshalValue(n) // an int64 always marshals
+			}
+		}
+		b.Write(binary.LittleEndian.AppendUint32([]byte{byte(v.Type)}, uint32(len(v.Value))))
+		b.Write(v.Value)
+	}
 	return b.String()
 }
 
@@ -109,7 +114,7 @@ func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if img != nil {
-		q.move(w, key(img.ID))
+		q.move(w, key(w.a.locker.engine.Pin(img)))
 	}
 	l := w.line
 	if lease != nil {
@@ -142,7 +147,7 @@ func (q *queue) move(w *waiter, document string) {
 
 // Next implements [doclock.Line].
 func (q *queue) Next(g engine.Grant) *engine.Heir {
-	document := key(g.DocID)
+	document := key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[document]
@@ -188,7 +193,7 @@ func (q *queue) handed(w *waiter, giver uuid.UUID, got answer) {
 
 // Freed implements [doclock.Line].
 func (q *queue) Freed(g engine.Grant) {
-	document := key(g.DocID)
+	document := key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[document]

@@ -31,7 +31,7 @@ func newWaiting(t *testing.T, rules relations.Rules, tag string) waiting {
 }
 
 // keyOfOne is the key of the document whose _id is 1.
-var keyOfOne = key(bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}})
+var keyOfOne = key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}})
 
 // newAcquisition is one that began long ago: pauses are long.
 func newAcquisition(e *engine.Engine, tag string) *acquisition {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/internal/routertest"
 	"github.com/doclock/doclock/relations"
@@ -93,6 +94,71 @@ func TestThroughRouters(t *testing.T) {
 	}
 }
 
+// An acquire whose outcome is unknown is cleaned up by the pin that its filter
+// demands; a router refuses less.
+func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
+	t.Parallel()
+	p, _, _, routers := sharded(t, 0)
+	net := faultnet.New()
+	l := p.locker(p.via(options.Client().SetDialer(net).SetRetryWrites(false).ApplyURI(routers[0].URI())), relations.Fair(), doclock.ShardKey("region"))
+	lost := net.ArmWhere(faultnet.LoseReply, func(command string, _ bson.Raw) bool { return command == "findAndModify" })
+	ctx, cancel := context.WithCancel(p.bounded())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := l.TryAcquire(ctx, northern, "write")
+		answered <- err
+	}()
+	wait(t, lost.Fired())
+	cancel()
+	if err := <-answered; err == nil {
+		t.Error("TryAcquire of a caller who gave up is granted")
+	}
+	p.rest(l)
+	p.wantEntries()
+	if n := routers[0].Refused(); n > 0 {
+		t.Errorf("the router refused %d commands", n)
+	}
+}
+
+// A filter with the shard key's equalities names the document as an _id does
+// elsewhere: readers share an entry, and a waiter is handed the lock.
+func TestFiltersWithTheShardKeyShareAndInherit(t *testing.T) {
+	t.Parallel()
+	p, _, _, routers := sharded(t, 0)
+	w := &watch{}
+	coll := p.via(options.Client().ApplyURI(routers[0].URI()).SetMonitor(w.monitor(p.coll.Database().Name())))
+	l := p.locker(coll, relations.Fair(), doclock.ShardKey("region"), doclock.Share("read"))
+	first, err := l.TryAcquire(p.bounded(), northern, "read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := l.TryAcquire(p.bounded(), northern, "read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.ID() != second.ID() {
+		t.Error("two readers of one process have two entries")
+	}
+	p.release(first)
+	waiting := make(chan *doclock.Lease, 1)
+	go func() {
+		lease, err := l.Acquire(p.bounded(), northern, "write")
+		if err != nil {
+			t.Error(err)
+		}
+		waiting <- lease
+	}()
+	p.waiting("write")
+	p.release(second)
+	if lease := <-waiting; lease != nil {
+		p.release(lease)
+	}
+	p.wantEntries()
+	if n := routers[0].Refused(); n > 0 {
+		t.Errorf("the router refused %d commands", n)
+	}
+}
+
 // An entry lives by the clock of the router that it came through, and dies by
 // that of another: the tolerance covers what they differ by, or nothing does.
 func TestTheToleranceCoversTheRoutersClocks(t *testing.T) {
@@ -141,12 +207,12 @@ func TestAFilterWithoutTheShardKey(t *testing.T) {
 func TestCheckServerThroughRouters(t *testing.T) {
 	t.Parallel()
 	p, _, _, routers := sharded(t, 30*time.Minute)
-	coll := p.via(options.Client().ApplyURI(routertest.URI(routers[:]...)))
+	coll := p.via(options.Client().ApplyURI(routertest.URI(routers[:]...)).SetLocalThreshold(patience))
 	info, err := doclock.CheckServer(p.bounded(), coll)
 	if err != nil || info.Kind != doclock.Sharded || !info.NeedsShardKey {
 		t.Errorf("CheckServer = %+v, %v", info, err)
 	}
-	if wrong := info.ClockSkew - time.Hour; wrong.Abs() > time.Minute {
+	if wrong := info.ClockSkew - 30*time.Minute; wrong.Abs() > time.Minute {
 		t.Errorf("the routers' clocks differ by %v", info.ClockSkew)
 	}
 }

@@ -205,7 +205,7 @@ func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
 	defer q.mu.Unlock()
 	document := a.document
 	if a.seen != nil {
-		document = key(a.seen.ID)
+		document = key(a.locker.engine.Pin(a.seen))
 	}
 	l := q.line(document)
 	l.see(a.seen, a.begun)

@@ -90,7 +90,7 @@ func (a *acquisition) line(ctx context.Context) waited {
 		return waited{t.granted(), err}
 	}
 	a.request.Try = false
-	return a.queued(ctx, key(a.seen.ID), err)
+	return a.queued(ctx, key(a.locker.engine.Pin(a.seen)), err)
 }
 
 func (a *acquisition) queued(ctx context.Context, document string, last error) (got waited) {

@@ -77,11 +77,17 @@ func (e *Engine) checkStages(stages []bson.Raw) error {
 	return nil
 }
 
-// checkPath refuses what would touch the lock, and the positional operator:
-// the server may take the position from the guard's array.
+// checkPath refuses what would touch the lock or the shard key, by which the
+// document is found, and the positional operator: the server may take the
+// position from the guard's array.
 func (e *Engine) checkPath(path string) error {
 	if first, _, _ := strings.Cut(path, "."); first == e.field {
 		return fmt.Errorf("path %q touches the lock field %q, which is the library's", path, e.field)
+	}
+	for _, key := range e.ShardKey {
+		if within(path, key) || within(key, path) {
+			return fmt.Errorf("path %q touches the field %q of the shard key: the document would leave the lease's reach", path, key)
+		}
 	}
 	for segment := range strings.SplitSeq(path, ".") {
 		if segment == "$" {
@@ -90,6 +96,9 @@ func (e *Engine) checkPath(path string) error {
 	}
 	return nil
 }
+
+// within reports whether a path leads to a field or into it.
+func within(path, field string) bool { return path == field || strings.HasPrefix(path, field+".") }
 
 // documentOf reads a value that has to be a document.
 func documentOf(v bson.RawValue) (bson.Raw, error) {

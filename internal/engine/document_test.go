@@ -244,6 +244,49 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	}
 }
 
+// A part of the _id needs no second mention: the server refuses a projection
+// with both.
+func TestShardKeyWithinTheID(t *testing.T) {
+	w := newWorld(t, bson.E{Key: "_id", Value: bson.D{{Key: "region", Value: "north"}, {Key: "n", Value: 1}}})
+	router := w.sharded(nil)
+	router.Shard(w.hand.Database().Name()+"."+w.hand.Name(), "_id.region")
+	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"_id.region"} })
+	g := p.acquire(ann, "write", Granted)
+	p.renew(g, Renewed)
+	p.release(g, Released)
+	if n := router.Refused(); n > 0 {
+		t.Errorf("the router refused %d commands", n)
+	}
+}
+
+// A document whose shard key changes is out of its holder's reach.
+func TestUpdatesOfTheShardKeyAreRefused(t *testing.T) {
+	w := newWorld(t, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: 7}, {Key: "zones", Value: 1}}})
+	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"at.zone"} })
+	for _, update := range []any{
+		bson.M{"$set": bson.M{"at.zone": 8}},
+		bson.M{"$set": bson.M{"at": bson.M{"zone": 8}}},
+		bson.M{"$set": bson.M{"at.zone.x": 8}},
+		bson.M{"$unset": bson.M{"at.zone": ""}},
+		bson.M{"$rename": bson.M{"x": "at.zone"}},
+		bson.M{"$rename": bson.M{"at": "y"}},
+		bson.A{bson.M{"$set": bson.M{"at": bson.M{"zone": 8}}}},
+		bson.A{bson.M{"$unset": "at.zone"}},
+	} {
+		if _, err := p.ParseUpdate(update); err == nil {
+			t.Errorf("%v is taken", update)
+		}
+	}
+	for _, update := range []any{
+		bson.M{"$set": bson.M{"at.zones": 8, "attic": 1}},
+		bson.A{bson.M{"$set": bson.M{"at.zones": 8}}},
+	} {
+		if _, err := p.ParseUpdate(update); err != nil {
+			t.Errorf("%v: %v", update, err)
+		}
+	}
+}
+
 func TestTTLsOfTags(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer(relations.Fair(), func(c *Config) {

@@ -62,8 +62,9 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		rules:   rules.Clone(),
 		tags:    map[string]*tagCommands{},
 	}
-	// The pin begins with the _id, whether or not the shard key has it too.
-	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return key == "_id" })
+	// The pin begins with the whole _id, whether or not the shard key has it,
+	// or a part of it, too.
+	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return within(key, "_id") })
 	var now expr = "$$NOW"
 	if cfg.Now != nil {
 		now = nowPlaceholder

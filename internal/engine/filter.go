@@ -11,8 +11,10 @@ import (
 type Filter struct {
 	doc bson.Raw
 
-	// Pin is {_id: …} where the filter demands an equal _id at its top level:
-	// such an acquire finds the same document again, and may be repeated.
+	// Pin is there where the filter demands, at its top level, equality of the
+	// _id and of all fields of the shard key: such an acquire finds the same
+	// document again, and may be repeated. An _id alone names one document of
+	// each shard.
 	Pin Pin
 
 	// Exact: the filter demands nothing else. Whoever has the document has
@@ -34,18 +36,26 @@ func (e *Engine) ParseFilter(filter any) (Filter, error) {
 	if len(fields) == 0 {
 		return Filter{}, errors.New("an empty filter would lock any document; name one, as by its _id")
 	}
-	f := Filter{doc: doc}
-	for _, field := range fields {
-		if id := field.Value(); field.Key() == "_id" && isEquality(id) {
-			f.Pin = Pin{{Key: "_id", Value: id}}
-			f.Exact = len(fields) == 1
-		}
-	}
+	f := Filter{doc: doc, Pin: e.pinned(doc)}
+	f.Exact = len(fields) == len(f.Pin)
 	return f, nil
 }
 
 // Key is equal for filters that are equal, field by field in their order.
 func (f Filter) Key() string { return string(f.doc) }
+
+// pinned is the pin that a filter demands, or nil.
+func (e *Engine) pinned(filter bson.Raw) Pin {
+	pin := make(Pin, 0, 1+len(e.ShardKey))
+	for _, key := range append([]string{"_id"}, e.ShardKey...) {
+		v, err := filter.LookupErr(key)
+		if err != nil || !isEquality(v) {
+			return nil
+		}
+		pin = append(pin, bson.E{Key: key, Value: v})
+	}
+	return pin
+}
 
 // isEquality tells a value to be equal to from a document of operators, and
 // from a regular expression, which a filter matches.

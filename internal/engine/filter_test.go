@@ -103,3 +103,32 @@ func TestFilterAt(t *testing.T) {
 		t.Errorf("narrowed twice: %v", again.doc)
 	}
 }
+
+// In a sharded collection the pin is the _id and the shard key: two shards may
+// each have a document of one _id.
+func TestThePinHasTheShardKey(t *testing.T) {
+	e := &Engine{encoder: plain.encoder, Config: Config{ShardKey: []string{"region", "at.zone"}}}
+	for name, c := range map[string]struct {
+		filter        any
+		pinned, exact bool
+	}{
+		"all":              {bson.D{{Key: "_id", Value: 1}, {Key: "region", Value: "north"}, {Key: "at.zone", Value: 7}}, true, true},
+		"in another order": {bson.D{{Key: "at.zone", Value: 7}, {Key: "region", Value: "north"}, {Key: "_id", Value: 1}}, true, true},
+		"and more":         {bson.D{{Key: "_id", Value: 1}, {Key: "region", Value: "north"}, {Key: "at.zone", Value: 7}, {Key: "x", Value: 1}}, true, false},
+		"the _id alone":    {bson.D{{Key: "_id", Value: 1}}, false, false},
+		"half of the key":  {bson.D{{Key: "_id", Value: 1}, {Key: "region", Value: "north"}}, false, false},
+		"a range":          {bson.D{{Key: "_id", Value: 1}, {Key: "region", Value: bson.D{{Key: "$gt", Value: "n"}}}, {Key: "at.zone", Value: 7}}, false, false},
+		"no _id":           {bson.D{{Key: "region", Value: "north"}, {Key: "at.zone", Value: 7}}, false, false},
+	} {
+		f, err := e.ParseFilter(c.filter)
+		if err != nil || (f.Pin != nil) != c.pinned || f.Exact != c.exact {
+			t.Errorf("%s: pin %v, exact %v, %v", name, f.Pin, f.Exact, err)
+			continue
+		}
+		for i, key := range []string{"_id", "region", "at.zone"} {
+			if c.pinned && (len(f.Pin) != 3 || f.Pin[i].Key != key) {
+				t.Errorf("%s: the pin is %v", name, f.Pin)
+			}
+		}
+	}
+}

@@ -125,7 +125,7 @@ func TestRoutersStampWithTheirOwnClocks(t *testing.T) {
 // and sends to any.
 func TestTheDriverSeesACluster(t *testing.T) {
 	one, two := routertest.Start(t, mongotest.URI(t)), routertest.Start(t, mongotest.URI(t))
-	client := connect(t, one, two)
+	client := mongotest.Client(t, options.Client().ApplyURI(routertest.URI(one, two)).SetLocalThreshold(10*time.Second))
 	seen := map[bson.ObjectID]int{}
 	for range 64 {
 		var hello struct {

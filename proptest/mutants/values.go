@@ -25,7 +25,7 @@ var values = []Mutant{
 		File: "internal/engine/filter.go",
 		Edits: []Edit{
 			{"	doc bson.Raw\n", "	doc any\n"},
-			{"f := Filter{doc: doc}", "f := Filter{doc: filter}"},
+			{"f := Filter{doc: doc, ", "f := Filter{doc: filter, "},
 		},
 		Tests: "^TestAWaitersFilterIsEncodedOnce$", Packages: inLocker,
 	},
