@@ -30,8 +30,11 @@ func newWaiting(t *testing.T, rules relations.Rules, tag string) waiting {
 	return waiting{q.join(newAcquisition(e, tag), keyOfOne, nil, nil), q}
 }
 
-// keyOfOne is the key of the document whose _id is 1.
-var keyOfOne = key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}})
+// The document whose _id is 1.
+var (
+	pinOfOne = engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}}
+	keyOfOne = key(pinOfOne)
+)
 
 // newAcquisition is one that began long ago: pauses are long.
 func newAcquisition(e *engine.Engine, tag string) *acquisition {
@@ -77,7 +80,7 @@ func TestWhoWasRefusedRests(t *testing.T) {
 				if may, _, _ := w.q.turn(w.waiter); may {
 					t.Fatal("refused, it asks when it is woken")
 				}
-				w.q.Freed(engine.Grant{DocID: image(0, now).ID, ID: uuid.New()})
+				w.q.Freed(engine.Grant{Pin: pinOfOne, ID: uuid.New()})
 			}
 		})
 	}
@@ -113,7 +116,7 @@ func TestNewsOnTheWay(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	w := newWaiting(t, relations.Exclusive(), "write")
 	holder := heldBy("write", 7, now.Add(time.Hour))
-	w.q.Freed(engine.Grant{DocID: image(0, now).ID, ID: holder.ID})
+	w.q.Freed(engine.Grant{Pin: pinOfOne, ID: holder.ID})
 	w.q.settle(w.waiter, image(7, now, holder), nil)
 	if w.state != asking {
 		t.Error("it rests, though the holder has left meanwhile")

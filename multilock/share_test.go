@@ -117,7 +117,7 @@ func TestRule21NobodyJoinsPastAWaiter(t *testing.T) {
 			if name == "third" {
 				ttl = 500 * time.Millisecond
 			}
-			l, theirs := p.sharing(coll, clocks.option, doclock.TTL(ttl), doclock.Tolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
+			l, theirs := p.sharing(coll, clocks.option, short(ttl), doclock.Tolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
 			first := p.acquire(l, "read")
 			clocks.pass(passes)
 			var second *doclock.Lease
