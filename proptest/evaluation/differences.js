@@ -39,7 +39,7 @@ const differences = [
   {
     of: 'mingo',
     why: 'values of different types have no order',
-    when: ({ doc }) => entries(doc).some((e) => typeOf(e.expires) !== 'date' || !isNumber(e.seq)) || !isNumber(lockOf(doc).fence),
+    when: ({ doc }) => entries(doc).some((e) => typeOf(e.expires) !== 'date' || !isNumber(e.seq) || (e.n !== undefined && !isNumber(e.n))) || !isNumber(lockOf(doc).fence),
   },
 ];
 
