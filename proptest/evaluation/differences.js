@@ -33,8 +33,13 @@ const differences = [
   },
   {
     of: 'mingo',
+    why: 'an empty text is false, as in JavaScript',
+    when: ({ doc }) => entries(doc).some((e) => e.fence === ''),
+  },
+  {
+    of: 'mingo',
     why: 'values of different types have no order',
-    when: ({ doc }) => entries(doc).some((e) => typeOf(e.expires) !== 'date' || !isNumber(e.seq)) || !isNumber(lockOf(doc).fence),
+    when: ({ doc }) => entries(doc).some((e) => typeOf(e.expires) !== 'date' || !isNumber(e.seq) || (e.n !== undefined && !isNumber(e.n))) || !isNumber(lockOf(doc).fence),
   },
 ];
 

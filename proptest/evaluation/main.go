@@ -23,7 +23,7 @@ type settings struct {
 }
 
 func parse() settings {
-	cases := flag.Int("cases", 12_000, "how many random documents meet a command")
+	cases := flag.Int("cases", 24_000, "how many random documents meet a command")
 	seed := flag.Uint64("seed", 1, "which documents and tables are drawn")
 	only := flag.Int("only", -1, "the number of one case, to be shown in full")
 	tables := flag.Int("tables", 6, "how many tables are drawn, beside those of testdata/commands")

@@ -18,7 +18,7 @@ const disagreement = 2; // the exit code; 1 is a program that failed
 const { values: options, positionals: directories } = parseArgs({
   allowPositionals: true,
   options: {
-    cases: { type: 'string', default: '20000' },
+    cases: { type: 'string', default: '24000' },
     seed: { type: 'string', default: '1' },
     only: { type: 'string' }, // the number of one case, which is shown in full
     eager: { type: 'boolean', default: false },

@@ -60,7 +60,8 @@ var alone = []mutants.Mutant{
 		File: decisions,
 		Edits: []mutants.Edit{{
 			Old: `return bson.D{{Key: "$regexMatch", Value: bson.D{{Key: "input", Value: tag}, {Key: "regex", Value: names}}}}`,
-			New: `return call("$in", tag, strings.Split(names[2:len(names)-len(")$(?!\n)")], "|"))`,
+			New: `_ = names
+	return call("$in", tag, tags)`,
 		}},
 	},
 }
