@@ -269,8 +269,9 @@ func (l *Lease) Release(ctx context.Context) error {
 // of one, makes it a lease that was kept.
 func (l *Lease) release(ctx context.Context, next *succession) error {
 	known := l.isLost()
-	l.finish(ErrReleased)                            // before anything is sent
-	ctx = engine.WithSending(ctx, &engine.Sending{}) // it is sent, whoever has given up
+	// It is sent, whoever has given up.
+	ctx = engine.WithSending(ctx, &engine.Sending{})
+	l.finish(ErrReleased) // before anything is sent
 	ctx, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
 	outcome, first := engine.Released, l.engine.Clocks()

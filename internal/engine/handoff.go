@@ -105,7 +105,10 @@ func (e *Engine) succession(g Grant, h *Heir) []operator {
 		add(entry.owner, e.owner).
 		add(entry.seq, next).
 		add(entry.fence, next)
-	own := []operator{{"$unset", field(entry.write, nothing)}, e.pushDone(g)}
+	own := []operator{
+		{"$unset", field(entry.write, nothing)},
+		e.pushDone(g),
+	}
 	if e.Now != nil {
 		set = set.add(entry.since, value(e.now()))
 	} else {

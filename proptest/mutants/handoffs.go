@@ -100,8 +100,8 @@ var handoffs = []Mutant{
 		Name: "a riding handoff leaves the giver's token", Rule: 17,
 		Why:  "two holders have one token, a late one's write elsewhere is accepted",
 		File: "internal/engine/handoff.go",
-		Edits: swap(`add(entry.fence, next).`,
-			`add(entry.fence, long(g.Fence)).`),
+		Edits: swap(`add(entry.fence, next)`,
+			`add(entry.fence, long(g.Fence))`),
 		Tests: "^(TestRule17|TestWriteAndHandOff)", Packages: inEngine,
 	},
 	{

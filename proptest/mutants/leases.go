@@ -156,8 +156,8 @@ var leases = []Mutant{
 		Name: "another lease's end is told of a write", Rule: 0,
 		Why:  "a write that was cut off is told to be unknown and not applied, and is repeated",
 		File: "lease.go",
-		Edits: swap(`		ended = ctx.Err()
-`, `		ended = errors.Join(ctx.Err(), ErrLost)
+		Edits: swap(`		return ctx.Err()
+`, `		return oneline.Join(ctx.Err(), ErrLost)
 `),
 		Tests: "^TestAWriteWhoseCallerLostAnotherLease$", Packages: inLease,
 	},

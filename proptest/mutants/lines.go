@@ -187,9 +187,9 @@ var lines = []Mutant{
 	{
 		Name: "a removed entry wakes nobody", Rule: 0,
 		Why:  "whom a waiter of its own process kept back, that has given up, sleeps for a pause, up to a second and a half",
-		File: "multilock/acquisition.go",
-		Edits: swap(`a.locker.queue.removed(key(pin[0].Value), id)`,
-			`_ = key(pin[0].Value)`),
+		File: "multilock/cleanup.go",
+		Edits: swap(`c.removed(key(p.pin), id)`,
+			`_ = c.removed`),
 		Tests: "^TestARemovedEntryWakesTheNext$", Packages: inLocker,
 	},
 }

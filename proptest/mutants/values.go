@@ -77,11 +77,14 @@ var values = []Mutant{
 		Why:  "whoever uses the ticket again waits for ever",
 		File: "multilock/ticket.go",
 		Edits: swap(`		<-t.turn
-		return t.handOver()
-`, `		lease, err := t.handOver()
+		lease, err := t.handOver()
+		return lease, false, err
+	}
+	refused`, `		lease, err := t.handOver()
 		<-t.turn
-		return lease, err
-`),
+		return lease, false, err
+	}
+	refused`),
 		Tests: "^TestAPanicInIntoIsTheCallers$", Packages: inLocker,
 	},
 }
