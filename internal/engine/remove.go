@@ -29,7 +29,7 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 		return nil, nil
 	}
 	if err != nil {
-		return nil, classify(err)
+		return nil, e.failed(err)
 	}
 	for _, entry := range e.allEntries(before) {
 		if entry.Tag == tag && slices.Contains(ids, entry.ID) {
