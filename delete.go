@@ -70,7 +70,7 @@ func (l *Lease) delete(ctx context.Context, next *succession) (err, released err
 // deleteAndLeave deletes for the only holder of a shared entry.
 func (s *share) deleteAndLeave(ctx context.Context, l *Lease) (err, released error) {
 	if !s.departAlone() {
-		err = fmt.Errorf("%w: Delete: others of this process hold the document under %q too; delete under a tag that excludes them", ErrInvalidUpdate, l.Tag())
+		err = fmt.Errorf("%w: Delete: others of this process hold the document under %q too; delete under a tag that excludes them", ErrInvalidArgument, l.Tag())
 		return err, err
 	}
 	l.finish(ErrReleased) // before anything is sent

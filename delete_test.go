@@ -134,7 +134,7 @@ func TestDeleteOfASharedEntry(t *testing.T) {
 		return lease
 	}
 	one, two := read(), read()
-	if err := one.Delete(t.Context()); !errors.Is(err, doclock.ErrInvalidUpdate) {
+	if err := one.Delete(t.Context()); !errors.Is(err, doclock.ErrInvalidArgument) {
 		t.Errorf("%v", err)
 	}
 	r.wantDocument(true)

@@ -46,7 +46,7 @@
 // The server's clock alone writes expiries and judges them. A client's clock
 // is never compared with it, nor with another client's: the holder counts the
 // TTL from before its command was sent, so its belief ends first. Around it
-// the server keeps the entry for [Tolerance] longer.
+// the server keeps the entry for [ClockTolerance] longer.
 //
 // Belief is not proof. A process can be stopped between looking at
 // [Lease.Err] and writing. The proof is in the document: an entry excludes
@@ -65,7 +65,11 @@
 //
 // # Errors
 //
-// Errors are tested for with [errors.Is]; they wrap what the driver said. A
-// command of which nobody can say whether it was executed is repeated while
-// its context allows, and then is an [ErrOutcomeUnknown], never a guess.
+// Errors are tested for with [errors.Is]; they wrap what the driver said. Every
+// failing acquire is an [ErrNotAcquired], whatever its cause, and means that the
+// caller holds nothing. A write or a release of which nobody can say whether it
+// was executed is repeated while its context allows, and then is an
+// [ErrOutcomeUnknown], never a guess. A command that can't be sent, since no
+// server can be reached, was certainly not executed: it is tried for 30 s, and
+// then the driver's error is returned.
 package doclock

@@ -13,6 +13,11 @@ import (
 // The errors to test for with [errors.Is]. Errors of the driver stay reachable
 // through [errors.As].
 var (
+	// ErrNotAcquired: the caller doesn't hold the lock. Every error of an
+	// acquire is one, beside its cause; of an error of Do it says that the
+	// function was never called, unless it comes from an acquire inside it.
+	ErrNotAcquired = errors.New("doclock: not acquired")
+
 	// ErrNotFound: no document matches the filter.
 	ErrNotFound = errors.New("doclock: no such document")
 
@@ -30,30 +35,25 @@ var (
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("doclock: locker closed")
 
-	// ErrUnknownTag: the table of relations has no such tag.
-	ErrUnknownTag = errors.New("doclock: unknown tag")
-
-	// ErrInvalidFilter: the filter can't name a document to lock.
-	ErrInvalidFilter = errors.New("doclock: invalid filter")
-
-	// ErrInvalidUpdate: the update can't be sent under the guard.
-	ErrInvalidUpdate = errors.New("doclock: invalid update")
-
-	// ErrInvalidOption: an option, or the collection, is out of range.
-	ErrInvalidOption = errors.New("doclock: invalid option")
+	// ErrInvalidArgument: an option, a filter, a tag, an update or a collection
+	// can't be used. The error says what was wrong and what would be right.
+	// Nothing was sent.
+	ErrInvalidArgument = errors.New("doclock: invalid argument")
 
 	// ErrInTransaction: the context carries a running transaction. Inside it
 	// the lock would stay hidden until the commit; outside, the command could
 	// wait for the transaction's own writes.
-	ErrInTransaction = errors.New("doclock: context carries a running transaction; lock before it starts")
+	ErrInTransaction = errors.New("doclock: context carries a running transaction")
 
 	// ErrForeignLock: the lock field holds something that is not a lock of
 	// doclock's. It was left as it is. See [Field] for another field.
 	ErrForeignLock = errors.New("doclock: foreign lock field")
 
-	// ErrOutcomeUnknown: the command may have been executed, or may be yet. It
-	// wraps what the driver said. What it may have granted is being released
-	// in the background.
+	// ErrOutcomeUnknown: a write, a delete or a release may have been
+	// executed, or may be yet. It wraps what the driver said. No acquire
+	// returns it: an acquire without a lease means that the caller holds
+	// nothing, and what it may have been granted is released in the
+	// background.
 	ErrOutcomeUnknown = errors.New("doclock: outcome unknown")
 
 	// ErrUnsupportedServer: the server can't run the protocol. See

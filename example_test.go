@@ -35,7 +35,7 @@ func ExampleLease_Guard() {
 	if _, err := accounts.InsertOne(ctx, bson.M{"_id": "ada", "balance": 10}); err != nil {
 		log.Fatal(err)
 	}
-	locks, err := writelock.New(accounts, doclock.TTL(doclock.MinTTL), doclock.Tolerance(0))
+	locks, err := writelock.New(accounts, doclock.TTL(doclock.MinTTL), doclock.ClockTolerance(0))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return ErrLost
 	}
 	if attempt.InTransaction(ctx) {
-		return ErrInTransaction
+		return errInTransaction
 	}
 	v, first := l.give()
 	if first {
@@ -369,7 +369,7 @@ func (l *Lease) ready(ctx context.Context) error {
 	case l.engine == nil:
 		return ErrLost
 	case attempt.InTransaction(ctx):
-		return ErrInTransaction
+		return errInTransaction
 	case l.given() != nil:
 		return ErrReleased
 	default:
@@ -418,6 +418,8 @@ func ended(ctx context.Context) error {
 	}
 	return err
 }
+
+var errInTransaction = fmt.Errorf("%w: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction)
 
 func unknown(command string, cause error) error {
 	return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, command, cause)

@@ -62,7 +62,7 @@ func TestBeliefEndsWithTheTTL(t *testing.T) {
 
 // The server keeps the entry for TTL + tolerance from its own now on.
 func TestServerKeepsTheEntryLonger(t *testing.T) {
-	r := newRig(t, doclock.TTL(2*time.Second), doclock.Tolerance(700*time.Millisecond))
+	r := newRig(t, doclock.TTL(2*time.Second), doclock.ClockTolerance(700*time.Millisecond))
 	before := serverNow(t, r)
 	r.acquire()
 	expires := r.stored().Lock.Tags["write"][0].Expires

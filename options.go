@@ -23,12 +23,12 @@ const (
 	MinTTL = time.Second
 
 	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL and WaitTTL
-	MaxTolerance      = time.Hour
+	MaxClockTolerance = time.Hour
 	MaxAttemptTimeout = time.Minute
 )
 
 // Option changes how a Locker works. Options are checked where the Locker is
-// made; a fault is an [ErrInvalidOption] that says what would be right.
+// made; a fault is an [ErrInvalidArgument] that says what would be right.
 type Option func(*engine.Config) error
 
 // AcquireOption changes one acquire.
@@ -71,15 +71,15 @@ func WaitTTL(d time.Duration) Option {
 	}
 }
 
-// Tolerance is added to the time that the server keeps an entry, and never to
+// ClockTolerance is added to the time that the server keeps an entry, and never to
 // what its holder believes: it covers differences and forward steps of the
 // servers' clocks, in sum over one lease; in a sharded cluster, of the routers'
 // clocks, see [CheckServer]. Default 500 ms; it may be 0, and is at most
-// [MaxTolerance].
-func Tolerance(d time.Duration) Option {
+// [MaxClockTolerance].
+func ClockTolerance(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.Tolerance = d.Truncate(time.Millisecond)
-		return within("Tolerance", d, 0, MaxTolerance)
+		return within("ClockTolerance", d, 0, MaxClockTolerance)
 	}
 }
 
@@ -98,7 +98,7 @@ func Owner(name string) Option {
 	return func(c *engine.Config) error {
 		const longest = 256
 		if name == "" || len(name) > longest || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
-			return fmt.Errorf("%w: Owner is %d bytes long; give 1 to %d, in UTF-8 and without NUL", ErrInvalidOption, len(name), longest)
+			return fmt.Errorf("%w: Owner is %d bytes long; give 1 to %d, in UTF-8 and without NUL", ErrInvalidArgument, len(name), longest)
 		}
 		c.Owner = name
 		return nil
@@ -109,7 +109,7 @@ func Owner(name string) Option {
 func Field(name string) Option {
 	return func(c *engine.Config) error {
 		if name == "" || name == "_id" || strings.HasPrefix(name, "__doclock") || strings.ContainsAny(name, ".$\x00") {
-			return fmt.Errorf("%w: Field is %q; give a top-level name without dot or dollar sign, other than _id", ErrInvalidOption, name)
+			return fmt.Errorf("%w: Field is %q; give a top-level name without dot or dollar sign, other than _id", ErrInvalidArgument, name)
 		}
 		c.Field = name
 		return nil
@@ -130,7 +130,7 @@ func ShardKey(fields ...string) Option {
 	return func(c *engine.Config) error {
 		for _, field := range fields {
 			if field == "" || strings.ContainsAny(field, "$\x00") {
-				return fmt.Errorf("%w: ShardKey has a field %q; give the names of the shard key's fields", ErrInvalidOption, field)
+				return fmt.Errorf("%w: ShardKey has a field %q; give the names of the shard key's fields", ErrInvalidArgument, field)
 			}
 		}
 		c.ShardKey = fields
@@ -163,7 +163,7 @@ func Upsert() Option {
 // readers' own; the readers' processes send five looks a second each.
 //
 // Only a tag whose holders get along with each other can be shared: see
-// [relations.Rules.Shareable]; a fault is an [ErrInvalidOption] with the
+// [relations.Rules.Shareable]; a fault is an [ErrInvalidArgument] with the
 // reason. An Enqueue, and an acquire whose filter demands more than an equal
 // _id, has an entry of its own all the same.
 func Share(tags ...string) Option {
@@ -181,16 +181,31 @@ func Share(tags ...string) Option {
 func Into(target any) AcquireOption {
 	return func(c *engine.AcquireConfig) error {
 		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {
-			return fmt.Errorf("%w: Into got a %T; give a non-nil pointer", ErrInvalidOption, target)
+			return fmt.Errorf("%w: Into got a %T; give a non-nil pointer", ErrInvalidArgument, target)
 		}
 		c.Into = target
 		return nil
 	}
 }
 
+// MaxWait bounds how long an Acquire or a Do waits for the lock, and nothing
+// else: the context that they are given goes on to bound what follows. 0 is one
+// try, as TryAcquire's. A wait that is over is an [ErrNotAcquired], and an
+// [ErrConflict] that names who is in the way, as far as this process knows.
+// TryAcquire and Enqueue don't wait, and refuse it.
+func MaxWait(d time.Duration) AcquireOption {
+	return func(c *engine.AcquireConfig) error {
+		if d < 0 {
+			return fmt.Errorf("%w: MaxWait is %v; give 0 for one try, or more", ErrInvalidArgument, d)
+		}
+		c.MaxWait = &d
+		return nil
+	}
+}
+
 func within(name string, d, least, most time.Duration) error {
 	if d < least || d > most {
-		return fmt.Errorf("%w: %s is %v; give at least %v and at most %v", ErrInvalidOption, name, d, least, most)
+		return fmt.Errorf("%w: %s is %v; give at least %v and at most %v", ErrInvalidArgument, name, d, least, most)
 	}
 	return nil
 }

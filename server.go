@@ -28,7 +28,7 @@ type ServerInfo struct {
 	// ClockSkew is the greatest difference between the clocks of the servers
 	// that answered: the routers of a sharded cluster, or the members of a
 	// replica set. It is accurate to about a round trip, and 0 where one server
-	// answered. The [Tolerance] must be greater.
+	// answered. The [ClockTolerance] must be greater.
 	ClockSkew time.Duration
 
 	// NeedsShardKey: the collection is sharded by other fields than _id. A
@@ -63,7 +63,7 @@ const (
 // ErrUnsupportedServer themselves.
 func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error) {
 	if coll == nil {
-		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidOption)
+		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidArgument)
 	}
 	answer, err := askHello(ctx, coll.Database())
 	if err != nil {

@@ -45,7 +45,7 @@ func TestCheckServer(t *testing.T) {
 	if info.Kind == "" || !strings.ContainsAny(info.Version, "0123456789") || info.NeedsShardKey {
 		t.Errorf("it is %+v", info)
 	}
-	if info, err := doclock.CheckServer(t.Context(), nil); !errors.Is(err, doclock.ErrInvalidOption) || info != (doclock.ServerInfo{}) {
+	if info, err := doclock.CheckServer(t.Context(), nil); !errors.Is(err, doclock.ErrInvalidArgument) || info != (doclock.ServerInfo{}) {
 		t.Errorf("CheckServer of nil = %v, %v", info, err)
 	}
 	if n, err := r.other.CountDocuments(t.Context(), bson.M{}); err != nil || n != 1 {

@@ -21,7 +21,7 @@ import (
 // collection's registry and BSON options, in the caller's goroutine and before
 // anything is sent: what the caller makes of its values once the call has
 // returned is not seen, and a panic in a codec of the caller's surfaces here
-// and leaves the lease as it is. It refuses, with [ErrInvalidUpdate] and before
+// and leaves the lease as it is. It refuses, with [ErrInvalidArgument] and before
 // anything is sent: what can't be encoded, replacements, paths that touch the
 // lock field, the positional operator `.$`, upserts.
 //
@@ -126,7 +126,7 @@ func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[o
 	}
 	u, err := l.engine.ParseUpdate(update, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidUpdate, err)
+		return nil, fmt.Errorf("%w: update: %w", ErrInvalidArgument, err)
 	}
 	return u, nil
 }

@@ -254,7 +254,7 @@ func TestInvalidUpdates(t *testing.T) {
 			"pipeline projects":       bson.A{bson.M{"$project": bson.M{"lock": 0}}},
 			"pipeline with two words": bson.A{bson.D{{Key: "$set", Value: bson.M{"a": 1}}, {Key: "$unset", Value: "b"}}},
 		} {
-			if err := write(r.Context(), update); !errors.Is(err, doclock.ErrInvalidUpdate) {
+			if err := write(r.Context(), update); !errors.Is(err, doclock.ErrInvalidArgument) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
@@ -273,7 +273,7 @@ func TestInvalidUpdates(t *testing.T) {
 func TestUpsertIsRefused(t *testing.T) {
 	r := newRig(t)
 	lease := r.acquire()
-	if err := lease.Update(t.Context(), increment, options.UpdateOne().SetUpsert(true)); !errors.Is(err, doclock.ErrInvalidUpdate) {
+	if err := lease.Update(t.Context(), increment, options.UpdateOne().SetUpsert(true)); !errors.Is(err, doclock.ErrInvalidArgument) {
 		t.Errorf("Update = %v", err)
 	}
 }

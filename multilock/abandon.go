@@ -2,10 +2,10 @@ package multilock
 
 import (
 	"context"
-	"errors"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/oneline"
 )
 
 // Abandon gives the place up, and does nothing once the lease was handed out
@@ -20,7 +20,7 @@ func (t *Ticket) Abandon(ctx context.Context) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return errors.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
+		return oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
 	}
 }
 

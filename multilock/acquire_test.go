@@ -74,7 +74,7 @@ func TestAcquireWaitsForAnExpiry(t *testing.T) {
 	t.Parallel()
 	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
 		p := newPlace(t)
-		opts := []doclock.Option{short(200 * time.Millisecond), doclock.Tolerance(100 * time.Millisecond)}
+		opts := []doclock.Option{short(200 * time.Millisecond), doclock.ClockTolerance(100 * time.Millisecond)}
 		p.try(p.locker(p.coll, rules, opts...), "write")
 		old := p.entries("write")[0]
 		lease, err := p.locker(p.coll, rules, doclock.TTL(5*time.Second)).Acquire(p.bounded(), flowers, "write")
@@ -146,7 +146,7 @@ func TestAcquireCutOffDuringAPollNamesThoseInTheWay(t *testing.T) {
 			wait(t, slow.Fired())
 			cancel()
 			_, err := call.wait()
-			p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+			p.want(err, context.Canceled, doclock.ErrNotAcquired)
 			if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != holder.ID() {
 				t.Errorf("in the way: %+v", c.Holders)
 			}

@@ -2,7 +2,6 @@ package multilock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +18,7 @@ type acquisition struct {
 	document string // the key of its line, where the filter tells
 	request  engine.Request
 	into     any
+	maxWait  *time.Duration
 	shared   bool // another one's entry will do
 	timeout  time.Duration
 	begun    time.Time
@@ -61,6 +61,34 @@ type answer struct {
 	err     error
 }
 
+// acquire waits for the lock, for as long as MaxWait says.
+func (a *acquisition) acquire(ctx context.Context) (*doclock.Lease, error) {
+	if a.maxWait != nil && *a.maxWait == 0 {
+		return a.try(ctx)
+	}
+	if a.maxWait != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, *a.maxWait, &attempt.Over{After: *a.maxWait})
+		defer cancel()
+	}
+	lease, err := a.wait(ctx)
+	return lease, a.failed(ctx, err)
+}
+
+// try sends one acquire that doesn't wait.
+func (a *acquisition) try(ctx context.Context) (*doclock.Lease, error) {
+	a.request.Try = true
+	lease, err := a.join(ctx)
+	if lease == nil && err == nil {
+		var t *Ticket
+		t, err = a.arrive(ctx)
+		lease = t.granted()
+	}
+	a.leave(lease)
+	a.locker.queue.answered(a, lease)
+	return lease, a.failed(ctx, err)
+}
+
 // arrive sends one acquire. The ticket is granted or waiting.
 func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() answer { return a.send(ctx) }, a.undo)
@@ -69,7 +97,7 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 	}
 	if gaveUp != nil {
 		a.gone = true
-		return nil, errors.Join(gaveUp, doclock.ErrOutcomeUnknown)
+		return nil, gaveUp
 	}
 	a.unsure.add(got.unsure)
 	if got.err != nil {
@@ -114,7 +142,7 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 	}
 	settle := attempt.Settle
 	if a.filter.Pin == nil {
-		settle = attempt.Once
+		settle = attempt.SettleOnce
 	}
 	e := a.locker.engine
 	unsure, err := settle(ctx, a.timeout, func(ctx context.Context) (err error) {
@@ -126,9 +154,9 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 	switch {
 	case err == nil:
 	case unsure == nil:
-		got.err = explain("acquire", err)
+		got.err = a.refused("acquire", err)
 	default:
-		got.err = fmt.Errorf("%w: acquire: %w", doclock.ErrOutcomeUnknown, unsure)
+		got.err = explain("acquire", unsure)
 	}
 	return got
 }
@@ -186,23 +214,6 @@ func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bo
 	}
 }
 
-// conflict explains an image to the caller.
-func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
-	entries, free := a.locker.engine.InTheWay(img, a.request.Tag, own)
-	if len(entries) == 0 {
-		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, a.request.Tag)
-	}
-	c := &doclock.ConflictError{Tag: a.request.Tag, DocumentID: img.ID, RetryAfter: free}
-	for _, e := range entries {
-		h := doclock.Holder{Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held()}
-		if !img.Whole() { // which has no clock
-			h.Remaining = e.Expires.Sub(img.Now)
-		}
-		c.Holders = append(c.Holders, h)
-	}
-	return c
-}
-
 // hold makes the lease of what was granted. Once it is given back, an earlier
 // attempt may still enter its id again.
 func (a *acquisition) hold(g engine.Grant, sent engine.Reading) (lease *doclock.Lease) {
@@ -236,28 +247,4 @@ func (a *acquisition) decode(img *engine.Image, lease *doclock.Lease) error {
 	}
 	decoded = true
 	return nil
-}
-
-// explain names the causes that a user can do something about.
-func explain(command string, err error) error {
-	failure := engine.AsFailure(err)
-	if failure.Again {
-		return fmt.Errorf("%w: %w", doclock.ErrNotFound, err)
-	}
-	switch failure.Cause {
-	case engine.CauseForeign:
-		return fmt.Errorf("%w: %w", doclock.ErrForeignLock, err)
-	case engine.CauseUnsupported:
-		return fmt.Errorf("%w: %w", doclock.ErrUnsupportedServer, err)
-	case engine.CauseValidator:
-		return fmt.Errorf("doclock: %s: the collection's validator refuses the lock field; allow it there: %w", command, err)
-	case engine.CauseView:
-		return fmt.Errorf("doclock: %s: the collection is a view; lock in the collection behind it: %w", command, err)
-	case engine.CauseCapped:
-		return fmt.Errorf("doclock: %s: the collection is capped, its documents can't grow; lock in another one: %w", command, err)
-	case engine.CauseShardKey:
-		return fmt.Errorf("doclock: %s: the collection is sharded; the filter needs an equality on every field of its shard key, and the Locker the option ShardKey: %w", command, err)
-	default:
-		return fmt.Errorf("doclock: %s: %w", command, err)
-	}
 }

@@ -41,7 +41,7 @@ func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
 func TestTicketThatWaitedLongKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.Fair(), at.drive(), shortWait(150*time.Millisecond), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.Fair(), at.drive(), shortWait(150*time.Millisecond), doclock.ClockTolerance(0))
 	p.try(l, "read")
 	ticket := p.enqueue(l, "write")
 	time.Sleep(time.Second) // an eighth of this is the pause

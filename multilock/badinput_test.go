@@ -52,14 +52,14 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"TagTTL":                   {doclock.TagTTL("read", below), []string{"TagTTL", `"read"`, "999ms", "1s"}},
 		"TagTTL of an unknown tag": {doclock.TagTTL("skim", time.Second), []string{"TagTTL", `"skim"`, "read, write"}},
 		"WaitTTL":                  {doclock.WaitTTL(below), []string{"WaitTTL", "999ms", "1s"}},
-		"Tolerance":                {doclock.Tolerance(-1), []string{"Tolerance", "-1ns", "0s"}},
+		"Tolerance":                {doclock.ClockTolerance(-1), []string{"Tolerance", "-1ns", "0s"}},
 		"AttemptTimeout 0":         {doclock.AttemptTimeout(0), []string{"AttemptTimeout", "0s", "1ms"}},
 		"AttemptTimeout below 0":   {doclock.AttemptTimeout(-time.Second), []string{"AttemptTimeout", "1ms"}},
 		"TTL without end":          {doclock.TTL(math.MaxInt64), []string{"TTL", "2562047h", "720h0m0s"}},
 		"TTL above":                {doclock.TTL(doclock.MaxTTL + 1), []string{"TTL", "720h0m0s"}},
 		"TagTTL above":             {doclock.TagTTL("read", doclock.MaxTTL+1), []string{"TagTTL", `"read"`, "720h0m0s"}},
 		"WaitTTL above":            {doclock.WaitTTL(doclock.MaxTTL + 1), []string{"WaitTTL", "720h0m0s"}},
-		"Tolerance above":          {doclock.Tolerance(doclock.MaxTolerance + 1), []string{"Tolerance", "1h0m0s"}},
+		"Tolerance above":          {doclock.ClockTolerance(doclock.MaxClockTolerance + 1), []string{"Tolerance", "1h0m0s"}},
 		"AttemptTimeout above":     {doclock.AttemptTimeout(doclock.MaxAttemptTimeout + 1), []string{"AttemptTimeout", "1m0s"}},
 		"nil":                      {nil, []string{"option 0", "nil"}},
 		"no Owner":                 {doclock.Owner(""), []string{"Owner", "0 bytes", "256"}},
@@ -75,7 +75,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"ShardKey":                 {doclock.ShardKey("$region"), []string{"ShardKey", `"$region"`}},
 	} {
 		l, err := multilock.New(coll, relations.WritePreferring(), bad.option)
-		fault{doclock.ErrInvalidOption, bad.says}.check(t, name, err)
+		fault{doclock.ErrInvalidArgument, bad.says}.check(t, name, err)
 		if l != nil {
 			t.Errorf("%s: there is a Locker", name)
 		}
@@ -90,9 +90,9 @@ func TestNewTakesTheBounds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for name, opts := range map[string][]doclock.Option{
-		"least": {doclock.TTL(doclock.MinTTL), doclock.TagTTL("read", doclock.MinTTL), doclock.WaitTTL(doclock.MinTTL), doclock.Tolerance(0),
+		"least": {doclock.TTL(doclock.MinTTL), doclock.TagTTL("read", doclock.MinTTL), doclock.WaitTTL(doclock.MinTTL), doclock.ClockTolerance(0),
 			doclock.AttemptTimeout(time.Millisecond), doclock.Owner("x"), doclock.Field("x"), doclock.ShardKey("a.b")},
-		"greatest": {doclock.TTL(doclock.MaxTTL), doclock.TagTTL("read", doclock.MaxTTL), doclock.WaitTTL(doclock.MaxTTL), doclock.Tolerance(doclock.MaxTolerance),
+		"greatest": {doclock.TTL(doclock.MaxTTL), doclock.TagTTL("read", doclock.MaxTTL), doclock.WaitTTL(doclock.MaxTTL), doclock.ClockTolerance(doclock.MaxClockTolerance),
 			doclock.AttemptTimeout(doclock.MaxAttemptTimeout), doclock.Owner(strings.Repeat("x", 256))},
 	} {
 		if _, err := multilock.New(p.coll, relations.WritePreferring(), opts...); err != nil {
@@ -106,14 +106,14 @@ func TestNewTellsAllFaultsAtOnce(t *testing.T) {
 	p := newPlace(t)
 	_, err := multilock.New(p.coll, relations.WritePreferring(), doclock.TTL(1), doclock.Owner(""), doclock.Field("a.b"),
 		doclock.TagTTL("skim", time.Second), doclock.TagTTL("scan", time.Second))
-	fault{doclock.ErrInvalidOption, []string{"TTL", "Owner", "Field", `"skim"`, `"scan"`}}.check(t, "New", err)
+	fault{doclock.ErrInvalidArgument, []string{"TTL", "Owner", "Field", `"skim"`, `"scan"`}}.check(t, "New", err)
 }
 
 func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	_, err := multilock.New(nil, relations.Fair())
-	fault{doclock.ErrInvalidOption, []string{"collection", "nil"}}.check(t, "no collection", err)
+	fault{doclock.ErrInvalidArgument, []string{"collection", "nil"}}.check(t, "no collection", err)
 	for name, rules := range map[string]relations.Rules{
 		"nil": nil, "empty": {}, "a bad name": {"a.b": nil}, "a tag that isn't there": {"a": {"b": {Kind: relations.Cooperative}}}, "no slots": relations.Semaphore(0),
 	} {
@@ -144,10 +144,10 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inFilter := fault{doclock.ErrInvalidFilter, []string{"_id"}}
-	noDocument := fault{doclock.ErrInvalidFilter, []string{"bson.M"}}
-	pinned := fault{doclock.ErrInvalidFilter, []string{"Upsert", "equal _id", "top level"}}
-	pointer := fault{doclock.ErrInvalidOption, []string{"Into", "non-nil pointer"}}
+	inFilter := fault{doclock.ErrInvalidArgument, []string{"_id"}}
+	noDocument := fault{doclock.ErrInvalidArgument, []string{"bson.M"}}
+	pinned := fault{doclock.ErrInvalidArgument, []string{"Upsert", "equal _id", "top level"}}
+	pointer := fault{doclock.ErrInvalidArgument, []string{"Into", "non-nil pointer"}}
 	type input struct {
 		ctx    context.Context
 		l      locker
@@ -157,21 +157,21 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		fault  fault
 	}
 	inputs := map[string]input{
-		"unknown tag":       {tag: "skim", fault: fault{doclock.ErrUnknownTag, []string{`"skim"`, "read, write"}}},
-		"no tag":            {tag: "", fault: fault{doclock.ErrUnknownTag, []string{`""`, "read, write"}}},
+		"unknown tag":       {tag: "skim", fault: fault{doclock.ErrInvalidArgument, []string{`"skim"`, "read, write"}}},
+		"no tag":            {tag: "", fault: fault{doclock.ErrInvalidArgument, []string{`""`, "read, write"}}},
 		"nil filter":        {filter: nil, fault: noDocument},
 		"empty D":           {filter: bson.D{}, fault: inFilter},
 		"empty M":           {filter: bson.M{}, fault: inFilter},
 		"empty map":         {filter: map[string]int{}, fault: inFilter},
 		"empty Raw":         {filter: bson.Raw(empty), fault: inFilter},
-		"Raw without bytes": {filter: bson.Raw(nil), fault: fault{doclock.ErrInvalidFilter, nil}},
+		"Raw without bytes": {filter: bson.Raw(nil), fault: fault{doclock.ErrInvalidArgument, nil}},
 		"empty bytes":       {filter: empty, fault: inFilter},
 		"struct that comes empty": {filter: struct {
 			ID string `bson:"_id,omitempty"`
 		}{}, fault: inFilter},
 		"filter that is a number":   {filter: 7, fault: noDocument},
 		"filter that can't marshal": {filter: make(chan int), fault: noDocument},
-		"nil option":                {fault: fault{doclock.ErrInvalidOption, []string{"option 0", "nil"}}},
+		"nil option":                {fault: fault{doclock.ErrInvalidArgument, []string{"option 0", "nil"}}},
 		"Into nil":                  {into: doclock.Into(nil), fault: pointer},
 		"Into a value":              {into: doclock.Into(bson.M{}), fault: pointer},
 		"Into a nil pointer":        {into: doclock.Into((*bson.M)(nil)), fault: pointer},

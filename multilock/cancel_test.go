@@ -69,7 +69,7 @@ func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 			}
 			cancel()
 			_, err := call.wait() // the reply is still out
-			p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+			p.want(err, context.Canceled, doclock.ErrNotAcquired)
 			if err := slow.Let(); err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func TestCancelledDuringAnEnqueueLeavesNoWaitingEntry(t *testing.T) {
 	p.waiting("write")
 	cancel()
 	_, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	p.want(err, context.Canceled, doclock.ErrNotAcquired)
 	if err := slow.Let(); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestCancelledDuringTheConfirmThatGrantedLeavesNoEntry(t *testing.T) {
 	}
 	cancel()
 	_, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	p.want(err, context.Canceled, doclock.ErrNotAcquired)
 	if err := granting.Let(); err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func TestOneCommandForEveryWriteUnderALock(t *testing.T) {
 	if sent := w.commands(); len(sent) != 1 || driverError(err) == nil {
 		t.Errorf("Update, refused by the server, sent %v and returned %v", sent, err)
 	}
-	p.sends(w, 0, "Update, refused before sending", func() error { return lease.Update(t.Context(), bson.M{"total": 2}) }, doclock.ErrInvalidUpdate)
+	p.sends(w, 0, "Update, refused before sending", func() error { return lease.Update(t.Context(), bson.M{"total": 2}) }, doclock.ErrInvalidArgument)
 	p.sends(w, 1, "UpdateAndRelease", func() error { return lease.UpdateAndRelease(t.Context(), set) })
 	p.sends(w, 0, "UpdateAndRelease again", func() error { return lease.UpdateAndRelease(t.Context(), set) }, doclock.ErrReleased)
 

@@ -100,7 +100,7 @@ func TestDoReleasesAfterItsContextHasEnded(t *testing.T) {
 func TestDoRenews(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive(), doclock.TTL(2*time.Second), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.Exclusive(), doclock.TTL(2*time.Second), doclock.ClockTolerance(0))
 	err := l.Do(t.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
 		first := p.entries("write")[0].Expires
 		p.eventually("the entry outlives its TTL", func() bool {
@@ -205,11 +205,11 @@ func TestDoDoesNotCallFnWithoutTheLock(t *testing.T) {
 		t.Error("fn was called")
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	p.want(l.Do(ctx, flowers, "read", fn), doclock.ErrConflict, context.DeadlineExceeded)
 	p.want(l.Do(t.Context(), bson.M{"_id": 2}, "read", fn), doclock.ErrNotFound)
-	p.want(l.Do(t.Context(), flowers, "skim", fn), doclock.ErrUnknownTag)
+	p.want(l.Do(t.Context(), flowers, "skim", fn), doclock.ErrInvalidArgument)
 	p.wantEntries(holder)
 }
 

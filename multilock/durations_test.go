@@ -20,7 +20,7 @@ func anyDuration() *rapid.Generator[time.Duration] {
 	}
 	return rapid.OneOf(
 		rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }),
-		near(0), near(doclock.MinTTL), near(doclock.MaxTTL), near(doclock.MaxTolerance), near(doclock.MaxAttemptTimeout),
+		near(0), near(doclock.MinTTL), near(doclock.MaxTTL), near(doclock.MaxClockTolerance), near(doclock.MaxAttemptTimeout),
 		rapid.Just(time.Duration(math.MaxInt64)), rapid.Just(time.Duration(math.MinInt64)),
 		rapid.Map(rapid.Int64Range(int64(doclock.MinTTL), int64(doclock.MaxTTL)), func(n int64) time.Duration { return time.Duration(n) }),
 	)
@@ -36,7 +36,7 @@ func TestEveryDurationIsKeptOrRefused(t *testing.T) {
 		"TTL":            doclock.TTL,
 		"TagTTL":         func(d time.Duration) doclock.Option { return doclock.TagTTL("slot", d) },
 		"WaitTTL":        doclock.WaitTTL,
-		"Tolerance":      doclock.Tolerance,
+		"Tolerance":      doclock.ClockTolerance,
 		"AttemptTimeout": doclock.AttemptTimeout,
 	}
 	taken := 0
@@ -52,7 +52,7 @@ func TestEveryDurationIsKeptOrRefused(t *testing.T) {
 			opts = append(opts, options[name](d))
 		}
 		locks, err := multilock.New(p.coll, relations.Semaphore(1), opts...)
-		if errors.Is(err, doclock.ErrInvalidOption) {
+		if errors.Is(err, doclock.ErrInvalidArgument) {
 			return
 		}
 		if err != nil {

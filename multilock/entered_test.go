@@ -26,7 +26,7 @@ func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
 			p := newPlace(t)
 			coll, net := p.faulty()
 			l := p.locker(coll, late)
-			crashed := p.locker(p.coll, late, doclock.TTL(time.Second), doclock.Tolerance(0))
+			crashed := p.locker(p.coll, late, doclock.TTL(time.Second), doclock.ClockTolerance(0))
 			p.try(crashed, "slow")
 			fast := p.try(l, "fast")
 

@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -229,9 +230,13 @@ func (p *place) release(lease *doclock.Lease) {
 	}
 }
 
-// want fails unless err is all of targets.
+// want fails unless err is all of targets. An acquire's error is never of
+// unknown outcome, and has one line.
 func (p *place) want(err error, targets ...error) {
 	p.Helper()
+	if errors.Is(err, doclock.ErrNotAcquired) && (errors.Is(err, doclock.ErrOutcomeUnknown) || strings.Contains(err.Error(), "\n")) {
+		p.Errorf("an acquire ended with %q", err)
+	}
 	for _, target := range targets {
 		if !errors.Is(err, target) {
 			p.Errorf("got error %v, want one that is %q", err, target)

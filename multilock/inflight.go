@@ -37,7 +37,13 @@ type lane struct {
 // slots are given out first come, first served.
 type slots struct {
 	free    int
-	waiting list.List // of chan struct{}, which is closed when its turn has come
+	waiting list.List // of *turn
+}
+
+// turn is a place among those who wait for a slot.
+type turn struct {
+	come chan struct{} // closed when it has come, or failed
+	err  error         // why it won't come
 }
 
 func newInflight() *inflight {
@@ -107,14 +113,14 @@ func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) 
 		f.mu.Unlock()
 		return nil
 	}
-	turn := make(chan struct{})
-	place := s.waiting.PushBack(turn)
+	t := &turn{come: make(chan struct{})}
+	place := s.waiting.PushBack(t)
 	f.mu.Unlock()
 
 	var err error
 	select {
-	case <-turn:
-		return nil
+	case <-t.come:
+		return t.err
 	case <-ctx.Done():
 		err = attempt.Ended(ctx)
 	case <-closing:
@@ -123,18 +129,39 @@ func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
-	case <-turn: // at the same time
-		s.give()
+	case <-t.come: // at the same time
+		if t.err == nil {
+			s.give()
+		}
 	default:
 		s.waiting.Remove(place)
 	}
 	return err
 }
 
+// fail has all who wait for a slot give up: one of those that have one has found
+// for long that no server can be reached.
+func (f *inflight) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all.fail(err)
+	for _, l := range f.lanes {
+		l.fail(err)
+	}
+}
+
+func (s *slots) fail(err error) {
+	for s.waiting.Len() > 0 {
+		t := s.waiting.Remove(s.waiting.Front()).(*turn)
+		t.err = err
+		close(t.come)
+	}
+}
+
 func (s *slots) give() {
 	s.free++
 	for s.free > 0 && s.waiting.Len() > 0 {
 		s.free--
-		close(s.waiting.Remove(s.waiting.Front()).(chan struct{}))
+		close(s.waiting.Remove(s.waiting.Front()).(*turn).come)
 	}
 }

@@ -31,7 +31,7 @@ func crowd(l *late, filter any, tag string) (replies []*faultnet.Fault) {
 		wait(l, reply.Fired())
 		cancel()
 		_, err := call.wait()
-		l.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+		l.want(err, context.Canceled, doclock.ErrNotAcquired)
 	}
 	return replies
 }
@@ -166,7 +166,7 @@ func TestAWaiterWhoseCommandIsOutStaysInLine(t *testing.T) {
 	})
 	cancel()
 	_, err := first.wait()
-	l.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	l.want(err, context.Canceled, doclock.ErrNotAcquired)
 	second := acquire(t, l.bounded(), l.here, "write")
 	l.standing(l.here, 1)
 	if n := l.watch.count(); n != 1 {

@@ -179,7 +179,7 @@ func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *test
 // What nobody executes any more costs few commands, and they end.
 func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.Exclusive(), doclock.TTL(time.Second), doclock.Tolerance(0))
+	l := newLate(t, relations.Exclusive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
 	other := l.try(l.there, "write")
 	l.net.Arm(faultnet.LoseRequest, "findAndModify")
 	_, err := l.here.TryAcquire(l.bounded(), flowers, "write")
@@ -203,7 +203,7 @@ func TestTheCleanUpEndsWithTheEntry(t *testing.T) {
 		cancel()
 	}()
 	_, err := l.here.TryAcquire(ctx, flowers, "write")
-	l.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	l.want(err, context.Canceled, doclock.ErrNotAcquired)
 	l.eventually("the entry is removed, and its id forgotten", func() bool { return len(l.entries()) == 0 && l.here.Leftovers() == 0 })
 	if n := l.watch.count(); n > 2 {
 		t.Errorf("%d commands", n)

@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -33,10 +34,10 @@ type Locker struct {
 // at the server. Whatever the collection's own settings are, the lock's
 // commands go to the primary, with majority write concern.
 //
-// Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidOption].
+// Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidArgument].
 func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) (*Locker, error) {
 	if coll == nil {
-		return nil, fmt.Errorf("%w: the collection is nil", doclock.ErrInvalidOption)
+		return nil, fmt.Errorf("%w: the collection is nil", doclock.ErrInvalidArgument)
 	}
 	if err := rules.Validate(); err != nil {
 		return nil, err
@@ -57,10 +58,10 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	for tag := range cfg.TagTTL {
 		if _, known := rules[tag]; !known {
-			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, %s", doclock.ErrInvalidOption, tag, unknownTag(rules)))
+			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(rules)))
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
+	if err := oneline.Join(faults...); err != nil {
 		return nil, err
 	}
 	e, err := engine.New(coll, rules, cfg)
@@ -82,39 +83,35 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // earlier attempt is of unknown outcome, what it may enter yet is removed in
 // the background.
 //
-// Errors: [doclock.ErrNotFound], [doclock.ErrConflict], [doclock.ErrOutcomeUnknown],
+// Every error is a [doclock.ErrNotAcquired] beside its cause, and means that the
+// caller holds nothing: [doclock.ErrNotFound], [doclock.ErrConflict],
 // [doclock.ErrForeignLock], [doclock.ErrUnsupportedServer], the driver's; and
-// before anything is sent [doclock.ErrUnknownTag], [doclock.ErrInvalidFilter],
-// [doclock.ErrInvalidOption], [doclock.ErrInTransaction], [doclock.ErrClosed].
-// If ctx ends during the command, TryAcquire returns at once with ctx's error
-// and ErrOutcomeUnknown, and what the command grants is released. At most 8
-// acquires of one document and 64 of one Locker are under way at a time; if
-// ctx ends before the turn of this one, nothing was sent, and the error is
-// ctx's alone.
+// before anything is sent [doclock.ErrInvalidArgument], [doclock.ErrInTransaction],
+// [doclock.ErrClosed]. If ctx ends first, TryAcquire returns at once with ctx's
+// error, the conflict that this process knows of by then, and the driver's
+// reason where no server can be reached; what the command grants is released.
+//
+// At most 8 acquires of one document and 64 of one Locker are under way at a
+// time; the others wait for their turn.
 //
 // A command of unknown outcome is sent again until ctx ends, if the filter
-// demands an equal _id at its top level; a filter that could find another
-// document the second time gets ErrOutcomeUnknown after the first attempt. So
-// give ctx an end: while no server can be reached, this waits for one.
+// demands an equal _id at its top level; one by another filter, that could find
+// another document the second time, is not. One that can't be sent, because no
+// server can be reached, is tried for 30 s, and then the driver's error is
+// returned, with the addresses and the reason.
 //
 // The filter is encoded once, with the collection's registry and BSON options,
 // in the caller's goroutine and before anything is sent; it is the caller's
 // again when the call has returned. So it is with Enqueue, Acquire and Do.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
+	if err == nil {
+		err = a.refuseMaxWait("TryAcquire")
+	}
 	if err != nil {
-		return nil, err
+		return nil, notAcquired(err)
 	}
-	a.request.Try = true
-	lease, err := a.join(ctx)
-	if lease == nil && err == nil {
-		var t *Ticket
-		t, err = a.arrive(ctx)
-		lease = t.granted()
-	}
-	a.leave(lease)
-	l.queue.answered(a, lease)
-	return lease, err
+	return a.try(ctx)
 }
 
 // Enqueue asks for the lock and doesn't wait, in one command: the ticket is
@@ -124,44 +121,59 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 // [Locker.TryAcquire].
 func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
+	if err == nil {
+		err = a.refuseMaxWait("Enqueue")
+	}
 	if err != nil {
-		return nil, err
+		return nil, notAcquired(err)
 	}
 	a.shared = false
 	t, err := a.arrive(ctx)
 	if err != nil {
 		a.leave(nil)
 	}
-	return t, err
+	return t, a.failed(ctx, err)
 }
 
-// Acquire acquires the lock, and waits for it until ctx ends; ctx bounds the
-// wait, not the lease. It doesn't renew by itself: see [doclock.Lease.KeepAlive]
+// Acquire acquires the lock, and waits for it until ctx ends, or for as long as
+// [doclock.MaxWait] says; both bound the wait, not the lease. It doesn't renew by itself: see [doclock.Lease.KeepAlive]
 // and [Locker.Do].
 //
 // An Acquire whose ctx ends leaves nothing behind: its entry, waiting or not,
 // and what an attempt that is still out enters, are removed in the background.
-// Its error joins ctx's with the last conflict. Other
-// errors as of [Locker.TryAcquire]; after [Locker.Close], ErrClosed.
+// Its error names who was in the way. Other errors as of [Locker.TryAcquire];
+// after [Locker.Close], ErrClosed. While no server can be reached all who wait
+// are told so after 30 s.
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
-		return nil, err
+		return nil, notAcquired(err)
 	}
-	return a.wait(ctx)
+	return a.acquire(ctx)
 }
 
 // Do holds the lock while fn runs, renews it, and releases it whatever
 // happens: return, panic, or Goexit. fn's context is cancelled, with cause
 // [doclock.ErrLost], the moment the lease ends.
 //
-// Do returns fn's error, joined with the release's: nil from fn and a lost
+// An [doclock.ErrNotAcquired] says that fn was never called: nothing is to be
+// taken back. ctx bounds the wait and fn; to bound the wait alone, give
+// [doclock.MaxWait].
+//
+// Else Do returns fn's error, joined with the release's: nil from fn and a lost
 // lease is ErrLost, for others may have been let in while fn was working: what
 // fn wrote elsewhere is to be taken back then, and on [doclock.ErrOutcomeUnknown]
 // too. Test for these first: a loss also cancels fn's context, whose error fn
 // may have returned. Where fn's error is one of the two already, it stands as it
 // is: a write whose outcome is unknown is not told to be lost, which would mean
-// that it was not applied. fn may release the lease itself.
+// that it was not applied. fn may release the lease itself, or delete the
+// document with [doclock.Lease.Delete].
+//
+// Two things are no faults. After a stop of the process fn's context may live for
+// a moment longer than [doclock.Lease.Err] says: its timer has to run first. And
+// where the lease's time ran out, so that fn's context has ended with ErrLost,
+// but nobody came meanwhile, a write under the guard and Do itself return nil:
+// the entry was there all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
 	lease, err := l.Acquire(ctx, filter, tag, opts...)
 	if err != nil {
@@ -171,7 +183,7 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 		// Bounded by the lease's life on the server.
 		released := lease.Release(attempt.Detached(ctx))
 		if !isVerdict(err) || !isVerdict(released) {
-			err = errors.Join(err, released)
+			err = oneline.Join(err, released)
 		}
 	}()
 	return fn(lease.KeepAlive(ctx), lease)
@@ -205,14 +217,14 @@ func (l *Locker) closing() bool {
 // begin checks an acquire's arguments; nothing is sent yet.
 func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*acquisition, error) {
 	if _, known := l.engine.Rules()[tag]; !known {
-		return nil, fmt.Errorf("%w: %q (tags: %s)", doclock.ErrUnknownTag, tag, strings.Join(l.engine.Rules().Tags(), ", "))
+		return nil, fmt.Errorf("%w: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(l.engine.Rules().Tags(), ", "))
 	}
 	f, err := l.engine.ParseFilter(filter)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidFilter, err)
+		return nil, fmt.Errorf("%w: filter: %w", doclock.ErrInvalidArgument, err)
 	}
 	if l.engine.Upsert && f.Pin == nil {
-		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key", doclock.ErrInvalidFilter)
+		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key", doclock.ErrInvalidArgument)
 	}
 	var cfg engine.AcquireConfig
 	for i, opt := range opts {
@@ -224,7 +236,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		}
 	}
 	if attempt.InTransaction(ctx) {
-		return nil, doclock.ErrInTransaction
+		return nil, errInTransaction
 	}
 	if l.closing() {
 		return nil, doclock.ErrClosed
@@ -237,6 +249,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		filter:  f,
 		request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
 		into:    cfg.Into,
+		maxWait: cfg.MaxWait,
 		timeout: l.engine.Attempt(tag),
 		begun:   time.Now(),
 	}
@@ -251,7 +264,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 }
 
 func nilOption(i int) error {
-	return fmt.Errorf("%w: option %d is nil; leave it out", doclock.ErrInvalidOption, i)
+	return fmt.Errorf("%w: option %d is nil; leave it out", doclock.ErrInvalidArgument, i)
 }
 
 func unknownTag(rules relations.Rules) string {

@@ -116,7 +116,7 @@ func TestAServersClockThatIsSetBack(t *testing.T) {
 	p := newPlace(t)
 	at := newClock()
 	coll, w := p.watched()
-	here, there := p.locker(coll, relations.Exclusive(), at.drive(), doclock.Tolerance(0)), p.locker(p.coll, relations.Exclusive(), at.drive(), doclock.Tolerance(0), short(500*time.Millisecond))
+	here, there := p.locker(coll, relations.Exclusive(), at.drive(), doclock.ClockTolerance(0)), p.locker(p.coll, relations.Exclusive(), at.drive(), doclock.ClockTolerance(0), short(500*time.Millisecond))
 	p.try(there, "write") // and dies
 	waiter := acquire(t, p.bounded(), here, "write")
 	p.eventually("it has asked", func() bool { return w.count() > 0 })

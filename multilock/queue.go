@@ -220,6 +220,46 @@ func (q *queue) removed(document string, id uuid.UUID) {
 	q.drop(l)
 }
 
+// known is the conflict that an acquire meets by what is known of its document,
+// or nil where nothing is.
+func (q *queue) known(a *acquisition) error {
+	document := a.document
+	if a.seen != nil {
+		document = key(q.engine.Pin(a.seen))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[document]
+	if l == nil {
+		return nil
+	}
+	img := l.picture.now()
+	if img == nil {
+		return nil
+	}
+	if blocking, _ := q.engine.InTheWay(img, a.request.Tag, nil); len(blocking) == 0 {
+		return nil
+	}
+	return a.conflict(img, nil)
+}
+
+// fail has all who wait for the document give up, since one of them has found
+// for long that no server can be reached.
+func (q *queue) fail(failed *waiter, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := failed.line
+	for _, t := range l.tags {
+		for e := t.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*waiter); w != failed && w.state == asleep {
+				w.answer = answer{err: err}
+				l.set(w, answered)
+				w.wake()
+			}
+		}
+	}
+}
+
 // drop forgets a line that nobody waits in. One that had waiters, or whose
 // entry may be joined, and has the lock, is kept: others will come.
 func (q *queue) drop(l *line) {

@@ -109,7 +109,7 @@ func TestWriteConcernErrorThatStays(t *testing.T) {
 		if lease != nil {
 			t.Error("there is a lease")
 		}
-		p.want(err, doclock.ErrOutcomeUnknown)
+		p.want(err, doclock.ErrNotAcquired)
 		p.wantNot(err, doclock.ErrConflict)
 		net.Disarm()
 		return err
@@ -121,7 +121,7 @@ func TestWriteConcernErrorThatStays(t *testing.T) {
 	stay()
 	_, err := l.TryAcquire(t.Context(), byName, "read") // sent once
 	net.Disarm()
-	p.want(err, doclock.ErrOutcomeUnknown)
+	p.want(err, doclock.ErrNotAcquired)
 	var exception mongo.WriteException
 	if !errors.As(err, &exception) || exception.WriteConcernError == nil || exception.WriteConcernError.Code != 100 {
 		t.Errorf("the driver's write-concern error is not in %v", err)

@@ -173,7 +173,7 @@ func TestTheToleranceCoversTheRoutersClocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, slow, fast, _ := sharded(t, 30*time.Minute)
-			opts := []doclock.Option{doclock.ShardKey("region"), doclock.Tolerance(c.tolerance)}
+			opts := []doclock.Option{doclock.ShardKey("region"), doclock.ClockTolerance(c.tolerance)}
 			one, two := p.locker(slow, relations.Fair(), opts...), p.locker(fast, relations.Fair(), opts...)
 			holder, err := one.TryAcquire(p.bounded(), northern, "write")
 			if err != nil {

@@ -23,7 +23,7 @@ func TestMonglockMultiLockExample(t *testing.T) {
 		"read":  {"write": {Kind: relations.Cooperative}},
 		"write": {"read": {Kind: relations.Assertive}, "write": {Kind: relations.Cooperative}},
 	}
-	l := p.locker(p.coll, rules, at.drive(), doclock.Tolerance(0),
+	l := p.locker(p.coll, rules, at.drive(), doclock.ClockTolerance(0),
 		doclock.TagTTL("read", 2*time.Second), doclock.TagTTL("write", 3*time.Second))
 	ctx := t.Context()
 
@@ -86,7 +86,7 @@ func TestMonglockMultiLockExample(t *testing.T) {
 func TestMonglockMultiLockWasReacquired(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.TTL(time.Second), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
 	reader := p.try(l, "read")
 	at.pass(time.Second)
 	writer := p.try(l, "write")
@@ -124,8 +124,8 @@ func TestMonglockFaultOneExpiredAndOneLiveReaderStillKeepTheWriterOut(t *testing
 	t.Parallel()
 	for _, order := range []string{"the first has expired", "the second has expired"} {
 		p, at := newPlace(t), newClock()
-		long := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.TTL(10*time.Second), doclock.Tolerance(0))
-		short := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.TTL(time.Second), doclock.Tolerance(0))
+		long := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.TTL(10*time.Second), doclock.ClockTolerance(0))
+		short := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
 		var live *doclock.Lease
 		if order == "the first has expired" {
 			p.try(short, "read")
@@ -153,7 +153,7 @@ func TestMonglockFaultOneExpiredAndOneLiveReaderStillKeepTheWriterOut(t *testing
 func TestReaderWriterMutexQuestionEachReadLockIsItsOwn(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.ReadPreferring(), at.drive(), doclock.TTL(3*time.Second), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.ReadPreferring(), at.drive(), doclock.TTL(3*time.Second), doclock.ClockTolerance(0))
 	first, twin := p.try(l, "read"), p.try(l, "read") // in the same millisecond
 	at.pass(time.Second)
 	late := p.try(l, "read")

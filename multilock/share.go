@@ -2,13 +2,13 @@ package multilock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 )
 
@@ -29,12 +29,12 @@ func checkShared(e *engine.Engine) error {
 	var faults []error
 	for _, tag := range e.Shared {
 		if _, known := e.Rules()[tag]; !known {
-			faults = append(faults, fmt.Errorf("%w: Share is for %q, %s", doclock.ErrInvalidOption, tag, unknownTag(e.Rules())))
+			faults = append(faults, fmt.Errorf("%w: Share is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(e.Rules())))
 		} else if reason := e.Rules().Shareable(tag); reason != nil {
-			faults = append(faults, fmt.Errorf("%w: holders of %q can't share an entry: %w", doclock.ErrInvalidOption, tag, reason))
+			faults = append(faults, fmt.Errorf("%w: holders of %q can't share an entry: %w", doclock.ErrInvalidArgument, tag, reason))
 		}
 	}
-	return errors.Join(faults...)
+	return oneline.Join(faults...)
 }
 
 // open lets others join what was granted: who stands in line, for they waited

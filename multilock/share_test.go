@@ -117,7 +117,7 @@ func TestRule21NobodyJoinsPastAWaiter(t *testing.T) {
 			if name == "third" {
 				ttl = 500 * time.Millisecond
 			}
-			l, theirs := p.sharing(coll, clocks.option, short(ttl), doclock.Tolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
+			l, theirs := p.sharing(coll, clocks.option, short(ttl), doclock.ClockTolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
 			first := p.acquire(l, "read")
 			clocks.pass(passes)
 			var second *doclock.Lease
@@ -320,8 +320,8 @@ func TestShareIsRefused(t *testing.T) {
 		"reed":  `Share is for "reed", which the table doesn't know (tags: read, write)`,
 	} {
 		_, err := multilock.New(p.coll, relations.ReadPreferring(), doclock.Share("read", tag))
-		p.want(err, doclock.ErrInvalidOption)
-		if want := doclock.ErrInvalidOption.Error() + ": " + reason; err == nil || err.Error() != want {
+		p.want(err, doclock.ErrInvalidArgument)
+		if want := doclock.ErrInvalidArgument.Error() + ": " + reason; err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 	}

@@ -3,7 +3,6 @@ package multilock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -88,14 +87,15 @@ func (t *Ticket) RetryAt() time.Time {
 // granted it returns the same lease without a command. [doclock.ErrLost] means
 // that the entry is gone: its waiting ran out, or the document is deleted.
 //
-// If ctx ends during the command, Confirm returns at once with ctx's error and
-// [doclock.ErrOutcomeUnknown]; the ticket stays, and may be granted by it.
+// If ctx ends during the command, Confirm returns at once with ctx's error; the
+// ticket stays, and may be granted by it. Every error is a
+// [doclock.ErrNotAcquired].
 func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
-		return nil, doclock.ErrInTransaction
+		return nil, errInTransaction
 	}
 	lease, _, err := t.ask(ctx, func(done func()) { done() })
-	return lease, err
+	return lease, t.a.failed(ctx, err)
 }
 
 // ask is Confirm. Where the caller has gone before the command was answered,
@@ -123,7 +123,7 @@ func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *doclo
 		<-t.turn
 		return nil, false, err
 	case gaveUp != nil:
-		return nil, true, errors.Join(gaveUp, doclock.ErrOutcomeUnknown)
+		return nil, true, gaveUp
 	case refused != nil:
 		return nil, false, refused
 	}
@@ -138,7 +138,7 @@ func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 	for {
 		if !t.Granted() {
 			if err := t.sleep(ctx); err != nil {
-				return nil, cutShort(ctx, err, t.conflict())
+				return nil, t.a.failed(ctx, cutShort(ctx, err, t.conflict()))
 			}
 		}
 		lease, err := t.Confirm(ctx)
@@ -214,9 +214,9 @@ func (t *Ticket) confirm(ctx context.Context) error {
 	case err == nil:
 		return t.judge(got)
 	case unsure == nil:
-		return explain("confirm", err)
+		return t.a.refused("confirm", err)
 	default:
-		return fmt.Errorf("%w: confirm: %w", doclock.ErrOutcomeUnknown, unsure)
+		return explain("confirm", unsure)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestTicketWaitsAndIsGranted(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
 	l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
-		doclock.TTL(10*time.Second), doclock.WaitTTL(3*time.Second), doclock.Tolerance(0))
+		doclock.TTL(10*time.Second), doclock.WaitTTL(3*time.Second), doclock.ClockTolerance(0))
 	reader := p.try(l, "read")
 	ticket := p.enqueue(l, "write")
 	if ticket.Granted() {
@@ -109,7 +109,7 @@ func TestTicketWaitsAndIsGranted(t *testing.T) {
 func TestTicketRetryAt(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), shortWait(300*time.Millisecond), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), shortWait(300*time.Millisecond), doclock.ClockTolerance(0))
 	p.try(l, "read")
 	before := time.Now()
 	ticket := p.enqueue(l, "write")
@@ -241,7 +241,7 @@ func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
 		wait(t, slow.Fired())
 		cancel()
 		_, err := call.wait()
-		p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+		p.want(err, context.Canceled, doclock.ErrNotAcquired)
 		if err := slow.Let(); err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
 func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), doclock.WaitTTL(time.Second), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), doclock.WaitTTL(time.Second), doclock.ClockTolerance(0))
 	writer := p.try(l, "write")
 	early, late := p.enqueue(l, "write"), p.enqueue(l, "write")
 
@@ -297,7 +297,7 @@ func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 func TestTicketThatExpiredUnprunedKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), doclock.WaitTTL(time.Second), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), doclock.WaitTTL(time.Second), doclock.ClockTolerance(0))
 	p.try(l, "write")
 	ticket := p.enqueue(l, "write")
 	seq := p.entries("write")[1].Seq
@@ -333,7 +333,7 @@ func TestTicketLostWhenALateDuplicateEnteredItAnew(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
-	ann := p.locker(coll, relations.WritePreferring(), shortWait(100*time.Millisecond), doclock.Tolerance(0))
+	ann := p.locker(coll, relations.WritePreferring(), shortWait(100*time.Millisecond), doclock.ClockTolerance(0))
 	bob := p.locker(p.coll, relations.WritePreferring())
 	reader := p.try(bob, "read")
 	duplicate := net.Arm(faultnet.Repeat, "findAndModify")
@@ -368,7 +368,7 @@ func TestTicketLostWhenALateDuplicateIsGranted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
-	ann := p.locker(coll, relations.WritePreferring(), shortWait(100*time.Millisecond), doclock.Tolerance(0))
+	ann := p.locker(coll, relations.WritePreferring(), shortWait(100*time.Millisecond), doclock.ClockTolerance(0))
 	bob := p.locker(p.coll, relations.WritePreferring())
 	reader := p.try(bob, "read")
 	duplicate := net.Arm(faultnet.Repeat, "findAndModify")

@@ -31,7 +31,7 @@ func TestTicketIsReadWhileAConfirmGrantsIt(t *testing.T) {
 		<-slow.Fired()
 		cancel()
 	}()
-	if _, err := ticket.Confirm(ctx); !errors.Is(err, doclock.ErrOutcomeUnknown) {
+	if _, err := ticket.Confirm(ctx); !errors.Is(err, doclock.ErrNotAcquired) {
 		t.Fatalf("Confirm = %v", err)
 	}
 	id := ticket.ID()

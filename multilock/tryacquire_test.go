@@ -15,7 +15,7 @@ import (
 func TestTryAcquireGrants(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.Owner("ann"), doclock.TTL(4*time.Second), doclock.Tolerance(time.Second))
+	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.Owner("ann"), doclock.TTL(4*time.Second), doclock.ClockTolerance(time.Second))
 	lease := p.try(l, "write")
 
 	id := lease.ID()
@@ -48,7 +48,7 @@ func TestTryAcquireGrants(t *testing.T) {
 func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), doclock.WaitTTL(3 * time.Second), doclock.Tolerance(0)}
+	opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), doclock.WaitTTL(3 * time.Second), doclock.ClockTolerance(0)}
 	ann := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("ann"))...)
 	bob := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("bob"))...)
 
@@ -96,7 +96,7 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 func TestTryAcquireConflictOfSemaphoreSaysWhenTheFirstSeatFallsFree(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.Semaphore(3), at.drive(), doclock.TTL(10*time.Second), doclock.Tolerance(0))
+	l := p.locker(p.coll, relations.Semaphore(3), at.drive(), doclock.TTL(10*time.Second), doclock.ClockTolerance(0))
 	for range 3 {
 		p.try(l, "slot")
 		at.pass(time.Second)
@@ -170,7 +170,7 @@ func TestUnknownTagInTheDocumentRefusesArrivals(t *testing.T) {
 	p, at := newPlace(t), newClock()
 	rules := relations.Rules{"read": nil, "write": {"read": {Kind: relations.Assertive}}}
 	ours := p.locker(p.coll, rules, at.drive())
-	theirs := p.locker(p.coll, relations.Rules{"audit": nil}, at.drive(), doclock.TTL(time.Second), doclock.Tolerance(0))
+	theirs := p.locker(p.coll, relations.Rules{"audit": nil}, at.drive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
 	auditor := p.try(theirs, "audit")
 
 	for tag := range rules {
@@ -214,7 +214,7 @@ func TestTagTTL(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
 	l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
-		doclock.TTL(10*time.Second), doclock.TagTTL("read", 2*time.Second), doclock.Tolerance(0))
+		doclock.TTL(10*time.Second), doclock.TagTTL("read", 2*time.Second), doclock.ClockTolerance(0))
 	lease := p.try(l, "read")
 	if got := p.entries("read")[0].Expires.Sub(at.now()); got != 2*time.Second {
 		t.Errorf("the reader is kept for %v", got)
@@ -234,7 +234,7 @@ func TestTagTTL(t *testing.T) {
 func TestTryAcquireTakesOverWhatHasExpired(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.Exclusive(), at.drive(), doclock.TTL(10*time.Second), doclock.Tolerance(time.Second))
+	l := p.locker(p.coll, relations.Exclusive(), at.drive(), doclock.TTL(10*time.Second), doclock.ClockTolerance(time.Second))
 	old := p.try(l, "write")
 
 	at.pass(11*time.Second - time.Millisecond)

@@ -72,7 +72,7 @@ func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 				fault := net.Arm(cut, "findAndModify")
 				lease, err := l.Acquire(p.bounded(), byName, tag)
 				wait(t, fault.Fired())
-				p.want(err, doclock.ErrOutcomeUnknown)
+				p.want(err, doclock.ErrNotAcquired)
 				if lease != nil {
 					t.Error("there is a lease")
 				}
@@ -123,7 +123,7 @@ func TestRule22LateAcquireDelaysOthersAndLetsNobodyIn(t *testing.T) {
 	p := newPlace(t)
 	coll, net := p.faulty()
 	const ttl, tolerance = 300 * time.Millisecond, 100 * time.Millisecond
-	ann := p.locker(coll, relations.Exclusive(), short(ttl), doclock.Tolerance(tolerance))
+	ann := p.locker(coll, relations.Exclusive(), short(ttl), doclock.ClockTolerance(tolerance))
 	bob := p.locker(p.coll, relations.Exclusive())
 
 	held := net.Arm(faultnet.Hold, "findAndModify")
@@ -132,7 +132,7 @@ func TestRule22LateAcquireDelaysOthersAndLetsNobodyIn(t *testing.T) {
 	wait(t, held.Fired())
 	cancel()
 	lease, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	p.want(err, context.Canceled, doclock.ErrNotAcquired)
 	if lease != nil {
 		t.Fatal("there is a lease")
 	}
@@ -164,7 +164,7 @@ func TestRule22LateAcquireIsRefusedWhereAnotherHolds(t *testing.T) {
 	ann := p.locker(coll, relations.Exclusive())
 	held := net.Arm(faultnet.Hold, "findAndModify")
 	_, err := ann.TryAcquire(t.Context(), byName, "write")
-	p.want(err, doclock.ErrOutcomeUnknown)
+	p.want(err, doclock.ErrNotAcquired)
 	p.rest(ann)
 	holder := p.try(p.locker(p.coll, relations.Exclusive()), "write")
 	before := p.raw()

@@ -106,6 +106,12 @@ func (a *acquisition) queued(ctx context.Context, document string, last error) (
 			}
 		}
 		if err != nil && !errors.Is(err, doclock.ErrConflict) {
+			if last == nil {
+				last = a.locker.queue.known(a)
+			}
+			if engine.AsFailure(err).NotSent {
+				a.locker.queue.fail(w, err)
+			}
 			return waited{err: cutShort(ctx, err, last)}
 		}
 		last = err
@@ -165,8 +171,8 @@ func (w *waiter) sleep(ctx context.Context, pause time.Duration) error {
 // and without an error the waiter has a place in the document.
 func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease, err error) {
 	a := w.a
-	if handed != nil && handed.lease != nil {
-		return handed.lease, nil
+	if handed != nil && (handed.lease != nil || handed.err != nil) {
+		return handed.lease, handed.err
 	}
 	if handed != nil && handed.image != nil {
 		lease, err = w.take(*handed)
@@ -257,6 +263,7 @@ func (w *waiter) abandoned(done func()) {
 func (w *waiter) forsake(got answer) {
 	a := w.a
 	switch {
+	case got.err != nil:
 	case got.lease != nil:
 		a.locker.giveBack(got.lease, nil)
 	case got.image == nil:
@@ -271,12 +278,3 @@ func (w *waiter) forsake(got answer) {
 // handoffUnknown is a handoff of unknown outcome: one more attempt to enter its
 // successor.
 func handoffUnknown() unsure { return unsure{n: 1, last: time.Now()} }
-
-// cutShort joins the last conflict to the error of a wait that was ended from
-// outside: by its context, or by Close.
-func cutShort(ctx context.Context, err, last error) error {
-	if errors.Is(err, doclock.ErrClosed) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return errors.Join(err, last)
-	}
-	return err
-}

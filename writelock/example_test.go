@@ -2,6 +2,7 @@ package writelock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -62,7 +63,8 @@ func ExampleLocker_TryAcquire() {
 	defer lease.Release(ctx)
 
 	_, err = bob.TryAcquire(ctx, bson.M{"_id": "A-17"})
-	if conflict, ok := err.(*doclock.ConflictError); ok {
+	var conflict *doclock.ConflictError
+	if errors.As(err, &conflict) {
 		fmt.Println("held by", conflict.Holders[0].Owner)
 	}
 	// Output:

@@ -36,7 +36,7 @@ func noTagTTL(c *engine.Config) error {
 	if c.TagTTL == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: TagTTL has no meaning for a write lock, which has one tag; give TTL", doclock.ErrInvalidOption)
+	return fmt.Errorf("%w: TagTTL has no meaning for a write lock, which has one tag; give TTL", doclock.ErrInvalidArgument)
 }
 
 // TryAcquire acquires the lock, or fails, in one command; see

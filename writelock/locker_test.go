@@ -176,7 +176,7 @@ func TestNewRefusesBadInput(t *testing.T) {
 			[]string{"TTL is 1ns", "one tag", "Owner", "Field"}},
 	} {
 		l, err := writelock.New(p.coll, bad.opts...)
-		p.want(err, doclock.ErrInvalidOption)
+		p.want(err, doclock.ErrInvalidArgument)
 		if l != nil {
 			t.Errorf("%s: there is a Locker", name)
 		}
@@ -187,7 +187,7 @@ func TestNewRefusesBadInput(t *testing.T) {
 		}
 	}
 	_, err := writelock.New(nil)
-	p.want(err, doclock.ErrInvalidOption)
+	p.want(err, doclock.ErrInvalidArgument)
 }
 
 func TestAcquireRefusesBadInput(t *testing.T) {
@@ -212,10 +212,10 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		opts   []doclock.AcquireOption
 		is     error
 	}{
-		"nil filter":          {t.Context(), l, nil, nil, doclock.ErrInvalidFilter},
-		"empty filter":        {t.Context(), l, bson.D{}, nil, doclock.ErrInvalidFilter},
-		"unpinned upsert":     {t.Context(), upserting, bson.M{"total": 1}, nil, doclock.ErrInvalidFilter},
-		"Into nil":            {t.Context(), l, order, []doclock.AcquireOption{doclock.Into(nil)}, doclock.ErrInvalidOption},
+		"nil filter":          {t.Context(), l, nil, nil, doclock.ErrInvalidArgument},
+		"empty filter":        {t.Context(), l, bson.D{}, nil, doclock.ErrInvalidArgument},
+		"unpinned upsert":     {t.Context(), upserting, bson.M{"total": 1}, nil, doclock.ErrInvalidArgument},
+		"Into nil":            {t.Context(), l, order, []doclock.AcquireOption{doclock.Into(nil)}, doclock.ErrInvalidArgument},
 		"running transaction": {mongo.NewSessionContext(t.Context(), session), l, order, nil, doclock.ErrInTransaction},
 		"ended context":       {ended, l, order, nil, context.Canceled},
 	} {

@@ -34,7 +34,7 @@ func TestMonglockWriteLockAcquireAndRelease(t *testing.T) {
 func TestMonglockWriteLockWasReacquired(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, at.drive(), doclock.TTL(time.Second), doclock.Tolerance(0))
+	l := p.locker(p.coll, at.drive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
 	first := p.try(l)
 	at.pass(time.Second)
 	second := p.try(l)
@@ -63,7 +63,7 @@ func TestMonglockWriteLockNotFound(t *testing.T) {
 func TestServerClockTakeoverAtExpiry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	opts := []doclock.Option{short(200 * time.Millisecond), doclock.Tolerance(50 * time.Millisecond)}
+	opts := []doclock.Option{short(200 * time.Millisecond), doclock.ClockTolerance(50 * time.Millisecond)}
 	old := p.try(p.locker(p.coll, opts...))
 	gone := p.document(order).Lock.Tags.Write[0].Expires
 
@@ -94,7 +94,7 @@ func TestServerClockTakeoverAtExpiry(t *testing.T) {
 func TestServerClockTakeoverByOneOnly(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.try(p.locker(p.coll, short(100*time.Millisecond), doclock.Tolerance(0)))
+	p.try(p.locker(p.coll, short(100*time.Millisecond), doclock.ClockTolerance(0)))
 	l := p.locker(p.coll, doclock.TTL(30*time.Second))
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 
 	"github.com/doclock/doclock"
@@ -17,14 +18,29 @@ import (
 
 func main() {
 	ctx := context.Background()
-	client, _ := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
-	book := client.Database("book")
-	locks, _ := multilock.New(book.Collection("categories"), relations.WritePreferring())
+	uri := os.Getenv("MONGODB_URI")
+	if uri == "" {
+		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	check(err)
+	categories, contacts := client.Database("book").Collection("categories"), client.Database("book").Collection("contacts")
+	locks, err := multilock.New(categories, relations.WritePreferring())
+	check(err)
+	friends, ada := bson.M{"_id": "friends"}, bson.M{"_id": "ada"}
+	_, err = categories.UpdateOne(ctx, friends, bson.M{"$set": bson.M{"name": "Friends"}}, options.UpdateOne().SetUpsert(true))
+	check(err)
 
-	// Many may hold "read" at once; who deletes the category holds "write".
-	err := locks.Do(ctx, bson.M{"_id": "friends"}, "read", func(ctx context.Context, _ *doclock.Lease) error {
-		_, err := book.Collection("contacts").UpdateByID(ctx, "ada", bson.M{"$addToSet": bson.M{"categories": "friends"}})
+	// Many may hold "read" at once; whoever deletes the category holds "write".
+	check(locks.Do(ctx, friends, "read", func(ctx context.Context, _ *doclock.Lease) error {
+		_, err := contacts.UpdateOne(ctx, ada, bson.M{"$addToSet": bson.M{"categories": "friends"}}, options.UpdateOne().SetUpsert(true))
 		return err
-	})
-	fmt.Println(err) // doclock.ErrNotFound: no such category (any more)
+	})) // doclock.ErrNotFound: the category has been deleted
+	fmt.Println("ada is a friend")
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -16,15 +16,25 @@ import (
 
 func main() {
 	ctx := context.Background()
-	client, _ := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+	uri := os.Getenv("MONGODB_URI")
+	if uri == "" {
+		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	check(err)
 	orders := client.Database("shop").Collection("orders")
-	locks, _ := writelock.New(orders, doclock.Upsert())
+	locks, err := writelock.New(orders, doclock.Upsert())
+	check(err)
 
 	var order struct{ Prints int }
 	lease, err := locks.Acquire(ctx, bson.M{"_id": "A-17"}, doclock.Into(&order)) // locks, and reads
+	check(err)
+	check(lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"prints": order.Prints + 1}})) // writes, and unlocks
+	fmt.Println("prints:", order.Prints+1)
+}
+
+func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"prints": order.Prints + 1}}) // writes, and unlocks
-	fmt.Println("prints:", order.Prints+1, "error:", err)
 }

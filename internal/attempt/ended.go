@@ -3,14 +3,27 @@ package attempt
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock/internal/oneline"
 )
 
+// Over is the cause of a context that ends a wait and nothing else: the caller's
+// own context goes on.
+type Over struct{ After time.Duration }
+
+func (o *Over) Error() string { return fmt.Sprintf("waited for %v", o.After) }
+
 // Ended is the error of a context that ended: what [context.Context.Err] says,
-// and the cause where it was given another.
+// and the cause where it was given another; of a wait that is [Over] that alone.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
+	if over, ok := cause.(*Over); ok { //nolint:errorlint // it is never wrapped
+		return over
+	}
 	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
-	return errors.Join(ctx.Err(), cause)
+	return oneline.Join(ctx.Err(), cause)
 }

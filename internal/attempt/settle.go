@@ -40,13 +40,17 @@ const mostRaces = 4
 // Where unsure is Answered, so was every attempt of unknown outcome: none of
 // them is still on its way.
 func Settle(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
-	return SettleSince(ctx, time.Now(), timeout, send)
+	return settle(ctx, timeout, send, false)
 }
 
-// SettleSince is Settle for a command whose caller waits since a time before:
-// while no server can be reached, all of its commands together have 30 s, from
-// then or from when the server was lost.
-func SettleSince(ctx context.Context, begun time.Time, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
+// SettleOnce is Settle for a command that can't be repeated: it ends with the
+// first attempt that may have been sent.
+func SettleOnce(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
+	return settle(ctx, timeout, send, true)
+}
+
+func settle(ctx context.Context, timeout time.Duration, send func(context.Context) error, once bool) (unsure, err error) {
+	begun := time.Now()
 	races := 0
 	var answered time.Time // the first of the answers in a row that prove nothing
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
@@ -70,8 +74,8 @@ func SettleSince(ctx context.Context, begun time.Time, timeout time.Duration, se
 			races++
 		}
 		switch {
-		case failure.NotSent && time.Since(later(begun, failure.Lost)) < longestUnreachable:
-		case maybe == nil && (!failure.Again || races > mostRaces):
+		case failure.NotSent && time.Since(begun) < longestUnreachable:
+		case once, maybe == nil && (!failure.Again || races > mostRaces):
 			return unsure, err
 		}
 		if !Sleep(ctx, pause/2+rand.N(pause)) {
@@ -80,14 +84,7 @@ func SettleSince(ctx context.Context, begun time.Time, timeout time.Duration, se
 	}
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// Once is Settle with one attempt: for a command that can't be repeated.
+// Once sends one attempt.
 func Once(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
 	detached, cancel := context.WithTimeout(Detached(ctx), timeout)
 	defer cancel()

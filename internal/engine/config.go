@@ -27,7 +27,8 @@ type Config struct {
 
 // AcquireConfig is what the options of one acquire come to.
 type AcquireConfig struct {
-	Into any // a pointer for the document as of the grant, or nil
+	Into    any            // a pointer for the document as of the grant, or nil
+	MaxWait *time.Duration // nil where the context alone bounds the wait
 }
 
 // Defaults of a Config. Those of the last two depend on the TTL.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -22,10 +21,8 @@ type Failure struct {
 	Answered bool
 
 	// NotSent: the command never left, for no server could be reached. It is
-	// Certain too, but sent again it may leave. Lost is when a server could
-	// be reached last, or zero if none could ever.
+	// Certain too, but sent again it may leave.
 	NotSent bool
-	Lost    time.Time
 
 	// Again: somebody was faster; the same command, sent again, may be
 	// answered.

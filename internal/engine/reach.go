@@ -16,36 +16,20 @@ import (
 // contact is what an Engine knows of the way to its server: whether the last
 // command had one. While none is known a command asks the driver first, so that
 // one that can't be sent is known not to be.
-type contact struct {
-	known atomic.Bool
-	lost  atomic.Pointer[time.Time] // when it was known last
-}
-
-func (c *contact) lose() {
-	if c.known.CompareAndSwap(true, false) {
-		now := time.Now()
-		c.lost.Store(&now)
-	}
-}
+type contact struct{ known atomic.Bool }
 
 // unsent is the failure of a command that could not be sent.
-func (c *contact) unsent(err error) *Failure {
-	f := &Failure{Certain: true, NotSent: true, err: err}
-	if lost := c.lost.Load(); lost != nil {
-		f.Lost = *lost
-	}
-	return f
-}
+func unsent(err error) *Failure { return &Failure{Certain: true, NotSent: true, err: err} }
 
 // failed classifies how a command failed, and takes in what that says of the
 // way to the server.
 func (e *Engine) failed(err error) error {
-	unsent := notSent(err)
-	if unsent || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
-		e.contact.lose()
+	left := !notSent(err)
+	if !left || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
+		e.contact.known.Store(false)
 	}
-	if unsent {
-		return e.contact.unsent(err)
+	if !left {
+		return unsent(err)
 	}
 	return classify(err)
 }
@@ -71,7 +55,7 @@ func (e *Engine) reach(ctx context.Context) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return e.contact.unsent(err)
+			return unsent(err)
 		}
 	}
 	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok && !s.begin() { // its caller has gone
@@ -109,7 +93,7 @@ func (e *Engine) Unreachable() error {
 type Sending struct{ state atomic.Int32 }
 
 const (
-	unsent int32 = iota
+	waiting int32 = iota
 	sent
 	revoked
 )
@@ -121,11 +105,13 @@ func WithSending(ctx context.Context, s *Sending) context.Context {
 	return context.WithValue(ctx, sendingKey{}, s)
 }
 
-func (s *Sending) begin() bool { return s.state.CompareAndSwap(unsent, sent) || s.state.Load() == sent }
+func (s *Sending) begin() bool {
+	return s.state.CompareAndSwap(waiting, sent) || s.state.Load() == sent
+}
 
 // Revoke reports that nothing was sent, and that nothing will be.
 func (s *Sending) Revoke() bool {
-	return s.state.CompareAndSwap(unsent, revoked) || s.state.Load() == revoked
+	return s.state.CompareAndSwap(waiting, revoked) || s.state.Load() == revoked
 }
 
 // The driver's types for a command that never left are in a package of its

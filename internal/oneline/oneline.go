@@ -25,6 +25,19 @@ func Join(errs ...error) error {
 	}
 }
 
+// Because is an error that is what, with its cause behind it.
+func Because(what, cause error) error { return &because{what, cause} }
+
+type because struct{ what, cause error }
+
+func (b *because) Unwrap() []error { return []error{b.what, b.cause} }
+
+func (b *because) Error() string {
+	return b.what.Error() + ": " + strings.ReplaceAll(oneLine(b.cause), prefix, "")
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
 type joined struct{ errs []error }
 
 func (j *joined) Unwrap() []error { return j.errs }
@@ -32,7 +45,7 @@ func (j *joined) Unwrap() []error { return j.errs }
 func (j *joined) Error() string {
 	var line string
 	for _, err := range j.errs {
-		text := strings.ReplaceAll(err.Error(), "\n", "; ")
+		text := oneLine(err)
 		bare := strings.TrimPrefix(text, prefix)
 		switch {
 		case line == "":

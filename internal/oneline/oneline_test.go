@@ -42,3 +42,19 @@ func TestJoin(t *testing.T) {
 		t.Error("a single error is wrapped")
 	}
 }
+
+func TestBecause(t *testing.T) {
+	refused, conflict := errors.New("doclock: not acquired"), errors.New("doclock: conflict")
+	err := oneline.Because(refused, oneline.Join(context.DeadlineExceeded, conflict))
+	if got, want := err.Error(), "doclock: not acquired: context deadline exceeded; conflict"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := oneline.Because(refused, conflict).Error(), "doclock: not acquired: conflict"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, is := range []error{refused, conflict, context.DeadlineExceeded} {
+		if !errors.Is(err, is) {
+			t.Errorf("it is not %q", is)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func hold(args []string) error {
 		return err
 	}
 	docs := client.Database(args[1]).Collection(args[2])
-	locks, err := multilock.New(docs, relations.WritePreferring(), func(c *engine.Config) error { c.TTL = holderTTL; return nil }, doclock.Tolerance(0), doclock.Owner("holder"),
+	locks, err := multilock.New(docs, relations.WritePreferring(), func(c *engine.Config) error { c.TTL = holderTTL; return nil }, doclock.ClockTolerance(0), doclock.Owner("holder"),
 		doclock.AttemptTimeout(5*time.Second))
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func Crash(ctx context.Context, db *mongo.Database, uri string, n int, t *tally.
 }
 
 func crash(ctx context.Context, st *stage, uri string, kill bool, t *tally.Tally) error {
-	s, err := st.scene(ctx, doclock.Tolerance(0))
+	s, err := st.scene(ctx, doclock.ClockTolerance(0))
 	if err != nil {
 		return err
 	}

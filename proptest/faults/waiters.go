@@ -82,7 +82,7 @@ const (
 func (s *queueing) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())).UTC() }
 
 func (s *queueing) locker(coll *mongo.Collection, owner string, ttl time.Duration) (*multilock.Locker, error) {
-	return multilock.New(coll, s.rules, doclock.WaitTTL(long), doclock.Tolerance(0), doclock.AttemptTimeout(2*time.Second),
+	return multilock.New(coll, s.rules, doclock.WaitTTL(long), doclock.ClockTolerance(0), doclock.AttemptTimeout(2*time.Second),
 		doclock.Owner(owner), func(cfg *engine.Config) error {
 			cfg.TTL, cfg.Now = ttl, s.now // shorter than an option takes
 			return nil

@@ -46,7 +46,7 @@ var started = time.Now()
 func (t *team) options(d history.Document) []doclock.Option {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	return []doclock.Option{
-		doclock.Tolerance(ms(d.Tolerance)),
+		doclock.ClockTolerance(ms(d.Tolerance)),
 		doclock.AttemptTimeout(250 * time.Millisecond),
 		doclock.Owner(fmt.Sprintf("team %d.%d", t.Process, t.number)),
 		func(cfg *engine.Config) error {

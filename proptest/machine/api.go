@@ -91,7 +91,7 @@ func (m *apiMachine) newClient(t *rapid.T, table model.Table) *client {
 	}}
 	c.clocks.Wall = time.Date(1999, time.December, 31, 23, 59, 59, 0, time.UTC) // nobody compares it with another's
 	opts := []doclock.Option{
-		doclock.TTL(ms(apiTTL)), doclock.WaitTTL(ms(apiWaitTTL)), doclock.Tolerance(ms(apiTolerance)),
+		doclock.TTL(ms(apiTTL)), doclock.WaitTTL(ms(apiWaitTTL)), doclock.ClockTolerance(ms(apiTolerance)),
 		doclock.Owner(c.terms.Owner), doclock.AttemptTimeout(30 * time.Second),
 		func(cfg *engine.Config) error {
 			cfg.Now = m.time

@@ -14,8 +14,8 @@ var options = []Mutant{
 		Name: "a tolerance without a bound", Rule: 0,
 		Why:  "the stored expiry overflows into the past, and two holders believe",
 		File: "options.go",
-		Edits: swap(`within("Tolerance", d, 0, MaxTolerance)`,
-			`within("Tolerance", d, 0, 1<<63-1)`),
+		Edits: swap(`within("ClockTolerance", d, 0, MaxClockTolerance)`,
+			`within("ClockTolerance", d, 0, 1<<63-1)`),
 		Tests: "^TestEveryDurationIsKeptOrRefused$", Packages: inLocker,
 	},
 	{

@@ -1,0 +1,115 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// noServer is a Locker whose client's address answers nobody.
+func noServer(t *testing.T) *multilock.Locker {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := multilock.New(client.Database("none").Collection("none"), relations.Fair())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		_ = client.Disconnect(ctx)
+	})
+	return l
+}
+
+// waysToAcquire are the ways to acquire; fn is called where Do is granted.
+func waysToAcquire(l *multilock.Locker, fn func(), opts ...doclock.AcquireOption) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"TryAcquire": func(ctx context.Context) error { _, err := l.TryAcquire(ctx, flowers, "write"); return err },
+		"by name":    func(ctx context.Context) error { _, err := l.TryAcquire(ctx, byName, "write"); return err },
+		"Enqueue":    func(ctx context.Context) error { _, err := l.Enqueue(ctx, flowers, "write"); return err },
+		"Acquire":    func(ctx context.Context) error { _, err := l.Acquire(ctx, flowers, "write", opts...); return err },
+		"Do": func(ctx context.Context) error {
+			return l.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error { fn(); return nil }, opts...)
+		},
+	}
+}
+
+// wantUnreachable demands an error that says why no server was reached.
+func wantUnreachable(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, doclock.ErrNotAcquired) || errors.Is(err, doclock.ErrOutcomeUnknown) {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	for _, word := range []string{"server selection error", "127.0.0.1:1", "connection refused"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%s doesn't say %q: %v", what, word, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s takes several lines: %q", what, err)
+	}
+}
+
+// A caller's deadline comes before the library gives up: its error has the
+// driver's reason too.
+func TestNoServerBeforeTheDeadline(t *testing.T) {
+	t.Parallel()
+	l := noServer(t)
+	for name, call := range waysToAcquire(l, func() { t.Error("fn was called") }) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			err := call(ctx)
+			wantUnreachable(t, name, err)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+// Without a deadline no acquire waits for ever for a server, however many stand
+// in line for the one that asks.
+func TestNoServerWithoutADeadline(t *testing.T) {
+	t.Parallel()
+	l := noServer(t)
+	var calls sync.WaitGroup
+	begun := time.Now()
+	for name, call := range waysToAcquire(l, func() { t.Error("fn was called") }) {
+		for range 10 {
+			calls.Go(func() {
+				err := call(context.Background())
+				wantUnreachable(t, name, err)
+				if errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "server selection error: context deadline exceeded") {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); calls.Wait() }()
+	select {
+	case <-done:
+		t.Logf("after %v", time.Since(begun).Round(time.Second))
+	case <-time.After(90 * time.Second): // three times as long as one
+		t.Fatal("somebody still waits for a server")
+	}
+}
