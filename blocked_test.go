@@ -80,6 +80,7 @@ func TestTheStuckLeaveRoom(t *testing.T) {
 	leases := r.many(blocked+5, func(int) {})
 	others := leases[blocked:]
 	renewed := func() bool {
+		r.clock.pass(time.Millisecond) // a pause may be under way
 		return !slices.ContainsFunc(others, func(l *doclock.Lease) bool { return l.Remaining() <= 4*time.Second })
 	}
 	r.net.Block(naming(blocked))
