@@ -94,27 +94,3 @@ func (l *Lease) end(cause error) {
 	}
 	l.followers = nil
 }
-
-// patience is the caller's: it ends with ctx, unless it was this lease that
-// ended ctx. Who releases a lease in the context that KeepAlive made has not
-// given up waiting for the answer.
-func (l *Lease) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.CancelFunc(func() {})
-	if deadline, limited := ctx.Deadline(); limited {
-		patient, stop = context.WithDeadline(patient, deadline)
-	}
-	unfollow := context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); cause != context.Cause(l.over) {
-			cancel(cause)
-		}
-	})
-	outer := l.outer(ctx)
-	unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
-	return patient, func() {
-		unfollow()
-		unfollowOuter()
-		stop()
-		cancel(nil)
-	}
-}

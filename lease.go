@@ -2,7 +2,6 @@ package doclock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -51,12 +50,6 @@ type Lease struct {
 	lost      bool     // the server has said so; a lease whose time ran out may still stand there
 	gone      *verdict // set once the lock is being given away
 	after     func()   // is called with the verdict, or nil
-}
-
-// verdict is how giving the lock away ended.
-type verdict struct {
-	err  error
-	done chan struct{}
 }
 
 // look ends the belief when its time is up. It looks a few times more than the
@@ -216,99 +209,6 @@ func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.
 	return l.Err()
 }
 
-// Release gives the lock back, in one command. Released twice, it returns the
-// same answer without a second one. It returns nil if the entry was there with
-// this lease's token, which means that nobody was let in while it was held;
-// [ErrLost] if it was not; and [ErrOutcomeUnknown] if that can't be told, or
-// ctx ended first. The release itself outlives ctx: it goes on in the
-// background until it is answered or the server would let others in anyway.
-func (l *Lease) Release(ctx context.Context) error {
-	if l.engine == nil {
-		return ErrLost
-	}
-	if attempt.InTransaction(ctx) {
-		return errInTransaction
-	}
-	v, first := l.give()
-	if first {
-		ctx := attempt.Detached(ctx)
-		l.ops.Go(func() {
-			l.writing.take()
-			defer l.writing.leave()
-			if l.share != nil {
-				l.settle(v, l.share.leave(ctx, l))
-				return
-			}
-			l.renewing.take()
-			defer l.renewing.leave()
-			next := l.succession()
-			l.settle(v, l.release(ctx, next))
-			next.end()
-		})
-	}
-	select {
-	case <-v.done:
-		return v.err
-	default:
-	}
-	ctx, stop := l.patience(ctx)
-	defer stop()
-	select {
-	case <-v.done:
-		return v.err
-	case <-ctx.Done():
-		return gaveUp(ctx)
-	}
-}
-
-// release sends the release and judges its answer. ctx has no end: the lease
-// has one, after which others are let in without a release. A handoff that
-// finds nothing is followed by a plain release: the id may stand there with
-// another token. So a lease is released that is known to be lost: a late
-// duplicate may have brought its id back. But no answer to that, nor the want
-// of one, makes it a lease that was kept.
-func (l *Lease) release(ctx context.Context, next *succession) error {
-	known := l.isLost()
-	// It is sent, whoever has given up.
-	ctx = engine.WithSending(ctx, &engine.Sending{})
-	l.finish(ErrReleased) // before anything is sent
-	ctx, cancel := context.WithTimeout(ctx, l.kept())
-	defer cancel()
-	outcome, first := engine.Released, l.engine.Clocks()
-	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) error {
-		done, err := next.handOff(ctx, first)
-		if !done && err == nil {
-			outcome, err = l.engine.Release(ctx, l.grant)
-		}
-		return err
-	})
-	switch {
-	case known:
-		return ErrLost
-	case err != nil && unsure == nil:
-		return fmt.Errorf("doclock: release: %w", err)
-	case err != nil:
-		return unknown("release", unsure)
-	default:
-		return l.departed("release", outcome, unsure)
-	}
-}
-
-// departed is the verdict on a command that takes the entry out of the
-// document, and was answered.
-func (l *Lease) departed(command string, outcome engine.Outcome, unsure error) error {
-	switch {
-	case outcome == engine.Released:
-		return nil
-	case unsure == nil:
-		return ErrLost
-	case l.left() > 0: // nobody but an earlier attempt can have removed it
-		return nil
-	default:
-		return unknown(command, unsure)
-	}
-}
-
 // left is the time that the belief would have, had it not been given up.
 func (l *Lease) left() time.Duration {
 	l.mu.Lock()
@@ -327,102 +227,6 @@ func (l *Lease) since() engine.Reading {
 // attempt.
 func (l *Lease) kept() time.Duration {
 	return max(l.left()+l.engine.Tolerance, l.engine.Attempt(l.grant.Tag))
-}
-
-// given is the verdict on the lock that is being given away, or nil.
-func (l *Lease) given() *verdict {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.gone
-}
-
-// give claims the right to give the lock away; only the first caller has it.
-func (l *Lease) give() (v *verdict, first bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gone != nil {
-		return l.gone, false
-	}
-	l.gone = &verdict{done: make(chan struct{})}
-	return l.gone, true
-}
-
-// settle publishes the verdict. Where the server refused the release itself,
-// the entry still stands and a later call may try again.
-func (l *Lease) settle(v *verdict, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	v.err = err
-	close(v.done)
-	if err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrOutcomeUnknown) {
-		l.gone = nil
-		return
-	}
-	if l.after != nil {
-		l.after()
-	}
-}
-
-// ready refuses what can be refused before anything is sent.
-func (l *Lease) ready(ctx context.Context) error {
-	switch {
-	case l.engine == nil:
-		return ErrLost
-	case attempt.InTransaction(ctx):
-		return errInTransaction
-	case l.given() != nil:
-		return ErrReleased
-	default:
-		return nil
-	}
-}
-
-// run runs op to its end, and returns at once where the caller gives up first.
-// Where nothing was sent by then, nothing will be.
-func (l *Lease) run(ctx context.Context, op func(patient context.Context) error) error {
-	patient, stop := l.patience(ctx)
-	defer stop()
-	var sending engine.Sending
-	patient = engine.WithSending(patient, &sending)
-	err, abandoned := attempt.Run(patient, l.ops, func() error { return op(patient) }, func(error) {})
-	switch {
-	case abandoned == nil:
-		return err
-	case sending.Revoke():
-		return oneline.Join(ended(patient), l.engine.Unreachable())
-	default:
-		return gaveUp(patient)
-	}
-}
-
-// enter waits for its turn. Where it is not had in time, the reason may be that
-// the command before can't be sent.
-func (l *Lease) enter(ctx context.Context, g gate) error {
-	err := g.enter(ctx)
-	if err == nil {
-		return nil
-	}
-	return oneline.Join(err, l.engine.Unreachable())
-}
-
-// gaveUp is what a caller is told whose context ended during a command.
-func gaveUp(ctx context.Context) error { return oneline.Join(ended(ctx), ErrOutcomeUnknown) }
-
-// ended is the error of a context that ended. Where another lease's end is the
-// context's cause it is left out: of this command it would say that it was not
-// executed.
-func ended(ctx context.Context) error {
-	err := attempt.Ended(ctx)
-	if errors.Is(err, ErrLost) {
-		return ctx.Err()
-	}
-	return err
-}
-
-var errInTransaction = fmt.Errorf("%w: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction)
-
-func unknown(command string, cause error) error {
-	return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, command, cause)
 }
 
 var closed = func() chan struct{} {

@@ -87,39 +87,6 @@ func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
 		func(ctx context.Context) (err, released error) { return l.share.writeAndLeave(ctx, l, u) })
 }
 
-// giveAway ends the lease with a command that does something else too: by
-// itself, or as one of those who share an entry. Both return the command's
-// verdict and the release's.
-func (l *Lease) giveAway(ctx context.Context, alone func(context.Context, *succession) (err, released error), shared func(context.Context) (err, released error)) error {
-	if err := l.enter(ctx, l.writing); err != nil {
-		return err
-	}
-	if err := l.enter(ctx, l.renewing); err != nil {
-		l.writing.leave()
-		return err
-	}
-	v, first := l.give()
-	if !first {
-		l.renewing.leave()
-		l.writing.leave()
-		return ErrReleased
-	}
-	return l.run(ctx, func(patient context.Context) error {
-		defer l.writing.leave()
-		defer l.renewing.leave()
-		if l.share != nil {
-			err, released := shared(patient)
-			l.settle(v, released)
-			return err
-		}
-		next := l.succession()
-		defer next.end()
-		err, released := alone(patient, next)
-		l.settle(v, released)
-		return err
-	})
-}
-
 func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[options.UpdateOneOptions]) (*engine.Update, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err

@@ -151,7 +151,7 @@ var handoffs = []Mutant{
 	{
 		Name: "a giver believes until the heir has the lock", Rule: 13,
 		Why:  "handed over, the reply lost, still believed beside the heir",
-		File: "lease.go",
+		File: "release.go",
 		Edits: swap(`	l.finish(ErrReleased) // before anything is sent
 	ctx, cancel`,
 			`	if next.heir == nil {

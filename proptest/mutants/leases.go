@@ -108,7 +108,7 @@ var leases = []Mutant{
 	{
 		Name: "belief ends at the release's reply", Rule: 13,
 		Why:  "released, the reply lost, still believed",
-		File: "lease.go",
+		File: "release.go",
 		Edits: swap(`l.finish(ErrReleased) // before anything is sent`,
 			`defer l.finish(ErrReleased)`),
 		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
@@ -144,7 +144,7 @@ var leases = []Mutant{
 	{
 		Name: "a lease that is known to be lost is released by its answer", Rule: 0,
 		Why:  "an entry that somebody brought back makes a lease kept that others were let in beside",
-		File: "lease.go",
+		File: "release.go",
 		Edits: swap(`	case known:
 		return ErrLost
 `, `	case known && unsure != nil:
@@ -155,7 +155,7 @@ var leases = []Mutant{
 	{
 		Name: "another lease's end is told of a write", Rule: 0,
 		Why:  "a write that was cut off is told to be unknown and not applied, and is repeated",
-		File: "lease.go",
+		File: "patience.go",
 		Edits: swap(`		return ctx.Err()
 `, `		return oneline.Join(ctx.Err(), ErrLost)
 `),
@@ -164,7 +164,7 @@ var leases = []Mutant{
 	{
 		Name: "a repeated release is reported lost", Rule: 0,
 		Why:  "the reply was lost, and the caller compensates for a loss that wasn't",
-		File: "lease.go",
+		File: "release.go",
 		Edits: swap(`	case l.left() > 0: // nobody but an earlier attempt can have removed it
 		return nil`,
 			`	case l.left() > 0: // nobody but an earlier attempt can have removed it
@@ -174,7 +174,7 @@ var leases = []Mutant{
 	{
 		Name: "a release repeated after the end is reported as released", Rule: 0,
 		Why:  "others may have been let in, and the caller isn't told",
-		File: "lease.go",
+		File: "release.go",
 		Edits: swap(`case l.left() > 0: // nobody`,
 			`case l.left() > -time.Hour: // nobody`),
 		Tests: "^TestReleaseWhoseReplyIsLostUntilTheEnd$", Packages: inLease,

@@ -21,7 +21,7 @@ const Rules = 22
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, lines, handoffs, shares, options, tables, values, servers, cleanups} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, lines, handoffs, shares, options, tables, values, servers, cleanups, unreachable} {
 		all = append(all, some...)
 	}
 	return all
