@@ -51,8 +51,12 @@ func (l *Lease) delete(ctx context.Context, next *succession) (err, released err
 			}
 		}
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		err = l.departed("delete", outcome, unsure)
+		return err, err
+	case ctx.Err() == nil && engine.AsFailure(err).NotSent: // and neither can the release be
+		err = fmt.Errorf("doclock: delete: %w", err)
 		return err, err
 	}
 	released = l.release(attempt.Detached(ctx), next)

@@ -70,7 +70,8 @@ func (l *Lease) update(ctx context.Context, u *engine.Update) error {
 // of an ErrOutcomeUnknown the release tells only who calls Release.
 //
 // It is repeated until it is answered, ctx ends, or the server would let others
-// in anyway.
+// in anyway. Where no server can be reached for 30 s, the driver's error is
+// returned: nothing was written, and Release may be called.
 func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
@@ -156,6 +157,9 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *suc
 		return err
 	})
 	switch {
+	case ctx.Err() == nil && engine.AsFailure(err).NotSent: // and neither can the release be
+		err = fmt.Errorf("doclock: update: %w", err)
+		return err, err
 	case err != nil && unsure == nil:
 		released = l.release(attempt.Detached(ctx), next)
 		err = fmt.Errorf("doclock: update: %w", err)

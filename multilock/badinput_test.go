@@ -250,6 +250,9 @@ func TestTransactionIsRefusedEverywhere(t *testing.T) {
 		"Release":          func() error { return lease.Release(ctx) },
 	} {
 		p.sends(w, 0, name, call, doclock.ErrInTransaction)
+		if err := call(); name != "Confirm" && name != "Wait" && !strings.Contains(err.Error(), "Guard") {
+			t.Errorf("%s doesn't say what serves instead: %v", name, err)
+		}
 	}
 	if err := session.AbortTransaction(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -22,7 +23,7 @@ func noServer(t *testing.T) *multilock.Locker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := multilock.New(client.Database("none").Collection("none"), relations.Fair())
+	l, err := multilock.New(client.Database("none").Collection("none"), relations.Fair(), impatient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +36,13 @@ func noServer(t *testing.T) *multilock.Locker {
 		_ = client.Disconnect(ctx)
 	})
 	return l
+}
+
+// impatient gives a server that can't be reached up after a tenth of the time.
+// The README's programs are run with the whole.
+func impatient(cfg *engine.Config) error {
+	cfg.Patience = engine.DefaultPatience / 10
+	return nil
 }
 
 // waysToAcquire are the ways to acquire; fn is called where Do is granted.
@@ -64,6 +72,45 @@ func wantUnreachable(t *testing.T, what string, err error) {
 	}
 	if strings.Contains(err.Error(), "\n") {
 		t.Errorf("%s takes several lines: %q", what, err)
+	}
+}
+
+// A lease's commands without a deadline don't wait for ever either; what they
+// were to write was not written, and the lease can be released once the server
+// is back.
+func TestALeaseWithoutAServer(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(context.Context, *doclock.Lease) error{
+		"Update":           func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, plusOne) },
+		"UpdateAndRelease": func(ctx context.Context, l *doclock.Lease) error { return l.UpdateAndRelease(ctx, plusOne) },
+		"Delete":           func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) },
+		"Release":          func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			coll, net := p.faulty()
+			lease := p.try(p.locker(coll, relations.Exclusive(), doclock.TTL(time.Minute), doclock.AttemptTimeout(time.Second), impatient), "write")
+			net.Down(true)
+			t.Cleanup(func() { net.Down(false) })
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_ = lease.Renew(short) // which finds that the server is gone
+			begun := time.Now()
+			err := write(context.Background(), lease)
+			if took := time.Since(begun); err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) || took > 2*patience {
+				t.Errorf("after %v: %v", took, err)
+			}
+			if !strings.Contains(err.Error(), "server selection error") || !strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("it doesn't say why: %v", err)
+			}
+			net.Down(false)
+			p.release(lease)
+			p.wantEntries()
+			if total := p.raw().Lookup("total").AsInt64(); total != 1 {
+				t.Errorf("the total is %d", total)
+			}
+		})
 	}
 }
 
@@ -109,7 +156,7 @@ func TestNoServerWithoutADeadline(t *testing.T) {
 	select {
 	case <-done:
 		t.Logf("after %v", time.Since(begun).Round(time.Second))
-	case <-time.After(90 * time.Second): // three times as long as one
+	case <-time.After(patience): // three times as long as one
 		t.Fatal("somebody still waits for a server")
 	}
 }

@@ -19,17 +19,13 @@ const (
 // with an error that proves nothing: it may answer so for ever.
 const longestAnswered = 10 * time.Second
 
-// longestUnreachable is how long a command is tried to be sent while no server
-// can be reached: the driver's own default.
-const longestUnreachable = 30 * time.Second
-
 // mostRaces is how often a lost race may be run again: who loses more often
 // than that races nobody.
 const mostRaces = 4
 
 // Settle sends a command until an attempt is answered, ctx ends, the server
 // certainly refuses it, for a while gives no other answer than errors that
-// prove nothing, or for 30 s can't be reached. Each attempt runs under its own timeout, on a context
+// prove nothing, or for as long as [engine.Failure] says can't be reached. Each attempt runs under its own timeout, on a context
 // that carries ctx's values but neither its end nor its session.
 //
 // unsure is the error of the last attempt whose outcome is unknown, or nil:
@@ -74,7 +70,7 @@ func settle(ctx context.Context, timeout time.Duration, send func(context.Contex
 			races++
 		}
 		switch {
-		case failure.NotSent && time.Since(begun) < longestUnreachable:
+		case failure.NotSent && time.Since(begun) < failure.Patience:
 		case once, maybe == nil && (!failure.Again || races > mostRaces):
 			return unsure, err
 		}

@@ -12,6 +12,7 @@ type Config struct {
 	WaitTTL        time.Duration            // of a waiting entry; 0 means min(TTL, DefaultWaitTTL)
 	Tolerance      time.Duration            // added to what the server stores
 	AttemptTimeout time.Duration            // of one command; 0 means min(TTL/3, MaxAttemptTimeout)
+	Patience       time.Duration            // with a server that can't be reached; 0 means DefaultPatience
 	Owner          string
 	Field          string
 	ShardKey       []string
@@ -37,6 +38,7 @@ const (
 	DefaultTolerance  = 500 * time.Millisecond
 	DefaultField      = "lock"
 	DefaultWaitTTL    = 5 * time.Second
+	DefaultPatience   = 30 * time.Second // the driver's own
 	MaxAttemptTimeout = 10 * time.Second
 )
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -21,8 +22,9 @@ type Failure struct {
 	Answered bool
 
 	// NotSent: the command never left, for no server could be reached. It is
-	// Certain too, but sent again it may leave.
-	NotSent bool
+	// Certain too, but tried again it may leave: so it is, for Patience.
+	NotSent  bool
+	Patience time.Duration
 
 	// Again: somebody was faster; the same command, sent again, may be
 	// answered.

@@ -145,11 +145,37 @@ func TestEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, send := range failing(p, Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: "write", ID: ann}) {
-		if err := send(ctx); !errors.Is(err, context.Canceled) || !AsFailure(err).NotSent {
+		if err := send(ctx); !errors.Is(err, context.Canceled) || AsFailure(err).Certain && !AsFailure(err).NotSent {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	w.hasNoLock()
+}
+
+// What the driver selects no server for was not sent. The next command asks it
+// first.
+func TestWithoutAServerNothingIsSent(t *testing.T) {
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/").SetServerSelectionTimeout(50 * time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Disconnect(context.Background()) }()
+	e, err := New(client.Database("none").Collection("none"), relations.Exclusive(), Config{TTL: ttl, Owner: "owner", Field: DefaultField, Patience: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.contact.known.Store(true) // it was there a moment ago
+	p := &peer{&world{TB: t, id: 1}, e}
+	for name, send := range failing(p, Grant{Pin: Pin{{Key: "_id", Value: value(1)}}, Tag: "write", ID: ann}) {
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			f := AsFailure(send(ctx))
+			cancel()
+			if !f.NotSent || !f.Certain || f.Patience != time.Minute || e.contact.known.Load() {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+	}
 }
 
 func TestDisconnectedClient(t *testing.T) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"strings"
@@ -19,7 +20,9 @@ import (
 type contact struct{ known atomic.Bool }
 
 // unsent is the failure of a command that could not be sent.
-func unsent(err error) *Failure { return &Failure{Certain: true, NotSent: true, err: err} }
+func (e *Engine) unsent(err error) *Failure {
+	return &Failure{Certain: true, NotSent: true, Patience: cmp.Or(e.Patience, DefaultPatience), err: err}
+}
 
 // failed classifies how a command failed, and takes in what that says of the
 // way to the server.
@@ -29,7 +32,7 @@ func (e *Engine) failed(err error) error {
 		e.contact.known.Store(false)
 	}
 	if !left {
-		return unsent(err)
+		return e.unsent(err)
 	}
 	return classify(err)
 }
@@ -55,7 +58,7 @@ func (e *Engine) reach(ctx context.Context) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return unsent(err)
+			return e.unsent(err)
 		}
 	}
 	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok && !s.begin() { // its caller has gone

@@ -7,7 +7,7 @@ var unreachable = []Mutant{
 		Name: "what can't be sent is tried for ever", Rule: 0,
 		Why:  "while the server is down nothing returns whose context has no end",
 		File: "internal/attempt/settle.go",
-		Edits: swap(`time.Since(begun) < longestUnreachable`,
+		Edits: swap(`time.Since(begun) < failure.Patience`,
 			`time.Since(begun) < 1<<62`),
 		Tests: "^TestNoServerWithoutADeadline$", Packages: inLocker,
 	},
@@ -15,7 +15,7 @@ var unreachable = []Mutant{
 		Name: "what can't be sent is not tried again", Rule: 0,
 		Why:  "a primary that is being elected ends every command at once",
 		File: "internal/attempt/settle.go",
-		Edits: swap(`time.Since(begun) < longestUnreachable`,
+		Edits: swap(`time.Since(begun) < failure.Patience`,
 			`time.Since(begun) < 0`),
 		Tests: "^TestCommandsFindTheServerAgain$", Packages: inLease,
 	},
@@ -33,10 +33,10 @@ var unreachable = []Mutant{
 		Why:  "a wrong host is told as an unknown outcome",
 		File: "internal/engine/reach.go",
 		Edits: swap(`	if !left {
-		return unsent(err)
+		return e.unsent(err)
 	}
 `, ``),
-		Tests: "^TestEndedContext$", Packages: []string{enginePkg, leasePkg},
+		Tests: "^TestWithoutAServerNothingIsSent$", Packages: inEngine,
 	},
 	{
 		Name: "a write that can't be sent is of unknown outcome", Rule: 0,
