@@ -260,11 +260,16 @@ func (c *cleanup) schedule(p *place, now time.Time) {
 func (l *Locker) giveBack(lease *doclock.Lease, answer func(error)) {
 	l.ops.Go(func() {
 		err := lease.Release(context.Background())
-		if err != nil && !errors.Is(err, doclock.ErrLost) {
-			l.cleanup.failed(err)
-		}
+		l.cleanedUp(err)
 		if answer != nil {
 			answer(err)
 		}
 	})
+}
+
+// cleanedUp takes in how a release ended that nobody waits for.
+func (l *Locker) cleanedUp(err error) {
+	if err != nil && !errors.Is(err, doclock.ErrLost) {
+		l.cleanup.failed(err)
+	}
 }

@@ -238,7 +238,7 @@ func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
 		q.looked(a, j.look, got.image)
 		return got
 	}, func(l looked, done func()) {
-		l.release()
+		l.give(a)
 		a.end(done)
 	})
 	if err != nil { // nothing was sent
@@ -268,9 +268,11 @@ type looked struct {
 	conflict error
 }
 
-func (l looked) release() {
+// give gives back the lease of a look that nobody waits for, or that may not
+// join.
+func (l looked) give(a *acquisition) {
 	if l.lease != nil {
-		_ = l.lease.Release(context.Background())
+		a.locker.cleanedUp(l.lease.Release(context.Background()))
 	}
 }
 
@@ -283,7 +285,7 @@ func (a *acquisition) look(ctx context.Context, id uuid.UUID) looked {
 	}
 	got := looked{lease: lease, image: img}
 	if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {
-		got.release()
+		got.give(a)
 		return looked{image: img, conflict: a.conflict(img, nil)}
 	}
 	return got
