@@ -26,10 +26,15 @@ export function at(command, id, now) {
   return bound;
 }
 
+// replaced has the time instead of $$NOW; and of $currentDate, which would ask the server's clock, a $set of it.
 function replaced(v, now) {
   if (v === '$$NOW') return now;
   if (Array.isArray(v)) return v.map((x) => replaced(x, now));
   if (!isObject(v)) return v;
+  if (v.$currentDate) {
+    const { $currentDate, ...rest } = v;
+    return { ...replaced(rest, now), $set: { ...replaced(rest.$set ?? {}, now), ...Object.fromEntries(Object.keys($currentDate).map((path) => [path, now])) } };
+  }
   return Object.fromEntries(Object.entries(v).map(([name, x]) => [name, replaced(x, now)]));
 }
 
