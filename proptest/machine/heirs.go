@@ -122,6 +122,9 @@ func (m *apiMachine) handOver(t *rapid.T) {
 	}
 
 	messages := m.wire.take()
+	messages = slices.DeleteFunc(messages, func(msg *message) bool { // the clean-up of a run before
+		return msg.commands[0].Document != m.id
+	})
 	ends := m.replay(l, r, label, messages)
 	if len(messages) < 3 && slices.ContainsFunc(messages, func(msg *message) bool { return len(msg.commands) == 2 }) {
 		m.count.Seen(SeenHandedOver, 1)
@@ -239,6 +242,8 @@ func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e en
 	case first.Kind == history.CommandConfirm && own:
 		doc, _, _ = m.model.Confirm(e.doc, r, m.now)
 		waits = true
+	case first.Kind == history.CommandRelease && m.known(first.ID) != l.known.ID: // the clean-up of somebody before
+		doc, _, _ = m.model.Release(e.doc, model.Lease{Tag: model.Tag(first.Tag), ID: m.known(first.ID)}, m.now)
 	case first.Kind == history.CommandRelease && !own:
 		doc, _, _ = m.model.Release(e.doc, l.known, m.now)
 	case first.Kind == history.CommandWriteAndRelease && !own:

@@ -16,6 +16,7 @@ type lease struct {
 	known   model.Lease
 	from    engine.Reading // what the belief counts from
 	over    model.Outcome  // why it ended: "", Lost or "released before"
+	lost    bool           // the server has said so
 	k       int            // number of the last write
 	alone   int64          // lock.fence at the grant, if no other entry stood beside it
 	given   bool           // it was given away
@@ -118,6 +119,7 @@ func (m *apiMachine) renew(t *rapid.T) {
 	case want == "":
 		doc, want, _ = m.model.Renew(m.doc, l.known, apiTTL, apiTolerance, m.now)
 		if want == model.Lost {
+			l.lost = true
 			l.finish(want)
 		} else {
 			want, l.from = "", l.client.reading()
@@ -133,7 +135,10 @@ func (m *apiMachine) release(t *rapid.T) {
 	doc, want := m.doc, l.verdict
 	if !l.given {
 		doc, want, _ = m.model.Release(m.doc, l.known, m.now)
-		if want == model.Released {
+		switch {
+		case l.lost: // and stays so, though a stranger may have put it back
+			want = model.Lost
+		case want == model.Released:
 			want = ""
 		}
 		l.finish("released before")
@@ -148,11 +153,16 @@ func (m *apiMachine) updates(t *rapid.T) {
 	l := m.lease(t)
 	label, update := m.nextUpdate(t)
 	doc, want := m.doc, model.Outcome("released before")
-	if !l.given {
+	switch {
+	case l.given:
+	case l.lost: // nothing is sent
+		want = model.Lost
+	default:
 		l.k++
 		doc, want, _ = m.model.Write(m.doc, l.known, l.k, label, m.now)
 		want = verdict(want)
 		if want != "" {
+			l.lost = true
 			l.finish(want)
 		}
 	}
@@ -166,8 +176,13 @@ func (m *apiMachine) updateAndRelease(t *rapid.T) {
 	label, update := m.nextUpdate(t)
 	doc, want := m.doc, model.Outcome("released before")
 	if !l.given {
-		doc, want, _ = m.model.WriteAndRelease(m.doc, l.known, label, m.now)
-		want = verdict(want)
+		if l.lost { // then it is a release
+			doc, want, _ = m.model.Release(m.doc, l.known, m.now)
+			want = model.Lost
+		} else {
+			doc, want, _ = m.model.WriteAndRelease(m.doc, l.known, label, m.now)
+			want = verdict(want)
+		}
 		l.finish("released before")
 		l.given, l.verdict = true, want
 	}
