@@ -114,7 +114,7 @@ var renewals = []Mutant{
 		File: "renewals.go",
 		Edits: swap(`	r.prompt--
 	r.send()`,
-			`	r.prompt--`),
+			`	r.send()`),
 		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inLease,
 	},
 	{
