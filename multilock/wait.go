@@ -106,9 +106,6 @@ func (a *acquisition) queued(ctx context.Context, document string, last error) (
 			}
 		}
 		if err != nil && !errors.Is(err, doclock.ErrConflict) {
-			if last == nil {
-				last = a.locker.queue.known(a)
-			}
 			if engine.AsFailure(err).NotSent {
 				a.locker.queue.fail(w, err)
 			}

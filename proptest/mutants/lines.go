@@ -147,7 +147,7 @@ var lines = []Mutant{
 		Why:  "where some holders are tolerated, a waiter doesn't ask as long as its process has one, and another one has left",
 		File: "multilock/poll.go",
 		Edits: swap(`if blocking, free := l.inTheWay(w, ours); len(blocking) > 0 {`,
-			`if blocking, free := l.inTheWay(w, img); slices.ContainsFunc(blocking, l.picture.mine) {`),
+			`if blocking, free := l.inTheWay(w, img); len(blocking) > 0 && len(ours.Lock.Entries) > 0 {`),
 		Tests: "^TestTheOthersReleaseIsNoticed$", Packages: inLocker,
 	},
 	{

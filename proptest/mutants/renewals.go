@@ -142,14 +142,6 @@ var renewals = []Mutant{
 		Tests: "^TestTheShortestLeaseSurvivesAReset$", Packages: inLease,
 	},
 	{
-		Name: "one command at a time", Rule: 0,
-		Why:  "a document that is kept back from all writes ends the leases of others",
-		File: "renewals.go",
-		Edits: swap(`mostPrompt = 4 `,
-			`mostPrompt = 1 `),
-		Tests: "^TestASlowBatchHoldsUpNoOther$", Packages: inLease,
-	},
-	{
 		Name: "a batch is in no order", Rule: 0,
 		Why:  "the batches of two processes lock the documents in different orders, and wait for each other",
 		File: "batch.go",

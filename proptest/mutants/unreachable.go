@@ -17,7 +17,7 @@ var unreachable = []Mutant{
 		File: "internal/attempt/settle.go",
 		Edits: swap(`time.Since(begun) < failure.Patience`,
 			`time.Since(begun) < 0`),
-		Tests: "^TestCommandsFindTheServerAgain$", Packages: inLease,
+		Tests: "^TestTheCleanUpAfterALostAttemptEnds$", Packages: inLocker,
 	},
 	{
 		Name: "each who waits for a server waits for itself", Rule: 0,
@@ -25,7 +25,8 @@ var unreachable = []Mutant{
 		File: "multilock/inflight.go",
 		Edits: swap(`		t.err = err
 		close(t.come)
-`, ``),
+`, `		_, _ = t, err
+`),
 		Tests: "^TestNoServerWithoutADeadline$", Packages: inLocker,
 	},
 	{
