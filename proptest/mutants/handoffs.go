@@ -247,14 +247,6 @@ var handoffs = []Mutant{
 		Tests: "^TestRule16", Packages: inLocker,
 	},
 	{
-		Name: "an heir that lost its place leaves the line", Rule: 7,
-		Why:  "a late duplicate's entry was handed the lock, and the waiter waits for ever",
-		File: "multilock/wait.go",
-		Edits: swap(`return own.Seq == w.ticket.grant.Seq`,
-			`return own.Held()`),
-		Tests: "^TestRule16", Packages: inLocker,
-	},
-	{
 		Name: "a successor by compare-and-set keeps the giver's since", Rule: 17,
 		Why:  "a conflict says that its holder came when the one before it did",
 		File: "internal/engine/handoff.go",
