@@ -153,8 +153,13 @@ var shares = []Mutant{
 		File: "share.go",
 		Edits: swap(`	part := s.depart()
 `, `	part := s.depart()
-	if part == leftOthers && s.base.given() != nil {
-		part = leftAfterAll
+	if part == leftOthers {
+		for range 20_000 { // others may leave meanwhile
+			_ = s.base.left()
+		}
+		if s.base.given() != nil {
+			part = leftAfterAll
+		}
 	}
 `),
 		Tests: "^TestRule21SharersWhoLeaveTogether$", Packages: inLocker,

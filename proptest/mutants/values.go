@@ -26,6 +26,7 @@ var values = []Mutant{
 		Edits: []Edit{
 			{"	doc bson.Raw\n", "	doc any\n"},
 			{"f := Filter{doc: doc, ", "f := Filter{doc: filter, "},
+			{"return string(f.doc)", "key, _ := bson.Marshal(f.doc); return string(key)"},
 		},
 		Tests: "^TestAWaitersFilterIsEncodedOnce$", Packages: inLocker,
 	},
