@@ -116,14 +116,6 @@ var cleanups = []Mutant{
 		Tests: "^TestAcquiresOfManyDocuments", Packages: inLocker,
 	},
 	{
-		Name: "who waits behind the bound hears nothing of Close", Rule: 0,
-		Why:  "Close waits for commands that need not be sent",
-		File: "multilock/inflight.go",
-		Edits: swap(`case <-closing:`,
-			`case <-(chan struct{})(nil):`),
-		Tests: "^TestCloseWakesWhoWaitsBehind", Packages: inLocker,
-	},
-	{
 		Name: "a waiter leaves the line while its command is out", Rule: 0,
 		Why:  "the next one asks beside it, and so on",
 		File: "multilock/wait.go",
