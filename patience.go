@@ -29,8 +29,7 @@ func (l *Lease) ready(ctx context.Context) error {
 func (l *Lease) run(ctx context.Context, op func(patient context.Context) error) error {
 	patient, stop := l.patience(ctx)
 	defer stop()
-	var sending engine.Sending
-	patient = engine.WithSending(patient, &sending)
+	patient, sending := engine.Noted(patient) // with its caller's note, where a shared entry's holder runs it
 	err, abandoned := attempt.Run(patient, l.ops, func() error { return op(patient) }, func(error) {})
 	switch {
 	case abandoned == nil:

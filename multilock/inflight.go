@@ -51,7 +51,7 @@ func newInflight() *inflight {
 }
 
 // enter waits until a command to the document may be sent, ctx ends or closing
-// is closed. Who gets an error has sent nothing. The others call ended when the
+// is closed. With an error nothing was sent. The others call ended when the
 // command has ended, and leave when what it entered is removed or used.
 func (f *inflight) enter(ctx context.Context, document string, closing <-chan struct{}) (ended, leave func(), err error) {
 	l := f.lane(document)

@@ -25,8 +25,8 @@ const mostRaces = 4
 
 // Settle sends a command until an attempt is answered, ctx ends, the server
 // certainly refuses it, for a while gives no other answer than errors that
-// prove nothing, or for as long as [engine.Failure] says can't be reached. Each attempt runs under its own timeout, on a context
-// that carries ctx's values but neither its end nor its session.
+// prove nothing, or for as long as [engine.Failure] says can't be reached. Each
+// attempt runs under its own timeout, on a context that carries ctx's values but neither its end nor its session.
 //
 // unsure is the error of the last attempt whose outcome is unknown, or nil:
 // with it, an answer to a later attempt may be the answer to an effect that an

@@ -108,6 +108,15 @@ func WithSending(ctx context.Context, s *Sending) context.Context {
 	return context.WithValue(ctx, sendingKey{}, s)
 }
 
+// Noted has them noted in the Sending that the context carries, or in a new one.
+func Noted(ctx context.Context) (context.Context, *Sending) {
+	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok {
+		return ctx, s
+	}
+	s := &Sending{}
+	return WithSending(ctx, s), s
+}
+
 func (s *Sending) begin() bool {
 	return s.state.CompareAndSwap(waiting, sent) || s.state.Load() == sent
 }
