@@ -177,7 +177,7 @@ func (m *apiMachine) updateAndRelease(t *rapid.T) {
 	doc, want := m.doc, model.Outcome("released before")
 	if !l.given {
 		if l.lost { // then it is a release
-			doc, want, _ = m.model.Release(m.doc, l.known, m.now)
+			doc, _, _ = m.model.Release(m.doc, l.known, m.now)
 			want = model.Lost
 		} else {
 			doc, want, _ = m.model.WriteAndRelease(m.doc, l.known, label, m.now)
