@@ -24,7 +24,7 @@ import (
 // returns the same answer. It is repeated until it is answered, ctx ends, or
 // the server would let others in anyway.
 //
-// Where other holders share the entry ([Share]) nothing is sent, and the lease
+// Where other holders share the entry ([ShareInProcess]) nothing is sent, and the lease
 // stands: delete under a tag that excludes others.
 func (l *Lease) Delete(ctx context.Context) error {
 	if err := l.ready(ctx); err != nil {

@@ -125,7 +125,7 @@ func TestDeleteOfABusyDocument(t *testing.T) {
 // One of several holders of an entry can't delete the document of the others.
 func TestDeleteOfASharedEntry(t *testing.T) {
 	r := newRig(t)
-	locks := r.locker(doclock.Share("read"))
+	locks := r.locker(doclock.ShareInProcess("read"))
 	read := func() *doclock.Lease {
 		lease, err := locks.TryAcquire(t.Context(), bson.M{"_id": 1}, "read")
 		if err != nil {

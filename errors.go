@@ -29,7 +29,7 @@ var (
 	// its entry is gone from the document. Others may have been let in since.
 	ErrLost = errors.New("doclock: lock lost")
 
-	// ErrReleased: the lease was released, or its ticket abandoned.
+	// ErrReleased: the lease was released, or its ticket cancelled.
 	ErrReleased = errors.New("doclock: lock released")
 
 	// ErrClosed: the Locker was closed.

@@ -150,7 +150,7 @@ func Upsert() Option {
 	}
 }
 
-// Share lets the goroutines of one process that hold one of these tags on a
+// ShareInProcess lets the goroutines of one process that hold one of these tags on a
 // document stand in it as one entry, so that the lock's arrays grow with the
 // processes and not with the goroutines. Who comes second sends no command, as
 // long as the entry is young and nobody was seen whom the tag respects; else
@@ -163,10 +163,10 @@ func Upsert() Option {
 // readers' own; the readers' processes send five looks a second each.
 //
 // Only a tag whose holders get along with each other can be shared: see
-// [relations.Rules.Shareable]; a fault is an [ErrInvalidArgument] with the
+// [relations.Rules.CheckShareable]; a fault is an [ErrInvalidArgument] with the
 // reason. An Enqueue, and an acquire whose filter demands more than an equal
 // _id, has an entry of its own all the same.
-func Share(tags ...string) Option {
+func ShareInProcess(tags ...string) Option {
 	return func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)
 		return nil

@@ -95,7 +95,7 @@ func TestSharedWriteThatWasSentIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			lease, err := r.locker(doclock.Share("read")).TryAcquire(t.Context(), bson.M{"_id": 1}, "read")
+			lease, err := r.locker(doclock.ShareInProcess("read")).TryAcquire(t.Context(), bson.M{"_id": 1}, "read")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -200,7 +200,7 @@ func (c *commander) confirm(ctx context.Context, key string) (p prepared, err er
 	ticket, err := c.fair.Enqueue(ctx, bson.M{"_id": key}, "write")
 	return prepared{
 		func(ctx context.Context) error { _, err := ticket.Confirm(ctx); return conflict(err) },
-		func(ctx context.Context) error { return errors.Join(ticket.Abandon(ctx), lease.Release(ctx)) },
+		func(ctx context.Context) error { return errors.Join(ticket.Cancel(ctx), lease.Release(ctx)) },
 	}, err
 }
 

@@ -23,7 +23,7 @@ func openShared(ctx context.Context, s *servers, ttl time.Duration) (subject, er
 		return nil, err
 	}
 	d := &doclockShared{doclockTagged: tagged.(*doclockTagged)}
-	d.sharing, err = multilock.New(d.docs, relations.ReadPreferring(), doclock.TTL(ttl), doclock.Share("read"))
+	d.sharing, err = multilock.New(d.docs, relations.ReadPreferring(), doclock.TTL(ttl), doclock.ShareInProcess("read"))
 	return d, err
 }
 

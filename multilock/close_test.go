@@ -98,7 +98,7 @@ func TestCloseWakesTicketWait(t *testing.T) {
 	if n := len(p.entries("write")); n != 1 {
 		t.Errorf("%d waiting entries: a ticket's is its owner's to abandon", n)
 	}
-	if err := ticket.Abandon(t.Context()); err != nil {
+	if err := ticket.Cancel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -85,18 +85,18 @@ func TestOneCommandForEveryConfirm(t *testing.T) {
 	reader := p.try(l, "read")
 	ticket, lost, given := p.enqueue(l, "write"), p.enqueue(l, "write"), p.enqueue(l, "write")
 	p.sends(w, 1, "Confirm, waiting", func() error { _, err := ticket.Confirm(p.bounded()); return err }, doclock.ErrConflict)
-	p.sends(w, 1, "Abandon", func() error { return given.Abandon(p.bounded()) })
-	p.sends(w, 0, "Abandon again", func() error { return given.Abandon(p.bounded()) })
+	p.sends(w, 1, "Cancel", func() error { return given.Cancel(p.bounded()) })
+	p.sends(w, 0, "Cancel again", func() error { return given.Cancel(p.bounded()) })
 	p.sends(w, 0, "Confirm, abandoned", func() error { _, err := given.Confirm(p.bounded()); return err }, doclock.ErrReleased)
 	p.release(reader)
 	p.sends(w, 1, "Confirm, granted", func() error { _, err := ticket.Confirm(p.bounded()); return err })
 	p.sends(w, 0, "Confirm again", func() error { _, err := ticket.Confirm(p.bounded()); return err })
 	p.sends(w, 0, "Wait, granted", func() error { _, err := ticket.Wait(p.bounded()); return err })
-	p.sends(w, 0, "Abandon, granted", func() error { return ticket.Abandon(p.bounded()) })
+	p.sends(w, 0, "Cancel, granted", func() error { return ticket.Cancel(p.bounded()) })
 	p.erase("write")
 	p.sends(w, 1, "Confirm, lost", func() error { _, err := lost.Confirm(p.bounded()); return err }, doclock.ErrLost)
 	p.sends(w, 0, "Confirm, lost, again", func() error { _, err := lost.Confirm(p.bounded()); return err }, doclock.ErrLost)
-	p.sends(w, 0, "Abandon, lost", func() error { return lost.Abandon(p.bounded()) })
+	p.sends(w, 0, "Cancel, lost", func() error { return lost.Cancel(p.bounded()) })
 }
 
 func TestOneCommandForEveryWriteUnderALock(t *testing.T) {

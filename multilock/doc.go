@@ -33,7 +33,7 @@
 // None of them has a place in the document before its turn in line has come. A
 // filter that doesn't demand an equal _id is asked about first, for the lock
 // alone: where it has to wait, that is one command more.
-// With [doclock.Share] the holders of a tag in one process have one entry in
+// With [doclock.ShareInProcess] the holders of a tag in one process have one entry in
 // common, so that the document's arrays grow with the processes.
 //
 // # Two programs, two tables

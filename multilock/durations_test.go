@@ -84,7 +84,7 @@ func TestEveryDurationIsKeptOrRefused(t *testing.T) {
 		if left := lease.Remaining(); left <= 0 || left > ttl {
 			t.Errorf("the holder has %v of %v", left, ttl)
 		}
-		if err := ticket.Abandon(p.bounded()); err != nil {
+		if err := ticket.Cancel(p.bounded()); err != nil {
 			t.Error(err)
 		}
 		if err := lease.Release(p.bounded()); err != nil {

@@ -81,7 +81,7 @@ func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := ticket.Abandon(l.bounded()); err != nil {
+	if err := ticket.Cancel(l.bounded()); err != nil {
 		t.Error(err)
 	}
 	l.rest(l.here)
@@ -267,6 +267,6 @@ func stormTry(ctx context.Context, l *multilock.Locker, filter any, tag string) 
 
 func stormEnqueue(ctx context.Context, l *multilock.Locker, filter any, tag string) {
 	if ticket, err := l.Enqueue(ctx, filter, tag); err == nil {
-		_ = ticket.Abandon(ctx)
+		_ = ticket.Cancel(ctx)
 	}
 }

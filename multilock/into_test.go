@@ -147,8 +147,8 @@ func TestIntoThatFailsReleasesTheLock(t *testing.T) {
 		check(name, lease, err)
 		_, err = ticket.Confirm(t.Context())
 		check("Confirm again", nil, err)
-		if err := ticket.Abandon(t.Context()); err != nil {
-			t.Errorf("Abandon: %v", err)
+		if err := ticket.Cancel(t.Context()); err != nil {
+			t.Errorf("Cancel: %v", err)
 		}
 	}
 }

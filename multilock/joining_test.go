@@ -38,7 +38,7 @@ func TestRule21ALookThatFindsSomebodyIsTheLast(t *testing.T) {
 		t.Errorf("it looked %d times", n)
 	}
 	p.release(first)
-	if err := waiting.Abandon(p.bounded()); err != nil {
+	if err := waiting.Cancel(p.bounded()); err != nil {
 		t.Fatal(err)
 	}
 	p.release(p.granted(second))
@@ -57,7 +57,7 @@ func TestRule21ARefusedTrySeesForOthers(t *testing.T) {
 	if _, err = l.TryAcquire(p.bounded(), flowers, "read"); !errors.Is(err, doclock.ErrConflict) {
 		t.Errorf("a reader passed a writer that was seen: %v", err)
 	}
-	if err := waiting.Abandon(p.bounded()); err != nil {
+	if err := waiting.Cancel(p.bounded()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -90,7 +90,7 @@ func TestRule21NobodyJoinsALateGrant(t *testing.T) {
 	default:
 	}
 	p.release(lease)
-	if err := waiting.Abandon(p.bounded()); err != nil {
+	if err := waiting.Cancel(p.bounded()); err != nil {
 		t.Fatal(err)
 	}
 	p.release(p.granted(second))
@@ -101,7 +101,7 @@ func TestRule21NobodyJoinsALateGrant(t *testing.T) {
 func TestAWaitersFollowersComeInWithIt(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l, theirs := p.locker(p.coll, relations.Fair(), doclock.Share("read")), p.locker(p.coll, relations.Fair(), doclock.WaitTTL(time.Minute))
+	l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), doclock.WaitTTL(time.Minute))
 	holder := p.acquire(theirs, "write")
 	var all []*pending[*doclock.Lease]
 	for range 10 {

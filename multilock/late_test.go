@@ -97,7 +97,7 @@ func TestALateAttemptOfAnAbandonedTicketLeavesNoEntry(t *testing.T) {
 	other := l.try(l.there, "read")
 	held := l.net.Arm(faultnet.Hold, "findAndModify")
 	ticket := l.enqueue(l.here, "write")
-	if err := ticket.Abandon(t.Context()); err != nil {
+	if err := ticket.Cancel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l.wantEntries(other)
@@ -128,7 +128,7 @@ func TestALateAttemptOfALostTicketLeavesNoEntry(t *testing.T) {
 // A reader whose first attempt is out shares another's entry meanwhile.
 func TestALateAttemptOfWhoSharesAnothersEntryLeavesNone(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.WritePreferring(), doclock.Share("read"))
+	l := newLate(t, relations.WritePreferring(), doclock.ShareInProcess("read"))
 	other := l.try(l.there, "write")
 	held := l.net.Arm(faultnet.Hold, "findAndModify")
 	waits := acquire(t, l.bounded(), l.here, "read")
@@ -148,7 +148,7 @@ func TestALateAttemptOfWhoSharesAnothersEntryLeavesNone(t *testing.T) {
 // that one asks, another of its process has an entry that could be shared.
 func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.WritePreferring(), doclock.Share("read"))
+	l := newLate(t, relations.WritePreferring(), doclock.ShareInProcess("read"))
 	w := l.try(l.here, "write")
 	waits := acquire(t, l.bounded(), l.here, "read")
 	l.standing(l.here, 1)
@@ -229,7 +229,7 @@ func TestCleanUpIsOneCommandForManyAndItsFailureIsReported(t *testing.T) {
 	}
 	var calls []*pending[struct{}]
 	abandon := func(ticket *multilock.Ticket) {
-		calls = append(calls, begin(t, func() (struct{}, error) { return struct{}{}, ticket.Abandon(l.bounded()) }))
+		calls = append(calls, begin(t, func() (struct{}, error) { return struct{}{}, ticket.Cancel(l.bounded()) }))
 	}
 	abandon(tickets[0])
 	wait(t, slow.Fired())
@@ -255,8 +255,8 @@ func TestCleanUpIsOneCommandForManyAndItsFailureIsReported(t *testing.T) {
 	l.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
 		return bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not allowed"}
 	})
-	if err := ticket.Abandon(l.bounded()); err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) {
-		t.Errorf("Abandon = %v", err)
+	if err := ticket.Cancel(l.bounded()); err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) {
+		t.Errorf("Cancel = %v", err)
 	}
 	select {
 	case <-failed:

@@ -96,8 +96,8 @@ func TestAPanicInIntoIsTheCallers(t *testing.T) {
 			t.Errorf("%s again: a lease", name)
 		}
 		p.want(err, doclock.ErrReleased)
-		if err := ticket.Abandon(p.bounded()); err != nil {
-			t.Errorf("Abandon: %v", err)
+		if err := ticket.Cancel(p.bounded()); err != nil {
+			t.Errorf("Cancel: %v", err)
 		}
 	}
 	// A ticket that was granted behind its caller's back.

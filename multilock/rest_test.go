@@ -150,7 +150,7 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 	if may, _, _ := here.queue.turn(reader); may || refused == nil {
 		t.Fatal("the writer doesn't keep it back")
 	}
-	if err := writer.Abandon(t.Context()); err != nil {
+	if err := writer.Cancel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if may, _, _ := here.queue.turn(reader); !may {

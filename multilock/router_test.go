@@ -127,7 +127,7 @@ func TestFiltersWithTheShardKeyShareAndInherit(t *testing.T) {
 	p, _, _, routers := sharded(t, 0)
 	w := &watch{}
 	coll := p.via(options.Client().ApplyURI(routers[0].URI()).SetMonitor(w.monitor(p.coll.Database().Name())))
-	l := p.locker(coll, relations.Fair(), doclock.ShardKey("region"), doclock.Share("read"))
+	l := p.locker(coll, relations.Fair(), doclock.ShardKey("region"), doclock.ShareInProcess("read"))
 	first, err := l.TryAcquire(p.bounded(), northern, "read")
 	if err != nil {
 		t.Fatal(err)

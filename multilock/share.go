@@ -29,8 +29,8 @@ func checkShared(e *engine.Engine) error {
 	var faults []error
 	for _, tag := range e.Shared {
 		if _, known := e.Rules()[tag]; !known {
-			faults = append(faults, fmt.Errorf("%w: Share is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(e.Rules())))
-		} else if reason := e.Rules().Shareable(tag); reason != nil {
+			faults = append(faults, fmt.Errorf("%w: ShareInProcess is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(e.Rules())))
+		} else if reason := e.Rules().CheckShareable(tag); reason != nil {
 			faults = append(faults, fmt.Errorf("%w: holders of %q can't share an entry: %w", doclock.ErrInvalidArgument, tag, reason))
 		}
 	}

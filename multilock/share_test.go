@@ -16,7 +16,7 @@ import (
 // sharing is a locker whose readers share their entries.
 func (p *place) sharing(coll *mongo.Collection, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	return p.locker(coll, relations.WritePreferring(), append(opts, doclock.Share("read"))...)
+	return p.locker(coll, relations.WritePreferring(), append(opts, doclock.ShareInProcess("read"))...)
 }
 
 func (p *place) acquire(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *doclock.Lease {
@@ -129,7 +129,7 @@ func TestRule21NobodyJoinsPastAWaiter(t *testing.T) {
 			p.sends(w, 0, "acquire", func() (err error) { second, err = l.TryAcquire(p.bounded(), flowers, "read"); return err })
 			clocks.pass(passes)
 			p.sends(w, 1, "acquire", func() (err error) { _, err = l.TryAcquire(p.bounded(), flowers, "read"); return err }, doclock.ErrConflict)
-			if err := waiting.Abandon(p.bounded()); err != nil {
+			if err := waiting.Cancel(p.bounded()); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -317,9 +317,9 @@ func TestShareIsRefused(t *testing.T) {
 	p := newPlace(t)
 	for tag, reason := range map[string]string{
 		"write": `holders of "write" can't share an entry: it respects itself (cooperative)`,
-		"reed":  `Share is for "reed", which the table doesn't know (tags: read, write)`,
+		"reed":  `ShareInProcess is for "reed", which the table doesn't know (tags: read, write)`,
 	} {
-		_, err := multilock.New(p.coll, relations.ReadPreferring(), doclock.Share("read", tag))
+		_, err := multilock.New(p.coll, relations.ReadPreferring(), doclock.ShareInProcess("read", tag))
 		p.want(err, doclock.ErrInvalidArgument)
 		if want := doclock.ErrInvalidArgument.Error() + ": " + reason; err == nil || err.Error() != want {
 			t.Errorf("%v\nwant %s", err, want)

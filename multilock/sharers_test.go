@@ -17,7 +17,7 @@ func TestRule21SharersWhoLeaveTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	const sharers, rounds = 64, 60
 	p := newPlace(t)
-	locks := p.locker(p.coll, relations.WritePreferring(), doclock.Share("read"))
+	locks := p.locker(p.coll, relations.WritePreferring(), doclock.ShareInProcess("read"))
 	for name, give := range map[string]func(*doclock.Lease) error{
 		"Release": func(l *doclock.Lease) error { return l.Release(context.Background()) },
 		"UpdateAndRelease": func(l *doclock.Lease) error {

@@ -28,7 +28,7 @@ func TestAStormOfSharers(t *testing.T) {
 			s := &storm{place: newPlace(t), in: map[string]int{}, sure: map[string]int64{}, maybe: map[string]int64{}}
 			var lockers []*multilock.Locker
 			for range 2 {
-				lockers = append(lockers, s.locker(s.via(options.Client()), rules, doclock.Share("read"), doclock.TTL(3*time.Second)))
+				lockers = append(lockers, s.locker(s.via(options.Client()), rules, doclock.ShareInProcess("read"), doclock.TTL(3*time.Second)))
 			}
 			over, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 			defer cancel()

@@ -30,8 +30,8 @@ func TestEnqueueGrantedAtOnce(t *testing.T) {
 	if e := p.entries("write")[0]; e.Seq != e.Fence || e.Fence != lease.Fence() {
 		t.Errorf("granted at once, seq is %d, fence %d, the lease's token %d", e.Seq, e.Fence, lease.Fence())
 	}
-	if err := ticket.Abandon(t.Context()); err != nil {
-		t.Errorf("Abandon of a granted ticket: %v", err)
+	if err := ticket.Cancel(t.Context()); err != nil {
+		t.Errorf("Cancel of a granted ticket: %v", err)
 	}
 	p.wantEntries(lease)
 }
@@ -183,12 +183,12 @@ func TestTicketAbandon(t *testing.T) {
 	writer := p.try(l, "write")
 	ticket := p.enqueue(l, "read")
 	w.commands()
-	if err := ticket.Abandon(t.Context()); err != nil {
+	if err := ticket.Cancel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.wantEntries(writer)
-	if err := ticket.Abandon(t.Context()); err != nil {
-		t.Errorf("Abandon again: %v", err)
+	if err := ticket.Cancel(t.Context()); err != nil {
+		t.Errorf("Cancel again: %v", err)
 	}
 	for name, call := range map[string]func(context.Context) (*doclock.Lease, error){"Confirm": ticket.Confirm, "Wait": ticket.Wait} {
 		lease, err := call(p.bounded())
@@ -198,11 +198,11 @@ func TestTicketAbandon(t *testing.T) {
 		}
 	}
 	if n := len(w.commands()); n != 1 {
-		t.Errorf("%d commands; want one, the first Abandon's", n)
+		t.Errorf("%d commands; want one, the first Cancel's", n)
 	}
 }
 
-// An Abandon whose context ends goes on in the background.
+// A Cancel whose context ends goes on in the background.
 func TestTicketAbandonOutlivesItsContext(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -212,7 +212,7 @@ func TestTicketAbandonOutlivesItsContext(t *testing.T) {
 	ticket := p.enqueue(l, "read")
 	slow := net.Arm(faultnet.DelayReply, "findAndModify")
 	ctx, cancel := context.WithCancel(t.Context())
-	call := begin(t, func() (struct{}, error) { return struct{}{}, ticket.Abandon(ctx) })
+	call := begin(t, func() (struct{}, error) { return struct{}{}, ticket.Cancel(ctx) })
 	wait(t, slow.Fired())
 	cancel()
 	_, err := call.wait()
@@ -225,7 +225,7 @@ func TestTicketAbandonOutlivesItsContext(t *testing.T) {
 }
 
 // A confirm that granted after its caller had given up: the ticket has it, and
-// Abandon releases it.
+// Cancel releases it.
 func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
 	t.Parallel()
 	for _, abandon := range []bool{false, true} {
@@ -246,8 +246,8 @@ func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if abandon {
-			if err := ticket.Abandon(t.Context()); err != nil {
-				t.Errorf("Abandon: %v", err)
+			if err := ticket.Cancel(t.Context()); err != nil {
+				t.Errorf("Cancel: %v", err)
 			}
 			p.wantEntries()
 			continue
@@ -285,8 +285,8 @@ func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 			t.Error("a lost ticket has a lease")
 		}
 	}
-	if err := early.Abandon(t.Context()); err != nil {
-		t.Errorf("Abandon of a lost ticket: %v", err)
+	if err := early.Cancel(t.Context()); err != nil {
+		t.Errorf("Cancel of a lost ticket: %v", err)
 	}
 	if e := p.entries("write"); len(e) != 2 || string(e[1].ID.Data) != string(idOf(late.ID())) {
 		t.Errorf("the entries are %+v", e)

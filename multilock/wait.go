@@ -124,7 +124,7 @@ func (w *waiter) end(lease *doclock.Lease) {
 	}
 	w.a.leave(lease)
 	if lease == nil && w.ticket != nil {
-		w.ticket.abandon(func(error) {})
+		w.ticket.cancel(func(error) {})
 	}
 	w.queue.leave(w)
 }
@@ -253,7 +253,7 @@ func (w *waiter) enter(t *Ticket) (*doclock.Lease, error) {
 // abandoned takes the waiter's entry out of the document, granted or not, once
 // the command has ended that its caller didn't wait for.
 func (w *waiter) abandoned(done func()) {
-	w.ticket.abandon(func(error) { w.a.end(done) })
+	w.ticket.cancel(func(error) { w.a.end(done) })
 }
 
 // forsake gives back what was handed over to a waiter that has given up.

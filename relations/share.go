@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Shareable returns nil if those who hold a tag together may stand in the
+// CheckShareable returns nil if those who hold a tag together may stand in the
 // document as one entry, and otherwise an error with all the reasons why not.
 // Whoever joins a held entry is judged by nobody: what the table would say
 // must follow from the entry's being there.
@@ -18,7 +18,7 @@ import (
 //     and there is one where there should be several.
 //
 // Where no relation counts, these are necessary too.
-func (r Rules) Shareable(tag string) error {
+func (r Rules) CheckShareable(tag string) error {
 	var reasons []string
 	why := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	if r[tag][tag].Kind != None {

@@ -98,7 +98,7 @@ func TestRule21SharingIsSound(t *testing.T) {
 	check := func(tab *table, limit int, exact bool) {
 		rules := tab.rules()
 		for tag := range tab.tags {
-			refusal := rules.Shareable(name(tag))
+			refusal := rules.CheckShareable(name(tag))
 			switch betrays := tab.sharingBetrays(tag, limit); {
 			case refusal == nil && betrays:
 				t.Fatalf("%v: sharing %q lets somebody in who is kept out", tab, name(tag))
@@ -135,7 +135,7 @@ func TestShareableSaysWhyNot(t *testing.T) {
 		rules["audit"] = map[string]Relation{"read": {Kind: Cooperative, Allow: 1}}
 		rules["slot"] = map[string]Relation{"write": {Kind: Assertive}}
 		rules["write"]["slot"] = Relation{Kind: Cooperative}
-		err := rules.Shareable(tag)
+		err := rules.CheckShareable(tag)
 		if (err == nil) != (want == nil) {
 			t.Errorf("%s: %v", tag, err)
 		}

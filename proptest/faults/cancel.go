@@ -93,8 +93,8 @@ var operations = []operation{
 	{name: "Wait", blocked: true, waits: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
 		return h.ticket.Wait(ctx)
 	}},
-	{name: "Abandon", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
-		return nil, h.ticket.Abandon(ctx)
+	{name: "Cancel", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
+		return nil, h.ticket.Cancel(ctx)
 	}},
 	{name: "Renew", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Renew(ctx) })},
 	{name: "Update", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.Update(ctx, update) })},
@@ -255,8 +255,8 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 			t.Violated(leavesNone, "%s, %v: then Release: %v", op.name, p, err)
 		}
 	} else if h.ticket != nil {
-		if err := h.ticket.Abandon(patience); err != nil {
-			t.Violated(leavesNone, "%s, %v: then Abandon: %v", op.name, p, err)
+		if err := h.ticket.Cancel(patience); err != nil {
+			t.Violated(leavesNone, "%s, %v: then Cancel: %v", op.name, p, err)
 		}
 	}
 	if p.executedLate() {

@@ -47,7 +47,7 @@ var stormCalls = map[string]func(ctx context.Context, locks *multilock.Locker, f
 		if err != nil {
 			return nil, err
 		}
-		return nil, ticket.Abandon(ctx)
+		return nil, ticket.Cancel(ctx)
 	},
 }
 

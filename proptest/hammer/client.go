@@ -238,7 +238,7 @@ func (a *acquired) enqueue() {
 }
 
 func (a *acquired) abandon() {
-	a.do(history.Abandon, "", func() error { return a.ticket.Abandon(context.Background()) })
+	a.do(history.Cancel, "", func() error { return a.ticket.Cancel(context.Background()) })
 }
 
 func (a *acquired) vanish() {

@@ -50,7 +50,7 @@ const (
 	Enqueue          = "Enqueue"
 	Confirm          = "Confirm"
 	Wait             = "Wait"
-	Abandon          = "Abandon"
+	Cancel          = "Cancel"
 	Renew            = "Renew"
 	Update           = "Update"
 	UpdateAndRelease = "UpdateAndRelease"

@@ -72,7 +72,7 @@ func (c *check) liveness() {
 func (c *check) waits() map[string]bool {
 	byHand := map[string]bool{}
 	for _, o := range c.operations {
-		if o.Kind == Enqueue || o.Kind == Confirm || o.Kind == Abandon {
+		if o.Kind == Enqueue || o.Kind == Confirm || o.Kind == Cancel {
 			byHand[o.ID] = true
 		}
 	}

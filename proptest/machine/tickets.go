@@ -78,7 +78,7 @@ func (m *apiMachine) decided(t *rapid.T) {
 	if w.lease != nil && l != w.lease.Lease {
 		t.Fatal("another lease than before")
 	}
-	m.outcome(t, "abandon of a decided ticket", "", w.Abandon(t.Context()))
+	m.outcome(t, "abandon of a decided ticket", "", w.Cancel(t.Context()))
 	m.settle(m.doc)
 }
 
@@ -116,6 +116,6 @@ func (m *apiMachine) abandon(t *rapid.T) {
 	doc, _, _ := m.model.Release(m.doc, model.Lease{Tag: w.terms.Tag, ID: w.terms.ID}, m.now)
 	w.over = "released before"
 	t.Logf("abandon %d: %v", w.terms.ID, doc)
-	m.outcome(t, "abandon", "", w.Abandon(t.Context()))
+	m.outcome(t, "abandon", "", w.Cancel(t.Context()))
 	m.settle(doc)
 }

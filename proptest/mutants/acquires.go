@@ -66,7 +66,7 @@ var acquires = []Mutant{
 		Name: "a waiter that gives up leaves its entry", Rule: 0,
 		Why:  "an entry that nobody waits with keeps others back",
 		File: "multilock/wait.go",
-		Edits: swap(`		w.ticket.abandon(func(error) {})
+		Edits: swap(`		w.ticket.cancel(func(error) {})
 `,
 			``),
 		Tests: "^(TestCancelledWhileItsEntryWaitsLeavesNoEntry|TestCloseWakesWaitersAndTheirEntriesAreGone)$", Packages: inLocker,

@@ -31,8 +31,8 @@ var shares = []Mutant{
 		Name: "Share is not checked", Rule: 21,
 		Why:  "any tag may be shared",
 		File: "multilock/share.go",
-		Edits: swap(`} else if reason := e.Rules().Shareable(tag); reason != nil {`,
-			`} else if reason := e.Rules().Shareable(tag); reason != nil && tag == "" {`),
+		Edits: swap(`} else if reason := e.Rules().CheckShareable(tag); reason != nil {`,
+			`} else if reason := e.Rules().CheckShareable(tag); reason != nil && tag == "" {`),
 		Tests: "^TestShareIsRefused$", Packages: inLocker,
 	},
 	{

@@ -8,14 +8,14 @@ import (
 	"github.com/doclock/doclock/internal/oneline"
 )
 
-// Abandon gives the place up, and does nothing once the lease was handed out
+// Cancel gives the place up, and does nothing once the lease was handed out
 // or the ticket is lost. Tickets of one document that are abandoned together
-// are removed together. The command outlives ctx: Abandon returns ctx's error
+// are removed together. The command outlives ctx: Cancel returns ctx's error
 // and [doclock.ErrOutcomeUnknown] if ctx ends first, and goes on in the
 // background.
-func (t *Ticket) Abandon(ctx context.Context) error {
+func (t *Ticket) Cancel(ctx context.Context) error {
 	answer := make(chan error, 1)
-	t.abandon(func(err error) { answer <- err })
+	t.cancel(func(err error) { answer <- err })
 	select {
 	case err := <-answer:
 		return err
@@ -24,8 +24,8 @@ func (t *Ticket) Abandon(ctx context.Context) error {
 	}
 }
 
-// abandon gives the place up once no command is out, and then calls answer.
-func (t *Ticket) abandon(answer func(error)) {
+// cancel gives the place up once no command is out, and then calls answer.
+func (t *Ticket) cancel(answer func(error)) {
 	select {
 	case t.turn <- struct{}{}:
 		t.withdraw(answer)
@@ -37,7 +37,7 @@ func (t *Ticket) abandon(answer func(error)) {
 	}
 }
 
-// withdraw is abandon in its turn.
+// withdraw is cancel in its turn.
 func (t *Ticket) withdraw(answer func(error)) {
 	done := func(err error) {
 		<-t.turn
