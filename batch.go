@@ -142,19 +142,17 @@ func renewAll(e *engine.Engine, leases []*Lease) (alone bool) {
 		grants[i] = l.grant
 	}
 	ctx, cancel := patienceFor(leases)
-	sent := e.Clocks()
-	all, failed := e.RenewAll(ctx, grants)
+	got, failed := e.RenewAll(ctx, grants)
 	cancel()
-	if all {
+	if got.Outcome == engine.Renewed {
 		for _, l := range leases {
-			l.extend(validity{from: sent, ttl: e.Lease(l.grant.Tag)})
+			l.extend(validity{from: got.Sent, ttl: e.Lease(l.grant.Tag)})
 		}
 		return false
 	}
 	ctx, cancel = patienceFor(leases)
 	defer cancel()
-	sent = e.Clocks()
-	standing, err := e.Standing(ctx, grants)
+	standing, sent, err := e.Standing(ctx, grants)
 	if err != nil {
 		return false // nobody answers: no lease's fault
 	}

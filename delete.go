@@ -42,10 +42,10 @@ func (l *Lease) delete(ctx context.Context, next *succession) (err, released err
 	l.finish(ErrReleased) // before anything is sent
 	bounded, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
-	var outcome engine.Outcome
+	var got engine.Answer
 	unsure, err := attempt.Settle(bounded, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
 		for {
-			outcome, err = l.engine.Delete(ctx, l.grant)
+			got, err = l.engine.Delete(ctx, l.grant)
 			if !engine.AsFailure(err).Again || !attempt.Sleep(ctx, rand.N(5*time.Millisecond)) {
 				return err
 			}
@@ -53,7 +53,7 @@ func (l *Lease) delete(ctx context.Context, next *succession) (err, released err
 	})
 	switch {
 	case err == nil:
-		err = l.departed("delete", outcome, unsure)
+		err = l.departed("delete", got.Outcome, unsure)
 		return err, err
 	case ctx.Err() == nil && engine.AsFailure(err).NotSent: // and neither can the release be
 		err = fmt.Errorf("doclock: delete: %w", err)

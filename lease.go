@@ -176,23 +176,21 @@ func (l *Lease) Renew(ctx context.Context) error {
 }
 
 func (l *Lease) renew(ctx context.Context) error {
-	return l.renewBy(ctx, func(ctx context.Context) (engine.Outcome, error) { return l.engine.Renew(ctx, l.grant) })
+	return l.renewBy(ctx, func(ctx context.Context) (engine.Answer, error) { return l.engine.Renew(ctx, l.grant) })
 }
 
 // renewBy renews with a command that finds the lease's own entry or none.
-func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.Outcome, error)) error {
+func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.Answer, error)) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Remaining())
 	defer cancel()
-	var outcome engine.Outcome
-	var sent engine.Reading
+	var got engine.Answer
 	_, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
-		sent = l.engine.Clocks()
 		ctx, cancel := context.WithTimeout(ctx, l.Remaining())
 		defer cancel()
-		outcome, err = send(ctx)
+		got, err = send(ctx)
 		return err
 	})
 	if err != nil {
@@ -201,11 +199,11 @@ func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.
 		}
 		return fmt.Errorf("doclock: renew: %w", err)
 	}
-	if outcome == engine.Lost {
+	if got.Outcome == engine.Lost {
 		l.lose()
 		return ErrLost
 	}
-	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
+	l.extend(validity{from: got.Sent, ttl: l.engine.Lease(l.grant.Tag)})
 	return l.Err()
 }
 

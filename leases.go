@@ -26,10 +26,21 @@ type Leases struct {
 type Line interface {
 	// Next claims the waiter that the lock is handed over to: its Answer will
 	// be called. It is nil where nobody waits, or another process's turn is due.
-	Next(engine.Grant) *engine.Heir
+	Next(engine.Grant) Successor
 
 	// Freed is called when the lock was given back to nobody.
 	Freed(engine.Grant)
+}
+
+// Successor is a waiter that is promised the lock.
+type Successor interface {
+	// Request is what the handoff grants.
+	Request() engine.Successor
+
+	// Answer is called once. With an image the lock was released, and the
+	// outcome is the successor's: Granted since Sent, or not, as the image shows.
+	// Without one nobody knows: the id may stand in the document.
+	Answer(engine.Answer)
 }
 
 // NewLeases is for Lockers.

@@ -73,11 +73,11 @@ func (l *Lease) release(ctx context.Context, next *succession) error {
 	l.finish(ErrReleased) // before anything is sent
 	ctx, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
-	outcome, first := engine.Released, l.engine.Clocks()
+	got, first := engine.Answer{Outcome: engine.Released}, l.engine.Clocks()
 	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) error {
 		done, err := next.handOff(ctx, first)
 		if !done && err == nil {
-			outcome, err = l.engine.Release(ctx, l.grant)
+			got, err = l.engine.Release(ctx, l.grant)
 		}
 		return err
 	})
@@ -89,7 +89,7 @@ func (l *Lease) release(ctx context.Context, next *succession) error {
 	case err != nil:
 		return unknown("release", unsure)
 	default:
-		return l.departed("release", outcome, unsure)
+		return l.departed("release", got.Outcome, unsure)
 	}
 }
 

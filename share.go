@@ -55,9 +55,10 @@ func (ls *Leases) Look(ctx context.Context, id uuid.UUID, document bool) (l *Lea
 	if l = s.join(); l == nil {
 		return nil, nil, ErrLost
 	}
-	err = s.base.renewBy(ctx, func(ctx context.Context) (outcome engine.Outcome, err error) {
-		outcome, img, err = ls.engine.Look(ctx, s.base.grant, document)
-		return outcome, err
+	err = s.base.renewBy(ctx, func(ctx context.Context) (engine.Answer, error) {
+		got, err := ls.engine.Look(ctx, s.base.grant, document)
+		img = got.Image
+		return got, err
 	})
 	if err != nil {
 		_ = l.Release(context.Background())

@@ -103,9 +103,9 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 	if l.isLost() {
 		return ErrLost
 	}
-	var outcome engine.Outcome
+	var got engine.Answer
 	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
-		outcome, err = l.engine.Write(ctx, l.grant, u, k)
+		got, err = l.engine.Write(ctx, l.grant, u, k)
 		return err
 	})
 	switch {
@@ -113,7 +113,7 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 		return fmt.Errorf("doclock: update: %w", err)
 	case err != nil:
 		return unknown("update", unsure)
-	case outcome == engine.Applied:
+	case got.Outcome == engine.Applied:
 		return nil
 	case unsure == nil:
 		l.lose()
@@ -148,11 +148,11 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *suc
 	l.finish(ErrReleased) // before anything is sent
 	bounded, cancel := context.WithTimeout(ctx, l.kept())
 	defer cancel()
-	outcome, first := engine.Applied, l.engine.Clocks()
+	got, first := engine.Answer{Outcome: engine.Applied}, l.engine.Clocks()
 	unsure, err := attempt.Settle(bounded, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) error {
 		done, err := next.writeAndHandOff(ctx, first, u)
 		if !done && err == nil {
-			outcome, err = l.engine.WriteAndRelease(ctx, l.grant, u)
+			got, err = l.engine.WriteAndRelease(ctx, l.grant, u)
 		}
 		return err
 	})
@@ -171,7 +171,7 @@ func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *suc
 		_ = l.release(attempt.Detached(ctx), next) // what it finds can't tell more
 		err = unknown("update", unsure)
 		return err, err
-	case outcome == engine.Applied:
+	case got.Outcome == engine.Applied:
 		return nil, nil
 	case unsure == nil:
 		return ErrLost, ErrLost

@@ -53,12 +53,10 @@ func (u *unsure) add(more unsure) {
 
 // answer is what an acquire or confirm came back with.
 type answer struct {
-	outcome engine.Outcome
-	image   *engine.Image
-	sent    engine.Reading // before the attempt that was answered
-	unsure  unsure         // attempts beside that one
-	lease   *doclock.Lease // of an entry that was there already, and nothing else
-	err     error
+	engine.Answer
+	unsure unsure         // attempts beside the one that was answered
+	lease  *doclock.Lease // of an entry that was there already, and nothing else
+	err    error
 }
 
 // acquire waits for the lock, for as long as MaxWait says.
@@ -103,13 +101,13 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 	if got.err != nil {
 		return nil, got.err
 	}
-	a.seen = got.image
-	switch got.outcome {
+	a.seen = got.Image
+	switch got.Outcome {
 	case engine.Granted, engine.Waiting:
 		return newTicket(a, got)
 	case engine.Conflict:
-		a.filter = a.filter.At(a.locker.engine.Pin(got.image))
-		return nil, a.conflict(got.image, nil)
+		a.filter = a.filter.At(a.locker.engine.Pin(got.Image))
+		return nil, a.conflict(got.Image, nil)
 	default:
 		return nil, doclock.ErrNotFound
 	}
@@ -146,8 +144,7 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 	}
 	e := a.locker.engine
 	unsure, err := settle(ctx, a.timeout, func(ctx context.Context) (err error) {
-		got.sent = e.Clocks()
-		got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)
+		got.Answer, err = e.Acquire(ctx, a.filter, a.request)
 		got.unsure.note(err)
 		return err
 	})
@@ -165,9 +162,9 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 // given up.
 func (a *acquisition) undo(got answer, done func()) {
 	a.unsure.add(got.unsure)
-	pin, entered := a.filter.Pin, got.err == nil && (got.outcome == engine.Granted || got.outcome == engine.Waiting)
+	pin, entered := a.filter.Pin, got.err == nil && (got.Outcome == engine.Granted || got.Outcome == engine.Waiting)
 	if entered {
-		pin = a.locker.engine.Pin(got.image)
+		pin = a.locker.engine.Pin(got.Image)
 	}
 	a.discard(pin, a.request.ID, a.unsure, entered, func(error) { a.end(done) })
 }

@@ -146,7 +146,7 @@ func (q *queue) move(w *waiter, document string) {
 }
 
 // Next implements [doclock.Line].
-func (q *queue) Next(g engine.Grant) *engine.Heir {
+func (q *queue) Next(g engine.Grant) doclock.Successor {
 	document := key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -161,13 +161,25 @@ func (q *queue) Next(g engine.Grant) *engine.Heir {
 	l.forget(g.ID)
 	l.set(w, promised)
 	w.sent, w.news = time.Now(), l.picture.news
-	return &engine.Heir{
+	return &successor{waiter: w, from: g.ID, request: engine.Successor{
 		Request: engine.Request{Tag: w.a.request.Tag, ID: w.a.request.ID, Document: w.a.request.Document},
 		Waiting: w.ticket != nil,
-		Answer: func(outcome engine.Outcome, img *engine.Image, sent engine.Reading) {
-			q.handed(w, g.ID, answer{outcome: outcome, image: img, sent: sent})
-		},
-	}
+	}}
+}
+
+// successor is a waiter that the lock is being handed over to.
+type successor struct {
+	waiter  *waiter
+	from    uuid.UUID // the entry that is released
+	request engine.Successor
+}
+
+// Request implements [doclock.Successor].
+func (s *successor) Request() engine.Successor { return s.request }
+
+// Answer implements [doclock.Successor].
+func (s *successor) Answer(got engine.Answer) {
+	s.waiter.queue.handed(s.waiter, s.from, answer{Answer: got})
 }
 
 // handed brings the answer of a handoff, of which the giver's entry is gone.
@@ -181,12 +193,12 @@ func (q *queue) handed(w *waiter, giver uuid.UUID, got answer) {
 	} else {
 		w.answer = got
 		l.set(w, answered)
-		if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
+		if got.Image != nil && got.Outcome == engine.Granted && w.arrivedAs(got.Image) {
 			l.picture.owns(w.a.request.ID)
 		}
 		w.wake()
 	}
-	l.see(got.image, w.sent)
+	l.see(got.Image, w.sent)
 	l.judge()
 	q.drop(l)
 }

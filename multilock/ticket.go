@@ -38,7 +38,7 @@ type Ticket struct {
 func newTicket(a *acquisition, got answer) (*Ticket, error) {
 	t := &Ticket{
 		a:      a,
-		grant:  a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID),
+		grant:  a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID),
 		unsure: a.unsure,
 		turn:   make(chan struct{}, 1),
 	}
@@ -206,8 +206,7 @@ func (t *Ticket) confirm(ctx context.Context) error {
 	e := t.a.locker.engine
 	var got answer
 	unsure, err := attempt.Settle(ctx, t.a.timeout, func(ctx context.Context) (err error) {
-		got.sent = e.Clocks()
-		got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
+		got.Answer, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
 		return err
 	})
 	switch {
@@ -225,30 +224,30 @@ func (t *Ticket) judge(got answer) error {
 	a, e := t.a, t.a.locker.engine
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if got.image != nil {
-		t.seen = got.image
+	if got.Image != nil {
+		t.seen = got.Image
 	}
-	if got.outcome == engine.Lost {
+	if got.Outcome == engine.Lost {
 		t.over = doclock.ErrLost
 		a.discard(t.grant.Pin, t.grant.ID, t.unsure, false, nil)
 		return t.over
 	}
-	own, _ := got.image.Lock.Find(t.grant.Tag, t.grant.ID)
+	own, _ := got.Image.Lock.Find(t.grant.Tag, t.grant.ID)
 	if own.Seq != t.grant.Seq { // pruned, and entered anew by a late duplicate
 		t.over = doclock.ErrLost
 		a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, nil)
 		return t.over
 	}
-	if got.outcome == engine.Waiting {
-		conflict := a.conflict(got.image, &own)
+	if got.Outcome == engine.Waiting {
+		conflict := a.conflict(got.Image, &own)
 		if errors.Is(conflict, doclock.ErrConflict) { // a repeated acquire isn't judged anew, and may find nobody in the way
 			t.refusal = conflict
 		}
 		t.retryAt = time.Now().Add(t.pause(conflict))
 		return conflict
 	}
-	held := e.Grant(got.image, t.grant.Tag, t.grant.ID)
-	t.lease, t.image = a.hold(held, got.sent), got.image
+	held := e.Grant(got.Image, t.grant.Tag, t.grant.ID)
+	t.lease, t.image = a.hold(held, got.Sent), got.Image
 	return nil
 }
 

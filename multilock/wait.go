@@ -171,7 +171,7 @@ func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease,
 	if handed != nil && (handed.lease != nil || handed.err != nil) {
 		return handed.lease, handed.err
 	}
-	if handed != nil && handed.image != nil {
+	if handed != nil && handed.Image != nil {
 		lease, err = w.take(*handed)
 	} else {
 		if handed != nil && w.ticket == nil { // but the handoff may have entered it
@@ -213,21 +213,21 @@ func (w *waiter) send(ctx context.Context) (*doclock.Lease, error) {
 
 // take makes of a handoff's answer what arrive and Confirm make of theirs.
 func (w *waiter) take(got answer) (*doclock.Lease, error) {
-	w.a.seen = got.image
+	w.a.seen = got.Image
 	switch {
 	case w.ticket != nil:
 		if err := w.ticket.judge(got); err != nil {
 			return nil, err
 		}
 		return w.ticket.handOver()
-	case got.outcome == engine.Granted, got.outcome == engine.Waiting: // which a late acquire has entered
+	case got.Outcome == engine.Granted, got.Outcome == engine.Waiting: // which a late acquire has entered
 		t, err := newTicket(w.a, got)
 		if err != nil {
 			return nil, err
 		}
 		return w.enter(t)
 	default:
-		return nil, w.a.conflict(got.image, nil)
+		return nil, w.a.conflict(got.Image, nil)
 	}
 }
 
@@ -263,12 +263,12 @@ func (w *waiter) forsake(got answer) {
 	case got.err != nil:
 	case got.lease != nil:
 		a.locker.giveBack(got.lease, nil)
-	case got.image == nil:
+	case got.Image == nil:
 		a.discard(a.filter.Pin, a.request.ID, handoffUnknown(), false, nil)
-	case got.outcome == engine.Waiting:
+	case got.Outcome == engine.Waiting:
 		a.discard(a.filter.Pin, a.request.ID, unsure{}, true, nil)
-	case got.outcome == engine.Granted:
-		a.locker.giveBack(a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent), nil)
+	case got.Outcome == engine.Granted:
+		a.locker.giveBack(a.locker.leases.New(a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID), got.Sent), nil)
 	}
 }
 

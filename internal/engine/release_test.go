@@ -53,8 +53,8 @@ func TestRenewLost(t *testing.T) {
 	}
 	w.remove()
 	p.once("renew", func() {
-		if outcome, err := p.Renew(t.Context(), g); outcome != Lost || err != nil {
-			t.Errorf("of a document that is gone: %v, %v", outcome, err)
+		if got, err := p.Renew(t.Context(), g); got.Outcome != Lost || err != nil {
+			t.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
 		}
 	})
 }
@@ -99,8 +99,8 @@ func TestReleaseOfADocumentThatIsGone(t *testing.T) {
 	g := p.acquire(ann, "write", Granted)
 	w.remove()
 	p.once("release", func() {
-		if outcome, err := p.Release(t.Context(), g); outcome != Lost || err != nil {
-			t.Error(outcome, err)
+		if got, err := p.Release(t.Context(), g); got.Outcome != Lost || err != nil {
+			t.Error(got.Outcome, err)
 		}
 	})
 	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
