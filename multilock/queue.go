@@ -7,17 +7,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // queue holds the waiters of one Locker, in a line for each document. It is
-// the [doclock.Line] of the Locker's leases.
+// the [lease.Succession] of the Locker's leases.
 type queue struct {
 	engine *engine.Engine
-	leases *doclock.Leases
+	leases *lease.Holds
 
 	mu    sync.Mutex
 	lines map[string]*line
@@ -110,16 +110,16 @@ func (q *queue) poll(w *waiter) {
 }
 
 // settle takes in what a waiter was answered that asked or was handed the lock.
-func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
+func (q *queue) settle(w *waiter, img *engine.Image, held *lease.Handle) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if img != nil {
 		q.move(w, key(w.a.locker.engine.Pin(img)))
 	}
 	l := w.line
-	if lease != nil {
+	if held != nil {
 		l.see(img, w.sent)
-		l.granted(w, lease)
+		l.granted(w, held)
 	} else {
 		l.refused(w, img)
 	}
@@ -145,8 +145,8 @@ func (q *queue) move(w *waiter, document string) {
 	w.line.set(w, state)
 }
 
-// Next implements [doclock.Line].
-func (q *queue) Next(g engine.Grant) doclock.Successor {
+// Next implements [lease.Succession].
+func (q *queue) Next(g engine.Grant) lease.Successor {
 	document := key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -174,10 +174,10 @@ type successor struct {
 	request engine.Successor
 }
 
-// Request implements [doclock.Successor].
+// Request implements [lease.Successor].
 func (s *successor) Request() engine.Successor { return s.request }
 
-// Answer implements [doclock.Successor].
+// Answer implements [lease.Successor].
 func (s *successor) Answer(got engine.Answer) {
 	s.waiter.queue.handed(s.waiter, s.from, answer{Answer: got})
 }
@@ -203,8 +203,8 @@ func (q *queue) handed(w *waiter, giver uuid.UUID, got answer) {
 	q.drop(l)
 }
 
-// Freed implements [doclock.Line].
-func (q *queue) Freed(g engine.Grant) {
+// Released implements [lease.Succession].
+func (q *queue) Released(g engine.Grant) {
 	document := key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 // succession is who gets the lock when a lease gives it away: a waiter of this
 // process, or whoever asks first.
 type succession struct {
-	lease *Lease
+	lease *Handle
 	next  Successor // or nil
 	over  bool      // it has its answer
 }
 
 // succession claims the successor, if there is one. The caller must end it.
-func (l *Lease) succession() *succession {
+func (l *Handle) succession() *succession {
 	return &succession{lease: l, next: l.leases.line.Next(l.grant)}
 }
 
@@ -28,7 +28,7 @@ func (s *succession) end() {
 	case s.next != nil:
 		s.next.Answer(engine.Answer{Outcome: engine.Lost})
 	default:
-		s.lease.leases.line.Freed(s.lease.grant)
+		s.lease.leases.line.Released(s.lease.grant)
 	}
 }
 

@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"slices"
@@ -30,7 +30,7 @@ type renewals struct {
 
 	mu      sync.Mutex // taken before a lease's
 	running bool       // the loop is
-	kept    map[*Lease]keeping
+	kept    map[*Handle]keeping
 	next    time.Duration // when the loop looks again, on the monotonic clock
 	pending []renewal     // not sent yet, in the order of sending
 
@@ -47,7 +47,7 @@ type keeping struct {
 }
 
 // rest is how long a lease needn't be renewed.
-func (l *Lease) rest(now engine.Reading) time.Duration {
+func (l *Handle) rest(now engine.Reading) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.valid.left(now) - l.valid.ttl*2/3
@@ -56,18 +56,18 @@ func (l *Lease) rest(now engine.Reading) time.Duration {
 // soon is how much earlier than due a lease is taken along: a third of the
 // time between two renewals. The loop looks as often, for the wall clock's
 // sake, to which no timer listens.
-func (l *Lease) soon() time.Duration { return l.engine.Lease(l.grant.Tag) / 9 }
+func (l *Handle) soon() time.Duration { return l.engine.Lease(l.grant.Tag) / 9 }
 
 // pause is the time between two tries.
-func (l *Lease) pause() time.Duration { return l.engine.Lease(l.grant.Tag) / 20 }
+func (l *Handle) pause() time.Duration { return l.engine.Lease(l.grant.Tag) / 20 }
 
 // keep adds a keeper.
-func (r *renewals) keep(l *Lease) {
+func (r *renewals) keep(l *Handle) {
 	now := r.engine.Clocks()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kept == nil {
-		r.kept = map[*Lease]keeping{}
+		r.kept = map[*Handle]keeping{}
 	}
 	k := r.kept[l]
 	k.keepers++
@@ -82,7 +82,7 @@ func (r *renewals) keep(l *Lease) {
 }
 
 // dismiss takes a keeper away.
-func (r *renewals) dismiss(l *Lease) {
+func (r *renewals) dismiss(l *Handle) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.kept[l]
@@ -221,7 +221,7 @@ func (r *renewals) makeRoom() {
 	r.send()
 }
 
-func (r *renewals) stillKept(all []*Lease) (leases []*Lease) {
+func (r *renewals) stillKept(all []*Handle) (leases []*Handle) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range all {
@@ -234,7 +234,7 @@ func (r *renewals) stillKept(all []*Lease) (leases []*Lease) {
 
 // putBack lets leases rest until they are due again, or for a pause if they
 // were not renewed.
-func (r *renewals) putBack(leases []*Lease, alone bool, now engine.Reading) {
+func (r *renewals) putBack(leases []*Handle, alone bool, now engine.Reading) {
 	for _, l := range leases {
 		k, kept := r.kept[l]
 		if !kept {

@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 // server is sent by that one, so that the writes of all holders are numbered
 // in one row, and the last to leave gives the lock back.
 type share struct {
-	base *Lease
+	base *Handle
 
 	mu      sync.Mutex // taken before a lease's
 	holders int
 	given   bool // the lock is being given back, for all of them: nobody joins any more
 }
 
-// Share is [Leases.New] for a tag that is shared: others may join the lease.
-func (ls *Leases) Share(g engine.Grant, sent engine.Reading) *Lease {
+// Share is [Holds.New] for a tag that is shared: others may join the lease.
+func (ls *Holds) Share(g engine.Grant, sent engine.Reading) *Handle {
 	s := &share{base: ls.New(g, sent), holders: 1}
 	ls.mu.Lock()
 	if s.base.over.Err() == nil {
@@ -36,7 +36,7 @@ func (ls *Leases) Share(g engine.Grant, sent engine.Reading) *Lease {
 // Join returns one more lease of an entry that is shared, without asking the
 // server, or nil where that is not possible any more: the lock is being given
 // away, or a third of its time has passed.
-func (ls *Leases) Join(id uuid.UUID) *Lease {
+func (ls *Holds) Join(id uuid.UUID) *Handle {
 	s := ls.shared(id)
 	if s == nil || s.base.Remaining() < ls.engine.Lease(s.base.grant.Tag)*2/3 {
 		return nil
@@ -47,7 +47,7 @@ func (ls *Leases) Join(id uuid.UUID) *Lease {
 // Look is a Join that asks the server, by a renewal. Its image tells whether
 // somebody has come whom the tag respects; the lease must be released then. The
 // error is [ErrLost] where the entry can't be joined any more.
-func (ls *Leases) Look(ctx context.Context, id uuid.UUID, document bool) (l *Lease, img *engine.Image, err error) {
+func (ls *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (l *Handle, img *engine.Image, err error) {
 	s := ls.shared(id)
 	if s == nil {
 		return nil, nil, ErrLost
@@ -67,14 +67,14 @@ func (ls *Leases) Look(ctx context.Context, id uuid.UUID, document bool) (l *Lea
 	return l, img, nil
 }
 
-func (ls *Leases) shared(id uuid.UUID) *share {
+func (ls *Holds) shared(id uuid.UUID) *share {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.believed[id]
 }
 
 // join is nil when the lock is being given back.
-func (s *share) join() *Lease {
+func (s *share) join() *Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.given {
@@ -85,9 +85,9 @@ func (s *share) join() *Lease {
 }
 
 // lease makes the lease of one more holder.
-func (s *share) lease() *Lease {
+func (s *share) lease() *Handle {
 	b := s.base
-	l := &Lease{leases: b.leases, engine: b.engine, ops: b.ops, grant: b.grant, share: s, writing: newGate(), renewing: newGate()}
+	l := &Handle{leases: b.leases, engine: b.engine, ops: b.ops, grant: b.grant, share: s, writing: newGate(), renewing: newGate()}
 	l.over, l.stop = context.WithCancelCause(context.Background())
 	b.follow(l)
 	return l
@@ -95,7 +95,7 @@ func (s *share) lease() *Lease {
 
 // entry is the lease that stands in the document: the one under all of them
 // where it is shared.
-func (l *Lease) entry() *Lease {
+func (l *Handle) entry() *Handle {
 	if l.share != nil {
 		return l.share.base
 	}
@@ -103,13 +103,13 @@ func (l *Lease) entry() *Lease {
 }
 
 // ended implements follower: the belief of all holders ends with the entry's.
-func (l *Lease) ended(cause error) { l.finish(cause) }
+func (l *Handle) ended(cause error) { l.finish(cause) }
 
 // leave takes a holder out. The last one gives the lock back, and so does
 // whoever comes first after the belief has ended, for all of them: those who
 // come later may have been there beside somebody else. Before the end nobody
 // can have been let in.
-func (s *share) leave(ctx context.Context, l *Lease) error {
+func (s *share) leave(ctx context.Context, l *Handle) error {
 	part := s.depart()
 	l.finish(ErrReleased) // before anything is sent
 	s.base.unfollow(l)
@@ -190,7 +190,7 @@ func (s *share) update(ctx context.Context, u *engine.Update) error {
 
 // writeAndLeave writes and takes a holder out, in one command: the others keep
 // the lock, or there are none.
-func (s *share) writeAndLeave(ctx context.Context, l *Lease, u *engine.Update) (err, released error) {
+func (s *share) writeAndLeave(ctx context.Context, l *Handle, u *engine.Update) (err, released error) {
 	if s.departAlone() {
 		l.finish(ErrReleased) // before anything is sent
 		s.base.unfollow(l)

@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"bytes"
@@ -31,14 +31,14 @@ type dueLeases struct {
 }
 
 type dueLease struct {
-	*Lease
+	*Handle
 	rest  time.Duration
 	stuck bool
 }
 
 // renewal is one command.
 type renewal struct {
-	leases []*Lease
+	leases []*Handle
 	due    time.Duration // the most urgent of them, on the monotonic clock
 	stuck  bool
 }
@@ -67,7 +67,7 @@ func (c renewal) long() time.Duration {
 	return shortest
 }
 
-func (d *dueLeases) add(l *Lease, k keeping, rest time.Duration) {
+func (d *dueLeases) add(l *Handle, k keeping, rest time.Duration) {
 	if len(d.together)+len(d.alone) == 0 {
 		d.soonest = rest
 	}
@@ -84,24 +84,24 @@ func (d *dueLeases) renewals(now time.Duration) (all []renewal) {
 	slices.SortFunc(d.together, func(a, b dueLease) int { return cmp.Compare(a.rest, b.rest) })
 	for rest := d.together; len(rest) > 0; {
 		size := batchSize
-		var batch []*Lease
+		var batch []*Handle
 		due := now + rest[0].rest
 		for len(batch) < min(size, len(rest)) {
-			l := rest[len(batch)].Lease
+			l := rest[len(batch)].Handle
 			size = min(size, max(1, int(l.engine.Attempt(l.grant.Tag)/perStatement)))
 			batch = append(batch, l)
 		}
 		rest = rest[len(batch):]
 		// In one order, for the sake of servers that lock the documents until
 		// the whole command is done: two batches would wait for each other.
-		slices.SortFunc(batch, func(a, b *Lease) int {
+		slices.SortFunc(batch, func(a, b *Handle) int {
 			x, y := a.grant.DocID, b.grant.DocID
 			return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
 		})
 		all = append(all, renewal{leases: batch, due: due})
 	}
 	for _, l := range d.alone {
-		all = append(all, renewal{leases: []*Lease{l.Lease}, due: now + l.rest, stuck: l.stuck})
+		all = append(all, renewal{leases: []*Handle{l.Handle}, due: now + l.rest, stuck: l.stuck})
 	}
 	return all
 }
@@ -109,8 +109,8 @@ func (d *dueLeases) renewals(now time.Duration) (all []renewal) {
 // renew renews leases with one command, except those that are being renewed or
 // released already. alone says of those that it failed to renew that they are
 // not to stand in a command with others again: one of them may be the reason.
-func renew(e *engine.Engine, leases []*Lease) (alone bool) {
-	var ours []*Lease
+func renew(e *engine.Engine, leases []*Handle) (alone bool) {
+	var ours []*Handle
 	for _, l := range leases {
 		if l.renewing.try() {
 			defer l.renewing.leave()
@@ -136,7 +136,7 @@ func renew(e *engine.Engine, leases []*Lease) (alone bool) {
 // renewAll renews leases by rule 20. The command either matched all of their
 // entries: then they are valid from its send on. Or a read must tell for how
 // long each of them stands.
-func renewAll(e *engine.Engine, leases []*Lease) (alone bool) {
+func renewAll(e *engine.Engine, leases []*Handle) (alone bool) {
 	grants := make([]engine.Grant, len(leases))
 	for i, l := range leases {
 		grants[i] = l.grant
@@ -175,7 +175,7 @@ func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTi
 
 // patienceFor bounds a command for several leases: by the attempt timeout, and
 // so that each has time left to go alone.
-func patienceFor(leases []*Lease) (context.Context, context.CancelFunc) {
+func patienceFor(leases []*Handle) (context.Context, context.CancelFunc) {
 	shortest := time.Duration(engine.MaxAttemptTimeout)
 	for _, l := range leases {
 		shortest = min(shortest, l.engine.Attempt(l.grant.Tag), l.left()/2)
@@ -183,7 +183,7 @@ func patienceFor(leases []*Lease) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), shortest)
 }
 
-func (l *Lease) extend(v validity) {
+func (l *Handle) extend(v validity) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.valid = l.valid.later(v)

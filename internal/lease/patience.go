@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // ready refuses what can be refused before anything is sent.
-func (l *Lease) ready(ctx context.Context) error {
+func (l *Handle) ready(ctx context.Context) error {
 	switch {
 	case l.engine == nil:
 		return ErrLost
@@ -26,7 +26,7 @@ func (l *Lease) ready(ctx context.Context) error {
 
 // run runs op to its end, and returns at once where the caller gives up first.
 // Where nothing was sent by then, nothing will be.
-func (l *Lease) run(ctx context.Context, op func(patient context.Context) error) error {
+func (l *Handle) run(ctx context.Context, op func(patient context.Context) error) error {
 	patient, stop := l.patience(ctx)
 	defer stop()
 	patient, sending := engine.Noted(patient) // with its caller's note, where a shared entry's holder runs it
@@ -43,7 +43,7 @@ func (l *Lease) run(ctx context.Context, op func(patient context.Context) error)
 
 // enter waits for its turn. Where it is not had in time, the reason may be that
 // the command before can't be sent.
-func (l *Lease) enter(ctx context.Context, g gate) error {
+func (l *Handle) enter(ctx context.Context, g gate) error {
 	err := g.enter(ctx)
 	if err == nil {
 		return nil
@@ -74,7 +74,7 @@ func unknown(command string, cause error) error {
 // patience is the caller's: it ends with ctx, unless it was this lease that
 // ended ctx. Who releases a lease in the context that KeepAlive made has not
 // given up waiting for the answer.
-func (l *Lease) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *Handle) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.CancelFunc(func() {})
 	if deadline, limited := ctx.Deadline(); limited {

@@ -1,24 +1,12 @@
-package doclock
+package lease
 
 import (
 	"context"
 	"slices"
 )
 
-// KeepAlive renews the lease, three times a TTL, until it is released or lost
-// or ctx ends, and returns a context that ends then too. Its cause is
-// [ErrReleased], [ErrLost], or ctx's. A loss is told at the moment when the
-// lease ends, not at the next renewal.
-//
-// A single lease is renewed by one findAndModify. The kept leases of one
-// Locker are renewed together, up to a hundred by one update command, and a
-// find tells which of them is lost where the update has not matched them all.
-// One goroutine sees to all of them, and ends with the last. What it sends
-// carries no values of ctx.
-//
-// Errors that may pass are retried and not taken for a loss. Called twice, the
-// lease still renews once; each context is its own.
-func (l *Lease) KeepAlive(ctx context.Context) context.Context {
+// KeepAlive implements doclock.Lease.
+func (l *Handle) KeepAlive(ctx context.Context) context.Context {
 	inner, end := context.WithCancelCause(ctx)
 	kept := &keptContext{Context: inner, lease: l, outer: l.outer(ctx), end: end}
 	if err := l.Err(); err != nil {
@@ -41,13 +29,13 @@ type follower interface{ ended(cause error) }
 // them, and a child of the lease's own context would cost twice as much.
 type keptContext struct {
 	context.Context
-	lease *Lease
+	lease *Handle
 	outer context.Context // the one that KeepAlive was given
 	end   context.CancelCauseFunc
 }
 
 // outerKey finds the outer context in it.
-type outerKey struct{ lease *Lease }
+type outerKey struct{ lease *Handle }
 
 // Value implements context.Context.
 func (c *keptContext) Value(key any) any {
@@ -57,7 +45,7 @@ func (c *keptContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-func (l *Lease) outer(ctx context.Context) context.Context {
+func (l *Handle) outer(ctx context.Context) context.Context {
 	if outer, kept := ctx.Value(outerKey{l}).(context.Context); kept {
 		return outer
 	}
@@ -67,7 +55,7 @@ func (l *Lease) outer(ctx context.Context) context.Context {
 func (c *keptContext) ended(cause error) { c.end(cause) }
 
 // follow has another end with the lease.
-func (l *Lease) follow(f follower) {
+func (l *Handle) follow(f follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.followers = append(l.followers, f)
@@ -76,7 +64,7 @@ func (l *Lease) follow(f follower) {
 	}
 }
 
-func (l *Lease) unfollow(f follower) {
+func (l *Handle) unfollow(f follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.followers = slices.DeleteFunc(l.followers, func(other follower) bool { return other == f })
@@ -84,7 +72,7 @@ func (l *Lease) unfollow(f follower) {
 
 // end ends the belief for good, with the first cause that it is given, and
 // everybody who follows it. The lease is locked.
-func (l *Lease) end(cause error) {
+func (l *Handle) end(cause error) {
 	l.stop(cause)
 	if l.share == nil {
 		l.leases.ended(l.grant.ID)

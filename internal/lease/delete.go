@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"context"
@@ -12,21 +12,8 @@ import (
 	"github.com/doclock/doclock/internal/oneline"
 )
 
-// Delete deletes the locked document if, and only if, the lock is still held in
-// it, in one command, and ends the lease as released: the lock went with the
-// document. A plain DeleteOne with [Lease.Guard] deletes as safely, but the
-// release that follows finds nothing, and says [ErrLost].
-//
-// It returns nil if the document was deleted by it; ErrLost if the lock was not
-// held any more, and then nothing was deleted; the server's error if the server
-// refused, and then the lock is released plainly; and [ErrOutcomeUnknown] if
-// the document may have been deleted, or may be yet. Release, called after it,
-// returns the same answer. It is repeated until it is answered, ctx ends, or
-// the server would let others in anyway.
-//
-// Where other holders share the entry ([ShareInProcess]) nothing is sent, and the lease
-// stands: delete under a tag that excludes others.
-func (l *Lease) Delete(ctx context.Context) error {
+// Delete implements doclock.Lease.
+func (l *Handle) Delete(ctx context.Context) error {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
@@ -34,7 +21,7 @@ func (l *Lease) Delete(ctx context.Context) error {
 }
 
 // delete returns the verdicts on the document and on the lock.
-func (l *Lease) delete(ctx context.Context, next *succession) (err, released error) {
+func (l *Handle) delete(ctx context.Context, next *succession) (err, released error) {
 	if l.isLost() {
 		released = l.release(attempt.Detached(ctx), next)
 		return released, released
@@ -72,7 +59,7 @@ func (l *Lease) delete(ctx context.Context, next *succession) (err, released err
 }
 
 // deleteAndLeave deletes for the only holder of a shared entry.
-func (s *share) deleteAndLeave(ctx context.Context, l *Lease) (err, released error) {
+func (s *share) deleteAndLeave(ctx context.Context, l *Handle) (err, released error) {
 	if !s.departAlone() {
 		err = fmt.Errorf("%w: Delete: others of this process hold the document under %q too; delete under a tag that excludes them", ErrInvalidArgument, l.Tag())
 		return err, err

@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"context"
@@ -10,26 +10,26 @@ import (
 	"github.com/google/uuid"
 )
 
-// Leases is what the leases of one Locker have in common. Its constructor's
+// Holds is what the leases of one Locker have in common. Its constructor's
 // arguments are of internal types: a user gets leases from a Locker.
-type Leases struct {
+type Holds struct {
 	engine *engine.Engine
 	ops    *attempt.Group
-	line   Line
+	line   Succession
 	kept   renewals
 
 	mu       sync.Mutex
 	believed map[uuid.UUID]*share // the leases that are not over; nil where they aren't shared
 }
 
-// Line is where a lease that is given back finds a waiter of its own process.
-type Line interface {
+// Succession is where a lease that is given back finds a waiter of its own process.
+type Succession interface {
 	// Next claims the waiter that the lock is handed over to: its Answer will
 	// be called. It is nil where nobody waits, or another process's turn is due.
 	Next(engine.Grant) Successor
 
-	// Freed is called when the lock was given back to nobody.
-	Freed(engine.Grant)
+	// Released is called when the lock was given back to nobody.
+	Released(engine.Grant)
 }
 
 // Successor is a waiter that is promised the lock.
@@ -43,15 +43,15 @@ type Successor interface {
 	Answer(engine.Answer)
 }
 
-// NewLeases is for Lockers.
-func NewLeases(e *engine.Engine, ops *attempt.Group, line Line) *Leases {
-	return &Leases{engine: e, ops: ops, line: line, kept: renewals{engine: e, wake: make(chan struct{}, 1)}, believed: map[uuid.UUID]*share{}}
+// NewHolds is for Lockers.
+func NewHolds(e *engine.Engine, ops *attempt.Group, line Succession) *Holds {
+	return &Holds{engine: e, ops: ops, line: line, kept: renewals{engine: e, wake: make(chan struct{}, 1)}, believed: map[uuid.UUID]*share{}}
 }
 
 // New is how a Locker hands out what its engine was granted. sent is when the
 // command was sent that granted it, or earlier.
-func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
-	l := &Lease{
+func (ls *Holds) New(g engine.Grant, sent engine.Reading) *Handle {
+	l := &Handle{
 		leases:   ls,
 		engine:   ls.engine,
 		ops:      ls.ops,
@@ -73,7 +73,7 @@ func (ls *Leases) New(g engine.Grant, sent engine.Reading) *Lease {
 // AfterRelease has f called, which must not wait, once the lock has been given
 // back: what was granted after an attempt of unknown outcome may be entered
 // again by that one.
-func (ls *Leases) AfterRelease(l *Lease, f func()) {
+func (ls *Holds) AfterRelease(l *Handle, f func()) {
 	entry := l.entry()
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
@@ -81,14 +81,14 @@ func (ls *Leases) AfterRelease(l *Lease, f func()) {
 }
 
 // Believed reports whether a lease with this id is held here, and not over.
-func (ls *Leases) Believed(id uuid.UUID) bool {
+func (ls *Holds) Believed(id uuid.UUID) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	_, believed := ls.believed[id]
 	return believed
 }
 
-func (ls *Leases) ended(id uuid.UUID) {
+func (ls *Holds) ended(id uuid.UUID) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	delete(ls.believed, id)

@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"context"
@@ -15,13 +15,8 @@ type verdict struct {
 	done chan struct{}
 }
 
-// Release gives the lock back, in one command. Released twice, it returns the
-// same answer without a second one. It returns nil if the entry was there with
-// this lease's token, which means that nobody was let in while it was held;
-// [ErrLost] if it was not; and [ErrOutcomeUnknown] if that can't be told, or
-// ctx ended first. The release itself outlives ctx: it goes on in the
-// background until it is answered or the server would let others in anyway.
-func (l *Lease) Release(ctx context.Context) error {
+// Release implements doclock.Lease.
+func (l *Handle) Release(ctx context.Context) error {
 	if l.engine == nil {
 		return ErrLost
 	}
@@ -66,7 +61,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // another token. So a lease is released that is known to be lost: a late
 // duplicate may have brought its id back. But no answer to that, nor the want
 // of one, makes it a lease that was kept.
-func (l *Lease) release(ctx context.Context, next *succession) error {
+func (l *Handle) release(ctx context.Context, next *succession) error {
 	known := l.isLost()
 	// It is sent, whoever has given up.
 	ctx = engine.WithSending(ctx, &engine.Sending{})
@@ -95,7 +90,7 @@ func (l *Lease) release(ctx context.Context, next *succession) error {
 
 // departed is the verdict on a command that takes the entry out of the
 // document, and was answered.
-func (l *Lease) departed(command string, outcome engine.Outcome, unsure error) error {
+func (l *Handle) departed(command string, outcome engine.Outcome, unsure error) error {
 	switch {
 	case outcome == engine.Released:
 		return nil
@@ -111,7 +106,7 @@ func (l *Lease) departed(command string, outcome engine.Outcome, unsure error) e
 // giveAway ends the lease with a command that does something else too: by
 // itself, or as one of those who share an entry. Both return the command's
 // verdict and the release's.
-func (l *Lease) giveAway(ctx context.Context, alone func(context.Context, *succession) (err, released error), shared func(context.Context) (err, released error)) error {
+func (l *Handle) giveAway(ctx context.Context, alone func(context.Context, *succession) (err, released error), shared func(context.Context) (err, released error)) error {
 	if err := l.enter(ctx, l.writing); err != nil {
 		return err
 	}
@@ -142,14 +137,14 @@ func (l *Lease) giveAway(ctx context.Context, alone func(context.Context, *succe
 }
 
 // given is the verdict on the lock that is being given away, or nil.
-func (l *Lease) given() *verdict {
+func (l *Handle) given() *verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.gone
 }
 
 // give claims the right to give the lock away; only the first caller has it.
-func (l *Lease) give() (v *verdict, first bool) {
+func (l *Handle) give() (v *verdict, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gone != nil {
@@ -161,7 +156,7 @@ func (l *Lease) give() (v *verdict, first bool) {
 
 // settle publishes the verdict. Where the server refused the release itself,
 // the entry still stands and a later call may try again.
-func (l *Lease) settle(v *verdict, err error) {
+func (l *Handle) settle(v *verdict, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v.err = err

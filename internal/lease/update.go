@@ -1,4 +1,4 @@
-package doclock
+package lease
 
 import (
 	"context"
@@ -12,25 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Update applies an update to the locked document if, and only if, the lock is
-// still held in it, in one command; it keeps the lock. It is applied at most
-// once, however often it has to be sent.
-//
-// It takes what the driver's UpdateOne takes (bson.D, bson.M, bson.Raw, a
-// struct, a pipeline) with its options. All of it is encoded once, with the
-// collection's registry and BSON options, in the caller's goroutine and before
-// anything is sent: what the caller makes of its values once the call has
-// returned is not seen, and a panic in a codec of the caller's surfaces here
-// and leaves the lease as it is. It refuses, with [ErrInvalidArgument] and before
-// anything is sent: what can't be encoded, replacements, paths that touch the
-// lock field, the positional operator `.$`, upserts.
-//
-// It returns nil if the update was applied; [ErrLost] if the lock was not held
-// any more, and then nothing was written; [ErrOutcomeUnknown] if the update may
-// have been applied, or may be yet; or the server's error if the server refused
-// it, and then the lease stands. It is never two of them: whether the lease is
-// over as well says [Lease.Err].
-func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+// Update implements doclock.Lease.
+func (l *Handle) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
 		return err
@@ -38,7 +21,7 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 	return l.update(ctx, u)
 }
 
-func (l *Lease) update(ctx context.Context, u *engine.Update) error {
+func (l *Handle) update(ctx context.Context, u *engine.Update) error {
 	if err := l.enter(ctx, l.writing); err != nil {
 		return err
 	}
@@ -60,19 +43,8 @@ func (l *Lease) update(ctx context.Context, u *engine.Update) error {
 	})
 }
 
-// UpdateAndRelease applies an update and gives the lock back in the same
-// command: a read-modify-write under a lock takes two, with [Into] on the
-// acquire. It takes and refuses what [Lease.Update] does; refused before
-// sending, the lease stands. Its answers are Update's, and of the lock they say
-// what [Lease.Release] does. Release, called after it, returns the same answer.
-// If the server refuses the update, the lock is released plainly and the
-// server's error returned, joined with [ErrLost] where the lock was lost; and
-// of an ErrOutcomeUnknown the release tells only who calls Release.
-//
-// It is repeated until it is answered, ctx ends, or the server would let others
-// in anyway. Where no server can be reached for 30 s, the driver's error is
-// returned: nothing was written, and Release may be called.
-func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+// UpdateAndRelease implements doclock.Lease.
+func (l *Handle) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := l.prepare(ctx, update, opts)
 	if err != nil {
 		return err
@@ -80,7 +52,7 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 	return l.updateAndRelease(ctx, u)
 }
 
-func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
+func (l *Handle) updateAndRelease(ctx context.Context, u *engine.Update) error {
 	return l.giveAway(ctx,
 		func(ctx context.Context, next *succession) (err, released error) {
 			return l.writeAndRelease(ctx, u, next)
@@ -88,7 +60,7 @@ func (l *Lease) updateAndRelease(ctx context.Context, u *engine.Update) error {
 		func(ctx context.Context) (err, released error) { return l.share.writeAndLeave(ctx, l, u) })
 }
 
-func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[options.UpdateOneOptions]) (*engine.Update, error) {
+func (l *Handle) prepare(ctx context.Context, update any, opts []options.Lister[options.UpdateOneOptions]) (*engine.Update, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -99,7 +71,7 @@ func (l *Lease) prepare(ctx context.Context, update any, opts []options.Lister[o
 	return u, nil
 }
 
-func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
+func (l *Handle) write(ctx context.Context, u *engine.Update, k int64) error {
 	if l.isLost() {
 		return ErrLost
 	}
@@ -140,7 +112,7 @@ func (l *Lease) write(ctx context.Context, u *engine.Update, k int64) error {
 // update rides on a compare-and-set that finds something else, it goes by
 // itself. That is safe even if an earlier attempt is still on its way: both
 // need the lease's entry, and both remove it.
-func (l *Lease) writeAndRelease(ctx context.Context, u *engine.Update, next *succession) (err, released error) {
+func (l *Handle) writeAndRelease(ctx context.Context, u *engine.Update, next *succession) (err, released error) {
 	if l.isLost() {
 		released = l.release(attempt.Detached(ctx), next)
 		return released, released
@@ -208,7 +180,7 @@ func provesNotApplied(img *engine.Image, g engine.Grant) bool {
 }
 
 // read asks the document for the verdict on a write of unknown outcome.
-func (l *Lease) read(ctx context.Context) (img *engine.Image, err error) {
+func (l *Handle) read(ctx context.Context) (img *engine.Image, err error) {
 	ctx, cancel := context.WithTimeout(attempt.Detached(ctx), l.kept())
 	defer cancel()
 	_, err = attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
