@@ -20,7 +20,7 @@ import (
 // workerEnv, in the environment, makes this program a worker: a process that other goroutines than the main program's work
 // in. It reads an order and then signals from its standard input, and writes messages to its standard output, as lines of
 // JSON. It ends when its input does, and so with the program that started it.
-const workerEnv = "DOCLOCK_CONTACTS_WORKER"
+const workerEnv = "DOCLOCK_DEMO_WORKER"
 
 // An order tells a worker what to do.
 type order struct {

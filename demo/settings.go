@@ -24,7 +24,7 @@ const oneDeleterIn = 4
 func (s settings) deleters() int { return max(1, s.goroutines/oneDeleterIn) }
 func (s settings) adders() int   { return s.goroutines - s.deleters() }
 
-const usage = `Usage: go run ./examples/contacts [flags]
+const usage = `Usage: go run ./demo [flags]
 
 An address book under many hands: adders put categories on contacts while
 deleters delete categories, in several processes at once; first without locks,
@@ -41,7 +41,7 @@ with them, 1 if not or if something failed, 2 if the flags are wrong.
 
 // parse reads the command line. It has told the user what is wrong when it returns an error.
 func parse(args []string, out io.Writer) (s settings, err error) {
-	flags := flag.NewFlagSet("contacts", flag.ContinueOnError)
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(out, usage)
@@ -57,7 +57,7 @@ func parse(args []string, out io.Writer) (s settings, err error) {
 		return s, err
 	}
 	if err := s.validate(flags.Args()); err != nil {
-		_, _ = fmt.Fprintf(out, "contacts: %v\nSee -h.\n", err)
+		_, _ = fmt.Fprintf(out, "demo: %v\nSee -h.\n", err)
 		return s, err
 	}
 	return s, nil

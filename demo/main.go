@@ -40,10 +40,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (status in
 	good, err := perform(ctx, s, out, progress)
 	switch {
 	case ctx.Err() != nil:
-		_, _ = fmt.Fprintln(progress, "contacts: interrupted; the workers are ended and the database is dropped")
+		_, _ = fmt.Fprintln(progress, "demo: interrupted; the workers are ended and the database is dropped")
 		return 1
 	case err != nil:
-		_, _ = fmt.Fprintln(progress, "contacts:", err)
+		_, _ = fmt.Fprintln(progress, "demo:", err)
 		return 1
 	case !good:
 		return 1
@@ -63,7 +63,7 @@ func perform(ctx context.Context, s settings, out, progress io.Writer) (good boo
 	if err != nil {
 		return false, fmt.Errorf("connecting to the server: %w", err)
 	}
-	database := client.Database("doclock_contacts_" + strings.ReplaceAll(uuid.NewString(), "-", ""))
+	database := client.Database("doclock_demo_" + strings.ReplaceAll(uuid.NewString(), "-", ""))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()

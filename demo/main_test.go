@@ -94,7 +94,7 @@ func TestFlags(t *testing.T) {
 		status int
 		says   []string
 	}{
-		"help":          {[]string{"-h"}, 0, []string{"Usage: go run ./examples/contacts", "-duration", "exit status"}},
+		"help":          {[]string{"-h"}, 0, []string{"Usage: go run ./demo", "-duration", "exit status"}},
 		"unknown flag":  {[]string{"-locks"}, 2, []string{"-locks", "Usage"}},
 		"argument":      {[]string{"fast"}, 2, []string{"fast"}},
 		"not a number":  {[]string{"-processes", "many"}, 2, []string{"many", "-processes"}},

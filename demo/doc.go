@@ -1,6 +1,6 @@
-// Contacts is an address book under many hands, first without locks and then with them.
+// Demo is an address book under many hands, first without locks and then with them.
 //
-//	go run ./examples/contacts
+//	go run ./demo
 //
 // Adders put the id of a category on a contact. Deleters take the id of a category off all contacts, and then delete the
 // category. Contacts and categories are documents of two collections, so no single command covers both, and a deleter that
