@@ -1,21 +1,25 @@
-// Demo is an address book under many hands, first without locks and then with them.
+// Demo shows what the locks are for: several processes change one address book, first without locks and then with them. Then
+// one process is stopped while it holds a lock; it takes back what it wrote too late.
 //
 //	go run ./demo
 //
 // Adders put the id of a category on a contact. Deleters take the id of a category off all contacts, and then delete the
-// category. Contacts and categories are documents of two collections, so no single command covers both, and a deleter that
-// comes between an adder's look at the category and its write to the contact leaves a dangling reference: a contact with the
-// id of a category that is no more.
+// category. Contacts and categories are documents of two collections, so no single command covers both. Without locks a deleter
+// can run between an adder's look at the category and its write to the contact. That leaves a dangling reference: a contact
+// with the id of a deleted category.
 //
-// With locks, which are in the category's own document, an adder holds "read" while it looks and writes, and a deleter holds
-// "write". Many adders work side by side; a deleter keeps new ones out, waits for those inside, and is alone then.
+// The locks are in the categories' own documents. An adder holds "read" while it looks and writes; a deleter holds "write". Many
+// adders work at the same time. A deleter keeps new adders out, waits for the present ones, and then works alone.
 //
-// What to read, in this order:
+// The program runs three parts, and exits with status 1 if one of them doesn't end as it should:
 //
-//   - adder.go and deleter.go: the work without a lock, and beside it with one. This is what to copy.
-//   - pause_unix.go: what a lock can't do. A process is stopped while it holds one, and its write comes too late. It notices
-//     that when it releases the lock, and puts things right.
-//   - scan.go: how dangling references are found.
+//  1. Adders and deleters in several processes, without locks: a full scan finds dangling references.
+//  2. The same with locks: a full scan finds none.
+//  3. A late write: an adder's process is stopped (SIGSTOP) until its lease has expired, and a deleter has deleted the category.
+//     Then the process is continued (SIGCONT). Its write is late and leaves a dangling reference, for a lock in the category
+//     can't stop a write to a contact. The adder learns from the error of its call that the lock was lost, and removes the
+//     reference.
 //
-// The rest gets a server and starts the processes that the hands work in, and reports.
+// adder.go and deleter.go have the operations, each without a lock and with one. This program imports internal packages of the
+// repository, to start a server by itself; the program to copy from is examples/contact.
 package main

@@ -13,55 +13,55 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A scene is the story of one late write.
-type scene struct {
-	Contact  int           // who is given
-	Category string        // this category
-	TTL      time.Duration // by an adder whose lease lasts so long
+// A lateWriteJob tells a worker to be the adder whose write is late.
+type lateWriteJob struct {
+	Contact  int
+	Category string // that the contact is given
+	TTL      time.Duration
 }
 
-// newScene casts the first contact, and a category that it does not have yet.
-func newScene(people []person) scene {
+// newLateWriteJob chooses the first contact, and a category that it does not have yet.
+func newLateWriteJob(people []person) lateWriteJob {
 	i := slices.IndexFunc(categoryNames, func(name string) bool { return !slices.Contains(people[0].categories, name) })
-	return scene{Contact: 0, Category: categoryNames[i], TTL: time.Second}
+	return lateWriteJob{Contact: 0, Category: categoryNames[i], TTL: time.Second}
 }
 
-// The steps of the scene's adder.
+// The names of the adder's steps.
 const (
 	aboutToWrite = "about to write"
 	hasWritten   = "has written"
 	hasReleased  = "has released"
 )
 
-// A sceneEvent is a step that the adder tells of.
-type sceneEvent struct {
-	Step  string
-	Lost  bool   `json:",omitempty"` // on hasReleased: it noticed that the lock was lost
-	Error string `json:",omitempty"` // and what it was told
+// A step is what the adder reports of itself.
+type step struct {
+	Name  string
+	Lost  bool   `json:",omitempty"` // of hasReleased: the adder noticed that the lock was lost
+	Error string `json:",omitempty"` // of hasReleased: what its call returned
 }
 
-// A story is how the scene went.
-type story struct {
-	LeftOut  string `json:"leftOut,omitempty"` // why there was none
-	Lines    []line `json:"lines,omitempty"`
-	Noticed  bool   `json:"noticed"`         // the adder noticed at the release that its lock had been lost
-	Dangling int    `json:"danglingBetween"` // references, between the late write and the release
-	After    int    `json:"danglingAfter"`   // and when all was over
+// A lateWriteResult is how the late write went.
+type lateWriteResult struct {
+	LeftOut  string     `json:"leftOut,omitempty"` // why it was left out
+	Log      []logEntry `json:"lines,omitempty"`
+	Noticed  bool       `json:"noticed"`         // the adder noticed at the release that its lock was lost
+	Dangling int        `json:"danglingBetween"` // references, between the late write and the release
+	After    int        `json:"danglingAfter"`   // and at the end
 }
 
-// A line of a story.
-type line struct {
-	Seconds float64 `json:"seconds"`
+// A logEntry is a line of the report on the late write.
+type logEntry struct {
+	Seconds float64 `json:"seconds"` // since the first entry
 	Who     string  `json:"who"`
 	What    string  `json:"what"`
 }
 
-// comeLate plays the adder of the scene, in the process that is stopped. It runs the same code as all adders, but for the
-// write: where an adder is stopped just before its request leaves the machine, no check can help any more. To meet that
-// moment every time, the scene's write waits for a signal, and is not cut off by the end of the lease.
-func (w *worker) comeLate(ctx context.Context) error {
-	s := w.order.Scene
-	locks, err := multilock.New(w.book.categories, relations.WritePreferring(), doclock.TTL(s.TTL), doclock.AttemptTimeout(s.TTL))
+// writeLate is the adder whose process is stopped. It runs the same code as all adders, except for the write. No check can help
+// a process that is stopped just before its request leaves the machine. To reach that moment every time, this write waits until
+// it is told to go on.
+func (w *worker) writeLate(ctx context.Context) error {
+	j := w.job.LateWrite
+	locks, err := multilock.New(w.book.categories, relations.WritePreferring(), doclock.TTL(j.TTL), doclock.AttemptTimeout(j.TTL))
 	if err != nil {
 		return err
 	}
@@ -69,16 +69,16 @@ func (w *worker) comeLate(ctx context.Context) error {
 		return err
 	}
 	a := newAdder(w.book, locks, 0)
-	a.put = func(held context.Context, contact int, category bson.ObjectID) error {
-		w.say(message{Event: &sceneEvent{Step: aboutToWrite}})
+	a.write = func(held context.Context, contact int, category bson.ObjectID) error {
+		w.send(message{Step: &step{Name: aboutToWrite}})
 		if err := w.await(ctx); err != nil {
 			return err
 		}
-		err := w.book.put(context.WithoutCancel(held), contact, category)
-		w.say(message{Event: &sceneEvent{Step: hasWritten}})
+		err := w.book.addCategory(held, contact, category)
+		w.send(message{Step: &step{Name: hasWritten}})
 		return errors.Join(err, w.await(ctx))
 	}
-	err = a.addWithLock(ctx, s.Contact, s.Category)
-	w.say(message{Event: &sceneEvent{Step: hasReleased, Lost: errors.Is(err, doclock.ErrLost), Error: fmt.Sprint(err)}})
+	err = a.addWithLock(ctx, j.Contact, j.Category)
+	w.send(message{Step: &step{Name: hasReleased, Lost: errors.Is(err, doclock.ErrLost), Error: fmt.Sprint(err)}})
 	return locks.Close(ctx)
 }

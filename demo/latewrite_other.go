@@ -4,7 +4,7 @@ package main
 
 import "context"
 
-// play leaves the scene out: this system has no SIGSTOP.
-func (s *stage) play(context.Context, func(line)) (story, error) {
-	return story{LeftOut: "this system can't stop a process and continue it (SIGSTOP, SIGCONT)"}, nil
+// lateWrite is left out: this system has no SIGSTOP.
+func (d *demo) lateWrite(context.Context, func(logEntry)) (lateWriteResult, error) {
+	return lateWriteResult{LeftOut: "this system can't stop a process and continue it (SIGSTOP, SIGCONT)"}, nil
 }

@@ -15,118 +15,119 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// play stops an adder between its look and its write, until its lease has run out and the category is deleted, and has it
-// continue.
-func (s *stage) play(ctx context.Context, tell func(line)) (story, error) {
-	if err := s.book.fill(ctx, s.people); err != nil {
-		return story{}, err
+// lateWrite stops an adder's process between its look and its write, until its lease has expired and the category is deleted.
+// Then it continues the process. Each entry of its log is also passed to show.
+func (d *demo) lateWrite(ctx context.Context, show func(logEntry)) (lateWriteResult, error) {
+	if err := d.book.reset(ctx, d.people); err != nil {
+		return lateWriteResult{}, err
 	}
-	locks, err := multilock.New(s.book.categories, relations.WritePreferring())
+	locks, err := multilock.New(d.book.categories, relations.WritePreferring())
 	if err != nil {
-		return story{}, err
+		return lateWriteResult{}, err
 	}
-	deleter := &deleter{book: s.book, locks: locks}
+	deleter := &deleter{book: d.book, locks: locks}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	t := &telling{tell: tell}
+	l := &lateWriteLog{show: show}
 
-	who := s.people[0]
-	scene := newScene(s.people)
-	adder, err := start(ctx, order{URI: s.uri, Database: s.database.Name(), Scene: &scene})
+	contact := d.people[0]
+	j := newLateWriteJob(d.people)
+	adder, err := start(ctx, job{URI: d.uri, Database: d.database.Name(), LateWrite: &j})
 	if err != nil {
-		return t.story, err
+		return l.result, err
 	}
 	defer adder.stop()
-	defer func() { _ = adder.cmd.Process.Kill() }() // it may be stopped, and hear nothing else
+	defer func() { _ = adder.cmd.Process.Kill() }() // a stopped process doesn't react to anything else
 
 	if _, err := expect(adder, aboutToWrite); err != nil {
-		return t.story, err
+		return l.result, err
 	}
-	t.say("adder", `holds "read" on %s for %v, and is about to put it on %s`, scene.Category, scene.TTL, who.name)
+	l.add("adder", `holds "read" on %s for %v, and is about to put it on %s`, j.Category, j.TTL, contact.name)
 	if err := adder.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return t.story, fmt.Errorf("stopping the adder: %w", err)
+		return l.result, fmt.Errorf("stopping the adder: %w", err)
 	}
-	t.say("system", "stops the adder's process %d (SIGSTOP); it can't renew its lease now", adder.cmd.Process.Pid)
+	l.add("system", "stops the adder's process %d (SIGSTOP); it can't renew its lease now", adder.cmd.Process.Pid)
 
-	_, err = locks.TryAcquire(ctx, bson.M{"name": scene.Category}, "write")
+	_, err = locks.TryAcquire(ctx, bson.M{"name": j.Category}, "write")
 	var conflict *doclock.ConflictError
 	if !errors.As(err, &conflict) {
-		return t.story, fmt.Errorf("a deleter should have met a conflict, and got: %w", err)
+		return l.result, fmt.Errorf("a deleter should have got a conflict, and got: %w", err)
 	}
 	holder := conflict.Holders[0]
-	t.say("deleter", `asks for "write" on %s, and is kept back by "%s" of %s, for %v at most`,
-		scene.Category, holder.Tag, holder.Owner, conflict.RetryAfter)
-	if err := deleter.deleteWithLock(ctx, scene.Category); err != nil {
-		return t.story, fmt.Errorf("deleting the category behind the stopped adder: %w", err)
+	l.add("deleter", `asks for "write" on %s, and is refused: "%s" is held by %s, for %v at most`,
+		j.Category, holder.Tag, holder.Owner, conflict.RetryAfter)
+	if err := deleter.deleteWithLock(ctx, j.Category); err != nil {
+		return l.result, fmt.Errorf("deleting the category of the stopped adder: %w", err)
 	}
-	t.say("deleter", `waited until the lease had run out, got "write", and deleted %s`, scene.Category)
-	if _, err := t.scan(ctx, s.book); err != nil {
-		return t.story, err
+	l.add("deleter", `waits until the lease has expired, gets "write", and deletes %s`, j.Category)
+	if _, err := l.scan(ctx, d.book); err != nil {
+		return l.result, err
 	}
 
-	if err := errors.Join(adder.signal(), adder.cmd.Process.Signal(syscall.SIGCONT)); err != nil {
-		return t.story, fmt.Errorf("continuing the adder: %w", err)
+	if err := errors.Join(adder.proceed(), adder.cmd.Process.Signal(syscall.SIGCONT)); err != nil {
+		return l.result, fmt.Errorf("continuing the adder: %w", err)
 	}
-	t.say("system", "continues the adder (SIGCONT)")
+	l.add("system", "continues the adder (SIGCONT)")
 	if _, err := expect(adder, hasWritten); err != nil {
-		return t.story, err
+		return l.result, err
 	}
-	t.say("adder", "writes, too late: the lock is in the category, and can't stop a write to a contact")
-	if t.story.Dangling, err = t.scan(ctx, s.book); err != nil {
-		return t.story, err
+	l.add("adder", "writes, too late: the lock is in the category, and can't stop a write to a contact")
+	if l.result.Dangling, err = l.scan(ctx, d.book); err != nil {
+		return l.result, err
 	}
 
-	if err := adder.signal(); err != nil {
-		return t.story, err
+	if err := adder.proceed(); err != nil {
+		return l.result, err
 	}
 	released, err := expect(adder, hasReleased)
 	if err != nil {
-		return t.story, err
+		return l.result, err
 	}
-	t.story.Noticed = released.Lost
-	t.say("adder", "releases its lock, and notices; its call returns: %s", released.Error)
-	t.story.After, err = t.scan(ctx, s.book)
-	return t.story, err
+	l.result.Noticed = released.Lost
+	l.add("adder", "releases its lock, and notices the loss; its call returns: %s", released.Error)
+	l.result.After, err = l.scan(ctx, d.book)
+	return l.result, err
 }
 
 // expect waits for a step of the adder's.
-func expect(adder *process, step string) (sceneEvent, error) {
+func expect(adder *process, name string) (step, error) {
 	m, err := adder.next()
 	switch {
 	case err != nil:
-		return sceneEvent{}, err
-	case m.Event == nil || m.Event.Step != step:
-		return sceneEvent{}, fmt.Errorf("the adder %q was expected, and came with %+v", step, m.Event)
+		return step{}, err
+	case m.Step == nil || m.Step.Name != name:
+		return step{}, fmt.Errorf("the adder should have sent the step %q, and sent %+v", name, m.Step)
 	default:
-		return *m.Event, nil
+		return *m.Step, nil
 	}
 }
 
-// A telling is a story while it is told.
-type telling struct {
-	began time.Time // with the first line
-	tell  func(line)
-	story story
+// A lateWriteLog is the log of the late write, and its result.
+type lateWriteLog struct {
+	began  time.Time // with the first entry
+	show   func(logEntry)
+	result lateWriteResult
 }
 
-func (t *telling) say(who, what string, args ...any) {
-	if t.began.IsZero() {
-		t.began = time.Now()
+func (l *lateWriteLog) add(who, what string, args ...any) {
+	if l.began.IsZero() {
+		l.began = time.Now()
 	}
-	l := line{Seconds: time.Since(t.began).Seconds(), Who: who, What: fmt.Sprintf(what, args...)}
-	t.story.Lines = append(t.story.Lines, l)
-	t.tell(l)
+	e := logEntry{Seconds: time.Since(l.began).Seconds(), Who: who, What: fmt.Sprintf(what, args...)}
+	l.result.Log = append(l.result.Log, e)
+	l.show(e)
 }
 
-func (t *telling) scan(ctx context.Context, b *book) (dangling int, err error) {
+// scan adds what a full scan finds, and returns the number of dangling references.
+func (l *lateWriteLog) scan(ctx context.Context, b *book) (dangling int, err error) {
 	found, err := b.scan(ctx)
 	if err != nil {
 		return 0, err
 	}
-	what := found.dangling()
+	what := found.summary()
 	if found.Dangling > 0 {
 		what += ": " + found.Example
 	}
-	t.say("full scan", "%s", what)
+	l.add("full scan", "%s", what)
 	return found.Dangling, nil
 }

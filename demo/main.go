@@ -37,10 +37,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (status in
 	case err != nil:
 		return 2
 	}
-	good, err := perform(ctx, s, out, progress)
+	good, err := demonstrate(ctx, s, out, progress)
 	switch {
 	case ctx.Err() != nil:
-		_, _ = fmt.Fprintln(progress, "demo: interrupted; the workers are ended and the database is dropped")
+		_, _ = fmt.Fprintln(progress, "demo: interrupted; the workers are stopped and the database is dropped")
 		return 1
 	case err != nil:
 		_, _ = fmt.Fprintln(progress, "demo:", err)
@@ -52,8 +52,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (status in
 	}
 }
 
-// perform gets a server and a database, and plays the whole piece there. It tells whether all went as it should.
-func perform(ctx context.Context, s settings, out, progress io.Writer) (good bool, err error) {
+// demonstrate gets a server and a database, runs the three parts there, and prints the report. It returns whether all parts
+// ended as they should.
+func demonstrate(ctx context.Context, s settings, out, progress io.Writer) (good bool, err error) {
 	server, err := mongotest.Start(ctx, progress)
 	if err != nil {
 		return false, err
@@ -70,12 +71,12 @@ func perform(ctx context.Context, s settings, out, progress io.Writer) (good boo
 		err = errors.Join(err, database.Drop(ctx), client.Disconnect(ctx))
 	}()
 
-	stage := &stage{settings: s, uri: server.URI(), database: database, book: openBook(database), people: people(s.seed)}
-	narrator := newNarrator(out, progress)
+	d := &demo{settings: s, uri: server.URI(), database: database, book: openBook(database), people: people(s.seed)}
+	printer := newPrinter(out, progress)
 	if s.json {
-		narrator = newNarrator(io.Discard, progress)
+		printer = newPrinter(io.Discard, progress)
 	}
-	r, err := stage.perform(ctx, server.Description(), narrator)
+	r, err := d.runParts(ctx, server.Description(), printer)
 	if err != nil {
 		return false, err
 	}
@@ -85,48 +86,57 @@ func perform(ctx context.Context, s settings, out, progress io.Writer) (good boo
 	return r.Good, nil
 }
 
-// mostTries bounds how often the run without locks is repeated under more pressure until the race shows.
-const mostTries = 5
+// A demo is what the three parts have in common. They have a database of their own.
+type demo struct {
+	settings settings
+	uri      string
+	database *mongo.Database
+	book     *book
+	people   []person
+}
 
-// perform plays the two runs and the scene.
-func (s *stage) perform(ctx context.Context, server string, n *narrator) (report, error) {
-	r := newReport(s.settings, server)
-	n.introduce(r)
+// maxTries bounds how often the run without locks is repeated, with more work and time, until it leaves a dangling reference.
+const maxTries = 5
 
-	n.title("1. Without locks")
-	without, err := s.race(ctx, false, n.progress())
-	for try := 1; err == nil && without.Dangling == 0 && try < mostTries; try++ {
-		s.settings.work = max(2*s.settings.work, time.Millisecond)
-		s.settings.duration *= 2
-		n.result(without)
-		n.note("The race has not shown. Once more, with %v of work between look and write, and for %v; the run with locks will be the same.",
-			s.settings.work, s.settings.duration)
-		without, err = s.race(ctx, false, n.progress())
+// runParts runs the two races and the late write.
+func (d *demo) runParts(ctx context.Context, server string, p *printer) (report, error) {
+	r := newReport(d.settings, server)
+	p.introduce(r)
+
+	p.title("1. Without locks")
+	without, err := d.race(ctx, false, p.progress())
+	for try := 1; err == nil && without.Dangling == 0 && try < maxTries; try++ {
+		d.settings.work = max(2*d.settings.work, time.Millisecond)
+		d.settings.duration *= 2
+		p.result(without)
+		p.note("No reference dangles yet. Once more, with %v of work between look and write, and for %v; the run with locks will be the same.",
+			d.settings.work, d.settings.duration)
+		without, err = d.race(ctx, false, p.progress())
 	}
 	if err != nil {
 		return r, fmt.Errorf("the run without locks: %w", err)
 	}
-	n.result(without)
+	p.result(without)
 
-	n.title(`2. With locks: an adder holds "read" on the category, a deleter "write"`)
-	with, err := s.race(ctx, true, n.progress())
+	p.title(`2. With locks: an adder holds "read" on the category, a deleter "write"`)
+	with, err := d.race(ctx, true, p.progress())
 	if err != nil {
 		return r, fmt.Errorf("the run with locks: %w", err)
 	}
-	n.result(with)
+	p.result(with)
 
-	n.title("3. A late write: an adder is stopped past the end of its lease, and continued")
-	r.LateWrite, err = s.play(ctx, n.line)
+	p.title("3. A late write: an adder is stopped until its lease has expired, and continued")
+	r.LateWrite, err = d.lateWrite(ctx, p.logEntry)
 	if err != nil {
 		return r, fmt.Errorf("the late write: %w", err)
 	}
 	if r.LateWrite.LeftOut != "" {
-		n.note("Left out: %s.", r.LateWrite.LeftOut)
+		p.note("Left out: %s.", r.LateWrite.LeftOut)
 	}
 
-	r.Work = s.settings.work.String()
+	r.Work = d.settings.work.String()
 	r.Runs = []result{without, with}
 	r.judge()
-	n.conclude(r)
+	p.conclude(r)
 	return r, nil
 }

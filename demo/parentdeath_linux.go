@@ -5,5 +5,7 @@ import (
 	"syscall"
 )
 
-// endWithUs has the kernel kill the child when we end, however we end, and even if it is stopped.
-func endWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// killWithParent makes the kernel kill the child when this process ends in any way, even if the child is stopped.
+func killWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}

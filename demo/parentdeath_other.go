@@ -4,5 +4,5 @@ package main
 
 import "os/exec"
 
-// endWithUs has nothing to do: a worker ends when its input does.
-func endWithUs(*exec.Cmd) {}
+// killWithParent does nothing here: a worker ends when its input ends.
+func killWithParent(*exec.Cmd) {}

@@ -8,96 +8,96 @@ import (
 	"time"
 )
 
-// A narrator tells a person what happens, while it happens: the story on one writer, and how far it is on another, which may
-// be the same terminal.
-type narrator struct {
+// A printer prints for people what happens while it happens: results to one writer, and the progress to another one. Both may be
+// the same terminal.
+type printer struct {
 	out, live io.Writer
-	terminal  bool // live is one: a line can be written over
+	terminal  bool // live is a terminal: a line of progress can be overwritten
 
 	mu    sync.Mutex
-	dirty bool // the terminal's last line is to be written over
+	dirty bool // the terminal's last line is progress, and is to be overwritten
 }
 
-func newNarrator(out, live io.Writer) *narrator {
+func newPrinter(out, live io.Writer) *printer {
 	file, ok := live.(*os.File)
 	if !ok {
-		return &narrator{out: out, live: live}
+		return &printer{out: out, live: live}
 	}
 	info, err := file.Stat()
-	return &narrator{out: out, live: live, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
+	return &printer{out: out, live: live, terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-func (n *narrator) say(format string, args ...any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.wipe()
-	// Nobody is worse off without a line of the story than with a failure because of one.
-	_, _ = fmt.Fprintf(n.out, format+"\n", args...)
+func (p *printer) print(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wipe()
+	// The program goes on if a line can't be printed.
+	_, _ = fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// wipe needs n.mu.
-func (n *narrator) wipe() {
-	if n.dirty {
-		_, _ = fmt.Fprint(n.live, "\r\x1b[K")
-		n.dirty = false
+// wipe removes the line of progress. The caller holds p.mu.
+func (p *printer) wipe() {
+	if p.dirty {
+		_, _ = fmt.Fprint(p.live, "\r\x1b[K")
+		p.dirty = false
 	}
 }
 
-// progress shows the counts of one run: ten times a second on a terminal, and every second elsewhere.
-func (n *narrator) progress() func(Counts) {
+// progress returns a function that prints the counts of a run: ten times a second on a terminal, once a second elsewhere.
+func (p *printer) progress() func(Counts) {
 	began := time.Now()
 	every := time.Second
-	if n.terminal {
+	if p.terminal {
 		every = 100 * time.Millisecond
 	}
 	last := began
 	return func(c Counts) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if time.Since(last) < every {
 			return
 		}
 		last = time.Now()
-		n.wipe()
-		_, _ = fmt.Fprintf(n.live, "   %4.1f s: %d put on contacts, %d categories deleted, %d conflicts",
+		p.wipe()
+		_, _ = fmt.Fprintf(p.live, "   %4.1f s: %d put on contacts, %d categories deleted, %d conflicts",
 			time.Since(began).Seconds(), c.Added, c.Deleted, c.Conflicts)
-		if n.terminal {
-			n.dirty = true
+		if p.terminal {
+			p.dirty = true
 		} else {
-			_, _ = fmt.Fprintln(n.live)
+			_, _ = fmt.Fprintln(p.live)
 		}
 	}
 }
 
-func (n *narrator) introduce(r report) {
-	n.say(`An address book under many hands: %d contacts and %d categories, on %s.
+func (p *printer) introduce(r report) {
+	p.print(`An address book that several processes change at the same time: %d contacts and %d categories, on %s.
 
 Adders look a category up, work for %s, and put its id on a contact.
 Deleters take a category's id off all contacts, and delete it; then they create one of the same name with a new id.
-The race: a deleter that comes between an adder's look and its write leaves a contact with the id of a category
-that is no more, a dangling reference.
+The race: if a deleter runs between an adder's look and its write, the contact has the id of a deleted category,
+a dangling reference.
 
 %d processes with %d adders and %d deleters each do the same work twice.`,
 		r.Contacts, r.Categories, r.Server, r.Work, r.Processes, r.Adders, r.Deleters)
 }
 
-func (n *narrator) title(text string) { n.say("\n%s", text) }
+func (p *printer) title(text string) { p.print("\n%s", text) }
 
-func (n *narrator) note(format string, args ...any) { n.say("   "+format, args...) }
+func (p *printer) note(format string, args ...any) { p.print("   "+format, args...) }
 
-func (n *narrator) result(r result) {
-	n.note("%d operations in %.1f s. A full scan finds %s.", r.Operations, r.Seconds, r.dangling())
+func (p *printer) result(r result) {
+	p.note("%d operations in %.1f s. A full scan finds %s.", r.Operations, r.Seconds, r.summary())
 	if r.Example != "" {
-		n.note("For example: %s.", r.Example)
+		p.note("For example: %s.", r.Example)
 	}
 }
 
-func (n *narrator) line(l line) { n.note("%5.3f s  %-9s  %s", l.Seconds, l.Who, l.What) }
+func (p *printer) logEntry(e logEntry) { p.note("%5.3f s  %-9s  %s", e.Seconds, e.Who, e.What) }
 
-func (n *narrator) conclude(r report) {
-	n.say("")
-	n.mu.Lock()
-	r.writeTable(n.out)
-	n.mu.Unlock()
-	n.say("\n%s", r.verdict())
+func (p *printer) conclude(r report) {
+	p.print("")
+	p.mu.Lock()
+	r.writeTable(p.out)
+	p.mu.Unlock()
+	p.print("\n%s", r.verdict())
 }

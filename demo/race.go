@@ -5,33 +5,22 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// A stage is where the program's runs and its scene take place: a database of their own.
-type stage struct {
-	settings settings
-	uri      string
-	database *mongo.Database
-	book     *book
-	people   []person
-}
-
-// A result is how one run went.
+// A result is what one run did, and what a full scan found after it.
 type result struct {
 	Locks bool `json:"locks"`
 	Counts
-	finding
+	scanResult
 	Operations          int64   `json:"operations"`
 	Seconds             float64 `json:"seconds"`
 	OperationsPerSecond float64 `json:"operationsPerSecond"`
 	CommandsPerSecond   float64 `json:"commandsPerSecond"`
 }
 
-// race lets all hands work on a fresh address book, and then looks what has become of it.
-func (s *stage) race(ctx context.Context, locks bool, progress func(Counts)) (result, error) {
-	if err := s.book.fill(ctx, s.people); err != nil {
+// race resets the address book, runs adders and deleters in several processes, and then scans the address book.
+func (d *demo) race(ctx context.Context, locks bool, progress func(Counts)) (result, error) {
+	if err := d.book.reset(ctx, d.people); err != nil {
 		return result{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -42,16 +31,16 @@ func (s *stage) race(ctx context.Context, locks bool, progress func(Counts)) (re
 			p.stop()
 		}
 	}()
-	for i := range s.settings.processes {
-		p, err := start(ctx, order{
-			URI:      s.uri,
-			Database: s.database.Name(),
+	for i := range d.settings.processes {
+		p, err := start(ctx, job{
+			URI:      d.uri,
+			Database: d.database.Name(),
 			Locks:    locks,
-			Adders:   s.settings.adders(),
-			Deleters: s.settings.deleters(),
-			Work:     s.settings.work,
-			Duration: s.settings.duration,
-			Seed:     s.settings.seed + uint64(i),
+			Adders:   d.settings.adders(),
+			Deleters: d.settings.deleters(),
+			Work:     d.settings.work,
+			Duration: d.settings.duration,
+			Seed:     d.settings.seed + uint64(i),
 		})
 		if err != nil {
 			return result{}, err
@@ -62,23 +51,23 @@ func (s *stage) race(ctx context.Context, locks bool, progress func(Counts)) (re
 		if m, err := p.next(); err != nil {
 			return result{}, err
 		} else if !m.Ready {
-			return result{}, fmt.Errorf("worker %d began before it was told to", p.cmd.Process.Pid)
+			return result{}, fmt.Errorf("worker %d did not report that it is ready", p.cmd.Process.Pid)
 		}
 	}
 	for _, p := range processes {
-		if err := p.signal(); err != nil {
+		if err := p.proceed(); err != nil {
 			return result{}, err
 		}
 	}
 
-	board := scoreboard{latest: make([]Counts, len(processes)), show: progress}
+	sum := totals{latest: make([]Counts, len(processes)), show: progress}
 	took := make([]time.Duration, len(processes))
 	var listening sync.WaitGroup
 	for i, p := range processes {
 		listening.Go(func() {
 			var err error
-			if took[i], err = board.follow(i, p); err != nil {
-				cancel(err) // the others too
+			if took[i], err = sum.follow(i, p); err != nil {
+				cancel(err) // ends the other workers too
 			}
 		})
 	}
@@ -86,19 +75,19 @@ func (s *stage) race(ctx context.Context, locks bool, progress func(Counts)) (re
 	if ctx.Err() != nil {
 		return result{}, context.Cause(ctx) // the first error
 	}
-	found, err := s.book.scan(ctx)
+	found, err := d.book.scan(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	return newResult(locks, board.sum(), found, took), nil
+	return newResult(locks, sum.counts(), found, took), nil
 }
 
-func newResult(locks bool, counts Counts, found finding, took []time.Duration) result {
+func newResult(locks bool, counts Counts, found scanResult, took []time.Duration) result {
 	var longest time.Duration
 	for _, d := range took {
 		longest = max(longest, d)
 	}
-	r := result{Locks: locks, Counts: counts, finding: found, Operations: counts.operations(), Seconds: longest.Seconds()}
+	r := result{Locks: locks, Counts: counts, scanResult: found, Operations: counts.operations(), Seconds: longest.Seconds()}
 	if r.Seconds > 0 {
 		r.OperationsPerSecond = float64(r.Operations) / r.Seconds
 		r.CommandsPerSecond = float64(r.Commands) / r.Seconds
@@ -106,40 +95,41 @@ func newResult(locks bool, counts Counts, found finding, took []time.Duration) r
 	return r
 }
 
-// A scoreboard adds up what the workers tell.
-type scoreboard struct {
+// totals adds up the counts of the workers.
+type totals struct {
 	mu     sync.Mutex
 	latest []Counts // by worker
 	show   func(Counts)
 }
 
-// follow listens to a worker until it gives its result.
-func (b *scoreboard) follow(i int, p *process) (took time.Duration, err error) {
+// follow receives a worker's messages until its result has come.
+func (t *totals) follow(i int, p *process) (took time.Duration, err error) {
 	for {
 		m, err := p.next()
 		switch {
 		case err != nil:
 			return 0, err
 		case m.Result != nil:
-			b.enter(i, *m.Result)
+			t.set(i, *m.Result)
 			return m.Elapsed, nil
 		case m.Progress != nil:
-			b.show(b.enter(i, *m.Progress))
+			t.show(t.set(i, *m.Progress))
 		}
 	}
 }
 
-func (b *scoreboard) enter(i int, c Counts) (sum Counts) {
-	b.mu.Lock()
-	b.latest[i] = c
-	b.mu.Unlock()
-	return b.sum()
+// set replaces the counts of one worker, and returns the sum.
+func (t *totals) set(i int, c Counts) (sum Counts) {
+	t.mu.Lock()
+	t.latest[i] = c
+	t.mu.Unlock()
+	return t.counts()
 }
 
-func (b *scoreboard) sum() (sum Counts) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range b.latest {
+func (t *totals) counts() (sum Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.latest {
 		sum = sum.plus(c)
 	}
 	return sum
