@@ -26,8 +26,9 @@ func openBook(db *mongo.Database) (*book, error) {
 
 // addContact inserts a contact of the category. It holds "read" on the
 // category, so that nobody deletes the category until the contact is there.
-// After an error there is no contact, unless the error says so; a process that
-// is killed before it undoes a late insert leaves the contact.
+// After an error it has undone the insert, or the error says that it couldn't.
+// Two cases remain: the process is killed before the undo, or the network
+// failed and the server executes the insert after the undo.
 func (b *book) addContact(ctx context.Context, name string, category bson.ObjectID) error {
 	id := bson.NewObjectID() // new in each call: the compensation below deletes no other contact
 	err := b.locks.Do(ctx, bson.M{"_id": category}, "read", func(ctx context.Context, _ *doclock.Lease) error {
