@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// A report is all that the program has to tell in the end.
+// A report is what the program found.
 type report struct {
-	Server     string   `json:"server"`
-	Seed       uint64   `json:"seed"`
-	Contacts   int      `json:"contacts"`
-	Categories int      `json:"categories"`
-	Processes  int      `json:"processes"`
-	Adders     int      `json:"addersPerProcess"`
-	Deleters   int      `json:"deletersPerProcess"`
-	Work       string   `json:"work"`
-	Runs       []result `json:"runs"`
-	LateWrite  story    `json:"lateWrite"`
-	Verdict    []string `json:"verdict"`
-	Good       bool     `json:"good"`
+	Server     string          `json:"server"`
+	Seed       uint64          `json:"seed"`
+	Contacts   int             `json:"contacts"`
+	Categories int             `json:"categories"`
+	Processes  int             `json:"processes"`
+	Adders     int             `json:"addersPerProcess"`
+	Deleters   int             `json:"deletersPerProcess"`
+	Work       string          `json:"work"`
+	Runs       []result        `json:"runs"`
+	LateWrite  lateWriteResult `json:"lateWrite"`
+	Verdict    []string        `json:"verdict"`
+	Good       bool            `json:"good"`
 }
 
 func newReport(s settings, server string) report {
@@ -36,36 +36,36 @@ func newReport(s settings, server string) report {
 	}
 }
 
-// judge says in plain sentences who won, and whether all is as it should be.
+// judge adds the verdict, in sentences, and whether all parts ended as they should.
 func (r *report) judge() {
 	r.Good = true
-	say := func(good bool, format string, args ...any) {
+	add := func(good bool, format string, args ...any) {
 		r.Good = r.Good && good
 		r.Verdict = append(r.Verdict, fmt.Sprintf(format, args...))
 	}
 	without, with := r.Runs[0], r.Runs[1]
 	if without.Dangling > 0 {
-		say(true, "Without locks %d of %d references point to categories that don't exist.", without.Dangling, without.References)
+		add(true, "Without locks %d of %d references point to categories that don't exist.", without.Dangling, without.References)
 	} else {
-		say(false, "Without locks no reference dangles: the race has not shown. Try a longer -duration, or more -work.")
+		add(false, "Without locks no reference dangles: the race did not happen. Try a longer -duration, or more -work.")
 	}
 	switch {
 	case with.Dangling == 0 && without.Dangling > 0:
-		say(true, "With locks none of %d does. The locks won.", with.References)
+		add(true, "With locks none of %d does. The locks work.", with.References)
 	case with.Dangling == 0:
-		say(true, "With locks none of %d does.", with.References)
+		add(true, "With locks none of %d does.", with.References)
 	default:
-		say(false, "WITH LOCKS %d of %d do. This must not be: the locks have failed.", with.Dangling, with.References)
+		add(false, "WITH LOCKS %d of %d do. The locks have failed.", with.Dangling, with.References)
 	}
 	if with.operations() == 0 {
-		say(false, "But with locks nothing was done at all.")
+		add(false, "With locks no operation ended.")
 	}
 	switch late := r.LateWrite; {
 	case late.LeftOut != "":
 	case late.Noticed && late.Dangling == 1 && late.After == 0:
-		say(true, "A lock can't stop the late write of a stopped process to another document, but the process notices, and puts it right.")
+		add(true, "A lock can't stop the late write of a stopped process to another document, but the process notices the loss, and takes the write back.")
 	default:
-		say(false, "THE LATE WRITE did not go as it should: noticed %t, %d dangling before the release and %d after it, instead of true, 1 and 0.",
+		add(false, "THE LATE WRITE was not noticed and taken back: noticed %t, %d dangling before the release and %d after it, instead of true, 1 and 0.",
 			late.Noticed, late.Dangling, late.After)
 	}
 }
@@ -80,9 +80,9 @@ func (r *report) writeTable(out io.Writer) {
 	row("operations", "%d", func(x result) any { return x.Operations })
 	row("  categories put on contacts", "%d", func(x result) any { return x.Added })
 	row("  categories deleted", "%d", func(x result) any { return x.Deleted })
-	row("  in vain: category gone already", "%d", func(x result) any { return x.Gone })
-	row("  lock lost on the way", "%d", func(x result) any { return x.Lost })
-	row("conflicts: others were in the way", "%d", func(x result) any { return x.Conflicts })
+	row("  no category of that name", "%d", func(x result) any { return x.Gone })
+	row("  lock lost", "%d", func(x result) any { return x.Lost })
+	row("conflicts: refused or made to wait", "%d", func(x result) any { return x.Conflicts })
 	row("references found by a full scan", "%d", func(x result) any { return x.References })
 	row("  DANGLING REFERENCES", "%d", func(x result) any { return x.Dangling })
 	row("operations a second", "%.0f", func(x result) any { return x.OperationsPerSecond })

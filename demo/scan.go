@@ -8,14 +8,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// A finding is what a full scan of the address book has found.
-type finding struct {
+// A scanResult is what a full scan of the address book found.
+type scanResult struct {
 	References int    `json:"references"` // ids of categories on contacts
 	Dangling   int    `json:"dangling"`   // those of categories that don't exist
 	Example    string `json:"example,omitempty"`
 }
 
-func (f finding) dangling() string {
+func (f scanResult) summary() string {
 	switch f.Dangling {
 	case 0:
 		return "no dangling reference"
@@ -26,15 +26,15 @@ func (f finding) dangling() string {
 	}
 }
 
-// scan reads all categories and all contacts, and holds them against each other. Nobody may be at work.
-func (b *book) scan(ctx context.Context) (finding, error) {
+// scan reads all categories and all contacts, and compares them. No adder or deleter may run meanwhile.
+func (b *book) scan(ctx context.Context) (scanResult, error) {
 	var categories []Category
 	if err := readAll(ctx, b.categories, &categories); err != nil {
-		return finding{}, fmt.Errorf("scanning the categories: %w", err)
+		return scanResult{}, fmt.Errorf("scanning the categories: %w", err)
 	}
 	var contacts []Contact
 	if err := readAll(ctx, b.contacts, &contacts); err != nil {
-		return finding{}, fmt.Errorf("scanning the contacts: %w", err)
+		return scanResult{}, fmt.Errorf("scanning the contacts: %w", err)
 	}
 	return compare(contacts, categories), nil
 }
@@ -47,12 +47,12 @@ func readAll(ctx context.Context, from *mongo.Collection, into any) error {
 	return cursor.All(ctx, into)
 }
 
-func compare(contacts []Contact, categories []Category) finding {
+func compare(contacts []Contact, categories []Category) scanResult {
 	exists := map[bson.ObjectID]bool{}
 	for _, category := range categories {
 		exists[category.ID] = true
 	}
-	var found finding
+	var found scanResult
 	for _, contact := range contacts {
 		for _, id := range contact.Categories {
 			found.References++

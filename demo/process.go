@@ -15,17 +15,17 @@ import (
 type process struct {
 	cmd      *exec.Cmd
 	in       *json.Encoder
-	close    func() error   // of its input, whereupon it ends
-	messages <-chan message // closed when it has ended
+	close    func() error   // closes its input, so that it ends
+	messages <-chan message // closed when the process has ended
 	ended    chan struct{}
-	err      error // how, once it has ended
+	err      error // of its end, once it has ended
 }
 
-// start starts this program again, as a worker. It ends with ctx, with its work, or with us.
-func start(ctx context.Context, o order) (*process, error) {
+// start starts this program again, as a worker. The worker ends when ctx, its work or this process ends.
+func start(ctx context.Context, j job) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding the workers' program: %w", err)
+		return nil, fmt.Errorf("scanResult the workers' program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), workerEnv+"=1")
@@ -38,12 +38,12 @@ func start(ctx context.Context, o order) (*process, error) {
 	cmd.WaitDelay = 3 * time.Second // and then it is killed
 	output, stdout := io.Pipe()
 	cmd.Stdout = stdout
-	endWithUs(cmd)
+	killWithParent(cmd)
 
 	p := &process{cmd: cmd, in: json.NewEncoder(stdin), close: stdin.Close, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// Linux ends the child when the thread that has started it ends, so this one waits for it.
+		// Linux kills the child when the thread that started it ends, so this thread waits for the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -76,22 +76,22 @@ func start(ctx context.Context, o order) (*process, error) {
 			}
 		}
 	}()
-	if err := p.in.Encode(o); err != nil {
+	if err := p.in.Encode(j); err != nil {
 		p.stop()
-		return nil, fmt.Errorf("giving a worker its order: %w", err)
+		return nil, fmt.Errorf("sending a worker its job: %w", err)
 	}
 	return p, nil
 }
 
-// signal tells the worker to go on.
-func (p *process) signal() error {
+// proceed tells the worker to go on.
+func (p *process) proceed() error {
 	if err := p.in.Encode(struct{}{}); err != nil {
 		return fmt.Errorf("telling worker %d to go on: %w", p.cmd.Process.Pid, err)
 	}
 	return nil
 }
 
-// next is the worker's next message. It is an error if the worker ends, or says that it failed.
+// next returns the worker's next message. It returns an error if the worker ended, or reports that it failed.
 func (p *process) next() (message, error) {
 	m, ok := <-p.messages
 	if !ok {
@@ -104,7 +104,7 @@ func (p *process) next() (message, error) {
 	return m, nil
 }
 
-// stop ends the worker and waits for its end. What it still says is not heard.
+// stop makes the worker end, and waits until it has. Further messages are ignored.
 func (p *process) stop() {
 	_ = p.close()
 	for range p.messages { // until it has ended

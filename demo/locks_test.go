@@ -12,11 +12,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// newHands makes a small book, and two hands to work on it.
-func newHands(t *testing.T) (*book, *adder, *deleter) {
+// newAdderAndDeleter makes a small book, and an adder and a deleter of it.
+func newAdderAndDeleter(t *testing.T) (*book, *adder, *deleter) {
 	t.Helper()
 	b := openBook(mongotest.Database(t))
-	if err := b.fill(t.Context(), people(1)[:3]); err != nil {
+	if err := b.reset(t.Context(), people(1)[:3]); err != nil {
 		t.Fatal(err)
 	}
 	locks, err := multilock.New(b.categories, relations.WritePreferring())
@@ -31,14 +31,14 @@ func newHands(t *testing.T) (*book, *adder, *deleter) {
 	return b, newAdder(b, locks, 0), &deleter{book: b, locks: locks}
 }
 
-// late has something happen between the adder's look and its write. Its lock is gone by then, as it is after a pause.
+// late calls meanwhile between the adder's look and its write. The adder's lock is removed before, as after a stop of its process.
 func late(t *testing.T, b *book, a *adder, meanwhile func()) {
-	a.put = func(ctx context.Context, contact int, category bson.ObjectID) error {
+	a.write = func(ctx context.Context, contact int, category bson.ObjectID) error {
 		if _, err := b.categories.UpdateByID(ctx, category, bson.M{"$set": bson.M{"lock.tags": bson.M{}}}); err != nil {
 			t.Error(err)
 		}
 		meanwhile()
-		return b.put(context.WithoutCancel(ctx), contact, category)
+		return b.addCategory(ctx, contact, category)
 	}
 }
 
@@ -54,13 +54,13 @@ func expectScan(t *testing.T, b *book, references, dangling int) {
 }
 
 func TestLateWriteIsTakenBack(t *testing.T) {
-	b, a, d := newHands(t)
+	b, a, d := newAdderAndDeleter(t)
 	before, err := b.scan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := newScene(people(1)).Category
-	category, err := b.category(t.Context(), name)
+	name := newLateWriteJob(people(1)).Category
+	category, err := b.findCategory(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,27 +79,27 @@ func TestLateWriteIsTakenBack(t *testing.T) {
 	expectScan(t, b, before.References-int(held), 0)
 }
 
-func TestLateWriteStandsWhileTheCategoryDoes(t *testing.T) {
-	b, a, _ := newHands(t)
+func TestLateWriteIsKeptIfTheCategoryExists(t *testing.T) {
+	b, a, _ := newAdderAndDeleter(t)
 	before, err := b.scan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	late(t, b, a, func() {})
-	if err := a.addWithLock(t.Context(), 0, newScene(people(1)).Category); err != nil {
+	if err := a.addWithLock(t.Context(), 0, newLateWriteJob(people(1)).Category); err != nil {
 		t.Errorf("got %v; the category is there, and the contact has it", err)
 	}
 	expectScan(t, b, before.References+1, 0)
 }
 
 func TestWithoutALockTheLateWriteDangles(t *testing.T) {
-	b, a, d := newHands(t)
-	name := newScene(people(1)).Category
-	a.put = func(ctx context.Context, contact int, category bson.ObjectID) error {
+	b, a, d := newAdderAndDeleter(t)
+	name := newLateWriteJob(people(1)).Category
+	a.write = func(ctx context.Context, contact int, category bson.ObjectID) error {
 		if err := d.deleteWithoutLock(ctx, name); err != nil {
 			t.Error(err)
 		}
-		return b.put(ctx, contact, category)
+		return b.addCategory(ctx, contact, category)
 	}
 	if err := a.addWithoutLock(t.Context(), 0, name); err != nil {
 		t.Error(err)
@@ -111,7 +111,7 @@ func TestWithoutALockTheLateWriteDangles(t *testing.T) {
 }
 
 func TestNoCategory(t *testing.T) {
-	_, a, d := newHands(t)
+	_, a, d := newAdderAndDeleter(t)
 	var tally tally
 	for name, err := range map[string]error{
 		"add without lock":    a.addWithoutLock(t.Context(), 0, "Dentists"),
@@ -119,7 +119,7 @@ func TestNoCategory(t *testing.T) {
 		"delete without lock": d.deleteWithoutLock(t.Context(), "Dentists"),
 		"delete with lock":    d.deleteWithLock(t.Context(), "Dentists"),
 	} {
-		if err := tally.enter(&tally.added, err); err != nil {
+		if err := tally.count(&tally.added, err); err != nil {
 			t.Errorf("%s: %v, want that there is no such category", name, err)
 		}
 	}
@@ -128,9 +128,9 @@ func TestNoCategory(t *testing.T) {
 	}
 }
 
-// A deleter that has lost its lock deletes nothing: its delete carries the guard.
+// A deleter that has lost its lock deletes nothing: its delete has the guard in its filter.
 func TestDeleterThatLostItsLockDeletesNothing(t *testing.T) {
-	b, _, d := newHands(t)
+	b, _, d := newAdderAndDeleter(t)
 	var category Category
 	lease, err := d.locks.Acquire(t.Context(), bson.M{"name": "Family"}, "write", doclock.Into(&category))
 	if err != nil {
@@ -139,7 +139,7 @@ func TestDeleterThatLostItsLockDeletesNothing(t *testing.T) {
 	if _, err := b.categories.UpdateByID(t.Context(), category.ID, bson.M{"$set": bson.M{"lock.tags": bson.M{}}}); err != nil {
 		t.Fatal(err)
 	}
-	if removed, err := b.remove(t.Context(), lease.Guard()); removed || err != nil {
+	if removed, err := b.deleteCategory(t.Context(), lease.Guard()); removed || err != nil {
 		t.Errorf("removed %t, %v; want that nothing is", removed, err)
 	}
 	if err := lease.Release(t.Context()); !errors.Is(err, doclock.ErrLost) {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	mongotest.Main(m)
 }
 
-func TestTheLocksWin(t *testing.T) {
+func TestLocksPreventDanglingReferences(t *testing.T) {
 	t.Setenv("MONGODB_URI", mongotest.URI(t))
 	var out, progress bytes.Buffer
 	status := run(t.Context(), []string{"-json", "-duration", "1s", "-goroutines", "8", "-seed", "7"}, &out, &progress)
@@ -68,7 +68,7 @@ func TestTheLocksWin(t *testing.T) {
 		t.Errorf("with locks %d commands were counted, want %d at least", with.Commands, least)
 	}
 	late := got.LateWrite
-	if late.LeftOut == "" && (!late.Noticed || late.Dangling != 1 || late.After != 0 || len(late.Lines) < 8) {
+	if late.LeftOut == "" && (!late.Noticed || late.Dangling != 1 || late.After != 0 || len(late.Log) < 8) {
 		t.Errorf("the late write: %+v", late)
 	}
 }
@@ -94,7 +94,7 @@ func TestFlags(t *testing.T) {
 		status int
 		says   []string
 	}{
-		"help":          {[]string{"-h"}, 0, []string{"Usage: go run ./examples/contacts", "-duration", "exit status"}},
+		"help":          {[]string{"-h"}, 0, []string{"Usage: go run ./demo", "-duration", "exit status"}},
 		"unknown flag":  {[]string{"-locks"}, 2, []string{"-locks", "Usage"}},
 		"argument":      {[]string{"fast"}, 2, []string{"fast"}},
 		"not a number":  {[]string{"-processes", "many"}, 2, []string{"many", "-processes"}},

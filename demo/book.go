@@ -19,8 +19,8 @@ type Contact struct {
 	Categories []bson.ObjectID `bson:"categories"`
 }
 
-// Category is a document of the collection "categories". There is at most one of a name at a time; one that is created after
-// another was deleted has the same name and a new id.
+// Category is a document of the collection "categories". At most one has a given name at a time. A category that is deleted and
+// created again has the same name and a new id.
 type Category struct {
 	ID   bson.ObjectID `bson:"_id"`
 	Name string        `bson:"name"`
@@ -28,15 +28,15 @@ type Category struct {
 
 var errNoCategory = errors.New("no such category")
 
-// book is the address book. It knows nothing of locks: each method is one command.
+// book is the address book. It uses no locks. Each method is one command, except reset.
 type book struct{ contacts, categories *mongo.Collection }
 
 func openBook(database *mongo.Database) *book {
 	return &book{contacts: database.Collection("contacts"), categories: database.Collection("categories")}
 }
 
-// category looks a category up by its name.
-func (b *book) category(ctx context.Context, name string) (found Category, err error) {
+// findCategory finds a category by its name.
+func (b *book) findCategory(ctx context.Context, name string) (found Category, err error) {
 	err = b.categories.FindOne(ctx, bson.M{"name": name}).Decode(&found)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		err = errNoCategory
@@ -44,14 +44,14 @@ func (b *book) category(ctx context.Context, name string) (found Category, err e
 	return found, err
 }
 
-// create makes a category with a new id.
-func (b *book) create(ctx context.Context, name string) error {
+// createCategory creates a category with a new id.
+func (b *book) createCategory(ctx context.Context, name string) error {
 	_, err := b.categories.InsertOne(ctx, Category{ID: bson.NewObjectID(), Name: name})
 	return err
 }
 
-// remove deletes a category, and says whether there was one that matches.
-func (b *book) remove(ctx context.Context, filter any) (removed bool, err error) {
+// deleteCategory deletes a category, and returns whether one matched the filter.
+func (b *book) deleteCategory(ctx context.Context, filter any) (deleted bool, err error) {
 	result, err := b.categories.DeleteOne(ctx, filter)
 	if err != nil {
 		return false, err
@@ -59,45 +59,45 @@ func (b *book) remove(ctx context.Context, filter any) (removed bool, err error)
 	return result.DeletedCount > 0, nil
 }
 
-// put puts a category's id on a contact.
-func (b *book) put(ctx context.Context, contact int, category bson.ObjectID) error {
+// addCategory puts a category's id on a contact.
+func (b *book) addCategory(ctx context.Context, contact int, category bson.ObjectID) error {
 	return unlessDeadlocked(func() error {
 		_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$addToSet": bson.M{"categories": category}})
 		return err
 	})
 }
 
-// take takes a category's id off a contact.
-func (b *book) take(ctx context.Context, contact int, category bson.ObjectID) error {
+// removeCategory takes a category's id off a contact.
+func (b *book) removeCategory(ctx context.Context, contact int, category bson.ObjectID) error {
 	return unlessDeadlocked(func() error {
 		_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$pull": bson.M{"categories": category}})
 		return err
 	})
 }
 
-// takeFromAll takes a category's id off all contacts.
-func (b *book) takeFromAll(ctx context.Context, category bson.ObjectID) error {
+// removeCategoryFromAll takes a category's id off all contacts.
+func (b *book) removeCategoryFromAll(ctx context.Context, category bson.ObjectID) error {
 	return unlessDeadlocked(func() error {
 		_, err := b.contacts.UpdateMany(ctx, bson.M{"categories": category}, bson.M{"$pull": bson.M{"categories": category}})
 		return err
 	})
 }
 
-// unlessDeadlocked repeats a write that the server has given up, with no effect, because it and another one waited for each
-// other. MongoDB repeats such writes itself; DocumentDB, on PostgreSQL, leaves that to its client.
+// unlessDeadlocked repeats a write that the server aborted because of a deadlock. Such a write had no effect. MongoDB repeats it
+// by itself; DocumentDB, on PostgreSQL, leaves that to its client.
 func unlessDeadlocked(write func() error) error {
-	const deadlockDetected, mostTries = 16908292, 10
+	const deadlockDetected, maxTries = 16908292, 10
 	for try := 1; ; try++ {
 		err := write()
 		var failure mongo.ServerError
-		if try == mostTries || !errors.As(err, &failure) || !failure.HasErrorCode(deadlockDetected) {
+		if try == maxTries || !errors.As(err, &failure) || !failure.HasErrorCode(deadlockDetected) {
 			return err
 		}
 	}
 }
 
-// fill makes the book anew: all categories, and these people.
-func (b *book) fill(ctx context.Context, people []person) error {
+// reset empties the address book, and fills it with all categories and these people.
+func (b *book) reset(ctx context.Context, people []person) error {
 	for _, collection := range []*mongo.Collection{b.contacts, b.categories} {
 		if err := collection.Drop(ctx); err != nil {
 			return fmt.Errorf("emptying the address book: %w", err)

@@ -7,17 +7,17 @@ import (
 	"github.com/doclock/doclock"
 )
 
-// Counts are what the hands have done.
+// Counts says what the adders and deleters did.
 type Counts struct {
 	Added     int64 `json:"added"`     // categories put on contacts
 	Deleted   int64 `json:"deleted"`   // categories deleted
-	Gone      int64 `json:"gone"`      // operations that found no category of that name
-	Conflicts int64 `json:"conflicts"` // answers of the server that said: not now, others are in the way
-	Lost      int64 `json:"lost"`      // operations that lost their lock, or can't tell whether they did
+	Gone      int64 `json:"gone"`      // operations that found no category of the name
+	Conflicts int64 `json:"conflicts"` // tries for a lock that the server refused or made wait
+	Lost      int64 `json:"lost"`      // operations whose lock was lost, or may have been
 	Commands  int64 `json:"commands"`  // sent to the server
 }
 
-// operations are all that came to an end, whichever.
+// operations is the number of operations that ended, in any way.
 func (c Counts) operations() int64 { return c.Added + c.Deleted + c.Gone + c.Lost }
 
 func (c Counts) plus(d Counts) Counts {
@@ -31,7 +31,7 @@ func (c Counts) plus(d Counts) Counts {
 	}
 }
 
-// A tally is Counts that many goroutines write.
+// A tally is Counts that many goroutines change.
 type tally struct{ added, deleted, gone, conflicts, lost, commands atomic.Int64 }
 
 func (t *tally) counts() Counts {
@@ -45,9 +45,9 @@ func (t *tally) counts() Counts {
 	}
 }
 
-// enter counts an operation by how it ended: well, as one of done, or with one of the errors that belong to the work. Any
-// other error is returned.
-func (t *tally) enter(done *atomic.Int64, err error) error {
+// count counts an operation by how it ended: in done if there is no error, or by one of the expected errors. It returns any other
+// error.
+func (t *tally) count(done *atomic.Int64, err error) error {
 	switch {
 	case err == nil:
 		done.Add(1)

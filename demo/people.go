@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The names that an address book is made up from, and its categories.
+// The names from which the people are made up, and the categories.
 var (
 	firstNames = strings.Fields(`Ada Amina Anders Aoife Beatriz Bilal Carla Chen Dario Deepa Elif Emeka Femi Fiona Giulia
 		Grace Hana Henrik Ines Ivan Jamal Jolanta Kaito Keisha Lars Leila Marek Mei Nadia Noah Olga Omar Paula Priya Quentin
@@ -16,7 +16,7 @@ var (
 		Petrov Quispe Rahman Rossi Sato Schmidt Silva Tanaka Torres Ueda Varga Virtanen Walsh Wang Xu Yilmaz Zhang Zielinski`)
 	cities = strings.Fields(`Accra Athens Bergen Bogota Cork Dakar Gdansk Graz Izmir Kyoto Lagos Lima Lyon Malmo Nairobi
 		Porto Pune Tampere Turin Utrecht`)
-	mailHosts = strings.Fields(`example.com example.net example.org`) // reserved: they are nobody's
+	mailHosts = strings.Fields(`example.com example.net example.org`) // reserved for examples
 
 	categoryNames = strings.Fields(`Family Friends Neighbours Colleagues Customers Suppliers School Choir Football Chess Climbing
 		Doctors Plumbers Lawyers Landlords Newsletter Birthdays Wedding Travel Emergency`)
@@ -24,13 +24,13 @@ var (
 
 const contactCount = 300
 
-// A person is a contact before it is in the database: with the names of categories, which have no ids yet.
+// A person is a contact that is not in the database yet. It has names of categories, since the categories have no ids yet.
 type person struct {
 	name, email, phone, city string
 	categories               []string
 }
 
-// people makes an address book up. The same seed makes the same one.
+// people makes up the people of an address book. The same seed gives the same people.
 func people(seed uint64) []person {
 	random := rand.New(rand.NewPCG(seed, 0))
 	pick := func(from []string) string { return from[random.IntN(len(from))] }

@@ -9,8 +9,8 @@ import (
 
 // monitor counts the commands that a client sends, and among them the conflicts.
 //
-// Do and Acquire wait for the lock by themselves, and don't tell how often they were turned away or told to wait. But each
-// time is one findAndModify, and all those of an operation, before it got the lock and set to work, are visible here.
+// Do and Acquire wait for the lock by themselves, and don't return how often the server refused or made them wait. But each try
+// is one findAndModify, and a monitor sees all tries that an operation sends before it has the lock and begins its work.
 func (t *tally) monitor() *event.CommandMonitor {
 	return &event.CommandMonitor{Started: func(ctx context.Context, command *event.CommandStartedEvent) {
 		t.commands.Add(1)
@@ -25,15 +25,15 @@ func (t *tally) monitor() *event.CommandMonitor {
 	}}
 }
 
-// An operation is one addition or deletion, on its way to the lock or at work.
+// An operation is one addition or deletion. First it asks for the lock, then it works.
 type operation struct {
-	asked   atomic.Int64 // for the lock
+	asked   atomic.Int64 // how often it asked for the lock
 	working atomic.Bool
 }
 
 type operationKey struct{}
 
-// begin marks what is sent under the context as one operation.
+// begin marks the commands that are sent with the context as one operation.
 func begin(ctx context.Context) context.Context {
 	return context.WithValue(ctx, operationKey{}, &operation{})
 }
