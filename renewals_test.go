@@ -168,7 +168,7 @@ func TestASlowBatchHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func loops() int { return running("(*renewals).run(") }
+func loops() int { return running("(*keeper).run(") }
 
 // running counts the goroutines in a function.
 func running(function string) int {
@@ -211,7 +211,7 @@ func TestTenThousandLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	tag := relations.Exclusive().Tags()[0]
-	leases := lease.NewHolds(e, &attempt.Group{}, nil)
+	leases := lease.NewHolds(e, e, &attempt.Group{}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 
@@ -224,7 +224,7 @@ func TestTenThousandLeases(t *testing.T) {
 		}
 		entry := engine.Entry{Tag: tag, ID: uuid.New(), Fence: int64(i) + 1}
 		img := &engine.Image{ID: bson.RawValue{Type: bson.TypeObjectID, Value: id}, Lock: engine.Lock{Entries: []engine.Entry{entry}}}
-		all[i] = leases.New(e.Grant(img, tag, entry.ID), e.Clocks())
+		all[i] = leases.New(e.Grant(img, tag, entry.ID), e.Clocks(), false)
 		all[i].KeepAlive(ctx)
 	}
 	each := (heap() - before) / n
