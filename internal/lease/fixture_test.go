@@ -52,7 +52,14 @@ func unconnected(tb testing.TB, adjust ...func(*engine.Config)) *engine.Engine {
 func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 	t.Helper()
 	e := unconnected(t, adjust...) // its connections are outside of the bubble
-	synctest.Test(t, func(t *testing.T) { test(newRig(t, e)) })
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		e.Clock = func() engine.Reading {
+			return engine.Reading{Mono: time.Hour + time.Since(begun), Wall: time.Now().Round(0)}
+		}
+		t.Cleanup(func() { time.Sleep(time.Hour) }) // whatever is under way ends
+		test(newRig(t, e))
+	})
 }
 
 func newRig(tb testing.TB, e *engine.Engine) *rig {
@@ -177,6 +184,9 @@ func (s *server) remove(h *Handle) {
 // execute logs a command and executes it.
 func (s *server) execute(ctx context.Context, name string, grants []engine.Grant, do func()) (sent engine.Reading, err error) {
 	sent = s.engine.Clocks()
+	if err := engine.BeginSending(ctx); err != nil {
+		return sent, err
+	}
 	c := call{name: name, at: time.Now()}
 	for _, g := range grants {
 		c.documents = append(c.documents, int(g.DocID.Int32()))

@@ -257,9 +257,9 @@ func (s *Hold) isReleasing() bool {
 	return s.releasing
 }
 
-// several says that more than one holder is there.
+// several says that more than one holder has the lock.
 func (s *Hold) several() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.holders) > 1
+	return len(s.holders) > 1 && !s.releasing
 }
