@@ -36,7 +36,7 @@ func (r *rig) prune(id int, lease *doclock.Lease) {
 func TestRule20ALossInABatch(t *testing.T) {
 	for name, lose := range map[string]func(*rig, *doclock.Lease){
 		"pruned": func(r *rig, l *doclock.Lease) { r.prune(101, l) },
-		"another token, as after a late duplicate of the acquire": func(r *rig, l *doclock.Lease) {
+		"another fencing token, as after a late duplicate of the acquire": func(r *rig, l *doclock.Lease) {
 			if _, err := r.other.UpdateOne(r.Context(), bson.M{"_id": 101}, bson.M{"$inc": bson.M{"lock.tags.write.0.fence": 1}}); err != nil {
 				r.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestRule20TwoLeasesOnOneDocument(t *testing.T) {
 	}
 }
 
-// Rule 20, and 4: the belief is anchored at the send of the command that
+// Rule 20, and 4: the validity is anchored at the send of the command that
 // matched all, or of the read.
 func TestRule20AnchoredAtTheSend(t *testing.T) {
 	for _, command := range []string{"update", "find"} {
@@ -120,8 +120,8 @@ func TestRule20AnchoredAtTheSend(t *testing.T) {
 }
 
 // The read tells what the server keeps, and that is the tolerance longer than
-// what a holder may believe.
-func TestRule20AReadIsBelievedForTheTTL(t *testing.T) {
+// the validity.
+func TestRule20AReadIsValidForTheTTL(t *testing.T) {
 	r := newRig(t)
 	leases := r.many(2)
 	r.net.Arm(faultnet.LoseReply, "update")

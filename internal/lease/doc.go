@@ -8,20 +8,24 @@
 // hold with one handle. Where goroutines of one process share an entry, the
 // hold has a handle for each of them. [Holds] are those of one Locker.
 //
-//	        New                renewed
-//	granted ────►  valid ◄────────────┐
-//	               │ │ └──────────────┘
-//	               │ └── its time is up, or the server says that it is lost ──► over: ErrLost
-//	               └──── the last holder releases ────────────────────────────► over: ErrReleased
+// A hold's validity has three states:
 //
-//	over ──► releasing ──┬── released, lost or of unknown outcome: for good
-//	          ▲          └── refused: a later Release tries again
-//	          └──────────────┘
+//	granted ──► valid ──┬── its time is up, or the server says that it is lost ──► ErrLost
+//	            ▲    │  └── the release is about to be sent ─────────────────────► ErrReleased
+//	            └────┘
+//	            renewed
 //
-// A handle ends with its hold, or before it where other holders stay. A holder
-// who leaves others sends nothing. The last holder releases the lock. Once the
-// validity has ended, the first holder who leaves releases it for all, and the
-// others have lost it: the server may have let somebody in beside them.
+// Its entry stands until it is released, whatever the validity:
+//
+//	standing ──► releasing ──┬── answered, or of unknown outcome ──► released for good
+//	    ▲                    │
+//	    └── refused, unsent ─┘
+//
+// A handle ends with its hold, or before it if other holders stay. As long as the
+// hold is valid, only the last holder to leave releases it; the others leave
+// without a command. Once the validity has ended, the first holder to leave
+// releases the hold for all. The others have lost the lock: the server may have
+// let somebody in beside them.
 //
 // # Who is trusted when
 //
@@ -52,6 +56,7 @@
 // # Mutexes
 //
 // The wait queue's mutex and the [keeper]'s are taken before a hold's, which is
-// taken before that of [Holds]. No command is sent, and no waiter told, under
-// any of them.
+// taken before that of [Holds]. A gate's own is taken last. No command is sent,
+// and no waiter is told, under any of them. The end of a hold cancels the
+// contexts of KeepAlive under its mutex, and calls what AfterRelease was given.
 package lease

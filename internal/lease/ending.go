@@ -40,7 +40,7 @@ func (h *Handle) UpdateAndRelease(ctx context.Context, update any, opts ...optio
 	case v == nil:
 		return h.writeAndLeave(ctx, u)
 	default:
-		return h.finishWith(ctx, v, h.hold.lastUpdate(u))
+		return h.runLast(ctx, v, h.hold.lastUpdate(u))
 	}
 }
 
@@ -75,7 +75,7 @@ func (h *Handle) Delete(ctx context.Context) error {
 		h.writing.leave()
 		return err
 	}
-	return h.finishWith(ctx, v, h.hold.deletion())
+	return h.runLast(ctx, v, h.hold.deletion())
 }
 
 // claimAll claims the right to release the whole hold, for its only holder, and
@@ -105,8 +105,8 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 	return nil, err
 }
 
-// finishWith ends the hold with the command, after claimAll.
-func (h *Handle) finishWith(ctx context.Context, v *verdict, c ending) error {
+// runLast ends the hold with the command, after claimAll.
+func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
 	return h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		s := h.hold
@@ -115,17 +115,17 @@ func (h *Handle) finishWith(ctx context.Context, v *verdict, c ending) error {
 		defer s.writing.leave()
 		to := s.handoff()
 		defer to.close()
-		err, released := s.finishWith(patient, to, c)
+		err, released := s.sendLast(patient, to, c)
 		h.settleAll(v, released)
 		return err
 	})
 }
 
-// finishWith returns the command's verdict and the lock's. A command of which
-// it isn't known that it released the lock is followed by a plain release. That
-// is safe even if an attempt is still on its way: both need the hold's entry,
-// and both remove it.
-func (s *Hold) finishWith(ctx context.Context, to *handoff, c ending) (err, released error) {
+// sendLast sends the command, and returns its verdict and the lock's. A plain
+// release follows if the command may not have released the lock. That is safe
+// even if an attempt is still on its way: both need the hold's entry, and both
+// remove it.
+func (s *Hold) sendLast(ctx context.Context, to *handoff, c ending) (err, released error) {
 	if s.isLost() {
 		released = s.release(attempt.Detached(ctx), to)
 		return released, released

@@ -77,7 +77,7 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 	if err != nil {
 		return unknown("update", oneline.Join(unsure, err))
 	}
-	own, present := find(img, s.grant)
+	own, present := ownEntry(img, s.grant)
 	switch {
 	case present && own.Writes >= k:
 		return nil
@@ -107,7 +107,7 @@ func provesNotApplied(img *engine.Image, g engine.Grant) bool {
 	if img == nil || img.Lock.Fence < g.Fence {
 		return false
 	}
-	if _, present := find(img, g); present {
+	if _, present := ownEntry(img, g); present {
 		return false
 	}
 	if g.LastDone == uuid.Nil {
@@ -116,8 +116,8 @@ func provesNotApplied(img *engine.Image, g engine.Grant) bool {
 	return img.Lock.FinishedBy(g.LastDone)
 }
 
-// find is the grant's own entry in the image.
-func find(img *engine.Image, g engine.Grant) (engine.Entry, bool) {
+// ownEntry is the grant's own entry in the image.
+func ownEntry(img *engine.Image, g engine.Grant) (engine.Entry, bool) {
 	if img == nil {
 		return engine.Entry{}, false
 	}

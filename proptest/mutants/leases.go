@@ -17,7 +17,7 @@ var leases = []Mutant{
 		File: "internal/lease/hold.go",
 		Edits: swap(`ttl: l.engine.Lease(g.Tag)}}`,
 			`ttl: l.engine.Lease(g.Tag) + l.engine.Tolerance}}`),
-		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
 		Name: "the wall clock is not looked at", Rule: 0,
@@ -25,7 +25,7 @@ var leases = []Mutant{
 		File: "internal/lease/validity.go",
 		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
 			`now.Mono - v.from.Mono`),
-		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
 		Name: "the monotonic clock is not looked at", Rule: 0,
@@ -33,7 +33,7 @@ var leases = []Mutant{
 		File: "internal/lease/validity.go",
 		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
 			`now.Wall.Sub(v.from.Wall)`),
-		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
 		Name: "the server's resolution is not taken off", Rule: 0,
@@ -41,7 +41,7 @@ var leases = []Mutant{
 		File: "internal/lease/validity.go",
 		Edits: swap(`return v.ttl - resolution - passed`,
 			`return v.ttl - passed`),
-		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
+		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
 		Name: "a renewal is sent after the local end", Rule: 0,
@@ -97,7 +97,7 @@ var leases = []Mutant{
 		File: "internal/lease/hold.go",
 		Edits: swap(`f.ended(cause)`,
 			`time.AfterFunc(h.hold.valid.ttl, func() { f.ended(cause) })`),
-		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
+		Tests: "^TestRule13ValidityEndsAtTheSend$", Packages: inLease,
 	},
 	{
 		Name: "belief ends at the release's reply", Rule: 13,
@@ -105,7 +105,7 @@ var leases = []Mutant{
 		File: "internal/lease/release.go",
 		Edits: swap(`s.finish(ErrReleased) // before anything is sent`,
 			`defer s.finish(ErrReleased)`),
-		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
+		Tests: "^TestRule13ValidityEndsAtTheSend$", Packages: inLease,
 	},
 	{
 		Name: "a known loss is forgotten", Rule: 0,

@@ -156,7 +156,7 @@ var writes = []Mutant{
 		File: "internal/lease/ending.go",
 		Edits: swap(`s.finish(ErrReleased) // before anything is sent`,
 			`defer s.finish(ErrReleased)`),
-		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
+		Tests: "^TestRule13ValidityEndsAtTheSend$", Packages: inLease,
 	},
 	{
 		Name: "a delete that passed over the document is a loss", Rule: 0,
