@@ -42,7 +42,7 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 	}{
 		"the reply is lost":   {func(s *server) { s.lose = once("renew all", broken) }, []string{"renew all", "read"}},
 		"the request is lost": {before(once("renew all", broken)), []string{"renew all", "read", "renew all"}},
-		// Whatever made it fail, it must not be one of them that ends the others.
+		// One of them may be the reason, and must not end the others.
 		"refused":        {before(once("renew all", &engine.Failure{Certain: true})), []string{"renew all", "read", "renew", "renew", "renew"}},
 		"nobody answers": {before(once("renew all", context.DeadlineExceeded)), []string{"renew all", "read", "renew", "renew", "renew"}},
 		"and nothing can be read": {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// The gate is entered in the order of arrival, and who gives up is passed over.
+// The gate is entered in the order of arrival, except by a waiter who gives up.
 func TestGateIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate

@@ -189,8 +189,8 @@ func TestDeleteOfHolders(t *testing.T) {
 	})
 }
 
-// After the end of the validity the first who leaves releases for all, and the
-// others have lost the lock.
+// After the end of the validity the first holder to leave releases for all, and
+// the others have lost the lock.
 func TestTheFirstToLeaveAfterTheEndReleases(t *testing.T) {
 	for name, leave := range map[string]func(*Handle) error{
 		"Release":          func(h *Handle) error { return h.Release(context.Background()) },
@@ -265,10 +265,10 @@ func TestARefusedReleaseIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A caller who gives up on a last write that was sent is told that its outcome
-// is unknown, whoever shares the entry; and that nothing was sent where it
-// waited for a renewal: then the lease stands.
-func TestWhoGivesUpOnALastWrite(t *testing.T) {
+// A caller gives up on a last write. If it was sent, its outcome is unknown, of a
+// shared entry too. If it waited for a renewal, nothing is sent, and the lease
+// stands.
+func TestACallerGivesUpOnALastWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		tag  string
 		last func(*Handle, context.Context) error
@@ -308,8 +308,8 @@ func TestWhoGivesUpOnALastWrite(t *testing.T) {
 	}
 }
 
-// What the server has said once is remembered: nothing is written any more, and
-// whatever the release is answered, the lock was lost.
+// The server's verdict is remembered: nothing is written any more, and the lock
+// was lost, whatever the answer to the release.
 func TestALossIsRememberedByTheHold(t *testing.T) {
 	virtual(t, func(r *rig) {
 		holders := r.share(2)

@@ -305,9 +305,8 @@ func (s *server) block(documents int, ended <-chan struct{}) (waiting *atomic.In
 	return waiting
 }
 
-// Somebody keeps documents back from all writes. The renewals that wait for
-// them hold up no others: these are renewed before the first of them is given
-// up.
+// Somebody blocks all writes to some documents. The renewals that wait for them
+// delay no others: these are renewed before the first of the blocked is given up.
 func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
 	for _, blocked := range []int{4, 16, 64} {
 		t.Run(fmt.Sprint(blocked), func(t *testing.T) {
@@ -336,8 +335,8 @@ func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
 	}
 }
 
-// Leases that can't be renewed even by themselves are tried again after all
-// the others, and leave them room.
+// Leases that can't be renewed even alone are tried again after all the others,
+// and leave them room.
 func TestTheStuckLeaveRoom(t *testing.T) {
 	const blocked = 30
 	virtual(t, func(r *rig) {
