@@ -235,6 +235,9 @@ func (s *Hold) depart(h *Handle) departure {
 		return leftOthers
 	default:
 		s.releasing = true
+		if s.shared { // its part ends as the others' did; an exclusive hold's ends when the release is sent
+			h.end(ErrReleased)
+		}
 		return leftLast
 	}
 }

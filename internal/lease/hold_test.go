@@ -221,6 +221,7 @@ func TestAHoldThatIsBeingReleasedIsNotJoined(t *testing.T) {
 		synctest.Wait()
 		go func() { _ = h.Release(context.Background()) }() // which waits for the renewal
 		synctest.Wait()
+		r.wantErr("Err", h.Err(), ErrReleased)
 		if r.Join(h.ID()) != nil {
 			r.Error("joined")
 		}

@@ -65,7 +65,7 @@ var shares = []Mutant{
 	}
 `,
 			``),
-		Tests: "^TestRule21NobodyJoinsAReleasedEntry$", Packages: inLocker,
+		Tests: "^TestAHoldThatIsBeingReleasedIsNotJoined$", Packages: inHold,
 	},
 	{
 		Name: "a waiter that was seen is passed", Rule: 21,
