@@ -149,6 +149,7 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 		{"the request is lost", func(n *faultnet.Net) { n.Arm(faultnet.LoseRequest, "update") }, []string{"update", "find", "update"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			leases := r.many(3)
 			r.age()

@@ -160,6 +160,7 @@ func TestRule18AbsenceFromDone(t *testing.T) {
 		}, faultnet.LoseReply, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			lease := r.acquire()
 			r.net.Arm(c.lose, "findAndModify")
