@@ -34,6 +34,8 @@ type operation struct {
 	call    func(context.Context, *scene, holding) (*doclock.Lease, error)
 	gives   bool // values of the caller's
 	write   bool
+	deletes bool
+	shared  bool // the only holder of an entry that others may join
 }
 
 // holding is what an operation starts from.
@@ -46,6 +48,11 @@ func nothing(context.Context, *scene) (holding, error) { return holding{}, nil }
 
 func held(ctx context.Context, s *scene) (h holding, err error) {
 	h.lease, err = s.locks.TryAcquire(ctx, s.filter(), "write")
+	return h, err
+}
+
+func sharing(ctx context.Context, s *scene) (h holding, err error) {
+	h.lease, err = s.locks.TryAcquire(ctx, s.filter(), "read")
 	return h, err
 }
 
@@ -99,6 +106,9 @@ var operations = []operation{
 	{name: "Renew", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Renew(ctx) })},
 	{name: "Update", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.Update(ctx, update) })},
 	{name: "UpdateAndRelease", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
+	{name: "UpdateAndRelease, sharing", shared: true, begin: sharing, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
+	{name: "Delete", begin: held, deletes: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) })},
+	{name: "Delete, sharing", shared: true, begin: sharing, deletes: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) })},
 	{name: "Release", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) })},
 	{name: "Do", gives: true, begin: nothing, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
 		return nil, s.locks.Do(ctx, s.own.filter, "write", func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, s.own.update) })
@@ -143,7 +153,7 @@ const deepest = 4
 
 // Cancel cancels every operation at every point, or has a command of it executed
 // when all is over, and looks at the document afterwards. One sweep is about
-// 150 of these.
+// 180 of these.
 func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally) error {
 	st, err := newStage(db, uri)
 	if err != nil {
@@ -177,7 +187,11 @@ func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally)
 }
 
 func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Tally) (hit bool, err error) {
-	s, err := st.scene(ctx)
+	var opts []doclock.Option
+	if op.shared {
+		opts = append(opts, doclock.ShareInProcess("read"))
+	}
+	s, err := st.scene(ctx, opts...)
 	if err != nil {
 		return false, err
 	}
@@ -268,7 +282,8 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 		return fmt.Errorf("close the locker: %w", err)
 	}
 	doc, err := s.stored(patience)
-	if err != nil {
+	deleted := op.deletes && errors.Is(err, mongo.ErrNoDocuments)
+	if err != nil && !deleted {
 		return err
 	}
 	t.Checked(leavesNone, 1)
@@ -283,9 +298,16 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 	if doc.Count >= never || decoy.Lock.Tags != nil {
 		t.Violated(onlyGiven, "%s, %v: the document is %v, the one that was never named %v", op.name, p, doc, decoy)
 	}
+	certainlyNot := h.lease != nil && result != nil && !errors.Is(result, doclock.ErrOutcomeUnknown)
+	if op.deletes {
+		t.Checked(appliedOnce, 1)
+		if result == nil && !deleted || certainlyNot && deleted {
+			t.Violated(appliedOnce, "%s, %v: result %v, deleted: %v", op.name, p, result, deleted)
+		}
+	}
 	if op.write {
 		t.Checked(appliedOnce, 1)
-		if doc.Count > 1 || result == nil && doc.Count != 1 {
+		if doc.Count > 1 || result == nil && doc.Count != 1 || certainlyNot && doc.Count != 0 {
 			t.Violated(appliedOnce, "%s, %v: result %v, count %d", op.name, p, result, doc.Count)
 		}
 	}
