@@ -22,7 +22,7 @@ func TestRunReturnsTheResult(t *testing.T) {
 	}
 }
 
-// The caller gets its answer at once, the result goes to abandoned, and Close
+// The caller gets its answer at once, abandoned gets the result, and Close
 // waits for both.
 func TestRunOutlivesItsCaller(t *testing.T) {
 	var g attempt.Group
@@ -56,8 +56,8 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// Exactly one of the caller and abandoned gets the result, however close the
-// end of the context comes to the end of the work.
+// Exactly one of the caller and abandoned gets the result, even if the context
+// ends at the moment when the work does.
 func TestRunHandsTheResultToExactlyOne(t *testing.T) {
 	var g attempt.Group
 	for i := range 2000 {
@@ -115,8 +115,8 @@ func TestDetachedKeepsValuesOnly(t *testing.T) {
 	}
 }
 
-// Errors without a Failure in their chain are of unknown outcome: they are
-// repeated until an answer comes, or the context ends.
+// An error without a Failure in its chain is of unknown outcome. The command is
+// repeated until an answer comes or the context ends.
 func TestSettleRepeatsTheUnknown(t *testing.T) {
 	lost := errors.New("connection lost")
 	n := 0

@@ -17,8 +17,8 @@ var (
 	seed   = flag.Uint64("seed", 1, "which tables TestFurtherCommands draws")
 )
 
-// The commands of tables that nobody has chosen, for the evaluation that
-// compares servers (proptest/evaluation): every second one with a shard key.
+// The commands of drawn rules, for the evaluation that compares servers
+// (proptest/evaluation). Each second one has a shard key.
 func TestFurtherCommands(t *testing.T) {
 	if *into == "" {
 		t.Skip("no directory given")
@@ -44,7 +44,7 @@ func TestFurtherCommands(t *testing.T) {
 	}
 }
 
-// drawRules draws a table of two to four tags.
+// drawRules draws rules of two to four tags.
 func drawRules(r *rand.Rand) relations.Rules {
 	rules := relations.Rules{}
 	tags := []string{"a", "b", "c-1", "d"}[:2+r.IntN(3)]
