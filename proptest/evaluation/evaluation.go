@@ -15,7 +15,7 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 )
 
-// evaluation is what the runs of this program share.
+// evaluation is shared by the runs of this program.
 type evaluation struct {
 	root   string // of the module
 	server *mongotest.Shared
@@ -23,7 +23,7 @@ type evaluation struct {
 
 func (e *evaluation) directory() string { return filepath.Join(e.root, "proptest", "evaluation") }
 
-// open finds a server, and the packages of npm where they were not installed.
+// open finds a server, and npm's packages if they are not installed.
 func open(ctx context.Context) (*evaluation, error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -39,8 +39,8 @@ func open(ctx context.Context) (*evaluation, error) {
 	return e, err
 }
 
-// draw writes the commands of so many tables into a new directory, as the
-// engine's own tests see them sent. flags are the compiler's.
+// draw writes the commands of a number of drawn rules to a new directory, as
+// the engine's own tests send them. flags are the compiler's.
 func (e *evaluation) draw(ctx context.Context, tables int, seed uint64, flags ...string) (dir string, err error) {
 	dir, err = os.MkdirTemp("", "doclock-evaluation")
 	if err != nil {
@@ -54,10 +54,10 @@ func (e *evaluation) draw(ctx context.Context, tables int, seed uint64, flags ..
 	return dir, nil
 }
 
-// errDisagreement is main.js's verdict.
+// errDisagreement is the verdict of main.js.
 var errDisagreement = errors.New("the evaluations disagree")
 
-// compare runs main.js over the commands in these directories.
+// compare runs main.js on the commands in these directories.
 func (e *evaluation) compare(ctx context.Context, out io.Writer, arguments, directories []string) error {
 	err := e.run(ctx, out, e.directory(), "node", append(append([]string{"main.js"}, arguments...), directories...)...)
 	var exit *exec.ExitError

@@ -1,6 +1,6 @@
-// Evaluation compares three evaluations of the commands that doclock sends: a
-// server's, mingo's, and one written after MongoDB's sources, in the strictest
-// reading of the manual. See README.md.
+// Evaluation compares three evaluations of doclock's commands: a server's,
+// mingo's, and one written after MongoDB's sources, in the strictest reading of
+// the manual. See README.md.
 package main
 
 import (
@@ -23,12 +23,12 @@ type settings struct {
 }
 
 func parse() settings {
-	cases := flag.Int("cases", 24_000, "how many random documents meet a command")
-	seed := flag.Uint64("seed", 1, "which documents and tables are drawn")
+	cases := flag.Int("cases", 24_000, "the number of random documents for the commands")
+	seed := flag.Uint64("seed", 1, "the seed of the drawn documents and rules")
 	only := flag.Int("only", -1, "the number of one case, to be shown in full")
-	tables := flag.Int("tables", 6, "how many tables are drawn, beside those of testdata/commands")
+	tables := flag.Int("tables", 6, "the number of drawn rules, besides those of testdata/commands")
 	eager := flag.Bool("eager", false, "evaluate both branches of $cond")
-	mutants := flag.Bool("mutants", false, "seed faults into the commands, and demand that each is noticed")
+	mutants := flag.Bool("mutants", false, "seed faults into the commands, and check that each is noticed")
 	flag.Parse()
 	s := settings{seed: *seed, tables: *tables, mutants: *mutants}
 	s.node = []string{"--cases", strconv.Itoa(*cases), "--seed", strconv.FormatUint(*seed, 10)}
