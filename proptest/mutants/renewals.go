@@ -1,18 +1,18 @@
 package mutants
 
-// renewals of many leases by one command.
+// renewals renew many leases by one command, with a fault.
 var renewals = []Mutant{
 	{
-		Name: "a batch that matched some is believed for all", Rule: 20,
-		Why:  "the holder of a skipped document believes beside the next one",
+		Name: "a batch that matched some counts for all", Rule: 20,
+		Why:  "the lease of a skipped document is valid beside the next one",
 		File: "internal/engine/batch.go",
-		Edits: swap(`return result.MatchedCount == int64(len(grants)), nil`,
-			`return result.MatchedCount > 0, nil`),
+		Edits: swap(`if result.MatchedCount == int64(len(grants)) {`,
+			`if result.MatchedCount > 0 {`),
 		Tests: "^TestRenewAllButOne$", Packages: inEngine,
 	},
 	{
-		Name: "a batch is valid from its answer on", Rule: 20,
-		Why:  "a contender enters while the holders still believe",
+		Name: "leases of a batch are valid from its answer on", Rule: 20,
+		Why:  "another holder enters while the leases are still valid",
 		File: "internal/lease/batch.go",
 		Edits: swap(`all, failed := e.RenewAll(ctx, grants)`,
 			`all, failed := e.RenewAll(ctx, grants)
@@ -20,8 +20,8 @@ var renewals = []Mutant{
 		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
 	},
 	{
-		Name: "a read is valid from its answer on", Rule: 20,
-		Why:  "a contender enters while the holders still believe",
+		Name: "leases of a read are valid from its answer on", Rule: 20,
+		Why:  "another holder enters while the leases are still valid",
 		File: "internal/lease/batch.go",
 		Edits: swap(`standing, err := e.Standing(ctx, grants)`,
 			`standing, err := e.Standing(ctx, grants)
@@ -29,40 +29,40 @@ var renewals = []Mutant{
 		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
 	},
 	{
-		Name: "an entry that stands is believed for a TTL", Rule: 20,
-		Why:  "it was not extended, and ends under its holder",
+		Name: "an entry that is present counts as valid for a TTL", Rule: 20,
+		Why:  "it was not extended, and expires before its lease ends",
 		File: "internal/lease/batch.go",
 		Edits: swap(`lasting(span, sent, e.Lease(l.grant.Tag))`,
 			`lasting(max(span, e.Lease(l.grant.Tag)), sent, e.Lease(l.grant.Tag))`),
 		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
 	},
 	{
-		Name: "an entry that stands is known by its id alone", Rule: 20,
-		Why:  "a late duplicate of the acquire is taken for the lease that was lost",
+		Name: "an entry that is present is matched by its id alone", Rule: 20,
+		Why:  "a late duplicate of the acquire counts as the lease that was lost",
 		File: "internal/engine/batch.go",
 		Edits: swap(`entry.Tag == g.Tag && entry.Fence == g.Fence`,
 			`entry.Tag == g.Tag && g.Fence != 0`),
 		Tests: "^TestRenewAllButOne$", Packages: inEngine,
 	},
 	{
-		Name: "a read's tolerance is the holder's", Rule: 20,
-		Why:  "the tolerance covers nothing after a read",
+		Name: "a read's validity includes the tolerance", Rule: 20,
+		Why:  "the tolerance has no effect after a read",
 		File: "internal/engine/batch.go",
 		Edits: swap(`entry.Expires.Sub(now)-e.Tolerance`,
 			`entry.Expires.Sub(now)`),
 		Tests: "^TestRenewAll$", Packages: inEngine,
 	},
 	{
-		Name: "a read is believed for longer than the TTL", Rule: 20,
-		Why:  "an expiry that somebody moved keeps a holder believing for an hour, whatever comes",
+		Name: "a read's validity may be longer than the TTL", Rule: 20,
+		Why:  "an expiry that an outside writer moved keeps a lease valid for an hour, whatever happens",
 		File: "internal/engine/batch.go",
 		Edits: swap(`min(entry.Expires.Sub(now)-e.Tolerance, e.Lease(g.Tag))`,
 			`entry.Expires.Sub(now) - e.Tolerance`),
 		Tests: "^TestRenewAll$", Packages: inEngine,
 	},
 	{
-		Name: "a loss in a batch is not told", Rule: 0,
-		Why:  "the holder works on until its time is up",
+		Name: "a loss in a batch is not reported", Rule: 0,
+		Why:  "the holder works on until the local end of its lease",
 		File: "internal/lease/batch.go",
 		Edits: swap(`case failed == nil:`,
 			`case failed != nil && all:`),
@@ -70,14 +70,14 @@ var renewals = []Mutant{
 	},
 	{
 		Name: "absence after a failed batch is a loss", Rule: 0,
-		Why:  "a read of a primary that was just elected ends a lease that stands",
+		Why:  "a read of a primary that was just elected ends a lease whose entry is present",
 		File: "internal/lease/batch.go",
 		Edits: swap(`case failed == nil:`,
 			`case !all:`),
 		Tests: "^TestRule20ALossInABatchOfUnknownOutcome$", Packages: inLease,
 	},
 	{
-		Name: "a batch that was refused is sent again as it was", Rule: 0,
+		Name: "a refused batch is sent again unchanged", Rule: 0,
 		Why:  "one document that can't be written ends a hundred leases",
 		File: "internal/lease/batch.go",
 		Edits: swap(`return failed != nil && !brokenOff(failed)`,
@@ -85,7 +85,7 @@ var renewals = []Mutant{
 		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
 	},
 	{
-		Name: "after a broken connection each lease goes alone", Rule: 0,
+		Name: "after a broken connection each lease is renewed alone", Rule: 0,
 		Why:  "a hundred commands on new connections take longer than the leases have left",
 		File: "internal/lease/batch.go",
 		Edits: swap(`return failed != nil && !brokenOff(failed)`,
@@ -101,16 +101,16 @@ var renewals = []Mutant{
 		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
 	},
 	{
-		Name: "nothing is taken along", Rule: 0,
-		Why:  "leases that were taken one after the other are renewed one after the other for ever",
+		Name: "a batch has only the leases that are due", Rule: 0,
+		Why:  "leases that were acquired one after the other are renewed one after the other for ever",
 		File: "internal/lease/renewals.go",
 		Edits: swap(`pause <= 0 && rest <= l.soon()`,
 			`pause <= 0 && rest <= 0`),
 		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
 	},
 	{
-		Name: "a renewal that is out for long makes no room", Rule: 0,
-		Why:  "four documents that are kept back from all writes end the leases of others",
+		Name: "a slow renewal makes no room", Rule: 0,
+		Why:  "four documents that are blocked for all writes end the leases of others",
 		File: "internal/lease/renewals.go",
 		Edits: swap(`	r.prompt--
 	r.send()`,
@@ -119,14 +119,14 @@ var renewals = []Mutant{
 	},
 	{
 		Name: "a few renewals are out at a time", Rule: 0,
-		Why:  "a few more documents that are kept back from all writes end the leases of others",
+		Why:  "a few more documents that are blocked for all writes end the leases of others",
 		File: "internal/lease/renewals.go",
 		Edits: swap(`mostOut    = 100`,
 			`mostOut    = 8`),
 		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inLease,
 	},
 	{
-		Name: "who is stuck takes all the room", Rule: 0,
+		Name: "stuck renewals take all the room", Rule: 0,
 		Why:  "leases that can't be renewed are the most urgent, and the others' batch waits for them",
 		File: "internal/lease/renewals.go",
 		Edits: swap(`k.stuck = k.stuck || len(leases) == 1`,
@@ -134,7 +134,7 @@ var renewals = []Mutant{
 		Tests: "^TestTheStuckLeaveRoom$", Packages: inLease,
 	},
 	{
-		Name: "who was not renewed rests for half a TTL", Rule: 0,
+		Name: "a lease that was not renewed rests for half a TTL", Rule: 0,
 		Why:  "one broken connection ends every lease",
 		File: "internal/lease/renewals.go",
 		Edits: swap(`return l.engine.Lease(l.grant.Tag) / 20 `,
