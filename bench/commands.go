@@ -213,17 +213,17 @@ func (c *commander) handoff(ctx context.Context, key string) (p prepared, err er
 		lease *doclock.Lease
 		err   error
 	}
-	heir, received := make(chan waited, 1), c.wire.received.Load()
+	next, received := make(chan waited, 1), c.wire.received.Load()
 	go func() {
 		lease, err := c.write.Acquire(ctx, bson.M{"_id": key})
-		heir <- waited{lease, err}
+		next <- waited{lease, err}
 	}()
 	for c.wire.received.Load() == received && ctx.Err() == nil {
 		time.Sleep(100 * time.Microsecond)
 	}
 	time.Sleep(2 * time.Millisecond) // it was refused, and goes to sleep
 	return prepared{lease.Release, func(ctx context.Context) error {
-		w := <-heir
+		w := <-next
 		if w.err != nil {
 			return w.err
 		}

@@ -45,7 +45,7 @@ func field(key string) func(*result) float64 {
 }
 
 var charts = []chart{
-	{"pair.svg", "Taking and giving back a lock that nobody else wants", "milliseconds, median (less is better)", "pair",
+	{"pair.svg", "Acquiring and releasing a lock without contention", "milliseconds, median (less is better)", "pair",
 		[]series{{value: millis(50)}}, nil},
 	{"rmw.svg", "Read, change and write one document under a lock that nobody else wants", "milliseconds, median (less is better)", "rmw",
 		[]series{{value: millis(50)}}, nil},

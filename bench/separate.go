@@ -56,9 +56,9 @@ func (f *fourStep) increment(ctx context.Context, key string) error {
 
 // findUpsert looks before it upserts, by the server's clock:
 //
-//	acquire  find {_id: key, $expr: {$gt: [$expires, $$NOW]}}: somebody has it
+//	acquire  find {_id: key, $expr: {$gt: [$expires, $$NOW]}}: another client has it
 //	         findAndModify {_id: key} [{$set: {owner: <ours, unless $expires > $$NOW>, expires: <$$NOW + ttl, unless …>}}],
-//	         upsert, new; it is ours if the owner is; a duplicate key means that somebody was faster
+//	         upsert, new; it is ours if the owner is; a duplicate key means that another client was faster
 //	section  find, updateOne
 //	release  updateOne {_id: key, owner} {$set: {expires: 1970}}
 type findUpsert struct {

@@ -26,20 +26,20 @@ func TestRunReturnsTheResult(t *testing.T) {
 // waits for both.
 func TestRunOutlivesItsCaller(t *testing.T) {
 	var g attempt.Group
-	gone := errors.New("gone")
+	cause := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	finish, abandoned := make(chan struct{}), make(chan int, 1)
 	begun := make(chan struct{})
 	go func() {
 		<-begun
-		cancel(gone)
+		cancel(cause)
 	}()
 	_, err := attempt.Run(ctx, &g, func() int {
 		close(begun)
 		<-finish
 		return 7
 	}, func(n int) { abandoned <- n })
-	if !errors.Is(err, gone) || !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())

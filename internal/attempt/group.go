@@ -91,7 +91,7 @@ func (g *Group) Go(f func()) {
 // gets the result. Run calls op even if ctx has already ended: a release must
 // be sent.
 func Run[T any](ctx context.Context, g *Group, op func() T, abandoned func(T)) (T, error) {
-	if ctx.Done() == nil { // nobody can give up
+	if ctx.Done() == nil { // the caller can't give up
 		g.Enter()
 		defer g.Leave()
 		return op(), nil

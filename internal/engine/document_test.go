@@ -185,7 +185,7 @@ func TestBigDocument(t *testing.T) {
 		"refused": p.arrive(Request{Tag: "write", ID: dan, Document: true, Try: true}, Conflict),
 	} {
 		if len(img.raw) > 2000 {
-			t.Errorf("%s: an image of %d bytes, though nobody was to have the document", name, len(img.raw))
+			t.Errorf("%s: an image of %d bytes, though the document was not asked for", name, len(img.raw))
 		}
 	}
 	p.renew(g, Renewed)

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	into   = flag.String("into", "", "a directory for TestFurtherCommands to write to")
-	tables = flag.Int("tables", 6, "how many tables TestFurtherCommands draws")
-	seed   = flag.Uint64("seed", 1, "which tables TestFurtherCommands draws")
+	into  = flag.String("into", "", "a directory for TestFurtherCommands to write to")
+	drawn = flag.Int("rules", 6, "the number of rules that TestFurtherCommands draws")
+	seed  = flag.Uint64("seed", 1, "the seed of the drawn rules")
 )
 
 // The commands of drawn rules, for the evaluation that compares servers
@@ -25,7 +25,7 @@ func TestFurtherCommands(t *testing.T) {
 	}
 	w := newWorld(t)
 	r := rand.New(rand.NewPCG(*seed, 0))
-	for i := range *tables {
+	for i := range *drawn {
 		rules := drawRules(r)
 		cfg := Config{TTL: ttl, WaitTTL: waitTTL, Tolerance: extra, Owner: "$$x.$y", Field: DefaultField}
 		if i%2 == 1 {

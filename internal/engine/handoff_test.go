@@ -173,7 +173,7 @@ func TestWriteAndHandOff(t *testing.T) {
 // grant, and the successor gets no more time than the lease had left.
 func TestRule17CompareAndSet(t *testing.T) {
 	classic := increments["classic"]
-	t.Run("somebody came", func(t *testing.T) {
+	t.Run("another entry came", func(t *testing.T) {
 		w := newWorld(t, hello())
 		p := w.peer(relations.ReadPreferring())
 		g := p.acquire(ann, "read", Granted)

@@ -129,7 +129,7 @@ func TestRule05GrantsPrune(t *testing.T) {
 				b = p.acquire(bob, "write", Waiting)
 			}
 			w.at(held)
-			p.renewWouldFind(a) // nobody was let in yet
+			p.renewWouldFind(a) // no other holder was let in yet
 			enter(p, b)
 			p.write(a, bson.M{"$set": bson.M{"text": "from ann, beside bob"}}, 1, Lost)
 			p.release(a, Lost)

@@ -41,13 +41,13 @@ func open(ctx context.Context) (*evaluation, error) {
 
 // draw writes the commands of a number of drawn rules to a new directory, as
 // the engine's own tests send them. flags are the compiler's.
-func (e *evaluation) draw(ctx context.Context, tables int, seed uint64, flags ...string) (dir string, err error) {
+func (e *evaluation) draw(ctx context.Context, rules int, seed uint64, flags ...string) (dir string, err error) {
 	dir, err = os.MkdirTemp("", "doclock-evaluation")
 	if err != nil {
 		return "", err
 	}
 	arguments := append([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags...)
-	arguments = append(arguments, "./internal/engine", "-args", "-into="+dir, "-tables="+strconv.Itoa(tables), "-seed="+strconv.FormatUint(seed, 10))
+	arguments = append(arguments, "./internal/engine", "-args", "-into="+dir, "-rules="+strconv.Itoa(rules), "-seed="+strconv.FormatUint(seed, 10))
 	if err := e.run(ctx, io.Discard, e.root, "go", arguments...); err != nil {
 		return "", cmp.Or(os.RemoveAll(dir), err)
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	blockedAll  = "document blocked for all writes"
-	othersGo  = "leases of documents that are not blocked are kept"
-	blockTTL  = 6 * time.Second
-	keptLocks = 100
-	firstID   = 1000 // no number that a projection has
+	blockedAll = "document blocked for all writes"
+	othersGo   = "leases of documents that are not blocked are kept"
+	blockTTL   = 6 * time.Second
+	keptLocks  = 100
+	firstID    = 1000 // no number that a projection has
 )
 
 // Blocked blocks all writes to some of a hundred locked documents for longer

@@ -211,12 +211,12 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 	lease, err := op.call(called, s, h)
 	s.own.overwrite()
 	st.net.Disarm()
-	gone := called.Err() != nil
-	hit = gone || p.moment == late && fired(fault)
+	gaveUp := called.Err() != nil
+	hit = gaveUp || p.moment == late && fired(fault)
 	if hit && p.executedLate() {
 		t.Fired(executed, 1)
 	}
-	if !gone {
+	if !gaveUp {
 		cancel()
 	} else {
 		t.Fired(cancelled, 1)

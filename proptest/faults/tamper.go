@@ -21,7 +21,7 @@ type tampering struct {
 	name    string
 	do      func(context.Context, *scene) error
 	garbage bool // the lock field is not a lock any more
-	gone    bool // the document too
+	missing bool // the document too
 }
 
 func update(u bson.M) func(context.Context, *scene) error {
@@ -40,7 +40,7 @@ var tamperings = []tampering{
 		_, err := s.other.ReplaceOne(ctx, s.filter(), bson.M{"count": 0})
 		return err
 	}},
-	{name: "document deleted", gone: true, do: func(ctx context.Context, s *scene) error {
+	{name: "document deleted", missing: true, do: func(ctx context.Context, s *scene) error {
 		_, err := s.other.DeleteOne(ctx, s.filter())
 		return err
 	}},
@@ -126,7 +126,7 @@ func (s *scene) newcomer(ctx context.Context, v tampering, t *tally.Tally) error
 	before, _ := s.other.FindOne(ctx, s.filter()).Raw()
 	lease, err := s.locks.TryAcquire(ctx, s.filter(), "write")
 	switch {
-	case v.gone:
+	case v.missing:
 		if !errors.Is(err, doclock.ErrNotFound) {
 			t.Violated(lossNoticed, "%s: a newcomer gets %v", v.name, err)
 		}

@@ -31,7 +31,7 @@ const (
 
 // Rules of the waiters. Some have a queue, some count, and one has two
 // independent locks.
-var tables = []relations.Rules{
+var ruleSets = []relations.Rules{
 	relations.Exclusive(), relations.Fair(), relations.WritePreferring(), relations.ReadPreferring(),
 	relations.Semaphore(1), relations.Semaphore(2), relations.Semaphore(3), relations.MultiGranularity(), relations.MultiGranularity(),
 	{"a": {"a": {Kind: relations.Cooperative}}, "b": {"b": {Kind: relations.Assertive}}, "c": {"c": {Kind: relations.Assertive, Allow: 1}}},
@@ -44,7 +44,7 @@ var tables = []relations.Rules{
 func Waiters(ctx context.Context, db *mongo.Database, uri string, n int, seed uint64, t *tally.Tally) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for i := range n {
-		s := &queueing{rng: rng, tally: t, rules: tables[i%len(tables)], id: uuid.NewString(), net: faultnet.New()}
+		s := &queueing{rng: rng, tally: t, rules: ruleSets[i%len(ruleSets)], id: uuid.NewString(), net: faultnet.New()}
 		if err := s.run(ctx, db, uri); err != nil {
 			return fmt.Errorf("waiters, seed %d, run %d: %w", seed, i, err)
 		}

@@ -303,7 +303,7 @@ func (a *acquired) look() {
 	o.Return = a.clock.Now()
 	switch {
 	case o.Remaining > 0:
-		o.Outcome = history.Believed
+		o.Outcome = history.StillValid
 	case over != nil:
 		o.Outcome = history.Over
 	default:

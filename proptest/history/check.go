@@ -35,7 +35,7 @@ type counter interface {
 // lease names one grant: ids can come back, fences can't.
 type lease struct {
 	id    string
-	token int64
+	fence int64
 }
 
 // sighting is an image, and the interval in which it was true, on the server's

@@ -33,8 +33,8 @@ func image(now, fence int64, entries ...Entry) *Image {
 	return &Image{Now: start + now, Fence: fence, Entries: entries}
 }
 
-func held(id string, seq, token, expires int64) Entry {
-	return Entry{Tag: "write", ID: id, Seq: seq, Fence: token, Since: start, Expires: start + expires}
+func held(id string, seq, fence, expires int64) Entry {
+	return Entry{Tag: "write", ID: id, Seq: seq, Fence: fence, Since: start, Expires: start + expires}
 }
 
 func waiting(id string, seq, expires int64) Entry { return held(id, seq, 0, expires) }
@@ -54,21 +54,21 @@ func read(at, fence int64, entries ...Entry) Command {
 }
 
 // acquire is granted, and its image has no other entry.
-func acquire(id string, at, token, expires int64) Command {
-	return command(CommandAcquire, id, at, image(at, token, held(id, token, token, expires)))
+func acquire(id string, at, fence, expires int64) Command {
+	return command(CommandAcquire, id, at, image(at, fence, held(id, fence, fence, expires)))
 }
 
-func guarded(kind, id string, token, at int64) Command {
+func guarded(kind, id string, fence, at int64) Command {
 	c := command(kind, id, at, nil)
-	c.Fence = token
+	c.Fence = fence
 	return c
 }
 
 // handoff is answered with the image, as the successor's.
-func handoff(id string, token, at int64, successor string, img *Image) []Command {
+func handoff(id string, fence, at int64, successor string, img *Image) []Command {
 	h := command(CommandAcquire, successor, at, img)
 	h.Handed = true
-	return []Command{guarded(CommandRelease, id, token, at), h}
+	return []Command{guarded(CommandRelease, id, fence, at), h}
 }
 
 func unanswered(c Command) Command {
@@ -76,20 +76,20 @@ func unanswered(c Command) Command {
 	return c
 }
 
-func operation(kind, id string, token, at int64, outcome string) Operation {
-	return Operation{Kind: kind, Tag: "write", ID: id, Fence: token, Call: ns(at - 1), Return: ns(at + 1), Outcome: outcome}
+func operation(kind, id string, fence, at int64, outcome string) Operation {
+	return Operation{Kind: kind, Tag: "write", ID: id, Fence: fence, Call: ns(at - 1), Return: ns(at + 1), Outcome: outcome}
 }
 
-func look(id string, token, at, remaining int64) Operation {
-	o := operation(Look, id, token, at, Believed)
+func look(id string, fence, at, remaining int64) Operation {
+	o := operation(Look, id, fence, at, StillValid)
 	if o.Remaining = remaining * 1_000_000; remaining == 0 {
 		o.Outcome = Over
 	}
 	return o
 }
 
-func write(name string, token, at int64, outcome string) Operation {
-	o := operation(Update, "a", token, at, outcome)
+func write(name string, fence, at int64, outcome string) Operation {
+	o := operation(Update, "a", fence, at, outcome)
 	o.Write = name
 	return o
 }

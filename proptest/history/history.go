@@ -60,18 +60,18 @@ const (
 
 // Outcomes of operations.
 const (
-	Granted  = "granted"
-	Waiting  = "waiting"
-	Conflict = "conflict"
-	NotFound = "not found"
-	Lost     = "lost"
-	Released = "released" // refused, because the lease was already released
-	Done     = "done"     // renewed, applied, released
-	Unknown  = "unknown"
-	Failed   = "failed" // certainly without effect
-	Timeout  = "timeout"
-	Believed = "believed"
-	Over     = "over"
+	Granted    = "granted"
+	Waiting    = "waiting"
+	Conflict   = "conflict"
+	NotFound   = "not found"
+	Lost       = "lost"
+	Released   = "released" // refused, because the lease was already released
+	Done       = "done"     // renewed, applied, released
+	Unknown    = "unknown"
+	Failed     = "failed" // certainly without effect
+	Timeout    = "timeout"
+	StillValid = "valid"
+	Over       = "over"
 )
 
 // Operation is one call of the library.

@@ -11,8 +11,8 @@ import (
 // A batch of renewals is that many commands. An update that is no batch is
 // none.
 func TestReadCommandsOfABatch(t *testing.T) {
-	statement := func(document, id string, token int64) bson.D {
-		entry := bson.D{{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(id)}}, {Key: "fence", Value: token}}
+	statement := func(document, id string, fence int64) bson.D {
+		entry := bson.D{{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(id)}}, {Key: "fence", Value: fence}}
 		return bson.D{
 			{Key: "q", Value: bson.D{{Key: "_id", Value: document}, {Key: "lock.tags.read", Value: bson.D{{Key: "$elemMatch", Value: entry}}}}},
 			{Key: "u", Value: bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: "$$NOW"}}}}}},

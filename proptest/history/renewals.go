@@ -49,7 +49,7 @@ func (c *check) validAgain() {
 			if !known || o.Return < over {
 				ended[key] = o.Return
 			}
-		case o.Kind == Look && o.Outcome == Believed, o.Kind == Renew && o.Outcome == Done:
+		case o.Kind == Look && o.Outcome == StillValid, o.Kind == Renew && o.Outcome == Done:
 			c.Checked(PropertyOver, 1)
 			if known && over < o.Call {
 				c.Violated(PropertyOver, "document %s: %s %.8s (fence %d) was over for its holder, and then %s: %s", c.ID, o.Tag, o.ID, o.Fence, o.Kind, o.Outcome)

@@ -9,7 +9,7 @@ const (
 // validity checks every look of a holder at its lease.
 func (c *check) validity() {
 	for _, o := range c.operations {
-		if o.Kind != Look || o.Outcome != Believed || o.Return == 0 {
+		if o.Kind != Look || o.Outcome != StillValid || o.Return == 0 {
 			continue
 		}
 		a := c.byToken[lease{o.ID, o.Fence}]

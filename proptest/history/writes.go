@@ -40,8 +40,8 @@ func (c *check) writes() {
 	late := map[*arrival]map[*arrival]bool{}
 	for _, entry := range c.Log {
 		number, name, _ := strings.Cut(entry, "/")
-		token, _ := strconv.ParseInt(number, 10, 64)
-		a := c.withToken(token)
+		fence, _ := strconv.ParseInt(number, 10, 64)
+		a := c.withFence(fence)
 		if a == nil {
 			continue
 		}
@@ -72,9 +72,9 @@ func (c *check) writes() {
 	}
 }
 
-func (c *check) withToken(token int64) *arrival {
+func (c *check) withFence(fence int64) *arrival {
 	for key, a := range c.byToken {
-		if key.token == token {
+		if key.fence == fence {
 			return a
 		}
 	}

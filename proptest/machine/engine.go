@@ -121,7 +121,7 @@ func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 		return pick(t, "who", there).say(t)
 	}
 	if len(m.askers) == 0 {
-		t.Skip("nobody has asked yet")
+		t.Skip("there is no asker yet")
 	}
 	return pick(t, "who", m.askers).say(t)
 }

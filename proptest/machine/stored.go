@@ -125,7 +125,7 @@ func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 	}
 	id, known := p.ids[uuid.UUID(data)]
 	if !known {
-		return 0, fmt.Errorf("nobody has the id %s", uuid.UUID(data))
+		return 0, fmt.Errorf("unknown id %s", uuid.UUID(data))
 	}
 	return id, nil
 }

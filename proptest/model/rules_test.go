@@ -205,7 +205,7 @@ func TestRule18AbsenceNeedsWitness(t *testing.T) {
 	notice(t, cfg, Without{DoneNeedsWitness: true}, "once")
 }
 
-func TestRule20ReadIsBelievedForWhatRemains(t *testing.T) {
+func TestRule20AReadIsValidForTheRest(t *testing.T) {
 	cfg := plain(0, exclusive, "a", "a")
 	cfg.checks = true
 	notice(t, cfg, Without{RemainingFromExpiry: true}, "validity")

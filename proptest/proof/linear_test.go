@@ -18,12 +18,12 @@ func command(kind, id string, sent, answered, now, fence int64, entries ...histo
 	}
 }
 
-func bare(kind, id string, token, sent, answered int64, matched bool) history.Command {
-	return history.Command{Kind: kind, Document: "d", Tag: "write", ID: id, Fence: token, Sent: sent * millisecond, Answered: answered * millisecond, Matched: matched}
+func bare(kind, id string, fence, sent, answered int64, matched bool) history.Command {
+	return history.Command{Kind: kind, Document: "d", Tag: "write", ID: id, Fence: fence, Sent: sent * millisecond, Answered: answered * millisecond, Matched: matched}
 }
 
-func held(id string, seq, token, expires int64) history.Entry {
-	return history.Entry{Tag: "write", ID: id, Seq: seq, Fence: token, Since: seq, Expires: expires}
+func held(id string, seq, fence, expires int64) history.Entry {
+	return history.Entry{Tag: "write", ID: id, Seq: seq, Fence: fence, Since: seq, Expires: expires}
 }
 
 func inherits(c history.Command) history.Command {

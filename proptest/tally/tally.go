@@ -146,7 +146,7 @@ func (t *Tally) Table(w io.Writer) error {
 		for _, name := range slices.Sorted(maps.Keys(t.Mutants)) {
 			by := t.Mutants[name]
 			if by == "" {
-				by = "nobody: SURVIVED"
+				by = "no test: SURVIVED"
 			}
 			fmt.Fprintf(tw, "  %s\t%s\n", name, by)
 		}
