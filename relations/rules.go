@@ -14,13 +14,12 @@ const (
 	// None ignores the other tag: its entries have no effect.
 	None Kind = iota
 
-	// Cooperative: the arriving lock is refused, and leaves no trace, while
-	// more than Allow live entries of the other tag are present, held or
-	// waiting.
+	// Cooperative refuses the arriving lock, without a trace, while more than
+	// Allow live entries of the other tag are present, held or waiting.
 	Cooperative
 
-	// Assertive: the arriving lock is never refused because of the other tag.
-	// It joins as a waiting entry, which blocks tags that respect its tag. It
+	// Assertive never refuses the arriving lock because of the other tag. The
+	// lock joins as a waiting entry, which blocks tags that respect its tag. It
 	// is granted when at most Allow live entries of the other tag are left that
 	// are held, or earlier than it.
 	Assertive

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Every error of Validate, and of reading Rules from JSON, Is ErrInvalidRules.
+// ErrInvalidRules is matched by every error of Validate, and of reading Rules
+// from JSON.
 var ErrInvalidRules = errors.New("relations: invalid rules")
 
 // MaxAllow is the greatest Allow of a valid relation. All entries are in the

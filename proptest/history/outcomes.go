@@ -7,7 +7,7 @@ const (
 	SeenContended = "attempts that met a blocking entry"
 	SeenBehind    = "requests blocked by a waiting entry"
 	SeenExpired   = "leases and waits that ended by expiry"
-	SeenRenewLost = "renewals that were told lost" // usually without a command: the validity had ended
+	SeenRenewLost = "renewals that were reported lost" // usually without a command: the validity had ended
 	SeenUnknown   = "operations of unknown outcome"
 	SeenHanded    = "locks handed over"
 )
