@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// errand is what a child process is to do: the benchmark runs itself, with
-// -child and this as JSON.
+// errand is a child process's task: the benchmark runs itself, with -child and
+// this as JSON.
 type errand struct {
 	Role       string // a key of roles
 	Subject    string
@@ -25,8 +25,8 @@ type errand struct {
 	Servers    servers
 }
 
-// roles of a child. It says "ready", and then answers lines with lines; it
-// ends when its parent closes its input, or dies.
+// roles of a child. A child prints "ready", and then answers lines with lines.
+// It ends when its parent closes its input, or dies.
 var roles = map[string]func(ctx context.Context, e errand, s named, said *bufio.Scanner) error{
 	"competitor": compete,
 	"waiter":     waitOnRequest,
@@ -50,16 +50,16 @@ func runChild(ctx context.Context, spec string) error {
 type competed struct {
 	Latencies []time.Duration
 	Commands  int64
-	Completed int // with those after the window, and the one before
+	Completed int // with those after the window, and the first one
 	Failed    int
 }
 
-// compete increments one document for a window, from the parent's sign on.
+// compete increments one document for a window, from the parent's signal on.
 func compete(ctx context.Context, e errand, s named, said *bufio.Scanner) error {
 	if err := warmUp(ctx, s, e.Goroutines); err != nil {
 		return err
 	}
-	if err := s.subject.(incrementer).increment(ctx, e.Key); err != nil { // some locks have to be made first
+	if err := s.subject.(incrementer).increment(ctx, e.Key); err != nil { // some locks must be created first
 		return err
 	}
 	fmt.Println("ready")
@@ -75,7 +75,8 @@ func compete(ctx context.Context, e errand, s named, said *bufio.Scanner) error 
 	return json.NewEncoder(os.Stdout).Encode(competed{w.latencies, w.commands, 1 + w.completed, w.failed})
 }
 
-// waitOnRequest waits for the lock, says when it got it, and gives it back.
+// waitOnRequest waits for the lock, prints the time of the grant, and releases
+// the lock.
 func waitOnRequest(ctx context.Context, e errand, s named, said *bufio.Scanner) error {
 	for fmt.Println("ready"); said.Scan(); fmt.Println("ready") {
 		unlock, err := s.subject.(locker).lock(ctx, e.Key)
@@ -91,7 +92,7 @@ func waitOnRequest(ctx context.Context, e errand, s named, said *bufio.Scanner) 
 	return said.Err()
 }
 
-// holdForEver takes the lock, and is killed.
+// holdForEver acquires the lock, and is killed.
 func holdForEver(ctx context.Context, e errand, s named, said *bufio.Scanner) error {
 	if _, err := s.subject.(locker).lock(ctx, e.Key); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (p *process) hear() (string, error) {
 	return p.out.Text(), nil
 }
 
-// hearTime hears a moment of the wall clock, which all processes share.
+// hearTime reads a time of the wall clock, which all processes share.
 func (p *process) hearTime() (time.Time, error) {
 	line, err := p.hear()
 	if err != nil {
@@ -162,7 +163,7 @@ func (p *process) end() error {
 	return p.cmd.Wait()
 }
 
-// kill ends it as kill -9 does.
+// kill ends the child as kill -9 does.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()

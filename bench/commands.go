@@ -25,8 +25,8 @@ type commander struct {
 	monglock monglockWrite
 }
 
-// command is one kind of them. prepare brings a document to where it can be
-// sent; what it needs for that is not measured, and neither is after.
+// command is one kind of command. prepare makes a document ready for it. The
+// commands of prepare and after are not measured.
 type command struct {
 	name    string
 	prepare func(ctx context.Context, key string) (prepared, error)
@@ -34,13 +34,13 @@ type command struct {
 
 type prepared struct{ send, after func(context.Context) error }
 
-// ownCommand says whether it is one of ours, and no rival's.
+// ownCommand reports whether the command is one of ours, and not a rival's.
 func ownCommand(name string) bool {
 	return !strings.HasPrefix(name, "plain") && !strings.HasPrefix(name, "monglock")
 }
 
-// runCommands measures what each command costs, in blocks that follow a block
-// of plain ones on the same documents.
+// runCommands measures the cost of each command, in blocks that follow a block
+// of plain commands on the same documents.
 func runCommands(ctx context.Context, b *bench) error {
 	rounds, block := pick(b, 20, 4), pick(b, 24, 10)
 	c, err := openCommander(&b.servers)
@@ -119,8 +119,8 @@ func (c *commander) commands() []command {
 
 func (k command) key(i int) string { return fmt.Sprintf("commands %s %d", k.name, i) }
 
-// block measures one block. One in which something else was sent too (a
-// handoff that came before its heir had lain down) is measured anew.
+// block measures one block. If another command was sent too (a handoff before
+// its successor was asleep), the block is measured again.
 func (c *commander) block(ctx context.Context, k command, n int) (one beside, err error) {
 	const patience = 10
 	for range patience {
@@ -159,7 +159,7 @@ func (c *commander) row(ctx context.Context, k command, n int) (paid cost, err e
 
 func nothing(context.Context) error { return nil }
 
-// bare commands need nothing.
+// bare commands need no preparation.
 func (c *commander) bare(send func(context.Context, string) error) func(context.Context, string) (prepared, error) {
 	return func(_ context.Context, key string) (prepared, error) {
 		return prepared{func(ctx context.Context) error { return send(ctx, key) }, nothing}, nil
@@ -191,7 +191,7 @@ func (c *commander) held(send func(context.Context, *doclock.Lease) error) func(
 	}
 }
 
-// confirm asks for an entry that waits and goes on waiting.
+// confirm sends confirms for an entry that stays waiting.
 func (c *commander) confirm(ctx context.Context, key string) (p prepared, err error) {
 	lease, err := c.fair.Acquire(ctx, bson.M{"_id": key}, "write")
 	if err != nil {
@@ -213,17 +213,17 @@ func (c *commander) handoff(ctx context.Context, key string) (p prepared, err er
 		lease *doclock.Lease
 		err   error
 	}
-	heir, received := make(chan waited, 1), c.wire.received.Load()
+	next, received := make(chan waited, 1), c.wire.received.Load()
 	go func() {
 		lease, err := c.write.Acquire(ctx, bson.M{"_id": key})
-		heir <- waited{lease, err}
+		next <- waited{lease, err}
 	}()
 	for c.wire.received.Load() == received && ctx.Err() == nil {
 		time.Sleep(100 * time.Microsecond)
 	}
-	time.Sleep(2 * time.Millisecond) // it was refused, and lies down
+	time.Sleep(2 * time.Millisecond) // it was refused, and goes to sleep
 	return prepared{lease.Release, func(ctx context.Context) error {
-		w := <-heir
+		w := <-next
 		if w.err != nil {
 			return w.err
 		}
@@ -244,7 +244,7 @@ func (c *commander) monglockRelease(ctx context.Context, key string) (prepared, 
 	return prepared{release, nothing}, err
 }
 
-// conflict is what a command is to meet.
+// conflict checks that a command met a conflict.
 func conflict(err error) error {
 	switch {
 	case errors.Is(err, doclock.ErrConflict):

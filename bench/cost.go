@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// cost is what a row of commands took, of everything.
+// cost is the total cost of a row of commands.
 type cost struct {
 	round
 	cpu             time.Duration // of the server
-	seen            bool          // whether it can be seen
-	sent, received  int64         // bytes on the wire
-	allocs, garbage uint64        // of the client: pieces of memory, and their bytes
+	seen            bool          // whether the server's processes can be seen
+	sent, received  int64         // bytes on the network
+	allocs, garbage uint64        // of the client: allocations, and their bytes
 }
 
-// measure sends commands one after another, and nothing else is to happen in
-// the process.
+// measure sends commands one after another. Nothing else may run in the
+// process.
 func (c *commander) measure(ctx context.Context, sends []func(context.Context) error) (paid cost, err error) {
 	paid.latencies = make([]time.Duration, 0, len(sends))
 	var before, after runtime.MemStats
@@ -40,14 +40,14 @@ func (c *commander) measure(ctx context.Context, sends []func(context.Context) e
 	return paid, nil
 }
 
-// beside is a block of commands and the block of plain ones before it.
+// beside is a block of commands and the block of plain commands before it.
 type beside struct{ own, plain cost }
 
-// priceColumns are what the table shows of it.
+// priceColumns are the columns of the table.
 var priceColumns = []string{"time_over_plain", "server_cpu_over_plain", "bytes_sent", "bytes_received", "client_allocations", "client_bytes_allocated"}
 
-// price enters what a kind of command was found to cost: medians over the
-// blocks, or over their ratios, each one beside its own plain block.
+// price records the cost of a kind of command: medians over the blocks, or over
+// their ratios, each one with its own plain block.
 func (b *bench) price(name string, blocks []beside) {
 	r, seen := b.newResult("commands", name), true
 	for _, one := range blocks {
@@ -81,5 +81,5 @@ func (b *bench) price(name string, blocks []beside) {
 	perCommand("client_bytes_allocated", func(c cost) float64 { return float64(c.garbage) })
 }
 
-// work is the server's, in microseconds.
+// work is the server's processor time, in microseconds.
 func (c cost) work() float64 { return micros(c.cpu) }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// counter counts what a subject sends to its servers, by name.
+// counter counts a subject's commands to its servers, by name.
 type counter struct {
 	mu   sync.Mutex
 	sent map[string]int64
@@ -42,8 +42,8 @@ func (c *counter) byName() map[string]int64 {
 	return maps.Clone(c.sent)
 }
 
-// mongo counts a driver's commands; those of the connections' handshakes and
-// heartbeats are no commands of the subject.
+// mongo counts a driver's commands. Those of the connections' handshakes and
+// heartbeats are not the subject's.
 func (c *counter) mongo() *event.CommandMonitor {
 	return &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
 		if e.CommandName != "endSessions" {
@@ -72,7 +72,7 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// etcd counts calls, and on streams (watches, keep-alives) each message sent.
+// etcd counts calls, and each message sent on streams (watches, keep-alives).
 func (c *counter) etcd() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {

@@ -13,16 +13,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// running is a process of this machine, as Linux tells of it.
+// running is a process of this machine, in Linux's description.
 type running struct {
 	id, parent int
 	name       string
 }
 
-// serverCPU is the processor time that the MongoDB server has used so far.
-// Where its processes can't be seen, on another machine or another system, it
-// is not known. The kernel's own count is in nanoseconds; that of
-// /proc/<pid>/stat, in hundredths of a second, says nothing of a few commands.
+// serverCPU is the processor time that the MongoDB server has used so far. It
+// is unknown if the server's processes can't be seen, on another machine or
+// another system. The kernel's own count has nanoseconds; that of
+// /proc/<pid>/stat has hundredths of a second, too coarse for a few commands.
 func (s *servers) serverCPU() (used time.Duration, known bool) {
 	for _, p := range serving(processes(), s.port()) {
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.id))
@@ -38,7 +38,7 @@ func (s *servers) serverCPU() (used time.Duration, known bool) {
 	return used, known
 }
 
-// port is the one on which the MongoDB server listens.
+// port is the port of the MongoDB server.
 func (s *servers) port() string {
 	for _, host := range options.Client().ApplyURI(s.MongoURI).Hosts {
 		if _, port, err := net.SplitHostPort(host); err == nil {
@@ -48,8 +48,8 @@ func (s *servers) port() string {
 	return "27017"
 }
 
-// serving are the processes of the server that listens on a port: mongod, or
-// FerretDB and the PostgreSQL that was started beside it, with its backends.
+// serving are the processes of the server on a port: mongod, or FerretDB and
+// the PostgreSQL that was started beside it, with its backends.
 func serving(all []running, port string) (found []running) {
 	for _, p := range all {
 		if p.name == "mongod" || p.name == "ferretdb" {
@@ -76,7 +76,7 @@ func serving(all []running, port string) (found []running) {
 	return found
 }
 
-// processes are those that can be seen; none where there is no /proc.
+// processes are the visible processes; none without /proc.
 func processes() (all []running) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {

@@ -33,7 +33,7 @@ func startDaemon(ctx context.Context, p program, address, dir string, args ...st
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	go func() {
-		_ = d.cmd.Wait() // that it was killed is no news
+		_ = d.cmd.Wait() // the error only says that it was killed
 		close(d.ended)
 	}()
 	if err := listening(ctx, d); err != nil {
@@ -49,21 +49,21 @@ func (d *daemon) stop() error {
 	return os.RemoveAll(d.dir)
 }
 
-// said is the end of what an ended server printed.
+// said is the end of an ended server's output.
 func (d *daemon) said() string {
 	lines := strings.Split(strings.TrimSpace(d.out.String()), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], " / ")
 }
 
-// program is an executable, and what its environment needs.
+// program is an executable and its environment.
 type program struct {
 	path string
 	env  []string
 }
 
-// find looks for a program on PATH and in the benchmark's cache, and fetches
-// the Debian packages that have it otherwise. They are unpacked into the
-// cache; nothing is installed.
+// find looks for a program on PATH and in the benchmark's cache. Otherwise it
+// downloads the Debian packages that have it and unpacks them into the cache;
+// nothing is installed.
 func find(ctx context.Context, name string, packages []string, say func(string, ...any)) (program, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return program{path: path}, nil
@@ -89,7 +89,8 @@ func find(ctx context.Context, name string, packages []string, say func(string, 
 	return program{filepath.Join(root, "usr/bin", name), []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")}}, nil
 }
 
-// fetch unpacks packages beside root and renames them to it when all is there.
+// fetch unpacks packages beside root, and renames the directory to root when it
+// is complete.
 func fetch(ctx context.Context, root string, packages []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -106,7 +107,7 @@ func fetch(ctx context.Context, root string, packages []string) error {
 		if os.Getuid() != 0 {
 			return err
 		}
-		// The lists of packages are old, or not there.
+		// The package lists are old, or missing.
 		if err := errors.Join(runIn(ctx, dir, "apt-get", "-q", "update"), runIn(ctx, dir, download...)); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (d *doclockTagged) increment(ctx context.Context, key string) error {
 	return lease.UpdateAndRelease(context.WithoutCancel(ctx), bson.M{"$set": bson.M{"count": doc.Count + 1}})
 }
 
-// crowd writes what the package's documentation says an entry is.
+// crowd writes entries in the documented form.
 func (d *doclockTagged) crowd(ctx context.Context, key string, n int) error {
 	host, _ := os.Hostname()
 	owner, now, entries := fmt.Sprintf("%s/%d/bench", host, os.Getpid()), time.Now(), bson.A{}
@@ -122,14 +122,14 @@ func (d *doclockTagged) close() {
 	d.base.close()
 }
 
-// closeLocker waits for what the locker still has in the background.
+// closeLocker waits for the locker's background work.
 func closeLocker(l interface{ Close(context.Context) error }) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	_ = l.Close(ctx)
 }
 
-// cutOff says whether an operation ended because its window did.
+// cutOff reports whether an operation ended because its window did.
 func cutOff(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }

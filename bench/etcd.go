@@ -13,7 +13,7 @@ import (
 )
 
 // startEtcd starts Debian's etcd-server as a cluster of one. Every write is on
-// disk before it is answered.
+// disk before its answer.
 func startEtcd(ctx context.Context, say func(string, ...any)) (*daemon, error) {
 	p, err := find(ctx, "etcd", []string{"etcd-server"}, say)
 	if err != nil {
@@ -57,9 +57,9 @@ func startEtcd(ctx context.Context, say func(string, ...any)) (*daemon, error) {
 
 // etcdSubject is etcd's own concurrency.Mutex: waiters queue by key, and watch
 // the one before them. A mutex belongs to a session (a lease that is kept
-// alive), and within one session is taken as the same holder; so each
-// goroutine that waits or holds has a session of its own. They are made before
-// the measurement and used again.
+// alive), and within one session all holders count as one. So each goroutine
+// that waits or holds has its own session. The sessions are made before the
+// measurement, and reused.
 type etcdSubject struct {
 	base
 	etcd *clientv3.Client
@@ -114,7 +114,7 @@ func (e *etcdSubject) lock(ctx context.Context, key string) (unlock, error) {
 	}
 	mutex := concurrency.NewMutex(s, "/doclock-bench/"+key)
 	if err := mutex.Lock(ctx); err != nil {
-		s.Orphan() // what it left in the queue goes with its lease
+		s.Orphan() // its entry in the queue ends with its lease
 		_, _ = e.etcd.Revoke(context.WithoutCancel(ctx), s.Lease())
 		if ctx.Err() != nil {
 			err = ctx.Err()

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A crowder has n readers hold the document of a key for a TTL, or writes what
-// they would have left in it.
+// A crowder has n readers hold the document of a key for a TTL, or writes the
+// entries that they would leave.
 type crowder interface {
 	sharer
 	crowd(ctx context.Context, key string, n int) error
@@ -17,9 +17,9 @@ type crowder interface {
 
 // runGrowth acquires a reader's lock beside 0 to 1,000 live ones, and on
 // documents of 1 to 200 KB, in turn with a plain command on the same document.
-// Then it lets them expire, acquires once more, and looks at what is left.
+// Then it lets them expire, acquires once more, and measures the document.
 func runGrowth(ctx context.Context, b *bench) error {
-	life := pick(b, 60*time.Second, 15*time.Second) // of the entries beside
+	life := pick(b, 60*time.Second, 15*time.Second) // of the other entries
 	rounds, block := pick(b, 10, 3), pick(b, 12, 5)
 	names := []string{"plain", crowdedSubject, "doclock-share", "monglock-multi", "mongolock-s"}
 	all, closeAll, err := b.openAll(ctx, life, names...)
@@ -66,7 +66,7 @@ func runGrowth(ctx context.Context, b *bench) error {
 		for i, s := range all[1:] {
 			beside := []named{s}
 			if i == 0 {
-				beside = []named{s, all[0]} // plain: on doclock's document, once it is filled
+				beside = []named{s, all[0]} // plain: on doclock's document, when it is filled
 			}
 			if err := place(entries, 1, s.name, beside); err != nil {
 				return err
@@ -139,7 +139,7 @@ func acquires(ctx context.Context, s named, key string, n int) (r round, err err
 	return r, nil
 }
 
-// size is a document's, in bytes, as it is stored.
+// size is a document's stored size, in bytes.
 func (b *bench) size(ctx context.Context, key string) (int, error) {
 	client, err := b.servers.connect(&counter{})
 	if err != nil {

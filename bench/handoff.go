@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// runHandoff measures from the moment when one process begins to release, to
-// the moment when a waiter in another process has the lock. The lock was held,
-// and waited for, for 50 to 150 ms.
+// runHandoff measures the time from the moment when one process begins to
+// release, to the moment when a waiter in another process has the lock. The
+// lock was held, and waited for, for 50 to 150 ms before.
 func runHandoff(ctx context.Context, b *bench) error {
 	rounds, block := pick(b, 10, 2), pick(b, 10, 6)
 	all, closeAll, err := b.openAll(ctx, ttl, "doclock", "doclock-fair", "monglock-write", "mongolock-x", "four-step", "find-upsert", "redislock", "redsync", "etcd")
@@ -51,7 +51,7 @@ func runHandoff(ctx context.Context, b *bench) error {
 }
 
 func passOn(ctx context.Context, l locker, key string, waiter *process) (time.Duration, error) {
-	if _, err := waiter.hear(); err != nil { // it is ready, and has given back the lock
+	if _, err := waiter.hear(); err != nil { // it is ready, and has released the lock
 		return 0, err
 	}
 	unlock, err := l.lock(ctx, key)

@@ -58,7 +58,8 @@ func runHeld(ctx context.Context, b *bench) error {
 	}
 	release := func(i int) error { _ = leases[i].Release(context.WithoutCancel(ctx)); return nil }
 
-	// What the driver and the runtime need for as many at a time, without leases.
+	// The memory of the driver and the runtime for as many commands at a time,
+	// without leases.
 	if err := each(ctx, 200, acquire(false)); err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func each(ctx context.Context, n int, f func(i int) error) error {
 	return ctx.Err()
 }
 
-// usage is what the process uses, once garbage is collected.
+// usage is the process's memory after a garbage collection, and its goroutines.
 func usage() (heap uint64, goroutines int) {
 	var m runtime.MemStats
 	for range 3 {

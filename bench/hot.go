@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// hot is a case with so many goroutines of one process on one document.
+// hot is a case with this many goroutines of one process on one document.
 func hot(goroutines int) func(context.Context, *bench) error {
 	kase := fmt.Sprintf("hot%d", goroutines)
 	return func(ctx context.Context, b *bench) error {
 		rounds, length := pick(b, 5, 2), pick(b, 2*time.Second, 500*time.Millisecond)
 		switch goroutines {
-		case 64: // the most is to be shown by it, and rounds differ much
+		case 64: // most of the targets depend on it, and its rounds differ much
 			rounds = pick(b, 9, 2)
 		case 1000:
 			rounds, length = pick(b, 3, 1), pick(b, 5*time.Second, 1500*time.Millisecond)
 		}
-		// plain-1 is one client alone, doing plain $incs one after another.
+		// plain-1 is a single client that sends plain $incs one after another.
 		all, closeAll, err := b.openAll(ctx, ttl, slices.Concat([]string{"plain-1"}, writers)...)
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func hot(goroutines int) func(context.Context, *bench) error {
 	}
 }
 
-// warmUp makes what n goroutines need, and connections.
+// warmUp prepares n goroutines and their connections.
 func warmUp(ctx context.Context, s named, n int) error {
 	if w, needs := s.subject.(warmer); needs {
 		if err := w.warm(ctx, n); err != nil {
@@ -62,15 +62,15 @@ func warmUp(ctx context.Context, s named, n int) error {
 	return err
 }
 
-// contend is one round of n goroutines on one document, which is another one
-// each time: what a rival's waiter left behind when it was cut off must not
-// meet the next round.
+// contend is one round of n goroutines on one document. Each round has a new
+// document, so that the remains of a rival's cut-off waiter do not affect the
+// next round.
 func (b *bench) contend(ctx context.Context, r *result, s named, key string, n int, length time.Duration) error {
 	if err := b.servers.document(ctx, key, small); err != nil {
 		return err
 	}
 	op := func(ctx context.Context, _ int) error { return s.subject.(incrementer).increment(ctx, key) }
-	if err := op(ctx, 0); err != nil { // some locks have to be made first
+	if err := op(ctx, 0); err != nil { // some locks must be created first
 		return err
 	}
 	w, err := window(ctx, n, length, s, op)
@@ -84,8 +84,8 @@ func (b *bench) contend(ctx context.Context, r *result, s named, key string, n i
 	return nil
 }
 
-// audit looks whether the document has all increments that were confirmed. A
-// rival that lost some is told in the report; of the others it is an error.
+// audit checks whether the document has all confirmed increments. Lost ones of
+// a rival are reported; of other subjects they are an error.
 func (b *bench) audit(ctx context.Context, r *result, key string, confirmed int) error {
 	count, err := b.servers.count(ctx, key)
 	if err != nil || count >= confirmed {
@@ -98,8 +98,8 @@ func (b *bench) audit(ctx context.Context, r *result, key string, confirmed int)
 	return nil
 }
 
-// fairness adds how the slowest competitor fared, in the worst round, and what
-// got lost.
+// fairness adds the share of the slowest competitor, in the worst round, and
+// the lost writes.
 func (b *bench) fairness(kase string) {
 	for _, r := range b.results {
 		if r.kase == kase {
@@ -114,20 +114,20 @@ func (b *bench) fairness(kase string) {
 	}
 }
 
-// windowed is what happened in a window.
+// windowed is the result of a window.
 type windowed struct {
 	round
 	completed int // after the window's end, too
 }
 
-// grace is how long operations that are under way when a window closes may go
-// on, uncounted, before they are cut off. Cutting off closes connections,
-// which the next round would have to make anew.
+// grace is the time that operations under way at the end of a window may take,
+// uncounted, before they are cut off. Cutting off closes connections, which the
+// next round would have to open again.
 const grace = 500 * time.Millisecond
 
-// window has n goroutines repeat op. What is done when the time is up counts;
-// nothing new is begun after it. An error of a rival's is counted, of the others
-// it ends the run.
+// window has n goroutines repeat op. Operations that are done by the end of the
+// time count; no new one begins after it. A rival's error is counted, any other
+// error ends the run.
 func window(ctx context.Context, n int, length time.Duration, s named, op func(ctx context.Context, worker int) error) (windowed, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// runIdle counts what 1, 10 and 100 waiters of one process send while somebody
-// else holds the lock. All subjects wait at the same time: none of them has
-// anything to do.
+// runIdle counts the commands of 1, 10 and 100 waiters of one process while
+// another client holds the lock. All subjects wait at the same time, because
+// none of them has any work.
 func runIdle(ctx context.Context, b *bench) error {
 	length := pick(b, 30*time.Second, 6*time.Second)
-	const long = 2 * time.Minute // no lock expires meanwhile
+	const long = 2 * time.Minute // no lock expires in the meantime
 	var groups []*idlers
 	for _, n := range []int{1, 10, 100} {
 		all, closeAll, err := b.openAll(ctx, long, "doclock", "doclock-fair", "monglock-write", "mongolock-x", "four-step", "find-upsert", "redislock", "redsync", "etcd")
@@ -69,7 +69,7 @@ type idlers struct {
 	fault   error
 }
 
-// prepare has somebody else, with connections of its own, take the lock.
+// prepare has another client, with its own connections, acquire the lock.
 func (g *idlers) prepare(ctx context.Context, b *bench, ttl time.Duration) error {
 	if err := b.servers.document(ctx, g.key, small); err != nil {
 		return err

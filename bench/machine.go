@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// setting names the machine and the servers, and what could not be had.
+// setting names the machine and the servers, and the missing ones.
 func (r *report) setting() []string {
 	s := r.b.servers
 	kind := "full run"
@@ -31,7 +31,7 @@ func (r *report) setting() []string {
 	return append(lines, slices.Sorted(slices.Values(others))...)
 }
 
-// model is the processor's, and the memory, as Linux says them.
+// model is the processor and the memory, as Linux reports them.
 func model() string {
 	name, memory := "unknown processor", ""
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -51,7 +51,7 @@ func model() string {
 	return name + memory
 }
 
-// load is what else the machine did in the last minute.
+// load is the machine's other work in the last minute.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

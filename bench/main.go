@@ -2,10 +2,10 @@
 //
 //	go run -C bench .
 //
-// Each case runs its subjects in turn, round by round, so that whatever else
-// the machine does meets them all, and compares them within a round. Commands
-// to the servers are counted where they leave the client. It starts what it
-// needs (see servers.go) and says what it could not have.
+// Each case runs its subjects in turn, round by round, so that the machine's
+// other work affects all of them, and compares them within a round. Commands to
+// the servers are counted when they leave the client. The program starts the
+// servers that it needs (see servers.go) and reports the missing ones.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 type benchCase struct {
 	name, about string
 	run         func(context.Context, *bench) error
-	columns     []string // of what it adds, those that its table has a column for
+	columns     []string // of its extra values, those that its table has a column for
 }
 
 // cases in the order in which they run.
@@ -51,7 +51,7 @@ type bench struct {
 	quick   bool
 	began   time.Time
 	took    time.Duration
-	load    string // of the machine, before
+	load    string // of the machine, before the run
 	results []*result
 }
 
@@ -64,7 +64,7 @@ func main() {
 	flag.StringVar(&w.markdown, "markdown", "", "write the tables into this file, between its marker comments")
 	flag.StringVar(&w.profiles.cpu, "cpuprofile", "", "write a processor profile of the cases into this file")
 	flag.StringVar(&w.profiles.memory, "memprofile", "", "write a profile of all that they allocated into this file")
-	child := flag.String("child", "", "") // how the benchmark runs itself as another process
+	child := flag.String("child", "", "") // the benchmark runs itself as another process
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -153,12 +153,12 @@ func choose(only string) ([]benchCase, error) {
 	return chosen, nil
 }
 
-// say tells the progress.
+// say prints the progress.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// pick is the full run's value or the quick one's.
+// pick returns the full run's value or the quick one's.
 func pick[T any](b *bench, full, quick T) T {
 	if b.quick {
 		return quick

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// What stands between these in the Markdown file is the benchmark's.
+// The text between these markers in the Markdown file is the benchmark's.
 const (
 	markBegin = "<!-- bench:begin -->"
 	markEnd   = "<!-- bench:end -->"
 )
 
-// writeMarkdown replaces what stands between the markers.
+// writeMarkdown replaces the text between the markers.
 func (r *report) writeMarkdown(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

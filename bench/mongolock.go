@@ -95,8 +95,8 @@ func (m *mongolock) entry(id string, now time.Time) bson.M {
 		"expiresAt": now.Add(m.ttl), "acquired": true, "_id": bson.NewObjectID()}
 }
 
-// free is Unlock: it looks for the lockId's locks, and frees each. That there
-// is none is no error for it.
+// free is Unlock: it looks for the lockId's locks, and frees each one. If there
+// is none, that is no error for it.
 func (m *mongolock) free(id string) unlock {
 	return func(ctx context.Context) error {
 		cursor, err := m.locks.Aggregate(ctx, bson.A{

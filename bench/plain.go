@@ -7,8 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// plain is the floor: findOneAndUpdate {$inc}, and no lock at all. Two of them
-// stand for what an acquire and a release must at least cost.
+// plain is the floor: findOneAndUpdate {$inc} without any lock. Two of them are
+// the least cost of an acquire and a release.
 type plain struct{ base }
 
 func openPlain(_ context.Context, s *servers, ttl time.Duration) (subject, error) {
@@ -26,9 +26,9 @@ func (p *plain) lock(ctx context.Context, key string) (unlock, error) {
 	return func(ctx context.Context) error { return p.increment(ctx, key) }, p.increment(ctx, key)
 }
 
-// optimistic is the version check: find, then findOneAndUpdate with the
-// version that was found as a condition; begun anew, at once, when somebody
-// else was faster.
+// optimistic is the version check: find, then findOneAndUpdate with the found
+// version as a condition. If another client was faster, it begins again at
+// once.
 type optimistic struct{ base }
 
 func openOptimistic(_ context.Context, s *servers, ttl time.Duration) (subject, error) {

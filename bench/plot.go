@@ -16,8 +16,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// chart is horizontal bars: a group for each subject, in it a bar for each
-// series. Where there is one series, ours are told by their colour.
+// chart has horizontal bars: a group for each subject, and in it a bar for each
+// series. With one series, ours have their own colour.
 type chart struct {
 	file, title, axis string
 	kase              string
@@ -25,7 +25,7 @@ type chart struct {
 	only              []string // subjects; nil for all
 }
 
-// series is one bar of each subject, or none where it has nothing to say.
+// series is one bar of each subject, or none if it has no value.
 type series struct {
 	name  string
 	with  []extra
@@ -45,7 +45,7 @@ func field(key string) func(*result) float64 {
 }
 
 var charts = []chart{
-	{"pair.svg", "Taking and giving back a lock that nobody else wants", "milliseconds, median (less is better)", "pair",
+	{"pair.svg", "Acquiring and releasing a lock without contention", "milliseconds, median (less is better)", "pair",
 		[]series{{value: millis(50)}}, nil},
 	{"rmw.svg", "Read, change and write one document under a lock that nobody else wants", "milliseconds, median (less is better)", "rmw",
 		[]series{{value: millis(50)}}, nil},
@@ -84,7 +84,7 @@ var (
 	shades = []color.Color{color.RGBA{0x9e, 0xc5, 0xe8, 0xff}, color.RGBA{0x4a, 0x8f, 0xc9, 0xff}, color.RGBA{0x1f, 0x5f, 0x9f, 0xff}, color.RGBA{0x0c, 0x2f, 0x55, 0xff}}
 )
 
-// plots draws a chart for each case that was run.
+// plots draws a chart for each case of the run.
 func plots(b *bench, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (c chart) draw(b *bench, dir string) error {
 	return errors.Join(err, file.Close())
 }
 
-// bars adds a series. Where it is the only one, ours are told by their colour.
+// bars adds a series. If it is the only one, ours have their own colour.
 func (c chart) bars(p *plot.Plot, s series, values plotter.Values, names []string, width, offset vg.Length, i int) error {
 	add := func(shown plotter.Values, fill color.Color) error {
 		bars, err := plotter.NewBarChart(shown, width)

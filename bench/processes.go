@@ -32,7 +32,7 @@ func runProcesses(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// race starts n processes, gives them the sign together, and adds up.
+// race starts n processes, starts them together, and adds up their results.
 func (b *bench) race(ctx context.Context, to *result, e errand, n int) (err error) {
 	r, completed := round{took: e.Window}, 0
 	if err := b.servers.document(ctx, e.Key, small); err != nil {

@@ -7,11 +7,11 @@ import (
 	"runtime/pprof"
 )
 
-// profiles are the files to write for `go tool pprof`; none where empty.
+// profiles are the files to write for `go tool pprof`; empty means none.
 type profiles struct{ cpu, memory string }
 
-// fineRate is how many bytes are allocated between two that are looked at. It
-// slows the run down a little: the times of a profiled run are not for show.
+// fineRate is the number of bytes between two sampled allocations. It slows the
+// run down a little, so the times of a profiled run are not for publication.
 const fineRate = 4 << 10
 
 // during runs run and writes the profiles of it.
@@ -40,6 +40,6 @@ func (p profiles) during(run func() error) error {
 		return err
 	}
 	err = run()
-	runtime.GC() // only then is told what was allocated last
+	runtime.GC() // only then the last allocations are reported
 	return errors.Join(err, pprof.Lookup("allocs").WriteTo(file, 0), file.Close())
 }

@@ -33,7 +33,7 @@ func runReaders(ctx context.Context, b *bench) error {
 			if err := b.servers.document(ctx, key, small); err != nil {
 				return err
 			}
-			if unlock, err := s.subject.(locker).lock(ctx, key); err != nil { // some locks have to be made first
+			if unlock, err := s.subject.(locker).lock(ctx, key); err != nil { // some locks must be created first
 				return err
 			} else if err := unlock(ctx); err != nil {
 				return err

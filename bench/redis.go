@@ -14,10 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// startRedis starts Debian's redis-server as durable as it gets: every command
-// is on disk before it is answered. There is one of it, so a lock is lost with
-// the machine only; with replicas it could be lost in a fail-over, for redis
-// answers before they have it.
+// startRedis starts Debian's redis-server at its highest durability: every
+// command is on disk before its answer. There is one server, so a lock is lost
+// with the machine only. With replicas it could be lost in a fail-over, because
+// redis answers before the replicas have it.
 func startRedis(ctx context.Context, say func(string, ...any)) (*daemon, error) {
 	p, err := find(ctx, "redis-server", []string{"redis-server", "redis-tools", "liblzf1", "libjemalloc2"}, say)
 	if err != nil {
@@ -46,8 +46,8 @@ func startRedis(ctx context.Context, say func(string, ...any)) (*daemon, error) 
 	return d, nil
 }
 
-// onRedis locks in redis, and writes the document in MongoDB: what the lock
-// protects is elsewhere, and nothing there knows of the lock.
+// onRedis locks in redis, and writes the document in MongoDB: the protected
+// data is elsewhere, and MongoDB does not know of the lock.
 type onRedis struct {
 	base
 	redis *redis.Client
@@ -68,9 +68,9 @@ func (r *onRedis) close() {
 }
 
 // redislockSubject is bsm/redislock: SET NX PX in a script to obtain, a script
-// to release. It waits by the retry strategy that it recommends for waiting,
-// ExponentialBackoff, from the least that its documentation recommends, 16 ms,
-// to 512 ms.
+// to release. It waits with the retry strategy that it recommends for waiting,
+// ExponentialBackoff, from the least time that its documentation recommends, 16
+// ms, to 512 ms.
 type redislockSubject struct {
 	onRedis
 	locks *redislock.Client
@@ -105,9 +105,9 @@ func (r *redislockSubject) increment(ctx context.Context, key string) error {
 	return r.incrementUnder(ctx, key, r.lock)
 }
 
-// redsyncSubject is go-redsync/redsync on one server, with its own defaults
-// for waiting: 50 to 250 ms at random, 32 times; then anew. A try that fails
-// is two commands, for it deletes what it may have set.
+// redsyncSubject is go-redsync/redsync on one server, with its own defaults for
+// waiting: 50 to 250 ms at random, 32 times, and then again from the start. A
+// failed try is two commands, because it deletes what it may have set.
 type redsyncSubject struct {
 	onRedis
 	locks *redsync.Redsync

@@ -17,8 +17,8 @@ type report struct{ b *bench }
 
 func newReport(b *bench) *report { return &report{b} }
 
-// printJSON prints a line for each case and subject, and one for each server
-// that could not be had.
+// printJSON prints a line for each case and subject, and one for each missing
+// server.
 func (r *report) printJSON(w io.Writer) error {
 	for _, one := range r.b.results {
 		fields := append([]extra{
@@ -57,7 +57,7 @@ func (r *report) printJSON(w io.Writer) error {
 
 func both(s spread) [2]float64 { return [2]float64{rounded(s.lo), rounded(s.hi)} }
 
-// rounded keeps three digits that mean something.
+// rounded keeps three significant digits.
 func rounded(f float64) float64 {
 	if f == 0 || math.IsInf(f, 0) {
 		return f
@@ -85,14 +85,14 @@ func (r *report) print(out io.Writer) error {
 	return w.Flush()
 }
 
-// table is a table of text, whatever it is printed as.
+// table is a table of text, for any output format.
 type table struct {
 	title string
 	head  []string
 	rows  [][]string
 }
 
-// tables are what must be shown, and what was measured, case by case.
+// tables are the targets and the measurements, case by case.
 func (r *report) tables() []table {
 	all := []table{r.showings()}
 	for _, c := range cases {
@@ -138,7 +138,7 @@ const ofRounds = "_rounds"
 // spelt is a field of the JSON as people write it.
 func spelt(key string) string { return strings.ReplaceAll(key, "_", " ") }
 
-// shown is what a case adds as text, with its spread if it has one.
+// shown is a case's extra value as text, with its spread if it has one.
 func (r *result) shown(key string) string {
 	text := number(r.number(key))
 	for _, e := range r.extra {
@@ -152,7 +152,7 @@ func (r *result) shown(key string) string {
 // number prints a figure with three digits.
 func number(f float64) string { return strconv.FormatFloat(rounded(f), 'f', -1, 64) }
 
-// orNothing leaves out what was not counted.
+// orNothing leaves out a value that was not counted.
 func orNothing(f float64) string {
 	if f == 0 {
 		return ""

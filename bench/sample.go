@@ -9,10 +9,10 @@ import (
 
 // round is one subject's turn.
 type round struct {
-	latencies []time.Duration // of each operation, waiting included
+	latencies []time.Duration // of each operation, with its wait
 	commands  int64
 	took      time.Duration
-	counts    []int // operations by goroutine or process, where several compete
+	counts    []int // operations by goroutine or process, if several compete
 	failed    int   // operations that ended with an error, of a rival
 }
 
@@ -38,8 +38,8 @@ func (r round) slowest() float64 {
 type result struct {
 	kase, subject string
 	rounds        []round
-	lost          int     // writes that were confirmed, and are not there
-	extra         []extra // what the case adds
+	lost          int     // confirmed writes that are missing
+	extra         []extra // the case's extra values
 }
 
 type extra struct {
@@ -65,7 +65,7 @@ func (r *result) failed() (n int) {
 
 func (r *result) ops() int { return len(r.latencies()) }
 
-// spread is a median with the least and the greatest of the rounds.
+// spread is a median with the lowest and the highest round.
 type spread struct{ mid, lo, hi float64 }
 
 func spreadOf(values []float64) spread {
@@ -76,7 +76,7 @@ func spreadOf(values []float64) spread {
 	return spread{median(values), values[0], values[len(values)-1]}
 }
 
-// over the rounds
+// of is the spread of a value over the rounds.
 func (r *result) of(f func(round) float64) spread {
 	var values []float64
 	for _, round := range r.rounds {
@@ -86,7 +86,7 @@ func (r *result) of(f func(round) float64) spread {
 }
 
 // ratio compares two subjects within each round, so that a slow moment of the
-// machine meets both. It is infinite over one that did nothing.
+// machine affects both. It is infinite if b did nothing.
 func ratio(a, b *result, f func(round) float64) spread {
 	var values []float64
 	for i := range min(len(a.rounds), len(b.rounds)) {
@@ -113,7 +113,7 @@ func percentile[T cmp.Ordered](values []T, p int) (v T) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// over is a/b, and 0 where there is nothing to divide by.
+// over is a/b, or 0 if b is 0.
 func over(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -121,15 +121,15 @@ func over(a, b float64) float64 {
 	return a / b
 }
 
-// shuffled is the order of turns in a round. Some leave the server with work to
-// do, and it must not always be the same ones that come after them.
+// shuffled is the order of turns in a round. Some subjects leave work at the
+// server, and they must not always be followed by the same ones.
 func shuffled[T any](turns []T) []T {
 	turns = slices.Clone(turns)
 	rand.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
 	return turns
 }
 
-// newResult enters a result; the case fills it.
+// newResult adds a result, which the case fills.
 func (b *bench) newResult(kase, subject string) *result {
 	r := &result{kase: kase, subject: subject}
 	b.results = append(b.results, r)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A rival that did nothing is infinitely slow, and doesn't make ours look so.
+// A rival that did nothing is infinitely slow, and doesn't make ours look slow.
 func TestRatio(t *testing.T) {
 	did := func(ops int) round { return round{latencies: make([]time.Duration, ops), took: time.Second} }
 	ours := &result{rounds: []round{did(10), did(10), did(10)}}

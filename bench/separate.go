@@ -10,9 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// fourStep is the lock that everybody writes first, in a collection of its
-// own. Nothing frees it when its holder dies (a TTL index may, within a
-// minute). By its commands:
+// fourStep is the most common homemade lock, in its own collection. It stays if
+// its holder dies (a TTL index may remove it, within a minute). Its commands:
 //
 //	acquire  insertOne {_id: key, owner}; a duplicate key means that it is locked
 //	section  find, updateOne
@@ -55,11 +54,11 @@ func (f *fourStep) increment(ctx context.Context, key string) error {
 	return f.incrementUnder(ctx, key, f.lock)
 }
 
-// findUpsert looks before it leaps, by the server's clock:
+// findUpsert looks before it upserts, by the server's clock:
 //
-//	acquire  find {_id: key, $expr: {$gt: [$expires, $$NOW]}}: somebody has it
+//	acquire  find {_id: key, $expr: {$gt: [$expires, $$NOW]}}: another client has it
 //	         findAndModify {_id: key} [{$set: {owner: <ours, unless $expires > $$NOW>, expires: <$$NOW + ttl, unless …>}}],
-//	         upsert, new; it is ours if the owner is; a duplicate key means that somebody was faster
+//	         upsert, new; it is ours if the owner is; a duplicate key means that another client was faster
 //	section  find, updateOne
 //	release  updateOne {_id: key, owner} {$set: {expires: 1970}}
 type findUpsert struct {

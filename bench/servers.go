@@ -17,21 +17,21 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// servers is where everything runs. A child process gets it from its parent,
-// as JSON.
+// servers are all servers of the run. A child process gets them from its
+// parent, as JSON.
 type servers struct {
 	MongoURI string
 	Database string
-	Redis    string // address; empty if it could not be had
+	Redis    string // address; empty if it is missing
 	Etcd     string
 
 	Mongo   string            // what server it is
-	Absent  map[string]string // server: why it could not be had
-	Version map[string]string // server: what it is, and what it guarantees here
+	Absent  map[string]string // server: the reason why it is missing
+	Version map[string]string // server: its kind, and its guarantees here
 }
 
-// start starts what can be had. Only the MongoDB server must be. The function
-// that it returns stops everything, and is never nil.
+// start starts the available servers. Only the MongoDB server is required. The
+// returned function stops everything, and is never nil.
 func (s *servers) start(ctx context.Context, say func(string, ...any)) (stop func() error, err error) {
 	var stops []func() error
 	stop = func() error {
@@ -82,14 +82,14 @@ func (s *servers) drop() error {
 	return client.Database(s.Database).Drop(ctx)
 }
 
-// connect makes a client whose commands are counted. All subjects have the
-// same driver and the same write concern.
+// connect makes a client whose commands are counted. All subjects have the same
+// driver and the same write concern.
 func (s *servers) connect(c *counter, more ...*options.ClientOptions) (*mongo.Client, error) {
 	common := options.Client().ApplyURI(s.MongoURI).SetMonitor(c.mongo()).SetWriteConcern(writeconcern.Majority())
 	return mongo.Connect(append([]*options.ClientOptions{common}, more...)...)
 }
 
-// document makes the document that a case works on, of about so many bytes.
+// document makes a case's document, of about this many bytes.
 func (s *servers) document(ctx context.Context, key string, bytes int) error {
 	client, err := s.connect(&counter{})
 	if err != nil {
@@ -105,14 +105,14 @@ func blank(key string, bytes int) bson.M {
 	return bson.M{"_id": key, "count": 0, "version": 0, "text": strings.Repeat("x", bytes)}
 }
 
-// documents is the collection that the subjects lock and write in; a document
-// of small bytes is what most applications have.
+// documents is the collection that the subjects lock and write in. Most
+// applications have documents of small bytes.
 const (
 	documents = "documents"
 	small     = 1000
 )
 
-// count reads how often a document was incremented.
+// count reads the number of increments of a document.
 func (s *servers) count(ctx context.Context, key string) (int, error) {
 	client, err := s.connect(&counter{})
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *servers) count(ctx context.Context, key string) (int, error) {
 	return doc.Count, err
 }
 
-// freePort is a port that nobody listens on now.
+// freePort is an unused port.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

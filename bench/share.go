@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// doclockShared is a reader of another process, as far as the document can
-// tell, beside the readers of one that share their entry.
+// doclockShared is one reader of another process, in the document's terms,
+// beside the readers of one process that share their entry.
 type doclockShared struct {
 	*doclockTagged
 	sharing *multilock.Locker
@@ -27,7 +27,7 @@ func openShared(ctx context.Context, s *servers, ttl time.Duration) (subject, er
 	return d, err
 }
 
-// crowd acquires n leases, and leaves them to expire.
+// crowd acquires n leases, and lets them expire.
 func (d *doclockShared) crowd(ctx context.Context, key string, n int) error {
 	for range n {
 		if _, err := d.sharing.Acquire(ctx, bson.M{"_id": key}, "read"); err != nil {

@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// A showing is one thing that the run must show.
+// A showing is one target of the run.
 type showing struct {
 	what   string
-	most   bool // the limit is the most that is allowed, otherwise the least
+	most   bool // the limit is the highest allowed value, otherwise the lowest
 	limit  float64
 	got    spread
 	note   string
 	shown  bool // the cases that it needs were run
-	stated bool // told as it comes out, with no limit
+	stated bool // reported without a limit
 }
 
 func (s showing) row() []string {
@@ -52,14 +52,14 @@ func (s showing) target() string {
 	}
 }
 
-// Locks that leave waiting to their callers, or poll: in MongoDB, and elsewhere.
+// Locks that leave waiting to their callers, or poll, in MongoDB and elsewhere.
 var (
 	mongoRivals = []string{"monglock-write", "monglock-multi", "mongolock-x", "four-step", "find-upsert"}
 	redisRivals = []string{"redislock", "redsync"}
 )
 
-// showings is what the run must show, each beside its limit. Ratios are medians
-// over the rounds, each subject beside its rival in the same round.
+// showings are the targets, each with its limit. Ratios are medians over the
+// rounds, each subject compared with its rival in the same round.
 func (r *report) showings() table {
 	b := r.b
 	p50, perSecond := round.p50, round.perSecond
@@ -110,7 +110,7 @@ func (b *bench) compare(what, kase, rival string, f func(round) float64, most bo
 	return s
 }
 
-// worst compares with the rival who makes it look worst.
+// worst compares with the rival that gives the worst result.
 func (b *bench) worst(what, kase string, rivals []string, f func(round) float64, most bool, limit float64) (worst showing) {
 	worst = showing{what: what, most: most, limit: limit}
 	for _, rival := range rivals {
@@ -146,8 +146,8 @@ func (b *bench) across(what string, limit float64) showing {
 	return s
 }
 
-// idle is counted over 30 s; a quick run counts less and multiplies, which
-// overstates: most commands are sent early.
+// idle is counted over 30 s. A quick run counts for a shorter time and
+// multiplies, which overstates: most commands are sent early.
 func (b *bench) idle(what string, waiters int, limit float64) showing {
 	s := showing{what: what, most: true, limit: limit}
 	if r := b.find("idle", "doclock", extra{"waiters", waiters}); r != nil {
@@ -161,8 +161,8 @@ func (b *bench) idle(what string, waiters int, limit float64) showing {
 
 const crowdedSubject = "doclock-read-preferring"
 
-// growth compares a command beside 1,000 readers with the same or another
-// subject's beside so many.
+// growth compares a command beside 1,000 readers with the same subject's, or
+// another's, beside this many readers.
 func (b *bench) growth(what, subject, rival string, readers int) showing {
 	s := showing{what: what, most: true, limit: 3}
 	many, beside := b.find("growth", subject, extra{"live_entries", 1000}), b.find("growth", rival, extra{"live_entries", readers}, extra{"document_kb", 1})

@@ -13,15 +13,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// A subject is doclock or a rival, with connections and a counter of its own.
-// What it can do, it says by the interfaces below.
+// A subject is doclock or a rival, with its own connections and counter. The
+// interfaces below are its abilities.
 type subject interface {
 	sent() *counter
 	ping(context.Context) error // of the MongoDB server
 	close()
 }
 
-// unlock gives a lock back. Its context is not the waiter's.
+// unlock releases a lock. Its context is not the waiter's.
 type unlock func(context.Context) error
 
 // A locker waits for the lock of a key until ctx ends.
@@ -30,25 +30,25 @@ type locker interface {
 	lock(ctx context.Context, key string) (unlock, error)
 }
 
-// A sharer has locks that don't exclude each other, only lock's.
+// A sharer has locks that exclude only lock's, and not each other.
 type sharer interface {
 	locker
 	lockShared(ctx context.Context, key string) (unlock, error)
 }
 
-// An incrementer adds one to a document's count, as whoever reads, computes
-// and writes does, and loses no other's write.
+// An incrementer adds one to a document's count, as a program that reads,
+// computes and writes, and loses no write of others.
 type incrementer interface {
 	subject
 	increment(ctx context.Context, key string) error
 }
 
-// A warmer prepares for n goroutines, outside of what is measured.
+// A warmer prepares n goroutines outside of the measurement.
 type warmer interface {
 	warm(ctx context.Context, n int) error
 }
 
-// subjects by name. ttl is how long a lock is kept for a holder that died.
+// subjects by name. ttl is how long a dead holder's lock is kept.
 var subjects = map[string]func(ctx context.Context, s *servers, ttl time.Duration) (subject, error){
 	"doclock":                  openDoclock,
 	"doclock-fair":             openTagged("fair"),
@@ -69,10 +69,10 @@ var subjects = map[string]func(ctx context.Context, s *servers, ttl time.Duratio
 	"etcd":                     openEtcd,
 }
 
-// Which subjects need a server that may be absent.
+// The subjects that need a server that may be missing.
 var needs = map[string]string{"redislock": "redis", "redsync": "redis", "etcd": "etcd"}
 
-// errAbsent is a rival's that could not be had.
+// errAbsent is the error of a rival whose server is missing.
 var errAbsent = errors.New("absent")
 
 func open(ctx context.Context, s *servers, name string, ttl time.Duration) (subject, error) {
@@ -92,12 +92,12 @@ type named struct {
 	subject
 }
 
-// rival says of a subject that an error of it doesn't end the run.
+// rival reports whether an error of the subject doesn't end the run.
 func rival(name string) bool {
 	return !strings.HasPrefix(name, "doclock") && !strings.HasPrefix(name, "plain")
 }
 
-// openAll opens those that can be had; the others are told in the report.
+// openAll opens the available subjects. The report has the missing ones.
 func (b *bench) openAll(ctx context.Context, ttl time.Duration, names ...string) (all []named, closeAll func(), err error) {
 	closeAll = func() {
 		for _, s := range all {
@@ -119,7 +119,7 @@ func (b *bench) openAll(ctx context.Context, ttl time.Duration, names ...string)
 	return all, closeAll, nil
 }
 
-// base is what every subject has: a client of our MongoDB server.
+// base is common to all subjects: a client of the MongoDB server.
 type base struct {
 	counter counter
 	client  *mongo.Client
@@ -145,14 +145,14 @@ func (m *base) close() {
 	_ = m.client.Disconnect(ctx)
 }
 
-// countAndVersion is what the subjects read of a document.
+// countAndVersion are the fields of a document that the subjects read.
 type countAndVersion struct{ Count, Version int }
 
 func (m *base) read(ctx context.Context, key string) (doc countAndVersion, err error) {
 	return doc, m.docs.FindOne(ctx, bson.M{"_id": key}).Decode(&doc)
 }
 
-// incrementUnder is the section in the middle of a lock: find, compute, update.
+// incrementUnder is the critical section under a lock: find, compute, update.
 func (m *base) incrementUnder(ctx context.Context, key string, lock func(context.Context, string) (unlock, error)) error {
 	unlock, err := lock(ctx, key)
 	if err != nil {
@@ -171,17 +171,18 @@ func (m *base) incrementUnder(ctx context.Context, key string, lock func(context
 
 var onlyID = options.FindOneAndUpdate().SetProjection(bson.M{"_id": 1})
 
-// none says whether no document matched, which for a rival means "not now".
+// none reports whether no document matched, which for a rival means "not now".
 func none(err error) bool { return errors.Is(err, mongo.ErrNoDocuments) }
 
-// duplicate says whether a unique index refused an insert. DocumentDB reports
-// some races for one as internal errors.
+// duplicate reports whether a unique index refused an insert. DocumentDB
+// reports some races for an index as internal errors.
 func duplicate(err error) bool {
 	return mongo.IsDuplicateKeyError(err) || err != nil && strings.Contains(err.Error(), "violates exclusion constraint")
 }
 
-// unlessDeadlocked repeats a command that DocumentDB gave up for a deadlock
-// among its own row locks: it changed nothing. The code is not always its own.
+// unlessDeadlocked repeats a command that DocumentDB gave up because of a
+// deadlock among its own row locks. The command changed nothing. The error code
+// is not always its own.
 func unlessDeadlocked(command func() error) error {
 	for {
 		if err := command(); err == nil || !strings.Contains(err.Error(), "deadlock detected") {
@@ -191,9 +192,9 @@ func unlessDeadlocked(command func() error) error {
 }
 
 // poll tries until it succeeds or ctx ends. The rivals that leave waiting to
-// their callers all wait as doclock does by itself: an eighth of the time
-// waited so far, from 2 ms to 1 s, jittered. A command that was sent is not
-// cut off: it could leave a lock that nobody knows of.
+// their callers all wait as doclock does alone: an eighth of the time waited so
+// far, from 2 ms to 1 s, jittered. A sent command is not cut off, because it
+// could leave a lock without a holder.
 func poll(ctx context.Context, try func(context.Context) (bool, error)) error {
 	detached := context.WithoutCancel(ctx)
 	for begun := time.Now(); ; {

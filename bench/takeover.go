@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// runTakeover kills the process that holds a lock for 2 s, 100 ms after it got
-// it, and measures how long somebody who is waiting for it has to go on
-// waiting. The four-step lock is not there: it would wait for ever.
+// runTakeover kills the process that holds a lock for 2 s, 100 ms after its
+// grant, and measures how long a waiter has to go on waiting. The four-step
+// lock is left out: its waiter would wait for ever.
 func runTakeover(ctx context.Context, b *bench) error {
 	const life = 2 * time.Second
 	all, closeAll, err := b.openAll(ctx, life, "doclock", "doclock-fair", "monglock-write", "mongolock-x", "find-upsert", "redislock", "redsync", "etcd")

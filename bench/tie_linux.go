@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// tie has the kernel end the child when we end, however we do, and keeps a
-// terminal's Ctrl-C from it: it is stopped in order.
+// tie makes the kernel end the child when this process ends, for any reason,
+// and keeps a terminal's Ctrl-C from it: the child is stopped in order.
 func tie(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 }

@@ -4,6 +4,5 @@ package main
 
 import "os/exec"
 
-// tie does nothing where there is no way: a killed benchmark leaves its
-// servers behind.
+// tie does nothing here: a killed benchmark leaves its servers running.
 func tie(*exec.Cmd) {}

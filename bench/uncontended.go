@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// ttl is how long the locks live in the cases that don't wait for an expiry:
+// ttl is the TTL of the locks in the cases that don't wait for an expiry:
 // doclock's default.
 const ttl = 10 * time.Second
 
-// runPair takes and gives back a lock that nobody else wants.
+// runPair acquires and releases a lock without other clients.
 func runPair(ctx context.Context, b *bench) error {
 	return b.uncontended(ctx, "pair", func(s named, key string) error {
 		lock := s.subject.(locker).lock
@@ -28,7 +28,7 @@ func runPair(ctx context.Context, b *bench) error {
 // writers are the subjects that read, compute and write without losing a write.
 var writers = []string{"plain", "optimistic", "doclock", "monglock-write", "monglock-multi", "mongolock-x", "four-step", "find-upsert", "redislock", "redsync", "etcd"}
 
-// runRMW increments a document that nobody else wants.
+// runRMW increments a document without other clients.
 func runRMW(ctx context.Context, b *bench) error {
 	return b.uncontended(ctx, "rmw", func(s named, key string) error {
 		return s.subject.(incrementer).increment(ctx, key)

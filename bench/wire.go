@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// wire counts the bytes that a client's connections carry. The few of its
-// heartbeats are among them: medians leave them out.
+// wire counts the bytes of a client's connections. They include a few of its
+// heartbeats; medians leave them out.
 type wire struct {
 	dialer         net.Dialer
 	sent, received atomic.Int64

@@ -1,4 +1,4 @@
-// Package proptest_test keeps the ledger of bugs true.
+// Package proptest_test checks the list of bugs.
 package proptest_test
 
 import (
@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var testName = regexp.MustCompile("`(Test\\w+)`")
 
-// Each test that BUGS.md names is there.
+// Each test that BUGS.md names exists.
 func TestLedgerNamesTests(t *testing.T) {
 	ledger, err := os.ReadFile("BUGS.md")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestLedgerNamesTests(t *testing.T) {
 	}
 	for _, name := range names {
 		if !strings.Contains(sources.String(), "func "+name[1]+"(") {
-			t.Errorf("%s is in the ledger, but nowhere in the tests", name[1])
+			t.Errorf("%s is in BUGS.md, but not in the tests", name[1])
 		}
 	}
 }

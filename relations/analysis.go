@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// Asymmetry is a pair of tags of which only one respects the other: a held
-// Tag does not keep IgnoredBy out, though a held IgnoredBy stands in the way
-// of Tag. It may be meant so (a table of monglock's needn't be symmetric), but
-// two locks can then hold together that could not have come in the other
-// order.
+// Asymmetry is a pair of tags of which only one respects the other. A held Tag
+// does not block IgnoredBy, but a held IgnoredBy blocks Tag. This may be
+// intended (rules in monglock need not be symmetric). But then two locks can be
+// held together in one order of arrival, and not in the other.
 type Asymmetry struct {
 	Tag       string // has a relation to IgnoredBy
 	IgnoredBy string // has none to Tag
 }
 
-// String says in a sentence what the asymmetry means.
+// String describes the asymmetry in a sentence.
 func (a Asymmetry) String() string {
 	return fmt.Sprintf("%q respects %q, but %[2]q ignores %[1]q: a held %[1]q does not keep %[2]q out",
 		a.Tag, a.IgnoredBy)
 }
 
-// Asymmetries returns every asymmetry of the table, sorted by Tag, then by
-// IgnoredBy. It means something for valid tables only.
+// Asymmetries returns every asymmetry of the rules, sorted by Tag, then by
+// IgnoredBy. The result has a meaning for valid rules only.
 func (r Rules) Asymmetries() []Asymmetry {
 	var found []Asymmetry
 	for _, x := range r.Tags() {
@@ -36,24 +35,25 @@ func (r Rules) Asymmetries() []Asymmetry {
 	return found
 }
 
-// Starvation says that a lock of one tag may never be had, though every holder
-// releases in the end and everybody goes on asking: locks of another tag can
-// be let in past it without end. That they can does not mean that they will.
+// Starvation describes a tag whose lock may never be granted, although every
+// holder releases in the end and every requester goes on asking: locks of
+// another tag can be granted past it without end. It says that this can happen,
+// not that it will.
 type Starvation struct {
-	Tag string // who can starve
-	By  string // whose locks come and go meanwhile
+	Tag string // the tag that can starve
+	By  string // the tag whose locks come and go in the meantime
 
-	// Waiting tells the two ways apart. If it is true, Tag starves as a
+	// Waiting distinguishes the two ways. If it is true, Tag starves as a
 	// waiting entry, which By overtakes. If it is false, Tag starves as a
-	// requester, refused on each arrival because it is cooperative with By.
+	// requester: each arrival is refused, because Tag is cooperative with By.
 	Waiting bool
 
-	// Path is who stands in whose way, from Tag to By. Those between the two
-	// are waiting entries that starve with Tag.
+	// Path is the chain of tags from Tag to By, each one blocked by the next.
+	// The tags between the two are waiting entries that starve with Tag.
 	Path []string
 }
 
-// String says in a sentence who can starve, and how.
+// String describes in a sentence who can starve, and how.
 func (s Starvation) String() string {
 	if !s.Waiting {
 		return fmt.Sprintf("%q can be refused for ever: each time it asks, another %q may be there", s.Tag, s.By)
@@ -76,14 +76,14 @@ func (s Starvation) String() string {
 	return b.String()
 }
 
-// Starvations returns who can starve, as a requester and as a waiting entry,
-// and by whom: sorted by Tag, then By, refusal before overtaking, each once
-// and with a shortest path. A table with none is fair: everybody gets the lock
-// in the end.
+// Starvations returns all starvations, as a requester and as a waiting entry.
+// They are sorted by Tag, then By, refusal before overtaking; each appears
+// once, with a shortest path. Rules without a starvation are fair: every
+// requester gets the lock in the end.
 //
-// The answer is exact, not a guess: it agrees with a search of the states that
-// locks under the table can reach. It means something for valid tables only.
-// The time can grow exponentially with the number of assertive tags.
+// The answer is exact: it agrees with a search of all states that locks under
+// these rules can reach. It has a meaning for valid rules only. The time can
+// grow exponentially with the number of assertive tags.
 func (r Rules) Starvations() []Starvation {
 	var found []Starvation
 	for _, x := range r.Tags() {
@@ -99,15 +99,15 @@ func (r Rules) Starvations() []Starvation {
 	return found
 }
 
-// canStandInTheWay says whether so many entries of y can be live at once that
-// x's relation to y has an effect. Only a tag that is cooperative with itself
-// is limited in number: the entries of any other can at least wait.
+// canStandInTheWay reports whether so many entries of y can be live at once
+// that x's relation to y has an effect. The number is limited only for a tag
+// that is cooperative with itself: entries of any other tag can at least wait.
 func (r Rules) canStandInTheWay(x, y string) bool {
 	self := r[y][y]
 	return self.Kind != Cooperative || self.Allow >= r[x][y].Allow
 }
 
-// canWait says whether an entry of x can be a waiting one.
+// canWait reports whether an entry of x can be a waiting one.
 func (r Rules) canWait(x string) bool {
 	for y, rel := range r[x] {
 		if rel.Kind == Assertive && r.canStandInTheWay(x, y) {
@@ -117,15 +117,15 @@ func (r Rules) canWait(x string) bool {
 	return false
 }
 
-// ignores says whether n live entries of y are nothing to x.
+// ignores reports whether x tolerates n live entries of y.
 func (r Rules) ignores(x, y string, n int) bool {
 	rel := r[x][y]
 	return rel.Kind == None || rel.Allow >= n
 }
 
-// A queue is a row of waiting entries that never move, the last arrived first:
-// each tag waits for the next, because as many entries of it are there as the
-// one before does not tolerate.
+// A queue is a list of waiting entries that never move, the last arrived first.
+// Each tag waits for the next one, because there are more entries of the next
+// one than it tolerates.
 type queue []crowd
 
 // A crowd is a number of waiting entries of one tag.
@@ -134,8 +134,8 @@ type crowd struct {
 	n   int
 }
 
-// shortestOvertaking returns a shortest path on which a waiting x is overtaken
-// by z for ever, from x to z; nil if there is none.
+// shortestOvertaking returns a shortest path, from x to z, on which z overtakes
+// a waiting x for ever; nil if there is none.
 func (r Rules) shortestOvertaking(x, z string) []string {
 	first := crowd{tag: x, n: 1}
 	if x == z || !r.ignores(z, x, first.n) {
@@ -153,8 +153,8 @@ func (r Rules) shortestOvertaking(x, z string) []string {
 	return nil
 }
 
-// findQueue extends q to a queue of the given length whose last crowd is kept
-// waiting by entries of z that come and go; nil if there is none.
+// findQueue extends q to a queue of the given length whose last crowd is
+// blocked by entries of z that come and go; nil if there is none.
 func (r Rules) findQueue(q queue, z string, length int) queue {
 	last := q[len(q)-1].tag
 	if len(q) == length {
@@ -176,9 +176,9 @@ func (r Rules) findQueue(q queue, z string, length int) queue {
 	return nil
 }
 
-// canQueueBefore says whether next can be waiting already when the crowds of q
-// arrive: it can be that many, it is of a new tag, and it makes none of q be
-// refused.
+// canQueueBefore reports whether next can be waiting already when the crowds of
+// q arrive: so many entries of it can be live, its tag is new in the queue, and
+// it causes no refusal of a crowd of q.
 func (r Rules) canQueueBefore(q queue, next crowd) bool {
 	self := r[next.tag][next.tag]
 	if self.Kind == Cooperative && self.Allow+1 < next.n {
@@ -195,15 +195,15 @@ func (r Rules) canQueueBefore(q queue, next crowd) bool {
 	return true
 }
 
-// keepsWaiting says whether entries of z, let in one after the other, can be
-// so many at once that a waiting y is blocked whenever it asks.
+// keepsWaiting reports whether entries of z, granted one after the other, can
+// be so many at once that a waiting y is blocked whenever it asks.
 func (r Rules) keepsWaiting(z, y string) bool {
 	rel := r[y][z]
 	switch rel.Kind {
 	case Assertive:
 	case Cooperative:
-		// Those who are there when y arrives would refuse it, so it must
-		// have begun to wait for somebody else.
+		// The entries that are there when y arrives would refuse it, so y must
+		// have begun to wait for another tag.
 		if !r.canWait(y) {
 			return false
 		}

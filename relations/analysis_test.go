@@ -35,8 +35,8 @@ func TestStarvationsSayWhoByWhomAndHow(t *testing.T) {
 		{Tag: "a", By: "c", Waiting: true, Path: []string{"a", "c"}},
 		{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
 	}
-	// "a" waits for "b", which can take all the time it likes: a stream of
-	// "b" overtakes "a", too.
+	// "a" waits for "b", which may take any time: a stream of "b" overtakes
+	// "a", too.
 	want = slices.Insert(want, 0, Starvation{Tag: "a", By: "b", Waiting: true, Path: []string{"a", "b"}})
 	if diff := cmp.Diff(want, rules.Starvations()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -58,8 +58,8 @@ func TestStarvationAlongAPath(t *testing.T) {
 	}
 }
 
-// A single "b" can't make "a" wait, and a second is refused: so the "b" that
-// starves does not take "a" along.
+// A single "b" can't block "a", and a second "b" is refused. So the starving
+// "b" does not make "a" starve.
 func TestCrowdThatIsTooLargeForItsTagStopsNobody(t *testing.T) {
 	rules := Rules{
 		"a": {"b": {Kind: Assertive, Allow: 1}},
@@ -91,9 +91,9 @@ func TestStarvationString(t *testing.T) {
 }
 
 // The tests below compare the analysis with a search of the states that locks
-// can reach. With all numbers of live entries of a tag bounded by limit, the
-// search sees every starvation of a table whose allows are at most limit-2: a
-// row of allow+1 entries blocks, and one more waits or overtakes.
+// can reach. The search bounds the live entries of each tag by limit. It then
+// sees every starvation of rules whose allows are at most limit-2: allow+1
+// entries block, and one more waits or overtakes.
 
 func TestStarvationsAreThoseOfTheSearch_AllTwoTagTables(t *testing.T) {
 	t.Parallel()
@@ -130,8 +130,9 @@ func TestStarvationsAreThoseOfTheSearch_SomeThreeTagTables(t *testing.T) {
 	t.Logf("%+v", sum)
 }
 
-// Only four tags make a row of three waiting, of which the first may be
-// refused because of the last. Such rows are rare, so the tables lean to them.
+// It takes four tags to make a chain of three waiting entries of which the
+// first may be refused because of the last. Such chains are rare, so the drawn
+// rules favour them.
 func TestStarvationsAreThoseOfTheSearch_SomeFourTagTables(t *testing.T) {
 	t.Parallel()
 	var sum tally
@@ -155,14 +156,13 @@ func TestStarvationsAreThoseOfTheSearch_SomeFourTagTables(t *testing.T) {
 	t.Logf("%+v", sum)
 }
 
-// tally counts what was compared.
+// tally counts the comparisons.
 type tally struct {
 	tables, states, refusals, overtakings, longPaths int
 }
 
-// compare demands that analysis and search find the same in a table: who can
-// be refused, and who be overtaken, by whom, by anybody at all, and along
-// which path.
+// compare checks that the analysis and the search agree for these rules: which
+// tag can be refused or overtaken, by which other tag, and along which path.
 func (sum *tally) compare(t *testing.T, tab *table, limit int) {
 	t.Helper()
 	g := tab.explore(limit)
@@ -230,7 +230,8 @@ func upToAllow(n int) []Relation {
 	return relations
 }
 
-// allTables calls do with every table of so many tags and such relations.
+// allTables calls do with every set of rules of that many tags and these
+// relations.
 func allTables(tags int, relations []Relation, do func(*table)) {
 	var fill func(t *table, cell int)
 	fill = func(t *table, cell int) {
@@ -246,7 +247,7 @@ func allTables(tags int, relations []Relation, do func(*table)) {
 	fill(&table{tags: tags}, 0)
 }
 
-// isFirstOfItsPermutations is true of one of the tables that differ only in
+// isFirstOfItsPermutations is true for one of the tables that differ only in
 // the names of three tags.
 func (t *table) isFirstOfItsPermutations() bool {
 	for _, p := range [][3]int{{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {

@@ -1,60 +1,59 @@
-// Package relations holds the tables that say how the locks of a document
-// treat each other. A lock has a tag, a free name such as "read" or "write",
-// and a table gives each tag its relations to tags, itself included:
+// Package relations holds the rules that say how the locks of a document treat
+// each other. A lock has a tag, a free name such as "read" or "write". The
+// rules give each tag its relations to other tags and to itself:
 //
 //	rules := relations.Rules{
 //		"read":  {"write": {Kind: relations.Cooperative}},
 //		"write": {"read": {Kind: relations.Assertive}, "write": {Kind: relations.Cooperative}},
 //	}
 //
-// This is [WritePreferring], one of the presets; where none of them fits,
-// write your own. The package is about tables alone, it locks nothing:
-// packages multilock and writelock do.
+// These are the rules of [WritePreferring], one of the presets. If no preset
+// fits, write your own. This package only describes rules; packages multilock
+// and writelock do the locking.
 //
 // # Vocabulary
 //
-// A lock that was asked for is an entry in the document. It is held once the
-// lock was granted, and waiting before that, if it may wait at all. An entry
-// that is held or waiting, and has not expired, is live. What happens when a
-// lock arrives and live entries are there is up to the relation of its tag to
-// theirs:
+// A requested lock is an entry in the document. It is waiting until it is
+// granted, if it may wait at all, and held after that. A held or waiting entry
+// that has not expired is live. If a lock arrives while other entries are live,
+// the relation of its tag to their tags decides:
 //
-//   - cooperative: it is refused and leaves no trace. Whoever asked may ask
-//     again, but has no place in a queue.
-//   - assertive: it joins as a waiting entry, which keeps back whoever
-//     respects its tag, and is granted once the entries in its way have gone:
-//     those that are held, and those that arrived before it.
-//   - none, the zero [Relation]: it ignores them.
+//   - cooperative: the lock is refused and leaves no trace. The requester may
+//     ask again, but has no place in a queue.
+//   - assertive: the lock joins as a waiting entry, which blocks tags that
+//     respect its tag. It is granted when the entries that block it have
+//     left: the held ones, and those that arrived before it.
+//   - none, the zero [Relation]: the lock ignores them.
 //
-// Cooperative goes before assertive: who is refused for one entry does not
-// wait for another. When a waiting entry is about to be granted, cooperative
+// Cooperative goes before assertive: a lock that one entry refuses does not
+// wait for another entry. When a waiting entry could be granted, cooperative
 // relations block it as assertive ones do.
 //
-// A relation tolerates Allow entries of the other tag, 0 unless said, and has
-// an effect from the next one on. So "assertive to itself, allow n-1" is a
+// A relation tolerates Allow entries of the other tag, 0 by default, and has an
+// effect from the next entry on. So "assertive to itself, allow n-1" is a
 // semaphore of n: see [Semaphore].
 //
-// The words cooperative and assertive, and the idea of the table, are those of
-// monglock, a library for Node.js; Allow is not, and monglock warns of tables
-// that make two locks wait for each other. Here every table is free of
-// deadlocks, because a waiting entry waits only for held and for earlier ones:
-// tags that are assertive to each other, or to themselves, are served in the
-// order of arrival.
+// The words cooperative and assertive, and the idea of such rules, come from
+// monglock, a library for Node.js. Allow does not, and monglock warns of rules
+// that make two locks wait for each other. Here all rules are free of
+// deadlocks, because a waiting entry waits only for held and for earlier
+// entries. Tags that are assertive to each other, or to themselves, are served
+// in the order of arrival.
 //
-// # Choosing a table
+// # Choosing rules
 //
-//	Exclusive         one at a time; whoever comes second tries again
+//	Exclusive         one at a time; a second one is refused and tries again
 //	Semaphore         n at a time, the others in a queue
 //	ReadPreferring    many readers or one writer; writers take what is left
 //	WritePreferring   many readers or one writer; a waiting writer stops new readers
 //	Fair              many readers or one writer, in a queue
 //	MultiGranularity  intentions below, shared and exclusive locks above
 //
-// # Checking a table
+// # Checking rules
 //
-// [Rules.Validate] finds what can't be meant. [Rules.Starvations] and
-// [Rules.Asymmetries] find what may not be meant: who can be kept out for
-// ever, and who is let in beside a lock that would not have been let in beside
-// him. [Rules.Matrix] and [Rules.Mermaid] draw the table. As JSON, Rules are
-// monglock's lockRelationships.
+// [Rules.Validate] finds mistakes. [Rules.Starvations] finds tags that can be
+// kept out for ever. [Rules.Asymmetries] finds pairs of tags that can be held
+// together after one order of arrival, but not after the other. Both may be
+// unintended. [Rules.Matrix] and [Rules.Mermaid] draw the rules. As JSON, Rules
+// have the form of monglock's lockRelationships.
 package relations

@@ -6,9 +6,9 @@ import (
 	"text/tabwriter"
 )
 
-// Matrix draws the table as aligned text, for a terminal or a comment: each
-// row is a tag, each column the tag that it meets, "-" is no relation. Tags
-// are sorted; relations to tags that the table doesn't have are left out.
+// Matrix draws the rules as aligned text, for a terminal or a comment. Each row
+// is a tag, each column another tag, and "-" is no relation. Tags are sorted;
+// relations to unknown tags are left out.
 //
 //	         read         write
 //	read     -            cooperative
@@ -32,14 +32,13 @@ func (r Rules) Matrix() string {
 		}
 		fmt.Fprintln(w)
 	}
-	w.Flush() // a strings.Builder takes everything
+	w.Flush() // a strings.Builder returns no error
 	return b.String()
 }
 
-// Mermaid draws the table as a graph in the Mermaid language, which GitHub and
-// many editors show as a picture: a dotted arrow is cooperative, a thick one
-// assertive. Tags are sorted; relations to tags that the table doesn't have
-// are left out.
+// Mermaid draws the rules as a graph in the Mermaid language, which GitHub and
+// many editors display. A dotted arrow is cooperative, a thick one assertive.
+// Tags are sorted; relations to unknown tags are left out.
 //
 //	graph LR
 //	    t0["read"]

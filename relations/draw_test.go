@@ -23,7 +23,7 @@ write    assertive    cooperative
 a       -    -
 slot    -    assertive, allow 12
 `},
-		"an invalid table": {Rules{"a\n": {"b": {Kind: Assertive}, "a\n": {Kind: 5}}}, `
+		"invalid rules": {Rules{"a\n": {"b": {Kind: Assertive}, "a\n": {Kind: 5}}}, `
          "a\n"
 "a\n"    Kind(5)
 `},
@@ -50,7 +50,7 @@ func TestMermaid(t *testing.T) {
 	}
 }
 
-// The drawings in the comments are what the code draws.
+// The drawings in the comments are those that the code draws.
 func TestDrawingsInCommentsAreTrue(t *testing.T) {
 	source, err := os.ReadFile("draw.go")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// A first draft of a table for a document that is read, written, and reported
-// on. The checks show what was forgotten: that a "write" respects a "report".
+// A first draft of rules for a document that is read, written, and reported on.
+// The checks show an omission: a "write" must respect a "report".
 func Example() {
 	rules := relations.Rules{
 		"read":   {"write": {Kind: relations.Cooperative}},
@@ -45,7 +45,7 @@ func ExampleRules_Validate() {
 	}
 	fmt.Println(rules.Validate())
 	// Output:
-	// relations: invalid rules: tag "write": assertive to "raed", which is not a tag of the table (tags: read, write); tag "write": assertive to "write" with allow -1, which is negative (0 or more; n at a time is allow n-1, and n is at least 1)
+	// relations: invalid rules: tag "write": assertive to "raed", which is not a tag of the rules (tags: read, write); tag "write": assertive to "write" with allow -1, which is negative (0 or more; n at a time is allow n-1, and n is at least 1)
 }
 
 func ExampleRules_MarshalJSON() {

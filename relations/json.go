@@ -9,24 +9,24 @@ import (
 	"slices"
 )
 
-// allowance is how a tag with an allow is written, where a bare tag has none.
+// allowance is the form of a tag with an allow; a tag without one is a string.
 type allowance struct {
 	Tag   string `json:"tag"`
 	Allow int    `json:"allow"`
 }
 
-// MarshalJSON writes the table in the shape of monglock's lockRelationships,
-// and sorted, so that equal tables give equal text:
+// MarshalJSON writes the rules in the form of monglock's lockRelationships,
+// sorted, so that equal rules give equal text:
 //
 //	{"read":{"cooperative":["write"]},"write":{"cooperative":["write"],"assertive":["read"]}}
 //
-// A relation with an Allow, which monglock doesn't have, is written as an
-// object instead of the bare tag:
+// A relation with an Allow, which monglock doesn't have, is an object in place
+// of the string:
 //
 //	{"slot":{"assertive":[{"tag":"slot","allow":2}]}}
 //
-// Rules that Validate refuses are not written, but give its error. Nil Rules
-// are written as null.
+// Rules that Validate refuses are not written; MarshalJSON returns that error.
+// Nil Rules are written as null.
 func (r Rules) MarshalJSON() ([]byte, error) {
 	if r == nil {
 		return []byte("null"), nil
@@ -64,16 +64,16 @@ func elements(relations map[string]Relation, kind Kind) []any {
 	return list
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, and monglock's lockRelationships
-// as they stand, and validates them. Its error Is ErrInvalidRules and names
-// all faults at once: those of Validate, and what the text adds to them, such
-// as misspelt keys, tags that are listed twice, and tags that are both
-// cooperative and assertive. On an error r is left as it was; null leaves it
-// so, too, without one.
+// UnmarshalJSON reads and validates the output of MarshalJSON, and monglock's
+// lockRelationships unchanged. Its error Is ErrInvalidRules and names all
+// faults at once: those of Validate, and faults of the text, such as misspelt
+// keys, tags that are listed twice, and tags that are both cooperative and
+// assertive. On an error r keeps its value. A null keeps it too, without an
+// error.
 func (r *Rules) UnmarshalJSON(text []byte) error {
 	var compact bytes.Buffer // so that a fault quotes one line
 	if err := json.Compact(&compact, text); err != nil {
-		return invalid([]string{fmt.Sprintf("the table is not JSON: %v", err)})
+		return invalid([]string{fmt.Sprintf("the rules are not JSON: %v", err)})
 	}
 	if text = compact.Bytes(); isNull(text) {
 		return nil
@@ -89,7 +89,7 @@ func (r *Rules) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// A decoder reads a table and goes on after a fault, to find the others.
+// A decoder reads rules and goes on after a fault, to find the others.
 type decoder struct {
 	rules  Rules
 	faults []string
@@ -99,11 +99,11 @@ func (d *decoder) fault(format string, args ...any) {
 	d.faults = append(d.faults, fmt.Sprintf(format, args...))
 }
 
-// table reads the whole; false says that there is no table to validate.
+// table reads all the rules; false means that there are none to validate.
 func (d *decoder) table(text []byte) bool {
 	rows, err := members(text)
 	if err != nil {
-		d.fault("the table is %v, not an object of tags", err)
+		d.fault("the rules are %v, not an object of tags", err)
 		return false
 	}
 	for _, row := range rows {
@@ -141,8 +141,8 @@ func (d *decoder) row(tag string, text []byte) {
 	}
 }
 
-// kind reads the array of one kind of relation of tag. Null is an empty array,
-// as it is to monglock.
+// kind reads the array of one kind of relation of tag. Null counts as an empty
+// array, as in monglock.
 func (d *decoder) kind(tag string, kind Kind, text []byte) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
@@ -212,12 +212,11 @@ type member struct {
 	value json.RawMessage
 }
 
-// members returns what a JSON object holds, in its order, and a key that is
-// there twice as two members. Its error says what the text is instead of an
-// object.
+// members returns the members of a JSON object, in its order; a key that
+// appears twice gives two members. If the text is no object, the error says
+// what it is.
 func members(text []byte) ([]member, error) {
-	// The text is known to be JSON: what the decoder could complain of, it
-	// would have been refused for before.
+	// The text is known to be JSON, so the decoder finds no fault in it.
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	first, _ := d.Token()

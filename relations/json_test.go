@@ -79,11 +79,11 @@ func TestNilRulesAreNull(t *testing.T) {
 
 func TestUnmarshalJSONNamesEveryFault(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"an array":       {`["read"]`, `the table is an array, not an object of tags`},
-		"a string":       {`"read"`, `the table is a string, not an object of tags`},
-		"a boolean":      {`true`, `the table is a boolean, not an object of tags`},
-		"a number":       {`1e999`, `the table is a number, not an object of tags`},
-		"no tags":        {`{}`, `the table has no tags (the simplest table is Exclusive, with one)`},
+		"an array":       {`["read"]`, `the rules are an array, not an object of tags`},
+		"a string":       {`"read"`, `the rules are a string, not an object of tags`},
+		"a boolean":      {`true`, `the rules are a boolean, not an object of tags`},
+		"a number":       {`1e999`, `the rules are a number, not an object of tags`},
+		"no tags":        {`{}`, `the rules have no tags (the simplest rules are Exclusive, with one)`},
 		"row: null":      {`{"a": null}`, `tag "a": its relations are null, not an object of "cooperative" and "assertive"`},
 		"row: array":     {`{"a": ["a"]}`, `tag "a": its relations are an array, not an object of "cooperative" and "assertive"`},
 		"unknown key":    {`{"a": {"Cooperative": ["a"]}}`, `tag "a": unknown key "Cooperative" (keys: "cooperative", "assertive")`},
@@ -106,7 +106,7 @@ func TestUnmarshalJSONNamesEveryFault(t *testing.T) {
 			`tag "a": unknown key "coop" (keys: "cooperative", "assertive"); ` +
 				`tag "a": assertive to 3, which is neither a tag nor {"tag": …, "allow": …}; ` +
 				`tag "c": cooperative to "a" is given twice (once is enough); ` +
-				`tag "a": assertive to "b", which is not a tag of the table (tags: a, c)`,
+				`tag "a": assertive to "b", which is not a tag of the rules (tags: a, c)`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestUnmarshalJSONOfBrokenTextIsInvalidRules(t *testing.T) {
 	}
 }
 
-// validRules draws any table that Validate accepts.
+// validRules draws any rules that Validate accepts.
 var validRules = rapid.Custom(func(t *rapid.T) Rules {
 	tags := rapid.SliceOfNDistinct(rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`), 1, 5, rapid.ID[string]).Draw(t, "tags")
 	rules := Rules{}
@@ -171,7 +171,7 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever the text, reading it neither panics nor lets invalid rules through.
+// Reading never panics, whatever the text is, and never accepts invalid rules.
 func FuzzUnmarshalJSON(f *testing.F) {
 	f.Add(`{"read": {"cooperative": ["write"]}, "write": {"assertive": ["read", {"tag": "write", "allow": 2}]}}`)
 	f.Add(`{"a": {"assertive": [null, {}, {"tag": 1, "allow": "x"}], "b": 1}, "a": null}`)

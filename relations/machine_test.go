@@ -2,9 +2,9 @@ package relations
 
 import "fmt"
 
-// The abstract machine of the protocol: what arrivals, confirms and releases
-// do, and nothing of how. It shares no code with the analysis, which is checked
-// against it.
+// The abstract machine of the protocol: the effects of arrivals, confirms and
+// releases, without their implementation. It shares no code with the analysis,
+// which is checked against it.
 
 const maxTags = 5
 
@@ -14,14 +14,15 @@ type table struct {
 	rel  [maxTags][maxTags]Relation
 }
 
-// state is what is in the document: held entries are alike but for their tag,
-// waiting ones stand in the order of arrival.
+// state is the content of the document. Held entries differ only by their tag;
+// waiting ones are in the order of arrival.
 type state struct {
 	held    [maxTags]uint8
 	waiting string // one byte, the tag's number, for each entry
 }
 
-// live counts the entries of tag y, those waiting among the first n only.
+// live counts the live entries of tag y; of the waiting ones only the first n
+// count.
 func (s state) live(y, n int) int {
 	count := int(s.held[y])
 	for i := range n {
@@ -32,14 +33,14 @@ func (s state) live(y, n int) int {
 	return count
 }
 
-// blocks says whether x's relation to y has an effect on an entry of x before
-// which the first n waiting entries arrived.
+// blocks reports whether x's relation to y has an effect on an entry of x that
+// arrived after the first n waiting entries.
 func (t *table) blocks(s state, x, y, n int) bool {
 	rel := t.rel[x][y]
 	return rel.Kind != None && s.live(y, n) > rel.Allow
 }
 
-// blocked says whether the waiting entry at position i can't be confirmed.
+// blocked reports whether the waiting entry at position i can't be confirmed.
 func (t *table) blocked(s state, i int) bool {
 	for y := range t.tags {
 		if t.blocks(s, int(s.waiting[i]), y, i) {
@@ -57,7 +58,7 @@ const (
 	joined
 )
 
-// arrive returns what becomes of an arriving x.
+// arrive returns the state after an arrival of x, and its verdict.
 func (t *table) arrive(s state, x int) (state, verdict) {
 	waits := false
 	for y := range t.tags {
@@ -98,7 +99,7 @@ func (t *table) rules() Rules {
 	return r
 }
 
-// tableOf is the table of rules, with the tags in the order of their numbers.
+// tableOf makes a table of rules, with the tags in the order of their numbers.
 func tableOf(r Rules) (*table, []string) {
 	tags := r.Tags()
 	t := &table{tags: len(tags)}

@@ -1,25 +1,25 @@
 package relations
 
-// Exclusive is one tag, "write", cooperative with itself: one holder at a
-// time, and who comes while it holds is refused and tries again. It is the
-// table of package writelock.
+// Exclusive is one tag, "write", cooperative with itself. There is one holder
+// at a time; an arrival during that time is refused and tries again. Package
+// writelock uses these rules.
 //
 // Starvation: arrivals are not ordered, so an unlucky "write" can lose to
 // others without end. Choose it for short critical sections with few
-// contenders; Semaphore(1) is the same lock with a queue.
+// contenders. Semaphore(1) is the same lock with a queue.
 func Exclusive() Rules {
 	return Rules{
 		"write": {"write": {Kind: Cooperative}},
 	}
 }
 
-// ReadPreferring is a lock of many readers or one writer, in which nobody
-// waits in the document: "read" is cooperative with "write", and "write" with
+// ReadPreferring is a lock of many readers or one writer, without waiting
+// entries in the document: "read" is cooperative with "write", and "write" with
 // both.
 //
-// Starvation: readers that overlap keep a writer out for ever, and so do other
-// writers; writers that follow each other closely can keep a reader out.
-// Choose it where writes are rare, or may be put off.
+// Starvation: overlapping readers can keep a writer out for ever, and other
+// writers can too. Writers that follow each other closely can keep a reader
+// out. Choose it if writes are rare, or may be delayed.
 func ReadPreferring() Rules {
 	return Rules{
 		"read":  {"write": {Kind: Cooperative}},
@@ -27,16 +27,16 @@ func ReadPreferring() Rules {
 	}
 }
 
-// WritePreferring is a lock of many readers or one writer, in which a writer
-// keeps new readers out while it waits for those inside: "read" is cooperative
-// with "write"; "write" is cooperative with itself and assertive to "read".
-// It is the example of monglock's documentation.
+// WritePreferring is a lock of many readers or one writer. A writer that waits
+// for the present readers keeps new readers out: "read" is cooperative with
+// "write"; "write" is cooperative with itself and assertive to "read". It is
+// the example in monglock's documentation.
 //
-// Starvation: a writer that waits is granted once the readers before it have
-// left, and nobody overtakes it. A reader can be refused for ever by writers
-// that follow each other, and so can a writer that finds another one each
-// time it arrives. Choose it where reads are many and writes few, but a write
-// should not be put off.
+// Starvation: a waiting writer is granted when the readers before it have left,
+// and nobody overtakes it. Writers that follow each other can refuse a reader
+// for ever. They can also refuse another writer for ever, if one is there each
+// time it arrives. Choose it if reads are many and writes few, but a write
+// should not be delayed.
 func WritePreferring() Rules {
 	return Rules{
 		"read":  {"write": {Kind: Cooperative}},
@@ -46,11 +46,11 @@ func WritePreferring() Rules {
 
 // Fair is a lock of many readers or one writer with a queue: "read" is
 // assertive to "write", and "write" to both. All are served in the order of
-// arrival, and readers that stand side by side in it hold together.
+// arrival, and readers next to each other in the queue hold together.
 //
-// Starvation: none. Choose it where everybody must get the lock in the end;
-// the price is that a reader that arrives after a waiting writer waits too,
-// even while only readers hold.
+// Starvation: none. Choose it if everybody must get the lock in the end. The
+// price: a reader that arrives after a waiting writer waits too, even while
+// only readers hold.
 func Fair() Rules {
 	return Rules{
 		"read":  {"write": {Kind: Assertive}},
@@ -58,12 +58,12 @@ func Fair() Rules {
 	}
 }
 
-// Semaphore is one tag, "slot", of which at most n hold at a time; the others
+// Semaphore is one tag, "slot", with at most n holders at a time; the others
 // wait in the order of arrival. Semaphore(1) is an exclusive lock with a queue.
 //
-// Starvation: none. Choose it to bound how many work on a document at once.
+// Starvation: none. Choose it to limit how many work on a document at once.
 //
-// An n below 1, or above MaxAllow+1, makes a table that Validate refuses.
+// An n below 1, or above MaxAllow+1, makes rules that Validate refuses.
 func Semaphore(n int) Rules {
 	return Rules{
 		"slot": {"slot": {Kind: Assertive, Allow: max(n, 0) - 1}},
@@ -81,15 +81,15 @@ func Semaphore(n int) Rules {
 //	SIX    yes   -     -     -     -
 //	X      -     -     -     -     -
 //
-// "S" and "X" share or exclude the document and all that lies below it. "IS"
-// and "IX" announce such a lock on something below; "SIX" is "S" and "IX" in
-// one. The library locks one document at a time: that the intention is taken
-// above before the lock below is the caller's part.
+// "S" and "X" share or exclude the document and everything below it. "IS" and
+// "IX" announce such a lock on something below; "SIX" is "S" and "IX" in one.
+// The library locks one document at a time. The caller must take the intention
+// above before the lock below.
 //
-// Starvation: everybody can be kept out by those who are compatible with each
-// other and not with them: "X" by any, "S" and "SIX" by a crowd of "IX", "IX"
-// by a crowd of "S", and "IS" by a succession of "X". Choose it where some
-// work on the whole of a tree, others on parts of it.
+// Starvation: every tag can be kept out by tags that are compatible with each
+// other but not with it: "X" by any, "S" and "SIX" by many "IX", "IX" by many
+// "S", and "IS" by a succession of "X". Choose it if some clients work on a
+// whole tree and others on parts of it.
 func MultiGranularity() Rules {
 	incompatible := Relation{Kind: Cooperative}
 	return Rules{

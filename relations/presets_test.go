@@ -32,7 +32,7 @@ func TestPresetsAreValidAndSymmetric(t *testing.T) {
 }
 
 func TestPresetsStarveWhomTheirCommentsSay(t *testing.T) {
-	refusals := map[string][]string{ // "who by whom"; nobody is overtaken while waiting
+	refusals := map[string][]string{ // "refused tag by other tag"; no waiting entry is overtaken
 		"Exclusive":       {"write by write"},
 		"ReadPreferring":  {"read by write", "write by read", "write by write"},
 		"WritePreferring": {"read by write", "write by write"},
@@ -62,8 +62,9 @@ func TestPresetsStarveWhomTheirCommentsSay(t *testing.T) {
 }
 
 // play runs a script on the abstract machine: "+tag" arrives, "-tag" releases,
-// "!" confirms whoever can be, first come first. It returns what holds and
-// what waits after it, each in the order of tags or arrival.
+// "!" confirms every waiting entry that can be, in the order of arrival. It
+// returns the held and the waiting entries after it, in the order of tags or of
+// arrival.
 func play(t *testing.T, rules Rules, script string) (after string) {
 	t.Helper()
 	tab, tags := tableOf(rules)
@@ -129,8 +130,8 @@ func TestPresetsBehaveAsTheirCommentsSay(t *testing.T) {
 		{"readers side by side in the queue hold together", Fair(), "+write +read +read +write +read -write !", "read read | write read"},
 		{"writers are served in the order of arrival", Fair(), "+write +write +read -write !", "write | read"},
 		{"n at a time, the others wait", Semaphore(2), "+slot +slot +slot +slot", "slot slot | slot slot"},
-		{"a slot that falls free goes to the next", Semaphore(2), "+slot +slot +slot +slot -slot !", "slot slot | slot"},
-		{"who comes late can't take it", Semaphore(2), "+slot +slot +slot -slot +slot !", "slot slot | slot"},
+		{"a slot that becomes free goes to the next", Semaphore(2), "+slot +slot +slot +slot -slot !", "slot slot | slot"},
+		{"a later arrival can't take it", Semaphore(2), "+slot +slot +slot -slot +slot !", "slot slot | slot"},
 		{"a semaphore of one", Semaphore(1), "+slot +slot -slot !", "slot |"},
 	} {
 		if got := play(t, test.rules, test.script); got != test.want {

@@ -6,23 +6,22 @@ import (
 	"slices"
 )
 
-// Kind says what an arriving lock does when it meets live entries of another
-// tag. The two words, cooperative and assertive, are monglock's.
+// Kind is the effect of live entries of another tag on an arriving lock. The
+// words cooperative and assertive come from monglock.
 type Kind uint8
 
 const (
-	// None ignores the other tag: its entries neither refuse nor delay.
+	// None ignores the other tag: its entries have no effect.
 	None Kind = iota
 
-	// Cooperative gives way: the arriving lock is refused, and leaves no
-	// trace, while more than Allow live entries of the other tag are there,
-	// held or waiting.
+	// Cooperative refuses the arriving lock, without a trace, while more than
+	// Allow live entries of the other tag are present, held or waiting.
 	Cooperative
 
-	// Assertive insists: the arriving lock is never refused for the other
-	// tag. It joins as a waiting entry, which keeps back whoever respects its
-	// tag, and is granted once at most Allow live entries of the other tag
-	// remain that are held, or earlier than it.
+	// Assertive never refuses the arriving lock because of the other tag. The
+	// lock joins as a waiting entry, which blocks tags that respect its tag. It
+	// is granted when at most Allow live entries of the other tag are left that
+	// are held, or earlier than it.
 	Assertive
 )
 
@@ -40,13 +39,13 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Relation is how one tag treats another. The zero Relation is none: ignore.
+// Relation is one tag's relation to another. The zero Relation is none: ignore.
 type Relation struct {
 	Kind Kind
 
-	// Allow is the number of live entries of the other tag that are
-	// tolerated: the relation has an effect from Allow+1 entries on. It is
-	// from 0 to MaxAllow, and 0 in a Relation of Kind None.
+	// Allow is the number of live entries of the other tag that are tolerated:
+	// the relation has an effect from Allow+1 entries on. It is from 0 to
+	// MaxAllow, and 0 in a Relation of Kind None.
 	Allow int
 }
 
@@ -59,10 +58,10 @@ func (rel Relation) String() string {
 	return fmt.Sprintf("%v, allow %d", rel.Kind, rel.Allow)
 }
 
-// Rules is the table of relations: rules[x][y] is x's relation to y, x itself
-// included. Every tag of the table is a key of the outer map; a tag that
-// ignores all others maps to nil or to an empty map. A relation that is absent
-// is none, so rules[x][y] may be read for any x and y.
+// Rules are relations between tags: rules[x][y] is x's relation to y; x may be
+// y. Every tag of the rules is a key of the outer map. A tag that ignores all
+// tags maps to nil or to an empty map. An absent relation is none, so
+// rules[x][y] may be read for any x and y.
 type Rules map[string]map[string]Relation
 
 // Clone returns a copy that shares no map with r. The clone of nil is nil.
@@ -74,7 +73,7 @@ func (r Rules) Clone() Rules {
 	return clone
 }
 
-// Tags returns the tags of the table, sorted.
+// Tags returns the tags of the rules, sorted.
 func (r Rules) Tags() []string {
 	return slices.Sorted(maps.Keys(r))
 }

@@ -14,15 +14,15 @@ const (
 	release
 )
 
-// edge is one thing that can happen. what is the tag of an arrival or release,
-// and the position of a confirmed or abandoned entry.
+// edge is one possible event. what is the tag of an arrival or release, and the
+// position of a confirmed or abandoned entry.
 type edge struct {
 	to   int32
 	step step
 	what uint8
 }
 
-// graph is every state that can be reached from the empty document with at
+// graph has every state that can be reached from the empty document with at
 // most limit live entries for each tag.
 type graph struct {
 	*table
@@ -71,17 +71,17 @@ func (t *table) explore(limit int) *graph {
 	return g
 }
 
-// refuses says whether x, asking again and again, can be refused each time
-// because of z. Everything can come again, since all locks can leave: so it is
-// enough that it can be so once.
+// refuses reports whether x, asking again and again, can be refused each time
+// because of z. Every state can be reached again, because all locks can leave.
+// So it is enough that x can be refused once.
 func (g *graph) refuses(x, z int) bool {
 	return g.rel[x][z].Kind == Cooperative && slices.ContainsFunc(g.states, func(s state) bool {
 		return g.blocks(s, x, z, len(s.waiting))
 	})
 }
 
-// starving is what the search found: an entry of tag, waiting behind entries of
-// the tags in among (a set, tag included), can be passed over for ever while
+// starving is a finding of the search. An entry of tag waits behind entries of
+// the tags in among (a set, tag included). It can be passed over for ever while
 // only entries of the tags in by (a set) come and go.
 type starving struct {
 	tag   int
@@ -89,15 +89,15 @@ type starving struct {
 	among int
 }
 
-// starvations looks for every row of waiting entries that can stay as it is
-// for ever, although each of them asks again and again, and every held entry
-// is released. by is the set of tags whose entries come and go meanwhile.
+// starvations looks for every row of waiting entries that can stay unchanged
+// for ever, although each of them asks again and again, and every held entry is
+// released. by is the set of tags whose entries come and go in the meantime.
 //
 // The states in which the row is first in the queue, and the steps that leave
-// it alone, make a graph. A run that is for ever in one strongly connected
-// part of it can see everything in that part again and again. So the part is a
-// starvation if everybody in the row is blocked somewhere in it (and asks just
-// then), and the others are treated fairly.
+// it unchanged, make a graph. A run that stays for ever in one strongly
+// connected part can see everything in that part again and again. So the part
+// is a starvation if every entry of the row is blocked somewhere in it (and
+// asks at that moment), and the others are treated fairly.
 func (g *graph) starvations(bys []int) map[starving]bool {
 	rows := map[string][]int32{}
 	for i, s := range g.states {
@@ -136,8 +136,8 @@ func (g *graph) starvations(bys []int) map[starving]bool {
 	return found
 }
 
-// fair says whether a run that is for ever in part passes over the first row
-// entries of the queue, and is otherwise fair.
+// fair reports whether a run that stays for ever in part passes over the first
+// row entries of the queue, and is otherwise fair.
 func (g *graph) fair(part []int32, inside func(int32) bool, allowed func(edge) bool, row int) bool {
 	longest := 0
 	var blocked, left uint64         // sets of positions in the queue
@@ -161,7 +161,7 @@ func (g *graph) fair(part []int32, inside func(int32) bool, allowed func(edge) b
 			moves = true
 			switch e.step {
 			case release:
-				// Of several entries of a tag the one held longest is meant.
+				// Of several entries of a tag, this is the one held longest.
 				released[e.what] = true
 			case confirmation, abandonment:
 				left |= 1 << e.what
@@ -177,7 +177,7 @@ func (g *graph) fair(part []int32, inside func(int32) bool, allowed func(edge) b
 		}
 	}
 	for p := range longest {
-		// Whoever waits at p asks in vain, or moves up when one before it
+		// The waiter at p asks in vain, or moves up when an entry before it
 		// (but behind the row) leaves, or leaves itself.
 		if blocked>>p&1 == 0 && bits.TrailingZeros64(left) > p {
 			return false

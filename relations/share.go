@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// CheckShareable returns nil if those who hold a tag together may stand in the
-// document as one entry, and otherwise an error with all the reasons why not.
-// Whoever joins a held entry is judged by nobody: what the table would say
-// must follow from the entry's being there.
+// CheckShareable returns nil if the holders of a tag may share one entry in the
+// document, and otherwise an error with all the reasons against it. No command
+// decides on a holder that joins a held entry. So the presence of the entry
+// must imply what the rules would say:
 //
-//   - The tag ignores itself: else it would count who joins.
-//   - Everyone it respects respects it back. So none of them is let in as long
-//     as the entry is there, and who joins later meets nobody.
-//   - All relations from and to the tag have Allow 0. Any other counts entries,
-//     and there is one where there should be several.
+//   - The tag ignores itself. Otherwise it would count the holders that join.
+//   - Every tag that it respects respects it back. So none of them is granted
+//     while the entry is present, and a holder that joins later meets none.
+//   - All relations from and to the tag have Allow 0. Any other Allow counts
+//     entries, and there is one entry in place of several.
 //
-// Where no relation counts, these are necessary too.
+// In rules without an Allow these conditions are necessary too.
 func (r Rules) CheckShareable(tag string) error {
 	var reasons []string
 	why := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// sharing is a state of the document, and how many hold the shared tag who
-// have no entry of their own.
+// sharing is a state of the document, and the number of holders of the shared
+// tag that have no entry of their own.
 type sharing struct {
 	state
 	joined int
 }
 
-// holders counts those who hold y, with an entry or without.
+// holders counts the holders of y, with or without an entry.
 func (s sharing) holders(y, shared int) int {
 	n := int(s.held[y])
 	if y == shared {
@@ -21,7 +21,7 @@ func (s sharing) holders(y, shared int) int {
 	return n
 }
 
-// betrayed says whether somebody who has just been let in under x, and has
+// betrayed reports whether a holder that was just let in under x, and has
 // counted itself already, is beside more holders than x tolerates.
 func (t *table) betrayed(s sharing, x, shared int) bool {
 	for y := range t.tags {
@@ -36,8 +36,8 @@ func (t *table) betrayed(s sharing, x, shared int) bool {
 	return false
 }
 
-// sharingBetrays searches all states for a holder that is let in where the
-// table forbids it, if holders of the tag join its entries as they like.
+// sharingBetrays searches all states for a holder that is let in against the
+// rules, if holders of the tag may join its entries at any time.
 func (t *table) sharingBetrays(shared, limit int) bool {
 	seen := map[sharing]bool{{}: true}
 	todo := []sharing{{}}
@@ -91,8 +91,8 @@ func (t *table) sharingBetrays(shared, limit int) bool {
 	return false
 }
 
-// Rule 21: where a tag is shareable, nobody is let in whom the table keeps out;
-// and where no relation counts, it is shareable wherever that is so.
+// Rule 21: if a tag is shareable, no holder is let in against the rules. If no
+// relation counts, the tag is shareable whenever that is so.
 func TestRule21SharingIsSound(t *testing.T) {
 	shareable, not := 0, 0
 	check := func(tab *table, limit int, exact bool) {
@@ -101,7 +101,7 @@ func TestRule21SharingIsSound(t *testing.T) {
 			refusal := rules.CheckShareable(name(tag))
 			switch betrays := tab.sharingBetrays(tag, limit); {
 			case refusal == nil && betrays:
-				t.Fatalf("%v: sharing %q lets somebody in who is kept out", tab, name(tag))
+				t.Fatalf("%v: sharing %q lets a holder in against the rules", tab, name(tag))
 			case exact && refusal != nil && !betrays:
 				t.Fatalf("%v: sharing %q is refused (%v), and does no harm", tab, name(tag), refusal)
 			case refusal == nil:

@@ -9,35 +9,35 @@ import (
 	"strings"
 )
 
-// ErrInvalidRules is what every error of Validate, and of reading Rules from
-// JSON, Is.
+// ErrInvalidRules is matched by every error of Validate, and of reading Rules
+// from JSON.
 var ErrInvalidRules = errors.New("relations: invalid rules")
 
-// MaxAllow is the greatest Allow of a valid relation. Every entry lives in the
-// locked document: many more of them would not fit into it.
+// MaxAllow is the greatest Allow of a valid relation. All entries are in the
+// locked document: many more of them would not fit.
 const MaxAllow = 10_000
 
 // maxTagLength is the greatest length of a tag's name, in bytes.
 const maxTagLength = 64
 
-// Validate returns nil, or an error that Is ErrInvalidRules and names all
-// faults of the table at once, in the order of the tags: each with its tag,
-// its relation, and what would be right. The faults are:
+// Validate returns nil, or an error that Is ErrInvalidRules. The error names
+// all faults of the rules at once, in the order of the tags, each with its tag,
+// its relation, and a correction. The faults are:
 //
-//   - a table without tags;
+//   - rules without tags;
 //   - a tag whose name isn't 1 to 64 of the characters A-Z a-z 0-9 _ -;
-//   - a relation to a tag that is not a tag of the table;
+//   - a relation to a tag that the rules do not have;
 //   - a Kind that is none of the three;
 //   - an Allow that is negative, or greater than MaxAllow;
 //   - an Allow with Kind None, where it has no effect.
 //
-// Everything else is allowed: every valid table is free of deadlocks. Whether
-// it is also fair is told by Starvations.
+// Everything else is allowed: all valid rules are free of deadlocks.
+// [Rules.Starvations] tells whether they are fair too.
 func (r Rules) Validate() error {
 	return invalid(r.faults())
 }
 
-// invalid makes one error of all faults, and nil of none.
+// invalid makes one error of all faults, and nil if there are none.
 func invalid(faults []string) error {
 	if len(faults) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func invalid(faults []string) error {
 
 func (r Rules) faults() []string {
 	if len(r) == 0 {
-		return []string{`the table has no tags (the simplest table is Exclusive, with one)`}
+		return []string{`the rules have no tags (the simplest rules are Exclusive, with one)`}
 	}
 	var faults []string
 	for _, x := range r.Tags() {
@@ -64,14 +64,14 @@ func (r Rules) faults() []string {
 	return faults
 }
 
-// relationFaults returns the faults of x's relation to y, each as it follows
-// the words that name the relation.
+// relationFaults returns the faults of x's relation to y, each in the form that
+// follows the words that name the relation.
 func (r Rules) relationFaults(x, y string) []string {
 	var faults []string
 	rel := r[x][y]
 	if _, known := r[y]; !known {
 		faults = append(faults, fmt.Sprintf(
-			", which is not a tag of the table (tags: %s)", tagList(r.Tags())))
+			", which is not a tag of the rules (tags: %s)", tagList(r.Tags())))
 	}
 	switch {
 	case rel.Kind > Assertive:
@@ -107,7 +107,7 @@ func validTag(tag string) bool {
 	return true
 }
 
-// tagList writes tags for a person.
+// tagList formats tags for an error message.
 func tagList(tags []string) string {
 	names := make([]string, len(tags))
 	for i, tag := range tags {
@@ -116,7 +116,7 @@ func tagList(tags []string) string {
 	return strings.Join(names, ", ")
 }
 
-// printable returns a valid tag as it is, and any other in quotes.
+// printable returns a valid tag unchanged, and any other in quotes.
 func printable(tag string) string {
 	if validTag(tag) {
 		return tag

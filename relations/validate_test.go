@@ -12,8 +12,8 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		rules Rules
 		want  []string // nil: valid
 	}{
-		"nil":                    {nil, []string{`the table has no tags (the simplest table is Exclusive, with one)`}},
-		"empty":                  {Rules{}, []string{`the table has no tags (the simplest table is Exclusive, with one)`}},
+		"nil":                    {nil, []string{`the rules have no tags (the simplest rules are Exclusive, with one)`}},
+		"empty":                  {Rules{}, []string{`the rules have no tags (the simplest rules are Exclusive, with one)`}},
 		"tags without relations": {Rules{"a": nil, "b": {}}, nil},
 		"relation none":          {Rules{"a": {"a": {}}}, nil},
 		"every character of a tag": {Rules{
@@ -26,11 +26,11 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		"tag with a NUL": {Rules{"a\x00": nil}, []string{`tag "a\x00": not a valid name (1 to 64 of the characters A-Z a-z 0-9 _ -)`}},
 		"unknown tag": {
 			Rules{"read": nil, "write": {"raed": {Kind: Assertive}}},
-			[]string{`tag "write": assertive to "raed", which is not a tag of the table (tags: read, write)`},
+			[]string{`tag "write": assertive to "raed", which is not a tag of the rules (tags: read, write)`},
 		},
 		"relation none to an unknown tag": {
 			Rules{"a": {"b": {}}},
-			[]string{`tag "a": none to "b", which is not a tag of the table (tags: a)`},
+			[]string{`tag "a": none to "b", which is not a tag of the rules (tags: a)`},
 		},
 		"unknown kind": {
 			Rules{"a": {"a": {Kind: 3}}},
@@ -56,10 +56,10 @@ func TestValidateNamesEveryFault(t *testing.T) {
 			},
 			[]string{
 				`tag "a": cooperative to "a" with allow 20000, which is too many (at most 10000)`,
-				`tag "a": cooperative to "zz", which is not a tag of the table (tags: a, "b c")`,
+				`tag "a": cooperative to "zz", which is not a tag of the rules (tags: a, "b c")`,
 				`tag "b c": not a valid name (1 to 64 of the characters A-Z a-z 0-9 _ -)`,
 				`tag "b c": none to "a" with allow 5, which has no effect (use Cooperative or Assertive, or leave Allow out)`,
-				`tag "b c": Kind(9) to "z", which is not a tag of the table (tags: a, "b c")`,
+				`tag "b c": Kind(9) to "z", which is not a tag of the rules (tags: a, "b c")`,
 				`tag "b c": Kind(9) to "z": unknown kind (kinds: None, Cooperative, Assertive)`,
 				`tag "b c": Kind(9) to "z" with allow -1, which is negative (0 or more)`,
 			},
@@ -85,9 +85,9 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	}
 }
 
-// Whoever is first in the queue can be granted once nobody holds, whatever the
-// table: so no table has a deadlock.
-func TestEveryTableIsFreeOfDeadlocks(t *testing.T) {
+// The first entry of the queue can be granted when nobody holds, whatever the
+// rules are: so no rules have a deadlock.
+func TestAllRulesAreFreeOfDeadlocks(t *testing.T) {
 	allTables(2, upToAllow(2), func(tab *table) {
 		for _, s := range tab.explore(3).states {
 			if s.held == ([maxTags]uint8{}) && s.waiting != "" && tab.blocked(s, 0) {

@@ -11,8 +11,8 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// A server that can be reached, and that answers for ever with an error that
-// proves nothing, is not asked for ever.
+// A server that always answers with an error that proves nothing is not asked
+// for ever.
 func TestSettleBoundsAnswersThatProveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -55,7 +55,7 @@ func TestSettleGoesOnWhereAnswersAreLostBetween(t *testing.T) {
 	})
 }
 
-// An attempt that was lost may be on its way yet, whatever is answered later.
+// A lost attempt may still be on its way, whatever a later attempt is answered.
 func TestSettleRemembersTheLostAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost, troubled := errors.New("connection lost"), &engine.Failure{Answered: true}

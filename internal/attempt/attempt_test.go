@@ -22,24 +22,24 @@ func TestRunReturnsTheResult(t *testing.T) {
 	}
 }
 
-// The caller gets its answer at once, the result goes to abandoned, and Close
+// The caller gets its answer at once, abandoned gets the result, and Close
 // waits for both.
 func TestRunOutlivesItsCaller(t *testing.T) {
 	var g attempt.Group
-	gone := errors.New("gone")
+	cause := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	finish, abandoned := make(chan struct{}), make(chan int, 1)
 	begun := make(chan struct{})
 	go func() {
 		<-begun
-		cancel(gone)
+		cancel(cause)
 	}()
 	_, err := attempt.Run(ctx, &g, func() int {
 		close(begun)
 		<-finish
 		return 7
 	}, func(n int) { abandoned <- n })
-	if !errors.Is(err, gone) || !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())
@@ -56,8 +56,8 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// Exactly one of the caller and abandoned gets the result, however close the
-// end of the context comes to the end of the work.
+// Exactly one of the caller and abandoned gets the result, even if the context
+// ends at the moment when the work does.
 func TestRunHandsTheResultToExactlyOne(t *testing.T) {
 	var g attempt.Group
 	for i := range 2000 {
@@ -115,8 +115,8 @@ func TestDetachedKeepsValuesOnly(t *testing.T) {
 	}
 }
 
-// Errors without a Failure in their chain are of unknown outcome: they are
-// repeated until an answer comes, or the context ends.
+// An error without a Failure in its chain is of unknown outcome. The command is
+// repeated until an answer comes or the context ends.
 func TestSettleRepeatsTheUnknown(t *testing.T) {
 	lost := errors.New("connection lost")
 	n := 0

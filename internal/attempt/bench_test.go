@@ -11,15 +11,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// BenchmarkRun is what it costs to run a command beside its caller: "plains" is
-// the ratio of the medians to the same command in the caller's own goroutine,
-// in turn with it. Without growStack it is two to three hundredths more.
+// BenchmarkRun measures the cost of running a command beside its caller.
+// "plains" is the ratio of its median to that of the same command in the
+// caller's own goroutine; the two run in turn. Without growStack it is two to
+// three hundredths more.
 func BenchmarkRun(b *testing.B) {
 	docs := mongotest.Database(b).Collection("documents")
 	if _, err := docs.InsertOne(b.Context(), bson.M{"_id": 1, "a": 1}); err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(b.Context()) // who could give up
+	ctx, cancel := context.WithCancel(b.Context()) // the caller could give up
 	defer cancel()
 	plain := func() error {
 		return docs.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"a": 1}}).Err()

@@ -9,14 +9,14 @@ import (
 	"github.com/doclock/doclock/internal/oneline"
 )
 
-// Over is the cause of a context that ends a wait and nothing else: the caller's
-// own context goes on.
+// Over is the cause of a context that ends only a wait: the caller's own
+// context goes on.
 type Over struct{ After time.Duration }
 
 func (o *Over) Error() string { return fmt.Sprintf("waited for %v", o.After) }
 
-// Ended is the error of a context that ended: what [context.Context.Err] says,
-// and the cause where it was given another; of a wait that is [Over] that alone.
+// Ended returns the error of a context that ended: [context.Context.Err], with
+// the cause if it has another one. If a wait ended, it is the [Over] alone.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if over, ok := cause.(*Over); ok { //nolint:errorlint // it is never wrapped

@@ -11,10 +11,10 @@ type Group struct {
 	mu      sync.Mutex
 	running int
 	closing chan struct{} // closed by the first Close
-	idle    chan struct{} // closed when the last goroutine ends, while somebody waits for it
+	idle    chan struct{} // closed when the last goroutine ends, while a Close waits for it
 }
 
-// Closing is closed once the group is: waiters give up.
+// Closing returns a channel that is closed when the group is: waiters give up.
 func (g *Group) Closing() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -29,8 +29,8 @@ func (g *Group) closingLocked() chan struct{} {
 }
 
 // Close marks the group as closing and waits until nothing runs in it, or ctx
-// ends. Work that begins later still runs: a lease that outlives its locker
-// can be released.
+// ends. Work that begins later still runs, because a lease that outlives its
+// locker can be released.
 func (g *Group) Close(ctx context.Context) error {
 	g.mu.Lock()
 	select {
@@ -56,8 +56,8 @@ func (g *Group) Close(ctx context.Context) error {
 	}
 }
 
-// Enter counts something that Close waits for, and that no goroutine does yet.
-// It ends with a Leave.
+// Enter counts work that Close waits for and that has no goroutine. It ends
+// with a Leave.
 func (g *Group) Enter() {
 	g.mu.Lock()
 	g.running++
@@ -87,10 +87,11 @@ func (g *Group) Go(f func()) {
 
 // Run calls op in a goroutine of the group and returns its result. If ctx ends
 // first, Run returns ctx's error at once; op runs on, and its result goes to
-// abandoned, in the same goroutine. Of the two, exactly one gets the result.
-// An op is run even if ctx has ended before: a release must be.
+// abandoned, in the same goroutine. Exactly one of the caller and abandoned
+// gets the result. Run calls op even if ctx has already ended: a release must
+// be sent.
 func Run[T any](ctx context.Context, g *Group, op func() T, abandoned func(T)) (T, error) {
-	if ctx.Done() == nil { // nobody can give up
+	if ctx.Done() == nil { // the caller can't give up
 		g.Enter()
 		defer g.Leave()
 		return op(), nil

@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// A command that outlives its caller must not use the caller's session beside
-// the caller.
+// A command that outlives its caller must not use the caller's session at the
+// same time as the caller.
 func TestDetachedLeavesTheSessionToItsCaller(t *testing.T) {
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/")) // nothing is sent
 	if err != nil {

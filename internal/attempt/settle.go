@@ -15,26 +15,27 @@ const (
 	longPause  = time.Second
 )
 
-// longestAnswered is how long a living server is asked that goes on answering
-// with an error that proves nothing: it may answer so for ever.
+// longestAnswered bounds the repeats of a command that a living server always
+// answers with an error that proves nothing: it may answer so for ever.
 const longestAnswered = 10 * time.Second
 
-// mostRaces is how often a lost race may be run again: who loses more often
-// than that races nobody.
+// mostRaces bounds the repeats after lost races. More losses than that have
+// another reason than a race.
 const mostRaces = 4
 
-// Settle sends a command until an attempt is answered, ctx ends, the server
-// certainly refuses it, for a while gives no other answer than errors that
-// prove nothing, or for as long as [engine.Failure] says can't be reached. Each
-// attempt runs under its own timeout, on a context that carries ctx's values but neither its end nor its session.
+// Settle sends a command until an attempt is answered, ctx ends, or the server
+// certainly refuses the command. It also stops if the server has for a while
+// answered only with errors that prove nothing, or can't be reached for as long
+// as [engine.Failure] allows. Each attempt runs under its own timeout, on a
+// context that carries ctx's values but neither its end nor its session.
 //
-// unsure is the error of the last attempt whose outcome is unknown, or nil:
-// with it, an answer to a later attempt may be the answer to an effect that an
-// earlier one had, and a refusal of a later one says nothing of an earlier.
-// err is nil if an attempt was answered.
+// unsure is the error of the last attempt of unknown outcome, or nil. If it is
+// set, the answer to a later attempt may show the effect of an earlier one, and
+// the refusal of a later attempt says nothing about an earlier one. err is nil
+// if an attempt was answered.
 //
-// Where unsure is Answered, so was every attempt of unknown outcome: none of
-// them is still on its way.
+// If unsure is Answered, every attempt of unknown outcome was: none of them is
+// still on its way.
 func Settle(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
 	return settle(ctx, timeout, send, false)
 }
@@ -90,8 +91,9 @@ func Once(ctx context.Context, timeout time.Duration, send func(context.Context)
 	return unsure, err
 }
 
-// Detached keeps ctx's values, but not its end, and not the driver's session:
-// a command that outlives its caller must not use it beside the caller.
+// Detached keeps ctx's values, but neither its end nor the driver's session: a
+// command that outlives its caller must not use the session at the same time as
+// the caller.
 func Detached(ctx context.Context) context.Context {
 	ctx = context.WithoutCancel(ctx)
 	if mongo.SessionFromContext(ctx) == nil {
@@ -100,8 +102,8 @@ func Detached(ctx context.Context) context.Context {
 	return mongo.NewSessionContext(ctx, nil)
 }
 
-// InTransaction reports whether ctx carries a running transaction: a command
-// on it would join that, and a detached one could wait for it.
+// InTransaction reports whether ctx carries a running transaction. A command on
+// ctx would join the transaction, and a detached one could wait for it.
 func InTransaction(ctx context.Context) bool {
 	session := mongo.SessionFromContext(ctx)
 	return session != nil && session.TransactionRunning()

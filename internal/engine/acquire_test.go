@@ -77,8 +77,8 @@ func TestAcquireWaitingAgainExtendsTheWait(t *testing.T) {
 	}}
 	w.is(after)
 
-	// It stays waiting even where nothing is in its way any more: only a
-	// confirm judges a waiting entry.
+	// It stays waiting even when nothing blocks it any more: only a confirm
+	// decides on a waiting entry.
 	p.release(r, Released)
 	p.acquire(bob, "write", Waiting)
 	after.tags["read"] = nil
@@ -118,7 +118,7 @@ func TestAcquireRefused(t *testing.T) {
 	}
 }
 
-// A refused one prunes nothing either: it is a no-op write.
+// A refused acquire prunes nothing either: it is a no-op write.
 func TestAcquireRefusedPrunesNothing(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
@@ -150,7 +150,7 @@ func TestAcquireBlockedWaits(t *testing.T) {
 		t.Errorf("the waiting entry's grant is %+v", g)
 	}
 
-	// A waiting entry keeps back who respects it.
+	// A waiting entry blocks the tags that respect it.
 	w.at(2 * second)
 	p.acquire(cid, "read", Waiting)
 	w.is(stored{fence: n0 + 2000, tags: rows{
@@ -175,7 +175,7 @@ func TestTryAcquireBlockedLeavesNothing(t *testing.T) {
 		t.Errorf("a refused try made %v of %v", after, before)
 	}
 	p.acquire(bob, "write", Waiting)
-	p.try(cid, "read", Conflict) // held back by a waiting entry
+	p.try(cid, "read", Conflict) // blocked by a waiting entry
 }
 
 func TestTryAcquireFreeIsGranted(t *testing.T) {
@@ -188,8 +188,8 @@ func TestTryAcquireFreeIsGranted(t *testing.T) {
 	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: second + held}}}})
 }
 
-// Where a cooperative relation refuses, an assertive one doesn't help: nothing
-// is written.
+// If a cooperative relation refuses, an assertive one has no effect: nothing is
+// written.
 func TestAcquireRefusedAndBlockedIsRefused(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.WritePreferring())
@@ -232,13 +232,13 @@ func TestAcquirePrunes(t *testing.T) {
 	p.acquire(dan, "IX", Granted)
 	w.at(held) // expires is reclaimable from then on
 	p.acquire(eve, "IS", Granted)
-	w.is(stored{fence: n0 + held.Milliseconds(), tags: rows{ // bob and cid are gone
+	w.is(stored{fence: n0 + held.Milliseconds(), tags: rows{ // bob and cid were pruned
 		"IS": {{id: eve, seq: n0 + 10500, fence: n0 + 10500, since: held, expires: 2 * held}},
 		"IX": {{id: dan, seq: n0 + 5000, fence: n0 + 5000, since: 5 * second, expires: 5*second + held}},
 	}})
 }
 
-// A millisecond before its end an entry still excludes.
+// A millisecond before its expiry an entry still excludes others.
 func TestAcquireAtTheEdgeOfAnExpiry(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
@@ -276,7 +276,7 @@ func TestAcquireByAnyFilter(t *testing.T) {
 	}
 	p.asStored("acquire", got.Image)
 
-	// Narrowed, the filter still demands what it did.
+	// The narrowed filter still demands the same as before.
 	w.change(bson.M{"$set": bson.M{"size": 3}})
 	got, err = p.Engine.Acquire(t.Context(), f.At(p.Pin(got.Image)), Request{Tag: "write", ID: bob})
 	if got.Outcome != NotFound || got.Image != nil || err != nil {

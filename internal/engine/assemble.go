@@ -7,8 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// assembly is a document, or an array, that is being put together from values
-// that are encoded already. Whole elements may be appended to it.
+// assembly is a document, or an array, that is put together from encoded
+// values. Whole elements may be appended to it.
 type assembly []byte
 
 // assemble begins one with room for size bytes of elements.
@@ -37,7 +37,7 @@ func joined(a, b bson.Raw) bson.Raw {
 	return append(append(assemble(len(a)+len(b)), elementsOf(a)...), elementsOf(b)...).end()
 }
 
-// elementsOf are a document's elements as they lie in it.
+// elementsOf returns a document's elements in their encoded form.
 func elementsOf(doc bson.Raw) []byte { return doc[4 : len(doc)-1] }
 
 func embedded(doc bson.Raw) bson.RawValue {

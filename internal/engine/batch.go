@@ -11,10 +11,10 @@ import (
 )
 
 // RenewAll sends the renewals of several leases in one command. The outcome is
-// Renewed if every entry was there with its token, and else Lost. That is all it
-// can tell: the answer counts the statements that matched, and does not name
-// those that didn't. Where it is Lost, or there is an error, some may have been
-// extended; see [Engine.Standing].
+// Renewed if every entry was there with its fencing token, and else Lost. The
+// answer counts the statements that matched and does not name those that
+// didn't. If the outcome is Lost, or there is an error, some entries may have
+// been extended: see [Engine.Standing].
 func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 	statements := make([]mongo.WriteModel, len(grants))
 	for i, g := range grants {
@@ -35,10 +35,10 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 	return a, nil
 }
 
-// Standing reads, in one command, for how long the entries of several leases
-// stand: from sent on, less the tolerance. An entry that is not there with its
-// token is not in the map. Read after an answered write, it says that the lease
-// is lost; a primary that was elected since may not see it yet.
+// Standing reads, in one command, how long the entries of several leases will
+// stay: from sent on, less the tolerance. An entry that is not there with its
+// fencing token is not in the map. After an answered write such a lease is
+// lost; a primary that was elected since then may not see that write yet.
 func (e *Engine) Standing(ctx context.Context, grants []Grant) (standing map[uuid.UUID]time.Duration, sent Reading, err error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
 	if sent, err = e.begin(ctx); err != nil {
@@ -81,7 +81,7 @@ func (e *Engine) anyOf(grants []Grant) bson.D {
 		}
 		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
 	}
-	pins := make(bson.A, len(grants)) // the router sends them where they are
+	pins := make(bson.A, len(grants)) // the router sends them to the right shards
 	for i, g := range grants {
 		pins[i] = bson.D(g.Pin)
 	}

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// renewAll demands one command, and whether it matched all.
+// renewAll sends one command and checks whether it matched all.
 func (p *peer) renewAll(want bool, grants ...Grant) {
 	p.Helper()
 	p.once("renew all", func() {
@@ -22,7 +22,7 @@ func (p *peer) renewAll(want bool, grants ...Grant) {
 	})
 }
 
-// standing demands one command, and what it finds.
+// standing sends one command and checks what it finds.
 func (p *peer) standing(want map[uuid.UUID]time.Duration, grants ...Grant) {
 	p.Helper()
 	p.once("standing", func() {
@@ -36,7 +36,7 @@ func (p *peer) standing(want map[uuid.UUID]time.Duration, grants ...Grant) {
 	})
 }
 
-// elsewhere makes another document, and takes a lock of it.
+// elsewhere makes another document and acquires a lock on it.
 func (p *peer) elsewhere(id uuid.UUID, tag string) Grant {
 	p.Helper()
 	w := p.world
@@ -58,14 +58,14 @@ func TestRenewAll(t *testing.T) {
 		{id: bob, seq: n0 + 1, fence: n0 + 1, expires: 4*second + held},
 	}}})
 
-	w.at(5 * second) // the tolerance is not the holder's
+	w.at(5 * second) // the holder gets no tolerance
 	p.standing(map[uuid.UUID]time.Duration{ann: ttl - second, bob: ttl - second, cid: ttl - second}, a, b, c)
 	w.at(3 * second) // the server's clock was set back
 	p.standing(map[uuid.UUID]time.Duration{ann: ttl, bob: ttl, cid: ttl}, a, b, c)
 }
 
-// An extension is a maximum in a batch too, and a statement that changes
-// nothing has matched.
+// An extension is a maximum in a batch too. A statement that changes nothing
+// has still matched.
 func TestRenewAllNeverShortens(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
@@ -83,7 +83,7 @@ func TestRenewAllNeverShortens(t *testing.T) {
 func TestRenewAllButOne(t *testing.T) {
 	for name, lose := range map[string]func(*world){
 		"pruned":            func(w *world) { w.change(bson.M{"$set": bson.M{"lock.tags.read": bson.A{}}}) },
-		"another token":     func(w *world) { w.change(bson.M{"$inc": bson.M{"lock.tags.read.0.fence": 1}}) },
+		"another fence":     func(w *world) { w.change(bson.M{"$inc": bson.M{"lock.tags.read.0.fence": 1}}) },
 		"under another tag": func(w *world) { w.change(bson.M{"$rename": bson.M{"lock.tags.read": "lock.tags.write"}}) },
 		"erased":            func(w *world) { w.change(bson.M{"$unset": bson.M{"lock": ""}}) },
 		"foreign":           func(w *world) { w.change(bson.M{"$set": bson.M{"lock": "mine"}}) },
@@ -115,7 +115,8 @@ func TestStandingGoesByTheDocument(t *testing.T) {
 	p.standing(map[uuid.UUID]time.Duration{bob: ttl}, a, b)
 }
 
-// What the guard matches is standing, whatever lies beside it.
+// Standing finds the entries that the guard matches, whatever else the lock
+// field holds.
 func TestStandingBesideWhatIsForeign(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())

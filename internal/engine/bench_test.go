@@ -17,9 +17,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// The benchmarks measure a command of ours beside a plain findOneAndUpdate
-// with $inc, in turn with it, so that whatever else the machine does meets
-// both. "plains" is the ratio of the medians.
+// The benchmarks compare a command of ours with a plain findOneAndUpdate with
+// $inc. The two run in turn, so that the machine's load affects both. "plains"
+// is the ratio of the medians.
 
 // bench is a document, and an engine on the server's own clock.
 type bench struct {
@@ -105,8 +105,8 @@ func sizes(b *testing.B, rules relations.Rules, body func(b *bench)) {
 	}
 }
 
-// crowds benches beside live entries that the tag ignores, and that every
-// command has to look through all the same.
+// crowds benchmarks a command beside live entries that its tag ignores. The
+// command has to read through them all the same.
 func crowds(b *testing.B, body func(b *bench)) {
 	for _, n := range []int{0, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("%dentries", n), func(b *testing.B) { body(newBench(b, relations.Fair(), 1000, n)) })
@@ -209,7 +209,7 @@ func BenchmarkReadModifyWrite(b *testing.B) {
 }
 
 // BenchmarkWriteAndHandOff is a critical section whose successor waits in the
-// same process: one command, with the document for the next.
+// same process: one command, which also returns the document to the successor.
 func BenchmarkWriteAndHandOff(b *testing.B) {
 	sizes(b, relations.Exclusive(), func(b *bench) {
 		u, err := b.ParseUpdate(bson.M{"$inc": bson.M{"a": 1}})
@@ -226,8 +226,8 @@ func BenchmarkWriteAndHandOff(b *testing.B) {
 	})
 }
 
-// BenchmarkFilling is the client's share of an acquire's pipeline: no server.
-// BenchmarkBuilding is what it would be without templates.
+// BenchmarkFilling measures the client's work for an acquire's pipeline,
+// without a server. BenchmarkBuilding measures it without templates.
 func BenchmarkFilling(b *testing.B) {
 	c, id := offline(b, relations.Exclusive()).tags["write"], uuid.New()
 	b.ReportAllocs()

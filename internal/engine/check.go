@@ -77,9 +77,9 @@ func (e *Engine) checkStages(stages []bson.Raw) error {
 	return nil
 }
 
-// checkPath refuses what would touch the lock or the shard key, by which the
-// document is found, and the positional operator: the server may take the
-// position from the guard's array.
+// checkPath refuses paths that touch the lock, and paths that touch the shard
+// key, because the library finds the document by it. It refuses the positional
+// operator too: the server may take the position from the guard's array.
 func (e *Engine) checkPath(path string) error {
 	if first, _, _ := strings.Cut(path, "."); first == e.field {
 		return fmt.Errorf("path %q touches the lock field %q, which is the library's", path, e.field)

@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Commands are what an acquire, a wait and a lease ask of the documents, by the
-// protocol's names. An [Engine] sends them to the server. Each is sent once; the
-// error of one that was not executed, or may have been, is read by [AsFailure].
+// Commands are the protocol's commands that an acquire, a wait and a lease use.
+// An [Engine] sends them to the server, each one once. [AsFailure] reads the
+// error of a command that was not executed, or whose outcome is unknown.
 type Commands interface {
 	Acquire(context.Context, Filter, Request) (Answer, error)
 	Confirm(context.Context, Pin, Request) (Answer, error)
@@ -29,7 +29,8 @@ type Commands interface {
 	Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)
 	Read(context.Context, Pin) (*Image, error)
 
-	// Unreachable is why nothing can be sent at present, or nil.
+	// Unreachable returns the reason why no command can be sent at present, or
+	// nil.
 	Unreachable() error
 }
 

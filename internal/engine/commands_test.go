@@ -17,7 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// presets are the tables whose commands are kept in testdata.
+// presets are the rules whose commands are kept in testdata.
 var presets = map[string]relations.Rules{
 	"Exclusive":        relations.Exclusive(),
 	"ReadPreferring":   relations.ReadPreferring(),
@@ -27,10 +27,11 @@ var presets = map[string]relations.Rules{
 	"MultiGranularity": relations.MultiGranularity(),
 }
 
-// What is sent is the protocol: other programs and older versions of this one
-// have to agree with it. testdata/commands has every command of every preset,
-// as canonical extended JSON, for the eyes and for other evaluators. After a
-// change that is meant: go test ./internal/engine -run TestCommands -update
+// The commands as they are sent are the protocol: other programs and older
+// versions of this library have to agree with them. testdata/commands has every
+// command of every preset, as canonical extended JSON, for readers and for
+// other evaluators. After an intended change run: go test ./internal/engine
+// -run TestCommands -update
 func TestCommands(t *testing.T) {
 	w := newWorld(t)
 	for name, rules := range presets {
@@ -59,7 +60,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Nothing else lies in testdata/commands.
+// There is no other file in testdata/commands.
 func TestCommandsAreOfPresets(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "commands", "*"))
 	if err != nil {
@@ -74,7 +75,8 @@ func TestCommandsAreOfPresets(t *testing.T) {
 	}
 }
 
-// commandsOf sends every command for one tag, and writes down what was sent.
+// commandsOf sends every command for one tag and returns the text of what was
+// sent.
 func (w *world) commandsOf(e *Engine, tag string) string {
 	w.Helper()
 	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, DocID: value(1), Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0, Alone: n0}
@@ -144,8 +146,8 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 	return file.String()
 }
 
-// essence is a command without what a connection, a session or a deadline
-// adds to it.
+// essence is a command without the fields that a connection, a session or a
+// deadline adds.
 func essence(command bson.Raw) bson.D {
 	var doc bson.D
 	if err := bson.Unmarshal(command, &doc); err != nil {
@@ -156,7 +158,7 @@ func essence(command bson.Raw) bson.D {
 	})
 }
 
-// readable breaks JSON into lines where it is long, and only there.
+// readable breaks long JSON into lines.
 func readable(text []byte, indent string) string {
 	if len(indent)+len(text) <= 120 || text[0] != '{' && text[0] != '[' {
 		return string(text)

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Config is what the options of a Locker come to. Durations are whole
-// milliseconds: the server keeps no finer ones.
+// Config holds the options of a Locker. Durations are whole milliseconds, which
+// is the server's precision.
 type Config struct {
 	TTL            time.Duration            // of a held entry
 	TagTTL         map[string]time.Duration // by tag, where it differs from TTL
@@ -19,14 +19,14 @@ type Config struct {
 	Upsert         bool
 	Shared         []string // tags whose holders in one process may have one entry in common
 
-	// Now drives the server's time by hand, in tests; nil means $$NOW.
+	// Now is the server's time, set by hand in tests; nil means $$NOW.
 	Now func() time.Time
 
-	// Clock turns this machine's clocks, in tests; nil means the real ones.
+	// Clock replaces this machine's clocks in tests; nil means the real ones.
 	Clock func() Reading
 }
 
-// AcquireConfig is what the options of one acquire come to.
+// AcquireConfig holds the options of one acquire.
 type AcquireConfig struct {
 	Into    any            // a pointer for the document as of the grant, or nil
 	MaxWait *time.Duration // nil where the context alone bounds the wait
@@ -42,7 +42,7 @@ const (
 	MaxAttemptTimeout = 10 * time.Second
 )
 
-// Lease is how long a held entry of this tag is kept for its holder.
+// Lease returns the TTL of a held entry of this tag.
 func (c *Config) Lease(tag string) time.Duration {
 	if ttl, ok := c.TagTTL[tag]; ok {
 		return ttl
@@ -50,7 +50,8 @@ func (c *Config) Lease(tag string) time.Duration {
 	return c.TTL
 }
 
-// Wait is how long a waiting entry of this tag is kept between two confirms.
+// Wait returns how long a waiting entry of this tag is kept between two
+// confirms.
 func (c *Config) Wait(tag string) time.Duration {
 	if c.WaitTTL > 0 {
 		return c.WaitTTL
@@ -58,7 +59,7 @@ func (c *Config) Wait(tag string) time.Duration {
 	return min(c.Lease(tag), DefaultWaitTTL)
 }
 
-// Attempt is how long one command for this tag may take.
+// Attempt returns the timeout of one command for this tag.
 func (c *Config) Attempt(tag string) time.Duration {
 	if c.AttemptTimeout > 0 {
 		return c.AttemptTimeout
@@ -66,9 +67,9 @@ func (c *Config) Attempt(tag string) time.Duration {
 	return min(c.Lease(tag)/3, MaxAttemptTimeout)
 }
 
-// Reading is one look at both clocks of this machine. The monotonic one can't
-// be set, but stands still while a machine is suspended; the wall clock goes
-// on, but can be set.
+// Reading is one reading of both clocks of this machine. The monotonic clock
+// can't be set, but it stops while a machine is suspended. The wall clock goes
+// on, but it can be set.
 type Reading struct {
 	Mono time.Duration // since an arbitrary start
 	Wall time.Time     // with no monotonic part
@@ -76,7 +77,7 @@ type Reading struct {
 
 var start = time.Now()
 
-// Clocks reads them.
+// Clocks reads both clocks.
 func (c *Config) Clocks() Reading {
 	if c.Clock != nil {
 		return c.Clock()

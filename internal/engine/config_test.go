@@ -78,8 +78,8 @@ func TestOutcomesHaveNames(t *testing.T) {
 	}
 }
 
-// The commands of a tag name every other tag, so all of them together grow
-// with the square of the tags, and no faster.
+// The commands of a tag name every other tag, so their total size grows with
+// the square of the number of tags, and no faster.
 func TestNewGrowsWithTheSquareOfTheTags(t *testing.T) {
 	w := emptyWorld(t)
 	allocated := func(tags int) float64 {
@@ -96,7 +96,7 @@ func TestNewGrowsWithTheSquareOfTheTags(t *testing.T) {
 		return float64(after.TotalAlloc - before.TotalAlloc)
 	}
 	few, many := allocated(25), allocated(200)
-	if grown := many / few; grown > 100 { // 64 is the square of 8; with the mutant it was 226
+	if grown := many / few; grown > 100 { // 64 is the square of 8; the mutant had 226
 		t.Errorf("eight times as many tags take %.0f times the memory", grown)
 	}
 }

@@ -24,7 +24,7 @@ func TestConfirmNoLongerBlocked(t *testing.T) {
 	}
 }
 
-// Two grants in one millisecond get two numbers.
+// Two grants in one millisecond get two fences.
 func TestConfirmCountsOn(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -112,8 +112,8 @@ func TestConfirmOfADocumentThatIsGone(t *testing.T) {
 	}
 }
 
-// A confirm, granted or not, prunes others; the entry itself it keeps, expired
-// as it may be, and gives it a new life.
+// A confirm prunes other entries, granted or not. It keeps its own entry even
+// if that has expired, and extends it.
 func TestConfirmPrunesOthers(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -135,7 +135,8 @@ func TestConfirmPrunesOthers(t *testing.T) {
 	}})
 }
 
-// In the order of arrival, side by side where they don't mind each other.
+// Waiters are served in the order of arrival. Those that ignore each other are
+// held together.
 func TestConfirmServesTheQueue(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())

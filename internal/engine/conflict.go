@@ -8,10 +8,10 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// InTheWay lists the live entries that keep an arrival under tag (own nil), or
-// the waiting entry own, from being held, and how long it takes at most until
-// enough of them have expired. The judgement is the server's; this explains
-// it, from the image and with the image's clock.
+// InTheWay lists the live entries that block an arrival under tag (own is nil),
+// or that block the waiting entry own. It also returns the longest time until
+// enough of them have expired. The server makes the decision; this function
+// explains it, from the image and with the image's clock.
 func (e *Engine) InTheWay(img *Image, tag string, own *Entry) ([]Entry, time.Duration) {
 	byTag := map[string][]Entry{}
 	for _, other := range img.Lock.Entries {

@@ -26,7 +26,7 @@ var garden = bson.D{
 	{Key: "nested", Value: bson.D{{Key: "lock", Value: 1}}},
 }
 
-// shapes are the two images of one grant: the projected one, and the whole
+// shapes are the two forms of a grant's image: the projection, and the whole
 // document that a retried command answers with.
 var shapes = map[string]func(w *world, p *peer) *Image{
 	"projected": func(_ *world, p *peer) *Image {
@@ -40,13 +40,13 @@ var shapes = map[string]func(w *world, p *peer) *Image{
 			w.Fatal(err)
 		}
 		if !img.Whole() {
-			w.Fatal("the image was taken for a projected one")
+			w.Fatal("the image counts as a projected one")
 		}
 		return img
 	},
 }
 
-// bothShapes runs body with an image of either shape.
+// bothShapes runs body with an image of each form.
 func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...*options.CollectionOptionsBuilder) {
 	t.Helper()
 	for name, shape := range shapes {
@@ -86,7 +86,7 @@ func TestDecodeIntoM(t *testing.T) {
 	decodes(t, bson.M{"_id": int32(1), "price": "CHF 12", "tools": bson.A{"spade", "rake"}, "nested": bson.D{{Key: "lock", Value: int32(1)}}})
 }
 
-// The struct's price can be decoded by the caller's registry only.
+// Only the caller's registry can decode the struct's price.
 func TestDecodeIntoStruct(t *testing.T) {
 	decodes(t, shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}})
 }
@@ -103,7 +103,7 @@ func TestDecodeIntoRaw(t *testing.T) {
 	decodes(t, bson.Raw(raw))
 }
 
-// So are the caller's BSON options.
+// Decode uses the caller's BSON options too.
 func TestDecodeWithTheCallersOptions(t *testing.T) {
 	opts := options.Collection().SetBSONOptions(&options.BSONOptions{DefaultDocumentM: true})
 	bothShapes(t, func(w *world, p *peer, img *Image) {
@@ -141,7 +141,7 @@ func TestDecodeWithoutADocument(t *testing.T) {
 	}
 }
 
-// Where the lock is the document's first or only field, or isn't there.
+// The lock may be the document's first field, its only one, or missing.
 func TestDecodeLeavesTheLockOut(t *testing.T) {
 	for name, test := range map[string]struct{ doc, want bson.D }{
 		"first": {bson.D{{Key: "lock", Value: bson.D{}}, {Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: int32(1)}}},
@@ -166,8 +166,8 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 	}
 }
 
-// A stored image is of the command's first execution: it shows the entry, but
-// not what time it is.
+// A stored image comes from the command's first execution. It shows the entry,
+// but not the server's clock.
 func TestStoredImage(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -194,7 +194,7 @@ func TestStoredImage(t *testing.T) {
 	}
 }
 
-// So is a release's, from before the first execution.
+// The stored image of a release comes from before the first execution.
 func TestStoredImageOfARelease(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -214,7 +214,7 @@ func TestStoredImageOfARelease(t *testing.T) {
 	}
 }
 
-// offline is an engine whose collection is never asked.
+// offline is an engine whose collection gets no command.
 func offline(t testing.TB, rules relations.Rules) *Engine {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))

@@ -7,11 +7,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Delete deletes the document under the guard, and its lock with it: the
-// outcome is Released. Where the guard finds nothing, a read tells why: the
-// entry or the document is gone, which is Lost; or it is there after all, for
-// DocumentDB's delete may pass over a document that is being updated at that
-// moment. The failure then says to send it again.
+// Delete deletes the document, and the lock in it, under the guard. The outcome
+// is Released. If the guard matches nothing, a read finds the reason. If the
+// entry or the document is not there, the outcome is Lost. If the entry is
+// there, the failure says to send the command again: DocumentDB's delete may
+// pass over a document that is being updated at that moment.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
 	sent, err := e.begin(ctx)
 	if err != nil {

@@ -24,13 +24,13 @@ func TestDelete(t *testing.T) {
 		t.Errorf("the document is there: %v", err)
 	}
 	if got, err := p.Delete(t.Context(), g); got.Outcome != Lost || err != nil { // the repeat
-		t.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
+		t.Errorf("of a missing document: %v, %v", got.Outcome, err)
 	}
 }
 
-// Rule 1, of a delete: the document of another holder is not deleted, by the
-// same id neither.
-func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
+// Rule 1 for a delete: the document of another holder is not deleted, not even
+// by the same id.
+func TestRule01DeleteMatchesIDAndFence(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -38,8 +38,8 @@ func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
 	p.acquire(bob, "write", Granted)
 	before := w.document()
 	stale := g
-	stale.ID = bob // with ann's token
-	for name, g := range map[string]Grant{"pruned": g, "another token": stale} {
+	stale.ID = bob // with ann's fencing token
+	for name, g := range map[string]Grant{"pruned": g, "another fence": stale} {
 		if got, err := p.Delete(t.Context(), g); got.Outcome != Lost || err != nil {
 			t.Errorf("%s: %v, %v", name, got.Outcome, err)
 		}
@@ -50,7 +50,7 @@ func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
 }
 
 // DocumentDB's delete passes over a document that is being updated at that
-// moment: that is not a loss.
+// moment. That is not a loss.
 func TestDeleteBesideUpdates(t *testing.T) {
 	for range 20 {
 		w := newWorld(t, hello())

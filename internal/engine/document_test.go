@@ -43,7 +43,7 @@ func everything() bson.D {
 	}
 }
 
-// All the commands run over such a document, and it stays byte for byte.
+// All commands run on such a document, and it stays the same byte for byte.
 func TestUsersFieldsStayByteForByte(t *testing.T) {
 	w := newWorld(t, everything()...)
 	p := w.peer(relations.Fair())
@@ -124,7 +124,7 @@ func TestFieldOfAnotherName(t *testing.T) {
 	p.release(p.acquire(cid, "read", Granted), Released)
 }
 
-// An owner is free text, whatever an expression would make of it.
+// An owner is free text, even if it looks like an expression.
 func TestOwnerIsFreeText(t *testing.T) {
 	for _, owner := range []string{"$lock", "$$ROOT", "", "host/4711/ünï", strings.Repeat("x", 10_000)} {
 		forked(t, fmt.Sprintf("%.12s", owner), func(w *world) {
@@ -149,7 +149,7 @@ func TestThousandEntries(t *testing.T) {
 	w := newWorld(t, bson.E{Key: DefaultField, Value: bson.M{"fence": n0 + 999, "tags": bson.M{"read": entries}}}, hello())
 	p := w.peer(relations.Fair())
 	b := p.acquire(bob, "write", Waiting)
-	w.at(2 * second) // every other one has expired
+	w.at(2 * second) // every second entry has expired
 	img := p.arrive(Request{Tag: "read", ID: ann}, Waiting)
 	if n := len(img.Lock.Entries); n != 502 {
 		t.Errorf("%d entries are left, want 502", n)
@@ -185,7 +185,7 @@ func TestBigDocument(t *testing.T) {
 		"refused": p.arrive(Request{Tag: "write", ID: dan, Document: true, Try: true}, Conflict),
 	} {
 		if len(img.raw) > 2000 {
-			t.Errorf("%s: an image of %d bytes, though nobody was to have the document", name, len(img.raw))
+			t.Errorf("%s: an image of %d bytes, though the document was not asked for", name, len(img.raw))
 		}
 	}
 	p.renew(g, Renewed)

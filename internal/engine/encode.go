@@ -15,18 +15,19 @@ import (
 // decodes documents for the caller.
 //
 // The driver encodes inside each command. A command of this library may outlive
-// the call that asked for it, and may be repeated: it would read the caller's
-// maps and slices while the caller changes them, write what was never given to
-// it, and run the caller's codecs, and their panics, where the caller can't
-// recover them. So everything of the caller's is encoded once, in the caller's
-// goroutine and before anything is sent; commands carry the bytes, on a
-// collection with a registry of its own, and run no code of the caller's.
+// the call that asked for it, and may be repeated. So the driver would read the
+// caller's maps and slices while the caller changes them, and write values that
+// the caller never passed. It would also run the caller's codecs in goroutines
+// where the caller can't recover their panics. Therefore all values of the
+// caller are encoded once, in the caller's goroutine, before anything is sent.
+// Commands carry the bytes, on a collection with a registry of its own, and run
+// no code of the caller.
 //
-// The driver hands out neither the registry nor the BSON options of a
-// collection, so they are read from its unexported fields. The alternatives are
-// worse: to wait until the driver has encoded (a sentinel in the command) helps
-// neither repeats nor clean-ups; an option that repeats the registry is
-// forgotten, and then values are stored in the wrong form without an error; the
+// The driver exports neither the registry nor the BSON options of a collection,
+// so they are read from its unexported fields. The alternatives are worse. To
+// wait until the driver has encoded (a sentinel in the command) does not help
+// repeats or clean-ups. An option that repeats the registry is easily
+// forgotten, and then values are stored in the wrong form without an error. The
 // driver's x/ packages promise no more than its fields do.
 type encoder struct {
 	registry *bson.Registry
@@ -51,10 +52,10 @@ func newEncoder(coll *mongo.Collection) (encoder, error) {
 	return e, nil
 }
 
-// plainRegistry is the commands' own.
+// plainRegistry is the registry of the commands.
 var plainRegistry = bson.NewRegistry()
 
-// setting reads an unexported field of the driver's, a pointer, or says that
+// setting reads an unexported pointer field of the driver. Its error says that
 // this version of the driver has no such field.
 func setting[T any](of any, name string) (*T, error) {
 	field := reflect.ValueOf(of).Elem().FieldByName(name)
@@ -66,7 +67,8 @@ func setting[T any](of any, name string) (*T, error) {
 
 const wantDocument = "give a bson.D, bson.M, bson.Raw or a struct"
 
-// document encodes what has to be a document. The result shares nothing with v.
+// document encodes a value that must be a document. The result shares nothing
+// with v.
 func (e *encoder) document(v any) (bson.Raw, error) {
 	switch t := v.(type) {
 	case nil:
@@ -78,7 +80,7 @@ func (e *encoder) document(v any) (bson.Raw, error) {
 			v = bson.D{}
 		}
 	case bson.Marshaler:
-	case bson.ValueMarshaler: // which the driver takes inside documents only
+	case bson.ValueMarshaler: // the driver takes these inside documents only
 		encoded, err := e.value(v)
 		if err != nil {
 			return nil, err
@@ -97,7 +99,8 @@ func (e *encoder) document(v any) (bson.Raw, error) {
 	}
 }
 
-// holdsFields says that a value which can't be encoded could be a document.
+// holdsFields reports whether a value that can't be encoded could be a
+// document.
 func holdsFields(v any) bool {
 	switch reflect.Indirect(reflect.ValueOf(v)).Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array:
@@ -130,7 +133,7 @@ func (e *encoder) writer(buffer *bytes.Buffer) *bson.Encoder {
 	return w
 }
 
-// decode stores a document into what the caller gave, by the same settings.
+// decode stores a document in the caller's target, with the same settings.
 func (e *encoder) decode(doc bson.Raw, target any) error {
 	r := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(doc)))
 	r.SetRegistry(e.registry)

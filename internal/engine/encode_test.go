@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// odd is a document that each BSON option writes in another way.
+// odd is a document that each BSON option encodes differently.
 type odd struct {
 	Long  int64
 	Bytes []byte
@@ -28,19 +28,19 @@ type odd struct {
 	Price francs `bson:"price"`
 }
 
-// twice has a field that its inline struct has too.
+// twice has a field that its inline struct also has.
 type twice struct {
 	A     int
 	Inner struct{ A int } `bson:",inline"`
 }
 
-// shout is a key whose text is another one to fmt.
+// shout is a key whose text differs in fmt.
 type shout string
 
 func (s shout) String() string { return strings.ToUpper(string(s)) }
 
-// What is encoded is what the driver sends, with the caller's registry and
-// each of the BSON options.
+// Values are encoded as the driver does it, with the caller's registry and each
+// of the BSON options.
 func TestValuesAreEncodedAsTheDriverDoes(t *testing.T) {
 	t.Parallel()
 	all := map[string]*options.BSONOptions{"none": nil, "zero": {}}
@@ -76,7 +76,7 @@ func TestValuesAreEncodedAsTheDriverDoes(t *testing.T) {
 			}
 			tagged, err := e.encoder.document(struct {
 				X int `json:"tagged"`
-			}{}) // of a type of its own, for the registry remembers the names of one's fields
+			}{}) // a new type each time, because the registry remembers the field names of a type
 			if _, missing := tagged.LookupErr("tagged"); err != nil || (missing == nil) != (o != nil && o.UseJSONStructTags) {
 				t.Errorf("JSON's tags: %v, %v", tagged, err)
 			}
@@ -119,14 +119,15 @@ func TestValuesAreEncodedAsTheDriverDoes(t *testing.T) {
 	}
 }
 
-// lender encodes itself, into memory that it keeps.
+// lender encodes itself into memory that it reuses.
 type lender struct{ doc bson.Raw }
 
 func (l lender) MarshalBSONValue() (byte, []byte, error) {
 	return byte(bson.TypeEmbeddedDocument), l.doc, nil
 }
 
-// Nothing of the caller's is kept, nor the memory that it is encoded in.
+// Parsed values keep no memory of the caller's, nor the memory that they are
+// encoded in.
 func TestParsedValuesShareNothing(t *testing.T) {
 	e := offline(t, relations.Exclusive())
 	filter, update, stage := rawOf(bson.M{"_id": "one"}), rawOf(bson.M{"$set": bson.M{"x": "one"}}), rawOf(bson.M{"$set": bson.M{"x": "one"}})
@@ -172,7 +173,8 @@ func TestParsedValuesShareNothing(t *testing.T) {
 	}
 }
 
-// An order that a map doesn't have is refused, as the driver refuses it.
+// A map has no order, so a hint that is a map is refused, as the driver refuses
+// it.
 func TestHintOfAMap(t *testing.T) {
 	e := offline(t, relations.Exclusive())
 	set := bson.M{"$set": bson.M{"x": 1}}
@@ -185,7 +187,7 @@ func TestHintOfAMap(t *testing.T) {
 	}
 }
 
-// A driver that keeps its settings elsewhere is refused, and not misread.
+// A driver that keeps its settings elsewhere is refused rather than misread.
 func TestDriverWithoutTheSettings(t *testing.T) {
 	reg := bson.NewRegistry()
 	if got, err := setting[bson.Registry](&struct{ registry *bson.Registry }{reg}, "registry"); got != reg || err != nil {

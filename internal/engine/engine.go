@@ -16,9 +16,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// Engine sends the protocol's commands for one collection and one table.
-// It is safe for concurrent use, and immutable but for what it knows of the way
-// to its server.
+// Engine sends the protocol's commands for one collection and one set of rules.
+// It is safe for concurrent use. Its only mutable state is whether its server
+// could be reached.
 type Engine struct {
 	Config
 	contact contact
@@ -29,16 +29,16 @@ type Engine struct {
 	tags    map[string]*tagCommands
 	image   template      // the projection of an image without the document
 	done    template      // what is pushed to `done`, in a classic update
-	byID    template      // what is pulled out of a tag
+	byID    template      // what is pulled from a tag
 	owner   bson.RawValue // of an entry, in a classic update
 }
 
-// tagCommands are the pieces of the commands that one tag needs.
+// tagCommands are the parts of the commands for one tag.
 type tagCommands struct {
 	acquire, try, confirm, renew template
 	release, leave               template // a release by itself, and as a stage
 	image                        template // the projection with the document as of the grant
-	tokens                       bson.Raw // the projection of ids and tokens, and when they came and end
+	fences                       bson.Raw // the projection of ids and fencing tokens, and of their times
 	first                        first    // for a compare-and-set
 }
 
@@ -62,8 +62,8 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		rules:   rules.Clone(),
 		tags:    map[string]*tagCommands{},
 	}
-	// The pin begins with the whole _id, whether or not the shard key has it,
-	// or a part of it, too.
+	// The pin begins with the whole _id, whether or not the shard key contains
+	// it or a part of it.
 	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return within(key, "_id") })
 	var now expr = "$$NOW"
 	if cfg.Now != nil {
@@ -91,11 +91,11 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			held:  (cfg.Lease(tag) + cfg.Tolerance).Milliseconds(),
 			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
 		}
-		c := &tagCommands{first: firstOf(e.path(tag)), tokens: value(bson.D{
+		c := &tagCommands{first: firstOf(e.path(tag)), fences: value(bson.D{
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},
 			{Key: e.path(tag) + "." + fenceKey, Value: 1},
-			{Key: e.path(tag) + "." + seqKey, Value: 1}, // for who reads along: histories, people
+			{Key: e.path(tag) + "." + seqKey, Value: 1}, // for other readers: histories, people
 			{Key: e.path(tag) + "." + expiresKey, Value: 1},
 		}).Value}
 		for _, t := range []struct {
@@ -126,10 +126,10 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	return e, err
 }
 
-// Rules is the table that the engine judges by. It must not be changed.
+// Rules returns the rules that the engine decides by. They must not be changed.
 func (e *Engine) Rules() relations.Rules { return e.rules }
 
-// path is where the entries of a tag stand.
+// path is the path of a tag's entries.
 func (e *Engine) path(tag string) string { return e.field + "." + tagsKey + "." + tag }
 
 func (e *Engine) now() time.Time {
@@ -139,18 +139,18 @@ func (e *Engine) now() time.Time {
 	return e.Now()
 }
 
-// Request is what acquire and confirm ask for.
+// Request describes the entry of an acquire or a confirm.
 type Request struct {
 	Tag      string
 	ID       uuid.UUID
-	Try      bool // be refused rather than wait
+	Try      bool // refuse rather than wait
 	Document bool // the image holds the document as of the grant
 }
 
-// Acquire sends one acquire: the entry is granted, joins as a waiting one, or
-// is refused and leaves nothing. Sent again with the same id it extends what
-// it finds. The image is nil when the outcome is NotFound. With Config.Upsert a
-// document that is not there is made first, by two more commands.
+// Acquire sends one acquire. The entry is granted, or joins as a waiting entry,
+// or is refused and leaves no trace. A repeat with the same id extends the
+// entry that it finds. The image is nil if the outcome is NotFound. With
+// Config.Upsert two more commands make a missing document first.
 func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
 	t := &e.tags[r.Tag].acquire
 	if r.Try {
@@ -163,23 +163,24 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 	return img.answer(sent, r, NotFound, Conflict), err
 }
 
-// Confirm sends one confirm for a waiting entry: it is granted, or its waiting
-// is extended, or it is Lost. The image is nil when the document is gone.
+// Confirm sends one confirm for a waiting entry. The entry is granted, or its
+// waiting is extended, or it is Lost. The image is nil if the document does not
+// exist.
 func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
 	img, sent, err := e.modify(ctx, bson.D(pin), &e.tags[r.Tag].confirm, r)
 	return img.answer(sent, r, Lost, Lost), err
 }
 
-// Renew sends one renewal. Only an entry with this id and this token is
-// extended.
+// Renew sends one renewal. It extends only an entry with this id and this
+// fencing token.
 func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
 	opts := options.FindOneAndUpdate().SetProjection(onlyID)
 	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, e.now()), opts)
 	return e.matched(result, sent, Renewed)
 }
 
-// Look is a renewal whose image shows the whole lock, and the document where
-// it is asked for.
+// Look is a renewal whose image shows the whole lock, and the document if it is
+// asked for.
 func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, error) {
 	img, sent, err := e.modify(ctx, e.Guard(g), &e.tags[g.Tag].renew, Request{Tag: g.Tag, ID: g.ID, Document: document})
 	if img == nil {
@@ -188,13 +189,13 @@ func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, erro
 	return Answer{Outcome: Renewed, Image: img, Sent: sent}, nil
 }
 
-// Release sends one release of the entry with the grant's id. An entry that
-// stands there with another token is a late duplicate's: it is removed too,
-// but the lease was lost.
+// Release sends one release of the entry with the grant's id. An entry with
+// that id and another fencing token comes from a late duplicate of the acquire:
+// it is removed too, but the lease was lost.
 func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	c := e.tags[g.Tag]
 	filter := g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.tokens)
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.fences)
 	result, sent := e.findOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts)
 	raw, err := result.Raw()
 	a := Answer{Outcome: Lost, Sent: sent}
@@ -209,8 +210,8 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	return a, nil
 }
 
-// Read reads the image without changing anything: the verdict on writes whose
-// outcome is unknown. The image is nil when the document is gone.
+// Read reads the image without changing anything: it gives the verdict on
+// writes of unknown outcome. The image is nil if the document does not exist.
 func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
 	if _, err := e.begin(ctx); err != nil {
@@ -225,9 +226,9 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 }
 
 // insertAndModify makes the document that an acquire didn't find, and then
-// sends the acquire again. It is not one findAndModify with upsert: on
-// DocumentDB one that loses the race to insert answers with the document that
-// it would have inserted, and so everybody would be the first.
+// sends the acquire again. One findAndModify with upsert would not do: if it
+// loses the race to insert on DocumentDB, it answers with the document that it
+// would have inserted, so every racer would be the first.
 func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
 	unlocked := bson.D{{Key: "$setOnInsert", Value: value(bson.D{{Key: e.field, Value: bson.D{}}})}}
 	if sent, err := e.begin(ctx); err != nil {
@@ -244,14 +245,14 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 	switch {
 	case img != nil || err != nil:
 		return img, sent, err
-	case refused != nil: // not by a race: nobody has made the document
+	case refused != nil: // not by a race: no other client made the document
 		return nil, sent, refused
 	default:
 		return nil, sent, &Failure{Certain: true, Again: true, err: errors.New("the document was removed as soon as it was made")}
 	}
 }
 
-// modify sends one pipeline and reads the image after it.
+// modify sends one pipeline and reads its image.
 func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
 	now := e.now()
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
@@ -266,8 +267,8 @@ func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request)
 	return img, sent, nil
 }
 
-// projection is the image's, with the document as of the grant where it was
-// asked for.
+// projection is the projection of the image, with the document as of the grant
+// if the request asks for it.
 func (e *Engine) projection(r Request) *template {
 	if r.Document {
 		return &e.tags[r.Tag].image
@@ -280,7 +281,7 @@ var (
 	nothing = value("") // what an $unset says of a field
 )
 
-// matched is the outcome of a command whose filter says it all.
+// matched returns the outcome of a command whose filter decides everything.
 func (e *Engine) matched(result *mongo.SingleResult, sent Reading, outcome Outcome) (Answer, error) {
 	err := result.Err()
 	switch {

@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Failure is an attempt that was not answered with an image. It says what is
-// known of the command's effect; Unwrap gives the driver's error.
+// Failure describes an attempt that was not answered with an image, and what is
+// known of the command's effect. Unwrap returns the driver's error.
 type Failure struct {
 	// Certain: the server has not executed the command and will not. Anything
 	// else (a lost connection, a deadline, a write-concern error, an answer
@@ -18,19 +18,19 @@ type Failure struct {
 	Certain bool
 
 	// Answered: a server that can be reached gave an answer that proves
-	// nothing, and may go on giving it however often it is asked.
+	// nothing. It may give the same answer to every repeat.
 	Answered bool
 
-	// NotSent: the command never left, for no server could be reached. It is
-	// Certain too, but tried again it may leave: so it is, for Patience.
+	// NotSent: the command never left, because no server could be reached. It
+	// is Certain too. A repeat may leave, so it is repeated for Patience.
 	NotSent  bool
 	Patience time.Duration
 
-	// Again: somebody was faster; the same command, sent again, may be
+	// Again: another client was faster. The same command, sent again, may be
 	// answered.
 	Again bool
 
-	// Cause names the reasons that a user can do something about.
+	// Cause names a reason that the user can remove.
 	Cause Cause
 
 	err error
@@ -39,7 +39,7 @@ type Failure struct {
 // Cause is a failure with a name.
 type Cause uint8
 
-// The causes that are told apart.
+// The causes.
 const (
 	CauseOther       Cause = iota
 	CauseUnsupported       // the server refuses the pipeline, $$NOW or majority reads
@@ -63,14 +63,13 @@ func AsFailure(err error) *Failure {
 	return &Failure{err: err}
 }
 
-// certain wraps an error of the library's own checks: nothing was sent.
+// certain wraps an error of the library's own checks, before anything was sent.
 func certain(err error) error { return &Failure{Certain: true, err: err} }
 
-// classify tells what is known of the effect of a command that ended with the
-// driver's err.
+// classify derives from the driver's err what is known of the command's effect.
 func classify(err error) error {
 	var f *Failure
-	if errors.As(err, &f) { // one of the library's own, that says it all
+	if errors.As(err, &f) { // the library's own error, already classified
 		return err
 	}
 	f = &Failure{err: err}
@@ -83,8 +82,8 @@ func classify(err error) error {
 	}
 	var server mongo.ServerError
 	if !errors.As(err, &server) {
-		// Of array filters, hints and comments the driver lets an internal
-		// type of a marshalling error out.
+		// The driver returns an internal type of marshalling error for array
+		// filters, hints and comments.
 		f.Certain = strings.HasPrefix(err.Error(), "cannot marshal type ")
 		return f
 	}
@@ -107,8 +106,8 @@ func classify(err error) error {
 }
 
 // causeOf names the cause of a refusal. FailedToParse and TypeMismatch mean an
-// unsupported server where they speak of the update; they may as well speak of
-// the caller's filter.
+// unsupported server if they concern the update; they may also concern the
+// caller's filter.
 func causeOf(codes []int, server mongo.ServerError) Cause {
 	for _, code := range codes {
 		if r := refused(code); r.cause != CauseOther {
@@ -124,8 +123,8 @@ func causeOf(codes []int, server mongo.ServerError) Cause {
 	return CauseOther
 }
 
-// writeConcernCode looks in both places where the driver leaves a
-// write-concern error: the exception, and the raw reply of a command error.
+// writeConcernCode looks in both places where the driver puts a write-concern
+// error: the exception, and the raw reply of a command error.
 func writeConcernCode(err error) (code int, found bool) {
 	var exception mongo.WriteException
 	if errors.As(err, &exception) && exception.WriteConcernError != nil {
@@ -142,9 +141,9 @@ func writeConcernCode(err error) (code int, found bool) {
 	return int(n), true
 }
 
-// noCollection recognises how DocumentDB says that a collection, and so any
-// document in it, does not exist: it then refuses $$NOW in a projection. A
-// server that does not know $$NOW says something else, see codesUnsupported.
+// noCollection recognises DocumentDB's error for a collection that does not
+// exist: DocumentDB then refuses $$NOW in a projection. A server that does not
+// know $$NOW gives another error, see codesUnsupported.
 func noCollection(err error) bool {
 	var command mongo.CommandError
 	return errors.As(err, &command) && command.Code == 9 && strings.HasPrefix(command.Message, "The $$NOW operator cannot be used")

@@ -17,9 +17,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// What docs call the table of the driver's errors, sentence by sentence. The
-// driver's types are made here as the driver makes them; faults_test.go has
-// the driver make them itself.
+// The cases follow the documentation's list of the driver's errors, sentence by
+// sentence. The tests build the driver's error types as the driver does; in
+// faults_test.go the driver builds them itself.
 func TestClassify(t *testing.T) {
 	type verdict struct {
 		certain, again, answered bool
@@ -60,11 +60,11 @@ func TestClassify(t *testing.T) {
 			"wrapped":                         {fmt.Errorf("while: %w", broken(io.EOF)), unknown},
 		},
 		"A write-concern error: the write may have happened": {
-			"exception":                       {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, unknown},
-			"exception by pointer's code":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}, Labels: []string{"NoWritesPerformed"}}, answered},
-			"beside a write error":            {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}, WriteErrors: mongo.WriteErrors{{Code: 121}}}, unknown},
-			"in the raw reply of an error":    {mongo.CommandError{Code: 2, Raw: concern}, unknown},
-			"in it, with a label to distrust": {mongo.CommandError{Code: 2, Raw: concern, Labels: []string{"NoWritesPerformed"}}, unknown},
+			"exception":                    {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, unknown},
+			"exception by pointer's code":  {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}, Labels: []string{"NoWritesPerformed"}}, answered},
+			"beside a write error":         {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}, WriteErrors: mongo.WriteErrors{{Code: 121}}}, unknown},
+			"in the raw reply of an error": {mongo.CommandError{Code: 2, Raw: concern}, unknown},
+			"in it, and a label beside it": {mongo.CommandError{Code: 2, Raw: concern, Labels: []string{"NoWritesPerformed"}}, unknown},
 		},
 		"Not executed is certain for: the library's own checks": {
 			"certain": {certain(errors.New("no")), refused},
@@ -87,7 +87,7 @@ func TestClassify(t *testing.T) {
 			"another label says nothing":  {reply(0, "SystemOverloadedError"), unknown},
 			"a retryable one is no proof": {reply(2, "RetryableWriteError"), unknown},
 		},
-		"… the codes of the table": {
+		"… the codes of refusals": {
 			"bad value":                  {reply(2), refused},
 			"unauthorized":               {reply(13), refused},
 			"duplicate key":              {reply(11000), refused},
@@ -153,9 +153,9 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// What a server answers after the write, or a router without knowing what the
-// shard did, is no refusal. The first ones pass by themselves, and are repeated
-// for as long as the caller waits; the others may be answered for ever.
+// An answer after the write, or from a router that doesn't know what the shard
+// did, is no refusal. The first group passes by itself and is repeated for as
+// long as the caller waits; the second may come for ever.
 func TestAnswersThatProveNothing(t *testing.T) {
 	for answered, codes := range map[bool][]int32{
 		false: {
@@ -176,7 +176,7 @@ func TestAnswersThatProveNothing(t *testing.T) {
 	}
 }
 
-// The table in the documentation is the table in the code.
+// The codes in the documentation are those in the code.
 func TestErrorCodesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/error-codes.md")
 	if err != nil {
@@ -225,7 +225,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// Of an error that nothing is known of, the worst is believed.
+// An error of which nothing is known counts as the worst one.
 func TestAsFailure(t *testing.T) {
 	odd := errors.New("odd")
 	if f := AsFailure(odd); f.Certain || f.Again || f.Cause != CauseOther || !errors.Is(f, odd) || f.Error() != "odd" {

@@ -16,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// behind makes a peer whose connections obey the test.
+// behind makes a peer whose connections the test controls.
 func (w *world) behind(rules relations.Rules, changes ...func(*Config)) (*peer, *faultnet.Net) {
 	w.Helper()
 	net := faultnet.New()
@@ -25,7 +25,7 @@ func (w *world) behind(rules relations.Rules, changes ...func(*Config)) (*peer, 
 	return w.peer(rules, changes...), net
 }
 
-// failing are all the commands; each returns its error.
+// failing are all commands; each returns its error.
 func failing(p *peer, g Grant) map[string]func(context.Context) error {
 	u := p.parsed(bson.M{"$set": bson.M{"x": 1}})
 	return map[string]func(context.Context) error{
@@ -67,7 +67,7 @@ func noOutcome(ok bool, err error) error {
 	return err
 }
 
-// fails demands of every command that it fails so while the fault is armed.
+// fails checks that every command fails in this way while the fault is armed.
 func (p *peer) fails(arm func(), certain bool, cause Cause) {
 	p.Helper()
 	g := Grant{Pin: Pin{{Key: "_id", Value: p.id}}, Tag: "write", ID: ann, Fence: n0}
@@ -94,8 +94,8 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// After a write-concern error the driver drops the image: no lease is made of
-// it.
+// After a write-concern error the driver drops the image, so no lease is made
+// of it.
 func TestWriteConcernErrorIsUnknown(t *testing.T) {
 	w := newWorld(t, hello())
 	p, net := w.behind(relations.Exclusive())
@@ -152,8 +152,8 @@ func TestEndedContext(t *testing.T) {
 	w.hasNoLock()
 }
 
-// What the driver selects no server for was not sent. The next command asks it
-// first.
+// A command for which the driver selects no server was not sent. The next
+// command first asks the driver.
 func TestWithoutAServerNothingIsSent(t *testing.T) {
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/").SetServerSelectionTimeout(50 * time.Millisecond))
 	if err != nil {
@@ -164,7 +164,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.contact.known.Store(true) // it was there a moment ago
+	e.contact.known.Store(true) // the server could be reached a moment ago
 	p := &peer{&world{TB: t, id: 1}, e}
 	for name, send := range failing(p, Grant{Pin: Pin{{Key: "_id", Value: value(1)}}, Tag: "write", ID: ann}) {
 		for range 2 {
@@ -219,7 +219,7 @@ func TestValuesThatCannotBeEncoded(t *testing.T) {
 	}
 }
 
-// The rest are refusals of the real server.
+// The other cases are refusals of the real server.
 
 func TestServerRefusesTheUpdate(t *testing.T) {
 	w := newWorld(t, hello())
@@ -244,7 +244,7 @@ func TestServerRefusesTheUpdate(t *testing.T) {
 	if after := w.document(); after.String() != before.String() {
 		t.Errorf("refused updates made %v of %v", after, before)
 	}
-	p.release(g, Released) // the lease stood
+	p.release(g, Released) // the lease was still held
 }
 
 func TestView(t *testing.T) {
@@ -256,7 +256,7 @@ func TestView(t *testing.T) {
 	p := w.peer(relations.Exclusive())
 	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
 	if err == nil && got.Outcome == NotFound && got.Image == nil {
-		return // so says DocumentDB, where nothing can be written through a view either
+		return // DocumentDB says so; nothing can be written through a view there either
 	}
 	if f := AsFailure(err); !f.Certain || f.Cause != CauseView {
 		t.Errorf("%v: %+v", got.Outcome, f)

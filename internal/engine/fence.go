@@ -6,13 +6,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// fenceLimit is 2^53: every whole number below it is exact in every numeric
-// type, and the next one is too.
+// fenceLimit is 2^53: all whole numbers up to it are exact in every numeric
+// type.
 const fenceLimit = 1 << 53
 
-// lastNumber reads lock.fence, the last number given out: any number that is
-// not below 0 and is below fenceLimit. Where nothing was given out yet it is 0.
-// Whatever else stands there is not a lock's (see ours in expr.go).
+// lastNumber reads lock.fence. It accepts any number from 0 up to, and without,
+// fenceLimit; a missing or null field is 0. Any other value makes the field
+// foreign (see ours in expr.go).
 func lastNumber(v bson.RawValue) (n int64, ok bool) {
 	switch v.Type {
 	case 0, bson.TypeNull, bson.TypeUndefined:

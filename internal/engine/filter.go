@@ -7,23 +7,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Filter is a caller's filter that was checked and encoded.
+// Filter is a caller's filter, checked and encoded.
 type Filter struct {
 	doc bson.Raw
 
-	// Pin is there where the filter demands, at its top level, equality of the
-	// _id and of all fields of the shard key: such an acquire finds the same
-	// document again, and may be repeated. An _id alone names one document of
-	// each shard.
+	// Pin is set if the filter demands, at its top level, equality of the _id
+	// and of all fields of the shard key. Such an acquire finds the same
+	// document again, and may be repeated. An _id alone may name one document
+	// on each shard.
 	Pin Pin
 
-	// Exact: the filter demands nothing else. Whoever has the document has
-	// what such a filter would find.
+	// Exact: the filter demands nothing else, so it matches whenever the
+	// document exists.
 	Exact bool
 }
 
-// ParseFilter checks and encodes a caller's filter, and keeps nothing of the
-// caller's. A filter that names no document in particular is a mistake.
+// ParseFilter checks and encodes a caller's filter, and keeps no reference to
+// it. It refuses a filter that names no document in particular.
 func (e *Engine) ParseFilter(filter any) (Filter, error) {
 	doc, err := e.encoder.document(filter)
 	if err != nil {
@@ -41,7 +41,8 @@ func (e *Engine) ParseFilter(filter any) (Filter, error) {
 	return f, nil
 }
 
-// Key is equal for filters that are equal, field by field in their order.
+// Key is the same for equal filters. Filters are equal if their fields are
+// equal, in the same order.
 func (f Filter) Key() string { return string(f.doc) }
 
 // pinned is the pin that a filter demands, or nil.
@@ -57,8 +58,8 @@ func (e *Engine) pinned(filter bson.Raw) Pin {
 	return pin
 }
 
-// isEquality tells a value to be equal to from a document of operators, and
-// from a regular expression, which a filter matches.
+// isEquality reports whether a filter compares with this value for equality. A
+// document of operators and a regular expression are not such values.
 func isEquality(v bson.RawValue) bool {
 	switch v.Type {
 	case bson.TypeRegex:
@@ -71,7 +72,7 @@ func isEquality(v bson.RawValue) bool {
 	}
 }
 
-// At narrows the filter to the one document that it was seen to match.
+// At narrows the filter to the one document that it has matched.
 func (f Filter) At(pin Pin) Filter {
 	if f.Pin != nil {
 		return f

@@ -86,7 +86,7 @@ func TestFilterRefused(t *testing.T) {
 	}
 }
 
-// A filter that pins its document needs no narrowing; another one keeps its
+// A filter that pins its document needs no narrowing. Any other one keeps its
 // demands.
 func TestFilterAt(t *testing.T) {
 	pin := Pin{{Key: "_id", Value: 9}}
@@ -105,7 +105,7 @@ func TestFilterAt(t *testing.T) {
 }
 
 // In a sharded collection the pin is the _id and the shard key: two shards may
-// each have a document of one _id.
+// each have a document with the same _id.
 func TestThePinHasTheShardKey(t *testing.T) {
 	e := &Engine{encoder: plain.encoder, Config: Config{ShardKey: []string{"region", "at.zone"}}}
 	for name, c := range map[string]struct {

@@ -75,8 +75,7 @@ func decimal(s string) bson.Decimal128 {
 	return d
 }
 
-// What is not ours is left as it is by every command, byte for byte, and said
-// so.
+// No command changes a foreign field, not by one byte, and each reports it.
 func TestForeignFieldIsLeftUntouched(t *testing.T) {
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair())
@@ -132,11 +131,11 @@ func isForeign(t *testing.T, name string, p *peer, send func(context.Context) (A
 	})
 }
 
-// ours are values of the field that are locks, though no command of ours left
-// them so: absent, or touched by a shell or a restore.
+// ours are values of the field that are locks, but that no command left in this
+// form: absent, or changed by a shell or a restore.
 var ours = map[string]struct {
 	value any
-	next  int64 // the number given out at the epoch
+	next  int64 // the fence given out at the epoch
 	keeps bson.M
 }{
 	"null":                        {nil, n0, nil},
@@ -184,8 +183,8 @@ func TestFieldThatIsALock(t *testing.T) {
 	}
 }
 
-// An entry that a stranger gave an end of a type that sorts after all dates
-// excludes for ever; it is listed by nobody, and nothing crashes.
+// An outside writer gave this entry an expiry of a type that sorts after all
+// dates. It excludes others for ever. No list shows it, and nothing crashes.
 func TestEntryThatNeverEnds(t *testing.T) {
 	for name, end := range map[string]any{"timestamp": bson.Timestamp{T: 1}, "max key": bson.MaxKey{}} {
 		forked(t, name, func(w *world) {
@@ -200,14 +199,14 @@ func TestEntryThatNeverEnds(t *testing.T) {
 	}
 }
 
-// A lock whose numbers have run out is no lock any more: who asks then is told
-// so, and doesn't believe in what it finds.
+// A lock whose fences have run out is not a lock of ours any more. An arrival
+// then gets an error, and does not use the fence that it finds.
 func TestFenceThatRunsOut(t *testing.T) {
 	w := newWorld(t, bson.E{Key: DefaultField, Value: bson.M{"fence": int64(fenceLimit - 2)}})
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
 	if g.Fence != fenceLimit-1 {
-		t.Errorf("the last number is %d", g.Fence)
+		t.Errorf("the last fence is %d", g.Fence)
 	}
 	p.renew(g, Renewed)
 	p.release(g, Released)

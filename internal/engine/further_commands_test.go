@@ -12,20 +12,20 @@ import (
 )
 
 var (
-	into   = flag.String("into", "", "a directory for TestFurtherCommands to write to")
-	tables = flag.Int("tables", 6, "how many tables TestFurtherCommands draws")
-	seed   = flag.Uint64("seed", 1, "which tables TestFurtherCommands draws")
+	into  = flag.String("into", "", "a directory for TestFurtherCommands to write to")
+	drawn = flag.Int("rules", 6, "the number of rules that TestFurtherCommands draws")
+	seed  = flag.Uint64("seed", 1, "the seed of the drawn rules")
 )
 
-// The commands of tables that nobody has chosen, for the evaluation that
-// compares servers (proptest/evaluation): every second one with a shard key.
+// The commands of drawn rules, for the evaluation that compares servers
+// (proptest/evaluation). Each second one has a shard key.
 func TestFurtherCommands(t *testing.T) {
 	if *into == "" {
 		t.Skip("no directory given")
 	}
 	w := newWorld(t)
 	r := rand.New(rand.NewPCG(*seed, 0))
-	for i := range *tables {
+	for i := range *drawn {
 		rules := drawRules(r)
 		cfg := Config{TTL: ttl, WaitTTL: waitTTL, Tolerance: extra, Owner: "$$x.$y", Field: DefaultField}
 		if i%2 == 1 {
@@ -44,7 +44,7 @@ func TestFurtherCommands(t *testing.T) {
 	}
 }
 
-// drawRules draws a table of two to four tags.
+// drawRules draws rules of two to four tags.
 func drawRules(r *rand.Rand) relations.Rules {
 	rules := relations.Rules{}
 	tags := []string{"a", "b", "c-1", "d"}[:2+r.IntN(3)]

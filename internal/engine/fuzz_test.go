@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Wherever a path stands in an update: it is refused if it touches the lock or
-// is positional, and accepted otherwise.
+// A path in an update, in any position, is refused if it touches the lock or is
+// positional, and accepted otherwise.
 func FuzzUpdatePath(f *testing.F) {
 	for _, path := range []string{
 		"", ".", "x", "x.y", "x.0.y", "x.$[].y", "x.$[i]", "$", "$.x", "x.$", "x.$.y", "x$", "x.$y",
@@ -54,7 +54,7 @@ func FuzzUpdatePath(f *testing.F) {
 	})
 }
 
-// Whatever bytes come as an update or a filter: nothing panics.
+// No bytes of an update or a filter make the parsers panic.
 func FuzzParseBytes(f *testing.F) {
 	for _, doc := range []bson.D{
 		{},
@@ -85,13 +85,13 @@ func FuzzParseBytes(f *testing.F) {
 	})
 }
 
-// rawArray claims to be an array.
+// rawArray marshals as an array, whatever its bytes are.
 type rawArray []byte
 
 func (r rawArray) MarshalBSONValue() (byte, []byte, error) { return byte(bson.TypeArray), r, nil }
 
-// Whatever stands in the field, in whatever bytes: reading it never panics,
-// and what was read can be judged.
+// Reading the field never panics, whatever its bytes are, and the result can be
+// used.
 func FuzzParseLock(f *testing.F) {
 	add := func(v any) {
 		kind, data, err := bson.MarshalValue(v)

@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Pin is the filter that names one document for good: its _id, and the shard
-// key's fields, each a [bson.RawValue]. The caller's own filter may stop
+// Pin is the filter that names one document for good: its _id and the fields of
+// the shard key, each a [bson.RawValue]. The caller's own filter may stop
 // matching under the lock.
 type Pin bson.D
 
@@ -36,7 +36,7 @@ func (e *Engine) Pin(img *Image) Pin {
 	return pin
 }
 
-// Grant is what a holder knows of its entry.
+// Grant is what a holder knows about its entry.
 type Grant struct {
 	Pin   Pin
 	DocID bson.RawValue
@@ -45,16 +45,17 @@ type Grant struct {
 	Seq   int64
 	Fence int64
 
-	// LastDone is the newest id in the `done` of the grant's image, or Nil:
-	// as long as it is still there, nothing was pushed out since.
+	// LastDone is the newest id in `done` in the grant's image, or Nil. While
+	// that id is still there, no later id was pushed out.
 	LastDone uuid.UUID
 
-	// Alone is the lock.fence of the grant's image if no other entry stood in
-	// it, or 0: as long as it is still that, nobody came since.
+	// Alone is the lock.fence of the grant's image if that image had no other
+	// entry, or else 0. While lock.fence has that value, no other entry has
+	// come.
 	Alone int64
 }
 
-// Grant reads the grant out of an image in which the entry stands.
+// Grant reads the grant from an image that has the entry.
 func (e *Engine) Grant(img *Image, tag string, id uuid.UUID) Grant {
 	own, _ := img.Lock.Find(tag, id)
 	g := Grant{Pin: e.Pin(img), DocID: img.ID, Tag: tag, ID: id, Seq: own.Seq, Fence: own.Fence}
@@ -67,8 +68,8 @@ func (e *Engine) Grant(img *Image, tag string, id uuid.UUID) Grant {
 	return g
 }
 
-// Guard is the filter that matches as long as the entry stands in the document
-// with its own token. There is no clock in it: presence is the truth.
+// Guard is the filter that matches while the entry is in the document with its
+// own fencing token. It uses no clock: an entry is valid while it is present.
 func (e *Engine) Guard(g Grant) bson.D { return e.guard(g) }
 
 func (e *Engine) guard(g Grant, more ...bson.E) bson.D {
@@ -76,9 +77,9 @@ func (e *Engine) guard(g Grant, more ...bson.E) bson.D {
 	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
 }
 
-// Write sends the caller's update under the guard and keeps the lock. k is
-// the write's number in this lease: the entry remembers the last one, so that
-// a repeat is not applied twice.
+// Write sends the caller's update under the guard and keeps the lock. k is the
+// write's number in this lease. The entry remembers the last number, so that a
+// repeat is not applied twice.
 func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer, error) {
 	notYet := bson.E{Key: writeKey, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: k}}}}}
 	opts := u.options()
@@ -94,8 +95,9 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer
 	return e.matched(result, sent, Applied)
 }
 
-// WriteAndRelease sends the caller's update under the guard, and with it the
-// release and the lease's id for `done`, where a repeat finds its verdict.
+// WriteAndRelease sends the caller's update under the guard. The same command
+// releases the lock and pushes the lease's id to `done`, where a repeat finds
+// its verdict.
 func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answer, error) {
 	opts := u.options()
 	var update any
@@ -108,7 +110,7 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answe
 	return e.matched(result, sent, Applied)
 }
 
-// finished is the stage that gives the lock away behind a pipeline update.
+// finished is the stage that releases the lock after a pipeline update.
 func (e *Engine) finished(g Grant) bson.Raw {
 	path, done, id := e.path(g.Tag), e.field+"."+doneKey, idValue(g.ID)
 	return setStage(bson.D{
@@ -117,12 +119,12 @@ func (e *Engine) finished(g Grant) bson.Raw {
 	})
 }
 
-// pushDone is the same, of `done`, for a classic update.
+// pushDone is the operator that pushes to `done` in a classic update.
 func (e *Engine) pushDone(g Grant) operator {
 	return operator{"$push", field(e.field+"."+doneKey, e.done.fill(g.ID, time.Time{}).value())}
 }
 
-// options are the caller's, as the command takes them.
+// options are the caller's options in the form that the command takes.
 func (u *Update) options() *options.FindOneAndUpdateOptionsBuilder {
 	o := options.FindOneAndUpdate().SetProjection(onlyID)
 	c := u.opts

@@ -7,23 +7,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Successor is a waiter of this process, to whom a lease's holder hands the
-// lock over instead of releasing it to nobody: the command that releases the
-// one grants the other.
+// Successor is a waiter of this process to which a lease's holder hands the
+// lock over. One command releases the holder's entry and grants the
+// successor's.
 type Successor struct {
-	Request      // of the entry to be granted; its id has served nothing else, unless it waits
-	Waiting bool // the entry stands in the document and waits
+	Request      // of the entry to be granted; its id is new, unless the entry waits
+	Waiting bool // the entry is in the document and waits
 }
 
-// Handoff sends one release of the grant's entry, and with it the arrival or
-// the confirm of the successor's, judged as if it came the moment after. So the
-// lock is released, whether the successor can have it or not; a new successor that
-// can't have it leaves nothing. The image is nil when the grant's entry is not
-// there: then nothing was done. With an image and an error the lock was
-// released, and what became of the successor can't be read.
+// Handoff releases the grant's entry and applies the successor's arrival or
+// confirm, in one command. It decides as if the successor's command came
+// directly after the release. So the lock is released whether or not the
+// successor is granted, and a new successor that is not granted leaves no
+// trace. The image is nil if the grant's entry is not in the document; then the
+// command did nothing. With an image and an error, the lock was released and
+// the successor's outcome can't be read.
 //
-// It needs no clean-up where it is not possible, and its repeat finds nothing
-// to do: only the entry that it removes lets it execute.
+// A handoff that is not possible needs no clean-up. A repeat does nothing: the
+// command executes only if it finds the entry that it removes.
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
 	now := e.now()
 	leave := e.tags[g.Tag].leave.fill(g.ID, now).stage()
@@ -32,21 +33,21 @@ func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, err
 
 // WriteAndHandOff is WriteAndRelease and a handoff in one command.
 //
-// A pipeline goes first, and the handoff after it. A classic update can't
-// carry a pipeline; it is piggybacked on a compare-and-set, and only then is anything
-// done: the successor must be new and of the same tag, no other entry stood in the
-// grant's image, and lock.fence is still what it was there, so that nobody has
-// come since. The successor's entry takes the place of the grant's, and inherits its
-// expiry: plain operators have no clock arithmetic, though they can tell its
-// arrival. With the document, it
-// answers with an image that is whole.
+// A pipeline update goes first, and the handoff after it. A classic update
+// can't carry a pipeline, so the handoff is piggybacked on a compare-and-set.
+// That requires a new successor of the same tag, a grant whose image has no
+// other entry, and a lock.fence that is still the image's, so that no other
+// entry has come since. The successor's entry takes the place of the grant's
+// and inherits its expiry, because plain operators can't compute with the
+// clock. They can set the time of its arrival. With Document, the image is the
+// whole document.
 func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, s Successor) (Answer, error) {
 	opts := u.options()
 	if u.stages != nil {
 		update := u.pipeline(e.finished(g), e.entry(s).fill(s.ID, e.now()).stage())
 		return e.pass(ctx, e.guard(g), update, e.shown(opts, s), s)
 	}
-	if s.Document { // which holds the lock: nothing has to be computed, or sent twice
+	if s.Document { // the image holds the lock too: nothing is computed, or sent twice
 		opts.SetProjection(nil)
 	} else {
 		e.shown(opts, s)
@@ -54,8 +55,8 @@ func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, s Succ
 	return e.pass(ctx, e.alone(g), u.classic(e.succession(g, s)...), opts, s)
 }
 
-// Piggybacks reports whether the update can be sent by WriteAndHandOff, and whether
-// the successor then inherits what is left of the lease.
+// Piggybacks reports whether WriteAndHandOff can send the update, and whether
+// the successor then inherits the rest of the lease.
 func (e *Engine) Piggybacks(g Grant, u *Update, s Successor) (can, inherits bool) {
 	if u.stages != nil {
 		return true, false
@@ -63,7 +64,7 @@ func (e *Engine) Piggybacks(g Grant, u *Update, s Successor) (can, inherits bool
 	return g.Alone != 0 && !s.Waiting && s.Tag == g.Tag, true
 }
 
-// entry is what grants the successor's.
+// entry is the pipeline that decides on the successor's entry.
 func (e *Engine) entry(s Successor) *template {
 	if s.Waiting {
 		return &e.tags[s.Tag].confirm
@@ -71,8 +72,8 @@ func (e *Engine) entry(s Successor) *template {
 	return &e.tags[s.Tag].try
 }
 
-// first are the names of the fields of a tag's first entry: where the filter
-// of a compare-and-set has found it, its operators write.
+// first are the names of the fields of a tag's first entry. The filter of a
+// compare-and-set has found the entry there, and its operators write there.
 type first struct{ id, owner, seq, fence, since, write string }
 
 func firstOf(path string) first {
@@ -80,7 +81,7 @@ func firstOf(path string) first {
 	return first{id: entry + idKey, owner: entry + ownerKey, seq: entry + seqKey, fence: entry + fenceKey, since: entry + sinceKey, write: entry + writeKey}
 }
 
-// alone is the guard that also wants the entry to be the only one still.
+// alone is the guard that also requires that the entry is still the only one.
 func (e *Engine) alone(g Grant) bson.D {
 	entry := &e.tags[g.Tag].first
 	return g.Pin.and(
@@ -90,8 +91,8 @@ func (e *Engine) alone(g Grant) bson.D {
 	)
 }
 
-// succession are the operators that put the successor's entry in the place of the
-// grant's, which is the only one. It has written nothing yet.
+// succession are the operators that replace the grant's entry, which is the
+// only one, with the successor's. The successor has no writes yet.
 func (e *Engine) succession(g Grant, s Successor) []operator {
 	entry, next := &e.tags[g.Tag].first, long(g.Alone+1)
 	set := assemble(256).
@@ -112,7 +113,7 @@ func (e *Engine) succession(g Grant, s Successor) []operator {
 	return append(own, operator{"$set", set.end()})
 }
 
-// shown has the command answer with the successor's image.
+// shown makes the command return the successor's image.
 func (e *Engine) shown(opts *options.FindOneAndUpdateOptionsBuilder, s Successor) *options.FindOneAndUpdateOptionsBuilder {
 	return opts.SetProjection(e.projection(s.Request).fill(s.ID, e.now()).document())
 }

@@ -27,7 +27,8 @@ func TestHandoffGrantsTheSuccessor(t *testing.T) {
 	}}})
 }
 
-// A handoff that is not possible is a release, and leaves nothing of the successor.
+// A handoff that is not possible is a release, and leaves no trace of the
+// successor.
 func TestRule15ASuccessorThatIsRefusedLeavesNothing(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
@@ -40,7 +41,7 @@ func TestRule15ASuccessorThatIsRefusedLeavesNothing(t *testing.T) {
 	w.is(stored{fence: n0 + 1, tags: rows{"read": {{id: bob, seq: n0, fence: n0, expires: held}}}})
 }
 
-// In a table that queues, whoever waits in the document comes first.
+// In rules with a queue, a waiter in the document comes first.
 func TestRule15ASuccessorLeavesNoWaiter(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -62,8 +63,8 @@ func TestHandoffBetweenTags(t *testing.T) {
 	w.is(stored{fence: n0 + 2, tags: rows{"write": {{id: cid, seq: n0 + 2, fence: n0 + 2, expires: held}}}})
 }
 
-// Rule 1: a late duplicate of an acquire, with the old id and another token,
-// hands nothing over, and nor does a repeat.
+// Rule 1: a late duplicate of an acquire, with the old id and another fencing
+// token, hands nothing over. A repeat does not either.
 func TestRule01HandoffMatchesTheFence(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -75,15 +76,15 @@ func TestRule01HandoffMatchesTheFence(t *testing.T) {
 	})
 }
 
-// The other half of rule 1: tokens may come again after somebody erased the
-// lock.
+// The other half of rule 1: fencing tokens may repeat after an outside writer
+// erased the lock.
 func TestRule01HandoffMatchesTheID(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
 		w.change(bson.M{"$unset": bson.M{"lock": 1}})
 		if b := p.acquire(bob, "write", Granted); b.Fence != g.Fence {
-			w.Fatalf("tokens %d and %d", g.Fence, b.Fence)
+			w.Fatalf("fences %d and %d", g.Fence, b.Fence)
 		}
 		p.noHandoff(g, increment, successor(cid, "write"))
 	})
@@ -96,13 +97,13 @@ func TestRule05HandoffPrunes(t *testing.T) {
 	p.acquire(ann, "slot", Granted)
 	w.at(second)
 	g := p.acquire(bob, "slot", Granted)
-	w.at(held) // ann's is over
+	w.at(held) // ann's entry has expired
 	p.handoff(g, successor(cid, "slot"), Granted)
 	n := n0 + held.Milliseconds()
 	w.is(stored{fence: n, tags: rows{"slot": {{id: cid, seq: n, fence: n, since: held, expires: 2 * held}}}})
 }
 
-// Rules 12 and 15: nothing is left for a repeat, nor for a late first attempt.
+// Rules 12 and 15: a repeat, or a late first attempt, finds nothing to do.
 func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -114,7 +115,8 @@ func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
 	})
 }
 
-// Rule 16: a waiter keeps its place, and one that has gone is never made again.
+// Rule 16: a waiter keeps its place, and a waiter that has left is never made
+// again.
 func TestRule16AWaitingSuccessorIsConfirmed(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -143,15 +145,15 @@ func TestRule16AWaitingSuccessorIsConfirmed(t *testing.T) {
 	w.is(stored{fence: n0 + 1002, tags: rows{"write": {}}})
 }
 
-// The update, the release and the grant are one command, and the successor gets the
-// document as the update left it.
+// The update, the release and the grant are one command. The successor gets the
+// document with the update applied.
 func TestWriteAndHandOff(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
 		p.write(g, increment, 1, Applied)
-		h := Successor{Request: Request{ID: bob, Tag: "write", Document: true}}
-		got, err := p.WriteAndHandOff(w.Context(), g, p.parsed(increment), h)
+		s := Successor{Request: Request{ID: bob, Tag: "write", Document: true}}
+		got, err := p.WriteAndHandOff(w.Context(), g, p.parsed(increment), s)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -160,25 +162,25 @@ func TestWriteAndHandOff(t *testing.T) {
 			w.Errorf("the successor's document is %+v, %v", doc, err)
 		}
 		w.is(stored{fence: n0 + 1, tags: rows{"write": {{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held}}}, done: []uuid.UUID{ann}})
-		p.noHandoff(g, increment, h) // the repeat
+		p.noHandoff(g, increment, s) // the repeat
 		w.counts(2)
-		p.write(p.Grant(got.Image, "write", bob), increment, 1, Applied) // judged by its own numbers
+		p.write(p.Grant(got.Image, "write", bob), increment, 1, Applied) // checked against its own numbers
 		w.counts(3)
 	})
 }
 
-// Rule 17: a classic update rides only where nobody has come since the grant,
-// and the successor gets no more time than the lease had.
+// Rule 17: a classic update is piggybacked only if no entry has come since the
+// grant, and the successor gets no more time than the lease had left.
 func TestRule17CompareAndSet(t *testing.T) {
 	classic := increments["classic"]
-	t.Run("somebody came", func(t *testing.T) {
+	t.Run("another entry came", func(t *testing.T) {
 		w := newWorld(t, hello())
 		p := w.peer(relations.ReadPreferring())
 		g := p.acquire(ann, "read", Granted)
 		p.acquire(bob, "read", Granted)
 		before := w.document()
-		h := successor(cid, "read")
-		if got, err := p.WriteAndHandOff(t.Context(), g, p.parsed(classic), h); got.Outcome != Lost || got.Image != nil || err != nil {
+		s := successor(cid, "read")
+		if got, err := p.WriteAndHandOff(t.Context(), g, p.parsed(classic), s); got.Outcome != Lost || got.Image != nil || err != nil {
 			t.Errorf("%v, %v, %v", got.Outcome, got.Image, err)
 		}
 		if after := w.document(); after.String() != before.String() {
@@ -206,8 +208,8 @@ func TestRule17CompareAndSet(t *testing.T) {
 	})
 }
 
-// Rule 17: the update went by itself after all, and the handoff comes late. The
-// number has not moved since, but the entry is gone.
+// Rule 17: the update was sent by itself after all, and the handoff comes late.
+// The fence has not moved since, but the entry is removed.
 func TestRule17ALateHandoffAppliesNothing(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())

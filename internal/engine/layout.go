@@ -11,7 +11,7 @@ import (
 )
 
 // Names in the document. They are the wire format: other programs, older
-// versions of this one and people with a shell read them.
+// versions of this library and people with a shell read them.
 const (
 	fenceKey   = "fence"
 	tagsKey    = "tags"
@@ -27,19 +27,19 @@ const (
 // DoneCap is the number of ids that `done` keeps.
 const DoneCap = 8
 
-// Entry is one lock, held or waiting, as it stands in the document.
+// Entry is one entry of a lock, held or waiting, as it is in the document.
 type Entry struct {
 	Tag     string
 	ID      uuid.UUID
 	Owner   string
 	Seq     int64     // order of arrival
-	Fence   int64     // token; 0 while the entry is waiting
+	Fence   int64     // fencing token; 0 while the entry is waiting
 	Since   time.Time // arrival, on the server's clock
-	Expires time.Time // on the server's clock; zero is long dead
+	Expires time.Time // on the server's clock; zero is long expired
 	Writes  int64     // number of the last guarded write that kept the lock
 }
 
-// Held tells a held entry from a waiting one.
+// Held reports whether the entry is held rather than waiting.
 func (e Entry) Held() bool { return e.Fence != 0 }
 
 // Lock is the lock field of one document.
@@ -59,8 +59,8 @@ func (l Lock) Find(tag string, id uuid.UUID) (Entry, bool) {
 	return Entry{}, false
 }
 
-// FinishedBy reports whether the lease with this id ended with a write that
-// is still remembered.
+// FinishedBy reports whether `done` still holds this id: the lease ended with a
+// write.
 func (l Lock) FinishedBy(id uuid.UUID) bool {
 	for _, done := range l.Done {
 		if done == id {
@@ -72,9 +72,9 @@ func (l Lock) FinishedBy(id uuid.UUID) bool {
 
 var errForeign = errors.New("not a lock of doclock's")
 
-// parseLock reads a lock field. It calls foreign exactly what the pipelines
-// leave untouched (see ours in expr.go), so that both sides agree on what is
-// not a lock.
+// parseLock reads a lock field. It returns errForeign for exactly those values
+// that the pipelines leave untouched (see ours in expr.go), so that both sides
+// agree on what is not a lock.
 func parseLock(v bson.RawValue) (Lock, error) {
 	if absent(v) {
 		return Lock{}, nil
@@ -151,8 +151,8 @@ func parseEntries(tag string, v bson.RawValue) ([]Entry, error) {
 	return entries, nil
 }
 
-// parseEntry never fails: what it can't read stays zero, so that a damaged
-// entry is shown to people as far as it goes.
+// parseEntry never fails. A field that it can't read stays zero, so that people
+// see as much as possible of a damaged entry.
 func parseEntry(tag string, doc bson.Raw) Entry {
 	e := Entry{Tag: tag, ID: parseID(doc.Lookup(idKey))}
 	e.Owner, _ = doc.Lookup(ownerKey).StringValueOK()
@@ -188,8 +188,8 @@ func absent(v bson.RawValue) bool {
 	return v.Type == 0 || v.Type == bson.TypeNull
 }
 
-// number reads a BSON number: a shell or a restore may have made a double or
-// an int of a long.
+// number reads a BSON number. A shell or a restore may have turned a long into
+// a double or an int.
 func number(v bson.RawValue) (int64, bool) {
 	switch v.Type {
 	case bson.TypeInt32, bson.TypeInt64, bson.TypeDouble:
@@ -199,20 +199,20 @@ func number(v bson.RawValue) (int64, bool) {
 	}
 }
 
-// idValue is an id as the document holds it.
+// idValue is an id in the document's form.
 func idValue(id uuid.UUID) bson.RawValue {
 	data := append(make([]byte, 0, 5+len(id)), byte(len(id)), 0, 0, 0, bson.TypeBinaryUUID) // every command has one or two
 	return bson.RawValue{Type: bson.TypeBinary, Value: append(data, id[:]...)}
 }
 
-// long is a number as the document holds it: it takes no encoder either.
+// long is a number in the document's form. It needs no encoder.
 func long(n int64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(n))}
 }
 
-// value marshals a piece of a command that is the library's own: in a command
-// with pieces of the caller's it stands beside them, and the caller's registry
-// and BSON options can't alter it.
+// value marshals a part of a command that is the library's own. In a command it
+// may stand beside the caller's parts, but the caller's registry and BSON
+// options can't alter it.
 func value(v any) bson.RawValue {
 	kind, data, err := bson.MarshalValue(v)
 	if err != nil {

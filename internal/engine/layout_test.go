@@ -40,8 +40,8 @@ func TestParseLock(t *testing.T) {
 	}
 }
 
-// A damaged entry is shown as far as it can be read, and a restore may have
-// made ints and doubles of longs.
+// A damaged entry is shown as far as it can be read. A restore may have made
+// ints and doubles of longs.
 func TestParseDamagedEntry(t *testing.T) {
 	got, err := lockOf(t, bson.M{
 		"fence": 7.0,
@@ -63,8 +63,7 @@ func TestParseDamagedEntry(t *testing.T) {
 	}
 }
 
-// A reader is not in a reader's way, nor is anybody whom the table says to
-// ignore.
+// A reader does not block a reader. Tags that the rules ignore block nothing.
 func TestInTheWayLeavesTheIgnoredOut(t *testing.T) {
 	lock, err := lockOf(t, stored{fence: 7, tags: rows{
 		"read":  {{id: ann, seq: 3, fence: 4, expires: held}},

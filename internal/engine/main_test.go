@@ -7,7 +7,7 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 )
 
-// update rewrites testdata/commands from what is sent.
+// update rewrites testdata/commands with the commands that are sent.
 var update = flag.Bool("update", false, "rewrite the commands in testdata from what is really sent")
 
 func TestMain(m *testing.M) { mongotest.Main(m) }

@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-// Whatever the collection is set to, what a command answers has been
-// acknowledged by a majority: an election doesn't take it back.
+// Whatever the collection's settings are, an answered command was acknowledged
+// by a majority: an election doesn't undo it.
 func TestMajority(t *testing.T) {
 	w := emptyWorld(t, options.Collection().SetWriteConcern(writeconcern.W1()).SetReadConcern(readconcern.Local()))
 	w.insert(hello())

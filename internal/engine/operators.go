@@ -2,7 +2,7 @@ package engine
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// The operators that decisions are made of.
+// The operators of the decisions.
 
 type (
 	expr = any
@@ -20,8 +20,8 @@ func not(e expr) bson.D                  { return bson.D{{Key: "$not", Value: ar
 func cond(test, then, other expr) bson.D { return call("$cond", test, then, other) }
 func nth(array expr, n int) bson.D       { return call("$arrayElemAt", array, n) }
 
-// all and anyOf take one test at least, and leave the operator out around a
-// single one.
+// all and anyOf take at least one test. A single test needs no operator around
+// it.
 func all(tests ...expr) expr {
 	if len(tests) == 1 {
 		return tests[0]
@@ -47,10 +47,10 @@ func each(operator string, input expr, as, clause string, body expr) bson.D {
 func filter(input expr, as string, test expr) bson.D { return each("$filter", input, as, "cond", test) }
 func mapped(input expr, as string, in expr) bson.D   { return each("$map", input, as, "in", in) }
 
-// none says that no entry of an array passes a test.
+// none tests that no entry of an array passes a test.
 func none(array string, test expr) bson.D { return call("$eq", filter(array, "e", test), args{}) }
 
 func orElse(e, other expr) bson.D { return call("$ifNull", e, other) }
 
-// arrayOf is an array, or an empty one where it is none.
+// arrayOf is the array e, or an empty one if e is no array.
 func arrayOf(e expr) bson.D { return cond(call("$isArray", e), e, args{}) }

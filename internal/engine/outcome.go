@@ -10,51 +10,52 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Outcome is what an answered command means.
+// Outcome is the meaning of an answered command.
 type Outcome uint8
 
 // The outcomes of the protocol's commands.
 const (
 	NotFound Outcome = iota // no document matches
 	Granted                 // the entry is held
-	Waiting                 // the entry is there and waits
+	Waiting                 // the entry is in the document and waits
 	Conflict                // others are in the way, nothing was written
 	Renewed                 // the entry's expiry was moved
-	Released                // the entry was there, with our token, and is gone
+	Released                // the entry was there, with our fencing token, and is removed
 	Applied                 // the guarded write was done
-	Lost                    // the entry is not there any more, or never was
+	Lost                    // the entry is not there
 )
 
 func (o Outcome) String() string {
 	return [...]string{"not found", "granted", "waiting", "conflict", "renewed", "released", "applied", "lost"}[o]
 }
 
-// Answer is what a command was answered with.
+// Answer is the answer to a command.
 type Answer struct {
 	Outcome Outcome
-	Image   *Image  // where the command asks for one and matched a document; else nil
+	Image   *Image  // nil if the command asks for none or matched no document
 	Sent    Reading // this machine's clocks before the command was sent; also beside an error
 }
 
-// Image is the document as a command left it: the post-image that the command
-// answers with, or what a read shows.
+// Image is the document, or a part of it, after a command: the post-image of
+// the command, or the result of a read.
 type Image struct {
 	ID   bson.RawValue
 	Lock Lock
-	Now  time.Time // the server's clock when it judged; zero in a whole image
+	Now  time.Time // the server's clock at the decision; zero in a whole image
 
 	raw bson.Raw
 }
 
-// Names of what the projection computes: flat, because a nested one would run
-// through a user's array of that name, and not to be met by accident.
+// Names of the projection's computed fields. They are flat, because a nested
+// one would run through a user's array of that name. They are long, so that no
+// user's field has the same name by accident.
 const (
 	nowKey = "__doclockNow"
 	docKey = "__doclockDoc"
 )
 
-// readImage decodes both shapes: the projected one and the whole document. A
-// nil Image means that no document matched.
+// readImage decodes both forms: the projection and the whole document. A nil
+// Image means that no document matched.
 func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
 	raw, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -67,7 +68,7 @@ func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
 	if now, err := raw.LookupErr(nowKey); err == nil {
 		img.Now, _ = now.TimeOK()
 	}
-	field, _ := raw.LookupErr(e.field) // absent is a lock that nobody took yet
+	field, _ := raw.LookupErr(e.field) // an absent field is a lock that has never been acquired
 	img.Lock, err = parseLock(field)
 	if err != nil {
 		return img, &Failure{Certain: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, img.ID, err)}
@@ -75,14 +76,14 @@ func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
 	return img, nil
 }
 
-// Whole reports whether the image is the whole document, with no clock beside
-// it: what a compare-and-set asks for, and what a retried command answers with,
-// whatever it asked for. That one is stored, and as old as the first execution.
+// Whole reports whether the image is the whole document, without the clock. A
+// compare-and-set asks for it. A retried command always answers with it: that
+// image is stored, and as old as the first execution.
 func (img *Image) Whole() bool { return img.Now.IsZero() }
 
-// Decode stores the document as of the grant into target, without the lock
-// field, so that saving it back can't bring an old lock back. It goes through
-// the caller's registry and BSON options.
+// Decode stores the document as of the grant in target. It leaves out the lock
+// field, so that saving the document can't bring an old lock back. It uses the
+// caller's registry and BSON options.
 func (e *Engine) Decode(img *Image, target any) error {
 	doc := img.raw
 	if !img.Whole() {
@@ -99,9 +100,9 @@ func (e *Engine) Decode(img *Image, target any) error {
 	return e.encoder.decode(doc, target)
 }
 
-// ownEntry reads what a release answers: the ids and tokens of the own tag, or
-// the whole document where it is a retried command's stored image. The release
-// is done, whatever else stands there.
+// ownEntry reads a release's answer: the ids and fencing tokens of the own tag,
+// or the whole document if the answer is a retried command's stored image. The
+// release is done, whatever else the answer holds.
 func (e *Engine) ownEntry(image bson.Raw, g Grant) Entry {
 	entries, _ := image.LookupErr(e.field, tagsKey, g.Tag)
 	for _, entry := range readEntries(g.Tag, entries) {
@@ -112,8 +113,8 @@ func (e *Engine) ownEntry(image bson.Raw, g Grant) Entry {
 	return Entry{}
 }
 
-// allEntries reads the entries of all tags, and passes over what is none, as
-// the guard does.
+// allEntries reads the entries of all tags. Like the guard, it passes over
+// values that are no entries.
 func (e *Engine) allEntries(image bson.Raw) []Entry {
 	var all []Entry
 	tags, _ := image.LookupErr(e.field, tagsKey)
@@ -137,8 +138,8 @@ func readEntries(tag string, v bson.RawValue) []Entry {
 	return entries
 }
 
-// answer is what an acquire, a confirm or a handoff was answered with. The image
-// is nil where no document matched.
+// answer is the answer to an acquire, a confirm or a handoff. The image is nil
+// if no document matched.
 func (img *Image) answer(sent Reading, r Request, noDocument, noEntry Outcome) Answer {
 	if img == nil {
 		return Answer{Outcome: noDocument, Sent: sent}
@@ -146,7 +147,7 @@ func (img *Image) answer(sent Reading, r Request, noDocument, noEntry Outcome) A
 	return Answer{Outcome: img.arrived(r.Tag, r.ID, noEntry), Image: img, Sent: sent}
 }
 
-// arrived says what became of the request with the id.
+// arrived is the outcome of the request with this id.
 func (img *Image) arrived(tag string, id uuid.UUID, noEntry Outcome) Outcome {
 	own, there := img.Lock.Find(tag, id)
 	switch {

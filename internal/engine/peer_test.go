@@ -13,16 +13,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// peer is an engine in a world. Each of its methods sends one command, demands
-// an outcome and, whatever the test is about, checks what must always hold:
-// that one command was sent, that the fields of the user stayed as they were,
-// and that the image is what is stored.
+// peer is an engine in a world. Each of its methods sends one command and
+// checks its outcome. It also checks what must hold in every test: one command
+// was sent, the user's fields stayed the same, and the image equals the stored
+// document.
 type peer struct {
 	*world
 	*Engine
 }
 
-// peer makes an engine with the given table and the world's clock.
+// peer makes an engine with the given rules and the world's clock.
 func (w *world) peer(rules relations.Rules, changes ...func(*Config)) *peer {
 	w.Helper()
 	cfg := Config{
@@ -40,19 +40,19 @@ func (w *world) peer(rules relations.Rules, changes ...func(*Config)) *peer {
 	return &peer{w, e}
 }
 
-// acquire demands the outcome of an acquire.
+// acquire sends an acquire and checks its outcome.
 func (p *peer) acquire(id uuid.UUID, tag string, want Outcome) Grant {
 	p.Helper()
 	return p.Grant(p.arrive(Request{Tag: tag, ID: id}, want), tag, id)
 }
 
-// try demands the outcome of an acquire that doesn't wait.
+// try sends an acquire that doesn't wait and checks its outcome.
 func (p *peer) try(id uuid.UUID, tag string, want Outcome) Grant {
 	p.Helper()
 	return p.Grant(p.arrive(Request{Tag: tag, ID: id, Try: true}, want), tag, id)
 }
 
-// arrive sends an acquire, and returns its image.
+// arrive sends an acquire, checks its outcome and returns its image.
 func (p *peer) arrive(r Request, want Outcome) *Image {
 	p.Helper()
 	return p.image("acquire", r, want, func(ctx context.Context) (Answer, error) {
@@ -60,13 +60,13 @@ func (p *peer) arrive(r Request, want Outcome) *Image {
 	})
 }
 
-// confirm demands the outcome of a confirm for a waiting entry.
+// confirm sends a confirm for a waiting entry and checks its outcome.
 func (p *peer) confirm(g Grant, want Outcome) Grant {
 	p.Helper()
 	return p.Grant(p.ask(g, Request{Tag: g.Tag, ID: g.ID}, want), g.Tag, g.ID)
 }
 
-// ask sends a confirm, and returns its image.
+// ask sends a confirm, checks its outcome and returns its image.
 func (p *peer) ask(g Grant, r Request, want Outcome) *Image {
 	p.Helper()
 	return p.image("confirm", r, want, func(ctx context.Context) (Answer, error) {
@@ -96,7 +96,7 @@ func (p *peer) image(name string, r Request, want Outcome, send func(context.Con
 	return img
 }
 
-// asStored demands that the image shows the document that is stored.
+// asStored checks that the image shows the stored document.
 func (p *peer) asStored(name string, img *Image) {
 	p.Helper()
 	doc := p.document()
@@ -113,8 +113,8 @@ func (p *peer) asStored(name string, img *Image) {
 	}
 }
 
-// untouched demands that a command leaves the fields of the user as they are,
-// byte for byte.
+// untouched checks that a command leaves the user's fields the same, byte for
+// byte.
 func (p *peer) untouched(name string, command func()) {
 	p.Helper()
 	before := p.users()
@@ -124,7 +124,7 @@ func (p *peer) untouched(name string, command func()) {
 	}
 }
 
-// users are the document's fields without ours.
+// users are the document's fields without the lock.
 func (p *peer) users() bson.Raw {
 	p.Helper()
 	fields, err := without(p.document(), p.field)
@@ -134,7 +134,7 @@ func (p *peer) users() bson.Raw {
 	return fields
 }
 
-// renew demands the outcome of a renewal.
+// renew sends a renewal and checks its outcome.
 func (p *peer) renew(g Grant, want Outcome) {
 	p.Helper()
 	p.untouched("renew", func() {
@@ -142,7 +142,7 @@ func (p *peer) renew(g Grant, want Outcome) {
 	})
 }
 
-// release demands the outcome of a release.
+// release sends a release and checks its outcome.
 func (p *peer) release(g Grant, want Outcome) {
 	p.Helper()
 	p.untouched("release", func() {
@@ -150,14 +150,14 @@ func (p *peer) release(g Grant, want Outcome) {
 	})
 }
 
-// write demands the outcome of a guarded write that keeps the lock.
+// write sends a guarded write that keeps the lock and checks its outcome.
 func (p *peer) write(g Grant, update any, k int64, want Outcome) {
 	p.Helper()
 	u := p.parsed(update)
 	p.plain("write", g, want, func(ctx context.Context) (Answer, error) { return p.Write(ctx, g, u, k) })
 }
 
-// finish demands the outcome of a guarded write that gives the lock back.
+// finish sends a guarded write that releases the lock and checks its outcome.
 func (p *peer) finish(g Grant, update any, want Outcome) {
 	p.Helper()
 	u := p.parsed(update)
@@ -183,7 +183,7 @@ func (p *peer) parsed(update any) *Update {
 	return u
 }
 
-// read reads the image, and demands that it is what is stored.
+// read reads the image and checks that it equals the stored document.
 func (p *peer) read(g Grant) *Image {
 	p.Helper()
 	var img *Image
@@ -208,40 +208,40 @@ func forked(t *testing.T, name string, body func(w *world)) {
 	})
 }
 
-// handoff demands what becomes of the successor, and returns its grant. The lease
-// is over, whatever that is.
-func (p *peer) handoff(g Grant, h Successor, want Outcome) Grant {
+// handoff checks the successor's outcome and returns its grant. The lease has
+// ended, whatever the outcome is.
+func (p *peer) handoff(g Grant, s Successor, want Outcome) Grant {
 	p.Helper()
-	img := p.image("handoff", h.Request, want, func(ctx context.Context) (Answer, error) {
-		return p.Handoff(ctx, g, h)
+	img := p.image("handoff", s.Request, want, func(ctx context.Context) (Answer, error) {
+		return p.Handoff(ctx, g, s)
 	})
-	return p.Grant(img, h.Tag, h.ID)
+	return p.Grant(img, s.Tag, s.ID)
 }
 
 // writeAndHandOff is handoff with an update.
-func (p *peer) writeAndHandOff(g Grant, update any, h Successor, want Outcome) Grant {
+func (p *peer) writeAndHandOff(g Grant, update any, s Successor, want Outcome) Grant {
 	p.Helper()
 	u := p.parsed(update)
 	var img *Image
 	p.once("writeAndHandOff", func() {
-		got, err := p.WriteAndHandOff(p.Context(), g, u, h)
+		got, err := p.WriteAndHandOff(p.Context(), g, u, s)
 		if img = got.Image; err != nil || img == nil || got.Outcome != want {
-			p.Fatalf("writeAndHandOff(%s, %s): %v, %v, %v; want %v", g.ID[:3], h.ID[:3], got.Outcome, got.Image, err, want)
+			p.Fatalf("writeAndHandOff(%s, %s): %v, %v, %v; want %v", g.ID[:3], s.ID[:3], got.Outcome, got.Image, err, want)
 		}
 	})
 	p.asStored("writeAndHandOff", img)
-	return p.Grant(img, h.Tag, h.ID)
+	return p.Grant(img, s.Tag, s.ID)
 }
 
-// noHandoff demands that a handoff, and one with an update, change nothing.
-func (p *peer) noHandoff(g Grant, update any, h Successor) {
+// noHandoff checks that a handoff, and one with an update, change nothing.
+func (p *peer) noHandoff(g Grant, update any, s Successor) {
 	p.Helper()
 	before := p.document()
 	u := p.parsed(update)
-	if got, err := p.Handoff(p.Context(), g, h); got.Outcome != Lost || got.Image != nil || err != nil {
+	if got, err := p.Handoff(p.Context(), g, s); got.Outcome != Lost || got.Image != nil || err != nil {
 		p.Errorf("handoff: %v, %v, %v", got.Outcome, got.Image, err)
 	}
-	if got, err := p.WriteAndHandOff(p.Context(), g, u, h); got.Outcome != Lost || got.Image != nil || err != nil {
+	if got, err := p.WriteAndHandOff(p.Context(), g, u, s); got.Outcome != Lost || got.Image != nil || err != nil {
 		p.Errorf("handoff with an update: %v, %v, %v", got.Outcome, got.Image, err)
 	}
 	if after := p.document(); !bytes.Equal(before, after) {

@@ -14,18 +14,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
-// contact is what an Engine knows of the way to its server: whether the last
-// command had one. While none is known a command asks the driver first, so that
-// one that can't be sent is known not to be.
+// contact records whether the last command could reach the server. If it could
+// not, the next command first asks the driver for a server. So a command that
+// can't be sent is known not to have left.
 type contact struct{ known atomic.Bool }
 
-// unsent is the failure of a command that could not be sent.
+// unsent is the Failure of a command that could not be sent.
 func (e *Engine) unsent(err error) *Failure {
 	return &Failure{Certain: true, NotSent: true, Patience: cmp.Or(e.Patience, DefaultPatience), err: err}
 }
 
-// failed classifies how a command failed, and takes in what that says of the
-// way to the server.
+// failed classifies a command's error, and updates contact by it.
 func (e *Engine) failed(err error) error {
 	left := !notSent(err)
 	if !left || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
@@ -37,8 +36,8 @@ func (e *Engine) failed(err error) error {
 	return classify(err)
 }
 
-// findOneAndUpdate is the driver's, for a command that can be sent, and the
-// clocks before it was sent (rule 4).
+// findOneAndUpdate sends the command once a server can be reached. It also
+// returns the clocks from before the send (rule 4).
 func (e *Engine) findOneAndUpdate(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder) (*mongo.SingleResult, Reading) {
 	sent, err := e.begin(ctx)
 	if err != nil {
@@ -47,16 +46,16 @@ func (e *Engine) findOneAndUpdate(ctx context.Context, filter, update any, opts 
 	return e.coll.FindOneAndUpdate(ctx, filter, update, opts), sent
 }
 
-// begin makes sure that a command can be sent, and reads the clocks before it
-// is: the anchor of every validity (rule 4).
+// begin makes sure that a command can be sent, and reads the clocks before the
+// send. Every validity is counted from that reading (rule 4).
 func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
 	err = e.reach(ctx)
 	return e.Clocks(), err
 }
 
-// reach waits until the driver has a server to send to, and returns a Failure
-// where it has none when ctx ends. Nothing is sent. The caller may have revoked
-// what is to be sent.
+// reach waits until the driver knows a server to send to. It returns a Failure
+// if there is none when ctx ends, or if the caller has revoked the command. It
+// sends nothing.
 func (e *Engine) reach(ctx context.Context) error {
 	for pause := firstLook; !e.contact.known.Load(); pause = min(2*pause, longLook) {
 		err := e.Unreachable()
@@ -73,21 +72,21 @@ func (e *Engine) reach(ctx context.Context) error {
 	return BeginSending(ctx)
 }
 
-// Pauses between two looks at what the driver knows of its servers.
+// Pauses between two checks of the driver's servers.
 const (
 	firstLook = time.Millisecond
 	longLook  = 50 * time.Millisecond
 )
 
-// Unreachable is the driver's reason why nothing can be sent at present: the
-// addresses, and why each can't be reached. It is nil where nothing is known
-// against it.
+// Unreachable returns the driver's reason why no command can be sent at
+// present: the addresses, and the error of each. It is nil if no reason is
+// known.
 func (e *Engine) Unreachable() error {
 	if e.contact.known.Load() {
 		return nil
 	}
-	// A context that has ended lets the driver look at what it knows, and
-	// neither wait nor send.
+	// With an ended context the driver checks its servers, and neither waits
+	// nor sends.
 	ended, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
 	err := e.coll.Database().Client().Ping(ended, readpref.Primary())
@@ -97,7 +96,7 @@ func (e *Engine) Unreachable() error {
 	return nil
 }
 
-// Sending tells a caller who doesn't wait for a command's answer whether the
+// Sending tells a caller that doesn't wait for a command's answer whether the
 // command was sent.
 type Sending struct{ state atomic.Int32 }
 
@@ -109,7 +108,7 @@ const (
 
 type sendingKey struct{}
 
-// WithSending has the commands that are sent with the context noted in s.
+// WithSending returns a context whose commands record in s that they were sent.
 func WithSending(ctx context.Context, s *Sending) context.Context {
 	return context.WithValue(ctx, sendingKey{}, s)
 }
@@ -127,15 +126,15 @@ func (s *Sending) begin() bool {
 	return s.state.CompareAndSwap(waiting, sent) || s.state.Load() == sent
 }
 
-// Revoke reports that nothing was sent, and that nothing will be.
+// Revoke reports that nothing was sent, and makes sure that nothing will be.
 func (s *Sending) Revoke() bool {
 	return s.state.CompareAndSwap(waiting, revoked) || s.state.Load() == revoked
 }
 
-// The driver's types for a command that never left are in a package of its
-// own, so they are known by name: no server was selected, or no connection to
-// it was got. (After a retry the driver returns the error of the attempt before,
-// which may have left.)
+// The driver's error types for a command that never left are in one of its x/
+// packages, so they are known by name. The driver selected no server, or got no
+// connection to one. (After a retry the driver returns the error of the attempt
+// before, which may have left.)
 const driversTopology = "go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 func notSent(err error) bool {
@@ -151,12 +150,12 @@ func notSent(err error) bool {
 	})
 }
 
-// unselected says that the driver knows no server that it could send to.
+// unselected reports whether the driver found no server to send to.
 func unselected(err error) bool {
 	return in(err, func(name string, _ error) bool { return name == "ServerSelectionError" })
 }
 
-// in looks for an error of the driver's in the chain.
+// in looks for an error of the driver in the chain.
 func in(err error, wanted func(name string, err error) bool) bool {
 	for err != nil {
 		if t := reflect.TypeOf(err); t.PkgPath() == driversTopology && wanted(t.Name(), err) {

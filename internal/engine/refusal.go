@@ -2,9 +2,8 @@ package engine
 
 import "slices"
 
-// refusal is a group of codes of server errors that prove that the command was
-// not executed and will not be. They lie between the two ends, which are
-// included.
+// refusal is a range of server error codes, with both ends. Each of them proves
+// that the command was not executed and will not be.
 type refusal struct {
 	from, to int
 	name     string
@@ -12,7 +11,8 @@ type refusal struct {
 	cause    Cause
 }
 
-// proof is why nothing was executed: the step at which the server refuses.
+// proof is the reason why nothing was executed: the step at which the server
+// refuses the command.
 type proof string
 
 const (
@@ -20,19 +20,20 @@ const (
 	// document is looked for.
 	unread proof = "the command is not accepted"
 
-	// A router, or a shard before it runs the command, finds no place for it.
+	// A router, or a shard before it runs the command, finds no place for the
+	// command.
 	unrouted proof = "the command is not routed"
 
-	// The new document is computed and checked inside the storage
-	// transaction, which is rolled back with the error.
+	// The server computes and checks the new document inside the storage
+	// transaction. The error rolls it back.
 	uncomputed proof = "the new document is not stored"
 )
 
-// refusals is the table of the answers that are believed, see
-// docs/error-codes.md. Any other answer may have been executed: some are sent
-// after the write (its image is gone, the reply is too large), some by a
-// router that doesn't know what the shard did, and of most nobody promises
-// anything. The projections of this package raise nothing, see layout.go: an
+// refusals are the error codes that prove a refusal, see docs/error-codes.md. A
+// command with any other error may have been executed. Some errors come after
+// the write (no image, or too large a reply). Some come from a router that
+// doesn't know what the shard did. For most, no documentation promises
+// anything. The projections of this package raise no errors, see layout.go: an
 // expression that does is the update's or the filter's.
 var refusals = []refusal{
 	{2, 2, "BadValue", unread, CauseOther},
@@ -112,10 +113,10 @@ var refusals = []refusal{
 	{40386, 40400, "$arrayToObject, $objectToArray, $mergeObjects", uncomputed, CauseOther},
 }
 
-// passing are answers that may have been executed and that pass by themselves:
-// the server is shutting down, being elected or overloaded, or something
-// interrupted the one command. They are repeated for as long as the caller
-// waits.
+// passing are errors of commands that may have been executed. They pass by
+// themselves: the server is shutting down, being elected or overloaded, or
+// something interrupted this one command. The command is repeated for as long
+// as the caller waits.
 var passing = []int{
 	6, 7, 24, 46, 50, 64, 89, 90, 91, 112, 133, 134, 189, 202, 262, 279, 281, 282, 290, 317, 355, 365, 384,
 	402, 407, 433, 449, 450, 453, 462, 9001, 10107, 11600, 11601, 11602, 13435, 13436, 46841, 91331, 10045600,
@@ -123,7 +124,7 @@ var passing = []int{
 
 func passes(code int) bool { return slices.Contains(passing, code) }
 
-// refused is the refusal of the code, or nil.
+// refused returns the refusal that covers the code, or nil.
 func refused(code int) *refusal {
 	i := slices.IndexFunc(refusals, func(r refusal) bool { return r.from <= code && code <= r.to })
 	if i < 0 {

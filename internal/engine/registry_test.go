@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// francs are stored as a text, "CHF 12", by the caller's registry only.
+// francs are stored as a string, "CHF 12", by the caller's registry only.
 type francs int64
 
 func encodeFrancs(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
@@ -42,7 +42,7 @@ func swiss() *options.CollectionOptionsBuilder {
 }
 
 // mangling turns every string, number, binary and time of a command into a
-// text, and so shows what was encoded by the caller's registry.
+// string, and so shows what was encoded by the caller's registry.
 func mangling() *options.CollectionOptionsBuilder {
 	r := bson.NewRegistry()
 	mangle := bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, v reflect.Value) error {
@@ -91,7 +91,7 @@ func TestRegistryEncodesFilters(t *testing.T) {
 			}
 			if pinned := strings.HasSuffix(name, "of the _id"); (f.Pin != nil) != pinned {
 				t.Fatalf("the pin is %v", f.Pin)
-			} else if pinned { // as the clean-up after an unknown got.Outcome does
+			} else if pinned { // as the clean-up after an unknown outcome does
 				p.release(Grant{Pin: f.Pin, Tag: "write", ID: ann, Fence: n0}, Released)
 			}
 		})
@@ -210,8 +210,8 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 	p.release(g, Released)
 }
 
-// Once they are parsed, the caller's values are bytes: a command runs none of
-// the caller's codecs, not even those for the types that it is made of.
+// Parsed values are bytes: a command runs none of the caller's codecs, not even
+// those for the types of the command itself.
 func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
 	var parsed atomic.Bool
 	registry := bson.NewRegistry()

@@ -25,8 +25,8 @@ func TestRenewExtends(t *testing.T) {
 	}})
 }
 
-// Presence is the truth: an expired entry that nobody pruned is renewed, and
-// others are left alone.
+// An expired entry that nobody pruned is still present, so it is renewed. Other
+// entries stay as they are.
 func TestRenewAfterTheEnd(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -54,12 +54,12 @@ func TestRenewLost(t *testing.T) {
 	w.remove()
 	p.once("renew", func() {
 		if got, err := p.Renew(t.Context(), g); got.Outcome != Lost || err != nil {
-			t.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
+			t.Errorf("of a missing document: %v, %v", got.Outcome, err)
 		}
 	})
 }
 
-// A waiting entry has no token, and no renewal: confirms keep it alive.
+// A waiting entry has no fencing token and no renewal: confirms keep it alive.
 func TestRenewOfAWaitingEntryIsLost(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -80,7 +80,7 @@ func TestReleaseLeavesTheRest(t *testing.T) {
 		"write": {{id: cid, seq: n0 + 2, expires: waits}},
 	}})
 	p.release(b, Released) // leaves an empty array
-	p.release(c, Released) // a waiting entry's token is 0
+	p.release(c, Released) // a waiting entry's fence is 0
 	w.is(stored{fence: n0 + 2, tags: rows{"read": {}, "write": {}}})
 }
 
@@ -108,7 +108,8 @@ func TestReleaseOfADocumentThatIsGone(t *testing.T) {
 	}
 }
 
-// After an acquire of unknown outcome nobody knows the document, only the id.
+// After an acquire of unknown outcome the document is unknown; only the id is
+// known.
 func TestReleaseWithoutAPin(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
@@ -138,7 +139,7 @@ func TestReadChangesNothing(t *testing.T) {
 	w.remove()
 	p.once("read", func() {
 		if img, err := p.Read(t.Context(), g.Pin); img != nil || err != nil {
-			t.Errorf("of a document that is gone: %v, %v", img, err)
+			t.Errorf("of a missing document: %v, %v", img, err)
 		}
 	})
 }

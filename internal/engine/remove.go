@@ -11,10 +11,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Remove sends one command that removes the entries of a tag with these ids,
-// held or waiting, whatever their tokens: the clean-up of acquires without a
-// lease. It returns the ids that it found. Without a pin the server looks
-// through the collection, and the command cleans up one document.
+// Remove removes the entries of a tag with these ids, held or waiting, whatever
+// their fencing tokens: the clean-up of acquires without a lease. It returns
+// the ids that it found. Without a pin the server searches the collection, and
+// the command cleans up one document.
 func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	among := make(bson.A, len(ids))
 	for i, id := range ids {
@@ -23,7 +23,7 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 	oneOf := value(bson.D{{Key: "$in", Value: among}})
 	filter := pin.and(bson.E{Key: e.path(tag) + "." + idKey, Value: oneOf})
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: oneOf}}}}}})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(e.tags[tag].tokens)
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(e.tags[tag].fences)
 	result, _ := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts)
 	before, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// removed sends one clean-up, and demands what it found.
+// removed sends one clean-up and checks what it found.
 func (p *peer) removed(pin Pin, ids []uuid.UUID, want ...uuid.UUID) {
 	p.Helper()
 	p.once("remove", func() {
@@ -28,7 +28,8 @@ func (p *peer) removed(pin Pin, ids []uuid.UUID, want ...uuid.UUID) {
 	})
 }
 
-// Of the ids, the entries of the tag go, held or waiting; all else stays.
+// The command removes the tag's entries with these ids, held or waiting, and
+// nothing else.
 func TestRemove(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -46,7 +47,7 @@ func TestRemove(t *testing.T) {
 	p.removed(g.Pin, []uuid.UUID{bob})
 }
 
-// Without a pin one document is cleaned up, which has one of the entries.
+// Without a pin, one document that has one of the entries is cleaned up.
 func TestRemoveWithoutAPin(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())

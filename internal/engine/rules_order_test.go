@@ -13,8 +13,8 @@ var (
 	assertive   = relations.Relation{Kind: relations.Assertive}
 )
 
-// Rule 6. A confirm is blocked by cooperative relations too: a waiter let in
-// beside a holder who ignores it.
+// Rule 6. A confirm is blocked by cooperative relations too. Without it a
+// waiter is granted beside a holder that ignores it.
 func TestRule06ConfirmRespectsCooperative(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Rules{
@@ -31,9 +31,9 @@ func TestRule06ConfirmRespectsCooperative(t *testing.T) {
 	p.confirm(b, Granted)
 }
 
-// Rule 7. A confirm never creates an entry: a pruned waiter rejoins last in
-// silence. (Another seq than the ticket's is the caller's to see: the image
-// has it.)
+// Rule 7. A confirm never creates an entry. Without it a pruned waiter silently
+// rejoins as the last one. (The caller compares the seq with the ticket's: the
+// image has it.)
 func TestRule07ConfirmNeverCreates(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -50,15 +50,16 @@ func TestRule07ConfirmNeverCreates(t *testing.T) {
 		t.Errorf("the image has an entry: %+v", img.Lock)
 	}
 
-	// A late duplicate of the enqueue brings the id back, as the last one:
-	// the image shows another seq than the ticket has.
+	// A late duplicate of the enqueue brings the id back, as the last entry:
+	// the image shows another seq than the ticket's.
 	p.acquire(bob, "write", Waiting)
 	if again := p.confirm(b, Waiting); again.Seq == b.Seq {
 		t.Errorf("seq %d again", again.Seq)
 	}
 }
 
-// Rule 8. Unknown tags refuse arrivals: two tables, both in.
+// Rule 8. Unknown tags refuse arrivals. Without it two programs with different
+// rules are both granted.
 func TestRule08UnknownTagsRefuseArrivals(t *testing.T) {
 	ours := relations.Fair()
 	theirs := relations.Rules{"edit": {"edit": cooperative}}
@@ -73,13 +74,13 @@ func TestRule08UnknownTagsRefuseArrivals(t *testing.T) {
 		we.release(a, Released)
 		b := they.acquire(bob, "edit", Granted)
 		we.arrive(Request{Tag: "write", ID: ann, Try: try}, Conflict)
-		w.at(held) // an expired one refuses nobody
+		w.at(held) // an expired entry refuses no arrival
 		we.arrive(Request{Tag: "write", ID: ann, Try: try}, Granted)
 		they.release(b, Lost)
 	}
 }
 
-// An unknown tag refuses even where it waits.
+// An unknown tag refuses even if its entry is waiting.
 func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
 	w := newWorld(t, hello())
 	we := w.peer(relations.Fair())
@@ -91,8 +92,8 @@ func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
 	we.acquire(cid, "read", Conflict)
 }
 
-// A repeat finds what it finds: an unknown tag that came since doesn't keep it
-// from being extended.
+// A repeat ignores other entries: an unknown tag that came since does not stop
+// its extension.
 func TestRepeatBesideAnUnknownTag(t *testing.T) {
 	ours := relations.Fair()
 	w := newWorld(t, hello())
@@ -108,13 +109,13 @@ func TestRepeatBesideAnUnknownTag(t *testing.T) {
 	}})
 }
 
-// Rule 9. Held or earlier, unknown tags block a confirm: an unknown one
-// arrives during the wait.
+// Rule 9. Held or earlier, unknown tags block a confirm. Without it an unknown
+// tag that arrives during the wait is overlooked.
 func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
 	ours := relations.Fair()
 	theirs := relations.Rules{
 		"read": ours["read"], "write": ours["write"],
-		"audit": {},                                      // ignores all
+		"audit": {},                                      // ignores all tags
 		"index": {"read": assertive, "index": assertive}, // ignores a waiting write
 	}
 	forked(t, "held", func(w *world) {
@@ -143,7 +144,7 @@ func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
 		we, they := w.peer(ours), w.peer(theirs)
 		a := we.acquire(ann, "read", Granted)
 		c := they.acquire(cid, "index", Waiting)
-		b := they.acquire(bob, "write", Waiting) // whose owner has an older table in a moment
+		b := they.acquire(bob, "write", Waiting) // bob's program will have older rules
 		we.release(a, Released)
 		we.confirm(b, Waiting)
 		they.confirm(c, Granted)
@@ -151,7 +152,8 @@ func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
 	})
 }
 
-// Rule 10. Wait only for held or earlier entries: mutual waiters wait for ever.
+// Rule 10. A confirm waits only for held or earlier entries. Without it two
+// waiters wait for each other for ever.
 func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -172,21 +174,21 @@ func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
 	p.confirm(d, Granted)
 }
 
-// The order is the one of seq, not of the array: a confirm moves its entry.
+// seq gives the order, and not the array: a confirm moves its entry.
 func TestRule10OrderIsSeq(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(1))
 	a := p.acquire(ann, "slot", Granted)
 	b := p.acquire(bob, "slot", Waiting)
 	c := p.acquire(cid, "slot", Waiting)
-	p.confirm(b, Waiting) // bob now stands behind cid
+	p.confirm(b, Waiting) // bob's entry is now after cid's
 	p.release(a, Released)
 	p.confirm(c, Waiting)
 	p.confirm(b, Granted)
 }
 
-// Rule 11. Every join and every grant raises lock.fence: a compare-and-set
-// misses the newcomer.
+// Rule 11. Every join and every grant raises lock.fence. Without it a
+// compare-and-set misses the newcomer.
 func TestRule11JoinsAndGrantsRaiseTheFence(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())

@@ -10,44 +10,45 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The protocol's rules, as far as the engine alone can show them, each by the
-// trace that breaks without it. What takes a rule out is in
-// proptest/mutants. rules_order_test.go has the rules about who waits for whom.
+// The protocol's rules, as far as the engine alone can show them. Each test is
+// the trace that breaks without the rule; proptest/mutants removes the rules.
+// rules_order_test.go has the rules about the order of waiters.
 
-// Rule 1. Guard, renew, writes match {id, fence}: a late duplicate acquire
-// revives the id after another holder.
+// Rule 1. Guards, renewals and writes match the id and the fencing token.
+// Without it a late duplicate of an acquire revives the id after another
+// holder.
 func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		a := p.acquire(ann, "write", Granted)
-		w.at(held) // ann sleeps
+		w.at(held) // ann's process is stopped
 		b := p.acquire(bob, "write", Granted)
 		p.finish(b, increment, Applied)
 		revived := p.acquire(ann, "write", Granted) // the duplicate of ann's acquire
 		if revived.ID != a.ID || revived.Fence <= a.Fence {
-			w.Fatalf("revived with token %d, first granted with %d", revived.Fence, a.Fence)
+			w.Fatalf("revived with fence %d, first granted with %d", revived.Fence, a.Fence)
 		}
-		p.renew(a, Lost) // ann wakes up
+		p.renew(a, Lost) // ann's process goes on
 		p.write(a, increment, 1, Lost)
 		p.finish(a, increment, Lost)
 		if n, err := w.hand.CountDocuments(w.Context(), p.Guard(a)); n != 0 || err != nil {
 			w.Errorf("the guard matches %d documents, %v", n, err)
 		}
 		w.counts(1)
-		p.release(a, Lost) // and removes what the duplicate left
+		p.release(a, Lost) // and removes the duplicate's entry
 		w.is(stored{fence: revived.Fence, tags: rows{"write": {}}, done: []uuid.UUID{bob}})
 	})
 }
 
-// The other half of rule 1: a token alone is not enough, for tokens may come
-// again after somebody erased the lock.
-func TestRule01TokenAloneIsNotEnough(t *testing.T) {
+// The other half of rule 1: the fencing token alone is not enough, because
+// tokens may repeat after an outside writer erased the lock.
+func TestRule01FenceAloneIsNotEnough(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		a := p.acquire(ann, "write", Granted)
 		w.change(bson.M{"$unset": bson.M{"lock": 1}})
 		if b := p.acquire(bob, "write", Granted); b.Fence != a.Fence {
-			w.Fatalf("tokens %d and %d", a.Fence, b.Fence)
+			w.Fatalf("fences %d and %d", a.Fence, b.Fence)
 		}
 		p.renew(a, Lost)
 		p.write(a, increment, 1, Lost)
@@ -57,7 +58,7 @@ func TestRule01TokenAloneIsNotEnough(t *testing.T) {
 	})
 }
 
-// Rule 2. Extend is a maximum: an older command shortens a lease.
+// Rule 2. Extend is a maximum. Without it an older command shortens a lease.
 func TestRule02ExtendIsAMaximum(t *testing.T) {
 	older := map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(g.ID, g.Tag, Granted) },
@@ -70,7 +71,7 @@ func TestRule02ExtendIsAMaximum(t *testing.T) {
 			g := p.acquire(ann, "write", Granted)
 			w.at(8 * second)
 			p.renew(g, Renewed)
-			w.at(2 * second) // a command that was parsed before executes after
+			w.at(2 * second) // a command that was parsed earlier executes later
 			late(p, g)
 			w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: 8*second + held}}}})
 			w.at(15 * second)
@@ -95,8 +96,8 @@ func TestRule02ExtendIsAMaximum(t *testing.T) {
 	})
 }
 
-// Rule 3. A repeat that finds its entry held extends it: second attempt
-// answered, first attempt's expiry.
+// Rule 3. A repeat that finds its entry held extends it. Without it the second
+// attempt is answered, but the expiry is the first attempt's.
 func TestRule03RepeatExtends(t *testing.T) {
 	for name, command := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(ann, "write", Granted) },
@@ -106,14 +107,14 @@ func TestRule03RepeatExtends(t *testing.T) {
 			p := w.peer(relations.Fair())
 			g := p.acquire(ann, "write", Granted) // the answer is lost
 			w.at(6 * second)
-			command(p, g) // ann may believe until 16 s
+			command(p, g) // ann's lease is valid until 16 s at most
 			w.at(16 * second)
 			p.try(bob, "write", Conflict)
 		})
 	}
 }
 
-// Rule 5. Grants prune: an expired guard passes beside a new holder.
+// Rule 5. Grants prune. Without it an expired guard passes beside a new holder.
 func TestRule05GrantsPrune(t *testing.T) {
 	for name, enter := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, _ Grant) { p.acquire(bob, "write", Granted) },
@@ -128,7 +129,7 @@ func TestRule05GrantsPrune(t *testing.T) {
 				b = p.acquire(bob, "write", Waiting)
 			}
 			w.at(held)
-			p.renewWouldFind(a) // nobody was let in yet
+			p.renewWouldFind(a) // no other holder was let in yet
 			enter(p, b)
 			p.write(a, bson.M{"$set": bson.M{"text": "from ann, beside bob"}}, 1, Lost)
 			p.release(a, Lost)
@@ -137,7 +138,7 @@ func TestRule05GrantsPrune(t *testing.T) {
 	}
 }
 
-// renewWouldFind demands that the guard still matches.
+// renewWouldFind checks that the guard still matches.
 func (p *peer) renewWouldFind(g Grant) {
 	p.Helper()
 	if n, err := p.hand.CountDocuments(p.Context(), p.Guard(g)); n != 1 || err != nil {
@@ -145,8 +146,9 @@ func (p *peer) renewWouldFind(g Grant) {
 	}
 }
 
-// Rule 14. A write is numbered in the entry: a repeat applies twice; in the
-// entry and not in a short shared list: nine writes later the first repeats.
+// Rule 14. A write is numbered in its entry. Without it a repeat is applied
+// twice; with the numbers in a short shared list, the first write repeats nine
+// writes later.
 func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -166,8 +168,8 @@ func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
 	})
 }
 
-// A failed attempt may leave a gap in the numbers.
-func TestRule14NumbersMayHaveGaps(t *testing.T) {
+// A failed attempt may leave a number unused.
+func TestRule14NumbersMayBeLeftOut(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -179,8 +181,8 @@ func TestRule14NumbersMayHaveGaps(t *testing.T) {
 }
 
 // Rule 18. Absence from done proves "not applied" only while the id that was
-// newest in the grant's image is still there. The engine gives the images that
-// the judgement needs.
+// newest in the grant's image is still there. The engine provides the images
+// for this decision.
 func TestRule18DoneAndItsNewest(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Rules{"read": {}})
@@ -208,8 +210,8 @@ func TestRule18DoneAndItsNewest(t *testing.T) {
 	})
 }
 
-// The trace of rule 18: erased, verdict "not applied". The erased lock shows a
-// number below the lease's.
+// The trace of rule 18: the lock was erased, and the verdict is "not applied".
+// The erased lock shows a fence below the lease's.
 func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
@@ -220,15 +222,16 @@ func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
 	if img := p.read(a); img.Lock.FinishedBy(ann) || img.Lock.Fence >= a.Fence {
 		t.Errorf("erased: %+v", img.Lock)
 	}
-	// Once the clock has gone on, so have the numbers, deletions or not.
+	// Once the clock has moved on, the fences have too, even after a deletion.
 	w.at(2 * second)
 	if b := p.acquire(bob, "write", Granted); b.Fence <= a.Fence {
-		t.Errorf("token %d after %d", b.Fence, a.Fence)
+		t.Errorf("fence %d after %d", b.Fence, a.Fence)
 	}
 }
 
-// Rule 19. Ids are never used again: a late command grants, or here releases,
-// the reused id. With ids of their own, an owner's leases don't meet.
+// Rule 19. Ids are never used again. Without it a late command grants, or here
+// releases, the reused id. Two leases of one owner have different ids and don't
+// affect each other.
 func TestRule19IDsAreNeverUsedAgain(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -242,7 +245,7 @@ func TestRule19IDsAreNeverUsedAgain(t *testing.T) {
 	}
 	p.renew(next, Renewed)
 
-	reused := p.acquire(ann, "read", Granted) // what must not be done
+	reused := p.acquire(ann, "read", Granted) // this must not be done
 	p.release(first, Lost)
 	p.renew(reused, Lost)
 }

@@ -33,7 +33,7 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	p.renewAll(true, g)
 	p.standing(map[uuid.UUID]time.Duration{ann: ttl}, g)
 
-	// Every part of the pin is demanded, as a router demands it.
+	// The command has every part of the pin, as a router demands it.
 	for key := range want {
 		if command := p.once("renew", func() { _, _ = p.Renew(t.Context(), g) }); command.Lookup("query", key).Type == 0 {
 			t.Errorf("%s is not in the filter", key)
@@ -60,7 +60,7 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	}
 }
 
-// A part of the _id needs no second mention: the server refuses a projection
+// A part of the _id is not named a second time: the server refuses a projection
 // with both.
 func TestShardKeyWithinTheID(t *testing.T) {
 	w := newWorld(t, bson.E{Key: "_id", Value: bson.D{{Key: "region", Value: "north"}, {Key: "n", Value: 1}}})

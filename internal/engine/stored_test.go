@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// stored is a lock field as a test expects it, in full.
+// stored is the whole lock field that a test expects.
 type stored struct {
 	fence int64
 	tags  rows
@@ -65,8 +65,8 @@ func (r row) document() bson.M {
 
 func binaryID(id uuid.UUID) bson.Binary { return bson.Binary{Subtype: 4, Data: id[:]} }
 
-// is demands that the lock field is exactly this one: values, types, and
-// nothing else.
+// is checks that the lock field is exactly this one: values, types, and no
+// other fields.
 func (w *world) is(want stored) {
 	w.Helper()
 	w.fieldIs(DefaultField, want.document())
@@ -79,7 +79,7 @@ func (w *world) fieldIs(field string, want any) {
 	}
 }
 
-// hasNoLock demands that the document has no lock field.
+// hasNoLock checks that the document has no lock field.
 func (w *world) hasNoLock() {
 	w.Helper()
 	if lock, there := w.decoded()[DefaultField]; there {

@@ -9,10 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A template is a piece of a command, marshalled once. What changes from one
-// command to the next, the entry's id and (in tests that drive time by hand)
-// the time, has a fixed width in BSON, so filling a template in is a copy and
-// a few overwritten bytes: no reflection on the way to the server.
+// A template is a part of a command, marshalled once. Only the entry's id and,
+// in tests that set the time by hand, the time change from one command to the
+// next. Both have a fixed width in BSON. So filling a template in is a copy and
+// a few overwritten bytes, without reflection.
 type template struct {
 	kind bson.Type
 	data []byte
@@ -20,14 +20,14 @@ type template struct {
 	nows []int // offsets of the time; empty where the server's clock is used
 }
 
-// The placeholders are what a template is marshalled with. They are random,
-// so that nothing else in a command is mistaken for one.
+// The placeholders are the values that a template is marshalled with. They are
+// random, so that nothing else in a command is mistaken for one.
 var (
 	idPlaceholder  = uuid.New()
 	nowPlaceholder = time.UnixMilli(int64(uuid.New().ID()) << 16).UTC()
 )
 
-// newTemplate marshals v, a document or an array, in the library's own
+// newTemplate marshals v, a document or an array, with the library's own
 // encoding: the caller's registry and BSON options can't alter it.
 func newTemplate(v any) (template, error) {
 	kind, data, err := bson.MarshalValue(v)
@@ -77,7 +77,7 @@ func (r raw) stage() bson.Raw { return bson.RawArray(r.data).Index(0).Document()
 // value is the filled template as one value of a classic update.
 func (r raw) value() bson.RawValue { return bson.RawValue{Type: r.kind, Value: r.data} }
 
-// raw is a marshalled document or array that the driver takes as it is.
+// raw is a marshalled document or array that the driver takes unchanged.
 type raw struct {
 	kind bson.Type
 	data []byte

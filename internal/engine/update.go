@@ -13,8 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Update is a caller's update that was checked and encoded, and may ride under
-// the guard. Nothing in it is the caller's any more.
+// Update is a caller's update, checked and encoded, that may be sent under the
+// guard. It shares nothing with the caller's values.
 type Update struct {
 	operators []operator // of a classic update
 	stages    []bson.Raw // of a pipeline update
@@ -28,17 +28,17 @@ type operator struct {
 }
 
 const (
-	// numbering is the operator that sets the write's number. It says the
-	// same as $set for a number that only grows, and is hardly ever the
-	// caller's own.
+	// numbering is the operator that sets the write's number. For a number that
+	// only grows it has the same effect as $set, and callers seldom use it
+	// themselves.
 	numbering = "$max"
 
-	// ownIdentifier is the array filter's name for the own entry.
+	// ownIdentifier is the array filter's identifier of the own entry.
 	ownIdentifier = "doclock"
 )
 
-// ParseUpdate checks and encodes what a caller gives to a guarded write. The
-// errors say what would be right; nothing was sent.
+// ParseUpdate checks and encodes the update of a guarded write. Its errors say
+// what is expected. It sends nothing.
 func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOneOptions]) (*Update, error) {
 	u := &Update{}
 	for _, lister := range opts {
@@ -78,7 +78,7 @@ func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOn
 	return u, err
 }
 
-// operatorsOf takes a classic update apart, and checks it.
+// operatorsOf splits a classic update into its operators, and checks them.
 func (e *Engine) operatorsOf(doc bson.Raw) ([]operator, error) {
 	elements, err := doc.Elements()
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *Engine) operatorsOf(doc bson.Raw) ([]operator, error) {
 	return operators, nil
 }
 
-// classic is the caller's update with the library's operators added.
+// classic is the caller's update with the library's operators added to it.
 func (u *Update) classic(own ...operator) bson.Raw {
 	update := assemble(sizeOf(u.operators) + sizeOf(own))
 	for i, op := range u.operators {
@@ -135,7 +135,7 @@ func (u *Update) find(name string) int {
 	return slices.IndexFunc(u.operators, func(op operator) bool { return op.name == name })
 }
 
-// pipeline is the caller's pipeline with the library's stages behind it.
+// pipeline is the caller's pipeline followed by the library's stages.
 func (u *Update) pipeline(own ...bson.Raw) raw {
 	stages := assemble(0)
 	for i, stage := range slices.Concat(u.stages, own) {
@@ -147,8 +147,8 @@ func (u *Update) pipeline(own ...bson.Raw) raw {
 // setStage is a stage of the library's own.
 func setStage(fields bson.D) bson.Raw { return value(bson.D{{Key: "$set", Value: fields}}).Value }
 
-// update encodes an update: a document, or the stages of a pipeline. It tells
-// one from the other as the driver does.
+// update encodes an update: a document, or the stages of a pipeline. It
+// distinguishes the two as the driver does.
 func (e *encoder) update(v any) (doc bson.Raw, stages []bson.Raw, isPipeline bool, err error) {
 	switch t := v.(type) {
 	case bson.D, bson.Raw, []byte, bson.Marshaler:
@@ -185,7 +185,7 @@ func (e *encoder) update(v any) (doc bson.Raw, stages []bson.Raw, isPipeline boo
 	return nil, stages, true, nil
 }
 
-// options encodes, in place, what an update's options hold of the caller's.
+// options encodes, in place, the caller's values in an update's options.
 func (e *encoder) options(o *options.UpdateOneOptions) error {
 	if len(o.ArrayFilters) > 0 {
 		encoded, err := e.value(o.ArrayFilters)

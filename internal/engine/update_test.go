@@ -16,7 +16,7 @@ type setter struct {
 	Set map[string]int `bson:"$set"`
 }
 
-// marshaler and valueMarshaler write themselves.
+// marshaler and valueMarshaler encode themselves.
 type marshaler struct{ doc any }
 
 func (m marshaler) MarshalBSON() ([]byte, error) { return bson.Marshal(m.doc) }
@@ -28,7 +28,7 @@ func (m valueMarshaler) MarshalBSONValue() (byte, []byte, error) {
 	return byte(kind), data, err
 }
 
-// pusher is another one, with operators to which the library adds.
+// pusher is a struct with operators to which the library adds.
 type pusher struct {
 	Max  bson.M             `bson:"$max"`
 	Push bson.M             `bson:"$push"`
@@ -195,7 +195,7 @@ func (l lister) List() []func(*options.UpdateOneOptions) error {
 	return []func(*options.UpdateOneOptions) error{func(*options.UpdateOneOptions) error { return l.err }}
 }
 
-// A parsed update is used many times, and not changed by it.
+// A parsed update can be used many times, and its use doesn't change it.
 func TestUpdateIsNotChangedByItsUse(t *testing.T) {
 	push := bson.D{{Key: "log", Value: "x"}}
 	update := append(make(bson.D, 0, 9), bson.E{Key: "$push", Value: push[:1:1]}, bson.E{Key: numbering, Value: append(make(bson.D, 0, 9), bson.E{Key: "high", Value: 1})})

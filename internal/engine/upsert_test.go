@@ -30,12 +30,12 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 		t.Errorf("%d commands to find nothing, make the document, and acquire", n)
 	}
 
-	// From then on an acquire is one command.
+	// The next acquire is one command.
 	p.acquire(bob, "write", Conflict)
 	p.acquire(ann, "write", Granted)
 }
 
-// The filter's equalities become fields, as with any upsert.
+// The filter's equalities become fields, as in any upsert.
 func TestUpsertKeepsTheFiltersFields(t *testing.T) {
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair(), upserting)
@@ -49,7 +49,8 @@ func TestUpsertKeepsTheFiltersFields(t *testing.T) {
 	w.fieldIs("city", "Bern")
 }
 
-// Many come to a document that is not there: one of them is the first.
+// Many clients acquire in a document that doesn't exist: exactly one of them is
+// the first.
 func TestUpsertRace(t *testing.T) {
 	w := emptyWorld(t)
 	p := w.peer(relations.Exclusive(), upserting)
@@ -76,7 +77,8 @@ func TestUpsertRace(t *testing.T) {
 	}
 }
 
-// What can't be inserted is the server's error, and not tried for ever.
+// If the document can't be inserted, the caller gets the server's error, and
+// the insert is not repeated for ever.
 func TestUpsertRefused(t *testing.T) {
 	w := emptyWorld(t)
 	w.insert(bson.E{Key: "kind", Value: "garden"})

@@ -17,14 +17,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// epoch is when every world begins, and n0 the first number given out then:
-// numbers are never behind the clock.
+// epoch is the time at which every world begins, and n0 the first fence given
+// out then: fences are never behind the clock.
 var epoch = time.Date(2030, time.June, 1, 12, 0, 0, 0, time.UTC)
 
 var n0 = epoch.UnixMilli()
 
-// What the peers of a world are configured with, and what the server makes of
-// it: TTL or WaitTTL, and the tolerance.
+// The configuration of a world's peers, and the times that the server uses: TTL
+// or WaitTTL, and the tolerance.
 const (
 	ttl     = 10 * time.Second
 	waitTTL = 4 * time.Second
@@ -33,7 +33,7 @@ const (
 	waits   = waitTTL + extra
 )
 
-// named is an id that a failed comparison shows with a name in it.
+// named is an id that shows a name in a failed comparison.
 func named(name string) uuid.UUID {
 	id := uuid.UUID([]byte("................"))
 	copy(id[:], name)
@@ -42,12 +42,12 @@ func named(name string) uuid.UUID {
 
 var ann, bob, cid, dan, eve = named("ann"), named("bob"), named("cid"), named("dan"), named("eve")
 
-// world is one document on the real server, a clock that the test turns by
-// hand, and an eye on what the engines send.
+// world is one document on the real server, a clock that the test sets by hand,
+// and a record of the commands that the engines send.
 type world struct {
 	testing.TB
-	hand  *mongo.Collection // the test's own hand; not watched
-	lab   *mongo.Collection // the same, where the engines work; every command is noted
+	hand  *mongo.Collection // the test's own access; not recorded
+	lab   *mongo.Collection // the same collection for the engines; every command is recorded
 	id    any               // the document's
 	key   bson.D            // the shard key's equalities, in every filter
 	clock time.Time
@@ -56,8 +56,7 @@ type world struct {
 	sent []bson.Raw
 }
 
-// newWorld inserts the document that the test is about; its _id is 1 if it
-// brings none.
+// newWorld inserts the test's document; its _id is 1 if the fields have none.
 func newWorld(t testing.TB, fields ...bson.E) *world {
 	t.Helper()
 	w := emptyWorld(t)
@@ -89,7 +88,7 @@ func (w *world) monitor() *event.CommandMonitor {
 	}}
 }
 
-// sharded has the engines work through a router, in a collection that is
+// sharded makes the engines work through a router, in a collection that is
 // sharded by the fields of key.
 func (w *world) sharded(key bson.D) *routertest.Router {
 	w.Helper()
@@ -127,11 +126,11 @@ func (w *world) run(name string, body func(t *testing.T)) {
 	})
 }
 
-// at turns the clock, forwards or backwards, to a time since the epoch. Durations
-// in expectations are counted from it as well.
+// at sets the clock, forwards or backwards, to a time after the epoch.
+// Durations in expectations count from the epoch too.
 func (w *world) at(d time.Duration) { w.clock = epoch.Add(d) }
 
-// plain is an engine of a collection without settings, to parse by.
+// plain is an engine of a collection without settings, for parsing.
 var plain = &Engine{encoder: encoder{registry: plainRegistry}, field: DefaultField}
 
 // filter names the document as a caller would.
@@ -154,7 +153,7 @@ func (w *world) document() bson.Raw {
 	return raw
 }
 
-// change writes to the document by hand, as a stranger would.
+// change writes to the document by hand, as an outside writer would.
 func (w *world) change(update any) {
 	w.Helper()
 	result, err := w.hand.UpdateOne(w.Context(), bson.M{"_id": w.id}, update)
@@ -174,7 +173,8 @@ func (w *world) remove() {
 	}
 }
 
-// once runs one command of an engine, and demands that it sends exactly one.
+// once runs one command of an engine and checks that it sends exactly one
+// command.
 func (w *world) once(name string, command func()) bson.Raw {
 	w.Helper()
 	before := w.commands()
@@ -186,7 +186,7 @@ func (w *world) once(name string, command func()) bson.Raw {
 	return sent[0]
 }
 
-// commands are all that the engines have sent.
+// commands are all commands that the engines have sent.
 func (w *world) commands() []bson.Raw {
 	w.mu.Lock()
 	defer w.mu.Unlock()

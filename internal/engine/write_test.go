@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// The same change, as a classic update and as a pipeline. Each of the tests
-// below runs with both.
+// The same change, as a classic update and as a pipeline. Each test below runs
+// with both.
 var increments = map[string]any{
 	"classic":  bson.M{"$inc": bson.M{"count": 1}},
 	"pipeline": bson.A{bson.M{"$set": bson.M{"count": bson.M{"$add": bson.A{bson.M{"$ifNull": bson.A{"$count", 0}}, 1}}}}},
@@ -29,7 +29,7 @@ func bothWays(t *testing.T, body func(w *world, increment any)) {
 	}
 }
 
-// counts demands the number of increments so far.
+// counts checks the number of increments so far.
 func (w *world) counts(want int32) {
 	w.Helper()
 	if got, _ := w.decoded()["count"].(int32); got != want {
@@ -57,7 +57,7 @@ func TestWriteKeepsTheLock(t *testing.T) {
 	})
 }
 
-// A write needs presence, not time.
+// A write needs a present entry; the time doesn't matter.
 func TestWriteAfterTheEnd(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -84,10 +84,10 @@ func TestWriteLost(t *testing.T) {
 		w.remove()
 		u := p.parsed(increment)
 		if got, err := p.Write(w.Context(), g, u, 2); got.Outcome != Lost || err != nil {
-			w.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
+			w.Errorf("of a missing document: %v, %v", got.Outcome, err)
 		}
 		if got, err := p.WriteAndRelease(w.Context(), g, u); got.Outcome != Lost || err != nil {
-			w.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
+			w.Errorf("of a missing document: %v, %v", got.Outcome, err)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestFinishLeavesAnEmptyArray(t *testing.T) {
 	})
 }
 
-// done keeps the last few, the newest at the end.
+// done keeps the last ids, the newest at the end.
 func TestFinishKeepsEightIDs(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
@@ -155,7 +155,7 @@ func TestFinishKeepsEightIDs(t *testing.T) {
 	})
 }
 
-// A waiting entry writes nothing: it has no token.
+// A waiting entry can't write: it has no fencing token.
 func TestWriteOfAWaitingEntryIsLost(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Fair())
@@ -195,7 +195,7 @@ func TestWriteWithArrayFilters(t *testing.T) {
 	w.is(stored{fence: n0 + 1, tags: rows{"write": {}}, done: []uuid.UUID{ann, bob}})
 }
 
-// Operators that the library uses itself are shared with the caller.
+// The caller may use operators that the library uses too.
 func TestWriteWithTheLibrarysOperators(t *testing.T) {
 	w := newWorld(t, bson.E{Key: "high", Value: 1}, bson.E{Key: "list", Value: bson.A{"a", "b"}})
 	p := w.peer(relations.Exclusive())

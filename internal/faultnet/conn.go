@@ -16,20 +16,20 @@ import (
 var errBroken = errors.New("faultnet: connection broken on purpose")
 
 // conn is one connection. The driver writes a message in one call, and reads
-// the reply before it writes the next.
+// the reply before it writes the next message.
 type conn struct {
 	net.Conn
 	net *Net
 
 	mu       sync.Mutex
 	deadline time.Time
-	fault    *Fault       // of the message that was written last
-	reply    bytes.Buffer // what is left of a reply that went through our hands
+	fault    *Fault       // of the last written message
+	reply    bytes.Buffer // the rest of a reply that this package has read or changed
 	once     sync.Once
 	closed   chan struct{}
 }
 
-// Write sees every message to the server.
+// Write handles every message to the server.
 func (c *conn) Write(message []byte) (int, error) {
 	if d := c.net.latency(); d > 0 {
 		time.Sleep(d)
@@ -78,7 +78,7 @@ func (c *conn) Write(message []byte) (int, error) {
 	}
 }
 
-// Read sees every reply.
+// Read handles every reply.
 func (c *conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	f := c.fault
@@ -146,7 +146,7 @@ func (c *conn) await(let <-chan struct{}) error {
 	}
 }
 
-// SetReadDeadline is how the driver gives up.
+// SetReadDeadline is called by a driver that gives up.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	c.deadline = t
@@ -159,8 +159,8 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// answer puts the rewritten document where the reply is read from. Request and
-// reply differ in their header only by which id stands where.
+// answer puts the rewritten document into the buffer of the reply. Request and
+// reply differ in their header only by the positions of their ids.
 func (c *conn) answer(f *Fault, message []byte, body bson.Raw) {
 	doc, err := bson.Marshal(f.rewrite(body))
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *conn) answer(f *Fault, message []byte, body bson.Raw) {
 	c.reply.Write(doc)
 }
 
-// later sends the message by a connection of its own when it is let go.
+// later sends the message by its own connection when the fault is let go.
 func (c *conn) later(f *Fault, message []byte) {
 	address := c.RemoteAddr()
 	go func() {
@@ -205,7 +205,7 @@ func (c *conn) abrupt() error {
 	return tcp.SetLinger(0)
 }
 
-// reset leaves the closing to the client, who finds the connection broken.
+// reset leaves the closing to the client, which finds the connection broken.
 func (c *conn) reset() {
 	_ = c.abrupt()
 	_ = c.Conn.Close()
@@ -237,7 +237,7 @@ func readMessage(r io.Reader) ([]byte, error) {
 }
 
 // command reads the body of an OP_MSG: a header of 16 bytes, 4 of flags, then
-// sections, of which the one of kind 0 is the command.
+// sections. The section of kind 0 is the command.
 func command(message []byte) (string, bson.Raw) {
 	const opMsg = 2013
 	if len(message) < 26 || binary.LittleEndian.Uint32(message[12:]) != opMsg || message[20] != 0 {

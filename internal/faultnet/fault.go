@@ -6,11 +6,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Kind is what happens to a message.
+// Kind is a message's fault.
 type Kind int
 
 const (
-	// LoseRequest: the server never sees the command; the connection breaks.
+	// LoseRequest: the server never gets the command; the connection breaks.
 	LoseRequest Kind = iota
 	// LoseReply: the server executes the command; the connection breaks
 	// before the reply arrives.
@@ -21,19 +21,19 @@ const (
 	// Stall: neither the command nor a reply gets through, and the connection
 	// stays open until the client gives up.
 	Stall
-	// DelayReply: the command is executed at once, its reply arrives when Let
-	// is called.
+	// DelayReply: the command is executed at once, and its reply arrives when
+	// Let is called.
 	DelayReply
-	// Repeat: the command is executed and answered, and executed once more,
-	// by a connection of its own, when Let is called.
+	// Repeat: the command is executed and answered, and executed once more, by
+	// its own connection, when Let is called.
 	Repeat
-	// Rewrite: the command is executed, and its reply is what the function
-	// given to ArmRewrite makes of it.
+	// Rewrite: the command is executed, and the function of ArmRewrite makes
+	// its reply.
 	Rewrite
 	// Cut: the connection is reset in the middle of the request.
 	Cut
-	// Refuse: the server never sees the command; the reply is what the
-	// function given to ArmRewrite makes of an empty one.
+	// Refuse: the server never gets the command; the function of ArmRewrite
+	// makes the reply from an empty document.
 	Refuse
 )
 
@@ -41,7 +41,7 @@ func (k Kind) String() string {
 	return [...]string{"request lost", "reply lost", "request held", "stalled", "reply delayed", "request repeated", "reply rewritten", "connection reset in the request", "refused"}[k]
 }
 
-// Fault is one fault that was armed. It fires once.
+// Fault is one armed fault. It fires once.
 type Fault struct {
 	kind    Kind
 	matches func(command string, body bson.Raw) bool

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
-// What each fault does to a plain increment: what the client is told, and how
-// often it was executed, before and after the fault is let go.
+// The effect of each fault on a plain increment: the client's result, and the
+// number of executions, before and after the fault is let go.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		kind        faultnet.Kind
@@ -58,7 +58,7 @@ func TestFaults(t *testing.T) {
 			defer cancel()
 			err := docs.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"count": 1}}).Err()
 			if (err != nil) != c.fails {
-				t.Errorf("the client is told %v", err)
+				t.Errorf("the client gets %v", err)
 			}
 			<-fault.Fired()
 			if n := net.Fired(c.kind); n != 1 {

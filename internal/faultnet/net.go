@@ -24,9 +24,9 @@ type Net struct {
 // New returns a network without faults.
 func New() *Net { return &Net{fired: map[Kind]int{}, open: map[*conn]struct{}{}} }
 
-// Arm makes the next message of this command meet a fault. The command is
-// named as on the wire ("findAndModify", "find"); "" is any. What goes to
-// the admin database, as the driver's own commands do, meets no faults.
+// Arm makes the next message of this command meet a fault. The command has its
+// name on the wire ("findAndModify", "find"); "" is any command. Messages to
+// the admin database, such as the driver's own commands, meet no faults.
 func (n *Net) Arm(kind Kind, command string) *Fault {
 	return n.ArmWhere(kind, func(name string, _ bson.Raw) bool { return command == "" || name == command })
 }
@@ -37,7 +37,7 @@ func (n *Net) ArmWhere(kind Kind, matches func(command string, body bson.Raw) bo
 }
 
 // ArmRewrite arms a Rewrite or a Refuse: rewrite returns the document that the
-// client gets for the server's reply.
+// client gets in place of the server's reply.
 func (n *Net) ArmRewrite(kind Kind, command string, rewrite func(reply bson.Raw) any) *Fault {
 	return n.arm(&Fault{
 		kind:    kind,
@@ -54,25 +54,25 @@ func (n *Net) arm(f *Fault) *Fault {
 	return f
 }
 
-// Disarm forgets the faults that have not fired.
+// Disarm removes the faults that have not fired.
 func (n *Net) Disarm() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.armed = nil
 }
 
-// Block stalls every message to the server that matches, each until its client
-// gives up, as a server does with a document that somebody keeps back from all
-// writes. A message is more than the body of its command: it has the
-// statements of an update too. Block(nil) ends it for the messages to come.
+// Block stalls every matching message to the server until its client gives up,
+// as a server does with a document that is blocked for all writes. A message is
+// more than the body of its command: it also has the statements of an update.
+// Block(nil) ends this for later messages.
 func (n *Net) Block(matches func(command string, message []byte) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.blocked = matches
 }
 
-// Reset resets all connections that are open, the driver's own monitoring ones
-// too, as a router does that forgets them.
+// Reset resets all open connections, including the driver's own monitoring
+// ones, as a router does that drops them.
 func (n *Net) Reset() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,8 +81,8 @@ func (n *Net) Reset() {
 	}
 }
 
-// Down has the server refuse connections, as one does that is not there, and
-// resets those that are open; or ends that.
+// Down(true) refuses new connections, as if there were no server, and resets
+// the open ones. Down(false) ends that.
 func (n *Net) Down(down bool) {
 	n.mu.Lock()
 	n.down = down
@@ -138,10 +138,10 @@ func (n *Net) blocks(command string, message []byte) bool {
 	return blocked != nil && blocked(command, message)
 }
 
-// meets takes the first armed fault that matches out of the list.
+// meets removes the first matching armed fault from the list.
 func (n *Net) meets(command string, body bson.Raw) *Fault {
 	if db, _ := body.Lookup("$db").StringValueOK(); db == "admin" {
-		return nil // the driver's own: handshakes, heartbeats, the end of sessions
+		return nil // the driver's own: handshakes, heartbeats, ends of sessions
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// attach gets hold of the shared server, and starts it, or even prepares it, if there is none. A server that it starts
-// outlives its last user by linger.
+// attach connects to the shared server. If there is none, it starts one, and
+// prepares it if necessary. A server that it starts outlives its last user by
+// linger.
 func attach(ctx context.Context, c cache, linger time.Duration, say *progress) (*Shared, error) {
 	lock, err := c.lock(ctx, say)
 	if err != nil {
@@ -42,8 +43,8 @@ func attach(ctx context.Context, c cache, linger time.Duration, say *progress) (
 
 var errNoSupervisor = errors.New("no supervisor answers")
 
-// dial connects to the supervisor and waits for its greeting, which comes when the server answers. The caller holds the
-// cache's lock until then.
+// dial connects to the supervisor and waits for its greeting, which comes when
+// the server answers. The caller holds the cache's lock until then.
 func dial(ctx context.Context, c cache) (*Shared, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", c.socket())
@@ -54,7 +55,7 @@ func dial(ctx context.Context, c cache) (*Shared, error) {
 		return nil, fmt.Errorf("connecting to the supervisor: %w", err)
 	}
 
-	// A supervisor that is stopped or stuck must not hold us up for ever.
+	// A stopped or stuck supervisor must not block us for ever.
 	if err := conn.SetDeadline(time.Now().Add(2 * startLimit)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}

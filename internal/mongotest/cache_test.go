@@ -22,7 +22,7 @@ func TestCacheWithoutHome(t *testing.T) {
 	if !strings.HasPrefix(c.dir, os.TempDir()) {
 		t.Errorf("the cache is in %s", c.dir)
 	}
-	// Others could put there what they like.
+	// Other users could put any files there.
 	if err := os.Chmod(filepath.Dir(filepath.Dir(c.dir)), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead.lock.close() // as the end of its owner does
+	dead.lock.close() // as at the end of its owner
 
 	sweep(base)
 	if _, err := os.Stat(living.dir); err != nil {
@@ -79,7 +79,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What an interrupted preparation left is not taken for a complete one, and goes away.
+// The remains of an interrupted preparation don't count as a complete one, and
+// are removed.
 func TestUnfinishedPreparation(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	if err := os.MkdirAll(c.path("unfinished-123/debian/etc"), 0o700); err != nil {

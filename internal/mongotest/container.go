@@ -17,13 +17,15 @@ import (
 const (
 	label = "doclock.mongotest"
 
-	// leash is the container's program: a mongod that ends when our end of its standard input is closed, so that a
-	// kill -9 of its owner ends it too.
+	// leash is the container's program: a mongod that ends when our end of its
+	// standard input is closed, so that a kill -9 of its owner ends it too.
 	leash = `exec 3<&0; (cat <&3 >/dev/null; kill -TERM $$) & exec mongod "$@" </dev/null`
 )
 
-// A container is a mongod in Docker or Podman, as a replica set of one member. It was written where no engine could be
-// had, and run with a stand-in only (standin_test.go), except that a client without an engine is passed over.
+// A container is a mongod in Docker or Podman, as a replica set of one member.
+// It was written without access to an engine, and was tested only with a
+// stand-in (standin_test.go), except that a client without an engine is
+// skipped.
 type container struct {
 	engine string
 	image  string
@@ -45,13 +47,14 @@ func prepareContainer(ctx context.Context, engine string, say *progress) error {
 	if _, err := exec.LookPath(engine); err != nil {
 		return unavailable("not on PATH")
 	}
-	// A client may be there without an engine, or with one that hangs.
+	// A client may exist without an engine, or with one that hangs.
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := talk(short, engine, "ps", "--quiet"); err != nil {
 		return unavailable("a client whose engine does not answer: " + err.Error())
 	}
-	// What owners that were killed left behind has ended; an hour spares what a test stopped and will start again.
+	// The containers of killed owners have ended. The hour spares those that a
+	// test stopped and will start again.
 	_ = talk(ctx, engine, "container", "prune", "--force", "--filter", "label="+label, "--filter", "until=1h")
 	image, _ := image()
 	if talk(ctx, engine, "image", "inspect", image) == nil {
@@ -73,7 +76,8 @@ func startContainer(ctx context.Context, engine string, c cache) (server, error)
 	}
 	image, _ := image()
 	s := &container{engine: engine, image: image, port: port, run: run}
-	// The port is the same inside and outside, because the replica set tells it to its clients.
+	// The port is the same inside and outside, because the replica set gives it
+	// to its clients.
 	publish := fmt.Sprintf("127.0.0.1:%d:%d", port, port)
 	args := append([]string{
 		"run", "--interactive", "--name=" + s.name(), "--label=" + label, "--publish=" + publish,
@@ -89,7 +93,8 @@ func (s *container) launch(ctx context.Context) error {
 	return s.attach(ctx, "start", "--attach", "--interactive", s.name())
 }
 
-// attach runs the engine's client, which holds the leash, and waits for the container's mongod.
+// attach runs the engine's client, which holds the leash, and waits for the
+// container's mongod.
 func (s *container) attach(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -149,7 +154,8 @@ func (s *container) origin() string {
 }
 func (s *container) ended() bool { return s.client.ended() }
 
-// talk runs a command of the engine's client. Its error says on one line what the client said.
+// talk runs a command of the engine's client. Its error has the client's output
+// on one line.
 func talk(ctx context.Context, engine string, args ...string) error {
 	cmd := exec.CommandContext(ctx, engine, args...)
 	cmd.WaitDelay = time.Second

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// openDebianRoot is the cache's root, known to be complete by its name.
+// openDebianRoot is the cache's root, which by its name is complete.
 func openDebianRoot(c cache) (debianRoot, error) {
 	root := debianRoot{dir: c.path("debian")}
 	uid, gid, err := root.postgresUser()
@@ -32,8 +32,9 @@ type debianRoot struct {
 
 func (r debianRoot) path(inside string) string { return filepath.Join(r.dir, inside) }
 
-// command runs in the root as its user postgres, who need not be able to reach the root from outside: the root is
-// changed first, then the user. Nothing of our environment goes along.
+// command runs in the root as its user postgres, who may not be able to reach
+// the root from outside: the root is changed first, then the user. It gets
+// nothing of our environment.
 func (r debianRoot) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = "/srv"
@@ -45,7 +46,8 @@ func (r debianRoot) command(ctx context.Context, name string, args ...string) *e
 	return cmd
 }
 
-// postgresUser looks the user up in the root's own list: its numbers are not this machine's.
+// postgresUser looks the user up in the root's own list: its numbers differ
+// from this machine's.
 func (r debianRoot) postgresUser() (uid, gid int, err error) {
 	list, err := os.ReadFile(r.path("/etc/passwd"))
 	if err != nil {
@@ -75,10 +77,11 @@ func bootstrapDebian(ctx context.Context, root debianRoot, build string, say *pr
 	}
 	args := []string{
 		"--variant=minbase",
-		// The release file of forky is not renewed everywhere; its signature is checked all the same.
+		// The release file of forky is not renewed everywhere; its signature is
+		// still checked.
 		`--aptopt=Acquire::Check-Valid-Until "false"`,
 		"--include=postgresql-18,postgresql-18-documentdb",
-		// Only what runs is wanted: a seventh of the size is not.
+		// Files that don't run are left out: a seventh of the size.
 		"--dpkgopt=path-exclude=/usr/share/man/*",
 		"--dpkgopt=path-exclude=/usr/share/locale/*",
 		"--dpkgopt=path-exclude=/usr/share/doc/*",
@@ -95,14 +98,16 @@ func bootstrapDebian(ctx context.Context, root debianRoot, build string, say *pr
 	})
 }
 
-// installMmdebstrap is the one thing that is installed on the machine itself.
+// installMmdebstrap installs the only package that is needed on the machine
+// itself.
 func installMmdebstrap(ctx context.Context, log string) error {
 	apt := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-o", "DPkg::Lock::Timeout=120"}, args...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		return runLogged(cmd, log)
 	}
-	// The lists may be as old as the machine: a failure to renew them matters only if the installation fails too.
+	// The package lists may be as old as the machine: a failure to renew them
+	// matters only if the installation fails too.
 	renew := apt("update")
 	if err := apt("install", "--yes", "--no-install-recommends", "mmdebstrap", "debian-archive-keyring"); err != nil {
 		return errors.Join(renew, err)

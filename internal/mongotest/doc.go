@@ -1,8 +1,8 @@
 // Package mongotest gives tests, the demo and benchmarks a MongoDB-compatible server, and starts one if none is there.
 //
-// A server is looked for in this order:
+// It looks for a server in this order:
 //
-//  1. MONGODB_URI. If it is set and does not answer, that is a failure, and no reason to go on.
+//  1. MONGODB_URI. If it is set and does not answer, that is a failure, and the search ends.
 //  2. A mongod on PATH, started as a replica set of one member.
 //  3. Docker or Podman with an engine that answers: mongo:8, as a replica set of one member. DOCLOCK_TEST_IMAGE names
 //     another image; it is then the only way that is tried.
@@ -10,15 +10,18 @@
 //     root. It is prepared once, in the user's cache directory, in one to three minutes; from then on it starts in a
 //     second or two.
 //
-// If there is none of them, tests fail with the list of what was tried. They are never skipped.
+// If there is none of them, tests fail with the list of all attempts. They are
+// never skipped.
 //
 // # One server for all
 //
-// `go test ./...` runs many test binaries at a time, and they share one server. It belongs to a process of its own, the
-// supervisor: the binary that first needed a server, started again. Every user holds a connection to the supervisor,
-// which ends the server and removes its data when the last user has been gone for a while. So a user may end in any
-// way, kill -9 included. If the supervisor itself is killed, the kernel kills the server with it (on Linux), and the
-// next supervisor removes the data that was left.
+// `go test ./...` runs many test binaries at a time, and they share one server.
+// It belongs to a process of its own, the supervisor: the first binary that
+// needed a server, started again. Every user has a connection to the
+// supervisor. The supervisor ends the server and removes its data some time
+// after the last user has left. So a user may end in any way, including kill
+// -9. If the supervisor itself is killed, the kernel kills the server with it
+// (on Linux), and the next supervisor removes the remaining data.
 //
 // Tests that stop or kill a server have a private one; see [Private].
 //
@@ -37,6 +40,7 @@
 //
 // # Not run by its authors
 //
-// The ways 2 and 3 were written on machines that have neither a mongod nor a container engine: they were run with
-// stand-ins only (standin_test.go). Way 4 was run on Debian, on amd64; on Ubuntu it was not.
+// Ways 2 and 3 were written on machines that have neither a mongod nor a
+// container engine, and were tested only with stand-ins (standin_test.go). Way
+// 4 was run on Debian, on amd64, but not on Ubuntu.
 package mongotest

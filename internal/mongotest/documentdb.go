@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// documentDB is PostgreSQL with the DocumentDB extension behind FerretDB. Both run in the Debian root of the cache, as
-// the root's user postgres. They speak over a socket that only this user can reach; nothing but FerretDB listens on
-// the network, and on the loopback address alone.
+// documentDB is PostgreSQL with the DocumentDB extension behind FerretDB. Both
+// run in the Debian root of the cache, as the root's user postgres. They use a
+// socket that only this user can reach. Only FerretDB listens on the network,
+// and only on the loopback address.
 type documentDB struct {
 	crew
 	root debianRoot
@@ -33,15 +34,15 @@ const (
 	ferretBin   = "/usr/local/bin/ferretdb"
 )
 
-// settings are what PostgreSQL needs for DocumentDB, and what a test server wants.
+// settings are PostgreSQL's settings for DocumentDB and for a test server.
 //
 //   - Commits are durable (fsync and synchronous_commit stay on). On the machine where this was written that costs 0.25
-//     of the 0.73 ms of a findOneAndUpdate, and figures taken without it would flatter.
-//   - Shared memory is a file in the data directory, because /dev/shm need not be there in the root, and so nothing has
-//     to be mounted. Parallel queries, which would use it, are off.
+//     of the 0.73 ms of a findOneAndUpdate. Figures without it would be too good.
+//   - Shared memory is a file in the data directory, because /dev/shm may be missing in the root, and so no mount is
+//     needed. Parallel queries, which would use it, are off.
 //   - Connections suffice for FerretDB's pool (poolSize) and for the extension's own.
 //   - A lock is a small document that is updated all the time: autovacuum comes by more often than once a minute.
-//   - The log holds what went wrong, and not the extension's housekeeping every two seconds.
+//   - The log has only errors, and not the extension's work every two seconds.
 var settings = []string{
 	"shared_preload_libraries=pg_cron,pg_documentdb_core,pg_documentdb",
 	"cron.database_name=postgres",
@@ -64,7 +65,7 @@ var settings = []string{
 	"jit=off",
 }
 
-// postgresArgs are the arguments that give PostgreSQL its settings, and more of them.
+// postgresArgs are the arguments that give PostgreSQL these settings, and more.
 func postgresArgs(more ...string) []string {
 	var args []string
 	for _, setting := range append(slices.Clone(settings), more...) {
@@ -73,7 +74,8 @@ func postgresArgs(more ...string) []string {
 	return args
 }
 
-// poolSize is FerretDB's number of connections to PostgreSQL, hence of commands at a time; more of them wait.
+// poolSize is the number of FerretDB's connections to PostgreSQL, and so of
+// simultaneous commands; further ones wait.
 const poolSize = 200
 
 func startDocumentDB(ctx context.Context, c cache) (server, error) {
@@ -81,7 +83,8 @@ func startDocumentDB(ctx context.Context, c cache) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Somebody else may take the port before FerretDB has it: then another is tried.
+	// Another program may take the port before FerretDB: then another port is
+	// tried.
 	for attempt := 1; ; attempt++ {
 		d, err := newDocumentDB(ctx, root)
 		if err == nil {
@@ -112,7 +115,8 @@ func newDocumentDB(ctx context.Context, root debianRoot) (*documentDB, error) {
 	return d, nil
 }
 
-// copyTemplate makes the data directory, from one that has the extension already.
+// copyTemplate makes the data directory from a template that has the extension
+// already.
 func (d *documentDB) copyTemplate(ctx context.Context) error {
 	cp := d.root.command(ctx, "/bin/cp", "-a", "--reflink=auto", templateIn, d.inside("data"))
 	if said, err := cp.CombinedOutput(); err != nil {
@@ -140,14 +144,14 @@ func (d *documentDB) launch(ctx context.Context) error {
 	ferret, err := startProcess(d.root.command(forever, ferretBin,
 		fmt.Sprintf("--postgresql-url=postgres://postgres@/postgres?host=%s&pool_max_conns=%d", d.inside(""), poolSize),
 		fmt.Sprintf("--listen-addr=127.0.0.1:%d", d.port), "--debug-addr=-",
-		"--log-level=warn", // otherwise it has a line for every command
+		"--log-level=warn", // otherwise it logs every command
 		"--no-auth", "--telemetry=disable", "--state-dir="+d.inside(""),
 	), d.run.path("ferretdb.log"))
 	if err != nil {
 		return err
 	}
 	d.crew = append(d.crew, ferret)
-	// It must be FerretDB that got the port, and not another server.
+	// FerretDB must have got the port, and not another server.
 	if err := ferret.wait(ctx, func() bool { return listens(ferret.child.Pid, d.port) }); err != nil {
 		return fmt.Errorf("FerretDB: %w", err)
 	}
@@ -157,9 +161,11 @@ func (d *documentDB) launch(ctx context.Context) error {
 	return nil
 }
 
-// startPostgres starts PostgreSQL in namespaces of its own, where that is allowed: with its first process all others end
-// and its shared memory is freed, even if it is killed. In a container it may not be allowed; then PostgreSQL's processes
-// end because they see their first one gone, and a few bytes of shared memory stay.
+// startPostgres starts PostgreSQL in namespaces of its own, if that is allowed.
+// Then all its processes end, and its shared memory is freed, with its first
+// process, even if that is killed. A container may not allow it. Then
+// PostgreSQL's processes end because they notice the end of the first one, and
+// a few bytes of shared memory stay.
 func (d *documentDB) startPostgres(ctx context.Context) (*process, error) {
 	start := func(isolated bool) (*process, error) {
 		socket := d.inside("")
@@ -177,7 +183,7 @@ func (d *documentDB) startPostgres(ctx context.Context) (*process, error) {
 	return p, err
 }
 
-// inside is the path, in the Debian root, of something in the run's directory.
+// inside is the path, in the Debian root, of a file in the run's directory.
 func (d *documentDB) inside(name string) string {
 	return filepath.Join(runsIn, filepath.Base(d.run.dir), name)
 }

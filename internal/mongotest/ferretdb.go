@@ -13,7 +13,8 @@ import (
 
 const ferretModule = "github.com/FerretDB/FerretDB/v2/cmd/ferretdb@v2.7.0"
 
-// compileFerret builds FerretDB for this machine, whatever the environment of the test asks of its own build.
+// compileFerret builds FerretDB for this machine, whatever build settings the
+// test's environment has.
 func compileFerret(ctx context.Context, build string, say *progress) error {
 	return say.step(ctx, "building FerretDB", func(ctx context.Context) error {
 		env := append(os.Environ(),

@@ -14,20 +14,22 @@ import (
 // A way is one way of getting a server on this machine.
 type way struct {
 	name string
-	// prepare checks that this machine has the way, and does what is done once per machine: downloads and builds. The
-	// cache's lock is held. An unavailable error means: go on to the next way; any other error ends the search.
+	// prepare checks that this machine has the way, and does the work that is
+	// done once per machine: downloads and builds. The cache's lock is held. An
+	// unavailable error means: try the next way. Any other error ends the
+	// search.
 	prepare func(context.Context, cache, *progress) error
-	// start makes a server with data of its own and waits until it answers.
+	// start makes a server with its own data and waits until it answers.
 	start func(context.Context, cache) (server, error)
 }
 
 // A server is a running MongoDB-compatible server that belongs to this process.
 type server interface {
 	uri() string
-	origin() string               // where it comes from, for people
+	origin() string               // its origin, for people
 	kill() error                  // ends it at once, as kill -9 does; the data stays
-	freeze() error                // stops it in its tracks
-	thaw() error                  // lets it go on
+	freeze() error                // suspends it
+	thaw() error                  // resumes it
 	launch(context.Context) error // starts it again, on the same data and port
 	ended() bool                  // whether it has ended by itself
 	remove() error                // ends it and removes its data
@@ -55,7 +57,7 @@ func wayByName(name string) (way, error) {
 	return way{}, fmt.Errorf("no way of getting a server is called %q", name)
 }
 
-// unavailable says why this machine does not have a way.
+// unavailable is the reason why this machine does not have a way.
 type unavailable string
 
 func (u unavailable) Error() string { return string(u) }
@@ -81,7 +83,7 @@ func findAmong(ctx context.Context, ways []way, c cache, say *progress) (way, er
 	return way{}, &notFoundError{tried: tried, root: os.Geteuid() == 0}
 }
 
-// notFoundError lists what was tried, and the commands that would help.
+// notFoundError lists the attempts, and the commands that would help.
 type notFoundError struct {
 	tried []string
 	root  bool

@@ -69,7 +69,8 @@ func TestFailureTellsWhatWasTriedAndWhatHelps(t *testing.T) {
 	}
 }
 
-// An image that is demanded is the only way: a server of another kind would be taken for it.
+// A demanded image is the only way: a server of another kind would be used by
+// mistake.
 func TestADemandedImageIsTheOnlyWay(t *testing.T) {
 	t.Setenv("MONGODB_URI", "")
 	t.Setenv(imageEnv, "")
@@ -93,7 +94,7 @@ func TestADemandedImageIsTheOnlyWay(t *testing.T) {
 	}
 }
 
-// A container client without an engine, or with one that hangs, is passed over.
+// A container client without an engine, or with one that hangs, is skipped.
 func TestContainerClientWithoutEngine(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// A fileLock is held until it is closed or its process ends, however it ends.
+// A fileLock is held until it is closed or its process ends, for any reason.
 type fileLock struct{ file *os.File }
 
 var errLocked = errors.New("locked by another process")
 
-// tryLock takes the lock at once, or says errLocked.
+// tryLock takes the lock at once, or returns errLocked.
 func tryLock(path string) (*fileLock, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -35,7 +35,8 @@ func tryLock(path string) (*fileLock, error) {
 
 func (l *fileLock) close() { _ = l.file.Close() }
 
-// lock waits for the cache's lock, which whoever fills the cache, starts the shared server or greets it holds.
+// lock waits for the cache's lock. A process holds it while it fills the cache,
+// starts the shared server or greets it.
 func (c cache) lock(ctx context.Context, say *progress) (*fileLock, error) {
 	path := c.path("lock")
 	began, told := time.Now(), false
@@ -49,7 +50,7 @@ func (c cache) lock(ctx context.Context, say *progress) (*fileLock, error) {
 			return nil, err
 		}
 		if !told && time.Since(began) > 5*time.Second {
-			holder, _ := os.ReadFile(path) // only to say whom we wait for
+			holder, _ := os.ReadFile(path) // only for the message
 			say.say("waiting for another process that prepares or starts the server (pid %s)", strings.TrimSpace(string(holder)))
 			told = true
 		}
@@ -61,7 +62,7 @@ func (c cache) lock(ctx context.Context, say *progress) (*fileLock, error) {
 	}
 }
 
-// sign leaves our number in the lock file, for those who wait.
+// sign writes our process number to the lock file, for the processes that wait.
 func (l *fileLock) sign() {
 	if err := l.file.Truncate(0); err != nil {
 		return

@@ -17,11 +17,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// startLimit is how long a server may take until it answers.
+// startLimit is the longest time until a server answers.
 const startLimit = 60 * time.Second
 
-// mongod is a mongod of PATH, as a replica set of one member. It was written where no mongod could be had, and
-// run with a stand-in only; see standin_test.go.
+// mongod is a mongod of PATH, as a replica set of one member. It was written
+// without access to a mongod, and tested only with a stand-in; see
+// standin_test.go.
 type mongod struct {
 	crew
 	path string
@@ -68,7 +69,7 @@ func (m *mongod) launch(ctx context.Context) error {
 		return err
 	}
 	m.crew = crew{p}
-	// Its own log is what tells that it got the port, and not another server.
+	// Its own log shows that it got the port, and not another server.
 	if err := p.says(ctx, "Waiting for connections"); err != nil {
 		return fmt.Errorf("%s: %w", m.path, err)
 	}
@@ -78,8 +79,8 @@ func (m *mongod) launch(ctx context.Context) error {
 	return nil
 }
 
-// mongodArgs are the arguments that a mongod has here and in a container: a small cache, and fail points, for those tests
-// that want them.
+// mongodArgs are the arguments of a mongod, here and in a container: a small
+// cache, and fail points for tests that use them.
 func mongodArgs(set string, port int) []string {
 	return []string{
 		"--replSet=" + set, "--port=" + strconv.Itoa(port), "--wiredTigerCacheSizeGB=0.5", "--oplogSize=256",
@@ -87,7 +88,8 @@ func mongodArgs(set string, port int) []string {
 	}
 }
 
-// initiate makes a mongod a replica set of one member, unless it is one already, and waits for it to become primary.
+// initiate makes a mongod a replica set of one member, unless it is one
+// already, and waits until it is the primary.
 func initiate(ctx context.Context, set string, port int) error {
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + address + "/?directConnection=true"))

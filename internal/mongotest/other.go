@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Elsewhere, which is on Windows, only a server that runs already is used.
+// On other systems, which means Windows, only a server that is already running
+// is used.
 
 type server interface {
 	uri() string

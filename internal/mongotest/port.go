@@ -7,9 +7,10 @@ import (
 	"net"
 )
 
-// freePort picks a port below those that the system gives to outgoing connections (from 32768 on Linux), so that
-// nobody takes it by chance while a server of ours is being started or is down between two lives. Whoever starts a
-// server on it must still see to it that it was that server that got it.
+// freePort picks a port below those that the system uses for outgoing
+// connections (from 32768 on Linux), so that no program takes it by chance
+// while a server of ours is being started or restarted. A caller that starts a
+// server on the port must still check that its server got it.
 func freePort() (int, error) {
 	for range 100 {
 		port := 20000 + rand.IntN(12000)

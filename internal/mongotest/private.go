@@ -8,15 +8,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Server is a server that one test has for itself. Its methods may be called from any goroutine of the test, one at a
-// time; what goes wrong in them is reported with the test's Errorf.
+// Server is a private server of one test. Its methods may be called from any
+// goroutine of the test, one at a time. They report errors with the test's
+// Errorf.
 type Server struct {
 	tb     testing.TB
 	server server
 }
 
-// Private starts a server for tests that stop or kill it: never the shared one, and never that of MONGODB_URI. It
-// takes a second or two. The server and its data are gone when the test is over.
+// Private starts a server for tests that stop or kill it: never the shared one,
+// and never that of MONGODB_URI. It takes a second or two. The server and its
+// data are removed at the end of the test.
 func Private(tb testing.TB) *Server {
 	tb.Helper()
 	out, done := terminal()
@@ -36,25 +38,28 @@ func Private(tb testing.TB) *Server {
 // URI is the server's connection string. It stays the same through restarts.
 func (s *Server) URI() string { return s.server.uri() }
 
-// Client makes a client of the server, which is disconnected when the test is over.
+// Client makes a client of the server. It is disconnected at the end of the
+// test.
 func (s *Server) Client(opts ...*options.ClientOptions) *mongo.Client {
 	s.tb.Helper()
 	return connect(s.tb, s.URI(), opts...)
 }
 
-// Kill ends the server at once, as kill -9 does: storage and all. Restart brings it back.
+// Kill ends the server at once, as kill -9 does, with its storage processes.
+// Restart starts it again.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.report("killing", s.server.kill())
 }
 
-// Stop stops the server in its tracks, as SIGSTOP does: it still accepts connections, and answers nothing until Continue.
+// Stop suspends the server, as SIGSTOP does: it still accepts connections, and
+// answers nothing until Continue.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	s.report("stopping", s.server.freeze())
 }
 
-// Continue lets a stopped server go on where it was.
+// Continue resumes a stopped server.
 func (s *Server) Continue() {
 	s.tb.Helper()
 	s.report("continuing", s.server.thaw())

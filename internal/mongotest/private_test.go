@@ -25,7 +25,7 @@ func TestPrivateKeepsItsDataWhenKilled(t *testing.T) {
 		t.Errorf("restarted at %s, not at %s", server.URI(), uri)
 	}
 	insert(t, database, "after")
-	server.Restart() // of a server that runs
+	server.Restart() // of a running server
 	if n := count(t, database); n != 2 {
 		t.Errorf("%d of 2 documents survived", n)
 	}

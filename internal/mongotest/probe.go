@@ -11,7 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// probe asks whoever answers at uri what it is, and waits up to limit for a primary to do so.
+// probe asks the server at uri for its kind, and waits up to limit for a
+// primary to answer.
 func probe(ctx context.Context, uri string, limit time.Duration) (what string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -59,5 +60,5 @@ func probe(ctx context.Context, uri string, limit time.Duration) (what string, e
 
 var credentials = regexp.MustCompile(`//[^@/]*@`)
 
-// redacted is uri without its user and password: it is shown in errors and in logs.
+// redacted is uri without its user and password, for errors and logs.
 func redacted(uri string) string { return credentials.ReplaceAllString(uri, "//…@") }

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// A process is a child that must not outlive us. Its output goes to a file, which is shown only if something fails.
+// A process is a child that must not outlive us. Its output goes to a file,
+// which is shown only after a failure.
 type process struct {
 	log   string
 	child *os.Process
@@ -33,14 +34,15 @@ func startProcess(cmd *exec.Cmd, log string) (*process, error) {
 	p := &process{log: log, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel kills a tied child when the thread that started it ends, so this one waits for the child.
+		// The kernel kills a tied child when the thread that started it ends,
+		// so this thread waits for the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		p.child = cmd.Process
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how a server ended is in its log
+			_ = cmd.Wait() // the server's log has the reason
 			close(p.ended)
 		}
 	}()
@@ -50,7 +52,7 @@ func startProcess(cmd *exec.Cmd, log string) (*process, error) {
 	return p, nil
 }
 
-// says waits until the process has written the words into its log.
+// says waits until the process has written these words to its log.
 func (p *process) says(ctx context.Context, words string) error {
 	return p.wait(ctx, func() bool {
 		text, err := os.ReadFile(p.log)
@@ -72,7 +74,8 @@ func (p *process) wait(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// kill ends the process and all that descend from it, at once, and returns when they are gone.
+// kill ends the process and all its descendants at once, and returns when they
+// have ended.
 func (p *process) kill() error {
 	family, err := p.signal(syscall.SIGKILL)
 	if err != nil {
@@ -90,12 +93,13 @@ func (p *process) kill() error {
 	}
 }
 
-// signal sends a signal to the process and all that descend from it, and returns them. The process is stopped first, so
-// that it has no more children while they are being counted.
+// signal sends a signal to the process and all its descendants, and returns
+// them. The process is stopped first, so that it starts no children during the
+// count.
 func (p *process) signal(sig syscall.Signal) (family []int, err error) {
 	select {
 	case <-p.ended:
-		return nil, nil // its number may be somebody else's by now
+		return nil, nil // its number may belong to another process by now
 	default:
 	}
 	if sig != syscall.SIGCONT {
@@ -112,8 +116,8 @@ func (p *process) signal(sig syscall.Signal) (family []int, err error) {
 	return family, nil
 }
 
-// A crew is the processes of one server, in the order in which they were started. It is what the servers that run on
-// this machine, without a container, have in common.
+// A crew is the processes of one server, in the order of their start. All
+// servers that run on this machine without a container use it.
 type crew []*process
 
 func (c crew) kill() error {
@@ -136,7 +140,7 @@ func (c crew) signal(sig syscall.Signal) error {
 	return errors.Join(errs...)
 }
 
-// ended reports whether one of them is gone.
+// ended reports whether one of them has ended.
 func (c crew) ended() bool {
 	for _, p := range c {
 		select {

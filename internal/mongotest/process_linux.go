@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// tie has the kernel kill the child when we end, however we end, and keeps a terminal's Ctrl-C from it.
+// tie makes the kernel kill the child when this process ends, for any reason,
+// and keeps a terminal's Ctrl-C from it.
 func tie(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -40,7 +41,8 @@ func descendants(pid int) []int {
 	return all
 }
 
-// alive are those of the processes that still run: neither gone nor waiting for their parent to notice.
+// alive are the processes that still run: neither ended nor waiting for their
+// parent to notice.
 func alive(pids []int) []int {
 	var still []int
 	for _, pid := range pids {
@@ -56,11 +58,12 @@ func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 }
 
-// endWithUs has the kernel ask the child to end when we do, however we do. The thread that starts the child must wait for
-// it.
+// endWithUs makes the kernel ask the child to end when this process ends, for
+// any reason. The thread that starts the child must wait for it.
 func endWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
 
-// listens reports whether it is this process that listens on the port of the loopback address.
+// listens reports whether this process listens on the port of the loopback
+// address.
 func listens(pid, port int) bool {
 	sockets, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {

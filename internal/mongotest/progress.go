@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progress tells a person who waits what is being done, a line at a time.
+// progress tells the user what is being done, one line at a time.
 type progress struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -25,11 +25,12 @@ func newProgress(out io.Writer) *progress {
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Nobody is worse off without a line of progress than with a failure because of one.
+	// A missing line of progress is better than a failure because of one.
 	_, _ = fmt.Fprintf(p.out, "mongotest: "+format+"\n", args...)
 }
 
-// step announces what it does, shows a sign of life while it takes long, and says how long it took.
+// step prints its name, prints progress while it takes long, and prints its
+// duration.
 func (p *progress) step(ctx context.Context, name string, do func(context.Context) error) error {
 	began := time.Now()
 	p.say("%s …", name)
@@ -60,9 +61,10 @@ func (p *progress) step(ctx context.Context, name string, do func(context.Contex
 	return nil
 }
 
-// terminal is where a test's progress reaches the person who waits for it. `go test` keeps back what a test binary
-// writes until that binary ends, so the lines go to `go test`'s own standard error; failing that, to the terminal;
-// failing that, to our standard error, late.
+// terminal is the output for a test's progress. `go test` keeps the output of a
+// test binary until that binary ends. So the lines go to the standard error of
+// `go test` itself, or else to the terminal, or else to our own standard error,
+// late.
 func terminal() (out io.Writer, done func()) {
 	if file := goToolStderr(); file != nil {
 		return file, func() { _ = file.Close() }

@@ -8,14 +8,15 @@ import (
 	"syscall"
 )
 
-// These two numbers are the same on all of Linux's architectures that Go knows; package syscall lacks the names.
+// These two numbers are the same on all Linux architectures of Go; package
+// syscall lacks the names.
 const (
 	sysPidfdOpen  = 434
 	sysPidfdGetfd = 438
 )
 
-// goToolStderr is the standard error of the `go` command that runs us, directly or through a wrapper; nil if there is
-// none or it is out of reach.
+// goToolStderr is the standard error of the `go` command that runs us, directly
+// or through a wrapper; nil if there is none or it can't be opened.
 func goToolStderr() *os.File {
 	pid := os.Getppid()
 	for range 5 {
@@ -37,7 +38,8 @@ func ancestor(pid int) (name string, parent int) {
 	if err != nil {
 		return "", 0
 	}
-	// pid (name) state parent …, where the name itself may hold blanks and brackets.
+	// pid (name) state parent …, where the name itself may have blanks and
+	// brackets.
 	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 	if open < 0 || end < open {
 		return "", 0
@@ -53,9 +55,11 @@ func ancestor(pid int) (name string, parent int) {
 	return string(stat[open+1 : end]), parent
 }
 
-// stderrOf opens another process's standard error. A pipe or a terminal is simply opened again. A regular file must not
-// be: it would be written from an offset of our own, over what its owner writes. Sharing the owner's offset takes a
-// copy of its descriptor, which the kernel gives only to those who may trace it, and root may.
+// stderrOf opens another process's standard error. A pipe or a terminal is
+// simply opened again. A regular file must not be: we would write at our own
+// offset, over the owner's output. To share the owner's offset takes a copy of
+// its descriptor. The kernel gives that only to processes that may trace the
+// owner; root may.
 func stderrOf(pid int) *os.File {
 	path := fmt.Sprintf("/proc/%d/fd/2", pid)
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {

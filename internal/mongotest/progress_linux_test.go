@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What is said on another process's standard error adds to it, and overwrites nothing, also where that is a file.
+// Text on another process's standard error is added to it, and overwrites
+// nothing, even if that is a file.
 func TestForeignStderr(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stderr")
 	file, err := os.Create(path)

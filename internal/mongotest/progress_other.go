@@ -4,5 +4,5 @@ package mongotest
 
 import "os"
 
-// goToolStderr is out of reach where there is no /proc.
+// goToolStderr can't be opened without /proc.
 func goToolStderr() *os.File { return nil }

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// prepareDocumentDB fills the cache with the Debian root, unless it is there: DocumentDB and a database template from
-// Debian, FerretDB built from source. It is built under another name and gets its own when it is complete.
+// prepareDocumentDB fills the cache with the Debian root, if it is missing:
+// DocumentDB and a database template from Debian, FerretDB built from source.
+// It is built under another name, and gets its own name when it is complete.
 func prepareDocumentDB(ctx context.Context, c cache, say *progress) error {
 	switch {
 	case runtime.GOOS != "linux":
@@ -47,7 +48,8 @@ func prepareDocumentDB(ctx context.Context, c cache, say *progress) error {
 	}
 	root := debianRoot{dir: filepath.Join(build, "debian")}
 
-	// The two long steps have nothing to do with each other, and either wastes no time on a lost cause.
+	// The two long steps are independent, and each stops soon if the other
+	// fails.
 	var bootstrap, compile error
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,7 +75,7 @@ func prepareDocumentDB(ctx context.Context, c cache, say *progress) error {
 	return errors.Join(err, removeUnfinished(c))
 }
 
-// removeUnfinished removes what an interrupted preparation left.
+// removeUnfinished removes the remains of an interrupted preparation.
 func removeUnfinished(c cache) error {
 	dirs, err := filepath.Glob(c.path("unfinished-*"))
 	if err != nil {
@@ -90,8 +92,9 @@ func removeUnfinished(c cache) error {
 	return nil
 }
 
-// checkUnmounted makes sure that removing a directory does not remove what is mounted in it, such as /dev.
-// mmdebstrap mounts in a namespace of its own, where it can.
+// checkUnmounted makes sure that removing a directory does not remove the
+// contents of a mount in it, such as /dev. mmdebstrap mounts in its own
+// namespace if it can.
 func checkUnmounted(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -103,7 +106,8 @@ func checkUnmounted(dir string) error {
 	return nil
 }
 
-// finish puts FerretDB into the root and makes the database template, which every server gets a copy of.
+// finish puts FerretDB into the root and makes the database template, of which
+// every server gets a copy.
 func finish(ctx context.Context, root debianRoot, build string) error {
 	uid, gid, err := root.postgresUser()
 	if err != nil {
@@ -113,7 +117,7 @@ func finish(ctx context.Context, root debianRoot, build string) error {
 	if err := os.Rename(filepath.Join(build, "ferretdb"), root.path(ferretBin)); err != nil {
 		return fmt.Errorf("moving FerretDB into the root: %w", err)
 	}
-	// The cluster that Debian's package made is not ours to tune.
+	// We do not change the database cluster of Debian's package.
 	if err := os.RemoveAll(root.path("/var/lib/postgresql/18/main")); err != nil {
 		return fmt.Errorf("removing Debian's database: %w", err)
 	}
@@ -124,12 +128,14 @@ func finish(ctx context.Context, root debianRoot, build string) error {
 		return fmt.Errorf("giving the template to postgres: %w", err)
 	}
 
-	// Whoever reaches the socket is let in, the extension's own roles among them: nobody else can reach it.
+	// Every client that reaches the socket is let in, including the extension's
+	// own roles: no other user can reach it.
 	initdb := root.command(ctx, postgresBin+"initdb", "--auth=trust", "--no-sync", "--locale=C.UTF-8", "--encoding=UTF8", templateIn)
 	if err := runLogged(initdb, filepath.Join(build, "initdb.log")); err != nil {
 		return err
 	}
-	// Single-user mode: no server to stop again. It answers 0 whatever happens; its log tells.
+	// Single-user mode: there is no server to stop. It always exits with 0; its
+	// log has the errors.
 	log := filepath.Join(build, "extension.log")
 	args := append([]string{"--single", "-j", "-D", templateIn}, postgresArgs()...)
 	single := root.command(ctx, postgresBin+"postgres", append(args, "postgres")...)
@@ -154,8 +160,8 @@ func checkLog(path string) error {
 	return nil
 }
 
-// runLogged runs a command to its end, with its output in a file that the error shows. Told to stop, the command may
-// clean up for a while.
+// runLogged runs a command to its end. The error shows the file with its
+// output. A command that is asked to stop may clean up for a while.
 func runLogged(cmd *exec.Cmd, log string) error {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

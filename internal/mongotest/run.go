@@ -8,21 +8,24 @@ import (
 	"path/filepath"
 )
 
-// A run is the directory of one running server: its data and its logs. It holds a locked file for as long as the
-// server's owner lives; what a killed owner left behind is removed by the next one to come.
+// A run is the directory of one running server: its data and its logs. It has a
+// file that is locked as long as the server's owner lives. The next process
+// removes the remains of a killed owner.
 type run struct {
 	dir  string
 	lock *fileLock
 }
 
-// newRun makes a directory in base, having removed those whose owners are dead.
+// newRun removes the directories in base whose owners are dead, and makes a new
+// one.
 func newRun(base string) (*run, error) {
 	if err := os.MkdirAll(base, 0o711); err != nil {
 		return nil, fmt.Errorf("making the directory for runs: %w", err)
 	}
 	sweep(base)
 
-	// The directory appears under its name only once it is locked, lest another process sweeps it at once.
+	// The directory gets its name only when it is locked, or another process
+	// would remove it at once.
 	fresh, err := os.MkdirTemp(base, ".new-")
 	if err != nil {
 		return nil, fmt.Errorf("making a run's directory: %w", err)
@@ -49,7 +52,8 @@ func (r *run) remove() error {
 	return nil
 }
 
-// sweep removes the directories of owners that are gone. What can't be removed now is left to the next one.
+// sweep removes the directories of dead owners. What can't be removed now is
+// left to the next process.
 func sweep(base string) {
 	dirs, err := filepath.Glob(filepath.Join(base, "[0-9]*"))
 	if err != nil {

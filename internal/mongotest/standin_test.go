@@ -18,11 +18,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Where there is neither a mongod nor a container engine, stand-ins take their places: enough of a mongod to become a
-// replica set of one member, and enough of a container client to run it. They show that we start, find, kill, restart
-// and remove these servers by the rules we know, not that the rules are right.
+// If there is neither a mongod nor a container engine, stand-ins replace them:
+// enough of a mongod to become a replica set of one member, and enough of a
+// container client to run it. They show that we start, find, kill, restart and
+// remove these servers by the known rules, not that the rules are right.
 
-// Under the name mongod, this test binary is one.
+// Under the name mongod, this test binary is a stand-in for one.
 func init() {
 	if filepath.Base(os.Args[0]) != "mongod" {
 		return
@@ -130,7 +131,7 @@ func (s *standIn) reply(command bson.Raw, set, port string) any {
 	}
 }
 
-// dockerStandIn runs what it is told to run, as processes of this machine.
+// dockerStandIn runs the given programs as processes of this machine.
 const dockerStandIn = `#!/bin/sh
 echo "$*" >>"$STANDIN_DATA/docker.log"
 for name; do :; done # the last argument, in most commands
@@ -195,7 +196,7 @@ func TestStandIns(t *testing.T) {
 	}
 }
 
-// lifeOf leads a server through what tests do to it.
+// lifeOf takes a server through the tests' operations.
 func lifeOf(t *testing.T, srv server) {
 	t.Helper()
 	what, err := probe(t.Context(), srv.uri(), startLimit)

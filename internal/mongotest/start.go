@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// linger is how long the shared server outlives its last user: long enough for `go test` to compile the next package.
+// linger is how long the shared server outlives its last user: long enough for
+// `go test` to compile the next package.
 const linger = 15 * time.Second
 
-// Shared is a program's hold on the server that it shares with others. The server stays while anybody holds it.
+// Shared is a program's connection to the shared server. The server stays while
+// there is any connection.
 type Shared struct {
 	uri         string
 	description string
@@ -23,9 +25,11 @@ type Shared struct {
 	hold    io.Closer // nil for a server of MONGODB_URI
 }
 
-// Start gets hold of the shared server, and starts it if there is none. This takes a second or two, or minutes the first time
-// on a machine where everything has to be downloaded; progress, if not nil, is told what is going on. ctx bounds the
-// start alone. The caller closes what it gets; a program that ends does so in any case.
+// Start connects to the shared server, and starts it if there is none. This
+// takes a second or two, or minutes the first time on a machine where
+// everything has to be downloaded. progress, if not nil, gets the progress. ctx
+// bounds only the start. The caller closes the result; the end of the program
+// closes it too.
 func Start(ctx context.Context, progress io.Writer) (*Shared, error) {
 	if uri := os.Getenv("MONGODB_URI"); uri != "" {
 		what, err := probe(ctx, uri, 10*time.Second)
@@ -44,10 +48,11 @@ func Start(ctx context.Context, progress io.Writer) (*Shared, error) {
 // URI is the server's connection string.
 func (s *Shared) URI() string { return s.uri }
 
-// Description says in one line what the server is, its version and topology, and how it was found.
+// Description is the server's kind, version and topology, and how it was found,
+// in one line.
 func (s *Shared) Description() string { return s.description }
 
-// Close lets the server go. Closed twice, it does nothing the second time.
+// Close leaves the server. A second Close does nothing.
 func (s *Shared) Close() error {
 	var err error
 	s.release.Do(func() {

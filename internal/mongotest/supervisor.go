@@ -17,17 +17,19 @@ import (
 	"time"
 )
 
-// superviseEnv, in the environment, makes a program that imports this package a supervisor. Its value is a charge.
+// superviseEnv, in the environment, makes a program that imports this package a
+// supervisor. Its value is a charge.
 const superviseEnv = "DOCLOCK_MONGOTEST_SUPERVISE"
 
-// A charge is what a supervisor is told to do.
+// A charge is a supervisor's task.
 type charge struct {
 	Cache  string        // the cache's directory
-	Way    string        // the way by which to start the server
+	Way    string        // the way to start the server
 	Linger time.Duration // how long to keep the server after its last user
 }
 
-// A greeting is what a supervisor says, as one line of JSON, to everybody who connects.
+// A greeting is a supervisor's message, one line of JSON, to every process that
+// connects.
 type greeting struct {
 	URI         string `json:",omitempty"`
 	Description string `json:",omitempty"`
@@ -35,12 +37,14 @@ type greeting struct {
 	Error       string `json:",omitempty"`
 }
 
-// listenerFD is the descriptor with which a supervisor inherits its socket. It is bound by the process that starts the
-// supervisor, under the cache's lock, so that there is never a second supervisor, and nobody waits for a socket to appear.
+// listenerFD is the descriptor of the socket that a supervisor inherits. The
+// process that starts the supervisor binds it, under the cache's lock. So there
+// is never a second supervisor, and no process waits for a socket to appear.
 const listenerFD = 3
 
-// Any program that uses this package can become the supervisor, because no other program is sure to be at hand: tests may
-// be compiled here and run elsewhere. The program's own main, and its tests, never run then.
+// Any program that uses this package can become the supervisor, because no
+// other program is certain to be present: tests may be compiled here and run
+// elsewhere. The program's own main, and its tests, don't run then.
 func init() {
 	text, ok := os.LookupEnv(superviseEnv)
 	if !ok {
@@ -53,8 +57,8 @@ func init() {
 	os.Exit(0)
 }
 
-// spawn starts a supervisor that listens on the cache's socket. The caller holds the cache's lock, and knows that nobody
-// listens there.
+// spawn starts a supervisor that listens on the cache's socket. The caller
+// holds the cache's lock, and knows that no process listens there.
 func spawn(c cache, w way, linger time.Duration) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -67,7 +71,7 @@ func spawn(c cache, w way, linger time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("listening for the supervisor: %w", err)
 	}
-	listener.SetUnlinkOnClose(false) // it is the supervisor's
+	listener.SetUnlinkOnClose(false) // the socket is the supervisor's
 	defer func() { _ = listener.Close() }()
 	socket, err := listener.File()
 	if err != nil {
@@ -90,14 +94,14 @@ func spawn(c cache, w way, linger time.Duration) error {
 	cmd.Env = append(os.Environ(), superviseEnv+"="+string(text))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{socket}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for its users
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for its users only
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the supervisor: %w", err)
 	}
 	return cmd.Process.Release()
 }
 
-// supervise is a supervisor's life.
+// supervise runs a supervisor.
 func supervise(text string) error {
 	syscall.CloseOnExec(listenerFD)
 	if err := os.Unsetenv(superviseEnv); err != nil {
@@ -119,7 +123,8 @@ func supervise(text string) error {
 	}
 	srv, hello, err := startServer(ctx, job)
 	if err != nil {
-		// Whoever started us waits for the answer; those after them start a supervisor of their own.
+		// The process that started us waits for the answer; later ones start
+		// their own supervisor.
 		refuse(listener, greeting{Error: err.Error()})
 		return err
 	}
@@ -154,7 +159,7 @@ func refuse(listener net.Listener, g greeting) {
 	}
 }
 
-// greet fails only for users who are gone, as their connection then tells.
+// greet fails only for users that have ended, and their connection shows that.
 func greet(conn net.Conn, g greeting) { _ = json.NewEncoder(conn).Encode(g) }
 
 type supervisor struct {
@@ -162,10 +167,11 @@ type supervisor struct {
 	listener net.Listener
 	hello    greeting
 	server   server
-	users    chan int // +1 for every user who comes, -1 for every one who goes
+	users    chan int // +1 for every user that comes, -1 for every one that leaves
 }
 
-// serve lasts until the last user has gone for good, the server ends by itself, or ctx does.
+// serve lasts until the last user has left for good, the server ends by itself,
+// or ctx does.
 func (s *supervisor) serve(ctx context.Context) error {
 	accepted := make(chan error, 1)
 	go func() { accepted <- s.accept(ctx) }()
@@ -200,8 +206,9 @@ func (s *supervisor) serve(ctx context.Context) error {
 	}
 }
 
-// retire closes the socket, unless somebody may be about to connect. Users connect, and are counted, while they hold the
-// cache's lock: whoever has the lock while nobody is counted may close the socket.
+// retire closes the socket, unless a process may be about to connect. Users
+// connect, and are counted, while they hold the cache's lock. So a process that
+// has the lock while there are no users may close the socket.
 func (s *supervisor) retire() bool {
 	lock, err := tryLock(cache{dir: s.Cache}.path("lock"))
 	if err != nil {
@@ -229,7 +236,7 @@ func (s *supervisor) attend(ctx context.Context, conn net.Conn) {
 		return
 	}
 	greet(conn, s.hello)
-	_, _ = io.Copy(io.Discard, conn) // users say nothing; this lasts as long as they do
+	_, _ = io.Copy(io.Discard, conn) // users send nothing; this lasts as long as they do
 	s.count(ctx, -1)
 }
 

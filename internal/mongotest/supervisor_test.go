@@ -18,7 +18,8 @@ import (
 	"time"
 )
 
-// ownCache is a cache with no server in it yet, and with what was downloaded and built for the real one.
+// ownCache is a cache without a server, but with the downloads and builds of
+// the real one.
 func ownCache(t *testing.T) cache {
 	t.Helper()
 	realOne, err := openCache()
@@ -48,15 +49,15 @@ func ownCache(t *testing.T) cache {
 	return own
 }
 
-// userEnv makes this test binary a user: it gets hold of the shared server, with a short linger, tells about it, and
-// holds it until its standard input ends.
+// userEnv makes this test binary a user: it connects to the shared server, with
+// a short linger, prints its greeting, and stays until its standard input ends.
 const userEnv = "DOCLOCK_MONGOTEST_USER"
 
 const shortLinger = 500 * time.Millisecond
 
 func TestUserProcess(t *testing.T) {
 	if os.Getenv(userEnv) == "" {
-		return // it is a part of the tests below
+		return // it is used by the tests below
 	}
 	c, err := openCache()
 	if err != nil {
@@ -75,7 +76,7 @@ func TestUserProcess(t *testing.T) {
 	}
 }
 
-// A user is another process that holds the shared server.
+// A user is another process that uses the shared server.
 type user struct {
 	greeting
 	cmd   *exec.Cmd
@@ -137,20 +138,21 @@ func TestProcessesShareOneServer(t *testing.T) {
 		}
 	}
 
-	// Whoever started it goes, one way or another, and the server stays for those who remain.
+	// The process that started the server ends, in one way or another, and the
+	// server stays for the others.
 	for _, u := range users[:3] {
 		u.kill()
 	}
 	time.Sleep(3 * shortLinger)
 	if !answers(t, first.URI) {
-		t.Error("the server is gone before its last user")
+		t.Error("the server has ended before its last user")
 	}
 	users[3].leave()
 	eventually(t, "the server's end", func() bool { return silent(t, first.URI) })
 	eventually(t, "the removal of its data", func() bool { return len(runsOf(t, c, first.PID)) == 0 })
 }
 
-// Users that come just as a supervisor is about to leave get a server that stays.
+// Users that come when a supervisor is about to end get a server that stays.
 func TestComingAndGoing(t *testing.T) {
 	ownCache(t)
 	c, err := openCache()
@@ -164,7 +166,7 @@ func TestComingAndGoing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last == nil || last.keeper != server.keeper {
-			time.Sleep(2 * time.Millisecond) // longer than the linger: it must stay because it is held
+			time.Sleep(2 * time.Millisecond) // longer than the linger: the server must stay because it is used
 		}
 		if !answers(t, server.URI()) {
 			t.Error("a server that is held does not answer")
@@ -189,7 +191,8 @@ func TestKilledSupervisorLeavesNothing(t *testing.T) {
 	eventually(t, "the server's end", func() bool { return silent(t, victim.URI) })
 	eventually(t, "the end of its processes", func() bool { return len(alive(family)) == 0 })
 
-	// The next one removes the data, even while a user of the first still lives.
+	// The next one removes the data, even while a user of the first still
+	// lives.
 	next := startUsers(t, 1)[0]
 	if next.PID == victim.PID || !answers(t, next.URI) {
 		t.Errorf("no new server: %+v", next.greeting)
@@ -243,7 +246,7 @@ func TestKilledOwnerOfAPrivateServerLeavesNothing(t *testing.T) {
 	}
 }
 
-// A server that does not start fails its users, with what it said.
+// A server that does not start fails its users, with its output.
 func TestBrokenServerSaysWhy(t *testing.T) {
 	c := ownCache(t)
 	broken := filepath.Join(t.TempDir(), "mongod")
@@ -276,7 +279,7 @@ func answers(t *testing.T, uri string) bool {
 	return err == nil
 }
 
-// silent does not wait as long, to say that there is none.
+// silent waits for a shorter time to see that there is none.
 func silent(t *testing.T, uri string) bool {
 	_, err := probe(context.WithoutCancel(t.Context()), uri, 200*time.Millisecond)
 	return err != nil

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is this process's hold on the shared server, and its one client.
+// shared is this process's connection to the shared server, and its one client.
 var shared struct {
 	mu     sync.Mutex
 	server *Shared
@@ -23,8 +23,8 @@ var shared struct {
 	err    error // why there is no server; it is not tried again
 }
 
-// Main is every package's TestMain. It runs the tests, lets the shared server go, makes sure that the tests have left no
-// goroutine behind, and exits.
+// Main is every package's TestMain. It runs the tests, leaves the shared
+// server, checks that the tests have left no goroutines, and exits.
 func Main(m *testing.M) {
 	code := m.Run()
 	if err := disconnect(); err != nil {
@@ -40,7 +40,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// disconnect lets the shared server go.
+// disconnect leaves the shared server.
 func disconnect() error {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -83,9 +83,10 @@ func sharedServer(tb testing.TB) *Shared {
 	return shared.server
 }
 
-// Client is a client of the shared server. Without options it is the one that all tests of the process share, and
-// that no test may disconnect. With options, such as a command monitor, it is one of its own, disconnected when the
-// test is over.
+// Client is a client of the shared server. Without options it is the one that
+// all tests of the process share, and no test may disconnect it. With options,
+// such as a command monitor, it is a new one, disconnected at the end of the
+// test.
 func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
 	if len(opts) > 0 {
@@ -103,7 +104,7 @@ func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	return shared.client
 }
 
-// connect makes a client that is disconnected when the test is over.
+// connect makes a client that is disconnected at the end of the test.
 func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
 	client, err := mongo.Connect(append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)...)
@@ -120,14 +121,15 @@ func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.C
 	return client
 }
 
-// Database is a database that the test has for itself, on the shared client. It is dropped when the test is over.
+// Database is a new database for the test, on the shared client. It is dropped
+// at the end of the test.
 func Database(tb testing.TB) *mongo.Database {
 	tb.Helper()
 	return DatabaseOn(tb, Client(tb))
 }
 
-// DatabaseOn is a database that the test has for itself, on a client of its choice. It is dropped when the test is over,
-// if the server can be reached then.
+// DatabaseOn is a new database for the test, on the given client. It is dropped
+// at the end of the test, if the server can be reached then.
 func DatabaseOn(tb testing.TB, client *mongo.Client) *mongo.Database {
 	tb.Helper()
 	database := client.Database(databaseName(tb.Name()))
@@ -141,7 +143,8 @@ func DatabaseOn(tb testing.TB, client *mongo.Client) *mongo.Database {
 	return database
 }
 
-// databaseName is new every time, within the 63 characters that servers allow, and tells a person whose it is.
+// databaseName is a new name each time, within the 63 characters that servers
+// allow, and shows its test to people.
 func databaseName(test string) string {
 	readable := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {

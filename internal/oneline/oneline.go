@@ -1,5 +1,5 @@
-// Package oneline joins errors for people who read them in a log: on one line,
-// each thing once.
+// Package oneline joins errors for readers of a log: on one line, each text
+// once.
 package oneline
 
 import (
@@ -10,9 +10,9 @@ import (
 // prefix begins the library's own errors. A line has it once.
 const prefix = "doclock: "
 
-// Join is [errors.Join] with another text: the errors stand on one line, and
-// one whose text another one already has is left out of the text. It returns
-// nil where all errors are nil, and a single error as it is.
+// Join is [errors.Join] with another text. The errors are on one line, and an
+// error is left out of the text if another one's text contains it. Join returns
+// nil if all errors are nil, and a single error unchanged.
 func Join(errs ...error) error {
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch len(errs) {
@@ -25,7 +25,8 @@ func Join(errs ...error) error {
 	}
 }
 
-// Because is an error that is what, with its cause behind it.
+// Because is an error with the text and identity of what, followed by its
+// cause.
 func Because(what, cause error) error { return &because{what, cause} }
 
 type because struct{ what, cause error }

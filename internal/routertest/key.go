@@ -55,7 +55,8 @@ func equality(condition any) (value any, ok bool) {
 	return condition, true
 }
 
-// pinned looks for a field's value, or for that of the document that it is in.
+// pinned looks for a field's value, or for the value of a document that has the
+// field.
 func pinned(equal map[string]any, field string) bool {
 	if _, found := equal[field]; found {
 		return true

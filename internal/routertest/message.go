@@ -16,17 +16,17 @@ const (
 	opMsg   = 2013
 )
 
-// Where the document begins: after the header, and flags and more.
+// The position of the document: after the header, and flags and more.
 const (
 	headerSize  = 16
 	msgPrefix   = headerSize + 4 // flags; then come sections
 	replyPrefix = headerSize + 20
 )
 
-// exhaust is the flag of a request that wants many replies; it gets one.
+// exhaust is the flag of a request for many replies; it gets one.
 const exhaust = 1 << 16
 
-// message is one of the wire protocol, with its header.
+// message is one message of the wire protocol, with its header.
 type message []byte
 
 func readMessage(r io.Reader) (message, error) {
@@ -46,7 +46,7 @@ func readMessage(r io.Reader) (message, error) {
 
 func (m message) kind() uint32 { return binary.LittleEndian.Uint32(m[12:]) }
 
-// prefix is what goes before the document.
+// prefix is the part before the document.
 func (m message) prefix() int {
 	switch m.kind() {
 	case opReply:
@@ -58,8 +58,8 @@ func (m message) prefix() int {
 	}
 }
 
-// command is the document of a request or a reply. What an OP_MSG carries in
-// sequences beside it are arrays in it.
+// command is the document of a request or a reply. The sequences of an OP_MSG
+// become arrays in it.
 func (m message) command() (bson.D, bool) {
 	rest := []byte(m[m.prefix():])
 	if m.kind() != opMsg {

@@ -9,7 +9,7 @@ import (
 
 const shardKeyNotFound = 61
 
-// route is the command as the shard gets it, or the router's refusal.
+// route returns the command for the shard, or the router's refusal.
 func (r *Router) route(command bson.D) (routed, refusal bson.D) {
 	name := command[0].Key
 	namespace := text(command, "$db") + "." + text(command, name)
@@ -29,7 +29,7 @@ func (r *Router) route(command bson.D) (routed, refusal bson.D) {
 		}
 	}
 	command = slices.Clone(command)
-	if r.alone { // a standalone server knows no retryable writes
+	if r.alone { // a standalone server has no retryable writes
 		command = slices.DeleteFunc(command, func(e bson.E) bool { return e.Key == "txnNumber" })
 	}
 	switch name {
@@ -41,8 +41,9 @@ func (r *Router) route(command bson.D) (routed, refusal bson.D) {
 }
 
 // refuseStatements refuses a command with a statement that names neither its
-// document nor its shard. A router executes the others of an unordered one; this
-// one doesn't, for nothing can be concluded from that.
+// document nor its shard. A router executes the other statements of an
+// unordered command. This one doesn't, because no test can draw conclusions
+// from that.
 func (r *Router) refuseStatements(name string, command bson.D, key []string) bson.D {
 	var errs bson.A
 	statements, _ := lookup(command, name+"s").(bson.A)
@@ -84,7 +85,7 @@ func refused(text string) bson.D {
 	}
 }
 
-// pass is a shard's answer as the router gives it.
+// pass is a shard's answer in the router's form.
 func (r *Router) pass(command, answer bson.D) bson.D {
 	answer = slices.DeleteFunc(answer, func(e bson.E) bool { return e.Key == "errorLabels" })
 	switch strings.ToLower(command[0].Key) {
@@ -102,13 +103,13 @@ func (r *Router) pass(command, answer bson.D) bson.D {
 	if lookup(answer, "logicalSessionTimeoutMinutes") == nil {
 		answer = append(answer, bson.E{Key: "logicalSessionTimeoutMinutes", Value: int32(30)})
 	}
-	if db := text(command, "$db"); db != "admin" && db != "" { // to its heartbeats the driver would want a stream of answers
+	if db := text(command, "$db"); db != "admin" && db != "" { // to its heartbeats the driver would expect a stream of answers
 		answer = append(answer, bson.E{Key: "topologyVersion", Value: bson.D{{Key: "processId", Value: r.process}, {Key: "counter", Value: int64(0)}}})
 	}
 	return answer
 }
 
-// stamped puts a time in the place of $$NOW, wherever it stands.
+// stamped replaces $$NOW by a time, everywhere.
 func stamped(v any, now bson.DateTime) any {
 	switch v := v.(type) {
 	case string:

@@ -18,7 +18,7 @@ import (
 // Router is one router. It is safe for concurrent use.
 type Router struct {
 	shard    string // the real server's address
-	alone    bool   // which knows no retryable writes
+	alone    bool   // a standalone server, which has no retryable writes
 	process  bson.ObjectID
 	listener net.Listener
 	conns    sync.WaitGroup
@@ -114,7 +114,8 @@ func (r *Router) accept() {
 	}
 }
 
-// serve answers what comes by one connection, by one of its own to the shard.
+// serve answers the messages of one connection, with its own connection to the
+// shard.
 func (r *Router) serve(client net.Conn) {
 	shard, err := net.Dial("tcp", r.shard)
 	if err != nil {
@@ -140,7 +141,7 @@ func (r *Router) serve(client net.Conn) {
 	}
 }
 
-// answer refuses a request, or has the shard answer it.
+// answer refuses a request, or passes it to the shard.
 func (r *Router) answer(request message, shard io.ReadWriter) ([]byte, error) {
 	command, ours := request.command()
 	if !ours {
@@ -168,7 +169,7 @@ func (r *Router) answer(request message, shard io.ReadWriter) ([]byte, error) {
 	return reply.with(r.pass(command, answer))
 }
 
-// track keeps connections in mind, unless the router is closed.
+// track records connections, unless the router is closed.
 func (r *Router) track(conns ...net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
-// behind is a collection {_id: 1, region: "north", at: {zone: 7}} through a
+// behind is a collection {_id: 1, region: "north", at: {zone: 7}} behind a
 // router, sharded by these fields.
 func behind(t *testing.T, key ...string) (*routertest.Router, *mongo.Collection) {
 	t.Helper()
@@ -92,7 +92,7 @@ func TestTheShardKeyIsDemanded(t *testing.T) {
 	}
 }
 
-// Each router stamps with its own clock, wherever $$NOW stands.
+// Each router uses its own clock for $$NOW, everywhere in a command.
 func TestRoutersStampWithTheirOwnClocks(t *testing.T) {
 	slow, coll := behind(t)
 	fast := routertest.Start(t, mongotest.URI(t))
@@ -121,8 +121,8 @@ func TestRoutersStampWithTheirOwnClocks(t *testing.T) {
 	}
 }
 
-// The driver takes it for a router: it knows several of them as one cluster,
-// and sends to any.
+// The driver treats it as a router: it sees several of them as one cluster, and
+// sends to any of them.
 func TestTheDriverSeesACluster(t *testing.T) {
 	one, two := routertest.Start(t, mongotest.URI(t)), routertest.Start(t, mongotest.URI(t))
 	client := mongotest.Client(t, options.Client().ApplyURI(routertest.URI(one, two)).SetLocalThreshold(10*time.Second))
@@ -145,7 +145,7 @@ func TestTheDriverSeesACluster(t *testing.T) {
 	}
 }
 
-// An error of the shard's is passed on without its labels.
+// An error of the shard is passed on without its labels.
 func TestErrorsArePassedOn(t *testing.T) {
 	_, coll := behind(t, "region")
 	err := coll.FindOneAndUpdate(t.Context(), bson.M{"region": "north"}, bson.M{"$inc": bson.M{"region": 1}}).Err()
@@ -155,7 +155,7 @@ func TestErrorsArePassedOn(t *testing.T) {
 	}
 }
 
-// What a connection waits for is cut off when the router ends with its test.
+// A connection's pending work is cut off when the router ends with its test.
 func TestARouterEndsWithItsTest(t *testing.T) {
 	var client *mongo.Client
 	t.Run("router", func(inner *testing.T) {

@@ -1,4 +1,5 @@
-// The commands that doclock sends, as its tests have written them down, and what one of them makes of a document.
+// The commands that doclock sends, as its tests have written them to files, and
+// their evaluation.
 import fs from 'node:fs';
 import path from 'node:path';
 import { EJSON } from 'bson';
@@ -9,7 +10,7 @@ import * as stages from './stages.js';
 import * as updates from './updates.js';
 import { isObject } from './values.js';
 
-// read lists all commands: {table, tag, tags (of the table), kind, command}.
+// read lists all commands: {table, tag, tags (the known ones), kind, command}.
 export function read(directories) {
   const files = directories.flatMap((dir) => fs.readdirSync(dir).map((name) => path.join(dir, name))).sort();
   const named = files.map((file) => [path.basename(file, '.json').split('.'), EJSON.parse(fs.readFileSync(file, 'utf8'), { relaxed: false })]);
@@ -19,14 +20,15 @@ export function read(directories) {
   });
 }
 
-// at is a command for the document with this _id, at a time that is known.
+// at is a command for the document with this _id, at a known time.
 export function at(command, id, now) {
   const bound = replaced(command, now);
   for (const filter of filters(bound)) filter._id = isObject(filter._id) ? { $in: [id] } : id;
   return bound;
 }
 
-// replaced has the time instead of $$NOW; and of $currentDate, which would ask the server's clock, a $set of it.
+// replaced replaces $$NOW by the time, and $currentDate, which would use the
+// server's clock, by a $set of it.
 function replaced(v, now) {
   if (v === '$$NOW') return now;
   if (Array.isArray(v)) return v.map((x) => replaced(x, now));
@@ -40,7 +42,8 @@ function replaced(v, now) {
 
 const filters = (c) => (c.updates ?? c.deletes)?.map((s) => s.q) ?? [c.query ?? c.filter];
 
-// evaluate is what a server makes of the command: {doc, matched, image} with no doc where it was deleted, or {error}.
+// evaluate returns the command's result: {doc, matched, image} without doc if
+// the document was deleted, or {error}.
 export function evaluate(command, before, scope) {
   try {
     return outcome(command, before, { ...scope, vars: {} });

@@ -1,4 +1,4 @@
-// What two evaluations of one command differ in.
+// The differences between two evaluations of one command.
 import { EJSON } from 'bson';
 import { isObject } from './values.js';
 
@@ -13,7 +13,8 @@ function sorted(v) {
 const same = (a, b) => text(a) === text(b);
 const sameButForOrder = (a, b) => text(sorted(a)) === text(sorted(b));
 
-// compare returns what is different, in a word, or nothing. Of errors it compares that there is one, and the codes if asked to.
+// compare returns the first difference, in a word, or nothing. For errors it
+// compares whether there is one, and the codes if asked to.
 export function compare(expected, found, { codes = false, order = true } = {}) {
   const equal = order ? same : sameButForOrder;
   if (expected.error && !found.error) return 'raises nothing';
@@ -26,7 +27,7 @@ export function compare(expected, found, { codes = false, order = true } = {}) {
   return undefined;
 }
 
-// first is where two values begin to differ: a path, and what stands there.
+// first is the first difference of two values: a path, and the values there.
 export function first(a, b, path = []) {
   const inner = isObject(a) && isObject(b) || Array.isArray(a) && Array.isArray(b);
   const name = inner && [...Object.keys(a), ...Object.keys(b)].find((key) => !same(a[key], b[key]));

@@ -1,4 +1,5 @@
-// Known differences, which are no disagreement about the protocol. Each is one evaluation's, and says when it may show, and why.
+// Known differences, which are no disagreement about the protocol. Each belongs
+// to one evaluation, with its condition and its reason.
 import { isNullish, isNumber, isObject, typeOf } from './values.js';
 
 const lockOf = (doc) => (isObject(doc.lock) ? doc.lock : {});
@@ -43,5 +44,6 @@ const differences = [
   },
 ];
 
-// known is the reason why an evaluation may differ on this case, if there is one.
+// known is the reason why an evaluation may differ in this case, if there is
+// one.
 export const known = (evaluation, example) => differences.find((d) => d.of === evaluation && d.when(example))?.why;

@@ -1,18 +1,20 @@
-// Random documents for a command to find: locks of all shapes, in all states, and malformed ones.
+// Random documents for a command: locks of all shapes, in all states, and
+// malformed ones.
 import { Binary, Double, Int32, Long } from 'bson';
 import { odd, oddNumber } from './oddities.js';
 import { isObject } from './values.js';
 
-// What the commands that were written down are about: the own entry and its token, and the entry to hand over to.
+// The subjects of the stored commands: the own entry and its fence, and the
+// successor's entry.
 const own = new Binary(Buffer.from('11111111222243338444555555555555', 'hex'), 4);
-const heir = new Binary(Buffer.from('66666666777748889999000000000000', 'hex'), 4);
+const successor = new Binary(Buffer.from('66666666777748889999000000000000', 'hex'), 4);
 export const epoch = new Date(Date.UTC(2030, 5, 1, 12));
-const token = Long.fromNumber(epoch.getTime());
+const ownFence = Long.fromNumber(epoch.getTime());
 
-// How often the own entry is there already.
+// The share of documents with the own entry.
 const present = { acquire: 0.35, 'acquire, with the document': 0.35, try: 0.3, confirm: 0.9, standing: 0.5, read: 0.5 };
 
-// document draws one for a command of this kind, as of now.
+// document draws a document for a command of this kind, as of now.
 export function document(r, { kind, tag, tags }, id, now) {
   const draw = new Drawing(r, { kind, tag, tags, now: now.getTime(), wild: r.chance(0.4) });
   const lock = draw.lock();
@@ -26,7 +28,7 @@ class Drawing {
   odd() { return odd(this.r, this.wild); }
   uuid() { return new Binary(Buffer.from(this.r.list(16, (_, i) => (i === 6 ? 0x4a : i === 8 ? 0x8a : this.r.below(256)))), 4); }
 
-  // users are the fields of the user's own, some of them with names and texts of ours.
+  // users are the user's own fields; some have the library's names and texts.
   users() {
     const { r } = this;
     const fields = {};
@@ -44,20 +46,20 @@ class Drawing {
     if (form < 0.03) return undefined;
     if (form < 0.04) return null;
     if (form < 0.08) return r.pick([this.odd(), [{ tags: { [this.tag]: [] } }], [{ tags: { [this.tag]: [this.ownEntry()] } }]]);
-    if (form < 0.11) return r.pick([{}, { brand: 'x' }, { tags: {} }, { fence: null, tags: null }, { fence: token }, { tags: this.odd() }]);
-    if (form < 0.13) return { tags: { [r.pick(this.tags)]: this.strangeEntries() } };
+    if (form < 0.11) return r.pick([{}, { brand: 'x' }, { tags: {} }, { fence: null, tags: null }, { fence: ownFence }, { tags: this.odd() }]);
+    if (form < 0.13) return { tags: { [r.pick(this.tags)]: this.oddEntries() } };
     if (form < 0.18 && this.wild) return { fence: oddNumber(r), tags: this.entries() };
     return this.kind === 'write and hand off, classic' && r.chance(0.5) ? this.lonely() : this.usual();
   }
 
-  strangeEntries() {
+  oddEntries() {
     const entry = this.ownEntry();
     return this.r.pick([this.odd(), [null], [new Int32(5), 'x'], [{}], [[]], [[{ id: own }]], { id: [own] }, entry, [[entry]], [entry, this.odd()]]);
   }
 
-  // lonely is a lock with nothing but the own entry, as a compare-and-set wants it.
+  // lonely is a lock with only the own entry, as a compare-and-set needs it.
   lonely() {
-    return { fence: token, tags: { [this.tag]: [this.ownEntry()] }, ...this.done() };
+    return { fence: ownFence, tags: { [this.tag]: [this.ownEntry()] }, ...this.done() };
   }
 
   usual() {
@@ -76,12 +78,12 @@ class Drawing {
 
   fence() {
     const { r } = this;
-    const n = r.pick([1, 200, token.toNumber(), this.now, this.now + 1000]);
+    const n = r.pick([1, 200, ownFence.toNumber(), this.now, this.now + 1000]);
     if (r.chance(0.9)) return Long.fromNumber(n);
     return r.pick([new Double(n), new Double(n + 0.5), new Int32(n % 100_000), this.odd()]);
   }
 
-  // entries are those of all tags; some of a tag that the table doesn't know.
+  // entries are those of all tags; some have unknown tags.
   entries() {
     const { r } = this;
     this.live = r.pick([0, 0.1, 0.5, 1, 1]);
@@ -101,7 +103,7 @@ class Drawing {
     const all = r.chance(0.5) ? [this.ownEntry()] : r.shuffled([this.ownEntry(), ...entries]);
     if (r.chance(0.02)) all.push(this.ownEntry());
     if (this.kind.includes('hand') && r.chance(this.kind.includes('waiting') ? 0.8 : 0.1)) {
-      all.splice(r.below(3), 0, this.entry({ id: heir, held: r.chance(0.2), live: r.chance(0.8) }));
+      all.splice(r.below(3), 0, this.entry({ id: successor, held: r.chance(0.2), live: r.chance(0.8) }));
     }
     return all;
   }
@@ -109,12 +111,12 @@ class Drawing {
   ownEntry() {
     const { r } = this;
     const held = r.chance(this.kind === 'confirm' ? 0.25 : 0.95);
-    return this.entry({ id: own, held, live: r.chance(0.7), fence: r.chance(0.95) ? token : undefined });
+    return this.entry({ id: own, held, live: r.chance(0.7), fence: r.chance(0.95) ? ownFence : undefined });
   }
 
   entry({ id = this.uuid(), held = this.r.chance(this.held), live = this.r.chance(this.live), fence } = {}) {
     const { r } = this;
-    const seq = token.toNumber() - 1000 + r.below(60);
+    const seq = ownFence.toNumber() - 1000 + r.below(60);
     const entry = { id, owner: r.pick(['h/1', '$x', '$$NOW', 'a.b', 'é']), seq: Long.fromNumber(seq) };
     if (held) entry.fence = fence ?? Long.fromNumber(seq + 500);
     entry.since = new Date(this.now - r.below(9000));

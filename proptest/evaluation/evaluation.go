@@ -15,7 +15,7 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 )
 
-// evaluation is what the runs of this program share.
+// evaluation is shared by the runs of this program.
 type evaluation struct {
 	root   string // of the module
 	server *mongotest.Shared
@@ -23,7 +23,7 @@ type evaluation struct {
 
 func (e *evaluation) directory() string { return filepath.Join(e.root, "proptest", "evaluation") }
 
-// open finds a server, and the packages of npm where they were not installed.
+// open finds a server, and npm's packages if they are not installed.
 func open(ctx context.Context) (*evaluation, error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -39,25 +39,25 @@ func open(ctx context.Context) (*evaluation, error) {
 	return e, err
 }
 
-// draw writes the commands of so many tables into a new directory, as the
-// engine's own tests see them sent. flags are the compiler's.
-func (e *evaluation) draw(ctx context.Context, tables int, seed uint64, flags ...string) (dir string, err error) {
+// draw writes the commands of a number of drawn rules to a new directory, as
+// the engine's own tests send them. flags are the compiler's.
+func (e *evaluation) draw(ctx context.Context, rules int, seed uint64, flags ...string) (dir string, err error) {
 	dir, err = os.MkdirTemp("", "doclock-evaluation")
 	if err != nil {
 		return "", err
 	}
 	arguments := append([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags...)
-	arguments = append(arguments, "./internal/engine", "-args", "-into="+dir, "-tables="+strconv.Itoa(tables), "-seed="+strconv.FormatUint(seed, 10))
+	arguments = append(arguments, "./internal/engine", "-args", "-into="+dir, "-rules="+strconv.Itoa(rules), "-seed="+strconv.FormatUint(seed, 10))
 	if err := e.run(ctx, io.Discard, e.root, "go", arguments...); err != nil {
 		return "", cmp.Or(os.RemoveAll(dir), err)
 	}
 	return dir, nil
 }
 
-// errDisagreement is main.js's verdict.
+// errDisagreement is the verdict of main.js.
 var errDisagreement = errors.New("the evaluations disagree")
 
-// compare runs main.js over the commands in these directories.
+// compare runs main.js on the commands in these directories.
 func (e *evaluation) compare(ctx context.Context, out io.Writer, arguments, directories []string) error {
 	err := e.run(ctx, out, e.directory(), "node", append(append([]string{"main.js"}, arguments...), directories...)...)
 	var exit *exec.ExitError

@@ -1,6 +1,8 @@
-// Expressions of the aggregation, after src/mongo/db/pipeline/expression.cpp and exec/expression/evaluate_*.cpp, in the strictest
-// reading of the manual: operands of $and, $or, $ifNull and the variables of $let are all evaluated, needed or not, so that one of them
-// that raises is seen. $cond evaluates its test, and then one branch; with {eager: true} both.
+// Expressions of the aggregation, after src/mongo/db/pipeline/expression.cpp
+// and exec/expression/evaluate_*.cpp, in the strictest reading of the manual:
+// all operands of $and, $or and $ifNull and all variables of $let are
+// evaluated, needed or not, so that an error of any of them is noticed. $cond
+// evaluates its test, and then one branch; with {eager: true} both.
 import * as operators from './operators.js';
 import { field, isObject, isTrue, typeOf } from './values.js';
 import { ofExpression } from './paths.js';
@@ -47,7 +49,7 @@ function call(name, operand, scope) {
   return operator(...(Array.isArray(operand) ? operand : [operand]).map((x) => evaluate(x, scope)));
 }
 
-// forms are the operators that don't just take the values of their operands.
+// forms are the operators that don't only use the values of their operands.
 const forms = {
   $literal: (e) => e,
   $let({ vars, in: body }, scope) {
@@ -58,7 +60,7 @@ const forms = {
     if (scope.eager) evaluate(chosen === then ? other : then, scope);
     return evaluate(chosen, scope);
   },
-  // A regular expression knows no collation.
+  // A regular expression uses no collation.
   $regexMatch({ input, regex }, scope) {
     const text = evaluate(input, scope) ?? null;
     if (text !== null && typeof text !== 'string') throw new Raised(51104, `$regexMatch needs a string, and found: ${typeOf(text)}`);

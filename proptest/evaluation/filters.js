@@ -10,7 +10,8 @@ export function matches(doc, filter) {
   });
 }
 
-// holds says of the values at a path, and of the elements of those that are arrays, that one is as demanded.
+// holds reports whether one of the values at a path, or of the elements of
+// those that are arrays, meets the condition.
 export function holds(values, condition) {
   const some = (test) => values.some((v) => test(v) || (Array.isArray(v) && v.some(test)));
   if (!isObject(condition) || !Object.keys(condition)[0]?.startsWith('$')) return some((v) => equals(v, condition));
@@ -29,10 +30,11 @@ export function holds(values, condition) {
 
 const equals = (v, x) => (x === null ? isNullish(v) : v !== undefined && equal(v, x));
 
-// An element that is an array is matched as a document whose fields are its indexes.
+// An element that is an array is matched like a document whose fields are its
+// indexes.
 const elementMatches = (x, filter) => (isObject(x) || Array.isArray(x)) && matches(Array.isArray(x) ? { ...x } : x, filter);
 
-// atLeast compares within a type only, and with NaN nothing but NaN.
+// atLeast compares within a type only, and NaN only with NaN.
 function atLeast(v, bound) {
   if (v === undefined || rank[typeOf(v)] !== rank[typeOf(bound)]) return false;
   if (isNumber(v) && Number.isNaN(numbers.exact(v)) !== Number.isNaN(numbers.exact(bound))) return false;

@@ -1,6 +1,6 @@
-// Evaluation compares three evaluations of the commands that doclock sends: a
-// server's, mingo's, and one written after MongoDB's sources, in the strictest
-// reading of the manual. See README.md.
+// Evaluation compares three evaluations of doclock's commands: a server's,
+// mingo's, and one written after MongoDB's sources, in the strictest reading of
+// the manual. See README.md.
 package main
 
 import (
@@ -17,20 +17,20 @@ import (
 
 type settings struct {
 	seed    uint64
-	tables  int
+	rules   int
 	mutants bool
 	node    []string // arguments of main.js
 }
 
 func parse() settings {
-	cases := flag.Int("cases", 24_000, "how many random documents meet a command")
-	seed := flag.Uint64("seed", 1, "which documents and tables are drawn")
+	cases := flag.Int("cases", 24_000, "the number of random documents for the commands")
+	seed := flag.Uint64("seed", 1, "the seed of the drawn documents and rules")
 	only := flag.Int("only", -1, "the number of one case, to be shown in full")
-	tables := flag.Int("tables", 6, "how many tables are drawn, beside those of testdata/commands")
+	rules := flag.Int("rules", 6, "the number of drawn rules, besides those of testdata/commands")
 	eager := flag.Bool("eager", false, "evaluate both branches of $cond")
-	mutants := flag.Bool("mutants", false, "seed faults into the commands, and demand that each is noticed")
+	mutants := flag.Bool("mutants", false, "seed faults into the commands, and check that each is noticed")
 	flag.Parse()
-	s := settings{seed: *seed, tables: *tables, mutants: *mutants}
+	s := settings{seed: *seed, rules: *rules, mutants: *mutants}
 	s.node = []string{"--cases", strconv.Itoa(*cases), "--seed", strconv.FormatUint(*seed, 10)}
 	if *only >= 0 {
 		s.node = append(s.node, "--only", strconv.Itoa(*only))
@@ -61,7 +61,7 @@ func run(ctx context.Context, s settings) (err error) {
 	if s.mutants {
 		return e.catchAll(ctx)
 	}
-	drawn, err := e.draw(ctx, s.tables, s.seed)
+	drawn, err := e.draw(ctx, s.rules, s.seed)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// Compares three evaluations of the commands that doclock sends: the server's, this directory's, and mingo's.
+// Compares three evaluations of doclock's commands: the server's, this
+// directory's, and mingo's.
 import { parseArgs } from 'node:util';
 import { Int32 } from 'bson';
 import * as commands from './commands.js';
@@ -34,8 +35,9 @@ function draw(all, i) {
   return { i, ...about, now, doc: document(r, about, id, now), command: commands.at(about.command, id, now) };
 }
 
-// decides says of a kind of command that nothing in it may raise, whatever the field holds. The others write on what they take for granted,
-// or carry an update of the caller's, and may.
+// decides reports whether a kind of command must never raise an error, whatever
+// the field holds. The other kinds rely on their filter, or have an update of
+// the caller's, and may raise one.
 const decides = (kind) => /^(acquire|try|confirm|handoff|standing|read)/.test(kind);
 
 async function judge(c, server, report) {

@@ -1,10 +1,11 @@
-// mingo, a second opinion that nobody here has written. It knows JavaScript's values only: ids become texts, numbers doubles.
+// mingo is an independent evaluator. It has JavaScript's values only: ids
+// become strings, numbers doubles.
 import { aggregate, Query, updateOne } from 'mingo';
 import { isObject, typeOf } from './values.js';
 
 const known = new Set(['missing', 'null', 'bool', 'string', 'date', 'array', 'object', 'int', 'long', 'double', 'binData']);
 
-// canTake says that a document has a meaning in mingo's world.
+// canTake reports whether a document can be expressed in mingo's values.
 export function canTake(v) {
   if (Array.isArray(v)) return v.every(canTake);
   if (isObject(v)) return Object.values(v).every(canTake);
@@ -12,7 +13,7 @@ export function canTake(v) {
   return known.has(type) && !(type === 'double' && !Number.isSafeInteger(Math.trunc(v.value))) && !(type === 'long' && !Number.isSafeInteger(v.toNumber()));
 }
 
-// translate puts a value into mingo's world.
+// translate converts a value to mingo's.
 export function translate(v) {
   if (Array.isArray(v)) return v.map(translate);
   if (isObject(v)) return Object.fromEntries(Object.entries(v).filter(([, x]) => x !== undefined).map(([name, x]) => [name, translate(x)]));
@@ -20,7 +21,8 @@ export function translate(v) {
   return v?._bsontype ? Number(v.toString()) : v;
 }
 
-// evaluate answers as commands.evaluate does, in mingo's world. What mingo removes from a document, it leaves there as undefined.
+// evaluate answers as commands.evaluate does, in mingo's values. mingo leaves
+// removed fields in the document as undefined.
 export function evaluate(command, document) {
   const { doc, image, ...rest } = outcome(command, document);
   return { doc: translate(doc), image: translate(image), ...rest };

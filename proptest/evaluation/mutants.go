@@ -13,11 +13,11 @@ import (
 
 const decisions = "internal/engine/expr.go"
 
-// alone are faults that only this evaluation notices: the server that the
-// tests run on is as lazy as they need it to be.
+// alone are faults that only this evaluation notices: the tests' server
+// evaluates as lazily as they need it.
 var alone = []mutants.Mutant{
 	{
-		Name: "$and protects the ids that are looked through",
+		Name: "$and protects the search through the ids",
 		Why:  "on a document without a lock, which is every first one, an acquire may raise 40081",
 		File: decisions,
 		Edits: []mutants.Edit{{
@@ -35,11 +35,11 @@ var alone = []mutants.Mutant{
 		},
 	},
 	{
-		Name: "the next number is computed before the field is known to be a lock",
-		Why:  "MongoDB evaluates all variables of a $let: an arrival raises 14 or 241 for a foreign number",
+		Name: "the next fence is computed before the field is known to be a lock",
+		Why:  "MongoDB evaluates all variables of a $let: an arrival raises 14 or 241 for a foreign fence",
 		File: decisions,
 		Edits: []mutants.Edit{
-			{Old: `arrive := let(append(d.survivors(barred), bson.E{Key: "next", Value: d.next()}), entered)`, New: `arrive := let(append(d.survivors(barred), bson.E{Key: "unused", Value: 0}), entered)`},
+			{Old: `arrive := let(append(d.survivors(exclusive), bson.E{Key: "next", Value: d.next()}), entered)`, New: `arrive := let(append(d.survivors(exclusive), bson.E{Key: "unused", Value: 0}), entered)`},
 			{Old: `let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(`, New: `let(bson.D{{Key: "again", Value: d.there(id)}, {Key: "next", Value: d.next()}}, d.ours(`},
 		},
 	},
@@ -56,7 +56,7 @@ var alone = []mutants.Mutant{
 	},
 	{
 		Name: "tags are compared by the collection's collation",
-		Why:  "where it ignores case, who holds \"READ\" by another program's table is not seen by one that knows \"read\"",
+		Why:  "if it ignores case, a program that knows \"read\" misses a holder of \"READ\" in another program",
 		File: decisions,
 		Edits: []mutants.Edit{{
 			Old: `return bson.D{{Key: "$regexMatch", Value: bson.D{{Key: "input", Value: tag}, {Key: "regex", Value: names}}}}`,
@@ -66,8 +66,8 @@ var alone = []mutants.Mutant{
 	},
 }
 
-// catchAll demands that the evaluations agree without a fault, and disagree
-// with each of them.
+// catchAll checks that the evaluations agree without a fault, and disagree with
+// each of them.
 func (e *evaluation) catchAll(ctx context.Context) error {
 	if disagree, err := e.disagree(ctx); disagree || err != nil {
 		return cmp.Or(err, errors.New("the evaluations disagree without a fault"))
@@ -85,7 +85,7 @@ func (e *evaluation) catchAll(ctx context.Context) error {
 	return nil
 }
 
-// seeded reports whether the evaluations disagree with a fault.
+// seeded reports whether the evaluations disagree because of a fault.
 func (e *evaluation) seeded(ctx context.Context, m mutants.Mutant) (disagree bool, err error) {
 	dir, err := os.MkdirTemp("", "doclock-mutant")
 	if err != nil {
@@ -99,7 +99,7 @@ func (e *evaluation) seeded(ctx context.Context, m mutants.Mutant) (disagree boo
 	return e.disagree(ctx, "-overlay="+overlay)
 }
 
-// disagree is a short run over drawn tables. flags are the compiler's.
+// disagree is a short run with drawn rules. flags are the compiler's.
 func (e *evaluation) disagree(ctx context.Context, flags ...string) (disagree bool, err error) {
 	drawn, err := e.draw(ctx, 4, 1, flags...)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Numbers of all four BSON types, exactly. Inside here a number is NaN, an infinity, or a fraction {top, bottom} of BigInts.
+// Numbers of all four BSON types, exactly. Here a number is NaN, an infinity,
+// or a fraction {top, bottom} of BigInts.
 import { Decimal128, Double, Int32, Long } from 'bson';
 import { Raised } from './raised.js';
 
@@ -29,7 +30,7 @@ function ofDecimal(text) {
 const isFinite = (n) => typeof n === 'object';
 const signOf = (n) => (n < 0 ? -1 : n > 0 ? 1 : 0);
 
-// compare has NaN before all other numbers, and equal to itself.
+// compare orders NaN before all other numbers, and equal to itself.
 export function compare(a, b) {
   const [x, y] = [exact(a), exact(b)];
   if (isFinite(x) && isFinite(y)) return signOf(x.top * y.bottom - y.top * x.bottom);
@@ -42,7 +43,8 @@ export function isZero(v) {
   return isFinite(n) && n.top === 0n;
 }
 
-// add is $add of numbers: as wide a type as the widest operand, and a double where longs overflow.
+// add is $add of numbers: its type is that of the widest operand, and a double
+// if longs overflow.
 export function add(a, b) {
   const types = [a._bsontype, b._bsontype];
   const [x, y] = [exact(a), exact(b)];
@@ -56,7 +58,8 @@ export function add(a, b) {
   return types.includes('Long') || BigInt.asIntN(32, sum) !== sum ? Long.fromBigInt(sum) : new Int32(Number(sum));
 }
 
-// decimal rounds to the 34 digits that there are; what is below 10^-30 is of no importance here.
+// decimal rounds to the 34 digits of the type; digits below 10^-30 don't matter
+// here.
 function decimal({ top, bottom }) {
   const digits = 30n;
   return Decimal128.fromStringWithRounding(`${(top * 10n ** digits) / bottom}E-${digits}`);

@@ -1,4 +1,4 @@
-// Values that nobody expects where they stand.
+// Values of unexpected types.
 import { BSONRegExp, Decimal128, Double, Int32, Long, MaxKey, MinKey, ObjectId, Timestamp } from 'bson';
 
 const plain = [

@@ -1,4 +1,4 @@
-// The operators of expressions that take values and give one, by name.
+// The operators of expressions that compute a value from values, by name.
 import { Long } from 'bson';
 import * as numbers from './numbers.js';
 import { Raised } from './raised.js';
@@ -57,7 +57,7 @@ export const objectToArray = (doc) =>
 export const arrayToObject = (list) =>
   isNullish(list) ? null : Object.fromEntries(array(list, 40386, '$arrayToObject').map(({ k, v }) => [k, v]));
 
-// max passes over what is null.
+// max ignores null.
 export const max = (...values) =>
   values.filter((v) => !isNullish(v)).reduce((most, v) => (most === null || compare(v, most) > 0 ? v : most), null);
 

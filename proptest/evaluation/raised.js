@@ -1,4 +1,4 @@
-// Raised is an error that a server answers with.
+// Raised is an error of a server's answer.
 export class Raised extends Error {
   constructor(code, message) {
     super(message);

@@ -1,4 +1,5 @@
-// Random numbers that depend on a seed and a case's number alone, so that each case can be had again by itself.
+// Random numbers that depend only on a seed and a case's number, so that each
+// case can be drawn again by itself.
 export class Random {
   #state;
 

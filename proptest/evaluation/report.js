@@ -1,4 +1,4 @@
-// What is counted, and said in the end.
+// The counts, and the output at the end.
 import { EJSON } from 'bson';
 import { first } from './comparison.js';
 
@@ -62,7 +62,7 @@ export class Report {
 
 const add = (counts, name) => counts.set(name, (counts.get(name) ?? 0) + 1);
 
-// outcome is what became of a case, as far as the document says.
+// outcome is the outcome of a case, as far as the document shows it.
 function outcome(c, { error, doc, matched }) {
   if (error) return `raises ${error.code}`;
   if (!matched) return 'no document matches';

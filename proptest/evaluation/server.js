@@ -33,7 +33,7 @@ export class Server {
     return { image, matched: reply.n === undefined ? undefined : Number(reply.n) };
   }
 
-  // documents are those that are stored now, by the number that is their _id.
+  // documents are the stored ones, by the number in their _id.
   async documents() {
     const all = await this.collection.find({}, types).toArray();
     return new Map(all.map((doc) => [Number(doc._id), doc]));

@@ -21,7 +21,8 @@ function tree(fields) {
   return root;
 }
 
-// set goes into each element of an array, and makes a document of anything else.
+// set goes into each element of an array, and replaces any other value by a
+// document.
 function set(v, node, scope) {
   if (!node.fields) return evaluate(node.e, scope);
   if (Array.isArray(v)) return v.map((x) => set(x, node, scope));

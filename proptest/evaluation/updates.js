@@ -16,10 +16,11 @@ export function apply(before, update, arrayFilters = []) {
   return doc;
 }
 
-// $unset and $pull make no documents on the way to a place; and only $unset is content with a path that can't be there.
+// $unset and $pull make no documents on the way to a place, and only $unset
+// accepts an impossible path.
 const manners = { $unset: { creates: false, raises: false }, $pull: { creates: false } };
 
-// A place is where a path ends: a name in a document, or an index of an array.
+// A place is the end of a path: a name in a document, or an index of an array.
 class Place {
   constructor(holder, name) { Object.assign(this, { holder, name }); }
   get value() { return Array.isArray(this.holder) ? this.holder[Number(this.name)] : field(this.holder, this.name); }

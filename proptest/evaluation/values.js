@@ -1,4 +1,5 @@
-// BSON values: their types, their order, and what is true. A field that isn't there is undefined.
+// BSON values: their types, their order, and their truth. A missing field is
+// undefined.
 import { Long } from 'bson';
 import * as numbers from './numbers.js';
 
@@ -32,7 +33,7 @@ const bytes = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 let caseMatters = true;
 const folded = (text) => (caseMatters ? text : text.toLowerCase());
 
-// ignoringCase evaluates as in a collection whose collation ignores case.
+// ignoringCase evaluates with a collation that ignores case.
 export function ignoringCase(evaluation) {
   caseMatters = false;
   try {
@@ -80,7 +81,8 @@ export function isTrue(v) {
   return !isNumber(v) || !numbers.isZero(v);
 }
 
-// field reads a document's own field: names like "constructor" are no JavaScript.
+// field reads a document's own field: names like "constructor" must not be
+// JavaScript's.
 export const field = (doc, name) => (Object.hasOwn(doc, name) ? doc[name] : undefined);
 
 // copy copies documents and arrays; all other values are never changed.

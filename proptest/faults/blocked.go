@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	keptBack  = "document kept back from all writes"
-	othersGo  = "leases of documents that nobody keeps back are kept"
-	blockTTL  = 6 * time.Second
-	keptLocks = 100
-	firstID   = 1000 // no number that a projection has
+	blockedAll = "document blocked for all writes"
+	othersGo   = "leases of documents that are not blocked are kept"
+	blockTTL   = 6 * time.Second
+	keptLocks  = 100
+	firstID    = 1000 // no number that a projection has
 )
 
-// Blocked keeps some of a hundred locked documents back from all writes, for
-// longer than a TTL, as a long transaction does, and looks which of the kept
-// leases are lost. Once for each number.
+// Blocked blocks all writes to some of a hundred locked documents for longer
+// than a TTL, as a long transaction does. It checks which of the kept leases
+// are lost. It runs once for each number.
 func Blocked(ctx context.Context, db *mongo.Database, uri string, numbers []int, t *tally.Tally) error {
 	for _, n := range numbers {
 		if err := keepBack(ctx, db, uri, n, t); err != nil {
-			return fmt.Errorf("%d documents kept back: %w", n, err)
+			return fmt.Errorf("%d blocked documents: %w", n, err)
 		}
 	}
 	return nil
@@ -64,7 +64,7 @@ func keepBack(ctx context.Context, db *mongo.Database, uri string, blocked int, 
 	st.net.Block(func(command string, message []byte) bool {
 		return (command == "update" || command == "findAndModify") && names(message, blocked)
 	})
-	t.Fired(keptBack, blocked)
+	t.Fired(blockedAll, blocked)
 	for _, one := range kept[:blocked] {
 		<-one.Done() // a TTL after its last renewal
 	}
@@ -74,14 +74,14 @@ func keepBack(ctx context.Context, db *mongo.Database, uri string, blocked int, 
 		}
 		t.Checked(othersGo, 1)
 		if kept[i].Err() != nil {
-			t.Violated(othersGo, "%d documents kept back: the lease of document %d is lost: %v", blocked, i, context.Cause(kept[i]))
+			t.Violated(othersGo, "%d blocked documents: the lease of document %d is lost: %v", blocked, i, context.Cause(kept[i]))
 		}
 	}
 	st.net.Block(nil)
 	return locks.Close(ctx)
 }
 
-// names says of a message that it has a filter for one of the first documents.
+// names reports whether a message has a filter for one of the first documents.
 func names(message []byte, documents int) bool {
 	for i := range documents {
 		if bytes.Contains(message, binary.LittleEndian.AppendUint32([]byte("\x10_id\x00"), uint32(firstID+i))) {

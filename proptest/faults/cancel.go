@@ -19,26 +19,26 @@ import (
 const (
 	cancelled   = "context cancelled"
 	executed    = "attempt executed when its call had ended"
-	leavesNone  = "a caller who gives up leaves no entry behind"
-	tellsItGave = "a caller who gives up is told so at once"
-	appliedOnce = "a guarded write is applied at most once, and is when it says so"
-	onlyGiven   = "what a caller makes of its values after a call is neither written nor locked"
+	leavesNone  = "a caller that gives up leaves no entry"
+	tellsItGave = "a caller that gives up gets its answer at once"
+	appliedOnce = "a guarded write is applied at most once, and always if reported applied"
+	onlyGiven   = "a caller's later changes of its values are neither written nor locked"
 )
 
-// operation is one call of the public API on its way to be cancelled.
+// operation is one call of the public API that is to be cancelled.
 type operation struct {
 	name    string
-	blocked bool // somebody else holds the lock
+	blocked bool // another locker holds the lock
 	waits   bool // and the operation waits until it is cancelled
 	begin   func(context.Context, *scene) (holding, error)
 	call    func(context.Context, *scene, holding) (*doclock.Lease, error)
-	gives   bool // values of the caller's
+	gives   bool // it has values of the caller's
 	write   bool
 	deletes bool
 	shared  bool // the only holder of an entry that others may join
 }
 
-// holding is what an operation starts from.
+// holding is the state before an operation.
 type holding struct {
 	lease  *doclock.Lease
 	ticket *multilock.Ticket
@@ -115,21 +115,21 @@ var operations = []operation{
 	}},
 }
 
-// point is where the context is cancelled, and what becomes of the command
-// there. n = 0 is before the call, or while its values are being encoded.
+// point is the point of the cancellation, and the fate of the command there. n
+// = 0 is before the call, or while its values are being encoded.
 type point struct {
 	n int
 	moment
 }
 
-// moment is when the context is cancelled.
+// moment is the moment of the cancellation.
 type moment int
 
 const (
 	onRequest moment = iota // the nth command is about to be sent
-	onReply                 // the server has executed it, its reply is on the way
-	late                    // not at all; the command is executed when all is over
-	lateGone                // the connection has broken; the command is executed when all is over
+	onReply                 // the server has executed it, and its reply is on the way
+	late                    // not at all; the command is executed after the operation
+	lateGone                // the connection has broken; the command is executed after the operation
 	encoding                // the caller's values are being encoded
 )
 
@@ -147,12 +147,12 @@ func (p point) String() string {
 	return fmt.Sprintf([...]string{"before request %d", "before reply %d", "request %d executed late", "request %d executed late, and cancelled"}[p.moment], p.n)
 }
 
-// deepest is the last command at which an operation that waits for ever is
+// deepest is the last command at which an endlessly waiting operation is
 // cancelled.
 const deepest = 4
 
-// Cancel cancels every operation at every point, or has a command of it executed
-// when all is over, and looks at the document afterwards. One sweep is about
+// Cancel cancels every operation at every point, or has one of its commands
+// executed after the operation. Then it checks the document. One sweep is about
 // 180 of these.
 func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally) error {
 	st, err := newStage(db, uri)
@@ -225,12 +225,12 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 	lease, err := op.call(called, s, h)
 	s.own.overwrite()
 	st.net.Disarm()
-	gone := called.Err() != nil
-	hit = gone || p.moment == late && fired(fault)
+	gaveUp := called.Err() != nil
+	hit = gaveUp || p.moment == late && fired(fault)
 	if hit && p.executedLate() {
 		t.Fired(executed, 1)
 	}
-	if !gone {
+	if !gaveUp {
 		cancel()
 	} else {
 		t.Fired(cancelled, 1)
@@ -252,8 +252,8 @@ func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Ta
 	return hit, s.inspect(ctx, op, p, h, lease, err, end, t)
 }
 
-// inspect gives back what was granted, ends what is kept back, waits for what
-// runs in the background, and looks.
+// inspect releases what was granted, lets held messages go, waits for the
+// background work, and checks.
 func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, lease *doclock.Lease, result error, end func() error, t *tally.Tally) error {
 	patience, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()
@@ -296,7 +296,7 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 	}
 	t.Checked(onlyGiven, 1)
 	if doc.Count >= never || decoy.Lock.Tags != nil {
-		t.Violated(onlyGiven, "%s, %v: the document is %v, the one that was never named %v", op.name, p, doc, decoy)
+		t.Violated(onlyGiven, "%s, %v: the document is %v, the document without a filter %v", op.name, p, doc, decoy)
 	}
 	certainlyNot := h.lease != nil && result != nil && !errors.Is(result, doclock.ErrOutcomeUnknown)
 	if op.deletes {
@@ -318,10 +318,9 @@ func (s *stage) blocker() (*multilock.Locker, error) {
 	return multilock.New(s.other, relations.WritePreferring(), doclock.TTL(time.Minute), doclock.Owner("blocker"))
 }
 
-// arm cancels at the point. A reply that is held back is returned, to be let
-// go.
+// arm cancels at the point. It returns the held reply, for a later release.
 func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) *faultnet.Fault {
-	if p.moment == encoding { // which does it
+	if p.moment == encoding { // the encoding cancels
 		return nil
 	}
 	if p.n == 0 {

@@ -34,8 +34,8 @@ const (
 	takeoverTime = 2 * time.Second
 )
 
-// Main turns the process into a holder, if it was started as one, and does not
-// return then. Programs and tests that call [Crash] call it first.
+// Main turns the process into a holder if it was started as one, and then does
+// not return. Programs and tests that call [Crash] call it first.
 func Main() {
 	args := os.Getenv(childVar)
 	if args == "" {
@@ -48,8 +48,8 @@ func Main() {
 	os.Exit(0)
 }
 
-// hold takes the lock, says so, and keeps it alive; told to go on, it writes
-// under the guard, releases, and tells both results.
+// hold acquires the lock, prints that, and keeps the lease alive. When it is
+// told to go on, it writes under the guard, releases, and prints both results.
 func hold(args []string) error {
 	ctx := context.Background()
 	client, err := mongo.Connect(options.Client().ApplyURI(args[0]))
@@ -69,7 +69,7 @@ func hold(args []string) error {
 	lease.KeepAlive(ctx)
 	fmt.Println("held")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-		return err // the parent is gone
+		return err // the parent has ended
 	}
 	fmt.Println("update:", word(lease.Update(ctx, increment)))
 	fmt.Println("release:", word(lease.Release(ctx)))
@@ -131,8 +131,8 @@ func (h *holder) end() {
 	_ = h.cmd.Wait()
 }
 
-// Crash starts a holder in a process of its own, kills or stops it, and takes
-// its lock over; n times each.
+// Crash starts a holder in its own process, kills or stops it, and acquires its
+// lock; n times each.
 func Crash(ctx context.Context, db *mongo.Database, uri string, n int, t *tally.Tally) error {
 	st, err := newStage(db, uri)
 	if err != nil {
@@ -165,8 +165,8 @@ func crash(ctx context.Context, st *stage, uri string, kill bool, t *tally.Tally
 	if err != nil {
 		return err
 	}
-	// A renewal may still be on its way: the truth is the entry that is there
-	// when the next holder comes.
+	// A renewal may still be on its way: the entry that is present when the
+	// next holder comes is the relevant one.
 	before, err := s.stored(ctx)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func crash(ctx context.Context, st *stage, uri string, kill bool, t *tally.Tally
 	if len(old) != 1 {
 		return fmt.Errorf("the holder's entries: %v", old)
 	}
-	granted := time.UnixMilli(lease.Fence()) // the number of a grant is its time, unless grants crowd
+	granted := time.UnixMilli(lease.Fence()) // a grant's fence is its time, unless there are many grants
 	t.Checked(notBefore, 1)
 	if granted.Before(old[0].Expires) {
 		t.Violated(notBefore, "granted at %v, the entry expired at %v", granted, old[0].Expires)
@@ -193,7 +193,7 @@ func crash(ctx context.Context, st *stage, uri string, kill bool, t *tally.Tally
 		t.Violated(soonAfter, "granted %v after the expiry", late)
 	}
 	if left := after.entries("holder"); len(left) > 0 {
-		t.Violated(notBefore, "the dead holder's entry stands beside the new one: %v", left)
+		t.Violated(notBefore, "the dead holder's entry is beside the new one: %v", left)
 	}
 	if kill {
 		t.Fired(killed, 1)

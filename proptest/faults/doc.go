@@ -1,11 +1,10 @@
-// Package faults breaks things on purpose and looks at what is left: callers
-// that give up at every point of every operation, holders that are killed or
-// stopped, a server that is killed and restarted, strangers that replace,
-// delete and scribble over a locked document, and a server's clock that is set
-// back under waiters of many kinds. Each fault that happened is counted, and so
-// is each check after it.
+// Package faults causes faults on purpose and checks the result: callers that
+// give up at every point of every operation, holders that are killed or
+// stopped, a server that is killed and restarted, outside writers that replace,
+// delete and overwrite a locked document, and a server's clock that is set back
+// under waiters of many kinds. Each fault and each check after it is counted.
 //
-// Faults of single messages (lost, held, repeated, rewritten) are
-// internal/faultnet's; the hammer throws them at running clients, the sweep
-// here at each command in turn.
+// Package internal/faultnet has the faults of single messages (lost, held,
+// repeated, rewritten). The hammer uses them on running clients, the sweep here
+// on each command in turn.
 package faults

@@ -38,7 +38,7 @@ func (s *queueing) entries(ctx context.Context) (all []standing, err error) {
 	return all, nil
 }
 
-// free is a tag that somebody waits for, and could have; or none.
+// free is a tag that a waiter waits for and could get, or "".
 func (s *queueing) free(entries []standing) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *queueing) free(entries []standing) string {
 	return ""
 }
 
-// settle waits until nobody waits for what is free.
+// settle waits until no waiter waits for a free lock.
 func (s *queueing) settle(ctx context.Context) error {
 	s.tally.Checked(freeIsGranted, 1)
 	since, last := time.Now(), -1
@@ -87,14 +87,15 @@ func (s *queueing) settle(ctx context.Context) error {
 			since, last = time.Now(), waiters
 		}
 		if time.Since(since) > bound {
-			s.tally.Violated(freeIsGranted, "table %v: %q is free for %v, and %d wait: %+v", s.rules, free, bound, waiters, entries)
+			s.tally.Violated(freeIsGranted, "rules %v: %q is free for %v, and %d wait: %+v", s.rules, free, bound, waiters, entries)
 			return fmt.Errorf("a waiter is forgotten")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// quiet counts what is sent while nothing changes, and has not for a while.
+// quiet counts the commands while nothing changes and nothing has changed for a
+// while.
 func (s *queueing) quiet(ctx context.Context) error {
 	time.Sleep(quiet)
 	before, err := s.entries(ctx)
@@ -116,7 +117,7 @@ func (s *queueing) quiet(ctx context.Context) error {
 	}
 	s.tally.Checked(refusedRests, 1)
 	if n > int64(asking*mostPolls) {
-		s.tally.Violated(refusedRests, "table %v: %d commands in %v, of %d waiters, %d of them with a place", s.rules, n, quiet, waiters, asking-1)
+		s.tally.Violated(refusedRests, "rules %v: %d commands in %v, of %d waiters, %d of them with a place", s.rules, n, quiet, waiters, asking-1)
 	}
 	return nil
 }

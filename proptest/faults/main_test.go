@@ -55,9 +55,9 @@ func TestCrash(t *testing.T) {
 		tally.Floor{Kind: "fault", Name: "holder stopped past its lease (SIGSTOP), and continued", Least: 3})
 }
 
-func TestVandal(t *testing.T) {
+func TestTamper(t *testing.T) {
 	var counts tally.Tally
-	if err := faults.Vandal(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
+	if err := faults.Tamper(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
 		t.Fatal(err)
 	}
 	report(t, &counts, tally.Floor{Kind: "fault", Name: "garbage in the lock field", Least: 24})
@@ -107,5 +107,5 @@ func TestBlocked(t *testing.T) {
 	if err := faults.Blocked(t.Context(), mongotest.Database(t), mongotest.URI(t), []int{8}, &counts); err != nil {
 		t.Fatal(err)
 	}
-	report(t, &counts, tally.Floor{Kind: "fault", Name: "document kept back from all writes", Least: 8})
+	report(t, &counts, tally.Floor{Kind: "fault", Name: "document blocked for all writes", Least: 8})
 }

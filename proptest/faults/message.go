@@ -15,13 +15,13 @@ import (
 const (
 	storedImage  = "retried command answered with its stored image"
 	cutOff       = "connection reset in the middle of a request"
-	readsStored  = "a stored image, whole and without a clock, says what the projected one would"
+	readsStored  = "a stored image, whole and without a clock, gives the same result as the projected one"
 	survivesACut = "a command that was cut off is repeated, and done once"
 )
 
-// Messages throws the two faults of messages that the hammer can't time: a
-// stored image, which must be that of the command it answers, and a reset in
-// the middle of a request. n times for each operation.
+// Messages uses the two faults of messages that the hammer can't time: a stored
+// image, which must belong to the command that it answers, and a reset in the
+// middle of a request. n times for each operation.
 func Messages(ctx context.Context, db *mongo.Database, uri string, n int, t *tally.Tally) error {
 	st, err := newStage(db, uri)
 	if err != nil {
@@ -39,7 +39,7 @@ func Messages(ctx context.Context, db *mongo.Database, uri string, n int, t *tal
 }
 
 // storedImages answers an acquire, a confirm and a release with the whole
-// document, as a server does that finds a retried command in its history.
+// document, as a server does if it finds a retried command in its history.
 func storedImages(ctx context.Context, st *stage, t *tally.Tally) error {
 	s, err := st.scene(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func storedImages(ctx context.Context, st *stage, t *tally.Tally) error {
 	}
 	after := func() any {
 		var whole bson.Raw
-		_ = s.other.FindOne(ctx, s.filter()).Decode(&whole) // nobody else is at the document
+		_ = s.other.FindOne(ctx, s.filter()).Decode(&whole) // no other client uses the document
 		return whole
 	}
 	st.storeNext(after)
@@ -60,7 +60,7 @@ func storedImages(ctx context.Context, st *stage, t *tally.Tally) error {
 		return fmt.Errorf("acquire: %w", err)
 	}
 	t.Checked(readsStored, 1)
-	if !reflect.DeepEqual(doc, before) { // as texts, the fields of a bson.M come in any order
+	if !reflect.DeepEqual(doc, before) { // compared as values, because the fields of a bson.M have no order
 		t.Violated(readsStored, "the document as of the grant is %v, want %v", doc, before)
 	}
 

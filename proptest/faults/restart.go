@@ -18,8 +18,8 @@ import (
 const (
 	restarted     = "server killed (-9) and restarted"
 	survives      = "a lock survives the server's death, and excludes others after it"
-	countsRight   = "over the server's death each guarded write is applied at most once, and is when it says so"
-	tokensGoOn    = "tokens go on increasing over the server's death"
+	countsRight   = "over the server's death each guarded write is applied at most once, and always if reported applied"
+	fencesGoOn    = "fences go on increasing over the server's death"
 	restartsFirst = time.Minute // for the server to come back
 )
 
@@ -30,7 +30,7 @@ type PrivateServer interface {
 }
 
 // Restart kills the server under a holder that is writing, n times, restarts
-// it, and looks at what the lock and the writes have come to.
+// it, and checks the lock and the writes.
 func Restart(ctx context.Context, client *mongo.Client, server PrivateServer, n int, t *tally.Tally) error {
 	docs := client.Database("restart").Collection("docs")
 	locks, err := multilock.New(docs, relations.WritePreferring(), doclock.TTL(restartsFirst), doclock.AttemptTimeout(5*time.Second))
@@ -49,14 +49,14 @@ func Restart(ctx context.Context, client *mongo.Client, server PrivateServer, n 
 		if err != nil {
 			return err
 		}
-		t.Checked(tokensGoOn, 1)
+		t.Checked(fencesGoOn, 1)
 		if lease.Fence() <= last {
-			t.Violated(tokensGoOn, "%d after %d", lease.Fence(), last)
+			t.Violated(fencesGoOn, "%d after %d", lease.Fence(), last)
 		}
 		last = lease.Fence()
 
 		back := make(chan struct{})
-		go func() { // in the middle of what the holder does
+		go func() { // while the holder works
 			defer close(back)
 			server.Kill()
 			server.Restart()

@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// stage is a collection seen through two clients: the library's, whose network
-// fails on demand, and one for what others do.
+// stage is a collection with two clients: the library's, whose network fails on
+// demand, and one for the test's own access.
 type stage struct {
 	net    *faultnet.Net
 	client *mongo.Client
@@ -39,7 +39,7 @@ func (s *stage) close() {
 	_ = s.client.Disconnect(context.Background())
 }
 
-// scene is one document on a stage, with a locker of its own.
+// scene is one document on a stage, with its own locker.
 type scene struct {
 	*stage
 	id    string
@@ -63,7 +63,7 @@ var increment = bson.M{"$inc": bson.M{"count": 1}}
 
 func (s *scene) filter() bson.M { return bson.M{"_id": s.id} }
 
-// entry is what the document holds of one lock.
+// entry is one entry in the document.
 type entry struct {
 	ID      bson.Binary
 	Owner   string

@@ -20,12 +20,12 @@ import (
 
 const (
 	stormed = "callers with tiny deadlines gave up"
-	bounded = "callers who give up leave few entries at a time, and none in the end"
-	keepsIt = "a holder keeps its lease through a storm of callers who give up"
+	bounded = "callers that give up leave few entries at a time, and none in the end"
+	keepsIt = "a holder keeps its lease through a storm of callers that give up"
 )
 
-// What a storm is made of, and the most entries that it may show: the holder's,
-// those of the acquires that are under way to one document, and as many that
+// The size of a storm, and the most entries that it may show: the holder's,
+// those of the acquires that are under way for one document, and as many that
 // are being removed.
 const (
 	stormers    = 100
@@ -34,7 +34,7 @@ const (
 	mostStormed = 1 + 2*8
 )
 
-// stormCalls are what callers give up in.
+// stormCalls are the calls that callers give up.
 var stormCalls = map[string]func(ctx context.Context, locks *multilock.Locker, filter any, tag string) (*doclock.Lease, error){
 	"Acquire": func(ctx context.Context, locks *multilock.Locker, filter any, tag string) (*doclock.Lease, error) {
 		return locks.Acquire(ctx, filter, tag)
@@ -51,9 +51,9 @@ var stormCalls = map[string]func(ctx context.Context, locks *multilock.Locker, f
 	},
 }
 
-// Storm has many callers with tiny deadlines ask for a document that another
-// client holds, for so long with each call, by the _id and by another field, in
-// tables that queue.
+// Storm has many callers with tiny deadlines acquire a document that another
+// client holds: with each call for a time, by the _id and by another field,
+// under rules with a queue.
 func Storm(ctx context.Context, db *mongo.Database, uri string, each time.Duration, t *tally.Tally) error {
 	for _, table := range []struct {
 		rules relations.Rules

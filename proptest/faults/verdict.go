@@ -17,14 +17,14 @@ import (
 const (
 	knownLoss   = "a loss that is known, and the release's first attempt disturbed"
 	manyWrites  = "a write whose reply is lost, and others' last writes before its repeat"
-	remembered  = "what the server said of a lease is said of it ever after"
-	oneVerdict  = "a write is told one of applied, not applied and unknown, and the first two are true"
+	remembered  = "a verdict of the server on a lease stays"
+	oneVerdict  = "a write's verdict is applied, not applied or unknown, and the first two are true"
 	mostOfDone  = 12 // last writes of others before a repeat: `done` holds 8
 	entriesPath = "lock.tags"
 )
 
-// Verdicts disturbs what is sent after a loss is known, and writes whose entry
-// others take over before their repeat. n times, each on a network of its own.
+// Verdicts disturbs commands after a known loss, and writes whose entry others
+// replace before their repeat. n times, each on its own network.
 func Verdicts(ctx context.Context, db *mongo.Database, uri string, n int, t *tally.Tally) error {
 	var all []func(context.Context, *scene, *tally.Tally) error
 	for _, learn := range []func(context.Context, *doclock.Lease) error{

@@ -29,22 +29,22 @@ const (
 	idBroughtBack = "released id brought back by a late duplicate"
 )
 
-// tables of the waiters: some queue, some count, and in one there are two locks
-// that have nothing to do with each other.
-var tables = []relations.Rules{
+// Rules of the waiters. Some have a queue, some count, and one has two
+// independent locks.
+var ruleSets = []relations.Rules{
 	relations.Exclusive(), relations.Fair(), relations.WritePreferring(), relations.ReadPreferring(),
 	relations.Semaphore(1), relations.Semaphore(2), relations.Semaphore(3), relations.MultiGranularity(), relations.MultiGranularity(),
 	{"a": {"a": {Kind: relations.Cooperative}}, "b": {"b": {Kind: relations.Assertive}}, "c": {"c": {Kind: relations.Assertive, Allow: 1}}},
 }
 
-// Waiters lets waiters of one process stand in line, who differ in what they ask
-// for and by which filter, beside holders of their own process and of another; n
-// times, each with another table. Holders leave one by one, waiters give up, the
-// server's clock is set back, and ids are brought back that were released.
+// Waiters lets waiters of one process wait in its wait queue. They differ in
+// tag and filter, and are beside holders of their own process and of another
+// one; n times, each with other rules. Holders leave one by one, waiters give
+// up, the server's clock is set back, and released ids are brought back.
 func Waiters(ctx context.Context, db *mongo.Database, uri string, n int, seed uint64, t *tally.Tally) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for i := range n {
-		s := &queueing{rng: rng, tally: t, rules: tables[i%len(tables)], id: uuid.NewString(), net: faultnet.New()}
+		s := &queueing{rng: rng, tally: t, rules: ruleSets[i%len(ruleSets)], id: uuid.NewString(), net: faultnet.New()}
 		if err := s.run(ctx, db, uri); err != nil {
 			return fmt.Errorf("waiters, seed %d, run %d: %w", seed, i, err)
 		}
@@ -52,7 +52,7 @@ func Waiters(ctx context.Context, db *mongo.Database, uri string, n int, seed ui
 	return nil
 }
 
-// queueing is one document and those who wait for it.
+// queueing is one document and its waiters.
 type queueing struct {
 	rng   *rand.Rand
 	tally *tally.Tally
@@ -60,12 +60,12 @@ type queueing struct {
 	id    string
 	net   *faultnet.Net
 	other *mongo.Collection
-	sent  atomic.Int64 // commands of the process that waits
+	sent  atomic.Int64 // commands of the waiters' process
 	ahead atomic.Int64 // of the server's clock, in nanoseconds
 
 	mu      sync.Mutex
 	leases  []*doclock.Lease // of both processes
-	first   *doclock.Lease   // of the process that waits, perhaps
+	first   *doclock.Lease   // of the waiters' process, perhaps
 	waiting map[string]int   // by tag
 	cancels []context.CancelFunc
 	all     sync.WaitGroup
@@ -76,7 +76,7 @@ const (
 	long, short = time.Hour, 400 * time.Millisecond
 	bound       = 5 * time.Second
 	quiet       = 300 * time.Millisecond
-	mostPolls   = 15 // of one waiter in that time, after as long a time in which nothing changed: 12, were all pauses the shortest
+	mostPolls   = 15 // of one waiter in that time, after an equally long time without changes; it would be 12 if all pauses were the shortest
 )
 
 func (s *queueing) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())).UTC() }
@@ -84,7 +84,7 @@ func (s *queueing) now() time.Time { return time.Now().Add(time.Duration(s.ahead
 func (s *queueing) locker(coll *mongo.Collection, owner string, ttl time.Duration) (*multilock.Locker, error) {
 	return multilock.New(coll, s.rules, doclock.WaitTTL(long), doclock.ClockTolerance(0), doclock.AttemptTimeout(2*time.Second),
 		doclock.Owner(owner), func(cfg *engine.Config) error {
-			cfg.TTL, cfg.Now = ttl, s.now // shorter than an option takes
+			cfg.TTL, cfg.Now = ttl, s.now // shorter than an option allows
 			return nil
 		})
 }
@@ -106,7 +106,7 @@ func (s *queueing) run(ctx context.Context, db *mongo.Database, uri string) erro
 		return err
 	}
 	var others []*multilock.Locker
-	for _, ttl := range []time.Duration{long, short} { // one that dies, as it were
+	for _, ttl := range []time.Duration{long, short} { // the second is like a holder that dies
 		l, err := s.locker(s.other, "there", ttl)
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ func (s *queueing) run(ctx context.Context, db *mongo.Database, uri string) erro
 		if step == 0 && s.rng.IntN(2) == 0 {
 			s.ahead.Add(-int64(time.Minute))
 			s.tally.Fired(clockSetBack, 1)
-			time.Sleep(short) // by what was seen before, an entry has expired
+			time.Sleep(short) // by the last image, an entry has expired
 		}
 		if err := s.settle(ctx); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (s *queueing) try(ctx context.Context, l *multilock.Locker, first bool) {
 	s.leases = append(s.leases, lease)
 }
 
-// wait lets one more wait, by a filter of one kind or another.
+// wait adds one waiter, with one of several filters.
 func (s *queueing) wait(ctx context.Context, l *multilock.Locker) {
 	filter := []bson.M{{"_id": s.id}, {"_id": s.id, "name": s.id}, {"name": s.id}}[s.rng.IntN(3)]
 	tag := s.tag()
@@ -211,7 +211,7 @@ func (s *queueing) over() bool {
 	return n == 0
 }
 
-// leaves lets a holder or, more rarely, a waiter leave.
+// leaves lets a holder or, less often, a waiter leave.
 func (s *queueing) leaves(ctx context.Context) {
 	s.mu.Lock()
 	if len(s.leases) == 0 || s.rng.IntN(6) == 0 && len(s.cancels) > 0 {
@@ -229,8 +229,8 @@ func (s *queueing) leaves(ctx context.Context) {
 	_ = lease.Release(ctx) // it may have ended
 }
 
-// bringBack executes the first holder's acquire again, after its release; and
-// removes in the end what that has made, behind everybody's back.
+// bringBack executes the first holder's acquire again after its release. At the
+// end it removes the resulting entry by hand.
 func (s *queueing) bringBack(ctx context.Context, late *faultnet.Fault) error {
 	select {
 	case <-late.Fired():

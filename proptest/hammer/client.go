@@ -17,7 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// client is one of a team's: it does one thing after the other.
+// client is a client of a team. It does one operation after another.
 type client struct {
 	*team
 	number int // within the worker
@@ -36,7 +36,7 @@ func (c *client) run() {
 	}
 }
 
-// attempt tries to get a lock and, with luck, lives with it.
+// attempt tries to get a lock and, if it gets one, uses it.
 func (c *client) attempt() {
 	if c.Faults && c.rng.IntN(40) == 0 {
 		c.ahead.Add(int64(time.Duration(c.rng.IntN(4000)-2000) * time.Millisecond))
@@ -44,12 +44,12 @@ func (c *client) attempt() {
 	}
 	d := c.Documents[1+c.rng.IntN(len(c.Documents)-1)]
 	if c.rng.IntN(3) == 0 {
-		d = c.Documents[2] // hot
+		d = c.Documents[2] // often requested
 	}
 	if c.rng.IntN(60) == 0 {
-		d = c.Documents[0] // nowhere
+		d = c.Documents[0] // a missing document
 	}
-	tags := slices.Sorted(maps.Keys(d.Table))
+	tags := slices.Sorted(maps.Keys(d.Rules))
 	a := &acquired{client: c, document: d, tag: tags[c.rng.IntN(len(tags))], locker: c.lockers[d.ID]}
 	switch c.rng.IntN(10) {
 	case 0, 1, 2:
@@ -67,7 +67,7 @@ func (c *client) attempt() {
 	}
 }
 
-// acquired is one attempt and the lease that came of it.
+// acquired is one attempt and its lease.
 type acquired struct {
 	*client
 	document history.Document
@@ -79,16 +79,16 @@ type acquired struct {
 
 func (a *acquired) filter() bson.M {
 	switch a.rng.IntN(8) {
-	case 0, 1: // one that doesn't pin the document, so that an acquire can't be repeated
+	case 0, 1: // a filter that doesn't pin the document, so that an acquire can't be repeated
 		return bson.M{"_id": bson.M{"$in": bson.A{a.document.ID}}}
-	case 2: // one that does, and demands more
+	case 2: // a filter that pins it, and demands more
 		return bson.M{"_id": a.document.ID, "name": a.document.Name}
 	default:
 		return bson.M{"_id": a.document.ID}
 	}
 }
 
-// impatient is a context that ends, one time in a few during the command.
+// impatient is a context that, in a part of the cases, ends during the command.
 func (a *acquired) impatient() (context.Context, context.CancelFunc) {
 	if !a.Faults || a.rng.IntN(12) > 0 {
 		return context.WithCancel(context.Background())
@@ -123,7 +123,7 @@ func (a *acquired) name(o *history.Operation) {
 	id := uuid.Nil
 	switch {
 	case a.lease != nil:
-		id, o.Token = a.lease.ID(), a.lease.Fence()
+		id, o.Fence = a.lease.ID(), a.lease.Fence()
 	case a.ticket != nil:
 		id = a.ticket.ID()
 	}
@@ -150,7 +150,7 @@ func (a *acquired) meaning(kind string, err error) string {
 		return history.NotFound
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		if kind == history.Renew {
-			return history.Unknown // without a verdict: it may have been executed
+			return history.Unknown // without a verdict: the write may have been executed
 		}
 		return history.Timeout
 	case errors.Is(err, doclock.ErrConflict):
@@ -181,7 +181,7 @@ func (a *acquired) acquire() {
 	})
 }
 
-// enqueue takes a place in the queue and waits by hand, or lets Wait do it, or
+// enqueue takes a place in the queue. Then it waits by hand, lets Wait do it,
 // gives up, or vanishes.
 func (a *acquired) enqueue() {
 	a.do(history.Enqueue, "", func() (err error) {
@@ -246,7 +246,7 @@ func (a *acquired) vanish() {
 	a.out.Fault(FaultCrashed)
 }
 
-// live works under the lease, and ends it in one of the ways there are.
+// live works under the lease, and ends it in one of several ways.
 func (a *acquired) live() {
 	a.look()
 	for range a.rng.IntN(4) {
@@ -291,7 +291,7 @@ func (a *acquired) live() {
 	a.look()
 }
 
-// look records what the holder believes now.
+// look records the lease's validity as its holder sees it.
 func (a *acquired) look() {
 	o := history.Operation{
 		Process: a.Process, Client: a.number, Number: a.recorder.Number(), Kind: history.Look,
@@ -303,7 +303,7 @@ func (a *acquired) look() {
 	o.Return = a.clock.Now()
 	switch {
 	case o.Remaining > 0:
-		o.Outcome = history.Believed
+		o.Outcome = history.StillValid
 	case over != nil:
 		o.Outcome = history.Over
 	default:
@@ -368,7 +368,7 @@ func (a *acquired) release() {
 	})
 }
 
-// pause is what a long collection of garbage does.
+// pause stops as long as a long garbage collection.
 func (a *acquired) pause() {
 	life := time.Duration(a.document.TTL+a.document.Tolerance) * time.Millisecond
 	time.Sleep(life + time.Duration(a.rng.IntN(100)-20)*time.Millisecond)

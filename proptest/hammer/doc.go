@@ -1,8 +1,8 @@
-// Package hammer lets many clients in several processes hammer few documents
-// on real time, with every operation of the library, under faults of the
-// network, of clocks and of processes, and records what happened as a
+// Package hammer lets many clients in several processes use few documents in
+// real time, with every operation of the library and with faults of the
+// network, of clocks and of processes. It records the events as a
 // [history.History].
 //
 // The processes are the running program itself, started again: its main
-// function, or TestMain, begins with [Main].
+// function, or TestMain, calls [Main] first.
 package hammer

@@ -16,10 +16,10 @@ type namedRules struct {
 	rules relations.Rules
 }
 
-// documents draws n documents, each with a table and times of its own, and the
-// one that is not there.
+// documents draws n documents, each with its own rules and times, and the
+// missing one.
 func documents(n int, rng *rand.Rand) []history.Document {
-	tables := []namedRules{
+	ruleSets := []namedRules{
 		{"WritePreferring", relations.WritePreferring()},
 		{"Exclusive", relations.Exclusive()},
 		{"Fair", relations.Fair()},
@@ -28,16 +28,16 @@ func documents(n int, rng *rand.Rand) []history.Document {
 		{"ReadPreferring", relations.ReadPreferring()},
 		{"Semaphore(1)", relations.Semaphore(1)},
 	}
-	for i := len(tables); i < n; i++ {
-		tables = append(tables, namedRules{fmt.Sprintf("generated %d", i), generated(rng)})
+	for i := len(ruleSets); i < n; i++ {
+		ruleSets = append(ruleSets, namedRules{fmt.Sprintf("generated %d", i), generated(rng)})
 	}
-	docs := []history.Document{{ID: nowhere, Name: "Exclusive", Table: plain(relations.Exclusive()), TTL: 300, WaitTTL: 300}}
+	docs := []history.Document{{ID: nowhere, Name: "Exclusive", Rules: plain(relations.Exclusive()), TTL: 300, WaitTTL: 300}}
 	for i := range n {
 		ttl := int64(150 + 50*rng.IntN(8))
 		docs = append(docs, history.Document{
 			ID:        fmt.Sprintf("d%d", i),
-			Name:      tables[i].name,
-			Table:     plain(tables[i].rules),
+			Name:      ruleSets[i].name,
+			Rules:     plain(ruleSets[i].rules),
 			TTL:       ttl,
 			WaitTTL:   max(100, ttl/2+int64(rng.IntN(200))),
 			Tolerance: []int64{0, 20, 100}[rng.IntN(3)],
@@ -46,8 +46,7 @@ func documents(n int, rng *rand.Rand) []history.Document {
 	return docs
 }
 
-// generated draws a table of two or three tags in which every relation of
-// every kind may stand.
+// generated draws rules of two or three tags, with any relations.
 func generated(rng *rand.Rand) relations.Rules {
 	tags := []string{"a", "b", "c"}[:2+rng.IntN(2)]
 	rules := relations.Rules{}
@@ -63,9 +62,9 @@ func generated(rng *rand.Rand) relations.Rules {
 	return rules
 }
 
-// plain is the table as the checker reads it.
-func plain(rules relations.Rules) history.Table {
-	t := history.Table{}
+// plain is the checker's form of the rules.
+func plain(rules relations.Rules) history.Rules {
+	t := history.Rules{}
 	for x, row := range rules {
 		t[x] = map[string]history.Relation{}
 		for y, r := range row {
@@ -77,8 +76,8 @@ func plain(rules relations.Rules) history.Table {
 	return t
 }
 
-// rulesOf is the table as the library takes it.
-func rulesOf(t history.Table) relations.Rules {
+// rulesOf is the library's form of the rules.
+func rulesOf(t history.Rules) relations.Rules {
 	rules := relations.Rules{}
 	for x, row := range t {
 		rules[x] = map[string]relations.Relation{}

@@ -8,8 +8,8 @@ import (
 // PropertyGranted is counted by Granted.
 const PropertyGranted = "at least 30% of the attempts are granted"
 
-// Floors are what a run of this many operations, checked, must have seen. A run
-// that saw less proves little.
+// Floors are the least counts that a checked run of this many operations must
+// reach. A run with less proves little.
 func Floors(operations int) []tally.Floor {
 	floors := []tally.Floor{
 		{Kind: "outcome", Name: history.SeenContended, Least: operations / 5},
@@ -30,7 +30,7 @@ func Floors(operations int) []tally.Floor {
 	return floors
 }
 
-// Granted checks, in a tally of a checked history, that enough attempts were
+// Granted checks, in the tally of a checked history, that enough attempts were
 // granted.
 func Granted(t *tally.Tally) {
 	t.Checked(PropertyGranted, 1)

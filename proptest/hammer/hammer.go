@@ -23,20 +23,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Config says how hard to hammer.
+// Config is the size of a run.
 type Config struct {
 	URI               string // of the server
 	Processes         int
 	ClientsPerProcess int
-	Operations        int // at the least, of all clients together
-	Documents         int // each with a table of its own: the presets, then generated ones
+	Operations        int // at least, of all clients together
+	Documents         int // each with rules of its own: the presets, then generated ones
 	Seed              uint64
 	Faults            bool
 	Progress          io.Writer // nil: none
 }
 
-// Faults that happen to whole processes. Those of the network are named in
-// network.go.
+// Faults of whole processes. network.go names those of the network.
 const (
 	FaultStopped     = "holder stopped (SIGSTOP) past its lease"
 	FaultKilled      = "holder killed (SIGKILL)"
@@ -53,7 +52,7 @@ const (
 	patience    = 10 * time.Second // for a worker's last steps
 )
 
-// order is what a worker is told.
+// order is a worker's task.
 type order struct {
 	URI        string
 	Database   string
@@ -65,8 +64,8 @@ type order struct {
 	Faults     bool
 }
 
-// Main makes this process a worker, where its environment says so, and then
-// does not return.
+// Main makes this process a worker if its environment says so, and then does
+// not return.
 func Main() {
 	text := os.Getenv(environment)
 	if text == "" {
@@ -84,8 +83,8 @@ func Main() {
 	os.Exit(0)
 }
 
-// Run hammers, and returns what happened with the tally of faults. The history
-// is still to be checked.
+// Run hammers, and returns the history with the tally of faults. The history is
+// not checked yet.
 func Run(ctx context.Context, cfg Config) (*history.History, *tally.Tally, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(cfg.URI))
 	if err != nil {
@@ -125,7 +124,7 @@ func Run(ctx context.Context, cfg Config) (*history.History, *tally.Tally, error
 	return h, t, nil
 }
 
-// run is one Run on its way.
+// run is a Run in progress.
 type run struct {
 	Config
 	database  *mongo.Database
@@ -139,11 +138,11 @@ type run struct {
 	faults  map[string]int
 }
 
-// recording is a worker's output, the last line perhaps cut off.
+// recording is a worker's output. Its last line may be cut off.
 type recording struct {
 	text  bytes.Buffer
 	lines *atomic.Int64
-	calls int // that have returned, about
+	calls int // the approximate number of calls that have returned
 }
 
 func (r *recording) Write(p []byte) (int, error) {
@@ -180,8 +179,8 @@ func (r *run) processes(ctx context.Context) error {
 	return nil
 }
 
-// keepBusy runs one worker to its end. Under faults it is stopped and killed
-// now and then; another one takes a killed one's place, and does the rest.
+// keepBusy runs one worker to its end. With faults it is stopped or killed now
+// and then; another one takes a killed worker's place, and does the rest.
 func (r *run) keepBusy(ctx context.Context, share int, rng *rand.Rand) error {
 	const mostKills = 12
 	for kills := 0; ; kills++ {
@@ -219,7 +218,7 @@ func (r *run) torment(ctx context.Context, cmd *exec.Cmd, done <-chan error, kil
 			return false, <-done // the context kills it
 		case <-doom:
 			if cmd.Process.Kill() != nil {
-				doom = nil // it was faster
+				doom = nil // the worker has already ended
 				continue
 			}
 			<-done

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	mongotest.Main(m)
 }
 
-// A short run: what the full one does, on a smaller scale.
+// A short run, like the full one on a smaller scale.
 func TestHammer(t *testing.T) {
 	const operations = 1500
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -36,7 +36,7 @@ func TestHammer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if path := os.Getenv("HAMMER_HISTORY"); path != "" { // for a look at what happened
+			if path := os.Getenv("HAMMER_HISTORY"); path != "" { // to inspect the history
 				f, err := os.Create(path + "." + name)
 				if err != nil {
 					t.Fatal(err)
@@ -59,7 +59,7 @@ func TestHammer(t *testing.T) {
 		})
 	}
 	hammer.Granted(&total)
-	// Whether a rare outcome is seen in a run this short is a matter of luck.
+	// A run this short sees a rare outcome only by chance.
 	floors := slices.DeleteFunc(hammer.Floors(operations/4), func(f tally.Floor) bool { return f.Least == 1 })
 	for _, failure := range total.Failures(floors...) {
 		t.Error(failure)

@@ -24,7 +24,7 @@ const (
 	FaultLatency      = "spell of latency"
 )
 
-// weather arms one fault after the other, until ctx ends.
+// weather arms one fault after the other until ctx ends.
 type weather struct {
 	net      *faultnet.Net
 	recorder *history.Recorder
@@ -63,11 +63,11 @@ func (w *weather) blow(ctx context.Context) {
 	w.late.Wait()
 }
 
-// ofProtocol matches the commands that change locks, batched renewals among
-// them.
+// ofProtocol matches the commands that change locks, including batched
+// renewals.
 func ofProtocol(name string, _ bson.Raw) bool { return name == "findAndModify" || name == "update" }
 
-// ghost matches a command that the server will get behind the driver's back.
+// ghost matches a command that the server will get without the driver.
 func (w *weather) ghost(name string, body bson.Raw) bool {
 	if name != "findAndModify" {
 		return false
@@ -76,8 +76,8 @@ func (w *weather) ghost(name string, body bson.Raw) bool {
 	return true
 }
 
-// await waits until the fault has fired, and lets go what it holds after a
-// while.
+// await waits until the fault has fired, and later releases a message that it
+// holds.
 func (w *weather) await(ctx context.Context, name string, f *faultnet.Fault, hold time.Duration) {
 	select {
 	case <-f.Fired():
@@ -87,7 +87,7 @@ func (w *weather) await(ctx context.Context, name string, f *faultnet.Fault, hol
 		select {
 		case <-f.Fired():
 			w.out.Fault(name)
-		case <-time.After(500 * time.Millisecond): // one that waits for its reply
+		case <-time.After(500 * time.Millisecond): // a fault that waits for its reply
 			select {
 			case <-f.Fired():
 			default:
@@ -98,7 +98,7 @@ func (w *weather) await(ctx context.Context, name string, f *faultnet.Fault, hol
 	if hold > 0 {
 		w.late.Go(func() {
 			time.Sleep(hold)
-			_ = f.Let() // its connection may fail; then it never was
+			_ = f.Let() // if its connection fails, the command was never sent
 		})
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/doclock/doclock/proptest/history"
 )
 
-// team are clients of one worker that share their lockers, and the clock of
-// one machine: they stand in line for a document, and hand its lock to each
-// other. Another team of the process is a stranger to them.
+// team are clients of one worker that share their lockers, and the clock of one
+// machine. They wait in one wait queue for a document, and hand its lock to
+// each other. Other teams of the process do not share anything with them.
 type team struct {
 	*worker
 	number  int
@@ -28,9 +28,9 @@ const teamSize = 8
 func newTeam(w *worker, number int, rng *rand.Rand) (*team, error) {
 	t := &team{worker: w, number: number, lockers: map[string]*multilock.Locker{}}
 	for _, d := range w.Documents {
-		locker, err := multilock.New(w.coll, rulesOf(d.Table), t.options(d)...)
+		locker, err := multilock.New(w.coll, rulesOf(d.Rules), t.options(d)...)
 		if err != nil {
-			return nil, fmt.Errorf("table %s: %w", d.Name, err)
+			return nil, fmt.Errorf("rules %s: %w", d.Name, err)
 		}
 		t.lockers[d.ID] = locker
 	}
@@ -50,7 +50,7 @@ func (t *team) options(d history.Document) []doclock.Option {
 		doclock.AttemptTimeout(250 * time.Millisecond),
 		doclock.Owner(fmt.Sprintf("team %d.%d", t.Process, t.number)),
 		func(cfg *engine.Config) error {
-			cfg.TTL, cfg.WaitTTL = ms(d.TTL), ms(d.WaitTTL) // shorter than the options take
+			cfg.TTL, cfg.WaitTTL = ms(d.TTL), ms(d.WaitTTL) // shorter than the options allow
 			cfg.Clock = func() engine.Reading {
 				now := time.Now()
 				return engine.Reading{Mono: now.Sub(started), Wall: now.Round(0).Add(time.Duration(t.ahead.Load()))}

@@ -22,7 +22,7 @@ type worker struct {
 	clock    history.Clock
 	out      *history.Writer
 	recorder *history.Recorder
-	coll     *mongo.Collection // watched, and through the weather
+	coll     *mongo.Collection // recorded, and with faults
 	quiet    *mongo.Collection // the observer's
 }
 
@@ -83,8 +83,8 @@ func work(o order, stdout io.Writer) error {
 	return w.out.Err()
 }
 
-// observe reads one document after the other: images between the commands, in
-// which a renewal's expiry, for one, can be seen.
+// observe reads one document after the other. The images between the commands
+// show, for example, a renewal's expiry.
 func (w *worker) observe(ctx context.Context) {
 	projection := bson.M{"lock": 1, "__doclockNow": "$$NOW"}
 	for i := 0; sleep(ctx, 25*time.Millisecond); i++ {
@@ -94,7 +94,7 @@ func (w *worker) observe(ctx context.Context) {
 		}
 		raw, err := w.quiet.FindOne(ctx, bson.M{"_id": c.Document}, options.FindOne().SetProjection(projection)).Raw()
 		if err != nil {
-			continue // nowhere, or the end
+			continue // a missing document, or the end
 		}
 		c.Answered, c.Matched, c.Image = w.clock.Now(), true, history.ReadImage(raw)
 		w.out.Command(c)

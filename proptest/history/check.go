@@ -9,18 +9,18 @@ import (
 	"github.com/doclock/doclock/proptest/tally"
 )
 
-// Bound is what expiry liveness allows a waiter beyond its pause: the time
-// that a busy machine takes to wake it.
+// Bound is the extra time that expiry liveness allows a waiter after its pause:
+// a busy machine needs it to wake the waiter.
 const Bound = 2 * time.Second
 
-// check is one document's history, ready to be judged.
+// check is one document's history, ready for checking.
 type check struct {
 	counter
 	Document
 	clocks     map[int]clock
-	commands   []Command   // by when they were sent
+	commands   []Command   // by send time
 	operations []Operation // by process and number
-	sightings  []sighting  // by when they were known
+	sightings  []sighting  // by the time when they were known
 	arrivals   []*arrival  // by seq
 	byToken    map[lease]*arrival
 }
@@ -32,10 +32,10 @@ type counter interface {
 	Seen(outcome string, n int)
 }
 
-// lease names one grant: ids can come back, tokens can't.
+// lease names one grant: ids can come back, fences can't.
 type lease struct {
 	id    string
-	token int64
+	fence int64
 }
 
 // sighting is an image, and the interval in which it was true, on the server's
@@ -46,42 +46,42 @@ type sighting struct {
 	from, to int64
 }
 
-// shows says whether the entry is there.
+// shows reports whether the entry is present.
 func (s sighting) shows(a *arrival) bool {
 	e, there := s.find(a.ID)
 	return there && e.Seq == a.Seq
 }
 
-// arrival is an entry that was seen, with what is certain of its life. Times
+// arrival is an entry that was seen, with the certain facts of its life. Times
 // are nanoseconds on the server's clock.
 type arrival struct {
-	Entry         // as seen last; Fence as soon as it is known
-	asked   int64 // not before this did it arrive
-	seen    int64 // by then it had arrived
-	granted int64 // not before this was it granted
-	held    int64 // by then it was granted
-	expires int64 // others could be let in from then on; the latest that was seen
-	givenUp int64 // not before this was it released; never without a release
-	gone    int64 // by then it was not there any more; never if that wasn't seen
+	Entry          // as last seen; Fence as soon as it is known
+	asked    int64 // it did not arrive earlier than this
+	seen     int64 // it had arrived by then
+	granted  int64 // it was not granted earlier than this
+	held     int64 // it was granted by then
+	expires  int64 // others could be let in from then on; the latest expiry that was seen
+	released int64 // it was not released earlier than this; never without a release
+	absent   int64 // it was absent by then; never if that wasn't seen
 }
 
 func (a *arrival) String() string {
-	return fmt.Sprintf("%s %.8s (seq %d, token %d)", a.Tag, a.ID, a.Seq, a.Fence)
+	return fmt.Sprintf("%s %.8s (seq %d, fence %d)", a.Tag, a.ID, a.Seq, a.Fence)
 }
 
-// end is until when the entry certainly excluded others.
-func (a *arrival) end() int64 { return min(a.expires, a.givenUp) }
+// end is the time until which the entry certainly excluded others.
+func (a *arrival) end() int64 { return min(a.expires, a.released) }
 
-// Properties are all that Check checks.
+// Properties are all properties that Check checks.
 var Properties = []string{
 	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
-	PropertyBelief, PropertyBelieveAlone, PropertyRenewal, PropertyOver, PropertyRelease,
+	PropertyValidity, PropertyValidAlone, PropertyRenewal, PropertyOver, PropertyRelease,
 	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason, PropertyPoll, PropertyPause,
 	PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
 }
 
-// Check judges the history. Each property is counted in the tally as often as
-// it was checked, with each of its violations.
+// Check checks the history. The tally counts the checks of each property, and
+// each violation.
 func (h *History) Check(t *tally.Tally) {
 	h.place()
 	all := clocks(h.Commands)
@@ -90,7 +90,7 @@ func (h *History) Check(t *tally.Tally) {
 		c.exclusion()
 		c.images()
 		c.queue()
-		c.belief()
+		c.validity()
 		c.renewals()
 		c.releases()
 		c.order()
@@ -147,12 +147,12 @@ func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *che
 	return c
 }
 
-// sent is the earliest at which the command was executed.
+// sent is the earliest time of the command's execution.
 func (c *check) sent(command *Command) int64 {
 	return c.clocks[command.Process].earliest(command.Sent)
 }
 
-// answered is the latest at which it was.
+// answered is the latest time of its execution.
 func (c *check) answered(command *Command) int64 {
 	if command.Answered == 0 {
 		return never
@@ -160,7 +160,7 @@ func (c *check) answered(command *Command) int64 {
 	return c.clocks[command.Process].latest(command.Answered)
 }
 
-// gather makes the arrivals out of the images.
+// gather makes the arrivals from the images.
 func (c *check) gather() {
 	type arrived struct {
 		id  string
@@ -171,7 +171,7 @@ func (c *check) gather() {
 	note := func(e Entry, from, to int64) {
 		a := found[arrived{e.ID, e.Seq}]
 		if a == nil {
-			a = &arrival{Entry: e, asked: never, seen: never, granted: forever, held: never, givenUp: never, gone: never}
+			a = &arrival{Entry: e, asked: never, seen: never, granted: forever, held: never, released: never, absent: never}
 			found[arrived{e.ID, e.Seq}] = a
 			byID[e.ID] = append(byID[e.ID], a)
 			c.arrivals = append(c.arrivals, a)
@@ -190,7 +190,7 @@ func (c *check) gather() {
 			note(e, s.from, s.to)
 		}
 	}
-	for i := range c.commands { // a release shows what it removed
+	for i := range c.commands { // a release's image has the removed entry
 		if command := &c.commands[i]; command.Own != nil && command.Answered != 0 {
 			note(*command.Own, c.sent(command), c.answered(command))
 		}
@@ -202,8 +202,8 @@ func (c *check) gather() {
 			case CommandAcquire:
 				a.asked = min(a.asked, c.sent(command))
 			case CommandRelease, CommandWriteAndRelease:
-				if command.Token == 0 || command.Token == a.Fence {
-					a.givenUp = min(a.givenUp, c.sent(command))
+				if command.Fence == 0 || command.Fence == a.Fence {
+					a.released = min(a.released, c.sent(command))
 				}
 			}
 		}
@@ -214,8 +214,8 @@ func (c *check) gather() {
 		}
 		a.granted = max(a.granted, a.asked)
 		for _, s := range c.sightings {
-			if s.from > a.seen && s.to < a.gone && !s.shows(a) {
-				a.gone = s.to
+			if s.from > a.seen && s.to < a.absent && !s.shows(a) {
+				a.absent = s.to
 				break
 			}
 		}
@@ -223,11 +223,11 @@ func (c *check) gather() {
 	slices.SortFunc(c.arrivals, func(a, b *arrival) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
-// over says which tags have more entries than the tag's relations allow.
+// over lists the tags with more entries than the tag's relations allow.
 func (c *check) over(tag string, entries map[string]int) (by []string) {
 	for other, n := range entries {
-		r, respects := c.Table[tag][other]
-		if _, known := c.Table[other]; !known {
+		r, respects := c.Rules[tag][other]
+		if _, known := c.Rules[other]; !known {
 			r, respects = Relation{}, true
 		}
 		if respects && n > r.Allow {

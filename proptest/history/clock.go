@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The ends of time.
+// The limits of time.
 const (
 	never   = math.MaxInt64
 	forever = math.MinInt64
@@ -15,15 +15,15 @@ const millisecond = int64(time.Millisecond)
 
 // clock maps a process's clock to the server's. Every image with a time says
 // that the server read its clock between the command's send and its reply, so
-// the difference of the clocks lies in an interval; all images together narrow
-// it down to the shortest way there and the shortest way back.
+// the difference of the clocks lies in an interval. All images together narrow
+// the interval down.
 type clock struct {
 	lo, hi int64 // the server's clock is this much ahead, in nanoseconds
 	known  bool
 }
 
-// clocks makes the map of each process. Where no single difference agrees with
-// all images, a clock was set meanwhile: then the map is as wide as all
+// clocks makes the map of each process. If no single difference agrees with all
+// images, a clock was set in the meantime: then the map is as wide as all
 // differences together.
 func clocks(commands []Command) map[int]clock {
 	all := map[int]clock{}
@@ -49,7 +49,7 @@ func clocks(commands []Command) map[int]clock {
 	return all
 }
 
-// earliest is the server's time, at the least, at an instant of the process's.
+// earliest is the server's earliest time at an instant of the process.
 func (k clock) earliest(t int64) int64 {
 	if !k.known || t == forever {
 		return forever
@@ -57,7 +57,7 @@ func (k clock) earliest(t int64) int64 {
 	return t + k.lo
 }
 
-// latest is the server's time at the most.
+// latest is the server's latest time at that instant.
 func (k clock) latest(t int64) int64 {
 	if !k.known || t == never {
 		return never

@@ -1,16 +1,16 @@
 package history
 
-// The names of the properties, as they stand in the summary.
+// The names of the properties, as the summary shows them.
 const (
-	PropertyExclusion = "no two hold that exclude each other: over [grant, min(expiry, release)) on the server's clock"
-	PropertyImage     = "no image shows two that exclude each other"
-	PropertyBarrier   = "a waiting entry keeps back who respects it and came after"
-	PropertyNumbers   = "an image's numbers agree: entries below the document's last, held ones numbered after their arrival"
+	PropertyExclusion = "no two holders exclude each other: over [grant, min(expiry, release)) on the server's clock"
+	PropertyImage     = "no image shows two holders that exclude each other"
+	PropertyBarrier   = "a waiting entry blocks later entries that respect it"
+	PropertyNumbers   = "an image's values agree: seq and fence of its entries are at most lock.fence, and a held entry's fence is not below its seq"
 )
 
-// exclusion: at the latest instant at which a lease had begun, count those
-// that were granted before, that its tag respects, and that certainly held
-// still.
+// exclusion counts, at the latest instant at which a lease had begun, the
+// leases that were granted before, that its tag respects, and that were
+// certainly still held.
 func (c *check) exclusion() {
 	var held []*arrival
 	for _, a := range c.arrivals {
@@ -24,7 +24,7 @@ func (c *check) exclusion() {
 		var last *arrival
 		for _, y := range held {
 			if y != x && y.Fence < x.Fence && y.end() > x.held {
-				if _, respects := c.Table[x.Tag][y.Tag]; respects {
+				if _, respects := c.Rules[x.Tag][y.Tag]; respects {
 					beside[y.Tag]++
 					last = y
 				}
@@ -37,15 +37,15 @@ func (c *check) exclusion() {
 	}
 }
 
-// images judges each image by itself. Presence is continuous: an entry that
-// stands beside a later number stood there when the later one was granted, for
-// an id that comes back comes under new numbers. So no clock is asked.
+// images checks each image by itself. Presence is continuous. An entry beside a
+// later fence was present when that fence was granted, because an id that comes
+// back has new values. So no clock is needed.
 func (c *check) images() {
 	for _, s := range c.sightings {
 		c.Checked(PropertyNumbers, 1)
 		for _, e := range s.Entries {
 			if e.Seq > s.Fence || e.Fence > s.Fence || e.Fence != 0 && e.Fence < e.Seq || e.Seq == 0 {
-				c.Violated(PropertyNumbers, "document %s: last number %d, entry %s %.8s has seq %d and token %d", c.ID, s.Fence, e.Tag, e.ID, e.Seq, e.Fence)
+				c.Violated(PropertyNumbers, "document %s: lock.fence %d, entry %s %.8s has seq %d and fence %d", c.ID, s.Fence, e.Tag, e.ID, e.Seq, e.Fence)
 			}
 		}
 		for _, x := range s.Entries {
@@ -68,7 +68,7 @@ func (c *check) images() {
 				}
 			}
 			if by := c.over(x.Tag, held); len(by) > 0 {
-				c.Violated(PropertyImage, "document %s at %d: %s %.8s (token %d) holds beside %d of %v", c.ID, s.Now, x.Tag, x.ID, x.Fence, held[by[0]], by)
+				c.Violated(PropertyImage, "document %s at %d: %s %.8s (fence %d) holds beside %d of %v", c.ID, s.Now, x.Tag, x.ID, x.Fence, held[by[0]], by)
 			} else if by := c.over(x.Tag, earlier); len(by) > 0 {
 				c.Violated(PropertyBarrier, "document %s at %d: %s %.8s (seq %d) holds past %d of %v that came before", c.ID, s.Now, x.Tag, x.ID, x.Seq, earlier[by[0]], by)
 			}

@@ -11,35 +11,34 @@ import (
 	"time"
 )
 
-// History is what was recorded.
+// History is a recorded history.
 type History struct {
 	Documents  []Document
 	Operations []Operation
 	Commands   []Command
-	Faults     map[string]int // how often each fault was done to the clients
+	Faults     map[string]int // the number of faults of each kind
 }
 
-// Document is one locked document: how it was locked, and what was found in it
-// when all was over.
+// Document is one locked document: its rules and times, and its log at the end.
 type Document struct {
 	ID        string `json:"id"`
-	Name      string `json:"name"` // of the table, for people
-	Table     Table  `json:"table"`
-	TTL       int64  `json:"ttl"` // milliseconds, as the next two
+	Name      string `json:"name"` // of the rules, for people
+	Rules     Rules  `json:"rules"`
+	TTL       int64  `json:"ttl"` // milliseconds, like the next two
 	WaitTTL   int64  `json:"waitTTL"`
 	Tolerance int64  `json:"tolerance"`
 
-	// Log holds one line for every guarded write, in the order of their
-	// application: "token name". Each write appends its own.
+	// Log has one line for every guarded write, in the order of their
+	// application: "fence name". Each write appends its own line.
 	Log []string `json:"log,omitempty"`
 }
 
-// Table is a table of relations: Table[x][y] is what x does where it meets y.
-type Table map[string]map[string]Relation
+// Rules are relations: Rules[x][y] is x's relation to y.
+type Rules map[string]map[string]Relation
 
 // Relation is present where x respects y.
 type Relation struct {
-	Assertive bool `json:"assertive,omitempty"` // waits; else it is refused
+	Assertive bool `json:"assertive,omitempty"` // waits; otherwise it is refused
 	Allow     int  `json:"allow,omitempty"`
 }
 
@@ -55,24 +54,24 @@ const (
 	Update           = "Update"
 	UpdateAndRelease = "UpdateAndRelease"
 	Release          = "Release"
-	Look             = "look"  // at Remaining and Err: what the holder believes
-	Crash            = "crash" // the lease is dropped, nobody releases it
+	Look             = "look"  // with Remaining and Err: the validity that the holder sees
+	Crash            = "crash" // the lease is dropped without a release
 )
 
 // Outcomes of operations.
 const (
-	Granted  = "granted"
-	Waiting  = "waiting"
-	Conflict = "conflict"
-	NotFound = "not found"
-	Lost     = "lost"
-	Released = "released" // refused, for the lease was given away before
-	Done     = "done"     // renewed, applied, released
-	Unknown  = "unknown"
-	Failed   = "failed" // certainly without effect
-	Timeout  = "timeout"
-	Believed = "believed"
-	Over     = "over"
+	Granted    = "granted"
+	Waiting    = "waiting"
+	Conflict   = "conflict"
+	NotFound   = "not found"
+	Lost       = "lost"
+	Released   = "released" // refused, because the lease was already released
+	Done       = "done"     // renewed, applied, released
+	Unknown    = "unknown"
+	Failed     = "failed" // certainly without effect
+	Timeout    = "timeout"
+	StillValid = "valid"
+	Over       = "over"
 )
 
 // Operation is one call of the library.
@@ -84,17 +83,17 @@ type Operation struct {
 	Document string `json:"document"`
 	Tag      string `json:"tag,omitempty"`
 	ID       string `json:"id,omitempty"`    // the entry's
-	Token    int64  `json:"token,omitempty"` // of the lease
+	Fence    int64  `json:"fence,omitempty"` // of the lease
 	Write    string `json:"write,omitempty"` // its name in the document's log
 
 	Call    int64  `json:"call"`             // nanoseconds on the process's clock
 	Return  int64  `json:"return,omitempty"` // 0: it never returned
-	Wall    int64  `json:"wall,omitempty"`   // what the holder's wall clock, right or wrong, said at the call
+	Wall    int64  `json:"wall,omitempty"`   // the holder's wall clock at the call, right or wrong
 	Outcome string `json:"outcome,omitempty"`
 	Error   string `json:"error,omitempty"`
 
-	// Remaining is, of a look, how long the holder thinks that the lease
-	// lasts, in nanoseconds from some instant between call and return.
+	// Remaining is, for a look, the validity that the holder sees, in
+	// nanoseconds from some instant between call and return.
 	Remaining int64 `json:"remaining,omitempty"`
 }
 
@@ -111,8 +110,8 @@ const (
 )
 
 // Command is one message to the server, and its reply. A handoff is two: the
-// release, with an update or without, and what the heir asks in the same
-// message the moment after.
+// release, with or without an update, and the successor's request directly
+// after it in the same message.
 type Command struct {
 	Process  int    `json:"process"`
 	Number   int64  `json:"number"` // within the process
@@ -120,7 +119,7 @@ type Command struct {
 	Document string `json:"document"`
 	Tag      string `json:"tag,omitempty"`
 	ID       string `json:"id,omitempty"`
-	Token    int64  `json:"token,omitempty"` // in its guard
+	Fence    int64  `json:"fence,omitempty"` // in its guard
 	K        int64  `json:"k,omitempty"`     // the number of a guarded write
 	Write    string `json:"write,omitempty"`
 	Owner    string `json:"owner,omitempty"` // of the entry that it may make
@@ -130,20 +129,19 @@ type Command struct {
 	Matched  bool  `json:"matched,omitempty"`  // answered with an image
 
 	Image *Image `json:"image,omitempty"` // of the whole lock, after the command
-	Own   *Entry `json:"own,omitempty"`   // of a release: what it removed
+	Own   *Entry `json:"own,omitempty"`   // of a release: the removed entry
 
-	// Handed marks what a holder asked for its heir, and Inherits the
-	// compare-and-set: there the heir's entry takes the holder's place, and its
-	// number is the next after the holder's, whatever the clock says.
+	// Handed marks the request of a successor in a handoff. Inherits marks the
+	// compare-and-set: there the successor's entry takes the holder's place,
+	// and its fence follows the holder's, whatever the clock is.
 	Handed   bool `json:"handed,omitempty"`
 	Inherits bool `json:"inherits,omitempty"`
 
-	// Ghost marks what no driver sent: a duplicate, executed late.
+	// Ghost marks a duplicate that no driver sent, executed late.
 	Ghost bool `json:"ghost,omitempty"`
 }
 
-// Image is the lock field of a document as a command left it, or a read found
-// it.
+// Image is the lock field of a document after a command, or in a read.
 type Image struct {
 	Now     int64   `json:"now,omitempty"` // the server's clock in milliseconds; 0 in a stored image
 	Fence   int64   `json:"fence"`
@@ -170,14 +168,14 @@ func (img *Image) find(id string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Clock is a process's: nanoseconds since 1970 at its start, and monotonic
-// from there on.
+// Clock is a process's clock: nanoseconds since 1970 at its start, and
+// monotonic after that.
 type Clock struct{ start time.Time }
 
-// NewClock starts one.
+// NewClock starts a clock.
 func NewClock() Clock { return Clock{time.Now()} }
 
-// Now reads it.
+// Now reads the clock.
 func (c Clock) Now() int64 { return c.start.UnixNano() + int64(time.Since(c.start)) }
 
 // line is one line of a recorded history.
@@ -188,28 +186,28 @@ type line struct {
 	Fault     string     `json:"fault,omitempty"`
 }
 
-// Writer writes a history as JSON lines while it happens. What is in flight is
-// written at its begin and again at its end, so that the history of a process
-// that is killed is complete. It is safe for concurrent use.
+// Writer writes a history as JSON lines while it happens. It writes each call
+// and each command at its begin and again at its end, so that the history of a
+// killed process is complete. It is safe for concurrent use.
 type Writer struct {
 	mu  sync.Mutex
 	w   io.Writer
 	err error
 }
 
-// NewWriter writes to w, one call a line.
+// NewWriter writes to w, with one call per line.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Document writes a document.
 func (w *Writer) Document(d Document) { w.write(line{Document: &d}) }
 
-// Operation writes an operation, as far as it got.
+// Operation writes an operation in its present state.
 func (w *Writer) Operation(o Operation) { w.write(line{Operation: &o}) }
 
-// Command writes a command, as far as it got.
+// Command writes a command in its present state.
 func (w *Writer) Command(c Command) { w.write(line{Command: &c}) }
 
-// Fault writes that a fault has fired.
+// Fault records that a fault has fired.
 func (w *Writer) Fault(name string) { w.write(line{Fault: name}) }
 
 func (w *Writer) write(l line) {
@@ -224,7 +222,7 @@ func (w *Writer) write(l line) {
 	}
 }
 
-// Err is the first error of the Writer.
+// Err returns the first error of the Writer.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,8 +253,8 @@ func (h *History) Encode(out io.Writer) error {
 	return buffered.Flush()
 }
 
-// Decode reads JSON lines. Of what was written twice, the later one counts. A
-// last line that is cut off, by the end of its process, is left out.
+// Decode reads JSON lines. If something was written twice, the later line
+// counts. A last line that is cut off, by the end of its process, is left out.
 func Decode(in io.Reader) (*History, error) {
 	type key struct {
 		process int

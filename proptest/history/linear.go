@@ -8,26 +8,26 @@ type Object struct {
 	Document Document
 	Steps    []Step
 
-	// Hidden: some command that joins or confirms was never answered. It may
-	// have pruned what had expired, or taken a number, and no image tells.
+	// Hidden: a command that joins or confirms was never answered. It may have
+	// pruned expired entries, or taken a fence, without any image of it.
 	Hidden bool
 }
 
-// Step is one command. Call and Return are on the server's clock, as wide as
-// the clocks are uncertain.
+// Step is one command. Call and Return are on the server's clock, and include
+// the clocks' uncertainty.
 type Step struct {
 	Command
 	Call, Return int64 // nanoseconds
 
-	// Maybe: the command was never answered, and was executed or not. A step
-	// that is listed nevertheless may explain what images show: an entry that
-	// a join made or a confirm granted, as in Possible, or one that is gone.
-	// Its Return is the end of the time in which it can have had that effect.
+	// Maybe: the command was never answered, and was executed or not. It is
+	// listed because it may explain an image: an entry that a join made or a
+	// confirm granted, as in Possible, or an absent entry. Its Return is the
+	// end of the time in which it can have had that effect.
 	Maybe    bool
 	Possible *Entry
 }
 
-// Linearizable lists every document with what was sent to it. Left out are
+// Linearizable lists every document with the commands sent to it. It leaves out
 // commands without an answer that explain nothing that was seen.
 func (h *History) Linearizable() []Object {
 	h.place()
@@ -36,7 +36,7 @@ func (h *History) Linearizable() []Object {
 	for _, d := range h.Documents {
 		c := newCheck(h, d, all, nil)
 		o := Object{Document: d}
-		accounted := map[*arrival]bool{} // made by a join that was answered
+		accounted := map[*arrival]bool{} // made by an answered join
 		byID := map[string][]*arrival{}
 		for _, a := range c.arrivals {
 			byID[a.ID] = append(byID[a.ID], a)
@@ -55,8 +55,8 @@ func (h *History) Linearizable() []Object {
 				o.Steps = append(o.Steps, s)
 				continue
 			}
-			// Without an answer, or with a stored image, which is that of an
-			// execution before.
+			// There is no answer, or only a stored image of an earlier
+			// execution.
 			s.Maybe, s.Answered, s.Image, s.Matched = true, 0, nil, false
 			joins := command.Kind == CommandAcquire || command.Kind == CommandConfirm
 			o.Hidden = o.Hidden || joins
@@ -78,7 +78,7 @@ func (h *History) Linearizable() []Object {
 						continue
 					}
 				case CommandRelease, CommandWriteAndRelease:
-					s.Return = a.gone
+					s.Return = a.absent
 				default:
 					continue
 				}

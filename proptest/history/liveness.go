@@ -8,16 +8,17 @@ import (
 
 // Properties of waiting.
 const (
-	PropertyReason = "nobody is turned away or kept waiting without somebody in the way"
-	PropertyPoll   = "a waiter, or one that stands in line with it, asks again no later than the lock falls free, and the bound"
+	PropertyReason = "no request is refused or kept waiting without a blocking entry"
+	PropertyPoll   = "a waiter, or another of its wait queue, asks again no later than the lock becomes free, and the bound"
 )
 
-// liveness: together, the two properties let a waiter in no later than expiry,
-// its poll and the bound; no earlier is exclusion's and releases' part.
+// liveness checks two properties. Together they let a waiter in no later than
+// the expiry, its poll and the bound. exclusion and releases check that it is
+// not let in earlier.
 func (c *check) liveness() {
 	waits, owners := c.waits(), map[string]string{}
-	polls := map[string][]*Command{} // by entry
-	lines := map[string][]*Command{} // by owner: the waiters of one locker stand in line, and one polls for all
+	polls := map[string][]*Command{}  // by entry
+	queues := map[string][]*Command{} // by owner: the waiters of one locker form a wait queue, and one polls for all
 	for i := range c.commands {
 		command := &c.commands[i]
 		if command.Kind != CommandAcquire && command.Kind != CommandConfirm {
@@ -33,12 +34,12 @@ func (c *check) liveness() {
 		polls[command.ID] = append(polls[command.ID], command)
 	}
 	for id, commands := range polls {
-		lines[owners[id]] = append(lines[owners[id]], commands...)
+		queues[owners[id]] = append(queues[owners[id]], commands...)
 	}
 	bySent := func(a, b *Command) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Sent, b.Sent))
 	}
-	for _, line := range lines {
+	for _, line := range queues {
 		slices.SortFunc(line, bySent)
 	}
 	for id, commands := range polls {
@@ -52,7 +53,7 @@ func (c *check) liveness() {
 			}
 			c.Checked(PropertyPoll, 1)
 			pause := time.Duration(c.free(poll)) * time.Millisecond
-			line := lines[owners[id]]
+			line := queues[owners[id]]
 			next, _ := slices.BinarySearchFunc(line, poll, func(a, b *Command) int {
 				return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Sent, b.Answered))
 			})
@@ -60,15 +61,15 @@ func (c *check) liveness() {
 				continue // the next one was sent before
 			}
 			if took := time.Duration(line[next].Sent - poll.Answered); took > pause+Bound {
-				c.Violated(PropertyPoll, "document %s: the waiter %s %.8s, or one that polls for it, asked again after %v, the lock could have fallen free after %v",
+				c.Violated(PropertyPoll, "document %s: the waiter %s %.8s, or one that polls for it, asked again after %v, the lock could have become free after %v",
 					c.ID, poll.Tag, id, took, pause)
 			}
 		}
 	}
 }
 
-// waits are the entries whose waiting is the library's: those of Acquire and
-// Wait, which have no operation of their own that polls.
+// waits are the entries that the library waits for: those of Acquire and Wait,
+// which have no polling operation of their own.
 func (c *check) waits() map[string]bool {
 	byHand := map[string]bool{}
 	for _, o := range c.operations {
@@ -102,8 +103,8 @@ func (c *check) inTheWay(command *Command) (live map[string][]Entry, own Entry, 
 	return live, own, there
 }
 
-// reason: who was turned away, or waits, sees in the same image why. A
-// repeated acquire that finds its entry waiting is not judged anew.
+// reason checks that the image of a refused or waiting request shows the
+// reason. A repeated acquire that finds its entry waiting is not decided again.
 func (c *check) reason(command *Command) {
 	if command.Image == nil || command.Image.Now == 0 {
 		return
@@ -121,16 +122,16 @@ func (c *check) reason(command *Command) {
 		counts[tag] = len(entries)
 	}
 	if len(c.over(command.Tag, counts)) == 0 {
-		c.Violated(PropertyReason, "document %s at %d: %s of %s %.8s was not granted, though nobody is in its way", c.ID, command.Image.Now, command.Kind, command.Tag, command.ID)
+		c.Violated(PropertyReason, "document %s at %d: %s of %s %.8s was not granted, though no entry blocks it", c.ID, command.Image.Now, command.Kind, command.Tag, command.ID)
 	}
 }
 
-// free is how long, in milliseconds, until enough entries have expired.
+// free is the time, in milliseconds, until enough entries have expired.
 func (c *check) free(command *Command) int64 {
 	live, _, _ := c.inTheWay(command)
 	free := int64(0)
 	for tag, entries := range live {
-		r, respects := c.Table[command.Tag][tag]
+		r, respects := c.Rules[command.Tag][tag]
 		if !respects || len(entries) <= r.Allow {
 			continue
 		}

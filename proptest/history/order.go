@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Properties of numbers.
+// Properties of fences and seqs.
 const (
-	PropertyTokens   = "tokens increase in the order of grants, and are never given twice"
+	PropertyTokens   = "fences increase in the order of grants, and are never given twice"
 	PropertyArrivals = "seq keeps the order of arrival"
-	PropertyCounter  = "the document's last number never decreases"
+	PropertyCounter  = "lock.fence never decreases"
 )
 
 func (c *check) order() {
@@ -21,7 +21,7 @@ func (c *check) order() {
 		}
 		for _, n := range numbers {
 			if other := used[n]; other != nil {
-				c.Violated(PropertyTokens, "document %s: %v and %v have the same number", c.ID, a, other)
+				c.Violated(PropertyTokens, "document %s: %v and %v have the same fence", c.ID, a, other)
 			}
 			used[n] = a
 		}
@@ -35,8 +35,8 @@ func (c *check) order() {
 		func(s sighting) (number, from, to int64) { return s.Fence, s.from, s.to })
 }
 
-// ordered: of two that certainly happened one after the other, the later has
-// no smaller number.
+// ordered checks that of two events that certainly happened one after the
+// other, the later one has no smaller number.
 func ordered[T any](c *check, property string, all []T, of func(T) (number, from, to int64)) {
 	type event struct{ number, from, to int64 }
 	var events []event

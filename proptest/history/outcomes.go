@@ -1,13 +1,13 @@
 package history
 
-// Outcomes that are counted beside those of the commands.
+// Outcomes that are counted besides those of the commands.
 const (
 	SeenAttempts  = "attempts"
 	SeenGranted   = "attempts that were granted"
-	SeenContended = "attempts that met somebody in the way"
+	SeenContended = "attempts that met a blocking entry"
 	SeenBehind    = "requests blocked by a waiting entry"
 	SeenExpired   = "leases and waits that ended by expiry"
-	SeenRenewLost = "renewals that were told lost" // most without a command: the belief was over
+	SeenRenewLost = "renewals that were reported lost" // usually without a command: the validity had ended
 	SeenUnknown   = "operations of unknown outcome"
 	SeenHanded    = "locks handed over"
 )
@@ -38,7 +38,7 @@ func (c *check) outcomes() {
 		}
 		contended[command.ID] = true
 		for tag, entries := range live {
-			r, respects := c.Table[command.Tag][tag]
+			r, respects := c.Rules[command.Tag][tag]
 			held := 0
 			for _, e := range entries {
 				if e.Fence != 0 {
@@ -55,7 +55,7 @@ func (c *check) outcomes() {
 	c.Seen(SeenGranted, len(granted))
 	c.Seen(SeenContended, len(contended))
 	for _, a := range c.arrivals {
-		if a.gone != never && a.givenUp > a.expires {
+		if a.absent != never && a.released > a.expires {
 			c.Seen(SeenExpired, 1)
 		}
 	}
@@ -90,7 +90,7 @@ func (c *check) outcome(command *Command) string {
 	case CommandRenew:
 		return either(command.Matched, "renewed", Lost)
 	case CommandRelease:
-		if command.Token != 0 { // in a handoff
+		if command.Fence != 0 { // in a handoff
 			return either(command.Matched, "released", Lost)
 		}
 		return either(command.Own != nil && command.Own.Fence != 0, "released", either(command.Own != nil, "removed while waiting", Lost))

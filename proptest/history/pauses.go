@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// PropertyPause is counted for every question after a refusal of which the
-// process has heard nothing in between.
-const PropertyPause = "who was refused, and has heard nothing since, does not ask again and again without a pause"
+// PropertyPause is counted for every question after a refusal if the process
+// received no news in between.
+const PropertyPause = "a refused requester that received no news does not ask again and again without a pause"
 
-// leastPause is a little shorter than the library's: expiries and the server's
-// clock are whole milliseconds.
+// leastPause is a little shorter than the library's pause: expiries and the
+// server's clock are whole milliseconds.
 const leastPause = 900 * time.Microsecond
 
-// pauses: a question that follows a refusal at once may have its reasons: the
-// first was for the lock alone, and the next is for a place. The one after that
-// has none. What the process sent or was answered in between, on this document,
-// may have told it something.
+// pauses allows one question directly after a refusal: the first was for the
+// lock alone, and the next is for a place. It does not allow a further one. Any
+// message of the process for this document in between may have brought news.
 func (c *check) pauses() {
 	waits := c.waits()
 	asked := map[string][]*Command{} // by entry
-	heard := map[int][]int64{}       // when, by process
+	heard := map[int][]int64{}       // times, by process
 	for i := range c.commands {
 		command := &c.commands[i]
 		if command.Ghost || command.Kind == CommandRead {
@@ -56,7 +55,8 @@ func (c *check) pauses() {
 	}
 }
 
-// refused says that the command was answered, and that its entry holds nothing.
+// refused reports whether the command was answered, and its entry holds
+// nothing.
 func (c *Command) refused() bool {
 	if c.Image == nil || c.Answered == 0 || c.Handed {
 		return false
@@ -65,7 +65,7 @@ func (c *Command) refused() bool {
 	return !there || own.Fence == 0
 }
 
-// news says that a process sent or was answered something else between two
+// news reports whether a process sent or received something else between two
 // commands.
 func news(heard []int64, before, again *Command) bool {
 	n := 0

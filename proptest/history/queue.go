@@ -1,13 +1,14 @@
 package history
 
 // PropertyFIFO is counted for every grant under a tag that respects another.
-const PropertyFIFO = "first come, first served where the table says so"
+const PropertyFIFO = "first come, first served where the rules say so"
 
-// queue: an entry that came before and was granted after was waiting in
-// between. Those may not be more than the relation allows.
+// queue checks overtaking. An entry that came earlier and was granted later was
+// waiting in between. The number of such entries may not exceed the relation's
+// allowance.
 func (c *check) queue() {
 	for _, x := range c.arrivals {
-		if x.Fence == 0 || len(c.Table[x.Tag]) == 0 {
+		if x.Fence == 0 || len(c.Rules[x.Tag]) == 0 {
 			continue
 		}
 		c.Checked(PropertyFIFO, 1)

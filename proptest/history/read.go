@@ -8,11 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// This file reads commands and images off the driver's messages, with no help
-// from the library.
+// This file reads commands and images from the driver's messages, without the
+// library's code.
 
-// ReadCommand reads what a findAndModify of the protocol does off its message:
-// one command, the two of a handoff, or the releases of a clean-up.
+// ReadCommand reads the effects of a findAndModify from its message: one
+// command, the two of a handoff, or the releases of a clean-up.
 func ReadCommand(body bson.Raw) []Command {
 	if first, err := body.IndexErr(0); err != nil || first.Key() != "findAndModify" {
 		return nil
@@ -45,14 +45,14 @@ func readCommands(body bson.Raw) []Command {
 	return commands
 }
 
-// matchedAll reads the reply to an update of n statements.
+// matchedAll reads the reply to an update with n statements.
 func matchedAll(reply bson.Raw, n int) bool {
 	return integer(reply.Lookup("n")) == int64(n) && reply.Lookup("writeErrors").Type == 0 && reply.Lookup("writeConcernError").Type == 0
 }
 
-// readStatement goes by what the protocol can't do without: an acquire is the
-// one that brings an owner along, a renewal has a guard and a clock, and what
-// hands over speaks of a second id.
+// readStatement uses features that the protocol can't do without. An acquire
+// has an owner, a renewal has a guard and a clock, and a handoff has a second
+// id.
 func readStatement(query bson.Raw, update bson.RawValue) []Command {
 	c := Command{Document: documentOf(query)}
 	stages, pipeline := update.ArrayOK()
@@ -73,13 +73,13 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 			if path[4] == "id" {
 				c.ID = uuidOf(e.Value())
 			} else {
-				c.Token = integer(e.Value())
+				c.Fence = integer(e.Value())
 			}
 			continue
 		}
 		match, _ := e.Value().DocumentOK()
 		own, _ := match.Lookup("$elemMatch").DocumentOK()
-		c.ID, c.Token, guard = uuidOf(own.Lookup("id")), integer(own.Lookup("fence")), true
+		c.ID, c.Fence, guard = uuidOf(own.Lookup("id")), integer(own.Lookup("fence")), true
 		k, _ := own.Lookup("n").DocumentOK()
 		if not, isNot := k.Lookup("$not").DocumentOK(); isNot {
 			c.K = integer(not.Lookup("$gte"))
@@ -93,11 +93,11 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		return named(asked(c, update))
 	}
 	c.Write = writeIn(text)
-	heir := otherID(text, c.ID)
+	successor := otherID(text, c.ID)
 	switch {
 	case c.K > 0:
 		c.Kind = CommandWrite
-	case heir != "" && pipeline:
+	case successor != "" && pipeline:
 		c.Kind = CommandRelease
 		if bytes.Contains(text, []byte(".done\x00")) {
 			c.Kind = CommandWriteAndRelease
@@ -105,9 +105,9 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		values, _ := stages.Values()
 		h := asked(Command{Document: c.Document, Handed: true}, values[len(values)-1])
 		return append(named(c), named(h)...)
-	case heir != "":
+	case successor != "":
 		c.Kind = CommandWriteAndRelease
-		h := Command{Kind: CommandAcquire, Document: c.Document, Tag: c.Tag, ID: heir, Owner: ownerIn(text), Handed: true, Inherits: true}
+		h := Command{Kind: CommandAcquire, Document: c.Document, Tag: c.Tag, ID: successor, Owner: ownerIn(text), Handed: true, Inherits: true}
 		return append(named(c), h)
 	case pipeline && bytes.Contains(text, []byte("$$NOW\x00")):
 		c.Kind = CommandRenew
@@ -153,8 +153,8 @@ func asked(c Command, pipeline bson.RawValue) Command {
 	return c
 }
 
-// documentOf reads the name of the document out of a filter: {_id: name},
-// {_id: {$in: [name]}}, or several such filters under $and.
+// documentOf reads the document's name from a filter: {_id: name}, {_id: {$in:
+// [name]}}, or several such filters under $and.
 func documentOf(filter bson.Raw) string {
 	id := filter.Lookup("_id")
 	if condition, ok := id.DocumentOK(); ok {
@@ -175,8 +175,7 @@ func documentOf(filter bson.Raw) string {
 	return ""
 }
 
-// idsIn finds the ids that an update speaks of: binaries of 16 bytes and
-// subtype 4.
+// idsIn finds the ids in an update: binaries of 16 bytes and subtype 4.
 func idsIn(text []byte) (ids []string) {
 	header := []byte{16, 0, 0, 0, 4}
 	for i := bytes.Index(text, header); i >= 0 && len(text) >= i+21; {
@@ -187,7 +186,7 @@ func idsIn(text []byte) (ids []string) {
 	return ids
 }
 
-// otherID is the id that an update speaks of beside the lease's.
+// otherID is the other id in an update, besides the lease's.
 func otherID(text []byte, own string) string {
 	for _, id := range idsIn(text) {
 		if id != own {
@@ -215,7 +214,7 @@ func ownerIn(text []byte) string {
 }
 
 // tagIn finds the tag that an entry is added to: {<tag>: {$concatArrays: …}},
-// or {<tag>: [entry]} where nobody else can be under it.
+// or {<tag>: [entry]} if no other entry can be under it.
 func tagIn(v bson.RawValue) string {
 	if v.Type != bson.TypeArray && v.Type != bson.TypeEmbeddedDocument {
 		return ""
@@ -236,8 +235,8 @@ func tagIn(v bson.RawValue) string {
 	return ""
 }
 
-// WriteMark is what the names of writes begin with in updates, so that they
-// are found in the commands.
+// WriteMark is the prefix of the names of writes in updates, so that they can
+// be found in the commands.
 const WriteMark = "w:"
 
 func writeIn(text []byte) string {
@@ -253,8 +252,8 @@ func writeIn(text []byte) string {
 	return string(text[:end])
 }
 
-// readReply reads what became of the command. Of several releases in one, those
-// have matched whose entries the image shows.
+// readReply reads the command's result. Of several releases in one command,
+// those whose entries the image has have matched.
 func (c *Command) readReply(reply bson.Raw, several bool) {
 	value, isDocument := reply.Lookup("value").DocumentOK()
 	if !isDocument {
@@ -280,8 +279,7 @@ func (c *Command) readReply(reply bson.Raw, several bool) {
 	}
 }
 
-// ReadImage reads the lock field, and the server's time where it stands beside
-// it.
+// ReadImage reads the lock field, and the server's time if the image has it.
 func ReadImage(document bson.Raw) *Image {
 	img := &Image{}
 	if now, ok := document.Lookup("__doclockNow").DateTimeOK(); ok {

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 )
 
-// Recorder writes the commands of one process's clients as the driver sends
-// them, and the replies as they come, whoever waits for them.
+// Recorder writes the commands of one process's clients when the driver sends
+// them, and the replies when they come, even if no caller waits for them.
 type Recorder struct {
 	process  int
 	database string
@@ -40,7 +40,7 @@ func (r *Recorder) Number() int64 {
 	return r.number
 }
 
-// Monitor is for the options of a client.
+// Monitor is an option of a client.
 func (r *Recorder) Monitor() *event.CommandMonitor {
 	return &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
@@ -72,7 +72,7 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 					if c.Handed && !c.Matched {
 						c.Kind = commandNothing
 					}
-				case matchedAll(e.Reply, len(commands)): // else nobody knows which
+				case matchedAll(e.Reply, len(commands)): // otherwise it is unknown which one matched
 					c.Answered, c.Matched = now, true
 				}
 				r.out.Command(*c)
@@ -93,8 +93,8 @@ func (r *Recorder) landed(connection string, request int64) []Command {
 	return commands
 }
 
-// Ghost writes that a command may be executed behind the driver's back, once
-// more or late, from now on.
+// Ghost records that a command may be executed without the driver, once more or
+// late, from now on.
 func (r *Recorder) Ghost(body bson.Raw) {
 	for _, c := range ReadCommand(body) {
 		c.Process, c.Number, c.Sent, c.Ghost = r.process, r.Number(), r.clock.Now(), true

@@ -8,10 +8,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A batch of renewals is as many commands; an update that isn't one is none.
+// A batch of renewals is that many commands. An update that is no batch is
+// none.
 func TestReadCommandsOfABatch(t *testing.T) {
-	statement := func(document, id string, token int64) bson.D {
-		entry := bson.D{{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(id)}}, {Key: "fence", Value: token}}
+	statement := func(document, id string, fence int64) bson.D {
+		entry := bson.D{{Key: "id", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(id)}}, {Key: "fence", Value: fence}}
 		return bson.D{
 			{Key: "q", Value: bson.D{{Key: "_id", Value: document}, {Key: "lock.tags.read", Value: bson.D{{Key: "$elemMatch", Value: entry}}}}},
 			{Key: "u", Value: bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: "$$NOW"}}}}}},
@@ -30,7 +31,7 @@ func TestReadCommandsOfABatch(t *testing.T) {
 		t.Fatalf("read %+v", commands)
 	}
 	for i, c := range commands {
-		if c.Kind != CommandRenew || c.Tag != "read" || c.Document != []string{"a", "b"}[i] || c.Token != int64(7+i) || c.ID == "" {
+		if c.Kind != CommandRenew || c.Tag != "read" || c.Document != []string{"a", "b"}[i] || c.Fence != int64(7+i) || c.ID == "" {
 			t.Errorf("read %+v", c)
 		}
 	}
@@ -40,7 +41,7 @@ func TestReadCommandsOfABatch(t *testing.T) {
 	}
 }
 
-// Where not all matched, nobody knows which did.
+// If not all matched, it is unknown which did.
 func TestMatchedAll(t *testing.T) {
 	for _, c := range []struct {
 		reply bson.M
@@ -61,10 +62,11 @@ func TestMatchedAll(t *testing.T) {
 	}
 }
 
-// A handoff is a release and what the heir asks, with its update or without.
+// A handoff is a release and the successor's request, with or without an
+// update.
 func TestReadCommandOfAHandoff(t *testing.T) {
 	id := func(text string) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(text)} }
-	own, heir := id("0123456789abcdef"), id("fedcba9876543210")
+	own, successor := id("0123456789abcdef"), id("fedcba9876543210")
 	leave := bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: bson.A{"$lock.tags.read", own}}}}}
 	write := bson.D{{Key: "$set", Value: bson.D{{Key: "log", Value: "7/w:1"}}}}
 	finish := bson.D{{Key: "$set", Value: bson.D{{Key: "lock.tags.read", Value: bson.A{own}}, {Key: "lock.done", Value: bson.A{own}}}}}
@@ -73,12 +75,12 @@ func TestReadCommandOfAHandoff(t *testing.T) {
 		return bson.E{Key: "tags", Value: bson.D{{Key: "read", Value: "$$live"}, {Key: "write", Value: bson.D{{Key: "$concatArrays", Value: bson.A{entry}}}}}}
 	}
 	try := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{live, with(bson.D{
-		{Key: "id", Value: heir}, {Key: "owner", Value: bson.D{{Key: "$literal", Value: "me"}}},
+		{Key: "id", Value: successor}, {Key: "owner", Value: bson.D{{Key: "$literal", Value: "me"}}},
 	})}}}}}
-	confirm := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{live, with(bson.D{{Key: "own", Value: heir}})}}}}}
+	confirm := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{live, with(bson.D{{Key: "own", Value: successor}})}}}}}
 	set := bson.D{
 		{Key: "$push", Value: bson.D{{Key: "log", Value: "7/w:1"}, {Key: "lock.done", Value: own}}},
-		{Key: "$set", Value: bson.D{{Key: "lock.tags.read.$[doclock].id", Value: heir}, {Key: "lock.tags.read.$[doclock].owner", Value: "me"}}},
+		{Key: "$set", Value: bson.D{{Key: "lock.tags.read.$[doclock].id", Value: successor}, {Key: "lock.tags.read.$[doclock].owner", Value: "me"}}},
 	}
 	for name, c := range map[string]struct {
 		update any
@@ -103,9 +105,9 @@ func TestReadCommandOfAHandoff(t *testing.T) {
 			w := &c.want[i]
 			w.Document = "a"
 			if i == 0 {
-				w.Tag, w.Token, w.ID = "read", 7, hex.EncodeToString(own.Data)
+				w.Tag, w.Fence, w.ID = "read", 7, hex.EncodeToString(own.Data)
 			} else {
-				w.Handed, w.ID = true, hex.EncodeToString(heir.Data)
+				w.Handed, w.ID = true, hex.EncodeToString(successor.Data)
 			}
 		}
 		if diff := cmp.Diff(c.want[:], got); diff != "" {
@@ -114,8 +116,8 @@ func TestReadCommandOfAHandoff(t *testing.T) {
 	}
 }
 
-// A clean-up is a release of each of its ids, of which those are done whose
-// entries its image shows.
+// A clean-up is a release of each of its ids. Those whose entries its image has
+// are done.
 func TestReadCommandOfACleanUp(t *testing.T) {
 	id := func(text string) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(text)} }
 	there, not := id("0123456789abcdef"), id("fedcba9876543210")

@@ -2,56 +2,57 @@ package history
 
 // Properties of renewals.
 const (
-	PropertyRenewal = "a renewal never revives what was gone"
-	PropertyOver    = "a lease that its holder saw ended is never believed in again"
+	PropertyRenewal = "a renewal never revives an absent entry"
+	PropertyOver    = "a lease whose holder saw its end is never valid again"
 )
 
-// renewals: one that matched was not sent after an image without the entry.
+// renewals checks that a renewal that matched was not sent after an image
+// without the entry.
 func (c *check) renewals() {
 	for i := range c.commands {
 		renewal := &c.commands[i]
 		if renewal.Kind != CommandRenew || !renewal.Matched {
 			continue
 		}
-		a := c.byToken[lease{renewal.ID, renewal.Token}]
+		a := c.byToken[lease{renewal.ID, renewal.Fence}]
 		if a == nil {
 			continue
 		}
 		c.Checked(PropertyRenewal, 1)
-		if a.gone < c.sent(renewal) {
-			c.Violated(PropertyRenewal, "document %s: %v was gone by %d, and renewed after %d", c.ID, a, a.gone/millisecond, c.sent(renewal)/millisecond)
+		if a.absent < c.sent(renewal) {
+			c.Violated(PropertyRenewal, "document %s: %v was absent by %d, and renewed after %d", c.ID, a, a.absent/millisecond, c.sent(renewal)/millisecond)
 		}
 	}
-	// The entry must not be seen again under its old numbers either.
+	// The entry must not be seen again with its old values either.
 	for _, a := range c.arrivals {
 		c.Checked(PropertyRenewal, 1)
 		for _, s := range c.sightings {
-			if s.from > a.gone && s.shows(a) {
-				c.Violated(PropertyRenewal, "document %s: %v was gone by %d, and is there again after %d", c.ID, a, a.gone/millisecond, s.from/millisecond)
+			if s.from > a.absent && s.shows(a) {
+				c.Violated(PropertyRenewal, "document %s: %v was absent by %d, and is present again after %d", c.ID, a, a.absent/millisecond, s.from/millisecond)
 				break
 			}
 		}
 	}
-	c.believedAgain()
+	c.validAgain()
 }
 
-func (c *check) believedAgain() {
+func (c *check) validAgain() {
 	ended := map[lease]int64{}
 	for _, o := range c.operations {
-		if o.Return == 0 || o.Token == 0 {
+		if o.Return == 0 || o.Fence == 0 {
 			continue
 		}
-		key := lease{o.ID, o.Token}
+		key := lease{o.ID, o.Fence}
 		over, known := ended[key]
 		switch {
 		case o.Kind == Look && o.Outcome == Over:
 			if !known || o.Return < over {
 				ended[key] = o.Return
 			}
-		case o.Kind == Look && o.Outcome == Believed, o.Kind == Renew && o.Outcome == Done:
+		case o.Kind == Look && o.Outcome == StillValid, o.Kind == Renew && o.Outcome == Done:
 			c.Checked(PropertyOver, 1)
 			if known && over < o.Call {
-				c.Violated(PropertyOver, "document %s: %s %.8s (token %d) was over for its holder, and then %s: %s", c.ID, o.Tag, o.ID, o.Token, o.Kind, o.Outcome)
+				c.Violated(PropertyOver, "document %s: %s %.8s (fence %d) was over for its holder, and then %s: %s", c.ID, o.Tag, o.ID, o.Fence, o.Kind, o.Outcome)
 			}
 		}
 	}

@@ -1,27 +1,27 @@
 package history
 
-// Properties of what callers are told.
+// Properties of the callers' results.
 const (
-	PropertyGrant   = "a lease that is handed out was granted by the server, with this token"
-	PropertyVerdict = "a release that succeeds means that nobody was let in, one that is lost that the entry was gone"
+	PropertyGrant   = "a returned lease was granted by the server, with this fence"
+	PropertyVerdict = "a successful release means that no other holder was let in, a lost one that the entry was absent"
 )
 
 func (c *check) verdicts() {
-	removed := map[lease]bool{} // by a release that found it there
+	removed := map[lease]bool{} // by a release that found it
 	for i := range c.commands {
 		switch command := &c.commands[i]; {
 		case command.Kind != CommandRelease || !command.Matched:
-		case command.Token != 0: // in a handoff
-			removed[lease{command.ID, command.Token}] = true
+		case command.Fence != 0: // in a handoff
+			removed[lease{command.ID, command.Fence}] = true
 		case command.Own != nil && command.Own.Fence != 0:
 			removed[lease{command.ID, command.Own.Fence}] = true
 		}
 	}
 	for _, o := range c.operations {
-		if o.Return == 0 || o.Token == 0 {
+		if o.Return == 0 || o.Fence == 0 {
 			continue
 		}
-		key := lease{o.ID, o.Token}
+		key := lease{o.ID, o.Fence}
 		a := c.byToken[key]
 		switch o.Kind {
 		case TryAcquire, Acquire, Enqueue, Confirm, Wait:
@@ -30,7 +30,7 @@ func (c *check) verdicts() {
 			}
 			c.Checked(PropertyGrant, 1)
 			if a == nil || a.Tag != o.Tag {
-				c.Violated(PropertyGrant, "document %s: %s handed out %s %.8s with token %d, which no image shows", c.ID, o.Kind, o.Tag, o.ID, o.Token)
+				c.Violated(PropertyGrant, "document %s: %s returned %s %.8s with fence %d, which no image shows", c.ID, o.Kind, o.Tag, o.ID, o.Fence)
 			}
 		case Release, UpdateAndRelease, Update:
 			if a == nil {
@@ -38,7 +38,7 @@ func (c *check) verdicts() {
 			}
 			c.Checked(PropertyVerdict, 1)
 			if o.Outcome == Lost && removed[key] && o.Kind == Release {
-				c.Violated(PropertyVerdict, "document %s: Release of %v was lost, though the server found it there", c.ID, a)
+				c.Violated(PropertyVerdict, "document %s: Release of %v was lost, though the server found it", c.ID, a)
 			}
 			if o.Outcome != Done {
 				continue
@@ -46,7 +46,7 @@ func (c *check) verdicts() {
 			call := c.clocks[o.Process].earliest(o.Call)
 			for _, x := range c.arrivals {
 				if x.Fence > a.Fence && x.held < call {
-					if r, respects := c.Table[x.Tag][a.Tag]; respects && r.Allow == 0 {
+					if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {
 						c.Violated(PropertyVerdict, "document %s: %s of %v succeeded, though %v had been granted by %d, before the call at %d", c.ID, o.Kind, a, x, x.held/millisecond, call/millisecond)
 					}
 				}

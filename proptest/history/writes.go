@@ -11,8 +11,8 @@ const (
 	PropertyGuarded = "no write is applied after a grant that excludes its lease"
 )
 
-// writes reads the document's log, which holds the writes in the order in
-// which they were applied.
+// writes checks the document's log, which has the writes in the order of their
+// application.
 func (c *check) writes() {
 	applied := map[string]int{}
 	for _, entry := range c.Log {
@@ -27,21 +27,21 @@ func (c *check) writes() {
 		c.Checked(PropertyOnce, 1)
 		switch {
 		case n > 1:
-			c.Violated(PropertyOnce, "document %s: %s %s under token %d was applied %d times", c.ID, o.Kind, o.Write, o.Token, n)
+			c.Violated(PropertyOnce, "document %s: %s %s under fence %d was applied %d times", c.ID, o.Kind, o.Write, o.Fence, n)
 		case n == 0 && o.Outcome == Done:
-			c.Violated(PropertyOnce, "document %s: %s %s under token %d was reported applied, and was not", c.ID, o.Kind, o.Write, o.Token)
+			c.Violated(PropertyOnce, "document %s: %s %s under fence %d was reported applied, and was not", c.ID, o.Kind, o.Write, o.Fence)
 		case n == 1 && (o.Outcome == Lost || o.Outcome == Released || o.Outcome == Failed):
-			c.Violated(PropertyOnce, "document %s: %s %s under token %d was reported %s, and was applied", c.ID, o.Kind, o.Write, o.Token, o.Outcome)
+			c.Violated(PropertyOnce, "document %s: %s %s under fence %d was reported %s, and was applied", c.ID, o.Kind, o.Write, o.Fence, o.Outcome)
 		}
 	}
-	// A write of a later token comes first: the earlier lease was gone by then,
-	// where the later one respects it.
-	var began []*arrival // the leases that have written, in order of their first write
+	// A write of a later fence comes first: the earlier lease had ended by
+	// then, if the later one respects it.
+	var began []*arrival // the leases that have written, in the order of their first write
 	late := map[*arrival]map[*arrival]bool{}
 	for _, entry := range c.Log {
 		number, name, _ := strings.Cut(entry, "/")
-		token, _ := strconv.ParseInt(number, 10, 64)
-		a := c.withToken(token)
+		fence, _ := strconv.ParseInt(number, 10, 64)
+		a := c.withFence(fence)
 		if a == nil {
 			continue
 		}
@@ -72,9 +72,9 @@ func (c *check) writes() {
 	}
 }
 
-func (c *check) withToken(token int64) *arrival {
+func (c *check) withFence(fence int64) *arrival {
 	for key, a := range c.byToken {
-		if key.token == token {
+		if key.fence == fence {
 			return a
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// apiMachine goes through the public packages.
+// apiMachine tests through the public packages.
 type apiMachine struct {
 	*place
 	wire    *wire
@@ -25,7 +25,7 @@ type apiMachine struct {
 
 // client is one locker, on a machine with clocks of its own.
 type client struct {
-	table  model.Table
+	rules  model.Rules
 	locker *multilock.Locker
 	terms  model.Request // all but tag and id
 	mu     sync.Mutex    // for the timers of leases
@@ -33,25 +33,25 @@ type client struct {
 }
 
 // The terms of all clients. They are long, because some limits are in real
-// time: a renewal may take what is left of its lease.
+// time: a renewal may take the rest of its lease.
 const (
 	apiTTL       = 60_000
 	apiWaitTTL   = 20_000
 	apiTolerance = 500
-	patience     = 5000 // what must be left, or nothing, where real time counts
+	patience     = 5000 // the rest of a lease must be longer than this, or over, before a call that takes real time
 )
 
 // apiRun is one run.
 func (b *bench) apiRun(t *rapid.T) {
 	m := &apiMachine{place: b.place(t, APIStored), wire: b.wire}
-	table := drawTable(t)
-	m.clients = append(m.clients, m.newClient(t, table), m.newClient(t, table))
+	rules := drawRules(t)
+	m.clients = append(m.clients, m.newClient(t, rules), m.newClient(t, rules))
 	if rapid.Bool().Draw(t, "a third client") {
-		m.clients = append(m.clients, m.newClient(t, drawOther(t, table)))
+		m.clients = append(m.clients, m.newClient(t, drawOther(t, rules)))
 	}
 	defer m.end()
 	t.Repeat(map[string]func(*rapid.T){
-		"":                   m.belief,
+		"":                   m.validity,
 		"try":                m.try,
 		"enqueue":            m.enqueue,
 		"enqueue, too":       m.enqueue,
@@ -66,7 +66,7 @@ func (b *bench) apiRun(t *rapid.T) {
 		"guard":              m.guard,
 		"time":               m.pass,
 		"clocks":             m.clocks,
-		"stranger":           m.stranger,
+		"outside writer":     m.outsideWrite,
 		"hand over":          m.handOver,
 		"hand over, too":     m.handOver,
 		"hand over, again":   m.handOver,
@@ -74,7 +74,7 @@ func (b *bench) apiRun(t *rapid.T) {
 	})
 }
 
-// end ends every belief, so that no lease keeps a timer.
+// end ends every lease's validity, so that no lease keeps a timer.
 func (m *apiMachine) end() {
 	for _, c := range m.clients {
 		c.turn(2 * apiTTL)
@@ -84,12 +84,12 @@ func (m *apiMachine) end() {
 	}
 }
 
-func (m *apiMachine) newClient(t *rapid.T, table model.Table) *client {
-	c := &client{table: table, terms: model.Request{
-		Table: table, Owner: "somebody", TTL: apiTTL, WaitTTL: apiWaitTTL, Tolerance: apiTolerance,
+func (m *apiMachine) newClient(t *rapid.T, rules model.Rules) *client {
+	c := &client{rules: rules, terms: model.Request{
+		Rules: rules, Owner: "somebody", TTL: apiTTL, WaitTTL: apiWaitTTL, Tolerance: apiTolerance,
 		Upsert: rapid.IntRange(0, 3).Draw(t, "upsert") == 3,
 	}}
-	c.clocks.Wall = time.Date(1999, time.December, 31, 23, 59, 59, 0, time.UTC) // nobody compares it with another's
+	c.clocks.Wall = time.Date(1999, time.December, 31, 23, 59, 59, 0, time.UTC) // no clock is compared with another client's
 	opts := []doclock.Option{
 		doclock.TTL(ms(apiTTL)), doclock.WaitTTL(ms(apiWaitTTL)), doclock.ClockTolerance(ms(apiTolerance)),
 		doclock.Owner(c.terms.Owner), doclock.AttemptTimeout(30 * time.Second),
@@ -103,14 +103,14 @@ func (m *apiMachine) newClient(t *rapid.T, table model.Table) *client {
 		opts = append(opts, doclock.Upsert())
 	}
 	var err error
-	if c.locker, err = multilock.New(m.coll, rulesOf(table), opts...); err != nil {
+	if c.locker, err = multilock.New(m.coll, rulesOf(rules), opts...); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("a client with table %v, upsert %v", table, c.terms.Upsert)
+	t.Logf("a client with rules %v, upsert %v", rules, c.terms.Upsert)
 	return c
 }
 
-// kind says which of the library's errors it is, in the model's words.
+// kind is the model's word for one of the library's errors.
 func kind(err error) model.Outcome {
 	switch {
 	case err == nil:
@@ -132,7 +132,7 @@ func kind(err error) model.Outcome {
 	}
 }
 
-// outcome compares an error with the one that the model's outcome comes to.
+// outcome compares an error with the one that the model's outcome means.
 func (m *apiMachine) outcome(t *rapid.T, command string, want model.Outcome, err error) {
 	t.Helper()
 	m.count.Checked(APIOutcomes, 1)
@@ -164,14 +164,14 @@ func (m *apiMachine) try(t *rapid.T) {
 	m.hold(t, c, r, l, doc, sent)
 }
 
-// asks draws who asks, and for what.
+// asks draws the requester and its request.
 func (m *apiMachine) asks(t *rapid.T) (*client, model.Request) {
 	if len(m.leases)+len(m.tickets) >= 25 {
 		t.Skip("enough")
 	}
 	c := pick(t, "client", m.clients)
 	r := c.terms
-	r.Tag, r.ID = drawTag(t, c.table), model.ID(len(m.ids)+1)
+	r.Tag, r.ID = drawTag(t, c.rules), model.ID(len(m.ids)+1)
 	return c, r
 }
 
@@ -183,14 +183,15 @@ func (m *apiMachine) into(t *rapid.T, got bson.M, want *model.Document) {
 	}
 }
 
-// conflict checks who is said to be in the way, and until when.
+// conflict checks the blocking entries of a conflict, and the time until they
+// expire.
 func (m *apiMachine) conflict(t *rapid.T, err error, r model.Request, own *model.Entry) {
 	t.Helper()
 	var c *doclock.ConflictError
 	if !errors.As(err, &c) {
 		return
 	}
-	entries, until := inTheWay(m.doc, r.Table, r.Tag, own, m.now)
+	entries, until := inTheWay(m.doc, r.Rules, r.Tag, own, m.now)
 	if c.Tag != string(r.Tag) || c.RetryAfter != ms(until-m.now) || len(c.Holders) != len(entries) {
 		t.Fatalf("the conflict is %+v, and should be with %v until %d; document: %v", c, entries, until-epoch, m.doc)
 	}
@@ -202,13 +203,13 @@ func (m *apiMachine) conflict(t *rapid.T, err error, r model.Request, own *model
 	}
 }
 
-// inTheWay lists the live entries that keep an arrival, or the waiting entry
-// own, from being held, and says when the last that matters will have expired.
-func inTheWay(d *model.Document, table model.Table, tag model.Tag, own *model.Entry, now int64) (map[model.ID]model.Entry, int64) {
+// inTheWay lists the live entries that block an arrival, or the waiting entry
+// own, and the time at which enough of them have expired.
+func inTheWay(d *model.Document, rules model.Rules, tag model.Tag, own *model.Entry, now int64) (map[model.ID]model.Entry, int64) {
 	entries, until := map[model.ID]model.Entry{}, now
 	for _, b := range d.Lock.Tags {
-		r := table.Relation(tag, b.Tag)
-		if table.Knows(b.Tag) && r.Kind == model.None {
+		r := rules.Relation(tag, b.Tag)
+		if rules.Knows(b.Tag) && r.Kind == model.None {
 			continue
 		}
 		var live []model.Entry
@@ -228,7 +229,7 @@ func inTheWay(d *model.Document, table model.Table, tag model.Tag, own *model.En
 	return entries, until
 }
 
-// freeAt is the first time at which no more than allow of the entries live.
+// freeAt is the first time at which no more than allow of the entries are live.
 func freeAt(live []model.Entry, allow int) int64 {
 	var first int64
 	for _, e := range live {

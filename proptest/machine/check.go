@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The properties that are counted in the tally: one count a run, a step, an
-// outcome, an image, a stored document, a look at a belief.
+// The properties in the tally. Each counts once per run, step, outcome, image,
+// stored document or check of a validity.
 const (
 	EngineRuns     = "engine agrees with the model"
 	EngineSteps    = "engine's steps"
@@ -26,10 +26,10 @@ const (
 	APISteps       = "API's steps"
 	APIOutcomes    = "API's outcome is the model's"
 	APIStored      = "API's document is the model's"
-	APIBelief      = "holder's belief is the model's"
+	APIValidity    = "holder's validity is the model's"
 )
 
-// Outcomes are those of the protocol's table of commands: a run of any size
+// Outcomes are those of the protocol's table of commands. A run of any size
 // sees them all.
 func Outcomes() []string {
 	return []string{
@@ -44,8 +44,8 @@ func Outcomes() []string {
 	}
 }
 
-// Engine runs the machine that goes through the engine: so many runs, each on
-// a document of its own, of so many steps on average. It fails tb at the first
+// Engine runs the machine that tests the engine: a number of runs, each with
+// its own document, of a number of steps on average. It fails tb at the first
 // disagreement, with the shrunk sequence and the seed.
 func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
 	tb.Helper()
@@ -53,7 +53,7 @@ func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally
 	b.check(tb, runs, steps, EngineRuns, b.engineRun)
 }
 
-// API runs the machine that goes through the public packages, in the same way.
+// API runs the machine that tests the public packages, in the same way.
 func API(tb testing.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
 	tb.Helper()
 	w := &wire{}
@@ -62,15 +62,15 @@ func API(tb testing.TB, db *mongo.Database, runs, steps int, count *tally.Tally)
 	b.check(tb, runs, steps, APIRuns, b.apiRun)
 }
 
-// bench is what the runs of a machine share.
+// bench is shared by the runs of a machine.
 type bench struct {
 	coll  *mongo.Collection
 	wire  *wire // of the API's machine
 	count *tally.Tally
-	model model.Protocol // with a rule left out, in the test that must notice
+	model model.Protocol // with a rule left out in the test that must notice it
 }
 
-// flags guards rapid's, which belong to the process.
+// flags guards rapid's flags, which belong to the process.
 var flags sync.Mutex
 
 // check is [rapid.Check] with a number of runs and of steps.
@@ -79,7 +79,7 @@ func (b *bench) check(tb rapid.TB, runs, steps int, property string, run func(*r
 	flags.Lock()
 	defer flags.Unlock()
 	checks, repeats := runs, steps
-	if testing.Short() { // rapid divides, but what was asked for is asked for
+	if testing.Short() { // rapid divides, but the full number is wanted
 		checks, repeats = 5*runs, 2*steps
 	}
 	defer set("rapid.checks", strconv.Itoa(checks))()
@@ -98,12 +98,12 @@ func (b *bench) check(tb rapid.TB, runs, steps int, property string, run func(*r
 		done++
 	})
 	passed = true
-	if done < runs { // rapid makes do with fewer when time runs out
+	if done < runs { // rapid stops earlier when time runs out
 		tb.Errorf("the time allowed %d runs of %d", done, runs)
 	}
 }
 
-// set sets a flag, and returns what sets it back.
+// set sets a flag, and returns a function that restores it.
 func set(name, value string) func() {
 	f := flag.Lookup(name)
 	old := f.Value.String()

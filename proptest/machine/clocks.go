@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reading is a look at a client's clocks; timers of leases take one, too.
+// reading reads a client's clocks. Timers of leases use it too.
 func (c *client) reading() engine.Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clocks
 }
 
-// set turns a client's clocks, each by its own.
+// set sets a client's clocks, each by its own amount.
 func (c *client) set(mono, wall time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,10 +22,10 @@ func (c *client) set(mono, wall time.Duration) {
 	c.clocks.Wall = c.clocks.Wall.Add(wall)
 }
 
-// turn lets both clocks of a client go on.
+// turn advances both clocks of a client.
 func (c *client) turn(n int64) { c.set(ms(n), ms(n)) }
 
-// pass lets time pass everywhere.
+// pass advances all clocks.
 func (m *apiMachine) pass(t *rapid.T) {
 	passed := m.advance(t)
 	for _, c := range m.clients {
@@ -33,9 +33,9 @@ func (m *apiMachine) pass(t *rapid.T) {
 	}
 }
 
-// clocks turns those of one client, as suspending its machine and setting its
-// clock do. The monotonic one goes on by something, or two renewals would have
-// the same time by it.
+// clocks sets the clocks of one client, as suspending its machine and setting
+// its clock do. The monotonic clock always advances a little, or two renewals
+// would have the same time.
 func (m *apiMachine) clocks(t *rapid.T) {
 	c := pick(t, "client", m.clients)
 	wall := rapid.SampledFrom([]int64{1, -3_600_000, -100, 1000, 30_000, apiTTL - 2, apiTTL - 1, apiTTL}).Draw(t, "wall clock")

@@ -18,22 +18,22 @@ type engineMachine struct {
 	askers   []*asker
 }
 
-// program is what uses one table: with a second one on the same document there
-// are tags that the other doesn't know.
+// program is a user of one set of rules. A second one on the same document uses
+// tags that the first doesn't know.
 type program struct {
-	table  model.Table
+	rules  model.Rules
 	engine *engine.Engine
 	terms  model.Request // all but tag and id
 	filter engine.Filter
 }
 
-// asker is one id: an entry that was, or may be, asked for under one tag.
+// asker is one id: an entry that was, or may be, requested under one tag.
 type asker struct {
 	*program
 	tag   model.Tag
 	id    model.ID
 	mode  model.Mode // of the acquire that is being sent
-	fence int64      // the token that it was told last
+	fence int64      // the fence of its last grant
 	k     int        // number of its last write
 	alone int64      // lock.fence in the image of the grant, if it was the only entry there
 }
@@ -41,10 +41,10 @@ type asker struct {
 // engineRun is one run.
 func (b *bench) engineRun(t *rapid.T) {
 	m := &engineMachine{place: b.place(t, EngineStored)}
-	table := drawTable(t)
-	m.programs = append(m.programs, m.newProgram(t, table))
+	rules := drawRules(t)
+	m.programs = append(m.programs, m.newProgram(t, rules))
 	if rapid.Bool().Draw(t, "a second program") {
-		m.programs = append(m.programs, m.newProgram(t, drawOther(t, table)))
+		m.programs = append(m.programs, m.newProgram(t, drawOther(t, rules)))
 	}
 	actions := map[string]func(*rapid.T){
 		"":                  func(*rapid.T) { m.count.Checked(EngineSteps, 1) },
@@ -63,7 +63,7 @@ func (b *bench) engineRun(t *rapid.T) {
 		"guard":             m.guard,
 		"time":              m.time_,
 		"time, too":         m.time_,
-		"stranger":          m.stranger,
+		"outside writer":    m.outsideWrite,
 	}
 	if rapid.Bool().Draw(t, "handoffs") {
 		for _, name := range []string{"hand over", "hand over, too", "hand over, anew", "hand over, again"} {
@@ -75,19 +75,19 @@ func (b *bench) engineRun(t *rapid.T) {
 
 func (m *engineMachine) time_(t *rapid.T) { m.advance(t) }
 
-func (m *engineMachine) newProgram(t *rapid.T, table model.Table) *program {
-	p := &program{table: table}
+func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
+	p := &program{rules: rules}
 	p.terms = model.Request{
-		Table:     p.table,
+		Rules:     p.rules,
 		Owner:     rapid.SampledFrom([]string{"host/1/program", "$fence", "$$NOW", "{}"}).Draw(t, "owner"),
 		TTL:       rapid.SampledFrom([]int64{10_000, 3000}).Draw(t, "TTL"),
 		WaitTTL:   rapid.SampledFrom([]int64{2000, 15_000}).Draw(t, "WaitTTL"),
 		Tolerance: rapid.SampledFrom([]int64{500, 0}).Draw(t, "tolerance"),
 		Upsert:    rapid.IntRange(0, 3).Draw(t, "upsert") == 3,
 	}
-	t.Logf("a program with table %v; TTL %d, waiting %d, tolerance %d, upsert %v", p.table, p.terms.TTL, p.terms.WaitTTL, p.terms.Tolerance, p.terms.Upsert)
+	t.Logf("a program with rules %v; TTL %d, waiting %d, tolerance %d, upsert %v", p.rules, p.terms.TTL, p.terms.WaitTTL, p.terms.Tolerance, p.terms.Upsert)
 	var err error
-	p.engine, err = engine.New(m.coll, rulesOf(p.table), engine.Config{
+	p.engine, err = engine.New(m.coll, rulesOf(p.rules), engine.Config{
 		TTL:       ms(p.terms.TTL),
 		WaitTTL:   ms(p.terms.WaitTTL),
 		Tolerance: ms(p.terms.Tolerance),
@@ -109,7 +109,7 @@ func (m *engineMachine) newProgram(t *rapid.T, table model.Table) *program {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// asking draws who asks: more often than not somebody whose entry is there.
+// asking draws an asker: usually one whose entry is in the document.
 func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 	var there []*asker
 	for _, a := range m.askers {
@@ -121,13 +121,13 @@ func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 		return pick(t, "who", there).say(t)
 	}
 	if len(m.askers) == 0 {
-		t.Skip("nobody has asked yet")
+		t.Skip("there is no asker yet")
 	}
 	return pick(t, "who", m.askers).say(t)
 }
 
 func (a *asker) say(t *rapid.T) *asker {
-	t.Logf("it is about %d under %s, told fence %d", a.id, a.tag, a.fence)
+	t.Logf("asker %d under %s, last fence %d", a.id, a.tag, a.fence)
 	return a
 }
 
@@ -140,12 +140,12 @@ func (m *engineMachine) acquireAnew(t *rapid.T) {
 		t.Skip("enough askers")
 	}
 	p := pick(t, "program", m.programs)
-	a := &asker{program: p, tag: drawTag(t, p.table), id: m.newID()}
+	a := &asker{program: p, tag: drawTag(t, p.rules), id: m.newID()}
 	m.askers = append(m.askers, a.say(t))
 	m.ask(t, a)
 }
 
-// acquire and acquireAgain differ in how often they are repeats.
+// acquire and acquireAgain differ in the share of repeats.
 func (m *engineMachine) acquire(t *rapid.T) {
 	if len(m.askers) == 0 || rapid.Bool().Draw(t, "anew") {
 		m.acquireAnew(t)
@@ -200,7 +200,7 @@ func (a *asker) request() model.Request {
 	return r
 }
 
-// outcome compares what the library says with what the model says.
+// outcome compares the library's outcome with the model's.
 func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, got engine.Outcome, err error) model.Outcome {
 	t.Helper()
 	said := map[engine.Outcome]model.Outcome{
@@ -208,7 +208,7 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
 	}[got]
 	name := string(want)
-	if want == model.NotApplied { // which is Lost where nothing was repeated
+	if want == model.NotApplied { // this is Lost where nothing was repeated
 		want = model.Lost
 	}
 	if err != nil {
@@ -229,7 +229,7 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 	return said
 }
 
-// told compares the image that came with an outcome, and remembers the token.
+// told compares the image of an outcome, and remembers the fence.
 func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.Outcome, img *engine.Image, want model.Image) {
 	t.Helper()
 	m.image(t, said, img, want)
@@ -295,7 +295,7 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 	}
 }
 
-// entry is the engine's entry in the model's words.
+// entry is the engine's entry in the model's form.
 func (m *engineMachine) entry(e engine.Entry) model.Entry {
 	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
 	if !e.Expires.IsZero() {

@@ -7,11 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lease draws whose lease a command is about, and with which token: the one
-// that was told last, mostly.
+// lease draws the lease of a command, and its fence: usually the fence of the
+// last grant.
 func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {
 	a := m.asking(t, held)
-	fence := a.fence + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 1, -1}).Draw(t, "token beside it by")
+	fence := a.fence + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 1, -1}).Draw(t, "fence differs by")
 	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: m.place.id}}, Tag: string(a.tag), ID: m.uuids[a.id], Fence: fence}
 	return a, model.Lease{Tag: a.tag, ID: a.id, Fence: fence}, g
 }
@@ -19,7 +19,7 @@ func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {
 func (m *engineMachine) renew(t *rapid.T) {
 	a, l, g := m.lease(t)
 	doc, want, _ := m.model.Renew(m.doc, l, a.terms.TTL, a.terms.Tolerance, m.now)
-	t.Logf("renew with token %d: the model says %s: %v", l.Fence, want, doc)
+	t.Logf("renew with fence %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.Renew(t.Context(), g)
 	m.outcome(t, "renew", want, got.Outcome, err)
 	m.settle(doc)
@@ -31,7 +31,7 @@ func (m *engineMachine) release(t *rapid.T) {
 		l.Fence, g.Fence = 0, 0
 	}
 	doc, want, _ := m.model.Release(m.doc, l, m.now)
-	t.Logf("release with token %d: the model says %s: %v", l.Fence, want, doc)
+	t.Logf("release with fence %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.Release(t.Context(), g)
 	if l.Fence == 0 && err == nil && want == model.Released { // see open.go
 		got.Outcome = engine.Released
@@ -48,7 +48,7 @@ func (m *engineMachine) write(t *rapid.T) {
 	k := rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
 	label, update := m.nextUpdate(t)
 	doc, want, _ := m.model.Write(m.doc, l, k, label, m.now)
-	t.Logf("write %d with token %d: the model says %s: %v", k, l.Fence, want, doc)
+	t.Logf("write %d with fence %d: the model says %s: %v", k, l.Fence, want, doc)
 	got, err := a.engine.Write(t.Context(), g, m.parsed(t, a, update), int64(k))
 	m.outcome(t, "write", want, got.Outcome, err)
 	m.settle(doc)
@@ -58,7 +58,7 @@ func (m *engineMachine) writeAndRelease(t *rapid.T) {
 	a, l, g := m.lease(t)
 	label, update := m.nextUpdate(t)
 	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, m.now)
-	t.Logf("write and release with token %d: the model says %s: %v", l.Fence, want, doc)
+	t.Logf("write and release with fence %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.WriteAndRelease(t.Context(), g, m.parsed(t, a, update))
 	m.outcome(t, "write-and-release", want, got.Outcome, err)
 	m.settle(doc)
@@ -88,8 +88,8 @@ func (m *engineMachine) read(t *rapid.T) {
 	m.settle(doc)
 }
 
-// guard counts the documents that a guard matches: one, where the entry stands
-// in it with its token, whatever the clock says.
+// guard counts the documents that a guard matches: one if the entry is present
+// with its fence, whatever the clock is.
 func (m *engineMachine) guard(t *rapid.T) {
 	a, l, g := m.lease(t)
 	e, there := m.doc.Find(l.Tag, l.ID)

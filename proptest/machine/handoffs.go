@@ -8,10 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// heir draws who a lease is handed over to: a new id, or one that waits; and
-// now and then one whose entry is held, or gone, or taken for what it isn't.
-func (m *engineMachine) heir(t *rapid.T, from *asker) (h *asker, waits bool) {
-	var others, there, gone []*asker
+// successor draws the successor of a handoff: a new id, or a waiting one.
+// Sometimes it draws one whose entry is held or missing, or treats it as
+// waiting when it is not.
+func (m *engineMachine) successor(t *rapid.T, from *asker) (s *asker, waits bool) {
+	var others, there, missing []*asker
 	for _, a := range m.askers {
 		if a.program != from.program || a == from {
 			continue
@@ -19,48 +20,48 @@ func (m *engineMachine) heir(t *rapid.T, from *asker) (h *asker, waits bool) {
 		others = append(others, a)
 		switch e, ok := m.doc.Find(a.tag, a.id); {
 		case !ok:
-			gone = append(gone, a)
+			missing = append(missing, a)
 		case !e.Held():
 			there = append(there, a)
 		}
 	}
-	kind := rapid.IntRange(0, 9).Draw(t, "heir")
+	kind := rapid.IntRange(0, 9).Draw(t, "successor")
 	switch {
 	case kind < 6 && len(there) > 0:
 		return pick(t, "who waits", there).say(t), true
-	case kind >= 7 && kind < 9 && len(gone) > 0:
-		return pick(t, "who has gone", gone).say(t), true
+	case kind >= 7 && kind < 9 && len(missing) > 0:
+		return pick(t, "who has left", missing).say(t), true
 	case kind == 9 && len(others) > 0:
-		return pick(t, "who", others).say(t), rapid.Bool().Draw(t, "is taken for one that waits")
+		return pick(t, "who", others).say(t), rapid.Bool().Draw(t, "counts as waiting")
 	}
 	if len(m.askers) >= 30 {
 		t.Skip("enough askers")
 	}
-	h = &asker{program: from.program, tag: from.tag, id: m.newID()}
+	s = &asker{program: from.program, tag: from.tag, id: m.newID()}
 	if rapid.IntRange(0, 2).Draw(t, "another tag") == 2 {
-		h.tag = drawTag(t, from.table)
+		s.tag = drawTag(t, from.rules)
 	}
-	m.askers = append(m.askers, h)
-	return h.say(t), false
+	m.askers = append(m.askers, s)
+	return s.say(t), false
 }
 
-// handoff releases and hands over, with nothing else, with a pipeline in front,
-// or by compare-and-set.
+// handoff releases and hands over: alone, after a pipeline, or by
+// compare-and-set.
 func (m *engineMachine) handoff(t *rapid.T) {
 	a, l, g := m.lease(t)
-	if rapid.IntRange(0, 4).Draw(t, "any token") < 4 {
+	if rapid.IntRange(0, 4).Draw(t, "any fence") < 4 {
 		g.Fence, l.Fence = a.fence, a.fence
 	}
-	h, waits := m.heir(t, a)
+	s, waits := m.successor(t, a)
 	next := engine.Successor{Waiting: waits, Request: engine.Request{
-		Tag: string(h.tag), ID: m.uuids[h.id], Document: rapid.Bool().Draw(t, "document"),
+		Tag: string(s.tag), ID: m.uuids[s.id], Document: rapid.Bool().Draw(t, "document"),
 	}}
-	to := model.Heir{Request: h.request(), Waiting: waits}
+	to := model.Successor{Request: s.request(), Waiting: waits}
 	if rapid.IntRange(0, 2).Draw(t, "without an update") == 2 {
 		doc, want, image := m.model.Handoff(m.doc, l, to, m.now)
-		t.Logf("handoff with token %d to %d, waiting %v: the model says %s: %v", l.Fence, h.id, waits, want, doc)
+		t.Logf("handoff with fence %d to %d, waiting %v: the model says %s: %v", l.Fence, s.id, waits, want, doc)
 		got, err := a.engine.Handoff(t.Context(), g, next)
-		m.handed(t, "handoff", h, next, doc, want, image, got, err)
+		m.handed(t, "handoff", s, next, doc, want, image, got, err)
 		return
 	}
 	label, update := m.nextUpdate(t)
@@ -68,10 +69,10 @@ func (m *engineMachine) handoff(t *rapid.T) {
 	pipeline := isPipeline(update)
 	g.Alone = a.alone
 	can, inherits := a.engine.Piggybacks(g, u, next)
-	if wantCan := pipeline || !waits && h.tag == a.tag && g.Alone != 0; can != wantCan || inherits == pipeline {
+	if wantCan := pipeline || !waits && s.tag == a.tag && g.Alone != 0; can != wantCan || inherits == pipeline {
 		t.Fatalf("Piggybacks says %v and %v", can, inherits)
 	}
-	if _, there := m.doc.Find(h.tag, h.id); !can || there && !pipeline {
+	if _, there := m.doc.Find(s.tag, s.id); !can || there && !pipeline {
 		return
 	}
 	command := "handoff"
@@ -80,23 +81,23 @@ func (m *engineMachine) handoff(t *rapid.T) {
 		command = "compare-and-set"
 		doc, want, image = m.model.CompareAndSet(m.doc, l, label, to.Request, a.alone, m.now)
 	}
-	t.Logf("%s with an update and token %d to %d, waiting %v: the model says %s: %v", command, l.Fence, h.id, waits, want, doc)
+	t.Logf("%s with an update and fence %d to %d, waiting %v: the model says %s: %v", command, l.Fence, s.id, waits, want, doc)
 	got, err := a.engine.WriteAndHandOff(t.Context(), g, u, next)
-	m.handed(t, command, h, next, doc, want, image, got, err)
+	m.handed(t, command, s, next, doc, want, image, got, err)
 }
 
-// handed compares what came of a handoff.
-func (m *engineMachine) handed(t *rapid.T, command string, h *asker, next engine.Successor, doc *model.Document, want model.Outcome, image model.Image, got engine.Answer, err error) {
+// handed compares the outcome of a handoff.
+func (m *engineMachine) handed(t *rapid.T, command string, s *asker, next engine.Successor, doc *model.Document, want model.Outcome, image model.Image, got engine.Answer, err error) {
 	t.Helper()
 	seen := m.outcome(t, command, want, got.Outcome, err)
 	if command == "compare-and-set" && next.Document { // the image is whole, and has no clock
 		image.Now = time.Time{}.UnixMilli()
 	}
 	if next.Waiting && want != model.NotApplied {
-		m.settle(afterConfirm(doc, h.tag, h.id, m.now)...)
+		m.settle(afterConfirm(doc, s.tag, s.id, m.now)...)
 		image.Doc = m.doc
 	} else {
 		m.settle(doc)
 	}
-	m.told(t, h, next.Request, seen, got.Image, image)
+	m.told(t, s, next.Request, seen, got.Image, image)
 }

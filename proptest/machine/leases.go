@@ -9,21 +9,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lease is one that was granted, with what its holder should believe.
+// lease is a granted lease, with the validity that it should have.
 type lease struct {
 	*doclock.Lease
-	client  *client
-	known   model.Lease
-	from    engine.Reading // what the belief counts from
-	over    model.Outcome  // why it ended: "", Lost or "released before"
-	lost    bool           // the server has said so
-	k       int            // number of the last write
-	alone   int64          // lock.fence at the grant, if no other entry stood beside it
-	given   bool           // it was given away
-	verdict model.Outcome  // of that
+	client   *client
+	known    model.Lease
+	from     engine.Reading // the start of its validity
+	over     model.Outcome  // why it ended: "", Lost or "released before"
+	lost     bool           // the server has said so
+	k        int            // number of the last write
+	alone    int64          // lock.fence at the grant, if no other entry stood beside it
+	released bool           // it was released
+	verdict  model.Outcome  // the outcome of that
 }
 
-// hold takes what was granted, compares it, and settles the document.
+// hold takes a granted lease, compares it, and settles the document.
 func (m *apiMachine) hold(t *rapid.T, c *client, r model.Request, l *doclock.Lease, doc *model.Document, sent engine.Reading, or ...*model.Document) *lease {
 	t.Helper()
 	e, there := doc.Find(r.Tag, r.ID)
@@ -39,15 +39,15 @@ func (m *apiMachine) hold(t *rapid.T, c *client, r model.Request, l *doclock.Lea
 	return h
 }
 
-// left is how long the holder may still believe, by the worse of its clocks.
-// The server's clock counts milliseconds: an entry may end up to one earlier
-// than it says, and so the belief does.
+// left is the validity that the holder should have left, by the worse of its
+// clocks. The server's clock counts milliseconds, so an entry may end up to one
+// earlier than it says. The validity does the same.
 func (l *lease) left() time.Duration {
 	now := l.client.reading()
 	return ms(apiTTL-1) - max(now.Mono-l.from.Mono, now.Wall.Sub(l.from.Wall))
 }
 
-// look ends the belief when its time is up.
+// look ends the validity when its time is up.
 func (l *lease) look() model.Outcome {
 	if l.over == "" && l.left() <= 0 {
 		l.over = model.Lost
@@ -62,21 +62,21 @@ func (l *lease) finish(why model.Outcome) {
 	}
 }
 
-// belief compares what every holder believes.
-func (m *apiMachine) belief(t *rapid.T) {
+// validity compares the validity of every lease.
+func (m *apiMachine) validity(t *rapid.T) {
 	m.count.Checked(APISteps, 1)
 	for _, l := range m.leases {
-		m.count.Checked(APIBelief, 1)
+		m.count.Checked(APIValidity, 1)
 		want := l.look()
 		if got := kind(l.Err()); got != want {
-			t.Fatalf("holder %d believes %q (%v), and should %q with %v left", l.known.ID, got, l.Err(), want, l.left())
+			t.Fatalf("holder %d has the verdict %q (%v), and should have %q with %v left", l.known.ID, got, l.Err(), want, l.left())
 		}
 		remaining := l.left()
 		if want != "" {
 			remaining = 0
 		}
 		if got := l.Remaining(); got != remaining {
-			t.Fatalf("holder %d believes in %v more, and should in %v", l.known.ID, got, remaining)
+			t.Fatalf("holder %d has %v left, and should have %v", l.known.ID, got, remaining)
 		}
 		select {
 		case <-l.Done():
@@ -94,7 +94,7 @@ func (m *apiMachine) belief(t *rapid.T) {
 func (m *apiMachine) lease(t *rapid.T) *lease {
 	var open []*lease
 	for _, l := range m.leases {
-		if !l.given {
+		if !l.released {
 			open = append(open, l)
 		}
 	}
@@ -114,7 +114,7 @@ func (m *apiMachine) renew(t *rapid.T) {
 	}
 	doc, want := m.doc, l.over
 	switch {
-	case l.given:
+	case l.released:
 		want = "released before"
 	case want == "":
 		doc, want, _ = m.model.Renew(m.doc, l.known, apiTTL, apiTolerance, m.now)
@@ -133,16 +133,16 @@ func (m *apiMachine) renew(t *rapid.T) {
 func (m *apiMachine) release(t *rapid.T) {
 	l := m.lease(t)
 	doc, want := m.doc, l.verdict
-	if !l.given {
+	if !l.released {
 		doc, want, _ = m.model.Release(m.doc, l.known, m.now)
 		switch {
-		case l.lost: // and stays so, though a stranger may have put it back
+		case l.lost: // it stays lost, though an outside writer may have put it back
 			want = model.Lost
 		case want == model.Released:
 			want = ""
 		}
 		l.finish("released before")
-		l.given, l.verdict = true, want
+		l.released, l.verdict = true, want
 	}
 	t.Logf("release %d: the model says %q: %v", l.known.ID, want, doc)
 	m.outcome(t, "release", want, l.Release(t.Context()))
@@ -154,7 +154,7 @@ func (m *apiMachine) updates(t *rapid.T) {
 	label, update := m.nextUpdate(t)
 	doc, want := m.doc, model.Outcome("released before")
 	switch {
-	case l.given:
+	case l.released:
 	case l.lost: // nothing is sent
 		want = model.Lost
 	default:
@@ -175,7 +175,7 @@ func (m *apiMachine) updateAndRelease(t *rapid.T) {
 	l := m.lease(t)
 	label, update := m.nextUpdate(t)
 	doc, want := m.doc, model.Outcome("released before")
-	if !l.given {
+	if !l.released {
 		if l.lost { // then it is a release
 			doc, _, _ = m.model.Release(m.doc, l.known, m.now)
 			want = model.Lost
@@ -184,14 +184,14 @@ func (m *apiMachine) updateAndRelease(t *rapid.T) {
 			want = verdict(want)
 		}
 		l.finish("released before")
-		l.given, l.verdict = true, want
+		l.released, l.verdict = true, want
 	}
 	t.Logf("update and release %d: the model says %q: %v", l.known.ID, want, doc)
 	m.outcome(t, "update and release", want, l.UpdateAndRelease(t.Context(), update))
 	m.settle(doc)
 }
 
-// verdict is what the caller of a write is told.
+// verdict is the verdict that the caller of a write gets.
 func verdict(of model.Outcome) model.Outcome {
 	if of == model.Applied {
 		return ""
@@ -202,5 +202,5 @@ func verdict(of model.Outcome) model.Outcome {
 func (m *apiMachine) guard(t *rapid.T) {
 	l := m.lease(t)
 	e, there := m.doc.Find(l.known.Tag, l.known.ID)
-	m.matches(t, l.Guard(), !l.given && there && e.Fence == l.known.Fence)
+	m.matches(t, l.Guard(), !l.released && there && e.Fence == l.known.Fence)
 }

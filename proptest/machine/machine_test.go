@@ -36,7 +36,7 @@ func TestAPI(t *testing.T) {
 	for _, failure := range count.Failures(
 		tally.Floor{Kind: "check", Name: machine.APIOutcomes, Least: 500},
 		tally.Floor{Kind: "check", Name: machine.APIStored, Least: 400},
-		tally.Floor{Kind: "check", Name: machine.APIBelief, Least: 500},
+		tally.Floor{Kind: "check", Name: machine.APIValidity, Least: 500},
 		tally.Floor{Kind: "outcome", Name: machine.SeenHandedOver, Least: 2},
 	) {
 		t.Error(failure)

@@ -13,13 +13,13 @@ import (
 
 var all = flag.Bool("all", false, "leave out each rule in turn, not only some")
 
-// A machine that agrees with everything proves nothing: with a rule left out
-// of the model, it must not agree with the engine.
+// A machine that agrees with everything proves nothing. With a rule left out of
+// the model, it must not agree with the engine.
 func TestNotices(t *testing.T) {
 	rules := []string{
 		"FenceInRenew", "FenceInWrite", "Maximum", "RepeatExtends", "Pruning", "CooperativeBlocks",
 		"ConfirmNeverCreates", "UnknownRefuses", "UnknownBlocks", "HeldOrEarlier", "JoinRaisesFence", "Numbering",
-		"FenceInHandoff", "HeirTries", "ReleaseAnyway", "WaitingMustBeThere", "WaitingKeepsPlace",
+		"FenceInHandoff", "SuccessorTries", "ReleaseAnyway", "WaitingMustBeThere", "WaitingKeepsPlace",
 		"SetComparesFence", "SetUnsetsNumber", "SetPushesDone",
 	}
 	if !*all {
@@ -47,7 +47,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// sham is a test whose failure is wanted.
+// sham is a test that should fail.
 type sham struct {
 	*testing.T
 	failed bool

@@ -6,22 +6,23 @@ import (
 	"github.com/doclock/doclock/proptest/model"
 )
 
-// What the protocol's text leaves open, and how it is compared:
+// The protocol's text leaves these points open, and they are compared as
+// follows:
 //
-//   - A confirm may leave its entry where it stands in its array, or move it to
-//     the end; `seq` keeps the order of arrival. And one that is blocked, or
-//     finds its entry held, needn't prune, but may. The model does neither,
-//     and goes on from what the library chose. See afterConfirm.
-//   - The order of the tags in `tags` has no meaning: compared sorted.
+//   - A confirm may keep its entry's position in its array, or move it to the
+//     end; `seq` keeps the order of arrival. A confirm that is blocked, or
+//     finds its entry held, may prune or not. The model does neither, and
+//     goes on from the library's result. See afterConfirm.
+//   - The order of the tags in `tags` has no meaning: they are compared sorted.
 //   - An absent `tags`, an empty one and null are the same, as are an absent
 //     `fence`, null and 0, and an array of a tag and null. (Not so an empty array
 //     and none: only a join or a grant drops the emptied.)
-//   - A release that names no token (a clean-up's) tells nothing by its outcome
-//     but that the entry wasn't there.
+//   - The outcome of a release without a fence (a clean-up's) only tells
+//     whether the entry was present.
 //   - Integers may be stored as any of BSON's numbers, but for a new lock.fence,
 //     which is a Long.
 
-// afterConfirm lists the documents that may be there when the model says d.
+// afterConfirm lists the documents that are allowed when the model's is d.
 func afterConfirm(d *model.Document, tag model.Tag, id model.ID, now int64) []*model.Document {
 	if _, there := d.Find(tag, id); !there {
 		return []*model.Document{d}
@@ -43,7 +44,7 @@ func last(d *model.Document, tag model.Tag, id model.ID) *model.Document {
 	return c
 }
 
-// pruned drops what has expired, all but the own entry, and emptied arrays.
+// pruned drops expired entries, except the own entry, and empty arrays.
 func pruned(d *model.Document, own model.ID, now int64) *model.Document {
 	c := copied(d)
 	for i := range c.Lock.Tags {

@@ -14,27 +14,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// epoch is when every run begins, by the server's clock.
+// epoch is the time at which every run begins, by the server's clock.
 var epoch = time.Date(2030, time.June, 1, 12, 0, 0, 0, time.UTC).UnixMilli()
 
 // place is one run's document on the server, and the model's beside it.
 type place struct {
 	t     *rapid.T
-	coll  *mongo.Collection // the machine's own hand
+	coll  *mongo.Collection // the machine's own access
 	id    string            // the document's
 	count *tally.Tally
 	says  string // the property that the stored document is checked for
 
 	model   model.Protocol
 	doc     *model.Document // nil: there is none
-	old     *model.Document // an old copy, in a stranger's hands
-	foreign bson.RawValue   // what stands there where doc's field is foreign
+	old     *model.Document // an old copy that an outside writer keeps
+	foreign bson.RawValue   // the field's value if doc's field is foreign
 	now     int64           // the server's clock
 
 	ids    map[uuid.UUID]model.ID
 	uuids  map[model.ID]uuid.UUID
 	update model.Update // the last one that was sent
-	alone  bool         // no stranger comes by
+	alone  bool         // no outside writer comes
 }
 
 func (b *bench) place(t *rapid.T, says string) *place {
@@ -47,13 +47,13 @@ func (b *bench) place(t *rapid.T, says string) *place {
 	return p
 }
 
-// time is the server's clock, for the library to embed.
+// time is the server's clock, in the form that the library embeds.
 func (p *place) time() time.Time { return time.UnixMilli(p.now).UTC() }
 
 // filter names the document as a caller would.
 func (p *place) filter() bson.M { return bson.M{"_id": p.id} }
 
-// reuse is what a caller may do to its filter once a call has returned.
+// reuse changes a filter after a call has returned, as a caller may.
 func reuse(filter bson.M) { filter["_id"] = "of another call" }
 
 // named gives an id its number in the model.
@@ -90,8 +90,8 @@ func (p *place) load() stored {
 	return s
 }
 
-// settle compares what is stored with what the model says, one of several
-// where the protocol leaves it open, and goes on from there.
+// settle compares the stored document with the model's, or with several if the
+// protocol leaves the point open, and goes on from the match.
 func (p *place) settle(may ...*model.Document) {
 	p.t.Helper()
 	s := p.load()
@@ -112,7 +112,7 @@ func (p *place) settle(may ...*model.Document) {
 
 func same(a, b *model.Document) bool { return cmp.Equal(a, b, cmpopts.EquateEmpty()) }
 
-// advance turns the server's clock.
+// advance sets the server's clock.
 func (p *place) advance(t *rapid.T) (passed int64) {
 	var ends []int64
 	for _, e := range p.entries() {
@@ -122,9 +122,9 @@ func (p *place) advance(t *rapid.T) (passed int64) {
 	}
 	before := p.now
 	switch kind := rapid.IntRange(0, 5).Draw(t, "kind of time"); {
-	case kind < 2 && len(ends) > 0: // about the very end of an entry
+	case kind < 2 && len(ends) > 0: // near the expiry of an entry
 		p.now = pick(t, "end", ends) + rapid.Int64Range(-1, 1).Draw(t, "beside it")
-	case kind == 5: // backwards, within what the protocol bears
+	case kind == 5: // backwards, within the protocol's limits
 		p.now -= rapid.Int64Range(0, 400).Draw(t, "ms back")
 	default:
 		p.now += pick(t, "ms", []int64{1, 0, 100, 1000, 1000, 3000, 20_000, 100_000})
@@ -145,7 +145,7 @@ func (p *place) entries() (all []model.Entry) {
 }
 
 // nextUpdate is an update of the caller's, classic or a pipeline, with the
-// label that the model puts into its log.
+// label that the model appends to its log.
 func (p *place) nextUpdate(t *rapid.T) (model.Update, any) {
 	p.update++
 	if rapid.Bool().Draw(t, "pipeline") {
@@ -160,7 +160,7 @@ func isPipeline(update any) bool {
 	return pipeline
 }
 
-// pick draws one of several; in a trace its place among them is enough.
+// pick draws one of several; a trace shows only its index.
 func pick[T any](t *rapid.T, label string, of []T) T {
 	return of[rapid.IntRange(0, len(of)-1).Draw(t, label)]
 }

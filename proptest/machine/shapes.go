@@ -22,7 +22,7 @@ var foreigners = []any{
 	bson.M{"tags": bson.M{"slot": bson.A{1}}}, bson.M{"tags": bson.M{ghost: bson.A{bson.M{}, nil}}},
 }
 
-// begin makes the document that a run begins with.
+// begin makes the run's first document.
 func (p *place) begin() {
 	shape := rapid.SampledFrom([]string{"no lock", "lock", "no lock", "lock", "null", "lock", "foreign", "none"}).Draw(p.t, "shape")
 	p.t.Logf("the document begins with %s", shape)
@@ -40,13 +40,13 @@ func (p *place) begin() {
 	}
 }
 
-// stranger does something to the document that is no command of the protocol.
-func (p *place) stranger(t *rapid.T) {
+// outsideWrite changes the document without a command of the protocol.
+func (p *place) outsideWrite(t *rapid.T) {
 	if p.alone {
-		t.Skip("none comes by")
+		t.Skip("no outside writer comes")
 	}
-	deed := rapid.SampledFrom([]string{"erase", "save old", "put back", "lock", "delete", "insert", "null", "foreign"}).Draw(t, "stranger")
-	t.Logf("a stranger: %s", deed)
+	deed := rapid.SampledFrom([]string{"erase", "save old", "put back", "lock", "delete", "insert", "null", "foreign"}).Draw(t, "outside writer")
+	t.Logf("an outside writer: %s", deed)
 	switch deed {
 	case "save old":
 		if p.doc == nil || p.doc.Field == model.Foreign {
@@ -85,8 +85,8 @@ func (p *place) stranger(t *rapid.T) {
 	}
 }
 
-// store writes the document by hand; lock is its field in BSON, where it is
-// ours or foreign.
+// store writes the document by hand. lock is its field in BSON if it is ours or
+// foreign.
 func (p *place) store(doc *model.Document, lock any) {
 	whole := bson.M{"_id": p.id}
 	if len(doc.Log) > 0 {
@@ -116,12 +116,12 @@ func (p *place) store(doc *model.Document, lock any) {
 	}
 }
 
-// drawLock draws a lock as others may have left it: with expired entries,
-// empty arrays, unknown tags, a fence ahead of the clock.
+// drawLock draws a lock as others may leave it: with expired entries, empty
+// arrays, unknown tags, and a fence ahead of the clock.
 func (p *place) drawLock(t *rapid.T) model.Lock {
 	lock := model.Lock{Fence: rapid.SampledFrom([]int64{0, 5, p.now - 1, p.now, p.now + 10, 1<<31 - 1, 1 << 52}).Draw(t, "fence")}
 	for _, tag := range rapid.SampledFrom(subsets([]string{"", "a", ghost, "read", "write"})).Draw(t, "tags") {
-		if tag == "" { // so that there may be none
+		if tag == "" { // so that there may be no tag
 			continue
 		}
 		b := model.Bucket{Tag: model.Tag(tag)}
@@ -130,12 +130,12 @@ func (p *place) drawLock(t *rapid.T) model.Lock {
 				break
 			}
 			e := model.Entry{
-				ID: p.newID(), Owner: "a stranger", Since: p.now,
+				ID: p.newID(), Owner: "an outside writer", Since: p.now,
 				Seq:     rapid.Int64Range(1, 9).Draw(t, "seq"),
 				Expires: p.now + rapid.SampledFrom([]int64{5000, 1, 0, -1, -5000, -p.now, 60_000}).Draw(t, "expires"),
 			}
 			if rapid.Bool().Draw(t, "held") {
-				e.Fence = rapid.Int64Range(1, 9).Draw(t, "token")
+				e.Fence = rapid.Int64Range(1, 9).Draw(t, "fence")
 				e.N = rapid.IntRange(0, 2).Draw(t, "n")
 			}
 			b.Entries = append(b.Entries, e)
@@ -150,7 +150,7 @@ func (p *place) drawLock(t *rapid.T) model.Lock {
 	return lock
 }
 
-// encode writes a lock in one of the ways that mean the same.
+// encode writes a lock in one of its equivalent forms.
 func (p *place) encode(t *rapid.T, lock model.Lock) any {
 	out := bson.M{}
 	switch kind := rapid.IntRange(0, 3).Draw(t, "kind of fence"); {

@@ -11,15 +11,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// stored is the document as the server has it, in the model's terms.
+// stored is the server's document in the model's form.
 type stored struct {
 	doc   *model.Document
 	lock  bson.RawValue // the field as it is
 	fence bson.Type     // of lock.fence
 }
 
-// parse reads a document strictly: what the model has no word for is an error.
-// It knows a foreign lock by its bytes.
+// parse reads a document strictly: anything that the model has no form for is
+// an error. It compares a foreign lock by its bytes.
 func (p *place) parse(raw bson.Raw) (s stored, err error) {
 	elements, err := raw.Elements()
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *place) parseLock(s *stored, v bson.RawValue) error {
 }
 
 func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error) {
-	if v.Type == bson.TypeNull { // a stranger's null is an empty array
+	if v.Type == bson.TypeNull { // an outside writer's null is an empty array
 		return nil, nil
 	}
 	return entries, elements(v, func(v bson.RawValue) error {
@@ -125,7 +125,7 @@ func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 	}
 	id, known := p.ids[uuid.UUID(data)]
 	if !known {
-		return 0, fmt.Errorf("nobody has the id %s", uuid.UUID(data))
+		return 0, fmt.Errorf("unknown id %s", uuid.UUID(data))
 	}
 	return id, nil
 }

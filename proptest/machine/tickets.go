@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ticket is one that waits, or did.
+// ticket is a ticket that waits, or has waited.
 type ticket struct {
 	*multilock.Ticket
 	client *client
 	terms  model.Request
 	into   bson.M
 	lease  *lease        // once granted
-	over   model.Outcome // why there will be none
+	over   model.Outcome // why there is no lease
 }
 
 func (m *apiMachine) enqueue(t *rapid.T) {
@@ -56,7 +56,7 @@ func (m *apiMachine) enqueue(t *rapid.T) {
 	w.lease = m.hold(t, c, r, l, doc, sent)
 }
 
-// ticket draws one that is decided, or one that is not.
+// ticket draws a ticket that is decided, or one that is not.
 func (m *apiMachine) ticket(t *rapid.T, decided bool) *ticket {
 	var some []*ticket
 	for _, w := range m.tickets {
@@ -70,7 +70,7 @@ func (m *apiMachine) ticket(t *rapid.T, decided bool) *ticket {
 	return pick(t, "ticket", some)
 }
 
-// decided asks of tickets that are decided: no command is sent.
+// decided tests decided tickets: no command is sent.
 func (m *apiMachine) decided(t *rapid.T) {
 	w := m.ticket(t, true)
 	l, err := w.Confirm(t.Context())
@@ -78,7 +78,7 @@ func (m *apiMachine) decided(t *rapid.T) {
 	if w.lease != nil && l != w.lease.Lease {
 		t.Fatal("another lease than before")
 	}
-	m.outcome(t, "abandon of a decided ticket", "", w.Cancel(t.Context()))
+	m.outcome(t, "cancel of a decided ticket", "", w.Cancel(t.Context()))
 	m.settle(m.doc)
 }
 
@@ -115,7 +115,7 @@ func (m *apiMachine) abandon(t *rapid.T) {
 	w := m.ticket(t, false)
 	doc, _, _ := m.model.Release(m.doc, model.Lease{Tag: w.terms.Tag, ID: w.terms.ID}, m.now)
 	w.over = "released before"
-	t.Logf("abandon %d: %v", w.terms.ID, doc)
+	t.Logf("cancel %d: %v", w.terms.ID, doc)
 	m.outcome(t, "abandon", "", w.Cancel(t.Context()))
 	m.settle(doc)
 }

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// event is one command as the server executed it.
+// event is one command, as the server executed it.
 type event struct {
 	message
 	now           int64
@@ -11,15 +11,15 @@ type event struct {
 	image         Image
 }
 
-// request is what client i's program asks for under the id.
+// request is client i's request under the id.
 func (w *world) request(i int, id ID) Request {
 	return Request{
-		Table: w.cfg.table(i), Tag: w.cfg.tags[i], ID: id,
+		Rules: w.cfg.rules(i), Tag: w.cfg.tags[i], ID: id,
 		TTL: w.cfg.ttl, WaitTTL: w.cfg.waitTTL, Tolerance: w.cfg.tolerance,
 	}
 }
 
-// execute runs the attempt on the server, at the time when that parsed it.
+// execute executes the attempt at the server, at the time of its parsing.
 func (w *world) execute(m message) event {
 	now := w.now()
 	if m.parsed != 0 {
@@ -43,11 +43,11 @@ func (w *world) execute(m message) event {
 	case opRelease:
 		ev.after, ev.outcome, ev.image = p.Release(d, m.lease, now)
 	case opHandoff:
-		heir := Heir{w.request(int(m.to), m.second), m.waits}
+		successor := Successor{w.request(int(m.to), m.second), m.waits}
 		if m.u != 0 {
-			ev.after, ev.outcome, ev.image = p.WriteAndHandOff(d, m.lease, m.u, heir, now)
+			ev.after, ev.outcome, ev.image = p.WriteAndHandOff(d, m.lease, m.u, successor, now)
 		} else {
-			ev.after, ev.outcome, ev.image = p.Handoff(d, m.lease, heir, now)
+			ev.after, ev.outcome, ev.image = p.Handoff(d, m.lease, successor, now)
 		}
 	case opSet:
 		ev.after, ev.outcome, ev.image = p.CompareAndSet(d, m.lease, m.u, w.request(int(m.to), m.second), m.f, now)
@@ -58,8 +58,8 @@ func (w *world) execute(m message) event {
 	return ev
 }
 
-// start is what sending the attempt does to its client, and to the one that
-// it promises the lease to.
+// start applies the effects of sending the attempt to its client, and to the
+// successor of a handoff.
 func (w *world) start(m message) message {
 	m.sent, m.parsed = w.time, 0
 	c := &w.clients[m.from]
@@ -76,9 +76,9 @@ func (w *world) start(m message) message {
 	case opWrite:
 		c.phase, c.writes = writing, m.k
 	}
-	if m.op.gives() {
+	if m.op.releases() {
 		c.phase = leaving
-		if !w.cfg.protocol.Without.BeliefEndsAtSend {
+		if !w.cfg.protocol.Without.ValidityEndsAtSend {
 			c.valid = 0
 		}
 	}
@@ -88,15 +88,15 @@ func (w *world) start(m message) message {
 	return m
 }
 
-// repeats reports whether the attempt is one more try of the same thing: the
-// same command, or another that gives the same lease away with the same update.
+// repeats reports whether the attempt repeats the last one: the same command,
+// or another one that releases the same lease with the same update.
 func (m message) repeats(last message) bool {
-	same := m.op == last.op || m.op.gives() && last.op.gives()
+	same := m.op == last.op || m.op.releases() && last.op.releases()
 	return same && m.lease.ID == last.lease.ID && m.k == last.k && m.u == last.u
 }
 
-// end finishes the client's lease. It may ask for another one. An heir that
-// was given no answer is told so.
+// end finishes the client's lease. The client may ask for another one. A
+// successor without an answer is told so.
 func (w *world) end(c *client) {
 	m := c.last
 	w.finish(c)
@@ -105,14 +105,14 @@ func (w *world) end(c *client) {
 	}
 }
 
-// unheard tells an heir that nobody knows what became of it: its id may stand
-// in the document, or may do so yet. So it asks by the same id. One that waits
-// in the document would do that anyway.
+// unheard tells a successor that its outcome is unknown: its id may be in the
+// document, or come later. So it asks by the same id. A successor that waits in
+// the document would do that anyway.
 func (w *world) unheard(d *client, id ID) {
 	if d.phase != promised || d.id != id {
 		return
 	}
-	if w.cfg.protocol.Without.HeirAsksBySameID {
+	if w.cfg.protocol.Without.SuccessorAsksBySameID {
 		w.settle(id)
 		w.finish(d)
 		return
@@ -121,20 +121,20 @@ func (w *world) unheard(d *client, id ID) {
 	d.unknown = true
 }
 
-// ask makes the client, which has an id and no answer, one that asks.
+// ask makes a client that has an id and no answer ask.
 func (w *world) ask(d *client) {
 	i := owner(d.id)
 	d.phase, d.last = requesting, message{op: opAcquire, from: int8(i), lease: Lease{Tag: w.cfg.tags[i], ID: d.id}}
 }
 
 func (w *world) finish(c *client) {
-	*c = client{phase: gone, round: c.round + 1}
+	*c = client{phase: stopped, round: c.round + 1}
 	if c.round < w.cfg.rounds {
 		c.phase = idle
 	}
 }
 
-// unanswered is what the client knows when no answer came.
+// unanswered is the client's state when no answer came.
 func (w *world) unanswered(c *client) {
 	c.awaits = false
 	c.last.sent = 0
@@ -146,8 +146,8 @@ func (w *world) unanswered(c *client) {
 	}
 }
 
-// hold is what a grant makes the client believe: for a TTL from the send of
-// the attempt that was answered.
+// hold gives the client a lease after a grant. It is valid for a TTL from the
+// send of the answered attempt.
 func (w *world) hold(c *client, ev event, until int64) {
 	tag := w.cfg.tags[owner(c.id)]
 	e, ok := ev.image.Doc.Find(tag, c.id)
@@ -169,7 +169,7 @@ func (w *world) hold(c *client, ev event, until int64) {
 	}
 }
 
-// anchor is where the validity of the answered attempt ends.
+// anchor is the end of the answered attempt's validity.
 func (w *world) anchor(m message) int64 {
 	if w.cfg.protocol.Without.AnchorAtSend {
 		return w.time + w.cfg.ttl
@@ -177,7 +177,7 @@ func (w *world) anchor(m message) int64 {
 	return m.sent + w.cfg.ttl
 }
 
-// soleFence is lock.fence where the image shows one entry only, else 0.
+// soleFence is lock.fence if the image has one entry only, else 0.
 func (w *world) soleFence(d *Document) int64 {
 	n := 0
 	for _, b := range d.Lock.Tags {
@@ -189,7 +189,7 @@ func (w *world) soleFence(d *Document) int64 {
 	return d.Lock.Fence
 }
 
-// answer tells the client what became of the attempt that it waits for.
+// answer tells the client the outcome of the attempt that it waits for.
 func (w *world) answer(ev event) {
 	c := &w.clients[ev.from]
 	c.awaits = false
@@ -219,9 +219,9 @@ func (w *world) answer(ev event) {
 	}
 }
 
-// acquired handles the answers of acquires, and those of handoffs to a client
-// that has no entry yet, for it may have one by a late acquire. Who was refused
-// asks again by the same id.
+// acquired handles the answers of acquires, and of handoffs to a client without
+// a known entry (it may have one by a late acquire). A refused client asks
+// again by the same id.
 func (w *world) acquired(c *client, ev event, until int64) {
 	switch ev.outcome {
 	case Granted:
@@ -240,8 +240,8 @@ func (w *world) acquired(c *client, ev event, until int64) {
 	}
 }
 
-// confirmed handles the answers of confirms, and those of handoffs to a client
-// that waits.
+// confirmed handles the answers of confirms, and of handoffs to a client that
+// waits.
 func (w *world) confirmed(c *client, ev event, until int64) {
 	tag := w.cfg.tags[owner(c.id)]
 	e, ok := ev.image.Doc.Find(tag, c.id)
@@ -276,10 +276,10 @@ func (w *world) checked(c *client, ev event) {
 	c.last = message{}
 }
 
-// settle notes that the client has done with the id, and knows that it is not
-// in the document. What is still under way and may bring it back is the
-// exception that the protocol allows: an acquire, or a handoff whose holder
-// gave up before it knew.
+// settle records that the client has finished with the id, and knows that it is
+// not in the document. The protocol allows one exception, a message under way
+// that may bring the id back: an acquire, or a handoff whose holder gave up
+// before it knew the outcome.
 func (w *world) settle(id ID) {
 	for _, m := range w.flight {
 		_, stands := w.doc.guarded(m.lease, false)
@@ -293,7 +293,7 @@ func (w *world) settle(id ID) {
 }
 
 // settleUnseen settles the client's id, unless the image shows it: a late
-// acquire may have brought it back under another token.
+// acquire may have brought it back under another fencing token.
 func (w *world) settleUnseen(c *client, d *Document) {
 	if _, there := d.Find(w.cfg.tags[owner(c.id)], c.id); !there {
 		w.settle(c.id)

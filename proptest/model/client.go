@@ -1,41 +1,40 @@
 package model
 
-// A client is a program that asks for one lease at a time and believes what
-// its answers allow it to believe. It is a bit bolder than the library may
-// be: it lets a renewal's answer count however late it comes.
+// A client is a program that asks for one lease at a time. It is somewhat
+// bolder than the library: it accepts a renewal's answer however late it comes.
 type client struct {
 	phase   phase
-	round   int     // how many ids it used up
+	round   int     // the number of ids it has used
 	id      ID      // of the present acquire, or of the lease
-	seq     int64   // as its ticket says; 0 without one
-	fence   int64   // its token
-	valid   int64   // it believes while the true time is before this
+	seq     int64   // its ticket's; 0 without one
+	fence   int64   // its fencing token
+	valid   int64   // the end of its lease's validity, on the true clock
 	writes  int     // the number of its last guarded write
 	newest  ID      // newest in done, in the image of the grant
-	sole    int64   // lock.fence of the grant's image, if that showed its entry only
-	last    message // the command in question: what a repeat sends again
-	unknown bool    // an earlier attempt of it was not answered
+	sole    int64   // lock.fence of the grant's image, if that had its entry only
+	last    message // the present command: a repeat sends it again
+	unknown bool    // an earlier attempt of it has no answer
 	awaits  bool    // an attempt is under way, and the client waits for it
 }
 
-// phase is what a client is about.
+// phase is a client's state.
 type phase uint8
 
 const (
-	idle       phase = iota // has nothing, may acquire
+	idle       phase = iota // has nothing; may acquire
 	requesting              // sent an acquire: not answered, or refused
 	waiting                 // has a place in the queue
-	promised                // another client is handing it a lease, by an id that doesn't wait
+	promised                // another client hands it a lease, by an id that doesn't wait
 	holding                 // has a lease, as far as it knows
-	writing                 // a guarded write wants its answer
-	leaving                 // gives the lock, or the place, away
-	resolving               // nothing matched after an unknown attempt: must read
-	gone                    // has finished, or has crashed
+	writing                 // a guarded write waits for its answer
+	leaving                 // releases the lock, or the place
+	resolving               // nothing matched after an unknown attempt: it must read
+	stopped                 // has finished, or has crashed
 )
 
 func (p phase) String() string {
 	return [...]string{"idle", "requesting", "waiting", "promised", "holding",
-		"writing", "leaving", "resolving", "gone"}[p]
+		"writing", "leaving", "resolving", "stopped"}[p]
 }
 
 // operation is a command of the protocol, as a client sends it.
@@ -50,9 +49,9 @@ const (
 	opWrite
 	opWriteRelease
 	opRelease
-	opHandoff // with an update in front, or none
+	opHandoff // with or without an update in front
 	opSet     // compare-and-set handoff
-	opRead    // to find out what became of an unknown attempt
+	opRead    // finds the outcome of an unknown attempt
 )
 
 func (o operation) String() string {
@@ -60,8 +59,8 @@ func (o operation) String() string {
 		"release", "handoff", "compare-and-set handoff", "read"}[o]
 }
 
-// gives reports whether sending the operation gives the lock away.
-func (o operation) gives() bool {
+// releases reports whether the operation releases the lock.
+func (o operation) releases() bool {
 	switch o {
 	case opWriteRelease, opRelease, opHandoff, opSet:
 		return true
@@ -69,35 +68,36 @@ func (o operation) gives() bool {
 	return false
 }
 
-// message is one attempt of a command: all that the server is told.
+// message is one attempt of a command, with everything that the server
+// receives.
 type message struct {
 	op     operation
 	from   int8 // the client
-	to     int8 // handoffs: the heir
+	to     int8 // handoffs: the successor
 	lease  Lease
-	second ID     // handoffs, and what follows one: the heir's id
-	waits  bool   // handoffs: the heir waits in the document
+	second ID     // handoffs, and the command after one: the successor's id
+	waits  bool   // handoffs: the successor waits in the document
 	k      int    // writes: the number
 	u      Update // writes: the update
 	f      int64  // compare-and-set: lock.fence in the image of the grant
-	until  int64  // compare-and-set: the validity that is left to inherit
+	until  int64  // compare-and-set: the end of the validity that is inherited
 	sent   int64  // true time
 	parsed int64  // the server's time when it parsed the command; 0: not yet
 }
 
-// believes reports whether the client believes to hold its lease.
-func (c *client) believes(time int64) bool { return time < c.valid }
+// validAt reports whether the client's lease is valid at this true time.
+func (c *client) validAt(time int64) bool { return time < c.valid }
 
-// newID is the next id of client i: 10, 11, … for the first one.
+// newID is the next id of client i: 10, 11, … for the first client.
 func (w *world) newID(i int) ID {
 	return ID((i+1)*10 + w.clients[i].round)
 }
 
-// owner is the client that an id belongs to.
+// owner is the client of an id.
 func owner(id ID) int { return int(id)/10 - 1 }
 
 // options lists the attempts that client i may send now. The list depends on
-// the state alone, so that a choice can be replayed by its index.
+// the state alone, so an index replays the choice.
 func (w *world) options(i int) []message {
 	c := &w.clients[i]
 	if c.awaits {
@@ -128,8 +128,8 @@ func (w *world) options(i int) []message {
 
 func (m message) as(op operation) message { m.op = op; return m }
 
-// fresh begins an acquire. Of several clients with the same tag that have
-// done nothing yet, only the first begins: the others are its like.
+// fresh begins an acquire. Of several clients with the same tag that have done
+// nothing yet, only the first one begins: the others are equivalent.
 func (w *world) fresh(i int, m message) []message {
 	if !w.first(i) {
 		return nil
@@ -143,7 +143,7 @@ func (w *world) fresh(i int, m message) []message {
 	return out
 }
 
-// first reports whether no client before i is like it and untouched.
+// first reports whether no client before i is equivalent to it and unused.
 func (w *world) first(i int) bool {
 	if w.clients[i].round > 0 {
 		return true
@@ -158,7 +158,7 @@ func (w *world) first(i int) bool {
 
 // alike reports whether two clients run the same program.
 func (w *world) alike(i, j int) bool {
-	return w.cfg.tags[i] == w.cfg.tags[j] && (len(w.cfg.tables) == 1 || i == j)
+	return w.cfg.tags[i] == w.cfg.tags[j] && (len(w.cfg.ruleSets) == 1 || i == j)
 }
 
 func (w *world) requestAgain(c *client, m message) []message {
@@ -172,7 +172,7 @@ func (w *world) requestAgain(c *client, m message) []message {
 
 func (w *world) holder(i int, c *client, m message) []message {
 	out := make([]message, 0, 8)
-	if c.believes(w.time) {
+	if c.validAt(w.time) {
 		out = append(out, m.as(opRenew))
 		if w.cfg.checks {
 			out = append(out, m.as(opCheck))
@@ -194,9 +194,9 @@ func (w *world) holder(i int, c *client, m message) []message {
 	return out
 }
 
-// handoffs lists to whom, and how, client i may hand its lease over: to one
-// that waits in the document, or to one that has no entry yet, and may have
-// been refused before under the same id.
+// handoffs lists the handoffs that client i may send: to a client that waits in
+// the document, or to one that has no entry yet. The latter may have been
+// refused before under the same id.
 func (w *world) handoffs(i int, c *client, m message) []message {
 	var out []message
 	u := m.u
@@ -218,7 +218,7 @@ func (w *world) handoffs(i int, c *client, m message) []message {
 		}
 		m.u = u
 		out = append(out, m.as(opHandoff))
-		if !m.waits && w.alike(i, j) && c.sole != 0 && c.believes(w.time) {
+		if !m.waits && w.alike(i, j) && c.sole != 0 && c.validAt(w.time) {
 			n := m.as(opSet)
 			n.f, n.until = c.sole, c.valid
 			out = append(out, n)
@@ -227,11 +227,11 @@ func (w *world) handoffs(i int, c *client, m message) []message {
 	return out
 }
 
-// leaveAgain lists what may be sent once more, or instead, as long as the
-// outcome of what gives the lock away is unknown. One try of an update that
-// hands over is the handoff, and, where that finds nothing, the update with a
-// release; one try of a release the same without the update. Who gives up an
-// update still releases.
+// leaveAgain lists the commands that may be sent again, or instead, while the
+// outcome of a release is unknown. One try of an update with a handoff is the
+// handoff and, if that finds nothing, the update with a release. One try of a
+// release is the same without the update. A client that gives up an update
+// still releases.
 func (w *world) leaveAgain(c *client) []message {
 	m := c.last
 	out := []message{m}
@@ -253,7 +253,7 @@ func (w *world) leaveAgain(c *client) []message {
 
 func (m message) handsOver() bool { return m.op == opHandoff || m.op == opSet }
 
-// handoffAgain is the handoff that the plain command came after.
+// handoffAgain is the handoff that preceded the plain command.
 func (m message) handoffAgain() message {
 	if m.f != 0 {
 		return m.as(opSet)

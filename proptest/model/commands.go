@@ -5,9 +5,9 @@ type Protocol struct {
 	Without Without // rules left out, for tests that must notice
 }
 
-// Request names an entry and the terms on which a client asks for it.
+// Request names an entry and the terms of the request.
 type Request struct {
-	Table     Table
+	Rules     Rules
 	Tag       Tag
 	ID        ID
 	Owner     string
@@ -17,14 +17,14 @@ type Request struct {
 	Upsert    bool  // Acquire makes the document if there is none
 }
 
-// Lease names a held entry by all that its guard matches.
+// Lease names a held entry by the values that its guard matches.
 type Lease struct {
 	Tag   Tag
 	ID    ID
 	Fence int64
 }
 
-// Mode says what an acquire does when an assertive relation blocks it.
+// Mode selects the effect of an assertive relation that blocks an acquire.
 type Mode int
 
 // The modes.
@@ -33,18 +33,18 @@ const (
 	Try               // leave nothing behind: a conflict
 )
 
-// Image is what the client is shown: a document, as of before or after the
-// command, and the server's time. Doc is nil where nothing matched.
+// Image is the image that the client receives: the document before or after the
+// command, and the server's time. Doc is nil if nothing matched.
 type Image struct {
 	Doc *Document
 	Now int64
 }
 
-// Outcome is what the image tells.
+// Outcome is the meaning of the image.
 type Outcome string
 
-// The outcomes. A command that matches by a filter can't tell why nothing
-// matched: a missing document or a foreign lock is Lost or NotApplied there.
+// The outcomes. If nothing matched a filter, a command can't tell why: a
+// missing document or a foreign lock gives Lost or NotApplied.
 const (
 	Granted     Outcome = "granted"      // acquire, confirm, handoffs
 	Waits       Outcome = "waiting"      // acquire, confirm, handoff
@@ -59,9 +59,9 @@ const (
 	Seen        Outcome = "read"         // read
 )
 
-// Acquire asks for an entry. A repeat (the entry is there already) extends it
-// in place and tells how it stands. A newcomer is granted, joins as waiting,
-// or is refused without a trace.
+// Acquire asks for an entry. A repeat (the entry is present already) extends
+// the entry in place and returns its state. A new entry is granted, joins as
+// waiting, or is refused without a trace.
 func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Document, Outcome, Image) {
 	if d == nil {
 		if !r.Upsert {
@@ -75,7 +75,7 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 	if e, ok := d.Find(r.Tag, r.ID); ok {
 		return p.repeat(d, e, r, now)
 	}
-	refused, blocked := p.arrival(d, r.Table, r.Tag, now)
+	refused, blocked := p.arrival(d, r.Rules, r.Tag, now)
 	if refused || blocked && mode == Try {
 		return d, Conflict, Image{d, now}
 	}
@@ -104,7 +104,7 @@ func (p Protocol) lifetime(e Entry, r Request, now int64) int64 {
 	return e.Expires
 }
 
-// repeat extends an entry that is there, in place, and prunes nothing.
+// repeat extends a present entry in place, and prunes nothing.
 func (p Protocol) repeat(d *Document, e Entry, r Request, now int64) (*Document, Outcome, Image) {
 	c := d.clone()
 	if !p.Without.RepeatExtends {
@@ -116,9 +116,9 @@ func (p Protocol) repeat(d *Document, e Entry, r Request, now int64) (*Document,
 	return c, Waits, Image{c, now}
 }
 
-// Confirm asks whether a waiting entry may be granted now. It extends the
-// entry in any case, and never makes one. A client must still compare the
-// image's seq with its ticket's: an entry with another seq is not its own.
+// Confirm asks whether a waiting entry can be granted now. It extends the entry
+// in any case, and never makes one. A client must also compare the image's seq
+// with its ticket's: an entry with another seq is not its own.
 func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome, Image) {
 	if d == nil {
 		return nil, Lost, Image{nil, now}
@@ -132,7 +132,7 @@ func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome
 		return p.Acquire(d, r, Queue, now)
 	case !ok:
 		return d, Lost, Image{d, now}
-	case e.Held() || p.blocked(d, r.Table, r.Tag, e, now):
+	case e.Held() || p.blocked(d, r.Rules, r.Tag, e, now):
 		return p.repeat(d, e, r, now)
 	}
 	c := d.clone()
@@ -141,7 +141,7 @@ func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome
 	return c, Granted, Image{c, now}
 }
 
-// grant gives the next number to a waiting entry, and extends it.
+// grant gives the next fence to a waiting entry, and extends the entry.
 func (p Protocol) grant(c *Document, r Request, now int64) {
 	c.Lock.Fence = c.next(now)
 	e := c.at(r.Tag, r.ID)
@@ -149,8 +149,8 @@ func (p Protocol) grant(c *Document, r Request, now int64) {
 	p.extend(e, r, now)
 }
 
-// Renew extends the held entry of the lease. Only the entry's presence
-// counts, with its fence; its own expiry doesn't.
+// Renew extends the held entry of the lease. The entry must be present with its
+// fence; its own expiry doesn't matter.
 func (p Protocol) Renew(d *Document, l Lease, ttl, tolerance, now int64) (*Document, Outcome, Image) {
 	if _, ok := d.guarded(l, p.Without.FenceInRenew); !ok {
 		return d, Lost, Image{nil, now}
@@ -160,9 +160,9 @@ func (p Protocol) Renew(d *Document, l Lease, ttl, tolerance, now int64) (*Docum
 	return c, Renewed, Image{c, now}
 }
 
-// Release removes the entry by its id, held or waiting, and leaves its array.
-// The image is of before. The outcome is Released where the entry had the
-// lease's fence, or where the lease names none (a ticket, a clean-up).
+// Release removes the entry by its id, held or waiting, and keeps its array.
+// The image is from before the command. The outcome is Released if the entry
+// had the lease's fence, or if the lease names none (a ticket, a clean-up).
 func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, Image) {
 	e, ok := d.Find(l.Tag, l.ID)
 	if !ok {

@@ -25,15 +25,15 @@ func logged(u Update, d *Document) *Document {
 	return d
 }
 
-// heir and waiter are asked to take over a lease of tag a.
-func heir(t Table, id ID) Heir   { return Heir{Request: ask(t, "a", id)} }
-func waiter(t Table, id ID) Heir { return Heir{Request: ask(t, "a", id), Waiting: true} }
+// successor and waiter are clients that take over a lease of tag a.
+func successor(t Rules, id ID) Successor { return Successor{Request: ask(t, "a", id)} }
+func waiter(t Rules, id ID) Successor    { return Successor{Request: ask(t, "a", id), Waiting: true} }
 
-// TestCommandsInDetail pins what each command leaves in the document, in the
+// TestCommandsInDetail checks what each command leaves in the document, in the
 // protocol's words.
 func TestCommandsInDetail(t *testing.T) {
 	var p Protocol
-	two := Table{"a": {"a": {Assertive, 0}}, "b": {}}
+	two := Rules{"a": {"a": {Assertive, 0}}, "b": {}}
 	dead := held(9, 1, 1, 0, 100)
 	type result func(d *Document) (*Document, Outcome, Image)
 	for _, test := range []struct {
@@ -44,7 +44,7 @@ func TestCommandsInDetail(t *testing.T) {
 		after   *Document
 	}{
 		{
-			"the first acquire takes the time for its number", &Document{},
+			"the first acquire takes the time for its fence", &Document{},
 			func(d *Document) (*Document, Outcome, Image) { return p.Acquire(d, ask(two, "a", 1), Queue, 1000) },
 			Granted, locked(1000, nil, under("a", held(1, 1000, 1000, 1000, 1025))),
 		},
@@ -104,7 +104,7 @@ func TestCommandsInDetail(t *testing.T) {
 			Released, locked(5, nil, under("a", []Entry{}...), under("b", dead)),
 		},
 		{
-			"a release with another token removes, and says lost", locked(5, nil, under("a", held(1, 4, 4, 0, 3000))),
+			"a release with another fence removes, and says lost", locked(5, nil, under("a", held(1, 4, 4, 0, 3000))),
 			func(d *Document) (*Document, Outcome, Image) { return p.Release(d, Lease{"a", 1, 3}, 1000) },
 			Lost, locked(5, nil, under("a", []Entry{}...)),
 		},
@@ -120,16 +120,16 @@ func TestCommandsInDetail(t *testing.T) {
 			Applied, locked(5, []ID{12, 13, 14, 15, 16, 17, 18, 1}, under("a", []Entry{}...)),
 		},
 		{
-			"a handoff goes by what remains without the first, and prunes", locked(5, nil, under("a", held(1, 4, 4, 0, 100)), under("b", dead)),
+			"a handoff decides without the first entry, and prunes", locked(5, nil, under("a", held(1, 4, 4, 0, 100)), under("b", dead)),
 			func(d *Document) (*Document, Outcome, Image) {
-				return p.Handoff(d, Lease{"a", 1, 4}, heir(two, 2), 1000)
+				return p.Handoff(d, Lease{"a", 1, 4}, successor(two, 2), 1000)
 			},
 			Granted, locked(1000, nil, under("a", held(2, 1000, 1000, 1000, 1025))),
 		},
 		{
 			"a handoff that isn't possible is a release", locked(6, nil, under("a", held(1, 4, 4, 0, 2000), waits(3, 5, 900, 2000)), under("b", dead)),
 			func(d *Document) (*Document, Outcome, Image) {
-				return p.Handoff(d, Lease{"a", 1, 4}, heir(two, 2), 1000)
+				return p.Handoff(d, Lease{"a", 1, 4}, successor(two, 2), 1000)
 			},
 			Conflict, locked(6, nil, under("a", waits(3, 5, 900, 2000)), under("b", dead)),
 		},
@@ -148,7 +148,7 @@ func TestCommandsInDetail(t *testing.T) {
 			Waits, locked(6, nil, under("a", waits(3, 5, 900, 2000), waits(2, 6, 900, 1015))),
 		},
 		{
-			"a waiting heir that has gone is not made again", locked(5, nil, under("a", held(1, 4, 4, 0, 2000))),
+			"a waiting successor that has left is not made again", locked(5, nil, under("a", held(1, 4, 4, 0, 2000))),
 			func(d *Document) (*Document, Outcome, Image) {
 				return p.Handoff(d, Lease{"a", 1, 4}, waiter(two, 2), 1000)
 			},
@@ -164,7 +164,7 @@ func TestCommandsInDetail(t *testing.T) {
 		{
 			"a write goes before its handoff", locked(5, nil, under("a", held(1, 4, 4, 0, 2000))),
 			func(d *Document) (*Document, Outcome, Image) {
-				return p.WriteAndHandOff(d, Lease{"a", 1, 4}, 77, heir(two, 2), 1000)
+				return p.WriteAndHandOff(d, Lease{"a", 1, 4}, 77, successor(two, 2), 1000)
 			},
 			Granted, logged(77, locked(1000, []ID{1}, under("a", held(2, 1000, 1000, 1000, 1025)))),
 		},
@@ -202,7 +202,7 @@ func TestCommandsInDetail(t *testing.T) {
 	}
 }
 
-// normal makes equal documents look equal: an empty array is an empty array.
+// normal makes equal documents look equal: nil and empty arrays are the same.
 func normal(d *Document) *Document {
 	if d == nil {
 		return nil

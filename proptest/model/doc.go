@@ -1,37 +1,39 @@
-// Package model is the locking protocol as plain, pure Go: a second
-// implementation, written from the text of the protocol alone, for tests to
-// compare the library with. It shares no code and no clock with the library.
+// Package model is the locking protocol in plain, pure Go: a second
+// implementation, written from the protocol's text alone. Tests compare the
+// library with it. It shares no code and no clock with the library.
 //
 // A [Document] is a value. Every command of the protocol is a method of
-// [Protocol] that takes a document, the command's arguments and the server's
+// [Protocol]. It takes a document, the command's arguments and the server's
 // time, and returns the document after the command, the [Outcome], and the
-// [Image] that the client would be shown. Commands never change the document
-// that they are given; nil stands for "no such document". Times and durations
-// are integers (read them as milliseconds), ids are integers, 0 is "none".
+// [Image] that the client receives. Commands never change the document that
+// they are given. A nil document means that there is none. Times and durations
+// are integers (read them as milliseconds). Ids are integers; 0 is none.
 //
 //	var p model.Protocol // the zero value is the protocol as written
 //	d, outcome, image := p.Acquire(d, request, model.Queue, now)
 //
-// How to read it: document.go has the layout, table.go the relations,
-// judge.go the decision who may be let in, and commands.go and writes.go one
-// function for each row of the protocol's table of commands. handoff.go has
-// the handoff, not as that table's row but as the library does it: a release,
-// and what the heir asks, as two stages of one command.
-// foreign.go is what strangers do to the document. [Without] lists the rules
-// that can be left out, so that tests can show that they would notice.
+// How to read it: document.go has the layout, relations.go the relations,
+// judge.go the decision on arrivals and confirms. commands.go and writes.go
+// have one function for each row of the protocol's table of commands.
+// handoff.go has the handoff as the library does it: a release and the
+// successor's request, as two stages of one command. foreign.go has the effects
+// of outside writers. [Without] lists the rules of the protocol that can be
+// left out, so that tests can show that they would notice.
 //
-// starvation.go has the protocol's formula for who can be overtaken for ever.
+// starvation.go has the protocol's formula for the tags that can be overtaken
+// for ever.
 //
 // The rest is the proof, and no part of the API. world.go is a network that
-// loses and delays, and a clock; client.go, answers.go and endings.go are
-// clients with beliefs; step.go moves it all. properties.go says what must
-// hold; search.go walks every interleaving, and key.go tells its states
-// apart. queues.go decides starvation by search. The tests run all this:
-// exhaustively over every table of two tags, at random over larger ones, and
-// once for each rule with that rule left out. DOCLOCK_MODEL=full,
-// DOCLOCK_MODEL_SCALE, DOCLOCK_MODEL_STEPS and -rapid.checks lengthen it.
+// loses and delays messages, and a clock. client.go, answers.go and endings.go
+// are the clients. step.go executes the steps. properties.go has the
+// properties. search.go searches every interleaving, and key.go distinguishes
+// its states. queues.go decides starvation by search. The tests run all this:
+// exhaustively over all rules of two tags, at random over larger ones, and once
+// for each rule of the protocol without that rule. DOCLOCK_MODEL=full,
+// DOCLOCK_MODEL_SCALE, DOCLOCK_MODEL_STEPS and -rapid.checks lengthen the
+// tests.
 //
-// What the model can't say: it knows nothing of fields of the lock that are
-// malformed in part (a foreign lock field is opaque, no command matches it),
-// of projections, or of stale reads.
+// Limits of the model: it does not know lock fields that are malformed in part
+// (a foreign lock field is opaque, no command matches it), projections, or
+// stale reads.
 package model

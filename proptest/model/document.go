@@ -12,8 +12,8 @@ type ID int
 // Tag names a kind of lock.
 type Tag string
 
-// Update labels an update of the caller's: whoever applies it appends the
-// label to the document's log. On a server, that is a $push. 0 is no update.
+// Update labels a caller's update: applying it appends the label to the
+// document's log. At a server it is a $push. 0 is no update.
 type Update int
 
 // Entry is one held or waiting entry in the array of its tag.
@@ -21,7 +21,7 @@ type Entry struct {
 	ID      ID
 	Owner   string
 	Seq     int64 // order of arrival
-	Fence   int64 // token; 0 (absent) while the entry is waiting
+	Fence   int64 // fencing token; 0 (absent) while the entry is waiting
 	Since   int64 // arrival
 	Expires int64 // reclaimable from then on
 	N       int   // number of the last guarded write that kept the lock; 0 (absent) until the first
@@ -42,25 +42,25 @@ type Bucket struct {
 
 // Lock is the lock field.
 type Lock struct {
-	Fence int64    // last number given out, as a seq or as a token
+	Fence int64    // last value given out, as a seq or as a fencing token
 	Tags  []Bucket // in the order of the tags' names, whatever the server's order is
 	Done  []ID     // the last few leases that ended with a write, newest last; nil (absent) until the first
 }
 
-// Field says what is found where the lock field should be.
+// Field is the state of the lock field.
 type Field int
 
-// The states of the lock field. Null counts as absent, and a foreign field
-// is never touched.
+// The states of the lock field. Null counts as absent. A foreign field is never
+// changed.
 const (
 	Absent  Field = iota
 	Null          // null
 	Foreign       // anything else that isn't ours: a string, an array, malformed tags
-	Ours          // Lock says what is in it
+	Ours          // Lock is its value
 )
 
-// Document is the locked document: its lock field, and the log of the
-// updates applied to it, which stands for the rest.
+// Document is the locked document: its lock field, and the log of the applied
+// updates, which stands for the other fields.
 type Document struct {
 	Field Field
 	Lock  Lock
@@ -108,7 +108,7 @@ func (d *Document) clone() *Document {
 	return &c
 }
 
-// at returns a pointer to an entry that is there, for changing a clone.
+// at returns a pointer to a present entry, for changing a clone.
 func (d *Document) at(tag Tag, id ID) *Entry {
 	for i, b := range d.Lock.Tags {
 		if b.Tag != tag {
@@ -135,7 +135,7 @@ func (d *Document) push(tag Tag, e Entry) {
 	slices.SortFunc(d.Lock.Tags, func(a, b Bucket) int { return strings.Compare(string(a.Tag), string(b.Tag)) })
 }
 
-// remove takes the entry out of the array of the tag, and leaves the array.
+// remove removes the entry from the array of its tag, and keeps the array.
 func (d *Document) remove(tag Tag, id ID) {
 	for i := range d.Lock.Tags {
 		if d.Lock.Tags[i].Tag == tag {
@@ -145,10 +145,10 @@ func (d *Document) remove(tag Tag, id ID) {
 	}
 }
 
-// doneCap is how many ids of ended leases the document remembers.
+// doneCap is the number of ids of ended leases that the document remembers.
 const doneCap = 8
 
-// finish remembers that the lease ended with a write.
+// finish records that the lease ended with a write.
 func (d *Document) finish(id ID) {
 	d.Lock.Done = append(d.Lock.Done, id)
 	if n := len(d.Lock.Done); n > doneCap {

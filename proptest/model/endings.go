@@ -2,8 +2,8 @@ package model
 
 import "slices"
 
-// This file is what clients make of the answers that end a lease, or that
-// say what became of an update.
+// This file handles the answers that end a lease, or that give the outcome of
+// an update.
 
 // wrote handles the answers of guarded writes.
 func (w *world) wrote(c *client, ev event) {
@@ -19,9 +19,9 @@ func (w *world) wrote(c *client, ev event) {
 	}
 }
 
-// afterWrite goes on after a write that was applied.
+// afterWrite continues after an applied write.
 func (w *world) afterWrite(c *client, m message, d *Document) {
-	if m.op.gives() {
+	if m.op.releases() {
 		w.settleUnseen(c, d)
 		w.end(c)
 		return
@@ -29,8 +29,8 @@ func (w *world) afterWrite(c *client, m message, d *Document) {
 	c.phase, c.unknown, c.last = holding, false, message{}
 }
 
-// release makes a release the client's next command, with a handoff in front
-// if there is an heir.
+// release makes a release the client's next command, with a handoff in front if
+// there is a successor.
 func (w *world) release(c *client, m message) {
 	m.op, m.u, m.k, m.f, m.until, m.sent, m.parsed = opRelease, 0, 0, 0, 0, 0, 0
 	if m.second != 0 {
@@ -39,7 +39,8 @@ func (w *world) release(c *client, m message) {
 	c.phase, c.unknown, c.valid, c.last = leaving, false, 0, m
 }
 
-// left handles the answers of releases: whatever they say, it is over.
+// left handles the answers of releases: the lease has ended, whatever the
+// answer is.
 func (w *world) left(c *client, _ event) {
 	w.settle(c.id)
 	w.end(c)
@@ -62,9 +63,10 @@ func (w *world) handed(c *client, ev event) {
 	w.end(c)
 }
 
-// handedNothing: the lease's entry wasn't there. An update goes by itself then,
-// for the fence may have been another one; and a release goes by the id alone,
-// for that may stand there under another token.
+// handedNothing handles a handoff that did not find the lease's entry. The
+// update is then sent by itself, because the fence may have been another one. A
+// release is sent by the id alone, because the id may be present under another
+// fencing token.
 func (w *world) handedNothing(c *client) {
 	if c.last.u == 0 && w.cfg.protocol.Without.ReleaseFollows {
 		w.settle(c.id)
@@ -74,9 +76,9 @@ func (w *world) handedNothing(c *client) {
 	c.last = c.last.plain()
 }
 
-// inherits gives the heir its answer, if it still wants it. It believes from
-// the send of the handoff, but for a compare-and-set: that passes on what is
-// left of the lease.
+// inherits gives the successor its answer, if it still wants it. Its validity
+// counts from the send of the handoff. After a compare-and-set it gets the rest
+// of the lease.
 func (w *world) inherits(ev event) {
 	d := &w.clients[ev.to]
 	until := w.anchor(ev.message)
@@ -92,7 +94,7 @@ func (w *world) inherits(ev event) {
 	}
 }
 
-// resolve finds out from an image what became of an unknown attempt.
+// resolve finds the outcome of an unknown attempt in an image.
 func (w *world) resolve(c *client, ev event) {
 	d, m := ev.image.Doc, c.last
 	applied, known := finished(d, c.id), false
@@ -107,8 +109,8 @@ func (w *world) resolve(c *client, ev event) {
 		return
 	}
 	if m.second != 0 && w.cfg.protocol.Without.VerdictFromDone {
-		heir, _ := d.Find(w.cfg.tags[m.to], m.second)
-		applied, known = heir.Held(), true
+		successor, _ := d.Find(w.cfg.tags[m.to], m.second)
+		applied, known = successor.Held(), true
 	}
 	switch {
 	case applied:
@@ -122,14 +124,14 @@ func (w *world) resolve(c *client, ev event) {
 	}
 }
 
-// finished reports whether done says that the lease ended with a write.
+// finished reports whether done shows that the lease ended with a write.
 func finished(d *Document, id ID) bool {
 	return d != nil && slices.Contains(d.Lock.Done, id)
 }
 
-// provesAbsence reports whether an id that is not in done was never put
-// there: only while the id that was newest at the grant is still there (if
-// there was none, while done is not full), and only in a lock that is not
+// provesAbsence reports whether an id that is not in done was never put there.
+// This holds only while the id that was newest at the grant is still in done
+// (or, if there was none, while done is not full), and only if the lock is not
 // older than the lease.
 func (w *world) provesAbsence(c *client, d *Document) bool {
 	if w.cfg.protocol.Without.DoneNeedsWitness {

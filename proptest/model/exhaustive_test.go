@@ -10,13 +10,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// full reports whether the long search was asked for: DOCLOCK_MODEL=full
-// takes some five minutes on two processors, the default some twenty seconds,
-// -short a few.
+// full reports whether DOCLOCK_MODEL=full asks for the long search. It takes
+// some five minutes on two processors, the default some twenty seconds, -short
+// a few.
 func full() bool { return os.Getenv("DOCLOCK_MODEL") == "full" }
 
-// pick returns what fits the time there is. DOCLOCK_MODEL_SCALE multiplies
-// the numbers of the full search.
+// pick returns the number for the available time. DOCLOCK_MODEL_SCALE
+// multiplies the numbers of the full search.
 func pick[T int | int64](short, usual, long T) T {
 	switch {
 	case full():
@@ -31,22 +31,22 @@ func pick[T int | int64](short, usual, long T) T {
 }
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)       // the searches allocate much, and keep little
+	debug.SetGCPercent(400)       // the searches allocate much and keep little
 	debug.SetMemoryLimit(3 << 30) // whatever the above says
 	goleak.VerifyTestMain(m)
 }
 
-// base is the world of the exhaustive searches: small numbers, so that every
-// boundary is met.
-func base(table Table, tags ...Tag) config {
+// base is the world of the exhaustive searches. Its numbers are small, so that
+// every boundary is reached.
+func base(rules Rules, tags ...Tag) config {
 	return config{
-		tables: []Table{table}, tags: tags,
+		ruleSets: []Rules{rules}, tags: tags,
 		ttl: 2, waitTTL: 1, tolerance: 1, tick: 1, patience: 3,
 		steps: 1, writes: 1, rounds: 1, handoffs: true,
 	}
 }
 
-// cover runs the searches, fails on a violation, and tells what was covered.
+// cover runs the searches, fails on a violation, and logs what was covered.
 func cover(t *testing.T, what string, searches []search) {
 	t.Helper()
 	start := time.Now()
@@ -67,50 +67,49 @@ func sampled[T any](all []T, n int) []T {
 	return out
 }
 
-// TestEveryTwoTagTable lets three clients do whatever they can, with no
-// fault but the clock's step and their own slowness, under every table of two
-// tags: every state that can be reached, however long it takes.
-func TestEveryTwoTagTable(t *testing.T) {
+// TestAllTwoTagRules lets three clients take every possible step, under all
+// rules of two tags. The only faults are steps of the clock and slow clients.
+// It visits every reachable state.
+func TestAllTwoTagRules(t *testing.T) {
 	var searches []search
-	for _, cfg := range sampled(threeClients(twoTagTables()), pick(30, 60, 655)) {
+	for _, cfg := range sampled(threeClients(twoTagRules()), pick(30, 60, 655)) {
 		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 8_000, 200_000)})
 	}
 	cover(t, "two tags, three clients, no faults", searches)
 }
 
-// threeClients lists the worlds of three clients for tables of two tags.
-// Where all three have the same tag, only that tag's relation to itself
-// matters.
-func threeClients(tables []Table) []config {
+// threeClients lists the worlds of three clients for rules of two tags. If all
+// three have the same tag, only that tag's relation to itself matters.
+func threeClients(ruleSets []Rules) []config {
 	var out []config
-	for _, table := range tables {
-		out = append(out, base(table, "a", "a", "b"), base(table, "a", "b", "b"))
+	for _, rules := range ruleSets {
+		out = append(out, base(rules, "a", "a", "b"), base(rules, "a", "b", "b"))
 	}
 	for _, r := range relations {
-		out = append(out, base(Table{"a": {"a": r}}, "a", "a", "a"))
+		out = append(out, base(Rules{"a": {"a": r}}, "a", "a", "a"))
 	}
 	return out
 }
 
-// TestEveryTwoTagTableWithFaults is the same with an attempt that is lost,
+// TestAllTwoTagRulesWithFaults is the same with an attempt that is lost,
 // delayed, doubled or not answered.
-func TestEveryTwoTagTableWithFaults(t *testing.T) {
+func TestAllTwoTagRulesWithFaults(t *testing.T) {
 	var searches []search
-	for _, cfg := range sampled(threeClients(twoTagTables()), pick(30, 60, 655)) {
+	for _, cfg := range sampled(threeClients(twoTagRules()), pick(30, 60, 655)) {
 		cfg.faults = 1
 		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 4_000, 10_000)})
 	}
 	cover(t, "two tags, three clients, one fault", searches)
 }
 
-// pairs lists the worlds of two clients: same tag, or two tags. Only the
-// relations between the two matter.
+// pairs lists the worlds of two clients: with the same tag, or with two tags.
+// Only the relations between the two matter.
 func pairs() []config {
 	var out []config
 	for i, r := range relations {
-		out = append(out, base(Table{"a": {"a": r}}, "a", "a"))
+		out = append(out, base(Rules{"a": {"a": r}}, "a", "a"))
 		for _, back := range relations[i:] {
-			out = append(out, base(Table{"a": {"b": r}, "b": {"a": back}}, "a", "b"))
+			out = append(out, base(Rules{"a": {"b": r}, "b": {"a": back}}, "a", "b"))
 		}
 	}
 	return out
@@ -129,7 +128,8 @@ func TestTwoClientsWithFaults(t *testing.T) {
 	}
 }
 
-// TestTwoLeasesPerClient lets clients come back with new ids, and try.
+// TestTwoLeasesPerClient lets clients acquire again with new ids, and
+// try-acquire.
 func TestTwoLeasesPerClient(t *testing.T) {
 	var searches []search
 	for _, cfg := range pairs() {
@@ -139,32 +139,32 @@ func TestTwoLeasesPerClient(t *testing.T) {
 	cover(t, "two clients, two leases each, one fault", searches)
 }
 
-// TestThreeTagTables samples the tables of three tags, one client for each.
-func TestThreeTagTables(t *testing.T) {
+// TestThreeTagRules samples the rules of three tags, with one client for each.
+func TestThreeTagRules(t *testing.T) {
 	const seed = 1
-	tables := threeTagTables(pick(20, 100, 1000), seed)
+	ruleSets := threeTagRules(pick(20, 100, 1000), seed)
 	t.Logf("seed %d", seed)
 	var searches []search
-	for i, table := range tables {
-		cfg := base(table, "a", "b", "c")
+	for i, rules := range ruleSets {
+		cfg := base(rules, "a", "b", "c")
 		cfg.faults = i % 2
 		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(500, 1_000, 3_000)})
 	}
 	cover(t, "three tags, three clients, every other one with a fault", searches)
 }
 
-// TestTwoPrograms lets programs with different tables meet.
+// TestTwoPrograms lets programs with different rules meet.
 func TestTwoPrograms(t *testing.T) {
-	one := Table{"a": {"a": {Assertive, 0}}}
+	one := Rules{"a": {"a": {Assertive, 0}}}
 	var searches []search
-	for _, other := range []Table{
+	for _, other := range []Rules{
 		{"b": {"b": {Cooperative, 0}}},
 		{"a": {"a": {Assertive, 0}}, "b": {}},
 		{"a": {"a": {Assertive, 0}}, "b": {"a": {Assertive, 0}}},
 	} {
 		for _, faults := range []int{0, 1} {
 			cfg := base(nil, "a", "a", "b")
-			cfg.tables, cfg.faults, cfg.handoffs = []Table{one, one, other}, faults, false
+			cfg.ruleSets, cfg.faults, cfg.handoffs = []Rules{one, one, other}, faults, false
 			searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(2_000, 10_000, 50_000)})
 		}
 	}

@@ -1,7 +1,7 @@
 package model
 
-// What strangers do to the document. None of it is a command of the
-// protocol, and none of it asks for the lock.
+// The effects of outside writers on the document. They are no commands of the
+// protocol, and do not ask for the lock.
 
 // Insert makes a document that was never locked, if there is none.
 func Insert(d *Document) *Document {
@@ -20,10 +20,10 @@ func Erase(d *Document) *Document { return replaceLock(d, Absent, Lock{}) }
 // Nullify sets the lock field to null.
 func Nullify(d *Document) *Document { return replaceLock(d, Null, Lock{}) }
 
-// Spoil puts something foreign where the lock was.
+// Spoil puts a foreign value in the lock field.
 func Spoil(d *Document) *Document { return replaceLock(d, Foreign, Lock{}) }
 
-// PutBack saves the lock of an old copy over the document's.
+// PutBack saves the lock of an old copy over the document's lock.
 func PutBack(d, old *Document) *Document {
 	if old == nil {
 		return d

@@ -1,20 +1,20 @@
 package model
 
-// Heir is who a lease is handed over to.
-type Heir struct {
+// Successor is the client that a lease is handed over to.
+type Successor struct {
 	Request
 	Waiting bool // its entry waits in the document; else it has none
 }
 
-// Handoff removes the lease's entry, and then judges the heir as if it had
-// asked the moment after: a new one as a try-acquire, a waiting one as a
-// confirm. The outcome and the image are the heir's. So the lock is released,
-// whether the heir can have it or not; a new heir that can't leaves nothing,
-// and a waiting one keeps its place.
+// Handoff removes the lease's entry, and then decides on the successor as if it
+// had asked directly afterwards: on a new one as a try-acquire, on a waiting
+// one as a confirm. The outcome and the image are the successor's. So the lock
+// is released whether or not the successor is granted. A new successor that is
+// not granted leaves no trace, and a waiting one keeps its place.
 //
-// Where the lease's entry is not there, nothing is done: NotApplied, with no
-// image. A repeat finds that, too.
-func (p Protocol) Handoff(d *Document, from Lease, to Heir, now int64) (*Document, Outcome, Image) {
+// If the lease's entry is not present, the command does nothing: NotApplied,
+// without an image. A repeat has the same outcome.
+func (p Protocol) Handoff(d *Document, from Lease, to Successor, now int64) (*Document, Outcome, Image) {
 	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
 		return d, NotApplied, Image{nil, now}
 	}
@@ -23,9 +23,10 @@ func (p Protocol) Handoff(d *Document, from Lease, to Heir, now int64) (*Documen
 	return p.succeed(d, c, to, now)
 }
 
-// WriteAndHandOff is a write-and-release and a handoff in one command: the
-// update, and what a repeat of unknown outcome looks for, go first.
-func (p Protocol) WriteAndHandOff(d *Document, from Lease, u Update, to Heir, now int64) (*Document, Outcome, Image) {
+// WriteAndHandOff is a write-and-release and a handoff in one command. First
+// come the update and the id in done, which a repeat of unknown outcome looks
+// for.
+func (p Protocol) WriteAndHandOff(d *Document, from Lease, u Update, to Successor, now int64) (*Document, Outcome, Image) {
 	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
 		return d, NotApplied, Image{nil, now}
 	}
@@ -33,8 +34,8 @@ func (p Protocol) WriteAndHandOff(d *Document, from Lease, u Update, to Heir, no
 	return p.succeed(d, c, to, now)
 }
 
-// succeed judges the heir in the document without the lease.
-func (p Protocol) succeed(d, c *Document, to Heir, now int64) (*Document, Outcome, Image) {
+// succeed decides on the successor in the document without the lease.
+func (p Protocol) succeed(d, c *Document, to Successor, now int64) (*Document, Outcome, Image) {
 	_, there := c.Find(to.Tag, to.ID)
 	to.Upsert = false
 	var outcome Outcome
@@ -43,7 +44,7 @@ func (p Protocol) succeed(d, c *Document, to Heir, now int64) (*Document, Outcom
 	case to.Waiting && (there || !p.Without.WaitingMustBeThere):
 		c, outcome, image = p.Confirm(c, to.Request, now)
 	default:
-		if p.Without.HeirTries {
+		if p.Without.SuccessorTries {
 			mode = Queue
 		}
 		c, outcome, image = p.Acquire(c, to.Request, mode, now)
@@ -60,11 +61,11 @@ func (p Protocol) succeed(d, c *Document, to Heir, now int64) (*Document, Outcom
 }
 
 // CompareAndSet is a write-and-release and a handoff with plain operators, as a
-// classic update needs them. The heir is new and of the lease's tag, and the
+// classic update needs them. The successor is new and of the lease's tag. The
 // lease's entry was the only one in the image of its grant, with lock.fence at
-// f: while the fence is still f, nobody joined or was granted since. The
-// heir's entry takes the place of the lease's, and keeps its expires; id, owner,
-// numbers and since are its own, and it has written nothing yet.
+// f: while the fence is still f, no entry has joined or been granted since. The
+// successor's entry takes the place of the lease's, and keeps its expires. Its
+// id, owner, seq, fence and since are its own, and it has written nothing yet.
 func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f, now int64) (*Document, Outcome, Image) {
 	_, ok := d.guarded(from, p.Without.FenceInHandoff)
 	if !ok || d.Lock.Fence != f && !p.Without.SetComparesFence {

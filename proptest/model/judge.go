@@ -2,10 +2,10 @@ package model
 
 import "slices"
 
-// arrival judges an entry of the tag that is not there yet: refused by a
-// cooperative relation or by an unknown tag, or blocked by an assertive one.
-// Every live entry counts, held or waiting.
-func (p Protocol) arrival(d *Document, t Table, tag Tag, now int64) (refused, blocked bool) {
+// arrival decides on a new entry of the tag: refused by a cooperative relation
+// or by an unknown tag, or blocked by an assertive relation. Every live entry
+// counts, held or waiting.
+func (p Protocol) arrival(d *Document, t Rules, tag Tag, now int64) (refused, blocked bool) {
 	for _, b := range d.Lock.Tags {
 		n := 0
 		for _, e := range b.Entries {
@@ -26,10 +26,10 @@ func (p Protocol) arrival(d *Document, t Table, tag Tag, now int64) (refused, bl
 	return refused, blocked
 }
 
-// blocked judges the waiting entry e of the tag: both kinds of relation, and
-// unknown tags, keep it waiting, but only by live entries that are held or
-// that came before it.
-func (p Protocol) blocked(d *Document, t Table, tag Tag, own Entry, now int64) bool {
+// blocked decides on the waiting entry e of the tag. Both kinds of relation,
+// and unknown tags, block it, but only for live entries that are held or came
+// before it.
+func (p Protocol) blocked(d *Document, t Rules, tag Tag, own Entry, now int64) bool {
 	for _, b := range d.Lock.Tags {
 		n := 0
 		for _, e := range b.Entries {
@@ -54,8 +54,8 @@ func (p Protocol) blocked(d *Document, t Table, tag Tag, own Entry, now int64) b
 	return false
 }
 
-// prune drops what has expired, of all tags, and the arrays that are empty
-// then. The command's own entry stays.
+// prune drops the expired entries of all tags, and then the empty arrays. The
+// command's own entry stays.
 func (p Protocol) prune(d *Document, own ID, now int64) {
 	if p.Without.Pruning {
 		return
@@ -67,11 +67,10 @@ func (p Protocol) prune(d *Document, own ID, now int64) {
 	d.Lock.Tags = slices.DeleteFunc(d.Lock.Tags, func(b Bucket) bool { return len(b.Entries) == 0 })
 }
 
-// next is the next number to give out, as a seq or as a token.
+// next is the next value to give out, as a seq or as a fencing token.
 func (d *Document) next(now int64) int64 { return max(d.Lock.Fence+1, now) }
 
-// extend lets the entry live for its terms from now, and never shorter than
-// it would anyway.
+// extend moves the entry's expiry to its terms from now, and never back.
 func (p Protocol) extend(e *Entry, r Request, now int64) {
 	ttl := r.WaitTTL
 	if e.Held() {

@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// keyer tells states apart. Two worlds with the same key behave alike, so
-// that one of them is enough: of numbers only their order matters, of times
-// only the distance from now, and of the past only what somebody may still
-// refer to.
+// keyer distinguishes states. Two worlds with the same key behave alike, so one
+// of them is enough. Of numbers only their order matters, of times only the
+// distance from now, and of the past only what a participant may still refer
+// to.
 type keyer struct {
 	seed    maphash.Seed
 	bytes   []byte
-	numbers []int64 // every seq and token in the world, sorted
-	ids     []ID    // every id that somebody may still use
+	numbers []int64 // every seq and fence in the world, sorted
+	ids     []ID    // every id that may still be used
 }
 
 func newKeyer() *keyer { return &keyer{seed: maphash.MakeSeed()} }
 
 // key is a hash of the state. Among the some 10^5 states of one search, the
-// chance that two have the same is below one in a billion.
+// chance that two have the same hash is below one in a billion.
 func (k *keyer) key(w *world) uint64 {
 	k.collect(w)
 	k.bytes = k.bytes[:0]
 	k.document(w, w.doc)
 	k.document(w, w.old)
-	k.put(w.offset, int64(w.steps), int64(w.faults), int64(w.strangest), bit(w.ghost.erased))
+	k.put(w.offset, int64(w.steps), int64(w.faults), int64(w.outsideWrites), bit(w.ghost.erased))
 	for i := range w.clients {
 		k.client(w, &w.clients[i])
 	}
@@ -108,8 +108,8 @@ func (k *keyer) document(w *world, d *Document) {
 		k.put(-1)
 		return
 	}
-	// An entry that is expired for whatever may still be executed is dead,
-	// however long.
+	// If every command that may still be executed finds the entry expired, it
+	// is dead, no matter for how long.
 	dead := w.now()
 	for i := range w.flight {
 		if parsed := w.flight[i].parsed; parsed != 0 {
@@ -143,7 +143,7 @@ func (k *keyer) message(w *world, m *message) {
 	}
 	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), k.rank(m.lease.Fence), int64(m.second), bit(m.waits),
 		int64(m.k), int64(m.u), k.rank(m.f), max(0, m.until-w.time))
-	// What was sent a whole TTL ago can't be believed in any more.
+	// A lease that counts from a send a whole TTL ago is not valid any more.
 	k.put(max(-w.cfg.ttl, m.sent-w.time), bit(m.parsed != 0))
 	if m.parsed != 0 {
 		k.put(m.parsed - w.now())

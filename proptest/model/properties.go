@@ -13,26 +13,27 @@ type violation struct {
 
 func (v *violation) Error() string { return v.property + ": " + v.detail }
 
-// fail notes the first violation.
+// fail records the first violation.
 func (w *world) fail(property, format string, args ...any) {
 	if w.broken == nil {
 		w.broken = &violation{property, fmt.Sprintf(format, args...)}
 	}
 }
 
-// check looks at one executed command. The properties, and what they say:
+// check checks one executed command. The properties are:
 //
-//   - frame: a command touches no entry but its own, except that it may drop
-//     what has expired; a release removes only its own.
-//   - tokens: every grant raises lock.fence, and its token is above all others.
-//   - exclusion: at a grant, the server tolerates who is there (see granted).
+//   - frame: a command changes no entry but its own, except that it may drop
+//     expired ones; a release removes only its own.
+//   - fences: every grant raises lock.fence, and its fencing token is above
+//     all others.
+//   - exclusion: at a grant, the present entries are tolerated (see granted).
 //   - presence: a guarded command that succeeds follows no conflicting grant.
 //   - once: no update is applied twice, nor after its client was told that it
 //     was not applied; and one that may be applied is.
-//   - belief: see checkBelief. honoured: who believes has a live entry.
-//   - queue: see checkQueue. leak: an id that is done with is not there.
+//   - validity: see checkValidity. honoured: a valid lease has a live entry.
+//   - queue: see checkQueue. leak: an id that nobody uses is not present.
 func (w *world) check(ev event) {
-	if w.cfg.strangers != erases {
+	if w.cfg.outside != erases {
 		w.checkFrame(ev)
 		w.checkRefused(ev)
 		w.checkGuard(ev)
@@ -64,7 +65,7 @@ func (w *world) checkFrame(ev event) {
 		case !there && !own(e.ID) && e.Live(ev.now):
 			w.fail("frame", "%v removed the live entry %d", ev.op, e.ID)
 		case !there && ev.handsOver() && e.ID == ev.second:
-			w.fail("frame", "%v removed the heir's entry %d: it loses its place", ev.op, e.ID)
+			w.fail("frame", "%v removed the successor's entry %d: it loses its place", ev.op, e.ID)
 		case there && !own(e.ID) && after != e:
 			w.fail("frame", "%v changed entry %d", ev.op, e.ID)
 		case there && after.Expires < e.Expires && !w.cfg.lenient:
@@ -77,12 +78,12 @@ func (w *world) checkFrame(ev event) {
 		case !there && !own(e.ID):
 			w.fail("frame", "%v made entry %d", ev.op, e.ID)
 		case !there && ev.handsOver() && !e.Held():
-			w.fail("frame", "%v left the heir's entry %d, which it did not grant", ev.op, e.ID)
+			w.fail("frame", "%v left the successor's entry %d, which it did not grant", ev.op, e.ID)
 		}
 	})
 }
 
-// checkGrants looks for a held entry that was not held with that token before.
+// checkGrants looks for entries that were not held with that fence before.
 func (w *world) checkGrants(ev event) {
 	if ev.before == ev.after {
 		return
@@ -92,9 +93,9 @@ func (w *world) checkGrants(ev event) {
 		if !e.Held() || there && before.Fence == e.Fence {
 			return
 		}
-		if w.cfg.strangers != erases {
+		if w.cfg.outside != erases {
 			if e.Fence <= w.ghost.top || e.Fence != ev.after.Lock.Fence {
-				w.fail("tokens", "%v gave token %d after %d", ev.op, e.Fence, w.ghost.top)
+				w.fail("fences", "%v gave fence %d after %d", ev.op, e.Fence, w.ghost.top)
 			}
 			w.granted(ev, tag, e, there)
 		}
@@ -103,12 +104,12 @@ func (w *world) checkGrants(ev event) {
 	})
 }
 
-// granted checks the grant of e against who was there just before. A fresh
-// arrival tolerates so many live entries, held or waiting; a waiting entry so
-// many that are held or earlier. Leases that don't count at this moment, and
-// whom the new holder respects, are excluded from now on.
+// granted checks the grant of e against the entries just before it. A new
+// arrival tolerates a number of live entries, held or waiting; a waiting entry
+// tolerates a number that are held or earlier. Leases that don't count at this
+// moment, and that the new holder respects, are excluded from now on.
 func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
-	table := w.cfg.table(owner(e.ID))
+	rules := w.cfg.rules(owner(e.ID))
 	counts := map[Tag]int{}
 	ev.before.entries(func(t Tag, o Entry) {
 		if o.ID != e.ID && o.ID != ev.lease.ID && o.Live(ev.now) && (!waited || o.Held() || o.Seq < e.Seq) {
@@ -116,13 +117,13 @@ func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 		}
 	})
 	for t, n := range counts {
-		if allow, respects := table.limit(tag, t); respects && n > allow {
+		if allow, respects := rules.limit(tag, t); respects && n > allow {
 			w.fail("exclusion", "%v let in %d of tag %s beside %d of tag %s", ev.op, e.ID, tag, n, t)
 		}
 	}
 	for i := range w.ghost.grants {
 		g := &w.ghost.grants[i]
-		if _, respects := table.limit(tag, g.Tag); !respects || g.excluded {
+		if _, respects := rules.limit(tag, g.Tag); !respects || g.excluded {
 			continue
 		}
 		if o, there := ev.before.Find(g.Tag, g.ID); !there || o.Fence != g.Fence || !o.Live(ev.now) {
@@ -131,8 +132,8 @@ func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 	}
 }
 
-// checkGuard: presence is the truth. A guarded command that succeeds proves
-// that nobody was let in whom the lease should have kept out.
+// checkGuard uses presence: a guarded command that succeeds proves that no
+// holder was let in that the lease excludes.
 func (w *world) checkGuard(ev event) {
 	switch ev.outcome {
 	case Applied, Released:
@@ -146,18 +147,18 @@ func (w *world) checkGuard(ev event) {
 	}
 	for _, g := range w.ghost.grants {
 		if g.Lease == ev.lease && g.excluded {
-			w.fail("presence", "%v succeeded for %d with token %d after a conflicting grant", ev.op, g.ID, g.Fence)
+			w.fail("presence", "%v succeeded for %d with fence %d after a conflicting grant", ev.op, g.ID, g.Fence)
 		}
 	}
 }
 
-// checkApplied: every update is applied at most once, and not after its
-// client was told that it wasn't.
+// checkApplied checks that every update is applied at most once, and not after
+// its client was told that it wasn't.
 func (w *world) checkApplied(ev event) {
 	if ev.u == 0 || ev.after == nil || ev.before == nil || len(ev.after.Log) == len(ev.before.Log) {
 		return
 	}
-	if w.cfg.strangers != erases {
+	if w.cfg.outside != erases {
 		if slices.Contains(w.ghost.applied, ev.u) {
 			w.fail("once", "update %d was applied twice", ev.u)
 		}
@@ -168,25 +169,25 @@ func (w *world) checkApplied(ev event) {
 	w.ghost.applied = append(w.ghost.applied, ev.u)
 }
 
-// checkRefused: a guarded write with the right token and a number that was
-// not used is applied.
+// checkRefused checks that a guarded write with the right fence and an unused
+// number is applied.
 func (w *world) checkRefused(ev event) {
 	if ev.outcome != NotApplied || ev.op == opSet {
 		return
 	}
 	if _, there := ev.before.guarded(ev.lease, false); there && !slices.Contains(w.ghost.applied, ev.u) {
-		w.fail("once", "update %d was refused though its lease stands", ev.u)
+		w.fail("once", "update %d was refused though its entry is present", ev.u)
 	}
 }
 
-// verdict compares what a client concludes about its update with the truth.
+// verdict compares a client's conclusion about its update with the truth.
 func (w *world) verdict(c *client, u Update, applied bool) {
 	truth := slices.Contains(w.ghost.applied, u)
 	if applied && !truth {
 		w.fail("once", "verdict applied, but update %d was not", u)
 	}
 	if !applied && truth {
-		// Erased and then granted above the old token: it can't be told.
+		// Erased, and then granted above the old fence: no verdict is possible.
 		if w.ghost.erased && w.doc != nil && w.doc.Lock.Fence >= c.fence {
 			return
 		}
@@ -197,70 +198,70 @@ func (w *world) verdict(c *client, u Update, applied bool) {
 	}
 }
 
-// ordered: a waiting entry keeps its place from ticket to grant.
+// ordered checks that a waiting entry keeps its place from ticket to grant.
 func (w *world) ordered(c *client, e Entry) {
 	if e.Seq != c.seq {
-		w.fail("queue", "entry %d came back with seq %d, its ticket says %d", c.id, e.Seq, c.seq)
+		w.fail("queue", "entry %d came back with seq %d, its ticket has %d", c.id, e.Seq, c.seq)
 	}
 }
 
-// checkState looks at the state between two steps.
+// checkState checks the state between two steps.
 func (w *world) checkState() {
-	if w.cfg.strangers != nobody {
+	if w.cfg.outside != nobody {
 		return
 	}
-	w.checkBelief()
+	w.checkValidity()
 	w.checkQueue()
 	for _, id := range w.ghost.settled {
 		if _, there := w.doc.Find(w.cfg.tags[owner(id)], id); there {
-			w.fail("leak", "entry %d is in the document, and nobody knows", id)
+			w.fail("leak", "entry %d is in the document, and no client knows", id)
 		}
 	}
 }
 
-// checkBelief is exclusion on true time: no client believes together with
-// more than the allowed number of earlier holders whom it respects, each by
-// its own belief. And nobody believes whose lease is excluded.
-func (w *world) checkBelief() {
+// checkValidity is exclusion on true time: no lease is valid together with more
+// than the allowed number of earlier valid leases that it respects. And no
+// excluded lease is valid.
+func (w *world) checkValidity() {
 	for i := range w.clients {
 		c := &w.clients[i]
-		if !c.believes(w.time) {
+		if !c.validAt(w.time) {
 			continue
 		}
 		lease := Lease{w.cfg.tags[i], c.id, c.fence}
 		counts := map[Tag]int{}
 		for j := range w.clients {
-			if o := &w.clients[j]; j != i && o.believes(w.time) && o.fence < c.fence {
+			if o := &w.clients[j]; j != i && o.validAt(w.time) && o.fence < c.fence {
 				counts[w.cfg.tags[j]]++
 			}
 		}
 		for t, n := range counts {
-			if allow, respects := w.cfg.table(i).limit(lease.Tag, t); respects && n > allow {
-				w.fail("belief", "client %d (tag %s) holds beside %d believers of tag %s", i, lease.Tag, n, t)
+			if allow, respects := w.cfg.rules(i).limit(lease.Tag, t); respects && n > allow {
+				w.fail("validity", "client %d (tag %s) has a valid lease beside %d of tag %s", i, lease.Tag, n, t)
 			}
 		}
 		for _, g := range w.ghost.grants {
 			if g.Lease == lease && g.excluded {
-				w.fail("belief", "client %d believes in token %d after a conflicting grant", i, c.fence)
+				w.fail("validity", "client %d has a valid lease with fence %d after a conflicting grant", i, c.fence)
 			}
 		}
 		if w.cfg.lenient {
 			continue
 		}
 		if e, there := w.doc.guarded(lease, false); !there || !e.Live(w.now()) {
-			w.fail("honoured", "client %d believes in entry %d, which the server does not honour", i, c.id)
+			w.fail("honoured", "client %d has a valid lease of entry %d, which the server does not honour", i, c.id)
 		}
 	}
 }
 
-// checkQueue: once the held entries have gone, every waiting entry is granted
-// in its turn.
+// checkQueue checks that every waiting entry is granted in its turn when the
+// held entries have left.
 func (w *world) checkQueue() {
 	d, n := withoutHeld(w.doc)
 	for range n {
 		tag, e := d.earliest()
 		if e.ID == 0 {
-			return // the rest had expired
+			return // the others had expired
 		}
 		r := w.request(owner(e.ID), e.ID)
 		after, outcome, _ := w.cfg.protocol.Confirm(d, r, w.now())
@@ -273,7 +274,8 @@ func (w *world) checkQueue() {
 	}
 }
 
-// withoutHeld is the document without its held entries, and how many wait.
+// withoutHeld is the document without its held entries, and the number of
+// waiting ones.
 func withoutHeld(d *Document) (*Document, int) {
 	n := 0
 	d.entries(func(_ Tag, e Entry) {

@@ -2,12 +2,13 @@ package model
 
 import "slices"
 
-// This file decides starvation by search. Time stands still: nobody dies,
-// everybody's entry lives. A state is the order of the entries, with who is
-// held; clients come, poll, and go in any order. A waiting client starves if
-// there is a fair run on which each of its polls fails: one on which every
-// holder leaves some day, and everybody who waits polls again and again. (A
-// poll may come at the worst moment every time: nothing holds a gap open.)
+// This file decides starvation by search. Time stands still: no client dies,
+// and every entry stays live. A state is the order of the entries, with the
+// held ones marked. Clients come, poll and leave in any order. A waiting client
+// starves if there is a fair run on which each of its polls fails: a run on
+// which every holder leaves in the end, and every waiter polls again and again.
+// (Each poll may come at the worst moment, because a free lock does not stay
+// free.)
 
 // place is one entry in the order of arrival.
 type place struct {
@@ -16,13 +17,13 @@ type place struct {
 	held   bool
 }
 
-// queues is the graph of all states for one table.
+// queues is the graph of all states for one set of rules.
 type queues struct {
 	protocol Protocol
-	table    Table
+	rules    Rules
 	tags     []Tag
-	watched  Tag // the tag of client 0, who never leaves; "" for none
-	clients  int // all of them; the others take any tag
+	watched  Tag // the tag of client 0, which never leaves; "" for none
+	clients  int // the number of clients; the others take any tag
 
 	states [][]place
 	index  map[string]int
@@ -31,8 +32,8 @@ type queues struct {
 }
 
 // explore builds the graph of all states that can be reached.
-func explore(table Table, watched Tag, clients int) *queues {
-	q := &queues{table: table, tags: table.Tags(), watched: watched, clients: clients, index: map[string]int{}}
+func explore(rules Rules, watched Tag, clients int) *queues {
+	q := &queues{rules: rules, tags: rules.Tags(), watched: watched, clients: clients, index: map[string]int{}}
 	q.state(nil)
 	for i := 0; i < len(q.states); i++ {
 		q.expand(i)
@@ -40,7 +41,7 @@ func explore(table Table, watched Tag, clients int) *queues {
 	return q
 }
 
-// state returns the number of a state, a new one if need be.
+// state returns the number of a state, a new one if it is unknown.
 func (q *queues) state(s []place) int {
 	key := make([]byte, 0, 3*len(s))
 	for _, p := range s {
@@ -57,7 +58,7 @@ func (q *queues) state(s []place) int {
 	return i
 }
 
-// document is the state as the protocol sees it. Numbers are places.
+// document is the state as the protocol's document. Numbers are places.
 func (q *queues) document(s []place) *Document {
 	d := &Document{Field: Ours, Lock: Lock{Fence: int64(len(s))}}
 	for i, p := range s {
@@ -71,10 +72,10 @@ func (q *queues) document(s []place) *Document {
 }
 
 func (q *queues) request(tag int8, client int8) Request {
-	return Request{Table: q.table, Tag: q.tags[tag], ID: ID(client) + 1, TTL: 1, WaitTTL: 1}
+	return Request{Rules: q.rules, Tag: q.tags[tag], ID: ID(client) + 1, TTL: 1, WaitTTL: 1}
 }
 
-// expand adds all that may happen next in state i.
+// expand adds all next states of state i.
 func (q *queues) expand(i int) {
 	s := q.states[i]
 	d := q.document(s)
@@ -91,7 +92,7 @@ func (q *queues) expand(i int) {
 				q.stuck[i][p.client] = true
 			}
 		}
-		// Holders leave. The others who wait may give up; who is watched waits.
+		// Holders leave. The other waiters may give up; the watched one waits.
 		if p.client != 0 || p.held || q.watched == "" {
 			q.next[i] = append(q.next[i], q.state(slices.Delete(slices.Clone(s), j, j+1)))
 		}
@@ -114,8 +115,8 @@ func (q *queues) expand(i int) {
 }
 
 // waiterStarves decides by search whether a waiting entry of tag x can be
-// overtaken for ever, with so many other clients.
-func waiterStarves(t Table, x Tag, others int) bool {
+// overtaken for ever, with that many other clients.
+func waiterStarves(t Rules, x Tag, others int) bool {
 	q := explore(t, x, others+1)
 	waits := func(i int) bool { return q.holds(i, 0) == waitingPlace }
 	return q.fairRun(waits, func(i int) bool { return q.stuck[i][0] })
@@ -123,17 +124,17 @@ func waiterStarves(t Table, x Tag, others int) bool {
 
 // requesterStarves decides by search whether every arrival of tag x can be
 // refused for ever.
-func requesterStarves(t Table, x Tag, others int) bool {
+func requesterStarves(t Rules, x Tag, others int) bool {
 	q := explore(t, "", others)
 	refused := func(i int) bool {
-		r := Request{Table: t, Tag: x, ID: ID(others) + 1, TTL: 1, WaitTTL: 1}
+		r := Request{Rules: t, Tag: x, ID: ID(others) + 1, TTL: 1, WaitTTL: 1}
 		_, outcome, _ := q.protocol.Acquire(q.document(q.states[i]), r, Queue, 1)
 		return outcome == Conflict
 	}
 	return q.fairRun(func(int) bool { return true }, refused)
 }
 
-// What a client has in a state.
+// A client's possessions in a state.
 const (
 	noPlace = iota
 	waitingPlace
@@ -154,10 +155,11 @@ func (q *queues) holds(i int, client int8) int {
 }
 
 // fairRun reports whether an endless fair run stays among the states inside,
-// and meets again and again one where the wish fails. It exists iff some
-// strongly connected part has such a state and, for every client, one where
-// it doesn't hold, and one where it doesn't wait or polls in vain. A poll in
-// vain leaves the state as it is, so a single state is a run if there is one.
+// and visits again and again one where the wish fails. It exists if and only if
+// some strongly connected part has such a state and, for every client, a state
+// where it doesn't hold, and one where it doesn't wait or polls in vain. A poll
+// in vain doesn't change the state, so a single state with such a poll is a
+// run.
 func (q *queues) fairRun(inside, fails func(int) bool) bool {
 	for _, part := range q.parts(inside) {
 		if !slices.ContainsFunc(part, fails) {
@@ -179,7 +181,7 @@ func (q *queues) fairRun(inside, fails func(int) bool) bool {
 // parts returns the strongly connected parts of the states inside (Tarjan's
 // algorithm).
 func (q *queues) parts(inside func(int) bool) [][]int {
-	order := make([]int, len(q.states)) // 0: not seen; else when
+	order := make([]int, len(q.states)) // 0: not seen; else the order of discovery
 	low := make([]int, len(q.states))
 	open := make([]bool, len(q.states))
 	var stack []int

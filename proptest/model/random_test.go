@@ -20,49 +20,49 @@ func steps() int {
 	return pick(150, 300, 300)
 }
 
-// drawTable generates a table of 1 to 4 tags.
-func drawTable(t *rapid.T) Table {
-	table := Table{}
+// drawRules generates rules of 1 to 4 tags.
+func drawRules(t *rapid.T) Rules {
+	rules := Rules{}
 	tags := tagNames[:rapid.IntRange(1, 4).Draw(t, "tags")]
 	for _, from := range tags {
-		table[from] = map[Tag]Relation{}
+		rules[from] = map[Tag]Relation{}
 		for _, to := range tags {
 			kind := Kind(rapid.IntRange(0, 2).Draw(t, string(from+"->"+to)))
 			if kind != None {
-				table[from][to] = Relation{kind, rapid.IntRange(0, 2).Draw(t, "allow")}
+				rules[from][to] = Relation{kind, rapid.IntRange(0, 2).Draw(t, "allow")}
 			}
 		}
 	}
-	return table
+	return rules
 }
 
-// drawConfig generates a world of 2 to 5 clients. Its times are real ones:
-// several numbers are given out within one tick only by and by.
+// drawConfig generates a world of 2 to 5 clients. Its times are realistic:
+// several fences in one tick are rare.
 func drawConfig(t *rapid.T) config {
-	table := drawTable(t)
+	rules := drawRules(t)
 	cfg := config{
-		tables: []Table{table},
-		ttl:    rapid.Int64Range(2, 5).Draw(t, "ttl") * 100, waitTTL: 100 * rapid.Int64Range(1, 3).Draw(t, "waitTTL"),
+		ruleSets: []Rules{rules},
+		ttl:      rapid.Int64Range(2, 5).Draw(t, "ttl") * 100, waitTTL: 100 * rapid.Int64Range(1, 3).Draw(t, "waitTTL"),
 		tolerance: rapid.Int64Range(0, 2).Draw(t, "tolerance") * 100, tick: 100,
 		steps: 20, faults: rapid.IntRange(0, 60).Draw(t, "faults"), crashes: 1,
 		writes: 3, rounds: 9, tries: true, checks: true, handoffs: true,
 	}
 	for range rapid.IntRange(2, 5).Draw(t, "clients") {
-		cfg.tags = append(cfg.tags, rapid.SampledFrom(table.Tags()).Draw(t, "client"))
+		cfg.tags = append(cfg.tags, rapid.SampledFrom(rules.Tags()).Draw(t, "client"))
 	}
 	if rapid.IntRange(0, 4).Draw(t, "programs") == 0 { // one program knows its own tag only
-		cfg.tables = nil
+		cfg.ruleSets = nil
 		for range cfg.tags {
-			cfg.tables = append(cfg.tables, table)
+			cfg.ruleSets = append(cfg.ruleSets, rules)
 		}
 		own := cfg.tags[0]
-		cfg.tables[0] = Table{own: {own: table.Relation(own, own)}}
+		cfg.ruleSets[0] = Rules{own: {own: rules.Relation(own, own)}}
 	}
 	return cfg
 }
 
-// walk lets a world run at random: first what kind of thing happens, then
-// which.
+// walk lets a world run at random: it draws first the kind of the step, and
+// then one of that kind.
 func walk(t *rapid.T, cfg config) {
 	w := newWorld(&cfg)
 	for range steps() {
@@ -71,7 +71,7 @@ func walk(t *rapid.T, cfg config) {
 		for _, a := range w.actions() {
 			if byKind[a.kind] == nil {
 				kinds = append(kinds, a.kind)
-				if a.kind == doPrompt { // most of the time, things go well
+				if a.kind == doPrompt { // most of the time there is no fault
 					kinds = append(kinds, a.kind, a.kind, a.kind)
 				}
 			}
@@ -82,45 +82,45 @@ func walk(t *rapid.T, cfg config) {
 		w = w.step(a)
 		t.Log(w.tell(a))
 		if w.broken != nil {
-			t.Fatalf("tables %v, clients %v: %v", cfg.tables, cfg.tags, w.broken)
+			t.Fatalf("ruleSets %v, clients %v: %v", cfg.ruleSets, cfg.tags, w.broken)
 		}
 	}
 }
 
-// TestRandomWalk holds long runs to all properties.
+// TestRandomWalk checks long runs for all properties.
 func TestRandomWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { walk(t, drawConfig(t)) })
 }
 
-// TestRandomDeletion deletes the document and makes it again. Belief is lost,
-// tokens go on increasing, and guards hold.
+// TestRandomDeletion deletes the document and makes it again. Leases are lost,
+// fencing tokens go on increasing, and guards work.
 func TestRandomDeletion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
-		cfg.strangers, cfg.strangest = deletes, 10
-		cfg.steps = 0 // nor may the clock step back
+		cfg.outside, cfg.outsideWrites = deletes, 10
+		cfg.steps = 0 // the clock may not step back either
 		walk(t, cfg)
 	})
 }
 
-// TestRandomErasure lets strangers write the lock: nothing crashes, and the
-// verdicts of updates are right where they can be (rule 18).
+// TestRandomErasure lets outside writers write the lock: nothing crashes, and
+// the verdicts of updates are right if they can be (rule 18).
 func TestRandomErasure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
-		cfg.strangers, cfg.strangest = erases, 10
+		cfg.outside, cfg.outsideWrites = erases, 10
 		walk(t, cfg)
 	})
 }
 
-// TestRandomNotices shows that the random walks can fail: some rule is left
-// out, and they must find out. (Renewal by id alone hides from them: see the
+// TestRandomNotices shows that the random walks can fail: without some rule
+// they must find a violation. (They do not find renewal by id alone: see the
 // search of TestRule01.)
 func TestRandomNotices(t *testing.T) {
 	for name, without := range map[string]Without{
 		"rule 2": {Maximum: true}, "rule 3": {RepeatExtends: true}, "rule 5": {Pruning: true},
-		"rule 6": {CooperativeBlocks: true}, "rule 8": {UnknownRefuses: true}, "rule 13": {BeliefEndsAtSend: true},
-		"rule 14": {Numbering: true}, "rule 12": {HeirAsksBySameID: true}, "rule 15": {ReleaseAnyway: true},
+		"rule 6": {CooperativeBlocks: true}, "rule 8": {UnknownRefuses: true}, "rule 13": {ValidityEndsAtSend: true},
+		"rule 14": {Numbering: true}, "rule 12": {SuccessorAsksBySameID: true}, "rule 15": {ReleaseAnyway: true},
 		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +135,8 @@ func TestRandomNotices(t *testing.T) {
 	}
 }
 
-// TestWander walks without rapid, which prefers small numbers: every action
-// is as likely as any other. All that can come of a handoff must come of some.
+// TestWander walks without rapid, which prefers small numbers: every action is
+// equally likely. Every possible outcome of a handoff must appear.
 func TestWander(t *testing.T) {
 	walks, length := pick(200, 3000, 40_000), steps()
 	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
@@ -149,7 +149,7 @@ func TestWander(t *testing.T) {
 	t.Logf("handoffs: %v", seen)
 	for _, what := range []string{
 		"handoff: granted", "handoff: conflict", "handoff: not applied", "handoff: granted, with an update",
-		"handoff: waiting", // to one that a late acquire has entered
+		"handoff: waiting", // to a waiter that a late acquire has entered
 		"handoff to one that waits: granted", "handoff to one that waits: waiting", "handoff to one that waits: lost",
 		"compare-and-set handoff: granted, with an update", "compare-and-set handoff: not applied, with an update",
 		"given up",
@@ -160,7 +160,7 @@ func TestWander(t *testing.T) {
 	}
 }
 
-// wander is one random walk in a generated world. It counts what came of
+// wander is one random walk in a generated world. It counts the outcomes of
 // handoffs.
 func wander(seed int, without Without, steps int, handoffs map[string]int) world {
 	cfg := rapid.Custom(drawConfig).Example(seed)
@@ -180,7 +180,7 @@ func wander(seed int, without Without, steps int, handoffs map[string]int) world
 	return w
 }
 
-// handoffOf names what came of a handoff in the last step, if there was one.
+// handoffOf names the outcome of a handoff in the last step, if there was one.
 func handoffOf(a action, n note) string {
 	m := n.message
 	switch {

@@ -2,20 +2,20 @@ package model
 
 import "testing"
 
-// Each test of this file leaves one rule of the protocol out and shows that
-// the search notices: it prints the shortest trace to the violation. With the
-// rule, the same search to the same depth finds nothing. The searches of
-// exhaustive_test.go hold all rules to far more. What needs many steps, or
-// several documents, is in traces_test.go.
+// Each test of this file leaves out one rule of the protocol and shows that the
+// search notices: it prints the shortest trace to the violation. With the rule,
+// the same search to the same depth finds nothing. The searches of
+// exhaustive_test.go test all rules much further. traces_test.go has the rules
+// that need many steps, or several documents.
 //
-// Rule 21 (who may share an entry inside one process) is not in the model: it
-// is about no command.
+// Rule 21 (sharing an entry in one process) is not in the model: it concerns no
+// command.
 
-// notice expects the search to find a violation of the property without the
+// notice expects that the search finds a violation of the property without the
 // rule, and none with it.
 func notice(t *testing.T, cfg config, without Without, property string) {
 	t.Helper()
-	cfg.lenient = true // the consequence, not the first sign of it
+	cfg.lenient = true // the consequence, not its first sign
 	broken := cfg
 	broken.protocol.Without = without
 	r := search{cfg: broken, depth: 20, maxStates: 4_000_000}.run()
@@ -31,21 +31,21 @@ func notice(t *testing.T, cfg config, without Without, property string) {
 	}
 }
 
-// Tables for the traces.
+// Relations for the traces.
 var (
-	exclusive = Table{"a": {"a": {Cooperative, 0}}}
-	queue     = Table{"a": {"a": {Assertive, 0}}}
-	// b is let in beside a, who respects it; a queues for itself.
-	ignored = Table{"a": {"a": {Assertive, 0}, "b": {Cooperative, 0}}, "b": {}}
-	// Each waits for the other.
-	mutual = Table{"a": {"b": {Assertive, 0}}, "b": {"a": {Assertive, 0}}}
-	// a refuses to come to b, b waits for a.
-	readers = Table{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}, "b": {Cooperative, 0}}}
+	exclusive = Rules{"a": {"a": {Cooperative, 0}}}
+	queue     = Rules{"a": {"a": {Assertive, 0}}}
+	// b is granted beside a, and a respects b; a queues for itself.
+	ignored = Rules{"a": {"a": {Assertive, 0}, "b": {Cooperative, 0}}, "b": {}}
+	// Each tag waits for the other.
+	mutual = Rules{"a": {"b": {Assertive, 0}}, "b": {"a": {Assertive, 0}}}
+	// a is refused because of b; b waits for a.
+	readers = Rules{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}, "b": {Cooperative, 0}}}
 )
 
-// plain is a world with nothing to do but to acquire, confirm, renew, release.
-func plain(faults int, table Table, tags ...Tag) config {
-	cfg := base(table, tags...)
+// plain is a world whose clients only acquire, confirm, renew and release.
+func plain(faults int, rules Rules, tags ...Tag) config {
+	cfg := base(rules, tags...)
 	cfg.faults, cfg.writes, cfg.steps, cfg.handoffs = faults, 0, 0, false
 	return cfg
 }
@@ -64,20 +64,20 @@ func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 	t.Run("renew", func(t *testing.T) {
 		cfg := plain(2, exclusive, "a", "a")
 		cfg.steps = 1
-		notice(t, cfg, Without{FenceInRenew: true}, "belief")
+		notice(t, cfg, Without{FenceInRenew: true}, "validity")
 	})
 }
 
 func TestRule02ExtendIsMaximum(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{Maximum: true}, "belief")
+	notice(t, plain(1, exclusive, "a", "a"), Without{Maximum: true}, "validity")
 }
 
 func TestRule03RepeatExtends(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{RepeatExtends: true}, "belief")
+	notice(t, plain(1, exclusive, "a", "a"), Without{RepeatExtends: true}, "validity")
 }
 
 func TestRule04AnchorAtSend(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{AnchorAtSend: true}, "belief")
+	notice(t, plain(1, exclusive, "a", "a"), Without{AnchorAtSend: true}, "validity")
 }
 
 func TestRule05GrantsPrune(t *testing.T) {
@@ -104,14 +104,14 @@ func TestRule07ConfirmNeverCreates(t *testing.T) {
 
 func TestRule08UnknownTagsRefuse(t *testing.T) {
 	cfg := plain(0, nil, "a", "b")
-	cfg.tables = []Table{exclusive, {"b": {"b": {Cooperative, 0}}}}
+	cfg.ruleSets = []Rules{exclusive, {"b": {"b": {Cooperative, 0}}}}
 	notice(t, cfg, Without{UnknownRefuses: true}, "exclusion")
 }
 
 func TestRule09UnknownTagsBlockConfirm(t *testing.T) {
 	cfg := plain(0, nil, "a", "a", "b")
-	newer := Table{"a": {"a": {Assertive, 0}}, "b": {}}
-	cfg.tables = []Table{queue, queue, newer}
+	newer := Rules{"a": {"a": {Assertive, 0}}, "b": {}}
+	cfg.ruleSets = []Rules{queue, queue, newer}
 	notice(t, cfg, Without{UnknownBlocks: true}, "exclusion")
 }
 
@@ -121,27 +121,27 @@ func TestRule10WaitForHeldOrEarlier(t *testing.T) {
 
 func TestRule11JoinsRaiseFence(t *testing.T) {
 	cfg := plain(0, readers, "a", "a", "b")
-	cfg.tables[0] = Table{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}}}
+	cfg.ruleSets[0] = Rules{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}}}
 	cfg.handoffs, cfg.writes = true, 1
 	notice(t, cfg, Without{JoinRaisesFence: true}, "exclusion")
 }
 
-// handing is a world in which clients of one tag hand over, with updates and
-// without.
-func handing(faults int, table Table, tags ...Tag) config {
-	cfg := plain(faults, table, tags...)
+// handing is a world in which clients of one tag hand over, with and without
+// updates.
+func handing(faults int, rules Rules, tags ...Tag) config {
+	cfg := plain(faults, rules, tags...)
 	cfg.handoffs, cfg.writes = true, 1
 	return cfg
 }
 
-func TestRule12HeirAsksByTheSameID(t *testing.T) {
+func TestRule12SuccessorAsksByTheSameID(t *testing.T) {
 	cfg := handing(1, exclusive, "a", "a")
 	cfg.writes = 0
-	notice(t, cfg, Without{HeirAsksBySameID: true}, "leak")
+	notice(t, cfg, Without{SuccessorAsksBySameID: true}, "leak")
 }
 
-func TestRule13BeliefEndsAtSend(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{BeliefEndsAtSend: true}, "belief")
+func TestRule13ValidityEndsAtSend(t *testing.T) {
+	notice(t, plain(1, exclusive, "a", "a"), Without{ValidityEndsAtSend: true}, "validity")
 }
 
 func TestRule14WritesAreNumbered(t *testing.T) {
@@ -153,11 +153,11 @@ func TestRule14WritesAreNumbered(t *testing.T) {
 func TestRule15HandoffReleases(t *testing.T) {
 	cfg := handing(0, queue, "a", "a", "a")
 	cfg.writes = 0
-	t.Run("whether the heir is granted or not", func(t *testing.T) {
+	t.Run("whether the successor is granted or not", func(t *testing.T) {
 		notice(t, cfg, Without{ReleaseAnyway: true}, "handoff")
 	})
-	t.Run("and leaves nothing of an heir that isn't", func(t *testing.T) {
-		notice(t, cfg, Without{HeirTries: true}, "frame")
+	t.Run("and leaves nothing of a successor that isn't", func(t *testing.T) {
+		notice(t, cfg, Without{SuccessorTries: true}, "frame")
 	})
 	t.Run("and is followed by a release where it finds nothing", func(t *testing.T) {
 		cfg := handing(1, exclusive, "a", "a", "a")
@@ -186,7 +186,7 @@ func TestRule17CompareAndSetHandoff(t *testing.T) {
 		notice(t, handing(0, queue, "a", "a", "a", "a"), Without{SetWhereAlone: true}, "exclusion")
 	})
 	t.Run("inherits the validity", func(t *testing.T) {
-		notice(t, cfg, Without{InheritedValidity: true}, "belief")
+		notice(t, cfg, Without{InheritedValidity: true}, "validity")
 	})
 	t.Run("unsets the number", func(t *testing.T) {
 		notice(t, cfg, Without{SetUnsetsNumber: true}, "once")
@@ -201,12 +201,12 @@ func TestRule17CompareAndSetHandoff(t *testing.T) {
 
 func TestRule18AbsenceNeedsWitness(t *testing.T) {
 	cfg := plain(1, exclusive, "a")
-	cfg.writes, cfg.strangers, cfg.strangest, cfg.patience = 1, erases, 1, 0
+	cfg.writes, cfg.outside, cfg.outsideWrites, cfg.patience = 1, erases, 1, 0
 	notice(t, cfg, Without{DoneNeedsWitness: true}, "once")
 }
 
-func TestRule20ReadIsBelievedForWhatRemains(t *testing.T) {
+func TestRule20AReadIsValidForTheRest(t *testing.T) {
 	cfg := plain(0, exclusive, "a", "a")
 	cfg.checks = true
-	notice(t, cfg, Without{RemainingFromExpiry: true}, "belief")
+	notice(t, cfg, Without{RemainingFromExpiry: true}, "validity")
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// search walks every interleaving of a world, breadth first, down to a depth
+// search visits every interleaving of a world, breadth first, down to a depth
 // or to a number of states.
 type search struct {
 	cfg       config
@@ -15,10 +15,11 @@ type search struct {
 	maxStates int // 0: no limit
 }
 
-// report is what a search covered, and the shortest trace to a violation.
+// report has the covered part of a search, and the shortest trace to a
+// violation.
 type report struct {
 	states   int
-	depth    int  // all states up to this many steps were seen
+	depth    int  // all states with up to this many steps were seen
 	complete bool // there are no others
 	broken   *violation
 	trace    []string
@@ -32,7 +33,7 @@ func (r report) String() string {
 	return fmt.Sprintf("%v\n  %s", r.broken, strings.Join(r.trace, "\n  "))
 }
 
-// visit is how a state was reached, for the trace.
+// visit records how a state was reached, for the trace.
 type visit struct {
 	parent int32
 	action action
@@ -89,10 +90,10 @@ func path(visits []visit, i int32) []action {
 	return append(path(visits, visits[i].parent), visits[i].action)
 }
 
-// replay tells what happens on a path.
+// replay describes the steps of a path.
 func (s search) replay(actions []action) []string {
 	w := newWorld(&s.cfg)
-	lines := []string{fmt.Sprintf("tables %v, clients %v", s.cfg.tables, s.cfg.tags)}
+	lines := []string{fmt.Sprintf("ruleSets %v, clients %v", s.cfg.ruleSets, s.cfg.tags)}
 	for _, a := range actions {
 		w = w.step(a)
 		lines = append(lines, w.tell(a))

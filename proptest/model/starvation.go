@@ -2,15 +2,15 @@ package model
 
 import "slices"
 
-// Starves reports, by the protocol's formula, whether a waiting entry of tag
-// x can be overtaken for ever, and by which tags.
+// Starves returns, by the protocol's formula, the tags that can overtake a
+// waiting entry of tag x for ever.
 //
-// It can iff there is a chain of distinct tags x = y0, …, yk, each assertive
-// to the next, and a tag z outside the chain that yk respects, so that n of
-// each can be there together: n0 = 1, and one more than its predecessor
-// allows of every other. The yj wait for ever, as a queue; the z come and go,
-// and keep yk waiting.
-func Starves(t Table, x Tag) []Tag {
+// There is such a tag if and only if there is a chain of distinct tags x = y0,
+// …, yk, each assertive to the next, and a tag z outside the chain that yk
+// respects, so that n of each can be present together. n0 = 1; for every other
+// tag n is one more than its predecessor allows. The yj wait for ever, as a
+// queue; the z come and go, and block yk.
+func Starves(t Rules, x Tag) []Tag {
 	var by []Tag
 	for _, z := range t.Tags() {
 		if starvedBy(t, z, []Tag{x}, []int{1}) {
@@ -20,8 +20,8 @@ func Starves(t Table, x Tag) []Tag {
 	return by
 }
 
-// starvedBy tries the chain as it is, and every chain that goes on from it.
-func starvedBy(t Table, z Tag, chain []Tag, counts []int) bool {
+// starvedBy tries the chain as it is, and every chain that extends it.
+func starvedBy(t Rules, z Tag, chain []Tag, counts []int) bool {
 	if slices.Contains(chain, z) {
 		return false
 	}
@@ -43,7 +43,7 @@ func starvedBy(t Table, z Tag, chain []Tag, counts []int) bool {
 }
 
 // overtakes is the formula's condition for one chain and one z.
-func overtakes(t Table, z Tag, chain []Tag, counts []int) bool {
+func overtakes(t Rules, z Tag, chain []Tag, counts []int) bool {
 	k := len(chain) - 1
 	last := t.Relation(chain[k], z)
 	switch {
@@ -53,29 +53,29 @@ func overtakes(t Table, z Tag, chain []Tag, counts []int) bool {
 		return false
 	}
 	for j, y := range chain {
-		// The z come although so many y wait.
+		// The z come although this many y wait.
 		if r := t.Relation(z, y); r.Kind != None && r.Allow < counts[j] {
 			return false
 		}
-		// So many y can wait together.
+		// This many y can wait together.
 		if r := t.Relation(y, y); r.Kind == Cooperative && counts[j] > r.Allow+1 {
 			return false
 		}
-		// Each y can join behind those that it doesn't wait for.
+		// Each y can join behind those that do not block it.
 		for m := j + 2; m <= k; m++ {
 			if r := t.Relation(y, chain[m]); r.Kind == Cooperative && r.Allow < counts[m] {
 				return false
 			}
 		}
 	}
-	// So many z can be there together.
+	// This many z can be present together.
 	r := t.Relation(z, z)
 	return r.Kind == None || r.Allow >= last.Allow
 }
 
-// canBeBlocked reports whether an assertive relation of the tag can make it
-// wait: enough entries of the other tag can be there together.
-func canBeBlocked(t Table, tag Tag) bool {
+// canBeBlocked reports whether an assertive relation can block the tag: enough
+// entries of the other tag can be present together.
+func canBeBlocked(t Rules, tag Tag) bool {
 	for _, other := range t.Tags() {
 		r := t.Relation(tag, other)
 		self := t.Relation(other, other)
@@ -86,9 +86,9 @@ func canBeBlocked(t Table, tag Tag) bool {
 	return false
 }
 
-// StarvesRefused reports, by the protocol's formula, which tags can have
-// every arrival of tag x refused, for ever.
-func StarvesRefused(t Table, x Tag) []Tag {
+// StarvesRefused returns, by the protocol's formula, the tags that can cause a
+// refusal of every arrival of tag x, for ever.
+func StarvesRefused(t Rules, x Tag) []Tag {
 	var by []Tag
 	for _, y := range t.Tags() {
 		r, self := t.Relation(x, y), t.Relation(y, y)

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// note remembers the last step, for traces.
+// note records the last step, for traces.
 type note struct {
 	message message
 	outcome Outcome
 	fate    string
 }
 
-// step returns the world after the action. What it broke, if anything, is
-// in the world.
+// step returns the world after the action. A violation, if any, is in the
+// world.
 func (w *world) step(a action) world {
 	n := w.copy()
 	n.note = note{}
@@ -43,7 +43,7 @@ func (w *world) step(a action) world {
 	return n
 }
 
-// send sends an attempt, and lets it meet the fate that the action says.
+// send sends an attempt with the fate that the action gives.
 func (w *world) send(a action, m message) {
 	m = w.start(m)
 	switch a.kind {
@@ -78,14 +78,14 @@ func (w *world) arrive(i int) {
 	w.flight = slices.Delete(w.flight, i, i+1)
 	ev := w.execute(m)
 	w.check(ev)
-	w.note = note{m, ev.outcome, "late, nobody listens"}
+	w.note = note{m, ev.outcome, "late, no client waits"}
 	if awaited {
 		w.note.fate = "late, answered"
 		w.answer(ev)
 	}
 }
 
-// tell says what the action did that led to this world.
+// tell describes the action that led to this world.
 func (w *world) tell(a action) string {
 	text := fmt.Sprintf("%v: %s, %s -> %v", w.note.message, w.note.outcome, w.note.fate, w.doc)
 	switch a.kind {
@@ -100,7 +100,7 @@ func (w *world) tell(a action) string {
 	case doQuit:
 		text = fmt.Sprintf("client %d: gives up its handoff", a.client)
 	case doForeign:
-		text = fmt.Sprintf("stranger: %s -> %v", strangerNames[a.index], w.doc)
+		text = fmt.Sprintf("outside writer: %s -> %v", outsideNames[a.index], w.doc)
 	}
 	return fmt.Sprintf("t=%d now=%d  %s", w.time, w.now(), text)
 }

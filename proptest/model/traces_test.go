@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Directed traces, for what the searches don't reach.
+// Directed traces, for states that the searches don't reach.
 
-// hand is a document under a protocol, and a clock turned by hand.
+// hand is a document under a protocol, with a clock that the test sets.
 type hand struct {
 	t   *testing.T
 	p   Protocol
@@ -19,12 +19,12 @@ func newHand(t *testing.T, without Without) *hand {
 	return &hand{t, Protocol{without}, &Document{}, 1000}
 }
 
-// ask is a request on the usual terms: TTL 20, waiting 10, tolerance 5.
-func ask(table Table, tag Tag, id ID) Request {
-	return Request{Table: table, Tag: tag, ID: id, Owner: "someone", TTL: 20, WaitTTL: 10, Tolerance: 5}
+// ask is a request with the usual terms: TTL 20, waiting 10, tolerance 5.
+func ask(rules Rules, tag Tag, id ID) Request {
+	return Request{Rules: rules, Tag: tag, ID: id, Owner: "someone", TTL: 20, WaitTTL: 10, Tolerance: 5}
 }
 
-// acquire acquires an exclusive lease, which must be granted.
+// acquire acquires an exclusive lease and checks that it is granted.
 func (h *hand) acquire(id ID) (Lease, Image) {
 	h.t.Helper()
 	d, outcome, image := h.p.Acquire(h.d, ask(exclusive, "a", id), Queue, h.now)
@@ -36,7 +36,7 @@ func (h *hand) acquire(id ID) (Lease, Image) {
 	return Lease{"a", id, e.Fence}, image
 }
 
-// does runs a command, whose outcome must be the given one.
+// does runs a command and checks its outcome.
 func (h *hand) does(want Outcome, d *Document, outcome Outcome, _ Image) {
 	h.t.Helper()
 	if outcome != want {
@@ -45,7 +45,7 @@ func (h *hand) does(want Outcome, d *Document, outcome Outcome, _ Image) {
 	h.d = d
 }
 
-// ended lets a lease begin and end with a write.
+// ended begins a lease and ends it with a write.
 func (h *hand) ended(id ID) {
 	h.t.Helper()
 	lease, _ := h.acquire(id)
@@ -53,7 +53,7 @@ func (h *hand) ended(id ID) {
 	h.does(Applied, d, outcome, image)
 }
 
-// Nine writes later, the first one repeats.
+// Nine writes later, the first one is repeated.
 func TestRule14NumberIsInTheEntry(t *testing.T) {
 	for _, without := range []Without{{}, {NumberInEntry: true}} {
 		h := newHand(t, without)
@@ -69,8 +69,9 @@ func TestRule14NumberIsInTheEntry(t *testing.T) {
 	}
 }
 
-// The lease ended with a write, nobody knows, and eight others came after: done
-// has forgotten it. Only the witness tells absence from "not applied".
+// The lease ended with a write of unknown outcome, and eight others came after:
+// done has dropped its id. Only the witness distinguishes absence from "not
+// applied".
 func TestRule18NineLeasesLater(t *testing.T) {
 	for _, earlier := range []bool{false, true} {
 		h := newHand(t, Without{})
@@ -92,7 +93,7 @@ func TestRule18NineLeasesLater(t *testing.T) {
 			c.newest = done[len(done)-1]
 		}
 		if w.provesAbsence(c, h.d) {
-			t.Errorf("newest at the grant %d: absence from done %v is taken for a proof", c.newest, h.d.Lock.Done)
+			t.Errorf("newest at the grant %d: absence from done %v counts as a proof", c.newest, h.d.Lock.Done)
 		}
 		w.cfg.protocol.Without.DoneNeedsWitness = true
 		if !w.provesAbsence(c, h.d) {
@@ -101,13 +102,13 @@ func TestRule18NineLeasesLater(t *testing.T) {
 	}
 }
 
-// An heir gives up, and what it may have been handed is released by the id
-// alone. That release comes late, and finds the id used again.
+// A successor gives up, and the entry that it may have been handed is released
+// by the id alone. That release comes late, and finds the id used again.
 func TestRule19IDsAreNeverReused(t *testing.T) {
-	for _, second := range []ID{2, 3} { // the heir's id once more, or a fresh one
+	for _, second := range []ID{2, 3} { // the successor's id once more, or a new one
 		h := newHand(t, Without{})
 		first, _ := h.acquire(1)
-		d, outcome, image := h.p.Handoff(h.d, first, heir(exclusive, 2), h.now) // the answer is lost
+		d, outcome, image := h.p.Handoff(h.d, first, successor(exclusive, 2), h.now) // the answer is lost
 		h.does(Granted, d, outcome, image)
 		d, outcome, image = h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now)
 		h.does(Released, d, outcome, image)
@@ -119,24 +120,24 @@ func TestRule19IDsAreNeverReused(t *testing.T) {
 	}
 }
 
-// The holder's plain release comes first: the late handoff finds nothing, so
-// that no release of the heir's id is needed.
+// The holder's plain release comes first. The late handoff then finds nothing,
+// so no release of the successor's id is needed.
 func TestRule15LateHandoffFindsNothing(t *testing.T) {
 	h := newHand(t, Without{})
 	first, _ := h.acquire(1)
 	d, outcome, image := h.p.Release(h.d, first, h.now)
 	h.does(Released, d, outcome, image)
-	d, outcome, image = h.p.Handoff(h.d, first, heir(exclusive, 2), h.now)
+	d, outcome, image = h.p.Handoff(h.d, first, successor(exclusive, 2), h.now)
 	h.does(NotApplied, d, outcome, image)
 	h.acquire(1) // a late duplicate brings the id back
-	d, outcome, image = h.p.Handoff(h.d, first, heir(exclusive, 2), h.now+1)
+	d, outcome, image = h.p.Handoff(h.d, first, successor(exclusive, 2), h.now+1)
 	if first.Fence == h.d.Lock.Fence {
 		t.Fatal("the trace shows nothing")
 	}
 	h.does(NotApplied, d, outcome, image)
 }
 
-// The id of a lease that ended with a write is in done: a second lease with
+// The id of a lease that ended with a write is in done. A second lease with
 // that id would find its own write "applied" before it was.
 func TestRule19DoneKnowsTheID(t *testing.T) {
 	h := newHand(t, Without{})
@@ -148,7 +149,7 @@ func TestRule19DoneKnowsTheID(t *testing.T) {
 }
 
 // A batched renewal skips a document whose lease was lost, although its id is
-// there again.
+// present again.
 func TestRule20BatchedRenewal(t *testing.T) {
 	h := newHand(t, Without{})
 	kept, _ := h.acquire(1)
@@ -168,16 +169,16 @@ func TestRule20BatchedRenewal(t *testing.T) {
 	}
 	_, _, image := h.p.Read(docs[0], h.now)
 	if got := image.Remaining(kept, 20, 5); got != 20 {
-		t.Errorf("the renewed lease lives for %d more", got)
+		t.Errorf("the renewed lease remains for %d more", got)
 	}
 	_, _, image = h.p.Read(docs[1], h.now)
 	if got := image.Remaining(lost, 20, 5); got != 0 {
-		t.Errorf("the lost lease is believed for %d", got)
+		t.Errorf("the lost lease remains for %d", got)
 	}
 }
 
-// An acquire that executes after its caller gave up delays others until TTL
-// and tolerance are over, and never more.
+// An acquire that executes after its caller gave up delays others until TTL and
+// tolerance are over, and never longer.
 func TestRule22OrphanDelaysOnly(t *testing.T) {
 	h := newHand(t, Without{})
 	d, outcome, image := h.p.Release(h.d, Lease{Tag: "a", ID: 1}, h.now) // the clean-up comes first

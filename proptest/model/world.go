@@ -2,16 +2,16 @@ package model
 
 import "slices"
 
-// config is what a world is made of, and how much may happen in it.
+// config is a world's participants and the limits of its events.
 type config struct {
 	protocol Protocol
-	tables   []Table // one for all clients, or one for each
+	ruleSets []Rules // one for all clients, or one for each
 	tags     []Tag   // one for each client
 
 	ttl, waitTTL, tolerance int64
-	tick                    int64 // how far the clock advances at once
+	tick                    int64 // the clock's advance at once
 
-	patience int64 // an attempt that waits in the server is dropped after so long; 0: never
+	patience int64 // an attempt that waits in the server is dropped after this time; 0: never
 
 	steps    int  // how often the server's clock may step, within the tolerance
 	faults   int  // attempts that are lost, delayed, or not answered
@@ -21,65 +21,65 @@ type config struct {
 	checks   bool // clients may prove the lease by a read
 	handoffs bool // clients hand over
 
-	strangers stranger // what else happens to the document
-	strangest int      // how often
-	crashes   int      // clients that die
-	lenient   bool     // check consequences only (see properties.go)
+	outside       outsideWriter // what outside writers may do
+	outsideWrites int           // how often they write
+	crashes       int           // the number of clients that die
+	lenient       bool          // check consequences only (see properties.go)
 }
 
-// stranger is what others than clients may do to the document.
-type stranger uint8
+// outsideWriter is what outside writers may do to the document.
+type outsideWriter uint8
 
 const (
-	nobody  stranger = iota
-	deletes          // delete the document, insert it anew
-	erases           // erase, spoil or put back the lock as well
+	nobody  outsideWriter = iota
+	deletes               // delete the document, insert it anew
+	erases                // erase, spoil or put back the lock as well
 )
 
-func (c *config) table(client int) Table {
-	if len(c.tables) == 1 {
-		return c.tables[0]
+func (c *config) rules(client int) Rules {
+	if len(c.ruleSets) == 1 {
+		return c.ruleSets[0]
 	}
-	return c.tables[client]
+	return c.ruleSets[client]
 }
 
-// world is one state: the document, the clients, the network and the clock.
-// The server's clock is the true time plus an offset; a client's is true.
+// world is one state: the document, the clients, the network and the clock. The
+// server's clock is the true time plus an offset; the clients' clocks are true.
 type world struct {
 	cfg           *config
 	doc           *Document
-	old           *Document // a copy that a stranger keeps
+	old           *Document // a copy that an outside writer keeps
 	time, offset  int64
 	steps, faults int // left
-	strangest     int // left
+	outsideWrites int // left
 	crashes       int // left
 	clients       []client
-	flight        []message // sent and not executed yet; may never be
+	flight        []message // sent and not executed yet; they may never be
 	ghost         ghost
 	note          note
 	broken        *violation
 }
 
-// ghost is what no participant knows, for the properties.
+// ghost is knowledge for the properties that no participant has.
 type ghost struct {
-	top     int64    // the highest token ever
+	top     int64    // the highest fence ever
 	grants  []grant  // all of them
 	applied []Update // in order
-	denied  []Update // those that a client believes were not applied
-	settled []ID     // those that must not be in the document any more
-	erased  bool     // a stranger wrote or deleted the lock
+	denied  []Update // updates whose client was told that they were not applied
+	settled []ID     // ids that must not be in the document any more
+	erased  bool     // an outside writer wrote or deleted the lock
 }
 
-// grant is a lease as the server gave it.
+// grant is a lease as the server granted it.
 type grant struct {
 	Lease
-	excluded bool // somebody who respects it was let in when it did not count
+	excluded bool // a conflicting lease was granted when it did not count
 }
 
 func newWorld(cfg *config) world {
 	return world{
 		cfg: cfg, doc: &Document{}, time: cfg.tick,
-		steps: cfg.steps, faults: cfg.faults, strangest: cfg.strangest, crashes: cfg.crashes,
+		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, crashes: cfg.crashes,
 		clients: make([]client, len(cfg.tags)),
 	}
 }
@@ -98,7 +98,7 @@ func (w *world) copy() world {
 	return n
 }
 
-// kind is what happens next in a world.
+// kind is the kind of a step.
 type kind uint8
 
 const (
@@ -110,9 +110,9 @@ const (
 	doParsed              // …the same, but the server has parsed it already
 	doArrive              // an attempt that was on its way is executed
 	doTimeout             // a client stops waiting for its attempt
-	doCrash               // a client is no more
-	doQuit                // a client gives up a handoff that it doesn't know the outcome of
-	doForeign             // a stranger writes, by the index
+	doCrash               // a client stops for good
+	doQuit                // a client gives up a handoff of unknown outcome
+	doForeign             // an outside writer writes, by the index
 )
 
 // action is one step, small enough to keep millions.
@@ -122,7 +122,7 @@ type action struct {
 	index  int8 // of the option, or of the message in flight
 }
 
-// actions lists what may happen next.
+// actions lists the possible next steps.
 func (w *world) actions() []action {
 	out := append(make([]action, 0, 32), action{kind: doTick})
 	out = append(out, w.clockSteps()...)
@@ -144,22 +144,23 @@ func (w *world) actions() []action {
 		if w.mayQuit(&w.clients[i]) {
 			out = append(out, action{kind: doQuit, client: c})
 		}
-		if w.crashes > 0 && w.clients[i].phase != gone {
+		if w.crashes > 0 && w.clients[i].phase != stopped {
 			out = append(out, action{kind: doCrash, client: c})
 		}
 	}
 	for i, m := range w.flight {
-		// An attempt that is awaited and arrives with no time between is one
-		// that was executed at once.
+		// An awaited attempt that arrives without time in between is the same
+		// as one that was executed at once.
 		if m.sent < w.time || !w.awaited(m) {
 			out = append(out, action{kind: doArrive, index: int8(i)})
 		}
 	}
-	return append(out, w.strange()...)
+	return append(out, w.outsideActions()...)
 }
 
-// mayQuit: what is under way may still be executed then. (The library waits
-// until the server would let others in anyway.)
+// mayQuit reports whether the client may give up the handoff. Messages under
+// way may still be executed then. (The library waits until the server would let
+// others in anyway.)
 func (w *world) mayQuit(c *client) bool {
 	return c.phase == leaving && c.unknown && !c.awaits && c.last.second != 0
 }
@@ -177,7 +178,7 @@ func (w *world) clockSteps() []action {
 	return out
 }
 
-// expireParsed drops the attempts that have waited in the server too long.
+// expireParsed drops the attempts that have waited in the server for too long.
 func (w *world) expireParsed() {
 	if w.cfg.patience == 0 {
 		return
@@ -191,23 +192,23 @@ func (w *world) expireParsed() {
 	})
 }
 
-// awaited reports whether its client still waits for the attempt.
+// awaited reports whether the attempt's client still waits for it.
 func (w *world) awaited(m message) bool {
 	c := &w.clients[m.from]
 	return c.awaits && c.last == m.unparsed()
 }
 
-// unparsed is the message as its client knows it.
+// unparsed is the message in its client's form.
 func (m message) unparsed() message { m.parsed = 0; return m }
 
-// strange lists what a stranger may do.
-func (w *world) strange() []action {
-	if w.strangest == 0 || w.cfg.strangers == nobody {
+// outsideActions lists the possible actions of outside writers.
+func (w *world) outsideActions() []action {
+	if w.outsideWrites == 0 || w.cfg.outside == nobody {
 		return nil
 	}
 	n := 2
-	if w.cfg.strangers == erases {
-		n = len(strangerNames)
+	if w.cfg.outside == erases {
+		n = len(outsideNames)
 	}
 	var out []action
 	for i := range n {
@@ -219,19 +220,19 @@ func (w *world) strange() []action {
 	return out
 }
 
-// mayDelete reports whether the numbers of a new document are sure to go on
-// after this one's. They may not where several were given out in one
-// millisecond and the clock has not caught up yet, nor where a command that
-// was parsed long ago is still to be executed.
+// mayDelete reports whether the fences of a new document certainly follow this
+// one's. They may not if several were given out in one millisecond and the
+// clock has not caught up yet, or if a command that was parsed long ago is
+// still to be executed.
 func (w *world) mayDelete() bool {
 	parsed := func(m message) bool { return m.parsed != 0 }
 	return w.doc != nil && w.doc.Lock.Fence < w.now() && !slices.ContainsFunc(w.flight, parsed)
 }
 
-var strangerNames = []string{"delete", "insert", "erase", "nullify", "spoil", "keep a copy", "put the copy back"}
+var outsideNames = []string{"delete", "insert", "erase", "nullify", "spoil", "keep a copy", "put the copy back"}
 
 func (w *world) foreign(i int8) {
-	w.strangest--
+	w.outsideWrites--
 	switch i {
 	case 0:
 		w.doc = Delete(w.doc)

@@ -3,8 +3,8 @@ package model
 import "slices"
 
 // Write applies an update under the lease and keeps the lock. k numbers the
-// lease's writes from 1 on: a number that the entry has seen, or passed, is
-// not applied again. No clock is in it.
+// lease's writes from 1 on. A number that is not above the entry's is not
+// applied again. The command uses no clock.
 func (p Protocol) Write(d *Document, l Lease, k int, u Update, now int64) (*Document, Outcome, Image) {
 	e, ok := d.guarded(l, p.Without.FenceInWrite)
 	if !ok || p.written(d, e, k) {
@@ -31,12 +31,12 @@ func (p Protocol) written(d *Document, e Entry, k int) bool {
 	return e.N >= k
 }
 
-// shared stands for an entry's write number in a list that all share: the
-// design that rule 14 warns of.
+// shared represents an entry's write number in a shared list: the design that
+// rule 14 warns of.
 func shared(id ID, k int) ID { return -(id*1000 + ID(k)) }
 
 // WriteAndRelease applies an update under the lease, removes the entry (its
-// array stays), and remembers the id among the last few that ended this way.
+// array stays), and adds the id to done.
 func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*Document, Outcome, Image) {
 	if _, ok := d.guarded(l, p.Without.FenceInWrite); !ok {
 		return d, NotApplied, Image{nil, now}
@@ -55,9 +55,9 @@ type Renewal struct {
 	TTL, Tolerance int64
 }
 
-// RenewBatch renews several leases, each on its own document, in one command,
-// and tells only how many matched. Nothing is proved by the count unless all
-// did.
+// RenewBatch renews several leases, each in its own document, in one command,
+// and returns only the number of matches. The number proves something only if
+// all matched.
 func (p Protocol) RenewBatch(batch []Renewal, now int64) (after []*Document, matched int) {
 	for _, r := range batch {
 		d, outcome, _ := p.Renew(r.Doc, r.Lease, r.TTL, r.Tolerance, now)
@@ -69,8 +69,9 @@ func (p Protocol) RenewBatch(batch []Renewal, now int64) (after []*Document, mat
 	return after, matched
 }
 
-// Remaining is how long a lease may be believed in from the send of the read
-// that showed the image: 0 where the image lacks its entry with its fence.
+// Remaining is the time for which a lease stays valid after the send of the
+// read that returned the image. It is 0 if the image lacks the lease's entry
+// with its fence.
 func (im Image) Remaining(l Lease, ttl, tolerance int64) int64 {
 	e, ok := im.Doc.guarded(l, false)
 	if !ok {

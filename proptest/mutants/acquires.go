@@ -1,10 +1,10 @@
 package mutants
 
-// acquires leave entries behind, or believe in the wrong one.
+// acquires leave entries, or accept the wrong one.
 var acquires = []Mutant{
 	{
 		Name: "validity counts from the acquire's reply", Rule: 4,
-		Why:  "a contender enters while the holder still believes",
+		Why:  "another holder enters while the lease is still valid",
 		File: "multilock/acquisition.go",
 		Edits: swap(`got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)`,
 			`got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)
@@ -13,7 +13,7 @@ var acquires = []Mutant{
 	},
 	{
 		Name: "validity counts from the confirm's reply", Rule: 4,
-		Why:  "a contender enters while the holder still believes",
+		Why:  "another holder enters while the lease is still valid",
 		File: "multilock/ticket.go",
 		Edits: swap(`got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)`,
 			`got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
@@ -38,7 +38,7 @@ var acquires = []Mutant{
 		Tests: "^TestAcquireWhoseEntryWasPrunedStartsAgainUnderANewID$", Packages: inLocker,
 	},
 	{
-		Name: "an acquire by any filter is repeated", Rule: 0,
+		Name: "an acquire by a filter without a pin is repeated", Rule: 0,
 		Why:  "the repeat locks a second document",
 		File: "multilock/acquisition.go",
 		Edits: swap(`if a.filter.Pin == nil {`,
@@ -46,7 +46,7 @@ var acquires = []Mutant{
 		Tests: "^TestUnknownOutcomeOfUnpinnedAcquireIsReported$", Packages: inLocker,
 	},
 	{
-		Name: "what was granted to a caller who had gone is kept", Rule: 22,
+		Name: "a grant to a caller that has given up is kept", Rule: 22,
 		Why:  "nobody holds the lock until it expires",
 		File: "multilock/acquisition.go",
 		Edits: swap(`a.filter.Pin, got.err == nil && (got.outcome`,
@@ -64,7 +64,7 @@ var acquires = []Mutant{
 	},
 	{
 		Name: "a waiter that gives up leaves its entry", Rule: 0,
-		Why:  "an entry that nobody waits with keeps others back",
+		Why:  "an entry without a waiter blocks others",
 		File: "multilock/wait.go",
 		Edits: swap(`		w.ticket.cancel(func(error) {})
 `,
@@ -72,8 +72,8 @@ var acquires = []Mutant{
 		Tests: "^(TestCancelledWhileItsEntryWaitsLeavesNoEntry|TestCloseWakesWaitersAndTheirEntriesAreGone)$", Packages: inLocker,
 	},
 	{
-		Name: "a ticket believes in an entry with another seq", Rule: 7,
-		Why:  "pruned and entered anew by a late duplicate, it goes before those who came before it",
+		Name: "a ticket accepts an entry with another seq", Rule: 7,
+		Why:  "an entry that was pruned, and made again by a late duplicate, goes before entries that came before it",
 		File: "multilock/ticket.go",
 		Edits: swap(`if own.Seq != t.grant.Seq {`,
 			`if own.Seq < t.grant.Seq {`),
@@ -81,7 +81,7 @@ var acquires = []Mutant{
 	},
 	{
 		Name: "a document that can't be decoded stays locked", Rule: 0,
-		Why:  "the caller has an error and no lease, and nobody is let in",
+		Why:  "the caller has an error and no lease, and no other holder is let in",
 		File: "multilock/acquisition.go",
 		Edits: swap(`a.locker.giveBack(lease, nil)`,
 			`_ = lease`),
@@ -89,7 +89,7 @@ var acquires = []Mutant{
 	},
 	{
 		Name: "a waiter asks too late to keep its place", Rule: 0,
-		Why:  "it is pruned, and begins again at the end",
+		Why:  "its entry is pruned, and it begins again at the end of the queue",
 		File: "multilock/ticket.go",
 		Edits: swap(`e.Wait(t.grant.Tag)/3`,
 			`e.Wait(t.grant.Tag)*30`),

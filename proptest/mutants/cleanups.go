@@ -1,10 +1,10 @@
 package mutants
 
-// cleanups leave behind what acquires without a lease have entered, or may
-// enter yet, or let it pile up.
+// cleanups leave entries of acquires without a lease, also of late ones, or let
+// them pile up.
 var cleanups = []Mutant{
 	{
-		Name: "an attempt that is out is forgotten once a later one is answered", Rule: 22,
+		Name: "an attempt on its way is forgotten once a later one is answered", Rule: 22,
 		Why:  "it is executed, and nobody holds the lock until it expires",
 		File: "multilock/acquisition.go",
 		Edits: swap(`	a.unsure.add(got.unsure)
@@ -16,15 +16,15 @@ var cleanups = []Mutant{
 		Tests: "^TestALateAttempt", Packages: inLocker,
 	},
 	{
-		Name: "what may come late is removed once", Rule: 22,
-		Why:  "it comes after that, and nobody holds the lock until it expires",
+		Name: "a late entry is removed only once", Rule: 22,
+		Why:  "the entry comes after that, and nobody holds the lock until it expires",
 		File: "multilock/cleanup.go",
 		Edits: swap(`if l.entries <= 0 || c.closed`,
 			`if l.entries <= 0 || l.rest > 0 || c.closed`),
 		Tests: "^TestALateAttempt", Packages: inLocker,
 	},
 	{
-		Name: "what is not found is looked for for ever", Rule: 0,
+		Name: "a missing entry is removed again for ever", Rule: 0,
 		Why:  "each lost request costs commands as long as the process lives",
 		File: "multilock/cleanup.go",
 		Edits: swap(`c.closed || !now.Before(l.until)`,
@@ -32,7 +32,7 @@ var cleanups = []Mutant{
 		Tests: "^TestTheCleanUpAfterALostAttemptEnds$", Packages: inLocker,
 	},
 	{
-		Name: "what was found is looked for again", Rule: 0,
+		Name: "an entry that was found is removed again", Rule: 0,
 		Why:  "each cut-off acquire costs ten commands",
 		File: "multilock/leftover.go",
 		Edits: swap(`if found || l.seen {`,
@@ -40,8 +40,8 @@ var cleanups = []Mutant{
 		Tests: "^TestTheCleanUpEndsWithTheEntry$", Packages: inLocker,
 	},
 	{
-		Name: "Close does not look once more", Rule: 22,
-		Why:  "what came since the last look stays until it expires",
+		Name: "Close does not remove once more", Rule: 22,
+		Why:  "an entry that came since the last removal stays until it expires",
 		File: "multilock/cleanup.go",
 		Edits: swap(`			c.owe(l)
 			l.due, l.last = time.Now(), true
@@ -52,15 +52,15 @@ var cleanups = []Mutant{
 	},
 	{
 		Name: "each id is removed by a command of its own", Rule: 0,
-		Why:  "a storm of callers who give up is a storm of commands",
+		Why:  "a storm of callers that give up is a storm of commands",
 		File: "multilock/cleanup.go",
 		Edits: swap(`len(ids) < mostIDs`,
 			`len(ids) < 1`),
 		Tests: "^TestCleanUpIsOneCommandForMany", Packages: inLocker,
 	},
 	{
-		Name: "a clean-up that failed is told to nobody", Rule: 0,
-		Why:  "entries stay, and no one knows why",
+		Name: "a failed clean-up is not reported", Rule: 0,
+		Why:  "entries stay, and nobody knows the reason",
 		File: "multilock/cleanup.go",
 		Edits: swap(`			tell = append(tell, func() { c.failed(s.err) })
 `,
@@ -68,8 +68,8 @@ var cleanups = []Mutant{
 		Tests: "^TestCleanUpIsOneCommandForMany", Packages: inLocker,
 	},
 	{
-		Name: "a clean-up removes whoever has the tag", Rule: 0,
-		Why:  "a holder loses its lock to a waiter who gave up",
+		Name: "a clean-up removes all entries of the tag", Rule: 0,
+		Why:  "a holder loses its lock to a waiter that gave up",
 		File: "internal/engine/remove.go",
 		Edits: swap(`Value: bson.D{{Key: idKey, Value: oneOf}}`,
 			`Value: bson.D{}`),
@@ -77,23 +77,23 @@ var cleanups = []Mutant{
 	},
 	{
 		Name: "a successor of unknown outcome joins another's entry", Rule: 15,
-		Why:  "its own, which the handoff has made, is held by nobody",
+		Why:  "its own entry, made by the handoff, is held by nobody",
 		File: "multilock/wait.go",
 		Edits: swap(`if w.a.unsure.n == 0 {`,
 			`if w.a.unsure.n >= 0 {`),
 		Tests: "^TestRule15ASuccessor", Packages: inLocker,
 	},
 	{
-		Name: "who shares another's entry forgets its own", Rule: 15,
-		Why:  "an attempt that was out is executed, and nobody holds what it enters",
+		Name: "a holder of a shared entry forgets its own", Rule: 15,
+		Why:  "an attempt on its way is executed, and nobody holds its entry",
 		File: "multilock/acquisition.go",
 		Edits: swap(`(lease == nil || lease.ID() != a.request.ID)`,
 			`lease == nil`),
 		Tests: "^TestALateAttemptOfWhoShares", Packages: inLocker,
 	},
 	{
-		Name: "what was granted by a second attempt is not looked after", Rule: 22,
-		Why:  "the first is executed after the release, and nobody holds the lock until it expires",
+		Name: "a grant by a second attempt has no clean-up", Rule: 22,
+		Why:  "the first attempt is executed after the release, and nobody holds the lock until it expires",
 		File: "multilock/acquisition.go",
 		Edits: swap(`if late := a.unsure; late.n > 0 {`,
 			`if late := a.unsure; late.n > 100 {`),
@@ -101,7 +101,7 @@ var cleanups = []Mutant{
 	},
 	{
 		Name: "acquires of a document are not bounded", Rule: 0,
-		Why:  "callers who give up pile commands up, and the holder's renewal comes too late",
+		Why:  "callers that give up pile up commands, and the holder's renewal comes too late",
 		File: "multilock/inflight.go",
 		Edits: swap(`slots{free: mostPerDocument}`,
 			`slots{free: 1 << 20}`),
@@ -116,8 +116,8 @@ var cleanups = []Mutant{
 		Tests: "^TestAcquiresOfManyDocuments", Packages: inLocker,
 	},
 	{
-		Name: "a waiter leaves the line while its command is out", Rule: 0,
-		Why:  "the next one asks beside it, and so on",
+		Name: "a waiter leaves the wait queue while its command is out", Rule: 0,
+		Why:  "the next waiter asks beside it, and so on",
 		File: "multilock/wait.go",
 		Edits: swap(`	if w.a.gone {
 		return
@@ -131,8 +131,8 @@ var cleanups = []Mutant{
 		Tests: "^TestAWaiterWhoseCommandIsOut", Packages: inLocker,
 	},
 	{
-		Name: "a lock stays whose document the caller's code panics over", Rule: 0,
-		Why:  "the caller recovers and has no lease, and nobody is let in",
+		Name: "the lock stays when the caller's decoder panics", Rule: 0,
+		Why:  "the caller recovers and has no lease, and no other holder is let in",
 		File: "multilock/acquisition.go",
 		Edits: swap(`	decoded := false
 `,

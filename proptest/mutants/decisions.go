@@ -1,11 +1,10 @@
 package mutants
 
-// decisions are judged wrongly by the server: the expressions of acquire and
-// confirm.
+// decisions are wrong in the expressions of acquire and confirm.
 var decisions = []Mutant{
 	{
 		Name: "nothing ever expires", Rule: 0,
-		Why:  "a holder that crashed holds for ever",
+		Why:  "a crashed holder keeps the lock for ever",
 		File: "internal/engine/expr.go",
 		Edits: swap(`tests := []expr{call("$gt", "$$e."+expiresKey, d.now)}`,
 			`tests := []expr{true}`),
@@ -29,15 +28,15 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a grant drops the other tags' live entries", Rule: 0,
-		Why:  "holders lose a lock whose time is not up",
+		Why:  "holders lose a lock before it expires",
 		File: "internal/engine/expr.go",
 		Edits: swap(`cond(nth(entries, 0), entries, "$$REMOVE")`,
 			`cond(nth(entries, 0), "$$REMOVE", "$$REMOVE")`),
 		Tests: "^TestAcquirePrunes$", Packages: inEngine,
 	},
 	{
-		Name: "a grant prunes what is soon to expire", Rule: 0,
-		Why:  "the tolerance for differences between clocks is gone, a holder is still within its time",
+		Name: "a grant prunes entries that expire soon", Rule: 0,
+		Why:  "the tolerance for differences between clocks has no effect: a holder's lease is still valid",
 		File: "internal/engine/expr.go",
 		Edits: swap(`call("$gt", "$$e."+expiresKey, d.now)`,
 			`call("$gt", "$$e."+expiresKey, call("$add", d.now, 500))`),
@@ -52,8 +51,8 @@ var decisions = []Mutant{
 		Tests: "^(TestAcquireBlockedWaits|TestTryAcquireBlockedLeavesNothing)$", Packages: inEngine,
 	},
 	{
-		Name: "a confirm ignores who is held and came later", Rule: 10,
-		Why:  "a waiter is let in beside a holder that a table of preference let overtake it",
+		Name: "a confirm ignores later held entries", Rule: 10,
+		Why:  "a waiter is granted beside a holder that was allowed to overtake it",
 		File: "internal/engine/expr.go",
 		Edits: swap(`return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 			`return call("$lt", e+"."+seqKey, "$$own."+seqKey)`),
@@ -68,8 +67,8 @@ var decisions = []Mutant{
 		Tests: "^TestConfirmServesTheQueue$", Packages: inEngine,
 	},
 	{
-		Name: "earlier goes by the clock and not by seq", Rule: 10,
-		Why:  "two that arrived in one millisecond are let in together, or in the wrong order",
+		Name: "the clock and not seq decides what is earlier", Rule: 10,
+		Why:  "two entries that arrived in one millisecond are granted together, or in the wrong order",
 		File: "internal/engine/expr.go",
 		Edits: swap(`call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 			`call("$lt", e+"."+sinceKey, "$$own."+sinceKey))`),
@@ -77,23 +76,23 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a confirm ignores cooperative relations", Rule: 6,
-		Why:  "a waiter is let in beside a holder who ignores it and came during the wait",
+		Why:  "a waiter is granted beside a holder that ignores it and came during the wait",
 		File: "internal/engine/expr.go",
 		Edits: swap(`r.Kind != relations.None {`,
 			`r.Kind == relations.Assertive {`),
 		Tests: "^TestRule06", Packages: inEngine,
 	},
 	{
-		Name: "a confirm makes the entry anew", Rule: 7,
-		Why:  "a pruned waiter rejoins as the last in silence",
+		Name: "a confirm makes a missing entry", Rule: 7,
+		Why:  "a pruned waiter silently rejoins as the last one",
 		File: "internal/engine/expr.go",
 		Edits: swap(`own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)`,
 			`own := orElse(nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0), bson.D{{Key: idKey, Value: id}, {Key: seqKey, Value: d.next()}, {Key: sinceKey, Value: d.now}})`),
 		Tests: "^TestConfirmWithoutEntryIsLost$", Packages: inEngine,
 	},
 	{
-		Name: "who would not wait waits", Rule: 0,
-		Why:  "a TryAcquire that failed leaves an entry that keeps others back",
+		Name: "a TryAcquire waits", Rule: 0,
+		Why:  "a TryAcquire that failed leaves an entry that blocks others",
 		File: "internal/engine/engine.go",
 		Edits: swap(`d.arrival(e.field, false, id, cfg.Owner)`,
 			`d.arrival(e.field, true, id, cfg.Owner)`),
@@ -101,23 +100,23 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a waiting entry lives as long as a held one", Rule: 0,
-		Why:  "a waiter that died holds up the queue for a TTL",
+		Why:  "a dead waiter blocks the queue for a TTL",
 		File: "internal/engine/expr.go",
 		Edits: swap(`lease = cond("$$waits", d.wait, d.held)`,
 			`lease = cond("$$waits", d.held, d.held)`),
 		Tests: "^TestAcquireBlockedWaits$", Packages: inEngine,
 	},
 	{
-		Name: "emptied tags stay", Rule: 0,
-		Why:  "every command looks through tags that were used once",
+		Name: "empty tags stay", Rule: 0,
+		Why:  "every command reads tags that were used once",
 		File: "internal/engine/expr.go",
 		Edits: swap(`cond(nth(entries, 0), entries, "$$REMOVE")`,
 			`orElse(entries, "$$REMOVE")`),
 		Tests: "^TestAcquireDropsEmptiedTags$", Packages: inEngine,
 	},
 	{
-		Name: "an unknown tag refuses without an entry", Rule: 0,
-		Why:  "one that nobody holds any more refuses everybody",
+		Name: "an empty unknown tag refuses", Rule: 0,
+		Why:  "a tag that is not held any more refuses every arrival",
 		File: "internal/engine/expr.go",
 		Edits: swap(`none("$$t.v", d.live())`,
 			`call("$eq", "$$t.v", args{})`),
@@ -125,19 +124,19 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "an arrival ignores unknown tags", Rule: 8,
-		Why:  "two programs with different tables are both let in",
+		Why:  "two programs with different rules are both granted",
 		File: "internal/engine/expr.go",
-		Edits: swap(`	if known := d.known(barred...); len(known) > 0 {
+		Edits: swap(`	if known := d.known(exclusive...); len(known) > 0 {
 		free = append(free, isOneOf("$$t.k", known))
 	}
 `,
-			`	free = append(free, not(call("$in", "$$t.k", append([]string{}, barred...))))
+			`	free = append(free, not(call("$in", "$$t.k", append([]string{}, exclusive...))))
 `),
 		Tests: "^TestUnknownTagInTheDocumentRefusesArrivals$", Packages: []string{lockerPkg, enginePkg},
 	},
 	{
-		Name: "an unknown tag keeps a repeat from being extended", Rule: 8,
-		Why:  "the holder believes for a TTL from the repeat on, and the entry ends earlier",
+		Name: "an unknown tag stops the extension by a repeat", Rule: 8,
+		Why:  "the lease is valid for a TTL from the repeat on, and the entry expires earlier",
 		File: "internal/engine/expr.go",
 		Edits: swap(`free := []expr{"$$again", none(`,
 			`free := []expr{none(`),
@@ -145,7 +144,7 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a confirm ignores unknown tags", Rule: 9,
-		Why:  "a waiter is let in beside a program with another table that came during the wait",
+		Why:  "a waiter is granted beside a program with other rules that came during the wait",
 		File: "internal/engine/expr.go",
 		Edits: swap(`nth(filter("$$strange", "t", nth(`,
 			`nth(filter(args{}, "t", nth(`),
@@ -153,7 +152,7 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a confirm drops later unknown tags", Rule: 9,
-		Why:  "who waits under a tag of another program's table loses its place",
+		Why:  "a waiter under a tag of another program's rules loses its place",
 		File: "internal/engine/expr.go",
 		Edits: swap(`call("$arrayToObject", "$$strange")`,
 			`bson.D{}`),
@@ -161,23 +160,23 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a confirm waits for later unknown tags", Rule: 9,
-		Why:  "two programs with different tables wait for each other for ever",
+		Why:  "two programs with different rules wait for each other for ever",
 		File: "internal/engine/expr.go",
 		Edits: swap(`nth(filter("$$t.v", "e", counts("$$e")), 0))`,
 			`nth("$$t.v", 0))`),
 		Tests: "^TestRule09", Packages: inEngine,
 	},
 	{
-		Name: "the number doesn't increase within a millisecond", Rule: 11,
-		Why:  "two holders have one token, a late one's write is accepted",
+		Name: "the fence doesn't increase within a millisecond", Rule: 11,
+		Why:  "two holders have one fencing token, and a late holder's write is accepted",
 		File: "internal/engine/expr.go",
 		Edits: swap(`call("$add", d.lock+"."+fenceKey, 1)`,
 			`call("$add", d.lock+"."+fenceKey, 0)`),
 		Tests: "^TestConfirmCountsOn$", Packages: inEngine,
 	},
 	{
-		Name: "a join takes no number", Rule: 11,
-		Why:  "a compare-and-set misses the newcomer, and two waiters are equally early",
+		Name: "a join takes no fence", Rule: 11,
+		Why:  "a compare-and-set misses the newcomer, and two waiters have the same seq",
 		File: "internal/engine/expr.go",
 		Edits: swap(`var entered expr = d.put("$$next", d.with(bson.D{`,
 			`var number expr = "$$next"
@@ -188,16 +187,16 @@ var decisions = []Mutant{
 		Tests: "^TestAcquireBlockedWaits$", Packages: inEngine,
 	},
 	{
-		Name: "a confirm's grant leaves the last number as it was", Rule: 11,
-		Why:  "the next holder gets the same token",
+		Name: "a confirm's grant leaves lock.fence unchanged", Rule: 11,
+		Why:  "the next holder gets the same fencing token",
 		File: "internal/engine/expr.go",
 		Edits: swap(`granted := cond(call("$or", "$$waits", "$$own."+fenceKey), d.lock+"."+fenceKey, "$$next")`,
 			`granted := call("$max", args{d.lock + "." + fenceKey})`),
 		Tests: "^TestConfirmCountsOn$", Packages: inEngine,
 	},
 	{
-		Name: "numbers begin again in a new document", Rule: 0,
-		Why:  "deleted and made again, the document gives out old tokens",
+		Name: "fences begin again in a new document", Rule: 0,
+		Why:  "a document that was deleted and made again gives out old fencing tokens",
 		File: "internal/engine/expr.go",
 		Edits: swap(`call("$toLong", d.now)})`,
 			`1})`),
@@ -237,7 +236,7 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a granted confirm keeps the short life of a waiter", Rule: 4,
-		Why:  "the holder believes for a TTL, the server lets others in after a WaitTTL",
+		Why:  "the lease is valid for a TTL, but the server lets others in after a WaitTTL",
 		File: "internal/engine/expr.go",
 		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, d.held))`,
 			`Value: d.extended("$$own", cond("$$own."+fenceKey, d.held, d.wait))`),
@@ -245,7 +244,7 @@ var decisions = []Mutant{
 	},
 	{
 		Name: "a cooperative relation is treated as assertive", Rule: 0,
-		Why:  "who should be refused joins the queue and keeps others back",
+		Why:  "an arrival that should be refused joins the queue and blocks others",
 		File: "internal/engine/expr.go",
 		Edits: swap(`case r.Kind == relations.Assertive && joins:`,
 			`case joins:`),
@@ -276,7 +275,7 @@ var decisions = []Mutant{
 		Tests: "^TestForeignFieldIsLeftUntouched$", Packages: inEngine,
 	},
 	{
-		Name: "an owner's dollar sign is taken for a field", Rule: 0,
+		Name: "an owner's dollar sign counts as a field", Rule: 0,
 		Why:  "free text changes the command",
 		File: "internal/engine/expr.go",
 		Edits: swap(`bson.D{{Key: "$literal", Value: owner}}`,
@@ -284,16 +283,16 @@ var decisions = []Mutant{
 		Tests: "^TestOwnerIsFreeText$", Packages: inEngine,
 	},
 	{
-		Name: "a number that has no next is taken for a lock's", Rule: 0,
-		Why:  "the server raises a conversion error for a field that isn't ours, and numbers beyond 2^53 are no longer exact",
+		Name: "a fence without a next one counts as a lock's", Rule: 0,
+		Why:  "the server raises a conversion error for a field that isn't ours, and fences beyond 2^53 are not exact",
 		File: "internal/engine/expr.go",
 		Edits: swap(`			call("$lt", fence, long(fenceLimit)),
 `, ``),
 		Tests: "^TestForeignFieldIsLeftUntouched$", Packages: inEngine,
 	},
 	{
-		Name: "a negative number is taken for a lock's", Rule: 0,
-		Why:  "what the pipelines take for a lock, the Go side calls foreign: an entry is left that nobody holds",
+		Name: "a negative fence counts as a lock's", Rule: 0,
+		Why:  "the pipelines accept a field that the Go side calls foreign: an entry is left that nobody holds",
 		File: "internal/engine/expr.go",
 		Edits: swap(`			call("$gte", orElse(fence, 0), 0),
 `, ``),

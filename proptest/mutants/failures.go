@@ -1,17 +1,17 @@
 package mutants
 
-// failures are the driver's errors, taken for something else.
+// failures classify the driver's errors wrongly.
 var failures = []Mutant{
 	{
-		Name: "a write-concern error is taken for a refusal", Rule: 0,
-		Why:  "the write stands on the primary, and the caller is told that it failed",
+		Name: "a write-concern error counts as a refusal", Rule: 0,
+		Why:  "the write is done on the primary, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
 		Edits: swap(`		f.Answered = !lost && !passes(concern)`,
 			`		f.Certain = !lost || passes(concern)`),
 		Tests: "^(TestWriteConcernErrorIsUnknown|TestClassify)$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
-		Name: "a deadline inside the server is taken for a refusal", Rule: 0,
+		Name: "a deadline inside the server counts as a refusal", Rule: 0,
 		Why:  "the command was executed, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
 		Edits: swap(`server.HasErrorLabel("RetryableWriteError"), slices.ContainsFunc(codes, passes):`,
@@ -19,8 +19,8 @@ var failures = []Mutant{
 		Tests: "^(TestClassify|TestAnswersThatProveNothing)$", Packages: inEngine,
 	},
 	{
-		Name: "an answer that is not in the table is taken for a refusal", Rule: 0,
-		Why:  "the reply was too large, or its image gone; the command was executed, and the caller is told that it failed",
+		Name: "an error that is not listed counts as a refusal", Rule: 0,
+		Why:  "the reply was too large, or had no image; the command was executed, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
 		Edits: swap(`return refused(code) == nil }):
 		f.Answered = true`,
@@ -29,7 +29,7 @@ var failures = []Mutant{
 		Tests: "^TestAnswersThatProveNothing$", Packages: inEngine,
 	},
 	{
-		Name: "one refusal among several errors is taken for all", Rule: 0,
+		Name: "one refusal among several errors counts for all", Rule: 0,
 		Why:  "the command was executed, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
 		Edits: swap(`	case len(codes) == 0, slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil }):`,
@@ -38,7 +38,7 @@ var failures = []Mutant{
 	},
 	{
 		Name: "a server that answers is asked for ever", Rule: 0,
-		Why:  "a caller without a deadline never returns, and the server never rests",
+		Why:  "a caller without a deadline never returns, and the server gets commands without end",
 		File: "internal/attempt/settle.go",
 		Edits: swap(`		case time.Since(answered) > longestAnswered:
 			return unsure, err
@@ -48,7 +48,7 @@ var failures = []Mutant{
 	},
 	{
 		Name: "answers are counted over a lost connection", Rule: 0,
-		Why:  "a server that is being restarted is given up",
+		Why:  "commands to a server that is being restarted are given up",
 		File: "internal/attempt/settle.go",
 		Edits: swap(`		case !failure.Answered:
 			answered = time.Time{}
@@ -59,14 +59,14 @@ var failures = []Mutant{
 	},
 	{
 		Name: "an answer hides an attempt that was lost before it", Rule: 0,
-		Why:  "the lost attempt may be on its way yet, and is taken for one that has ended",
+		Why:  "the lost attempt may still be on its way, and counts as ended",
 		File: "internal/attempt/settle.go",
 		Edits: swap(`maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered)`,
 			`maybe != nil`),
 		Tests: "^TestSettleRemembersTheLostAttempt$", Packages: inAttempt,
 	},
 	{
-		Name: "a lost connection is taken for a refusal", Rule: 0,
+		Name: "a lost connection counts as a refusal", Rule: 0,
 		Why:  "the command was executed, and the caller is told that it failed",
 		File: "internal/engine/failure.go",
 		Edits: swap(`lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)`,
@@ -74,8 +74,8 @@ var failures = []Mutant{
 		Tests: "^TestClassify$", Packages: inEngine,
 	},
 	{
-		Name: "a later attempt's refusal is believed of the earlier one", Rule: 0,
-		Why:  "the first attempt was executed, and the caller is told that nothing was",
+		Name: "a later attempt's refusal counts for the earlier one", Rule: 0,
+		Why:  "the first attempt was executed, and the caller is told that it was not",
 		File: "internal/attempt/settle.go",
 		Edits: swap(`		if maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered) {
 			unsure = maybe

@@ -1,13 +1,12 @@
 package mutants
 
-// handoffs give the lock to the wrong one, to nobody, or for too long. A
-// handoff here is a release and the heir's arrival or confirm as two stages of
-// one pipeline, so rules 12, 15 and 16 hold in another shape than where it is
-// one decision: see docs/protocol.md.
+// handoffs grant the lock to the wrong waiter, to none, or for too long. A
+// handoff is a release and the successor's arrival or confirm, as two stages of
+// one pipeline. Rules 12, 15 and 16 are about this form: see docs/protocol.md.
 var handoffs = []Mutant{
 	{
-		Name: "a handoff's guard without the token", Rule: 1,
-		Why:  "a late duplicate of the acquire revives the id, and the lease that was lost hands over",
+		Name: "a handoff's guard without the fence", Rule: 1,
+		Why:  "a late duplicate of the acquire revives the id, and the lost lease hands over",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`return e.pass(ctx, e.guard(g), bson.A{leave,`,
 			`return e.pass(ctx, g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)}), bson.A{leave,`),
@@ -15,47 +14,47 @@ var handoffs = []Mutant{
 	},
 	{
 		Name: "a handoff's guard without the id", Rule: 1,
-		Why:  "after the document was made again a stranger's entry with the same token lets a late handoff pass",
+		Why:  "after the document was made again, an outside writer's entry with the same fence lets a late handoff pass",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`return e.pass(ctx, e.guard(g), bson.A{leave,`,
 			`return e.pass(ctx, g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + fenceKey, Value: g.Fence}), bson.A{leave,`),
 		Tests: "^TestRule01Handoff", Packages: inEngine,
 	},
 	{
-		Name: "a handoff leaves the giver's entry", Rule: 12,
-		Why:  "the lock is released to nobody until it expires",
+		Name: "a handoff leaves the holder's entry", Rule: 12,
+		Why:  "no other holder is let in until it expires",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`leave := e.tags[g.Tag].leave.fill(g.ID, now).stage()`,
-			`leave := e.tags[g.Tag].leave.fill(h.ID, now).stage()`),
-		Tests: "^TestHandoffGrantsTheHeir$", Packages: inEngine,
+			`leave := e.tags[g.Tag].leave.fill(s.ID, now).stage()`),
+		Tests: "^TestHandoffGrantsTheSuccessor$", Packages: inEngine,
 	},
 	{
-		Name: "an heir that can't have the lock is entered as a waiter", Rule: 15,
-		Why:  "an entry that nobody waits with keeps others back",
+		Name: "a successor that is not granted joins as a waiter", Rule: 15,
+		Why:  "an entry without a waiter blocks others",
 		File: "internal/engine/handoff.go",
-		Edits: swap(`return &e.tags[h.Tag].try`,
-			`return &e.tags[h.Tag].acquire`),
+		Edits: swap(`return &e.tags[s.Tag].try`,
+			`return &e.tags[s.Tag].acquire`),
 		Tests: "^TestRule15", Packages: inEngine,
 	},
 	{
-		Name: "a waiting heir is entered anew", Rule: 16,
-		Why:  "one that was pruned or gave up is granted what nobody holds, and one that waits is never granted",
+		Name: "a waiting successor arrives again", Rule: 16,
+		Why:  "one that was pruned, or gave up, is granted an entry that nobody holds, and one that waits is never granted",
 		File: "internal/engine/handoff.go",
-		Edits: swap(`return &e.tags[h.Tag].confirm`,
-			`return &e.tags[h.Tag].try`),
+		Edits: swap(`return &e.tags[s.Tag].confirm`,
+			`return &e.tags[s.Tag].try`),
 		Tests: "^TestRule16", Packages: inEngine,
 	},
 	{
-		Name: "an update rides though somebody has come", Rule: 17,
-		Why:  "the heir is let in beside a reader who joined since",
+		Name: "an update is piggybacked though another entry has come", Rule: 17,
+		Why:  "the successor is let in beside a reader that joined since",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`bson.E{Key: e.field + "." + fenceKey, Value: long(g.Alone)},`,
 			`bson.E{Key: e.field + "." + fenceKey, Value: bson.D{{Key: "$gte", Value: g.Alone}}},`),
 		Tests: "^TestRule17", Packages: inEngine,
 	},
 	{
-		Name: "an update rides on the number alone", Rule: 17,
-		Why:  "it went by itself in the end, and the late handoff applies it again",
+		Name: "an update is piggybacked by the fence alone", Rule: 17,
+		Why:  "the update was sent by itself after all, and the late handoff applies it again",
 		File: "internal/engine/handoff.go",
 		Edits: []Edit{
 			{`		bson.E{Key: entry.id, Value: idValue(g.ID)},
@@ -65,48 +64,48 @@ var handoffs = []Mutant{
 		Tests: "^TestRule17", Packages: inEngine,
 	},
 	{
-		Name: "an update rides though others held the lock too", Rule: 17,
-		Why:  "the heir is let in beside them unjudged",
+		Name: "an update is piggybacked beside other holders", Rule: 17,
+		Why:  "the successor is let in beside them without a decision",
 		File: "internal/engine/guard.go",
 		Edits: swap(`if len(img.Lock.Entries) == 1 {`,
 			`if len(img.Lock.Entries) > 0 {`),
-		Tests: "^TestRule17WhatRides$", Packages: inEngine,
+		Tests: "^TestRule17WhatPiggybacks$", Packages: inEngine,
 	},
 	{
-		Name: "an update rides with an heir of another tag", Rule: 17,
-		Why:  "it is let in under the giver's tag, as a reader with a writer's lock",
+		Name: "an update is piggybacked to a successor of another tag", Rule: 17,
+		Why:  "the successor is let in under the holder's tag, for example as a reader with a writer's lock",
 		File: "internal/engine/handoff.go",
-		Edits: swap(` && h.Tag == g.Tag`,
+		Edits: swap(` && s.Tag == g.Tag`,
 			``),
-		Tests: "^TestRule17WhatRides$", Packages: inEngine,
+		Tests: "^TestRule17WhatPiggybacks$", Packages: inEngine,
 	},
 	{
-		Name: "an update rides with an heir that waits", Rule: 17,
-		Why:  "its id stands in the document twice, and once it is released others find the place taken",
+		Name: "an update is piggybacked to a waiting successor", Rule: 17,
+		Why:  "its id is in the document twice, and when it is released the place is still taken",
 		File: "internal/engine/handoff.go",
-		Edits: swap(` && !h.Waiting`,
+		Edits: swap(` && !s.Waiting`,
 			``),
-		Tests: "^TestRule17WhatRides$", Packages: inEngine,
+		Tests: "^TestRule17WhatPiggybacks$", Packages: inEngine,
 	},
 	{
-		Name: "a riding handoff leaves the last number as it was", Rule: 17,
-		Why:  "a second heir, or a late handoff, passes the same comparison",
+		Name: "a piggybacked handoff leaves lock.fence unchanged", Rule: 17,
+		Why:  "a second successor, or a late handoff, passes the same comparison",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`add(e.field+"."+fenceKey, next).`,
 			`add(e.field+"."+fenceKey, long(g.Alone)).`),
 		Tests: "^(TestRule17|TestWriteAndHandOff)", Packages: inEngine,
 	},
 	{
-		Name: "a riding handoff leaves the giver's token", Rule: 17,
-		Why:  "two holders have one token, a late one's write elsewhere is accepted",
+		Name: "a piggybacked handoff leaves the holder's fence", Rule: 17,
+		Why:  "two holders have one fencing token, and a late holder's write elsewhere is accepted",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`add(entry.fence, next)`,
 			`add(entry.fence, long(g.Fence))`),
 		Tests: "^(TestRule17|TestWriteAndHandOff)", Packages: inEngine,
 	},
 	{
-		Name: "a riding handoff leaves the giver's write number", Rule: 17,
-		Why:  "the heir's first write is taken for a repeat and not applied",
+		Name: "a piggybacked handoff leaves the holder's write number", Rule: 17,
+		Why:  "the successor's first write counts as a repeat and is not applied",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`		{"$unset", field(entry.write, nothing)},
 `,
@@ -114,7 +113,7 @@ var handoffs = []Mutant{
 		Tests: "^TestWriteAndHandOff$", Packages: inEngine,
 	},
 	{
-		Name: "a riding update leaves nothing in done", Rule: 17,
+		Name: "a piggybacked update leaves no id in done", Rule: 17,
 		Why:  "its reply is lost, and an applied update is reported lost",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`		e.pushDone(g),
@@ -123,8 +122,8 @@ var handoffs = []Mutant{
 		Tests: "^TestWriteAndHandOff$", Packages: inEngine,
 	},
 	{
-		Name: "an heir's time counts from the handoff's reply", Rule: 4,
-		Why:  "a contender enters while the heir still believes",
+		Name: "a successor's validity counts from the handoff's reply", Rule: 4,
+		Why:  "another holder enters while the successor's lease is still valid",
 		File: "internal/lease/handoff.go",
 		Edits: swap(`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())`,
 			`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())
@@ -132,8 +131,8 @@ var handoffs = []Mutant{
 		Tests: "^TestRule04AnHeir", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
-		Name: "an heir that inherits an expiry believes for a TTL", Rule: 17,
-		Why:  "a fresh TTL outlives the unchanged expiry, and a contender enters",
+		Name: "a successor that inherits an expiry is valid for a TTL", Rule: 17,
+		Why:  "a fresh TTL outlives the unchanged expiry, and another holder enters",
 		File: "internal/lease/handoff.go",
 		Edits: swap(`		first = s.since()
 `,
@@ -141,16 +140,16 @@ var handoffs = []Mutant{
 		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
-		Name: "an heir inherits however little is left", Rule: 17,
-		Why:  "it has a lease that is over before it has begun to work",
+		Name: "a successor inherits however little is left", Rule: 17,
+		Why:  "its lease ends before its work has begun",
 		File: "internal/lease/handoff.go",
 		Edits: swap(`can = can && s.left() > s.engine.Lease(s.grant.Tag)*9/10`,
 			`can = can && s.left() > 0`),
 		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
-		Name: "a giver believes until the heir has the lock", Rule: 13,
-		Why:  "handed over, the reply lost, still believed beside the heir",
+		Name: "a holder's lease is valid until the successor has the lock", Rule: 13,
+		Why:  "the lock is handed over, the reply is lost, and the lease is valid beside the successor's",
 		File: "internal/lease/release.go",
 		Edits: swap(`	s.finish(ErrReleased) // before anything is sent
 	ctx, cancel`,
@@ -163,8 +162,8 @@ var handoffs = []Mutant{
 		Tests: "^TestRule13", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
-		Name: "a handoff to one who can't have the lock is taken for none", Rule: 15,
-		Why:  "the lock is released, and its holder is told that it was lost",
+		Name: "a handoff whose successor is refused counts as none", Rule: 15,
+		Why:  "the lock is released, and its holder gets ErrLost",
 		File: "internal/lease/handoff.go",
 		Edits: swap(`	case got.Image == nil:
 		return false, err`,
@@ -173,8 +172,8 @@ var handoffs = []Mutant{
 		Tests: "^TestRule15", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
-		Name: "a handoff that the server refuses is the release's end", Rule: 0,
-		Why:  "a lock that could be given back plainly stays until it expires",
+		Name: "a handoff that the server refuses ends the release", Rule: 0,
+		Why:  "a lock that could be released plainly stays until it expires",
 		File: "internal/lease/handoff.go",
 		Edits: swap(`		return false, nil
 	case got.Image == nil:`,
@@ -183,8 +182,8 @@ var handoffs = []Mutant{
 		Tests: "^TestAHandoffThatIsRefusedIsARelease$", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
-		Name: "nobody tells the heir of an unknown outcome", Rule: 12,
-		Why:  "it holds the lock and waits for it",
+		Name: "a successor is not told of an unknown outcome", Rule: 12,
+		Why:  "it may hold the lock and waits for it",
 		File: "internal/lease/handoff.go",
 		Edits: swap(`		o.next.Answer(engine.Answer{Outcome: engine.Lost})
 `,
@@ -192,8 +191,8 @@ var handoffs = []Mutant{
 		Tests: "^TestRule12AnHeir", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
-		Name: "an heir of unknown outcome asks by a new id", Rule: 12,
-		Why:  "its first entry keeps it out, and everybody else, until it expires",
+		Name: "a successor of unknown outcome asks by a new id", Rule: 12,
+		Why:  "its first entry keeps it and everybody else out until that expires",
 		File: "multilock/wait.go",
 		Edits: swap(`			a.unsure.add(handoffUnknown())
 `,
@@ -203,7 +202,7 @@ var handoffs = []Mutant{
 		Tests: "^TestRule12AnHeir", Packages: inLocker,
 	},
 	{
-		Name: "an heir of unknown outcome that can't ask leaves its entry", Rule: 15,
+		Name: "a successor of unknown outcome that can't ask leaves its entry", Rule: 15,
 		Why:  "the handoff was executed, and nobody holds the lock until it expires",
 		File: "multilock/wait.go",
 		Edits: swap(`			a.unsure.add(handoffUnknown())
@@ -212,7 +211,7 @@ var handoffs = []Mutant{
 		Tests: "^TestRule15", Packages: inLocker,
 	},
 	{
-		Name: "an heir that gave up keeps what it was handed", Rule: 15,
+		Name: "a successor that gave up keeps its entry", Rule: 15,
 		Why:  "nobody holds the lock until it expires",
 		File: "multilock/queue.go",
 		Edits: swap(`		w.forsake(got)
@@ -221,7 +220,7 @@ var handoffs = []Mutant{
 		Tests: "^TestRule15", Packages: inLocker,
 	},
 	{
-		Name: "an heir that leaves without the answer keeps what it was handed", Rule: 15,
+		Name: "a successor that leaves without the answer keeps its entry", Rule: 15,
 		Why:  "nobody holds the lock until it expires",
 		File: "multilock/queue.go",
 		Edits: swap(`		w.forsake(w.answer)
@@ -230,7 +229,7 @@ var handoffs = []Mutant{
 		Tests: "^TestRule15", Packages: inLocker,
 	},
 	{
-		Name: "an heir that gave up is cleaned up only after an answer", Rule: 15,
+		Name: "a successor that gave up is cleaned up only after an answer", Rule: 15,
 		Why:  "the handoff's reply was lost, and nobody holds the lock until it expires",
 		File: "multilock/wait.go",
 		Edits: swap(`		a.discard(a.filter.Pin, a.request.ID, handoffUnknown(), false, nil)
@@ -239,16 +238,16 @@ var handoffs = []Mutant{
 		Tests: "^TestRule15", Packages: inLocker,
 	},
 	{
-		Name: "a waiting heir is handed the lock as a new one", Rule: 16,
-		Why:  "it is not granted by the release, and the next in the document's queue is not told",
+		Name: "a waiting successor is handed the lock as a new one", Rule: 16,
+		Why:  "it is not granted by the release, and the next in the document queue is not told",
 		File: "multilock/queue.go",
 		Edits: swap(`w.ticket != nil,`,
 			`false,`),
 		Tests: "^TestRule16", Packages: inLocker,
 	},
 	{
-		Name: "a successor by compare-and-set keeps the giver's since", Rule: 17,
-		Why:  "a conflict says that its holder came when the one before it did",
+		Name: "a successor by compare-and-set keeps the holder's since", Rule: 17,
+		Why:  "a conflict reports the arrival of the holder before it",
 		File: "internal/engine/handoff.go",
 		Edits: swap(`operator{"$currentDate", field(entry.since, value(true))}`,
 			`operator{"$setOnInsert", field(entry.since, value(true))}`),

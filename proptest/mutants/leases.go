@@ -4,7 +4,7 @@ package mutants
 var leases = []Mutant{
 	{
 		Name: "validity counts from the renewal's reply", Rule: 4,
-		Why:  "a contender enters while the holder still believes",
+		Why:  "another holder enters while the lease is still valid",
 		File: "internal/lease/renew.go",
 		Edits: swap(`got, err = send(ctx)`,
 			`got, err = send(ctx)
@@ -12,23 +12,23 @@ var leases = []Mutant{
 		Tests: "^TestRule04AnchoredAtTheSend$", Packages: inLease,
 	},
 	{
-		Name: "the holder believes for the tolerance too", Rule: 0,
-		Why:  "the tolerance covers nothing: clocks that differ let others in beside the holder",
+		Name: "the lease is valid for the tolerance too", Rule: 0,
+		Why:  "the tolerance has no effect: clocks that differ let another holder in",
 		File: "internal/lease/hold.go",
 		Edits: swap(`ttl: l.engine.Lease(g.Tag)}}`,
 			`ttl: l.engine.Lease(g.Tag) + l.engine.Tolerance}}`),
 		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
-		Name: "the wall clock is not looked at", Rule: 0,
-		Why:  "a machine that was suspended believes in a lease of yesterday",
+		Name: "the wall clock is not checked", Rule: 0,
+		Why:  "a lease is still valid after its machine was suspended",
 		File: "internal/lease/validity.go",
 		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
 			`now.Mono - v.from.Mono`),
 		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
-		Name: "the monotonic clock is not looked at", Rule: 0,
+		Name: "the monotonic clock is not checked", Rule: 0,
 		Why:  "a wall clock that was set back makes a lease longer",
 		File: "internal/lease/validity.go",
 		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
@@ -36,8 +36,8 @@ var leases = []Mutant{
 		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
-		Name: "the server's resolution is not taken off", Rule: 0,
-		Why:  "the belief ends up to a millisecond after the entry",
+		Name: "the server's resolution is not subtracted", Rule: 0,
+		Why:  "the validity ends up to a millisecond after the entry",
 		File: "internal/lease/validity.go",
 		Edits: swap(`return v.ttl - resolution - passed`,
 			`return v.ttl - passed`),
@@ -45,7 +45,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a renewal is sent after the local end", Rule: 0,
-		Why:  "a lease that was over is revived at the server",
+		Why:  "a lease that has ended is revived at the server",
 		File: "internal/lease/renew.go",
 		Edits: swap(`	if err := s.err(); err != nil {
 		return err
@@ -64,7 +64,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a renewal that was answered after the end is reported as renewed", Rule: 4,
-		Why:  "the caller goes on with a lease that is over",
+		Why:  "the caller goes on with a lease that has ended",
 		File: "internal/lease/renew.go",
 		Edits: swap(`	s.extend(validity{from: got.Sent, ttl: s.engine.Lease(s.grant.Tag)})
 	return s.err()`,
@@ -73,8 +73,8 @@ var leases = []Mutant{
 		Tests: "^TestRenewAnsweredAfterTheEnd$", Packages: inLease,
 	},
 	{
-		Name: "a loss that a renewal finds is not told", Rule: 0,
-		Why:  "the holder works on until its time is up",
+		Name: "a loss that a renewal finds is not reported", Rule: 0,
+		Why:  "the holder works on until the local end of its lease",
 		File: "internal/lease/renew.go",
 		Edits: swap(`	if got.Outcome == engine.Lost {
 		s.lose()
@@ -84,7 +84,7 @@ var leases = []Mutant{
 		Tests: "^TestRenewFindsTheLoss$", Packages: inLease,
 	},
 	{
-		Name: "the end is told to nobody who doesn't ask", Rule: 0,
+		Name: "the end is reported only to callers that ask", Rule: 0,
 		Why:  "a kept context ends at the next renewal instead of with the lease",
 		File: "internal/lease/hold.go",
 		Edits: swap(`s.watch.Reset(s.nextCheck())`,
@@ -93,15 +93,15 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a kept context ends a TTL after the lease", Rule: 13,
-		Why:  "the work goes on without the lock until the next look",
+		Why:  "the work goes on without the lock until the next check",
 		File: "internal/lease/hold.go",
 		Edits: swap(`f.ended(cause)`,
 			`time.AfterFunc(h.hold.valid.ttl, func() { f.ended(cause) })`),
 		Tests: "^TestRule13ValidityEndsAtTheSend$", Packages: inLease,
 	},
 	{
-		Name: "belief ends at the release's reply", Rule: 13,
-		Why:  "released, the reply lost, still believed",
+		Name: "validity ends at the release's reply", Rule: 13,
+		Why:  "the lock is released, the reply is lost, and the lease still counts as valid",
 		File: "internal/lease/release.go",
 		Edits: swap(`s.finish(ErrReleased) // before anything is sent`,
 			`defer s.finish(ErrReleased)`),
@@ -109,7 +109,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a known loss is forgotten", Rule: 0,
-		Why:  "a renewal has said lost, another holds the lock, and the release is told well: nothing is taken back",
+		Why:  "a renewal has reported the loss, another holds the lock, and the release reports success: the caller does not compensate",
 		File: "internal/lease/hold.go",
 		Edits: swap(`	s.lost = true
 `,
@@ -118,7 +118,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a loss that a batch finds is forgotten", Rule: 0,
-		Why:  "the same, of a lease that is kept alive with others",
+		Why:  "the same, for a lease that is kept alive with others",
 		File: "internal/lease/batch.go",
 		Edits: swap(`s.lose()`,
 			`s.finish(ErrLost)`),
@@ -126,7 +126,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a loss that a write finds is forgotten", Rule: 0,
-		Why:  "the same, of a lease that was written under",
+		Why:  "the same, for a lease with a guarded write",
 		File: "internal/lease/write.go",
 		Edits: swap(`	case unsure == nil:
 		s.lose()
@@ -137,8 +137,8 @@ var leases = []Mutant{
 		Tests: "^TestAKnownLossIsRemembered$", Packages: inLease,
 	},
 	{
-		Name: "a lease that is known to be lost is released by its answer", Rule: 0,
-		Why:  "an entry that somebody brought back makes a lease kept that others were let in beside",
+		Name: "the release of a lost lease has its answer as verdict", Rule: 0,
+		Why:  "an entry that an outside writer brought back makes the lease count as kept, although other holders were let in",
 		File: "internal/lease/release.go",
 		Edits: swap(`	case known:
 		return ErrLost
@@ -148,8 +148,8 @@ var leases = []Mutant{
 		Tests: "^TestAKnownLossIsReleased$", Packages: inLease,
 	},
 	{
-		Name: "another lease's end is told of a write", Rule: 0,
-		Why:  "a write that was cut off is told to be unknown and not applied, and is repeated",
+		Name: "another lease's end decides the verdict of a write", Rule: 0,
+		Why:  "a write that was cut off is reported as unknown and as not applied, and is repeated",
 		File: "internal/lease/errors.go",
 		Edits: swap(`		return ctx.Err()
 `,
@@ -159,7 +159,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a repeated release is reported lost", Rule: 0,
-		Why:  "the reply was lost, and the caller compensates for a loss that wasn't",
+		Why:  "the reply was lost, and the caller compensates for a loss that did not happen",
 		File: "internal/lease/release.go",
 		Edits: swap(`	case s.left() > 0: // nobody but an earlier attempt can have removed it
 		return nil`,
@@ -169,7 +169,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "a release repeated after the end is reported as released", Rule: 0,
-		Why:  "others may have been let in, and the caller isn't told",
+		Why:  "other holders may have been let in, and the caller isn't told",
 		File: "internal/lease/release.go",
 		Edits: swap(`case s.left() > 0: // nobody`,
 			`case s.left() > -1<<60: // nobody`),
@@ -177,7 +177,7 @@ var leases = []Mutant{
 	},
 	{
 		Name: "renewals end at the first error", Rule: 0,
-		Why:  "a network that failed for a moment costs the lock",
+		Why:  "a short network failure costs the lock",
 		File: "internal/lease/keeper.go",
 		Edits: swap(`of.alone, of.after = of.alone || alone, now.Mono+s.pause()`,
 			`of.alone, of.after = of.alone || alone, now.Mono+time.Hour`),

@@ -4,12 +4,12 @@ package mutants
 type Mutant struct {
 	Name  string // what the mutated library does wrong
 	Rule  int    // the protocol's rule that it breaks, 0 for none of them
-	Why   string // what goes wrong for the user
+	Why   string // the effect on the user
 	File  string // from the module's root
 	Edits []Edit
 
 	Tests    string   // the pattern of the tests that are expected to notice
-	Packages []string // the first has these tests; all are asked before it has survived
+	Packages []string // the first has these tests; the tests of all run before it has survived
 }
 
 // Edit replaces a text that the file must have exactly once.
@@ -21,18 +21,18 @@ const Rules = 22
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, lines, handoffs, shares, options, tables, values, servers, cleanups, unreachable} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable} {
 		all = append(all, some...)
 	}
 	return all
 }
 
-// Quick is a handful of them, from all floors of the library.
+// Quick is a few of them, from all parts of the library.
 func Quick() []Mutant {
 	var some []Mutant
 	for _, m := range All() {
 		switch m.Name {
-		case "guard without the token",
+		case "guard without the fence",
 			"an expiry may move backwards",
 			"validity counts from the renewal's reply",
 			"a retried acquire takes a new id",

@@ -21,11 +21,11 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 const root = "../.."
 
 var (
-	all  = flag.Bool("all", false, "try all mutants, not a handful")
-	only = flag.String("only", "", "try the mutants whose names match this pattern")
+	all  = flag.Bool("all", false, "run all mutants, not only a few")
+	only = flag.String("only", "", "run the mutants whose names match this pattern")
 )
 
-// An edit of the product must not switch a mutant off in silence.
+// An edit of the product must not disable a mutant silently.
 func TestMutantsApply(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range All() {
@@ -94,7 +94,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// What is no verdict is an error, and no catch.
+// A run without a verdict is an error, and catches nothing.
 func TestNoVerdict(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the library several times")

@@ -25,13 +25,13 @@ const (
 	packageTimeout  = 4 * time.Minute  // of a whole package's
 )
 
-// workers mutants are tried at a time: while one is compiled, the tests of
-// another wait for the server.
+// workers is the number of mutants at a time: while one is compiled, the tests
+// of another wait for the server.
 const workers = 2
 
 // Run applies one mutant to the module at root and returns the test that
-// caught it, or "" where all tests passed. An error is none of both: the
-// mutant doesn't apply or compile, or the test fails without it too.
+// caught it, or "" if all tests passed. An error is neither: the mutant doesn't
+// apply or compile, or the test fails without it too.
 func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error) {
 	l, err := open(root)
 	if err != nil {
@@ -41,8 +41,8 @@ func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error
 	return l.run(ctx, m)
 }
 
-// RunAll runs mutants, counts them in t, and tells on out how it goes. A
-// mutant that survives is t's matter (see [tally.Tally.Failures]), not an
+// RunAll runs mutants, counts them in t, and prints its progress to out. A
+// surviving mutant is counted in t (see [tally.Tally.Failures]) and is not an
 // error.
 func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out io.Writer) error {
 	l, err := open(root)
@@ -92,7 +92,7 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-// lab is where mutants are compiled and run.
+// lab compiles and runs mutants.
 type lab struct {
 	root string
 	dir  string // of the copies and the test binaries
@@ -108,7 +108,7 @@ type control struct {
 	err  error
 }
 
-// healthy is the test binary of a package as it is in the checkout.
+// healthy is the test binary of a package without a mutant.
 type healthy struct {
 	once   sync.Once
 	binary string
@@ -129,8 +129,8 @@ func open(root string) (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// run asks the expected tests first, then all of their package, then those of
-// the other packages.
+// run runs the expected tests first, then all tests of their package, then
+// those of the other packages.
 func (l *lab) run(ctx context.Context, m Mutant) (caughtBy string, err error) {
 	dir, err := os.MkdirTemp(l.dir, "")
 	if err != nil {
@@ -160,8 +160,8 @@ func (l *lab) run(ctx context.Context, m Mutant) (caughtBy string, err error) {
 	return "", nil
 }
 
-// Overlay writes the mutated copy into dir, and beside it the file that lays
-// it over the source: the checkout is never touched.
+// Overlay writes the mutated copy into dir, and the file that tells the
+// compiler to use it. The checkout is never changed.
 func (m Mutant) Overlay(root, dir string) (string, error) {
 	source := filepath.Join(root, filepath.FromSlash(m.File))
 	text, err := os.ReadFile(source)
@@ -211,9 +211,9 @@ func (l *lab) compile(ctx context.Context, pkg, binary string, flags ...string) 
 	}
 }
 
-// judge runs tests and returns the first one that failed. It counts if the
-// same test passes without the mutant, and, where it was not expected to fail,
-// if it fails again: a test that fails now and then must catch nothing.
+// judge runs tests and returns the first one that failed. It counts if the same
+// test passes without the mutant. If it was not expected to fail, it must also
+// fail a second time: a flaky test must catch nothing.
 func (l *lab) judge(ctx context.Context, pkg, binary, tests string, expected bool) (caughtBy string, err error) {
 	timeout := packageTimeout
 	if expected {
@@ -288,8 +288,8 @@ func (l *lab) untouched(ctx context.Context, pkg string) (string, error) {
 	return h.binary, h.err
 }
 
-// test runs a test binary in its package's directory, as go test does. An
-// error is not the tests' failure.
+// test runs a test binary in its package's directory, as go test does. A
+// failure of the tests is not an error.
 func (l *lab) test(ctx context.Context, pkg, binary, tests string, timeout time.Duration) (out []byte, failed bool, err error) {
 	cmd := exec.CommandContext(ctx, binary, "-test.run="+tests, "-test.failfast", "-test.count=1", "-test.timeout="+timeout.String())
 	cmd.Dir = filepath.Join(l.root, filepath.FromSlash(pkg))
@@ -310,10 +310,10 @@ func (l *lab) test(ctx context.Context, pkg, binary, tests string, timeout time.
 	}
 }
 
-// verdict is how tests failed.
+// verdict describes a failure of tests.
 type verdict struct {
-	test string // the first that failed; "" where it is not one test's failure
-	how  string // in a word, where it is not a plain failure
+	test string // the first that failed; "" if it is not one test's failure
+	how  string // in a word, if it is not a plain failure
 }
 
 func (v verdict) String() string {
@@ -332,7 +332,7 @@ var (
 	runningTest = regexp.MustCompile(`(?m)^running tests:\n\t+([^/\s]+)`)
 )
 
-// failure reads what a failed test binary wrote.
+// failure reads the output of a failed test binary.
 func failure(out []byte) (v verdict) {
 	if m := failedTest.FindSubmatch(out); m != nil {
 		v.test = string(m[1])
@@ -353,7 +353,7 @@ func failure(out []byte) (v verdict) {
 	return v
 }
 
-// tail is the end of what a command wrote.
+// tail is the end of a command's output.
 func tail(out []byte) []byte {
 	const most = 2000
 	return out[max(0, len(out)-most):]

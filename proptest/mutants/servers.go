@@ -4,7 +4,7 @@ package mutants
 var servers = []Mutant{
 	{
 		Name: "a server without hello is refused", Rule: 0,
-		Why:  "MongoDB 4.4.0 is said not to answer",
+		Why:  "MongoDB 4.4.0 is reported as not answering",
 		File: "check.go",
 		Edits: swap(`	if errors.As(err, &refused) && refused.HasErrorCode(commandNotFound) {
 		err =`,
@@ -13,8 +13,8 @@ var servers = []Mutant{
 		Tests: "^TestCheckServerWithoutHello$", Packages: []string{leasePkg},
 	},
 	{
-		Name: "majority reads are not asked for", Rule: 20,
-		Why:  "a batch of renewals can't be believed where majority reads are off, and each lease is renewed alone for ever",
+		Name: "majority reads are not checked", Rule: 20,
+		Why:  "without majority reads no batch of renewals can be confirmed, and each lease is renewed alone for ever",
 		File: "check.go",
 		Edits: swap(`	if _, _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {`,
 			`	if false {`),
@@ -22,7 +22,7 @@ var servers = []Mutant{
 	},
 	{
 		Name: "a router that wants the shard key is unsupported", Rule: 0,
-		Why:  "every sharded collection is said not to do",
+		Why:  "every sharded collection is reported as unsupported",
 		File: "check.go",
 		Edits: swap(`		needsShardKey, err = true, nil // and so it is a router that knows the command`,
 			`		needsShardKey = true`),
@@ -45,8 +45,8 @@ var servers = []Mutant{
 		Tests: "^(TestThePinHasTheShardKey|TestAnUnknownAcquireIsCleanedUpThroughARouter)$", Packages: inEngine,
 	},
 	{
-		Name: "documents of one _id in two shards have one line", Rule: 15,
-		Why:  "a lock that is given back at one is handed over to a waiter for the other",
+		Name: "documents of one _id in two shards have one wait queue", Rule: 15,
+		Why:  "a lock that is released at one is handed over to a waiter for the other",
 		File: "multilock/queue.go",
 		Edits: swap(`	for _, field := range pin {`,
 			`	for _, field := range pin[:1] {`),
@@ -54,15 +54,15 @@ var servers = []Mutant{
 	},
 	{
 		Name: "an update may change the shard key", Rule: 0,
-		Why:  "the update is applied, and the lease finds its document no more",
+		Why:  "the update is applied, and the lease does not find its document any more",
 		File: "internal/engine/check.go",
 		Edits: swap(`		if within(path, key) || within(key, path) {`,
 			`		if path == key {`),
 		Tests: "^TestUpdatesOfTheShardKeyAreRefused$", Packages: inEngine,
 	},
 	{
-		Name: "the clocks of all routers are taken for one", Rule: 0,
-		Why:  "a router's clock that differs by more than the tolerance is not told",
+		Name: "the clocks of all routers count as one", Rule: 0,
+		Why:  "a router's clock that differs by more than the tolerance is not reported",
 		File: "check.go",
 		Edits: swap(`	if before, known := (*c)[server]; !known`,
 			`	server = ""
@@ -70,8 +70,8 @@ var servers = []Mutant{
 		Tests: "^(TestClockOffsets|TestCheckServerComparesTheClocks)$", Packages: []string{leasePkg},
 	},
 	{
-		Name: "the slowest answer tells a server's clock", Rule: 0,
-		Why:  "the difference that is reported is that of the network",
+		Name: "the slowest answer measures a server's clock", Rule: 0,
+		Why:  "the reported difference is that of the network",
 		File: "check.go",
 		Edits: swap(`seen.width() < before.width()`,
 			`seen.width() > before.width()`),

@@ -5,15 +5,15 @@ package mutants
 var shares = []Mutant{
 	{
 		Name: "a tag that respects itself is shared", Rule: 21,
-		Why:  "two writers of one process are in at the same time",
+		Why:  "two writers of one process hold at the same time",
 		File: "relations/share.go",
 		Edits: swap(`if r[tag][tag].Kind != None {`,
 			`if r[tag][tag].Kind == Assertive {`),
 		Tests: "^TestRule21SharingIsSound$", Packages: inRelations,
 	},
 	{
-		Name: "a tag that somebody it respects ignores is shared", Rule: 21,
-		Why:  "who is let in beside the entry meets one who joins it",
+		Name: "a tag is shared although a tag that it respects ignores it", Rule: 21,
+		Why:  "a holder that is let in beside the entry meets a holder that joins it",
 		File: "relations/share.go",
 		Edits: swap(`from.Kind != None && to.Kind == None`,
 			`from.Kind != None && to.Kind == None && r[other][other].Kind == None`),
@@ -21,14 +21,14 @@ var shares = []Mutant{
 	},
 	{
 		Name: "a tag that is counted is shared", Rule: 21,
-		Why:  "who tolerates some of it finds one entry where there are many holders",
+		Why:  "a tag that tolerates some of its entries finds one entry in place of many holders",
 		File: "relations/share.go",
 		Edits: swap(`if to.Allow > 0 {`,
 			`if to.Allow > 1 {`),
 		Tests: "^TestRule21SharingIsSound$", Packages: inRelations,
 	},
 	{
-		Name: "Share is not checked", Rule: 21,
+		Name: "ShareInProcess is not checked", Rule: 21,
 		Why:  "any tag may be shared",
 		File: "multilock/share.go",
 		Edits: swap(`} else if reason := e.Rules().CheckShareable(tag); reason != nil {`,
@@ -36,8 +36,8 @@ var shares = []Mutant{
 		Tests: "^TestShareIsRefused$", Packages: inLocker,
 	},
 	{
-		Name: "the first to leave releases the entry", Rule: 21,
-		Why:  "a writer is let in beside the readers who stay",
+		Name: "the first holder to leave releases the entry", Rule: 21,
+		Why:  "a writer is let in beside the other readers",
 		File: "internal/lease/hold.go",
 		Edits: swap(`case len(s.holders) > 1 && s.check() == nil:`,
 			`case len(s.holders) > 1000:`),
@@ -45,7 +45,7 @@ var shares = []Mutant{
 	},
 	{
 		Name: "an update that ends a holder's part ends the entry", Rule: 21,
-		Why:  "the others hold nothing",
+		Why:  "the other holders hold nothing",
 		File: "internal/lease/ending.go",
 		Edits: []Edit{
 			{`	if s.several() {
@@ -58,7 +58,7 @@ var shares = []Mutant{
 	},
 	{
 		Name: "an entry that is being released is joined", Rule: 21,
-		Why:  "the new holder has nothing",
+		Why:  "the new holder holds nothing",
 		File: "internal/lease/hold.go",
 		Edits: swap(`	if s.releasing {
 		return nil
@@ -68,8 +68,8 @@ var shares = []Mutant{
 		Tests: "^TestAHoldThatIsBeingReleasedIsNotJoined$", Packages: inHold,
 	},
 	{
-		Name: "a waiter that was seen is passed", Rule: 21,
-		Why:  "readers that overlap keep a writer out for ever",
+		Name: "holders join past a waiter that was seen", Rule: 21,
+		Why:  "overlapping readers keep a writer out for ever",
 		File: "multilock/share.go",
 		Edits: swap(`			delete(l.shared, tag)
 		} else {`,
@@ -78,7 +78,7 @@ var shares = []Mutant{
 		Tests: "^TestRule21AWaiterIsSeenByOthers$", Packages: inLocker,
 	},
 	{
-		Name: "who looks doesn't see", Rule: 21,
+		Name: "a look's image is not used", Rule: 21,
 		Why:  "a reader passes a waiting writer that its own command has shown",
 		File: "multilock/share.go",
 		Edits: swap(`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {`,
@@ -86,7 +86,7 @@ var shares = []Mutant{
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
-		Name: "nobody looks any more", Rule: 21,
+		Name: "the entry is never looked at again", Rule: 21,
 		Why:  "a writer of another process is never seen",
 		File: "multilock/share.go",
 		Edits: swap(`l.engine.Clocks().Mono-s.seen > trust`,
@@ -94,16 +94,16 @@ var shares = []Mutant{
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
-		Name: "a look in a second", Rule: 21,
-		Why:  "a writer waits for up to a second longer than the readers hold who were there",
+		Name: "the entry is looked at once a second", Rule: 21,
+		Why:  "a writer waits up to a second longer than the present readers hold",
 		File: "multilock/share.go",
 		Edits: swap(`trust = 200 * time.Millisecond`,
 			`trust = time.Second`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
-		Name: "everybody looks", Rule: 0,
-		Why:  "of a thousand tries at the same moment each sends a command",
+		Name: "every joining holder looks", Rule: 0,
+		Why:  "a thousand simultaneous tries send a thousand commands",
 		File: "multilock/share.go",
 		Edits: swap(`case s.look != nil:`,
 			`case s.look != nil && a.into != nil:`),
@@ -118,8 +118,8 @@ var shares = []Mutant{
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
-		Name: "who joins believes for a fresh TTL", Rule: 21,
-		Why:  "a writer is let in while the one who joined still believes",
+		Name: "a joined lease is valid for a fresh TTL", Rule: 21,
+		Why:  "a writer is let in while the joined lease is still valid",
 		File: "internal/lease/handle.go",
 		Edits: swap(`	return max(0, h.hold.left())
 `,
@@ -131,7 +131,7 @@ var shares = []Mutant{
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 	{
-		Name: "the entry's end is not its holders'", Rule: 21,
+		Name: "the entry's end does not end its holders' leases", Rule: 21,
 		Why:  "they go on without the lock",
 		File: "internal/lease/hold.go",
 		Edits: swap(`	for _, h := range s.holders {
@@ -144,16 +144,16 @@ var shares = []Mutant{
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 	{
-		Name: "who releases last, after the end, releases nothing", Rule: 21,
-		Why:  "the entry of a lease that ended stays, and a loss is told as a success",
+		Name: "the last release after the end releases nothing", Rule: 21,
+		Why:  "the entry of an ended lease stays, and a loss is reported as a success",
 		File: "internal/lease/hold.go",
 		Edits: swap(`case len(s.holders) > 1 && s.check() == nil:`,
 			`case len(s.holders) > 1 || s.check() != nil:`),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 	{
-		Name: "who stays after the end is told what the first to release was", Rule: 21,
-		Why:  "somebody was let in beside it, and it is told that nobody was",
+		Name: "a later release after the end has the first one's verdict", Rule: 21,
+		Why:  "another holder was let in, and the later release reports success",
 		File: "internal/lease/release.go",
 		Edits: swap(`		h.settle(v, ErrLost)
 `,
@@ -162,8 +162,8 @@ var shares = []Mutant{
 		Tests: "^TestRule21WhoStaysAfterTheEndHasLost$", Packages: inLocker,
 	},
 	{
-		Name: "who leaves looks twice", Rule: 21,
-		Why:  "sharers who leave together are told that the lock was lost, and take back what was good",
+		Name: "a leaving holder checks twice", Rule: 21,
+		Why:  "holders that leave together get ErrLost, and compensate for writes that were good",
 		File: "internal/lease/release.go",
 		Edits: swap(`	part := s.depart(h)
 `,
@@ -181,7 +181,7 @@ var shares = []Mutant{
 	},
 	{
 		Name: "a refused release of a shared entry is the last", Rule: 0,
-		Why:  "the entry stays until it expires, though its holder tries again",
+		Why:  "the entry stays until it expires, though its holder repeats the release",
 		File: "internal/lease/release.go",
 		Edits: swap(`h.released, s.releasing = nil, false`,
 			`h.released, s.releasing = nil, s.shared`),
@@ -200,16 +200,16 @@ var shares = []Mutant{
 		Tests: "^TestSharedWriteThatWasSentIsUnknown$", Packages: inLease,
 	},
 	{
-		Name: "what a refused look shows is forgotten", Rule: 21,
-		Why:  "the waiter looks again and again, and keeps the entry alive by it",
+		Name: "a refused look's image is forgotten", Rule: 21,
+		Why:  "the waiter looks again and again, which keeps the entry alive",
 		File: "multilock/share.go",
 		Edits: swap(`looked{image: img, conflict: a.conflict(img, nil)}`,
 			`looked{conflict: a.conflict(img, nil)}`),
 		Tests: "^TestRule21ALookThatFindsSomebodyIsTheLast$", Packages: inLocker,
 	},
 	{
-		Name: "a grant lets in nobody who waited for it", Rule: 0,
-		Why:  "readers who gathered come in one by one, a writer after each",
+		Name: "a grant lets no waiting holder join", Rule: 0,
+		Why:  "readers that wait together come in one by one, with a writer after each",
 		File: "multilock/share.go",
 		Edits: swap(`	l.admit(tag)
 	if`,

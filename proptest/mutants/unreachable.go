@@ -1,18 +1,18 @@
 package mutants
 
-// unreachable take a command that can't be sent for one that may have been, or
-// wait for a server for ever; and acquires tell their callers too little.
+// unreachable treat a command that can't be sent as one that may have been sent,
+// wait for a server for ever, or tell the callers of acquires too little.
 var unreachable = []Mutant{
 	{
-		Name: "what can't be sent is tried for ever", Rule: 0,
-		Why:  "while the server is down nothing returns whose context has no end",
+		Name: "a command that can't be sent is tried for ever", Rule: 0,
+		Why:  "while the server is down, a call whose context has no end never returns",
 		File: "internal/attempt/settle.go",
 		Edits: swap(`time.Since(begun) < failure.Patience`,
 			`time.Since(begun) < 1<<62`),
 		Tests: "^TestNoServerWithoutADeadline$", Packages: inLocker,
 	},
 	{
-		Name: "what can't be sent is not tried again", Rule: 0,
+		Name: "a command that can't be sent is not tried again", Rule: 0,
 		Why:  "a primary that is being elected ends every command at once",
 		File: "internal/attempt/settle.go",
 		Edits: swap(`time.Since(begun) < failure.Patience`,
@@ -20,8 +20,8 @@ var unreachable = []Mutant{
 		Tests: "^TestTheCleanUpAfterALostAttemptEnds$", Packages: inLocker,
 	},
 	{
-		Name: "each who waits for a server waits for itself", Rule: 0,
-		Why:  "of a hundred waiters on one document the last is told after an hour",
+		Name: "each caller waits for a server by itself", Rule: 0,
+		Why:  "of a hundred waiters for one document the last returns after an hour",
 		File: "multilock/inflight.go",
 		Edits: swap(`		t.err = err
 		close(t.come)
@@ -31,7 +31,7 @@ var unreachable = []Mutant{
 	},
 	{
 		Name: "a server that can't be selected may have executed the command", Rule: 0,
-		Why:  "a wrong host is told as an unknown outcome",
+		Why:  "a wrong host is reported as an unknown outcome",
 		File: "internal/engine/reach.go",
 		Edits: swap(`	if !left {
 		return e.unsent(err)
@@ -41,7 +41,7 @@ var unreachable = []Mutant{
 	},
 	{
 		Name: "a write that can't be sent is of unknown outcome", Rule: 0,
-		Why:  "callers take back what was never written",
+		Why:  "callers compensate for writes that were never sent",
 		File: "internal/lease/patience.go",
 		Edits: swap(`	case sending.Revoke():
 `, `	case sending.Revoke() && false:
@@ -50,7 +50,7 @@ var unreachable = []Mutant{
 	},
 	{
 		Name: "a revoked write is sent", Rule: 0,
-		Why:  "a write that was told not to be sent is applied later",
+		Why:  "a write that was reported as not sent is applied later",
 		File: "internal/engine/reach.go",
 		Edits: swap(`return s.state.CompareAndSwap(waiting, sent) || s.state.Load() == sent`,
 			`s.state.CompareAndSwap(waiting, sent); return true`),
@@ -74,8 +74,8 @@ var unreachable = []Mutant{
 		Tests: "^TestMaxWaitBoundsNothingElse$", Packages: inLocker,
 	},
 	{
-		Name: "a wait that ran out is told by the clock alone", Rule: 0,
-		Why:  "a held document can't be told from a dead server",
+		Name: "the error of a wait that ran out has the time alone", Rule: 0,
+		Why:  "a held document can't be distinguished from a dead server",
 		File: "multilock/errors.go",
 		Edits: swap(`			known = a.locker.queue.known(a)
 `, ``),

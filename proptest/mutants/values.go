@@ -1,10 +1,10 @@
 package mutants
 
-// values are about what the caller gives, and about the caller's own code.
+// values are about the caller's values, and the caller's own code.
 var values = []Mutant{
 	{
 		Name: "the update is encoded by the command", Rule: 0,
-		Why:  "what the caller makes of its map after the call is written, and a panic in its codec ends the process",
+		Why:  "a caller's later change of its map is written, and a panic in its codec ends the process",
 		File: "internal/engine/update.go",
 		Edits: []Edit{
 			{"	opts      options.UpdateOneOptions\n}", "	opts      options.UpdateOneOptions\n	again     func()\n}"},
@@ -21,7 +21,7 @@ var values = []Mutant{
 	},
 	{
 		Name: "the filter is encoded by the command", Rule: 0,
-		Why:  "a document is locked that was never named, and its entry stays",
+		Why:  "a document that the caller never named is locked, and its entry stays",
 		File: "internal/engine/filter.go",
 		Edits: []Edit{
 			{"	doc bson.Raw\n", "	doc any\n"},
@@ -31,8 +31,8 @@ var values = []Mutant{
 		Tests: "^TestAWaitersFilterIsEncodedOnce$", Packages: inLocker,
 	},
 	{
-		Name: "what is encoded already is not copied", Rule: 0,
-		Why:  "what the caller makes of its bytes after the call is written",
+		Name: "encoded values are not copied", Rule: 0,
+		Why:  "a caller's later change of its bytes is written",
 		File: "internal/engine/encode.go",
 		Edits: swap(`	case []byte:
 		v = bson.Raw(t)
@@ -45,8 +45,8 @@ var values = []Mutant{
 		Tests: "^TestParsedValuesShareNothing$", Packages: inEngine,
 	},
 	{
-		Name: "commands go by the caller's registry", Rule: 0,
-		Why:  "a codec of the caller's runs behind its back, and alters what it meets",
+		Name: "commands use the caller's registry", Rule: 0,
+		Why:  "the caller's codec runs without its knowledge, and alters the library's values",
 		File: "internal/engine/engine.go",
 		Edits: swap(`			SetRegistry(plainRegistry).
 `, `			SetRegistry(encoder.registry).
@@ -64,7 +64,7 @@ var values = []Mutant{
 	},
 	{
 		Name: "a panic while a document is decoded keeps the lock", Rule: 0,
-		Why:  "a caller that recovers has locked the document for a TTL, and holds no lease",
+		Why:  "a caller that recovers has locked the document for a TTL, without a lease",
 		File: "multilock/acquisition.go",
 		Edits: swap(`	if err := a.locker.engine.Decode(img, a.into); err != nil {
 `, `	decoded = true
@@ -75,7 +75,7 @@ var values = []Mutant{
 	},
 	{
 		Name: "a panic while a document is decoded keeps the ticket's turn", Rule: 0,
-		Why:  "whoever uses the ticket again waits for ever",
+		Why:  "the next use of the ticket waits for ever",
 		File: "multilock/ticket.go",
 		Edits: swap(`		<-t.turn
 		lease, err := t.handOver()

@@ -4,14 +4,14 @@ package mutants
 var writes = []Mutant{
 	{
 		Name: "guard without the id", Rule: 1,
-		Why:  "after the document was made again a stranger's entry with the same token lets a late write pass",
+		Why:  "after the document was made again, an outside writer's entry with the same fence lets a late write pass",
 		File: "internal/engine/guard.go",
 		Edits: swap(`bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}`,
 			`bson.D{{Key: fenceKey, Value: g.Fence}}`),
 		Tests: "^TestRule01", Packages: []string{enginePkg, leasePkg},
 	},
 	{
-		Name: "guard without the token", Rule: 1,
+		Name: "guard without the fence", Rule: 1,
 		Why:  "a late duplicate of the acquire revives the id after another holder",
 		File: "internal/engine/guard.go",
 		Edits: swap(`bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}`,
@@ -44,7 +44,7 @@ var writes = []Mutant{
 	},
 	{
 		Name: "a write's number is checked for equality only", Rule: 14,
-		Why:  "the first write's late duplicate is applied after the second",
+		Why:  "a late duplicate of the first write is applied after the second",
 		File: "internal/engine/guard.go",
 		Edits: swap(`{Key: "$gte", Value: k}`,
 			`{Key: "$eq", Value: k}`),
@@ -52,7 +52,7 @@ var writes = []Mutant{
 	},
 	{
 		Name: "a write numbers all entries of its tag", Rule: 14,
-		Why:  "another holder's write is taken for a repeat",
+		Why:  "another holder's write counts as a repeat",
 		File: "internal/engine/guard.go",
 		Edits: swap(`field(ownIdentifier+"."+idKey, idValue(g.ID))`,
 			`field(ownIdentifier+"."+fenceKey, value(bson.D{{Key: "$gt", Value: 0}}))`),
@@ -60,15 +60,15 @@ var writes = []Mutant{
 	},
 	{
 		Name: "the caller's registry encodes the guard", Rule: 0,
-		Why:  "an encoder of the caller's alters the library's filter",
+		Why:  "the caller's encoder alters the library's filter",
 		File: "internal/engine/guard.go",
 		Edits: swap(`Value: value(bson.D{{Key: "$elemMatch", Value: entry}})`,
 			`Value: bson.D{{Key: "$elemMatch", Value: entry}}`),
 		Tests: "^TestRegistryCannotAlterTheLibrarysParts$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
-		Name: "the oldest id of done is taken for the newest", Rule: 18,
-		Why:  "a write that was not applied is reported unknown as soon as another came",
+		Name: "the oldest id of done counts as the newest", Rule: 18,
+		Why:  "a write that was not applied is reported unknown after one other write",
 		File: "internal/engine/guard.go",
 		Edits: swap(`g.LastDone = img.Lock.Done[n-1]`,
 			`g.LastDone = img.Lock.Done[0*n]`),
@@ -84,7 +84,7 @@ var writes = []Mutant{
 	},
 	{
 		Name: "done keeps one id only", Rule: 18,
-		Why:  "absence from done is trusted, and an applied write reported lost",
+		Why:  "absence from done counts as a proof, and an applied write is reported lost",
 		File: "internal/engine/engine.go",
 		Edits: swap(`{Key: "$slice", Value: -DoneCap}`,
 			`{Key: "$slice", Value: -1}`),
@@ -92,14 +92,14 @@ var writes = []Mutant{
 	},
 	{
 		Name: "a last write leaves the entry", Rule: 0,
-		Why:  "nobody is let in until it expires",
+		Why:  "no other holder is let in until the entry expires",
 		File: "internal/engine/guard.go",
 		Edits: swap(`field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())`,
 			`field(e.path(g.Tag), e.byID.fill(g.LastDone, time.Time{}).value())`),
 		Tests: "^TestFinishReleases$", Packages: []string{enginePkg, leasePkg},
 	},
 	{
-		Name: "a positional path is let through", Rule: 0,
+		Name: "a positional path is accepted", Rule: 0,
 		Why:  "the server takes the position from the guard's array, and writes to another item",
 		File: "internal/engine/check.go",
 		Edits: swap(`segment == "$" {`,
@@ -107,8 +107,8 @@ var writes = []Mutant{
 		Tests: "^TestInvalidUpdates$", Packages: inLease,
 	},
 	{
-		Name: "an unknown write is told to be lost too", Rule: 18,
-		Why:  "who tests for a loss first takes a write that was applied for one that was not, and repeats it",
+		Name: "an unknown write is reported lost too", Rule: 18,
+		Why:  "a caller that tests for a loss first repeats a write that may have been applied",
 		File: "internal/lease/ending.go",
 		Edits: swap(`		err = unknown("update", unsure)
 	}
@@ -119,15 +119,15 @@ var writes = []Mutant{
 		Tests: "^TestAWriteHasOneVerdict$", Packages: inLease,
 	},
 	{
-		Name: "an unknown write is told to be lost by Do", Rule: 0,
-		Why:  "the same, where the release finds the loss",
+		Name: "Do reports an unknown write as lost", Rule: 0,
+		Why:  "the same, if the release finds the loss",
 		File: "multilock/locker.go",
 		Edits: swap(`if !isVerdict(err) || !isVerdict(released) {`,
 			`if !isVerdict(err) || !isVerdict(released) || released != nil {`),
 		Tests: "^TestDoTellsOneVerdict$", Packages: inLocker,
 	},
 	{
-		Name: "absence from a full done is trusted", Rule: 18,
+		Name: "absence from a full done counts as a proof", Rule: 18,
 		Why:  "an applied write is reported not applied once eight others came after",
 		File: "internal/lease/write.go",
 		Edits: swap(`return len(img.Lock.Done) < engine.DoneCap`,
@@ -135,15 +135,15 @@ var writes = []Mutant{
 		Tests: "^TestRule18AbsenceFromDone$", Packages: inLease,
 	},
 	{
-		Name: "absence from an erased done is trusted", Rule: 18,
-		Why:  "somebody erased the lock, and an applied write is reported not applied",
+		Name: "absence from an erased done counts as a proof", Rule: 18,
+		Why:  "an outside writer erased the lock, and an applied write is reported not applied",
 		File: "internal/lease/write.go",
 		Edits: swap(`img == nil || img.Lock.Fence < g.Fence`,
 			`img == nil`),
 		Tests: "^TestRule18AbsenceFromDone$", Packages: inLease,
 	},
 	{
-		Name: "the newest id at the grant is not looked for", Rule: 18,
+		Name: "the newest id at the grant is not checked", Rule: 18,
 		Why:  "an applied write is reported not applied once eight others came after",
 		File: "internal/lease/write.go",
 		Edits: swap(`return img.Lock.FinishedBy(g.LastDone)`,
@@ -151,8 +151,8 @@ var writes = []Mutant{
 		Tests: "^TestRule18", Packages: inLease,
 	},
 	{
-		Name: "belief ends at the last write's reply", Rule: 13,
-		Why:  "released, the reply lost, still believed",
+		Name: "validity ends at the last write's reply", Rule: 13,
+		Why:  "the lock is released, the reply is lost, and the lease still counts as valid",
 		File: "internal/lease/ending.go",
 		Edits: swap(`s.finish(ErrReleased) // before anything is sent`,
 			`defer s.finish(ErrReleased)`),
@@ -160,15 +160,15 @@ var writes = []Mutant{
 	},
 	{
 		Name: "a delete that passed over the document is a loss", Rule: 0,
-		Why:  "Do of a function that deletes returns ErrLost, and the document is there, where somebody wrote to it at that moment",
+		Why:  "Do of a function that deletes returns ErrLost, and the document is still there, because another client wrote to it at that moment",
 		File: "internal/engine/delete.go",
 		Edits: swap(`there && own.Fence == g.Fence {`,
 			`there && own.Fence != g.Fence {`),
 		Tests: "^TestDeleteBesideUpdates$", Packages: inEngine,
 	},
 	{
-		Name: "a delete ends nothing", Rule: 13,
-		Why:  "the holder believes in a lock whose document is gone, or is another's",
+		Name: "a delete does not end the lease", Rule: 13,
+		Why:  "the lease is valid although the document does not exist, or belongs to another holder",
 		File: "internal/lease/ending.go",
 		Edits: swap(`	s.finish(ErrReleased) // before anything is sent
 `,

@@ -12,12 +12,12 @@ import (
 	"github.com/doclock/doclock/proptest/tally"
 )
 
-// PropertyLinear is counted once a document.
+// PropertyLinear is counted once per document.
 const PropertyLinear = "each document's lock is linearizable: one order of its commands explains all images"
 
-// linearizable asks porcupine for an order of each document's commands that
-// agrees with real time and in which every answer is what the lock, a plain
-// sequential object, would have said.
+// linearizable asks porcupine for an order of each document's commands. The
+// order must agree with real time, and every answer must be the one that a
+// plain sequential lock would give.
 func linearizable(h *history.History, t *tally.Tally, timeout time.Duration) {
 	for _, o := range h.Linearizable() {
 		model, operations := lockModel(o, h.Commands)
@@ -31,8 +31,8 @@ func linearizable(h *history.History, t *tally.Tally, timeout time.Duration) {
 	}
 }
 
-// lock is the state: what stands in the document, with expiries as known at
-// the least. It is immutable.
+// lock is the state: the content of the document, with the least known
+// expiries. It is immutable.
 type lock struct {
 	fence   int64
 	entries []history.Entry // by seq
@@ -61,15 +61,15 @@ func equal(a, b any) bool {
 	return x.fence == y.fence && slices.Equal(x.entries, y.entries)
 }
 
-// sequential is one document's lock, as one client alone would see it. It
-// judges by the images: a step is possible where its image is what the
-// protocol makes of the state before.
+// sequential is one document's lock, as a single client would see it. It
+// decides by the images: a step is possible if its image is the result of the
+// command in the previous state.
 type sequential struct {
 	document history.Document
 	hidden   bool // see history.Object
 
-	// written are the guarded writes that were or may have been applied: a
-	// repeat of one finds it done.
+	// written are the guarded writes that were, or may have been, applied: a
+	// repeat finds its write done.
 	written map[numbered]bool
 }
 
@@ -115,10 +115,10 @@ func lockModel(o history.Object, sent []history.Command) (porcupine.Model, []por
 	return model.ToModel(), operations
 }
 
-// step lists the states that the lock may be in after the command.
+// step lists the possible states of the lock after the command.
 func (s sequential) step(l lock, step history.Step) []lock {
 	if step.Maybe {
-		return append([]lock{l}, s.effect(l, step)...) // or it never was
+		return append([]lock{l}, s.effect(l, step)...) // or it was never executed
 	}
 	switch step.Kind {
 	case history.CommandAcquire, history.CommandConfirm, history.CommandRead:
@@ -134,17 +134,17 @@ func (s sequential) step(l lock, step history.Step) []lock {
 	}
 }
 
-// prunable: the entry may have been pruned by a join that nobody saw.
+// prunable reports whether a join without an answer may have pruned the entry.
 func (s sequential) prunable(e history.Entry, step history.Step) bool {
 	return s.hidden && e.Expires*int64(time.Millisecond) <= step.Return
 }
 
-// image accepts the image where it is what the command makes of the state.
+// image accepts the image if it is the result of the command in the state.
 func (s sequential) image(l lock, step history.Step) []lock {
 	img := step.Image
 	next := lock{fence: img.Fence, entries: slices.Clone(img.Entries)}
 	for i := range next.entries {
-		next.entries[i].N = 0 // writes are judged by the document's log
+		next.entries[i].N = 0 // the document's log is used to check writes
 	}
 	slices.SortFunc(next.entries, func(a, b history.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
 	isOwn := func(e history.Entry) bool { return e.ID == step.ID }
@@ -154,7 +154,8 @@ func (s sequential) image(l lock, step history.Step) []lock {
 	granted := step.Kind == history.CommandConfirm && after && before && was.Fence == 0 && own.Fence != 0
 	prunes := joined || step.Kind == history.CommandConfirm && after
 
-	// What was there is there, unless it was pruned; what is there was there.
+	// An earlier entry is still present, unless it was pruned; a present entry
+	// was there before.
 	for _, e := range l.entries {
 		if isOwn(e) && (joined || prunes) {
 			continue
@@ -176,7 +177,7 @@ func (s sequential) image(l lock, step history.Step) []lock {
 		}
 	}
 
-	// The numbers.
+	// The fences.
 	number := max(l.fence+1, img.Now)
 	if step.Inherits {
 		number = l.fence + 1
@@ -204,10 +205,10 @@ func (s sequential) image(l lock, step history.Step) []lock {
 	return []lock{next}
 }
 
-// is compares numbers: a hidden join may have taken some.
+// is compares fences: a hidden join may have taken some.
 func (s sequential) is(got, want int64) bool { return got == want || s.hidden && got > want }
 
-// blocked: held or earlier entries keep this one back.
+// blocked reports whether held or earlier entries block this one.
 func (s sequential) blocked(l lock, own history.Entry) bool {
 	counts := map[string]int{}
 	for _, e := range l.entries {
@@ -216,17 +217,17 @@ func (s sequential) blocked(l lock, own history.Entry) bool {
 		}
 	}
 	for tag, n := range counts {
-		if r, respects := s.document.Table[own.Tag][tag]; respects && n > r.Allow {
+		if r, respects := s.document.Rules[own.Tag][tag]; respects && n > r.Allow {
 			return true
 		}
 	}
 	return false
 }
 
-// guarded are the commands whose answer is whether they matched.
+// guarded handles the commands whose answer is whether they matched.
 func (s sequential) guarded(l lock, step history.Step) []lock {
 	own, there := l.find(func(e history.Entry) bool {
-		return e.ID == step.ID && (step.Token == 0 || e.Fence == step.Token)
+		return e.ID == step.ID && (step.Fence == 0 || e.Fence == step.Fence)
 	})
 	if step.Matched {
 		if !there {
@@ -247,10 +248,10 @@ func (s sequential) guarded(l lock, step history.Step) []lock {
 	}
 }
 
-// effect lists what an executed command makes of the state.
+// effect lists the states after an executed command.
 func (s sequential) effect(l lock, step history.Step) []lock {
 	own, there := l.find(func(e history.Entry) bool {
-		return e.ID == step.ID && (step.Token == 0 || e.Fence == step.Token)
+		return e.ID == step.ID && (step.Fence == 0 || e.Fence == step.Fence)
 	})
 	switch step.Kind {
 	case history.CommandRelease, history.CommandWriteAndRelease:
@@ -273,8 +274,8 @@ func (s sequential) effect(l lock, step history.Step) []lock {
 	return nil
 }
 
-// unseen is a join or a confirm without an answer: it made what later images
-// show. What it may have pruned is missing in them; see hidden.
+// unseen is a join or a confirm without an answer: it made an entry that later
+// images show. Entries that it may have pruned are missing in them; see hidden.
 func (s sequential) unseen(l lock, step history.Step) []lock {
 	entered := *step.Possible
 	was, there := l.find(func(e history.Entry) bool { return e.ID == entered.ID })
@@ -290,7 +291,7 @@ func (s sequential) unseen(l lock, step history.Step) []lock {
 	if number <= l.fence {
 		return nil
 	}
-	entered.Expires = entered.Since // at the least
+	entered.Expires = entered.Since // at least
 	if there {
 		entered.Expires = was.Expires
 	}

@@ -18,12 +18,12 @@ func command(kind, id string, sent, answered, now, fence int64, entries ...histo
 	}
 }
 
-func bare(kind, id string, token, sent, answered int64, matched bool) history.Command {
-	return history.Command{Kind: kind, Document: "d", Tag: "write", ID: id, Token: token, Sent: sent * millisecond, Answered: answered * millisecond, Matched: matched}
+func bare(kind, id string, fence, sent, answered int64, matched bool) history.Command {
+	return history.Command{Kind: kind, Document: "d", Tag: "write", ID: id, Fence: fence, Sent: sent * millisecond, Answered: answered * millisecond, Matched: matched}
 }
 
-func held(id string, seq, token, expires int64) history.Entry {
-	return history.Entry{Tag: "write", ID: id, Seq: seq, Fence: token, Since: seq, Expires: expires}
+func held(id string, seq, fence, expires int64) history.Entry {
+	return history.Entry{Tag: "write", ID: id, Seq: seq, Fence: fence, Since: seq, Expires: expires}
 }
 
 func inherits(c history.Command) history.Command {
@@ -45,7 +45,7 @@ func TestLinearizable(t *testing.T) {
 		"refused before it was granted":        {false, []history.Command{join, command(history.CommandAcquire, "b", 1005, 1007, 1006, 1010, a)}},
 		"refused meanwhile":                    {true, []history.Command{join, command(history.CommandAcquire, "b", 1008, 1014, 1013, 1010, a)}},
 		"granted beside another":               {false, []history.Command{join, command(history.CommandAcquire, "b", 1019, 1021, 1020, 1020, a, b)}},
-		"granted in another's place":           {false, []history.Command{join, joinB}},
+		"granted in place of another":          {false, []history.Command{join, joinB}},
 		"granted after the release":            {true, []history.Command{join, bare(history.CommandRelease, "a", 0, 1015, 1017, true), joinB}},
 		"granted before the release":           {false, []history.Command{join, bare(history.CommandRelease, "a", 0, 1025, 1027, true), joinB}},
 		"released by a command without answer": {true, []history.Command{join, late(bare(history.CommandRelease, "a", 0, 1015, 0, true)), joinB}},
@@ -55,21 +55,21 @@ func TestLinearizable(t *testing.T) {
 		"released twice":                       {false, []history.Command{join, bare(history.CommandRelease, "a", 0, 1015, 1017, true), bare(history.CommandRelease, "a", 0, 1025, 1027, true)}},
 		"released once, then lost":             {true, []history.Command{join, bare(history.CommandRelease, "a", 0, 1015, 1017, true), bare(history.CommandRelease, "a", 0, 1025, 1027, false)}},
 		"a write after the release":            {false, []history.Command{join, bare(history.CommandRelease, "a", 0, 1015, 1017, true), bare(history.CommandWrite, "a", 1010, 1025, 1027, true)}},
-		"a write under the wrong token":        {false, []history.Command{join, bare(history.CommandWrite, "a", 1009, 1015, 1017, true)}},
+		"a write under the wrong fence":        {false, []history.Command{join, bare(history.CommandWrite, "a", 1009, 1015, 1017, true)}},
 		"a write under the right one":          {true, []history.Command{join, bare(history.CommandWrite, "a", 1010, 1015, 1017, true)}},
 		"lost while it was there":              {false, []history.Command{join, bare(history.CommandRenew, "a", 1010, 1015, 1017, false), conflict}},
 		"pruned before a renewal ran out":      {false, []history.Command{join, bare(history.CommandRenew, "a", 1010, 1090, 1092, true), command(history.CommandAcquire, "c", 1130, 1132, 1131, 1131, held("c", 1131, 1131, 1231))}},
 		"pruned after it":                      {true, []history.Command{join, bare(history.CommandRenew, "a", 1010, 1090, 1092, true), command(history.CommandAcquire, "c", 1200, 1202, 1201, 1201, held("c", 1201, 1201, 1301))}},
 		"handed over":                          {true, []history.Command{join, bare(history.CommandRelease, "a", 1010, 1019, 1021, true), joinB}},
-		"handed over by a wrong token":         {false, []history.Command{join, bare(history.CommandRelease, "a", 1009, 1019, 1021, true), joinB}},
+		"handed over by a wrong fence":         {false, []history.Command{join, bare(history.CommandRelease, "a", 1009, 1019, 1021, true), joinB}},
 		"handed over by compare-and-set":       {true, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(command(history.CommandAcquire, "b", 1019, 1021, 1020, 1011, held("b", 1011, 1011, 1110)))}},
-		"inherited, and a number that leaps":   {false, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(joinB)}},
-		"a number that leaps":                  {false, []history.Command{command(history.CommandAcquire, "a", 1009, 1011, 1010, 1500, held("a", 1500, 1500, 1110))}},
+		"inherited, and a fence that leaps":    {false, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(joinB)}},
+		"a fence that leaps":                   {false, []history.Command{command(history.CommandAcquire, "a", 1009, 1011, 1010, 1500, held("a", 1500, 1500, 1110))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := command(history.CommandRead, "", 1000, 1000, 1000, 0)
 			h := &history.History{
-				Documents: []history.Document{{ID: "d", Table: history.Table{"write": {"write": {}}}, TTL: 100, WaitTTL: 100}},
+				Documents: []history.Document{{ID: "d", Rules: history.Rules{"write": {"write": {}}}, TTL: 100, WaitTTL: 100}},
 				Commands:  append([]history.Command{sync}, test.commands...),
 			}
 			for i := range h.Commands {
@@ -84,7 +84,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// A recorded history, where one is named: HISTORY=file go test -run Recorded.
+// TestRecorded checks a recorded history, if one is named: HISTORY=file go test
+// -run Recorded.
 func TestRecorded(t *testing.T) {
 	path := os.Getenv("HISTORY")
 	if path == "" {

@@ -21,7 +21,7 @@ var (
 )
 
 // model runs the model's own tests, which need no server, and counts what they
-// say they did.
+// report.
 func (p *proof) model(ctx context.Context) error {
 	args := []string{
 		"test", "-count=1", "-v", "-timeout=120m", "./proptest/model",

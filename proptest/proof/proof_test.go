@@ -28,14 +28,14 @@ func TestMain(m *testing.M) {
 	mongotest.Main(m)
 }
 
-// size is how much is run.
+// size is the size of a run.
 type size struct {
 	modelRuns, modelSteps     int
 	modelFull                 bool // the exhaustive search, to its full depth
 	machineRuns, machineSteps int
 	processes, clients        int // of the hammer
 	operations                int
-	eachFault                 int // the least that each fault must fire
+	eachFault                 int // the least number of times that each fault must fire
 }
 
 var (
@@ -43,7 +43,7 @@ var (
 	atLen = size{1_000_000, 50, true, 20_000, 30, 4, 16, 5_000, 300}
 )
 
-// proof is one run: its parts count in one tally.
+// proof is one run. All parts count in one tally.
 type proof struct {
 	*testing.T
 	size
@@ -59,7 +59,7 @@ func TestProof(t *testing.T) {
 	db, uri := mongotest.Database(t), mongotest.URI(t)
 	ctx := t.Context()
 
-	// The model needs processors, the rest mostly the server.
+	// The model needs processors, the other parts mostly the server.
 	var wg sync.WaitGroup
 	wg.Go(func() { p.part("model", func() error { return p.model(ctx) }) })
 	p.part("model against the server", func() error {
@@ -78,10 +78,10 @@ func TestProof(t *testing.T) {
 	p.part("a storm of callers that give up", func() error {
 		return faults.Storm(ctx, db, uri, time.Duration(p.eachFault)*50*time.Millisecond, &p.counts)
 	})
-	p.part("strangers", func() error { return faults.Vandal(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
+	p.part("outside writers", func() error { return faults.Tamper(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
 	p.part("messages", func() error { return faults.Messages(ctx, db, uri, (p.eachFault+3)/4, &p.counts) })
 	p.part("verdicts", func() error { return faults.Verdicts(ctx, db, uri, (p.eachFault+5)/6, &p.counts) })
-	p.part("documents that are kept back", func() error {
+	p.part("blocked documents", func() error {
 		numbers := []int{1, 3, 4, 6, 8, 16, 64}
 		if !*long {
 			numbers = numbers[2:5]
@@ -112,7 +112,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// part runs one part and says when it begins and how long it took.
+// part runs one part, and prints its begin and its duration.
 func (p *proof) part(name string, f func() error) {
 	begun := time.Now()
 	fmt.Printf("%6.0f s  %s …\n", time.Since(p.begun).Seconds(), name)
@@ -131,12 +131,12 @@ func (p *proof) title() string {
 	return fmt.Sprintf("%s, %s, %.0f minutes", kind, time.Now().UTC().Format("2006-01-02 15:04 UTC"), time.Since(p.begun).Minutes())
 }
 
-// rounds is how often the histories are hammered at most until each fault has
-// fired often enough.
+// rounds is the most rounds of hammering until each fault has fired often
+// enough.
 const rounds = 400
 
-// histories hammers, and checks what happened: once in calm weather and then
-// in storms, until each fault of the storm fired often enough.
+// histories hammers, and checks the histories: once without faults, and then
+// with faults until each one has fired often enough.
 func (p *proof) histories(ctx context.Context, uri string) error {
 	defer hammer.Granted(&p.counts)
 	operations := 0
@@ -164,7 +164,7 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 	return nil
 }
 
-// storm are the faults that the hammer throws at random.
+// storm are the faults that the hammer causes at random.
 var storm = []string{
 	hammer.FaultRequestLost, hammer.FaultReplyLost, hammer.FaultHeld, hammer.FaultStalled, hammer.FaultDelayed,
 	hammer.FaultRepeated, hammer.FaultWriteConcern, hammer.FaultNoWrites, hammer.FaultLatency, hammer.FaultStopped,
@@ -181,7 +181,7 @@ func (p *proof) rarest() int {
 	return least
 }
 
-// floors stop a proof that passed because it did nothing.
+// floors fail a proof that passed because it did nothing.
 func (p *proof) floors() []tally.Floor {
 	floors := hammer.Floors(p.operations)
 	for _, fault := range append(storm,

@@ -1,7 +1,7 @@
-// Package tally counts what a proof did: how often each property was checked
-// and violated, each fault fired, each outcome seen, and which test caught each
-// mutant. Tallies of several processes are merged; floors stop a proof that
-// passed because it did nothing.
+// Package tally counts the work of a proof: the checks and violations of each
+// property, the faults that fired, the outcomes that were seen, and the test
+// that caught each mutant. Tallies of several processes can be merged. Floors
+// fail a proof that passed because it did nothing.
 package tally
 
 import (
@@ -13,8 +13,8 @@ import (
 	"text/tabwriter"
 )
 
-// Tally is a sum of counts. It is safe for concurrent use; its exported fields
-// are for encoding, and for reading once nobody counts any more.
+// Tally is a sum of counts. It is safe for concurrent use. Its exported fields
+// are for encoding, and for reading when the counting has ended.
 type Tally struct {
 	mu sync.Mutex
 
@@ -23,7 +23,7 @@ type Tally struct {
 	Details    []string          `json:"details,omitempty"` // the first violations, in words
 	Faults     map[string]int    `json:"faults,omitempty"`
 	Outcomes   map[string]int    `json:"outcomes,omitempty"`
-	Mutants    map[string]string `json:"mutants,omitempty"` // name to the test that caught it; "" survived
+	Mutants    map[string]string `json:"mutants,omitempty"` // name to the test that caught it; "" if it survived
 }
 
 const mostDetails = 20
@@ -35,7 +35,7 @@ func (t *Tally) Checked(property string, n int) {
 	add(&t.Checks, property, n)
 }
 
-// Violated counts a violation; format says what was seen.
+// Violated counts a violation; format describes it.
 func (t *Tally) Violated(property, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +45,7 @@ func (t *Tally) Violated(property, format string, args ...any) {
 	}
 }
 
-// Fired counts a fault that really happened.
+// Fired counts a fault that happened.
 func (t *Tally) Fired(fault string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *Tally) Merge(other *Tally) {
 	t.Details = t.Details[:min(len(t.Details), mostDetails)]
 }
 
-// Floor is the least that a count must reach.
+// Floor is the least value that a count must reach.
 type Floor struct {
 	Kind  string // "check", "fault" or "outcome"
 	Name  string
@@ -103,7 +103,7 @@ type Floor struct {
 }
 
 // Failures lists, in words, every violation, every surviving mutant and every
-// floor that was not reached. None is a pass.
+// floor that was not reached. An empty list is a pass.
 func (t *Tally) Failures(floors ...Floor) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +146,7 @@ func (t *Tally) Table(w io.Writer) error {
 		for _, name := range slices.Sorted(maps.Keys(t.Mutants)) {
 			by := t.Mutants[name]
 			if by == "" {
-				by = "nobody: SURVIVED"
+				by = "no test: SURVIVED"
 			}
 			fmt.Fprintf(tw, "  %s\t%s\n", name, by)
 		}

@@ -1,5 +1,5 @@
-// Serve keeps the server that the tests share, until Ctrl-C. With -once it says
-// what that is, and ends.
+// Serve keeps the server that the tests share, until Ctrl-C. With -once it
+// prints the server's description, and ends.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	once := flag.Bool("once", false, "say what the tests run on, and end")
+	once := flag.Bool("once", false, "print the tests' server, and end")
 	flag.Parse()
 	if err := serve(*once); err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
@@ -33,7 +33,7 @@ func serve(once bool) error {
 	if once {
 		return server.Close()
 	}
-	fmt.Fprintln(os.Stderr, "Tests of this user find it by themselves. Whatever else needs it:")
+	fmt.Fprintln(os.Stderr, "Tests of this user find it by themselves. Other programs need:")
 	fmt.Printf("export MONGODB_URI='%s'\n", server.URI())
 	fmt.Fprintln(os.Stderr, "It stays until Ctrl-C, and a little longer.")
 	<-ctx.Done()

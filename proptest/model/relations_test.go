@@ -5,12 +5,12 @@ import "math/rand/v2"
 // relations lists the relations that the exhaustive search gives a pair.
 var relations = []Relation{{}, {Cooperative, 0}, {Cooperative, 1}, {Assertive, 0}, {Assertive, 1}}
 
-// tagNames are the tags of generated tables.
+// tagNames are the tags of generated rules.
 var tagNames = []Tag{"a", "b", "c", "d"}
 
-// tableOf makes the table whose cells, row by row, have the given relations.
-func tableOf(n int, cells []int) Table {
-	t := Table{}
+// rulesOf makes the rules whose relations, row by row, have these indexes.
+func rulesOf(n int, cells []int) Rules {
+	t := Rules{}
 	for i := range n {
 		t[tagNames[i]] = map[Tag]Relation{}
 		for j := range n {
@@ -22,36 +22,36 @@ func tableOf(n int, cells []int) Table {
 	return t
 }
 
-// twoTagTables lists every table of two tags, one for each pair of tables
-// that differ in the tags' names only.
-func twoTagTables() []Table {
-	var tables []Table
+// twoTagRules lists all rules of two tags. Of rules that differ only in the
+// tags' names it has one.
+func twoTagRules() []Rules {
+	var ruleSets []Rules
 	for aa := range relations {
 		for ab := range relations {
 			for ba := range relations {
 				for bb := range relations {
-					// Renamed, the table reads bb, ba, ab, aa.
+					// With the tags swapped, the relations read bb, ba, ab, aa.
 					if bb*5+ba < aa*5+ab {
 						continue
 					}
-					tables = append(tables, tableOf(2, []int{aa, ab, ba, bb}))
+					ruleSets = append(ruleSets, rulesOf(2, []int{aa, ab, ba, bb}))
 				}
 			}
 		}
 	}
-	return tables
+	return ruleSets
 }
 
-// threeTagTables is a sample of the tables of three tags.
-func threeTagTables(n int, seed uint64) []Table {
+// threeTagRules is a sample of the rules of three tags.
+func threeTagRules(n int, seed uint64) []Rules {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	tables := make([]Table, n)
-	for i := range tables {
+	ruleSets := make([]Rules, n)
+	for i := range ruleSets {
 		cells := make([]int, 9)
 		for j := range cells {
 			cells[j] = rng.IntN(len(relations))
 		}
-		tables[i] = tableOf(3, cells)
+		ruleSets[i] = rulesOf(3, cells)
 	}
-	return tables
+	return ruleSets
 }

@@ -1,10 +1,10 @@
 package mutants
 
-// tables are analysed, checked or preset wrongly.
-var tables = []Mutant{
+// relationRules analyse, check or preset rules wrongly.
+var relationRules = []Mutant{
 	{
 		Name: "starvation: an overtaker may ignore itself", Rule: 0,
-		Why:  "who is said to starve doesn't",
+		Why:  "a tag that can't starve is reported",
 		File: "relations/analysis.go",
 		Edits: swap(`return r.ignores(z, z, rel.Allow)`,
 			`return r.ignores(z, z, 0)`),
@@ -12,23 +12,23 @@ var tables = []Mutant{
 	},
 	{
 		Name: "starvation: a crowd may be too large for its tag", Rule: 0,
-		Why:  "who is said to starve doesn't",
+		Why:  "a tag that can't starve is reported",
 		File: "relations/analysis.go",
 		Edits: swap(`self.Kind == Cooperative && self.Allow+1 < next.n`,
 			`self.Kind == Cooperative && self.Allow+2 < next.n`),
 		Tests: "^(TestCrowdThatIsTooLargeForItsTagStopsNobody|TestStarvationsAreThoseOfTheSearch_AllTwoTagTables)$", Packages: inRelations,
 	},
 	{
-		Name: "starvation: those in the queue may refuse each other", Rule: 0,
-		Why:  "who is said to starve doesn't",
+		Name: "starvation: waiters in the queue may refuse each other", Rule: 0,
+		Why:  "a tag that can't starve is reported",
 		File: "relations/analysis.go",
 		Edits: swap(`rel.Kind == Cooperative && rel.Allow < next.n`,
 			`rel.Kind == None && rel.Allow < 0`),
 		Tests: "^TestStarvationsAreThoseOfTheSearch_SomeFourTagTables$", Packages: inRelations,
 	},
 	{
-		Name: "starvation: nobody is refused for ever", Rule: 0,
-		Why:  "who starves isn't warned",
+		Name: "starvation: no tag is refused for ever", Rule: 0,
+		Why:  "a tag that can starve is not reported",
 		File: "relations/analysis.go",
 		Edits: swap(`if r[x][z].Kind == Cooperative && r.canStandInTheWay(x, z) {`,
 			`if r[x][z].Kind == Cooperative && r.canStandInTheWay(x, z) && x != z {`),
@@ -36,7 +36,7 @@ var tables = []Mutant{
 	},
 	{
 		Name: "a semaphore of n lets n+1 in", Rule: 0,
-		Why:  "one too many work at once",
+		Why:  "there is one holder too many",
 		File: "relations/presets.go",
 		Edits: swap(`Allow: max(n, 0) - 1}`,
 			`Allow: max(n, 0)}`),
@@ -44,15 +44,15 @@ var tables = []Mutant{
 	},
 	{
 		Name: "two tags of a preset ignore each other", Rule: 0,
-		Why:  "an intention to write and a shared lock are both let in",
+		Why:  "an intention to write and a shared lock are both granted",
 		File: "relations/presets.go",
 		Edits: swap(`"IX":  {"S": incompatible, "SIX": incompatible, "X": incompatible},`,
 			`"IX":  {"SIX": incompatible, "X": incompatible},`),
 		Tests: "^TestMultiGranularityIsGraysMatrix$", Packages: inRelations,
 	},
 	{
-		Name: "a relation to a tag that isn't there is let through", Rule: 0,
-		Why:  "a misspelt tag is respected by nobody",
+		Name: "a relation to an unknown tag is accepted", Rule: 0,
+		Why:  "no tag respects a misspelt tag",
 		File: "relations/validate.go",
 		Edits: swap(`if _, known := r[y]; !known {`,
 			`if _, known := r[y]; !known && rel.Kind == None {`),

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	lossNoticed      = "what a stranger took away is noticed as lost, and never written over"
-	garbageUntouched = "a lock field that is not ours stays byte for byte as it is"
+	lossNoticed      = "a lease that an outside writer destroyed is reported lost, and its writes are refused"
+	garbageUntouched = "a lock field that is not ours stays the same byte for byte"
 )
 
-// vandalism is what a stranger does to a locked document.
-type vandalism struct {
+// tampering is an outside writer's change of a locked document.
+type tampering struct {
 	name    string
 	do      func(context.Context, *scene) error
 	garbage bool // the lock field is not a lock any more
-	gone    bool // so is the document
+	missing bool // the document too
 }
 
 func update(u bson.M) func(context.Context, *scene) error {
@@ -35,12 +35,12 @@ func scribble(v any) func(context.Context, *scene) error {
 	return update(bson.M{"$set": bson.M{"lock": v}})
 }
 
-var vandalisms = []vandalism{
+var tamperings = []tampering{
 	{name: "document replaced", do: func(ctx context.Context, s *scene) error {
 		_, err := s.other.ReplaceOne(ctx, s.filter(), bson.M{"count": 0})
 		return err
 	}},
-	{name: "document deleted", gone: true, do: func(ctx context.Context, s *scene) error {
+	{name: "document deleted", missing: true, do: func(ctx context.Context, s *scene) error {
 		_, err := s.other.DeleteOne(ctx, s.filter())
 		return err
 	}},
@@ -61,17 +61,17 @@ var vandalisms = []vandalism{
 	{name: "garbage in the lock field", do: scribble(bson.M{"tags": bson.M{"write": bson.A{bson.M{"id": 7}}}})},
 }
 
-// Vandal does everything to a locked document that a stranger can, n times,
-// and asks every operation of the holder and of a newcomer what it makes of it.
-func Vandal(ctx context.Context, db *mongo.Database, uri string, n int, t *tally.Tally) error {
+// Tamper changes a locked document in every way that an outside writer can, n
+// times, and tests every operation of the holder and of a newcomer after that.
+func Tamper(ctx context.Context, db *mongo.Database, uri string, n int, t *tally.Tally) error {
 	st, err := newStage(db, uri)
 	if err != nil {
 		return err
 	}
 	defer st.close()
 	for range n {
-		for _, v := range vandalisms {
-			if err := vandalise(ctx, st, v, t); err != nil {
+		for _, v := range tamperings {
+			if err := tamper(ctx, st, v, t); err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
 		}
@@ -79,7 +79,7 @@ func Vandal(ctx context.Context, db *mongo.Database, uri string, n int, t *tally
 	return nil
 }
 
-func vandalise(ctx context.Context, st *stage, v vandalism, t *tally.Tally) error {
+func tamper(ctx context.Context, st *stage, v tampering, t *tally.Tally) error {
 	for name, operation := range map[string]func(*doclock.Lease) error{
 		"Renew":            func(l *doclock.Lease) error { return l.Renew(ctx) },
 		"Update":           func(l *doclock.Lease) error { return l.Update(ctx, increment) },
@@ -105,7 +105,7 @@ func vandalise(ctx context.Context, st *stage, v vandalism, t *tally.Tally) erro
 			t.Violated(lossNoticed, "%s, then %s: %v", v.name, name, err)
 		}
 		if err := lease.Err(); err == nil {
-			t.Violated(lossNoticed, "%s, then %s: the lease is still believed", v.name, name)
+			t.Violated(lossNoticed, "%s, then %s: the lease is still valid", v.name, name)
 		}
 		after, _ := s.other.FindOne(ctx, s.filter()).Raw()
 		if string(after) != string(before) {
@@ -121,12 +121,12 @@ func vandalise(ctx context.Context, st *stage, v vandalism, t *tally.Tally) erro
 	return nil
 }
 
-// newcomer acquires what is left of the document.
-func (s *scene) newcomer(ctx context.Context, v vandalism, t *tally.Tally) error {
+// newcomer acquires the rest of the document.
+func (s *scene) newcomer(ctx context.Context, v tampering, t *tally.Tally) error {
 	before, _ := s.other.FindOne(ctx, s.filter()).Raw()
 	lease, err := s.locks.TryAcquire(ctx, s.filter(), "write")
 	switch {
-	case v.gone:
+	case v.missing:
 		if !errors.Is(err, doclock.ErrNotFound) {
 			t.Violated(lossNoticed, "%s: a newcomer gets %v", v.name, err)
 		}

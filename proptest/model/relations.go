@@ -13,32 +13,32 @@ type Kind int
 // The kinds of relations.
 const (
 	None        Kind = iota // ignores the other
-	Cooperative             // refused on arrival
-	Assertive               // never refused: joins as a waiting entry
+	Cooperative             // the arrival is refused
+	Assertive               // the arrival is never refused: it joins as a waiting entry
 )
 
-// Relation is what one tag says about another (or about itself).
+// Relation is one tag's relation to another tag, or to itself.
 type Relation struct {
 	Kind  Kind
-	Allow int // how many live entries of the other it tolerates
+	Allow int // the number of live entries of the other tag that are tolerated
 }
 
-// Table gives each tag its relations. A tag without relations has an empty
-// row: a tag with no row is unknown.
-type Table map[Tag]map[Tag]Relation
+// Rules gives each tag its relations. A tag without relations has an empty row;
+// a tag without a row is unknown.
+type Rules map[Tag]map[Tag]Relation
 
-// Relation returns what from says about to.
-func (t Table) Relation(from, to Tag) Relation { return t[from][to] }
+// Relation returns the relation of from to to.
+func (t Rules) Relation(from, to Tag) Relation { return t[from][to] }
 
 // Knows reports whether the tag has a row.
-func (t Table) Knows(tag Tag) bool { _, ok := t[tag]; return ok }
+func (t Rules) Knows(tag Tag) bool { _, ok := t[tag]; return ok }
 
 // Tags returns the known tags in the order of their names.
-func (t Table) Tags() []Tag { return slices.Sorted(maps.Keys(t)) }
+func (t Rules) Tags() []Tag { return slices.Sorted(maps.Keys(t)) }
 
-// limit says how many live entries of the other tag an entry of the tag
+// limit returns how many live entries of the other tag an entry of the tag
 // tolerates, if it respects them at all. An unknown tag is not tolerated.
-func (t Table) limit(tag, other Tag) (allow int, respects bool) {
+func (t Rules) limit(tag, other Tag) (allow int, respects bool) {
 	if !t.Knows(other) {
 		return 0, true
 	}
@@ -46,8 +46,8 @@ func (t Table) limit(tag, other Tag) (allow int, respects bool) {
 	return r.Allow, r.Kind != None
 }
 
-// String shows the table in one line: "a: a coop, b assert 1; b:".
-func (t Table) String() string {
+// String formats the rules in one line: "a: a coop, b assert 1; b:".
+func (t Rules) String() string {
 	var rows []string
 	for _, from := range t.Tags() {
 		var row []string

@@ -1,46 +1,46 @@
 package history
 
-// Properties of what holders believe.
+// Properties of the validity of leases.
 const (
-	PropertyBelief       = "the holder's belief ends before the server lets anybody in"
-	PropertyBelieveAlone = "nobody believes in a lease after one was granted that excludes it"
+	PropertyValidity   = "a lease's validity ends before the server lets another holder in"
+	PropertyValidAlone = "no lease is valid after one was granted that excludes it"
 )
 
-// belief takes every look of a holder at its lease.
-func (c *check) belief() {
+// validity checks every look of a holder at its lease.
+func (c *check) validity() {
 	for _, o := range c.operations {
-		if o.Kind != Look || o.Outcome != Believed || o.Return == 0 {
+		if o.Kind != Look || o.Outcome != StillValid || o.Return == 0 {
 			continue
 		}
-		a := c.byToken[lease{o.ID, o.Token}]
+		a := c.byToken[lease{o.ID, o.Fence}]
 		if a == nil {
-			continue // its grant was never seen: verdicts says so
+			continue // its grant was never seen: verdicts reports that
 		}
 		clock := c.clocks[o.Process]
-		c.Checked(PropertyBelief, 1)
+		c.Checked(PropertyValidity, 1)
 		if until, kept := clock.earliest(o.Call+o.Remaining), c.keptAtMost(a, &o); until > kept {
-			c.Violated(PropertyBelief, "document %s: the holder of %v believes until %d at the least, the server keeps it until %d at the most",
+			c.Violated(PropertyValidity, "document %s: %v is valid until %d at the least, the server keeps it until %d at the most",
 				c.ID, a, until/millisecond, kept/millisecond)
 		}
 
-		c.Checked(PropertyBelieveAlone, 1)
+		c.Checked(PropertyValidAlone, 1)
 		at := clock.earliest(o.Call)
 		for _, x := range c.arrivals {
 			if x.Fence <= a.Fence || x.held >= at {
 				continue
 			}
-			if r, respects := c.Table[x.Tag][a.Tag]; respects && r.Allow == 0 {
-				c.Violated(PropertyBelieveAlone, "document %s: the holder of %v believes in it at %d, %v was granted by %d",
+			if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {
+				c.Violated(PropertyValidAlone, "document %s: %v is valid at %d, %v was granted by %d",
 					c.ID, a, at/millisecond, x, x.held/millisecond)
 			}
 		}
 	}
 }
 
-// keptAtMost is the latest that the server can have kept the entry for when
-// the holder looked: what was seen of it, or what a command sent before can
-// have made of it; and no more than what was seen of it afterwards, for an
-// expiry never goes back.
+// keptAtMost is the latest time until which the server can have kept the entry
+// when the holder looked. The bound comes from sightings of the entry, and from
+// earlier commands. Later sightings bound it too, because an expiry never moves
+// back.
 func (c *check) keptAtMost(a *arrival, o *Operation) int64 {
 	life := (c.TTL + c.Tolerance) * millisecond
 	kept := int64(0)
@@ -68,7 +68,7 @@ func (c *check) keptAtMost(a *arrival, o *Operation) int64 {
 		}
 		switch {
 		case command.Answered == 0:
-			kept = max(kept, looked+life) // whenever it was: its effect came before the look, or has none on it
+			kept = max(kept, looked+life) // at any time: its effect came before the look, or doesn't matter to it
 		case command.Matched && command.Image == nil:
 			kept = max(kept, c.answered(command)+life)
 		}

@@ -17,18 +17,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// SeenHandedOver counts the releases that gave the lock to a waiter in their
-// own command.
+// SeenHandedOver counts the releases that granted the lock to a waiter in the
+// same command.
 const SeenHandedOver = "API: locks handed over"
 
-// wire notes the commands that the library sends, and when they are answered.
+// wire records the library's commands and their answers.
 type wire struct {
 	mu   sync.Mutex
 	sent []*message
 }
 
-// message is one command, or the two of a handoff. Sent and answered are
-// counted in events.
+// message is one command, or the two of a handoff. Sent and answered count
+// events.
 type message struct {
 	commands       []history.Command
 	request        int64
@@ -61,7 +61,7 @@ func (w *wire) monitor() *event.CommandMonitor {
 	}
 }
 
-// take returns what was sent since the last time.
+// take returns the messages since the last take.
 func (w *wire) take() []*message {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,13 +76,13 @@ func (w *wire) answered() bool {
 	return len(w.sent) > 0 && !slices.ContainsFunc(w.sent, func(m *message) bool { return m.answered == 0 })
 }
 
-// handOver lets somebody wait for a lease in a goroutine, and gives the lease
-// back. Whether it is handed over or the waiter has to ask is a matter of
-// moments: what is compared is the document, the waiter's lease and what its
-// holder believes, after the commands that were sent.
+// handOver lets a waiter wait for a lease in a goroutine, and releases the
+// lease. Timing decides whether the lease is handed over or the waiter has to
+// ask. The test compares the document, the waiter's lease and its validity
+// after the commands that were sent.
 func (m *apiMachine) handOver(t *rapid.T) {
 	if !m.alone || len(m.leases) >= 25 {
-		t.Skip("a stranger's writes keep a line waiting for what is not there")
+		t.Skip("an outside writer keeps a wait queue waiting for what is not there")
 	}
 	l, r := m.contended(t)
 	c := l.client
@@ -99,7 +99,7 @@ func (m *apiMachine) handOver(t *rapid.T) {
 		lease, err := c.locker.Acquire(ctx, m.filter(), string(r.Tag), doclock.Into(&into))
 		waiter <- result{lease, err}
 	}()
-	// It asks, unless it knows from a waiter before it whom it waits for.
+	// It asks, unless a waiter before it has told it whom it waits for.
 	for end := time.Now().Add(5 * time.Millisecond); time.Now().Before(end) && !m.wire.answered(); time.Sleep(100 * time.Microsecond) {
 	}
 	inherited, sent := l.from, c.reading()
@@ -113,7 +113,7 @@ func (m *apiMachine) handOver(t *rapid.T) {
 		err = l.Release(t.Context())
 	}
 	l.finish("released before")
-	l.given, l.verdict = true, ""
+	l.released, l.verdict = true, ""
 	m.outcome(t, "hand over", "", err)
 	got := <-waiter
 	m.outcome(t, "wait", "", got.err)
@@ -122,7 +122,7 @@ func (m *apiMachine) handOver(t *rapid.T) {
 	}
 
 	messages := m.wire.take()
-	messages = slices.DeleteFunc(messages, func(msg *message) bool { // the clean-up of a run before
+	messages = slices.DeleteFunc(messages, func(msg *message) bool { // the clean-up of an earlier run
 		return msg.commands[0].Document != m.id
 	})
 	ends := m.replay(l, r, label, messages)
@@ -152,8 +152,8 @@ func (m *apiMachine) handOver(t *rapid.T) {
 	m.hold(t, c, r, got.lease, m.doc, sent)
 }
 
-// contended draws a lease that stands in the document, and somebody of the
-// same locker whom it alone keeps waiting.
+// contended draws a lease that is in the document, and a request of the same
+// locker that only this lease blocks.
 func (m *apiMachine) contended(t *rapid.T) (*lease, model.Request) {
 	type pair struct {
 		l *lease
@@ -162,19 +162,19 @@ func (m *apiMachine) contended(t *rapid.T) (*lease, model.Request) {
 	var pairs []pair
 	for _, l := range m.leases {
 		e, there := m.doc.Find(l.known.Tag, l.known.ID)
-		if l.given || l.look() != "" || l.left() < ms(patience) || !there || e.Fence != l.known.Fence {
+		if l.released || l.look() != "" || l.left() < ms(patience) || !there || e.Fence != l.known.Fence {
 			continue
 		}
-		for _, tag := range l.client.table.Tags() {
+		for _, tag := range l.client.rules.Tags() {
 			r := l.client.terms
 			r.Tag, r.ID = tag, model.ID(len(m.ids)+1)
 			released, _, _ := m.model.Release(m.doc, l.known, m.now)
 			_, now, _ := m.model.Acquire(m.doc, r, model.Queue, m.now)
 			_, then, _ := m.model.Acquire(released, r, model.Queue, m.now)
-			// Its own locker's leases are waited for as long as they may last,
-			// whether the server has dropped them or not.
+			// The waiter waits for its own locker's leases as long as they may
+			// last, even if the server has dropped them.
 			alone := !slices.ContainsFunc(m.leases, func(o *lease) bool {
-				return o != l && o.client == l.client && !o.given && l.client.table.Relation(tag, o.known.Tag).Kind != model.None
+				return o != l && o.client == l.client && !o.released && l.client.rules.Relation(tag, o.known.Tag).Kind != model.None
 			})
 			if now != model.Granted && then == model.Granted && alone {
 				pairs = append(pairs, pair{l, r})
@@ -182,20 +182,20 @@ func (m *apiMachine) contended(t *rapid.T) (*lease, model.Request) {
 		}
 	}
 	if len(pairs) == 0 {
-		t.Skip("nobody would wait for a lease alone")
+		t.Skip("no request would wait for a lease alone")
 	}
 	p := pick(t, "who waits for which lease", pairs)
 	t.Logf("%s waits for %d under %s", p.r.Tag, p.l.known.ID, p.l.known.Tag)
 	return p.l, p.r
 }
 
-// end is what a sequence of commands can have made of the document.
+// end is a possible result of a sequence of commands in the document.
 type end struct {
 	doc      *model.Document
 	inherits bool // a compare-and-set was applied
 }
 
-// replay lets the model execute what was sent, in each order in which it can
+// replay lets the model execute the messages, in each order in which they may
 // have been executed.
 func (m *apiMachine) replay(l *lease, r model.Request, label model.Update, messages []*message) []end {
 	var ends []end
@@ -206,7 +206,7 @@ func (m *apiMachine) replay(l *lease, r model.Request, label model.Update, messa
 		}
 		for i, msg := range left {
 			if slices.ContainsFunc(left, func(o *message) bool { return o.answered != 0 && o.answered < msg.sent }) {
-				continue // that one came first
+				continue // the other one came first
 			}
 			rest := slices.Delete(slices.Clone(left), i, i+1)
 			for _, after := range m.execute(l, r, label, e, msg.commands) {
@@ -218,7 +218,7 @@ func (m *apiMachine) replay(l *lease, r model.Request, label model.Update, messa
 	return ends
 }
 
-// execute is one message; a confirm has several ends, see open.go.
+// execute executes one message. A confirm has several ends, see open.go.
 func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e end, commands []history.Command) []end {
 	first := commands[0]
 	own, waits := m.known(first.ID) == r.ID, false
@@ -230,11 +230,11 @@ func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e en
 		e.inherits = e.inherits || outcome == model.Granted
 	case len(commands) == 2:
 		waits = commands[1].Kind == history.CommandConfirm
-		heir := model.Heir{Request: r, Waiting: waits}
+		successor := model.Successor{Request: r, Waiting: waits}
 		if first.Kind == history.CommandWriteAndRelease {
-			doc, outcome, _ = m.model.WriteAndHandOff(e.doc, l.known, label, heir, m.now)
+			doc, outcome, _ = m.model.WriteAndHandOff(e.doc, l.known, label, successor, m.now)
 		} else {
-			doc, outcome, _ = m.model.Handoff(e.doc, l.known, heir, m.now)
+			doc, outcome, _ = m.model.Handoff(e.doc, l.known, successor, m.now)
 		}
 		waits = waits && outcome != model.NotApplied
 	case first.Kind == history.CommandAcquire && own:
@@ -242,14 +242,14 @@ func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e en
 	case first.Kind == history.CommandConfirm && own:
 		doc, _, _ = m.model.Confirm(e.doc, r, m.now)
 		waits = true
-	case first.Kind == history.CommandRelease && m.known(first.ID) != l.known.ID: // the clean-up of somebody before
+	case first.Kind == history.CommandRelease && m.known(first.ID) != l.known.ID: // the clean-up of an earlier waiter
 		doc, _, _ = m.model.Release(e.doc, model.Lease{Tag: model.Tag(first.Tag), ID: m.known(first.ID)}, m.now)
 	case first.Kind == history.CommandRelease && !own:
 		doc, _, _ = m.model.Release(e.doc, l.known, m.now)
 	case first.Kind == history.CommandWriteAndRelease && !own:
 		doc, _, _ = m.model.WriteAndRelease(e.doc, l.known, label, m.now)
 	default:
-		return nil // nobody should have sent it
+		return nil // this command should not have been sent
 	}
 	if !waits {
 		return []end{{doc, e.inherits}}
@@ -261,7 +261,7 @@ func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e en
 	return ends
 }
 
-// known is the model's number of an id as the wire has it.
+// known is the model's number of an id on the wire.
 func (m *apiMachine) known(id string) model.ID {
 	data, err := hex.DecodeString(id)
 	if err != nil || len(data) != len(uuid.UUID{}) {

@@ -8,15 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tagPool are the tags of generated tables, some of them the presets' too: a
-// document is also met by programs whose tables differ.
+// tagPool has the tags of generated rules. Some are the presets' too, because
+// programs with different rules also use the same document.
 var tagPool = []string{"read", "write", "slot", "a"}
 
-// ghost is a tag that no table knows.
+// ghost is a tag that no rules have.
 const ghost = "ghost"
 
-// presets are the library's, and one in which a waiting entry is easily
-// overtaken by somebody who ignores it, whom it respects.
+// presets are the library's, and one in which an entry often overtakes a
+// waiting entry: it ignores that entry, which respects it.
 var presets = []relations.Rules{
 	overtaken,
 	overtaken,
@@ -37,15 +37,15 @@ var overtaken = relations.Rules{
 	"write": {},
 }
 
-// drawTable draws a preset, or any table of 1 to 4 tags.
-func drawTable(t *rapid.T) model.Table {
+// drawRules draws a preset, or any rules of 1 to 4 tags.
+func drawRules(t *rapid.T) model.Rules {
 	if rapid.IntRange(0, 1).Draw(t, "a preset") == 0 {
-		return tableOf(pick(t, "preset", presets))
+		return modelRules(pick(t, "preset", presets))
 	}
 	tags := rapid.SampledFrom(subsets(tagPool)).Draw(t, "tags")
-	table := model.Table{}
+	rules := model.Rules{}
 	for _, from := range tags {
-		table[model.Tag(from)] = map[model.Tag]model.Relation{}
+		rules[model.Tag(from)] = map[model.Tag]model.Relation{}
 		for _, to := range tags {
 			cells := []model.Relation{
 				{}, {}, {},
@@ -53,30 +53,31 @@ func drawTable(t *rapid.T) model.Table {
 				{Kind: model.Assertive}, {Kind: model.Assertive}, {Kind: model.Assertive, Allow: 1}, {Kind: model.Assertive, Allow: 2},
 			}
 			if r := rapid.SampledFrom(cells).Draw(t, from+"→"+to); r.Kind != model.None {
-				table[model.Tag(from)][model.Tag(to)] = r
+				rules[model.Tag(from)][model.Tag(to)] = r
 			}
 		}
 	}
-	return table
+	return rules
 }
 
-// drawOther draws the table of another program on the same document: the same,
-// any other, or one with a tag more, that ignores all others. Whoever has that
-// one is not kept back by an entry of the first that waits, which doesn't know it.
-func drawOther(t *rapid.T, table model.Table) model.Table {
-	switch rapid.IntRange(0, 3).Draw(t, "another table") {
+// drawOther draws the rules of another program on the same document: the same,
+// any other, or the same with one more tag that ignores all others. An entry of
+// that tag is not blocked by a waiting entry of the first program, which
+// doesn't know the tag.
+func drawOther(t *rapid.T, rules model.Rules) model.Rules {
+	switch rapid.IntRange(0, 3).Draw(t, "other rules") {
 	case 0:
-		return table
+		return rules
 	case 1:
-		return drawTable(t)
+		return drawRules(t)
 	default:
-		wider := maps.Clone(table)
+		wider := maps.Clone(rules)
 		wider["late"] = map[model.Tag]model.Relation{}
 		return wider
 	}
 }
 
-// subsets lists those that have at least one element, small ones first.
+// subsets lists the subsets with at least one element, small ones first.
 func subsets(of []string) [][]string {
 	var all [][]string
 	for size := 1; size <= len(of); size++ {
@@ -95,24 +96,24 @@ func subsets(of []string) [][]string {
 	return all
 }
 
-// tableOf is the model's table of the library's rules.
-func tableOf(rules relations.Rules) model.Table {
-	table := model.Table{}
+// modelRules are the model's form of the library's rules.
+func modelRules(of relations.Rules) model.Rules {
+	rules := model.Rules{}
 	kinds := map[relations.Kind]model.Kind{relations.None: model.None, relations.Cooperative: model.Cooperative, relations.Assertive: model.Assertive}
-	for from, row := range rules {
-		table[model.Tag(from)] = map[model.Tag]model.Relation{}
+	for from, row := range of {
+		rules[model.Tag(from)] = map[model.Tag]model.Relation{}
 		for to, r := range row {
-			table[model.Tag(from)][model.Tag(to)] = model.Relation{Kind: kinds[r.Kind], Allow: r.Allow}
+			rules[model.Tag(from)][model.Tag(to)] = model.Relation{Kind: kinds[r.Kind], Allow: r.Allow}
 		}
 	}
-	return table
+	return rules
 }
 
-// rulesOf are the library's rules of the model's table.
-func rulesOf(table model.Table) relations.Rules {
+// rulesOf are the library's form of the model's rules.
+func rulesOf(of model.Rules) relations.Rules {
 	rules := relations.Rules{}
 	kinds := map[model.Kind]relations.Kind{model.None: relations.None, model.Cooperative: relations.Cooperative, model.Assertive: relations.Assertive}
-	for from, row := range table {
+	for from, row := range of {
 		rules[string(from)] = map[string]relations.Relation{}
 		for to, r := range row {
 			rules[string(from)][string(to)] = relations.Relation{Kind: kinds[r.Kind], Allow: r.Allow}
@@ -121,6 +122,6 @@ func rulesOf(table model.Table) relations.Rules {
 	return rules
 }
 
-func drawTag(t *rapid.T, table model.Table) model.Tag {
-	return rapid.SampledFrom(table.Tags()).Draw(t, "tag")
+func drawTag(t *rapid.T, rules model.Rules) model.Tag {
+	return rapid.SampledFrom(rules.Tags()).Draw(t, "tag")
 }
