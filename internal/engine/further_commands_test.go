@@ -12,39 +12,51 @@ import (
 )
 
 var (
-	into   = flag.String("into", "", "a directory for TestFurtherCommands to write to")
-	tables = flag.Int("tables", 6, "how many tables TestFurtherCommands draws")
-	seed   = flag.Uint64("seed", 1, "which tables TestFurtherCommands draws")
+	into    = flag.String("into", "", "a directory for TestFurtherCommands to write to")
+	presets = flag.Bool("presets", false, "have TestFurtherCommands write those of all presets, too")
+	tables  = flag.Int("tables", 6, "how many rules TestFurtherCommands draws")
+	seed    = flag.Uint64("seed", 1, "which rules TestFurtherCommands draws")
 )
 
-// The commands of tables that nobody has chosen, for the evaluation that
-// compares servers (proptest/evaluation): every second one with a shard key.
+// The commands of presets, and of rules that nobody has chosen, for the evaluation that compares servers
+// (proptest/evaluation): every second of those that are drawn has a shard key.
 func TestFurtherCommands(t *testing.T) {
 	if *into == "" {
 		t.Skip("no directory given")
 	}
 	w := newWorld(t)
-	r := rand.New(rand.NewPCG(*seed, 0))
-	for i := range *tables {
-		rules := drawRules(r)
-		cfg := Config{TTL: ttl, WaitTTL: waitTTL, Tolerance: extra, Owner: "$$x.$y", Field: DefaultField}
-		if i%2 == 1 {
-			cfg.ShardKey = []string{"region", "_id"}
-		}
-		e, err := New(w.lab, rules, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+	write := func(name string, rules relations.Rules, e *Engine) {
 		for _, tag := range rules.Tags() {
-			path := filepath.Join(*into, fmt.Sprintf("drawn%d.%s.json", i, tag))
+			path := filepath.Join(*into, name+"."+tag+".json")
 			if err := os.WriteFile(path, []byte(w.commandsOf(e, tag)), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+	if *presets {
+		for name, rules := range map[string]relations.Rules{
+			"Exclusive":        relations.Exclusive(),
+			"ReadPreferring":   relations.ReadPreferring(),
+			"WritePreferring":  relations.WritePreferring(),
+			"Fair":             relations.Fair(),
+			"Semaphore3":       relations.Semaphore(3),
+			"MultiGranularity": relations.MultiGranularity(),
+		} {
+			write(name, rules, w.configured(rules, "owner"))
+		}
+	}
+	r := rand.New(rand.NewPCG(*seed, 0))
+	for i := range *tables {
+		rules := drawRules(r)
+		var shardKey []string
+		if i%2 == 1 {
+			shardKey = []string{"region", "_id"}
+		}
+		write(fmt.Sprintf("drawn%d", i), rules, w.configured(rules, "$$x.$y", shardKey...))
+	}
 }
 
-// drawRules draws a table of two to four tags.
+// drawRules draws rules of two to four tags.
 func drawRules(r *rand.Rand) relations.Rules {
 	rules := relations.Rules{}
 	tags := []string{"a", "b", "c-1", "d"}[:2+r.IntN(3)]

@@ -1,4 +1,4 @@
-// The commands that doclock sends, as its tests have written them down, and what one of them makes of a document.
+// The commands that doclock sends, as its tests write them down, and what one of them makes of a document.
 import fs from 'node:fs';
 import path from 'node:path';
 import { EJSON } from 'bson';
@@ -10,8 +10,8 @@ import * as updates from './updates.js';
 import { isObject } from './values.js';
 
 // read lists all commands: {table, tag, tags (of the table), kind, command}.
-export function read(directories) {
-  const files = directories.flatMap((dir) => fs.readdirSync(dir).map((name) => path.join(dir, name))).sort();
+export function read(directory) {
+  const files = fs.readdirSync(directory).map((name) => path.join(directory, name)).sort();
   const named = files.map((file) => [path.basename(file, '.json').split('.'), EJSON.parse(fs.readFileSync(file, 'utf8'), { relaxed: false })]);
   return named.flatMap(([[table, tag], kinds]) => {
     const tags = named.filter(([[other]]) => other === table).map(([[, t]]) => t);

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/doclock/doclock/internal/mongotest"
@@ -39,16 +38,16 @@ func open(ctx context.Context) (*evaluation, error) {
 	return e, err
 }
 
-// draw writes the commands of so many tables into a new directory, as the
-// engine's own tests see them sent. flags are the compiler's.
-func (e *evaluation) draw(ctx context.Context, tables int, seed uint64, flags ...string) (dir string, err error) {
+// write writes commands into a new directory, as the engine's own tests see them sent. arguments are those of
+// TestFurtherCommands, flags the compiler's.
+func (e *evaluation) write(ctx context.Context, arguments []string, flags ...string) (dir string, err error) {
 	dir, err = os.MkdirTemp("", "doclock-evaluation")
 	if err != nil {
 		return "", err
 	}
-	arguments := append([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags...)
-	arguments = append(arguments, "./internal/engine", "-args", "-into="+dir, "-tables="+strconv.Itoa(tables), "-seed="+strconv.FormatUint(seed, 10))
-	if err := e.run(ctx, io.Discard, e.root, "go", arguments...); err != nil {
+	test := append([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags...)
+	test = append(append(test, "./internal/engine", "-args", "-into="+dir), arguments...)
+	if err := e.run(ctx, io.Discard, e.root, "go", test...); err != nil {
 		return "", cmp.Or(os.RemoveAll(dir), err)
 	}
 	return dir, nil
@@ -57,9 +56,9 @@ func (e *evaluation) draw(ctx context.Context, tables int, seed uint64, flags ..
 // errDisagreement is main.js's verdict.
 var errDisagreement = errors.New("the evaluations disagree")
 
-// compare runs main.js over the commands in these directories.
-func (e *evaluation) compare(ctx context.Context, out io.Writer, arguments, directories []string) error {
-	err := e.run(ctx, out, e.directory(), "node", append(append([]string{"main.js"}, arguments...), directories...)...)
+// compare runs main.js over the commands in a directory.
+func (e *evaluation) compare(ctx context.Context, out io.Writer, arguments []string, directory string) error {
+	err := e.run(ctx, out, e.directory(), "node", append(append([]string{"main.js"}, arguments...), directory)...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 2 {
 		return errDisagreement
