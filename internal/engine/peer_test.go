@@ -47,9 +47,9 @@ func (p *peer) acquire(id uuid.UUID, tag string, want Outcome) Grant {
 }
 
 // try demands the outcome of an acquire that doesn't wait.
-func (p *peer) try(id uuid.UUID, tag string, want Outcome) Grant {
+func (p *peer) try(id uuid.UUID, tag string, want Outcome) {
 	p.Helper()
-	return p.Grant(p.arrive(Request{Tag: tag, ID: id, Try: true}, want), tag, id)
+	p.Grant(p.arrive(Request{Tag: tag, ID: id, Try: true}, want), tag, id)
 }
 
 // arrive sends an acquire, and returns its image.
@@ -219,7 +219,7 @@ func (p *peer) handoff(g Grant, h Heir, want Outcome) Grant {
 }
 
 // bequeath is handoff with an update.
-func (p *peer) bequeath(g Grant, update any, h Heir, want Outcome) Grant {
+func (p *peer) bequeath(g Grant, update any, h Heir, want Outcome) {
 	p.Helper()
 	u := p.parsed(update)
 	var img *Image
@@ -231,7 +231,7 @@ func (p *peer) bequeath(g Grant, update any, h Heir, want Outcome) Grant {
 		}
 	})
 	p.asStored("bequeath", img)
-	return p.Grant(img, h.Tag, h.ID)
+	p.Grant(img, h.Tag, h.ID)
 }
 
 // noHandoff demands that a handoff, and one with an update, change nothing.

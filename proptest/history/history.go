@@ -50,7 +50,7 @@ const (
 	Enqueue          = "Enqueue"
 	Confirm          = "Confirm"
 	Wait             = "Wait"
-	Cancel          = "Cancel"
+	Cancel           = "Cancel"
 	Renew            = "Renew"
 	Update           = "Update"
 	UpdateAndRelease = "UpdateAndRelease"
