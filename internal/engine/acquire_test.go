@@ -102,7 +102,7 @@ func TestAcquireRefused(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(ann, "write", Granted)
-	before := w.document()
+	before := w.Stored()
 	w.at(second)
 	for _, tag := range []string{"read", "write"} {
 		for _, try := range []bool{false, true} {
@@ -113,7 +113,7 @@ func TestAcquireRefused(t *testing.T) {
 			}
 		}
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused acquire made %v of %v", after, before)
 	}
 }
@@ -125,13 +125,13 @@ func TestAcquireRefusedPrunesNothing(t *testing.T) {
 	p.acquire(ann, "read", Granted)
 	w.at(6 * second)
 	p.acquire(bob, "read", Granted)
-	before := w.document()
+	before := w.Stored()
 	w.at(12 * second)
 	img := p.arrive(Request{Tag: "write", ID: cid}, Conflict)
 	if entries, free := p.InTheWay(img, "write", nil); len(entries) != 1 || entries[0].ID != bob || free != 6*second+held-12*second {
 		t.Errorf("in the way: %+v, for %v", entries, free)
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused acquire made %v of %v", after, before)
 	}
 }
@@ -166,12 +166,12 @@ func TestTryAcquireBlockedLeavesNothing(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
-	before := w.document()
+	before := w.Stored()
 	img := p.arrive(Request{Tag: "write", ID: bob, Try: true}, Conflict)
 	if entries, free := p.InTheWay(img, "write", nil); len(entries) != 1 || entries[0].ID != ann || free != held {
 		t.Errorf("in the way: %+v, for %v", entries, free)
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused try made %v of %v", after, before)
 	}
 	p.acquire(bob, "write", Waiting)
@@ -195,9 +195,9 @@ func TestAcquireRefusedAndBlockedIsRefused(t *testing.T) {
 	p := w.peer(relations.WritePreferring())
 	p.acquire(ann, "read", Granted)
 	p.acquire(bob, "write", Waiting)
-	before := w.document()
+	before := w.Stored()
 	p.acquire(cid, "write", Conflict)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused acquire made %v of %v", after, before)
 	}
 }
@@ -277,7 +277,7 @@ func TestAcquireByAnyFilter(t *testing.T) {
 	p.asStored("acquire", img)
 
 	// Narrowed, the filter still demands what it did.
-	w.change(bson.M{"$set": bson.M{"size": 3}})
+	w.Change(bson.M{"$set": bson.M{"size": 3}})
 	outcome, img, err = p.Engine.Acquire(t.Context(), f.At(p.Pin(img)), Request{Tag: "write", ID: bob})
 	if outcome != NotFound || img != nil || err != nil {
 		t.Fatal(outcome, img, err)
@@ -295,7 +295,7 @@ func TestAcquireFindsNoDocument(t *testing.T) {
 			}
 		})
 	}
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }

@@ -76,10 +76,10 @@ func TestConfirmWithoutEntryIsLost(t *testing.T) {
 	p.acquire(ann, "read", Granted)
 	g := p.acquire(bob, "write", Waiting)
 	p.release(g, Released)
-	before := w.document()
+	before := w.Stored()
 	w.at(20 * second)
 	p.confirm(g, Lost)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a lost confirm made %v of %v", after, before)
 	}
 }
@@ -89,8 +89,8 @@ func TestConfirmOnADocumentNeverLocked(t *testing.T) {
 	p := w.peer(relations.Fair())
 	img := p.arrive(Request{Tag: "read", ID: ann}, Granted)
 	pin := p.Pin(img)
-	w.remove()
-	w.insert(hello())
+	w.Delete()
+	w.Insert(hello())
 	p.confirm(Grant{Pin: pin, Tag: "read", ID: ann}, Lost)
 	w.hasNoLock()
 }
@@ -100,14 +100,14 @@ func TestConfirmOfADocumentThatIsGone(t *testing.T) {
 	p := w.peer(relations.Fair(), func(c *Config) { c.Upsert = true })
 	p.acquire(ann, "read", Granted)
 	g := p.acquire(bob, "write", Waiting)
-	w.remove()
+	w.Delete()
 	p.once("confirm", func() {
 		outcome, img, err := p.Confirm(t.Context(), g.Pin, Request{Tag: "write", ID: bob})
 		if outcome != Lost || img != nil || err != nil {
 			t.Error(outcome, img, err)
 		}
 	})
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }

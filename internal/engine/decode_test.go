@@ -34,7 +34,7 @@ var shapes = map[string]func(w *world, p *peer) *Image{
 	},
 	"stored": func(w *world, p *peer) *Image {
 		p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
-		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.id})
+		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.ID})
 		img, err := p.readImage(result)
 		if err != nil {
 			w.Fatal(err)
@@ -47,13 +47,13 @@ var shapes = map[string]func(w *world, p *peer) *Image{
 }
 
 // bothShapes runs body with an image of either shape.
-func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...*options.CollectionOptionsBuilder) {
+func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...options.Lister[options.CollectionOptions]) {
 	t.Helper()
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := emptyWorld(t, opts...)
-			w.insert(garden...)
+			w.Insert(garden...)
 			p := w.peer(relations.Exclusive())
 			body(w, p, shape(w, p))
 		})
@@ -173,7 +173,7 @@ func TestStoredImage(t *testing.T) {
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
 	b := p.acquire(bob, "write", Waiting)
-	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.id}))
+	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.ID}))
 	if err != nil || !img.Whole() {
 		t.Fatal(img, err)
 	}
@@ -200,16 +200,16 @@ func TestStoredImageOfARelease(t *testing.T) {
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
 	p.acquire(bob, "read", Granted)
-	before := w.document()
+	before := w.Stored()
 	if own := p.ownEntry(before, g); own.ID != ann || own.Fence != g.Fence {
 		t.Errorf("%+v", own)
 	}
-	w.change(bson.M{"$set": bson.M{"lock.tags.other": "not an array"}, "$push": bson.M{"lock.tags.read": "not an entry"}})
-	if own := p.ownEntry(w.document(), g); own.Fence != g.Fence {
+	w.Change(bson.M{"$set": bson.M{"lock.tags.other": "not an array"}, "$push": bson.M{"lock.tags.read": "not an entry"}})
+	if own := p.ownEntry(w.Stored(), g); own.Fence != g.Fence {
 		t.Errorf("beside malformed ones: %+v", own)
 	}
-	w.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
-	if own := p.ownEntry(w.document(), g); own != (Entry{}) {
+	w.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+	if own := p.ownEntry(w.Stored(), g); own != (Entry{}) {
 		t.Errorf("without one: %+v", own)
 	}
 }

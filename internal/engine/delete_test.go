@@ -20,7 +20,7 @@ func TestDelete(t *testing.T) {
 			t.Errorf("%v, %v", outcome, err)
 		}
 	})
-	if err := w.hand.FindOne(t.Context(), bson.M{"_id": w.id}).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+	if err := w.Hand.FindOne(t.Context(), bson.M{"_id": w.ID}).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
 		t.Errorf("the document is there: %v", err)
 	}
 	if outcome, err := p.Delete(t.Context(), g); outcome != Lost || err != nil { // the repeat
@@ -36,7 +36,7 @@ func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
 	g := p.acquire(ann, "write", Granted)
 	w.at(held)
 	p.acquire(bob, "write", Granted)
-	before := w.document()
+	before := w.Stored()
 	stale := g
 	stale.ID = bob // with ann's token
 	for name, g := range map[string]Grant{"pruned": g, "another token": stale} {
@@ -44,7 +44,7 @@ func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, outcome, err)
 		}
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("made %v of %v", after, before)
 	}
 }
@@ -61,7 +61,7 @@ func TestDeleteBesideUpdates(t *testing.T) {
 		for range 4 {
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = w.hand.UpdateOne(context.Background(), bson.M{"_id": w.id}, bson.M{"$inc": bson.M{"count": 1}})
+					_, _ = w.Hand.UpdateOne(context.Background(), bson.M{"_id": w.ID}, bson.M{"$inc": bson.M{"count": 1}})
 				}
 				done <- struct{}{}
 			}()

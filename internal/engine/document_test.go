@@ -86,7 +86,7 @@ func TestIDsOfEveryType(t *testing.T) {
 		bson.NewDateTimeFromTime(epoch), bson.Timestamp{T: 1}, decimal("1.5"), bson.MinKey{}, bson.MaxKey{},
 	} {
 		w.run(fmt.Sprintf("%T %d", id, i), func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: id}, hello())
+			w.Insert(bson.E{Key: "_id", Value: id}, hello())
 			if f := w.filter(); f.Pin == nil {
 				t.Error("the filter is not pinned")
 			}
@@ -209,7 +209,7 @@ func TestTTLsOfTags(t *testing.T) {
 	w.at(second)
 	p.renew(g, Renewed)
 	p.confirm(g, Granted)
-	if own, _ := p.read(g).Lock.Find("read", ann); !own.Expires.Equal(w.clock.Add(time.Minute)) {
+	if own, _ := p.read(g).Lock.Find("read", ann); !own.Expires.Equal(w.clock.Now().Add(time.Minute)) {
 		t.Errorf("expires %v", own.Expires)
 	}
 }

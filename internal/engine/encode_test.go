@@ -84,7 +84,7 @@ func TestValuesAreEncodedAsTheDriverDoes(t *testing.T) {
 				{Key: "_id", Value: bson.ObjectID{1}}, {Key: "nested", Value: bson.M{"a": 1}}, {Key: "binary", Value: []byte{1}},
 				{Key: "json_name", Value: 3}, {Key: "other", Value: bson.M{"b": 1}}, {Key: "time", Value: bson.DateTime(0)}, {Key: "price", Value: "CHF 12"}, {Key: "float", Value: 1.5},
 			}
-			w.insert(fields...)
+			w.Insert(fields...)
 			type read struct {
 				Nested, Time, Binary any
 				JSON                 int `json:"json_name"`

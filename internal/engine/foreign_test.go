@@ -82,8 +82,8 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 	p := w.peer(relations.Fair())
 	for name, value := range foreign {
 		w.run(name, func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
-			before := w.document()
+			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
+			before := w.Stored()
 			pin := Pin{{Key: "_id", Value: name}}
 			for _, tag := range []string{"read", "write"} {
 				for _, document := range []bool{false, true} {
@@ -109,7 +109,7 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 				img, err := p.Read(ctx, pin)
 				return Lost, img, err
 			})
-			if after := w.document(); !bytes.Equal(before, after) {
+			if after := w.Stored(); !bytes.Equal(before, after) {
 				t.Errorf("%v\nbecame %v", before, after)
 			}
 		})
@@ -168,7 +168,7 @@ func TestFieldThatIsALock(t *testing.T) {
 	p := w.peer(relations.Fair())
 	for name, test := range ours {
 		w.run(name, func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: DefaultField, Value: test.value}, bson.E{Key: "text", Value: "hello"})
+			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: DefaultField, Value: test.value}, bson.E{Key: "text", Value: "hello"})
 			confirmed := p.ask(Grant{Pin: Pin{{Key: "_id", Value: name}}}, Request{Tag: "write", ID: ann}, Lost)
 			if len(confirmed.Lock.Done) > 0 {
 				t.Error("ids out of nowhere")
@@ -189,7 +189,7 @@ func TestFieldThatIsALock(t *testing.T) {
 func TestEntryThatNeverEnds(t *testing.T) {
 	for name, end := range map[string]any{"timestamp": bson.Timestamp{T: 1}, "max key": bson.MaxKey{}} {
 		forked(t, name, func(w *world) {
-			w.change(bson.M{"$set": bson.M{"lock.tags.write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1), "expires": end}}}})
+			w.Change(bson.M{"$set": bson.M{"lock.tags.write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1), "expires": end}}}})
 			p := w.peer(relations.Exclusive())
 			w.at(1000 * time.Hour)
 			img := p.arrive(Request{Tag: "write", ID: ann}, Conflict)

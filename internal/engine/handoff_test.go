@@ -79,7 +79,7 @@ func TestRule01HandoffMatchesTheID(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
-		w.change(bson.M{"$unset": bson.M{"lock": 1}})
+		w.Change(bson.M{"$unset": bson.M{"lock": 1}})
 		if b := p.acquire(bob, "write", Granted); b.Fence != g.Fence {
 			w.Fatalf("tokens %d and %d", g.Fence, b.Fence)
 		}
@@ -174,12 +174,12 @@ func TestRule17CompareAndSet(t *testing.T) {
 		p := w.peer(relations.ReadPreferring())
 		g := p.acquire(ann, "read", Granted)
 		p.acquire(bob, "read", Granted)
-		before := w.document()
+		before := w.Stored()
 		h := heir(cid, "read")
 		if outcome, img, err := p.WriteAndHandOff(t.Context(), g, p.parsed(classic), &h); outcome != Lost || img != nil || err != nil {
 			t.Errorf("%v, %v, %v", outcome, img, err)
 		}
-		if after := w.document(); after.String() != before.String() {
+		if after := w.Stored(); after.String() != before.String() {
 			t.Errorf("made %v of %v", after, before)
 		}
 	})

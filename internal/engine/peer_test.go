@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +27,7 @@ func (w *world) peer(rules relations.Rules, changes ...func(*Config)) *peer {
 	cfg := Config{
 		TTL: ttl, WaitTTL: waitTTL, Tolerance: extra,
 		Owner: "test", Field: DefaultField,
-		Now: func() time.Time { return w.clock },
+		Now: w.clock.Now,
 	}
 	for _, change := range changes {
 		change(&cfg)
@@ -90,8 +89,8 @@ func (p *peer) image(name string, r Request, want Outcome, send func(context.Con
 		p.Fatalf("%s: %v without an image", name, want)
 	}
 	p.asStored(name, img)
-	if !img.Now.Equal(p.clock) {
-		p.Errorf("%s: the image's time is %v, not %v", name, img.Now, p.clock)
+	if !img.Now.Equal(p.clock.Now()) {
+		p.Errorf("%s: the image's time is %v, not %v", name, img.Now, p.clock.Now())
 	}
 	return img
 }
@@ -99,7 +98,7 @@ func (p *peer) image(name string, r Request, want Outcome, send func(context.Con
 // asStored demands that the image shows the document that is stored.
 func (p *peer) asStored(name string, img *Image) {
 	p.Helper()
-	doc := p.document()
+	doc := p.Stored()
 	if id := doc.Lookup("_id"); !img.ID.Equal(id) {
 		p.Errorf("%s: the image is of document %v, not %v", name, img.ID, id)
 	}
@@ -127,7 +126,7 @@ func (p *peer) untouched(name string, command func()) {
 // users are the document's fields without ours.
 func (p *peer) users() bson.Raw {
 	p.Helper()
-	fields, err := without(p.document(), p.field)
+	fields, err := without(p.Stored(), p.field)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -237,7 +236,7 @@ func (p *peer) bequeath(g Grant, update any, h Heir, want Outcome) {
 // noHandoff demands that a handoff, and one with an update, change nothing.
 func (p *peer) noHandoff(g Grant, update any, h Heir) {
 	p.Helper()
-	before := p.document()
+	before := p.Stored()
 	u := p.parsed(update)
 	if outcome, img, err := p.Handoff(p.Context(), g, &h); outcome != Lost || img != nil || err != nil {
 		p.Errorf("handoff: %v, %v, %v", outcome, img, err)
@@ -245,7 +244,7 @@ func (p *peer) noHandoff(g Grant, update any, h Heir) {
 	if outcome, img, err := p.WriteAndHandOff(p.Context(), g, u, &h); outcome != Lost || img != nil || err != nil {
 		p.Errorf("handoff with an update: %v, %v, %v", outcome, img, err)
 	}
-	if after := p.document(); !bytes.Equal(before, after) {
+	if after := p.Stored(); !bytes.Equal(before, after) {
 		p.Errorf("made %v of %v", after, before)
 	}
 }

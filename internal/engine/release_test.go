@@ -46,12 +46,12 @@ func TestRenewLost(t *testing.T) {
 	g := p.acquire(ann, "write", Granted)
 	w.at(held)
 	p.acquire(bob, "write", Granted)
-	before := w.document()
+	before := w.Stored()
 	p.renew(g, Lost)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a lost renewal made %v of %v", after, before)
 	}
-	w.remove()
+	w.Delete()
 	p.once("renew", func() {
 		if outcome, err := p.Renew(t.Context(), g); outcome != Lost || err != nil {
 			t.Errorf("of a document that is gone: %v, %v", outcome, err)
@@ -97,13 +97,13 @@ func TestReleaseOfADocumentThatIsGone(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.Upsert = true })
 	g := p.acquire(ann, "write", Granted)
-	w.remove()
+	w.Delete()
 	p.once("release", func() {
 		if outcome, err := p.Release(t.Context(), g); outcome != Lost || err != nil {
 			t.Error(outcome, err)
 		}
 	})
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }
@@ -112,11 +112,11 @@ func TestReleaseOfADocumentThatIsGone(t *testing.T) {
 func TestReleaseWithoutAPin(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
-	w.insert(bson.E{Key: "_id", Value: int32(2)})
+	w.Insert(bson.E{Key: "_id", Value: int32(2)})
 	p.acquire(ann, "write", Granted)
 	p.release(Grant{Tag: "write", ID: ann, Fence: n0}, Released)
 	w.is(stored{fence: n0, tags: rows{"write": {}}})
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{"lock": bson.M{"$exists": true}}); n != 1 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{"lock": bson.M{"$exists": true}}); n != 1 || err != nil {
 		t.Errorf("%d documents have a lock, %v", n, err)
 	}
 }
@@ -126,16 +126,16 @@ func TestReadChangesNothing(t *testing.T) {
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
 	p.acquire(bob, "write", Waiting)
-	before := w.document()
+	before := w.Stored()
 	w.at(20 * second)
 	img := p.read(g)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a read made %v of %v", after, before)
 	}
-	if !img.Now.Equal(w.clock) || img.Whole() {
+	if !img.Now.Equal(w.clock.Now()) || img.Whole() {
 		t.Errorf("the image's time is %v", img.Now)
 	}
-	w.remove()
+	w.Delete()
 	p.once("read", func() {
 		if img, err := p.Read(t.Context(), g.Pin); img != nil || err != nil {
 			t.Errorf("of a document that is gone: %v, %v", img, err)

@@ -42,7 +42,7 @@ func TestRemove(t *testing.T) {
 		"read":  {{id: dan, seq: n0 + 3, expires: waits}},
 	}})
 	p.removed(g.Pin, []uuid.UUID{ann, cid, eve})
-	w.remove()
+	w.Delete()
 	p.removed(g.Pin, []uuid.UUID{bob})
 }
 
@@ -50,7 +50,7 @@ func TestRemove(t *testing.T) {
 func TestRemoveWithoutAPin(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
-	w.insert(bson.E{Key: "_id", Value: int32(2)})
+	w.Insert(bson.E{Key: "_id", Value: int32(2)})
 	p.acquire(ann, "write", Granted)
 	p.removed(nil, []uuid.UUID{bob, ann}, ann)
 	w.is(stored{fence: n0, tags: rows{"write": {}}})

@@ -41,9 +41,9 @@ func TestRule07ConfirmNeverCreates(t *testing.T) {
 	b := p.acquire(bob, "write", Waiting)
 	w.at(5 * second)
 	p.acquire(cid, "read", Granted) // bob was pruned
-	before := w.document()
+	before := w.Stored()
 	img := p.ask(b, Request{Tag: "write", ID: bob}, Lost)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a confirm made %v of %v", after, before)
 	}
 	if _, there := img.Lock.Find("write", bob); there {

@@ -30,7 +30,7 @@ func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 		p.renew(a, Lost) // ann wakes up
 		p.write(a, increment, 1, Lost)
 		p.finish(a, increment, Lost)
-		if n, err := w.hand.CountDocuments(w.Context(), p.Guard(a)); n != 0 || err != nil {
+		if n, err := w.Hand.CountDocuments(w.Context(), p.Guard(a)); n != 0 || err != nil {
 			w.Errorf("the guard matches %d documents, %v", n, err)
 		}
 		w.counts(1)
@@ -45,7 +45,7 @@ func TestRule01TokenAloneIsNotEnough(t *testing.T) {
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		a := p.acquire(ann, "write", Granted)
-		w.change(bson.M{"$unset": bson.M{"lock": 1}})
+		w.Change(bson.M{"$unset": bson.M{"lock": 1}})
 		if b := p.acquire(bob, "write", Granted); b.Fence != a.Fence {
 			w.Fatalf("tokens %d and %d", a.Fence, b.Fence)
 		}
@@ -140,7 +140,7 @@ func TestRule05GrantsPrune(t *testing.T) {
 // renewWouldFind demands that the guard still matches.
 func (p *peer) renewWouldFind(g Grant) {
 	p.Helper()
-	if n, err := p.hand.CountDocuments(p.Context(), p.Guard(g)); n != 1 || err != nil {
+	if n, err := p.Hand.CountDocuments(p.Context(), p.Guard(g)); n != 1 || err != nil {
 		p.Fatalf("the guard matches %d documents, %v", n, err)
 	}
 }
@@ -216,7 +216,7 @@ func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
 	w.at(second)
 	a := p.acquire(ann, "write", Granted)
 	p.finish(a, increments["classic"], Applied)
-	w.change(bson.M{"$unset": bson.M{"lock": 1}})
+	w.Change(bson.M{"$unset": bson.M{"lock": 1}})
 	if img := p.read(a); img.Lock.FinishedBy(ann) || img.Lock.Fence >= a.Fence {
 		t.Errorf("erased: %+v", img.Lock)
 	}
@@ -235,9 +235,9 @@ func TestRule19IDsAreNeverUsedAgain(t *testing.T) {
 	first := p.acquire(ann, "read", Granted)
 	next := p.acquire(bob, "read", Granted) // the same owner, a new id
 	p.release(first, Released)
-	before := w.document()
+	before := w.Stored()
 	p.release(first, Lost) // the duplicate of the release
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a late release made %v of %v", after, before)
 	}
 	p.renew(next, Renewed)

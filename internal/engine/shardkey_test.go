@@ -39,13 +39,13 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 			t.Errorf("%s is not in the filter", key)
 		}
 	}
-	w.change(bson.M{"$set": bson.M{"city": "Basel"}})
+	w.Change(bson.M{"$set": bson.M{"city": "Basel"}})
 	p.renewAll(false, g)
 	p.standing(nil, g)
 	p.renew(g, Lost)
-	w.change(bson.M{"$set": bson.M{"city": "Bern", "none": 1}})
+	w.Change(bson.M{"$set": bson.M{"city": "Bern", "none": 1}})
 	p.release(g, Lost)
-	w.change(bson.M{"$unset": bson.M{"none": 1}})
+	w.Change(bson.M{"$unset": bson.M{"none": 1}})
 	p.release(g, Released)
 
 	var doc bson.M // decoding doesn't spoil the pin
@@ -65,7 +65,7 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 func TestShardKeyWithinTheID(t *testing.T) {
 	w := newWorld(t, bson.E{Key: "_id", Value: bson.D{{Key: "region", Value: "north"}, {Key: "n", Value: 1}}})
 	router := w.sharded(nil)
-	router.Shard(w.hand.Database().Name()+"."+w.hand.Name(), "_id.region")
+	router.Shard(w.Hand.Database().Name()+"."+w.Hand.Name(), "_id.region")
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"_id.region"} })
 	g := p.acquire(ann, "write", Granted)
 	p.renew(g, Renewed)

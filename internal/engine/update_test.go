@@ -93,12 +93,12 @@ func TestUpdateForms(t *testing.T) {
 		"pipeline beside a nice name": bson.A{bson.M{"$set": bson.M{"locker": "$lock", "x": 1}}},
 	} {
 		w.run(name, func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "one", Value: 1}, bson.E{Key: "list", Value: bson.A{0}})
+			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "one", Value: 1}, bson.E{Key: "list", Value: bson.A{0}})
 			g := p.acquire(ann, "write", Granted)
 			p.write(g, update, 1, Applied)
 			w.fieldIs("x", int32(1))
 			w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held, n: 1}}}})
-			w.change(bson.M{"$unset": bson.M{"x": 1}, "$set": bson.M{"one": 1}})
+			w.Change(bson.M{"$unset": bson.M{"x": 1}, "$set": bson.M{"one": 1}})
 			p.finish(g, update, Applied)
 			w.fieldIs("x", int32(1))
 		})

@@ -75,13 +75,13 @@ func TestWriteLost(t *testing.T) {
 		g := p.acquire(ann, "write", Granted)
 		w.at(held)
 		p.acquire(bob, "write", Granted)
-		before := w.document()
+		before := w.Stored()
 		p.write(g, increment, 1, Lost)
 		p.finish(g, increment, Lost)
-		if after := w.document(); !bytes.Equal(before, after) {
+		if after := w.Stored(); !bytes.Equal(before, after) {
 			w.Errorf("lost writes made %v of %v", after, before)
 		}
-		w.remove()
+		w.Delete()
 		u := p.parsed(increment)
 		if outcome, err := p.Write(w.Context(), g, u, 2); outcome != Lost || err != nil {
 			w.Errorf("of a document that is gone: %v, %v", outcome, err)
