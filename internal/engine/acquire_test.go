@@ -15,6 +15,7 @@ const second = time.Second
 func hello() bson.E { return bson.E{Key: "text", Value: "hello"} }
 
 func TestAcquireFree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	g := w.peer(relations.Exclusive()).acquire(ann, "write", Granted)
 	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
@@ -28,6 +29,7 @@ func TestAcquireFree(t *testing.T) {
 }
 
 func TestAcquireJoinsOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -40,6 +42,7 @@ func TestAcquireJoinsOthers(t *testing.T) {
 }
 
 func TestAcquireHeldAgainExtends(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	first := p.acquire(ann, "write", Granted)
@@ -52,6 +55,7 @@ func TestAcquireHeldAgainExtends(t *testing.T) {
 }
 
 func TestAcquireHeldAgainThoughOthersAreInTheWay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -65,6 +69,7 @@ func TestAcquireHeldAgainThoughOthersAreInTheWay(t *testing.T) {
 }
 
 func TestAcquireWaitingAgainExtendsTheWait(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -86,6 +91,7 @@ func TestAcquireWaitingAgainExtendsTheWait(t *testing.T) {
 }
 
 func TestAcquireAgainPrunesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -99,6 +105,7 @@ func TestAcquireAgainPrunesNothing(t *testing.T) {
 }
 
 func TestAcquireRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(ann, "write", Granted)
@@ -120,6 +127,7 @@ func TestAcquireRefused(t *testing.T) {
 
 // A refused one prunes nothing either: it is a no-op write.
 func TestAcquireRefusedPrunesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(ann, "read", Granted)
@@ -137,6 +145,7 @@ func TestAcquireRefusedPrunesNothing(t *testing.T) {
 }
 
 func TestAcquireBlockedWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -163,6 +172,7 @@ func TestAcquireBlockedWaits(t *testing.T) {
 }
 
 func TestTryAcquireBlockedLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -179,6 +189,7 @@ func TestTryAcquireBlockedLeavesNothing(t *testing.T) {
 }
 
 func TestTryAcquireFreeIsGranted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.try(ann, "write", Granted)
@@ -191,6 +202,7 @@ func TestTryAcquireFreeIsGranted(t *testing.T) {
 // Where a cooperative relation refuses, an assertive one doesn't help: nothing
 // is written.
 func TestAcquireRefusedAndBlockedIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.WritePreferring())
 	p.acquire(ann, "read", Granted)
@@ -203,6 +215,7 @@ func TestAcquireRefusedAndBlockedIsRefused(t *testing.T) {
 }
 
 func TestAcquireAllows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(2))
 	p.acquire(ann, "slot", Granted)
@@ -223,6 +236,7 @@ func TestAcquireAllows(t *testing.T) {
 }
 
 func TestAcquirePrunes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.MultiGranularity())
 	p.acquire(ann, "IS", Granted)
@@ -240,6 +254,7 @@ func TestAcquirePrunes(t *testing.T) {
 
 // A millisecond before its end an entry still excludes.
 func TestAcquireAtTheEdgeOfAnExpiry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	p.acquire(ann, "write", Granted)
@@ -254,6 +269,7 @@ func TestAcquireAtTheEdgeOfAnExpiry(t *testing.T) {
 
 // An emptied tag is dropped whether it was emptied by pruning or by a release.
 func TestAcquireDropsEmptiedTags(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.MultiGranularity())
 	s := p.acquire(ann, "IS", Granted)
@@ -264,6 +280,7 @@ func TestAcquireDropsEmptiedTags(t *testing.T) {
 }
 
 func TestAcquireByAnyFilter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "name", Value: "garden"}, bson.E{Key: "size", Value: 7})
 	p := w.peer(relations.Exclusive())
 	f, err := p.ParseFilter(bson.M{"name": "garden", "size": bson.M{"$gt": 5}})
@@ -285,6 +302,7 @@ func TestAcquireByAnyFilter(t *testing.T) {
 }
 
 func TestAcquireFindsNoDocument(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Exclusive())
 	for _, try := range []bool{false, true} {

@@ -46,6 +46,7 @@ func (p *peer) elsewhere(id uuid.UUID, tag string) Grant {
 }
 
 func TestRenewAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	a, b, c := p.acquire(ann, "read", Granted), p.acquire(bob, "read", Granted), p.elsewhere(cid, "write")
@@ -66,6 +67,7 @@ func TestRenewAll(t *testing.T) {
 // An extension is a maximum in a batch too, and a statement that changes
 // nothing has matched.
 func TestRenewAllNeverShortens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	w.at(4 * second)
@@ -80,6 +82,7 @@ func TestRenewAllNeverShortens(t *testing.T) {
 }
 
 func TestRenewAllButOne(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*world){
 		"pruned":            func(w *world) { w.Change(bson.M{"$set": bson.M{"lock.tags.read": bson.A{}}}) },
 		"another token":     func(w *world) { w.Change(bson.M{"$inc": bson.M{"lock.tags.read.0.fence": 1}}) },
@@ -102,6 +105,7 @@ func TestRenewAllButOne(t *testing.T) {
 
 // The lock was copied with its document: the copy proves nothing.
 func TestStandingGoesByTheDocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	a, b := p.acquire(ann, "read", Granted), p.elsewhere(bob, "read")
@@ -116,6 +120,7 @@ func TestStandingGoesByTheDocument(t *testing.T) {
 
 // What the guard matches is standing, whatever lies beside it.
 func TestStandingBesideWhatIsForeign(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "read", Granted)
@@ -124,6 +129,7 @@ func TestStandingBesideWhatIsForeign(t *testing.T) {
 }
 
 func TestRenewAllWithoutACollection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "read", Granted)

@@ -34,6 +34,7 @@ var shown = []struct {
 // every command once for each of these rules, as canonical extended JSON. After a change that is meant:
 // go test ./internal/engine -run TestCommands -update
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range shown {
 		t.Run(c.name+"."+c.tag, func(t *testing.T) {
@@ -57,6 +58,7 @@ func TestCommands(t *testing.T) {
 
 // Nothing else lies in testdata/commands.
 func TestNoOtherCommandsAreKept(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "commands", "*"))
 	if err != nil {
 		t.Fatal(err)

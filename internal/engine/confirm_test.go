@@ -9,6 +9,7 @@ import (
 )
 
 func TestConfirmNoLongerBlocked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -26,6 +27,7 @@ func TestConfirmNoLongerBlocked(t *testing.T) {
 
 // Two grants in one millisecond get two numbers.
 func TestConfirmCountsOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -39,6 +41,7 @@ func TestConfirmCountsOn(t *testing.T) {
 }
 
 func TestConfirmStillBlockedExtendsTheWait(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -56,6 +59,7 @@ func TestConfirmStillBlockedExtendsTheWait(t *testing.T) {
 }
 
 func TestConfirmHeldAgainExtends(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)
@@ -71,6 +75,7 @@ func TestConfirmHeldAgainExtends(t *testing.T) {
 }
 
 func TestConfirmWithoutEntryIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -85,6 +90,7 @@ func TestConfirmWithoutEntryIsLost(t *testing.T) {
 }
 
 func TestConfirmOnADocumentNeverLocked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	img := p.arrive(Request{Tag: "read", ID: ann}, Granted)
@@ -96,6 +102,7 @@ func TestConfirmOnADocumentNeverLocked(t *testing.T) {
 }
 
 func TestConfirmOfADocumentThatIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair(), func(c *Config) { c.Upsert = true })
 	p.acquire(ann, "read", Granted)
@@ -115,6 +122,7 @@ func TestConfirmOfADocumentThatIsGone(t *testing.T) {
 // A confirm, granted or not, prunes others; the entry itself it keeps, expired
 // as it may be, and gives it a new life.
 func TestConfirmPrunesOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -137,6 +145,7 @@ func TestConfirmPrunesOthers(t *testing.T) {
 
 // In the order of arrival, side by side where they don't mind each other.
 func TestConfirmServesTheQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	first := p.acquire(ann, "write", Granted)
@@ -158,6 +167,7 @@ func TestConfirmServesTheQueue(t *testing.T) {
 }
 
 func TestConfirmAllows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(2))
 	a := p.acquire(ann, "slot", Granted)
@@ -171,6 +181,7 @@ func TestConfirmAllows(t *testing.T) {
 }
 
 func TestInTheWayOfAWaitingEntry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)

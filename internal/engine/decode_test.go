@@ -74,6 +74,7 @@ func decodes[T any](t *testing.T, want T) {
 }
 
 func TestDecodeIntoD(t *testing.T) {
+	t.Parallel()
 	decodes(t, bson.D{
 		{Key: "_id", Value: int32(1)},
 		{Key: "price", Value: "CHF 12"},
@@ -83,19 +84,23 @@ func TestDecodeIntoD(t *testing.T) {
 }
 
 func TestDecodeIntoM(t *testing.T) {
+	t.Parallel()
 	decodes(t, bson.M{"_id": int32(1), "price": "CHF 12", "tools": bson.A{"spade", "rake"}, "nested": bson.D{{Key: "lock", Value: int32(1)}}})
 }
 
 // The struct's price can be decoded by the caller's registry only.
 func TestDecodeIntoStruct(t *testing.T) {
+	t.Parallel()
 	decodes(t, shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}})
 }
 
 func TestDecodeIntoPointer(t *testing.T) {
+	t.Parallel()
 	decodes(t, &shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}})
 }
 
 func TestDecodeIntoRaw(t *testing.T) {
+	t.Parallel()
 	raw, err := bson.Marshal(bson.D{{Key: "_id", Value: int32(1)}, garden[0], garden[2], garden[3]})
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +110,7 @@ func TestDecodeIntoRaw(t *testing.T) {
 
 // So are the caller's BSON options.
 func TestDecodeWithTheCallersOptions(t *testing.T) {
+	t.Parallel()
 	opts := options.Collection().SetBSONOptions(&options.BSONOptions{DefaultDocumentM: true})
 	bothShapes(t, func(w *world, p *peer, img *Image) {
 		var got bson.M
@@ -118,6 +124,7 @@ func TestDecodeWithTheCallersOptions(t *testing.T) {
 }
 
 func TestDecodeFails(t *testing.T) {
+	t.Parallel()
 	bothShapes(t, func(w *world, p *peer, img *Image) {
 		var got struct{ Price int }
 		if err := p.Decode(img, &got); err == nil {
@@ -127,6 +134,7 @@ func TestDecodeFails(t *testing.T) {
 }
 
 func TestDecodeWithoutADocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	for name, img := range map[string]*Image{
@@ -143,6 +151,7 @@ func TestDecodeWithoutADocument(t *testing.T) {
 
 // Where the lock is the document's first or only field, or isn't there.
 func TestDecodeLeavesTheLockOut(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ doc, want bson.D }{
 		"first": {bson.D{{Key: "lock", Value: bson.D{}}, {Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: int32(1)}}},
 		"only":  {bson.D{{Key: "lock", Value: nil}}, bson.D{}},
@@ -169,6 +178,7 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 // A stored image is of the command's first execution: it shows the entry, but
 // not what time it is.
 func TestStoredImage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -196,6 +206,7 @@ func TestStoredImage(t *testing.T) {
 
 // So is a release's, from before the first execution.
 func TestStoredImageOfARelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestDelete(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -31,6 +32,7 @@ func TestDelete(t *testing.T) {
 // Rule 1, of a delete: the document of another holder is not deleted, by the
 // same id neither.
 func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -52,6 +54,7 @@ func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
 // DocumentDB's delete passes over a document that is being updated at that
 // moment: that is not a loss.
 func TestDeleteBesideUpdates(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		w := newWorld(t, hello())
 		p := w.peer(relations.Exclusive())

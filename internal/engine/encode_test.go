@@ -128,6 +128,7 @@ func (l lender) MarshalBSONValue() (byte, []byte, error) {
 
 // Nothing of the caller's is kept, nor the memory that it is encoded in.
 func TestParsedValuesShareNothing(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	filter, update, stage := rawOf(bson.M{"_id": "one"}), rawOf(bson.M{"$set": bson.M{"x": "one"}}), rawOf(bson.M{"$set": bson.M{"x": "one"}})
 	nested, comment, collation := rawOf(bson.M{"x": "one"}), []byte("one"), &options.Collation{Locale: "one"}
@@ -174,6 +175,7 @@ func TestParsedValuesShareNothing(t *testing.T) {
 
 // An order that a map doesn't have is refused, as the driver refuses it.
 func TestHintOfAMap(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	set := bson.M{"$set": bson.M{"x": 1}}
 	if _, err := e.ParseUpdate(set, options.UpdateOne().SetHint(bson.M{"a": 1})); err != nil {
@@ -187,6 +189,7 @@ func TestHintOfAMap(t *testing.T) {
 
 // A driver that keeps its settings elsewhere is refused, and not misread.
 func TestDriverWithoutTheSettings(t *testing.T) {
+	t.Parallel()
 	reg := bson.NewRegistry()
 	if got, err := setting[bson.Registry](&struct{ registry *bson.Registry }{reg}, "registry"); got != reg || err != nil {
 		t.Error(got, err)

@@ -21,6 +21,7 @@ import (
 // driver's types are made here as the driver makes them; faults_test.go has
 // the driver make them itself.
 func TestClassify(t *testing.T) {
+	t.Parallel()
 	type verdict struct {
 		certain, again, answered bool
 		cause                    Cause
@@ -157,6 +158,7 @@ func TestClassify(t *testing.T) {
 // shard did, is no refusal. The first ones pass by themselves, and are repeated
 // for as long as the caller waits; the others may be answered for ever.
 func TestAnswersThatProveNothing(t *testing.T) {
+	t.Parallel()
 	for answered, codes := range map[bool][]int32{
 		false: {
 			6, 7, 24, 50, 64, 89, 90, 91, 133, 189, 202, 262, 279, 281, 282, 290, 355, 407, 453,
@@ -178,6 +180,7 @@ func TestAnswersThatProveNothing(t *testing.T) {
 
 // The table in the documentation is the table in the code.
 func TestErrorCodesAreDocumented(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/error-codes.md")
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +230,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 
 // Of an error that nothing is known of, the worst is believed.
 func TestAsFailure(t *testing.T) {
+	t.Parallel()
 	odd := errors.New("odd")
 	if f := AsFailure(odd); f.Certain || f.Again || f.Cause != CauseOther || !errors.Is(f, odd) || f.Error() != "odd" {
 		t.Errorf("%+v", f)

@@ -83,6 +83,7 @@ func (p *peer) fails(arm func(), certain bool, cause Cause) {
 }
 
 func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
@@ -96,6 +97,7 @@ func TestBrokenConnections(t *testing.T) {
 // After a write-concern error the driver drops the image: no lease is made of
 // it.
 func TestWriteConcernErrorIsUnknown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p, net := w.behind(relations.Exclusive())
 	p.fails(func() {
@@ -110,6 +112,7 @@ func TestWriteConcernErrorIsUnknown(t *testing.T) {
 }
 
 func TestErrorRepliesAsTheDriverReadsThem(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reply   bson.M
 		certain bool
@@ -139,6 +142,7 @@ func TestErrorRepliesAsTheDriverReadsThem(t *testing.T) {
 }
 
 func TestEndedContext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,6 +158,7 @@ func TestEndedContext(t *testing.T) {
 // What the driver selects no server for was not sent. The next command asks it
 // first.
 func TestWithoutAServerNothingIsSent(t *testing.T) {
+	t.Parallel()
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/").SetServerSelectionTimeout(50 * time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -178,6 +183,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 }
 
 func TestDisconnectedClient(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))
 	if err != nil {
@@ -195,6 +201,7 @@ func TestDisconnectedClient(t *testing.T) {
 // A value that the caller's registry can't encode is refused before anything
 // is sent.
 func TestValuesThatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	none := make(chan int)
 	set := bson.M{"$set": bson.M{"x.$[i]": 1}}
@@ -221,6 +228,7 @@ func TestValuesThatCannotBeEncoded(t *testing.T) {
 // The rest are refusals of the real server.
 
 func TestServerRefusesTheUpdate(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -247,6 +255,7 @@ func TestServerRefusesTheUpdate(t *testing.T) {
 }
 
 func TestView(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	if err := w.Hand.Database().CreateView(t.Context(), "view", w.Hand.Name(), bson.A{bson.M{"$match": bson.M{}}}); err != nil {
 		t.Fatal(err)
@@ -263,6 +272,7 @@ func TestView(t *testing.T) {
 }
 
 func TestValidator(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	strict := options.CreateCollection().SetValidator(bson.M{"$jsonSchema": bson.M{
 		"bsonType": "object", "additionalProperties": false,

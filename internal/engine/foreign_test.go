@@ -78,6 +78,7 @@ func decimal(s string) bson.Decimal128 {
 // What is not ours is left as it is by every command, byte for byte, and said
 // so.
 func TestForeignFieldIsLeftUntouched(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair())
 	for name, value := range foreign {
@@ -164,6 +165,7 @@ var ours = map[string]struct {
 }
 
 func TestFieldThatIsALock(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair())
 	for name, test := range ours {
@@ -187,6 +189,7 @@ func TestFieldThatIsALock(t *testing.T) {
 // An entry that a stranger gave an end of a type that sorts after all dates
 // excludes for ever; it is listed by nobody, and nothing crashes.
 func TestEntryThatNeverEnds(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]any{"timestamp": bson.Timestamp{T: 1}, "max key": bson.MaxKey{}} {
 		forked(t, name, func(w *world) {
 			w.Change(bson.M{"$set": bson.M{"lock.tags.write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1), "expires": end}}}})
@@ -203,6 +206,7 @@ func TestEntryThatNeverEnds(t *testing.T) {
 // A lock whose numbers have run out is no lock any more: who asks then is told
 // so, and doesn't believe in what it finds.
 func TestFenceThatRunsOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: DefaultField, Value: bson.M{"fence": int64(fenceLimit - 2)}})
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)

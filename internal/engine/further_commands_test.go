@@ -21,6 +21,7 @@ var (
 // The commands of presets, and of rules that nobody has chosen, for the evaluation that compares servers
 // (proptest/evaluation): every second of those that are drawn has a shard key.
 func TestFurtherCommands(t *testing.T) {
+	t.Parallel()
 	if *into == "" {
 		t.Skip("no directory given")
 	}

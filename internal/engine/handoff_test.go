@@ -11,6 +11,7 @@ import (
 func heir(id uuid.UUID, tag string) Heir { return Heir{Request: Request{ID: id, Tag: tag}} }
 
 func TestHandoffGrantsTheHeir(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -27,6 +28,7 @@ func TestHandoffGrantsTheHeir(t *testing.T) {
 
 // A handoff that is not possible is a release, and leaves nothing of the heir.
 func TestRule15AnHeirThatIsRefusedLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(bob, "read", Granted)
@@ -40,6 +42,7 @@ func TestRule15AnHeirThatIsRefusedLeavesNothing(t *testing.T) {
 
 // In a table that queues, whoever waits in the document comes first.
 func TestRule15AnHeirLeavesNoWaiter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)
@@ -49,6 +52,7 @@ func TestRule15AnHeirLeavesNoWaiter(t *testing.T) {
 }
 
 func TestHandoffBetweenTags(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "write", Granted)
@@ -63,6 +67,7 @@ func TestHandoffBetweenTags(t *testing.T) {
 // Rule 1: a late duplicate of an acquire, with the old id and another token,
 // hands nothing over, and nor does a repeat.
 func TestRule01HandoffMatchesTheFence(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -76,6 +81,7 @@ func TestRule01HandoffMatchesTheFence(t *testing.T) {
 // The other half of rule 1: tokens may come again after somebody erased the
 // lock.
 func TestRule01HandoffMatchesTheID(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -89,6 +95,7 @@ func TestRule01HandoffMatchesTheID(t *testing.T) {
 
 // Rule 5: the heir's grant prunes like any other.
 func TestRule05HandoffPrunes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(2))
 	p.acquire(ann, "slot", Granted)
@@ -102,6 +109,7 @@ func TestRule05HandoffPrunes(t *testing.T) {
 
 // Rules 12 and 15: nothing is left for a repeat, nor for a late first attempt.
 func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -114,6 +122,7 @@ func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
 
 // Rule 16: a waiter keeps its place, and one that has gone is never made again.
 func TestRule16AWaitingHeirIsConfirmed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	waiting := func(g Grant) Heir { return Heir{Request: Request{ID: g.ID, Tag: g.Tag}, Waiting: true} }
@@ -144,6 +153,7 @@ func TestRule16AWaitingHeirIsConfirmed(t *testing.T) {
 // The update, the release and the grant are one command, and the heir gets the
 // document as the update left it.
 func TestWriteAndHandOff(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -168,6 +178,7 @@ func TestWriteAndHandOff(t *testing.T) {
 // Rule 17: a classic update rides only where nobody has come since the grant,
 // and the heir gets no more time than the lease had.
 func TestRule17CompareAndSet(t *testing.T) {
+	t.Parallel()
 	classic := increments["classic"]
 	t.Run("somebody came", func(t *testing.T) {
 		w := newWorld(t, hello())
@@ -207,6 +218,7 @@ func TestRule17CompareAndSet(t *testing.T) {
 // Rule 17: the update went by itself after all, and the handoff comes late. The
 // number has not moved since, but the entry is gone.
 func TestRule17ALateHandoffAppliesNothing(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -217,6 +229,7 @@ func TestRule17ALateHandoffAppliesNothing(t *testing.T) {
 }
 
 func TestRule17WhatRides(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "read", Granted)

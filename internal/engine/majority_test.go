@@ -13,6 +13,7 @@ import (
 // Whatever the collection is set to, what a command answers has been
 // acknowledged by a majority: an election doesn't take it back.
 func TestMajority(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t, options.Collection().SetWriteConcern(writeconcern.W1()).SetReadConcern(readconcern.Local()))
 	w.Insert(hello())
 	p := w.peer(relations.Fair())

@@ -58,6 +58,7 @@ func mangling() *options.CollectionOptionsBuilder {
 }
 
 func TestRegistryEncodesFilters(t *testing.T) {
+	t.Parallel()
 	type byID struct {
 		ID francs `bson:"_id"`
 	}
@@ -99,6 +100,7 @@ func TestRegistryEncodesFilters(t *testing.T) {
 }
 
 func TestRegistryEncodesUpdates(t *testing.T) {
+	t.Parallel()
 	type fields struct {
 		Price francs
 		Note  string `bson:",omitempty"`
@@ -151,6 +153,7 @@ func TestRegistryEncodesUpdates(t *testing.T) {
 }
 
 func TestRegistryEncodesArrayFilters(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t, swiss())
 	w.Insert(bson.E{Key: "items", Value: bson.A{bson.M{"price": "CHF 1"}, bson.M{"price": "CHF 2"}}})
 	p := w.peer(relations.Exclusive())
@@ -168,6 +171,7 @@ func TestRegistryEncodesArrayFilters(t *testing.T) {
 
 // The library's own parts of every command survive any registry.
 func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t, mangling())
 	w.Insert(bson.E{Key: "count", Value: int32(0)})
 	p := w.peer(relations.Fair())
@@ -213,6 +217,7 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 // Once they are parsed, the caller's values are bytes: a command runs none of
 // the caller's codecs, not even those for the types that it is made of.
 func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
+	t.Parallel()
 	var parsed atomic.Bool
 	registry := bson.NewRegistry()
 	plain := bson.NewRegistry()

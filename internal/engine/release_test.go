@@ -9,6 +9,7 @@ import (
 )
 
 func TestRenewExtends(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
@@ -28,6 +29,7 @@ func TestRenewExtends(t *testing.T) {
 // Presence is the truth: an expired entry that nobody pruned is renewed, and
 // others are left alone.
 func TestRenewAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
@@ -41,6 +43,7 @@ func TestRenewAfterTheEnd(t *testing.T) {
 }
 
 func TestRenewLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -61,6 +64,7 @@ func TestRenewLost(t *testing.T) {
 
 // A waiting entry has no token, and no renewal: confirms keep it alive.
 func TestRenewOfAWaitingEntryIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -68,6 +72,7 @@ func TestRenewOfAWaitingEntryIsLost(t *testing.T) {
 }
 
 func TestReleaseLeavesTheRest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
@@ -85,6 +90,7 @@ func TestReleaseLeavesTheRest(t *testing.T) {
 }
 
 func TestReleaseTwiceIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -94,6 +100,7 @@ func TestReleaseTwiceIsLost(t *testing.T) {
 }
 
 func TestReleaseOfADocumentThatIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.Upsert = true })
 	g := p.acquire(ann, "write", Granted)
@@ -110,6 +117,7 @@ func TestReleaseOfADocumentThatIsGone(t *testing.T) {
 
 // After an acquire of unknown outcome nobody knows the document, only the id.
 func TestReleaseWithoutAPin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	w.Insert(bson.E{Key: "_id", Value: int32(2)})
@@ -122,6 +130,7 @@ func TestReleaseWithoutAPin(t *testing.T) {
 }
 
 func TestReadChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)

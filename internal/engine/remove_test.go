@@ -30,6 +30,7 @@ func (p *peer) removed(pin Pin, ids []uuid.UUID, want ...uuid.UUID) {
 
 // Of the ids, the entries of the tag go, held or waiting; all else stays.
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)
@@ -48,6 +49,7 @@ func TestRemove(t *testing.T) {
 
 // Without a pin one document is cleaned up, which has one of the entries.
 func TestRemoveWithoutAPin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	w.Insert(bson.E{Key: "_id", Value: int32(2)})

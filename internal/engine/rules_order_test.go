@@ -16,6 +16,7 @@ var (
 // Rule 6. A confirm is blocked by cooperative relations too: a waiter let in
 // beside a holder who ignores it.
 func TestRule06ConfirmRespectsCooperative(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Rules{
 		"read":   {},
@@ -35,6 +36,7 @@ func TestRule06ConfirmRespectsCooperative(t *testing.T) {
 // silence. (Another seq than the ticket's is the caller's to see: the image
 // has it.)
 func TestRule07ConfirmNeverCreates(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -60,6 +62,7 @@ func TestRule07ConfirmNeverCreates(t *testing.T) {
 
 // Rule 8. Unknown tags refuse arrivals: two tables, both in.
 func TestRule08UnknownTagsRefuseArrivals(t *testing.T) {
+	t.Parallel()
 	ours := relations.Fair()
 	theirs := relations.Rules{"edit": {"edit": cooperative}}
 	for _, try := range []bool{false, true} {
@@ -81,6 +84,7 @@ func TestRule08UnknownTagsRefuseArrivals(t *testing.T) {
 
 // An unknown tag refuses even where it waits.
 func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	we := w.peer(relations.Fair())
 	they := w.peer(relations.Rules{"read": {}, "audit": {"read": assertive}})
@@ -94,6 +98,7 @@ func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
 // A repeat finds what it finds: an unknown tag that came since doesn't keep it
 // from being extended.
 func TestRepeatBesideAnUnknownTag(t *testing.T) {
+	t.Parallel()
 	ours := relations.Fair()
 	w := newWorld(t, hello())
 	we := w.peer(ours)
@@ -111,6 +116,7 @@ func TestRepeatBesideAnUnknownTag(t *testing.T) {
 // Rule 9. Held or earlier, unknown tags block a confirm: an unknown one
 // arrives during the wait.
 func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
+	t.Parallel()
 	ours := relations.Fair()
 	theirs := relations.Rules{
 		"read": ours["read"], "write": ours["write"],
@@ -153,6 +159,7 @@ func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
 
 // Rule 10. Wait only for held or earlier entries: mutual waiters wait for ever.
 func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	a := p.acquire(ann, "write", Granted)
@@ -174,6 +181,7 @@ func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
 
 // The order is the one of seq, not of the array: a confirm moves its entry.
 func TestRule10OrderIsSeq(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(1))
 	a := p.acquire(ann, "slot", Granted)
@@ -188,6 +196,7 @@ func TestRule10OrderIsSeq(t *testing.T) {
 // Rule 11. Every join and every grant raises lock.fence: a compare-and-set
 // misses the newcomer.
 func TestRule11JoinsAndGrantsRaiseTheFence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	var a, b Grant

@@ -17,6 +17,7 @@ import (
 // Rule 1. Guard, renew, writes match {id, fence}: a late duplicate acquire
 // revives the id after another holder.
 func TestRule01GuardMatchesIDAndFence(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		a := p.acquire(ann, "write", Granted)
@@ -42,6 +43,7 @@ func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 // The other half of rule 1: a token alone is not enough, for tokens may come
 // again after somebody erased the lock.
 func TestRule01TokenAloneIsNotEnough(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		a := p.acquire(ann, "write", Granted)
@@ -59,6 +61,7 @@ func TestRule01TokenAloneIsNotEnough(t *testing.T) {
 
 // Rule 2. Extend is a maximum: an older command shortens a lease.
 func TestRule02ExtendIsAMaximum(t *testing.T) {
+	t.Parallel()
 	older := map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(g.ID, g.Tag, Granted) },
 		"confirm": func(p *peer, g Grant) { p.confirm(g, Granted) },
@@ -98,6 +101,7 @@ func TestRule02ExtendIsAMaximum(t *testing.T) {
 // Rule 3. A repeat that finds its entry held extends it: second attempt
 // answered, first attempt's expiry.
 func TestRule03RepeatExtends(t *testing.T) {
+	t.Parallel()
 	for name, command := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(ann, "write", Granted) },
 		"confirm": func(p *peer, g Grant) { p.confirm(g, Granted) },
@@ -115,6 +119,7 @@ func TestRule03RepeatExtends(t *testing.T) {
 
 // Rule 5. Grants prune: an expired guard passes beside a new holder.
 func TestRule05GrantsPrune(t *testing.T) {
+	t.Parallel()
 	for name, enter := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, _ Grant) { p.acquire(bob, "write", Granted) },
 		"try":     func(p *peer, _ Grant) { p.try(bob, "write", Granted) },
@@ -148,6 +153,7 @@ func (p *peer) renewWouldFind(g Grant) {
 // Rule 14. A write is numbered in the entry: a repeat applies twice; in the
 // entry and not in a short shared list: nine writes later the first repeats.
 func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -168,6 +174,7 @@ func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
 
 // A failed attempt may leave a gap in the numbers.
 func TestRule14NumbersMayHaveGaps(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -182,6 +189,7 @@ func TestRule14NumbersMayHaveGaps(t *testing.T) {
 // newest in the grant's image is still there. The engine gives the images that
 // the judgement needs.
 func TestRule18DoneAndItsNewest(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Rules{"read": {}})
 		for i := range 3 {
@@ -211,6 +219,7 @@ func TestRule18DoneAndItsNewest(t *testing.T) {
 // The trace of rule 18: erased, verdict "not applied". The erased lock shows a
 // number below the lease's.
 func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	w.at(second)
@@ -230,6 +239,7 @@ func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
 // Rule 19. Ids are never used again: a late command grants, or here releases,
 // the reused id. With ids of their own, an owner's leases don't meet.
 func TestRule19IDsAreNeverUsedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	first := p.acquire(ann, "read", Granted)

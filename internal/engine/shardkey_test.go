@@ -11,6 +11,7 @@ import (
 )
 
 func TestShardKeyPinsTheDocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "city", Value: "Bern"}, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: bson.D{{Key: "n", Value: 4}}}}}, bson.E{Key: "void", Value: nil})
 	router := w.sharded(bson.D{{Key: "city", Value: "Bern"}, {Key: "at.zone.n", Value: 4}, {Key: "at.none", Value: nil}, {Key: "none", Value: nil}, {Key: "void", Value: nil}})
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"city", "at.zone.n", "at.none", "none", "void", "_id"} })
@@ -63,6 +64,7 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 // A part of the _id needs no second mention: the server refuses a projection
 // with both.
 func TestShardKeyWithinTheID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "_id", Value: bson.D{{Key: "region", Value: "north"}, {Key: "n", Value: 1}}})
 	router := w.sharded(nil)
 	router.Shard(w.Hand.Database().Name()+"."+w.Hand.Name(), "_id.region")
@@ -77,6 +79,7 @@ func TestShardKeyWithinTheID(t *testing.T) {
 
 // A document whose shard key changes is out of its holder's reach.
 func TestUpdatesOfTheShardKeyAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: 7}, {Key: "zones", Value: 1}}})
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"at.zone"} })
 	for _, update := range []any{

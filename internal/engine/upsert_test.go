@@ -14,6 +14,7 @@ import (
 func upserting(c *Config) { c.Upsert = true }
 
 func TestUpsertMakesTheDocument(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	w.ID = "job-7"
 	p := w.peer(relations.Exclusive(), upserting)
@@ -37,6 +38,7 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 
 // The filter's equalities become fields, as with any upsert.
 func TestUpsertKeepsTheFiltersFields(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair(), upserting)
 	f, err := p.ParseFilter(bson.M{"_id": w.ID, "city": "Bern"})
@@ -51,6 +53,7 @@ func TestUpsertKeepsTheFiltersFields(t *testing.T) {
 
 // Many come to a document that is not there: one of them is the first.
 func TestUpsertRace(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Exclusive(), upserting)
 	for w.ID = range int32(10) {
@@ -78,6 +81,7 @@ func TestUpsertRace(t *testing.T) {
 
 // What can't be inserted is the server's error, and not tried for ever.
 func TestUpsertRefused(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	w.Insert(bson.E{Key: "kind", Value: "garden"})
 	index := mongo.IndexModel{Keys: bson.D{{Key: "mail", Value: 1}}, Options: options.Index().SetUnique(true)}
