@@ -2,8 +2,11 @@ package mongotest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +29,7 @@ var shared struct {
 // Main is every package's TestMain. It runs the tests, lets the shared server go, makes sure that the tests have left no
 // goroutine behind, and exits.
 func Main(m *testing.M) {
+	sideBySide()
 	code := m.Run()
 	if err := disconnect(); err != nil {
 		fmt.Fprintln(os.Stderr, "mongotest:", err)
@@ -38,6 +42,17 @@ func Main(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+// sideBySide lets twice as many parallel tests run as there are processors, unless -parallel says otherwise: they wait for the
+// server most of the time.
+func sideBySide() {
+	if flag.Parsed() {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 }
 
 // disconnect lets the shared server go.
