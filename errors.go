@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -27,10 +28,10 @@ var (
 
 	// ErrLost: the lease ended before it was released. Its time ran out, or
 	// its entry is gone from the document. Others may have been let in since.
-	ErrLost = errors.New("doclock: lock lost")
+	ErrLost = lease.ErrLost
 
 	// ErrReleased: the lease was released, or its ticket cancelled.
-	ErrReleased = errors.New("doclock: lock released")
+	ErrReleased = lease.ErrReleased
 
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("doclock: locker closed")
@@ -38,12 +39,12 @@ var (
 	// ErrInvalidArgument: an option, a filter, a tag, an update or a collection
 	// can't be used. The error says what was wrong and what would be right.
 	// Nothing was sent.
-	ErrInvalidArgument = errors.New("doclock: invalid argument")
+	ErrInvalidArgument = lease.ErrInvalidArgument
 
 	// ErrInTransaction: the context carries a running transaction. Inside it
 	// the lock would stay hidden until the commit; outside, the command could
 	// wait for the transaction's own writes.
-	ErrInTransaction = errors.New("doclock: context carries a running transaction")
+	ErrInTransaction = lease.ErrInTransaction
 
 	// ErrForeignLock: the lock field holds something that is not a lock of
 	// doclock's. It was left as it is. See [Field] for another field.
@@ -54,7 +55,7 @@ var (
 	// returns it: an acquire without a lease means that the caller holds
 	// nothing, and what it may have been granted is released in the
 	// background.
-	ErrOutcomeUnknown = errors.New("doclock: outcome unknown")
+	ErrOutcomeUnknown = lease.ErrOutcomeUnknown
 
 	// ErrUnsupportedServer: the server can't run the protocol. See
 	// [CheckServer].

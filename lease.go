@@ -2,15 +2,12 @@ package doclock
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
-	"github.com/doclock/doclock/internal/attempt"
-	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Lease is a lock that was granted. It is safe for concurrent use. Its writes
@@ -29,90 +26,22 @@ import (
 // A caller whose context ends during a command gets its answer at once, with
 // [ErrOutcomeUnknown]; the command runs to its end in the background, and the
 // lease's next one waits for it.
-type Lease struct {
-	leases *Leases
-	engine *engine.Engine
-	ops    *attempt.Group
-	grant  engine.Grant
-	share  *share // or nil
+type Lease lease.Handle
 
-	over context.Context // ends with the belief, its cause says why
-	stop context.CancelCauseFunc
-
-	writing  gate // one guarded write at a time
-	renewing gate // one renewal at a time
-	writes   int64
-
-	mu        sync.Mutex
-	valid     validity
-	watch     *time.Timer
-	followers []follower
-	lost      bool     // the server has said so; a lease whose time ran out may still stand there
-	gone      *verdict // set once the lock is being given away
-	after     func()   // is called with the verdict, or nil
-}
-
-// look ends the belief when its time is up. It looks a few times more than the
-// renewals make necessary, for the wall clock's sake, to which no timer
-// listens.
-func (l *Lease) look() {
-	if l.share != nil {
-		l.share.base.look()
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over.Err() != nil {
-		return
-	}
-	if l.valid.left(l.engine.Clocks()) <= 0 {
-		l.end(ErrLost)
-		return
-	}
-	l.watch.Reset(l.nextLook())
-}
-
-func (l *Lease) nextLook() time.Duration {
-	return max(0, min(l.valid.left(l.engine.Clocks()), l.valid.ttl/4))
-}
-
-// finish ends the belief for a reason other than time.
-func (l *Lease) finish(cause error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watch != nil {
-		l.watch.Stop()
-	}
-	l.end(cause)
-}
-
-// lose ends the lease by the server's verdict, which is remembered.
-func (l *Lease) lose() {
-	l.mu.Lock()
-	l.lost = true
-	l.mu.Unlock()
-	l.finish(ErrLost)
-}
-
-// isLost says that the server has said so.
-func (l *Lease) isLost() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost
-}
+func (l *Lease) handle() *lease.Handle { return (*lease.Handle)(l) }
 
 // ID is the entry's id in the document, unique to this lease.
-func (l *Lease) ID() uuid.UUID { return l.grant.ID }
+func (l *Lease) ID() uuid.UUID { return l.handle().ID() }
 
 // Tag is the tag that the lease was acquired under.
-func (l *Lease) Tag() string { return l.grant.Tag }
+func (l *Lease) Tag() string { return l.handle().Tag() }
 
 // Fence is the lease's token: on one document, tokens increase from grant to
 // grant, so whatever is written under a lease can be ordered by it elsewhere.
-func (l *Lease) Fence() int64 { return l.grant.Fence }
+func (l *Lease) Fence() int64 { return l.handle().Fence() }
 
 // DocumentID is the _id of the locked document.
-func (l *Lease) DocumentID() bson.RawValue { return l.grant.DocID }
+func (l *Lease) DocumentID() bson.RawValue { return l.handle().DocumentID() }
 
 // Guard is a filter that matches the document as long as the lock is held in
 // it: {_id: …, "lock.tags.<tag>": {$elemMatch: {id: …, fence: …}}}. It serves
@@ -121,40 +50,35 @@ func (l *Lease) DocumentID() bson.RawValue { return l.grant.DocID }
 // `.$`, for the server may take the position from the lock's array. It doesn't
 // number the write: one that is sent again after a lost reply is applied again,
 // as [Lease.Update] is not. The Guard of a released lease matches nothing.
-func (l *Lease) Guard() bson.D {
-	if l.engine == nil || l.given() != nil {
-		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
-	}
-	return l.engine.Guard(l.grant)
-}
+func (l *Lease) Guard() bson.D { return l.handle().Guard() }
 
 // Remaining is how long the holder may go on without a renewal; 0 when the
 // lease is over.
-func (l *Lease) Remaining() time.Duration {
-	if l.Err() != nil {
-		return 0
-	}
-	return max(0, l.entry().left())
-}
+func (l *Lease) Remaining() time.Duration { return l.handle().Remaining() }
 
 // Done is closed when the holder may not believe in the lease any longer: at
 // the end of its time, when it is found lost, or when it is being released.
-func (l *Lease) Done() <-chan struct{} {
-	if l.engine == nil {
-		return closed
-	}
-	l.look()
-	return l.over.Done()
-}
+func (l *Lease) Done() <-chan struct{} { return l.handle().Done() }
 
 // Err is nil while the holder may believe in the lease, and then [ErrLost] or
 // [ErrReleased].
-func (l *Lease) Err() error {
-	if l.engine == nil {
-		return ErrLost
-	}
-	l.look()
-	return context.Cause(l.over)
+func (l *Lease) Err() error { return l.handle().Err() }
+
+// KeepAlive renews the lease, three times a TTL, until it is released or lost
+// or ctx ends, and returns a context that ends then too. Its cause is
+// [ErrReleased], [ErrLost], or ctx's. A loss is told at the moment when the
+// lease ends, not at the next renewal.
+//
+// A single lease is renewed by one findAndModify. The kept leases of one
+// Locker are renewed together, up to a hundred by one update command, and a
+// find tells which of them is lost where the update has not matched them all.
+// One goroutine sees to all of them, and ends with the last. What it sends
+// carries no values of ctx.
+//
+// Errors that may pass are retried and not taken for a loss. Called twice, the
+// lease still renews once; each context is its own.
+func (l *Lease) KeepAlive(ctx context.Context) context.Context {
+	return l.handle().KeepAlive(ctx)
 }
 
 // Renew extends the lease to a TTL from now, in one command; [Lease.KeepAlive]
@@ -162,75 +86,71 @@ func (l *Lease) Err() error {
 // last. It returns [ErrLost] where the entry is gone or the lease's time is
 // up, and then sends nothing: a lease is never revived.
 func (l *Lease) Renew(ctx context.Context) error {
-	if err := l.ready(ctx); err != nil {
-		return err
-	}
-	entry := l.entry()
-	if err := l.enter(ctx, entry.renewing); err != nil {
-		return err
-	}
-	return l.run(ctx, func(patient context.Context) error {
-		defer entry.renewing.leave()
-		return entry.renew(patient)
-	})
+	return l.handle().Renew(ctx)
 }
 
-func (l *Lease) renew(ctx context.Context) error {
-	return l.renewBy(ctx, func(ctx context.Context) (engine.Outcome, error) { return l.engine.Renew(ctx, l.grant) })
+// Update applies an update to the locked document if, and only if, the lock is
+// still held in it, in one command; it keeps the lock. It is applied at most
+// once, however often it has to be sent.
+//
+// It takes what the driver's UpdateOne takes (bson.D, bson.M, bson.Raw, a
+// struct, a pipeline) with its options. All of it is encoded once, with the
+// collection's registry and BSON options, in the caller's goroutine and before
+// anything is sent: what the caller makes of its values once the call has
+// returned is not seen, and a panic in a codec of the caller's surfaces here
+// and leaves the lease as it is. It refuses, with [ErrInvalidArgument] and before
+// anything is sent: what can't be encoded, replacements, paths that touch the
+// lock field, the positional operator `.$`, upserts.
+//
+// It returns nil if the update was applied; [ErrLost] if the lock was not held
+// any more, and then nothing was written; [ErrOutcomeUnknown] if the update may
+// have been applied, or may be yet; or the server's error if the server refused
+// it, and then the lease stands. It is never two of them: whether the lease is
+// over as well says [Lease.Err].
+func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	return l.handle().Update(ctx, update, opts...)
 }
 
-// renewBy renews with a command that finds the lease's own entry or none.
-func (l *Lease) renewBy(ctx context.Context, send func(context.Context) (engine.Outcome, error)) error {
-	if err := l.Err(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, l.Remaining())
-	defer cancel()
-	var outcome engine.Outcome
-	var sent engine.Reading
-	_, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) (err error) {
-		sent = l.engine.Clocks()
-		ctx, cancel := context.WithTimeout(ctx, l.Remaining())
-		defer cancel()
-		outcome, err = send(ctx)
-		return err
-	})
-	if err != nil {
-		if over := l.Err(); over != nil {
-			return oneline.Join(over, err)
-		}
-		return fmt.Errorf("doclock: renew: %w", err)
-	}
-	if outcome == engine.Lost {
-		l.lose()
-		return ErrLost
-	}
-	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
-	return l.Err()
+// UpdateAndRelease applies an update and gives the lock back in the same
+// command: a read-modify-write under a lock takes two, with [Into] on the
+// acquire. It takes and refuses what [Lease.Update] does; refused before
+// sending, the lease stands. Its answers are Update's, and of the lock they say
+// what [Lease.Release] does. Release, called after it, returns the same answer.
+// If the server refuses the update, the lock is released plainly and the
+// server's error returned, joined with [ErrLost] where the lock was lost; and
+// of an ErrOutcomeUnknown the release tells only who calls Release.
+//
+// It is repeated until it is answered, ctx ends, or the server would let others
+// in anyway. Where no server can be reached for 30 s, the driver's error is
+// returned: nothing was written, and Release may be called.
+func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	return l.handle().UpdateAndRelease(ctx, update, opts...)
 }
 
-// left is the time that the belief would have, had it not been given up.
-func (l *Lease) left() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.valid.left(l.engine.Clocks())
+// Delete deletes the locked document if, and only if, the lock is still held in
+// it, in one command, and ends the lease as released: the lock went with the
+// document. A plain DeleteOne with [Lease.Guard] deletes as safely, but the
+// release that follows finds nothing, and says [ErrLost].
+//
+// It returns nil if the document was deleted by it; ErrLost if the lock was not
+// held any more, and then nothing was deleted; the server's error if the server
+// refused, and then the lock is released plainly; and [ErrOutcomeUnknown] if
+// the document may have been deleted, or may be yet. Release, called after it,
+// returns the same answer. It is repeated until it is answered, ctx ends, or
+// the server would let others in anyway.
+//
+// Where other holders share the entry ([ShareInProcess]) nothing is sent, and the lease
+// stands: delete under a tag that excludes others.
+func (l *Lease) Delete(ctx context.Context) error {
+	return l.handle().Delete(ctx)
 }
 
-// since is what the belief is anchored at.
-func (l *Lease) since() engine.Reading {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.valid.from
+// Release gives the lock back, in one command. Released twice, it returns the
+// same answer without a second one. It returns nil if the entry was there with
+// this lease's token, which means that nobody was let in while it was held;
+// [ErrLost] if it was not; and [ErrOutcomeUnknown] if that can't be told, or
+// ctx ended first. The release itself outlives ctx: it goes on in the
+// background until it is answered or the server would let others in anyway.
+func (l *Lease) Release(ctx context.Context) error {
+	return l.handle().Release(ctx)
 }
-
-// kept is how long the server may still keep the entry, and at least an
-// attempt.
-func (l *Lease) kept() time.Duration {
-	return max(l.left()+l.engine.Tolerance, l.engine.Attempt(l.grant.Tag))
-}
-
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()

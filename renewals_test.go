@@ -14,6 +14,7 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -210,12 +211,12 @@ func TestTenThousandLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	tag := relations.Exclusive().Tags()[0]
-	leases := doclock.NewLeases(e, &attempt.Group{}, nil)
+	leases := lease.NewHolds(e, &attempt.Group{}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 
 	goroutines, before := runtime.NumGoroutine(), heap()
-	all := make([]*doclock.Lease, n)
+	all := make([]*lease.Handle, n)
 	for i := range all {
 		_, id, err := bson.MarshalValue(bson.NewObjectID())
 		if err != nil {

@@ -174,14 +174,14 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 		return false, err
 	}
 	tag := relations.Exclusive().Tags()[0]
-	_, _, err = e.Acquire(ctx, nowhere, engine.Request{Tag: tag, ID: id, Document: true})
+	_, err = e.Acquire(ctx, nowhere, engine.Request{Tag: tag, ID: id, Document: true})
 	if err != nil && engine.AsFailure(err).Cause == engine.CauseShardKey {
 		needsShardKey, err = true, nil // and so it is a router that knows the command
 	}
 	if err != nil {
 		return false, refusal("an acquire", err)
 	}
-	if _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {
+	if _, _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {
 		return needsShardKey, refusal("a majority read", err)
 	}
 	return needsShardKey, nil

@@ -11,25 +11,25 @@ import (
 // String says what a person wants to know of the lease: its document, its tag,
 // its fencing token, and the time that is left or why it is over.
 func (l *Lease) String() string {
-	if l == nil || l.engine == nil {
+	if l == nil || !l.handle().Granted() {
 		return "no lease"
 	}
 	left := fmt.Sprint(l.Remaining().Round(time.Millisecond), " left")
 	if err := l.Err(); err != nil {
 		left = err.Error()
 	}
-	return fmt.Sprintf("lease %q on document %s, fence %d, %s", l.grant.Tag, readable(l.grant.DocID), l.grant.Fence, left)
+	return fmt.Sprintf("lease %q on document %s, fence %d, %s", l.Tag(), readable(l.DocumentID()), l.Fence(), left)
 }
 
 // LogValue implements [slog.LogValuer], with what String says.
 func (l *Lease) LogValue() slog.Value {
-	if l == nil || l.engine == nil {
+	if l == nil || !l.handle().Granted() {
 		return slog.StringValue("no lease")
 	}
 	attrs := []slog.Attr{
-		slog.String("document", readable(l.grant.DocID)),
-		slog.String("tag", l.grant.Tag),
-		slog.Int64("fence", l.grant.Fence),
+		slog.String("document", readable(l.DocumentID())),
+		slog.String("tag", l.Tag()),
+		slog.Int64("fence", l.Fence()),
 		slog.Duration("left", l.Remaining()),
 	}
 	if err := l.Err(); err != nil {

@@ -1,4 +1,4 @@
-// Package examples_test runs what the README shows.
+// Package examples_test runs the examples, and compares them with the README.
 package examples_test
 
 import (
@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,19 +16,51 @@ import (
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
+// printed is what each program may print, by its directory.
+var printed = map[string][]string{
+	"examples/writelock": {"prints: 1\n"},
+	"examples/multilock": {"ada is a friend\n"},
+	"examples/contact": {
+		"add Ada to Friends: done\ndelete Friends: refused: a contact has this category\n",
+		"add Ada to Friends: refused: doclock: not acquired: no such document\ndelete Friends: done\n",
+	},
+}
+
 var program = regexp.MustCompile("(?s)<!-- (examples/[a-z]+)/main.go -->\n```go\n(.*?)```")
 
-// The first programs in the README are those in the examples, short, and say
-// what is wrong where there is no server, as they stand in an empty module.
-func TestFirstPrograms(t *testing.T) {
+// The README shows the first two programs as they are, and links to the third.
+// All are short.
+func TestReadmeShowsTheExamples(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := program.FindAllStringSubmatch(string(readme), -1)
 	if len(found) != 2 {
-		t.Fatalf("%d programs in the README, want 2", len(found))
+		t.Errorf("%d programs in the README, want 2", len(found))
 	}
+	for _, match := range found {
+		dir, shown := match[1], match[2]
+		if shown != source(t, dir+"/main.go") {
+			t.Errorf("the README shows another program than %s/main.go", dir)
+		}
+		if n := strings.Count(shown, "\n"); n > 50 {
+			t.Errorf("%s: %d lines, want 50 at most", dir, n)
+		}
+	}
+	for _, file := range []string{"examples/contact/main.go", "examples/contact/book.go"} {
+		if !strings.Contains(string(readme), "("+file+")") {
+			t.Errorf("the README has no link to %s", file)
+		}
+		if n := strings.Count(source(t, file), "\n"); n > 80 {
+			t.Errorf("%s: %d lines, want 80 at most", file, n)
+		}
+	}
+}
+
+// The programs run in an empty module, and say what is wrong where there is no
+// server.
+func TestFirstPrograms(t *testing.T) {
 	client := mongotest.Client(t)
 	drop := func() {
 		for _, name := range []string{"shop", "book"} {
@@ -39,20 +72,8 @@ func TestFirstPrograms(t *testing.T) {
 	drop()
 	t.Cleanup(drop)
 	const unreachable = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
-	right := map[string]string{"examples/writelock": "prints: 1\n", "examples/multilock": "ada is a friend\n"}
-	for _, match := range found {
-		dir, shown := match[1], match[2]
-		source, err := os.ReadFile("../" + dir + "/main.go")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(source) != shown {
-			t.Errorf("the README shows another program than %s/main.go", dir)
-		}
-		if n := strings.Count(shown, "\n"); n > 50 {
-			t.Errorf("%s: %d lines, want 50 at most", dir, n)
-		}
-		binary := inAnEmptyModule(t, shown)
+	for dir, right := range printed {
+		binary := inAnEmptyModule(t, dir)
 		for name, c := range map[string]struct {
 			uri   string
 			fails bool
@@ -61,7 +82,7 @@ func TestFirstPrograms(t *testing.T) {
 			"missing":     {"", true, []string{"set MONGODB_URI"}},
 			"malformed":   {"localhost:27017", true, []string{"parsing uri", "scheme"}},
 			"unreachable": {unreachable, true, []string{"server selection error", "127.0.0.1:1", "connection refused"}},
-			"right":       {mongotest.URI(t), false, []string{right[dir]}},
+			"right":       {mongotest.URI(t), false, nil},
 		} {
 			t.Run(dir+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -77,6 +98,9 @@ func TestFirstPrograms(t *testing.T) {
 						t.Errorf("it doesn't say %q: %s", word, out)
 					}
 				}
+				if !c.fails && !slices.Contains(right, string(out)) {
+					t.Errorf("it prints %q, want one of %q", out, right)
+				}
 				if strings.Contains(string(out), "panic") {
 					t.Errorf("%s", out)
 				}
@@ -85,20 +109,37 @@ func TestFirstPrograms(t *testing.T) {
 	}
 }
 
+// source is a file of the repository.
+func source(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile("../" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // inAnEmptyModule builds a program in a module that needs this one only.
-func inAnEmptyModule(t *testing.T, source string) (binary string) {
+func inAnEmptyModule(t *testing.T, program string) (binary string) {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	sums, err := os.ReadFile("../go.sum")
+	files, err := filepath.Glob(filepath.Join(root, program, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"main.go": []byte(source), "go.sum": sums} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+	for _, file := range append(files, filepath.Join(root, "go.sum")) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

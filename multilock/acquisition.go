@@ -8,6 +8,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
@@ -53,16 +54,14 @@ func (u *unsure) add(more unsure) {
 
 // answer is what an acquire or confirm came back with.
 type answer struct {
-	outcome engine.Outcome
-	image   *engine.Image
-	sent    engine.Reading // before the attempt that was answered
-	unsure  unsure         // attempts beside that one
-	lease   *doclock.Lease // of an entry that was there already, and nothing else
-	err     error
+	engine.Answer
+	unsure unsure        // attempts beside the one that was answered
+	lease  *lease.Handle // of an entry that was there already, and nothing else
+	err    error
 }
 
 // acquire waits for the lock, for as long as MaxWait says.
-func (a *acquisition) acquire(ctx context.Context) (*doclock.Lease, error) {
+func (a *acquisition) acquire(ctx context.Context) (*lease.Handle, error) {
 	if a.maxWait != nil && *a.maxWait == 0 {
 		return a.try(ctx)
 	}
@@ -71,22 +70,22 @@ func (a *acquisition) acquire(ctx context.Context) (*doclock.Lease, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, *a.maxWait, &attempt.Over{After: *a.maxWait})
 		defer cancel()
 	}
-	lease, err := a.wait(ctx)
-	return lease, a.failed(ctx, err)
+	held, err := a.wait(ctx)
+	return held, a.failed(ctx, err)
 }
 
 // try sends one acquire that doesn't wait.
-func (a *acquisition) try(ctx context.Context) (*doclock.Lease, error) {
+func (a *acquisition) try(ctx context.Context) (*lease.Handle, error) {
 	a.request.Try = true
-	lease, err := a.join(ctx)
-	if lease == nil && err == nil {
+	held, err := a.join(ctx)
+	if held == nil && err == nil {
 		var t *Ticket
 		t, err = a.arrive(ctx)
-		lease = t.granted()
+		held = t.granted()
 	}
-	a.leave(lease)
-	a.locker.queue.answered(a, lease)
-	return lease, a.failed(ctx, err)
+	a.leave(held)
+	a.locker.queue.answered(a, held)
+	return held, a.failed(ctx, err)
 }
 
 // arrive sends one acquire. The ticket is granted or waiting.
@@ -103,13 +102,13 @@ func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
 	if got.err != nil {
 		return nil, got.err
 	}
-	a.seen = got.image
-	switch got.outcome {
+	a.seen = got.Image
+	switch got.Outcome {
 	case engine.Granted, engine.Waiting:
 		return newTicket(a, got)
 	case engine.Conflict:
-		a.filter = a.filter.At(a.locker.engine.Pin(got.image))
-		return nil, a.conflict(got.image, nil)
+		a.filter = a.filter.At(a.locker.engine.Pin(got.Image))
+		return nil, a.conflict(got.Image, nil)
 	default:
 		return nil, doclock.ErrNotFound
 	}
@@ -146,8 +145,7 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 	}
 	e := a.locker.engine
 	unsure, err := settle(ctx, a.timeout, func(ctx context.Context) (err error) {
-		got.sent = e.Clocks()
-		got.outcome, got.image, err = e.Acquire(ctx, a.filter, a.request)
+		got.Answer, err = e.Acquire(ctx, a.filter, a.request)
 		got.unsure.note(err)
 		return err
 	})
@@ -165,9 +163,9 @@ func (a *acquisition) send(ctx context.Context) (got answer) {
 // given up.
 func (a *acquisition) undo(got answer, done func()) {
 	a.unsure.add(got.unsure)
-	pin, entered := a.filter.Pin, got.err == nil && (got.outcome == engine.Granted || got.outcome == engine.Waiting)
+	pin, entered := a.filter.Pin, got.err == nil && (got.Outcome == engine.Granted || got.Outcome == engine.Waiting)
 	if entered {
-		pin = a.locker.engine.Pin(got.image)
+		pin = a.locker.engine.Pin(got.Image)
 	}
 	a.discard(pin, a.request.ID, a.unsure, entered, func(error) { a.end(done) })
 }
@@ -182,8 +180,8 @@ func (a *acquisition) end(done func()) {
 
 // leave is the end of an acquire whose caller has the answer: without a lease
 // of its own id, nothing may stand in the document by that.
-func (a *acquisition) leave(lease *doclock.Lease) {
-	if !a.gone && (lease == nil || lease.ID() != a.request.ID) {
+func (a *acquisition) leave(held *lease.Handle) {
+	if !a.gone && (held == nil || held.ID() != a.request.ID) {
 		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
 	}
 }
@@ -216,30 +214,30 @@ func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bo
 
 // hold makes the lease of what was granted. Once it is given back, an earlier
 // attempt may still enter its id again.
-func (a *acquisition) hold(g engine.Grant, sent engine.Reading) (lease *doclock.Lease) {
+func (a *acquisition) hold(g engine.Grant, sent engine.Reading) (held *lease.Handle) {
 	if a.shared {
-		lease = a.locker.leases.Share(g, sent)
+		held = a.locker.leases.Share(g, sent)
 	} else {
-		lease = a.locker.leases.New(g, sent)
+		held = a.locker.leases.New(g, sent)
 	}
 	if late := a.unsure; late.n > 0 {
-		a.locker.leases.AfterRelease(lease, func() { a.discard(g.Pin, g.ID, late, false, nil) })
+		a.locker.leases.AfterRelease(held, func() { a.discard(g.Pin, g.ID, late, false, nil) })
 	}
-	return lease
+	return held
 }
 
 // decode gives the caller the document, in the caller's own goroutine: a
 // command whose caller gave up must not write into the caller's memory. A
 // lease whose document can't be decoded is released, also where the caller's
 // own decoding panics.
-func (a *acquisition) decode(img *engine.Image, lease *doclock.Lease) error {
+func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
 	if a.into == nil {
 		return nil
 	}
 	decoded := false
 	defer func() {
 		if !decoded { // or the caller's code has panicked
-			a.locker.giveBack(lease, nil)
+			a.locker.giveBack(held, nil)
 		}
 	}()
 	if err := a.locker.engine.Decode(img, a.into); err != nil {

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -111,7 +111,7 @@ func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
 	}
 	now := time.UnixMilli(1_000_000)
 	holder := engine.Entry{Tag: "write", ID: uuid.New(), Seq: 1, Fence: 1, Expires: now.Add(time.Hour)}
-	l := &line{engine: e, picture: picture{leases: &doclock.Leases{}}}
+	l := &line{engine: e, picture: picture{leases: &lease.Holds{}}}
 	l.picture.see(&engine.Image{Now: now, Lock: engine.Lock{Fence: 1, Entries: []engine.Entry{holder}}}, time.Time{})
 	a := &acquisition{locker: &Locker{engine: e}, request: engine.Request{Tag: "write"}, begun: time.Now().Add(-time.Hour)}
 	place := &Ticket{a: a, grant: engine.Grant{Tag: "write", ID: uuid.New(), Seq: 2}}

@@ -44,7 +44,7 @@ func (t *Ticket) withdraw(answer func(error)) {
 		answer(err)
 	}
 	t.mu.Lock()
-	lease, nothing := t.lease, t.handed || t.over != nil
+	held, nothing := t.lease, t.handed || t.over != nil
 	if !nothing {
 		t.over, t.lease = doclock.ErrReleased, nil
 	}
@@ -52,8 +52,8 @@ func (t *Ticket) withdraw(answer func(error)) {
 	switch {
 	case nothing:
 		done(nil)
-	case lease != nil: // granted to a caller who had given up
-		t.a.locker.giveBack(lease, done)
+	case held != nil: // granted to a caller who had given up
+		t.a.locker.giveBack(held, done)
 	default:
 		leave := t.a.locker.inflight.owe(t.a.lane)
 		t.a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, func(err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
@@ -257,9 +258,9 @@ func (c *cleanup) schedule(p *place, now time.Time) {
 }
 
 // giveBack releases in the background a lease that nobody waits for.
-func (l *Locker) giveBack(lease *doclock.Lease, answer func(error)) {
+func (l *Locker) giveBack(held *lease.Handle, answer func(error)) {
 	l.ops.Go(func() {
-		err := lease.Release(context.Background())
+		err := held.Release(context.Background())
 		l.cleanedUp(err)
 		if answer != nil {
 			answer(err)

@@ -48,7 +48,7 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 	if err := give(); err != nil {
 		return err
 	}
-	if w.answer.image == nil {
+	if w.answer.Image == nil {
 		return errors.Join(errors.New("it was handed nothing"), refused)
 	}
 	return nil

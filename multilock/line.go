@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 )
@@ -85,21 +85,21 @@ func (l *line) set(w *waiter, s state) {
 
 // granted takes a waiter out that has its lease. Whoever got it by asking
 // begins a new burst.
-func (l *line) granted(w *waiter, lease *doclock.Lease) {
+func (l *line) granted(w *waiter, held *lease.Handle) {
 	if w.state == asking {
 		l.begin()
 	}
 	l.remove(w)
-	l.entered(w.a, lease)
+	l.entered(w.a, held)
 }
 
 // entered takes in that an acquire has a lease: of an entry of its own, or of
 // one that was there.
-func (l *line) entered(a *acquisition, lease *doclock.Lease) {
-	if lease.ID() != a.request.ID {
+func (l *line) entered(a *acquisition, held *lease.Handle) {
+	if held.ID() != a.request.ID {
 		return
 	}
-	l.picture.owns(lease.ID())
+	l.picture.owns(held.ID())
 	l.open(a)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -25,7 +26,7 @@ type Locker struct {
 	engine   *engine.Engine
 	ops      attempt.Group
 	queue    *queue
-	leases   *doclock.Leases
+	leases   *lease.Holds
 	inflight *inflight
 	cleanup  *cleanup
 }
@@ -73,7 +74,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}, inflight: newInflight()}
 	l.cleanup = newCleanup(e, &l.ops, l.queue.removed)
-	l.leases = doclock.NewLeases(e, &l.ops, l.queue)
+	l.leases = lease.NewHolds(e, &l.ops, l.queue)
 	l.queue.leases = l.leases
 	return l, nil
 }
@@ -111,7 +112,8 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	if err != nil {
 		return nil, notAcquired(err)
 	}
-	return a.try(ctx)
+	held, err := a.try(ctx)
+	return (*doclock.Lease)(held), err
 }
 
 // Enqueue asks for the lock and doesn't wait, in one command: the ticket is
@@ -149,7 +151,8 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 	if err != nil {
 		return nil, notAcquired(err)
 	}
-	return a.acquire(ctx)
+	held, err := a.acquire(ctx)
+	return (*doclock.Lease)(held), err
 }
 
 // Do holds the lock while fn runs, renews it, and releases it whatever
@@ -175,18 +178,18 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // but nobody came meanwhile, a write under the guard and Do itself return nil:
 // the entry was there all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
-	lease, err := l.Acquire(ctx, filter, tag, opts...)
+	held, err := l.Acquire(ctx, filter, tag, opts...)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		// Bounded by the lease's life on the server.
-		released := lease.Release(attempt.Detached(ctx))
+		released := held.Release(attempt.Detached(ctx))
 		if !isVerdict(err) || !isVerdict(released) {
 			err = oneline.Join(err, released)
 		}
 	}()
-	return fn(lease.KeepAlive(ctx), lease)
+	return fn(held.KeepAlive(ctx), held)
 }
 
 // isVerdict says of an error that it tells what became of a write or of a lock.

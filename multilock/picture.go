@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
@@ -16,7 +16,7 @@ const lately = time.Second
 // waiters was answered with, without what was given back since. What the server
 // would say is told from it.
 type picture struct {
-	leases *doclock.Leases
+	leases *lease.Holds
 
 	image   *engine.Image // or nil
 	taken   time.Time     // when it was, by this process's clock

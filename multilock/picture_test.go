@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
@@ -33,7 +33,7 @@ func TestTheClockOfAWholeImage(t *testing.T) {
 		{"whole, older", 6, time.Time{}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := picture{leases: &doclock.Leases{}}
+			p := picture{leases: &lease.Holds{}}
 			p.see(&engine.Image{Lock: entry(7), Now: began}, time.Time{})
 			img := &engine.Image{Lock: entry(c.fence), Now: c.now}
 			if fresh := p.see(img, time.Time{}); fresh != c.fresh {
@@ -47,7 +47,7 @@ func TestTheClockOfAWholeImage(t *testing.T) {
 			}
 		})
 	}
-	p := picture{leases: &doclock.Leases{}}
+	p := picture{leases: &lease.Holds{}}
 	if p.see(&engine.Image{Lock: entry(7)}, time.Time{}); p.image != nil {
 		t.Error("a picture is made of an image whose time is not known")
 	}
@@ -70,7 +70,7 @@ func TestALaterCommandsImageIsNewer(t *testing.T) {
 		{"nothing was", 8, now.Add(time.Millisecond), true},
 	} {
 		for _, later := range []bool{false, true} {
-			p := picture{leases: &doclock.Leases{}}
+			p := picture{leases: &lease.Holds{}}
 			sent := time.Now()
 			p.see(image(7, now, heldBy("write", 7, now.Add(time.Hour))), sent)
 			if later {
@@ -90,7 +90,7 @@ func TestAnEntryThatWasBroughtBackIsSeen(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(10_000_000)
 	entry := heldBy("write", 7, now.Add(time.Hour))
-	p := picture{leases: &doclock.Leases{}}
+	p := picture{leases: &lease.Holds{}}
 	sees := func(sent time.Time) bool {
 		p.see(image(7, now, entry), sent)
 		return len(p.image.Lock.Entries) == 1
@@ -132,7 +132,7 @@ func TestWhatMakesWay(t *testing.T) {
 		{"the holder left", []engine.Entry{granted}, true},
 		{"who waited gave up", []engine.Entry{holder}, true},
 	} {
-		p := picture{leases: &doclock.Leases{}}
+		p := picture{leases: &lease.Holds{}}
 		p.see(image(8, now, holder, waiting), time.Time{})
 		before := p.news
 		p.see(image(9, now, c.then...), time.Time{})
@@ -165,7 +165,7 @@ func TestWhatMovesTheLock(t *testing.T) {
 		{"another one holds it", image(8, 8), true},
 		{"nobody holds it", image(7), true},
 	} {
-		p := picture{leases: &doclock.Leases{}}
+		p := picture{leases: &lease.Holds{}}
 		p.see(image(7, 7), time.Time{})
 		p.changed = time.Time{}
 		p.see(c.then, time.Time{})

@@ -7,17 +7,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // queue holds the waiters of one Locker, in a line for each document. It is
-// the [doclock.Line] of the Locker's leases.
+// the [lease.Succession] of the Locker's leases.
 type queue struct {
 	engine *engine.Engine
-	leases *doclock.Leases
+	leases *lease.Holds
 
 	mu    sync.Mutex
 	lines map[string]*line
@@ -110,16 +110,16 @@ func (q *queue) poll(w *waiter) {
 }
 
 // settle takes in what a waiter was answered that asked or was handed the lock.
-func (q *queue) settle(w *waiter, img *engine.Image, lease *doclock.Lease) {
+func (q *queue) settle(w *waiter, img *engine.Image, held *lease.Handle) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if img != nil {
 		q.move(w, key(w.a.locker.engine.Pin(img)))
 	}
 	l := w.line
-	if lease != nil {
+	if held != nil {
 		l.see(img, w.sent)
-		l.granted(w, lease)
+		l.granted(w, held)
 	} else {
 		l.refused(w, img)
 	}
@@ -145,8 +145,8 @@ func (q *queue) move(w *waiter, document string) {
 	w.line.set(w, state)
 }
 
-// Next implements [doclock.Line].
-func (q *queue) Next(g engine.Grant) *engine.Heir {
+// Next implements [lease.Succession].
+func (q *queue) Next(g engine.Grant) lease.Successor {
 	document := key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -161,13 +161,25 @@ func (q *queue) Next(g engine.Grant) *engine.Heir {
 	l.forget(g.ID)
 	l.set(w, promised)
 	w.sent, w.news = time.Now(), l.picture.news
-	return &engine.Heir{
+	return &successor{waiter: w, from: g.ID, request: engine.Successor{
 		Request: engine.Request{Tag: w.a.request.Tag, ID: w.a.request.ID, Document: w.a.request.Document},
 		Waiting: w.ticket != nil,
-		Answer: func(outcome engine.Outcome, img *engine.Image, sent engine.Reading) {
-			q.handed(w, g.ID, answer{outcome: outcome, image: img, sent: sent})
-		},
-	}
+	}}
+}
+
+// successor is a waiter that the lock is being handed over to.
+type successor struct {
+	waiter  *waiter
+	from    uuid.UUID // the entry that is released
+	request engine.Successor
+}
+
+// Request implements [lease.Successor].
+func (s *successor) Request() engine.Successor { return s.request }
+
+// Answer implements [lease.Successor].
+func (s *successor) Answer(got engine.Answer) {
+	s.waiter.queue.handed(s.waiter, s.from, answer{Answer: got})
 }
 
 // handed brings the answer of a handoff, of which the giver's entry is gone.
@@ -181,18 +193,18 @@ func (q *queue) handed(w *waiter, giver uuid.UUID, got answer) {
 	} else {
 		w.answer = got
 		l.set(w, answered)
-		if got.image != nil && got.outcome == engine.Granted && w.arrivedAs(got.image) {
+		if got.Image != nil && got.Outcome == engine.Granted && w.arrivedAs(got.Image) {
 			l.picture.owns(w.a.request.ID)
 		}
 		w.wake()
 	}
-	l.see(got.image, w.sent)
+	l.see(got.Image, w.sent)
 	l.judge()
 	q.drop(l)
 }
 
-// Freed implements [doclock.Line].
-func (q *queue) Freed(g engine.Grant) {
+// Released implements [lease.Succession].
+func (q *queue) Released(g engine.Grant) {
 	document := key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -26,7 +27,7 @@ func newWaiting(t *testing.T, rules relations.Rules, tag string) waiting {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &queue{engine: e, leases: &doclock.Leases{}, lines: map[string]*line{}}
+	q := &queue{engine: e, leases: &lease.Holds{}, lines: map[string]*line{}}
 	return waiting{q.join(newAcquisition(e, tag), keyOfOne, nil, nil), q}
 }
 
@@ -80,7 +81,7 @@ func TestWhoWasRefusedRests(t *testing.T) {
 				if may, _, _ := w.q.turn(w.waiter); may {
 					t.Fatal("refused, it asks when it is woken")
 				}
-				w.q.Freed(engine.Grant{Pin: pinOfOne, ID: uuid.New()})
+				w.q.Released(engine.Grant{Pin: pinOfOne, ID: uuid.New()})
 			}
 		})
 	}
@@ -116,7 +117,7 @@ func TestNewsOnTheWay(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	w := newWaiting(t, relations.Exclusive(), "write")
 	holder := heldBy("write", 7, now.Add(time.Hour))
-	w.q.Freed(engine.Grant{Pin: pinOfOne, ID: holder.ID})
+	w.q.Released(engine.Grant{Pin: pinOfOne, ID: holder.ID})
 	w.q.settle(w.waiter, image(7, now, holder), nil)
 	if w.state != asking {
 		t.Error("it rests, though the holder has left meanwhile")

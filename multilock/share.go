@@ -8,6 +8,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 )
@@ -93,7 +94,7 @@ func (l *line) sharing() bool {
 }
 
 // share is a lease for who needs to ask nobody, or nil.
-func (l *line) share(a *acquisition) *doclock.Lease {
+func (l *line) share(a *acquisition) *lease.Handle {
 	s, open := l.shared[a.request.Tag]
 	if !open || !a.shared || a.into != nil || l.engine.Clocks().Mono-s.seen > trust {
 		return nil
@@ -113,11 +114,11 @@ func (l *line) admit(tag string) {
 		if w.state != asleep || w.ticket != nil || !w.a.shared || w.a.into != nil {
 			continue
 		}
-		lease := l.share(w.a)
-		if lease == nil {
+		held := l.share(w.a)
+		if held == nil {
 			return
 		}
-		w.answer = answer{lease: lease}
+		w.answer = answer{lease: held}
 		l.set(w, answered)
 		l.remove(w)
 		w.wake()
@@ -134,7 +135,7 @@ func (l *line) gathers(a *acquisition) bool {
 // joining is how an acquire may join an entry: it has a lease; or it looks at
 // the entry with this id; or it waits until another one's look is over.
 type joining struct {
-	lease *doclock.Lease
+	lease *lease.Handle
 	id    uuid.UUID
 	look  chan struct{} // of either look; nil for one that shows the document, and is nobody else's
 }
@@ -152,9 +153,9 @@ func (q *queue) share(a *acquisition) joining {
 		return joining{}
 	}
 	s, open := l.shared[a.request.Tag]
-	switch lease := l.share(a); {
-	case lease != nil || !open:
-		return joining{lease: lease}
+	switch held := l.share(a); {
+	case held != nil || !open:
+		return joining{lease: held}
 	case a.into != nil:
 		return joining{id: s.id}
 	case s.look != nil:
@@ -187,7 +188,7 @@ func (q *queue) looked(a *acquisition, look chan struct{}, img *engine.Image) {
 }
 
 // joined is a lease after another one's look, or nil.
-func (q *queue) joined(a *acquisition) *doclock.Lease {
+func (q *queue) joined(a *acquisition) *lease.Handle {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l := q.lines[a.document]; l != nil {
@@ -197,7 +198,7 @@ func (q *queue) joined(a *acquisition) *doclock.Lease {
 }
 
 // answered takes in what an acquire was answered that stood in no line.
-func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
+func (q *queue) answered(a *acquisition, held *lease.Handle) {
 	if !a.shared {
 		return
 	}
@@ -209,8 +210,8 @@ func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
 	}
 	l := q.line(document)
 	l.see(a.seen, a.begun)
-	if lease != nil && !l.crossed(a.request.Tag) {
-		l.entered(a, lease)
+	if held != nil && !l.crossed(a.request.Tag) {
+		l.entered(a, held)
 	}
 	l.judge()
 	q.drop(l)
@@ -219,7 +220,7 @@ func (q *queue) answered(a *acquisition, lease *doclock.Lease) {
 // join gets a lease of an entry that others of this process hold, in one
 // command if any. There is neither a lease nor an error where nobody can be
 // joined.
-func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
+func (a *acquisition) join(ctx context.Context) (*lease.Handle, error) {
 	q := a.locker.queue
 	j := q.share(a)
 	if j.id == uuid.Nil && j.look != nil {
@@ -263,7 +264,7 @@ func (a *acquisition) join(ctx context.Context) (*doclock.Lease, error) {
 
 // looked is what became of a look at an entry.
 type looked struct {
-	lease    *doclock.Lease
+	lease    *lease.Handle
 	image    *engine.Image
 	conflict error
 }
@@ -279,11 +280,11 @@ func (l looked) give(a *acquisition) {
 // look asks whether an entry may be joined. Where that can't be told, the
 // acquire itself will tell.
 func (a *acquisition) look(ctx context.Context, id uuid.UUID) looked {
-	lease, img, err := a.locker.leases.Look(ctx, id, a.into != nil)
+	held, img, err := a.locker.leases.Look(ctx, id, a.into != nil)
 	if err != nil {
 		return looked{}
 	}
-	got := looked{lease: lease, image: img}
+	got := looked{lease: held, image: img}
 	if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {
 		got.give(a)
 		return looked{image: img, conflict: a.conflict(img, nil)}

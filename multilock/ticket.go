@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -24,12 +25,12 @@ type Ticket struct {
 	turn   chan struct{} // one command at a time; what it found is written before it ends
 
 	mu      sync.Mutex
-	lease   *doclock.Lease // set once granted
-	image   *engine.Image  // of the grant, until it is decoded
-	seen    *engine.Image  // of the last answer
-	handed  bool           // the caller has the lease
-	over    error          // why there will be none
-	refusal error          // the last conflict
+	lease   *lease.Handle // set once granted
+	image   *engine.Image // of the grant, until it is decoded
+	seen    *engine.Image // of the last answer
+	handed  bool          // the caller has the lease
+	over    error         // why there will be none
+	refusal error         // the last conflict
 	retryAt time.Time
 }
 
@@ -38,7 +39,7 @@ type Ticket struct {
 func newTicket(a *acquisition, got answer) (*Ticket, error) {
 	t := &Ticket{
 		a:      a,
-		grant:  a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID),
+		grant:  a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID),
 		unsure: a.unsure,
 		turn:   make(chan struct{}, 1),
 	}
@@ -65,7 +66,7 @@ func (t *Ticket) Granted() bool {
 }
 
 // granted is the lease, or nil; of no ticket too.
-func (t *Ticket) granted() *doclock.Lease {
+func (t *Ticket) granted() *lease.Handle {
 	if t == nil {
 		return nil
 	}
@@ -94,13 +95,13 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
 		return nil, errInTransaction
 	}
-	lease, _, err := t.ask(ctx, func(done func()) { done() })
-	return lease, t.a.failed(ctx, err)
+	held, _, err := t.ask(ctx, func(done func()) { done() })
+	return (*doclock.Lease)(held), t.a.failed(ctx, err)
 }
 
 // ask is Confirm. Where the caller has gone before the command was answered,
 // abandoned is called at the command's end.
-func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *doclock.Lease, gone bool, _ error) {
+func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *lease.Handle, gone bool, _ error) {
 	if ctx.Err() != nil {
 		return nil, false, attempt.Ended(ctx)
 	}
@@ -111,8 +112,8 @@ func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *doclo
 	}
 	if t.decided() {
 		<-t.turn
-		lease, err := t.handOver()
-		return lease, false, err
+		held, err := t.handOver()
+		return held, false, err
 	}
 	refused, gaveUp, err := run(ctx, t.a, nil, func() error {
 		defer func() { <-t.turn }()
@@ -127,8 +128,8 @@ func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *doclo
 	case refused != nil:
 		return nil, false, refused
 	}
-	lease, err := t.handOver()
-	return lease, false, err
+	held, err := t.handOver()
+	return held, false, err
 }
 
 // Wait confirms until the lock is granted or ctx ends. The end of ctx keeps
@@ -141,9 +142,9 @@ func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 				return nil, t.a.failed(ctx, cutShort(ctx, err, t.conflict()))
 			}
 		}
-		lease, err := t.Confirm(ctx)
+		held, err := t.Confirm(ctx)
 		if !errors.Is(err, doclock.ErrConflict) {
-			return lease, cutShort(ctx, err, t.conflict())
+			return held, cutShort(ctx, err, t.conflict())
 		}
 	}
 }
@@ -186,28 +187,27 @@ func (t *Ticket) decided() bool {
 // handOver gives the lease to the caller, if there is one. It decodes the
 // document for the caller, and must not be called within the turn: the caller's
 // own decoding may panic. The ticket is over then.
-func (t *Ticket) handOver() (*doclock.Lease, error) {
+func (t *Ticket) handOver() (*lease.Handle, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.lease == nil || t.handed {
 		return t.lease, t.over
 	}
-	lease := t.lease
+	held := t.lease
 	t.lease, t.over = nil, doclock.ErrReleased
-	if err := t.a.decode(t.image, lease); err != nil {
+	if err := t.a.decode(t.image, held); err != nil {
 		t.over = err
 		return nil, err
 	}
-	t.lease, t.over, t.handed, t.image = lease, nil, true, nil
-	return lease, nil
+	t.lease, t.over, t.handed, t.image = held, nil, true, nil
+	return held, nil
 }
 
 func (t *Ticket) confirm(ctx context.Context) error {
 	e := t.a.locker.engine
 	var got answer
 	unsure, err := attempt.Settle(ctx, t.a.timeout, func(ctx context.Context) (err error) {
-		got.sent = e.Clocks()
-		got.outcome, got.image, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
+		got.Answer, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
 		return err
 	})
 	switch {
@@ -225,30 +225,30 @@ func (t *Ticket) judge(got answer) error {
 	a, e := t.a, t.a.locker.engine
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if got.image != nil {
-		t.seen = got.image
+	if got.Image != nil {
+		t.seen = got.Image
 	}
-	if got.outcome == engine.Lost {
+	if got.Outcome == engine.Lost {
 		t.over = doclock.ErrLost
 		a.discard(t.grant.Pin, t.grant.ID, t.unsure, false, nil)
 		return t.over
 	}
-	own, _ := got.image.Lock.Find(t.grant.Tag, t.grant.ID)
+	own, _ := got.Image.Lock.Find(t.grant.Tag, t.grant.ID)
 	if own.Seq != t.grant.Seq { // pruned, and entered anew by a late duplicate
 		t.over = doclock.ErrLost
 		a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, nil)
 		return t.over
 	}
-	if got.outcome == engine.Waiting {
-		conflict := a.conflict(got.image, &own)
+	if got.Outcome == engine.Waiting {
+		conflict := a.conflict(got.Image, &own)
 		if errors.Is(conflict, doclock.ErrConflict) { // a repeated acquire isn't judged anew, and may find nobody in the way
 			t.refusal = conflict
 		}
 		t.retryAt = time.Now().Add(t.pause(conflict))
 		return conflict
 	}
-	held := e.Grant(got.image, t.grant.Tag, t.grant.ID)
-	t.lease, t.image = a.hold(held, got.sent), got.image
+	held := e.Grant(got.Image, t.grant.Tag, t.grant.ID)
+	t.lease, t.image = a.hold(held, got.Sent), got.Image
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 )
 
 // waiter is one Acquire in a line. It runs in its caller's goroutine.
@@ -63,7 +64,7 @@ func (w *waiter) remaining(d time.Duration) time.Duration {
 
 // waited is how a wait ended.
 type waited struct {
-	lease *doclock.Lease
+	lease *lease.Handle
 	err   error
 }
 
@@ -71,7 +72,7 @@ type waited struct {
 // locker is closed, or something other than a conflict comes back. Close waits
 // for it to end, so that it returns when what the waiters had in their
 // documents is removed.
-func (a *acquisition) wait(ctx context.Context) (*doclock.Lease, error) {
+func (a *acquisition) wait(ctx context.Context) (*lease.Handle, error) {
 	w, _ := attempt.Run(context.Background(), &a.locker.ops, func() waited { return a.line(ctx) }, nil)
 	return w.lease, w.err
 }
@@ -100,9 +101,9 @@ func (a *acquisition) queued(ctx context.Context, document string, last error) (
 	for {
 		handed, err := w.turn(ctx)
 		if err == nil {
-			var lease *doclock.Lease
-			if lease, err = w.ask(ctx, handed); lease != nil {
-				return waited{lease: lease}
+			var held *lease.Handle
+			if held, err = w.ask(ctx, handed); held != nil {
+				return waited{lease: held}
 			}
 		}
 		if err != nil && !errors.Is(err, doclock.ErrConflict) {
@@ -118,12 +119,12 @@ func (a *acquisition) queued(ctx context.Context, document string, last error) (
 // end takes the waiter out of the line, and its entry out of the document
 // unless it is the lease's. While a command of its own is out, the waiter stays
 // in the line, busy, so that the next one does not ask beside it.
-func (w *waiter) end(lease *doclock.Lease) {
+func (w *waiter) end(held *lease.Handle) {
 	if w.a.gone {
 		return
 	}
-	w.a.leave(lease)
-	if lease == nil && w.ticket != nil {
+	w.a.leave(held)
+	if held == nil && w.ticket != nil {
 		w.ticket.cancel(func(error) {})
 	}
 	w.queue.leave(w)
@@ -166,18 +167,18 @@ func (w *waiter) sleep(ctx context.Context, pause time.Duration) error {
 
 // ask asks the server, unless a handoff has brought the answer. Without a lease
 // and without an error the waiter has a place in the document.
-func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease, err error) {
+func (w *waiter) ask(ctx context.Context, handed *answer) (held *lease.Handle, err error) {
 	a := w.a
 	if handed != nil && (handed.lease != nil || handed.err != nil) {
 		return handed.lease, handed.err
 	}
-	if handed != nil && handed.image != nil {
-		lease, err = w.take(*handed)
+	if handed != nil && handed.Image != nil {
+		held, err = w.take(*handed)
 	} else {
 		if handed != nil && w.ticket == nil { // but the handoff may have entered it
 			a.unsure.add(handoffUnknown())
 		}
-		lease, err = w.send(ctx)
+		held, err = w.send(ctx)
 	}
 	if a.gone {
 		return nil, err
@@ -187,21 +188,21 @@ func (w *waiter) ask(ctx context.Context, handed *answer) (lease *doclock.Lease,
 		a.renamed()
 		return w.ask(ctx, nil)
 	}
-	w.queue.settle(w, a.seen, lease)
-	return lease, err
+	w.queue.settle(w, a.seen, held)
+	return held, err
 }
 
 // send asks for a place in the document, or whether the one it has is first.
-func (w *waiter) send(ctx context.Context) (*doclock.Lease, error) {
+func (w *waiter) send(ctx context.Context) (*lease.Handle, error) {
 	w.a.seen = nil
 	if w.ticket != nil {
-		lease, gone, err := w.ticket.ask(ctx, w.abandoned)
+		held, gone, err := w.ticket.ask(ctx, w.abandoned)
 		w.a.gone, w.a.seen = gone, w.ticket.last()
-		return lease, err
+		return held, err
 	}
 	if w.a.unsure.n == 0 { // else it may have an entry of its own by now
-		if lease, err := w.a.join(ctx); lease != nil || err != nil {
-			return lease, err
+		if held, err := w.a.join(ctx); held != nil || err != nil {
+			return held, err
 		}
 	}
 	t, err := w.a.arrive(ctx)
@@ -212,22 +213,22 @@ func (w *waiter) send(ctx context.Context) (*doclock.Lease, error) {
 }
 
 // take makes of a handoff's answer what arrive and Confirm make of theirs.
-func (w *waiter) take(got answer) (*doclock.Lease, error) {
-	w.a.seen = got.image
+func (w *waiter) take(got answer) (*lease.Handle, error) {
+	w.a.seen = got.Image
 	switch {
 	case w.ticket != nil:
 		if err := w.ticket.judge(got); err != nil {
 			return nil, err
 		}
 		return w.ticket.handOver()
-	case got.outcome == engine.Granted, got.outcome == engine.Waiting: // which a late acquire has entered
+	case got.Outcome == engine.Granted, got.Outcome == engine.Waiting: // which a late acquire has entered
 		t, err := newTicket(w.a, got)
 		if err != nil {
 			return nil, err
 		}
 		return w.enter(t)
 	default:
-		return nil, w.a.conflict(got.image, nil)
+		return nil, w.a.conflict(got.Image, nil)
 	}
 }
 
@@ -242,9 +243,9 @@ func (w *waiter) arrivedAs(img *engine.Image) bool {
 }
 
 // enter keeps the ticket of an entry that has to wait.
-func (w *waiter) enter(t *Ticket) (*doclock.Lease, error) {
-	if lease := t.granted(); lease != nil {
-		return lease, nil
+func (w *waiter) enter(t *Ticket) (*lease.Handle, error) {
+	if held := t.granted(); held != nil {
+		return held, nil
 	}
 	w.ticket = t
 	return nil, t.conflict()
@@ -263,12 +264,12 @@ func (w *waiter) forsake(got answer) {
 	case got.err != nil:
 	case got.lease != nil:
 		a.locker.giveBack(got.lease, nil)
-	case got.image == nil:
+	case got.Image == nil:
 		a.discard(a.filter.Pin, a.request.ID, handoffUnknown(), false, nil)
-	case got.outcome == engine.Waiting:
+	case got.Outcome == engine.Waiting:
 		a.discard(a.filter.Pin, a.request.ID, unsure{}, true, nil)
-	case got.outcome == engine.Granted:
-		a.locker.giveBack(a.locker.leases.New(a.locker.engine.Grant(got.image, a.request.Tag, a.request.ID), got.sent), nil)
+	case got.Outcome == engine.Granted:
+		a.locker.giveBack(a.locker.leases.New(a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID), got.Sent), nil)
 	}
 }
 

@@ -287,17 +287,17 @@ func TestAcquireByAnyFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcome, img, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
-	if outcome != Granted || err != nil {
-		t.Fatal(outcome, err)
+	got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
+	if got.Outcome != Granted || err != nil {
+		t.Fatal(got.Outcome, err)
 	}
-	p.asStored("acquire", img)
+	p.asStored("acquire", got.Image)
 
 	// Narrowed, the filter still demands what it did.
 	w.Change(bson.M{"$set": bson.M{"size": 3}})
-	outcome, img, err = p.Engine.Acquire(t.Context(), f.At(p.Pin(img)), Request{Tag: "write", ID: bob})
-	if outcome != NotFound || img != nil || err != nil {
-		t.Fatal(outcome, img, err)
+	got, err = p.Engine.Acquire(t.Context(), f.At(p.Pin(got.Image)), Request{Tag: "write", ID: bob})
+	if got.Outcome != NotFound || got.Image != nil || err != nil {
+		t.Fatal(got.Outcome, got.Image, err)
 	}
 }
 
@@ -307,9 +307,9 @@ func TestAcquireFindsNoDocument(t *testing.T) {
 	p := w.peer(relations.Exclusive())
 	for _, try := range []bool{false, true} {
 		p.once("acquire", func() {
-			outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Try: try})
-			if outcome != NotFound || img != nil || err != nil {
-				t.Errorf("try %v: %v, %v, %v", try, outcome, img, err)
+			got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Try: try})
+			if got.Outcome != NotFound || got.Image != nil || err != nil {
+				t.Errorf("try %v: %v, %v, %v", try, got.Outcome, got.Image, err)
 			}
 		})
 	}

@@ -10,48 +10,53 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// RenewAll sends the renewals of several leases in one command, and reports
-// whether every entry was there with its token. That is all it can tell: the
-// answer counts the statements that matched, and does not name those that
-// didn't. Where it is not so, or there is an error, some may have been
+// RenewAll sends the renewals of several leases in one command. The outcome is
+// Renewed if every entry was there with its token, and else Lost. That is all it
+// can tell: the answer counts the statements that matched, and does not name
+// those that didn't. Where it is Lost, or there is an error, some may have been
 // extended; see [Engine.Standing].
-func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (all bool, err error) {
+func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 	statements := make([]mongo.WriteModel, len(grants))
 	for i, g := range grants {
 		statements[i] = mongo.NewUpdateOneModel().SetFilter(e.Guard(g)).SetUpdate(e.tags[g.Tag].renew.fill(g.ID, e.now()))
 	}
-	if err := e.reach(ctx); err != nil {
-		return false, err
+	sent, err := e.begin(ctx)
+	a := Answer{Outcome: Lost, Sent: sent}
+	if err != nil {
+		return a, err
 	}
 	result, err := e.coll.BulkWrite(ctx, statements, options.BulkWrite().SetOrdered(false))
 	if err != nil {
-		return false, e.failed(err)
+		return a, e.failed(err)
 	}
-	return result.MatchedCount == int64(len(grants)), nil
+	if result.MatchedCount == int64(len(grants)) {
+		a.Outcome = Renewed
+	}
+	return a, nil
 }
 
 // Standing reads, in one command, for how long the entries of several leases
-// stand: from its send on, less the tolerance. An entry that is not there with
-// its token is not in the map. Read after an answered write, it says that the
-// lease is lost; a primary that was elected since may not see it yet.
-func (e *Engine) Standing(ctx context.Context, grants []Grant) (map[uuid.UUID]time.Duration, error) {
+// stand: from sent on, less the tolerance. An entry that is not there with its
+// token is not in the map. Read after an answered write, it says that the lease
+// is lost; a primary that was elected since may not see it yet.
+func (e *Engine) Standing(ctx context.Context, grants []Grant) (standing map[uuid.UUID]time.Duration, sent Reading, err error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	if err := e.reach(ctx); err != nil {
-		return nil, err
+	if sent, err = e.begin(ctx); err != nil {
+		return nil, sent, err
 	}
 	cursor, err := e.coll.Find(ctx, e.anyOf(grants), options.Find().SetProjection(projection).SetBatchSize(int32(len(grants))+1))
 	if noCollection(err) {
-		return nil, nil
+		return nil, sent, nil
 	}
 	if err != nil {
-		return nil, e.failed(err)
+		return nil, sent, e.failed(err)
 	}
 	defer cursor.Close(ctx)
 	wanted := make(map[uuid.UUID]Grant, len(grants))
 	for _, g := range grants {
 		wanted[g.ID] = g
 	}
-	standing := make(map[uuid.UUID]time.Duration, len(grants))
+	standing = make(map[uuid.UUID]time.Duration, len(grants))
 	for cursor.Next(ctx) {
 		now, _ := cursor.Current.Lookup(nowKey).TimeOK()
 		for _, entry := range e.allEntries(cursor.Current) {
@@ -62,9 +67,9 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (map[uuid.UUID]ti
 		}
 	}
 	if err := cursor.Err(); err != nil {
-		return nil, e.failed(err)
+		return nil, sent, e.failed(err)
 	}
-	return standing, nil
+	return standing, sent, nil
 }
 
 // anyOf matches the documents of the grants.

@@ -15,7 +15,8 @@ import (
 func (p *peer) renewAll(want bool, grants ...Grant) {
 	p.Helper()
 	p.once("renew all", func() {
-		if all, err := p.RenewAll(p.Context(), grants); err != nil || all != want {
+		got, err := p.RenewAll(p.Context(), grants)
+		if all := got.Outcome == Renewed; err != nil || all != want {
 			p.Errorf("renewed all: %v, %v, want %v", all, err, want)
 		}
 	})
@@ -25,7 +26,7 @@ func (p *peer) renewAll(want bool, grants ...Grant) {
 func (p *peer) standing(want map[uuid.UUID]time.Duration, grants ...Grant) {
 	p.Helper()
 	p.once("standing", func() {
-		got, err := p.Standing(p.Context(), grants)
+		got, _, err := p.Standing(p.Context(), grants)
 		if err != nil {
 			p.Error(err)
 		}

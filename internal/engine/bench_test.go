@@ -61,9 +61,9 @@ func (b *bench) plain(ctx context.Context) {
 
 func (b *bench) acquire(ctx context.Context, tag string, want Outcome) Grant {
 	id := uuid.New()
-	outcome, img, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: tag, ID: id})
-	b.expect(outcome, err, want)
-	return b.Grant(img, tag, id)
+	got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: tag, ID: id})
+	b.expect(got.Outcome, err, want)
+	return b.Grant(got.Image, tag, id)
 }
 
 func (b *bench) expect(got Outcome, err error, want Outcome) {
@@ -117,8 +117,8 @@ func pair(tag string) func(b *bench) {
 	return func(b *bench) {
 		b.against(func(ctx context.Context) {
 			g := b.acquire(ctx, tag, Granted)
-			outcome, err := b.Release(ctx, g)
-			b.expect(outcome, err, Released)
+			got, err := b.Release(ctx, g)
+			b.expect(got.Outcome, err, Released)
 		})
 	}
 }
@@ -132,8 +132,8 @@ func BenchmarkAcquire(b *testing.B) { // and its repeats, which change little
 	sizes(b, relations.Exclusive(), func(b *bench) {
 		id := uuid.New()
 		b.against(func(ctx context.Context) {
-			outcome, _, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id})
-			b.expect(outcome, err, Granted)
+			got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id})
+			b.expect(got.Outcome, err, Granted)
 		})
 	})
 }
@@ -143,8 +143,8 @@ func BenchmarkRefusal(b *testing.B) {
 		b.acquire(b.Context(), "read", Granted)
 		id := uuid.New()
 		b.against(func(ctx context.Context) {
-			outcome, _, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Try: true})
-			b.expect(outcome, err, Conflict)
+			got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Try: true})
+			b.expect(got.Outcome, err, Conflict)
 		})
 	})
 }
@@ -154,8 +154,8 @@ func BenchmarkConfirm(b *testing.B) {
 		b.acquire(b.Context(), "read", Granted)
 		g := b.acquire(b.Context(), "write", Waiting)
 		b.against(func(ctx context.Context) {
-			outcome, _, err := b.Confirm(ctx, b.pin, Request{Tag: "write", ID: g.ID})
-			b.expect(outcome, err, Waiting)
+			got, err := b.Confirm(ctx, b.pin, Request{Tag: "write", ID: g.ID})
+			b.expect(got.Outcome, err, Waiting)
 		})
 	})
 }
@@ -164,8 +164,8 @@ func BenchmarkRenew(b *testing.B) {
 	crowds(b, func(b *bench) {
 		g := b.acquire(b.Context(), "read", Granted)
 		b.against(func(ctx context.Context) {
-			outcome, err := b.Renew(ctx, g)
-			b.expect(outcome, err, Renewed)
+			got, err := b.Renew(ctx, g)
+			b.expect(got.Outcome, err, Renewed)
 		})
 	})
 }
@@ -182,8 +182,8 @@ func BenchmarkWrite(b *testing.B) {
 				k := int64(0)
 				b.against(func(ctx context.Context) {
 					k++
-					outcome, err := b.Write(ctx, g, u, k)
-					b.expect(outcome, err, Applied)
+					got, err := b.Write(ctx, g, u, k)
+					b.expect(got.Outcome, err, Applied)
 				})
 			})
 		})
@@ -200,10 +200,10 @@ func BenchmarkReadModifyWrite(b *testing.B) {
 		}
 		b.against(func(ctx context.Context) {
 			id := uuid.New()
-			outcome, img, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Document: true})
-			b.expect(outcome, err, Granted)
-			outcome, err = b.WriteAndRelease(ctx, b.Grant(img, "write", id), u)
-			b.expect(outcome, err, Applied)
+			got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Document: true})
+			b.expect(got.Outcome, err, Granted)
+			got, err = b.WriteAndRelease(ctx, b.Grant(got.Image, "write", id), u)
+			b.expect(got.Outcome, err, Applied)
 		})
 	})
 }
@@ -218,10 +218,10 @@ func BenchmarkWriteAndHandOff(b *testing.B) {
 		}
 		g := b.acquire(b.Context(), "write", Granted)
 		b.against(func(ctx context.Context) {
-			h := &Heir{Request: Request{Tag: "write", ID: uuid.New(), Document: true}}
-			outcome, img, err := b.Engine.WriteAndHandOff(ctx, g, u, h)
-			b.expect(outcome, err, Granted)
-			g = b.Grant(img, h.Tag, h.ID)
+			s := Successor{Request: Request{Tag: "write", ID: uuid.New(), Document: true}}
+			got, err := b.Engine.WriteAndHandOff(ctx, g, u, s)
+			b.expect(got.Outcome, err, Granted)
+			g = b.Grant(got.Image, s.Tag, s.ID)
 		})
 	})
 }

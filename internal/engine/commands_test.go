@@ -94,11 +94,11 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 		return u
 	}
 	acquire := func(r Request) func(context.Context) error {
-		return func(ctx context.Context) error { _, _, err := e.Acquire(ctx, w.filter(), r); return err }
+		return func(ctx context.Context) error { _, err := e.Acquire(ctx, w.filter(), r); return err }
 	}
-	next := func(waiting bool) *Heir {
+	next := func(waiting bool) Successor {
 		id := uuid.MustParse("66666666-7777-4888-9999-000000000000")
-		return &Heir{Request: Request{Tag: tag, ID: id, Document: true}, Waiting: waiting}
+		return Successor{Request: Request{Tag: tag, ID: id, Document: true}, Waiting: waiting}
 	}
 	var file strings.Builder
 	file.WriteString("{")
@@ -109,23 +109,23 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 		{"acquire", acquire(r)},
 		{"acquire, with the document", acquire(document)},
 		{"try", acquire(try)},
-		{"confirm", func(ctx context.Context) error { _, _, err := e.Confirm(ctx, g.Pin, r); return err }},
+		{"confirm", func(ctx context.Context) error { _, err := e.Confirm(ctx, g.Pin, r); return err }},
 		{"renew", func(ctx context.Context) error { _, err := e.Renew(ctx, g); return err }},
 		{"renew two", func(ctx context.Context) error { _, err := e.RenewAll(ctx, []Grant{g, g}); return err }},
-		{"standing", func(ctx context.Context) error { _, err := e.Standing(ctx, []Grant{g}); return err }},
+		{"standing", func(ctx context.Context) error { _, _, err := e.Standing(ctx, []Grant{g}); return err }},
 		{"read", func(ctx context.Context) error { _, err := e.Read(ctx, g.Pin); return err }},
 		{"write, classic", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(classic), 1); return err }},
 		{"write, pipeline", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(pipeline), 1); return err }},
 		{"write and release, classic", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(classic)); return err }},
 		{"write and release, pipeline", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(pipeline)); return err }},
-		{"handoff", func(ctx context.Context) error { _, _, err := e.Handoff(ctx, g, next(false)); return err }},
-		{"handoff to a waiting entry", func(ctx context.Context) error { _, _, err := e.Handoff(ctx, g, next(true)); return err }},
+		{"handoff", func(ctx context.Context) error { _, err := e.Handoff(ctx, g, next(false)); return err }},
+		{"handoff to a waiting entry", func(ctx context.Context) error { _, err := e.Handoff(ctx, g, next(true)); return err }},
 		{"write and hand off, classic", func(ctx context.Context) error {
-			_, _, err := e.WriteAndHandOff(ctx, g, parsed(classic), next(false))
+			_, err := e.WriteAndHandOff(ctx, g, parsed(classic), next(false))
 			return err
 		}},
 		{"write and hand off, pipeline", func(ctx context.Context) error {
-			_, _, err := e.WriteAndHandOff(ctx, g, parsed(pipeline), next(false))
+			_, err := e.WriteAndHandOff(ctx, g, parsed(pipeline), next(false))
 			return err
 		}},
 		{"release", func(ctx context.Context) error { _, err := e.Release(ctx, g); return err }},

@@ -109,9 +109,9 @@ func TestConfirmOfADocumentThatIsGone(t *testing.T) {
 	g := p.acquire(bob, "write", Waiting)
 	w.Delete()
 	p.once("confirm", func() {
-		outcome, img, err := p.Confirm(t.Context(), g.Pin, Request{Tag: "write", ID: bob})
-		if outcome != Lost || img != nil || err != nil {
-			t.Error(outcome, img, err)
+		got, err := p.Confirm(t.Context(), g.Pin, Request{Tag: "write", ID: bob})
+		if got.Outcome != Lost || got.Image != nil || err != nil {
+			t.Error(got.Outcome, got.Image, err)
 		}
 	})
 	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {

@@ -187,13 +187,13 @@ func TestStoredImage(t *testing.T) {
 	if err != nil || !img.Whole() {
 		t.Fatal(img, err)
 	}
-	if outcome, own := img.arrived("read", ann, Lost); outcome != Granted || own.Fence != n0 {
-		t.Error(outcome, own)
+	if own, _ := img.Lock.Find("read", ann); img.arrived("read", ann, Lost) != Granted || own.Fence != n0 {
+		t.Error(own)
 	}
-	if outcome, own := img.arrived("write", bob, Lost); outcome != Waiting || own.Seq != b.Seq {
-		t.Error(outcome, own)
+	if own, _ := img.Lock.Find("write", bob); img.arrived("write", bob, Lost) != Waiting || own.Seq != b.Seq {
+		t.Error(own)
 	}
-	if outcome, _ := img.arrived("read", bob, Lost); outcome != Lost {
+	if outcome := img.arrived("read", bob, Lost); outcome != Lost {
 		t.Error(outcome)
 	}
 	if entries, free := p.InTheWay(img, "write", nil); len(entries) != 2 || free != 0 {

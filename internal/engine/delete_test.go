@@ -17,15 +17,15 @@ func TestDelete(t *testing.T) {
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
 	p.once("delete", func() {
-		if outcome, err := p.Delete(t.Context(), g); outcome != Released || err != nil {
-			t.Errorf("%v, %v", outcome, err)
+		if got, err := p.Delete(t.Context(), g); got.Outcome != Released || err != nil {
+			t.Errorf("%v, %v", got.Outcome, err)
 		}
 	})
 	if err := w.Hand.FindOne(t.Context(), bson.M{"_id": w.ID}).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
 		t.Errorf("the document is there: %v", err)
 	}
-	if outcome, err := p.Delete(t.Context(), g); outcome != Lost || err != nil { // the repeat
-		t.Errorf("of a document that is gone: %v, %v", outcome, err)
+	if got, err := p.Delete(t.Context(), g); got.Outcome != Lost || err != nil { // the repeat
+		t.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
 	}
 }
 
@@ -42,8 +42,8 @@ func TestRule01DeleteMatchesIDAndToken(t *testing.T) {
 	stale := g
 	stale.ID = bob // with ann's token
 	for name, g := range map[string]Grant{"pruned": g, "another token": stale} {
-		if outcome, err := p.Delete(t.Context(), g); outcome != Lost || err != nil {
-			t.Errorf("%s: %v, %v", name, outcome, err)
+		if got, err := p.Delete(t.Context(), g); got.Outcome != Lost || err != nil {
+			t.Errorf("%s: %v, %v", name, got.Outcome, err)
 		}
 	}
 	if after := w.Stored(); !bytes.Equal(before, after) {
@@ -70,10 +70,10 @@ func TestDeleteBesideUpdates(t *testing.T) {
 			}()
 		}
 		for {
-			outcome, err := p.Delete(t.Context(), g)
+			got, err := p.Delete(t.Context(), g)
 			if err == nil {
-				if outcome != Released {
-					t.Errorf("%v, though the lock was held", outcome)
+				if got.Outcome != Released {
+					t.Errorf("%v, though the lock was held", got.Outcome)
 				}
 				break
 			}

@@ -151,76 +151,69 @@ type Request struct {
 // is refused and leaves nothing. Sent again with the same id it extends what
 // it finds. The image is nil when the outcome is NotFound. With Config.Upsert a
 // document that is not there is made first, by two more commands.
-func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Outcome, *Image, error) {
+func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
 	t := &e.tags[r.Tag].acquire
 	if r.Try {
 		t = &e.tags[r.Tag].try
 	}
-	img, err := e.modify(ctx, f.doc, t, r)
+	img, sent, err := e.modify(ctx, f.doc, t, r)
 	if img == nil && err == nil && e.Upsert {
-		img, err = e.insertAndModify(ctx, f.doc, t, r)
+		img, sent, err = e.insertAndModify(ctx, f.doc, t, r)
 	}
-	if img == nil || err != nil {
-		return NotFound, nil, err
-	}
-	outcome, _ := img.arrived(r.Tag, r.ID, Conflict)
-	return outcome, img, nil
+	return img.answer(sent, r, NotFound, Conflict), err
 }
 
 // Confirm sends one confirm for a waiting entry: it is granted, or its waiting
 // is extended, or it is Lost. The image is nil when the document is gone.
-func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Outcome, *Image, error) {
-	img, err := e.modify(ctx, bson.D(pin), &e.tags[r.Tag].confirm, r)
-	if img == nil || err != nil {
-		return Lost, nil, err
-	}
-	outcome, _ := img.arrived(r.Tag, r.ID, Lost)
-	return outcome, img, nil
+func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
+	img, sent, err := e.modify(ctx, bson.D(pin), &e.tags[r.Tag].confirm, r)
+	return img.answer(sent, r, Lost, Lost), err
 }
 
 // Renew sends one renewal. Only an entry with this id and this token is
 // extended.
-func (e *Engine) Renew(ctx context.Context, g Grant) (Outcome, error) {
+func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
 	opts := options.FindOneAndUpdate().SetProjection(onlyID)
-	result := e.findOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, e.now()), opts)
-	return e.matched(result, Renewed)
+	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, e.now()), opts)
+	return e.matched(result, sent, Renewed)
 }
 
 // Look is a renewal whose image shows the whole lock, and the document where
 // it is asked for.
-func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Outcome, *Image, error) {
-	img, err := e.modify(ctx, e.Guard(g), &e.tags[g.Tag].renew, Request{Tag: g.Tag, ID: g.ID, Document: document})
-	if img == nil || err != nil {
-		return Lost, nil, err
+func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, error) {
+	img, sent, err := e.modify(ctx, e.Guard(g), &e.tags[g.Tag].renew, Request{Tag: g.Tag, ID: g.ID, Document: document})
+	if img == nil {
+		return Answer{Outcome: Lost, Sent: sent}, err
 	}
-	return Renewed, img, nil
+	return Answer{Outcome: Renewed, Image: img, Sent: sent}, nil
 }
 
 // Release sends one release of the entry with the grant's id. An entry that
 // stands there with another token is a late duplicate's: it is removed too,
 // but the lease was lost.
-func (e *Engine) Release(ctx context.Context, g Grant) (Outcome, error) {
+func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	c := e.tags[g.Tag]
 	filter := g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.tokens)
-	raw, err := e.findOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts).Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return Lost, nil
+	result, sent := e.findOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts)
+	raw, err := result.Raw()
+	a := Answer{Outcome: Lost, Sent: sent}
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return a, nil
+	case err != nil:
+		return a, e.failed(err)
+	case e.ownEntry(raw, g).Fence == g.Fence:
+		a.Outcome = Released
 	}
-	if err != nil {
-		return Lost, e.failed(err)
-	}
-	if e.ownEntry(raw, g).Fence != g.Fence {
-		return Lost, nil
-	}
-	return Released, nil
+	return a, nil
 }
 
 // Read reads the image without changing anything: the verdict on writes whose
 // outcome is unknown. The image is nil when the document is gone.
 func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	if err := e.reach(ctx); err != nil {
+	if _, err := e.begin(ctx); err != nil {
 		return nil, err
 	}
 	result := e.coll.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection))
@@ -235,41 +228,42 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 // sends the acquire again. It is not one findAndModify with upsert: on
 // DocumentDB one that loses the race to insert answers with the document that
 // it would have inserted, and so everybody would be the first.
-func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r Request) (*Image, error) {
+func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
 	unlocked := bson.D{{Key: "$setOnInsert", Value: value(bson.D{{Key: e.field, Value: bson.D{}}})}}
-	if err := e.reach(ctx); err != nil {
-		return nil, err
+	if sent, err := e.begin(ctx); err != nil {
+		return nil, sent, err
 	}
 	_, refused := e.coll.UpdateOne(ctx, filter, unlocked, options.UpdateOne().SetUpsert(true))
 	if refused != nil {
 		refused = e.failed(refused)
 		if !AsFailure(refused).Certain {
-			return nil, refused
+			return nil, e.Clocks(), refused
 		}
 	}
-	img, err := e.modify(ctx, filter, t, r)
+	img, sent, err := e.modify(ctx, filter, t, r)
 	switch {
 	case img != nil || err != nil:
-		return img, err
+		return img, sent, err
 	case refused != nil: // not by a race: nobody has made the document
-		return nil, refused
+		return nil, sent, refused
 	default:
-		return nil, &Failure{Certain: true, Again: true, err: errors.New("the document was removed as soon as it was made")}
+		return nil, sent, &Failure{Certain: true, Again: true, err: errors.New("the document was removed as soon as it was made")}
 	}
 }
 
 // modify sends one pipeline and reads the image after it.
-func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, error) {
+func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
 	now := e.now()
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
-	img, err := e.readImage(e.findOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts))
+	result, sent := e.findOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts)
+	img, err := e.readImage(result)
 	if noCollection(err) {
-		return nil, nil
+		return nil, sent, nil
 	}
 	if err != nil {
-		return nil, e.failed(err)
+		return nil, sent, e.failed(err)
 	}
-	return img, nil
+	return img, sent, nil
 }
 
 // projection is the image's, with the document as of the grant where it was
@@ -287,13 +281,14 @@ var (
 )
 
 // matched is the outcome of a command whose filter says it all.
-func (e *Engine) matched(result *mongo.SingleResult, outcome Outcome) (Outcome, error) {
+func (e *Engine) matched(result *mongo.SingleResult, sent Reading, outcome Outcome) (Answer, error) {
 	err := result.Err()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return Lost, nil
+	switch {
+	case err == nil:
+		return Answer{Outcome: outcome, Sent: sent}, nil
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return Answer{Outcome: Lost, Sent: sent}, nil
+	default:
+		return Answer{Outcome: Lost, Sent: sent}, e.failed(err)
 	}
-	if err != nil {
-		return Lost, e.failed(err)
-	}
-	return outcome, nil
 }

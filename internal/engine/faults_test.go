@@ -29,32 +29,32 @@ func failing(p *peer, g Grant) map[string]func(context.Context) error {
 	u := p.parsed(bson.M{"$set": bson.M{"x": 1}})
 	return map[string]func(context.Context) error{
 		"acquire": func(ctx context.Context) error {
-			outcome, img, err := p.Engine.Acquire(ctx, p.filter(), Request{Tag: "write", ID: ann})
-			return noOutcome(outcome == NotFound && img == nil, err)
+			got, err := p.Engine.Acquire(ctx, p.filter(), Request{Tag: "write", ID: ann})
+			return noOutcome(got.Outcome == NotFound && got.Image == nil, err)
 		},
 		"confirm": func(ctx context.Context) error {
-			outcome, img, err := p.Confirm(ctx, g.Pin, Request{Tag: "write", ID: ann})
-			return noOutcome(outcome == Lost && img == nil, err)
+			got, err := p.Confirm(ctx, g.Pin, Request{Tag: "write", ID: ann})
+			return noOutcome(got.Outcome == Lost && got.Image == nil, err)
 		},
 		"renew": func(ctx context.Context) error {
-			outcome, err := p.Renew(ctx, g)
-			return noOutcome(outcome == Lost, err)
+			got, err := p.Renew(ctx, g)
+			return noOutcome(got.Outcome == Lost, err)
 		},
 		"release": func(ctx context.Context) error {
-			outcome, err := p.Release(ctx, g)
-			return noOutcome(outcome == Lost, err)
+			got, err := p.Release(ctx, g)
+			return noOutcome(got.Outcome == Lost, err)
 		},
 		"remove": func(ctx context.Context) error {
 			found, err := p.Remove(ctx, g.Pin, g.Tag, []uuid.UUID{ann})
 			return noOutcome(found == nil, err)
 		},
 		"write": func(ctx context.Context) error {
-			outcome, err := p.Write(ctx, g, u, 1)
-			return noOutcome(outcome == Lost, err)
+			got, err := p.Write(ctx, g, u, 1)
+			return noOutcome(got.Outcome == Lost, err)
 		},
 		"finish": func(ctx context.Context) error {
-			outcome, err := p.WriteAndRelease(ctx, g, u)
-			return noOutcome(outcome == Lost, err)
+			got, err := p.WriteAndRelease(ctx, g, u)
+			return noOutcome(got.Outcome == Lost, err)
 		},
 	}
 }
@@ -262,12 +262,12 @@ func TestView(t *testing.T) {
 	}
 	w.lab = w.Hand.Database().Collection("view")
 	p := w.peer(relations.Exclusive())
-	outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
-	if err == nil && outcome == NotFound && img == nil {
+	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
+	if err == nil && got.Outcome == NotFound && got.Image == nil {
 		return // so says DocumentDB, where nothing can be written through a view either
 	}
 	if f := AsFailure(err); !f.Certain || f.Cause != CauseView {
-		t.Errorf("%v: %+v", outcome, f)
+		t.Errorf("%v: %+v", got.Outcome, f)
 	}
 }
 
@@ -284,10 +284,10 @@ func TestValidator(t *testing.T) {
 	w.Insert(hello())
 	_, plain := w.Hand.UpdateOne(t.Context(), bson.M{"_id": w.ID}, bson.M{"$set": bson.M{"other": 1}})
 	p := w.peer(relations.Exclusive())
-	outcome, _, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
+	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
 	if plain == nil { // DocumentDB keeps validators and does not enforce them; TestErrorRepliesAsTheDriverReadsThem has the refusal
-		if outcome != Granted || err != nil {
-			t.Errorf("%v, %v, where a plain write is let through", outcome, err)
+		if got.Outcome != Granted || err != nil {
+			t.Errorf("%v, %v, where a plain write is let through", got.Outcome, err)
 		}
 		return
 	}

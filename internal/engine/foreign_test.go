@@ -89,14 +89,14 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 			for _, tag := range []string{"read", "write"} {
 				for _, document := range []bool{false, true} {
 					r := Request{Tag: tag, ID: ann, Document: document}
-					isForeign(t, "acquire", p, func(ctx context.Context) (Outcome, *Image, error) {
+					isForeign(t, "acquire", p, func(ctx context.Context) (Answer, error) {
 						return p.Engine.Acquire(ctx, p.filter(), r)
 					})
-					isForeign(t, "confirm", p, func(ctx context.Context) (Outcome, *Image, error) {
+					isForeign(t, "confirm", p, func(ctx context.Context) (Answer, error) {
 						return p.Confirm(ctx, pin, r)
 					})
 					r.Try = true
-					isForeign(t, "try", p, func(ctx context.Context) (Outcome, *Image, error) {
+					isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
 						return p.Engine.Acquire(ctx, p.filter(), r)
 					})
 				}
@@ -106,9 +106,9 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 				p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
 				p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
 			}
-			isForeign(t, "read", p, func(ctx context.Context) (Outcome, *Image, error) {
+			isForeign(t, "read", p, func(ctx context.Context) (Answer, error) {
 				img, err := p.Read(ctx, pin)
-				return Lost, img, err
+				return Answer{Outcome: Lost, Image: img}, err
 			})
 			if after := w.Stored(); !bytes.Equal(before, after) {
 				t.Errorf("%v\nbecame %v", before, after)
@@ -117,18 +117,18 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 	}
 }
 
-func isForeign(t *testing.T, name string, p *peer, send func(context.Context) (Outcome, *Image, error)) {
+func isForeign(t *testing.T, name string, p *peer, send func(context.Context) (Answer, error)) {
 	t.Helper()
 	p.once(name, func() {
-		outcome, img, err := send(t.Context())
+		got, err := send(t.Context())
 		if err == nil {
-			t.Fatalf("%s: %v, image %+v, no error", name, outcome, img)
+			t.Fatalf("%s: %v, image %+v, no error", name, got.Outcome, got.Image)
 		}
 		if f := AsFailure(err); f.Cause != CauseForeign || !f.Certain || f.Again || !errors.Is(err, errForeign) {
 			t.Errorf("%s: %+v: %v", name, f, err)
 		}
-		if outcome == Granted || outcome == Waiting {
-			t.Errorf("%s: %v", name, outcome)
+		if got.Outcome == Granted || got.Outcome == Waiting {
+			t.Errorf("%s: %v", name, got.Outcome)
 		}
 	})
 }
@@ -216,7 +216,7 @@ func TestFenceThatRunsOut(t *testing.T) {
 	p.renew(g, Renewed)
 	p.release(g, Released)
 	for range 2 {
-		isForeign(t, "acquire", p, func(ctx context.Context) (Outcome, *Image, error) {
+		isForeign(t, "acquire", p, func(ctx context.Context) (Answer, error) {
 			return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "write", ID: bob})
 		})
 	}

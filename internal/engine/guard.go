@@ -79,7 +79,7 @@ func (e *Engine) guard(g Grant, more ...bson.E) bson.D {
 // Write sends the caller's update under the guard and keeps the lock. k is
 // the write's number in this lease: the entry remembers the last one, so that
 // a repeat is not applied twice.
-func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcome, error) {
+func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer, error) {
 	notYet := bson.E{Key: writeKey, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: k}}}}}
 	opts := u.options()
 	var update any
@@ -90,12 +90,13 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Outcom
 		update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
 		opts.SetArrayFilters(append(slices.Clone(u.opts.ArrayFilters), field(ownIdentifier+"."+idKey, idValue(g.ID))))
 	}
-	return e.matched(e.findOneAndUpdate(ctx, e.guard(g, notYet), update, opts), Applied)
+	result, sent := e.findOneAndUpdate(ctx, e.guard(g, notYet), update, opts)
+	return e.matched(result, sent, Applied)
 }
 
 // WriteAndRelease sends the caller's update under the guard, and with it the
 // release and the lease's id for `done`, where a repeat finds its verdict.
-func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outcome, error) {
+func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answer, error) {
 	opts := u.options()
 	var update any
 	if u.stages != nil {
@@ -103,7 +104,8 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Outco
 	} else {
 		update = u.classic(operator{"$pull", field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())}, e.pushDone(g))
 	}
-	return e.matched(e.findOneAndUpdate(ctx, e.guard(g), update, opts), Applied)
+	result, sent := e.findOneAndUpdate(ctx, e.guard(g), update, opts)
+	return e.matched(result, sent, Applied)
 }
 
 // finished is the stage that gives the lock away behind a pipeline update.

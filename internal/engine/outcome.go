@@ -29,7 +29,15 @@ func (o Outcome) String() string {
 	return [...]string{"not found", "granted", "waiting", "conflict", "renewed", "released", "applied", "lost"}[o]
 }
 
-// Image is the document that a command answered with.
+// Answer is what a command was answered with.
+type Answer struct {
+	Outcome Outcome
+	Image   *Image  // where the command asks for one and matched a document; else nil
+	Sent    Reading // this machine's clocks before the command was sent; also beside an error
+}
+
+// Image is the document as a command left it: the post-image that the command
+// answers with, or what a read shows.
 type Image struct {
 	ID   bson.RawValue
 	Lock Lock
@@ -129,15 +137,24 @@ func readEntries(tag string, v bson.RawValue) []Entry {
 	return entries
 }
 
-// arrived reads what acquire and confirm answer.
-func (img *Image) arrived(tag string, id uuid.UUID, absent Outcome) (Outcome, Entry) {
+// answer is what an acquire, a confirm or a handoff was answered with. The image
+// is nil where no document matched.
+func (img *Image) answer(sent Reading, r Request, noDocument, noEntry Outcome) Answer {
+	if img == nil {
+		return Answer{Outcome: noDocument, Sent: sent}
+	}
+	return Answer{Outcome: img.arrived(r.Tag, r.ID, noEntry), Image: img, Sent: sent}
+}
+
+// arrived says what became of the request with the id.
+func (img *Image) arrived(tag string, id uuid.UUID, noEntry Outcome) Outcome {
 	own, there := img.Lock.Find(tag, id)
 	switch {
 	case !there:
-		return absent, own
+		return noEntry
 	case own.Held():
-		return Granted, own
+		return Granted
 	default:
-		return Waiting, own
+		return Waiting
 	}
 }

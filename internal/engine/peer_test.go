@@ -46,15 +46,15 @@ func (p *peer) acquire(id uuid.UUID, tag string, want Outcome) Grant {
 }
 
 // try demands the outcome of an acquire that doesn't wait.
-func (p *peer) try(id uuid.UUID, tag string, want Outcome) {
+func (p *peer) try(id uuid.UUID, tag string, want Outcome) Grant {
 	p.Helper()
-	p.Grant(p.arrive(Request{Tag: tag, ID: id, Try: true}, want), tag, id)
+	return p.Grant(p.arrive(Request{Tag: tag, ID: id, Try: true}, want), tag, id)
 }
 
 // arrive sends an acquire, and returns its image.
 func (p *peer) arrive(r Request, want Outcome) *Image {
 	p.Helper()
-	return p.image("acquire", r, want, func(ctx context.Context) (Outcome, *Image, error) {
+	return p.image("acquire", r, want, func(ctx context.Context) (Answer, error) {
 		return p.Engine.Acquire(ctx, p.filter(), r)
 	})
 }
@@ -68,21 +68,21 @@ func (p *peer) confirm(g Grant, want Outcome) Grant {
 // ask sends a confirm, and returns its image.
 func (p *peer) ask(g Grant, r Request, want Outcome) *Image {
 	p.Helper()
-	return p.image("confirm", r, want, func(ctx context.Context) (Outcome, *Image, error) {
+	return p.image("confirm", r, want, func(ctx context.Context) (Answer, error) {
 		return p.Confirm(ctx, g.Pin, r)
 	})
 }
 
-func (p *peer) image(name string, r Request, want Outcome, send func(context.Context) (Outcome, *Image, error)) *Image {
+func (p *peer) image(name string, r Request, want Outcome, send func(context.Context) (Answer, error)) *Image {
 	p.Helper()
 	var img *Image
 	p.untouched(name, func() {
 		p.once(name, func() {
-			outcome, got, err := send(p.Context())
-			if err != nil || outcome != want {
-				p.Fatalf("%s(%s, %s): %v, %v; want %v", name, r.Tag, r.ID[:3], outcome, err, want)
+			got, err := send(p.Context())
+			if err != nil || got.Outcome != want {
+				p.Fatalf("%s(%s, %s): %v, %v; want %v", name, r.Tag, r.ID[:3], got.Outcome, err, want)
 			}
-			img = got
+			img = got.Image
 		})
 	})
 	if img == nil {
@@ -137,7 +137,7 @@ func (p *peer) users() bson.Raw {
 func (p *peer) renew(g Grant, want Outcome) {
 	p.Helper()
 	p.untouched("renew", func() {
-		p.plain("renew", g, want, func(ctx context.Context) (Outcome, error) { return p.Renew(ctx, g) })
+		p.plain("renew", g, want, func(ctx context.Context) (Answer, error) { return p.Renew(ctx, g) })
 	})
 }
 
@@ -145,7 +145,7 @@ func (p *peer) renew(g Grant, want Outcome) {
 func (p *peer) release(g Grant, want Outcome) {
 	p.Helper()
 	p.untouched("release", func() {
-		p.plain("release", g, want, func(ctx context.Context) (Outcome, error) { return p.Release(ctx, g) })
+		p.plain("release", g, want, func(ctx context.Context) (Answer, error) { return p.Release(ctx, g) })
 	})
 }
 
@@ -153,22 +153,22 @@ func (p *peer) release(g Grant, want Outcome) {
 func (p *peer) write(g Grant, update any, k int64, want Outcome) {
 	p.Helper()
 	u := p.parsed(update)
-	p.plain("write", g, want, func(ctx context.Context) (Outcome, error) { return p.Write(ctx, g, u, k) })
+	p.plain("write", g, want, func(ctx context.Context) (Answer, error) { return p.Write(ctx, g, u, k) })
 }
 
 // finish demands the outcome of a guarded write that gives the lock back.
 func (p *peer) finish(g Grant, update any, want Outcome) {
 	p.Helper()
 	u := p.parsed(update)
-	p.plain("finish", g, want, func(ctx context.Context) (Outcome, error) { return p.WriteAndRelease(ctx, g, u) })
+	p.plain("finish", g, want, func(ctx context.Context) (Answer, error) { return p.WriteAndRelease(ctx, g, u) })
 }
 
-func (p *peer) plain(name string, g Grant, want Outcome, send func(context.Context) (Outcome, error)) {
+func (p *peer) plain(name string, g Grant, want Outcome, send func(context.Context) (Answer, error)) {
 	p.Helper()
 	p.once(name, func() {
-		outcome, err := send(p.Context())
-		if err != nil || outcome != want {
-			p.Fatalf("%s(%s, %s): %v, %v; want %v", name, g.Tag, g.ID[:3], outcome, err, want)
+		got, err := send(p.Context())
+		if err != nil || got.Outcome != want {
+			p.Fatalf("%s(%s, %s): %v, %v; want %v", name, g.Tag, g.ID[:3], got.Outcome, err, want)
 		}
 	})
 }
@@ -207,42 +207,41 @@ func forked(t *testing.T, name string, body func(w *world)) {
 	})
 }
 
-// handoff demands what becomes of the heir, and returns its grant. The lease
+// handoff demands what becomes of the successor, and returns its grant. The lease
 // is over, whatever that is.
-func (p *peer) handoff(g Grant, h Heir, want Outcome) Grant {
+func (p *peer) handoff(g Grant, h Successor, want Outcome) Grant {
 	p.Helper()
-	img := p.image("handoff", h.Request, want, func(ctx context.Context) (Outcome, *Image, error) {
-		return p.Handoff(ctx, g, &h)
+	img := p.image("handoff", h.Request, want, func(ctx context.Context) (Answer, error) {
+		return p.Handoff(ctx, g, h)
 	})
 	return p.Grant(img, h.Tag, h.ID)
 }
 
-// bequeath is handoff with an update.
-func (p *peer) bequeath(g Grant, update any, h Heir, want Outcome) {
+// writeAndHandOff is handoff with an update.
+func (p *peer) writeAndHandOff(g Grant, update any, h Successor, want Outcome) Grant {
 	p.Helper()
 	u := p.parsed(update)
 	var img *Image
-	p.once("bequeath", func() {
-		var outcome Outcome
-		var err error
-		if outcome, img, err = p.WriteAndHandOff(p.Context(), g, u, &h); err != nil || img == nil || outcome != want {
-			p.Fatalf("bequeath(%s, %s): %v, %v, %v; want %v", g.ID[:3], h.ID[:3], outcome, img, err, want)
+	p.once("writeAndHandOff", func() {
+		got, err := p.WriteAndHandOff(p.Context(), g, u, h)
+		if img = got.Image; err != nil || img == nil || got.Outcome != want {
+			p.Fatalf("writeAndHandOff(%s, %s): %v, %v, %v; want %v", g.ID[:3], h.ID[:3], got.Outcome, got.Image, err, want)
 		}
 	})
-	p.asStored("bequeath", img)
-	p.Grant(img, h.Tag, h.ID)
+	p.asStored("writeAndHandOff", img)
+	return p.Grant(img, h.Tag, h.ID)
 }
 
 // noHandoff demands that a handoff, and one with an update, change nothing.
-func (p *peer) noHandoff(g Grant, update any, h Heir) {
+func (p *peer) noHandoff(g Grant, update any, h Successor) {
 	p.Helper()
 	before := p.Stored()
 	u := p.parsed(update)
-	if outcome, img, err := p.Handoff(p.Context(), g, &h); outcome != Lost || img != nil || err != nil {
-		p.Errorf("handoff: %v, %v, %v", outcome, img, err)
+	if got, err := p.Handoff(p.Context(), g, h); got.Outcome != Lost || got.Image != nil || err != nil {
+		p.Errorf("handoff: %v, %v, %v", got.Outcome, got.Image, err)
 	}
-	if outcome, img, err := p.WriteAndHandOff(p.Context(), g, u, &h); outcome != Lost || img != nil || err != nil {
-		p.Errorf("handoff with an update: %v, %v, %v", outcome, img, err)
+	if got, err := p.WriteAndHandOff(p.Context(), g, u, h); got.Outcome != Lost || got.Image != nil || err != nil {
+		p.Errorf("handoff with an update: %v, %v, %v", got.Outcome, got.Image, err)
 	}
 	if after := p.Stored(); !bytes.Equal(before, after) {
 		p.Errorf("made %v of %v", after, before)

@@ -37,12 +37,21 @@ func (e *Engine) failed(err error) error {
 	return classify(err)
 }
 
-// findOneAndUpdate is the driver's, for a command that can be sent.
-func (e *Engine) findOneAndUpdate(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder) *mongo.SingleResult {
-	if err := e.reach(ctx); err != nil {
-		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil)
+// findOneAndUpdate is the driver's, for a command that can be sent, and the
+// clocks before it was sent (rule 4).
+func (e *Engine) findOneAndUpdate(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder) (*mongo.SingleResult, Reading) {
+	sent, err := e.begin(ctx)
+	if err != nil {
+		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil), sent
 	}
-	return e.coll.FindOneAndUpdate(ctx, filter, update, opts)
+	return e.coll.FindOneAndUpdate(ctx, filter, update, opts), sent
+}
+
+// begin makes sure that a command can be sent, and reads the clocks before it
+// is: the anchor of every validity (rule 4).
+func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
+	err = e.reach(ctx)
+	return e.Clocks(), err
 }
 
 // reach waits until the driver has a server to send to, and returns a Failure

@@ -82,17 +82,17 @@ func TestRegistryEncodesFilters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			outcome, img, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
-			if outcome != Granted || err != nil {
-				t.Fatal(outcome, err)
+			got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
+			if got.Outcome != Granted || err != nil {
+				t.Fatal(got.Outcome, err)
 			}
-			outcome, _, err = p.Engine.Acquire(t.Context(), f.At(p.Pin(img)), Request{Tag: "write", ID: bob})
-			if outcome != Conflict || err != nil {
-				t.Fatal("narrowed:", outcome, err)
+			got, err = p.Engine.Acquire(t.Context(), f.At(p.Pin(got.Image)), Request{Tag: "write", ID: bob})
+			if got.Outcome != Conflict || err != nil {
+				t.Fatal("narrowed:", got.Outcome, err)
 			}
 			if pinned := strings.HasSuffix(name, "of the _id"); (f.Pin != nil) != pinned {
 				t.Fatalf("the pin is %v", f.Pin)
-			} else if pinned { // as the clean-up after an unknown outcome does
+			} else if pinned { // as the clean-up after an unknown got.Outcome does
 				p.release(Grant{Pin: f.Pin, Tag: "write", ID: ann, Fence: n0}, Released)
 			}
 		})
@@ -163,8 +163,8 @@ func TestRegistryEncodesArrayFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if outcome, err := p.Write(t.Context(), g, u, 1); outcome != Applied || err != nil {
-		t.Fatal(outcome, err)
+	if got, err := p.Write(t.Context(), g, u, 1); got.Outcome != Applied || err != nil {
+		t.Fatal(got.Outcome, err)
 	}
 	w.fieldIs("items", bson.A{bson.M{"price": "CHF 1"}, bson.M{"price": "CHF 9"}})
 }
@@ -184,11 +184,11 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcome, img, err := p.Engine.Acquire(t.Context(), f, Request{Tag: tag, ID: id, Document: true})
-		if outcome != want || err != nil {
-			t.Fatal(outcome, err)
+		got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: tag, ID: id, Document: true})
+		if got.Outcome != want || err != nil {
+			t.Fatal(got.Outcome, err)
 		}
-		return p.Grant(img, tag, id)
+		return p.Grant(got.Image, tag, id)
 	}
 	g := acquire(ann, "read", Granted)
 	b := acquire(bob, "write", Waiting)
@@ -243,22 +243,22 @@ func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
 	classic, pipeline := p.parsed(bson.M{"$set": bson.M{"x": 1}}), p.parsed(bson.A{bson.M{"$set": bson.M{"x": 1}}})
 	parsed.Store(true)
 	for _, u := range []*Update{classic, pipeline} {
-		outcome, img, err := p.Engine.Acquire(t.Context(), filter, Request{Tag: "read", ID: ann, Document: true})
-		if outcome != Granted || err != nil {
-			t.Fatal(outcome, err)
+		got, err := p.Engine.Acquire(t.Context(), filter, Request{Tag: "read", ID: ann, Document: true})
+		if got.Outcome != Granted || err != nil {
+			t.Fatal(got.Outcome, err)
 		}
-		g := p.Grant(img, "read", ann)
-		outcome, _, err = p.Engine.Acquire(t.Context(), filter.At(g.Pin), Request{Tag: "write", ID: bob})
-		if outcome != Waiting || err != nil {
-			t.Fatal(outcome, err)
+		g := p.Grant(got.Image, "read", ann)
+		got, err = p.Engine.Acquire(t.Context(), filter.At(g.Pin), Request{Tag: "write", ID: bob})
+		if got.Outcome != Waiting || err != nil {
+			t.Fatal(got.Outcome, err)
 		}
 		p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Waiting)
 		p.renew(g, Renewed)
-		if outcome, err := p.Write(t.Context(), g, u, 1); outcome != Applied || err != nil {
-			t.Fatal(outcome, err)
+		if got, err := p.Write(t.Context(), g, u, 1); got.Outcome != Applied || err != nil {
+			t.Fatal(got.Outcome, err)
 		}
-		if outcome, err := p.WriteAndRelease(t.Context(), g, u); outcome != Applied || err != nil {
-			t.Fatal(outcome, err)
+		if got, err := p.WriteAndRelease(t.Context(), g, u); got.Outcome != Applied || err != nil {
+			t.Fatal(got.Outcome, err)
 		}
 		p.release(p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Granted), Released)
 	}

@@ -56,8 +56,8 @@ func TestRenewLost(t *testing.T) {
 	}
 	w.Delete()
 	p.once("renew", func() {
-		if outcome, err := p.Renew(t.Context(), g); outcome != Lost || err != nil {
-			t.Errorf("of a document that is gone: %v, %v", outcome, err)
+		if got, err := p.Renew(t.Context(), g); got.Outcome != Lost || err != nil {
+			t.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
 		}
 	})
 }
@@ -106,8 +106,8 @@ func TestReleaseOfADocumentThatIsGone(t *testing.T) {
 	g := p.acquire(ann, "write", Granted)
 	w.Delete()
 	p.once("release", func() {
-		if outcome, err := p.Release(t.Context(), g); outcome != Lost || err != nil {
-			t.Error(outcome, err)
+		if got, err := p.Release(t.Context(), g); got.Outcome != Lost || err != nil {
+			t.Error(got.Outcome, err)
 		}
 	})
 	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {

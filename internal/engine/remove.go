@@ -24,7 +24,8 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 	filter := pin.and(bson.E{Key: e.path(tag) + "." + idKey, Value: oneOf})
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: oneOf}}}}}})
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(e.tags[tag].tokens)
-	before, err := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts).Raw()
+	result, _ := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts)
+	before, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, nil
 	}

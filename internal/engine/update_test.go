@@ -211,12 +211,12 @@ func TestUpdateIsNotChangedByItsUse(t *testing.T) {
 	for i, id := range []Grant{{ID: ann}, {ID: bob}} {
 		g := p.acquire(id.ID, "write", Granted)
 		for k, u := range []*Update{u, v} {
-			if outcome, err := p.Write(t.Context(), g, u, int64(k+1)); outcome != Applied || err != nil {
-				t.Fatal(i, outcome, err)
+			if got, err := p.Write(t.Context(), g, u, int64(k+1)); got.Outcome != Applied || err != nil {
+				t.Fatal(i, got.Outcome, err)
 			}
 		}
-		if outcome, err := p.WriteAndRelease(t.Context(), g, u); outcome != Applied || err != nil {
-			t.Fatal(i, outcome, err)
+		if got, err := p.WriteAndRelease(t.Context(), g, u); got.Outcome != Applied || err != nil {
+			t.Fatal(i, got.Outcome, err)
 		}
 	}
 	if after := rawOf(update); after.String() != before.String() || len(stages) != 1 || stages[:2][1] != nil {

@@ -18,11 +18,11 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 	w := emptyWorld(t)
 	w.ID = "job-7"
 	p := w.peer(relations.Exclusive(), upserting)
-	outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Document: true})
-	if outcome != Granted || err != nil {
-		t.Fatal(outcome, err)
+	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Document: true})
+	if got.Outcome != Granted || err != nil {
+		t.Fatal(got.Outcome, err)
 	}
-	p.asStored("acquire", img)
+	p.asStored("acquire", got.Image)
 	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
 	if doc := w.decoded(); doc["_id"] != "job-7" || len(doc) != 2 {
 		t.Errorf("the document is %v", doc)
@@ -45,8 +45,8 @@ func TestUpsertKeepsTheFiltersFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if outcome, _, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "read", ID: ann}); outcome != Granted || err != nil {
-		t.Fatal(outcome, err)
+	if got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "read", ID: ann}); got.Outcome != Granted || err != nil {
+		t.Fatal(got.Outcome, err)
 	}
 	w.fieldIs("city", "Bern")
 }
@@ -62,11 +62,11 @@ func TestUpsertRace(t *testing.T) {
 		for range cap(granted) {
 			all.Go(func() {
 				id := uuid.New()
-				outcome, img, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: id})
-				if err != nil || outcome != Granted && outcome != Conflict || len(img.Lock.Entries) != 1 {
-					t.Error(outcome, err)
+				got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: id})
+				if err != nil || got.Outcome != Granted && got.Outcome != Conflict || len(got.Image.Lock.Entries) != 1 {
+					t.Error(got.Outcome, err)
 				}
-				if outcome == Granted {
+				if got.Outcome == Granted {
 					granted <- id
 				}
 			})
@@ -97,9 +97,9 @@ func TestUpsertRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcome, _, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
+		got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
 		if f := AsFailure(err); err == nil || !f.Certain || f.Again {
-			t.Errorf("%s: %v, %v", name, outcome, err)
+			t.Errorf("%s: %v, %v", name, got.Outcome, err)
 		}
 	}
 	w.hasNoLock()

@@ -86,11 +86,11 @@ func TestWriteLost(t *testing.T) {
 		}
 		w.Delete()
 		u := p.parsed(increment)
-		if outcome, err := p.Write(w.Context(), g, u, 2); outcome != Lost || err != nil {
-			w.Errorf("of a document that is gone: %v, %v", outcome, err)
+		if got, err := p.Write(w.Context(), g, u, 2); got.Outcome != Lost || err != nil {
+			w.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
 		}
-		if outcome, err := p.WriteAndRelease(w.Context(), g, u); outcome != Lost || err != nil {
-			w.Errorf("of a document that is gone: %v, %v", outcome, err)
+		if got, err := p.WriteAndRelease(w.Context(), g, u); got.Outcome != Lost || err != nil {
+			w.Errorf("of a document that is gone: %v, %v", got.Outcome, err)
 		}
 	})
 }
@@ -185,19 +185,19 @@ func TestWriteWithArrayFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if outcome, err := p.Write(t.Context(), g, u, 1); outcome != Applied || err != nil {
-		t.Fatal(outcome, err)
+	if got, err := p.Write(t.Context(), g, u, 1); got.Outcome != Applied || err != nil {
+		t.Fatal(got.Outcome, err)
 	}
-	h := &Heir{Request: Request{ID: bob, Tag: "write"}}
-	if rides, _ := p.Rides(g, u, h); !rides {
-		t.Fatal("the update doesn't ride")
+	s := Successor{Request: Request{ID: bob, Tag: "write"}}
+	if can, _ := p.Piggybacks(g, u, s); !can {
+		t.Fatal("the update can't be piggybacked")
 	}
-	outcome, img, err := p.WriteAndHandOff(t.Context(), g, u, h)
-	if outcome != Granted || err != nil {
-		t.Fatal(outcome, err)
+	got, err := p.WriteAndHandOff(t.Context(), g, u, s)
+	if got.Outcome != Granted || err != nil {
+		t.Fatal(got.Outcome, err)
 	}
-	if outcome, err := p.WriteAndRelease(t.Context(), p.Grant(img, "write", bob), u); outcome != Applied || err != nil {
-		t.Fatal(outcome, err)
+	if got, err := p.WriteAndRelease(t.Context(), p.Grant(got.Image, "write", bob), u); got.Outcome != Applied || err != nil {
+		t.Fatal(got.Outcome, err)
 	}
 	w.fieldIs("items", bson.A{bson.M{"n": int32(1)}, bson.M{"n": int32(8)}})
 	w.fieldIs("log", bson.A{"x", "x", "x"})

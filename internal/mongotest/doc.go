@@ -1,4 +1,4 @@
-// Package mongotest gives tests, examples and benchmarks a MongoDB-compatible server, and starts one if none is there.
+// Package mongotest gives tests, the demo and benchmarks a MongoDB-compatible server, and starts one if none is there.
 //
 // A server is looked for in this order:
 //

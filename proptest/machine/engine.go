@@ -163,13 +163,13 @@ func (m *engineMachine) ask(t *rapid.T, a *asker) {
 	doc, want, image := m.model.Acquire(m.doc, a.request(), a.mode, m.now)
 	t.Logf("acquire: the model says %s: %v", want, doc)
 
-	got, img, err := a.engine.Acquire(t.Context(), a.filter, r)
-	seen := m.outcome(t, "acquire", want, got, err)
+	got, err := a.engine.Acquire(t.Context(), a.filter, r)
+	seen := m.outcome(t, "acquire", want, got.Outcome, err)
 	if repeat && want != model.ForeignLock {
 		m.count.Seen("acquire: repeat", 1)
 	}
 	m.settle(doc)
-	m.told(t, a, r, seen, img, image)
+	m.told(t, a, r, seen, got.Image, image)
 }
 
 func (m *engineMachine) confirm(t *rapid.T) {
@@ -180,8 +180,8 @@ func (m *engineMachine) confirm(t *rapid.T) {
 	t.Logf("confirm: the model says %s: %v", want, doc)
 
 	pin := engine.Pin{{Key: "_id", Value: m.place.id}}
-	got, img, err := a.engine.Confirm(t.Context(), pin, r)
-	seen := m.outcome(t, "confirm", want, got, err)
+	got, err := a.engine.Confirm(t.Context(), pin, r)
+	seen := m.outcome(t, "confirm", want, got.Outcome, err)
 	if there && e.Held() {
 		m.count.Seen("confirm: repeat", 1)
 	}
@@ -191,7 +191,7 @@ func (m *engineMachine) confirm(t *rapid.T) {
 		m.settle(afterConfirm(doc, a.tag, a.id, m.now)...)
 		image.Doc = m.doc
 	}
-	m.told(t, a, r, seen, img, image)
+	m.told(t, a, r, seen, got.Image, image)
 }
 
 func (a *asker) request() model.Request {

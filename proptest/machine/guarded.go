@@ -21,7 +21,7 @@ func (m *engineMachine) renew(t *rapid.T) {
 	doc, want, _ := m.model.Renew(m.doc, l, a.terms.TTL, a.terms.Tolerance, m.now)
 	t.Logf("renew with token %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.Renew(t.Context(), g)
-	m.outcome(t, "renew", want, got, err)
+	m.outcome(t, "renew", want, got.Outcome, err)
 	m.settle(doc)
 }
 
@@ -34,9 +34,9 @@ func (m *engineMachine) release(t *rapid.T) {
 	t.Logf("release with token %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.Release(t.Context(), g)
 	if l.Fence == 0 && err == nil && want == model.Released { // see open.go
-		got = engine.Released
+		got.Outcome = engine.Released
 	}
-	m.outcome(t, "release", want, got, err)
+	m.outcome(t, "release", want, got.Outcome, err)
 	m.settle(doc)
 }
 
@@ -50,7 +50,7 @@ func (m *engineMachine) write(t *rapid.T) {
 	doc, want, _ := m.model.Write(m.doc, l, k, label, m.now)
 	t.Logf("write %d with token %d: the model says %s: %v", k, l.Fence, want, doc)
 	got, err := a.engine.Write(t.Context(), g, m.parsed(t, a, update), int64(k))
-	m.outcome(t, "write", want, got, err)
+	m.outcome(t, "write", want, got.Outcome, err)
 	m.settle(doc)
 }
 
@@ -60,7 +60,7 @@ func (m *engineMachine) writeAndRelease(t *rapid.T) {
 	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, m.now)
 	t.Logf("write and release with token %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.WriteAndRelease(t.Context(), g, m.parsed(t, a, update))
-	m.outcome(t, "write-and-release", want, got, err)
+	m.outcome(t, "write-and-release", want, got.Outcome, err)
 	m.settle(doc)
 }
 

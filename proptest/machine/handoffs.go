@@ -52,26 +52,26 @@ func (m *engineMachine) handoff(t *rapid.T) {
 		g.Fence, l.Fence = a.fence, a.fence
 	}
 	h, waits := m.heir(t, a)
-	heir := engine.Heir{Waiting: waits, Request: engine.Request{
+	next := engine.Successor{Waiting: waits, Request: engine.Request{
 		Tag: string(h.tag), ID: m.uuids[h.id], Document: rapid.Bool().Draw(t, "document"),
 	}}
 	to := model.Heir{Request: h.request(), Waiting: waits}
 	if rapid.IntRange(0, 2).Draw(t, "without an update") == 2 {
 		doc, want, image := m.model.Handoff(m.doc, l, to, m.now)
 		t.Logf("handoff with token %d to %d, waiting %v: the model says %s: %v", l.Fence, h.id, waits, want, doc)
-		got, img, err := a.engine.Handoff(t.Context(), g, &heir)
-		m.handed(t, "handoff", h, heir, doc, want, image, got, img, err)
+		got, err := a.engine.Handoff(t.Context(), g, next)
+		m.handed(t, "handoff", h, next, doc, want, image, got, err)
 		return
 	}
 	label, update := m.nextUpdate(t)
 	u := m.parsed(t, a, update)
 	pipeline := isPipeline(update)
 	g.Alone = a.alone
-	rides, inherits := a.engine.Rides(g, u, &heir)
-	if wantRides := pipeline || !waits && h.tag == a.tag && g.Alone != 0; rides != wantRides || inherits == pipeline {
-		t.Fatalf("Rides says %v and %v", rides, inherits)
+	can, inherits := a.engine.Piggybacks(g, u, next)
+	if wantCan := pipeline || !waits && h.tag == a.tag && g.Alone != 0; can != wantCan || inherits == pipeline {
+		t.Fatalf("Piggybacks says %v and %v", can, inherits)
 	}
-	if _, there := m.doc.Find(h.tag, h.id); !rides || there && !pipeline {
+	if _, there := m.doc.Find(h.tag, h.id); !can || there && !pipeline {
 		return
 	}
 	command := "handoff"
@@ -81,22 +81,22 @@ func (m *engineMachine) handoff(t *rapid.T) {
 		doc, want, image = m.model.CompareAndSet(m.doc, l, label, to.Request, a.alone, m.now)
 	}
 	t.Logf("%s with an update and token %d to %d, waiting %v: the model says %s: %v", command, l.Fence, h.id, waits, want, doc)
-	got, img, err := a.engine.WriteAndHandOff(t.Context(), g, u, &heir)
-	m.handed(t, command, h, heir, doc, want, image, got, img, err)
+	got, err := a.engine.WriteAndHandOff(t.Context(), g, u, next)
+	m.handed(t, command, h, next, doc, want, image, got, err)
 }
 
 // handed compares what came of a handoff.
-func (m *engineMachine) handed(t *rapid.T, command string, h *asker, heir engine.Heir, doc *model.Document, want model.Outcome, image model.Image, got engine.Outcome, img *engine.Image, err error) {
+func (m *engineMachine) handed(t *rapid.T, command string, h *asker, next engine.Successor, doc *model.Document, want model.Outcome, image model.Image, got engine.Answer, err error) {
 	t.Helper()
-	seen := m.outcome(t, command, want, got, err)
-	if command == "compare-and-set" && heir.Document { // the image is whole, and has no clock
+	seen := m.outcome(t, command, want, got.Outcome, err)
+	if command == "compare-and-set" && next.Document { // the image is whole, and has no clock
 		image.Now = time.Time{}.UnixMilli()
 	}
-	if heir.Waiting && want != model.NotApplied {
+	if next.Waiting && want != model.NotApplied {
 		m.settle(afterConfirm(doc, h.tag, h.id, m.now)...)
 		image.Doc = m.doc
 	} else {
 		m.settle(doc)
 	}
-	m.told(t, h, heir.Request, seen, img, image)
+	m.told(t, h, next.Request, seen, got.Image, image)
 }

@@ -125,7 +125,7 @@ var handoffs = []Mutant{
 	{
 		Name: "an heir's time counts from the handoff's reply", Rule: 4,
 		Why:  "a contender enters while the heir still believes",
-		File: "handoff.go",
+		File: "internal/lease/handoff.go",
 		Edits: swap(`outcome, img, err := s.lease.engine.Handoff(ctx, s.lease.grant, s.heir)`,
 			`outcome, img, err := s.lease.engine.Handoff(ctx, s.lease.grant, s.heir)
 	first = s.lease.engine.Clocks()`),
@@ -134,7 +134,7 @@ var handoffs = []Mutant{
 	{
 		Name: "an heir that inherits an expiry believes for a TTL", Rule: 17,
 		Why:  "a fresh TTL outlives the unchanged expiry, and a contender enters",
-		File: "handoff.go",
+		File: "internal/lease/handoff.go",
 		Edits: swap(`		first = l.since()
 `,
 			``),
@@ -143,7 +143,7 @@ var handoffs = []Mutant{
 	{
 		Name: "an heir inherits however little is left", Rule: 17,
 		Why:  "it has a lease that is over before it has begun to work",
-		File: "handoff.go",
+		File: "internal/lease/handoff.go",
 		Edits: swap(`rides = rides && l.left() > l.engine.Lease(l.grant.Tag)*9/10`,
 			`rides = rides && l.left() > 0`),
 		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
@@ -151,7 +151,7 @@ var handoffs = []Mutant{
 	{
 		Name: "a giver believes until the heir has the lock", Rule: 13,
 		Why:  "handed over, the reply lost, still believed beside the heir",
-		File: "release.go",
+		File: "internal/lease/release.go",
 		Edits: swap(`	l.finish(ErrReleased) // before anything is sent
 	ctx, cancel`,
 			`	if next.heir == nil {
@@ -165,7 +165,7 @@ var handoffs = []Mutant{
 	{
 		Name: "a handoff to one who can't have the lock is taken for none", Rule: 15,
 		Why:  "the lock is released, and its holder is told that it was lost",
-		File: "handoff.go",
+		File: "internal/lease/handoff.go",
 		Edits: swap(`	case img == nil:
 		return false, err`,
 			`	case img == nil || outcome == engine.Conflict:
@@ -175,7 +175,7 @@ var handoffs = []Mutant{
 	{
 		Name: "a handoff that the server refuses is the release's end", Rule: 0,
 		Why:  "a lock that could be given back plainly stays until it expires",
-		File: "handoff.go",
+		File: "internal/lease/handoff.go",
 		Edits: swap(`		return false, nil
 	case img == nil:`,
 			`		return false, err
@@ -185,7 +185,7 @@ var handoffs = []Mutant{
 	{
 		Name: "nobody tells the heir of an unknown outcome", Rule: 12,
 		Why:  "it holds the lock and waits for it",
-		File: "handoff.go",
+		File: "internal/lease/handoff.go",
 		Edits: swap(`		s.heir.Answer(engine.Lost, nil, engine.Reading{})
 `,
 			``),

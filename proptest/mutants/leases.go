@@ -5,7 +5,7 @@ var leases = []Mutant{
 	{
 		Name: "validity counts from the renewal's reply", Rule: 4,
 		Why:  "a contender enters while the holder still believes",
-		File: "lease.go",
+		File: "internal/lease/handle.go",
 		Edits: swap(`outcome, err = send(ctx)`,
 			`outcome, err = send(ctx)
 		sent = l.engine.Clocks()`),
@@ -14,7 +14,7 @@ var leases = []Mutant{
 	{
 		Name: "the holder believes for the tolerance too", Rule: 0,
 		Why:  "the tolerance covers nothing: clocks that differ let others in beside the holder",
-		File: "leases.go",
+		File: "internal/lease/leases.go",
 		Edits: swap(`ttl: ls.engine.Lease(g.Tag)}`,
 			`ttl: ls.engine.Lease(g.Tag) + ls.engine.Tolerance}`),
 		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
@@ -22,7 +22,7 @@ var leases = []Mutant{
 	{
 		Name: "the wall clock is not looked at", Rule: 0,
 		Why:  "a machine that was suspended believes in a lease of yesterday",
-		File: "validity.go",
+		File: "internal/lease/validity.go",
 		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
 			`now.Mono - v.from.Mono`),
 		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
@@ -30,7 +30,7 @@ var leases = []Mutant{
 	{
 		Name: "the monotonic clock is not looked at", Rule: 0,
 		Why:  "a wall clock that was set back makes a lease longer",
-		File: "validity.go",
+		File: "internal/lease/validity.go",
 		Edits: swap(`max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))`,
 			`now.Wall.Sub(v.from.Wall)`),
 		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
@@ -38,7 +38,7 @@ var leases = []Mutant{
 	{
 		Name: "the server's resolution is not taken off", Rule: 0,
 		Why:  "the belief ends up to a millisecond after the entry",
-		File: "validity.go",
+		File: "internal/lease/validity.go",
 		Edits: swap(`return v.ttl - resolution - passed`,
 			`return v.ttl - passed`),
 		Tests: "^TestBeliefEndsWithTheTTL$", Packages: inLease,
@@ -46,7 +46,7 @@ var leases = []Mutant{
 	{
 		Name: "a renewal is sent after the local end", Rule: 0,
 		Why:  "a lease that was over is revived at the server",
-		File: "lease.go",
+		File: "internal/lease/handle.go",
 		Edits: swap(`	if err := l.Err(); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ var leases = []Mutant{
 	{
 		Name: "a renewal that was answered after the end is reported as renewed", Rule: 4,
 		Why:  "the caller goes on with a lease that is over",
-		File: "lease.go",
+		File: "internal/lease/handle.go",
 		Edits: swap(`	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
 	return l.Err()`,
 			`	l.extend(validity{from: sent, ttl: l.engine.Lease(l.grant.Tag)})
@@ -79,7 +79,7 @@ var leases = []Mutant{
 	{
 		Name: "a loss that a renewal finds is not told", Rule: 0,
 		Why:  "the holder works on until its time is up",
-		File: "lease.go",
+		File: "internal/lease/handle.go",
 		Edits: swap(`	if outcome == engine.Lost {
 		l.lose()
 		return ErrLost`,
@@ -90,7 +90,7 @@ var leases = []Mutant{
 	{
 		Name: "the end is told to nobody who doesn't ask", Rule: 0,
 		Why:  "a kept context ends at the next renewal instead of with the lease",
-		File: "lease.go",
+		File: "internal/lease/handle.go",
 		Edits: swap(`l.watch.Reset(l.nextLook())`,
 			`_ = l.nextLook()`),
 		Tests: "^TestDoneIsClosedAtTheEnd$", Packages: inLease,
@@ -98,7 +98,7 @@ var leases = []Mutant{
 	{
 		Name: "a kept context ends a TTL after the lease", Rule: 13,
 		Why:  "the work goes on without the lock until the next look",
-		File: "keepalive.go",
+		File: "internal/lease/keepalive.go",
 		Edits: []Edit{
 			{"\t\"slices\"\n", "\t\"slices\"\n\t\"time\"\n"},
 			{`f.ended(context.Cause(l.over))`, `time.AfterFunc(l.valid.ttl, func() { f.ended(context.Cause(l.over)) })`},
@@ -108,7 +108,7 @@ var leases = []Mutant{
 	{
 		Name: "belief ends at the release's reply", Rule: 13,
 		Why:  "released, the reply lost, still believed",
-		File: "release.go",
+		File: "internal/lease/release.go",
 		Edits: swap(`l.finish(ErrReleased) // before anything is sent`,
 			`defer l.finish(ErrReleased)`),
 		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
@@ -116,7 +116,7 @@ var leases = []Mutant{
 	{
 		Name: "a known loss is forgotten", Rule: 0,
 		Why:  "a renewal has said lost, another holds the lock, and the release is told well: nothing is taken back",
-		File: "lease.go",
+		File: "internal/lease/handle.go",
 		Edits: swap(`	l.lost = true
 `, ``),
 		Tests: "^TestAKnownLossIsRemembered$", Packages: inLease,
@@ -124,7 +124,7 @@ var leases = []Mutant{
 	{
 		Name: "a loss that a batch finds is forgotten", Rule: 0,
 		Why:  "the same, of a lease that is kept alive with others",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`l.lose()`,
 			`l.finish(ErrLost)`),
 		Tests: "^TestAKnownLossIsRemembered$", Packages: inLease,
@@ -132,7 +132,7 @@ var leases = []Mutant{
 	{
 		Name: "a loss that a write finds is forgotten", Rule: 0,
 		Why:  "the same, of a lease that was written under",
-		File: "update.go",
+		File: "internal/lease/update.go",
 		Edits: swap(`	case unsure == nil:
 		l.lose()
 		return ErrLost`,
@@ -144,7 +144,7 @@ var leases = []Mutant{
 	{
 		Name: "a lease that is known to be lost is released by its answer", Rule: 0,
 		Why:  "an entry that somebody brought back makes a lease kept that others were let in beside",
-		File: "release.go",
+		File: "internal/lease/release.go",
 		Edits: swap(`	case known:
 		return ErrLost
 `, `	case known && unsure != nil:
@@ -155,7 +155,7 @@ var leases = []Mutant{
 	{
 		Name: "another lease's end is told of a write", Rule: 0,
 		Why:  "a write that was cut off is told to be unknown and not applied, and is repeated",
-		File: "patience.go",
+		File: "internal/lease/patience.go",
 		Edits: swap(`		return ctx.Err()
 `, `		return oneline.Join(ctx.Err(), ErrLost)
 `),
@@ -164,7 +164,7 @@ var leases = []Mutant{
 	{
 		Name: "a repeated release is reported lost", Rule: 0,
 		Why:  "the reply was lost, and the caller compensates for a loss that wasn't",
-		File: "release.go",
+		File: "internal/lease/release.go",
 		Edits: swap(`	case l.left() > 0: // nobody but an earlier attempt can have removed it
 		return nil`,
 			`	case l.left() > 0: // nobody but an earlier attempt can have removed it
@@ -174,7 +174,7 @@ var leases = []Mutant{
 	{
 		Name: "a release repeated after the end is reported as released", Rule: 0,
 		Why:  "others may have been let in, and the caller isn't told",
-		File: "release.go",
+		File: "internal/lease/release.go",
 		Edits: swap(`case l.left() > 0: // nobody`,
 			`case l.left() > -1<<60: // nobody`),
 		Tests: "^TestReleaseWhoseReplyIsLostUntilTheEnd$", Packages: inLease,
@@ -182,7 +182,7 @@ var leases = []Mutant{
 	{
 		Name: "renewals end at the first error", Rule: 0,
 		Why:  "a network that failed for a moment costs the lock",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`k.alone, k.after = k.alone || alone, now.Mono+l.pause()`,
 			`k.alone, k.after = k.alone || alone, now.Mono+time.Hour`),
 		Tests: "^TestKeepAliveSurvivesWhatPasses$", Packages: inLease,
@@ -190,7 +190,7 @@ var leases = []Mutant{
 	{
 		Name: "a second keeper renews beside the first", Rule: 0,
 		Why:  "commands are sent twice",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`		r.running = true
 `, ``),
 		Tests: "^TestOneLoopForAllThatAreKept$", Packages: inLease,
@@ -198,7 +198,7 @@ var leases = []Mutant{
 	{
 		Name: "the first keeper's end ends the renewals", Rule: 0,
 		Why:  "the lease ends under the second keeper",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`	if k.keepers > 0 {
 `, `	if k.keepers > 1 {
 `),

@@ -13,7 +13,7 @@ var renewals = []Mutant{
 	{
 		Name: "a batch is valid from its answer on", Rule: 20,
 		Why:  "a contender enters while the holders still believe",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`all, failed := e.RenewAll(ctx, grants)`,
 			`all, failed := e.RenewAll(ctx, grants)
 	sent = e.Clocks()`),
@@ -22,7 +22,7 @@ var renewals = []Mutant{
 	{
 		Name: "a read is valid from its answer on", Rule: 20,
 		Why:  "a contender enters while the holders still believe",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`standing, err := e.Standing(ctx, grants)`,
 			`standing, err := e.Standing(ctx, grants)
 	sent = e.Clocks()`),
@@ -31,7 +31,7 @@ var renewals = []Mutant{
 	{
 		Name: "an entry that stands is believed for a TTL", Rule: 20,
 		Why:  "it was not extended, and ends under its holder",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`lasting(span, sent, e.Lease(l.grant.Tag))`,
 			`lasting(max(span, e.Lease(l.grant.Tag)), sent, e.Lease(l.grant.Tag))`),
 		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
@@ -63,7 +63,7 @@ var renewals = []Mutant{
 	{
 		Name: "a loss in a batch is not told", Rule: 0,
 		Why:  "the holder works on until its time is up",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`case failed == nil:`,
 			`case failed != nil && all:`),
 		Tests: "^TestRule20ALossInABatch$", Packages: inLease,
@@ -71,7 +71,7 @@ var renewals = []Mutant{
 	{
 		Name: "absence after a failed batch is a loss", Rule: 0,
 		Why:  "a read of a primary that was just elected ends a lease that stands",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`case failed == nil:`,
 			`case !all:`),
 		Tests: "^TestRule20ALossInABatchOfUnknownOutcome$", Packages: inLease,
@@ -79,7 +79,7 @@ var renewals = []Mutant{
 	{
 		Name: "a batch that was refused is sent again as it was", Rule: 0,
 		Why:  "one document that can't be written ends a hundred leases",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`return failed != nil && !brokenOff(failed)`,
 			`return failed != nil && brokenOff(failed)`),
 		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
@@ -87,7 +87,7 @@ var renewals = []Mutant{
 	{
 		Name: "after a broken connection each lease goes alone", Rule: 0,
 		Why:  "a hundred commands on new connections take longer than the leases have left",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`return failed != nil && !brokenOff(failed)`,
 			`return failed != nil && (!brokenOff(failed) || mongo.IsNetworkError(failed))`),
 		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
@@ -95,7 +95,7 @@ var renewals = []Mutant{
 	{
 		Name: "every lease is renewed alone", Rule: 0,
 		Why:  "ten thousand leases cost ten thousand commands",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`batchSize = 100`,
 			`batchSize = 1`),
 		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
@@ -103,7 +103,7 @@ var renewals = []Mutant{
 	{
 		Name: "nothing is taken along", Rule: 0,
 		Why:  "leases that were taken one after the other are renewed one after the other for ever",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`pause <= 0 && rest <= l.soon()`,
 			`pause <= 0 && rest <= 0`),
 		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
@@ -111,7 +111,7 @@ var renewals = []Mutant{
 	{
 		Name: "a renewal that is out for long makes no room", Rule: 0,
 		Why:  "four documents that are kept back from all writes end the leases of others",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`	r.prompt--
 	r.send()`,
 			`	r.send()`),
@@ -120,7 +120,7 @@ var renewals = []Mutant{
 	{
 		Name: "a few renewals are out at a time", Rule: 0,
 		Why:  "a few more documents that are kept back from all writes end the leases of others",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`mostOut    = 100`,
 			`mostOut    = 8`),
 		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inLease,
@@ -128,7 +128,7 @@ var renewals = []Mutant{
 	{
 		Name: "who is stuck takes all the room", Rule: 0,
 		Why:  "leases that can't be renewed are the most urgent, and the others' batch waits for them",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`k.stuck = k.stuck || len(leases) == 1`,
 			`k.stuck = false`),
 		Tests: "^TestTheStuckLeaveRoom$", Packages: inLease,
@@ -136,7 +136,7 @@ var renewals = []Mutant{
 	{
 		Name: "who was not renewed rests for half a TTL", Rule: 0,
 		Why:  "one broken connection ends every lease",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`return l.engine.Lease(l.grant.Tag) / 20 `,
 			`return l.engine.Lease(l.grant.Tag) / 2 `),
 		Tests: "^TestTheShortestLeaseSurvivesAReset$", Packages: inLease,
@@ -144,7 +144,7 @@ var renewals = []Mutant{
 	{
 		Name: "a batch is in no order", Rule: 0,
 		Why:  "the batches of two processes lock the documents in different orders, and wait for each other",
-		File: "batch.go",
+		File: "internal/lease/batch.go",
 		Edits: swap(`return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))`,
 			`return cmp.Compare(len(x.Value), len(y.Value)) * bytes.Compare(x.Value, y.Value)`),
 		Tests: "^TestABatchIsInOrder$", Packages: inLease,
@@ -152,7 +152,7 @@ var renewals = []Mutant{
 	{
 		Name: "the loop goes on without leases", Rule: 0,
 		Why:  "a goroutine outlives its owner",
-		File: "renewals.go",
+		File: "internal/lease/renewals.go",
 		Edits: swap(`	if len(r.kept) == 0 {
 		r.running = false`,
 			`	if r.kept == nil && !r.running {

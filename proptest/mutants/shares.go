@@ -38,7 +38,7 @@ var shares = []Mutant{
 	{
 		Name: "the first to leave releases the entry", Rule: 21,
 		Why:  "a writer is let in beside the readers who stay",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`case s.holders > 1 && s.base.Err() == nil:`,
 			`case s.holders > 1000:`),
 		Tests: "^TestRule21LocalHoldersShareAnEntry$", Packages: inLocker,
@@ -46,7 +46,7 @@ var shares = []Mutant{
 	{
 		Name: "an update that ends a holder's part ends the entry", Rule: 21,
 		Why:  "the others hold nothing",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`if s.given || s.holders > 1 {`,
 			`if s.given || s.holders > 100 {`),
 		Tests: "^TestRule21WritesOfOneEntry$", Packages: inLocker,
@@ -54,7 +54,7 @@ var shares = []Mutant{
 	{
 		Name: "an entry that is being released is joined", Rule: 21,
 		Why:  "the new holder has nothing",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap("	if s.given {\n		return nil\n	}\n	s.holders++",
 			"	s.holders++"),
 		Tests: "^TestRule21NobodyJoinsAReleasedEntry$", Packages: inLocker,
@@ -104,7 +104,7 @@ var shares = []Mutant{
 	{
 		Name: "an old entry is joined", Rule: 21,
 		Why:  "a lease that was just acquired is about to end",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`ls.engine.Lease(s.base.grant.Tag)*2/3`,
 			`ls.engine.Lease(s.base.grant.Tag)/10`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
@@ -112,7 +112,7 @@ var shares = []Mutant{
 	{
 		Name: "who joins believes for a fresh TTL", Rule: 21,
 		Why:  "a writer is let in while the one who joined still believes",
-		File: "lease.go",
+		File: "internal/lease/handle.go",
 		Edits: swap(`	return max(0, l.entry().left())
 `, `	if l.share != nil {
 		return l.engine.Lease(l.grant.Tag)
@@ -124,7 +124,7 @@ var shares = []Mutant{
 	{
 		Name: "the entry's end is not its holders'", Rule: 21,
 		Why:  "they go on without the lock",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`	b.follow(l)
 `, ``),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
@@ -132,7 +132,7 @@ var shares = []Mutant{
 	{
 		Name: "who releases last, after the end, releases nothing", Rule: 21,
 		Why:  "the entry of a lease that ended stays, and a loss is told as a success",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`case s.holders > 1 && s.base.Err() == nil:`,
 			`case s.holders > 1 || s.base.Err() != nil:`),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
@@ -140,7 +140,7 @@ var shares = []Mutant{
 	{
 		Name: "who stays after the end is told what the first to release was", Rule: 21,
 		Why:  "somebody was let in beside it, and it is told that nobody was",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`	case leftAfterAll:
 		return ErrLost`,
 			`	case leftAfterAll:
@@ -150,7 +150,7 @@ var shares = []Mutant{
 	{
 		Name: "who leaves looks twice", Rule: 21,
 		Why:  "sharers who leave together are told that the lock was lost, and take back what was good",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`	part := s.depart()
 `, `	part := s.depart()
 	if part == leftOthers {
@@ -167,7 +167,7 @@ var shares = []Mutant{
 	{
 		Name: "a refused release of a shared entry is the last", Rule: 0,
 		Why:  "the entry stays until it expires, though its holder tries again",
-		File: "share.go",
+		File: "internal/lease/share.go",
 		Edits: swap(`	if s.base.given() == nil {
 		s.mu.Lock()`,
 			`	if s.base.given() == nil && s.holders == 0 {

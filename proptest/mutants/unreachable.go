@@ -42,7 +42,7 @@ var unreachable = []Mutant{
 	{
 		Name: "a write that can't be sent is of unknown outcome", Rule: 0,
 		Why:  "callers take back what was never written",
-		File: "patience.go",
+		File: "internal/lease/patience.go",
 		Edits: swap(`	case sending.Revoke():
 `, `	case sending.Revoke() && false:
 `),

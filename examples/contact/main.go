@@ -1,0 +1,57 @@
+// Command contact adds a contact to a category while the category is being
+// deleted. Either order is right; a contact of a deleted category is not.
+// The two functions to copy are in book.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/doclock/doclock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+func main() {
+	ctx := context.Background()
+	uri := os.Getenv("MONGODB_URI")
+	if uri == "" {
+		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	check(err)
+	b, err := openBook(client.Database("book"))
+	check(err)
+	friends := bson.NewObjectID()
+	_, err = b.categories.InsertOne(ctx, bson.M{"_id": friends, "name": "Friends"})
+	check(err)
+
+	added := make(chan error)
+	go func() { added <- b.addContact(ctx, "Ada", friends) }()
+	deleted := b.deleteCategory(ctx, friends)
+	report("add Ada to Friends", <-added, doclock.ErrNotFound)
+	report("delete Friends", deleted, errInUse)
+}
+
+// report prints how an action ended. An error other than the refusal ends the
+// program.
+func report(action string, err, refusal error) {
+	switch {
+	case err == nil:
+		fmt.Println(action + ": done")
+	case errors.Is(err, refusal):
+		fmt.Println(action+": refused:", err)
+	default:
+		log.Fatal(action, ": ", err)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Commands are what an acquire, a wait and a lease ask of the documents, by the
+// protocol's names. An [Engine] sends them to the server. Each is sent once; the
+// error of one that was not executed, or may have been, is read by [AsFailure].
+type Commands interface {
+	Acquire(context.Context, Filter, Request) (Answer, error)
+	Confirm(context.Context, Pin, Request) (Answer, error)
+
+	Renew(context.Context, Grant) (Answer, error)
+	RenewAll(context.Context, []Grant) (Answer, error)
+	Look(ctx context.Context, g Grant, document bool) (Answer, error)
+	Standing(context.Context, []Grant) (standing map[uuid.UUID]time.Duration, sent Reading, err error)
+
+	Write(ctx context.Context, g Grant, u *Update, number int64) (Answer, error)
+	WriteAndRelease(context.Context, Grant, *Update) (Answer, error)
+	WriteAndHandOff(context.Context, Grant, *Update, Successor) (Answer, error)
+	Handoff(context.Context, Grant, Successor) (Answer, error)
+	Release(context.Context, Grant) (Answer, error)
+	Delete(context.Context, Grant) (Answer, error)
+
+	Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)
+	Read(context.Context, Pin) (*Image, error)
+
+	// Unreachable is why nothing can be sent at present, or nil.
+	Unreachable() error
+}
+
+var _ Commands = (*Engine)(nil)

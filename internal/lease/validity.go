@@ -1,0 +1,41 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// validity is the time for which a holder may believe in its lease. It is
+// anchored before the command that granted or renewed was sent, so it ends
+// before the server's does, whatever the way there took; and it is measured on
+// two clocks of this machine, and ends when either says so: the monotonic one
+// stands still while the machine is suspended, the wall clock can be set.
+type validity struct {
+	from engine.Reading
+	ttl  time.Duration
+}
+
+// resolution is that of the server's clock. An entry that was written at
+// 10.9 ms says 10, and so ends up to a millisecond early.
+const resolution = time.Millisecond
+
+// left is what remains, at most zero when the lease is over.
+func (v validity) left(now engine.Reading) time.Duration {
+	passed := max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))
+	return v.ttl - resolution - passed
+}
+
+// lasting is the validity that ends a span after now, of a lease with this TTL.
+func lasting(span time.Duration, now engine.Reading, ttl time.Duration) validity {
+	passed := ttl - span
+	return validity{from: engine.Reading{Mono: now.Mono - passed, Wall: now.Wall.Add(-passed)}, ttl: ttl}
+}
+
+// later is the validity that lasts longer: answers may come out of order.
+func (v validity) later(other validity) validity {
+	if other.from.Mono > v.from.Mono {
+		return other
+	}
+	return v
+}
