@@ -73,8 +73,9 @@ func TestFirstPrograms(t *testing.T) {
 	drop()
 	t.Cleanup(drop)
 	const unreachable = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
+	overlay := lessPatience(t)
 	for dir, right := range printed {
-		binary, impatient := inAnEmptyModule(t, dir)
+		binary, impatient := inAnEmptyModule(t, dir, overlay)
 		for name, c := range map[string]struct {
 			binary, uri string
 			fails       bool
@@ -120,8 +121,8 @@ func source(t *testing.T, path string) string {
 	return string(text)
 }
 
-// inAnEmptyModule builds a program in a module that needs this one only, as it is and less patient.
-func inAnEmptyModule(t *testing.T, program string) (binary, impatient string) {
+// inAnEmptyModule builds a program in a module that needs this one only, as it is and with an overlay.
+func inAnEmptyModule(t *testing.T, program, overlay string) (binary, impatient string) {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -149,7 +150,7 @@ func inAnEmptyModule(t *testing.T, program string) (binary, impatient string) {
 		{"mod", "edit", "-require=github.com/doclock/doclock@v0.0.0", "-replace=github.com/doclock/doclock=" + root},
 		{"mod", "tidy"},
 		{"build", "-o", "first", "."},
-		{"build", "-overlay", lessPatience(t, root), "-o", "impatient", "."},
+		{"build", "-overlay", overlay, "-o", "impatient", "."},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = dir
@@ -162,8 +163,12 @@ func inAnEmptyModule(t *testing.T, program string) (binary, impatient string) {
 
 // lessPatience is an overlay for the compiler with which half a minute's patience with a server that can't be reached is two
 // seconds: the tests would wait for it.
-func lessPatience(t *testing.T, root string) (overlay string) {
+func lessPatience(t *testing.T) (overlay string) {
 	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	const file, patience = "internal/engine/config.go", "DefaultPatience   = 30 * time.Second"
 	text := source(t, file)
 	if !strings.Contains(text, patience) {
