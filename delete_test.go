@@ -63,7 +63,7 @@ func TestDoDeletes(t *testing.T) {
 }
 
 // Under another's lock nothing is deleted, whatever became of the request, and
-// whatever this process believes.
+// though the lease is still valid here.
 func TestDeleteFindsTheLoss(t *testing.T) {
 	for name, cut := range map[string]bool{"answered": false, "the first request is lost": true} {
 		t.Run(name, func(t *testing.T) {

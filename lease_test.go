@@ -14,7 +14,7 @@ import (
 
 const ttl = 10 * time.Second
 
-func TestBeliefEndsWithTheTTL(t *testing.T) {
+func TestValidityEndsWithTheTTL(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		mono, wall time.Duration

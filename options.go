@@ -13,13 +13,12 @@ import (
 )
 
 // Bounds of the durations. A lease that is needed for longer than MaxTTL is
-// renewed: see [Lease.KeepAlive]. What the server adds to its clock, a TTL and
-// the tolerance, can't overflow.
+// renewed: see [Lease.KeepAlive]. The server adds a TTL and the tolerance to its
+// clock; within these bounds that can't overflow.
 const (
-	// MinTTL is the shortest time that a lock may be kept for. After a broken
-	// connection the driver selects no server for half a second, and a lease
-	// that is kept alive has two thirds of its TTL left when a renewal meets
-	// that.
+	// MinTTL is the shortest TTL. After a broken connection the driver selects
+	// no server for half a second. A lease that is kept alive has two thirds of
+	// its TTL left when a renewal meets that.
 	MinTTL = time.Second
 
 	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL and WaitTTL
@@ -31,16 +30,16 @@ const (
 // made; a fault is an [ErrInvalidArgument] that says what would be right.
 type Option func(*engine.Config) error
 
-// AcquireOption changes one acquire.
+// AcquireOption changes how one acquire works.
 type AcquireOption func(*engine.AcquireConfig) error
 
 // TTL is how long a lease lasts unless it is renewed, counted from the moment
 // when its acquire was sent. Default 10 s, at least [MinTTL], at most
 // [MaxTTL], cut to whole milliseconds, the server's unit, as all durations are.
 //
-// A broken connection costs a kept lease half a second, in rare cases a whole
-// one: with a TTL of 1 s it survives that on a machine that has time, with 2 s
-// on a busy one too; docs/protocol.md has the measured table.
+// A broken connection costs a lease that is kept alive half a second, in rare
+// cases a whole one. With a TTL of 1 s it survives that on an idle machine, and
+// with 2 s on a busy one too; docs/protocol.md has the measured table.
 func TTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.TTL = d.Truncate(time.Millisecond)
@@ -62,7 +61,7 @@ func TagTTL(tag string, d time.Duration) Option {
 }
 
 // WaitTTL is how long a waiting entry keeps its place between two confirms.
-// It is short, so that a waiter that died holds up the others only briefly.
+// It is short, so that a waiter that died delays the others only briefly.
 // Default min(TTL, 5 s), at least [MinTTL], at most [MaxTTL].
 func WaitTTL(d time.Duration) Option {
 	return func(c *engine.Config) error {
@@ -71,11 +70,11 @@ func WaitTTL(d time.Duration) Option {
 	}
 }
 
-// ClockTolerance is added to the time that the server keeps an entry, and never to
-// what its holder believes: it covers differences and forward steps of the
-// servers' clocks, in sum over one lease; in a sharded cluster, of the routers'
-// clocks, see [CheckServer]. Default 500 ms; it may be 0, and is at most
-// [MaxClockTolerance].
+// ClockTolerance is added to the time that the server keeps an entry, but not to
+// the time for which its lease is valid. It covers the differences and forward
+// steps of the servers' clocks, in sum over one lease; in a sharded cluster, of
+// the routers' clocks: see [CheckServer]. Default 500 ms; it may be 0, and is at
+// most [MaxClockTolerance].
 func ClockTolerance(d time.Duration) Option {
 	return func(c *engine.Config) error {
 		c.Tolerance = d.Truncate(time.Millisecond)
@@ -117,15 +116,15 @@ func Field(name string) Option {
 }
 
 // ShardKey names the fields of a sharded collection's key. Their values are
-// read from the first answer, and every later command for the lease names them
+// read from the first answer. Every later command for the lease names them
 // beside the _id, so that it goes to one shard. An update that touches one of
-// them is refused: the document would leave the lease's reach.
+// them is refused: the lease would not find the document any more.
 //
 // A filter should demand equality of the _id and of each of these fields, at its
-// top level. To another, routers before MongoDB 7.0 answer with error 61; later
-// ones ask all shards. An acquire by such a filter is not repeated where its
-// outcome is unknown, waits in no line of this process before its first answer,
-// and shares no entry.
+// top level. For another filter, routers before MongoDB 7.0 return error 61, and
+// later ones ask all shards. An acquire by such a filter is not repeated if its
+// outcome is unknown, doesn't join its process's wait queue before its first
+// answer, and shares no entry.
 func ShardKey(fields ...string) Option {
 	return func(c *engine.Config) error {
 		for _, field := range fields {
@@ -140,9 +139,9 @@ func ShardKey(fields ...string) Option {
 
 // Upsert makes an acquire insert the document where there is none, for
 // collections that hold nothing but locks. The filter must then demand an
-// equal _id at its top level. A document that is there costs nothing more; one
-// that has to be made costs two commands more, because not every server can be
-// trusted to insert and decide in one.
+// equal _id at its top level. A document that exists costs nothing more. A new
+// one costs two commands more, because not every server can be trusted to insert
+// and decide in one.
 func Upsert() Option {
 	return func(c *engine.Config) error {
 		c.Upsert = true
@@ -150,22 +149,25 @@ func Upsert() Option {
 	}
 }
 
-// ShareInProcess lets the goroutines of one process that hold one of these tags on a
-// document stand in it as one entry, so that the lock's arrays grow with the
-// processes and not with the goroutines. Who comes second sends no command, as
-// long as the entry is young and nobody was seen whom the tag respects; else
-// one, that renews the entry and looks; and the last to leave releases it.
-// Each has a lease of its own, with the same ID and Fence. An UpdateAndRelease
-// of one among several writes, and leaves the lock to the others.
+// ShareInProcess lets the goroutines of one Locker share one entry in a document
+// for each of these tags. So the lock's arrays grow with the processes, and not
+// with the goroutines.
 //
-// What it costs: somebody of another process whom the tag respects is seen up to
-// 200 ms late. Beside readers that overlap, a writer waits for that time and the
-// readers' own; the readers' processes send five looks a second each.
+// The first holder acquires the entry. A later holder joins it without a
+// command, as long as the entry is young and nobody was seen whom the tag
+// respects. Otherwise it sends one command, which renews the entry and returns
+// an image of the lock. The last holder to leave releases the entry. Each holder
+// has a lease of its own, with the same ID and Fence. An UpdateAndRelease of one
+// holder among several writes, and leaves the lock to the others.
 //
-// Only a tag whose holders get along with each other can be shared: see
-// [relations.Rules.CheckShareable]; a fault is an [ErrInvalidArgument] with the
-// reason. An Enqueue, and an acquire whose filter demands more than an equal
-// _id, has an entry of its own all the same.
+// The cost: an acquire of another process that the tag respects is seen up to
+// 200 ms late. A writer that waits for overlapping readers waits that much longer,
+// and each process with such readers sends five commands a second to look.
+//
+// Only a tag whose holders tolerate each other can be shared: see
+// [relations.Rules.CheckShareable]. Any other tag is an [ErrInvalidArgument] with
+// the reason. An Enqueue always makes an entry of its own, and so does an acquire
+// whose filter demands more than an equal _id.
 func ShareInProcess(tags ...string) Option {
 	return func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)
@@ -189,10 +191,10 @@ func Into(target any) AcquireOption {
 }
 
 // MaxWait bounds how long an Acquire or a Do waits for the lock, and nothing
-// else: the context that they are given goes on to bound what follows. 0 is one
-// try, as TryAcquire's. A wait that is over is an [ErrNotAcquired], and an
+// else: the context bounds the work that follows too. 0 is one try, as
+// TryAcquire's. When the wait is over, the error is an [ErrNotAcquired], and an
 // [ErrConflict] that names who is in the way, as far as this process knows.
-// TryAcquire and Enqueue don't wait, and refuse it.
+// TryAcquire and Enqueue don't wait, and refuse this option.
 func MaxWait(d time.Duration) AcquireOption {
 	return func(c *engine.AcquireConfig) error {
 		if d < 0 {

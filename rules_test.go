@@ -16,8 +16,8 @@ import (
 // are the mutants of these rules in proptest/mutants, and are tried again with
 // go test ./proptest/mutants -run TestMutantsAreCaught -all -v -timeout 30m
 
-// Rule 4: the belief is anchored at the send of the attempt that was answered.
-// Anchored at the reply, a contender enters while the holder still believes.
+// Rule 4: the validity is anchored at the send of the attempt that was answered.
+// Anchored at the reply, a contender enters while the lease is still valid.
 func TestRule04AnchoredAtTheSend(t *testing.T) {
 	t.Run("of the only attempt", func(t *testing.T) {
 		r := newRig(t)
@@ -73,9 +73,9 @@ func TestRule04AnchoredAtTheSend(t *testing.T) {
 	})
 }
 
-// Rule 13: belief ends at the send of whatever gives the lock away. Without
-// it: released, the reply lost, still believed.
-func TestRule13BeliefEndsAtTheSend(t *testing.T) {
+// Rule 13: the validity ends at the send of whatever releases the lock. Without
+// it: released, the reply lost, and still valid.
+func TestRule13ValidityEndsAtTheSend(t *testing.T) {
 	for name, give := range map[string]func(*doclock.Lease) error{
 		"Release":          func(l *doclock.Lease) error { return l.Release(context.Background()) },
 		"UpdateAndRelease": func(l *doclock.Lease) error { return l.UpdateAndRelease(context.Background(), increment) },
@@ -84,14 +84,14 @@ func TestRule13BeliefEndsAtTheSend(t *testing.T) {
 			r := newRig(t)
 			lease := r.acquire()
 			kept := lease.KeepAlive(t.Context())
-			var believed error
-			r.onNext("findAndModify", func() { believed = lease.Err() })
+			var asSent error
+			r.onNext("findAndModify", func() { asSent = lease.Err() })
 			reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
 			given := make(chan error, 1)
 			go func() { given <- give(lease) }()
 			<-reply.Fired()
-			if !errors.Is(believed, doclock.ErrReleased) {
-				t.Errorf("when it was sent: %v", believed)
+			if !errors.Is(asSent, doclock.ErrReleased) {
+				t.Errorf("when it was sent: %v", asSent)
 			}
 			if err := lease.Err(); !errors.Is(err, doclock.ErrReleased) {
 				t.Errorf("before the reply: %v", err)
@@ -160,6 +160,7 @@ func TestRule18AbsenceFromDone(t *testing.T) {
 		}, faultnet.LoseReply, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			lease := r.acquire()
 			r.net.Arm(c.lose, "findAndModify")

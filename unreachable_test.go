@@ -58,6 +58,7 @@ func TestWriteThatCantBeSent(t *testing.T) {
 		"Renew":  (*doclock.Lease).Renew,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, lease := goneServer(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()

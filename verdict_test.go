@@ -36,7 +36,7 @@ var losses = map[string]func(*rig, *doclock.Lease){
 		r.clock.pass(-ttl) // else a release would not say nil anyway
 	},
 	"a batch": func(r *rig, l *doclock.Lease) {
-		kept := r.due(append(r.many(1, func(int) {}), l)...)
+		kept := r.due(append(r.many(1), l)...)
 		within(r.T, ttl, kept[1].Done(), "the loss")
 		r.wantSent("update", "find")
 	},
@@ -149,7 +149,7 @@ func TestAWriteWhoseCallerLostAnotherLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			outer := r.acquire()
-			inner := r.many(1, func(int) {})[0]
+			inner := r.many(1)[0]
 			ctx := outer.KeepAlive(t.Context())
 			r.takeOver()
 			reply := r.net.Arm(faultnet.DelayReply, "findAndModify")

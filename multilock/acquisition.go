@@ -214,14 +214,10 @@ func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bo
 
 // hold makes the lease of what was granted. Once it is given back, an earlier
 // attempt may still enter its id again.
-func (a *acquisition) hold(g engine.Grant, sent engine.Reading) (held *lease.Handle) {
-	if a.shared {
-		held = a.locker.leases.Share(g, sent)
-	} else {
-		held = a.locker.leases.New(g, sent)
-	}
+func (a *acquisition) hold(g engine.Grant, sent engine.Reading) *lease.Handle {
+	held := a.locker.leases.New(g, sent, a.shared)
 	if late := a.unsure; late.n > 0 {
-		a.locker.leases.AfterRelease(held, func() { a.discard(g.Pin, g.ID, late, false, nil) })
+		held.AfterRelease(func() { a.discard(g.Pin, g.ID, late, false, nil) })
 	}
 	return held
 }

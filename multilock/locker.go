@@ -74,7 +74,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}, inflight: newInflight()}
 	l.cleanup = newCleanup(e, &l.ops, l.queue.removed)
-	l.leases = lease.NewHolds(e, &l.ops, l.queue)
+	l.leases = lease.NewHolds(e, e, &l.ops, l.queue)
 	l.queue.leases = l.leases
 	return l, nil
 }

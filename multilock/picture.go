@@ -165,7 +165,7 @@ func (p *picture) keepOwn() {
 // mine says of an entry that this process holds it.
 func (p *picture) mine(e engine.Entry) bool {
 	_, own := p.own[e.ID]
-	return own || p.leases.Believed(e.ID)
+	return own || p.leases.Valid(e.ID)
 }
 
 // forget is told that an entry is being given back; its end is zero until that

@@ -86,7 +86,7 @@ func (l *line) close(id uuid.UUID) {
 // sharing says that somebody here believes in an entry that may be joined.
 func (l *line) sharing() bool {
 	for _, s := range l.shared {
-		if l.picture.leases.Believed(s.id) {
+		if l.picture.leases.Valid(s.id) {
 			return true
 		}
 	}

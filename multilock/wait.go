@@ -269,7 +269,7 @@ func (w *waiter) forsake(got answer) {
 	case got.Outcome == engine.Waiting:
 		a.discard(a.filter.Pin, a.request.ID, unsure{}, true, nil)
 	case got.Outcome == engine.Granted:
-		a.locker.giveBack(a.locker.leases.New(a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID), got.Sent), nil)
+		a.locker.giveBack(a.locker.leases.New(a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID), got.Sent, false), nil)
 	}
 }
 

@@ -70,10 +70,7 @@ func (e *Engine) reach(ctx context.Context) error {
 			return e.unsent(err)
 		}
 	}
-	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok && !s.begin() { // its caller has gone
-		return &Failure{Certain: true, err: context.Canceled}
-	}
-	return nil
+	return BeginSending(ctx)
 }
 
 // Pauses between two looks at what the driver knows of its servers.
@@ -117,13 +114,13 @@ func WithSending(ctx context.Context, s *Sending) context.Context {
 	return context.WithValue(ctx, sendingKey{}, s)
 }
 
-// Noted has them noted in the Sending that the context carries, or in a new one.
-func Noted(ctx context.Context) (context.Context, *Sending) {
-	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok {
-		return ctx, s
+// BeginSending notes that a command is sent now: all [Commands] call it right
+// before. It returns a Failure where the caller has revoked the command.
+func BeginSending(ctx context.Context) error {
+	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok && !s.begin() {
+		return &Failure{Certain: true, err: context.Canceled}
 	}
-	s := &Sending{}
-	return WithSending(ctx, s), s
+	return nil
 }
 
 func (s *Sending) begin() bool {

@@ -1,8 +1,15 @@
 package lease
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
 
-// The errors that a lease's own methods return; see the package doclock, which
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/oneline"
+)
+
+// The errors of a lease's methods are made in this file. The package doclock
 // documents them for users.
 var (
 	ErrLost            = errors.New("doclock: lock lost")
@@ -11,3 +18,43 @@ var (
 	ErrInvalidArgument = errors.New("doclock: invalid argument")
 	ErrInTransaction   = errors.New("doclock: context carries a running transaction")
 )
+
+var errInTransaction = fmt.Errorf("%w: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction)
+
+func invalidUpdate(cause error) error {
+	return fmt.Errorf("%w: update: %w", ErrInvalidArgument, cause)
+}
+
+func deleteOfSeveral(tag string) error {
+	return fmt.Errorf("%w: Delete: others of this process hold the document under %q too; delete under a tag that excludes them", ErrInvalidArgument, tag)
+}
+
+// failed is the error of a command that was certainly not executed.
+func failed(command string, cause error) error {
+	return fmt.Errorf("doclock: %s: %w", command, cause)
+}
+
+// unknown is the error of a command that may have been executed, or may be yet.
+func unknown(command string, cause error) error {
+	return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, command, cause)
+}
+
+// gaveUp is the error of a caller whose context ended during a command.
+func gaveUp(ctx context.Context) error { return oneline.Join(ended(ctx), ErrOutcomeUnknown) }
+
+// ended is the error of a context that ended. It leaves another lease's loss
+// out, where that is the context's cause: ErrLost would say of this command
+// that it was not executed.
+func ended(ctx context.Context) error {
+	err := attempt.Ended(ctx)
+	if errors.Is(err, ErrLost) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// repeatable says of a release's error that the entry still stands: the server
+// refused the release, or it was not sent.
+func repeatable(err error) bool {
+	return err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrOutcomeUnknown)
+}

@@ -2,90 +2,72 @@ package lease
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 )
 
+// This file has what every command of a holder begins with: what is refused at
+// once, the wait for its turn, and the caller who may give up.
+
 // ready refuses what can be refused before anything is sent.
-func (l *Handle) ready(ctx context.Context) error {
+func (h *Handle) ready(ctx context.Context) error {
 	switch {
-	case l.engine == nil:
+	case h.hold == nil:
 		return ErrLost
 	case attempt.InTransaction(ctx):
 		return errInTransaction
-	case l.given() != nil:
+	case h.leaving():
 		return ErrReleased
 	default:
 		return nil
 	}
 }
 
+// enter waits for a command's turn. Where the wait ends without it, the reason
+// may be that the command before can't be sent.
+func (s *Hold) enter(ctx context.Context, g *gate) error {
+	err := g.enter(ctx)
+	if err == nil {
+		return nil
+	}
+	return oneline.Join(err, s.commands.Unreachable())
+}
+
 // run runs op to its end, and returns at once where the caller gives up first.
 // Where nothing was sent by then, nothing will be.
-func (l *Handle) run(ctx context.Context, op func(patient context.Context) error) error {
-	patient, stop := l.patience(ctx)
+func (h *Handle) run(ctx context.Context, op func(patient context.Context) error) error {
+	patient, stop := h.patience(ctx)
 	defer stop()
-	patient, sending := engine.Noted(patient) // with its caller's note, where a shared entry's holder runs it
-	err, abandoned := attempt.Run(patient, l.ops, func() error { return op(patient) }, func(error) {})
+	sending := &engine.Sending{}
+	patient = engine.WithSending(patient, sending)
+	err, abandoned := attempt.Run(patient, h.hold.ops, func() error { return op(patient) }, func(error) {})
 	switch {
 	case abandoned == nil:
 		return err
 	case sending.Revoke():
-		return oneline.Join(ended(patient), l.engine.Unreachable())
+		return oneline.Join(ended(patient), h.hold.commands.Unreachable())
 	default:
 		return gaveUp(patient)
 	}
 }
 
-// enter waits for its turn. Where it is not had in time, the reason may be that
-// the command before can't be sent.
-func (l *Handle) enter(ctx context.Context, g gate) error {
-	err := g.enter(ctx)
-	if err == nil {
-		return nil
-	}
-	return oneline.Join(err, l.engine.Unreachable())
-}
-
-// gaveUp is what a caller is told whose context ended during a command.
-func gaveUp(ctx context.Context) error { return oneline.Join(ended(ctx), ErrOutcomeUnknown) }
-
-// ended is the error of a context that ended. Where another lease's end is the
-// context's cause it is left out: of this command it would say that it was not
-// executed.
-func ended(ctx context.Context) error {
-	err := attempt.Ended(ctx)
-	if errors.Is(err, ErrLost) {
-		return ctx.Err()
-	}
-	return err
-}
-
-var errInTransaction = fmt.Errorf("%w: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction)
-
-func unknown(command string, cause error) error {
-	return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, command, cause)
-}
-
 // patience is the caller's: it ends with ctx, unless it was this lease that
-// ended ctx. Who releases a lease in the context that KeepAlive made has not
-// given up waiting for the answer.
-func (l *Handle) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+// ended ctx. A caller who releases a lease in the context that KeepAlive made
+// has not given up waiting for the answer.
+func (h *Handle) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.CancelFunc(func() {})
 	if deadline, limited := ctx.Deadline(); limited {
 		patient, stop = context.WithDeadline(patient, deadline)
 	}
 	unfollow := context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); cause != context.Cause(l.over) {
+		if cause := context.Cause(ctx); cause != h.cause() {
 			cancel(cause)
 		}
 	})
-	outer := l.outer(ctx)
+	outer := h.outer(ctx)
 	unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
 	return patient, func() {
 		unfollow()
@@ -93,4 +75,23 @@ func (l *Handle) patience(ctx context.Context) (context.Context, context.CancelF
 		stop()
 		cancel(nil)
 	}
+}
+
+// cause is why this holder's part has ended, without a look at the clock.
+func (h *Handle) cause() error {
+	h.hold.mu.Lock()
+	defer h.hold.mu.Unlock()
+	return h.over
+}
+
+// outerKey finds the context that KeepAlive was given in the one that it made.
+type outerKey struct{ holder *Handle }
+
+// outer is the context that KeepAlive was given, where it made ctx or a parent
+// of it.
+func (h *Handle) outer(ctx context.Context) context.Context {
+	if outer, kept := ctx.Value(outerKey{h}).(context.Context); kept {
+		return outer
+	}
+	return ctx
 }

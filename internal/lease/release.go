@@ -2,50 +2,51 @@ package lease
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// verdict is how giving the lock away ended.
-type verdict struct {
-	err  error
-	done chan struct{}
-}
-
 // Release implements doclock.Lease.
-func (l *Handle) Release(ctx context.Context) error {
-	if l.engine == nil {
+func (h *Handle) Release(ctx context.Context) error {
+	if h.hold == nil {
 		return ErrLost
 	}
 	if attempt.InTransaction(ctx) {
 		return errInTransaction
 	}
-	v, first := l.give()
+	v, first := h.claim()
 	if first {
 		ctx := attempt.Detached(ctx)
-		l.ops.Go(func() {
-			l.writing.take()
-			defer l.writing.leave()
-			if l.share != nil {
-				l.settle(v, l.share.leave(ctx, l))
-				return
-			}
-			l.renewing.take()
-			defer l.renewing.leave()
-			next := l.succession()
-			l.settle(v, l.release(ctx, next))
-			next.end()
+		h.hold.ops.Go(func() {
+			h.writing.take()
+			defer h.writing.leave()
+			h.leave(ctx, v)
 		})
 	}
+	return h.await(ctx, v)
+}
+
+// claim claims the right to release this holder's part; only the first caller
+// has it.
+func (h *Handle) claim() (v *verdict, first bool) {
+	h.hold.mu.Lock()
+	defer h.hold.mu.Unlock()
+	if h.released != nil {
+		return h.released, false
+	}
+	h.released = &verdict{done: make(chan struct{})}
+	return h.released, true
+}
+
+// await waits for the verdict, for as long as the caller does.
+func (h *Handle) await(ctx context.Context, v *verdict) error {
 	select {
 	case <-v.done:
 		return v.err
 	default:
 	}
-	ctx, stop := l.patience(ctx)
+	ctx, stop := h.patience(ctx)
 	defer stop()
 	select {
 	case <-v.done:
@@ -55,24 +56,47 @@ func (l *Handle) Release(ctx context.Context) error {
 	}
 }
 
-// release sends the release and judges its answer. ctx has no end: the lease
-// has one, after which others are let in without a release. A handoff that
+// leave takes the holder out, who has no command under way, and settles the
+// verdict. One among several sends nothing, and waits for none of the others'
+// commands.
+func (h *Handle) leave(ctx context.Context, v *verdict) {
+	s := h.hold
+	part := s.depart(h)
+	switch part {
+	case leftOthers:
+		h.settle(v, nil)
+		return
+	case leftAfterAll:
+		h.settle(v, ErrLost)
+		return
+	}
+	s.renewing.take()
+	defer s.renewing.leave()
+	s.writing.take()
+	defer s.writing.leave()
+	to := s.handoff()
+	h.settleAll(v, s.release(ctx, to))
+	to.close()
+}
+
+// release sends the release and judges its answer. ctx has no end; the hold has
+// one, and after it the server lets others in without a release. A handoff that
 // finds nothing is followed by a plain release: the id may stand there with
-// another token. So a lease is released that is known to be lost: a late
-// duplicate may have brought its id back. But no answer to that, nor the want
-// of one, makes it a lease that was kept.
-func (l *Handle) release(ctx context.Context, next *succession) error {
-	known := l.isLost()
+// another fencing token. For the same reason a hold is released that is known to
+// be lost: a late duplicate may have brought its id back. It stays lost,
+// whatever that release is answered.
+func (s *Hold) release(ctx context.Context, to *handoff) error {
+	known := s.isLost()
 	// It is sent, whoever has given up.
 	ctx = engine.WithSending(ctx, &engine.Sending{})
-	l.finish(ErrReleased) // before anything is sent
-	ctx, cancel := context.WithTimeout(ctx, l.kept())
+	s.finish(ErrReleased) // before anything is sent
+	ctx, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
-	got, first := engine.Answer{Outcome: engine.Released}, l.engine.Clocks()
-	unsure, err := attempt.Settle(ctx, l.engine.Attempt(l.grant.Tag), func(ctx context.Context) error {
-		done, err := next.handOff(ctx, first)
+	got, first := engine.Answer{Outcome: engine.Released}, s.engine.Clocks()
+	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) error {
+		done, err := to.release(ctx, first)
 		if !done && err == nil {
-			got, err = l.engine.Release(ctx, l.grant)
+			got, err = s.commands.Release(ctx, s.grant)
 		}
 		return err
 	})
@@ -80,92 +104,50 @@ func (l *Handle) release(ctx context.Context, next *succession) error {
 	case known:
 		return ErrLost
 	case err != nil && unsure == nil:
-		return fmt.Errorf("doclock: release: %w", err)
+		return failed("release", err)
 	case err != nil:
 		return unknown("release", unsure)
 	default:
-		return l.departed("release", got.Outcome, unsure)
+		return s.departed("release", got.Outcome, unsure)
 	}
 }
 
-// departed is the verdict on a command that takes the entry out of the
+// departed is the verdict on a command that removes the entry from the
 // document, and was answered.
-func (l *Handle) departed(command string, outcome engine.Outcome, unsure error) error {
+func (s *Hold) departed(command string, outcome engine.Outcome, unsure error) error {
 	switch {
 	case outcome == engine.Released:
 		return nil
 	case unsure == nil:
 		return ErrLost
-	case l.left() > 0: // nobody but an earlier attempt can have removed it
+	case s.left() > 0: // nobody but an earlier attempt can have removed it
 		return nil
 	default:
 		return unknown(command, unsure)
 	}
 }
 
-// giveAway ends the lease with a command that does something else too: by
-// itself, or as one of those who share an entry. Both return the command's
-// verdict and the release's.
-func (l *Handle) giveAway(ctx context.Context, alone func(context.Context, *succession) (err, released error), shared func(context.Context) (err, released error)) error {
-	if err := l.enter(ctx, l.writing); err != nil {
-		return err
-	}
-	if err := l.enter(ctx, l.renewing); err != nil {
-		l.writing.leave()
-		return err
-	}
-	v, first := l.give()
-	if !first {
-		l.renewing.leave()
-		l.writing.leave()
-		return ErrReleased
-	}
-	return l.run(ctx, func(patient context.Context) error {
-		defer l.writing.leave()
-		defer l.renewing.leave()
-		if l.share != nil {
-			err, released := shared(patient)
-			l.settle(v, released)
-			return err
-		}
-		next := l.succession()
-		defer next.end()
-		err, released := alone(patient, next)
-		l.settle(v, released)
-		return err
-	})
-}
-
-// given is the verdict on the lock that is being given away, or nil.
-func (l *Handle) given() *verdict {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.gone
-}
-
-// give claims the right to give the lock away; only the first caller has it.
-func (l *Handle) give() (v *verdict, first bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.gone != nil {
-		return l.gone, false
-	}
-	l.gone = &verdict{done: make(chan struct{})}
-	return l.gone, true
-}
-
-// settle publishes the verdict. Where the server refused the release itself,
-// the entry still stands and a later call may try again.
-func (l *Handle) settle(v *verdict, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// settle publishes the verdict on the part of a holder who sent no release.
+func (h *Handle) settle(v *verdict, err error) {
+	h.hold.mu.Lock()
+	defer h.hold.mu.Unlock()
 	v.err = err
 	close(v.done)
-	if err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrOutcomeUnknown) {
-		l.gone = nil
+}
+
+// settleAll publishes the verdict on the release of the whole hold. Where the
+// release was refused the entry still stands, and a later call may try again.
+func (h *Handle) settleAll(v *verdict, err error) {
+	s := h.hold
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.err = err
+	close(v.done)
+	if repeatable(err) {
+		h.released, s.releasing = nil, false
 		return
 	}
-	if l.after != nil {
-		l.after()
+	if s.afterRelease != nil {
+		s.afterRelease()
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// validity is the time for which a holder may believe in its lease. It is
-// anchored before the command that granted or renewed was sent, so it ends
-// before the server's does, whatever the way there took; and it is measured on
-// two clocks of this machine, and ends when either says so: the monotonic one
-// stands still while the machine is suspended, the wall clock can be set.
+// validity is the time for which holders may rely on their lock without asking
+// the server. It starts before the command that granted or renewed was sent, so
+// it ends before the server lets others in, however long the command took. Two
+// clocks of this machine measure it, and it ends when either says so: the
+// monotonic clock stands still while the machine is suspended, and the wall
+// clock can be set.
 type validity struct {
 	from engine.Reading
 	ttl  time.Duration
@@ -20,7 +21,7 @@ type validity struct {
 // 10.9 ms says 10, and so ends up to a millisecond early.
 const resolution = time.Millisecond
 
-// left is what remains, at most zero when the lease is over.
+// left is the time that remains; it is not positive when the validity is over.
 func (v validity) left(now engine.Reading) time.Duration {
 	passed := max(now.Mono-v.from.Mono, now.Wall.Sub(v.from.Wall))
 	return v.ttl - resolution - passed

@@ -67,7 +67,7 @@ const sideBySide = 4
 
 // Cancel cancels every operation at every point, or has a command of it executed
 // when all is over, and looks at the document afterwards. One sweep is about
-// 150 of these.
+// 180 of these.
 func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(operations))
@@ -115,7 +115,11 @@ func cancelEverywhere(ctx context.Context, db *mongo.Database, uri string, op op
 }
 
 func cancelAt(ctx context.Context, st *stage, op operation, p point, t *tally.Tally) (hit bool, err error) {
-	s, err := st.scene(ctx)
+	var opts []doclock.Option
+	if op.shared {
+		opts = append(opts, doclock.ShareInProcess("read"))
+	}
+	s, err := st.scene(ctx, opts...)
 	if err != nil {
 		return false, err
 	}
@@ -206,7 +210,8 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 		return fmt.Errorf("close the locker: %w", err)
 	}
 	doc, err := s.stored(patience)
-	if err != nil {
+	deleted := op.deletes && errors.Is(err, mongo.ErrNoDocuments)
+	if err != nil && !deleted {
 		return err
 	}
 	t.Checked(leavesNone, 1)
@@ -221,9 +226,16 @@ func (s *scene) inspect(ctx context.Context, op operation, p point, h holding, l
 	if doc.Count >= never || decoy.Lock.Tags != nil {
 		t.Violated(onlyGiven, "%s, %v: the document is %v, the one that was never named %v", op.name, p, doc, decoy)
 	}
+	certainlyNot := h.lease != nil && result != nil && !errors.Is(result, doclock.ErrOutcomeUnknown)
+	if op.deletes {
+		t.Checked(appliedOnce, 1)
+		if result == nil && !deleted || certainlyNot && deleted {
+			t.Violated(appliedOnce, "%s, %v: result %v, deleted: %v", op.name, p, result, deleted)
+		}
+	}
 	if op.write {
 		t.Checked(appliedOnce, 1)
-		if doc.Count > 1 || result == nil && doc.Count != 1 {
+		if doc.Count > 1 || result == nil && doc.Count != 1 || certainlyNot && doc.Count != 0 {
 			t.Violated(appliedOnce, "%s, %v: result %v, count %d", op.name, p, result, doc.Count)
 		}
 	}

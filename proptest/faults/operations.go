@@ -16,6 +16,8 @@ type operation struct {
 	call    func(context.Context, *scene, holding) (*doclock.Lease, error)
 	gives   bool // values of the caller's
 	write   bool
+	deletes bool
+	shared  bool // the only holder of an entry that others may join
 }
 
 // holding is what an operation starts from.
@@ -28,6 +30,11 @@ func nothing(context.Context, *scene) (holding, error) { return holding{}, nil }
 
 func held(ctx context.Context, s *scene) (h holding, err error) {
 	h.lease, err = s.locks.TryAcquire(ctx, s.filter(), "write")
+	return h, err
+}
+
+func sharing(ctx context.Context, s *scene) (h holding, err error) {
+	h.lease, err = s.locks.TryAcquire(ctx, s.filter(), "read")
 	return h, err
 }
 
@@ -81,6 +88,9 @@ var operations = []operation{
 	{name: "Renew", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Renew(ctx) })},
 	{name: "Update", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.Update(ctx, update) })},
 	{name: "UpdateAndRelease", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
+	{name: "UpdateAndRelease, sharing", shared: true, begin: sharing, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
+	{name: "Delete", begin: held, deletes: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) })},
+	{name: "Delete, sharing", shared: true, begin: sharing, deletes: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) })},
 	{name: "Release", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) })},
 	{name: "Do", gives: true, begin: nothing, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
 		return nil, s.locks.Do(ctx, s.own.filter, "write", func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, s.own.update) })

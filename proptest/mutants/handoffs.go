@@ -126,16 +126,16 @@ var handoffs = []Mutant{
 		Name: "an heir's time counts from the handoff's reply", Rule: 4,
 		Why:  "a contender enters while the heir still believes",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`outcome, img, err := s.lease.engine.Handoff(ctx, s.lease.grant, s.heir)`,
-			`outcome, img, err := s.lease.engine.Handoff(ctx, s.lease.grant, s.heir)
-	first = s.lease.engine.Clocks()`),
+		Edits: swap(`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())`,
+			`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())
+	first = o.hold.engine.Clocks()`),
 		Tests: "^TestRule04AnHeir", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
 		Name: "an heir that inherits an expiry believes for a TTL", Rule: 17,
 		Why:  "a fresh TTL outlives the unchanged expiry, and a contender enters",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`		first = l.since()
+		Edits: swap(`		first = s.since()
 `,
 			``),
 		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
@@ -144,20 +144,20 @@ var handoffs = []Mutant{
 		Name: "an heir inherits however little is left", Rule: 17,
 		Why:  "it has a lease that is over before it has begun to work",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`rides = rides && l.left() > l.engine.Lease(l.grant.Tag)*9/10`,
-			`rides = rides && l.left() > 0`),
+		Edits: swap(`can = can && s.left() > s.engine.Lease(s.grant.Tag)*9/10`,
+			`can = can && s.left() > 0`),
 		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
 		Name: "a giver believes until the heir has the lock", Rule: 13,
 		Why:  "handed over, the reply lost, still believed beside the heir",
 		File: "internal/lease/release.go",
-		Edits: swap(`	l.finish(ErrReleased) // before anything is sent
+		Edits: swap(`	s.finish(ErrReleased) // before anything is sent
 	ctx, cancel`,
-			`	if next.heir == nil {
-		l.finish(ErrReleased)
+			`	if to.next == nil {
+		s.finish(ErrReleased)
 	} else {
-		defer l.finish(ErrReleased)
+		defer s.finish(ErrReleased)
 	}
 	ctx, cancel`),
 		Tests: "^TestRule13", Packages: []string{lockerPkg, leasePkg},
@@ -166,9 +166,9 @@ var handoffs = []Mutant{
 		Name: "a handoff to one who can't have the lock is taken for none", Rule: 15,
 		Why:  "the lock is released, and its holder is told that it was lost",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`	case img == nil:
+		Edits: swap(`	case got.Image == nil:
 		return false, err`,
-			`	case img == nil || outcome == engine.Conflict:
+			`	case got.Image == nil || got.Outcome == engine.Conflict:
 		return false, err`),
 		Tests: "^TestRule15", Packages: []string{lockerPkg, leasePkg},
 	},
@@ -177,16 +177,16 @@ var handoffs = []Mutant{
 		Why:  "a lock that could be given back plainly stays until it expires",
 		File: "internal/lease/handoff.go",
 		Edits: swap(`		return false, nil
-	case img == nil:`,
+	case got.Image == nil:`,
 			`		return false, err
-	case img == nil:`),
+	case got.Image == nil:`),
 		Tests: "^TestAHandoffThatIsRefusedIsARelease$", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
 		Name: "nobody tells the heir of an unknown outcome", Rule: 12,
 		Why:  "it holds the lock and waits for it",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`		s.heir.Answer(engine.Lost, nil, engine.Reading{})
+		Edits: swap(`		o.next.Answer(engine.Answer{Outcome: engine.Lost})
 `,
 			``),
 		Tests: "^TestRule12AnHeir", Packages: []string{lockerPkg, leasePkg},

@@ -47,6 +47,7 @@ const (
 	enginePkg    = "./internal/engine"
 	attemptPkg   = "./internal/attempt"
 	leasePkg     = "."
+	holdPkg      = "./internal/lease"
 	lockerPkg    = "./multilock"
 	relationsPkg = "./relations"
 )
@@ -54,7 +55,8 @@ const (
 var (
 	inEngine    = []string{enginePkg, lockerPkg}
 	inAttempt   = []string{attemptPkg, leasePkg, lockerPkg}
-	inLease     = []string{leasePkg, lockerPkg}
+	inLease     = []string{leasePkg, holdPkg, lockerPkg}
+	inHold      = []string{holdPkg, leasePkg, lockerPkg}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
 )

@@ -14,27 +14,27 @@ var renewals = []Mutant{
 		Name: "a batch is valid from its answer on", Rule: 20,
 		Why:  "a contender enters while the holders still believe",
 		File: "internal/lease/batch.go",
-		Edits: swap(`all, failed := e.RenewAll(ctx, grants)`,
-			`all, failed := e.RenewAll(ctx, grants)
-	sent = e.Clocks()`),
+		Edits: swap(`got, failed := with.commands.RenewAll(ctx, grants)`,
+			`got, failed := with.commands.RenewAll(ctx, grants)
+	got.Sent = with.engine.Clocks()`),
 		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
 	},
 	{
 		Name: "a read is valid from its answer on", Rule: 20,
 		Why:  "a contender enters while the holders still believe",
 		File: "internal/lease/batch.go",
-		Edits: swap(`standing, err := e.Standing(ctx, grants)`,
-			`standing, err := e.Standing(ctx, grants)
-	sent = e.Clocks()`),
+		Edits: swap(`standing, sent, err := with.commands.Standing(ctx, grants)`,
+			`standing, sent, err := with.commands.Standing(ctx, grants)
+	sent = with.engine.Clocks()`),
 		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
 	},
 	{
 		Name: "an entry that stands is believed for a TTL", Rule: 20,
 		Why:  "it was not extended, and ends under its holder",
 		File: "internal/lease/batch.go",
-		Edits: swap(`lasting(span, sent, e.Lease(l.grant.Tag))`,
-			`lasting(max(span, e.Lease(l.grant.Tag)), sent, e.Lease(l.grant.Tag))`),
-		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
+		Edits: swap(`lasting(span, sent, s.engine.Lease(s.grant.Tag))`,
+			`lasting(max(span, s.engine.Lease(s.grant.Tag)), sent, s.engine.Lease(s.grant.Tag))`),
+		Tests: "^TestRule20(UnknownOutcomes|WhatStandsIsNotExtended)$", Packages: inHold,
 	},
 	{
 		Name: "an entry that stands is known by its id alone", Rule: 20,
@@ -65,7 +65,7 @@ var renewals = []Mutant{
 		Why:  "the holder works on until its time is up",
 		File: "internal/lease/batch.go",
 		Edits: swap(`case failed == nil:`,
-			`case failed != nil && all:`),
+			`case failed != nil && got.Outcome == engine.Renewed:`),
 		Tests: "^TestRule20ALossInABatch$", Packages: inLease,
 	},
 	{
@@ -73,7 +73,7 @@ var renewals = []Mutant{
 		Why:  "a read of a primary that was just elected ends a lease that stands",
 		File: "internal/lease/batch.go",
 		Edits: swap(`case failed == nil:`,
-			`case !all:`),
+			`case got.Outcome != engine.Renewed:`),
 		Tests: "^TestRule20ALossInABatchOfUnknownOutcome$", Packages: inLease,
 	},
 	{
@@ -82,7 +82,7 @@ var renewals = []Mutant{
 		File: "internal/lease/batch.go",
 		Edits: swap(`return failed != nil && !brokenOff(failed)`,
 			`return failed != nil && brokenOff(failed)`),
-		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
+		Tests: "^TestRule20UnknownOutcomes$", Packages: inHold,
 	},
 	{
 		Name: "after a broken connection each lease goes alone", Rule: 0,
@@ -90,7 +90,7 @@ var renewals = []Mutant{
 		File: "internal/lease/batch.go",
 		Edits: swap(`return failed != nil && !brokenOff(failed)`,
 			`return failed != nil && (!brokenOff(failed) || mongo.IsNetworkError(failed))`),
-		Tests: "^TestRule20UnknownOutcomes$", Packages: inLease,
+		Tests: "^TestRule20UnknownOutcomes$", Packages: inHold,
 	},
 	{
 		Name: "every lease is renewed alone", Rule: 0,
@@ -98,47 +98,47 @@ var renewals = []Mutant{
 		File: "internal/lease/batch.go",
 		Edits: swap(`batchSize = 100`,
 			`batchSize = 1`),
-		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
+		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inHold,
 	},
 	{
 		Name: "nothing is taken along", Rule: 0,
 		Why:  "leases that were taken one after the other are renewed one after the other for ever",
-		File: "internal/lease/renewals.go",
-		Edits: swap(`pause <= 0 && rest <= l.soon()`,
+		File: "internal/lease/keeper.go",
+		Edits: swap(`pause <= 0 && rest <= s.soon()`,
 			`pause <= 0 && rest <= 0`),
-		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inLease,
+		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inHold,
 	},
 	{
 		Name: "a renewal that is out for long makes no room", Rule: 0,
 		Why:  "four documents that are kept back from all writes end the leases of others",
-		File: "internal/lease/renewals.go",
-		Edits: swap(`	r.prompt--
-	r.send()`,
-			`	r.send()`),
-		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inLease,
+		File: "internal/lease/keeper.go",
+		Edits: swap(`	k.prompt--
+	k.send()`,
+			`	k.send()`),
+		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inHold,
 	},
 	{
 		Name: "a few renewals are out at a time", Rule: 0,
 		Why:  "a few more documents that are kept back from all writes end the leases of others",
-		File: "internal/lease/renewals.go",
+		File: "internal/lease/keeper.go",
 		Edits: swap(`mostOut    = 100`,
 			`mostOut    = 8`),
-		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inLease,
+		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inHold,
 	},
 	{
 		Name: "who is stuck takes all the room", Rule: 0,
 		Why:  "leases that can't be renewed are the most urgent, and the others' batch waits for them",
-		File: "internal/lease/renewals.go",
-		Edits: swap(`k.stuck = k.stuck || len(leases) == 1`,
-			`k.stuck = false`),
-		Tests: "^TestTheStuckLeaveRoom$", Packages: inLease,
+		File: "internal/lease/keeper.go",
+		Edits: swap(`of.stuck = of.stuck || len(holds) == 1`,
+			`of.stuck = false`),
+		Tests: "^TestTheStuckLeaveRoom$", Packages: inHold,
 	},
 	{
 		Name: "who was not renewed rests for half a TTL", Rule: 0,
 		Why:  "one broken connection ends every lease",
-		File: "internal/lease/renewals.go",
-		Edits: swap(`return l.engine.Lease(l.grant.Tag) / 20 `,
-			`return l.engine.Lease(l.grant.Tag) / 2 `),
+		File: "internal/lease/keeper.go",
+		Edits: swap(`return s.engine.Lease(s.grant.Tag) / 20 `,
+			`return s.engine.Lease(s.grant.Tag) / 2 `),
 		Tests: "^TestTheShortestLeaseSurvivesAReset$", Packages: inLease,
 	},
 	{
@@ -147,16 +147,16 @@ var renewals = []Mutant{
 		File: "internal/lease/batch.go",
 		Edits: swap(`return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))`,
 			`return cmp.Compare(len(x.Value), len(y.Value)) * bytes.Compare(x.Value, y.Value)`),
-		Tests: "^TestABatchIsInOrder$", Packages: inLease,
+		Tests: "^TestABatchIsInOrder$", Packages: inHold,
 	},
 	{
 		Name: "the loop goes on without leases", Rule: 0,
 		Why:  "a goroutine outlives its owner",
-		File: "internal/lease/renewals.go",
-		Edits: swap(`	if len(r.kept) == 0 {
-		r.running = false`,
-			`	if r.kept == nil && !r.running {
-		r.running = false`),
-		Tests: "^TestOneLoopForAllThatAreKept$", Packages: inLease,
+		File: "internal/lease/keeper.go",
+		Edits: swap(`	if len(k.kept) == 0 {
+		k.running = false`,
+			`	if k.kept == nil && !k.running {
+		k.running = false`),
+		Tests: "^TestOneLoopForAllThatAreKept$", Packages: inHold,
 	},
 }

@@ -5,7 +5,7 @@ var servers = []Mutant{
 	{
 		Name: "a server without hello is refused", Rule: 0,
 		Why:  "MongoDB 4.4.0 is said not to answer",
-		File: "server.go",
+		File: "check.go",
 		Edits: swap(`	if errors.As(err, &refused) && refused.HasErrorCode(commandNotFound) {
 		err =`,
 			`	if errors.As(err, &refused) && refused.HasErrorCode(commandNotFound) && false {
@@ -15,15 +15,15 @@ var servers = []Mutant{
 	{
 		Name: "majority reads are not asked for", Rule: 20,
 		Why:  "a batch of renewals can't be believed where majority reads are off, and each lease is renewed alone for ever",
-		File: "server.go",
-		Edits: swap(`	if _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {`,
+		File: "check.go",
+		Edits: swap(`	if _, _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {`,
 			`	if false {`),
 		Tests: "^TestCheckServerFindsTheUnsupported$", Packages: []string{leasePkg},
 	},
 	{
 		Name: "a router that wants the shard key is unsupported", Rule: 0,
 		Why:  "every sharded collection is said not to do",
-		File: "server.go",
+		File: "check.go",
 		Edits: swap(`		needsShardKey, err = true, nil // and so it is a router that knows the command`,
 			`		needsShardKey = true`),
 		Tests: "^TestCheckServerOfAShardedCollection$", Packages: []string{leasePkg},
@@ -63,7 +63,7 @@ var servers = []Mutant{
 	{
 		Name: "the clocks of all routers are taken for one", Rule: 0,
 		Why:  "a router's clock that differs by more than the tolerance is not told",
-		File: "clockskew.go",
+		File: "check.go",
 		Edits: swap(`	if before, known := (*c)[server]; !known`,
 			`	server = ""
 	if before, known := (*c)[server]; !known`),
@@ -72,7 +72,7 @@ var servers = []Mutant{
 	{
 		Name: "the slowest answer tells a server's clock", Rule: 0,
 		Why:  "the difference that is reported is that of the network",
-		File: "clockskew.go",
+		File: "check.go",
 		Edits: swap(`seen.width() < before.width()`,
 			`seen.width() > before.width()`),
 		Tests: "^TestClockOffsets$", Packages: []string{leasePkg},

@@ -38,26 +38,34 @@ var shares = []Mutant{
 	{
 		Name: "the first to leave releases the entry", Rule: 21,
 		Why:  "a writer is let in beside the readers who stay",
-		File: "internal/lease/share.go",
-		Edits: swap(`case s.holders > 1 && s.base.Err() == nil:`,
-			`case s.holders > 1000:`),
+		File: "internal/lease/hold.go",
+		Edits: swap(`case len(s.holders) > 1 && s.check() == nil:`,
+			`case len(s.holders) > 1000:`),
 		Tests: "^TestRule21LocalHoldersShareAnEntry$", Packages: inLocker,
 	},
 	{
 		Name: "an update that ends a holder's part ends the entry", Rule: 21,
 		Why:  "the others hold nothing",
-		File: "internal/lease/share.go",
-		Edits: swap(`if s.given || s.holders > 1 {`,
-			`if s.given || s.holders > 100 {`),
+		File: "internal/lease/ending.go",
+		Edits: []Edit{
+			{`	if s.several() {
+		return nil, nil
+	}
+`, ``},
+			{`case len(s.holders) == 1:`, `case len(s.holders) > 0:`},
+		},
 		Tests: "^TestRule21WritesOfOneEntry$", Packages: inLocker,
 	},
 	{
 		Name: "an entry that is being released is joined", Rule: 21,
 		Why:  "the new holder has nothing",
-		File: "internal/lease/share.go",
-		Edits: swap("	if s.given {\n		return nil\n	}\n	s.holders++",
-			"	s.holders++"),
-		Tests: "^TestRule21NobodyJoinsAReleasedEntry$", Packages: inLocker,
+		File: "internal/lease/hold.go",
+		Edits: swap(`	if s.releasing {
+		return nil
+	}
+`,
+			``),
+		Tests: "^TestAHoldThatIsBeingReleasedIsNotJoined$", Packages: inHold,
 	},
 	{
 		Name: "a waiter that was seen is passed", Rule: 21,
@@ -104,60 +112,67 @@ var shares = []Mutant{
 	{
 		Name: "an old entry is joined", Rule: 21,
 		Why:  "a lease that was just acquired is about to end",
-		File: "internal/lease/share.go",
-		Edits: swap(`ls.engine.Lease(s.base.grant.Tag)*2/3`,
-			`ls.engine.Lease(s.base.grant.Tag)/10`),
+		File: "internal/lease/holds.go",
+		Edits: swap(`hs.engine.Lease(s.grant.Tag)*2/3`,
+			`hs.engine.Lease(s.grant.Tag)/10`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "who joins believes for a fresh TTL", Rule: 21,
 		Why:  "a writer is let in while the one who joined still believes",
 		File: "internal/lease/handle.go",
-		Edits: swap(`	return max(0, l.entry().left())
-`, `	if l.share != nil {
-		return l.engine.Lease(l.grant.Tag)
+		Edits: swap(`	return max(0, h.hold.left())
+`,
+			`	if h.hold.shared {
+		return h.hold.engine.Lease(h.hold.grant.Tag)
 	}
-	return max(0, l.entry().left())
+	return max(0, h.hold.left())
 `),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 	{
 		Name: "the entry's end is not its holders'", Rule: 21,
 		Why:  "they go on without the lock",
-		File: "internal/lease/share.go",
-		Edits: swap(`	b.follow(l)
-`, ``),
+		File: "internal/lease/hold.go",
+		Edits: swap(`	for _, h := range s.holders {
+		h.end(cause)`,
+			`	for _, h := range s.holders {
+		if s.shared && cause == ErrLost {
+			continue
+		}
+		h.end(cause)`),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 	{
 		Name: "who releases last, after the end, releases nothing", Rule: 21,
 		Why:  "the entry of a lease that ended stays, and a loss is told as a success",
-		File: "internal/lease/share.go",
-		Edits: swap(`case s.holders > 1 && s.base.Err() == nil:`,
-			`case s.holders > 1 || s.base.Err() != nil:`),
+		File: "internal/lease/hold.go",
+		Edits: swap(`case len(s.holders) > 1 && s.check() == nil:`,
+			`case len(s.holders) > 1 || s.check() != nil:`),
 		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
 	},
 	{
 		Name: "who stays after the end is told what the first to release was", Rule: 21,
 		Why:  "somebody was let in beside it, and it is told that nobody was",
-		File: "internal/lease/share.go",
-		Edits: swap(`	case leftAfterAll:
-		return ErrLost`,
-			`	case leftAfterAll:
-		return s.base.Release(ctx)`),
+		File: "internal/lease/release.go",
+		Edits: swap(`		h.settle(v, ErrLost)
+`,
+			`		h.settle(v, nil)
+`),
 		Tests: "^TestRule21WhoStaysAfterTheEndHasLost$", Packages: inLocker,
 	},
 	{
 		Name: "who leaves looks twice", Rule: 21,
 		Why:  "sharers who leave together are told that the lock was lost, and take back what was good",
-		File: "internal/lease/share.go",
-		Edits: swap(`	part := s.depart()
-`, `	part := s.depart()
+		File: "internal/lease/release.go",
+		Edits: swap(`	part := s.depart(h)
+`,
+			`	part := s.depart(h)
 	if part == leftOthers {
 		for range 20_000 { // others may leave meanwhile
-			_ = s.base.left()
+			_ = s.left()
 		}
-		if s.base.given() != nil {
+		if s.isReleasing() {
 			part = leftAfterAll
 		}
 	}
@@ -167,12 +182,22 @@ var shares = []Mutant{
 	{
 		Name: "a refused release of a shared entry is the last", Rule: 0,
 		Why:  "the entry stays until it expires, though its holder tries again",
-		File: "internal/lease/share.go",
-		Edits: swap(`	if s.base.given() == nil {
-		s.mu.Lock()`,
-			`	if s.base.given() == nil && s.holders == 0 {
-		s.mu.Lock()`),
+		File: "internal/lease/release.go",
+		Edits: swap(`h.released, s.releasing = nil, false`,
+			`h.released, s.releasing = nil, s.shared`),
 		Tests: "^TestASharedReleaseThatIsRefusedIsTriedAgain$", Packages: inLocker,
+	},
+	{
+		Name: "a last write that was sent for the only holder of a shared entry is not noted", Rule: 0,
+		Why:  "its caller gives up, and is told that nothing was sent: the write was applied, and is repeated",
+		File: "internal/lease/ending.go",
+		Edits: swap(`	first := s.engine.Clocks()
+`, `	first := s.engine.Clocks()
+	if s.shared {
+		bounded = engine.WithSending(bounded, &engine.Sending{})
+	}
+`),
+		Tests: "^TestSharedWriteThatWasSentIsUnknown$", Packages: inLease,
 	},
 	{
 		Name: "what a refused look shows is forgotten", Rule: 21,

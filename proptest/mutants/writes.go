@@ -109,7 +109,7 @@ var writes = []Mutant{
 	{
 		Name: "an unknown write is told to be lost too", Rule: 18,
 		Why:  "who tests for a loss first takes a write that was applied for one that was not, and repeats it",
-		File: "internal/lease/update.go",
+		File: "internal/lease/ending.go",
 		Edits: swap(`		err = unknown("update", unsure)
 	}
 	_ =`,
@@ -129,7 +129,7 @@ var writes = []Mutant{
 	{
 		Name: "absence from a full done is trusted", Rule: 18,
 		Why:  "an applied write is reported not applied once eight others came after",
-		File: "internal/lease/update.go",
+		File: "internal/lease/write.go",
 		Edits: swap(`return len(img.Lock.Done) < engine.DoneCap`,
 			`return true`),
 		Tests: "^TestRule18AbsenceFromDone$", Packages: inLease,
@@ -137,7 +137,7 @@ var writes = []Mutant{
 	{
 		Name: "absence from an erased done is trusted", Rule: 18,
 		Why:  "somebody erased the lock, and an applied write is reported not applied",
-		File: "internal/lease/update.go",
+		File: "internal/lease/write.go",
 		Edits: swap(`img == nil || img.Lock.Fence < g.Fence`,
 			`img == nil`),
 		Tests: "^TestRule18AbsenceFromDone$", Packages: inLease,
@@ -145,7 +145,7 @@ var writes = []Mutant{
 	{
 		Name: "the newest id at the grant is not looked for", Rule: 18,
 		Why:  "an applied write is reported not applied once eight others came after",
-		File: "internal/lease/update.go",
+		File: "internal/lease/write.go",
 		Edits: swap(`return img.Lock.FinishedBy(g.LastDone)`,
 			`return true`),
 		Tests: "^TestRule18", Packages: inLease,
@@ -153,10 +153,10 @@ var writes = []Mutant{
 	{
 		Name: "belief ends at the last write's reply", Rule: 13,
 		Why:  "released, the reply lost, still believed",
-		File: "internal/lease/update.go",
-		Edits: swap(`l.finish(ErrReleased) // before anything is sent`,
-			`defer l.finish(ErrReleased)`),
-		Tests: "^TestRule13BeliefEndsAtTheSend$", Packages: inLease,
+		File: "internal/lease/ending.go",
+		Edits: swap(`s.finish(ErrReleased) // before anything is sent`,
+			`defer s.finish(ErrReleased)`),
+		Tests: "^TestRule13ValidityEndsAtTheSend$", Packages: inLease,
 	},
 	{
 		Name: "a delete that passed over the document is a loss", Rule: 0,
@@ -169,10 +169,13 @@ var writes = []Mutant{
 	{
 		Name: "a delete ends nothing", Rule: 13,
 		Why:  "the holder believes in a lock whose document is gone, or is another's",
-		File: "internal/lease/delete.go",
-		Edits: swap(`	l.finish(ErrReleased) // before anything is sent
-	bounded`,
-			`	bounded`),
+		File: "internal/lease/ending.go",
+		Edits: swap(`	s.finish(ErrReleased) // before anything is sent
+`,
+			`	if c.name != "delete" {
+		s.finish(ErrReleased)
+	}
+`),
 		Tests: "^TestDeleteEndsTheLease$", Packages: inLease,
 	},
 }

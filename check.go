@@ -49,14 +49,14 @@ const (
 // CheckServer asks whether the collection's server can run the protocol, and
 // what it is. The error is nil, an [ErrUnsupportedServer] with the reason, or
 // the driver's. It sends `hello` (several times, to find several servers),
-// `buildInfo`, one acquire that matches no document, and one majority read:
-// nothing is written.
+// `buildInfo`, one acquire that matches no document, and one majority read.
+// Nothing is written.
 //
-// In a sharded cluster the time in the lock is that of the router which a
-// command went through, and routers often run beside applications: so the
-// tolerance must cover what any two of them differ by. Those that this client
-// doesn't know, or would not choose for their distance
-// ([options.ClientOptions.SetLocalThreshold]), are not measured.
+// In a sharded cluster the time in the lock is the clock of the router that
+// handled the command, and routers often run beside applications. So the
+// tolerance must cover the greatest difference between two of them. CheckServer
+// doesn't measure routers that this client doesn't know, or would not choose
+// because they are too far away ([options.ClientOptions.SetLocalThreshold]).
 //
 // MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker
 // needs no check: on a server that refuses the commands its acquires return
@@ -118,10 +118,10 @@ func (a helloAnswer) kind() ServerKind {
 	}
 }
 
-// server is a name for who answered, as far as it tells.
+// server identifies the server that answered, as far as the answer tells.
 func (a helloAnswer) server() string { return a.TopologyVersion.ProcessID.Hex() + a.Me }
 
-// clockSkew asks several times: the driver chooses among the servers by chance.
+// clockSkew asks several times: the driver chooses a server at random.
 func clockSkew(ctx context.Context, db *mongo.Database, kind ServerKind) (time.Duration, error) {
 	if kind == Standalone {
 		return 0, nil
@@ -139,8 +139,8 @@ func clockSkew(ctx context.Context, db *mongo.Database, kind ServerKind) (time.D
 	return clocks.skew(), nil
 }
 
-// version is the server's own word. FerretDB 1 answers as a MongoDB that would
-// do.
+// version is what the server says of itself. FerretDB 1 claims to be a MongoDB
+// that is supported.
 func version(ctx context.Context, db *mongo.Database) (string, error) {
 	var build struct {
 		Version  string `bson:"version"`
@@ -162,7 +162,7 @@ func version(ctx context.Context, db *mongo.Database) (string, error) {
 	}
 }
 
-// probe sends an acquire and a majority read for a document that isn't there.
+// probe sends an acquire and a majority read for a document that doesn't exist.
 func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err error) {
 	e, err := engine.New(coll, relations.Exclusive(), engine.Config{TTL: engine.DefaultTTL, Field: engine.DefaultField, Owner: "doclock.CheckServer"})
 	if err != nil {
@@ -192,4 +192,42 @@ func refusal(what string, err error) error {
 		return fmt.Errorf("%w: it refuses %s: %w", ErrUnsupportedServer, what, err)
 	}
 	return fmt.Errorf("doclock: probe the server with %s: %w", what, err)
+}
+
+// clockOffsets are the differences between servers' clocks and this machine's,
+// by server.
+type clockOffsets map[string]offsetRange
+
+// offsetRange is what one answer tells of an offset: the server read its clock
+// at some time between the send and the answer.
+type offsetRange struct{ least, most time.Duration }
+
+func (r offsetRange) width() time.Duration  { return r.most - r.least }
+func (r offsetRange) middle() time.Duration { return r.least + r.width()/2 }
+
+// add keeps the answer that came fastest: its range is the narrowest.
+func (c *clockOffsets) add(server string, clock, sent, answered time.Time) {
+	if *c == nil {
+		*c = clockOffsets{}
+	}
+	seen := offsetRange{least: clock.Sub(answered), most: clock.Sub(sent)}
+	if before, known := (*c)[server]; !known || seen.width() < before.width() {
+		(*c)[server] = seen
+	}
+}
+
+// skew is the greatest difference between two of the servers.
+func (c clockOffsets) skew() time.Duration {
+	var least, most time.Duration
+	first := true
+	for _, r := range c {
+		if first || r.middle() < least {
+			least = r.middle()
+		}
+		if first || r.middle() > most {
+			most = r.middle()
+		}
+		first = false
+	}
+	return most - least
 }

@@ -1,0 +1,56 @@
+package doclock
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// ConflictError says who is in the way. It is an [ErrConflict].
+type ConflictError struct {
+	Tag        string        // the tag that was wanted
+	DocumentID bson.RawValue // the document's _id
+	Holders    []Holder      // the entries in the way, waiting ones included
+
+	// RetryAfter is how long it takes at most until enough of the entries in
+	// the way have expired. Most are released or renewed before.
+	RetryAfter time.Duration
+}
+
+// Holder is one entry in the way.
+type Holder struct {
+	Tag       string
+	ID        uuid.UUID
+	Owner     string
+	Since     time.Time     // arrival, on the server's clock
+	Waiting   bool          // not held yet, but ahead in the document's queue
+	Remaining time.Duration // until it expires, unless it is renewed
+}
+
+// Error names the holders, the first few of many.
+func (e *ConflictError) Error() string {
+	const shown = 3
+	var b strings.Builder
+	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, readable(e.DocumentID))
+	for i, h := range e.Holders {
+		if i == shown {
+			fmt.Fprintf(&b, " and %d more", len(e.Holders)-shown)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		state := "held"
+		if h.Waiting {
+			state = "waiting"
+		}
+		fmt.Fprintf(&b, "%q of %s (%s, %v left)", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
+	}
+	return b.String()
+}
+
+// Is makes every conflict an [ErrConflict].
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }

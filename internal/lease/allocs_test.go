@@ -1,0 +1,103 @@
+package lease
+
+import (
+	"context"
+	"encoding/binary"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// What a grant allocates beside its command, and what comes after it.
+func TestAllocations(t *testing.T) {
+	r := newRig(t, unconnected(t))
+	exclusive, shared := r.grant(1, "write"), r.grant(2, "read")
+	r.New(shared, r.engine.Clocks(), true)
+	defer r.find(shared.ID).finish(ErrReleased)
+	for name, c := range map[string]struct {
+		most float64
+		do   func()
+	}{
+		"a grant": {3, func() {
+			r.New(exclusive, r.engine.Clocks(), false).hold.finish(ErrReleased)
+		}},
+		"a grant and a release": {5, func() {
+			h := r.New(exclusive, r.engine.Clocks(), false)
+			v, _ := h.claim()
+			h.writing.take()
+			h.hold.depart(h)
+			h.hold.renewing.take()
+			h.hold.writing.take()
+			to := h.hold.handoff()
+			h.hold.finish(ErrReleased)
+			h.settleAll(v, nil)
+			to.close()
+			h.hold.writing.leave()
+			h.hold.renewing.leave()
+			h.writing.leave()
+			_ = h.Release(context.Background())
+		}},
+		"a part of a shared entry": {3, func() {
+			h := r.Join(shared.ID)
+			v, _ := h.claim()
+			h.leave(context.Background(), v)
+		}},
+		"a lease that is kept alive": {19, func() {
+			h := r.New(exclusive, r.engine.Clocks(), false)
+			ctx, cancel := context.WithCancel(context.Background())
+			h.KeepAlive(ctx)
+			h.hold.finish(ErrReleased)
+			cancel()
+		}},
+	} {
+		n := testing.AllocsPerRun(1000, c.do)
+		t.Logf("%s: %v", name, n)
+		if n > c.most {
+			t.Errorf("%s allocates %v times, want at most %v", name, n, c.most)
+		}
+	}
+}
+
+// What a lease that is held and kept costs.
+func TestTenThousandLeases(t *testing.T) {
+	const n, mostBytes, mostGoroutines = 10_000, 2048, 10
+	now := engine.Reading{Mono: time.Hour, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
+	e := unconnected(t, func(cfg *engine.Config) { cfg.Clock = func() engine.Reading { return now } })
+	r := newRig(t, e)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	goroutines, before := runtime.NumGoroutine(), heap()
+	all := make([]*Handle, n)
+	for i := range all {
+		entry := engine.Entry{Tag: "write", ID: uuid.New(), Fence: int64(i) + 1}
+		id := bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(i))}
+		img := &engine.Image{ID: id, Lock: engine.Lock{Entries: []engine.Entry{entry}}}
+		all[i] = r.New(e.Grant(img, "write", entry.ID), e.Clocks(), false)
+		all[i].KeepAlive(ctx)
+	}
+	each := (heap() - before) / n
+	t.Logf("%d bytes for each of %d leases; %d goroutines for all", each, n, runtime.NumGoroutine()-goroutines)
+	if each > mostBytes {
+		t.Errorf("a kept lease takes %d bytes, want at most %d", each, mostBytes)
+	}
+	if more := runtime.NumGoroutine() - goroutines; more > mostGoroutines {
+		t.Errorf("%d leases are kept by %d goroutines", n, more)
+	}
+	for _, h := range all {
+		h.hold.finish(ErrReleased)
+	}
+}
+
+func heap() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

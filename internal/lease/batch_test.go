@@ -1,0 +1,115 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// A batch that fails, once, is no loss. Its leases go alone only where one of
+// them may be the reason.
+func TestRule20UnknownOutcomes(t *testing.T) {
+	broken := mongo.CommandError{Message: "connection reset", Labels: []string{"NetworkError"}}
+	once := func(name string, err error) func(c call) error {
+		met := false
+		return func(c call) error {
+			if c.name != name || met {
+				return nil
+			}
+			met = true
+			return err
+		}
+	}
+	before := func(meet ...func(c call) error) func(*server) {
+		return func(s *server) {
+			s.fault = func(_ context.Context, c call) error {
+				for _, m := range meet {
+					if err := m(c); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		arm  func(*server)
+		sent []string
+	}{
+		"the reply is lost":   {func(s *server) { s.lose = once("renew all", broken) }, []string{"renew all", "read"}},
+		"the request is lost": {before(once("renew all", broken)), []string{"renew all", "read", "renew all"}},
+		// One of them may be the reason, and must not end the others.
+		"refused":        {before(once("renew all", &engine.Failure{Certain: true})), []string{"renew all", "read", "renew", "renew", "renew"}},
+		"nobody answers": {before(once("renew all", context.DeadlineExceeded)), []string{"renew all", "read", "renew", "renew", "renew"}},
+		"and nothing can be read": {
+			before(once("renew all", broken), once("read", errors.New("not authorized"))),
+			[]string{"renew all", "read", "renew all"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				leases := r.many(3)
+				c.arm(r.server)
+				kept := r.keep(leases...)
+				time.Sleep(ttl/3 + ttl/20 + aLittle) // what failed is tried again after a pause
+				r.wantSent(c.sent...)
+				r.wantFresh(leases...)
+				for _, k := range kept {
+					if k.Err() != nil {
+						r.Errorf("taken for a loss: %v", context.Cause(k))
+					}
+				}
+				r.server.forget()
+				time.Sleep(ttl / 3)
+				r.wantSent("renew all")
+			})
+		})
+	}
+}
+
+// Where the command has extended nothing, a read tells for how long the entries
+// stand, which is less than a TTL.
+func TestRule20WhatStandsIsNotExtended(t *testing.T) {
+	virtual(t, func(r *rig) {
+		leases := r.many(3)
+		r.server.fault = func(_ context.Context, c call) error {
+			if c.name != "read" {
+				return mongo.CommandError{Labels: []string{"NetworkError"}}
+			}
+			return nil
+		}
+		r.keep(leases...)
+		for passed := aLittle; passed < ttl; passed += ttl / 30 {
+			time.Sleep(ttl / 30)
+			for _, h := range leases {
+				if left := h.Remaining(); left > ttl-passed {
+					r.Fatalf("%v left after %v", left, passed)
+				}
+			}
+		}
+	})
+}
+
+// A batch that nobody answers holds up no other.
+func TestASlowBatchHoldsUpNoOther(t *testing.T) {
+	virtual(t, func(r *rig) {
+		first := r.many(2)
+		r.server.lose = func(c call) error {
+			if c.name == "renew all" {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}
+		r.keep(first...)
+		time.Sleep(ttl / 6)
+		other := r.take(1, "write")
+		r.keep(other)
+		time.Sleep(ttl/3 + aLittle)
+		r.wantSent("renew all", "renew") // and the first is not given up yet
+		r.wantFresh(other)
+	})
+}

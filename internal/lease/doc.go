@@ -1,0 +1,62 @@
+// Package lease is what becomes of a lock once it was granted: for how long it
+// is valid, who holds it, what is written under it, and how it is released.
+//
+// # Holds and handles
+//
+// A [Hold] is an entry that stands in a document. A [Handle] is one holder's
+// part of it, and what users know as a doclock.Lease. An exclusive lock is a
+// hold with one handle. Where goroutines of one process share an entry, the
+// hold has a handle for each of them. [Holds] are those of one Locker.
+//
+// A hold's validity has three states:
+//
+//	granted ──► valid ──┬── its time is up, or the server says that it is lost ──► ErrLost
+//	            ▲    │  └── the release is about to be sent ─────────────────────► ErrReleased
+//	            └────┘
+//	            renewed
+//
+// Its entry stands until it is released, whatever the validity:
+//
+//	standing ──► releasing ──┬── answered, or of unknown outcome ──► released for good
+//	    ▲                    │
+//	    └── refused, unsent ─┘
+//
+// A handle ends with its hold, or before it if other holders stay. As long as the
+// hold is valid, only the last holder to leave releases it; the others leave
+// without a command. Once the validity has ended, the first holder to leave
+// releases the hold for all. The others have lost the lock: the server may have
+// let somebody in beside them.
+//
+// # Who is trusted when
+//
+// Two things end a hold. The validity is this machine's: it ends a TTL after the
+// last renewal was sent, before the server lets anybody in. The presence of the
+// entry in the document is the server's verdict, which every command brings, and
+// which wins: writes and releases are sent even after the end of the validity,
+// and succeed where nobody was let in. Renewals are not: an ended hold is never
+// revived. A hold that the server has declared lost stays lost, and nothing is
+// written under it.
+//
+// The validity ends before a command is sent that removes the entry. That
+// command may be executed though its answer is lost.
+//
+// # Commands
+//
+// A command outlives its caller: it runs to its end in a goroutine of the
+// Locker's group, and a caller who gives up is told at once that its outcome is
+// unknown, or that nothing was sent and nothing will be. A command of unknown
+// outcome is repeated. What an earlier attempt may have done is then read from
+// the document: a write's number in the entry, or the id in `done`.
+//
+// Gates put the commands in order. They are taken in this order: the handle's
+// writing gate, by all of its writes and its release; the hold's renewing gate,
+// by renewals and by what ends the hold; the hold's writing gate, by the writes
+// of all holders and by what ends the hold.
+//
+// # Mutexes
+//
+// The wait queue's mutex and the [keeper]'s are taken before a hold's, which is
+// taken before that of [Holds]. A gate's own is taken last. No command is sent,
+// and no waiter is told, under any of them. The end of a hold cancels the
+// contexts of KeepAlive under its mutex, and calls what AfterRelease was given.
+package lease

@@ -1,0 +1,218 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// ending is a command that releases the lock and does something else with it.
+type ending struct {
+	name string // in errors
+	send func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error)
+
+	// judge is the verdict on an answer, where unsure says that an earlier attempt
+	// may have been executed.
+	judge func(ctx context.Context, to *handoff, got engine.Answer, unsure error) error
+}
+
+// UpdateAndRelease implements doclock.Lease. One holder of several writes, and
+// leaves the lock to the others.
+func (h *Handle) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	u, err := h.prepare(ctx, update, opts)
+	if err != nil {
+		return err
+	}
+	if err := h.hold.enter(ctx, &h.writing); err != nil {
+		return err
+	}
+	v, err := h.claimAll(ctx)
+	switch {
+	case err != nil:
+		h.writing.leave()
+		return err
+	case v == nil:
+		return h.writeAndLeave(ctx, u)
+	default:
+		return h.runLast(ctx, v, h.hold.lastUpdate(u))
+	}
+}
+
+// writeAndLeave writes, and takes one of several holders out.
+func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
+	v, first := h.claim()
+	if !first {
+		h.writing.leave()
+		return ErrReleased
+	}
+	return h.run(ctx, func(patient context.Context) error {
+		defer h.writing.leave()
+		err := h.hold.write(patient, u)
+		h.leave(attempt.Detached(patient), v)
+		return err
+	})
+}
+
+// Delete implements doclock.Lease.
+func (h *Handle) Delete(ctx context.Context) error {
+	if err := h.ready(ctx); err != nil {
+		return err
+	}
+	if err := h.hold.enter(ctx, &h.writing); err != nil {
+		return err
+	}
+	v, err := h.claimAll(ctx)
+	if err == nil && v == nil {
+		err = deleteOfSeveral(h.Tag())
+	}
+	if err != nil {
+		h.writing.leave()
+		return err
+	}
+	return h.runLast(ctx, v, h.hold.deletion())
+}
+
+// claimAll claims the right to release the whole hold, for its only holder, and
+// keeps renewals out. Where others hold it too there is neither a verdict nor an
+// error.
+func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
+	s := h.hold
+	if s.several() {
+		return nil, nil
+	}
+	if err := s.enter(ctx, &s.renewing); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case h.released != nil:
+		err = ErrReleased
+	case s.releasing: // by another holder, after the end of the validity
+		err = ErrLost
+	case len(s.holders) == 1:
+		s.releasing = true
+		h.released = &verdict{done: make(chan struct{})}
+		return h.released, nil
+	}
+	s.renewing.leave()
+	return nil, err
+}
+
+// runLast ends the hold with the command, after claimAll.
+func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
+	return h.run(ctx, func(patient context.Context) error {
+		defer h.writing.leave()
+		s := h.hold
+		defer s.renewing.leave()
+		s.writing.take()
+		defer s.writing.leave()
+		to := s.handoff()
+		defer to.close()
+		err, released := s.sendLast(patient, to, c)
+		h.settleAll(v, released)
+		return err
+	})
+}
+
+// sendLast sends the command, and returns its verdict and the lock's. A plain
+// release follows if the command may not have released the lock. That is safe
+// even if an attempt is still on its way: both need the hold's entry, and both
+// remove it.
+func (s *Hold) sendLast(ctx context.Context, to *handoff, c ending) (err, released error) {
+	if s.isLost() {
+		released = s.release(attempt.Detached(ctx), to)
+		return released, released
+	}
+	s.finish(ErrReleased) // before anything is sent
+	bounded, cancel := context.WithTimeout(ctx, s.kept())
+	defer cancel()
+	first := s.engine.Clocks()
+	var got engine.Answer
+	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+		got, err = c.send(ctx, to, first)
+		return err
+	})
+	switch {
+	case err == nil:
+		err = c.judge(ctx, to, got, unsure)
+		return err, err
+	case ctx.Err() == nil && engine.AsFailure(err).NotSent: // and neither can the release be
+		err = failed(c.name, err)
+		return err, err
+	}
+	released = s.release(attempt.Detached(ctx), to)
+	switch {
+	case unsure != nil: // what the release finds can't tell more
+		err = unknown(c.name, unsure)
+		return err, err
+	case errors.Is(released, ErrLost):
+		return oneline.Join(failed(c.name, err), ErrLost), released
+	default:
+		return failed(c.name, err), released
+	}
+}
+
+// lastUpdate writes and releases. Where the update can't go with a handoff, it
+// goes by itself.
+func (s *Hold) lastUpdate(u *engine.Update) ending {
+	return ending{
+		name: "update",
+		send: func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
+			done, err := to.writeAndRelease(ctx, first, u)
+			if done || err != nil {
+				return engine.Answer{Outcome: engine.Applied}, err
+			}
+			return s.commands.WriteAndRelease(ctx, s.grant, u)
+		},
+		judge: s.lastWritten,
+	}
+}
+
+// lastWritten is the verdict on an update that released the lock. Where an
+// earlier attempt may have been applied, `done` tells.
+func (s *Hold) lastWritten(ctx context.Context, to *handoff, got engine.Answer, unsure error) error {
+	switch {
+	case got.Outcome == engine.Applied:
+		return nil
+	case unsure == nil:
+		return ErrLost
+	}
+	img, err := s.read(ctx)
+	switch {
+	case err != nil:
+		err = unknown("update", oneline.Join(unsure, err))
+	case img != nil && img.Lock.FinishedBy(s.grant.ID):
+		err = nil
+	case provesNotApplied(img, s.grant):
+		err = ErrLost
+	default:
+		err = unknown("update", unsure)
+	}
+	_ = s.release(attempt.Detached(ctx), to) // a late duplicate may have brought the id back
+	return err
+}
+
+// deletion deletes the document, and the lock with it.
+func (s *Hold) deletion() ending {
+	return ending{
+		name: "delete",
+		send: func(ctx context.Context, _ *handoff, _ engine.Reading) (got engine.Answer, err error) {
+			for {
+				got, err = s.commands.Delete(ctx, s.grant)
+				if !engine.AsFailure(err).Again || !attempt.Sleep(ctx, rand.N(5*time.Millisecond)) {
+					return got, err
+				}
+			}
+		},
+		judge: func(_ context.Context, _ *handoff, got engine.Answer, unsure error) error {
+			return s.departed("delete", got.Outcome, unsure)
+		},
+	}
+}

@@ -1,0 +1,312 @@
+package lease
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// ttl of the leases of these tests.
+const ttl = 12 * time.Second
+
+// rig is the holds of a Locker whose commands go to a server in memory. In a
+// bubble of testing/synctest all of its time is virtual.
+type rig struct {
+	testing.TB
+	*Holds
+	server *server
+	ops    *attempt.Group
+}
+
+// unconnected is an engine whose server is nowhere: what is pure of it works.
+func unconnected(tb testing.TB, adjust ...func(*engine.Config)) *engine.Engine {
+	tb.Helper()
+	client, err := mongo.Connect()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	cfg := engine.Config{TTL: ttl, Tolerance: engine.DefaultTolerance, Field: engine.DefaultField}
+	for _, a := range adjust {
+		a(&cfg)
+	}
+	e, err := engine.New(client.Database("none").Collection("none"), relations.WritePreferring(), cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+// virtual runs a test in virtual time.
+func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
+	t.Helper()
+	e := unconnected(t, adjust...) // its connections are outside of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		e.Clock = func() engine.Reading {
+			return engine.Reading{Mono: time.Hour + time.Since(begun), Wall: time.Now().Round(0)}
+		}
+		t.Cleanup(func() { time.Sleep(time.Hour) }) // whatever is under way ends
+		test(newRig(t, e))
+	})
+}
+
+func newRig(tb testing.TB, e *engine.Engine) *rig {
+	r := &rig{TB: tb, server: &server{engine: e, entries: map[uuid.UUID]*entry{}}, ops: &attempt.Group{}}
+	r.Holds = NewHolds(e, r.server, r.ops, nobody{})
+	return r
+}
+
+// grant has an entry stand in the document with this _id.
+func (r *rig) grant(id int, tag string) engine.Grant {
+	own := engine.Entry{Tag: tag, ID: uuid.New(), Seq: int64(id), Fence: int64(id)}
+	img := &engine.Image{
+		ID:   bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(id))},
+		Lock: engine.Lock{Fence: own.Fence, Entries: []engine.Entry{own}},
+	}
+	g := r.engine.Grant(img, tag, own.ID)
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	r.server.entries[own.ID] = &entry{document: id, expires: time.Now().Add(r.engine.Lease(tag) + r.engine.Tolerance)}
+	return g
+}
+
+func (r *rig) take(id int, tag string) *Handle {
+	return r.New(r.grant(id, tag), r.engine.Clocks(), tag == "read")
+}
+
+// many takes n write locks, of the documents from 100 on.
+func (r *rig) many(n int) []*Handle {
+	all := make([]*Handle, n)
+	for i := range all {
+		all[i] = r.take(100+i, "write")
+	}
+	return all
+}
+
+// keep keeps leases alive until the test ends.
+func (r *rig) keep(leases ...*Handle) (kept []context.Context) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.Cleanup(cancel)
+	for _, h := range leases {
+		kept = append(kept, h.KeepAlive(ctx))
+	}
+	return kept
+}
+
+func (r *rig) wantSent(want ...string) {
+	r.Helper()
+	if sent := r.server.sent(); !slices.Equal(sent, want) {
+		r.Errorf("sent %v, want %v", sent, want)
+	}
+}
+
+func (r *rig) wantFresh(leases ...*Handle) {
+	r.Helper()
+	for _, h := range leases {
+		if left := h.Remaining(); left <= ttl*2/3-ttl/20 {
+			r.Errorf("document %d: %v left", h.DocumentID().Int32(), left)
+		}
+	}
+}
+
+// nobody is a wait queue without waiters.
+type nobody struct{}
+
+func (nobody) Next(engine.Grant) Successor { return nil }
+func (nobody) Released(engine.Grant)       {}
+
+// server answers commands from memory, after a millisecond.
+type server struct {
+	engine *engine.Engine
+
+	mu      sync.Mutex
+	entries map[uuid.UUID]*entry
+	log     []call
+	fault   func(ctx context.Context, c call) error // before the command is executed, or nil
+	lose    func(c call) error                      // after it, or nil
+}
+
+// entry is one that stands in a document.
+type entry struct {
+	document int
+	expires  time.Time
+	writes   int64
+}
+
+// call is a command that was sent.
+type call struct {
+	name      string
+	at        time.Time
+	documents []int
+}
+
+func (s *server) sent() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, len(s.log))
+	for i, c := range s.log {
+		names[i] = c.name
+	}
+	return names
+}
+
+func (s *server) calls() []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+func (s *server) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = nil
+}
+
+// remove takes an entry out, as somebody else's command does.
+func (s *server) remove(h *Handle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.entries, h.ID())
+}
+
+// execute logs a command and executes it.
+func (s *server) execute(ctx context.Context, name string, grants []engine.Grant, do func()) (sent engine.Reading, err error) {
+	sent = s.engine.Clocks()
+	if err := engine.BeginSending(ctx); err != nil {
+		return sent, err
+	}
+	c := call{name: name, at: time.Now()}
+	for _, g := range grants {
+		c.documents = append(c.documents, int(g.DocID.Int32()))
+	}
+	s.mu.Lock()
+	s.log = append(s.log, c)
+	fault, lose := s.fault, s.lose
+	s.mu.Unlock()
+	if fault != nil {
+		if err := fault(ctx, c); err != nil {
+			return sent, err
+		}
+	}
+	if !attempt.Sleep(ctx, time.Millisecond) {
+		return sent, ctx.Err()
+	}
+	s.mu.Lock()
+	do()
+	s.mu.Unlock()
+	if lose != nil {
+		err = lose(c)
+	}
+	return sent, err
+}
+
+// one executes a command that finds the grant's entry or none.
+func (s *server) one(ctx context.Context, name string, g engine.Grant, outcome engine.Outcome, do func(*entry)) (engine.Answer, error) {
+	a := engine.Answer{Outcome: engine.Lost}
+	sent, err := s.execute(ctx, name, []engine.Grant{g}, func() {
+		if e := s.entries[g.ID]; e != nil {
+			a.Outcome = outcome
+			do(e)
+		}
+	})
+	a.Sent = sent
+	return a, err
+}
+
+func (s *server) extend(e *entry) { e.expires = time.Now().Add(ttl + s.engine.Tolerance) }
+
+func (s *server) Renew(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+	return s.one(ctx, "renew", g, engine.Renewed, s.extend)
+}
+
+func (s *server) Look(ctx context.Context, g engine.Grant, _ bool) (engine.Answer, error) {
+	a, err := s.one(ctx, "look", g, engine.Renewed, s.extend)
+	if a.Outcome == engine.Renewed {
+		a.Image = &engine.Image{ID: g.DocID}
+	}
+	return a, err
+}
+
+func (s *server) Release(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+	return s.one(ctx, "release", g, engine.Released, func(*entry) { delete(s.entries, g.ID) })
+}
+
+func (s *server) Delete(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+	return s.one(ctx, "delete", g, engine.Released, func(*entry) { delete(s.entries, g.ID) })
+}
+
+func (s *server) Write(ctx context.Context, g engine.Grant, _ *engine.Update, k int64) (engine.Answer, error) {
+	return s.one(ctx, "write", g, engine.Applied, func(e *entry) { e.writes = k })
+}
+
+func (s *server) WriteAndRelease(ctx context.Context, g engine.Grant, _ *engine.Update) (engine.Answer, error) {
+	return s.one(ctx, "write and release", g, engine.Applied, func(*entry) { delete(s.entries, g.ID) })
+}
+
+func (s *server) RenewAll(ctx context.Context, grants []engine.Grant) (engine.Answer, error) {
+	a := engine.Answer{Outcome: engine.Renewed}
+	sent, err := s.execute(ctx, "renew all", grants, func() {
+		for _, g := range grants {
+			if e := s.entries[g.ID]; e != nil {
+				s.extend(e)
+			} else {
+				a.Outcome = engine.Lost
+			}
+		}
+	})
+	a.Sent = sent
+	if err != nil {
+		a.Outcome = engine.Lost
+	}
+	return a, err
+}
+
+func (s *server) Standing(ctx context.Context, grants []engine.Grant) (standing map[uuid.UUID]time.Duration, sent engine.Reading, err error) {
+	standing = map[uuid.UUID]time.Duration{}
+	sent, err = s.execute(ctx, "read", grants, func() {
+		for _, g := range grants {
+			if e := s.entries[g.ID]; e != nil {
+				standing[g.ID] = min(time.Until(e.expires)-s.engine.Tolerance, ttl)
+			}
+		}
+	})
+	return standing, sent, err
+}
+
+// What these tests don't send.
+
+func (s *server) Acquire(context.Context, engine.Filter, engine.Request) (engine.Answer, error) {
+	panic("an acquire")
+}
+
+func (s *server) Confirm(context.Context, engine.Pin, engine.Request) (engine.Answer, error) {
+	panic("a confirm")
+}
+
+func (s *server) WriteAndHandOff(context.Context, engine.Grant, *engine.Update, engine.Successor) (engine.Answer, error) {
+	panic("a handoff")
+}
+
+func (s *server) Handoff(context.Context, engine.Grant, engine.Successor) (engine.Answer, error) {
+	panic("a handoff")
+}
+
+func (s *server) Remove(context.Context, engine.Pin, string, []uuid.UUID) ([]uuid.UUID, error) {
+	panic("a clean-up")
+}
+
+func (s *server) Read(context.Context, engine.Pin) (*engine.Image, error) { panic("a read") }
+
+func (s *server) Unreachable() error { return nil }

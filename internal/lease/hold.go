@@ -1,0 +1,268 @@
+package lease
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// Hold is a lock that was granted: an entry that stands in a document. It knows
+// its holders, for how long it is valid, and how it ended. An exclusive lock is
+// a hold of one; an entry that goroutines of one process share is a hold of
+// many.
+type Hold struct {
+	*locker
+	grant  engine.Grant
+	shared bool // others may join
+
+	renewing gate // one renewal at a time
+	writing  gate // one guarded write at a time, whichever holder's
+	writes   int64
+
+	mu           sync.Mutex // of the fields below, and of the holders'
+	valid        validity
+	watch        *time.Timer
+	over         error     // why the validity has ended, or nil
+	lost         bool      // the server has said so; after the validity's end the entry may still stand
+	releasing    bool      // the lock is being released, for all holders: nobody joins any more
+	holders      []*Handle // those who have not left
+	afterRelease func()    // or nil
+
+	first Handle     // the first holder's part,
+	room  [1]*Handle // and the list that holds it alone
+}
+
+// Handle is one holder's part of a [Hold]: its own end, and the order of its
+// own commands. It is what a doclock.Lease is. The zero Handle behaves as lost.
+type Handle struct {
+	hold    *Hold
+	writing gate // one write or release at a time
+
+	over      error         // why this holder's part has ended, or nil
+	done      chan struct{} // is closed then; made for the first who asks
+	followers []follower
+	released  *verdict // set once this holder's part is being released
+}
+
+// follower ends with a holder's part.
+type follower interface{ ended(cause error) }
+
+// verdict is how the release of a holder's part ended.
+type verdict struct {
+	err  error
+	done chan struct{}
+}
+
+// locker is what the holds of one Locker have in common.
+type locker struct {
+	engine     *engine.Engine  // durations, clocks, filters and updates: nothing is sent by it
+	commands   engine.Commands // what is sent
+	ops        *attempt.Group
+	succession Succession
+	keeper     interface {
+		keep(*Hold)
+		dismiss(*Hold)
+	}
+	forget func(id uuid.UUID) // a hold that is not valid any more
+}
+
+func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool) *Hold {
+	s := &Hold{locker: l, grant: g, shared: shared, valid: validity{from: sent, ttl: l.engine.Lease(g.Tag)}}
+	s.first.hold = s
+	s.holders = append(s.room[:0], &s.first)
+	return s
+}
+
+// start begins to watch the validity's end.
+func (s *Hold) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch = time.AfterFunc(s.nextCheck(), func() { _ = s.err() })
+}
+
+// err is why the validity has ended, or nil.
+func (s *Hold) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.check()
+}
+
+// check ends the validity when its time is up. The hold is locked.
+func (s *Hold) check() error {
+	if s.over != nil {
+		return s.over
+	}
+	if s.valid.left(s.engine.Clocks()) <= 0 {
+		s.end(ErrLost)
+		return s.over
+	}
+	s.watch.Reset(s.nextCheck())
+	return nil
+}
+
+// nextCheck is when to check again: a few times more often than renewals make
+// necessary, for no timer follows the wall clock.
+func (s *Hold) nextCheck() time.Duration {
+	return max(0, min(s.valid.left(s.engine.Clocks()), s.valid.ttl/4))
+}
+
+// finish ends the validity for another reason than time.
+func (s *Hold) finish(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch.Stop()
+	s.end(cause)
+}
+
+// lose ends the hold by the server's verdict, and remembers that.
+func (s *Hold) lose() {
+	s.mu.Lock()
+	s.lost = true
+	s.mu.Unlock()
+	s.finish(ErrLost)
+}
+
+// isLost says that the server has declared the entry gone.
+func (s *Hold) isLost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
+}
+
+// end ends the validity for good, and every holder's part with it. The hold is
+// locked.
+func (s *Hold) end(cause error) {
+	if s.over != nil {
+		return
+	}
+	s.over = cause
+	s.forget(s.grant.ID)
+	for _, h := range s.holders {
+		h.end(cause)
+	}
+}
+
+// end ends one holder's part, and what follows it. The hold is locked.
+func (h *Handle) end(cause error) {
+	if h.over != nil {
+		return
+	}
+	h.over = cause
+	if h.done != nil {
+		close(h.done)
+	}
+	for _, f := range h.followers {
+		f.ended(cause)
+	}
+	h.followers = nil
+}
+
+// extend takes in that the server has renewed the entry.
+func (s *Hold) extend(v validity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.valid = s.valid.later(v)
+}
+
+// remaining is how long the holders may go on without a renewal.
+func (s *Hold) remaining() time.Duration {
+	if s.err() != nil {
+		return 0
+	}
+	return max(0, s.left())
+}
+
+// left is the time that the validity would have, had it not ended early.
+func (s *Hold) left() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.valid.left(s.engine.Clocks())
+}
+
+// since is when the validity began.
+func (s *Hold) since() engine.Reading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.valid.from
+}
+
+// kept is how long the server may still keep the entry, and at least an
+// attempt.
+func (s *Hold) kept() time.Duration {
+	return max(s.left()+s.engine.Tolerance, s.engine.Attempt(s.grant.Tag))
+}
+
+// join is one more holder's part, or nil where the lock is being released.
+func (s *Hold) join() *Handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.releasing {
+		return nil
+	}
+	h := &Handle{hold: s, over: s.over}
+	s.holders = append(s.holders, h)
+	return h
+}
+
+// departure is what it means that a holder leaves.
+type departure uint8
+
+const (
+	leftOthers   departure = iota // who still hold the lock
+	leftLast                      // this holder has to release the lock, for all
+	leftAfterAll                  // the lock has been released for all: this holder has lost it
+)
+
+// depart takes a holder out. The last one releases the lock. After the end of
+// the validity the first one does, for all: the others may have been there
+// beside somebody whom the server has let in. depart alone decides who it is,
+// so of holders who leave together exactly one releases, and the others learn
+// whether they left before.
+func (s *Hold) depart(h *Handle) departure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.releasing:
+		s.remove(h)
+		return leftAfterAll
+	case len(s.holders) > 1 && s.check() == nil:
+		s.remove(h)
+		h.end(ErrReleased)
+		return leftOthers
+	default:
+		s.releasing = true
+		if s.shared { // its part ends as the others' did; an exclusive hold's ends when the release is sent
+			h.end(ErrReleased)
+		}
+		return leftLast
+	}
+}
+
+func (s *Hold) remove(h *Handle) {
+	s.holders = slices.DeleteFunc(s.holders, func(other *Handle) bool { return other == h })
+}
+
+// isOver says that the validity has ended, without a look at the clock.
+func (s *Hold) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over != nil
+}
+
+// isReleasing says that the lock is being released for all holders, or was.
+func (s *Hold) isReleasing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.releasing
+}
+
+// several says that more than one holder has the lock.
+func (s *Hold) several() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.holders) > 1 && !s.releasing
+}

@@ -1,0 +1,329 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+var increment = bson.D{{Key: "$inc", Value: bson.D{{Key: "count", Value: 1}}}}
+
+// share takes the read lock of document 1 for n holders.
+func (r *rig) share(n int) []*Handle {
+	r.Helper()
+	all := []*Handle{r.take(1, "read")}
+	for len(all) < n {
+		h := r.Join(all[0].ID())
+		if h == nil {
+			r.Fatal("the hold can't be joined")
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// delay has commands of this name answered late.
+func (r *rig) delay(name string, d time.Duration) {
+	r.server.lose = func(c call) error {
+		if c.name == name {
+			time.Sleep(d)
+		}
+		return nil
+	}
+}
+
+func (r *rig) wantErr(what string, err, want error) {
+	r.Helper()
+	if !errors.Is(err, want) {
+		r.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+func TestAnExclusiveHoldIsNotJoined(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		if !r.Valid(h.ID()) {
+			r.Error("it is not valid")
+		}
+		if r.Join(h.ID()) != nil {
+			r.Error("joined")
+		}
+		_, _, err := r.Look(context.Background(), h.ID(), false)
+		r.wantErr("Look", err, ErrLost)
+		r.wantSent()
+	})
+}
+
+// The validity ends a TTL after the send, for the hold and all its parts, with
+// nobody asking.
+func TestAHoldEndsForAllItsHolders(t *testing.T) {
+	virtual(t, func(r *rig) {
+		begun := time.Now()
+		holders := r.share(3)
+		for _, h := range holders {
+			<-h.Done()
+			r.wantErr("Err", h.Err(), ErrLost)
+		}
+		if passed := time.Since(begun); passed != ttl-resolution {
+			r.Errorf("it ended after %v", passed)
+		}
+		if r.Valid(holders[0].ID()) || r.Join(holders[0].ID()) != nil {
+			r.Error("it is valid after the end")
+		}
+	})
+}
+
+func TestAnOldHoldIsJoinedByALookOnly(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.share(1)[0]
+		time.Sleep(ttl/3 + aLittle)
+		if r.Join(h.ID()) != nil {
+			r.Error("joined")
+		}
+		other, img, err := r.Look(context.Background(), h.ID(), false)
+		if err != nil || img == nil || other.Remaining() < ttl-aLittle {
+			r.Fatal(other, img, err)
+		}
+		r.wantSent("look")
+		if r.Join(h.ID()) == nil { // it is young again
+			r.Error("not joined")
+		}
+	})
+}
+
+// One among several sends nothing, and waits for none of the others' commands.
+// The last releases.
+func TestTheLastHolderReleases(t *testing.T) {
+	virtual(t, func(r *rig) {
+		holders := r.share(3)
+		r.delay("write", time.Second)
+		written := make(chan error, 1)
+		go func() { written <- holders[0].Update(context.Background(), increment) }()
+		time.Sleep(aLittle)
+		begun := time.Now()
+		r.wantErr("Release of one", holders[1].Release(context.Background()), nil)
+		if waited := time.Since(begun); waited != 0 {
+			r.Errorf("it waited for %v", waited)
+		}
+		r.wantErr("Err of one", holders[1].Err(), ErrReleased)
+		r.wantErr("Err of another", holders[2].Err(), nil)
+		r.wantErr("Update", <-written, nil)
+		r.wantSent("write")
+		r.wantErr("Release of another", holders[0].Release(context.Background()), nil)
+		r.wantSent("write")
+		r.wantErr("the last Release", holders[2].Release(context.Background()), nil)
+		r.wantSent("write", "release")
+		r.wantErr("Release again", holders[2].Release(context.Background()), nil)
+		r.wantSent("write", "release")
+	})
+}
+
+// Writes are numbered over all holders, and one is out at a time.
+func TestWritesOfAllHoldersAreInOneOrder(t *testing.T) {
+	virtual(t, func(r *rig) {
+		holders := r.share(3)
+		entry := r.server.entries[holders[0].ID()]
+		r.delay("write", time.Second)
+		begun := time.Now()
+		var group sync.WaitGroup
+		for _, h := range holders {
+			group.Go(func() { r.wantErr("Update", h.Update(context.Background(), increment), nil) })
+		}
+		group.Wait()
+		if passed := time.Since(begun); passed < 3*time.Second {
+			r.Errorf("three writes of a second took %v", passed)
+		}
+		if entry.writes != 3 {
+			r.Errorf("the last write has the number %d", entry.writes)
+		}
+	})
+}
+
+// A holder's own commands are in order too: its release waits for its write.
+func TestAReleaseWaitsForTheOwnWrite(t *testing.T) {
+	virtual(t, func(r *rig) {
+		holders := r.share(2)
+		r.delay("write", time.Second)
+		go func() { _ = holders[0].Update(context.Background(), increment) }()
+		time.Sleep(aLittle)
+		begun := time.Now()
+		r.wantErr("Release", holders[0].Release(context.Background()), nil)
+		if waited := time.Since(begun); waited < time.Second-2*aLittle {
+			r.Errorf("it waited for %v", waited)
+		}
+		r.wantErr("Update after it", holders[0].Update(context.Background(), increment), ErrReleased)
+	})
+}
+
+func TestUpdateAndReleaseOfHolders(t *testing.T) {
+	virtual(t, func(r *rig) {
+		holders := r.share(2)
+		r.wantErr("of one among two", holders[0].UpdateAndRelease(context.Background(), increment), nil)
+		r.wantErr("its Err", holders[0].Err(), ErrReleased)
+		r.wantErr("the other's", holders[1].Err(), nil)
+		r.wantErr("Delete of one who left", holders[0].Delete(context.Background()), ErrReleased)
+		r.wantErr("of the only one", holders[1].UpdateAndRelease(context.Background(), increment), nil)
+		r.wantSent("write", "write and release")
+		for _, h := range holders {
+			r.wantErr("Release", h.Release(context.Background()), nil)
+		}
+		r.wantSent("write", "write and release")
+	})
+}
+
+func TestDeleteOfHolders(t *testing.T) {
+	virtual(t, func(r *rig) {
+		holders := r.share(2)
+		r.wantErr("of one among two", holders[0].Delete(context.Background()), ErrInvalidArgument)
+		r.wantErr("its Err", holders[0].Err(), nil)
+		r.wantErr("Release", holders[1].Release(context.Background()), nil)
+		r.wantSent()
+		r.wantErr("of the only one", holders[0].Delete(context.Background()), nil)
+		r.wantSent("delete")
+	})
+}
+
+// After the end of the validity the first holder to leave releases for all, and
+// the others have lost the lock.
+func TestTheFirstToLeaveAfterTheEndReleases(t *testing.T) {
+	for name, leave := range map[string]func(*Handle) error{
+		"Release":          func(h *Handle) error { return h.Release(context.Background()) },
+		"UpdateAndRelease": func(h *Handle) error { return h.UpdateAndRelease(context.Background(), increment) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				holders := r.share(3)
+				time.Sleep(ttl)
+				r.wantErr("the first", leave(holders[0]), nil)
+				r.server.forget()
+				r.wantErr("the second", leave(holders[1]), ErrLost)
+				r.wantErr("the last one's Update", holders[2].Update(context.Background(), increment), ErrLost)
+				r.wantErr("the last one's Delete", holders[2].Delete(context.Background()), ErrLost)
+				r.wantErr("the last", leave(holders[2]), ErrLost)
+				r.wantSent()
+			})
+		})
+	}
+}
+
+// Nobody joins a hold that is being released, for as long as that takes.
+func TestAHoldThatIsBeingReleasedIsNotJoined(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.share(1)[0]
+		r.delay("renew", time.Second)
+		go func() { _ = h.Renew(context.Background()) }()
+		synctest.Wait()
+		go func() { _ = h.Release(context.Background()) }() // which waits for the renewal
+		synctest.Wait()
+		r.wantErr("Err", h.Err(), ErrReleased)
+		if r.Join(h.ID()) != nil {
+			r.Error("joined")
+		}
+		r.wantSent("renew")
+	})
+}
+
+// The server refuses the release: the entry stands, and a later call tries
+// again. Once it has succeeded nothing is sent any more, and AfterRelease is
+// called.
+func TestARefusedReleaseIsTriedAgain(t *testing.T) {
+	for name, holders := range map[string]int{"exclusive": 0, "shared": 1, "shared by two": 2} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				var h *Handle
+				if holders == 0 {
+					h = r.take(1, "write")
+				} else {
+					all := r.share(holders)
+					h = all[0]
+					for _, other := range all[1:] {
+						r.wantErr("the other", other.Release(context.Background()), nil)
+					}
+				}
+				called := 0
+				h.AfterRelease(func() { called++ })
+				refused := &engine.Failure{Certain: true}
+				r.server.fault = func(context.Context, call) error { return refused }
+				r.wantErr("refused", h.Release(context.Background()), refused)
+				r.server.fault = nil
+				if called != 0 {
+					r.Error("AfterRelease was called early")
+				}
+				r.wantErr("again", h.Release(context.Background()), nil)
+				r.wantErr("once more", h.Release(context.Background()), nil)
+				r.wantSent("release", "release")
+				if called != 1 {
+					r.Errorf("AfterRelease was called %d times", called)
+				}
+			})
+		})
+	}
+}
+
+// A caller gives up on a last write. If it was sent, its outcome is unknown, of a
+// shared entry too. If it waited for a renewal, nothing is sent, and the lease
+// stands.
+func TestACallerGivesUpOnALastWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		tag  string
+		last func(*Handle, context.Context) error
+	}{
+		"UpdateAndRelease":         {"write", func(h *Handle, ctx context.Context) error { return h.UpdateAndRelease(ctx, increment) }},
+		"UpdateAndRelease, shared": {"read", func(h *Handle, ctx context.Context) error { return h.UpdateAndRelease(ctx, increment) }},
+		"Delete":                   {"write", (*Handle).Delete},
+		"Delete, shared":           {"read", (*Handle).Delete},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				r.server.lose = func(call) error {
+					time.Sleep(time.Second)
+					return nil
+				}
+				h := r.take(1, c.tag)
+				ctx, cancel := context.WithTimeout(context.Background(), aLittle)
+				defer cancel()
+				err := c.last(h, ctx)
+				r.wantErr("sent", err, context.DeadlineExceeded)
+				r.wantErr("sent", err, ErrOutcomeUnknown)
+				r.wantErr("Release", h.Release(context.Background()), nil)
+
+				h = r.take(2, c.tag)
+				go func() { _ = h.Renew(context.Background()) }()
+				synctest.Wait()
+				ctx, cancel = context.WithTimeout(context.Background(), aLittle)
+				defer cancel()
+				err = c.last(h, ctx)
+				r.wantErr("not sent", err, context.DeadlineExceeded)
+				if errors.Is(err, ErrOutcomeUnknown) || h.Err() != nil {
+					r.Errorf("told %v, and the lease is over: %v", err, h.Err())
+				}
+				r.wantErr("Release", h.Release(context.Background()), nil)
+			})
+		})
+	}
+}
+
+// The server's verdict is remembered: nothing is written any more, and the lock
+// was lost, whatever the answer to the release.
+func TestALossIsRememberedByTheHold(t *testing.T) {
+	virtual(t, func(r *rig) {
+		holders := r.share(2)
+		entry := r.server.entries[holders[0].ID()]
+		r.server.remove(holders[0])
+		r.wantErr("Renew", holders[0].Renew(context.Background()), ErrLost)
+		r.wantErr("the other's Err", holders[1].Err(), ErrLost)
+		r.server.entries[holders[0].ID()] = entry // as a late duplicate of the acquire does
+		r.server.forget()
+		r.wantErr("Update", holders[1].Update(context.Background(), increment), ErrLost)
+		r.wantSent()
+		r.wantErr("Release", holders[1].Release(context.Background()), ErrLost)
+		r.wantErr("the other's Release", holders[0].Release(context.Background()), ErrLost)
+		r.wantSent("release")
+	})
+}

@@ -1,0 +1,57 @@
+package lease
+
+import (
+	"context"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
+)
+
+// Renew implements doclock.Lease.
+func (h *Handle) Renew(ctx context.Context) error {
+	if err := h.ready(ctx); err != nil {
+		return err
+	}
+	s := h.hold
+	if err := s.enter(ctx, &s.renewing); err != nil {
+		return err
+	}
+	return h.run(ctx, func(patient context.Context) error {
+		defer s.renewing.leave()
+		return s.renew(patient)
+	})
+}
+
+// renew renews with one command, repeated while the hold is valid.
+func (s *Hold) renew(ctx context.Context) error {
+	return s.renewWith(ctx, func(ctx context.Context) (engine.Answer, error) { return s.commands.Renew(ctx, s.grant) })
+}
+
+// renewWith renews with a command that finds the hold's own entry or none.
+func (s *Hold) renewWith(ctx context.Context, send func(context.Context) (engine.Answer, error)) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.remaining())
+	defer cancel()
+	var got engine.Answer
+	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, s.remaining())
+		defer cancel()
+		got, err = send(ctx)
+		return err
+	})
+	if err != nil {
+		if over := s.err(); over != nil {
+			return oneline.Join(over, err)
+		}
+		return failed("renew", err)
+	}
+	if got.Outcome == engine.Lost {
+		s.lose()
+		return ErrLost
+	}
+	s.extend(validity{from: got.Sent, ttl: s.engine.Lease(s.grant.Tag)})
+	return s.err()
+}

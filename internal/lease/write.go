@@ -1,0 +1,126 @@
+package lease
+
+import (
+	"context"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Update implements doclock.Lease.
+func (h *Handle) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
+	u, err := h.prepare(ctx, update, opts)
+	if err != nil {
+		return err
+	}
+	if err := h.hold.enter(ctx, &h.writing); err != nil {
+		return err
+	}
+	if h.leaving() {
+		h.writing.leave()
+		return ErrReleased
+	}
+	return h.run(ctx, func(patient context.Context) error {
+		defer h.writing.leave()
+		return h.hold.write(patient, u)
+	})
+}
+
+// prepare checks an update and encodes it, in the caller's goroutine.
+func (h *Handle) prepare(ctx context.Context, update any, opts []options.Lister[options.UpdateOneOptions]) (*engine.Update, error) {
+	if err := h.ready(ctx); err != nil {
+		return nil, err
+	}
+	u, err := h.hold.engine.ParseUpdate(update, opts...)
+	if err != nil {
+		return nil, invalidUpdate(err)
+	}
+	return u, nil
+}
+
+// write sends a guarded write for one of the holders, who leaves no earlier
+// than it is answered. Writes are numbered over all holders.
+func (s *Hold) write(ctx context.Context, u *engine.Update) error {
+	if err := s.enter(ctx, &s.writing); err != nil {
+		return err
+	}
+	defer s.writing.leave()
+	if s.isReleasing() { // by another holder, after the end of the validity
+		return ErrLost
+	}
+	s.writes++
+	k := s.writes
+	if s.isLost() {
+		return ErrLost
+	}
+	var got engine.Answer
+	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+		got, err = s.commands.Write(ctx, s.grant, u, k)
+		return err
+	})
+	switch {
+	case err != nil && unsure == nil:
+		return failed("update", err)
+	case err != nil:
+		return unknown("update", unsure)
+	case got.Outcome == engine.Applied:
+		return nil
+	case unsure == nil:
+		s.lose()
+		return ErrLost
+	}
+	// An earlier attempt may have been applied: the entry knows.
+	img, err := s.read(ctx)
+	if err != nil {
+		return unknown("update", oneline.Join(unsure, err))
+	}
+	own, present := ownEntry(img, s.grant)
+	switch {
+	case present && own.Writes >= k:
+		return nil
+	case present:
+		return unknown("update", unsure)
+	default:
+		s.lose()
+		return unknown("update", unsure)
+	}
+}
+
+// read asks the document for the verdict on a write of unknown outcome.
+func (s *Hold) read(ctx context.Context) (img *engine.Image, err error) {
+	ctx, cancel := context.WithTimeout(attempt.Detached(ctx), s.kept())
+	defer cancel()
+	_, err = attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+		img, err = s.commands.Read(ctx, s.grant.Pin)
+		return err
+	})
+	return img, err
+}
+
+// provesNotApplied says that the absence of the hold's id from `done` proves
+// that its last write was not applied: nothing was pushed out of `done` since
+// the grant, and nobody erased or replaced the lock field.
+func provesNotApplied(img *engine.Image, g engine.Grant) bool {
+	if img == nil || img.Lock.Fence < g.Fence {
+		return false
+	}
+	if _, present := ownEntry(img, g); present {
+		return false
+	}
+	if g.LastDone == uuid.Nil {
+		return len(img.Lock.Done) < engine.DoneCap
+	}
+	return img.Lock.FinishedBy(g.LastDone)
+}
+
+// ownEntry is the grant's own entry in the image.
+func ownEntry(img *engine.Image, g engine.Grant) (engine.Entry, bool) {
+	if img == nil {
+		return engine.Entry{}, false
+	}
+	own, present := img.Lock.Find(g.Tag, g.ID)
+	return own, present && own.Fence == g.Fence
+}
