@@ -2,7 +2,6 @@ package doclock_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,11 +9,10 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -23,24 +21,20 @@ import (
 // demand, and a client of its own for what others do to the document.
 type rig struct {
 	*testing.T
-	net   *faultnet.Net
-	sent  *sentCommands
-	clock *handClock
-	locks *multilock.Locker
-	doc   *mongo.Collection // through the failing network
-	other *mongo.Collection // through a network that works
+	net      *faultnet.Net
+	sent     *sentCommands
+	clock    *handClock
+	locks    *multilock.Locker
+	document *fixture.Document
+	doc      *mongo.Collection // through the failing network
+	other    *mongo.Collection // through a network that works
 }
 
 // newRig turns this machine's clocks by hand; realTime leaves them alone.
 func newRig(t *testing.T, opts ...doclock.Option) *rig {
-	r := &rig{T: t, net: faultnet.New(), sent: &sentCommands{}, clock: newHandClock()}
-	client := mongotest.Client(t, options.Client().SetDialer(r.net).SetMonitor(r.sent.monitor()).SetRetryWrites(false))
-	db := mongotest.Database(t)
-	r.other = db.Collection("things")
-	r.doc = client.Database(db.Name()).Collection("things")
-	if _, err := r.other.InsertOne(t.Context(), bson.M{"_id": 1, "count": 0}); err != nil {
-		t.Fatal(err)
-	}
+	document := fixture.NewDocument(t, bson.E{Key: "count", Value: 0})
+	r := &rig{T: t, net: faultnet.New(), sent: &sentCommands{}, clock: newHandClock(), document: document, other: document.Hand}
+	r.doc = document.Through(options.Client().SetDialer(r.net).SetMonitor(fixture.Monitor(r.sent.record)).SetRetryWrites(false))
 	r.locks = r.locker(append([]doclock.Option{r.clock.option()}, opts...)...)
 	r.sent.forget()
 	return r
@@ -100,18 +94,14 @@ type stored struct {
 
 func (r *rig) stored() (s stored) {
 	r.Helper()
-	if err := r.other.FindOne(r.Context(), bson.M{"_id": 1}).Decode(&s); err != nil {
-		r.Fatal(err)
-	}
+	r.document.Decode(&s)
 	return s
 }
 
-// change is what somebody else does to the document.
+// change is what an outside writer does to the document.
 func (r *rig) change(update bson.M) {
 	r.Helper()
-	if _, err := r.other.UpdateOne(r.Context(), bson.M{"_id": 1}, update); err != nil {
-		r.Error(err)
-	}
+	r.document.Change(update)
 }
 
 // takeOver lets another holder in, as after an expiry: the old entry is gone.
@@ -154,65 +144,48 @@ func within(t *testing.T, d time.Duration, c <-chan struct{}, what string) {
 // sentCommands records what a client sends.
 type sentCommands struct {
 	mu       sync.Mutex
-	names    []string
 	commands []bson.Raw
 }
 
-func (s *sentCommands) monitor() *event.CommandMonitor {
-	return &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if e.CommandName != "endSessions" {
-			s.names = append(s.names, e.CommandName)
-			s.commands = append(s.commands, slices.Clone(e.Command))
-		}
-	}}
+func (s *sentCommands) record(command bson.Raw) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands = append(s.commands, command)
 }
 
 func (s *sentCommands) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.names, s.commands = nil, nil
+	s.commands = nil
 }
 
 func (s *sentCommands) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.names)
+	return len(s.commands)
 }
 
-func (s *sentCommands) all() []string {
+// all are their names.
+func (s *sentCommands) all() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.names)
+	for _, command := range s.commands {
+		names = append(names, fixture.Name(command))
+	}
+	return names
 }
 
-// handClock is a machine's clocks, turned by hand.
-type handClock struct {
-	mu  sync.Mutex
-	now engine.Reading
-}
+// handClock is this machine's clocks, turned by hand.
+type handClock struct{ fixture.Clock }
 
-func newHandClock() *handClock {
-	return &handClock{now: engine.Reading{Mono: time.Hour, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}}
-}
+func newHandClock() *handClock { return &handClock{} }
 
 func (c *handClock) option() doclock.Option {
 	return func(cfg *engine.Config) error {
-		cfg.Clock = func() engine.Reading {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return c.now
-		}
+		cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
 		return nil
 	}
 }
 
-func (c *handClock) turn(mono, wall time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now.Mono += mono
-	c.now.Wall = c.now.Wall.Add(wall)
-}
-
-func (c *handClock) pass(d time.Duration) { c.turn(d, d) }
+func (c *handClock) turn(mono, wall time.Duration) { c.Turn(mono, wall) }
+func (c *handClock) pass(d time.Duration)          { c.Pass(d) }

@@ -3,6 +3,7 @@ package examples_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,21 +73,22 @@ func TestFirstPrograms(t *testing.T) {
 	drop()
 	t.Cleanup(drop)
 	const unreachable = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
+	overlay := lessPatience(t)
 	for dir, right := range printed {
-		binary := inAnEmptyModule(t, dir)
+		binary, impatient := inAnEmptyModule(t, dir, overlay)
 		for name, c := range map[string]struct {
-			uri   string
-			fails bool
-			says  []string
+			binary, uri string
+			fails       bool
+			says        []string
 		}{
-			"missing":     {"", true, []string{"set MONGODB_URI"}},
-			"malformed":   {"localhost:27017", true, []string{"parsing uri", "scheme"}},
-			"unreachable": {unreachable, true, []string{"server selection error", "127.0.0.1:1", "connection refused"}},
-			"right":       {mongotest.URI(t), false, nil},
+			"missing":     {binary, "", true, []string{"set MONGODB_URI"}},
+			"malformed":   {binary, "localhost:27017", true, []string{"parsing uri", "scheme"}},
+			"unreachable": {impatient, unreachable, true, []string{"server selection error", "127.0.0.1:1", "connection refused"}},
+			"right":       {binary, mongotest.URI(t), false, nil},
 		} {
 			t.Run(dir+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				cmd := exec.CommandContext(t.Context(), binary)
+				cmd := exec.CommandContext(t.Context(), c.binary)
 				cmd.Env = append(os.Environ(), "MONGODB_URI="+c.uri)
 				out, err := cmd.CombinedOutput()
 				t.Logf("%s", out)
@@ -119,8 +121,8 @@ func source(t *testing.T, path string) string {
 	return string(text)
 }
 
-// inAnEmptyModule builds a program in a module that needs this one only.
-func inAnEmptyModule(t *testing.T, program string) (binary string) {
+// inAnEmptyModule builds a program in a module that needs this one only, as it is and with an overlay.
+func inAnEmptyModule(t *testing.T, program, overlay string) (binary, impatient string) {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -148,6 +150,7 @@ func inAnEmptyModule(t *testing.T, program string) (binary string) {
 		{"mod", "edit", "-require=github.com/doclock/doclock@v0.0.0", "-replace=github.com/doclock/doclock=" + root},
 		{"mod", "tidy"},
 		{"build", "-o", "first", "."},
+		{"build", "-overlay", overlay, "-o", "impatient", "."},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = dir
@@ -155,5 +158,35 @@ func inAnEmptyModule(t *testing.T, program string) (binary string) {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	return filepath.Join(dir, "first")
+	return filepath.Join(dir, "first"), filepath.Join(dir, "impatient")
+}
+
+// lessPatience is an overlay for the compiler with which half a minute's patience with a server that can't be reached is two
+// seconds: the tests would wait for it.
+func lessPatience(t *testing.T) (overlay string) {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file, patience = "internal/engine/config.go", "DefaultPatience   = 30 * time.Second"
+	text := source(t, file)
+	if !strings.Contains(text, patience) {
+		t.Fatalf("%s doesn't have %q", file, patience)
+	}
+	replacement := filepath.Join(t.TempDir(), "config.go")
+	overlay = filepath.Join(filepath.Dir(replacement), "overlay.json")
+	table, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, file): replacement}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		replacement: []byte(strings.Replace(text, patience, "DefaultPatience   = 2 * time.Second", 1)),
+		overlay:     table,
+	} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return overlay
 }

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,12 +20,12 @@ import (
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 20 * time.Second
+const patience = fixture.Patience
 
 // place is one document on the real server: _id 1, name "flowers", in a
 // collection of the test's own.
 type place struct {
-	testing.TB
+	*fixture.Document
 	coll *mongo.Collection // the test's own hand
 }
 
@@ -38,22 +36,21 @@ var (
 
 func newPlace(t testing.TB) *place {
 	t.Helper()
-	p := &place{TB: t, coll: mongotest.Database(t).Collection("categories")}
+	d := fixture.NoDocument(t)
+	p := &place{Document: d, coll: d.Hand}
 	p.insert()
 	return p
 }
 
 func (p *place) insert() {
 	p.Helper()
-	if _, err := p.coll.InsertOne(p.Context(), bson.M{"_id": 1, "name": "flowers", "total": 1}); err != nil {
-		p.Fatal(err)
-	}
+	p.Insert(bson.E{Key: "name", Value: "flowers"}, bson.E{Key: "total", Value: 1})
 }
 
 // via is the same collection through a client of its own.
 func (p *place) via(o *options.ClientOptions) *mongo.Collection {
 	p.Helper()
-	return mongotest.Client(p, o).Database(p.coll.Database().Name()).Collection(p.coll.Name())
+	return p.Through(o)
 }
 
 // faulty is the collection through a network that fails on demand.
@@ -130,9 +127,7 @@ func (e entry) held() bool { return e.Fence != 0 }
 func (p *place) lock() lock {
 	p.Helper()
 	var doc struct{ Lock lock }
-	if err := p.coll.FindOne(context.Background(), flowers).Decode(&doc); err != nil {
-		p.Fatal(err)
-	}
+	p.Decode(&doc)
 	return doc.Lock
 }
 
@@ -172,36 +167,21 @@ func (p *place) wantEntries(leases ...*doclock.Lease) {
 
 func (p *place) raw() bson.Raw {
 	p.Helper()
-	raw, err := p.coll.FindOne(context.Background(), flowers).Raw()
-	if err != nil {
-		p.Fatal(err)
-	}
-	return raw
+	return p.Stored()
 }
 
-// change writes to the document as a stranger would.
+// change writes to the document as an outside writer does.
 func (p *place) change(update bson.M) {
 	p.Helper()
-	r, err := p.coll.UpdateOne(context.Background(), flowers, update)
-	if err != nil || r.MatchedCount != 1 {
-		p.Fatalf("changing the document: %+v, %v", r, err)
-	}
+	p.Change(update)
 }
 
 // erase removes all entries of a tag, as a stranger would.
 func (p *place) erase(tag string) { p.change(bson.M{"$set": bson.M{"lock.tags." + tag: bson.A{}}}) }
 
-// remove deletes the document. DocumentDB's delete misses a document that is
-// being updated at the moment.
 func (p *place) remove() {
 	p.Helper()
-	p.eventually("the document is deleted", func() bool {
-		r, err := p.coll.DeleteOne(context.Background(), flowers)
-		if err != nil {
-			p.Fatal(err)
-		}
-		return r.DeletedCount == 1
-	})
+	p.Delete()
 }
 
 // try demands to be granted at once.
@@ -264,19 +244,11 @@ func (p *place) conflict(err error) *doclock.ConflictError {
 // eventually waits for a condition.
 func (p *place) eventually(what string, holds func() bool) {
 	p.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			p.Fatalf("it did not come about that %s", what)
-		}
-	}
+	fixture.Eventually(p, what, holds)
 }
 
 // bounded is a context for what should not take long.
-func (p *place) bounded() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	p.Cleanup(cancel)
-	return ctx
-}
+func (p *place) bounded() context.Context { return fixture.Bounded(p) }
 
 // pending is a call in another goroutine.
 type pending[T any] struct {
@@ -312,65 +284,36 @@ func wait(t testing.TB, done <-chan struct{}) {
 }
 
 // watch counts commands.
-type watch struct {
-	mu   sync.Mutex
-	sent []string
-}
+type watch struct{ fixture.Commands }
 
-func (w *watch) monitor(database string) *event.CommandMonitor {
-	return &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if e.DatabaseName == database {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.sent = append(w.sent, e.CommandName)
-		}
-	}}
-}
+func (w *watch) monitor(string) *event.CommandMonitor { return w.Monitor() }
 
 // commands are the names of those sent since the last call.
-func (w *watch) commands() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	sent := w.sent
-	w.sent = nil
-	return sent
-}
-
-func (w *watch) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.sent)
-}
+func (w *watch) commands() []string { return w.Take() }
+func (w *watch) count() int         { return w.Count() }
 
 // clock is the server's time in the test's hand.
-type clock struct{ ms atomic.Int64 }
+type clock struct{ fixture.Clock }
 
-func newClock() *clock {
-	c := &clock{}
-	c.ms.Store(time.Date(2030, time.June, 1, 12, 0, 0, 0, time.UTC).UnixMilli())
-	return c
-}
+func newClock() *clock { return &clock{} }
 
-func (c *clock) now() time.Time       { return time.UnixMilli(c.ms.Load()).UTC() }
-func (c *clock) pass(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+func (c *clock) now() time.Time       { return c.Now() }
+func (c *clock) pass(d time.Duration) { c.Pass(d) }
 
 // drive is the option of a Locker whose server goes by the clock.
 func (c *clock) drive() doclock.Option {
 	return func(cfg *engine.Config) error {
-		cfg.Now = c.now
+		cfg.Now = c.Now
 		return nil
 	}
 }
 
 // turned are this machine's clocks in the test's hand.
-type turned struct{ passed atomic.Int64 }
+type turned struct{ fixture.Clock }
 
-func (c *turned) pass(d time.Duration) { c.passed.Add(int64(d)) }
+func (c *turned) pass(d time.Duration) { c.Pass(d) }
 
 func (c *turned) option(cfg *engine.Config) error {
-	cfg.Clock = func() engine.Reading {
-		d := time.Duration(c.passed.Load())
-		return engine.Reading{Mono: time.Hour + d, Wall: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC).Add(d)}
-	}
+	cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
@@ -55,7 +56,7 @@ func TestReadModifyWriteIsTwoCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.sends(2, "read-modify-write")
-	if got := p.document(order).Total; got != 2 {
+	if got := p.stored().Total; got != 2 {
 		t.Errorf("total is %d", got)
 	}
 	p.heldBy(nil)
@@ -64,7 +65,7 @@ func TestReadModifyWriteIsTwoCommands(t *testing.T) {
 func TestAcquireWaits(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll)
+	l := p.locker(p.Hand)
 	holder := p.try(l)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -72,8 +73,8 @@ func TestAcquireWaits(t *testing.T) {
 	p.want(err, context.DeadlineExceeded, doclock.ErrConflict)
 
 	released := make(chan error, 1)
-	time.AfterFunc(50*time.Millisecond, func() { released <- holder.Release(p.bounded()) })
-	lease, err := l.Acquire(p.bounded(), order)
+	time.AfterFunc(50*time.Millisecond, func() { released <- holder.Release(fixture.Bounded(p)) })
+	lease, err := l.Acquire(fixture.Bounded(p), order)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.sends(2, "Do")
-	if got := p.document(order).Total; got != 2 {
+	if got := p.stored().Total; got != 2 {
 		t.Errorf("total is %d", got)
 	}
 	fault := errors.New("fn's own")
@@ -112,7 +113,7 @@ func TestClose(t *testing.T) {
 	p := newPlace(t)
 	l := p.locker(p.watched())
 	lease := p.try(l)
-	if err := l.Close(p.bounded()); err != nil {
+	if err := l.Close(fixture.Bounded(p)); err != nil {
 		t.Fatal(err)
 	}
 	p.sends(1, "TryAcquire")
@@ -130,8 +131,8 @@ func TestClose(t *testing.T) {
 func TestMultilockSeesTheSameLocks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	simple := p.locker(p.coll)
-	grown, err := multilock.New(p.coll, relations.WritePreferring())
+	simple := p.locker(p.Hand)
+	grown, err := multilock.New(p.Hand, relations.WritePreferring())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestNewRefusesBadInput(t *testing.T) {
 		"several": {[]doclock.Option{doclock.TTL(1), doclock.TagTTL("write", time.Second), doclock.Owner(""), doclock.Field("_id")},
 			[]string{"TTL is 1ns", "one tag", "Owner", "Field"}},
 	} {
-		l, err := writelock.New(p.coll, bad.opts...)
+		l, err := writelock.New(p.Hand, bad.opts...)
 		p.want(err, doclock.ErrInvalidArgument)
 		if l != nil {
 			t.Errorf("%s: there is a Locker", name)

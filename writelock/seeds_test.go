@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -18,7 +19,7 @@ import (
 func TestMonglockWriteLockAcquireAndRelease(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll)
+	l := p.locker(p.Hand)
 	first := p.try(l)
 	_, err := l.TryAcquire(t.Context(), order) // LockAlreadyTaken
 	p.want(err, doclock.ErrConflict)
@@ -33,10 +34,11 @@ func TestMonglockWriteLockAcquireAndRelease(t *testing.T) {
 
 func TestMonglockWriteLockWasReacquired(t *testing.T) {
 	t.Parallel()
-	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, at.drive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
+	p := newPlace(t)
+	var server fixture.Clock
+	l := p.locker(p.Hand, drivenBy(&server), doclock.TTL(time.Second), doclock.ClockTolerance(0))
 	first := p.try(l)
-	at.pass(time.Second)
+	server.Pass(time.Second)
 	second := p.try(l)
 	p.want(first.Release(t.Context()), doclock.ErrLost)
 	p.heldBy(second)
@@ -45,16 +47,12 @@ func TestMonglockWriteLockWasReacquired(t *testing.T) {
 func TestMonglockWriteLockNotFound(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll)
+	l := p.locker(p.Hand)
 	lease := p.try(l)
-	if _, err := p.coll.UpdateOne(t.Context(), order, bson.M{"$unset": bson.M{"lock": 1}}); err != nil {
-		t.Fatal(err)
-	}
+	p.Change(bson.M{"$unset": bson.M{"lock": 1}})
 	p.want(lease.Release(t.Context()), doclock.ErrLost)
 	lease = p.try(l)
-	if _, err := p.coll.DeleteOne(t.Context(), order); err != nil {
-		t.Fatal(err)
-	}
+	p.Delete()
 	p.want(lease.Release(t.Context()), doclock.ErrLost)
 }
 
@@ -64,15 +62,15 @@ func TestServerClockTakeoverAtExpiry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	opts := []doclock.Option{short(200 * time.Millisecond), doclock.ClockTolerance(50 * time.Millisecond)}
-	old := p.try(p.locker(p.coll, opts...))
-	gone := p.document(order).Lock.Tags.Write[0].Expires
+	old := p.try(p.locker(p.Hand, opts...))
+	gone := p.stored().Lock.Tags.Write[0].Expires
 
-	successor, err := p.locker(p.coll).Acquire(p.bounded(), order)
+	successor, err := p.locker(p.Hand).Acquire(fixture.Bounded(p), order)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.heldBy(successor)
-	if since := p.document(order).Lock.Tags.Write[0].Since; since.Before(gone) {
+	if since := p.stored().Lock.Tags.Write[0].Since; since.Before(gone) {
 		t.Errorf("taken over %v before the expiry", gone.Sub(since))
 	}
 	if err := old.Err(); !errors.Is(err, doclock.ErrLost) {
@@ -81,7 +79,7 @@ func TestServerClockTakeoverAtExpiry(t *testing.T) {
 	p.want(old.Update(t.Context(), bson.M{"$set": bson.M{"total": 2}}), doclock.ErrLost)
 	p.want(old.Release(t.Context()), doclock.ErrLost)
 	p.heldBy(successor)
-	if got := p.document(order).Total; got != 1 {
+	if got := p.stored().Total; got != 1 {
 		t.Errorf("the old holder's write was applied: total is %d", got)
 	}
 	if successor.Fence() <= old.Fence() {
@@ -94,8 +92,8 @@ func TestServerClockTakeoverAtExpiry(t *testing.T) {
 func TestServerClockTakeoverByOneOnly(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.try(p.locker(p.coll, short(100*time.Millisecond), doclock.ClockTolerance(0)))
-	l := p.locker(p.coll, doclock.TTL(30*time.Second))
+	p.try(p.locker(p.Hand, short(100*time.Millisecond), doclock.ClockTolerance(0)))
+	l := p.locker(p.Hand, doclock.TTL(30*time.Second))
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
 	var granted atomic.Int32
@@ -122,7 +120,7 @@ func TestServerClockTakeoverByOneOnly(t *testing.T) {
 func TestSeparateLockCollectionUpsert(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	locks := p.coll.Database().Collection("locks")
+	locks := p.Hand.Database().Collection("locks")
 	var lockers []*writelock.Locker
 	for range 4 {
 		lockers = append(lockers, p.locker(locks, doclock.Upsert()))
@@ -133,7 +131,7 @@ func TestSeparateLockCollectionUpsert(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
-				lease, err := lockers[i%len(lockers)].TryAcquire(p.bounded(), bson.M{"_id": name})
+				lease, err := lockers[i%len(lockers)].TryAcquire(fixture.Bounded(p), bson.M{"_id": name})
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -148,7 +146,7 @@ func TestSeparateLockCollectionUpsert(t *testing.T) {
 			t.Fatalf("%s: %d were granted", name, len(granted))
 		}
 		p.release(granted[0])
-		lease, err := lockers[0].TryAcquire(p.bounded(), bson.M{"_id": name})
+		lease, err := lockers[0].TryAcquire(fixture.Bounded(p), bson.M{"_id": name})
 		if err != nil {
 			t.Fatalf("%s, once more: %v", name, err)
 		}
@@ -165,12 +163,12 @@ func TestSeparateLockCollectionUpsert(t *testing.T) {
 func TestSeparateLockCollectionUpsertWaits(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll.Database().Collection("locks"), doclock.Upsert())
+	l := p.locker(p.Hand.Database().Collection("locks"), doclock.Upsert())
 	var inside, most atomic.Int32
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			err := l.Do(p.bounded(), bson.M{"_id": "billing"}, func(context.Context, *doclock.Lease) error {
+			err := l.Do(fixture.Bounded(p), bson.M{"_id": "billing"}, func(context.Context, *doclock.Lease) error {
 				if n := inside.Add(1); n > most.Load() {
 					most.Store(n)
 				}

@@ -19,7 +19,7 @@ func (o *Over) Error() string { return fmt.Sprintf("waited for %v", o.After) }
 // the cause if it has another one. If a wait ended, it is the [Over] alone.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	if over, ok := cause.(*Over); ok { //nolint:errorlint // it is never wrapped
+	if over, ok := cause.(*Over); ok { // it is never wrapped
 		return over
 	}
 	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {

@@ -15,6 +15,7 @@ const second = time.Second
 func hello() bson.E { return bson.E{Key: "text", Value: "hello"} }
 
 func TestAcquireFree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	g := w.peer(relations.Exclusive()).acquire(ann, "write", Granted)
 	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
@@ -28,6 +29,7 @@ func TestAcquireFree(t *testing.T) {
 }
 
 func TestAcquireJoinsOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -40,6 +42,7 @@ func TestAcquireJoinsOthers(t *testing.T) {
 }
 
 func TestAcquireHeldAgainExtends(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	first := p.acquire(ann, "write", Granted)
@@ -52,6 +55,7 @@ func TestAcquireHeldAgainExtends(t *testing.T) {
 }
 
 func TestAcquireHeldAgainThoughOthersAreInTheWay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -65,6 +69,7 @@ func TestAcquireHeldAgainThoughOthersAreInTheWay(t *testing.T) {
 }
 
 func TestAcquireWaitingAgainExtendsTheWait(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -86,6 +91,7 @@ func TestAcquireWaitingAgainExtendsTheWait(t *testing.T) {
 }
 
 func TestAcquireAgainPrunesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -99,10 +105,11 @@ func TestAcquireAgainPrunesNothing(t *testing.T) {
 }
 
 func TestAcquireRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(ann, "write", Granted)
-	before := w.document()
+	before := w.Stored()
 	w.at(second)
 	for _, tag := range []string{"read", "write"} {
 		for _, try := range []bool{false, true} {
@@ -113,30 +120,32 @@ func TestAcquireRefused(t *testing.T) {
 			}
 		}
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused acquire made %v of %v", after, before)
 	}
 }
 
 // A refused acquire prunes nothing either: it is a no-op write.
 func TestAcquireRefusedPrunesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(ann, "read", Granted)
 	w.at(6 * second)
 	p.acquire(bob, "read", Granted)
-	before := w.document()
+	before := w.Stored()
 	w.at(12 * second)
 	img := p.arrive(Request{Tag: "write", ID: cid}, Conflict)
 	if entries, free := p.InTheWay(img, "write", nil); len(entries) != 1 || entries[0].ID != bob || free != 6*second+held-12*second {
 		t.Errorf("in the way: %+v, for %v", entries, free)
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused acquire made %v of %v", after, before)
 	}
 }
 
 func TestAcquireBlockedWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -163,15 +172,16 @@ func TestAcquireBlockedWaits(t *testing.T) {
 }
 
 func TestTryAcquireBlockedLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
-	before := w.document()
+	before := w.Stored()
 	img := p.arrive(Request{Tag: "write", ID: bob, Try: true}, Conflict)
 	if entries, free := p.InTheWay(img, "write", nil); len(entries) != 1 || entries[0].ID != ann || free != held {
 		t.Errorf("in the way: %+v, for %v", entries, free)
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused try made %v of %v", after, before)
 	}
 	p.acquire(bob, "write", Waiting)
@@ -179,6 +189,7 @@ func TestTryAcquireBlockedLeavesNothing(t *testing.T) {
 }
 
 func TestTryAcquireFreeIsGranted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.try(ann, "write", Granted)
@@ -191,18 +202,20 @@ func TestTryAcquireFreeIsGranted(t *testing.T) {
 // If a cooperative relation refuses, an assertive one has no effect: nothing is
 // written.
 func TestAcquireRefusedAndBlockedIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.WritePreferring())
 	p.acquire(ann, "read", Granted)
 	p.acquire(bob, "write", Waiting)
-	before := w.document()
+	before := w.Stored()
 	p.acquire(cid, "write", Conflict)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a refused acquire made %v of %v", after, before)
 	}
 }
 
 func TestAcquireAllows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(2))
 	p.acquire(ann, "slot", Granted)
@@ -223,6 +236,7 @@ func TestAcquireAllows(t *testing.T) {
 }
 
 func TestAcquirePrunes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.MultiGranularity())
 	p.acquire(ann, "IS", Granted)
@@ -240,6 +254,7 @@ func TestAcquirePrunes(t *testing.T) {
 
 // A millisecond before its expiry an entry still excludes others.
 func TestAcquireAtTheEdgeOfAnExpiry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	p.acquire(ann, "write", Granted)
@@ -254,6 +269,7 @@ func TestAcquireAtTheEdgeOfAnExpiry(t *testing.T) {
 
 // An emptied tag is dropped whether it was emptied by pruning or by a release.
 func TestAcquireDropsEmptiedTags(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.MultiGranularity())
 	s := p.acquire(ann, "IS", Granted)
@@ -264,6 +280,7 @@ func TestAcquireDropsEmptiedTags(t *testing.T) {
 }
 
 func TestAcquireByAnyFilter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "name", Value: "garden"}, bson.E{Key: "size", Value: 7})
 	p := w.peer(relations.Exclusive())
 	f, err := p.ParseFilter(bson.M{"name": "garden", "size": bson.M{"$gt": 5}})
@@ -277,7 +294,7 @@ func TestAcquireByAnyFilter(t *testing.T) {
 	p.asStored("acquire", got.Image)
 
 	// The narrowed filter still demands the same as before.
-	w.change(bson.M{"$set": bson.M{"size": 3}})
+	w.Change(bson.M{"$set": bson.M{"size": 3}})
 	got, err = p.Engine.Acquire(t.Context(), f.At(p.Pin(got.Image)), Request{Tag: "write", ID: bob})
 	if got.Outcome != NotFound || got.Image != nil || err != nil {
 		t.Fatal(got.Outcome, got.Image, err)
@@ -285,6 +302,7 @@ func TestAcquireByAnyFilter(t *testing.T) {
 }
 
 func TestAcquireFindsNoDocument(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Exclusive())
 	for _, try := range []bool{false, true} {
@@ -295,7 +313,7 @@ func TestAcquireFindsNoDocument(t *testing.T) {
 			}
 		})
 	}
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }

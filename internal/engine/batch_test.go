@@ -40,13 +40,14 @@ func (p *peer) standing(want map[uuid.UUID]time.Duration, grants ...Grant) {
 func (p *peer) elsewhere(id uuid.UUID, tag string) Grant {
 	p.Helper()
 	w := p.world
-	home := w.id
-	defer func() { w.id = home }()
-	w.insert(bson.E{Key: "_id", Value: int32(2)})
+	home := w.ID
+	defer func() { w.ID = home }()
+	w.Insert(bson.E{Key: "_id", Value: int32(2)})
 	return p.acquire(id, tag, Granted)
 }
 
 func TestRenewAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	a, b, c := p.acquire(ann, "read", Granted), p.acquire(bob, "read", Granted), p.elsewhere(cid, "write")
@@ -67,27 +68,29 @@ func TestRenewAll(t *testing.T) {
 // An extension is a maximum in a batch too. A statement that changes nothing
 // has still matched.
 func TestRenewAllNeverShortens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	w.at(4 * second)
 	a, b := p.acquire(ann, "read", Granted), p.elsewhere(bob, "read")
-	before := w.document()
+	before := w.Stored()
 	p.renewAll(true, a, b)
 	w.at(0)
 	p.renewAll(true, a, b)
-	if after := w.document(); string(after) != string(before) {
+	if after := w.Stored(); string(after) != string(before) {
 		t.Errorf("%v became %v", before, after)
 	}
 }
 
 func TestRenewAllButOne(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*world){
-		"pruned":            func(w *world) { w.change(bson.M{"$set": bson.M{"lock.tags.read": bson.A{}}}) },
-		"another fence":     func(w *world) { w.change(bson.M{"$inc": bson.M{"lock.tags.read.0.fence": 1}}) },
-		"under another tag": func(w *world) { w.change(bson.M{"$rename": bson.M{"lock.tags.read": "lock.tags.write"}}) },
-		"erased":            func(w *world) { w.change(bson.M{"$unset": bson.M{"lock": ""}}) },
-		"foreign":           func(w *world) { w.change(bson.M{"$set": bson.M{"lock": "mine"}}) },
-		"deleted":           func(w *world) { w.remove() },
+		"pruned":            func(w *world) { w.Change(bson.M{"$set": bson.M{"lock.tags.read": bson.A{}}}) },
+		"another fence":     func(w *world) { w.Change(bson.M{"$inc": bson.M{"lock.tags.read.0.fence": 1}}) },
+		"under another tag": func(w *world) { w.Change(bson.M{"$rename": bson.M{"lock.tags.read": "lock.tags.write"}}) },
+		"erased":            func(w *world) { w.Change(bson.M{"$unset": bson.M{"lock": ""}}) },
+		"foreign":           func(w *world) { w.Change(bson.M{"$set": bson.M{"lock": "mine"}}) },
+		"deleted":           func(w *world) { w.Delete() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, hello())
@@ -103,12 +106,13 @@ func TestRenewAllButOne(t *testing.T) {
 
 // The lock was copied with its document: the copy proves nothing.
 func TestStandingGoesByTheDocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	a, b := p.acquire(ann, "read", Granted), p.elsewhere(bob, "read")
-	copied := w.document().Lookup("lock", "tags", "read", "0")
-	w.remove()
-	if _, err := w.hand.UpdateOne(t.Context(), bson.M{"_id": 2}, bson.M{"$push": bson.M{"lock.tags.read": copied}}); err != nil {
+	copied := w.Stored().Lookup("lock", "tags", "read", "0")
+	w.Delete()
+	if _, err := w.Hand.UpdateOne(t.Context(), bson.M{"_id": 2}, bson.M{"$push": bson.M{"lock.tags.read": copied}}); err != nil {
 		t.Fatal(err)
 	}
 	p.renewAll(false, a, b)
@@ -118,18 +122,20 @@ func TestStandingGoesByTheDocument(t *testing.T) {
 // Standing finds the entries that the guard matches, whatever else the lock
 // field holds.
 func TestStandingBesideWhatIsForeign(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "read", Granted)
-	w.change(bson.M{"$set": bson.M{"lock.tags.other": "text"}, "$push": bson.M{"lock.tags.read": 4}})
+	w.Change(bson.M{"$set": bson.M{"lock.tags.other": "text"}, "$push": bson.M{"lock.tags.read": 4}})
 	p.standing(map[uuid.UUID]time.Duration{ann: ttl}, g)
 }
 
 func TestRenewAllWithoutACollection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "read", Granted)
-	if err := w.hand.Drop(t.Context()); err != nil {
+	if err := w.Hand.Drop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.renewAll(false, g)

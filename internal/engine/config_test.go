@@ -11,6 +11,7 @@ import (
 )
 
 func TestConfigDurations(t *testing.T) {
+	t.Parallel()
 	tags := map[string]time.Duration{"read": time.Minute}
 	for name, c := range map[string]struct {
 		cfg                  Config
@@ -40,6 +41,7 @@ func TestConfigDurations(t *testing.T) {
 }
 
 func TestClocks(t *testing.T) {
+	t.Parallel()
 	var c Config
 	before, wall := c.Clocks(), time.Now()
 	after := c.Clocks()
@@ -60,6 +62,7 @@ func TestClocks(t *testing.T) {
 }
 
 func TestRulesAreTheEnginesOwn(t *testing.T) {
+	t.Parallel()
 	rules := relations.Fair()
 	e := offline(t, rules)
 	delete(rules["write"], "read")
@@ -69,6 +72,7 @@ func TestRulesAreTheEnginesOwn(t *testing.T) {
 }
 
 func TestOutcomesHaveNames(t *testing.T) {
+	t.Parallel()
 	seen := map[string]bool{}
 	for o := NotFound; o <= Lost; o++ {
 		if s := o.String(); s == "" || seen[s] {
@@ -81,6 +85,7 @@ func TestOutcomesHaveNames(t *testing.T) {
 // The commands of a tag name every other tag, so their total size grows with
 // the square of the number of tags, and no faster.
 func TestNewGrowsWithTheSquareOfTheTags(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	allocated := func(tags int) float64 {
 		rules := relations.Rules{}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestConfirmNoLongerBlocked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -26,6 +27,7 @@ func TestConfirmNoLongerBlocked(t *testing.T) {
 
 // Two grants in one millisecond get two fences.
 func TestConfirmCountsOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -39,6 +41,7 @@ func TestConfirmCountsOn(t *testing.T) {
 }
 
 func TestConfirmStillBlockedExtendsTheWait(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -56,6 +59,7 @@ func TestConfirmStillBlockedExtendsTheWait(t *testing.T) {
 }
 
 func TestConfirmHeldAgainExtends(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)
@@ -71,43 +75,46 @@ func TestConfirmHeldAgainExtends(t *testing.T) {
 }
 
 func TestConfirmWithoutEntryIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
 	g := p.acquire(bob, "write", Waiting)
 	p.release(g, Released)
-	before := w.document()
+	before := w.Stored()
 	w.at(20 * second)
 	p.confirm(g, Lost)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a lost confirm made %v of %v", after, before)
 	}
 }
 
 func TestConfirmOnADocumentNeverLocked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	img := p.arrive(Request{Tag: "read", ID: ann}, Granted)
 	pin := p.Pin(img)
-	w.remove()
-	w.insert(hello())
+	w.Delete()
+	w.Insert(hello())
 	p.confirm(Grant{Pin: pin, Tag: "read", ID: ann}, Lost)
 	w.hasNoLock()
 }
 
 func TestConfirmOfADocumentThatIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair(), func(c *Config) { c.Upsert = true })
 	p.acquire(ann, "read", Granted)
 	g := p.acquire(bob, "write", Waiting)
-	w.remove()
+	w.Delete()
 	p.once("confirm", func() {
 		got, err := p.Confirm(t.Context(), g.Pin, Request{Tag: "write", ID: bob})
 		if got.Outcome != Lost || got.Image != nil || err != nil {
 			t.Error(got.Outcome, got.Image, err)
 		}
 	})
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }
@@ -115,6 +122,7 @@ func TestConfirmOfADocumentThatIsGone(t *testing.T) {
 // A confirm prunes other entries, granted or not. It keeps its own entry even
 // if that has expired, and extends it.
 func TestConfirmPrunesOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	r := p.acquire(ann, "read", Granted)
@@ -138,6 +146,7 @@ func TestConfirmPrunesOthers(t *testing.T) {
 // Waiters are served in the order of arrival. Those that ignore each other are
 // held together.
 func TestConfirmServesTheQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	first := p.acquire(ann, "write", Granted)
@@ -159,6 +168,7 @@ func TestConfirmServesTheQueue(t *testing.T) {
 }
 
 func TestConfirmAllows(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(2))
 	a := p.acquire(ann, "slot", Granted)
@@ -172,6 +182,7 @@ func TestConfirmAllows(t *testing.T) {
 }
 
 func TestInTheWayOfAWaitingEntry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)

@@ -34,7 +34,7 @@ var shapes = map[string]func(w *world, p *peer) *Image{
 	},
 	"stored": func(w *world, p *peer) *Image {
 		p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
-		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.id})
+		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.ID})
 		img, err := p.readImage(result)
 		if err != nil {
 			w.Fatal(err)
@@ -47,13 +47,13 @@ var shapes = map[string]func(w *world, p *peer) *Image{
 }
 
 // bothShapes runs body with an image of each form.
-func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...*options.CollectionOptionsBuilder) {
+func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...options.Lister[options.CollectionOptions]) {
 	t.Helper()
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := emptyWorld(t, opts...)
-			w.insert(garden...)
+			w.Insert(garden...)
 			p := w.peer(relations.Exclusive())
 			body(w, p, shape(w, p))
 		})
@@ -74,6 +74,7 @@ func decodes[T any](t *testing.T, want T) {
 }
 
 func TestDecodeIntoD(t *testing.T) {
+	t.Parallel()
 	decodes(t, bson.D{
 		{Key: "_id", Value: int32(1)},
 		{Key: "price", Value: "CHF 12"},
@@ -83,19 +84,23 @@ func TestDecodeIntoD(t *testing.T) {
 }
 
 func TestDecodeIntoM(t *testing.T) {
+	t.Parallel()
 	decodes(t, bson.M{"_id": int32(1), "price": "CHF 12", "tools": bson.A{"spade", "rake"}, "nested": bson.D{{Key: "lock", Value: int32(1)}}})
 }
 
 // Only the caller's registry can decode the struct's price.
 func TestDecodeIntoStruct(t *testing.T) {
+	t.Parallel()
 	decodes(t, shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}})
 }
 
 func TestDecodeIntoPointer(t *testing.T) {
+	t.Parallel()
 	decodes(t, &shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}})
 }
 
 func TestDecodeIntoRaw(t *testing.T) {
+	t.Parallel()
 	raw, err := bson.Marshal(bson.D{{Key: "_id", Value: int32(1)}, garden[0], garden[2], garden[3]})
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +110,7 @@ func TestDecodeIntoRaw(t *testing.T) {
 
 // Decode uses the caller's BSON options too.
 func TestDecodeWithTheCallersOptions(t *testing.T) {
+	t.Parallel()
 	opts := options.Collection().SetBSONOptions(&options.BSONOptions{DefaultDocumentM: true})
 	bothShapes(t, func(w *world, p *peer, img *Image) {
 		var got bson.M
@@ -118,6 +124,7 @@ func TestDecodeWithTheCallersOptions(t *testing.T) {
 }
 
 func TestDecodeFails(t *testing.T) {
+	t.Parallel()
 	bothShapes(t, func(w *world, p *peer, img *Image) {
 		var got struct{ Price int }
 		if err := p.Decode(img, &got); err == nil {
@@ -127,6 +134,7 @@ func TestDecodeFails(t *testing.T) {
 }
 
 func TestDecodeWithoutADocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	for name, img := range map[string]*Image{
@@ -143,6 +151,7 @@ func TestDecodeWithoutADocument(t *testing.T) {
 
 // The lock may be the document's first field, its only one, or missing.
 func TestDecodeLeavesTheLockOut(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ doc, want bson.D }{
 		"first": {bson.D{{Key: "lock", Value: bson.D{}}, {Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: int32(1)}}},
 		"only":  {bson.D{{Key: "lock", Value: nil}}, bson.D{}},
@@ -169,11 +178,12 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 // A stored image comes from the command's first execution. It shows the entry,
 // but not the server's clock.
 func TestStoredImage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
 	b := p.acquire(bob, "write", Waiting)
-	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.id}))
+	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.ID}))
 	if err != nil || !img.Whole() {
 		t.Fatal(img, err)
 	}
@@ -196,20 +206,21 @@ func TestStoredImage(t *testing.T) {
 
 // The stored image of a release comes from before the first execution.
 func TestStoredImageOfARelease(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
 	p.acquire(bob, "read", Granted)
-	before := w.document()
+	before := w.Stored()
 	if own := p.ownEntry(before, g); own.ID != ann || own.Fence != g.Fence {
 		t.Errorf("%+v", own)
 	}
-	w.change(bson.M{"$set": bson.M{"lock.tags.other": "not an array"}, "$push": bson.M{"lock.tags.read": "not an entry"}})
-	if own := p.ownEntry(w.document(), g); own.Fence != g.Fence {
+	w.Change(bson.M{"$set": bson.M{"lock.tags.other": "not an array"}, "$push": bson.M{"lock.tags.read": "not an entry"}})
+	if own := p.ownEntry(w.Stored(), g); own.Fence != g.Fence {
 		t.Errorf("beside malformed ones: %+v", own)
 	}
-	w.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
-	if own := p.ownEntry(w.document(), g); own != (Entry{}) {
+	w.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+	if own := p.ownEntry(w.Stored(), g); own != (Entry{}) {
 		t.Errorf("without one: %+v", own)
 	}
 }

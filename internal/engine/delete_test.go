@@ -12,6 +12,7 @@ import (
 )
 
 func TestDelete(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -20,7 +21,7 @@ func TestDelete(t *testing.T) {
 			t.Errorf("%v, %v", got.Outcome, err)
 		}
 	})
-	if err := w.hand.FindOne(t.Context(), bson.M{"_id": w.id}).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+	if err := w.Hand.FindOne(t.Context(), bson.M{"_id": w.ID}).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
 		t.Errorf("the document is there: %v", err)
 	}
 	if got, err := p.Delete(t.Context(), g); got.Outcome != Lost || err != nil { // the repeat
@@ -31,12 +32,13 @@ func TestDelete(t *testing.T) {
 // Rule 1 for a delete: the document of another holder is not deleted, not even
 // by the same id.
 func TestRule01DeleteMatchesIDAndFence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
 	w.at(held)
 	p.acquire(bob, "write", Granted)
-	before := w.document()
+	before := w.Stored()
 	stale := g
 	stale.ID = bob // with ann's fencing token
 	for name, g := range map[string]Grant{"pruned": g, "another fence": stale} {
@@ -44,7 +46,7 @@ func TestRule01DeleteMatchesIDAndFence(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got.Outcome, err)
 		}
 	}
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("made %v of %v", after, before)
 	}
 }
@@ -52,6 +54,7 @@ func TestRule01DeleteMatchesIDAndFence(t *testing.T) {
 // DocumentDB's delete passes over a document that is being updated at that
 // moment. That is not a loss.
 func TestDeleteBesideUpdates(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		w := newWorld(t, hello())
 		p := w.peer(relations.Exclusive())
@@ -61,7 +64,7 @@ func TestDeleteBesideUpdates(t *testing.T) {
 		for range 4 {
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = w.hand.UpdateOne(context.Background(), bson.M{"_id": w.id}, bson.M{"$inc": bson.M{"count": 1}})
+					_, _ = w.Hand.UpdateOne(context.Background(), bson.M{"_id": w.ID}, bson.M{"$inc": bson.M{"count": 1}})
 				}
 				done <- struct{}{}
 			}()

@@ -45,6 +45,7 @@ func everything() bson.D {
 
 // All commands run on such a document, and it stays the same byte for byte.
 func TestUsersFieldsStayByteForByte(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, everything()...)
 	p := w.peer(relations.Fair())
 	a := p.arrive(Request{Tag: "read", ID: ann, Document: true}, Granted)
@@ -78,6 +79,7 @@ func TestUsersFieldsStayByteForByte(t *testing.T) {
 }
 
 func TestIDsOfEveryType(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Exclusive())
 	for i, id := range []any{
@@ -86,7 +88,7 @@ func TestIDsOfEveryType(t *testing.T) {
 		bson.NewDateTimeFromTime(epoch), bson.Timestamp{T: 1}, decimal("1.5"), bson.MinKey{}, bson.MaxKey{},
 	} {
 		w.run(fmt.Sprintf("%T %d", id, i), func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: id}, hello())
+			w.Insert(bson.E{Key: "_id", Value: id}, hello())
 			if f := w.filter(); f.Pin == nil {
 				t.Error("the filter is not pinned")
 			}
@@ -105,6 +107,7 @@ func TestIDsOfEveryType(t *testing.T) {
 }
 
 func TestFieldOfAnotherName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "lock", Value: "a padlock"})
 	p := w.peer(relations.Fair(), func(c *Config) { c.Field = "Sperre_é" })
 	g := p.acquire(ann, "read", Granted)
@@ -126,6 +129,7 @@ func TestFieldOfAnotherName(t *testing.T) {
 
 // An owner is free text, even if it looks like an expression.
 func TestOwnerIsFreeText(t *testing.T) {
+	t.Parallel()
 	for _, owner := range []string{"$lock", "$$ROOT", "", "host/4711/ünï", strings.Repeat("x", 10_000)} {
 		forked(t, fmt.Sprintf("%.12s", owner), func(w *world) {
 			p := w.peer(relations.Exclusive(), func(c *Config) { c.Owner = owner })
@@ -138,6 +142,7 @@ func TestOwnerIsFreeText(t *testing.T) {
 }
 
 func TestThousandEntries(t *testing.T) {
+	t.Parallel()
 	entries := bson.A{}
 	for i := range 1000 {
 		r := row{id: named(fmt.Sprint("reader ", i)), seq: n0 + int64(i), fence: n0 + int64(i), expires: held}
@@ -169,6 +174,7 @@ func TestThousandEntries(t *testing.T) {
 }
 
 func TestBigDocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "pages", Value: strings.Repeat("0123456789", 20_000)}, hello())
 	p := w.peer(relations.Fair())
 	img := p.arrive(Request{Tag: "read", ID: ann, Document: true}, Granted)
@@ -194,6 +200,7 @@ func TestBigDocument(t *testing.T) {
 }
 
 func TestTTLsOfTags(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.peer(relations.Fair(), func(c *Config) {
 		c.TagTTL = map[string]time.Duration{"read": time.Minute}
@@ -209,7 +216,7 @@ func TestTTLsOfTags(t *testing.T) {
 	w.at(second)
 	p.renew(g, Renewed)
 	p.confirm(g, Granted)
-	if own, _ := p.read(g).Lock.Find("read", ann); !own.Expires.Equal(w.clock.Add(time.Minute)) {
+	if own, _ := p.read(g).Lock.Find("read", ann); !own.Expires.Equal(w.clock.Now().Add(time.Minute)) {
 		t.Errorf("expires %v", own.Expires)
 	}
 }

@@ -84,7 +84,7 @@ func TestValuesAreEncodedAsTheDriverDoes(t *testing.T) {
 				{Key: "_id", Value: bson.ObjectID{1}}, {Key: "nested", Value: bson.M{"a": 1}}, {Key: "binary", Value: []byte{1}},
 				{Key: "json_name", Value: 3}, {Key: "other", Value: bson.M{"b": 1}}, {Key: "time", Value: bson.DateTime(0)}, {Key: "price", Value: "CHF 12"}, {Key: "float", Value: 1.5},
 			}
-			w.insert(fields...)
+			w.Insert(fields...)
 			type read struct {
 				Nested, Time, Binary any
 				JSON                 int `json:"json_name"`
@@ -129,6 +129,7 @@ func (l lender) MarshalBSONValue() (byte, []byte, error) {
 // Parsed values keep no memory of the caller's, nor the memory that they are
 // encoded in.
 func TestParsedValuesShareNothing(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	filter, update, stage := rawOf(bson.M{"_id": "one"}), rawOf(bson.M{"$set": bson.M{"x": "one"}}), rawOf(bson.M{"$set": bson.M{"x": "one"}})
 	nested, comment, collation := rawOf(bson.M{"x": "one"}), []byte("one"), &options.Collation{Locale: "one"}
@@ -176,6 +177,7 @@ func TestParsedValuesShareNothing(t *testing.T) {
 // A map has no order, so a hint that is a map is refused, as the driver refuses
 // it.
 func TestHintOfAMap(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	set := bson.M{"$set": bson.M{"x": 1}}
 	if _, err := e.ParseUpdate(set, options.UpdateOne().SetHint(bson.M{"a": 1})); err != nil {
@@ -189,6 +191,7 @@ func TestHintOfAMap(t *testing.T) {
 
 // A driver that keeps its settings elsewhere is refused rather than misread.
 func TestDriverWithoutTheSettings(t *testing.T) {
+	t.Parallel()
 	reg := bson.NewRegistry()
 	if got, err := setting[bson.Registry](&struct{ registry *bson.Registry }{reg}, "registry"); got != reg || err != nil {
 		t.Error(got, err)

@@ -21,6 +21,7 @@ import (
 // sentence. The tests build the driver's error types as the driver does; in
 // faults_test.go the driver builds them itself.
 func TestClassify(t *testing.T) {
+	t.Parallel()
 	type verdict struct {
 		certain, again, answered bool
 		cause                    Cause
@@ -157,6 +158,7 @@ func TestClassify(t *testing.T) {
 // did, is no refusal. The first group passes by itself and is repeated for as
 // long as the caller waits; the second may come for ever.
 func TestAnswersThatProveNothing(t *testing.T) {
+	t.Parallel()
 	for answered, codes := range map[bool][]int32{
 		false: {
 			6, 7, 24, 50, 64, 89, 90, 91, 133, 189, 202, 262, 279, 281, 282, 290, 355, 407, 453,
@@ -178,6 +180,7 @@ func TestAnswersThatProveNothing(t *testing.T) {
 
 // The codes in the documentation are those in the code.
 func TestErrorCodesAreDocumented(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/error-codes.md")
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +230,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 
 // An error of which nothing is known counts as the worst one.
 func TestAsFailure(t *testing.T) {
+	t.Parallel()
 	odd := errors.New("odd")
 	if f := AsFailure(odd); f.Certain || f.Again || f.Cause != CauseOther || !errors.Is(f, odd) || f.Error() != "odd" {
 		t.Errorf("%+v", f)

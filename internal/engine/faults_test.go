@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/faultnet"
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,8 +20,7 @@ import (
 func (w *world) behind(rules relations.Rules, changes ...func(*Config)) (*peer, *faultnet.Net) {
 	w.Helper()
 	net := faultnet.New()
-	client := mongotest.Client(w, options.Client().SetDialer(net))
-	w.lab = client.Database(w.hand.Database().Name()).Collection(w.hand.Name())
+	w.lab = w.Through(options.Client().SetDialer(net))
 	return w.peer(rules, changes...), net
 }
 
@@ -70,7 +69,7 @@ func noOutcome(ok bool, err error) error {
 // fails checks that every command fails in this way while the fault is armed.
 func (p *peer) fails(arm func(), certain bool, cause Cause) {
 	p.Helper()
-	g := Grant{Pin: Pin{{Key: "_id", Value: p.id}}, Tag: "write", ID: ann, Fence: n0}
+	g := Grant{Pin: Pin{{Key: "_id", Value: p.ID}}, Tag: "write", ID: ann, Fence: n0}
 	for name, send := range failing(p, g) {
 		arm()
 		ctx, cancel := context.WithTimeout(p.Context(), 10*time.Second)
@@ -84,6 +83,7 @@ func (p *peer) fails(arm func(), certain bool, cause Cause) {
 }
 
 func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
@@ -97,6 +97,7 @@ func TestBrokenConnections(t *testing.T) {
 // After a write-concern error the driver drops the image, so no lease is made
 // of it.
 func TestWriteConcernErrorIsUnknown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p, net := w.behind(relations.Exclusive())
 	p.fails(func() {
@@ -111,6 +112,7 @@ func TestWriteConcernErrorIsUnknown(t *testing.T) {
 }
 
 func TestErrorRepliesAsTheDriverReadsThem(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reply   bson.M
 		certain bool
@@ -140,6 +142,7 @@ func TestErrorRepliesAsTheDriverReadsThem(t *testing.T) {
 }
 
 func TestEndedContext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,6 +158,7 @@ func TestEndedContext(t *testing.T) {
 // A command for which the driver selects no server was not sent. The next
 // command first asks the driver.
 func TestWithoutAServerNothingIsSent(t *testing.T) {
+	t.Parallel()
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/").SetServerSelectionTimeout(50 * time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +169,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.contact.known.Store(true) // the server could be reached a moment ago
-	p := &peer{&world{TB: t, id: 1}, e}
+	p := &peer{&world{Document: &fixture.Document{TB: t, ID: 1}}, e}
 	for name, send := range failing(p, Grant{Pin: Pin{{Key: "_id", Value: value(1)}}, Tag: "write", ID: ann}) {
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -179,6 +183,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 }
 
 func TestDisconnectedClient(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))
 	if err != nil {
@@ -196,6 +201,7 @@ func TestDisconnectedClient(t *testing.T) {
 // A value that the caller's registry can't encode is refused before anything
 // is sent.
 func TestValuesThatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	none := make(chan int)
 	set := bson.M{"$set": bson.M{"x.$[i]": 1}}
@@ -222,10 +228,11 @@ func TestValuesThatCannotBeEncoded(t *testing.T) {
 // The other cases are refusals of the real server.
 
 func TestServerRefusesTheUpdate(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
-	before := w.document()
+	before := w.Stored()
 	for name, update := range map[string]any{
 		"increments a text":  bson.M{"$inc": bson.M{"text": 1}},
 		"unknown operator":   bson.M{"$frobnicate": bson.M{"x": 1}},
@@ -241,18 +248,19 @@ func TestServerRefusesTheUpdate(t *testing.T) {
 			t.Errorf("%s, and release: %v", name, err)
 		}
 	}
-	if after := w.document(); after.String() != before.String() {
+	if after := w.Stored(); after.String() != before.String() {
 		t.Errorf("refused updates made %v of %v", after, before)
 	}
 	p.release(g, Released) // the lease was still held
 }
 
 func TestView(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
-	if err := w.hand.Database().CreateView(t.Context(), "view", w.hand.Name(), bson.A{bson.M{"$match": bson.M{}}}); err != nil {
+	if err := w.Hand.Database().CreateView(t.Context(), "view", w.Hand.Name(), bson.A{bson.M{"$match": bson.M{}}}); err != nil {
 		t.Fatal(err)
 	}
-	w.lab = w.hand.Database().Collection("view")
+	w.lab = w.Hand.Database().Collection("view")
 	p := w.peer(relations.Exclusive())
 	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
 	if err == nil && got.Outcome == NotFound && got.Image == nil {
@@ -264,16 +272,17 @@ func TestView(t *testing.T) {
 }
 
 func TestValidator(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	strict := options.CreateCollection().SetValidator(bson.M{"$jsonSchema": bson.M{
 		"bsonType": "object", "additionalProperties": false,
 		"properties": bson.M{"_id": bson.M{}, "text": bson.M{"bsonType": "string"}},
 	}})
-	if err := w.hand.Database().CreateCollection(t.Context(), w.hand.Name(), strict); err != nil {
+	if err := w.Hand.Database().CreateCollection(t.Context(), w.Hand.Name(), strict); err != nil {
 		t.Fatal(err)
 	}
-	w.insert(hello())
-	_, plain := w.hand.UpdateOne(t.Context(), bson.M{"_id": w.id}, bson.M{"$set": bson.M{"other": 1}})
+	w.Insert(hello())
+	_, plain := w.Hand.UpdateOne(t.Context(), bson.M{"_id": w.ID}, bson.M{"$set": bson.M{"other": 1}})
 	p := w.peer(relations.Exclusive())
 	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann})
 	if plain == nil { // DocumentDB keeps validators and does not enforce them; TestErrorRepliesAsTheDriverReadsThem has the refusal

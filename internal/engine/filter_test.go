@@ -9,6 +9,7 @@ import (
 )
 
 func TestFilterPins(t *testing.T) {
+	t.Parallel()
 	type withID struct {
 		ID int `bson:"_id"`
 		X  int
@@ -62,6 +63,7 @@ func TestFilterPins(t *testing.T) {
 }
 
 func TestFilterOfDocuments(t *testing.T) {
+	t.Parallel()
 	for name, id := range map[string]any{"document": bson.D{{Key: "a", Value: 1}}, "empty": bson.D{}, "null": nil, "id": bson.NewObjectID()} {
 		f, err := plain.ParseFilter(bson.M{"_id": id})
 		if err != nil || f.Pin == nil {
@@ -71,6 +73,7 @@ func TestFilterOfDocuments(t *testing.T) {
 }
 
 func TestFilterRefused(t *testing.T) {
+	t.Parallel()
 	for want, filters := range map[string][]any{
 		"nil is not a document":            {nil},
 		"an empty filter would lock any":   {bson.D{}, bson.M{}, struct{}{}, rawOf(bson.D{}), (bson.M)(nil), (bson.D)(nil)},
@@ -89,6 +92,7 @@ func TestFilterRefused(t *testing.T) {
 // A filter that pins its document needs no narrowing. Any other one keeps its
 // demands.
 func TestFilterAt(t *testing.T) {
+	t.Parallel()
 	pin := Pin{{Key: "_id", Value: 9}}
 	f, err := plain.ParseFilter(bson.M{"x": 1})
 	if err != nil {
@@ -107,6 +111,7 @@ func TestFilterAt(t *testing.T) {
 // In a sharded collection the pin is the _id and the shard key: two shards may
 // each have a document with the same _id.
 func TestThePinHasTheShardKey(t *testing.T) {
+	t.Parallel()
 	e := &Engine{encoder: plain.encoder, Config: Config{ShardKey: []string{"region", "at.zone"}}}
 	for name, c := range map[string]struct {
 		filter        any

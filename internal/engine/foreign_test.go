@@ -77,12 +77,13 @@ func decimal(s string) bson.Decimal128 {
 
 // No command changes a foreign field, not by one byte, and each reports it.
 func TestForeignFieldIsLeftUntouched(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair())
 	for name, value := range foreign {
 		w.run(name, func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
-			before := w.document()
+			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
+			before := w.Stored()
 			pin := Pin{{Key: "_id", Value: name}}
 			for _, tag := range []string{"read", "write"} {
 				for _, document := range []bool{false, true} {
@@ -108,7 +109,7 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 				img, err := p.Read(ctx, pin)
 				return Answer{Outcome: Lost, Image: img}, err
 			})
-			if after := w.document(); !bytes.Equal(before, after) {
+			if after := w.Stored(); !bytes.Equal(before, after) {
 				t.Errorf("%v\nbecame %v", before, after)
 			}
 		})
@@ -163,11 +164,12 @@ var ours = map[string]struct {
 }
 
 func TestFieldThatIsALock(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair())
 	for name, test := range ours {
 		w.run(name, func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: DefaultField, Value: test.value}, bson.E{Key: "text", Value: "hello"})
+			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: DefaultField, Value: test.value}, bson.E{Key: "text", Value: "hello"})
 			confirmed := p.ask(Grant{Pin: Pin{{Key: "_id", Value: name}}}, Request{Tag: "write", ID: ann}, Lost)
 			if len(confirmed.Lock.Done) > 0 {
 				t.Error("ids out of nowhere")
@@ -186,9 +188,10 @@ func TestFieldThatIsALock(t *testing.T) {
 // An outside writer gave this entry an expiry of a type that sorts after all
 // dates. It excludes others for ever. No list shows it, and nothing crashes.
 func TestEntryThatNeverEnds(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]any{"timestamp": bson.Timestamp{T: 1}, "max key": bson.MaxKey{}} {
 		forked(t, name, func(w *world) {
-			w.change(bson.M{"$set": bson.M{"lock.tags.write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1), "expires": end}}}})
+			w.Change(bson.M{"$set": bson.M{"lock.tags.write": bson.A{bson.M{"id": binaryID(bob), "fence": int64(1), "expires": end}}}})
 			p := w.peer(relations.Exclusive())
 			w.at(1000 * time.Hour)
 			img := p.arrive(Request{Tag: "write", ID: ann}, Conflict)
@@ -202,6 +205,7 @@ func TestEntryThatNeverEnds(t *testing.T) {
 // A lock whose fences have run out is not a lock of ours any more. An arrival
 // then gets an error, and does not use the fence that it finds.
 func TestFenceThatRunsOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: DefaultField, Value: bson.M{"fence": int64(fenceLimit - 2)}})
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)

@@ -12,35 +12,48 @@ import (
 )
 
 var (
-	into  = flag.String("into", "", "a directory for TestFurtherCommands to write to")
-	drawn = flag.Int("rules", 6, "the number of rules that TestFurtherCommands draws")
-	seed  = flag.Uint64("seed", 1, "the seed of the drawn rules")
+	into    = flag.String("into", "", "a directory for TestFurtherCommands to write to")
+	presets = flag.Bool("presets", false, "have TestFurtherCommands write the commands of all presets too")
+	drawn   = flag.Int("rules", 6, "the number of rules that TestFurtherCommands draws")
+	seed    = flag.Uint64("seed", 1, "the seed of the drawn rules")
 )
 
-// The commands of drawn rules, for the evaluation that compares servers
-// (proptest/evaluation). Each second one has a shard key.
+// The commands of presets, and of rules that nobody has chosen, for the evaluation that compares servers
+// (proptest/evaluation): every second of those that are drawn has a shard key.
 func TestFurtherCommands(t *testing.T) {
+	t.Parallel()
 	if *into == "" {
 		t.Skip("no directory given")
 	}
 	w := newWorld(t)
-	r := rand.New(rand.NewPCG(*seed, 0))
-	for i := range *drawn {
-		rules := drawRules(r)
-		cfg := Config{TTL: ttl, WaitTTL: waitTTL, Tolerance: extra, Owner: "$$x.$y", Field: DefaultField}
-		if i%2 == 1 {
-			cfg.ShardKey = []string{"region", "_id"}
-		}
-		e, err := New(w.lab, rules, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+	write := func(name string, rules relations.Rules, e *Engine) {
 		for _, tag := range rules.Tags() {
-			path := filepath.Join(*into, fmt.Sprintf("drawn%d.%s.json", i, tag))
+			path := filepath.Join(*into, name+"."+tag+".json")
 			if err := os.WriteFile(path, []byte(w.commandsOf(e, tag)), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
+	}
+	if *presets {
+		for name, rules := range map[string]relations.Rules{
+			"Exclusive":        relations.Exclusive(),
+			"ReadPreferring":   relations.ReadPreferring(),
+			"WritePreferring":  relations.WritePreferring(),
+			"Fair":             relations.Fair(),
+			"Semaphore3":       relations.Semaphore(3),
+			"MultiGranularity": relations.MultiGranularity(),
+		} {
+			write(name, rules, w.configured(rules, "owner"))
+		}
+	}
+	r := rand.New(rand.NewPCG(*seed, 0))
+	for i := range *drawn {
+		rules := drawRules(r)
+		var shardKey []string
+		if i%2 == 1 {
+			shardKey = []string{"region", "_id"}
+		}
+		write(fmt.Sprintf("drawn%d", i), rules, w.configured(rules, "$$x.$y", shardKey...))
 	}
 }
 

@@ -13,6 +13,7 @@ func successor(id uuid.UUID, tag string) Successor {
 }
 
 func TestHandoffGrantsTheSuccessor(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -30,6 +31,7 @@ func TestHandoffGrantsTheSuccessor(t *testing.T) {
 // A handoff that is not possible is a release, and leaves no trace of the
 // successor.
 func TestRule15ASuccessorThatIsRefusedLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	p.acquire(bob, "read", Granted)
@@ -43,6 +45,7 @@ func TestRule15ASuccessorThatIsRefusedLeavesNothing(t *testing.T) {
 
 // In rules with a queue, a waiter in the document comes first.
 func TestRule15ASuccessorLeavesNoWaiter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)
@@ -52,6 +55,7 @@ func TestRule15ASuccessorLeavesNoWaiter(t *testing.T) {
 }
 
 func TestHandoffBetweenTags(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "write", Granted)
@@ -66,6 +70,7 @@ func TestHandoffBetweenTags(t *testing.T) {
 // Rule 1: a late duplicate of an acquire, with the old id and another fencing
 // token, hands nothing over. A repeat does not either.
 func TestRule01HandoffMatchesTheFence(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -79,10 +84,11 @@ func TestRule01HandoffMatchesTheFence(t *testing.T) {
 // The other half of rule 1: fencing tokens may repeat after an outside writer
 // erased the lock.
 func TestRule01HandoffMatchesTheID(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
-		w.change(bson.M{"$unset": bson.M{"lock": 1}})
+		w.Change(bson.M{"$unset": bson.M{"lock": 1}})
 		if b := p.acquire(bob, "write", Granted); b.Fence != g.Fence {
 			w.Fatalf("fences %d and %d", g.Fence, b.Fence)
 		}
@@ -92,6 +98,7 @@ func TestRule01HandoffMatchesTheID(t *testing.T) {
 
 // Rule 5: the successor's grant prunes like any other.
 func TestRule05HandoffPrunes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(2))
 	p.acquire(ann, "slot", Granted)
@@ -105,6 +112,7 @@ func TestRule05HandoffPrunes(t *testing.T) {
 
 // Rules 12 and 15: a repeat, or a late first attempt, finds nothing to do.
 func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -118,6 +126,7 @@ func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
 // Rule 16: a waiter keeps its place, and a waiter that has left is never made
 // again.
 func TestRule16AWaitingSuccessorIsConfirmed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	waiting := func(g Grant) Successor { return Successor{Request: Request{ID: g.ID, Tag: g.Tag}, Waiting: true} }
@@ -148,6 +157,7 @@ func TestRule16AWaitingSuccessorIsConfirmed(t *testing.T) {
 // The update, the release and the grant are one command. The successor gets the
 // document with the update applied.
 func TestWriteAndHandOff(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -172,18 +182,19 @@ func TestWriteAndHandOff(t *testing.T) {
 // Rule 17: a classic update is piggybacked only if no entry has come since the
 // grant, and the successor gets no more time than the lease had left.
 func TestRule17CompareAndSet(t *testing.T) {
+	t.Parallel()
 	classic := increments["classic"]
 	t.Run("another entry came", func(t *testing.T) {
 		w := newWorld(t, hello())
 		p := w.peer(relations.ReadPreferring())
 		g := p.acquire(ann, "read", Granted)
 		p.acquire(bob, "read", Granted)
-		before := w.document()
-		s := successor(cid, "read")
-		if got, err := p.WriteAndHandOff(t.Context(), g, p.parsed(classic), s); got.Outcome != Lost || got.Image != nil || err != nil {
+		before := w.Stored()
+		h := successor(cid, "read")
+		if got, err := p.WriteAndHandOff(t.Context(), g, p.parsed(classic), h); got.Outcome != Lost || got.Image != nil || err != nil {
 			t.Errorf("%v, %v, %v", got.Outcome, got.Image, err)
 		}
-		if after := w.document(); after.String() != before.String() {
+		if after := w.Stored(); after.String() != before.String() {
 			t.Errorf("made %v of %v", after, before)
 		}
 	})
@@ -211,6 +222,7 @@ func TestRule17CompareAndSet(t *testing.T) {
 // Rule 17: the update was sent by itself after all, and the handoff comes late.
 // The fence has not moved since, but the entry is removed.
 func TestRule17ALateHandoffAppliesNothing(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -221,6 +233,7 @@ func TestRule17ALateHandoffAppliesNothing(t *testing.T) {
 }
 
 func TestRule17WhatPiggybacks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.ReadPreferring())
 	g := p.acquire(ann, "read", Granted)

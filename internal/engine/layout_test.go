@@ -15,6 +15,7 @@ func lockOf(t *testing.T, doc any) (Lock, error) {
 }
 
 func TestParseLock(t *testing.T) {
+	t.Parallel()
 	got, err := lockOf(t, stored{fence: 7, tags: rows{
 		"read":  {{id: ann, seq: 3, fence: 4, since: second, expires: held, n: 2}, {id: bob, seq: 6, expires: waits}},
 		"write": {},
@@ -43,6 +44,7 @@ func TestParseLock(t *testing.T) {
 // A damaged entry is shown as far as it can be read. A restore may have made
 // ints and doubles of longs.
 func TestParseDamagedEntry(t *testing.T) {
+	t.Parallel()
 	got, err := lockOf(t, bson.M{
 		"fence": 7.0,
 		"tags": bson.M{"read": bson.A{
@@ -65,6 +67,7 @@ func TestParseDamagedEntry(t *testing.T) {
 
 // A reader does not block a reader. Tags that the rules ignore block nothing.
 func TestInTheWayLeavesTheIgnoredOut(t *testing.T) {
+	t.Parallel()
 	lock, err := lockOf(t, stored{fence: 7, tags: rows{
 		"read":  {{id: ann, seq: 3, fence: 4, expires: held}},
 		"write": {{id: bob, seq: 6, expires: waits}},

@@ -13,8 +13,9 @@ import (
 // Whatever the collection's settings are, an answered command was acknowledged
 // by a majority: an election doesn't undo it.
 func TestMajority(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t, options.Collection().SetWriteConcern(writeconcern.W1()).SetReadConcern(readconcern.Local()))
-	w.insert(hello())
+	w.Insert(hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
 	q := p.acquire(bob, "write", Waiting)
@@ -24,7 +25,7 @@ func TestMajority(t *testing.T) {
 	q = p.confirm(q, Granted)
 	p.read(q)
 	p.finish(q, bson.M{"$inc": bson.M{"count": 1}}, Applied)
-	for _, command := range w.commands() {
+	for _, command := range w.sent.All() {
 		elements, err := command.Elements()
 		if err != nil {
 			t.Fatal(err)

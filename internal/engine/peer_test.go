@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +27,7 @@ func (w *world) peer(rules relations.Rules, changes ...func(*Config)) *peer {
 	cfg := Config{
 		TTL: ttl, WaitTTL: waitTTL, Tolerance: extra,
 		Owner: "test", Field: DefaultField,
-		Now: func() time.Time { return w.clock },
+		Now: w.clock.Now,
 	}
 	for _, change := range changes {
 		change(&cfg)
@@ -90,8 +89,8 @@ func (p *peer) image(name string, r Request, want Outcome, send func(context.Con
 		p.Fatalf("%s: %v without an image", name, want)
 	}
 	p.asStored(name, img)
-	if !img.Now.Equal(p.clock) {
-		p.Errorf("%s: the image's time is %v, not %v", name, img.Now, p.clock)
+	if !img.Now.Equal(p.clock.Now()) {
+		p.Errorf("%s: the image's time is %v, not %v", name, img.Now, p.clock.Now())
 	}
 	return img
 }
@@ -99,7 +98,7 @@ func (p *peer) image(name string, r Request, want Outcome, send func(context.Con
 // asStored checks that the image shows the stored document.
 func (p *peer) asStored(name string, img *Image) {
 	p.Helper()
-	doc := p.document()
+	doc := p.Stored()
 	if id := doc.Lookup("_id"); !img.ID.Equal(id) {
 		p.Errorf("%s: the image is of document %v, not %v", name, img.ID, id)
 	}
@@ -127,7 +126,7 @@ func (p *peer) untouched(name string, command func()) {
 // users are the document's fields without the lock.
 func (p *peer) users() bson.Raw {
 	p.Helper()
-	fields, err := without(p.document(), p.field)
+	fields, err := without(p.Stored(), p.field)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -236,7 +235,7 @@ func (p *peer) writeAndHandOff(g Grant, update any, s Successor, want Outcome) G
 // noHandoff checks that a handoff, and one with an update, change nothing.
 func (p *peer) noHandoff(g Grant, update any, s Successor) {
 	p.Helper()
-	before := p.document()
+	before := p.Stored()
 	u := p.parsed(update)
 	if got, err := p.Handoff(p.Context(), g, s); got.Outcome != Lost || got.Image != nil || err != nil {
 		p.Errorf("handoff: %v, %v, %v", got.Outcome, got.Image, err)
@@ -244,7 +243,7 @@ func (p *peer) noHandoff(g Grant, update any, s Successor) {
 	if got, err := p.WriteAndHandOff(p.Context(), g, u, s); got.Outcome != Lost || got.Image != nil || err != nil {
 		p.Errorf("handoff with an update: %v, %v, %v", got.Outcome, got.Image, err)
 	}
-	if after := p.document(); !bytes.Equal(before, after) {
+	if after := p.Stored(); !bytes.Equal(before, after) {
 		p.Errorf("made %v of %v", after, before)
 	}
 }

@@ -58,6 +58,7 @@ func mangling() *options.CollectionOptionsBuilder {
 }
 
 func TestRegistryEncodesFilters(t *testing.T) {
+	t.Parallel()
 	type byID struct {
 		ID francs `bson:"_id"`
 	}
@@ -75,7 +76,7 @@ func TestRegistryEncodesFilters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := emptyWorld(t, swiss())
-			w.insert(bson.E{Key: "_id", Value: "CHF 1"}, bson.E{Key: "price", Value: "CHF 12"})
+			w.Insert(bson.E{Key: "_id", Value: "CHF 1"}, bson.E{Key: "price", Value: "CHF 12"})
 			p := w.peer(relations.Exclusive())
 			f, err := p.ParseFilter(filter)
 			if err != nil {
@@ -99,6 +100,7 @@ func TestRegistryEncodesFilters(t *testing.T) {
 }
 
 func TestRegistryEncodesUpdates(t *testing.T) {
+	t.Parallel()
 	type fields struct {
 		Price francs
 		Note  string `bson:",omitempty"`
@@ -132,12 +134,12 @@ func TestRegistryEncodesUpdates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := emptyWorld(t, swiss())
-			w.insert(hello())
+			w.Insert(hello())
 			p := w.peer(relations.Exclusive())
 			g := p.acquire(ann, "write", Granted)
 			p.write(g, update, 1, Applied)
 			w.fieldIs("price", "CHF 12")
-			w.change(bson.M{"$unset": bson.M{"price": 1}})
+			w.Change(bson.M{"$unset": bson.M{"price": 1}})
 			p.finish(g, update, Applied)
 			w.fieldIs("price", "CHF 12")
 			w.fieldIs("text", "hello")
@@ -151,8 +153,9 @@ func TestRegistryEncodesUpdates(t *testing.T) {
 }
 
 func TestRegistryEncodesArrayFilters(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t, swiss())
-	w.insert(bson.E{Key: "items", Value: bson.A{bson.M{"price": "CHF 1"}, bson.M{"price": "CHF 2"}}})
+	w.Insert(bson.E{Key: "items", Value: bson.A{bson.M{"price": "CHF 1"}, bson.M{"price": "CHF 2"}}})
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
 	u, err := p.ParseUpdate(bson.M{"$set": bson.M{"items.$[i].price": francs(9)}},
@@ -168,8 +171,9 @@ func TestRegistryEncodesArrayFilters(t *testing.T) {
 
 // The library's own parts of every command survive any registry.
 func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t, mangling())
-	w.insert(bson.E{Key: "count", Value: int32(0)})
+	w.Insert(bson.E{Key: "count", Value: int32(0)})
 	p := w.peer(relations.Fair())
 	filter, err := bson.Marshal(bson.M{"_id": int32(1)})
 	if err != nil {
@@ -213,6 +217,7 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 // Parsed values are bytes: a command runs none of the caller's codecs, not even
 // those for the types of the command itself.
 func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
+	t.Parallel()
 	var parsed atomic.Bool
 	registry := bson.NewRegistry()
 	plain := bson.NewRegistry()
@@ -229,7 +234,7 @@ func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
 		}))
 	}
 	w := emptyWorld(t, options.Collection().SetRegistry(registry))
-	w.insert(hello())
+	w.Insert(hello())
 	p := w.peer(relations.Fair())
 	filter, err := p.ParseFilter(bson.M{"text": "hello"})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestRenewExtends(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
@@ -28,6 +29,7 @@ func TestRenewExtends(t *testing.T) {
 // An expired entry that nobody pruned is still present, so it is renewed. Other
 // entries stay as they are.
 func TestRenewAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
@@ -41,17 +43,18 @@ func TestRenewAfterTheEnd(t *testing.T) {
 }
 
 func TestRenewLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
 	w.at(held)
 	p.acquire(bob, "write", Granted)
-	before := w.document()
+	before := w.Stored()
 	p.renew(g, Lost)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a lost renewal made %v of %v", after, before)
 	}
-	w.remove()
+	w.Delete()
 	p.once("renew", func() {
 		if got, err := p.Renew(t.Context(), g); got.Outcome != Lost || err != nil {
 			t.Errorf("of a missing document: %v, %v", got.Outcome, err)
@@ -61,6 +64,7 @@ func TestRenewLost(t *testing.T) {
 
 // A waiting entry has no fencing token and no renewal: confirms keep it alive.
 func TestRenewOfAWaitingEntryIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
@@ -68,6 +72,7 @@ func TestRenewOfAWaitingEntryIsLost(t *testing.T) {
 }
 
 func TestReleaseLeavesTheRest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
@@ -85,6 +90,7 @@ func TestReleaseLeavesTheRest(t *testing.T) {
 }
 
 func TestReleaseTwiceIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -94,16 +100,17 @@ func TestReleaseTwiceIsLost(t *testing.T) {
 }
 
 func TestReleaseOfADocumentThatIsGone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.Upsert = true })
 	g := p.acquire(ann, "write", Granted)
-	w.remove()
+	w.Delete()
 	p.once("release", func() {
 		if got, err := p.Release(t.Context(), g); got.Outcome != Lost || err != nil {
 			t.Error(got.Outcome, err)
 		}
 	})
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
 		t.Errorf("%d documents, %v", n, err)
 	}
 }
@@ -111,32 +118,34 @@ func TestReleaseOfADocumentThatIsGone(t *testing.T) {
 // After an acquire of unknown outcome the document is unknown; only the id is
 // known.
 func TestReleaseWithoutAPin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
-	w.insert(bson.E{Key: "_id", Value: int32(2)})
+	w.Insert(bson.E{Key: "_id", Value: int32(2)})
 	p.acquire(ann, "write", Granted)
 	p.release(Grant{Tag: "write", ID: ann, Fence: n0}, Released)
 	w.is(stored{fence: n0, tags: rows{"write": {}}})
-	if n, err := w.hand.CountDocuments(t.Context(), bson.M{"lock": bson.M{"$exists": true}}); n != 1 || err != nil {
+	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{"lock": bson.M{"$exists": true}}); n != 1 || err != nil {
 		t.Errorf("%d documents have a lock, %v", n, err)
 	}
 }
 
 func TestReadChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
 	p.acquire(bob, "write", Waiting)
-	before := w.document()
+	before := w.Stored()
 	w.at(20 * second)
 	img := p.read(g)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a read made %v of %v", after, before)
 	}
-	if !img.Now.Equal(w.clock) || img.Whole() {
+	if !img.Now.Equal(w.clock.Now()) || img.Whole() {
 		t.Errorf("the image's time is %v", img.Now)
 	}
-	w.remove()
+	w.Delete()
 	p.once("read", func() {
 		if img, err := p.Read(t.Context(), g.Pin); img != nil || err != nil {
 			t.Errorf("of a missing document: %v, %v", img, err)

@@ -31,6 +31,7 @@ func (p *peer) removed(pin Pin, ids []uuid.UUID, want ...uuid.UUID) {
 // The command removes the tag's entries with these ids, held or waiting, and
 // nothing else.
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "write", Granted)
@@ -43,15 +44,16 @@ func TestRemove(t *testing.T) {
 		"read":  {{id: dan, seq: n0 + 3, expires: waits}},
 	}})
 	p.removed(g.Pin, []uuid.UUID{ann, cid, eve})
-	w.remove()
+	w.Delete()
 	p.removed(g.Pin, []uuid.UUID{bob})
 }
 
 // Without a pin, one document that has one of the entries is cleaned up.
 func TestRemoveWithoutAPin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
-	w.insert(bson.E{Key: "_id", Value: int32(2)})
+	w.Insert(bson.E{Key: "_id", Value: int32(2)})
 	p.acquire(ann, "write", Granted)
 	p.removed(nil, []uuid.UUID{bob, ann}, ann)
 	w.is(stored{fence: n0, tags: rows{"write": {}}})

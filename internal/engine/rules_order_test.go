@@ -16,6 +16,7 @@ var (
 // Rule 6. A confirm is blocked by cooperative relations too. Without it a
 // waiter is granted beside a holder that ignores it.
 func TestRule06ConfirmRespectsCooperative(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Rules{
 		"read":   {},
@@ -35,15 +36,16 @@ func TestRule06ConfirmRespectsCooperative(t *testing.T) {
 // rejoins as the last one. (The caller compares the seq with the ticket's: the
 // image has it.)
 func TestRule07ConfirmNeverCreates(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
 	b := p.acquire(bob, "write", Waiting)
 	w.at(5 * second)
 	p.acquire(cid, "read", Granted) // bob was pruned
-	before := w.document()
+	before := w.Stored()
 	img := p.ask(b, Request{Tag: "write", ID: bob}, Lost)
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a confirm made %v of %v", after, before)
 	}
 	if _, there := img.Lock.Find("write", bob); there {
@@ -61,6 +63,7 @@ func TestRule07ConfirmNeverCreates(t *testing.T) {
 // Rule 8. Unknown tags refuse arrivals. Without it two programs with different
 // rules are both granted.
 func TestRule08UnknownTagsRefuseArrivals(t *testing.T) {
+	t.Parallel()
 	ours := relations.Fair()
 	theirs := relations.Rules{"edit": {"edit": cooperative}}
 	for _, try := range []bool{false, true} {
@@ -82,6 +85,7 @@ func TestRule08UnknownTagsRefuseArrivals(t *testing.T) {
 
 // An unknown tag refuses even if its entry is waiting.
 func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	we := w.peer(relations.Fair())
 	they := w.peer(relations.Rules{"read": {}, "audit": {"read": assertive}})
@@ -95,6 +99,7 @@ func TestRule08UnknownWaitingEntryRefuses(t *testing.T) {
 // A repeat ignores other entries: an unknown tag that came since does not stop
 // its extension.
 func TestRepeatBesideAnUnknownTag(t *testing.T) {
+	t.Parallel()
 	ours := relations.Fair()
 	w := newWorld(t, hello())
 	we := w.peer(ours)
@@ -112,6 +117,7 @@ func TestRepeatBesideAnUnknownTag(t *testing.T) {
 // Rule 9. Held or earlier, unknown tags block a confirm. Without it an unknown
 // tag that arrives during the wait is overlooked.
 func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
+	t.Parallel()
 	ours := relations.Fair()
 	theirs := relations.Rules{
 		"read": ours["read"], "write": ours["write"],
@@ -155,6 +161,7 @@ func TestRule09UnknownTagsBlockConfirms(t *testing.T) {
 // Rule 10. A confirm waits only for held or earlier entries. Without it two
 // waiters wait for each other for ever.
 func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	a := p.acquire(ann, "write", Granted)
@@ -176,6 +183,7 @@ func TestRule10WaitOnlyForHeldOrEarlier(t *testing.T) {
 
 // seq gives the order, and not the array: a confirm moves its entry.
 func TestRule10OrderIsSeq(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Semaphore(1))
 	a := p.acquire(ann, "slot", Granted)
@@ -190,6 +198,7 @@ func TestRule10OrderIsSeq(t *testing.T) {
 // Rule 11. Every join and every grant raises lock.fence. Without it a
 // compare-and-set misses the newcomer.
 func TestRule11JoinsAndGrantsRaiseTheFence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	var a, b Grant

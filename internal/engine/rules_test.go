@@ -18,6 +18,7 @@ import (
 // Without it a late duplicate of an acquire revives the id after another
 // holder.
 func TestRule01GuardMatchesIDAndFence(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		a := p.acquire(ann, "write", Granted)
@@ -31,7 +32,7 @@ func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 		p.renew(a, Lost) // ann's process goes on
 		p.write(a, increment, 1, Lost)
 		p.finish(a, increment, Lost)
-		if n, err := w.hand.CountDocuments(w.Context(), p.Guard(a)); n != 0 || err != nil {
+		if n, err := w.Hand.CountDocuments(w.Context(), p.Guard(a)); n != 0 || err != nil {
 			w.Errorf("the guard matches %d documents, %v", n, err)
 		}
 		w.counts(1)
@@ -43,10 +44,11 @@ func TestRule01GuardMatchesIDAndFence(t *testing.T) {
 // The other half of rule 1: the fencing token alone is not enough, because
 // tokens may repeat after an outside writer erased the lock.
 func TestRule01FenceAloneIsNotEnough(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		a := p.acquire(ann, "write", Granted)
-		w.change(bson.M{"$unset": bson.M{"lock": 1}})
+		w.Change(bson.M{"$unset": bson.M{"lock": 1}})
 		if b := p.acquire(bob, "write", Granted); b.Fence != a.Fence {
 			w.Fatalf("fences %d and %d", a.Fence, b.Fence)
 		}
@@ -60,6 +62,7 @@ func TestRule01FenceAloneIsNotEnough(t *testing.T) {
 
 // Rule 2. Extend is a maximum. Without it an older command shortens a lease.
 func TestRule02ExtendIsAMaximum(t *testing.T) {
+	t.Parallel()
 	older := map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(g.ID, g.Tag, Granted) },
 		"confirm": func(p *peer, g Grant) { p.confirm(g, Granted) },
@@ -99,6 +102,7 @@ func TestRule02ExtendIsAMaximum(t *testing.T) {
 // Rule 3. A repeat that finds its entry held extends it. Without it the second
 // attempt is answered, but the expiry is the first attempt's.
 func TestRule03RepeatExtends(t *testing.T) {
+	t.Parallel()
 	for name, command := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, g Grant) { p.acquire(ann, "write", Granted) },
 		"confirm": func(p *peer, g Grant) { p.confirm(g, Granted) },
@@ -116,6 +120,7 @@ func TestRule03RepeatExtends(t *testing.T) {
 
 // Rule 5. Grants prune. Without it an expired guard passes beside a new holder.
 func TestRule05GrantsPrune(t *testing.T) {
+	t.Parallel()
 	for name, enter := range map[string]func(p *peer, g Grant){
 		"acquire": func(p *peer, _ Grant) { p.acquire(bob, "write", Granted) },
 		"try":     func(p *peer, _ Grant) { p.try(bob, "write", Granted) },
@@ -141,7 +146,7 @@ func TestRule05GrantsPrune(t *testing.T) {
 // renewWouldFind checks that the guard still matches.
 func (p *peer) renewWouldFind(g Grant) {
 	p.Helper()
-	if n, err := p.hand.CountDocuments(p.Context(), p.Guard(g)); n != 1 || err != nil {
+	if n, err := p.Hand.CountDocuments(p.Context(), p.Guard(g)); n != 1 || err != nil {
 		p.Fatalf("the guard matches %d documents, %v", n, err)
 	}
 }
@@ -150,6 +155,7 @@ func (p *peer) renewWouldFind(g Grant) {
 // twice; with the numbers in a short shared list, the first write repeats nine
 // writes later.
 func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -170,6 +176,7 @@ func TestRule14WritesAreNumberedInTheEntry(t *testing.T) {
 
 // A failed attempt may leave a number unused.
 func TestRule14NumbersMayBeLeftOut(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -184,6 +191,7 @@ func TestRule14NumbersMayBeLeftOut(t *testing.T) {
 // newest in the grant's image is still there. The engine provides the images
 // for this decision.
 func TestRule18DoneAndItsNewest(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Rules{"read": {}})
 		for i := range 3 {
@@ -213,12 +221,13 @@ func TestRule18DoneAndItsNewest(t *testing.T) {
 // The trace of rule 18: the lock was erased, and the verdict is "not applied".
 // The erased lock shows a fence below the lease's.
 func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
 	w.at(second)
 	a := p.acquire(ann, "write", Granted)
 	p.finish(a, increments["classic"], Applied)
-	w.change(bson.M{"$unset": bson.M{"lock": 1}})
+	w.Change(bson.M{"$unset": bson.M{"lock": 1}})
 	if img := p.read(a); img.Lock.FinishedBy(ann) || img.Lock.Fence >= a.Fence {
 		t.Errorf("erased: %+v", img.Lock)
 	}
@@ -233,14 +242,15 @@ func TestRule18ErasedLockShowsInTheFence(t *testing.T) {
 // releases, the reused id. Two leases of one owner have different ids and don't
 // affect each other.
 func TestRule19IDsAreNeverUsedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	first := p.acquire(ann, "read", Granted)
 	next := p.acquire(bob, "read", Granted) // the same owner, a new id
 	p.release(first, Released)
-	before := w.document()
+	before := w.Stored()
 	p.release(first, Lost) // the duplicate of the release
-	if after := w.document(); !bytes.Equal(before, after) {
+	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("a late release made %v of %v", after, before)
 	}
 	p.renew(next, Renewed)

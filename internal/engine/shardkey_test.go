@@ -11,6 +11,7 @@ import (
 )
 
 func TestShardKeyPinsTheDocument(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "city", Value: "Bern"}, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: bson.D{{Key: "n", Value: 4}}}}}, bson.E{Key: "void", Value: nil})
 	router := w.sharded(bson.D{{Key: "city", Value: "Bern"}, {Key: "at.zone.n", Value: 4}, {Key: "at.none", Value: nil}, {Key: "none", Value: nil}, {Key: "void", Value: nil}})
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"city", "at.zone.n", "at.none", "none", "void", "_id"} })
@@ -39,13 +40,13 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 			t.Errorf("%s is not in the filter", key)
 		}
 	}
-	w.change(bson.M{"$set": bson.M{"city": "Basel"}})
+	w.Change(bson.M{"$set": bson.M{"city": "Basel"}})
 	p.renewAll(false, g)
 	p.standing(nil, g)
 	p.renew(g, Lost)
-	w.change(bson.M{"$set": bson.M{"city": "Bern", "none": 1}})
+	w.Change(bson.M{"$set": bson.M{"city": "Bern", "none": 1}})
 	p.release(g, Lost)
-	w.change(bson.M{"$unset": bson.M{"none": 1}})
+	w.Change(bson.M{"$unset": bson.M{"none": 1}})
 	p.release(g, Released)
 
 	var doc bson.M // decoding doesn't spoil the pin
@@ -63,9 +64,10 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 // A part of the _id is not named a second time: the server refuses a projection
 // with both.
 func TestShardKeyWithinTheID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "_id", Value: bson.D{{Key: "region", Value: "north"}, {Key: "n", Value: 1}}})
 	router := w.sharded(nil)
-	router.Shard(w.hand.Database().Name()+"."+w.hand.Name(), "_id.region")
+	router.Shard(w.Hand.Database().Name()+"."+w.Hand.Name(), "_id.region")
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"_id.region"} })
 	g := p.acquire(ann, "write", Granted)
 	p.renew(g, Renewed)
@@ -77,6 +79,7 @@ func TestShardKeyWithinTheID(t *testing.T) {
 
 // A document whose shard key changes is out of its holder's reach.
 func TestUpdatesOfTheShardKeyAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: 7}, {Key: "zones", Value: 1}}})
 	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"at.zone"} })
 	for _, update := range []any{

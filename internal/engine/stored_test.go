@@ -90,7 +90,7 @@ func (w *world) hasNoLock() {
 // decoded is the document, without the order of its fields.
 func (w *world) decoded() bson.M {
 	w.Helper()
-	return decodedM(w, w.document())
+	return decodedM(w, w.Stored())
 }
 
 func decodedM(t interface {

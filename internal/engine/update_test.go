@@ -48,6 +48,7 @@ func rawOf(doc any) bson.Raw {
 // Every form that the driver's UpdateOne takes sets x to 1, by a write and by
 // a write-and-release.
 func TestUpdateForms(t *testing.T) {
+	t.Parallel()
 	x := bson.M{"x": 1}
 	set, stage := bson.M{"$set": x}, bson.D{{Key: "$set", Value: x}}
 	w := emptyWorld(t)
@@ -93,12 +94,12 @@ func TestUpdateForms(t *testing.T) {
 		"pipeline beside a nice name": bson.A{bson.M{"$set": bson.M{"locker": "$lock", "x": 1}}},
 	} {
 		w.run(name, func(t *testing.T) {
-			w.insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "one", Value: 1}, bson.E{Key: "list", Value: bson.A{0}})
+			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "one", Value: 1}, bson.E{Key: "list", Value: bson.A{0}})
 			g := p.acquire(ann, "write", Granted)
 			p.write(g, update, 1, Applied)
 			w.fieldIs("x", int32(1))
 			w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held, n: 1}}}})
-			w.change(bson.M{"$unset": bson.M{"x": 1}, "$set": bson.M{"one": 1}})
+			w.Change(bson.M{"$unset": bson.M{"x": 1}, "$set": bson.M{"one": 1}})
 			p.finish(g, update, Applied)
 			w.fieldIs("x", int32(1))
 		})
@@ -106,6 +107,7 @@ func TestUpdateForms(t *testing.T) {
 }
 
 func TestUpdateRefused(t *testing.T) {
+	t.Parallel()
 	e := offline(t, relations.Exclusive())
 	badRaw := bson.Raw{5, 0, 0, 0, 1}
 	broken := marshaler{make(chan int)}
@@ -151,6 +153,7 @@ func TestUpdateRefused(t *testing.T) {
 }
 
 func TestUpdateOptions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "n", Value: 1})
 	p := w.peer(relations.Exclusive())
 	failing := lister{errors.New("odd option")}
@@ -197,6 +200,7 @@ func (l lister) List() []func(*options.UpdateOneOptions) error {
 
 // A parsed update can be used many times, and its use doesn't change it.
 func TestUpdateIsNotChangedByItsUse(t *testing.T) {
+	t.Parallel()
 	push := bson.D{{Key: "log", Value: "x"}}
 	update := append(make(bson.D, 0, 9), bson.E{Key: "$push", Value: push[:1:1]}, bson.E{Key: numbering, Value: append(make(bson.D, 0, 9), bson.E{Key: "high", Value: 1})})
 	before := rawOf(update)

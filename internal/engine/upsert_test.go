@@ -14,8 +14,9 @@ import (
 func upserting(c *Config) { c.Upsert = true }
 
 func TestUpsertMakesTheDocument(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
-	w.id = "job-7"
+	w.ID = "job-7"
 	p := w.peer(relations.Exclusive(), upserting)
 	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Document: true})
 	if got.Outcome != Granted || err != nil {
@@ -26,7 +27,7 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 	if doc := w.decoded(); doc["_id"] != "job-7" || len(doc) != 2 {
 		t.Errorf("the document is %v", doc)
 	}
-	if n := len(w.commands()); n != 3 {
+	if n := w.sent.Count(); n != 3 {
 		t.Errorf("%d commands to find nothing, make the document, and acquire", n)
 	}
 
@@ -37,9 +38,10 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 
 // The filter's equalities become fields, as in any upsert.
 func TestUpsertKeepsTheFiltersFields(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Fair(), upserting)
-	f, err := p.ParseFilter(bson.M{"_id": w.id, "city": "Bern"})
+	f, err := p.ParseFilter(bson.M{"_id": w.ID, "city": "Bern"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +54,10 @@ func TestUpsertKeepsTheFiltersFields(t *testing.T) {
 // Many clients acquire in a document that doesn't exist: exactly one of them is
 // the first.
 func TestUpsertRace(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
 	p := w.peer(relations.Exclusive(), upserting)
-	for w.id = range int32(10) {
+	for w.ID = range int32(10) {
 		var all sync.WaitGroup
 		granted := make(chan uuid.UUID, 12)
 		for range cap(granted) {
@@ -71,7 +74,7 @@ func TestUpsertRace(t *testing.T) {
 		}
 		all.Wait()
 		if n := len(granted); n != 1 {
-			t.Fatalf("document %d: %d were granted", w.id, n)
+			t.Fatalf("document %d: %d were granted", w.ID, n)
 		}
 		w.is(stored{fence: n0, tags: rows{"write": {{id: <-granted, seq: n0, fence: n0, expires: held}}}})
 	}
@@ -80,15 +83,16 @@ func TestUpsertRace(t *testing.T) {
 // If the document can't be inserted, the caller gets the server's error, and
 // the insert is not repeated for ever.
 func TestUpsertRefused(t *testing.T) {
+	t.Parallel()
 	w := emptyWorld(t)
-	w.insert(bson.E{Key: "kind", Value: "garden"})
+	w.Insert(bson.E{Key: "kind", Value: "garden"})
 	index := mongo.IndexModel{Keys: bson.D{{Key: "mail", Value: 1}}, Options: options.Index().SetUnique(true)}
-	if _, err := w.hand.Indexes().CreateOne(t.Context(), index); err != nil {
+	if _, err := w.Hand.Indexes().CreateOne(t.Context(), index); err != nil {
 		t.Fatal(err)
 	}
 	p := w.peer(relations.Exclusive(), upserting)
 	for name, filter := range map[string]bson.M{
-		"the _id is another's": {"_id": w.id, "kind": "other"},
+		"the _id is another's": {"_id": w.ID, "kind": "other"},
 		"a unique index":       {"_id": "new"},
 	} {
 		f, err := p.ParseFilter(filter)

@@ -38,6 +38,7 @@ func (w *world) counts(want int32) {
 }
 
 func TestWriteKeepsTheLock(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Fair())
 		p.acquire(bob, "read", Granted)
@@ -59,6 +60,7 @@ func TestWriteKeepsTheLock(t *testing.T) {
 
 // A write needs a present entry; the time doesn't matter.
 func TestWriteAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -70,18 +72,19 @@ func TestWriteAfterTheEnd(t *testing.T) {
 }
 
 func TestWriteLost(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
 		w.at(held)
 		p.acquire(bob, "write", Granted)
-		before := w.document()
+		before := w.Stored()
 		p.write(g, increment, 1, Lost)
 		p.finish(g, increment, Lost)
-		if after := w.document(); !bytes.Equal(before, after) {
+		if after := w.Stored(); !bytes.Equal(before, after) {
 			w.Errorf("lost writes made %v of %v", after, before)
 		}
-		w.remove()
+		w.Delete()
 		u := p.parsed(increment)
 		if got, err := p.Write(w.Context(), g, u, 2); got.Outcome != Lost || err != nil {
 			w.Errorf("of a missing document: %v, %v", got.Outcome, err)
@@ -94,6 +97,7 @@ func TestWriteLost(t *testing.T) {
 
 // The verdict on a write of unknown outcome is in the entry.
 func TestWriteOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
@@ -107,6 +111,7 @@ func TestWriteOfUnknownOutcome(t *testing.T) {
 }
 
 func TestFinishReleases(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Fair())
 		p.acquire(bob, "read", Granted)
@@ -129,6 +134,7 @@ func TestFinishReleases(t *testing.T) {
 }
 
 func TestFinishLeavesAnEmptyArray(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		p.finish(p.acquire(ann, "write", Granted), increment, Applied)
@@ -138,6 +144,7 @@ func TestFinishLeavesAnEmptyArray(t *testing.T) {
 
 // done keeps the last ids, the newest at the end.
 func TestFinishKeepsEightIDs(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Exclusive())
 		var ids []uuid.UUID
@@ -157,6 +164,7 @@ func TestFinishKeepsEightIDs(t *testing.T) {
 
 // A waiting entry can't write: it has no fencing token.
 func TestWriteOfAWaitingEntryIsLost(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(w *world, increment any) {
 		p := w.peer(relations.Fair())
 		p.acquire(bob, "read", Granted)
@@ -168,6 +176,7 @@ func TestWriteOfAWaitingEntryIsLost(t *testing.T) {
 }
 
 func TestWriteWithArrayFilters(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "items", Value: bson.A{bson.M{"n": 1}, bson.M{"n": 5}}})
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
@@ -197,6 +206,7 @@ func TestWriteWithArrayFilters(t *testing.T) {
 
 // The caller may use operators that the library uses too.
 func TestWriteWithTheLibrarysOperators(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, bson.E{Key: "high", Value: 1}, bson.E{Key: "list", Value: bson.A{"a", "b"}})
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)

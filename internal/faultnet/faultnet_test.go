@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -32,19 +33,14 @@ func TestFaults(t *testing.T) {
 		{faultnet.Refuse, true, 0, 0},
 	} {
 		t.Run(c.kind.String(), func(t *testing.T) {
+			t.Parallel()
 			net := faultnet.New()
-			client := mongotest.Client(t, options.Client().SetDialer(net).SetRetryWrites(false))
-			db := mongotest.Database(t)
-			docs := client.Database(db.Name()).Collection("docs")
-			if _, err := docs.InsertOne(t.Context(), bson.M{"_id": 1, "count": 0}); err != nil {
-				t.Fatal(err)
-			}
+			doc := fixture.NewDocument(t, bson.E{Key: "count", Value: 0})
+			docs := doc.Through(options.Client().SetDialer(net).SetRetryWrites(false))
 			count := func() int {
-				var doc struct{ Count int }
-				if err := db.Collection("docs").FindOne(t.Context(), bson.M{"_id": 1}).Decode(&doc); err != nil {
-					t.Fatal(err)
-				}
-				return doc.Count
+				var stored struct{ Count int }
+				doc.Decode(&stored)
+				return stored.Count
 			}
 			var fault *faultnet.Fault
 			if c.kind == faultnet.Rewrite || c.kind == faultnet.Refuse {
@@ -78,6 +74,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestDisarm(t *testing.T) {
+	t.Parallel()
 	net := faultnet.New()
 	client := mongotest.Client(t, options.Client().SetDialer(net))
 	net.Arm(faultnet.LoseRequest, "")

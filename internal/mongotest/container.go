@@ -84,7 +84,7 @@ func startContainer(ctx context.Context, engine string, c cache) (server, error)
 		"--entrypoint=sh", image, "-c", leash, "mongod", "--bind_ip=0.0.0.0",
 	}, mongodArgs(s.name(), port)...)
 	if err := s.attach(ctx, args...); err != nil {
-		return nil, errors.Join(err, s.remove()) //nolint:contextcheck // it must be removed even if ctx is over
+		return nil, errors.Join(err, s.remove()) // it must be removed even if ctx is over
 	}
 	return s, nil
 }

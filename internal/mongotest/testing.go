@@ -2,8 +2,11 @@ package mongotest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +29,7 @@ var shared struct {
 // Main is every package's TestMain. It runs the tests, leaves the shared
 // server, checks that the tests have left no goroutines, and exits.
 func Main(m *testing.M) {
+	sideBySide()
 	code := m.Run()
 	if err := disconnect(); err != nil {
 		fmt.Fprintln(os.Stderr, "mongotest:", err)
@@ -41,6 +45,16 @@ func Main(m *testing.M) {
 }
 
 // disconnect leaves the shared server.
+func sideBySide() {
+	if flag.Parsed() {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+}
+
+// disconnect lets the shared server go.
 func disconnect() error {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()

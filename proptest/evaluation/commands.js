@@ -11,8 +11,8 @@ import * as updates from './updates.js';
 import { isObject } from './values.js';
 
 // read lists all commands: {table, tag, tags (the known ones), kind, command}.
-export function read(directories) {
-  const files = directories.flatMap((dir) => fs.readdirSync(dir).map((name) => path.join(dir, name))).sort();
+export function read(directory) {
+  const files = fs.readdirSync(directory).map((name) => path.join(directory, name)).sort();
   const named = files.map((file) => [path.basename(file, '.json').split('.'), EJSON.parse(fs.readFileSync(file, 'utf8'), { relaxed: false })]);
   return named.flatMap(([[table, tag], kinds]) => {
     const tags = named.filter(([[other]]) => other === table).map(([[, t]]) => t);

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/doclock/doclock/internal/mongotest"
@@ -41,14 +40,14 @@ func open(ctx context.Context) (*evaluation, error) {
 
 // draw writes the commands of a number of drawn rules to a new directory, as
 // the engine's own tests send them. flags are the compiler's.
-func (e *evaluation) draw(ctx context.Context, rules int, seed uint64, flags ...string) (dir string, err error) {
+func (e *evaluation) write(ctx context.Context, arguments []string, flags ...string) (dir string, err error) {
 	dir, err = os.MkdirTemp("", "doclock-evaluation")
 	if err != nil {
 		return "", err
 	}
-	arguments := append([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags...)
-	arguments = append(arguments, "./internal/engine", "-args", "-into="+dir, "-rules="+strconv.Itoa(rules), "-seed="+strconv.FormatUint(seed, 10))
-	if err := e.run(ctx, io.Discard, e.root, "go", arguments...); err != nil {
+	test := append([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags...)
+	test = append(append(test, "./internal/engine", "-args", "-into="+dir), arguments...)
+	if err := e.run(ctx, io.Discard, e.root, "go", test...); err != nil {
 		return "", cmp.Or(os.RemoveAll(dir), err)
 	}
 	return dir, nil
@@ -58,8 +57,8 @@ func (e *evaluation) draw(ctx context.Context, rules int, seed uint64, flags ...
 var errDisagreement = errors.New("the evaluations disagree")
 
 // compare runs main.js on the commands in these directories.
-func (e *evaluation) compare(ctx context.Context, out io.Writer, arguments, directories []string) error {
-	err := e.run(ctx, out, e.directory(), "node", append(append([]string{"main.js"}, arguments...), directories...)...)
+func (e *evaluation) compare(ctx context.Context, out io.Writer, arguments []string, directory string) error {
+	err := e.run(ctx, out, e.directory(), "node", append(append([]string{"main.js"}, arguments...), directory)...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 2 {
 		return errDisagreement

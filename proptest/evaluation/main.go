@@ -10,15 +10,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"syscall"
 )
 
 type settings struct {
-	seed    uint64
-	rules   int
 	mutants bool
+	engine  []string // arguments of the engine's test that writes the commands
 	node    []string // arguments of main.js
 }
 
@@ -26,12 +24,15 @@ func parse() settings {
 	cases := flag.Int("cases", 24_000, "the number of random documents for the commands")
 	seed := flag.Uint64("seed", 1, "the seed of the drawn documents and rules")
 	only := flag.Int("only", -1, "the number of one case, to be shown in full")
-	rules := flag.Int("rules", 6, "the number of drawn rules, besides those of testdata/commands")
+	rules := flag.Int("rules", 6, "the number of drawn rules, besides those of the presets")
 	eager := flag.Bool("eager", false, "evaluate both branches of $cond")
 	mutants := flag.Bool("mutants", false, "seed faults into the commands, and check that each is noticed")
 	flag.Parse()
-	s := settings{seed: *seed, rules: *rules, mutants: *mutants}
-	s.node = []string{"--cases", strconv.Itoa(*cases), "--seed", strconv.FormatUint(*seed, 10)}
+	s := settings{
+		mutants: *mutants,
+		engine:  []string{"-presets", fmt.Sprint("-rules=", *rules), fmt.Sprint("-seed=", *seed)},
+		node:    []string{"--cases", strconv.Itoa(*cases), "--seed", strconv.FormatUint(*seed, 10)},
+	}
 	if *only >= 0 {
 		s.node = append(s.node, "--only", strconv.Itoa(*only))
 	}
@@ -61,11 +62,10 @@ func run(ctx context.Context, s settings) (err error) {
 	if s.mutants {
 		return e.catchAll(ctx)
 	}
-	drawn, err := e.draw(ctx, s.rules, s.seed)
+	written, err := e.write(ctx, s.engine)
 	if err != nil {
 		return err
 	}
-	defer func() { err = cmp.Or(err, os.RemoveAll(drawn)) }()
-	kept := filepath.Join(e.root, "internal", "engine", "testdata", "commands")
-	return e.compare(ctx, os.Stdout, s.node, []string{kept, drawn})
+	defer func() { err = cmp.Or(err, os.RemoveAll(written)) }()
+	return e.compare(ctx, os.Stdout, s.node, written)
 }

@@ -16,7 +16,7 @@ const batch = 200; // documents that are in the collection at a time
 const connections = 4;
 const disagreement = 2; // the exit code; 1 is a program that failed
 
-const { values: options, positionals: directories } = parseArgs({
+const { values: options, positionals: [directory] } = parseArgs({
   allowPositionals: true,
   options: {
     cases: { type: 'string', default: '24000' },
@@ -76,7 +76,7 @@ async function run(server, report, all, numbers) {
 }
 
 async function main() {
-  const all = commands.read(directories);
+  const all = commands.read(directory);
   const report = new Report(options, all);
   const server = await Server.connect(process.env.MONGODB_URI, connections);
   try {

@@ -101,12 +101,12 @@ func (e *evaluation) seeded(ctx context.Context, m mutants.Mutant) (disagree boo
 
 // disagree is a short run with drawn rules. flags are the compiler's.
 func (e *evaluation) disagree(ctx context.Context, flags ...string) (disagree bool, err error) {
-	drawn, err := e.draw(ctx, 4, 1, flags...)
+	drawn, err := e.write(ctx, []string{"-tables=4"}, flags...)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = cmp.Or(err, os.RemoveAll(drawn)) }()
-	err = e.compare(ctx, io.Discard, []string{"--cases", "2000"}, []string{drawn})
+	err = e.compare(ctx, io.Discard, []string{"--cases", "2000"}, drawn)
 	if errors.Is(err, errDisagreement) {
 		return true, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,98 +26,8 @@ const (
 	onlyGiven   = "a caller's later changes of its values are neither written nor locked"
 )
 
-// operation is one call of the public API that is to be cancelled.
-type operation struct {
-	name    string
-	blocked bool // another locker holds the lock
-	waits   bool // and the operation waits until it is cancelled
-	begin   func(context.Context, *scene) (holding, error)
-	call    func(context.Context, *scene, holding) (*doclock.Lease, error)
-	gives   bool // it has values of the caller's
-	write   bool
-	deletes bool
-	shared  bool // the only holder of an entry that others may join
-}
-
-// holding is the state before an operation.
-type holding struct {
-	lease  *doclock.Lease
-	ticket *multilock.Ticket
-}
-
-func nothing(context.Context, *scene) (holding, error) { return holding{}, nil }
-
-func held(ctx context.Context, s *scene) (h holding, err error) {
-	h.lease, err = s.locks.TryAcquire(ctx, s.filter(), "write")
-	return h, err
-}
-
-func sharing(ctx context.Context, s *scene) (h holding, err error) {
-	h.lease, err = s.locks.TryAcquire(ctx, s.filter(), "read")
-	return h, err
-}
-
-func queued(ctx context.Context, s *scene) (h holding, err error) {
-	h.ticket, err = s.locks.Enqueue(ctx, s.filter(), "write")
-	return h, err
-}
-
-func onLease(f func(context.Context, *doclock.Lease) error) func(context.Context, *scene, holding) (*doclock.Lease, error) {
-	return func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) { return nil, f(ctx, h.lease) }
-}
-
-func write(f func(context.Context, *doclock.Lease, any) error) func(context.Context, *scene, holding) (*doclock.Lease, error) {
-	return func(ctx context.Context, s *scene, h holding) (*doclock.Lease, error) {
-		return nil, f(ctx, h.lease, s.own.update)
-	}
-}
-
-var operations = []operation{
-	{name: "TryAcquire", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.TryAcquire(ctx, s.own.filter, "write")
-	}},
-	{name: "Acquire", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.Acquire(ctx, s.own.filter, "write")
-	}},
-	{name: "TryAcquire, refused", blocked: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.TryAcquire(ctx, s.own.filter, "write")
-	}},
-	{name: "Acquire, refused", blocked: true, waits: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.Acquire(ctx, s.own.filter, "read")
-	}},
-	{name: "Acquire, waiting", blocked: true, waits: true, gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return s.locks.Acquire(ctx, s.own.filter, "write")
-	}},
-	{name: "Enqueue", gives: true, begin: nothing, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		t, err := s.locks.Enqueue(ctx, s.own.filter, "write")
-		if err != nil {
-			return nil, err
-		}
-		return t.Confirm(context.Background())
-	}},
-	{name: "Confirm", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
-		return h.ticket.Confirm(ctx)
-	}},
-	{name: "Wait", blocked: true, waits: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
-		return h.ticket.Wait(ctx)
-	}},
-	{name: "Cancel", blocked: true, begin: queued, call: func(ctx context.Context, _ *scene, h holding) (*doclock.Lease, error) {
-		return nil, h.ticket.Cancel(ctx)
-	}},
-	{name: "Renew", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Renew(ctx) })},
-	{name: "Update", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.Update(ctx, update) })},
-	{name: "UpdateAndRelease", begin: held, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
-	{name: "UpdateAndRelease, sharing", shared: true, begin: sharing, gives: true, write: true, call: write(func(ctx context.Context, l *doclock.Lease, update any) error { return l.UpdateAndRelease(ctx, update) })},
-	{name: "Delete", begin: held, deletes: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) })},
-	{name: "Delete, sharing", shared: true, begin: sharing, deletes: true, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) })},
-	{name: "Release", begin: held, call: onLease(func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) })},
-	{name: "Do", gives: true, begin: nothing, write: true, call: func(ctx context.Context, s *scene, _ holding) (*doclock.Lease, error) {
-		return nil, s.locks.Do(ctx, s.own.filter, "write", func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, s.own.update) })
-	}},
-}
-
-// point is the point of the cancellation, and the fate of the command there. n
-// = 0 is before the call, or while its values are being encoded.
+// point is where the context is cancelled, and what becomes of the command
+// there. n = 0 is before the call, or while its values are being encoded.
 type point struct {
 	n int
 	moment
@@ -151,36 +62,53 @@ func (p point) String() string {
 // cancelled.
 const deepest = 4
 
-// Cancel cancels every operation at every point, or has one of its commands
-// executed after the operation. Then it checks the document. One sweep is about
+// sideBySide operations are swept at a time. They wait, most of the time.
+const sideBySide = 4
+
+// Cancel cancels every operation at every point, or has a command of it executed
+// when all is over, and looks at the document afterwards. One sweep is about
 // 180 of these.
 func Cancel(ctx context.Context, db *mongo.Database, uri string, t *tally.Tally) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(operations))
+	places := make(chan struct{}, sideBySide)
+	for i, op := range operations {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			errs[i] = cancelEverywhere(ctx, db, uri, op, t)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// cancelEverywhere sweeps one operation, on a stage of its own.
+func cancelEverywhere(ctx context.Context, db *mongo.Database, uri string, op operation, t *tally.Tally) error {
 	st, err := newStage(db, uri)
 	if err != nil {
 		return err
 	}
 	defer st.close()
-	for _, op := range operations {
-		if op.gives {
-			if _, err := cancelAt(ctx, st, op, point{moment: encoding}, t); err != nil {
-				return fmt.Errorf("%s cancelled %v: %w", op.name, point{moment: encoding}, err)
-			}
+	if op.gives {
+		if _, err := cancelAt(ctx, st, op, point{moment: encoding}, t); err != nil {
+			return fmt.Errorf("%s cancelled %v: %w", op.name, point{moment: encoding}, err)
 		}
-		for n := 0; n <= deepest; n++ {
-			reached := false
-			for _, m := range moments {
-				if n == 0 && m != onRequest || op.waits && m == late {
-					continue
-				}
-				hit, err := cancelAt(ctx, st, op, point{n, m}, t)
-				if err != nil {
-					return fmt.Errorf("%s cancelled %v: %w", op.name, point{n, m}, err)
-				}
-				reached = reached || hit
+	}
+	for n := 0; n <= deepest; n++ {
+		reached := false
+		for _, m := range moments {
+			if n == 0 && m != onRequest || op.waits && m == late {
+				continue
 			}
-			if !reached {
-				break
+			hit, err := cancelAt(ctx, st, op, point{n, m}, t)
+			if err != nil {
+				return fmt.Errorf("%s cancelled %v: %w", op.name, point{n, m}, err)
 			}
+			reached = reached || hit
+		}
+		if !reached {
+			break
 		}
 	}
 	return nil

@@ -28,6 +28,7 @@ func report(t *testing.T, counts *tally.Tally, floors ...tally.Floor) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	var counts tally.Tally
 	if err := faults.Cancel(t.Context(), mongotest.Database(t), mongotest.URI(t), &counts); err != nil {
 		t.Fatal(err)
@@ -56,6 +57,7 @@ func TestCrash(t *testing.T) {
 }
 
 func TestTamper(t *testing.T) {
+	t.Parallel()
 	var counts tally.Tally
 	if err := faults.Tamper(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
 		t.Fatal(err)
@@ -74,6 +76,7 @@ func TestWaiters(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	server := mongotest.Private(t)
 	var counts tally.Tally
 	if err := faults.Restart(t.Context(), server.Client(), server, 2, &counts); err != nil {
@@ -83,6 +86,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	var counts tally.Tally
 	if err := faults.Messages(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
 		t.Fatal(err)
@@ -93,6 +97,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	var counts tally.Tally
 	if err := faults.Verdicts(t.Context(), mongotest.Database(t), mongotest.URI(t), 1, &counts); err != nil {
 		t.Fatal(err)

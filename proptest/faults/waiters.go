@@ -12,12 +12,12 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -90,7 +90,7 @@ func (s *queueing) locker(coll *mongo.Collection, owner string, ttl time.Duratio
 }
 
 func (s *queueing) run(ctx context.Context, db *mongo.Database, uri string) error {
-	monitor := &event.CommandMonitor{Started: func(context.Context, *event.CommandStartedEvent) { s.sent.Add(1) }}
+	monitor := fixture.Monitor(func(bson.Raw) { s.sent.Add(1) })
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetDialer(s.net).SetMonitor(monitor).SetRetryWrites(false))
 	if err != nil {
 		return err

@@ -3,11 +3,11 @@ package machine
 import (
 	"cmp"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/model"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -28,8 +28,7 @@ type client struct {
 	rules  model.Rules
 	locker *multilock.Locker
 	terms  model.Request // all but tag and id
-	mu     sync.Mutex    // for the timers of leases
-	clocks engine.Reading
+	clocks fixture.Clock // the timers of leases read it, too
 }
 
 // The terms of all clients. They are long, because some limits are in real
@@ -89,7 +88,7 @@ func (m *apiMachine) newClient(t *rapid.T, rules model.Rules) *client {
 		Rules: rules, Owner: "somebody", TTL: apiTTL, WaitTTL: apiWaitTTL, Tolerance: apiTolerance,
 		Upsert: rapid.IntRange(0, 3).Draw(t, "upsert") == 3,
 	}}
-	c.clocks.Wall = time.Date(1999, time.December, 31, 23, 59, 59, 0, time.UTC) // no clock is compared with another client's
+	c.clocks.Set(time.Date(1999, time.December, 31, 23, 59, 59, 0, time.UTC)) // no clock is compared with another client's
 	opts := []doclock.Option{
 		doclock.TTL(ms(apiTTL)), doclock.WaitTTL(ms(apiWaitTTL)), doclock.ClockTolerance(ms(apiTolerance)),
 		doclock.Owner(c.terms.Owner), doclock.AttemptTimeout(30 * time.Second),

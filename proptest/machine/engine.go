@@ -61,8 +61,8 @@ func (b *bench) engineRun(t *rapid.T) {
 		"write and release": m.writeAndRelease,
 		"read":              m.read,
 		"guard":             m.guard,
-		"time":              m.time_,
-		"time, too":         m.time_,
+		"time":              m.pass,
+		"time, too":         m.pass,
 		"outside writer":    m.outsideWrite,
 	}
 	if rapid.Bool().Draw(t, "handoffs") {
@@ -73,7 +73,7 @@ func (b *bench) engineRun(t *rapid.T) {
 	t.Repeat(actions)
 }
 
-func (m *engineMachine) time_(t *rapid.T) { m.advance(t) }
+func (m *engineMachine) pass(t *rapid.T) { m.advance(t) }
 
 func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
 	p := &program{rules: rules}

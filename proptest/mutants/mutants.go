@@ -61,4 +61,4 @@ var (
 	inRelations = []string{relationsPkg}
 )
 
-func swap(old, new string) []Edit { return []Edit{{old, new}} }
+func swap(was, becomes string) []Edit { return []Edit{{was, becomes}} }

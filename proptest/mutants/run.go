@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -25,9 +26,9 @@ const (
 	packageTimeout  = 4 * time.Minute  // of a whole package's
 )
 
-// workers is the number of mutants at a time: while one is compiled, the tests
-// of another wait for the server.
-const workers = 2
+// workers mutants are tried at a time: while some are compiled, the tests of
+// another wait for the server.
+var workers = 1 + runtime.NumCPU()
 
 // Run applies one mutant to the module at root and returns the test that
 // caught it, or "" if all tests passed. An error is neither: the mutant doesn't
@@ -195,9 +196,10 @@ func (m Mutant) apply(text string) (string, error) {
 	return text, nil
 }
 
-// compile makes a package's test binary.
+// compile makes a package's test binary. It doesn't optimize the project's own
+// code, which would take longer than the tests gain by it.
 func (l *lab) compile(ctx context.Context, pkg, binary string, flags ...string) (string, error) {
-	arguments := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags...)
+	arguments := append([]string{"test", "-c", "-vet=off", "-gcflags=github.com/doclock/doclock/...=-N -l", "-ldflags=-s -w", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(arguments, pkg)...)
 	cmd.Dir = l.root
 	out, err := cmd.CombinedOutput()
