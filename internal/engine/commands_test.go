@@ -17,7 +17,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// presets are the rules whose commands are kept in testdata.
+// shown are the rules and tags whose commands are kept in testdata. Together
+// they have every expression that the commands of any preset consist of: a tag
+// that waits for all earlier entries, tags that refuse each other, one with a
+// number of places, and one that both refuses and waits.
 var shown = []struct {
 	name, tag string
 	rules     relations.Rules
@@ -28,9 +31,10 @@ var shown = []struct {
 	{"WritePreferring", "write", relations.WritePreferring()},
 }
 
-// The commands are the protocol: other programs and older versions of this one have to agree with it. testdata/commands has
-// every command once for each of these rules, as canonical extended JSON. After a change that is meant:
-// go test ./internal/engine -run TestCommands -update
+// The commands as they are sent are the protocol: other programs and older
+// versions of this library have to agree with them. testdata/commands has every
+// command once for each of these rules, as canonical extended JSON. After an
+// intended change run: go test ./internal/engine -run TestCommands -update
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -66,8 +70,7 @@ func TestNoOtherCommandsAreKept(t *testing.T) {
 	}
 }
 
-// commandsOf sends every command for one tag and returns the text of what was
-// sent.
+// configured is an engine for commandsOf.
 func (w *world) configured(rules relations.Rules, owner string, shardKey ...string) *Engine {
 	w.Helper()
 	e, err := New(w.lab, rules, Config{TTL: ttl, WaitTTL: waitTTL, Tolerance: extra, Owner: owner, Field: DefaultField, ShardKey: shardKey})
@@ -77,7 +80,8 @@ func (w *world) configured(rules relations.Rules, owner string, shardKey ...stri
 	return e
 }
 
-// commandsOf sends every command for one tag, and writes down what was sent.
+// commandsOf sends every command for one tag and returns the text of what was
+// sent.
 func (w *world) commandsOf(e *Engine, tag string) string {
 	w.Helper()
 	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, DocID: value(1), Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0, Alone: n0}

@@ -6,8 +6,8 @@ var renewals = []Mutant{
 		Name: "a batch that matched some counts for all", Rule: 20,
 		Why:  "the lease of a skipped document is valid beside the next one",
 		File: "internal/engine/batch.go",
-		Edits: swap(`return result.MatchedCount == int64(len(grants)), nil`,
-			`return result.MatchedCount > 0, nil`),
+		Edits: swap(`if result.MatchedCount == int64(len(grants)) {`,
+			`if result.MatchedCount > 0 {`),
 		Tests: "^TestRenewAllButOne$", Packages: inEngine,
 	},
 	{
