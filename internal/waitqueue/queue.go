@@ -227,6 +227,9 @@ func (d *queue) refused(w *Waiter, img *engine.Image) {
 	}
 	_, unchanged := d.times(w)
 	w.rest = rest(unchanged)
+	if w.place.taken() {
+		w.rest = min(w.rest, w.place.Confirm)
+	}
 	if img := d.view.now(); img != nil {
 		if _, free := d.inTheWay(w, img); free > 0 {
 			w.rest = min(w.rest, free)
