@@ -194,19 +194,19 @@ var handoffs = []Mutant{
 	{
 		Name: "an heir of unknown outcome asks by a new id", Rule: 12,
 		Why:  "its first entry keeps it out, and everybody else, until it expires",
-		File: "multilock/wait.go",
-		Edits: swap(`			a.unsure.add(handoffUnknown())
+		File: "multilock/acquire.go",
+		Edits: swap(`		a.unsure.add(handoffUnknown())
 `,
-			`			a.renamed()
-			a.unsure.add(handoffUnknown())
+			`		a.renamed()
+		a.unsure.add(handoffUnknown())
 `),
 		Tests: "^TestRule12AnHeir", Packages: inLocker,
 	},
 	{
 		Name: "an heir of unknown outcome that can't ask leaves its entry", Rule: 15,
 		Why:  "the handoff was executed, and nobody holds the lock until it expires",
-		File: "multilock/wait.go",
-		Edits: swap(`			a.unsure.add(handoffUnknown())
+		File: "multilock/acquire.go",
+		Edits: swap(`		a.unsure.add(handoffUnknown())
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,
@@ -214,8 +214,8 @@ var handoffs = []Mutant{
 	{
 		Name: "an heir that gave up keeps what it was handed", Rule: 15,
 		Why:  "nobody holds the lock until it expires",
-		File: "multilock/queue.go",
-		Edits: swap(`		w.forsake(got)
+		File: "internal/waitqueue/succession.go",
+		Edits: swap(`		s.waiter.Late(turn)
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,
@@ -223,8 +223,8 @@ var handoffs = []Mutant{
 	{
 		Name: "an heir that leaves without the answer keeps what it was handed", Rule: 15,
 		Why:  "nobody holds the lock until it expires",
-		File: "multilock/queue.go",
-		Edits: swap(`		w.forsake(w.answer)
+		File: "internal/waitqueue/queues.go",
+		Edits: swap(`		w.Late(late)
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,
@@ -232,7 +232,7 @@ var handoffs = []Mutant{
 	{
 		Name: "an heir that gave up is cleaned up only after an answer", Rule: 15,
 		Why:  "the handoff's reply was lost, and nobody holds the lock until it expires",
-		File: "multilock/wait.go",
+		File: "multilock/acquire.go",
 		Edits: swap(`		a.discard(a.filter.Pin, a.request.ID, handoffUnknown(), false, nil)
 `,
 			``),
@@ -241,8 +241,8 @@ var handoffs = []Mutant{
 	{
 		Name: "a waiting heir is handed the lock as a new one", Rule: 16,
 		Why:  "it is not granted by the release, and the next in the document's queue is not told",
-		File: "multilock/queue.go",
-		Edits: swap(`w.ticket != nil,`,
+		File: "internal/waitqueue/succession.go",
+		Edits: swap(`w.place.taken(),`,
 			`false,`),
 		Tests: "^TestRule16", Packages: inLocker,
 	},

@@ -47,6 +47,7 @@ const (
 	enginePkg    = "./internal/engine"
 	attemptPkg   = "./internal/attempt"
 	leasePkg     = "."
+	queuePkg     = "./internal/waitqueue"
 	lockerPkg    = "./multilock"
 	relationsPkg = "./relations"
 )
@@ -55,6 +56,7 @@ var (
 	inEngine    = []string{enginePkg, lockerPkg}
 	inAttempt   = []string{attemptPkg, leasePkg, lockerPkg}
 	inLease     = []string{leasePkg, lockerPkg}
+	inQueue     = []string{queuePkg}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
 )

@@ -30,7 +30,7 @@ var shares = []Mutant{
 	{
 		Name: "Share is not checked", Rule: 21,
 		Why:  "any tag may be shared",
-		File: "multilock/share.go",
+		File: "multilock/join.go",
 		Edits: swap(`} else if reason := e.Rules().CheckShareable(tag); reason != nil {`,
 			`} else if reason := e.Rules().CheckShareable(tag); reason != nil && tag == "" {`),
 		Tests: "^TestShareIsRefused$", Packages: inLocker,
@@ -62,17 +62,17 @@ var shares = []Mutant{
 	{
 		Name: "a waiter that was seen is passed", Rule: 21,
 		Why:  "readers that overlap keep a writer out for ever",
-		File: "multilock/share.go",
-		Edits: swap(`			delete(l.shared, tag)
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`			delete(d.shared, tag)
 		} else {`,
-			`			l.shared[tag] = s
+			`			_ = s
 		} else {`),
 		Tests: "^TestRule21AWaiterIsSeenByOthers$", Packages: inLocker,
 	},
 	{
 		Name: "who looks doesn't see", Rule: 21,
 		Why:  "a reader passes a waiting writer that its own command has shown",
-		File: "multilock/share.go",
+		File: "multilock/join.go",
 		Edits: swap(`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {`,
 			`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 100 {`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
@@ -80,26 +80,26 @@ var shares = []Mutant{
 	{
 		Name: "nobody looks any more", Rule: 21,
 		Why:  "a writer of another process is never seen",
-		File: "multilock/share.go",
-		Edits: swap(`l.engine.Clocks().Mono-s.seen > trust`,
-			`l.engine.Clocks().Mono-s.seen > 100*trust`),
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`d.clock()-s.seen > unchecked`,
+			`d.clock()-s.seen > 100*unchecked`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "a look in a second", Rule: 21,
 		Why:  "a writer waits for up to a second longer than the readers hold who were there",
-		File: "multilock/share.go",
-		Edits: swap(`trust = 200 * time.Millisecond`,
-			`trust = time.Second`),
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`unchecked = 200 * time.Millisecond`,
+			`unchecked = time.Second`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "everybody looks", Rule: 0,
 		Why:  "of a thousand tries at the same moment each sends a command",
-		File: "multilock/share.go",
-		Edits: swap(`case s.look != nil:`,
-			`case s.look != nil && a.into != nil:`),
-		Tests: "^TestOneLooksForAll$", Packages: inLocker,
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`case s.check != nil:`,
+			`case s.check != nil && r.Document:`),
+		Tests: "^(TestOneChecksForAll|TestOneLooksForAll)$", Packages: []string{queuePkg, lockerPkg},
 	},
 	{
 		Name: "an old entry is joined", Rule: 21,
@@ -177,16 +177,16 @@ var shares = []Mutant{
 	{
 		Name: "what a refused look shows is forgotten", Rule: 21,
 		Why:  "the waiter looks again and again, and keeps the entry alive by it",
-		File: "multilock/share.go",
-		Edits: swap(`looked{image: img, conflict: a.conflict(img, nil)}`,
-			`looked{conflict: a.conflict(img, nil)}`),
+		File: "multilock/join.go",
+		Edits: swap(`checked{image: img, conflict: a.conflict(img, nil)}`,
+			`checked{conflict: a.conflict(img, nil)}`),
 		Tests: "^TestRule21ALookThatFindsSomebodyIsTheLast$", Packages: inLocker,
 	},
 	{
 		Name: "a grant lets in nobody who waited for it", Rule: 0,
 		Why:  "readers who gathered come in one by one, a writer after each",
-		File: "multilock/share.go",
-		Edits: swap(`	l.admit(tag)
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`	d.admit(r.Tag)
 	if`,
 			`	if`),
 		Tests: "^TestAWaitersFollowersComeInWithIt$", Packages: inLocker,
