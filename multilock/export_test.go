@@ -9,10 +9,23 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Waiters is how many wait for a document and don't ask.
-func (l *Locker) Waiters(id any) int {
+// keyOf names a document by its _id.
+func keyOf(id any) string {
 	kind, data, _ := bson.MarshalValue(id)
-	return l.queues.Waiting(waitqueue.Key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: kind, Value: data}}}))
+	return waitqueue.Key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: kind, Value: data}}})
+}
+
+// Waiters is how many wait for a document and don't ask.
+func (l *Locker) Waiters(id any) int { return l.queues.Waiting(keyOf(id)) }
+
+// BehindTheBound is how many commands to a document wait to be sent.
+func (l *Locker) BehindTheBound(id any) int {
+	l.inflight.mu.Lock()
+	defer l.inflight.mu.Unlock()
+	if lane := l.inflight.lanes[keyOf(id)]; lane != nil {
+		return lane.waiting.Len()
+	}
+	return 0
 }
 
 // Lines is how many documents the Locker remembers waiters of.

@@ -32,7 +32,7 @@ func TestALocalRunIsBounded(t *testing.T) {
 	h := newHand()
 	r := &localRun{clock: h.now, most: firstRun}
 	count := func(each time.Duration) (n int) {
-		for r.goesOn() {
+		for n <= longestRun && r.goesOn() {
 			r.handed++
 			n++
 			h.pass(each)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 )
 
 func (p *process) reader() Request {
@@ -151,12 +150,11 @@ func TestOneChecksForAll(t *testing.T) {
 		}
 		all.Wait()
 		if n := d.sent(); n != 1 {
-			d.fault("%d check", n)
+			d.fault("%d checks", n)
 		}
-		if id := p.holders[held]; id != 1 {
-			d.fault("%d holders", id)
+		if n := p.holders[held]; n != 1 {
+			d.fault("%d holders", n)
 		}
 		p.release("read", held)
-		_ = uuid.Nil
 	})
 }
