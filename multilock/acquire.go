@@ -205,20 +205,6 @@ func (a *acquisition) keep(ctx context.Context, p *place) (*lease.Handle, *place
 	return a.confirmed(p, got.Answer)
 }
 
-// abandoned takes the waiter's entry out of the document, granted or not, once
-// the command has ended that its caller didn't wait for.
-func (p *place) abandoned(got reply, done func()) {
-	var held *lease.Handle
-	if got.err == nil {
-		var err error
-		if held, err = p.judge(got.Answer); errors.Is(err, doclock.ErrLost) {
-			p.a.end(done)
-			return
-		}
-	}
-	p.withdraw(held, func(error) { p.a.end(done) })
-}
-
 // handed makes of a handoff's answer what arrive and keep make of theirs.
 func (a *acquisition) handed(got engine.Answer, p *place) (*lease.Handle, *place, error) {
 	a.seen = got.Image

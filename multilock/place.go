@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"errors"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -55,6 +56,20 @@ func (p *place) withdraw(held *lease.Handle, done func(error)) {
 		leave()
 		done(err)
 	})
+}
+
+// abandoned takes the waiter's entry out of the document, granted or not, once
+// a confirm has ended that its caller didn't wait for.
+func (p *place) abandoned(got reply, done func()) {
+	var held *lease.Handle
+	if got.err == nil {
+		var err error
+		if held, err = p.judge(got.Answer); errors.Is(err, doclock.ErrLost) {
+			p.a.end(done)
+			return
+		}
+	}
+	p.withdraw(held, func(error) { p.a.end(done) })
 }
 
 // queued is the place as the wait queue knows it.

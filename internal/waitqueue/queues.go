@@ -2,9 +2,7 @@ package waitqueue
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Queues are the wait queues of one Locker, one for each document that somebody
@@ -50,24 +47,6 @@ func New(c Config) *Queues { return &Queues{Config: c, queues: map[string]*queue
 
 // Connect tells the queues of the leases. It comes before everything else.
 func (q *Queues) Connect(leases Leases) { q.leases = leases }
-
-// Key names a document by its _id and its shard key: in a sharded collection,
-// two documents may have one _id. Numbers that are equal to the server are equal
-// here.
-func Key(pin engine.Pin) string {
-	var b strings.Builder
-	for _, field := range pin {
-		v := field.Value.(bson.RawValue)
-		if n, number := v.AsInt64OK(); number {
-			if f, float := v.DoubleOK(); !float || f == float64(n) {
-				v.Type, v.Value, _ = bson.MarshalValue(n) // an int64 always marshals
-			}
-		}
-		b.Write(binary.LittleEndian.AppendUint32([]byte{byte(v.Type)}, uint32(len(v.Value))))
-		b.Write(v.Value)
-	}
-	return b.String()
-}
 
 // Enter puts a waiter into the queue of the document with this key.
 func (q *Queues) Enter(document string, r Request, known Known) *Waiter {

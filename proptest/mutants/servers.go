@@ -47,7 +47,7 @@ var servers = []Mutant{
 	{
 		Name: "documents of one _id in two shards have one line", Rule: 15,
 		Why:  "a lock that is given back at one is handed over to a waiter for the other",
-		File: "internal/waitqueue/queues.go",
+		File: "internal/waitqueue/key.go",
 		Edits: swap(`	for _, field := range pin {`,
 			`	for _, field := range pin[:1] {`),
 		Tests: "^TestTheQueueOfAShardedDocument$", Packages: inQueue,
