@@ -21,7 +21,9 @@ func (a *acquisition) try(ctx context.Context) (*lease.Handle, error) {
 		held, _, err = a.arrive(ctx)
 	}
 	a.leave(held)
-	a.locker.queues.Tried(a.where(), a.request, idOf(held), a.seen)
+	if a.request.Shared {
+		a.locker.queues.Tried(a.where(), a.request, idOf(held), a.seen)
+	}
 	return held, a.failed(ctx, err, nil)
 }
 

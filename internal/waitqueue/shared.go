@@ -104,11 +104,8 @@ func (c *Check) End(img *engine.Image) {
 	d.judge()
 }
 
-// Tried takes in what became of a request that was in no queue.
+// Tried takes in what became of a shared request that was in no queue.
 func (q *Queues) Tried(document string, r Request, held uuid.UUID, img *engine.Image) {
-	if !r.Shared {
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	d := q.queue(document)

@@ -158,7 +158,7 @@ var lines = []Mutant{
 		File: "internal/waitqueue/backoff.go",
 		Edits: swap(`if w.news != d.view.news {`,
 			`if w.rest >= 0 {`),
-		Tests: "^(TestWho(Was|ever)RefusedRests|TestNoBusyLoopWhereTheServerDisagrees)$", Packages: inQueue,
+		Tests: "^TestWho(Was|ever)RefusedRests$", Packages: inQueue,
 	},
 	{
 		Name: "what made way while it asked was before the refusal", Rule: 0,
