@@ -18,7 +18,8 @@ type document struct {
 	ttl     time.Duration // of a held entry
 	waitTTL time.Duration
 	latency time.Duration
-	hides   bool // answers with images of an empty lock
+	hides   bool          // answers with images of an empty lock
+	ahead   time.Duration // of the server's clock
 
 	mu       sync.Mutex
 	lock     engine.Lock
@@ -31,12 +32,22 @@ func newDocument(rules relations.Rules) *document {
 	return &document{rules: rules, ttl: 24 * time.Hour, waitTTL: 5 * time.Second, latency: time.Millisecond}
 }
 
+// turn turns the server's clock.
+func (d *document) turn(ahead time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ahead = ahead
+}
+
+// now is the server's clock.
+func (d *document) now() time.Time { return time.Now().Add(d.ahead) }
+
 // send executes a command on its way.
 func (d *document) send(command func() engine.Answer) engine.Answer {
 	time.Sleep(d.latency / 2)
 	d.mu.Lock()
 	d.commands++
-	d.lock.Entries = slices.DeleteFunc(d.lock.Entries, func(e engine.Entry) bool { return !e.Expires.After(time.Now()) })
+	d.lock.Entries = slices.DeleteFunc(d.lock.Entries, func(e engine.Entry) bool { return !e.Expires.After(d.now()) })
 	got := command()
 	d.mu.Unlock()
 	time.Sleep(d.latency / 2)
@@ -44,7 +55,7 @@ func (d *document) send(command func() engine.Answer) engine.Answer {
 }
 
 func (d *document) image() *engine.Image {
-	img := &engine.Image{Now: time.Now(), Lock: d.lock}
+	img := &engine.Image{Now: d.now(), Lock: d.lock}
 	if d.hides {
 		img.Lock = engine.Lock{Fence: d.lock.Fence}
 	}
@@ -53,7 +64,7 @@ func (d *document) image() *engine.Image {
 }
 
 func (d *document) inTheWay(tag string, own *engine.Entry) []engine.Entry {
-	blocking, _ := engine.InTheWay(d.rules, &engine.Image{Now: time.Now(), Lock: d.lock}, tag, own)
+	blocking, _ := engine.InTheWay(d.rules, &engine.Image{Now: d.now(), Lock: d.lock}, tag, own)
 	return blocking
 }
 
@@ -88,7 +99,7 @@ func (d *document) arrive(r engine.Request) engine.Answer {
 		return engine.Answer{Outcome: engine.Conflict, Image: d.image()}
 	}
 	d.lock.Fence++
-	e := engine.Entry{Tag: r.Tag, ID: r.ID, Seq: d.lock.Fence, Expires: time.Now().Add(d.waitTTL)}
+	e := engine.Entry{Tag: r.Tag, ID: r.ID, Seq: d.lock.Fence, Expires: d.now().Add(d.waitTTL)}
 	d.lock.Entries = append(d.lock.Entries, e)
 	if len(blocking) > 0 {
 		return engine.Answer{Outcome: engine.Waiting, Image: d.image()}
@@ -102,7 +113,7 @@ func (d *document) confirmed(r engine.Request) engine.Answer {
 		return engine.Answer{Outcome: engine.Lost, Image: d.image()}
 	}
 	if len(d.inTheWay(r.Tag, &own)) > 0 {
-		d.entry(r.ID).Expires = time.Now().Add(d.waitTTL)
+		d.entry(r.ID).Expires = d.now().Add(d.waitTTL)
 		return engine.Answer{Outcome: engine.Waiting, Image: d.image()}
 	}
 	d.lock.Fence++
@@ -111,7 +122,7 @@ func (d *document) confirmed(r engine.Request) engine.Answer {
 
 func (d *document) grant(r engine.Request, fence int64) engine.Answer {
 	e := d.entry(r.ID)
-	e.Fence, e.Expires = fence, time.Now().Add(d.ttl)
+	e.Fence, e.Expires = fence, d.now().Add(d.ttl)
 	d.grants = append(d.grants, *e)
 	return engine.Answer{Outcome: engine.Granted, Image: d.image()}
 }

@@ -260,7 +260,7 @@ func TestNoBusyLoopWhereTheServerDisagrees(t *testing.T) {
 	for _, rules := range []relations.Rules{relations.Exclusive(), relations.WritePreferring(), relations.Fair()} {
 		simulated(t, rules, 2, func(d *document, ps []*process) {
 			holder, _ := ps[1].acquire(context.Background(), ps[1].ask("write"))
-			d.hides = true
+			d.hides = true // before anybody else asks
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			var all sync.WaitGroup
@@ -277,6 +277,30 @@ func TestNoBusyLoopWhereTheServerDisagrees(t *testing.T) {
 			ps[1].release("write", holder)
 		})
 	}
+}
+
+// The server's clock is set back, so that the holder's time, by what was seen
+// before, ends long before its end. Nobody asks without a pause.
+func TestAServersClockThatIsSetBack(t *testing.T) {
+	simulated(t, relations.Exclusive(), 2, func(d *document, ps []*process) {
+		d.ttl = 500 * time.Millisecond
+		if _, err := ps[1].acquire(context.Background(), ps[1].ask("write")); err != nil { // and crashes
+			d.fault("%v", err)
+		}
+		var all sync.WaitGroup
+		ps[0].crowd(&all, 1, "write", 0)
+		time.Sleep(50 * time.Millisecond)
+		d.turn(-time.Minute)
+		time.Sleep(600 * time.Millisecond) // until the end that was seen first
+		d.sent()
+		time.Sleep(500 * time.Millisecond)
+		if n := d.sent(); n > 50 {
+			d.fault("%d commands in half a second", n)
+		}
+		d.turn(time.Second)
+		all.Wait()
+		ps[1].Released(engine.Grant{Pin: pinOfOne})
+	})
 }
 
 // When the poller gives up, another waiter polls.
