@@ -128,7 +128,7 @@ func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
 // commands before theirs.
 func TestCloseWakesWhoWaitsBehindTheBound(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.Exclusive())
+	l := newLate(t, relations.Exclusive(), doclock.AttemptTimeout(time.Minute)) // so that none of the commands ends
 	replies := crowd(l, flowers, "write")
 	var calls []*pending[*doclock.Lease]
 	for range 3 {
