@@ -194,4 +194,43 @@ var lines = []Mutant{
 			`_ = c.removed`),
 		Tests: "^TestARemovedEntryWakesTheNext$", Packages: inLocker,
 	},
+	{
+		Name: "a place waits behind those who have none", Rule: 0,
+		Why:  "the first in the document's queue is not handed the lock, and its waiter sleeps until its place must be confirmed",
+		File: "internal/waitqueue/queue.go",
+		Edits: swap(`e != nil && !e.Value.(*Waiter).place.taken(); e = w.element.Prev() {`,
+			`e != nil && e.Value == nil; e = w.element.Prev() {`),
+		Tests: "^TestPlacesComeFirst$", Packages: inQueue,
+	},
+	{
+		Name: "places are served in the order in which their waiters came", Rule: 0,
+		Why:  "the wait queue waits for one whose turn in the document is not next",
+		File: "internal/waitqueue/queue.go",
+		Edits: swap(`!before.taken() || before.Seq < w.place.Seq {`,
+			`!before.taken() || before.Seq != w.place.Seq {`),
+		Tests: "^TestPlacesComeFirst$", Packages: inQueue,
+	},
+	{
+		Name: "a handoff to a ticket that nobody waits for any more is dropped", Rule: 15,
+		Why:  "the ticket holds the lock, and nobody knows until its next confirm",
+		File: "multilock/wait.go",
+		Edits: swap(`		t.place.a.locker.ops.Go(func() { _ = t.receive(turn.Answer) })
+`,
+			``),
+		Tests: "^TestAHandoffToAWaitThatEnds$", Packages: inLocker,
+	},
+	{
+		Name: "a lease that was joined for a waiter that leaves is kept", Rule: 21,
+		Why:  "the entry has a holder more than there are, and is never released",
+		File: "internal/waitqueue/queues.go",
+		Edits: swap(`	if w.state == answered {
+		late = w.turn
+	}
+`,
+			`	if w.state == answered && w.turn.Kind != Joined {
+		late = w.turn
+	}
+`),
+		Tests: "^TestALeaseIsJoinedForAWaiterThatLeaves$", Packages: inQueue,
+	},
 }
