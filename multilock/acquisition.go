@@ -2,13 +2,18 @@ package multilock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 )
 
@@ -16,13 +21,11 @@ import (
 type acquisition struct {
 	locker   *Locker
 	filter   engine.Filter
-	document string // the key of its line, where the filter tells
-	request  engine.Request
+	document string // the key of its wait queue, where the filter tells
+	request  waitqueue.Request
 	into     any
 	maxWait  *time.Duration
-	shared   bool // another one's entry will do
 	timeout  time.Duration
-	begun    time.Time
 	seen     *engine.Image // the last one that it was answered with
 	lane     string        // whose commands are bounded together: the document's, or the filter's
 
@@ -52,143 +55,135 @@ func (u *unsure) add(more unsure) {
 	}
 }
 
-// answer is what an acquire or confirm came back with.
-type answer struct {
-	engine.Answer
-	unsure unsure        // attempts beside the one that was answered
-	lease  *lease.Handle // of an entry that was there already, and nothing else
-	err    error
-}
-
-// acquire waits for the lock, for as long as MaxWait says.
-func (a *acquisition) acquire(ctx context.Context) (*lease.Handle, error) {
-	if a.maxWait != nil && *a.maxWait == 0 {
-		return a.try(ctx)
+// begin checks an acquire's arguments; nothing is sent yet.
+func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*acquisition, error) {
+	if _, known := l.engine.Rules()[tag]; !known {
+		return nil, fmt.Errorf("%w: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(l.engine.Rules().Tags(), ", "))
 	}
-	if a.maxWait != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, *a.maxWait, &attempt.Over{After: *a.maxWait})
-		defer cancel()
-	}
-	held, err := a.wait(ctx)
-	return held, a.failed(ctx, err)
-}
-
-// try sends one acquire that doesn't wait.
-func (a *acquisition) try(ctx context.Context) (*lease.Handle, error) {
-	a.request.Try = true
-	held, err := a.join(ctx)
-	if held == nil && err == nil {
-		var t *Ticket
-		t, err = a.arrive(ctx)
-		held = t.granted()
-	}
-	a.leave(held)
-	a.locker.queue.answered(a, held)
-	return held, a.failed(ctx, err)
-}
-
-// arrive sends one acquire. The ticket is granted or waiting.
-func (a *acquisition) arrive(ctx context.Context) (*Ticket, error) {
-	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() answer { return a.send(ctx) }, a.undo)
+	f, err := l.engine.ParseFilter(filter)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: filter: %w", doclock.ErrInvalidArgument, err)
 	}
-	if gaveUp != nil {
-		a.gone = true
-		return nil, gaveUp
+	if l.engine.Upsert && f.Pin == nil {
+		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key", doclock.ErrInvalidArgument)
 	}
-	a.unsure.add(got.unsure)
-	if got.err != nil {
-		return nil, got.err
+	var cfg engine.AcquireConfig
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, nilOption(i)
+		}
+		if err := opt(&cfg); err != nil {
+			return nil, err
+		}
 	}
-	a.seen = got.Image
-	switch got.Outcome {
-	case engine.Granted, engine.Waiting:
-		return newTicket(a, got)
-	case engine.Conflict:
-		a.filter = a.filter.At(a.locker.engine.Pin(got.Image))
-		return nil, a.conflict(got.Image, nil)
-	default:
-		return nil, doclock.ErrNotFound
+	if attempt.InTransaction(ctx) {
+		return nil, errInTransaction
 	}
+	if l.closing() {
+		return nil, doclock.ErrClosed
+	}
+	if ctx.Err() != nil {
+		return nil, attempt.Ended(ctx)
+	}
+	a := &acquisition{
+		locker: l,
+		filter: f,
+		request: waitqueue.Request{
+			Request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
+			Exact:   f.Exact,
+			Begun:   l.queues.Now(),
+		},
+		into:    cfg.Into,
+		maxWait: cfg.MaxWait,
+		timeout: l.engine.Attempt(tag),
+	}
+	if f.Pin != nil {
+		a.document = waitqueue.Key(f.Pin)
+	}
+	if a.lane = a.document; a.lane == "" {
+		a.lane = f.Key()
+	}
+	a.request.Shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
+	return a, nil
 }
 
-// run runs a command as [attempt.Run] does, within the bounds of what may be
-// under way; abandoned calls done once what the command entered is removed.
-// With err nothing was sent.
-func run[T any](ctx context.Context, a *acquisition, closing <-chan struct{}, op func() T, abandoned func(got T, done func())) (got T, gaveUp, err error) {
-	ended, leave, err := a.locker.inflight.enter(ctx, a.lane, closing)
-	if err != nil {
-		return got, nil, err
+func (a *acquisition) refuseMaxWait(call string) error {
+	if a.maxWait == nil {
+		return nil
 	}
-	got, gaveUp = attempt.Run(ctx, &a.locker.ops, func() T {
-		defer ended()
-		return op()
-	}, func(got T) { abandoned(got, leave) })
-	if gaveUp == nil {
-		leave()
-	}
-	return got, gaveUp, nil
+	return fmt.Errorf("%w: %s doesn't wait; give MaxWait to Acquire or Do", doclock.ErrInvalidArgument, call)
 }
 
-// send settles the acquire. Only a filter that pins the document may be sent
-// twice: another one could find another document. It runs in the locker's
-// group: a Close that came before is seen here, one that comes later waits.
-func (a *acquisition) send(ctx context.Context) (got answer) {
-	if a.locker.closing() {
-		return answer{err: doclock.ErrClosed}
+// where is the key of the document that the acquire was answered with last, or
+// that its filter tells.
+func (a *acquisition) where() string {
+	if a.seen != nil {
+		return waitqueue.Key(a.locker.engine.Pin(a.seen))
 	}
-	settle := attempt.Settle
-	if a.filter.Pin == nil {
-		settle = attempt.SettleOnce
-	}
-	e := a.locker.engine
-	unsure, err := settle(ctx, a.timeout, func(ctx context.Context) (err error) {
-		got.Answer, err = e.Acquire(ctx, a.filter, a.request)
-		got.unsure.note(err)
-		return err
-	})
-	switch {
-	case err == nil:
-	case unsure == nil:
-		got.err = a.refused("acquire", err)
-	default:
-		got.err = explain("acquire", unsure)
-	}
-	return got
+	return a.document
 }
 
-// undo removes what an acquire has entered, or may enter, after its caller had
-// given up.
-func (a *acquisition) undo(got answer, done func()) {
-	a.unsure.add(got.unsure)
-	pin, entered := a.filter.Pin, got.err == nil && (got.Outcome == engine.Granted || got.Outcome == engine.Waiting)
-	if entered {
-		pin = a.locker.engine.Pin(got.Image)
-	}
-	a.discard(pin, a.request.ID, a.unsure, entered, func(error) { a.end(done) })
+// conflict explains an image to the caller.
+func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
+	return conflict(a.locker.engine, img, a.request.Tag, own)
 }
 
-// end is the end of an acquire whose caller had left before.
-func (a *acquisition) end(done func()) {
-	done()
-	if a.ended != nil {
-		a.ended()
+// failed makes the error of an acquire. Where it was ended from outside, by its
+// context, MaxWait or Close, the error says who is in the way, by the last
+// conflict or else as far as this process knows, and why no server can be
+// reached, if that is so.
+func (a *acquisition) failed(ctx context.Context, err, last error) error {
+	if endedBy(ctx, err) {
+		if last == nil && !errors.Is(err, doclock.ErrConflict) {
+			last = a.known()
+		}
+		err = oneline.Join(err, last, a.locker.commands.Unreachable())
 	}
+	return notAcquired(err)
 }
 
-// leave is the end of an acquire whose caller has the answer: without a lease
-// of its own id, nothing may stand in the document by that.
-func (a *acquisition) leave(held *lease.Handle) {
-	if !a.gone && (held == nil || held.ID() != a.request.ID) {
-		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
+// known is the conflict that the acquire meets by what is known of its document,
+// or nil where nothing is.
+func (a *acquisition) known() error {
+	img := a.locker.queues.View(a.where())
+	if img == nil {
+		return nil
 	}
+	if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) == 0 {
+		return nil
+	}
+	return a.conflict(img, nil)
 }
 
-// renamed starts over under a new id: an id serves one entry only.
-func (a *acquisition) renamed() {
-	a.request.ID, a.unsure = uuid.New(), unsure{}
+// hold makes the lease of what was granted. Once it is released, an earlier
+// attempt may still enter its id again.
+func (a *acquisition) hold(g engine.Grant, sent engine.Reading, late unsure) *lease.Handle {
+	held := a.locker.leases.New(g, sent, a.request.Shared)
+	if late.n > 0 {
+		held.AfterRelease(func() { a.discard(g.Pin, g.ID, late, false, nil) })
+	}
+	return held
+}
+
+// decode gives the caller the document, in the caller's own goroutine: a
+// command whose caller gave up must not write into the caller's memory. A
+// lease whose document can't be decoded is released, also where the caller's
+// own decoding panics.
+func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
+	if a.into == nil {
+		return nil
+	}
+	decoded := false
+	defer func() {
+		if !decoded { // or the caller's code has panicked
+			a.locker.release(held, nil)
+		}
+	}()
+	if err := a.locker.engine.Decode(img, a.into); err != nil {
+		return fmt.Errorf("doclock: decode the document into a %T: %w", a.into, err)
+	}
+	decoded = true
+	return nil
 }
 
 // discard has the clean-up remove the entry with the id, if one was seen or
@@ -212,33 +207,18 @@ func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bo
 	}
 }
 
-// hold makes the lease of what was granted. Once it is given back, an earlier
-// attempt may still enter its id again.
-func (a *acquisition) hold(g engine.Grant, sent engine.Reading) *lease.Handle {
-	held := a.locker.leases.New(g, sent, a.shared)
-	if late := a.unsure; late.n > 0 {
-		held.AfterRelease(func() { a.discard(g.Pin, g.ID, late, false, nil) })
+// leave is the end of an acquire whose caller has the answer: without a lease
+// of its own id, nothing may stand in the document by that.
+func (a *acquisition) leave(held *lease.Handle) {
+	if !a.gone && (held == nil || held.ID() != a.request.ID) {
+		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
 	}
-	return held
 }
 
-// decode gives the caller the document, in the caller's own goroutine: a
-// command whose caller gave up must not write into the caller's memory. A
-// lease whose document can't be decoded is released, also where the caller's
-// own decoding panics.
-func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
-	if a.into == nil {
-		return nil
+// end is the end of an acquire whose caller had left before.
+func (a *acquisition) end(done func()) {
+	done()
+	if a.ended != nil {
+		a.ended()
 	}
-	decoded := false
-	defer func() {
-		if !decoded { // or the caller's code has panicked
-			a.locker.giveBack(held, nil)
-		}
-	}()
-	if err := a.locker.engine.Decode(img, a.into); err != nil {
-		return fmt.Errorf("doclock: decode the document into a %T: %w", a.into, err)
-	}
-	decoded = true
-	return nil
 }

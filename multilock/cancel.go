@@ -30,14 +30,14 @@ func (t *Ticket) cancel(answer func(error)) {
 	case t.turn <- struct{}{}:
 		t.withdraw(answer)
 	default:
-		t.a.locker.ops.Go(func() {
+		t.place.a.locker.ops.Go(func() {
 			t.turn <- struct{}{}
 			t.withdraw(answer)
 		})
 	}
 }
 
-// withdraw is cancel in its turn.
+// withdraw is cancel in the ticket's turn.
 func (t *Ticket) withdraw(answer func(error)) {
 	done := func(err error) {
 		<-t.turn
@@ -49,16 +49,9 @@ func (t *Ticket) withdraw(answer func(error)) {
 		t.over, t.lease = doclock.ErrReleased, nil
 	}
 	t.mu.Unlock()
-	switch {
-	case nothing:
+	if nothing {
 		done(nil)
-	case held != nil: // granted to a caller who had given up
-		t.a.locker.giveBack(held, done)
-	default:
-		leave := t.a.locker.inflight.owe(t.a.lane)
-		t.a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, func(err error) {
-			leave()
-			done(err)
-		})
+		return
 	}
+	t.place.withdraw(held, done) // held was granted to a caller who had given up
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 )
 
@@ -32,21 +33,22 @@ const (
 // itself; and once more when the Locker is closed. It has no goroutine while
 // nothing is due.
 type cleanup struct {
-	engine *engine.Engine
-	ops    *attempt.Group
+	engine   *engine.Engine
+	commands engine.Commands
+	ops      *attempt.Group
 
 	removed func(document string, id uuid.UUID) // is told of every entry that is not there any more
 	failed  func(error)                         // is told of every clean-up that failed for good
 
 	mu      sync.Mutex
-	places  map[string]*place
-	ready   []*place
+	spots   map[string]*spot
+	ready   []*spot
 	workers int
 	closed  bool
 }
 
-// place is one document and tag with leftovers.
-type place struct {
+// spot is one document and tag with leftovers.
+type spot struct {
 	key   string
 	pin   engine.Pin // nil where only the server knows the document
 	tag   string
@@ -55,8 +57,8 @@ type place struct {
 	taken bool // ready, or a worker's
 }
 
-func newCleanup(e *engine.Engine, ops *attempt.Group, removed func(document string, id uuid.UUID)) *cleanup {
-	return &cleanup{engine: e, ops: ops, failed: func(error) {}, removed: removed, places: map[string]*place{}}
+func newCleanup(e *engine.Engine, commands engine.Commands, ops *attempt.Group, removed func(document string, id uuid.UUID)) *cleanup {
+	return &cleanup{engine: e, commands: commands, ops: ops, failed: func(error) {}, removed: removed, spots: map[string]*spot{}}
 }
 
 // life is how long an entry of the tag stands that nobody extends.
@@ -69,11 +71,11 @@ func (c *cleanup) life(tag string) time.Duration {
 func (c *cleanup) add(pin engine.Pin, tag string, l leftover) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := placeKey(pin, tag)
-	p := c.places[key]
+	key := spotKey(pin, tag)
+	p := c.spots[key]
 	if p == nil {
-		p = &place{key: key, pin: pin, tag: tag, left: map[uuid.UUID]*leftover{}}
-		c.places[key] = p
+		p = &spot{key: key, pin: pin, tag: tag, left: map[uuid.UUID]*leftover{}}
+		c.spots[key] = p
 	}
 	if known := p.left[l.id]; known != nil {
 		l.seen, l.entries = l.seen || known.seen, l.entries+known.entries
@@ -88,9 +90,9 @@ func (c *cleanup) add(pin engine.Pin, tag string, l leftover) {
 	c.take(p)
 }
 
-// placeKey is equal for equal documents.
-func placeKey(pin engine.Pin, tag string) string {
-	return tag + "\x00" + key(pin)
+// spotKey is equal for equal documents.
+func spotKey(pin engine.Pin, tag string) string {
+	return tag + "\x00" + waitqueue.Key(pin)
 }
 
 // owe has Close wait for the leftover.
@@ -106,7 +108,7 @@ func (c *cleanup) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	for _, p := range c.places {
+	for _, p := range c.spots {
 		for _, l := range p.left {
 			c.owe(l)
 			l.due, l.last = time.Now(), true
@@ -115,8 +117,8 @@ func (c *cleanup) close() {
 	}
 }
 
-// take hands a place to a worker.
-func (c *cleanup) take(p *place) {
+// take hands a spot to a worker.
+func (c *cleanup) take(p *spot) {
 	if p.taken {
 		return
 	}
@@ -143,8 +145,8 @@ func (c *cleanup) work() {
 	}
 }
 
-// next is a place with what is due there, or nil.
-func (c *cleanup) next() (*place, []uuid.UUID) {
+// next is a spot with what is due there, or nil.
+func (c *cleanup) next() (*spot, []uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.ready) == 0 {
@@ -171,12 +173,12 @@ type sent struct {
 	never bool  // it is of no use to send it again
 }
 
-func (c *cleanup) send(p *place, ids []uuid.UUID) (s sent) {
+func (c *cleanup) send(p *spot, ids []uuid.UUID) (s sent) {
 	if len(ids) == 0 {
 		return s
 	}
 	unsure, err := attempt.Once(context.Background(), c.engine.Attempt(p.tag), func(ctx context.Context) (err error) {
-		s.found, err = c.engine.Remove(ctx, p.pin, p.tag, ids)
+		s.found, err = c.commands.Remove(ctx, p.pin, p.tag, ids)
 		return err
 	})
 	switch {
@@ -190,7 +192,7 @@ func (c *cleanup) send(p *place, ids []uuid.UUID) (s sent) {
 }
 
 // answered judges what was due, and returns who is to be told of it.
-func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
+func (c *cleanup) answered(p *spot, ids []uuid.UUID, s sent) (tell []func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -203,7 +205,7 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 		case s.err == nil:
 			l.count(found)
 			if p.pin != nil {
-				tell = append(tell, func() { c.removed(key(p.pin), id) })
+				tell = append(tell, func() { c.removed(waitqueue.Key(p.pin), id) })
 			}
 			l.due = now.Add(min(l.rest, max(0, l.until.Sub(now))))
 		case !s.never && now.Before(l.until):
@@ -233,11 +235,11 @@ func (c *cleanup) answered(p *place, ids []uuid.UUID, s sent) (tell []func()) {
 	return tell
 }
 
-// schedule lets a place rest until something is due.
-func (c *cleanup) schedule(p *place, now time.Time) {
+// schedule lets a spot rest until something is due.
+func (c *cleanup) schedule(p *spot, now time.Time) {
 	p.taken = false
 	if len(p.left) == 0 {
-		delete(c.places, p.key)
+		delete(c.spots, p.key)
 		return
 	}
 	rest := time.Duration(math.MaxInt64)
@@ -251,14 +253,14 @@ func (c *cleanup) schedule(p *place, now time.Time) {
 	p.timer = time.AfterFunc(rest, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.places[p.key] == p {
+		if c.spots[p.key] == p {
 			c.take(p)
 		}
 	})
 }
 
-// giveBack releases in the background a lease that nobody waits for.
-func (l *Locker) giveBack(held *lease.Handle, answer func(error)) {
+// release releases in the background a lease that nobody waits for.
+func (l *Locker) release(held *lease.Handle, answer func(error)) {
 	l.ops.Go(func() {
 		err := held.Release(context.Background())
 		l.cleanedUp(err)

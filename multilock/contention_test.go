@@ -19,7 +19,7 @@ import (
 const (
 	workers  = 16
 	machines = 4 // mongo.Clients, each with a Locker of its own
-	attempts = 2000
+	attempts = 600
 )
 
 // Sixteen workers on one document, half of the attempts TryAcquire, half an
@@ -69,7 +69,7 @@ type contest struct {
 func (c *contest) run() {
 	n := int64(attempts)
 	if testing.Short() {
-		n /= 8
+		n /= 3
 	}
 	var lockers []*multilock.Locker
 	var watches []*watch

@@ -20,48 +20,19 @@ func notAcquired(err error) error {
 	return oneline.Because(doclock.ErrNotAcquired, err)
 }
 
-// failed makes the error of an acquire. Where it was ended from outside, by its
-// context, MaxWait or Close, the error says who is in the way, as far as this
-// process knows, and why no server can be reached, if that is so.
-func (a *acquisition) failed(ctx context.Context, err error) error {
-	if endedBy(ctx, err) {
-		var known error
-		if !errors.Is(err, doclock.ErrConflict) {
-			known = a.locker.queue.known(a)
-		}
-		err = oneline.Join(err, known, a.locker.engine.Unreachable())
-	}
-	return notAcquired(err)
-}
-
-// cutShort joins the last conflict to the error of a wait that was ended from
-// outside.
-func cutShort(ctx context.Context, err, last error) error {
-	if endedBy(ctx, err) {
-		return oneline.Join(err, last)
-	}
-	return err
-}
-
 // endedBy reports that err is the end of ctx, or Close.
 func endedBy(ctx context.Context, err error) bool {
 	return errors.Is(err, doclock.ErrClosed) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
-func (a *acquisition) refuseMaxWait(call string) error {
-	if a.maxWait == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %s doesn't wait; give MaxWait to Acquire or Do", doclock.ErrInvalidArgument, call)
-}
-
-// conflict explains an image to the caller.
-func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
-	entries, free := a.locker.engine.InTheWay(img, a.request.Tag, own)
+// conflict explains to the caller who is in the way in an image: of an arrival
+// under the tag, or of the waiting entry own.
+func conflict(e *engine.Engine, img *engine.Image, tag string, own *engine.Entry) error {
+	entries, free := e.InTheWay(img, tag, own)
 	if len(entries) == 0 {
-		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, a.request.Tag)
+		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, tag)
 	}
-	c := &doclock.ConflictError{Tag: a.request.Tag, DocumentID: img.ID, RetryAfter: free}
+	c := &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free}
 	for _, e := range entries {
 		h := doclock.Holder{Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held()}
 		if !img.Whole() { // which has no clock
@@ -70,16 +41,6 @@ func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
 		c.Holders = append(c.Holders, h)
 	}
 	return c
-}
-
-// refused explains why a command was not executed. Where no server could be
-// reached for long, those who wait to send theirs need not try.
-func (a *acquisition) refused(command string, err error) error {
-	explained := explain(command, err)
-	if engine.AsFailure(err).NotSent {
-		a.locker.inflight.fail(explained)
-	}
-	return explained
 }
 
 // explain names the causes that a user can do something about.

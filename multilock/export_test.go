@@ -5,35 +5,31 @@ import (
 	"errors"
 
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/waitqueue"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Waiters is how many stand in a document's line.
-func (l *Locker) Waiters(id any) int {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
+// keyOf names a document by its _id.
+func keyOf(id any) string {
 	kind, data, _ := bson.MarshalValue(id)
-	line := l.queue.lines[key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: kind, Value: data}}})]
-	if line == nil {
-		return 0
+	return waitqueue.Key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: kind, Value: data}}})
+}
+
+// Waiters is how many wait for a document and don't ask.
+func (l *Locker) Waiters(id any) int { return l.queues.Waiting(keyOf(id)) }
+
+// BehindTheBound is how many commands to a document wait to be sent.
+func (l *Locker) BehindTheBound(id any) int {
+	l.inflight.mu.Lock()
+	defer l.inflight.mu.Unlock()
+	if lane := l.inflight.lanes[keyOf(id)]; lane != nil {
+		return lane.waiting.Len()
 	}
-	n := 0
-	for _, t := range line.tags {
-		for e := t.Front(); e != nil; e = e.Next() {
-			if e.Value.(*waiter).state == asleep {
-				n++
-			}
-		}
-	}
-	return n
+	return 0
 }
 
 // Lines is how many documents the Locker remembers waiters of.
-func (l *Locker) Lines() int {
-	l.queue.mu.Lock()
-	defer l.queue.mu.Unlock()
-	return len(l.queue.lines)
-}
+func (l *Locker) Lines() int { return l.queues.Documents() }
 
 // GiveUp lets a waiter stand in line that is handed the lock by give, and
 // leaves before it takes notice.
@@ -42,16 +38,23 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 	if err != nil {
 		return err
 	}
-	t, refused := a.arrive(ctx)
-	w := l.queue.join(a, key(a.locker.engine.Pin(a.seen)), t, a.seen)
-	defer l.queue.leave(w)
-	if err := give(); err != nil {
-		return err
+	_, p, refused := a.arrive(ctx)
+	handed := false
+	a.request.Late = func(turn waitqueue.Turn) {
+		handed = turn.Answer.Image != nil
+		a.late(turn)
 	}
-	if w.answer.Image == nil {
-		return errors.Join(errors.New("it was handed nothing"), refused)
+	known := waitqueue.Known{Image: a.seen, Sent: a.request.Begun}
+	if p != nil {
+		known.Place = p.queued()
 	}
-	return nil
+	w := l.queues.Enter(a.where(), a.request, known)
+	err = give()
+	l.queues.Leave(w)
+	if err == nil && !handed {
+		err = errors.Join(errors.New("it was handed nothing"), refused)
+	}
+	return err
 }
 
 // The bounds of the acquires that are under way.
@@ -65,7 +68,7 @@ func (l *Locker) Leftovers() int {
 	l.cleanup.mu.Lock()
 	defer l.cleanup.mu.Unlock()
 	n := 0
-	for _, p := range l.cleanup.places {
+	for _, p := range l.cleanup.spots {
 		n += len(p.left)
 	}
 	return n

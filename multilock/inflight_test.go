@@ -124,15 +124,17 @@ func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
 	}
 }
 
-// Close does not wait for the turn of who has sent nothing.
+// Close wakes the callers that have sent nothing, and doesn't wait for the
+// commands before theirs.
 func TestCloseWakesWhoWaitsBehindTheBound(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.Exclusive())
+	l := newLate(t, relations.Exclusive(), doclock.AttemptTimeout(time.Minute)) // so that none of the commands ends
 	replies := crowd(l, flowers, "write")
 	var calls []*pending[*doclock.Lease]
 	for range 3 {
-		calls = append(calls, acquire(t, l.bounded(), l.here, "write"))
+		calls = append(calls, begin(t, func() (*doclock.Lease, error) { return l.here.TryAcquire(l.bounded(), flowers, "write") }))
 	}
+	l.eventually("they wait behind the bound", func() bool { return l.here.BehindTheBound(1) == len(calls) })
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	l.want(l.here.Close(short), context.DeadlineExceeded)

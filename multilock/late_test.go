@@ -129,13 +129,16 @@ func TestALateAttemptOfALostTicketLeavesNoEntry(t *testing.T) {
 func TestALateAttemptOfWhoSharesAnothersEntryLeavesNone(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.WritePreferring(), doclock.ShareInProcess("read"))
-	other := l.try(l.there, "write")
+	l.try(l.here, "write") // so that who waits for it does not poll
 	held := l.net.Arm(faultnet.Hold, "findAndModify")
 	waits := acquire(t, l.bounded(), l.here, "read")
-	l.eventually("it is refused, and waits", func() bool { return l.watch.count() >= 2 && l.here.Waiters(1) == 1 })
-	l.release(other)
+	l.eventually("it is refused, and waits", func() bool { return l.watch.count() >= 3 && l.here.Waiters(1) == 1 })
+	l.erase("write")
 	first := l.try(l.here, "read")
 	second := l.granted(waits)
+	if first.ID() != second.ID() {
+		t.Fatal("it has an entry of its own")
+	}
 	l.release(first)
 	l.release(second)
 	if err := held.Let(); err != nil {

@@ -1,12 +1,10 @@
 package multilock_test
 
 import (
-	"bytes"
 	"context"
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -47,41 +44,6 @@ func TestTheLineIsServedInOrder(t *testing.T) {
 	if !slices.IsSorted(served) || len(served) != 5 {
 		t.Errorf("served in the order %v", served)
 	}
-}
-
-// However many wait in one process, it gives the lock back to everybody now and
-// then. Without that others would wait for ever.
-func TestABurstIsBounded(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	var backs atomic.Int64 // to everybody
-	l := p.locker(p.via(options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if e.CommandName == "findAndModify" && bytes.Contains(e.Command, []byte("$pull")) {
-			backs.Add(1)
-		}
-	}})), relations.Exclusive(), doclock.TTL(relayTTL))
-	holder := p.try(l, "write")
-	const people = 160 // longer than any burst
-	var all sync.WaitGroup
-	for range people {
-		all.Go(func() {
-			lease, err := l.Acquire(t.Context(), flowers, "write")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := lease.Release(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	p.standing(l, people)
-	p.release(holder)
-	all.Wait()
-	if backs.Load() < 2 {
-		t.Errorf("%d waiters had the lock one after the other, and nobody else had a chance", people)
-	}
-	p.wantEntries()
 }
 
 // Where the lock can't be handed over, the next one is told to ask.

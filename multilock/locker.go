@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,17 +14,18 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // Locker locks documents of one collection by one table of relations. It is
 // safe for concurrent use, and meant to be made once.
 type Locker struct {
-	engine   *engine.Engine
+	engine   *engine.Engine  // for what is pure
+	commands engine.Commands // for what is sent
 	ops      attempt.Group
-	queue    *queue
+	queues   *waitqueue.Queues
 	leases   *lease.Holds
 	inflight *inflight
 	cleanup  *cleanup
@@ -72,10 +72,16 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, queue: &queue{engine: e, lines: map[string]*line{}}, inflight: newInflight()}
-	l.cleanup = newCleanup(e, &l.ops, l.queue.removed)
-	l.leases = lease.NewHolds(e, e, &l.ops, l.queue)
-	l.queue.leases = l.leases
+	l := &Locker{engine: e, commands: e, inflight: newInflight()}
+	l.queues = waitqueue.New(waitqueue.Config{
+		Rules:   e.Rules(),
+		Now:     func() time.Duration { return e.Clocks().Mono },
+		Closing: l.ops.Closing(),
+		Closed:  doclock.ErrClosed,
+	})
+	l.leases = lease.NewHolds(e, e, &l.ops, l.queues)
+	l.queues.Connect(l.leases)
+	l.cleanup = newCleanup(e, e, &l.ops, l.queues.Removed)
 	return l, nil
 }
 
@@ -129,12 +135,11 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	if err != nil {
 		return nil, notAcquired(err)
 	}
-	a.shared = false
-	t, err := a.arrive(ctx)
+	t, err := a.enqueue(ctx)
 	if err != nil {
 		a.leave(nil)
 	}
-	return t, a.failed(ctx, err)
+	return t, a.failed(ctx, err, nil)
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends, or for as long as
@@ -215,55 +220,6 @@ func (l *Locker) closing() bool {
 	default:
 		return false
 	}
-}
-
-// begin checks an acquire's arguments; nothing is sent yet.
-func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclock.AcquireOption) (*acquisition, error) {
-	if _, known := l.engine.Rules()[tag]; !known {
-		return nil, fmt.Errorf("%w: unknown tag %q (tags: %s)", doclock.ErrInvalidArgument, tag, strings.Join(l.engine.Rules().Tags(), ", "))
-	}
-	f, err := l.engine.ParseFilter(filter)
-	if err != nil {
-		return nil, fmt.Errorf("%w: filter: %w", doclock.ErrInvalidArgument, err)
-	}
-	if l.engine.Upsert && f.Pin == nil {
-		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key", doclock.ErrInvalidArgument)
-	}
-	var cfg engine.AcquireConfig
-	for i, opt := range opts {
-		if opt == nil {
-			return nil, nilOption(i)
-		}
-		if err := opt(&cfg); err != nil {
-			return nil, err
-		}
-	}
-	if attempt.InTransaction(ctx) {
-		return nil, errInTransaction
-	}
-	if l.closing() {
-		return nil, doclock.ErrClosed
-	}
-	if ctx.Err() != nil {
-		return nil, attempt.Ended(ctx)
-	}
-	a := &acquisition{
-		locker:  l,
-		filter:  f,
-		request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
-		into:    cfg.Into,
-		maxWait: cfg.MaxWait,
-		timeout: l.engine.Attempt(tag),
-		begun:   time.Now(),
-	}
-	if f.Pin != nil {
-		a.document = key(f.Pin)
-	}
-	if a.lane = a.document; a.lane == "" {
-		a.lane = f.Key()
-	}
-	a.shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
-	return a, nil
 }
 
 func nilOption(i int) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
@@ -71,7 +70,7 @@ func TestOneCommandForEachSection(t *testing.T) {
 	p := newPlace(t)
 	coll, w := p.watched()
 	l := p.locker(coll, relations.Exclusive())
-	const people, each = 32, 20
+	const people, each = 16, 20
 	var all sync.WaitGroup
 	for range people {
 		all.Go(func() {
@@ -232,42 +231,4 @@ func TestABurstEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// A line that has the lock doesn't ask the server: it will be given back here.
-func TestNobodyAsksForWhatTheLineHas(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
-	before, err := l.Acquire(t.Context(), flowers, "write")
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := acquire(t, t.Context(), l, "write")
-	p.standing(l, 1)
-	if err := before.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	holder := p.granted(second)
-	const more = 4
-	var line []*pending[*doclock.Lease]
-	for range more {
-		line = append(line, acquire(t, t.Context(), l, "write"))
-		p.standing(l, len(line))
-	}
-	w.commands()
-	time.Sleep(200 * time.Millisecond) // in which polls would come every few milliseconds
-	if sent := w.commands(); len(sent) != 0 {
-		t.Errorf("the line sent %v", sent)
-	}
-	for i := range more + 1 {
-		if err := holder.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if i < more {
-			holder = p.granted(line[i])
-		}
-	}
-	p.eventually("the line is forgotten", func() bool { return l.Lines() == 0 })
 }

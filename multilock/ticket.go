@@ -10,39 +10,41 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Ticket is a place in a document's queue: what monglock's assertive acquire
 // leaves. It is granted or waiting. A waiting entry lives a WaitTTL from one
-// confirm to the next; one that was let go by is lost, and never rejoins in
-// silence at the end of the queue. A Ticket is safe for concurrent use.
+// confirm to the next; one that was not confirmed in time is lost, and never
+// rejoins in silence at the end of the queue. A Ticket is safe for concurrent
+// use.
 type Ticket struct {
-	a      *acquisition
-	grant  engine.Grant  // of the arrival; it never changes, and needs no lock
-	unsure unsure        // attempts of the arrival
-	turn   chan struct{} // one command at a time; what it found is written before it ends
+	place *place
+	turn  chan struct{} // one command at a time; what it found is written before it ends
+	waits chan struct{} // one Wait at a time stands in the wait queue
 
-	mu      sync.Mutex
-	lease   *lease.Handle // set once granted
-	image   *engine.Image // of the grant, until it is decoded
-	seen    *engine.Image // of the last answer
-	handed  bool          // the caller has the lease
-	over    error         // why there will be none
-	refusal error         // the last conflict
-	retryAt time.Time
+	mu       sync.Mutex
+	lease    *lease.Handle // set once granted
+	seen     engine.Answer // the last one with an image
+	answered time.Duration // when it came
+	answers  int           // how many came
+	handed   bool          // the caller has the lease
+	over     error         // why there will be none
+	refusal  error         // the last conflict
+	retryAt  time.Time
 }
 
-// newTicket makes the ticket of an entry that stands in the document. The
-// caller is handed the lease of one that is granted.
-func newTicket(a *acquisition, got answer) (*Ticket, error) {
-	t := &Ticket{
-		a:      a,
-		grant:  a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID),
-		unsure: a.unsure,
-		turn:   make(chan struct{}, 1),
+// enqueue sends one acquire. The caller is handed the lease of a ticket that is
+// granted.
+func (a *acquisition) enqueue(ctx context.Context) (*Ticket, error) {
+	a.request.Shared = false
+	got, err := a.send(ctx)
+	if err != nil {
+		return nil, err
 	}
+	t := &Ticket{place: a.arrived(got.Image), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
 	if t.judge(got) == nil {
 		if _, err := t.handOver(); err != nil {
 			return nil, err
@@ -52,31 +54,23 @@ func newTicket(a *acquisition, got answer) (*Ticket, error) {
 }
 
 // ID is the entry's id, and the lease's.
-func (t *Ticket) ID() uuid.UUID { return t.grant.ID }
+func (t *Ticket) ID() uuid.UUID { return t.place.grant.ID }
 
 // Tag is the tag that was asked for.
-func (t *Ticket) Tag() string { return t.grant.Tag }
+func (t *Ticket) Tag() string { return t.place.grant.Tag }
 
 // DocumentID is the _id of the document.
-func (t *Ticket) DocumentID() bson.RawValue { return t.grant.DocID }
+func (t *Ticket) DocumentID() bson.RawValue { return t.place.grant.DocID }
 
 // Granted reports whether Confirm returns a lease without asking the server.
 func (t *Ticket) Granted() bool {
-	return t.granted() != nil
-}
-
-// granted is the lease, or nil; of no ticket too.
-func (t *Ticket) granted() *lease.Handle {
-	if t == nil {
-		return nil
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.lease
+	return t.lease != nil
 }
 
 // RetryAt is when to confirm next: often enough to keep the place, and no
-// later than the lock can fall free by itself.
+// later than the lock can become free by itself.
 func (t *Ticket) RetryAt() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,13 +89,13 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
 		return nil, errInTransaction
 	}
-	held, _, err := t.ask(ctx, func(done func()) { done() })
-	return (*doclock.Lease)(held), t.a.failed(ctx, err)
+	held, _, err := t.confirm(ctx, func(done func()) { done() })
+	return (*doclock.Lease)(held), t.place.a.failed(ctx, err, nil)
 }
 
-// ask is Confirm. Where the caller has gone before the command was answered,
+// confirm is Confirm. Where the caller has gone before the command was answered,
 // abandoned is called at the command's end.
-func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *lease.Handle, gone bool, _ error) {
+func (t *Ticket) confirm(ctx context.Context, abandoned func(done func())) (_ *lease.Handle, gone bool, _ error) {
 	if ctx.Err() != nil {
 		return nil, false, attempt.Ended(ctx)
 	}
@@ -115,9 +109,9 @@ func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *lease
 		held, err := t.handOver()
 		return held, false, err
 	}
-	refused, gaveUp, err := run(ctx, t.a, nil, func() error {
+	refused, gaveUp, err := run(ctx, t.place.a, nil, func() error {
 		defer func() { <-t.turn }()
-		return t.confirm(ctx)
+		return t.read(t.place.a.confirm(ctx, t.place.grant.Pin))
 	}, func(_ error, done func()) { abandoned(done) })
 	switch {
 	case err != nil: // nothing was sent
@@ -132,42 +126,55 @@ func (t *Ticket) ask(ctx context.Context, abandoned func(done func())) (_ *lease
 	return held, false, err
 }
 
-// Wait confirms until the lock is granted or ctx ends. The end of ctx keeps
-// the entry: Wait may be called again within a WaitTTL, or the ticket
-// abandoned. Its error joins ctx's with the last conflict.
-func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
-	for {
-		if !t.Granted() {
-			if err := t.sleep(ctx); err != nil {
-				return nil, t.a.failed(ctx, cutShort(ctx, err, t.conflict()))
-			}
-		}
-		held, err := t.Confirm(ctx)
-		if !errors.Is(err, doclock.ErrConflict) {
-			return held, cutShort(ctx, err, t.conflict())
-		}
+func (t *Ticket) read(got reply) error {
+	if got.err != nil {
+		return got.err
 	}
+	return t.judge(got.Answer)
 }
 
-// sleep waits until it is time to confirm.
-func (t *Ticket) sleep(ctx context.Context) error {
-	timer := time.NewTimer(max(0, time.Until(t.RetryAt())))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return attempt.Ended(ctx)
-	case <-t.a.locker.ops.Closing():
-		return doclock.ErrClosed
-	}
-}
-
-// last is the image of the last answer.
-func (t *Ticket) last() *engine.Image {
+// judge takes in an answer, in the ticket's turn: nil means granted.
+func (t *Ticket) judge(got engine.Answer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.seen
+	if t.lease != nil || t.over != nil { // decided meanwhile
+		return t.over
+	}
+	if got.Image != nil {
+		t.seen, t.answered = got, t.place.a.locker.queues.Now()
+		t.answers++
+	}
+	held, err := t.place.judge(got)
+	switch {
+	case held != nil:
+		t.lease = held
+		return nil
+	case errors.Is(err, doclock.ErrLost):
+		t.over = err
+		return err
+	}
+	if errors.Is(err, doclock.ErrConflict) { // a repeated acquire isn't judged anew, and may find nobody in the way
+		t.refusal = err
+	}
+	t.retryAt = time.Now().Add(t.pause(err))
+	return err
+}
+
+// pause is how long to wait after a conflict.
+func (t *Ticket) pause(conflict error) time.Duration {
+	waited := t.place.a.locker.queues.Now() - t.place.a.request.Begun
+	var free time.Duration
+	ahead := 0
+	var c *doclock.ConflictError
+	if errors.As(conflict, &c) {
+		free = c.RetryAfter
+		for _, h := range c.Holders {
+			if h.Waiting {
+				ahead++
+			}
+		}
+	}
+	return min(waitqueue.Pause(waited, waited, free, ahead), t.place.keeps())
 }
 
 // conflict is the last one that the ticket met.
@@ -195,81 +202,10 @@ func (t *Ticket) handOver() (*lease.Handle, error) {
 	}
 	held := t.lease
 	t.lease, t.over = nil, doclock.ErrReleased
-	if err := t.a.decode(t.image, held); err != nil {
+	if err := t.place.a.decode(t.seen.Image, held); err != nil {
 		t.over = err
 		return nil, err
 	}
-	t.lease, t.over, t.handed, t.image = held, nil, true, nil
+	t.lease, t.over, t.handed = held, nil, true
 	return held, nil
-}
-
-func (t *Ticket) confirm(ctx context.Context) error {
-	e := t.a.locker.engine
-	var got answer
-	unsure, err := attempt.Settle(ctx, t.a.timeout, func(ctx context.Context) (err error) {
-		got.Answer, err = e.Confirm(ctx, t.grant.Pin, t.a.request)
-		return err
-	})
-	switch {
-	case err == nil:
-		return t.judge(got)
-	case unsure == nil:
-		return t.a.refused("confirm", err)
-	default:
-		return explain("confirm", unsure)
-	}
-}
-
-// judge makes of an answer what it means for the ticket.
-func (t *Ticket) judge(got answer) error {
-	a, e := t.a, t.a.locker.engine
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if got.Image != nil {
-		t.seen = got.Image
-	}
-	if got.Outcome == engine.Lost {
-		t.over = doclock.ErrLost
-		a.discard(t.grant.Pin, t.grant.ID, t.unsure, false, nil)
-		return t.over
-	}
-	own, _ := got.Image.Lock.Find(t.grant.Tag, t.grant.ID)
-	if own.Seq != t.grant.Seq { // pruned, and entered anew by a late duplicate
-		t.over = doclock.ErrLost
-		a.discard(t.grant.Pin, t.grant.ID, t.unsure, true, nil)
-		return t.over
-	}
-	if got.Outcome == engine.Waiting {
-		conflict := a.conflict(got.Image, &own)
-		if errors.Is(conflict, doclock.ErrConflict) { // a repeated acquire isn't judged anew, and may find nobody in the way
-			t.refusal = conflict
-		}
-		t.retryAt = time.Now().Add(t.pause(conflict))
-		return conflict
-	}
-	held := e.Grant(got.Image, t.grant.Tag, t.grant.ID)
-	t.lease, t.image = a.hold(held, got.Sent), got.Image
-	return nil
-}
-
-// pause is how long to wait after a conflict.
-func (t *Ticket) pause(conflict error) time.Duration {
-	waited := time.Since(t.a.begun)
-	var free time.Duration
-	ahead := 0
-	var c *doclock.ConflictError
-	if errors.As(conflict, &c) {
-		free = c.RetryAfter
-		for _, h := range c.Holders {
-			if h.Waiting {
-				ahead++
-			}
-		}
-	}
-	return t.inTime(pause(waited, waited, free, ahead))
-}
-
-// inTime cuts a pause so that the place is not lost.
-func (t *Ticket) inTime(d time.Duration) time.Duration {
-	return min(d, t.a.locker.engine.Wait(t.grant.Tag)/3)
 }

@@ -12,7 +12,7 @@ import (
 // or that block the waiting entry own. It also returns the longest time until
 // enough of them have expired. The server makes the decision; this function
 // explains it, from the image and with the image's clock.
-func (e *Engine) InTheWay(img *Image, tag string, own *Entry) ([]Entry, time.Duration) {
+func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entry, time.Duration) {
 	byTag := map[string][]Entry{}
 	for _, other := range img.Lock.Entries {
 		dead := !other.Expires.After(img.Now)
@@ -27,8 +27,8 @@ func (e *Engine) InTheWay(img *Image, tag string, own *Entry) ([]Entry, time.Dur
 	for _, other := range slices.Sorted(maps.Keys(byTag)) {
 		entries := byTag[other]
 		allow := 0 // unknown tags are respected
-		if _, known := e.rules[other]; known {
-			r := e.rules[tag][other]
+		if _, known := rules[other]; known {
+			r := rules[tag][other]
 			if r.Kind == relations.None {
 				continue
 			}
@@ -50,4 +50,9 @@ func (e *Engine) InTheWay(img *Image, tag string, own *Entry) ([]Entry, time.Dur
 		return blocking, 0
 	}
 	return blocking, free.Sub(img.Now)
+}
+
+// InTheWay is [InTheWay] by the engine's rules.
+func (e *Engine) InTheWay(img *Image, tag string, own *Entry) ([]Entry, time.Duration) {
+	return InTheWay(e.rules, img, tag, own)
 }

@@ -6,7 +6,7 @@ var cleanups = []Mutant{
 	{
 		Name: "an attempt on its way is forgotten once a later one is answered", Rule: 22,
 		Why:  "it is executed, and nobody holds the lock until it expires",
-		File: "multilock/acquisition.go",
+		File: "multilock/send.go",
 		Edits: swap(`	a.unsure.add(got.unsure)
 	if got.err != nil {
 `,
@@ -78,25 +78,25 @@ var cleanups = []Mutant{
 	{
 		Name: "a successor of unknown outcome joins another's entry", Rule: 15,
 		Why:  "its own entry, made by the handoff, is held by nobody",
-		File: "multilock/wait.go",
-		Edits: swap(`if w.a.unsure.n == 0 {`,
-			`if w.a.unsure.n >= 0 {`),
+		File: "multilock/acquire.go",
+		Edits: swap(`if a.unsure.n == 0 {`,
+			`if a.unsure.n >= 0 {`),
 		Tests: "^TestRule15ASuccessor", Packages: inLocker,
 	},
 	{
 		Name: "a holder of a shared entry forgets its own", Rule: 15,
 		Why:  "an attempt on its way is executed, and nobody holds its entry",
 		File: "multilock/acquisition.go",
-		Edits: swap(`(lease == nil || lease.ID() != a.request.ID)`,
-			`lease == nil`),
+		Edits: swap(`(held == nil || held.ID() != a.request.ID)`,
+			`held == nil`),
 		Tests: "^TestALateAttemptOfWhoShares", Packages: inLocker,
 	},
 	{
 		Name: "a grant by a second attempt has no clean-up", Rule: 22,
 		Why:  "the first attempt is executed after the release, and nobody holds the lock until it expires",
 		File: "multilock/acquisition.go",
-		Edits: swap(`if late := a.unsure; late.n > 0 {`,
-			`if late := a.unsure; late.n > 100 {`),
+		Edits: swap(`if late.n > 0 {`,
+			`if late.n > 100 {`),
 		Tests: "^TestALateAttemptOfAReleasedLease", Packages: inLocker,
 	},
 	{
@@ -118,16 +118,16 @@ var cleanups = []Mutant{
 	{
 		Name: "a waiter leaves the wait queue while its command is out", Rule: 0,
 		Why:  "the next waiter asks beside it, and so on",
-		File: "multilock/wait.go",
-		Edits: swap(`	if w.a.gone {
+		File: "multilock/acquire.go",
+		Edits: swap(`	if a.gone {
 		return
 	}
-	w.a.leave(lease)`,
-			`	if w.a.gone {
-		w.queue.leave(w)
+	a.leave(held)`,
+			`	if a.gone {
+		a.locker.queues.Leave(w)
 		return
 	}
-	w.a.leave(lease)`),
+	a.leave(held)`),
 		Tests: "^TestAWaiterWhoseCommandIsOut", Packages: inLocker,
 	},
 	{
@@ -139,5 +139,13 @@ var cleanups = []Mutant{
 			`	decoded := true
 `),
 		Tests: "^TestIntoThat", Packages: inLocker,
+	},
+	{
+		Name: "who waits behind the bound hears nothing of Close", Rule: 0,
+		Why:  "Close has returned, or its context has ended, and callers of the Locker still wait for commands that are out",
+		File: "multilock/inflight.go",
+		Edits: swap(`case <-closing:`,
+			`case <-(chan struct{})(nil):`),
+		Tests: "^TestCloseWakesWhoWaitsBehindTheBound$", Packages: inLocker,
 	},
 }

@@ -193,19 +193,19 @@ var handoffs = []Mutant{
 	{
 		Name: "a successor of unknown outcome asks by a new id", Rule: 12,
 		Why:  "its first entry keeps it and everybody else out until that expires",
-		File: "multilock/wait.go",
-		Edits: swap(`			a.unsure.add(handoffUnknown())
+		File: "multilock/acquire.go",
+		Edits: swap(`		a.unsure.add(handoffUnknown())
 `,
-			`			a.renamed()
-			a.unsure.add(handoffUnknown())
+			`		a.renamed()
+		a.unsure.add(handoffUnknown())
 `),
 		Tests: "^TestRule12AnHeir", Packages: inLocker,
 	},
 	{
 		Name: "a successor of unknown outcome that can't ask leaves its entry", Rule: 15,
 		Why:  "the handoff was executed, and nobody holds the lock until it expires",
-		File: "multilock/wait.go",
-		Edits: swap(`			a.unsure.add(handoffUnknown())
+		File: "multilock/acquire.go",
+		Edits: swap(`		a.unsure.add(handoffUnknown())
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,
@@ -213,8 +213,8 @@ var handoffs = []Mutant{
 	{
 		Name: "a successor that gave up keeps its entry", Rule: 15,
 		Why:  "nobody holds the lock until it expires",
-		File: "multilock/queue.go",
-		Edits: swap(`		w.forsake(got)
+		File: "internal/waitqueue/succession.go",
+		Edits: swap(`		s.waiter.Late(turn)
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,
@@ -222,8 +222,8 @@ var handoffs = []Mutant{
 	{
 		Name: "a successor that leaves without the answer keeps its entry", Rule: 15,
 		Why:  "nobody holds the lock until it expires",
-		File: "multilock/queue.go",
-		Edits: swap(`		w.forsake(w.answer)
+		File: "internal/waitqueue/queues.go",
+		Edits: swap(`		w.Late(late)
 `,
 			``),
 		Tests: "^TestRule15", Packages: inLocker,
@@ -231,7 +231,7 @@ var handoffs = []Mutant{
 	{
 		Name: "a successor that gave up is cleaned up only after an answer", Rule: 15,
 		Why:  "the handoff's reply was lost, and nobody holds the lock until it expires",
-		File: "multilock/wait.go",
+		File: "multilock/acquire.go",
 		Edits: swap(`		a.discard(a.filter.Pin, a.request.ID, handoffUnknown(), false, nil)
 `,
 			``),
@@ -240,8 +240,8 @@ var handoffs = []Mutant{
 	{
 		Name: "a waiting successor is handed the lock as a new one", Rule: 16,
 		Why:  "it is not granted by the release, and the next in the document queue is not told",
-		File: "multilock/queue.go",
-		Edits: swap(`w.ticket != nil,`,
+		File: "internal/waitqueue/succession.go",
+		Edits: swap(`w.place.taken(),`,
 			`false,`),
 		Tests: "^TestRule16", Packages: inLocker,
 	},

@@ -48,6 +48,7 @@ const (
 	attemptPkg   = "./internal/attempt"
 	leasePkg     = "."
 	holdPkg      = "./internal/lease"
+	queuePkg     = "./internal/waitqueue"
 	lockerPkg    = "./multilock"
 	relationsPkg = "./relations"
 )
@@ -57,6 +58,7 @@ var (
 	inAttempt   = []string{attemptPkg, leasePkg, lockerPkg}
 	inLease     = []string{leasePkg, holdPkg, lockerPkg}
 	inHold      = []string{holdPkg, leasePkg, lockerPkg}
+	inQueue     = []string{queuePkg}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
 )

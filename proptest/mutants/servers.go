@@ -47,10 +47,10 @@ var servers = []Mutant{
 	{
 		Name: "documents of one _id in two shards have one wait queue", Rule: 15,
 		Why:  "a lock that is released at one is handed over to a waiter for the other",
-		File: "multilock/queue.go",
+		File: "internal/waitqueue/key.go",
 		Edits: swap(`	for _, field := range pin {`,
 			`	for _, field := range pin[:1] {`),
-		Tests: "^TestTheLineOfAShardedDocument$", Packages: inLocker,
+		Tests: "^TestTheQueueOfAShardedDocument$", Packages: inQueue,
 	},
 	{
 		Name: "an update may change the shard key", Rule: 0,

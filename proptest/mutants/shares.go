@@ -30,7 +30,7 @@ var shares = []Mutant{
 	{
 		Name: "ShareInProcess is not checked", Rule: 21,
 		Why:  "any tag may be shared",
-		File: "multilock/share.go",
+		File: "multilock/join.go",
 		Edits: swap(`} else if reason := e.Rules().CheckShareable(tag); reason != nil {`,
 			`} else if reason := e.Rules().CheckShareable(tag); reason != nil && tag == "" {`),
 		Tests: "^TestShareIsRefused$", Packages: inLocker,
@@ -70,17 +70,17 @@ var shares = []Mutant{
 	{
 		Name: "holders join past a waiter that was seen", Rule: 21,
 		Why:  "overlapping readers keep a writer out for ever",
-		File: "multilock/share.go",
-		Edits: swap(`			delete(l.shared, tag)
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`			delete(d.shared, tag)
 		} else {`,
-			`			l.shared[tag] = s
+			`			_ = s
 		} else {`),
 		Tests: "^TestRule21AWaiterIsSeenByOthers$", Packages: inLocker,
 	},
 	{
 		Name: "a look's image is not used", Rule: 21,
 		Why:  "a reader passes a waiting writer that its own command has shown",
-		File: "multilock/share.go",
+		File: "multilock/join.go",
 		Edits: swap(`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {`,
 			`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 100 {`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
@@ -88,26 +88,26 @@ var shares = []Mutant{
 	{
 		Name: "the entry is never looked at again", Rule: 21,
 		Why:  "a writer of another process is never seen",
-		File: "multilock/share.go",
-		Edits: swap(`l.engine.Clocks().Mono-s.seen > trust`,
-			`l.engine.Clocks().Mono-s.seen > 100*trust`),
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`d.clock()-s.seen > unchecked`,
+			`d.clock()-s.seen > 100*unchecked`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "the entry is looked at once a second", Rule: 21,
 		Why:  "a writer waits up to a second longer than the present readers hold",
-		File: "multilock/share.go",
-		Edits: swap(`trust = 200 * time.Millisecond`,
-			`trust = time.Second`),
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`unchecked = 200 * time.Millisecond`,
+			`unchecked = time.Second`),
 		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "every joining holder looks", Rule: 0,
 		Why:  "a thousand simultaneous tries send a thousand commands",
-		File: "multilock/share.go",
-		Edits: swap(`case s.look != nil:`,
-			`case s.look != nil && a.into != nil:`),
-		Tests: "^TestOneLooksForAll$", Packages: inLocker,
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`case s.check != nil:`,
+			`case s.check != nil && r.Document:`),
+		Tests: "^(TestOneChecksForAll|TestOneLooksForAll)$", Packages: []string{queuePkg, lockerPkg},
 	},
 	{
 		Name: "an old entry is joined", Rule: 21,
@@ -202,16 +202,16 @@ var shares = []Mutant{
 	{
 		Name: "a refused look's image is forgotten", Rule: 21,
 		Why:  "the waiter looks again and again, which keeps the entry alive",
-		File: "multilock/share.go",
-		Edits: swap(`looked{image: img, conflict: a.conflict(img, nil)}`,
-			`looked{conflict: a.conflict(img, nil)}`),
+		File: "multilock/join.go",
+		Edits: swap(`checked{image: img, conflict: a.conflict(img, nil)}`,
+			`checked{conflict: a.conflict(img, nil)}`),
 		Tests: "^TestRule21ALookThatFindsSomebodyIsTheLast$", Packages: inLocker,
 	},
 	{
 		Name: "a grant lets no waiting holder join", Rule: 0,
 		Why:  "readers that wait together come in one by one, with a writer after each",
-		File: "multilock/share.go",
-		Edits: swap(`	l.admit(tag)
+		File: "internal/waitqueue/shared.go",
+		Edits: swap(`	d.admit(r.Tag)
 	if`,
 			`	if`),
 		Tests: "^TestAWaitersFollowersComeInWithIt$", Packages: inLocker,

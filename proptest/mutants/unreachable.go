@@ -60,7 +60,7 @@ var unreachable = []Mutant{
 		Name: "MaxWait bounds the work too", Rule: 0,
 		Why:  "a deadline that was meant for the wait ends fn",
 		File: "multilock/locker.go",
-		Edits: swap(`	return fn(lease.KeepAlive(ctx), lease)
+		Edits: swap(`	return fn(held.KeepAlive(ctx), held)
 `, `	for _, opt := range opts {
 		var cfg engine.AcquireConfig
 		if _ = opt(&cfg); cfg.MaxWait != nil {
@@ -69,16 +69,17 @@ var unreachable = []Mutant{
 			defer cancel()
 		}
 	}
-	return fn(lease.KeepAlive(ctx), lease)
+	return fn(held.KeepAlive(ctx), held)
 `),
 		Tests: "^TestMaxWaitBoundsNothingElse$", Packages: inLocker,
 	},
 	{
 		Name: "the error of a wait that ran out has the time alone", Rule: 0,
 		Why:  "a held document can't be distinguished from a dead server",
-		File: "multilock/errors.go",
-		Edits: swap(`			known = a.locker.queue.known(a)
-`, ``),
+		File: "multilock/acquisition.go",
+		Edits: swap(`			last = a.known()
+`,
+			``),
 		Tests: "^TestAWaitThatRanOutNamesTheHolder$", Packages: inLocker,
 	},
 }

@@ -78,12 +78,12 @@ var values = []Mutant{
 		Why:  "the next use of the ticket waits for ever",
 		File: "multilock/ticket.go",
 		Edits: swap(`		<-t.turn
-		lease, err := t.handOver()
-		return lease, false, err
+		held, err := t.handOver()
+		return held, false, err
 	}
-	refused`, `		lease, err := t.handOver()
+	refused`, `		held, err := t.handOver()
 		<-t.turn
-		return lease, false, err
+		return held, false, err
 	}
 	refused`),
 		Tests: "^TestAPanicInIntoIsTheCallers$", Packages: inLocker,

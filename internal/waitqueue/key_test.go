@@ -1,4 +1,4 @@
-package multilock
+package waitqueue
 
 import (
 	"testing"
@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Two documents of one _id in two shards have two lines: what is given back at
-// one must not be handed over at the other.
-func TestTheLineOfAShardedDocument(t *testing.T) {
+// Two documents of one _id in two shards have two wait queues: what is released
+// at one must not be handed over at the other.
+func TestTheQueueOfAShardedDocument(t *testing.T) {
 	pin := func(values ...any) engine.Pin {
 		var pin engine.Pin
 		for i, v := range values {
@@ -32,8 +32,8 @@ func TestTheLineOfAShardedDocument(t *testing.T) {
 		"no shard key":     {pin(1), pin(1, ""), false},
 		"another division": {pin("a", "bc"), pin("ab", "c"), false},
 	} {
-		if (key(c.one) == key(c.two)) != c.same {
-			t.Errorf("%s: %q and %q", name, key(c.one), key(c.two))
+		if (Key(c.one) == Key(c.two)) != c.same {
+			t.Errorf("%s: %q and %q", name, Key(c.one), Key(c.two))
 		}
 	}
 }

@@ -1,16 +1,15 @@
-package multilock
+package waitqueue
 
 import (
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
 // A whole image has no clock, and may be a retried command's, as old as the
-// first execution. It changes the picture only if its number is higher, and
+// first execution. It changes the view only if its fence is higher, and
 // says nothing of how things are now.
 func TestTheClockOfAWholeImage(t *testing.T) {
 	t.Parallel()
@@ -22,93 +21,92 @@ func TestTheClockOfAWholeImage(t *testing.T) {
 		name  string
 		fence int64
 		now   time.Time
-		taken bool // into the picture
+		taken bool // into the view
 		fresh bool
 	}{
 		{"dated, later", 8, began.Add(time.Second), true, true},
-		{"dated, of the same number", 7, began.Add(time.Second), true, true},
+		{"dated, of the same fence", 7, began.Add(time.Second), true, true},
 		{"dated, older", 6, began.Add(-time.Second), false, false},
 		{"whole, later", 8, time.Time{}, true, false},
-		{"whole, of the same number", 7, time.Time{}, false, false},
+		{"whole, of the same fence", 7, time.Time{}, false, false},
 		{"whole, older", 6, time.Time{}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := picture{leases: &lease.Holds{}}
-			p.see(&engine.Image{Lock: entry(7), Now: began}, time.Time{})
+			v := newView()
+			v.update(&engine.Image{Lock: entry(7), Now: began}, 0)
 			img := &engine.Image{Lock: entry(c.fence), Now: c.now}
-			if fresh := p.see(img, time.Time{}); fresh != c.fresh {
+			if fresh := v.update(img, 0); fresh != c.fresh {
 				t.Errorf("it says of now: %v; want %v", fresh, c.fresh)
 			}
-			if taken := p.image.Lock.Entries[0].ID == img.Lock.Entries[0].ID; taken != c.taken {
+			if taken := v.image.Lock.Entries[0].ID == img.Lock.Entries[0].ID; taken != c.taken {
 				t.Errorf("it is taken: %v; want %v", taken, c.taken)
 			}
-			if now := p.now().Now; now.Before(began) || now.After(began.Add(time.Minute)) {
-				t.Errorf("the picture is of %v, and began at %v", now, began)
+			if now := v.now().Now; now.Before(began) || now.After(began.Add(time.Minute)) {
+				t.Errorf("the view is of %v, and began at %v", now, began)
 			}
 		})
 	}
-	p := picture{leases: &lease.Holds{}}
-	if p.see(&engine.Image{Lock: entry(7)}, time.Time{}); p.image != nil {
-		t.Error("a picture is made of an image whose time is not known")
+	v := newView()
+	if v.update(&engine.Image{Lock: entry(7)}, 0); v.image != nil {
+		t.Error("a view is made of an image whose time is not known")
 	}
 }
 
 // A command that was sent after an image had come is executed later, whatever
-// the server's clock and the document's number say.
+// the server's clock and the document's fence say.
 func TestALaterCommandsImageIsNewer(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(10_000_000)
 	for _, c := range []struct {
-		name   string
-		number int64
-		now    time.Time
-		newer  bool // though it was sent before
+		name  string
+		fence int64
+		now   time.Time
+		newer bool // though it was sent before
 	}{
 		{"the clock was set back", 7, now.Add(-time.Minute), false},
-		{"the number was set back", 6, now.Add(time.Millisecond), false},
-		{"the number was set back, and is still behind after a while", 6, now.Add(2 * lately), true},
+		{"the fence was set back", 6, now.Add(time.Millisecond), false},
+		{"the fence was set back, and is still behind after a while", 6, now.Add(2 * lately), true},
 		{"nothing was", 8, now.Add(time.Millisecond), true},
 	} {
 		for _, later := range []bool{false, true} {
-			p := picture{leases: &lease.Holds{}}
-			sent := time.Now()
-			p.see(image(7, now, heldBy("write", 7, now.Add(time.Hour))), sent)
+			v := newView()
+			sent := v.clock()
+			v.update(image(7, now, heldBy("write", 7, now.Add(time.Hour))), sent)
 			if later {
-				sent = p.taken.Add(1)
+				sent = v.taken + 1
 			}
-			p.see(image(c.number, c.now), sent)
-			if newer := len(p.image.Lock.Entries) == 0; newer != (c.newer || later) {
+			v.update(image(c.fence, c.now), sent)
+			if newer := len(v.image.Lock.Entries) == 0; newer != (c.newer || later) {
 				t.Errorf("%s; sent later: %v; it is newer: %v", c.name, later, newer)
 			}
 		}
 	}
 }
 
-// An entry that was given back here is shown by an image that was on its way
+// An entry that was released here is shown by an image that was on its way
 // meanwhile; by a later one if a duplicate of its acquire has brought it back.
 func TestAnEntryThatWasBroughtBackIsSeen(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(10_000_000)
 	entry := heldBy("write", 7, now.Add(time.Hour))
-	p := picture{leases: &lease.Holds{}}
-	sees := func(sent time.Time) bool {
-		p.see(image(7, now, entry), sent)
-		return len(p.image.Lock.Entries) == 1
+	v := newView()
+	sees := func(sent time.Duration) bool {
+		v.update(image(7, now, entry), sent)
+		return len(v.image.Lock.Entries) == 1
 	}
-	began := time.Now()
-	if !sees(began) {
+	if !sees(v.clock()) {
 		t.Error("the entry is not seen")
 	}
-	p.forget(entry.ID, time.Time{})
-	if sees(time.Now()) {
-		t.Error("it is seen though it is being given back")
+	v.forget(departure{id: entry.ID})
+	if sees(v.clock() + 1) {
+		t.Error("it is seen though it is being released")
 	}
-	end := p.taken.Add(1)
-	p.forget(entry.ID, end)
+	end := v.taken + 1
+	v.forget(departure{id: entry.ID, over: true, end: end})
 	if sees(end) {
 		t.Error("it is seen by who asked before it was back")
 	}
-	if !sees(end.Add(1)) {
+	if !sees(end + 1) {
 		t.Error("it is not seen though it was brought back")
 	}
 }
@@ -132,11 +130,11 @@ func TestWhatMakesWay(t *testing.T) {
 		{"the holder left", []engine.Entry{granted}, true},
 		{"who waited gave up", []engine.Entry{holder}, true},
 	} {
-		p := picture{leases: &lease.Holds{}}
-		p.see(image(8, now, holder, waiting), time.Time{})
-		before := p.news
-		p.see(image(9, now, c.then...), time.Time{})
-		if news := p.news != before; news != c.news {
+		v := newView()
+		v.update(image(8, now, holder, waiting), 0)
+		before := v.news
+		v.update(image(9, now, c.then...), 0)
+		if news := v.news != before; news != c.news {
 			t.Errorf("%s: it makes way: %v; want %v", c.name, news, c.news)
 		}
 	}
@@ -147,10 +145,10 @@ func TestWhatMakesWay(t *testing.T) {
 func TestWhatMovesTheLock(t *testing.T) {
 	t.Parallel()
 	began := time.UnixMilli(1_000_000)
-	image := func(number int64, tokens ...int64) *engine.Image {
-		img := &engine.Image{Lock: engine.Lock{Fence: number}, Now: began}
-		for i, token := range tokens {
-			img.Lock.Entries = append(img.Lock.Entries, engine.Entry{Tag: "write", ID: uuid.New(), Seq: int64(i), Fence: token, Expires: began.Add(time.Hour)})
+	image := func(fence int64, fences ...int64) *engine.Image {
+		img := &engine.Image{Lock: engine.Lock{Fence: fence}, Now: began}
+		for i, fence := range fences {
+			img.Lock.Entries = append(img.Lock.Entries, engine.Entry{Tag: "write", ID: uuid.New(), Seq: int64(i), Fence: fence, Expires: began.Add(time.Hour)})
 		}
 		return img
 	}
@@ -165,11 +163,11 @@ func TestWhatMovesTheLock(t *testing.T) {
 		{"another one holds it", image(8, 8), true},
 		{"nobody holds it", image(7), true},
 	} {
-		p := picture{leases: &lease.Holds{}}
-		p.see(image(7, 7), time.Time{})
-		p.changed = time.Time{}
-		p.see(c.then, time.Time{})
-		if moved := !p.changed.IsZero(); moved != c.moved {
+		v := newView()
+		v.update(image(7, 7), 0)
+		before := v.changes
+		v.update(c.then, 0)
+		if moved := v.changes != before; moved != c.moved {
 			t.Errorf("%s: it has moved: %v; want %v", c.name, moved, c.moved)
 		}
 	}

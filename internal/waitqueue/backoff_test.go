@@ -1,14 +1,10 @@
-package multilock
+package waitqueue
 
 import (
 	"testing"
 	"time"
 
-	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
-	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
 
@@ -20,13 +16,13 @@ func TestPauseKeepsItsBounds(t *testing.T) {
 		if rapid.Bool().Draw(t, "soon") {
 			free /= 100
 		}
-		d := pause(waited, waited, free, 0)
+		d := Pause(waited, waited, free, 0)
 		fraction := min(max(waited/8, 2*time.Millisecond), time.Second)
 		switch {
 		case d < 0:
 			t.Fatalf("the pause is %v", d)
 		case free > 0 && d >= free+2*time.Millisecond:
-			t.Fatalf("the pause is %v; the lock falls free in %v", d, free)
+			t.Fatalf("the pause is %v; the lock becomes free in %v", d, free)
 		case d >= fraction*3/2+2*time.Millisecond:
 			t.Fatalf("the pause is %v, after %v", d, waited)
 		case d < fraction/2 && d < free: // shorter only for the sake of free
@@ -41,7 +37,7 @@ func TestPauseGrowsWithTheWait(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		waited := time.Duration(rapid.Int64Range(int64(16*time.Millisecond), int64(800*time.Millisecond)).Draw(t, "waited"))
-		if now, later := pause(waited, waited, 0, 0), pause(10*waited, 10*waited, 0, 0); later <= now {
+		if now, later := Pause(waited, waited, 0, 0), Pause(10*waited, 10*waited, 0, 0); later <= now {
 			t.Fatalf("after %v it is %v, after %v only %v", waited, now, 10*waited, later)
 		}
 	})
@@ -57,7 +53,7 @@ func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
 		renewed := time.Duration(rapid.Int64Range(int64(100*time.Millisecond), int64(10*time.Second)).Draw(t, "the holder's time"))
 		polls := 0
 		for waited := time.Duration(0); waited < wait; polls++ {
-			d := pause(waited, waited, renewed, 0)
+			d := Pause(waited, waited, renewed, 0)
 			if added := d - 3*time.Millisecond; added > waited*3/16 {
 				t.Fatalf("after %v it adds %v", waited, d)
 			}
@@ -70,32 +66,32 @@ func TestPauseInASimulatedWaitOf30Seconds(t *testing.T) {
 	})
 }
 
-// Waiters that were turned away together don't come back together.
+// Waiters that were refused together don't come back together.
 func TestPauseJitters(t *testing.T) {
 	t.Parallel()
 	for _, free := range []time.Duration{0, 10 * time.Millisecond} {
 		shortest, longest := time.Hour, time.Duration(0)
 		for range 200 {
-			d := pause(time.Second, time.Second, free, 0)
+			d := Pause(time.Second, time.Second, free, 0)
 			shortest, longest = min(shortest, d), max(longest, d)
 		}
 		if spread := longest - shortest; spread < time.Millisecond || free == 0 && spread < 60*time.Millisecond {
-			t.Errorf("pauses are from %v to %v, where the lock falls free in %v", shortest, longest, free)
+			t.Errorf("pauses are from %v to %v, where the lock becomes free in %v", shortest, longest, free)
 		}
 	}
 }
 
 // Those far from the head of the document's queue ask less often, and still no
-// later than the lock falls free.
+// later than the lock becomes free.
 func TestPauseGrowsWithThoseAhead(t *testing.T) {
 	const ahead = 9
 	for range 1000 {
-		near, far := pause(time.Second, time.Second, 0, 0), pause(time.Second, time.Second, 0, ahead)
+		near, far := Pause(time.Second, time.Second, 0, 0), Pause(time.Second, time.Second, 0, ahead)
 		if 3*far < (1+ahead)*near {
 			t.Fatalf("%v with nobody ahead, %v with %d", near, far, ahead)
 		}
-		if d := pause(time.Second, time.Second, 50*time.Millisecond, ahead); d > 50*time.Millisecond+shortestPause {
-			t.Fatalf("%v, though the lock falls free before", d)
+		if d := Pause(time.Second, time.Second, 50*time.Millisecond, ahead); d > 50*time.Millisecond+shortestPause {
+			t.Fatalf("%v, though the lock becomes free before", d)
 		}
 	}
 }
@@ -105,31 +101,25 @@ func TestPauseGrowsWithThoseAhead(t *testing.T) {
 // place, whoever has waited long lets others ask.
 func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
 	t.Parallel()
-	e, err := engine.New(mongotest.Database(t).Collection("categories"), relations.Fair(), engine.Config{TTL: time.Hour, WaitTTL: time.Hour, Field: engine.DefaultField})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := newHand()
 	now := time.UnixMilli(1_000_000)
-	holder := engine.Entry{Tag: "write", ID: uuid.New(), Seq: 1, Fence: 1, Expires: now.Add(time.Hour)}
-	l := &line{engine: e, picture: picture{leases: &lease.Holds{}}}
-	l.picture.see(&engine.Image{Now: now, Lock: engine.Lock{Fence: 1, Entries: []engine.Entry{holder}}}, time.Time{})
-	a := &acquisition{locker: &Locker{engine: e}, request: engine.Request{Tag: "write"}, begun: time.Now().Add(-time.Hour)}
-	place := &Ticket{a: a, grant: engine.Grant{Tag: "write", ID: uuid.New(), Seq: 2}}
+	d := newQueue(relations.Fair(), h.now, noLeases{}, "one")
+	d.view.update(image(1, now, heldBy("write", 1, now.Add(time.Hour))), 0)
+	place := Place{Seq: 2, Confirm: time.Hour}
 	for _, c := range []struct {
 		name           string
-		ticket         *Ticket
+		place          Place
 		unchanged      time.Duration
 		least, longest time.Duration
 	}{
 		{"a place, and the queue moves", place, 0, shortestPause / 2, 5 * shortestPause},
 		{"a place, and nothing moves", place, time.Hour, longestPause / 2, longestPause * 3 / 2},
-		{"no place, and the lock goes round", nil, 0, longestPause / 2, longestPause * 3 / 2},
+		{"no place, and the lock goes round", Place{}, 0, longestPause / 2, longestPause * 3 / 2},
 	} {
-		w := &waiter{a: a, line: l, ticket: c.ticket}
-		l.poller, l.picture.changed, w.asked = w, time.Now().Add(-c.unchanged), time.Now()
-		d := l.pause(w)
-		if d += time.Since(w.asked); d < c.least || d > c.longest+time.Since(w.asked) {
-			t.Errorf("%s: it pauses for %v, want %v to %v", c.name, d, c.least, c.longest)
+		w := &Waiter{Request: request("write", h), queue: d, place: c.place, asked: h.now()}
+		d.poller, d.view.changed = w, h.now()-c.unchanged
+		if pause := d.pause(w); pause < c.least || pause > c.longest {
+			t.Errorf("%s: it pauses for %v, want %v to %v", c.name, pause, c.least, c.longest)
 		}
 	}
 }

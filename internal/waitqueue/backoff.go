@@ -1,0 +1,120 @@
+package waitqueue
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// Bounds of the pause between two polls.
+const (
+	shortestPause = 2 * time.Millisecond
+	longestPause  = time.Second
+	patience      = 8  // the pause is this fraction of the time for which nothing has changed,
+	persistence   = 64 // and at least this one of the time waited
+)
+
+// Pause is how long to wait before the next poll. While nothing changes it
+// grows with that time, so that the added delay stays a small fraction of the
+// wait and the number of polls grows with the wait's logarithm, up to a low
+// constant rate. Where the lock goes from hand to hand, it is worth asking more
+// often; but the more there are who ask, the longer they wait, and the less
+// often each of them asks, unless the document's queue keeps a place for them.
+// The pause is jittered, so that waiters that were refused together don't come
+// back together; and it never goes past the moment when the lock becomes free
+// by itself.
+//
+// ahead are those who come first in the document's queue: only those near its
+// head ask often.
+func Pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
+	d := min(max(unchanged/patience, waited/persistence, shortestPause), longestPause)
+	d = (d/2 + rand.N(d)) * time.Duration(1+ahead)
+	if free > 0 && free < d {
+		return free + rand.N(shortestPause)
+	}
+	return d
+}
+
+// rest is how long a refused waiter does not ask again, unless something has
+// made way since: no pause is shorter. It grows while nothing changes, as they
+// do.
+func rest(unchanged time.Duration) time.Duration {
+	return min(max(unchanged/patience, shortestPause), longestPause) / 2
+}
+
+// unrested is what is left of a waiter's rest after it was refused.
+func (d *queue) unrested(w *Waiter) time.Duration {
+	if w.news != d.view.news {
+		return 0
+	}
+	return max(0, w.rest-(d.clock()-w.asked))
+}
+
+// pause is how long a waiter sleeps unless something wakes it, without end if
+// negative. The poller sleeps for as long as none of those that it polls for
+// would ask. Others than the poller only keep their places in the document.
+func (d *queue) pause(w *Waiter) time.Duration {
+	if w != d.poller && !w.place.taken() {
+		return -1
+	}
+	if window := d.run.yields(); window > 0 {
+		return max(window, d.unrested(w))
+	}
+	img := d.view.now()
+	var ours *engine.Image
+	if img != nil {
+		ours = less(img, func(e engine.Entry) bool { return !d.view.mine(e) })
+	}
+	asked := d.clock() - w.asked
+	interval := d.interval(w, asked, img, ours)
+	if w == d.poller {
+		for _, t := range d.tags {
+			if head := t.first(); head != w && head.state == asleep && !head.place.taken() {
+				interval = min(interval, d.interval(head, asked, img, ours))
+			}
+		}
+	}
+	if w.place.taken() {
+		interval = min(interval, w.place.Confirm)
+	}
+	return max(0, interval-asked, d.unrested(w))
+}
+
+// interval is how long after the last question, which was asked that time ago,
+// it is worth asking again for a waiter. As long as the entries of this process
+// alone are in its way, they will be released here.
+func (d *queue) interval(w *Waiter, asked time.Duration, img, ours *engine.Image) time.Duration {
+	waited, unchanged := d.times(w)
+	if img == nil {
+		return Pause(waited, unchanged, 0, 0)
+	}
+	if blocking, free := d.inTheWay(w, ours); len(blocking) > 0 {
+		return asked + free
+	}
+	blocking, free := d.inTheWay(w, img)
+	if free > 0 {
+		free += asked
+	}
+	ahead := 0
+	for _, e := range blocking {
+		if !e.Held() {
+			ahead++
+		}
+	}
+	return Pause(waited, unchanged, free, ahead)
+}
+
+// times are how long a waiter has waited, and for how long nothing has changed.
+// A waiter with a place in the document will have its turn, however long that
+// takes: it counts what has changed.
+func (d *queue) times(w *Waiter) (waited, unchanged time.Duration) {
+	waited = d.clock() - w.Begun
+	if d.view.image == nil {
+		return waited, waited
+	}
+	if w.place.taken() {
+		waited = 0
+	}
+	return waited, max(d.clock()-d.view.changed, min(waited, patience*hotPause))
+}

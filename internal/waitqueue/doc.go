@@ -1,0 +1,73 @@
+// Package waitqueue orders the waiters of one process. For each document it
+// knows who waits, and decides whose turn it is. It sends nothing.
+//
+// A waiter enters the wait queue of its document, awaits its turn, settles what
+// the turn has brought, and leaves:
+//
+//	w := queues.Enter(document, request, waitqueue.Known{})
+//	defer queues.Leave(w)
+//	for {
+//		turn, err := queues.Await(ctx, w)
+//		if err != nil {
+//			return err // ctx's end, closed, or no server can be reached
+//		}
+//		if turn.Kind == waitqueue.Joined {
+//			return nil // with turn.Lease
+//		}
+//		result := … // Ask: send the request; Answer: read what a handoff was answered
+//		queues.Settle(w, result)
+//		if result.Held != uuid.Nil {
+//			return nil
+//		}
+//	}
+//
+// # The states of a waiter
+//
+// A waiter is asleep until something wakes it:
+//
+//	asleep   → asking     it may ask the server: Await returns Ask
+//	asleep   → promised   a lease of this process is being handed over to it
+//	promised → answered   the handoff has ended: Await returns Answer
+//	asleep   → answered   a shared entry was joined for it: Await returns Joined;
+//	                      or it is told a failure
+//	answered → taking     Await has returned
+//	asking, taking → asleep   Settle
+//	every state → left    Leave
+//
+// A waiter that is neither asleep nor gone is busy. Nobody whose tag is related
+// to a busy waiter's tag asks beside it.
+//
+// # Who asks
+//
+// The waiters of one tag are served in the order in which they came; those with
+// a place in the document in the order of their places. A waiter asks if nobody
+// is in its way by the queue's view of the document: the last image that any
+// waiter was answered with, less what this process has released since. A waiter
+// of another tag does not overtake an earlier one that has a chance.
+//
+// The first waiter of all is the poller. It alone asks on suspicion: after a
+// pause that is the shortest among the first waiters of all tags. Other waiters
+// ask after a pause only to keep their places in the document. Whatever the view
+// says, a refused waiter rests before it asks again, or waits until an entry is
+// gone. So a view that differs from the document costs a command now and then
+// and no busy loop.
+//
+// # What wakes whom
+//
+// A release of this process ([Queues.Released]), an entry that was removed
+// ([Queues.Removed]), an answer ([Queues.Settle], a handoff's, [Check.End]) and
+// a waiter that comes or leaves change the view or the order. Each judges the
+// queue anew: it wakes those who may ask now, and the poller if its pause may
+// have changed.
+//
+// # Fairness between processes
+//
+// A released lock is handed over to the next waiter of the process
+// ([Queues.Next]). Such a local run is bounded. A yield window follows it, in
+// which the process does not ask: other processes get the lock. See fairness.go.
+//
+// # Locks
+//
+// One mutex guards all queues of a Locker. Under it the leases' locks are taken,
+// never the other way round. [Request.Late] is called without it.
+package waitqueue

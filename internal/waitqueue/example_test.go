@@ -1,0 +1,63 @@
+package waitqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/waitqueue"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// none are the leases of a process that has none.
+type none struct{}
+
+func (none) Valid(uuid.UUID) bool         { return false }
+func (none) Join(uuid.UUID) *lease.Handle { return nil }
+
+// Two waiters of one document: the first asks the server, and is granted the
+// lock. Its release is a handoff to the second, that so asks nobody.
+func Example() {
+	begun := time.Now()
+	queues := waitqueue.New(waitqueue.Config{
+		Rules:   relations.Exclusive(),
+		Now:     func() time.Duration { return time.Since(begun) + 1 },
+		Closing: make(chan struct{}),
+		Closed:  errors.New("closed"),
+	})
+	queues.Connect(none{})
+	pin := engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}}
+	document, ctx := waitqueue.Key(pin), context.Background()
+	ask := func() waitqueue.Request {
+		return waitqueue.Request{Request: engine.Request{Tag: "write", ID: uuid.New()}, Exact: true, Begun: queues.Now(), Late: func(waitqueue.Turn) {}}
+	}
+	granted := func(r waitqueue.Request, fence int64) *engine.Image {
+		own := engine.Entry{Tag: r.Tag, ID: r.ID, Seq: fence, Fence: fence, Expires: time.Now().Add(time.Minute)}
+		return &engine.Image{Now: time.Now(), Lock: engine.Lock{Fence: fence, Entries: []engine.Entry{own}}}
+	}
+
+	first, second := ask(), ask()
+	w := queues.Enter(document, first, waitqueue.Known{})
+	next := queues.Enter(document, second, waitqueue.Known{})
+	turn, _ := queues.Await(ctx, w)
+	fmt.Println("the first asks:", turn.Kind == waitqueue.Ask)
+	queues.Settle(w, waitqueue.Result{ID: first.ID, Held: first.ID, Image: granted(first, 1), Document: document})
+	queues.Leave(w)
+
+	successor := queues.Next(engine.Grant{Pin: pin, Tag: "write", ID: first.ID})
+	fmt.Println("the second is handed the lock:", successor.Request().ID == second.ID)
+	successor.Answer(engine.Answer{Outcome: engine.Granted, Image: granted(second, 2)})
+	turn, _ = queues.Await(ctx, next)
+	fmt.Println("the second has the answer:", turn.Kind == waitqueue.Answer)
+	queues.Settle(next, waitqueue.Result{ID: second.ID, Held: second.ID, Image: turn.Answer.Image, Document: document})
+	queues.Leave(next)
+	// Output:
+	// the first asks: true
+	// the second is handed the lock: true
+	// the second has the answer: true
+}

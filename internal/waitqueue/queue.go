@@ -1,0 +1,272 @@
+package waitqueue
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+)
+
+// queue holds the waiters of one document, under the queues' lock. It decides
+// in which order they ask, and who polls.
+type queue struct {
+	document  string // its key
+	rules     relations.Rules
+	clock     func() time.Duration
+	leases    Leases
+	tags      map[string]*tagQueue // those that somebody waits for
+	poller    *Waiter
+	stirred   bool // the poller's pause may have changed
+	contended bool // somebody had to wait
+
+	view   view
+	run    localRun
+	shared map[string]*sharedEntry // by tag
+}
+
+// tagQueue holds the waiters of one tag.
+type tagQueue struct {
+	list.List     // of *Waiter: first those with a place, by place; then by arrival
+	busy      int // asking, or promised the lock
+}
+
+func newQueue(rules relations.Rules, clock func() time.Duration, leases Leases, document string) *queue {
+	return &queue{
+		document: document, rules: rules, clock: clock, leases: leases,
+		tags:   map[string]*tagQueue{},
+		view:   view{clock: clock, leases: leases},
+		run:    localRun{clock: clock, most: firstRun},
+		shared: map[string]*sharedEntry{},
+	}
+}
+
+func (t *tagQueue) first() *Waiter { return t.Front().Value.(*Waiter) }
+
+func (d *queue) push(w *Waiter) {
+	t := d.tags[w.Tag]
+	if t == nil {
+		t = &tagQueue{}
+		d.tags[w.Tag] = t
+	}
+	w.queue, w.element = d, t.PushBack(w)
+	if w.place.taken() {
+		for e := w.element.Prev(); e != nil && !e.Value.(*Waiter).place.taken(); e = w.element.Prev() {
+			t.MoveBefore(w.element, e)
+		}
+	}
+	d.sort(w)
+	d.stirred = d.stirred || t.first() == w
+}
+
+// sort moves a waiter with a place before those with later places.
+func (d *queue) sort(w *Waiter) {
+	if w.element == nil || !w.place.taken() {
+		return
+	}
+	for e := w.element.Prev(); e != nil; e = w.element.Prev() {
+		if before := e.Value.(*Waiter).place; !before.taken() || before.Seq < w.place.Seq {
+			return
+		}
+		d.tags[w.Tag].MoveBefore(w.element, e)
+	}
+}
+
+// remove may be called twice.
+func (d *queue) remove(w *Waiter) {
+	if w.element == nil {
+		return
+	}
+	t := d.tags[w.Tag]
+	if w.state.busy() {
+		t.busy--
+	}
+	d.stirred = d.stirred || t.first() == w
+	t.Remove(w.element)
+	w.element = nil
+	if t.Len() == 0 {
+		delete(d.tags, w.Tag)
+	}
+}
+
+func (d *queue) set(w *Waiter, s state) {
+	if w.element != nil {
+		t := d.tags[w.Tag]
+		if w.state.busy() {
+			t.busy--
+		}
+		if s.busy() {
+			t.busy++
+		}
+	}
+	w.state = s
+}
+
+// granted takes a waiter out that has its lease. A waiter that got it by asking
+// begins a new local run.
+func (d *queue) granted(w *Waiter, held uuid.UUID) {
+	if w.state == asking {
+		d.run.begin(d.view.rivals)
+	}
+	d.remove(w)
+	if held == w.ID {
+		d.entered(w.Request)
+	}
+}
+
+// entered takes in that a request has an entry of its own.
+func (d *queue) entered(r Request) {
+	d.view.owns(r.ID)
+	d.open(r)
+}
+
+// observe takes in the image of a command that was sent at that time or later.
+func (d *queue) observe(img *engine.Image, sent time.Duration) {
+	changed := d.view.changes
+	if d.view.update(img, sent) {
+		d.review()
+	}
+	d.stirred = d.stirred || d.view.changes != changed
+}
+
+// releasing is told that an entry is being released, or handed over.
+func (d *queue) releasing(id uuid.UUID) { d.forget(departure{id: id}) }
+
+// released is told that it was, or may have been.
+func (d *queue) released(id uuid.UUID) { d.forget(departure{id: id, over: true, end: d.clock()}) }
+
+func (d *queue) forget(entry departure) {
+	d.view.forget(entry)
+	d.close(entry.id)
+	d.stirred = true
+}
+
+// heads are the first waiters of each tag, by arrival.
+func (d *queue) heads() []*Waiter {
+	heads := make([]*Waiter, 0, len(d.tags))
+	for _, t := range d.tags {
+		heads = append(heads, t.first())
+	}
+	slices.SortFunc(heads, func(a, b *Waiter) int { return cmp.Compare(a.order, b.order) })
+	return heads
+}
+
+// judge tells those to ask who have a chance, and names the poller.
+func (d *queue) judge() {
+	for tag := range d.shared {
+		d.admit(tag)
+	}
+	heads := d.heads()
+	if len(heads) == 0 {
+		d.poller = nil
+		return
+	}
+	if d.stirred || d.poller != heads[0] {
+		d.stirred, d.poller = false, heads[0]
+		d.poller.wake()
+	}
+	if d.run.yields() > 0 {
+		d.poller.wake() // to sleep until the window's end
+		return
+	}
+	img := d.view.now()
+	for _, head := range heads {
+		d.judgeTag(head, img)
+	}
+}
+
+// judgeTag tells the first waiter of a tag to ask, and those behind it that do
+// not depend on it.
+func (d *queue) judgeTag(head *Waiter, img *engine.Image) {
+	free := false // what is true of one is true of all behind it
+	for e := head.element; e != nil; e = e.Next() {
+		w := e.Value.(*Waiter)
+		if w.state == asleep {
+			if !free && !d.mayAsk(w, img) {
+				return
+			}
+			free = w != d.poller && !w.place.taken()
+			if d.ask(w) {
+				w.wake()
+			}
+		}
+		if d.related(w.Tag, w.Tag) || d.gathers(w.Request) {
+			return
+		}
+	}
+}
+
+// ask lets a rested waiter ask the server.
+func (d *queue) ask(w *Waiter) bool {
+	if w.state != asleep || d.unrested(w) > 0 {
+		return false
+	}
+	d.poll(w)
+	return true
+}
+
+// poll lets a waiter ask whose pause is over.
+func (d *queue) poll(w *Waiter) {
+	if w.state == asleep {
+		d.set(w, asking)
+		w.sent, w.news = d.clock(), d.view.news
+	}
+}
+
+// refused has a waiter rest, and the poller ask for it. What has made way while
+// it asked may have done so after the refusal.
+func (d *queue) refused(w *Waiter, img *engine.Image) {
+	d.stirred = d.stirred || w != d.poller
+	news := d.view.news
+	d.observe(img, w.sent)
+	if w.news == news {
+		w.news = d.view.news
+	}
+	_, unchanged := d.times(w)
+	w.rest = rest(unchanged)
+	if w.place.taken() {
+		w.rest = min(w.rest, w.place.Confirm)
+	}
+	if img := d.view.now(); img != nil {
+		if _, free := d.inTheWay(w, img); free > 0 {
+			w.rest = min(w.rest, free)
+		}
+	}
+}
+
+// mayAsk says that a waiter has a chance, and that nobody is in its way who is
+// on the way to the server, or came earlier and will be.
+func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
+	for other, t := range d.tags {
+		if t.busy > 0 && (img == nil || d.related(w.Tag, other) || other == w.Tag && d.gathers(w.Request)) {
+			return false
+		}
+		if first := t.first(); img != nil && first.order < w.order && first.state == asleep && d.related(w.Tag, other) && d.hasChance(first, img) {
+			return false
+		}
+	}
+	if img == nil {
+		return w == d.poller
+	}
+	return d.hasChance(w, img)
+}
+
+// hasChance says that nobody is in a waiter's way in the view. The first waiter
+// also asks for a place in the document, if its tag waits there.
+func (d *queue) hasChance(w *Waiter, img *engine.Image) bool {
+	blocking, _ := d.inTheWay(w, img)
+	return len(blocking) == 0 || w == d.poller && !w.place.taken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
+		return d.rules[w.Tag][e.Tag].Kind != relations.Assertive
+	})
+}
+
+func (d *queue) related(x, y string) bool {
+	return d.rules[x][y].Kind != relations.None || d.rules[y][x].Kind != relations.None
+}
+
+func (d *queue) inTheWay(w *Waiter, img *engine.Image) ([]engine.Entry, time.Duration) {
+	return engine.InTheWay(d.rules, img, w.Tag, w.entry())
+}

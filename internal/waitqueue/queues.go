@@ -1,0 +1,285 @@
+package waitqueue
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+)
+
+// Queues are the wait queues of one Locker, one for each document that somebody
+// waits for. They are safe for concurrent use.
+type Queues struct {
+	Config
+	leases Leases
+
+	mu     sync.Mutex
+	queues map[string]*queue
+	swept  int    // queues that the last sweep left
+	count  uint64 // of arrivals
+}
+
+// Config is what the queues need.
+type Config struct {
+	Rules   relations.Rules
+	Now     func() time.Duration // a clock that is never set back; pauses are timed by the real one
+	Closing <-chan struct{}      // is closed when nobody waits any longer
+	Closed  error                // what waiters are told then
+}
+
+// Leases is what the queues ask of the leases of their Locker.
+type Leases interface {
+	// Valid reports whether a lease with this id is held here, and valid.
+	Valid(id uuid.UUID) bool
+
+	// Join returns one more lease of a shared entry without a command, or nil.
+	Join(id uuid.UUID) *lease.Handle
+}
+
+// New makes queues without waiters.
+func New(c Config) *Queues { return &Queues{Config: c, queues: map[string]*queue{}} }
+
+// Connect tells the queues of the leases. It comes before everything else.
+func (q *Queues) Connect(leases Leases) { q.leases = leases }
+
+// Enter puts a waiter into the queue of the document with this key.
+func (q *Queues) Enter(document string, r Request, known Known) *Waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.Now()
+	if known.Answered == 0 {
+		known.Answered = now
+	}
+	q.count++
+	w := &Waiter{Request: r, order: q.count, place: known.Place, asked: known.Answered, nudge: make(chan struct{}, 1)}
+	d := q.queue(document)
+	d.push(w)
+	d.observe(aged(known.Image, now-known.Answered), known.Sent)
+	d.judge()
+	return w
+}
+
+// Await returns when it is the waiter's turn. Else its error is the end of ctx,
+// the queues' end, or a failure that all waiters are told.
+func (q *Queues) Await(ctx context.Context, w *Waiter) (Turn, error) {
+	for {
+		turn, pause, err := q.claim(w)
+		if turn.Kind != 0 || err != nil {
+			return turn, err
+		}
+		if err := q.sleep(ctx, w, pause); err != nil {
+			return Turn{}, err
+		}
+	}
+}
+
+// claim is the waiter's turn, if it has come; or how long to wait for a nudge,
+// without end if negative.
+func (q *Queues) claim(w *Waiter) (turn Turn, pause time.Duration, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch w.state {
+	case asking:
+		return Turn{Kind: Ask}, 0, nil
+	case answered:
+		w.queue.set(w, taking)
+		return w.turn, 0, w.failure
+	case promised:
+		return Turn{}, -1, nil
+	default:
+		w.queue.contended = true
+		return Turn{}, w.queue.pause(w), nil
+	}
+}
+
+// sleep ends with a nudge, or after the pause: then the waiter may ask.
+func (q *Queues) sleep(ctx context.Context, w *Waiter, pause time.Duration) error {
+	var over <-chan time.Time
+	if pause >= 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-w.nudge:
+		return nil
+	case <-over:
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		w.queue.poll(w)
+		return nil
+	case <-ctx.Done():
+		return attempt.Ended(ctx)
+	case <-q.Closing:
+		return q.Closed
+	}
+}
+
+// Result is what a waiter's turn has brought.
+type Result struct {
+	ID       uuid.UUID     // of the waiter's request from now on
+	Held     uuid.UUID     // the entry whose lease it has, or none
+	Place    Place         // where it waits in the document, or none
+	Image    *engine.Image // that it was answered with, or nil
+	Sent     time.Duration // when that command was sent; zero is when the turn came
+	Document string        // the key of the image's document
+}
+
+// Settle ends the waiter's turn, if it was to Ask or an Answer.
+func (q *Queues) Settle(w *Waiter, r Result) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.Image != nil {
+		q.move(w, r.Document)
+	}
+	d := w.queue
+	w.ID, w.place = r.ID, r.Place
+	if r.Sent != 0 {
+		w.sent = r.Sent
+	}
+	if r.Held != uuid.Nil {
+		d.observe(r.Image, w.sent)
+		d.granted(w, r.Held)
+	} else {
+		d.sort(w)
+		d.refused(w, r.Image)
+	}
+	d.set(w, asleep)
+	w.asked = q.Now()
+	d.judge()
+}
+
+// move puts a waiter into the queue of the document that it was answered with:
+// leases are released to that one. Its filter has led it to another document if
+// a collation takes two values for one.
+func (q *Queues) move(w *Waiter, document string) {
+	if document == w.queue.document {
+		return
+	}
+	state := w.state
+	w.queue.remove(w)
+	w.queue.judge()
+	q.drop(w.queue)
+	w.state = asleep
+	d := q.queue(document)
+	d.push(w)
+	d.set(w, state)
+}
+
+// Leave takes the waiter out of its queue. What it was handed and has not taken
+// goes to its Late.
+func (q *Queues) Leave(w *Waiter) {
+	if late := q.leave(w); late.Kind != 0 {
+		w.Late(late)
+	}
+}
+
+func (q *Queues) leave(w *Waiter) (late Turn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.state == answered {
+		late = w.turn
+	}
+	d := w.queue
+	d.set(w, left)
+	d.remove(w)
+	d.judge()
+	q.drop(d)
+	return late
+}
+
+// Fail tells a failure to all who wait for the same document as the waiter: it
+// has found for long that no server can be reached.
+func (q *Queues) Fail(failed *Waiter, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	d := failed.queue
+	for _, t := range d.tags {
+		for e := t.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*Waiter); w != failed && w.state == asleep {
+				w.failure = err
+				d.set(w, answered)
+				w.wake()
+			}
+		}
+	}
+}
+
+// View is the document's image as far as its queue knows it, or nil.
+func (q *Queues) View(document string) *engine.Image {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d := q.queues[document]; d != nil {
+		return d.view.now()
+	}
+	return nil
+}
+
+// Waiting is how many waiters of a document are asleep.
+func (q *Queues) Waiting(document string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	d := q.queues[document]
+	if d == nil {
+		return 0
+	}
+	for _, t := range d.tags {
+		for e := t.Front(); e != nil; e = e.Next() {
+			if e.Value.(*Waiter).state == asleep {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Documents is how many documents have a queue.
+func (q *Queues) Documents() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queues)
+}
+
+// queue is the document's, made anew if there is none.
+func (q *Queues) queue(document string) *queue {
+	d := q.queues[document]
+	if d == nil {
+		q.sweep()
+		d = newQueue(q.Rules, q.Now, q.leases, document)
+		q.queues[document] = d
+	}
+	return d
+}
+
+// drop forgets a queue without waiters. One that had waiters and whose process
+// has the lock is kept, and one whose entry may be joined: others will come.
+func (q *Queues) drop(d *queue) {
+	if q.queues[d.document] != d { // another one stands there by now
+		return
+	}
+	if len(d.tags) == 0 && len(d.shared) == 0 && (len(d.view.own) == 0 || !d.contended) {
+		delete(q.queues, d.document)
+	}
+}
+
+// sweep drops queues whose leases ran out without a release. It inspects each
+// as often as their number doubles.
+func (q *Queues) sweep() {
+	if len(q.queues) < 2*q.swept+16 {
+		return
+	}
+	for document, d := range q.queues {
+		img := d.view.now()
+		expired := img == nil || !slices.ContainsFunc(img.Lock.Entries, func(e engine.Entry) bool { return e.Expires.After(img.Now) })
+		if len(d.tags) == 0 && expired && !d.sharing() {
+			delete(q.queues, document)
+		}
+	}
+	q.swept = len(q.queues)
+}

@@ -1,0 +1,406 @@
+package waitqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+)
+
+// crowd starts n waiters of a tag, one after the other, and returns their ids.
+func (p *process) crowd(all *sync.WaitGroup, n int, tag string, hold time.Duration) (ids []uuid.UUID) {
+	for range n {
+		r := p.ask(tag)
+		ids = append(ids, r.ID)
+		all.Go(func() {
+			if err := p.section(context.Background(), r, hold); err != nil {
+				p.document.fault("%v", err)
+			}
+		})
+		synctest.Wait()
+	}
+	return ids
+}
+
+// A thousand waiters are served in the order in which they came, most of them
+// by a handoff of one command; and the lock is released to others now and then.
+func TestAThousandWaitersAreServedInOrder(t *testing.T) {
+	const people = 1000
+	simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+		holder, err := ps[0].acquire(context.Background(), ps[0].ask("write"))
+		if err != nil {
+			d.fault("%v", err)
+		}
+		var all sync.WaitGroup
+		ids := ps[0].crowd(&all, people, "write", 0)
+		if n := d.sent(); n > 4 {
+			d.fault("%d commands of those who wait for their own process", n)
+		}
+		begun := time.Now()
+		ps[0].release("write", holder)
+		all.Wait()
+		var served []uuid.UUID
+		for _, e := range d.grants[1:] {
+			served = append(served, e.ID)
+		}
+		if !slices.Equal(served, ids) {
+			d.fault("served out of order")
+		}
+		n := d.sent()
+		backs := n - people // each run that ends costs a release and an acquire
+		if backs < 2 || backs > people/10 {
+			d.fault("%d commands for %d sections", n, people)
+		}
+		if took := time.Since(begun); took > 3*time.Second {
+			d.fault("it took %v", took)
+		}
+	})
+}
+
+// Two processes share a hot lock fairly, and a lone one keeps it.
+func TestProcessesShareAHotLock(t *testing.T) {
+	const span = 30 * time.Second
+	for _, n := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			simulated(t, relations.Exclusive(), n, func(d *document, ps []*process) {
+				ctx, cancel := context.WithTimeout(context.Background(), span)
+				defer cancel()
+				var all sync.WaitGroup
+				var mu sync.Mutex
+				sections, longest := make([]int, n), time.Duration(0)
+				for i, p := range ps {
+					for range 8 {
+						all.Go(func() {
+							for ctx.Err() == nil {
+								begun := time.Now()
+								if p.section(ctx, p.ask("write"), 0) == nil {
+									mu.Lock()
+									sections[i]++
+									longest = max(longest, time.Since(begun))
+									mu.Unlock()
+								}
+							}
+						})
+					}
+				}
+				all.Wait()
+				total := 0
+				for _, s := range sections {
+					total += s
+				}
+				for i, s := range sections {
+					if s < total/n/2 {
+						d.fault("process %d had %d of %d sections: %v", i, s, total, sections)
+					}
+				}
+				if least := int(span / time.Millisecond / 3); total < least {
+					d.fault("%d sections, want %d", total, least)
+				}
+				if longest > 3*time.Second {
+					d.fault("somebody waited for %v", longest)
+				}
+				t.Logf("sections %v, %d commands, the longest wait %v", sections, d.sent(), longest)
+			})
+		})
+	}
+}
+
+// Nobody overtakes the first waiter as long as it waits only for those who are
+// on their way to the server: where readers overlap there is always one.
+func TestReadersThatOverlapLetAWriterIn(t *testing.T) {
+	for name, rules := range map[string]relations.Rules{"write preferring": relations.WritePreferring(), "fair": relations.Fair()} {
+		for _, shared := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", shared: ", shared), func(t *testing.T) {
+				simulated(t, rules, 2, func(d *document, ps []*process) {
+					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+					defer cancel()
+					var all sync.WaitGroup
+					for _, p := range ps {
+						for range 6 {
+							all.Go(func() {
+								for ctx.Err() == nil {
+									r := p.ask("read")
+									r.Shared = shared
+									_ = p.section(ctx, r, 7*time.Millisecond)
+								}
+							})
+						}
+					}
+					time.Sleep(time.Second)
+					for range 5 {
+						begun := time.Now()
+						if err := ps[0].section(ctx, ps[0].ask("write"), 0); err != nil {
+							d.fault("a writer: %v", err)
+						}
+						if took := time.Since(begun); took > time.Second {
+							d.fault("a writer waited for %v", took)
+						}
+						time.Sleep(50 * time.Millisecond)
+					}
+					cancel()
+					all.Wait()
+				})
+			})
+		}
+	}
+}
+
+// unrelated are two locks that have nothing to do with each other.
+var unrelated = relations.Rules{"a": {"a": {Kind: relations.Cooperative}}, "b": {"b": {Kind: relations.Cooperative}}}
+
+// A release of another process is noticed, whatever else this process holds,
+// and whoever else waits: the poller's pause is the shortest among the first
+// waiters of all tags.
+func TestTheOthersReleaseIsNoticed(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules                        relations.Rules
+		ours, theirs, before, waiter string
+	}{
+		"beside an own holder that is tolerated":   {relations.Semaphore(2), "slot", "slot", "", "slot"},
+		"behind who waits for an own holder":       {relations.MultiGranularity(), "IS", "IX", "X", "S"},
+		"behind who waits for another, unrelated":  {unrelated, "a", "b", "a", "b"},
+		"before who waits for another, unrelated":  {unrelated, "b", "a", "", "a"},
+		"where nothing else is held, as a control": {unrelated, "", "b", "", "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, c.rules, 2, func(d *document, ps []*process) {
+				here, there := ps[0], ps[1]
+				ctx, cancel := context.WithCancel(context.Background())
+				var all sync.WaitGroup
+				var ours uuid.UUID
+				if c.ours != "" {
+					ours, _ = here.acquire(ctx, here.ask(c.ours))
+				}
+				theirs, _ := there.acquire(ctx, there.ask(c.theirs))
+				if c.before != "" {
+					all.Go(func() { _ = here.section(ctx, here.ask(c.before), 0) })
+					time.Sleep(10 * time.Millisecond)
+				}
+				got := time.Duration(0)
+				begun := time.Now()
+				all.Go(func() {
+					if here.section(ctx, here.ask(c.waiter), 0) == nil {
+						got = time.Since(begun)
+					}
+				})
+				time.Sleep(4 * time.Second)
+				d.sent()
+				time.Sleep(4 * time.Second)
+				if n := d.sent(); n > 12 {
+					d.fault("%d commands in four seconds of a long wait", n)
+				}
+				there.release(c.theirs, theirs)
+				time.Sleep(4 * time.Second)
+				cancel()
+				all.Wait()
+				if got == 0 {
+					d.fault("nobody has noticed")
+				}
+				if c.ours != "" {
+					here.release(c.ours, ours)
+				}
+			})
+		})
+	}
+}
+
+// As long as its own process has the lock, nobody asks the server.
+func TestNobodyAsksForWhatItsProcessHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules   relations.Rules
+		tag     string
+		holders int
+	}{
+		"exclusive": {relations.Exclusive(), "write", 1},
+		"semaphore": {relations.Semaphore(2), "slot", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, c.rules, 1, func(d *document, ps []*process) {
+				d.waitTTL = time.Hour
+				var all sync.WaitGroup
+				ps[0].crowd(&all, c.holders, c.tag, time.Minute)
+				time.Sleep(time.Second)
+				ps[0].crowd(&all, 4, c.tag, 0)
+				time.Sleep(time.Second)
+				d.sent()
+				time.Sleep(50 * time.Second)
+				if n := d.sent(); n != 0 {
+					d.fault("%d commands", n)
+				}
+				all.Wait()
+			})
+		})
+	}
+}
+
+// A place in the document is kept, however long it waits behind another
+// process, and whether or not its waiter is the poller.
+func TestPlacesAreKept(t *testing.T) {
+	simulated(t, relations.Fair(), 2, func(d *document, ps []*process) {
+		d.waitTTL = 300 * time.Millisecond
+		var all sync.WaitGroup
+		ps[0].crowd(&all, 1, "write", time.Minute)
+		time.Sleep(10 * time.Millisecond)
+		ps[1].crowd(&all, 3, "read", 0)
+		ps[1].crowd(&all, 1, "write", 0)
+		all.Wait() // a lost place is a fault
+	})
+}
+
+// The server refuses whatever it shows: nobody asks without a pause.
+func TestNoBusyLoopWhereTheServerDisagrees(t *testing.T) {
+	for _, rules := range []relations.Rules{relations.Exclusive(), relations.WritePreferring(), relations.Fair()} {
+		simulated(t, rules, 2, func(d *document, ps []*process) {
+			holder, _ := ps[1].acquire(context.Background(), ps[1].ask("write"))
+			d.hides = true // before anybody else asks
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			var all sync.WaitGroup
+			for range 5 {
+				all.Go(func() { _ = ps[0].section(ctx, ps[0].ask(rules.Tags()[0]), 0) })
+			}
+			time.Sleep(10 * time.Second)
+			d.sent()
+			time.Sleep(9 * time.Second)
+			if n := d.sent(); n > 9*5*4 {
+				d.fault("%d commands in nine seconds", n)
+			}
+			all.Wait()
+			ps[1].release("write", holder)
+		})
+	}
+}
+
+// The server's clock is set back, so that the holder's time, by what was seen
+// before, ends long before its end. Nobody asks without a pause.
+func TestAServersClockThatIsSetBack(t *testing.T) {
+	simulated(t, relations.Exclusive(), 2, func(d *document, ps []*process) {
+		d.ttl = 500 * time.Millisecond
+		if _, err := ps[1].acquire(context.Background(), ps[1].ask("write")); err != nil { // and crashes
+			d.fault("%v", err)
+		}
+		var all sync.WaitGroup
+		ps[0].crowd(&all, 1, "write", 0)
+		time.Sleep(50 * time.Millisecond)
+		d.turn(-time.Minute)
+		time.Sleep(600 * time.Millisecond) // until the end that was seen first
+		d.sent()
+		time.Sleep(500 * time.Millisecond)
+		if n := d.sent(); n > 50 {
+			d.fault("%d commands in half a second", n)
+		}
+		d.turn(time.Second)
+		all.Wait()
+		ps[1].Released(engine.Grant{Pin: pinOfOne})
+	})
+}
+
+// When the poller gives up, another waiter polls.
+func TestThePollerHasASuccessor(t *testing.T) {
+	simulated(t, relations.Exclusive(), 2, func(d *document, ps []*process) {
+		theirs, _ := ps[1].acquire(context.Background(), ps[1].ask("write"))
+		ctx, cancel := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := ps[0].section(ctx, ps[0].ask("write"), 0); !errors.Is(err, context.Canceled) {
+				d.fault("cancelled: %v", err)
+			}
+		})
+		synctest.Wait()
+		ps[0].crowd(&all, 1, "write", 0)
+		time.Sleep(time.Second)
+		cancel()
+		ps[1].release("write", theirs)
+		begun := time.Now()
+		all.Wait()
+		if took := time.Since(begun); took > 2*time.Second {
+			d.fault("it took %v", took)
+		}
+	})
+}
+
+// Whom a handoff can't serve is told to ask.
+func TestAReleaseWakesTheNext(t *testing.T) {
+	simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+		holder, _ := ps[0].acquire(context.Background(), ps[0].ask("write"))
+		r := ps[0].ask("write")
+		r.Exact = false
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := ps[0].section(context.Background(), r, 0); err != nil {
+				d.fault("%v", err)
+			}
+		})
+		time.Sleep(10 * time.Second)
+		begun := time.Now()
+		ps[0].release("write", holder)
+		all.Wait()
+		if took := time.Since(begun); took > 5*time.Millisecond {
+			d.fault("it was told after %v", took)
+		}
+	})
+}
+
+// Closing wakes all who wait, and a failure of one is told to all.
+func TestTheEndsOfAWait(t *testing.T) {
+	broken := errors.New("no server")
+	for name, c := range map[string]struct {
+		end  func(p *process, w *Waiter)
+		want error
+	}{
+		"closed":    {func(p *process, _ *Waiter) { close(p.closing) }, errClosed},
+		"a failure": {func(p *process, w *Waiter) { p.Fail(w, broken) }, broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+				p := ps[0]
+				failed := p.Enter(keyOfOne, p.ask("write"), Known{})
+				if turn, err := p.Await(context.Background(), failed); turn.Kind != Ask {
+					d.fault("turn %v, %v", turn.Kind, err)
+				}
+				var all sync.WaitGroup
+				for range 10 {
+					all.Go(func() {
+						if err := p.section(context.Background(), p.ask("write"), 0); !errors.Is(err, c.want) {
+							d.fault("it ended with %v", err)
+						}
+					})
+				}
+				synctest.Wait()
+				c.end(p, failed)
+				all.Wait()
+				p.Leave(failed)
+			})
+		})
+	}
+}
+
+// A handoff of unknown outcome has its successor ask.
+func TestAHandoffOfUnknownOutcome(t *testing.T) {
+	simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+		p := ps[0]
+		holder, _ := p.acquire(context.Background(), p.ask("write"))
+		var all sync.WaitGroup
+		p.crowd(&all, 2, "write", 0)
+		time.Sleep(time.Second)
+		p.mu.Lock()
+		delete(p.holders, holder)
+		p.mu.Unlock()
+		next := p.Next(engine.Grant{Pin: pinOfOne, Tag: "write", ID: holder})
+		if next == nil {
+			d.fault("there is no successor")
+			return
+		}
+		d.release(holder)
+		next.Answer(engine.Answer{Outcome: engine.Lost})
+		all.Wait()
+	})
+}

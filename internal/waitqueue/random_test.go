@@ -1,0 +1,105 @@
+package waitqueue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/relations"
+	"pgregory.net/rapid"
+)
+
+// caller is one Acquire of a random plan.
+type caller struct {
+	Process  int
+	Tag      string
+	At, Hold time.Duration
+	Cancel   time.Duration // after At; 0 is never
+	Exact    bool
+	Shared   bool
+	Document bool
+}
+
+// Whatever callers come, hold, give up and leave, in up to three processes:
+// everybody else is granted, soon after those in its way have left, in a bounded
+// number of commands; and nothing is left behind.
+func TestRandomCallersAreServed(t *testing.T) {
+	tables := map[string]relations.Rules{
+		"Exclusive": relations.Exclusive(), "ReadPreferring": relations.ReadPreferring(), "WritePreferring": relations.WritePreferring(),
+		"Fair": relations.Fair(), "Semaphore": relations.Semaphore(2), "MultiGranularity": relations.MultiGranularity(), "unrelated": unrelated,
+	}
+	names := []string{"Exclusive", "ReadPreferring", "WritePreferring", "Fair", "Semaphore", "MultiGranularity", "unrelated"}
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.SampledFrom(names).Draw(rt, "rules")
+		rules := tables[name]
+		processes := rapid.IntRange(1, 3).Draw(rt, "processes")
+		micro := func(most int, name string) time.Duration {
+			return time.Duration(rapid.IntRange(0, most).Draw(rt, name)) * 100 * time.Microsecond
+		}
+		latency := micro(30, "latency")
+		var plan []caller
+		for range rapid.IntRange(1, 25).Draw(rt, "callers") {
+			c := caller{
+				Process: rapid.IntRange(0, processes-1).Draw(rt, "process"),
+				Tag:     rapid.SampledFrom(rules.Tags()).Draw(rt, "tag"),
+				At:      micro(300, "at"), Hold: micro(200, "hold"), Exact: rapid.IntRange(0, 4).Draw(rt, "exact") > 0,
+			}
+			if rapid.IntRange(0, 3).Draw(rt, "gives up") == 0 {
+				c.Cancel = micro(300, "after") + 1
+			}
+			if c.Exact && rules.CheckShareable(c.Tag) == nil {
+				c.Shared = rapid.Bool().Draw(rt, "shared")
+				c.Document = rapid.IntRange(0, 3).Draw(rt, "document") == 0
+			}
+			plan = append(plan, c)
+		}
+		d := inBubble(t, rules, processes, func(d *document, ps []*process) {
+			d.latency = latency
+			served(d, ps, plan)
+		})
+		for _, fault := range d.faults {
+			rt.Error(fault)
+		}
+	})
+}
+
+// served runs a plan, and judges how long it takes.
+func served(d *document, ps []*process, plan []caller) {
+	var all sync.WaitGroup
+	least := time.Duration(0) // in which all could be served one after the other
+	for _, c := range plan {
+		least = max(least, c.At)
+	}
+	for _, c := range plan {
+		least += c.Hold + 4*d.latency
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 10*least+20*time.Second)
+	defer stop()
+	begun := time.Now()
+	for _, c := range plan {
+		all.Go(func() {
+			time.Sleep(c.At)
+			ctx, cancel := ctx, context.CancelFunc(func() {})
+			if c.Cancel > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.Cancel)
+			}
+			defer cancel()
+			p := ps[c.Process]
+			r := p.ask(c.Tag)
+			r.Exact, r.Shared, r.Document = c.Exact, c.Shared, c.Document
+			if err := p.section(ctx, r, c.Hold); err != nil && c.Cancel == 0 {
+				d.fault("%+v: %v", c, err)
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(begun)
+	if most := 2*least + time.Duration(len(plan))*40*time.Millisecond + time.Second; took > most {
+		d.fault("it took %v, more than %v", took, most)
+	}
+	if n, most := d.sent(), 10*len(plan)+int(took/time.Millisecond); n > most {
+		d.fault("%s", fmt.Sprintf("%d commands in %v", n, took))
+	}
+}

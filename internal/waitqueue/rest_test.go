@@ -1,0 +1,143 @@
+package waitqueue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+)
+
+// may claims the waiter's turn, as Await does, and tells how long it would sleep.
+func may(q *Queues, w *Waiter) (bool, time.Duration) {
+	turn, pause, _ := q.claim(w)
+	return turn.Kind == Ask, pause
+}
+
+func settled(q *Queues, w *Waiter, img *engine.Image) {
+	q.Settle(w, Result{ID: w.ID, Image: img, Document: keyOfOne})
+}
+
+// A refused waiter doesn't ask again without a pause, whatever the view says;
+// and at once when something has made way since.
+func TestWhoWasRefusedRests(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	for name, answer := range map[string]*engine.Image{
+		"no image":                           nil,
+		"an image without a clock":           image(7, time.Time{}, heldBy("write", 7, now.Add(time.Hour))),
+		"an image with nobody in the way":    image(7, now),
+		"an image with whoever is long dead": image(7, now, heldBy("write", 7, now.Add(-time.Hour))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHand()
+			q := handQueues(h, relations.Exclusive())
+			w := q.Enter(keyOfOne, request("write", h), Known{})
+			for i := range 3 {
+				if may, _ := may(q, w); !may {
+					t.Fatalf("it may not ask, time %d", i)
+				}
+				w.queue.view.changed = 0 // nothing has, for long
+				settled(q, w, answer)
+				if may, pause := may(q, w); may || pause < longestPause/2 {
+					t.Fatalf("refused, it may ask again: %v, after %v", may, pause)
+				}
+				other := q.Enter(keyOfOne, request("write", h), Known{}) // has the queue judged
+				if may, _ := may(q, w); may {
+					t.Fatal("refused, it asks when it is woken")
+				}
+				q.Leave(other)
+				q.Released(engine.Grant{Pin: pinOfOne, ID: uuid.New()})
+			}
+		})
+	}
+}
+
+// A waiter that is not the poller rests too, where the server doesn't agree
+// with the view that the lock is free.
+func TestWhoeverWasRefusedRests(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	h := newHand()
+	q := handQueues(h, relations.ReadPreferring())
+	w := q.Enter(keyOfOne, request("write", h), Known{})
+	settled(q, w, image(7, now, heldBy("read", 7, now.Add(time.Hour))))
+	reader := q.Enter(keyOfOne, request("read", h), Known{})
+	for range 2 {
+		if reader.state != asking {
+			t.Fatal("it may not ask")
+		}
+		w.queue.view.changed = 0
+		settled(q, reader, nil)
+		if reader.state != asleep {
+			t.Fatal("refused, it asks again")
+		}
+		if _, pause := may(q, w); pause <= 0 || pause > 2*longestPause {
+			t.Errorf("the poller sleeps for %v", pause)
+		}
+		q.Removed(keyOfOne, uuid.New())
+	}
+}
+
+// What makes way while a waiter asks may have done so after it was refused.
+func TestNewsOnTheWay(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	h := newHand()
+	q := handQueues(h, relations.Exclusive())
+	w := q.Enter(keyOfOne, request("write", h), Known{})
+	holder := heldBy("write", 7, now.Add(time.Hour))
+	h.pass(1)
+	q.Released(engine.Grant{Pin: pinOfOne, ID: holder.ID})
+	settled(q, w, image(7, now, holder))
+	if w.state != asking {
+		t.Error("it rests, though the holder has left meanwhile")
+	}
+}
+
+// An entry of a waiter that has given up is removed: those whom it kept back are
+// told when that is done.
+func TestARemovedEntryWakesTheNext(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	h := newHand()
+	q := handQueues(h, relations.WritePreferring())
+	writer := heldBy("write", 0, now.Add(time.Hour))
+	reader := q.Enter(keyOfOne, request("read", h), Known{Image: image(7, now, heldBy("read", 6, now.Add(time.Hour)), writer), Sent: h.now()})
+	if may, _ := may(q, reader); may {
+		t.Fatal("the writer doesn't keep it back")
+	}
+	q.Removed(keyOfOne, writer.ID)
+	if may, _ := may(q, reader); !may {
+		t.Error("nobody has told it")
+	}
+}
+
+// Waiters with places in the document are served in the order of those, before
+// waiters without a place.
+func TestPlacesComeFirst(t *testing.T) {
+	t.Parallel()
+	h := newHand()
+	q := handQueues(h, relations.Fair())
+	place := func(seq int64) Known { return Known{Place: Place{Seq: seq, Confirm: time.Hour}} }
+	first, arriving, second, third := request("write", h), request("write", h), request("write", h), request("write", h)
+	head := q.Enter(keyOfOne, arriving, Known{})
+	q.Enter(keyOfOne, request("write", h), Known{})
+	q.Enter(keyOfOne, third, place(9))
+	q.Enter(keyOfOne, first, place(5))
+	q.Enter(keyOfOne, second, place(7))
+	order := func() (ids []uuid.UUID) {
+		for e := q.queues[keyOfOne].tags["write"].Front(); e != nil; e = e.Next() {
+			ids = append(ids, e.Value.(*Waiter).ID)
+		}
+		return ids
+	}
+	if got := order(); got[0] != first.ID || got[1] != second.ID || got[2] != third.ID || got[3] != arriving.ID {
+		t.Errorf("the order is %v", got)
+	}
+	q.Settle(head, Result{ID: arriving.ID, Place: Place{Seq: 6, Confirm: time.Hour}})
+	if got := order(); got[0] != first.ID || got[1] != arriving.ID || got[2] != second.ID || got[3] != third.ID {
+		t.Errorf("with a place of its own, the order is %v", got)
+	}
+}

@@ -1,0 +1,209 @@
+package waitqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/google/uuid"
+)
+
+// unchecked is how long after an image a shared entry is joined without a check
+// of the document. A waiter of another process whom the tag respects waits
+// longer by that time. As long as holders overlap, a process checks once in it.
+const unchecked = 200 * time.Millisecond
+
+// sharedEntry is an entry that further holders of this process may join.
+type sharedEntry struct {
+	id    uuid.UUID
+	seen  time.Duration // when nobody was in the way of its tag
+	check *Check        // that is under way for all who don't want the document, or nil
+}
+
+// Check is a command that shows whether a shared entry may be joined: its
+// caller sends it, and calls End.
+type Check struct {
+	ID       uuid.UUID // of the entry
+	queues   *Queues
+	document string
+	request  Request
+	over     chan struct{} // closed at the end; nil where nobody else waits for it
+}
+
+// Join is how a request may join an entry of this process: with a lease, or
+// after a check. Where it has neither, it asks for an entry of its own. At most
+// one check is under way for those who don't want the document; the others wait
+// for its end.
+func (q *Queues) Join(ctx context.Context, document string, r Request) (*lease.Handle, *Check, error) {
+	held, own, others := q.join(document, r)
+	if others == nil {
+		return held, own, nil
+	}
+	select {
+	case <-others.over:
+		return q.joined(document, r), nil, nil
+	case <-ctx.Done():
+		return nil, nil, attempt.Ended(ctx)
+	}
+}
+
+// join returns one of three: a lease, a check to send, a check to wait for.
+func (q *Queues) join(document string, r Request) (held *lease.Handle, own, others *Check) {
+	if !r.Shared {
+		return nil, nil, nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	d := q.queues[document]
+	if d == nil {
+		return nil, nil, nil
+	}
+	s := d.shared[r.Tag]
+	switch held := d.join(r); {
+	case held != nil || s == nil:
+		return held, nil, nil
+	case r.Document:
+		return nil, &Check{ID: s.id}, nil
+	case s.check != nil:
+		return nil, nil, s.check
+	default:
+		s.check = &Check{ID: s.id, queues: q, document: document, request: r, over: make(chan struct{})}
+		return nil, s.check, nil
+	}
+}
+
+// joined is a lease after another request's check, or nil.
+func (q *Queues) joined(document string, r Request) *lease.Handle {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d := q.queues[document]; d != nil {
+		return d.join(r)
+	}
+	return nil
+}
+
+// End takes in what the check was answered with, or nil, and tells those who
+// wait for it.
+func (c *Check) End(img *engine.Image) {
+	if c.over == nil {
+		return
+	}
+	c.queues.mu.Lock()
+	defer c.queues.mu.Unlock()
+	defer close(c.over)
+	d := c.queues.queues[c.document]
+	if d == nil {
+		return
+	}
+	if s := d.shared[c.request.Tag]; s != nil && s.check == c {
+		s.check = nil
+	}
+	d.observe(img, c.request.Begun)
+	d.judge()
+}
+
+// Tried takes in what became of a shared request that was in no queue.
+func (q *Queues) Tried(document string, r Request, held uuid.UUID, img *engine.Image) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	d := q.queue(document)
+	d.observe(img, r.Begun)
+	if held == r.ID && !d.crossed(r.Tag) {
+		d.entered(r)
+	}
+	d.judge()
+	q.drop(d)
+}
+
+// open lets others join what was granted: those who are in the queue, for they
+// waited for this answer instead of taking places in the document; and those who
+// come as long as nobody is seen in the tag's way.
+func (d *queue) open(r Request) {
+	if !r.Shared {
+		return
+	}
+	d.shared[r.Tag] = &sharedEntry{id: r.ID, seen: d.clock()}
+	d.admit(r.Tag)
+	if d.crossed(r.Tag) {
+		delete(d.shared, r.Tag)
+	}
+}
+
+// crossed says that the view shows somebody in the tag's way.
+func (d *queue) crossed(tag string) bool {
+	if d.view.image == nil {
+		return false
+	}
+	blocking, _ := engine.InTheWay(d.rules, d.view.image, tag, nil)
+	return len(blocking) > 0
+}
+
+// review closes the entries in whose tag's way the view shows somebody.
+func (d *queue) review() {
+	for tag, s := range d.shared {
+		if d.crossed(tag) {
+			delete(d.shared, tag)
+		} else {
+			s.seen = d.clock()
+		}
+	}
+}
+
+// close lets nobody join an entry any more.
+func (d *queue) close(id uuid.UUID) {
+	for tag, s := range d.shared {
+		if s.id == id {
+			delete(d.shared, tag)
+		}
+	}
+}
+
+// sharing says that this process has a valid lease that may be joined.
+func (d *queue) sharing() bool {
+	for _, s := range d.shared {
+		if d.leases.Valid(s.id) {
+			return true
+		}
+	}
+	return false
+}
+
+// join is a lease for a request that needs no command, or nil.
+func (d *queue) join(r Request) *lease.Handle {
+	s := d.shared[r.Tag]
+	if s == nil || !r.Shared || r.Document || d.clock()-s.seen > unchecked {
+		return nil
+	}
+	return d.leases.Join(s.id)
+}
+
+// admit joins waiters that need no command. Where one can't be joined, none can.
+func (d *queue) admit(tag string) {
+	t := d.tags[tag]
+	if t == nil {
+		return
+	}
+	for e := t.Front(); e != nil; {
+		w := e.Value.(*Waiter)
+		e = e.Next() // before w is removed
+		if w.state != asleep || w.place.taken() || !w.Shared || w.Document {
+			continue
+		}
+		held := d.join(w.Request)
+		if held == nil {
+			return
+		}
+		w.turn = Turn{Kind: Joined, Lease: held}
+		d.set(w, answered)
+		d.remove(w)
+		w.wake()
+	}
+}
+
+// gathers says that a request had better wait for the answer that another one
+// of its tag gets.
+func (d *queue) gathers(r Request) bool {
+	return r.Shared && (!r.Document || d.shared[r.Tag] == nil)
+}

@@ -1,0 +1,189 @@
+package waitqueue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// lately is how long something that was seen is taken to be still so.
+const lately = time.Second
+
+// view is what a queue knows of its document: the last image that any waiter
+// was answered with, less what this process has released since. It tells what
+// the server would say.
+type view struct {
+	clock  func() time.Duration
+	leases Leases
+
+	image   *engine.Image // or nil
+	taken   time.Duration // when the image came
+	changed time.Duration // when an image last showed a new holder, or none
+	changes uint64        // how often one did
+	rivals  time.Duration // when an image last showed none but other processes' entries
+
+	news       uint64                 // counts what has made way: entries that are gone from the document, or leave it
+	departures []departure            // the last few entries that this process has released
+	own        map[uuid.UUID]struct{} // entries that waiters of this queue were granted
+}
+
+// departure is an entry that this process takes out of the document.
+type departure struct {
+	id   uuid.UUID
+	over bool          // its removal was answered,
+	end  time.Duration // at this time
+}
+
+// update takes in the image of a command that was sent at that time or later,
+// and reports whether it tells how things are now. It does not where a later
+// image was seen; of a whole one, that has no clock, it is not known.
+//
+// A command that was sent after the last image had come was executed after it,
+// whatever the fences and the server's clock say: both can be set back.
+func (v *view) update(img *engine.Image, sent time.Duration) bool {
+	whole := img != nil && img.Whole()
+	if whole {
+		img = v.dated(img)
+	}
+	if img == nil || v.image != nil && sent <= v.taken && older(img, v.image) {
+		return false
+	}
+	now := v.clock()
+	if v.image == nil || lastGrant(v.image) != lastGrant(img) {
+		v.changed = now
+		v.changes++
+	}
+	img = without(img, v.leaving(sent)...)
+	if v.image == nil || madeWay(v.image, img) {
+		v.news++
+	}
+	v.image, v.taken = img, now
+	v.keepOwn()
+	if len(v.image.Lock.Entries) > 0 && !slices.ContainsFunc(v.image.Lock.Entries, v.mine) {
+		v.rivals = now
+	}
+	return !whole
+}
+
+// dated is a whole image with the view's clock, if its fence says that it is
+// later than the view; or nil.
+func (v *view) dated(img *engine.Image) *engine.Image {
+	if v.image == nil || img.Lock.Fence <= v.image.Lock.Fence {
+		return nil
+	}
+	dated := *img
+	dated.Now = v.now().Now
+	return &dated
+}
+
+// leaving are the entries that the image of a command that was sent at that
+// time may show though they are gone: their removal was not answered before. An
+// entry that is shown later was brought back, by a late duplicate of its acquire.
+func (v *view) leaving(sent time.Duration) (ids []uuid.UUID) {
+	for _, d := range v.departures {
+		if !d.over || sent <= d.end {
+			ids = append(ids, d.id)
+		}
+	}
+	return ids
+}
+
+// madeWay says that an entry of the one image is not in the next.
+func madeWay(from, to *engine.Image) bool {
+	there := make(map[uuid.UUID]struct{}, len(to.Lock.Entries))
+	for _, e := range to.Lock.Entries {
+		there[e.ID] = struct{}{}
+	}
+	return slices.ContainsFunc(from.Lock.Entries, func(e engine.Entry) bool {
+		_, stays := there[e.ID]
+		return !stays
+	})
+}
+
+// lastGrant is the fencing token of the newest holder. A waiting entry has none:
+// however many come to wait, the lock has not moved.
+func lastGrant(img *engine.Image) (fence int64) {
+	for _, e := range img.Lock.Entries {
+		fence = max(fence, e.Fence)
+	}
+	return fence
+}
+
+// older goes by the document's fence first: commands are executed in another
+// order than they read the clock. A fence that is still behind after a while was
+// set back by an outside writer.
+func older(a, b *engine.Image) bool {
+	if a.Lock.Fence == b.Lock.Fence {
+		return a.Now.Before(b.Now)
+	}
+	return a.Lock.Fence < b.Lock.Fence && a.Now.Before(b.Now.Add(lately))
+}
+
+// without is the lock of an image, less some entries.
+func without(img *engine.Image, ids ...uuid.UUID) *engine.Image {
+	return less(img, func(e engine.Entry) bool { return slices.Contains(ids, e.ID) })
+}
+
+// less is the lock of an image, less the entries of which that is true.
+func less(img *engine.Image, out func(engine.Entry) bool) *engine.Image {
+	seen := &engine.Image{ID: img.ID, Now: img.Now, Lock: img.Lock}
+	seen.Lock.Entries = slices.DeleteFunc(slices.Clone(img.Lock.Entries), out)
+	return seen
+}
+
+// aged is an image that came that time ago. One without a clock stays so.
+func aged(img *engine.Image, ago time.Duration) *engine.Image {
+	if img == nil || ago == 0 || img.Whole() {
+		return img
+	}
+	aged := *img
+	aged.Now = aged.Now.Add(ago)
+	return &aged
+}
+
+// now is the image with the time that has passed since, or nil.
+func (v *view) now() *engine.Image { return aged(v.image, v.clock()-v.taken) }
+
+// owns is told of an entry that was granted here.
+func (v *view) owns(id uuid.UUID) {
+	if v.own == nil {
+		v.own = map[uuid.UUID]struct{}{}
+	}
+	v.own[id] = struct{}{}
+}
+
+// keepOwn drops own entries that are gone.
+func (v *view) keepOwn() {
+	if len(v.own) == 0 {
+		return
+	}
+	shown := map[uuid.UUID]struct{}{}
+	for _, e := range v.image.Lock.Entries {
+		if _, own := v.own[e.ID]; own {
+			shown[e.ID] = struct{}{}
+		}
+	}
+	v.own = shown
+}
+
+// mine says of an entry that this process holds it.
+func (v *view) mine(e engine.Entry) bool {
+	_, own := v.own[e.ID]
+	return own || v.leases.Valid(e.ID)
+}
+
+// forget is told that an entry is being released, or was. An image that is
+// already on its way may still show it.
+func (v *view) forget(d departure) {
+	const memory = 16
+	if v.image != nil {
+		v.image = without(v.image, d.id)
+	}
+	delete(v.own, d.id)
+	v.news++
+	v.departures = slices.DeleteFunc(v.departures, func(other departure) bool { return other.id == d.id })
+	v.departures = append(v.departures, d)
+	v.departures = v.departures[max(0, len(v.departures)-memory):]
+}

@@ -1,0 +1,104 @@
+package waitqueue
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+)
+
+// Request is what a waiter wants.
+type Request struct {
+	engine.Request
+	Exact  bool          // its filter demands the document's identity alone: a handoff can serve it
+	Shared bool          // another holder's entry of this process will do
+	Begun  time.Duration // when it came, by the queues' clock
+
+	// Late is given what was handed over to a waiter that has left: an answer,
+	// or a lease. It must not wait. A waiter of a queue needs it.
+	Late func(Turn)
+}
+
+// Place is where a waiter's entry stands in the document. The zero Place is
+// none.
+type Place struct {
+	Seq     int64
+	Confirm time.Duration // the longest pause that keeps it
+}
+
+func (p Place) taken() bool { return p.Confirm > 0 }
+
+// Known is what is known of a waiter that enters. The zero Known is nothing.
+type Known struct {
+	Place    Place
+	Image    *engine.Image // of its last answer, or nil
+	Sent     time.Duration // when the command was sent, or earlier
+	Answered time.Duration // when it was answered
+}
+
+// Kind is what a waiter's turn consists of.
+type Kind uint8
+
+// The kinds of turns.
+const (
+	Ask    Kind = iota + 1 // the waiter asks the server
+	Answer                 // a handoff to the waiter has ended
+	Joined                 // the waiter has a lease of an entry that was there
+)
+
+// Turn is what [Queues.Await] returns.
+type Turn struct {
+	Kind   Kind
+	Answer engine.Answer // of an Answer; without an image nobody knows whether the waiter has an entry
+	Lease  *lease.Handle // of a Joined
+}
+
+// Waiter waits in the wait queue of a document. One goroutine at a time waits.
+type Waiter struct {
+	Request
+	order uint64 // of arrival
+	nudge chan struct{}
+
+	// Under the queues' lock:
+	queue   *queue
+	place   Place
+	state   state
+	element *list.Element // in its queue, or nil
+	asked   time.Duration // when it was last answered, or came
+	sent    time.Duration // when it was last let ask, or promised the lock
+	news    uint64        // the view's then, or at the answer
+	rest    time.Duration // for how long after a refusal it doesn't ask without news
+	turn    Turn          // what it was handed
+	failure error         // that it was told
+}
+
+// state is what a waiter is doing.
+type state uint8
+
+const (
+	asleep   state = iota
+	asking         // it asks the server, or was told to
+	promised       // a lease is being handed over to it
+	answered       // the handoff's answer has come, or a lease, or a failure
+	taking         // it reads that
+	left           // it has the lock, or gave up
+)
+
+// busy waiters may have the lock in a moment.
+func (s state) busy() bool { return s != asleep && s != left }
+
+func (w *Waiter) wake() {
+	select {
+	case w.nudge <- struct{}{}:
+	default: // it has one coming
+	}
+}
+
+// entry is its own one in the document, or nil.
+func (w *Waiter) entry() *engine.Entry {
+	if !w.place.taken() {
+		return nil
+	}
+	return &engine.Entry{ID: w.ID, Seq: w.place.Seq}
+}
