@@ -121,6 +121,14 @@ func (r *rig) wantFresh(leases ...*Handle) {
 	}
 }
 
+// somebody is a wait queue with one waiter. It counts its answers.
+type somebody struct{ answers int }
+
+func (s *somebody) Next(engine.Grant) Successor { return s }
+func (s *somebody) Released(engine.Grant)       {}
+func (s *somebody) Request() engine.Successor   { return engine.Successor{} }
+func (s *somebody) Answer(engine.Answer)        { s.answers++ }
+
 // nobody is a wait queue without waiters.
 type nobody struct{}
 
@@ -285,6 +293,22 @@ func (s *server) Standing(ctx context.Context, grants []engine.Grant) (standing 
 	return standing, sent, err
 }
 
+func (s *server) Handoff(ctx context.Context, g engine.Grant, _ engine.Successor) (engine.Answer, error) {
+	return s.handOff(ctx, "handoff", g)
+}
+
+func (s *server) WriteAndHandOff(ctx context.Context, g engine.Grant, _ *engine.Update, _ engine.Successor) (engine.Answer, error) {
+	return s.handOff(ctx, "write and hand off", g)
+}
+
+func (s *server) handOff(ctx context.Context, name string, g engine.Grant) (engine.Answer, error) {
+	a, err := s.one(ctx, name, g, engine.Granted, func(*entry) { delete(s.entries, g.ID) })
+	if a.Outcome == engine.Granted {
+		a.Image = &engine.Image{ID: g.DocID}
+	}
+	return a, err
+}
+
 // What these tests don't send.
 
 func (s *server) Acquire(context.Context, engine.Filter, engine.Request) (engine.Answer, error) {
@@ -293,14 +317,6 @@ func (s *server) Acquire(context.Context, engine.Filter, engine.Request) (engine
 
 func (s *server) Confirm(context.Context, engine.Pin, engine.Request) (engine.Answer, error) {
 	panic("a confirm")
-}
-
-func (s *server) WriteAndHandOff(context.Context, engine.Grant, *engine.Update, engine.Successor) (engine.Answer, error) {
-	panic("a handoff")
-}
-
-func (s *server) Handoff(context.Context, engine.Grant, engine.Successor) (engine.Answer, error) {
-	panic("a handoff")
 }
 
 func (s *server) Remove(context.Context, engine.Pin, string, []uuid.UUID) ([]uuid.UUID, error) {

@@ -65,10 +65,12 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 // answer tells the successor, and reports whether the hold was released. An
 // attempt that finds nothing, or is refused, says nothing about the successor,
 // and the lock can still be released to nobody. An attempt that leaves
-// something unreadable was executed: the successor asks what it means.
+// something unreadable was executed: the successor asks what it means. An
+// attempt that can't be sent is repeated.
 func (o *handoff) answer(got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
+	failure := engine.AsFailure(err)
 	switch {
-	case got.Image == nil && engine.AsFailure(err).Certain:
+	case got.Image == nil && failure.Certain && !failure.NotSent:
 		return false, nil
 	case got.Image == nil:
 		return false, err

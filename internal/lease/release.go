@@ -92,12 +92,10 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	s.finish(ErrReleased) // before anything is sent
 	ctx, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
-	got, first := engine.Answer{Outcome: engine.Released}, s.engine.Clocks()
-	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) error {
-		done, err := to.release(ctx, first)
-		if !done && err == nil {
-			got, err = s.commands.Release(ctx, s.grant)
-		}
+	first := s.engine.Clocks()
+	var got engine.Answer
+	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+		got, err = s.releaseTo(ctx, to, first)
 		return err
 	})
 	switch {
@@ -110,6 +108,15 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	default:
 		return s.departed("release", got.Outcome, unsure)
 	}
+}
+
+// releaseTo sends one attempt. Its answer says nothing of an earlier attempt.
+func (s *Hold) releaseTo(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
+	done, err := to.release(ctx, first)
+	if done || err != nil {
+		return engine.Answer{Outcome: engine.Released}, err
+	}
+	return s.commands.Release(ctx, s.grant)
 }
 
 // departed is the verdict on a command that removes the entry from the

@@ -253,4 +253,25 @@ var handoffs = []Mutant{
 			`operator{"$setOnInsert", field(entry.since, value(true))}`),
 		Tests: "^TestASuccessorsSinceIsItsOwn$", Packages: inLocker,
 	},
+	{
+		Name: "a release that can't be sent is taken for its answer", Rule: 0,
+		Why:  "a release that the server executed is reported as lost, after the driver had no server for a moment",
+		File: "internal/lease/release.go",
+		Edits: swap(`		got, err = s.releaseTo(ctx, to, first)
+		return err`,
+			`		next, err := s.releaseTo(ctx, to, first)
+		if got == (engine.Answer{}) {
+			got = next
+		}
+		return err`),
+		Tests: "^TestAttemptsThatCantBeSentSayNothing$", Packages: inHold,
+	},
+	{
+		Name: "a handoff that can't be sent is followed by a release", Rule: 0,
+		Why:  "the waiter of this process asks the server for a lock that it would have been handed",
+		File: "internal/lease/handoff.go",
+		Edits: swap(` && !failure.NotSent`,
+			``),
+		Tests: "^TestAttemptsThatCantBeSentSayNothing$", Packages: inHold,
+	},
 }

@@ -1,0 +1,51 @@
+package lease
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Attempts that can't be sent say nothing of the attempt that is answered, and
+// are repeated as they are: a handoff that can't be sent is no reason to release
+// the lock to nobody.
+func TestAttemptsThatCantBeSentSayNothing(t *testing.T) {
+	update := bson.A{bson.M{"$set": bson.M{"a": 1}}}
+	release := func(h *Handle) error { return h.Release(context.Background()) }
+	write := func(h *Handle) error { return h.UpdateAndRelease(context.Background(), update) }
+	for name, c := range map[string]struct {
+		end    func(*Handle) error
+		waiter bool
+		sent   string
+	}{
+		"release":                          {release, false, "release"},
+		"update and release":               {write, false, "write and release"},
+		"release to a waiter":              {release, true, "handoff"},
+		"update and release, for a waiter": {write, true, "write and hand off"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				waiter := &somebody{}
+				if c.waiter {
+					r.locker.succession = waiter
+				}
+				h := r.take(1, "write")
+				unsent := 2
+				r.server.fault = func(context.Context, call) error {
+					if unsent--; unsent < 0 {
+						return nil
+					}
+					return &engine.Failure{Certain: true, NotSent: true, Patience: time.Minute}
+				}
+				r.wantErr(name, c.end(h), nil)
+				r.wantSent(c.sent, c.sent, c.sent)
+				if answered := waiter.answers == 1; answered != c.waiter {
+					r.Errorf("%d answers for the successor", waiter.answers)
+				}
+			})
+		})
+	}
+}
