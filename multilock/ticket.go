@@ -87,7 +87,7 @@ func (t *Ticket) RetryAt() time.Time {
 // [doclock.ErrNotAcquired].
 func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
-		return nil, errInTransaction
+		return nil, notAcquired(errInTransaction)
 	}
 	held, _, err := t.confirm(ctx, func(done func()) { done() })
 	return (*doclock.Lease)(held), t.place.a.failed(ctx, err, nil)

@@ -18,7 +18,7 @@ import (
 // with the last conflict.
 func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
-		return nil, errInTransaction
+		return nil, notAcquired(errInTransaction)
 	}
 	held, err := t.wait(ctx)
 	return (*doclock.Lease)(held), t.place.a.failed(ctx, err, t.conflict())
