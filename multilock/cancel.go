@@ -8,11 +8,11 @@ import (
 	"github.com/doclock/doclock/internal/oneline"
 )
 
-// Cancel gives the place up, and does nothing once the lease was handed out
-// or the ticket is lost. Tickets of one document that are abandoned together
-// are removed together. The command outlives ctx: Cancel returns ctx's error
-// and [doclock.ErrOutcomeUnknown] if ctx ends first, and goes on in the
-// background.
+// Cancel leaves the document's queue: it removes the ticket's entry. It does
+// nothing if the lease was handed out or the ticket is lost. Tickets of one document
+// that are cancelled together are removed by one command. If ctx ends first, Cancel
+// returns ctx's error and [doclock.ErrOutcomeUnknown], and the removal goes on in
+// the background.
 func (t *Ticket) Cancel(ctx context.Context) error {
 	answer := make(chan error, 1)
 	t.cancel(func(err error) { answer <- err })

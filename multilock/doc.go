@@ -1,12 +1,13 @@
 // Package multilock locks MongoDB documents under tags that relate to each
 // other by rules.
 //
-// A [Locker] serves one collection and one set of rules. A tag that is
-// cooperative to another gives way: its acquire is refused while the other is
-// there, held or waiting. A tag that is assertive to another insists: it joins
-// as a waiting entry, which keeps back whoever respects it, and is granted when
-// the entries it waits for are gone. Tags with no relation ignore each other.
-// [github.com/doclock/doclock/relations] has rules for the common cases:
+// A [Locker] serves one collection and one set of rules. A relation of one tag
+// to another is one of two kinds. If it is cooperative, an acquire is refused
+// while an entry of the other tag is in the document, held or waiting. If it is
+// assertive, the acquire joins as a waiting entry, which blocks the tags that
+// respect its tag; it is granted when the entries that it waits for have left.
+// Tags without a relation ignore each other. Package [relations] has rules for
+// the common cases:
 //
 //	locks, err := multilock.New(categories, relations.WritePreferring(), doclock.TTL(5*time.Second))
 //
@@ -14,35 +15,35 @@
 //		…
 //	})
 //
-// From the simplest to the finest: [Locker.Do] holds the lock around a
-// function; [Locker.Acquire] waits for a lease; [Locker.TryAcquire] fails at
-// once with the names of those in the way; [Locker.Enqueue] takes a place in
-// the queue and leaves the waiting to the caller.
+// There are four ways to acquire. [Locker.Do] holds the lock around a function.
+// [Locker.Acquire] waits for a lease. [Locker.TryAcquire] fails at once, and names
+// the holders in the way. [Locker.Enqueue] takes a place in the document's queue
+// and leaves the waiting to the caller.
 //
 // # Waiting
 //
-// Acquire waits until its context ends; there is no other deadline. A tag
-// without assertive relations is refused and asks again; one with them has a
-// place in the document's queue. Pauses are jittered, grow with the time for which
-// nothing has changed, and never go past the moment when the lock becomes free by
-// itself.
+// Acquire waits until its context ends; there is no other deadline. A tag without
+// assertive relations is refused and asks again. A tag with them has a place in
+// the document's queue. Pauses between two commands have a random part. They
+// grow with the time for which nothing has changed, and never go past the moment
+// when the lock becomes free by itself.
 //
-// The waiters of one document in one process stand in a wait queue of their own.
-// One of them polls for all. A released lease is handed over to the next waiter
-// in the same command, for a bounded time before other processes are let in.
-// An Acquire has no place in the document before its turn in the wait queue has
-// come; a [Ticket] has one from the start, and its [Ticket.Wait] stands in the
-// same wait queue. A filter that doesn't demand an equal _id is asked about first,
-// for the lock alone: where it has to wait, that is one command more.
-// With [doclock.ShareInProcess] the holders of a tag in one process have one entry in
+// The waiters of one document in one process form a wait queue of their own. One
+// of them polls for all. A released lease is handed over to the next waiter in the
+// same command, for a bounded time; then other processes get their turn. An
+// Acquire takes a place in the document when its turn in the wait queue has come.
+// A [Ticket] has a place from the start, and its [Ticket.Wait] waits in the same
+// wait queue. If a filter doesn't demand an equal _id, the first command asks for
+// the lock alone; a wait then costs one command more. With
+// [doclock.ShareInProcess] the holders of a tag in one process have one entry in
 // common, so that the document's arrays grow with the processes.
 //
 // # Two programs, two sets of rules
 //
-// A live entry under a tag that a program's rules do not know refuses each
-// of its arrivals: different rules on one document must not ignore each other
-// silently. So a new tag is rolled out in two steps: first the rules that
-// know it, everywhere; then the programs that use it.
+// A live entry under a tag that a program's rules do not know refuses each of its
+// arrivals: two programs with different rules must not ignore each other's locks.
+// So introduce a new tag in two steps. First deploy the rules that know it,
+// everywhere. Then deploy the programs that use it.
 //
 // The idea of cooperative and assertive tags is monglock's.
 package multilock

@@ -19,8 +19,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Locker locks documents of one collection by one table of relations. It is
-// safe for concurrent use, and meant to be made once.
+// Locker locks documents of one collection by one set of rules. It is safe for
+// concurrent use. Make one, and use it for the life of the program.
 type Locker struct {
 	engine   *engine.Engine  // for what is pure
 	commands engine.Commands // for what is sent
@@ -31,9 +31,9 @@ type Locker struct {
 	cleanup  *cleanup
 }
 
-// New makes a Locker. It sends nothing; see [doclock.CheckServer] for a look
-// at the server. Whatever the collection's own settings are, the lock's
-// commands go to the primary, with majority write concern.
+// New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server.
+// The lock's commands go to the primary with majority write concern, whatever the
+// collection's own settings are.
 //
 // Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidArgument].
 func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) (*Locker, error) {
@@ -86,30 +86,33 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 }
 
 // TryAcquire acquires the lock, or fails, in one command. A refusal is a
-// [*doclock.ConflictError] and leaves nothing behind in the document; where an
-// earlier attempt is of unknown outcome, what it may enter yet is removed in
-// the background.
+// [*doclock.ConflictError] and leaves no trace in the document. If an earlier
+// attempt is of unknown outcome, its entry is removed in the background.
 //
-// Every error is a [doclock.ErrNotAcquired] beside its cause, and means that the
-// caller holds nothing: [doclock.ErrNotFound], [doclock.ErrConflict],
-// [doclock.ErrForeignLock], [doclock.ErrUnsupportedServer], the driver's; and
-// before anything is sent [doclock.ErrInvalidArgument], [doclock.ErrInTransaction],
-// [doclock.ErrClosed]. If ctx ends first, TryAcquire returns at once with ctx's
-// error, the conflict that this process knows of by then, and the driver's
-// reason where no server can be reached; what the command grants is released.
+// Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
+// nothing. The causes are
+//   - [doclock.ErrInvalidArgument], [doclock.ErrInTransaction],
+//     [doclock.ErrClosed]: nothing was sent;
+//   - [doclock.ErrConflict], [doclock.ErrNotFound], [doclock.ErrForeignLock],
+//     [doclock.ErrUnsupportedServer];
+//   - the driver's errors, and ctx's.
+//
+// If ctx ends first, TryAcquire returns at once. Its error is ctx's, with the
+// conflict that this process knows of by then, and with the driver's reason if no
+// server can be reached. A lock that the command is granted later is released.
 //
 // At most 8 acquires of one document and 64 of one Locker are under way at a
-// time; the others wait for their turn.
+// time. The others wait for their turn.
 //
 // A command of unknown outcome is sent again until ctx ends, if the filter
-// demands an equal _id at its top level; one by another filter, that could find
-// another document the second time, is not. One that can't be sent, because no
-// server can be reached, is tried for 30 s, and then the driver's error is
+// demands an equal _id at its top level. By another filter it could find another
+// document the second time, so it is not sent again. A command that can't be sent,
+// because no server can be reached, is tried for 30 s; then the driver's error is
 // returned, with the addresses and the reason.
 //
-// The filter is encoded once, with the collection's registry and BSON options,
-// in the caller's goroutine and before anything is sent; it is the caller's
-// again when the call has returned. So it is with Enqueue, Acquire and Do.
+// The filter is encoded once, with the collection's registry and BSON options, in
+// the caller's goroutine and before anything is sent. When the call has returned,
+// the caller may change it. The same is true of Enqueue, Acquire and Do.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
@@ -122,10 +125,10 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	return (*doclock.Lease)(held), err
 }
 
-// Enqueue asks for the lock and doesn't wait, in one command: the ticket is
-// granted, or waits in the document, where it keeps back whoever respects its
-// tag. Only a tag with assertive relations ever waits; any other is granted or
-// refused. A refused Enqueue returns no ticket. Errors as of
+// Enqueue asks for the lock in one command, and doesn't wait. The ticket is
+// granted, or it waits in the document, where it blocks tags that respect its tag.
+// Only a tag with assertive relations ever waits; an entry of any other tag is
+// granted or refused. A refused Enqueue returns no ticket. The errors are those of
 // [Locker.TryAcquire].
 func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
@@ -142,15 +145,15 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	return t, a.failed(ctx, err, nil)
 }
 
-// Acquire acquires the lock, and waits for it until ctx ends, or for as long as
-// [doclock.MaxWait] says; both bound the wait, not the lease. It doesn't renew by itself: see [doclock.Lease.KeepAlive]
-// and [Locker.Do].
+// Acquire acquires the lock, and waits for it until ctx ends or the time of
+// [doclock.MaxWait] is over. Both bound the wait, and not the lease. The lease is
+// not renewed by itself: see [doclock.Lease.KeepAlive] and [Locker.Do].
 //
-// An Acquire whose ctx ends leaves nothing behind: its entry, waiting or not,
-// and what an attempt that is still out enters, are removed in the background.
-// Its error names who was in the way. Other errors as of [Locker.TryAcquire];
-// after [Locker.Close], ErrClosed. While no server can be reached all who wait
-// are told so after 30 s.
+// If ctx ends first, no entry stays in the document, held or waiting: it is
+// removed in the background, and so is the entry of an attempt that is executed
+// later. The error names the holders in the way. The other errors are those of
+// [Locker.TryAcquire]. [Locker.Close] ends the wait with ErrClosed. While no server
+// can be reached, all waiters get the driver's error after 30 s.
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
@@ -160,28 +163,28 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 	return (*doclock.Lease)(held), err
 }
 
-// Do holds the lock while fn runs, renews it, and releases it whatever
-// happens: return, panic, or Goexit. fn's context is cancelled, with cause
-// [doclock.ErrLost], the moment the lease ends.
+// Do holds the lock while fn runs, renews it, and releases it whatever happens:
+// return, panic, or Goexit. fn's context ends with cause [doclock.ErrLost] at the
+// moment when the lease is lost.
 //
-// An [doclock.ErrNotAcquired] says that fn was never called: nothing is to be
-// taken back. ctx bounds the wait and fn; to bound the wait alone, give
+// A [doclock.ErrNotAcquired] says that fn was never called: there is nothing to
+// undo. ctx bounds the wait and fn. To bound the wait alone, give
 // [doclock.MaxWait].
 //
-// Else Do returns fn's error, joined with the release's: nil from fn and a lost
-// lease is ErrLost, for others may have been let in while fn was working: what
-// fn wrote elsewhere is to be taken back then, and on [doclock.ErrOutcomeUnknown]
-// too. Test for these first: a loss also cancels fn's context, whose error fn
-// may have returned. Where fn's error is one of the two already, it stands as it
-// is: a write whose outcome is unknown is not told to be lost, which would mean
-// that it was not applied. fn may release the lease itself, or delete the
-// document with [doclock.Lease.Delete].
+// Otherwise Do returns fn's error, joined with the release's. If fn returns nil
+// and the lease was lost, Do returns ErrLost: others may have been let in while fn
+// was working, so undo what fn wrote to other places. Do the same after an
+// [doclock.ErrOutcomeUnknown]. Test for these two errors first: a loss also cancels
+// fn's context, and fn may have returned the context's error. If fn's error is one
+// of the two already, the release's is not joined to it: a write of unknown outcome
+// must not be reported as lost, which would mean that it was not applied. fn may
+// release the lease itself, or delete the document with [doclock.Lease.Delete].
 //
-// Two things are no faults. After a stop of the process fn's context may live for
-// a moment longer than [doclock.Lease.Err] says: its timer has to run first. And
-// where the lease's time ran out, so that fn's context has ended with ErrLost,
-// but nobody came meanwhile, a write under the guard and Do itself return nil:
-// the entry was there all the time.
+// Two effects may surprise. After the process was stopped, fn's context may live
+// for a moment longer than [doclock.Lease.Err] is nil, because its timer has to run
+// first. And if the lease's time ran out, but nobody was let in meanwhile, a write
+// under the guard and Do itself return nil, although fn's context has ended with
+// ErrLost: the entry was in the document all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
 	held, err := l.Acquire(ctx, filter, tag, opts...)
 	if err != nil {
@@ -202,12 +205,12 @@ func isVerdict(err error) bool {
 	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
 }
 
-// Close refuses new acquires, wakes waiters with [doclock.ErrClosed] and waits
-// for what runs in the background (commands and releases whose callers gave
-// up), or for ctx's end. Leases live on, and can be renewed and released.
+// Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits
+// for what runs in the background (commands and releases whose callers gave up), or
+// for the end of ctx. Leases stay valid, and can be renewed and released.
 //
-// What an acquire without a lease may leave is removed once more: an attempt
-// that a server executes after Close leaves an entry until it expires.
+// Close removes once more what an acquire without a lease may have entered. An
+// attempt that the server executes after Close leaves an entry until it expires.
 func (l *Locker) Close(ctx context.Context) error {
 	l.cleanup.close()
 	return l.ops.Close(ctx)

@@ -15,11 +15,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Ticket is a place in a document's queue: what monglock's assertive acquire
-// leaves. It is granted or waiting. A waiting entry lives a WaitTTL from one
-// confirm to the next; one that was not confirmed in time is lost, and never
-// rejoins in silence at the end of the queue. A Ticket is safe for concurrent
-// use.
+// Ticket is a place in a document's queue, as monglock's assertive acquire makes
+// it. It is granted or waiting. A waiting entry lives for a WaitTTL after each
+// confirm. A ticket that was not confirmed in time is lost: it never joins the end
+// of the queue again without the caller's knowledge. A Ticket is safe for
+// concurrent use.
 type Ticket struct {
 	place *place
 	turn  chan struct{} // one command at a time; what it found is written before it ends
@@ -70,20 +70,20 @@ func (t *Ticket) Granted() bool {
 }
 
 // RetryAt is when to confirm next: often enough to keep the place, and no
-// later than the lock can become free by itself.
+// later than the lock becomes free if nobody renews or releases it.
 func (t *Ticket) RetryAt() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.retryAt
 }
 
-// Confirm asks whether it is the ticket's turn, in one command, and extends
-// its waiting if it is not: the error is then a [*doclock.ConflictError]. Once
-// granted it returns the same lease without a command. [doclock.ErrLost] means
-// that the entry is gone: its waiting ran out, or the document is deleted.
+// Confirm asks in one command whether it is the ticket's turn. If it is not, the
+// command extends the waiting, and the error is a [*doclock.ConflictError]. Once
+// granted, Confirm returns the same lease and sends nothing. [doclock.ErrLost]
+// means that the entry is gone: its waiting ran out, or the document was deleted.
 //
-// If ctx ends during the command, Confirm returns at once with ctx's error; the
-// ticket stays, and may be granted by it. Every error is a
+// If ctx ends during the command, Confirm returns at once with ctx's error. The
+// ticket stays, and that command may grant it. Every error is a
 // [doclock.ErrNotAcquired].
 func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {

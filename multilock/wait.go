@@ -13,9 +13,9 @@ import (
 )
 
 // Wait waits until the lock is granted or ctx ends, and confirms meanwhile. A
-// release in this process wakes it. The end of ctx keeps the entry: Wait may be
-// called again within a WaitTTL, or the ticket cancelled. Its error joins ctx's
-// with the last conflict.
+// release in this process wakes it. The entry stays after the end of ctx: call Wait
+// again within a WaitTTL, or cancel the ticket. The error is ctx's, joined with the
+// last conflict. Every error is a [doclock.ErrNotAcquired].
 func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
 		return nil, notAcquired(errInTransaction)

@@ -13,7 +13,7 @@
 // That is a read-modify-write in two commands. [Locker.Do] holds a lock around
 // a function, renews it, and releases it whatever happens.
 //
-// A write lock is the one-tag table [relations.Exclusive] of a
-// [multilock.Locker]: an application that outgrows it changes the package and
-// the table, and its documents stay as they are.
+// A write lock is a [multilock.Locker] with the rules [relations.Exclusive], which
+// have one tag. An application that needs more changes the package and the rules;
+// its documents stay as they are.
 package writelock

@@ -12,12 +12,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Tag is the tag that a write lock's entries stand under in the document. A
-// [multilock.Locker] whose table has it sees them.
+// Tag is the tag of a write lock's entries in the document. A [multilock.Locker]
+// whose rules have this tag sees them.
 const Tag = "write"
 
-// Locker locks documents of one collection, one holder a document. It is safe
-// for concurrent use, and meant to be made once.
+// Locker locks documents of one collection, one holder for each document. It is
+// safe for concurrent use. Make one, and use it for the life of the program.
 type Locker struct{ locks *multilock.Locker }
 
 // New makes a Locker, as [multilock.New] does with [relations.Exclusive].
@@ -30,8 +30,8 @@ func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
 	return &Locker{locks}, nil
 }
 
-// noTagTTL comes after the caller's options, so that it is told with their
-// faults.
+// noTagTTL comes after the caller's options, so that its fault is reported with
+// theirs.
 func noTagTTL(c *engine.Config) error {
 	if c.TagTTL == nil {
 		return nil
