@@ -17,7 +17,7 @@ func acquire(t testing.TB, ctx context.Context, l *multilock.Locker, tag string,
 	return begin(t, func() (*doclock.Lease, error) { return l.Acquire(ctx, flowers, tag, opts...) })
 }
 
-// granted demands that a call ends with a lease.
+// granted demands that a call returns a lease.
 func (p *place) granted(call *pending[*doclock.Lease]) *doclock.Lease {
 	p.Helper()
 	lease, err := call.wait()
@@ -63,13 +63,13 @@ func TestAcquireWaitsForARelease(t *testing.T) {
 		}
 		p.wantEntries(lease)
 		if lease.Fence() <= holder.Fence() {
-			t.Errorf("the token went from %d to %d", holder.Fence(), lease.Fence())
+			t.Errorf("the fencing token went from %d to %d", holder.Fence(), lease.Fence())
 		}
 	}
 }
 
-// Nobody releases: the lock falls free when its holder's time and the
-// tolerance are over, not before, and not much later.
+// The lock becomes free when its holder's time and the tolerance are over. It is
+// granted then, not before and not much later.
 func TestAcquireWaitsForAnExpiry(t *testing.T) {
 	t.Parallel()
 	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
@@ -92,8 +92,8 @@ func TestAcquireWaitsForAnExpiry(t *testing.T) {
 	}
 }
 
-// An Acquire whose context ends names those in the way, with the context's
-// error, and leaves nothing behind.
+// An Acquire whose context ends returns the context's error and names the
+// holders in its way. No entry stays in the document.
 func TestAcquireJoinsItsContextsErrorWithTheLastConflict(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the user has left")
@@ -125,7 +125,7 @@ func TestAcquireJoinsItsContextsErrorWithTheLastConflict(t *testing.T) {
 	}
 }
 
-// Cut off in the middle of a poll, it names them as well.
+// An Acquire that is cut off during a poll names them as well.
 func TestAcquireCutOffDuringAPollNamesThoseInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string]relations.Rules{"acquire": relations.Exclusive(), "confirm": relations.Fair()} {
@@ -159,8 +159,8 @@ func TestAcquireCutOffDuringAPollNamesThoseInTheWay(t *testing.T) {
 	}
 }
 
-// A waiter that was pruned stands at the end of the queue again, as another
-// entry: an id serves one only.
+// A waiter whose entry was pruned joins the end of the document queue with a new
+// entry: an id serves one entry only.
 func TestAcquireWhoseEntryWasPrunedStartsAgainUnderANewID(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -198,8 +198,8 @@ func TestAcquireOfADocumentThatIsDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// While it is refused, it asks with the caller's filter: a document that no
-// longer matches is not found. And it asks for the document that it met first.
+// A refused Acquire asks with the caller's filter: a document that no longer
+// matches is not found. It asks for the document that it met first.
 func TestAcquirePollsTheDocumentItMetWithTheCallersFilter(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -223,8 +223,8 @@ func TestAcquirePollsTheDocumentItMetWithTheCallersFilter(t *testing.T) {
 	p.want(err, doclock.ErrNotFound)
 }
 
-// The lease is pinned to the _id: the filter may stop matching while the lock
-// is held, or while its entry waits.
+// The lease is pinned to the _id. The filter may stop matching while the lock is
+// held, or while its entry waits.
 func TestFilterMayStopMatching(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// Rule 4: the belief counts from the send of the confirm that was granted, not
-// from its reply: a contender could enter while the holder still believes.
+// Rule 4: the validity counts from the send of the confirm that was granted. If
+// it counted from the reply, another client could enter while the lease is valid.
 func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -85,7 +85,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// The least and the greatest that are right.
+// The least and the greatest durations that New accepts.
 func TestNewTakesTheBounds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -101,7 +101,7 @@ func TestNewTakesTheBounds(t *testing.T) {
 	}
 }
 
-func TestNewTellsAllFaultsAtOnce(t *testing.T) {
+func TestNewReportsAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	_, err := multilock.New(p.coll, relations.WritePreferring(), doclock.TTL(1), doclock.Owner(""), doclock.Field("a.b"),
@@ -122,8 +122,8 @@ func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
 	}
 }
 
-// Bad arguments of an acquire: the error says what would be right, nothing is
-// sent, nothing is changed.
+// For bad arguments of an acquire the error says what would be right. Nothing is
+// sent, and nothing is changed.
 func TestAcquireRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -138,8 +138,8 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancelCause(t.Context())
-	gone := errors.New("gone")
-	cancel(gone)
+	why := errors.New("why")
+	cancel(why)
 	empty, err := bson.Marshal(bson.D{})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		"Upsert below $and":         {l: upserting, filter: bson.M{"$and": bson.A{flowers}}, fault: pinned},
 		"Upsert by a pattern":       {l: upserting, filter: bson.M{"_id": bson.Regex{Pattern: "^a"}}, fault: pinned},
 		"running transaction":       {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
-		"ended context":             {ctx: ended, fault: fault{gone, nil}},
+		"ended context":             {ctx: ended, fault: fault{why, nil}},
 	}
 	before := p.raw()
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {

@@ -50,8 +50,8 @@ func TestCancelledBeforeTheCommandSendsNone(t *testing.T) {
 	p.wantEntries()
 }
 
-// The caller has its answer at once, while the command runs on in the
-// background, and what it granted is released.
+// The caller has its answer at once. The command goes on in the background, and
+// what it was granted is released.
 func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	for name, ask := range acquires {
@@ -68,7 +68,7 @@ func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 				t.Fatalf("%d entries while the command is under way", n)
 			}
 			cancel()
-			_, err := call.wait() // the reply is still out
+			_, err := call.wait() // the reply is still on its way
 			p.want(err, context.Canceled, doclock.ErrNotAcquired)
 			if err := slow.Let(); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 	}
 }
 
-// The same where the command entered a waiting entry.
+// The same for a command that entered a waiting entry.
 func TestCancelledDuringAnEnqueueLeavesNoWaitingEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -133,7 +133,7 @@ func TestCancelledWhileItsEntryWaitsLeavesNoEntry(t *testing.T) {
 	p.wantEntries(holder)
 }
 
-// A confirm was granted just when the caller gave up.
+// A confirm is granted at the moment when its caller gives up.
 func TestCancelledDuringTheConfirmThatGrantedLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

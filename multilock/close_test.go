@@ -28,7 +28,7 @@ func TestCloseRefusesNewAcquires(t *testing.T) {
 	p.rest(l) // twice
 }
 
-// Leases live on: they can be written under, renewed and released.
+// Leases stay valid: they can be written under, renewed and released.
 func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -48,8 +48,8 @@ func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 	p.wantEntries()
 }
 
-// Close wakes the waiters, and returns when their entries are gone too.
-func TestCloseWakesWaitersAndTheirEntriesAreGone(t *testing.T) {
+// Close wakes the waiters, and returns after their entries were removed.
+func TestCloseWakesWaitersAndRemovesTheirEntries(t *testing.T) {
 	t.Parallel()
 	for range 5 {
 		p := newPlace(t)
@@ -57,7 +57,7 @@ func TestCloseWakesWaitersAndTheirEntriesAreGone(t *testing.T) {
 		l := p.locker(p.coll, relations.Fair())
 		call := acquire(t, p.bounded(), l, "write")
 		p.waiting("write")
-		time.Sleep(50 * time.Millisecond) // so that it is between two polls, most likely
+		time.Sleep(50 * time.Millisecond) // most likely it is between two polls then
 		p.rest(l)
 		p.wantEntries(holder)
 		_, err := call.wait()
@@ -96,7 +96,7 @@ func TestCloseWakesTicketWait(t *testing.T) {
 	_, err := call.wait()
 	p.want(err, doclock.ErrClosed, doclock.ErrConflict)
 	if n := len(p.entries("write")); n != 1 {
-		t.Errorf("%d waiting entries: a ticket's is its owner's to abandon", n)
+		t.Errorf("%d waiting entries: Close does not cancel tickets", n)
 	}
 	if err := ticket.Cancel(t.Context()); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// one runs a call that must send one command, and n where it says so.
+// sends runs a call that must send n commands.
 func (p *place) sends(w *watch, n int, name string, call func() error, is ...error) {
 	p.Helper()
 	w.commands()
@@ -83,11 +83,11 @@ func TestOneCommandForEveryConfirm(t *testing.T) {
 	coll, w := p.watched()
 	l := p.locker(coll, relations.Fair())
 	reader := p.try(l, "read")
-	ticket, lost, given := p.enqueue(l, "write"), p.enqueue(l, "write"), p.enqueue(l, "write")
+	ticket, lost, cancelled := p.enqueue(l, "write"), p.enqueue(l, "write"), p.enqueue(l, "write")
 	p.sends(w, 1, "Confirm, waiting", func() error { _, err := ticket.Confirm(p.bounded()); return err }, doclock.ErrConflict)
-	p.sends(w, 1, "Cancel", func() error { return given.Cancel(p.bounded()) })
-	p.sends(w, 0, "Cancel again", func() error { return given.Cancel(p.bounded()) })
-	p.sends(w, 0, "Confirm, abandoned", func() error { _, err := given.Confirm(p.bounded()); return err }, doclock.ErrReleased)
+	p.sends(w, 1, "Cancel", func() error { return cancelled.Cancel(p.bounded()) })
+	p.sends(w, 0, "Cancel again", func() error { return cancelled.Cancel(p.bounded()) })
+	p.sends(w, 0, "Confirm, cancelled", func() error { _, err := cancelled.Confirm(p.bounded()); return err }, doclock.ErrReleased)
 	p.release(reader)
 	p.sends(w, 1, "Confirm, granted", func() error { _, err := ticket.Confirm(p.bounded()); return err })
 	p.sends(w, 0, "Confirm again", func() error { _, err := ticket.Confirm(p.bounded()); return err })
@@ -148,8 +148,8 @@ func TestTwoCommandsForReadModifyWrite(t *testing.T) {
 	p.wantEntries()
 }
 
-// An upsert is one command where the document is there. Making it costs two
-// more, whether or not another one is faster.
+// An upsert of an existing document is one command. Making the document costs
+// two more, whether or not another client is faster.
 func TestOneCommandForAnUpsertAndTwoMoreToMakeTheDocument(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -171,8 +171,8 @@ func TestOneCommandForAnUpsertAndTwoMoreToMakeTheDocument(t *testing.T) {
 	try("first", 3)
 	try("first", 1, doclock.ErrConflict)
 
-	// The race for making it is lost, once to a holder, once to one who has
-	// released already.
+	// The race for making it is lost, once to a holder, once to a
+	// client that has released already.
 	for id, is := range map[string]error{"held": doclock.ErrConflict, "free": nil} {
 		lost := net.ArmRewrite(faultnet.Refuse, "update", func(bson.Raw) any {
 			lease, err := rival.TryAcquire(p.bounded(), bson.M{"_id": id}, "write")
@@ -192,7 +192,7 @@ func TestOneCommandForAnUpsertAndTwoMoreToMakeTheDocument(t *testing.T) {
 	}
 }
 
-// The holders come with the refusal: nobody needs to ask for them.
+// The refusal names the holders, so a caller needs no second command.
 func TestConflictNamesTheHoldersInTheSameCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -22,10 +22,10 @@ const (
 	attempts = 600
 )
 
-// Sixteen workers on one document, half of the attempts TryAcquire, half an
-// Acquire that waits. Nobody may be believed in beside somebody it excludes;
-// what one writes under the lock nobody else sees half done, and nothing is
-// lost; tokens increase in the order of the grants; and nobody waits in vain.
+// Sixteen workers use one document; half of the attempts are TryAcquire, half are
+// an Acquire that waits. Two leases that exclude each other are never valid at
+// the same time. No write is seen half done, and no write is lost. Fencing tokens
+// increase in the order of the grants. Every waiter gets the lock.
 func TestContention(t *testing.T) {
 	exclusive := func(tags ...string) func(string) bool {
 		return func(tag string) bool { return slices.Contains(tags, tag) }
@@ -34,7 +34,7 @@ func TestContention(t *testing.T) {
 		name   string
 		rules  relations.Rules
 		tags   []string          // as often as they are asked for
-		writes func(string) bool // whoever has it is alone
+		writes func(string) bool // its holder is alone
 	}{
 		{"Exclusive", relations.Exclusive(), []string{"write"}, exclusive("write")},
 		{"ReadPreferring", relations.ReadPreferring(), []string{"read", "read", "write"}, exclusive("write")},
@@ -59,11 +59,11 @@ type contest struct {
 	writes func(string) bool
 
 	granted, waited, written atomic.Int64
-	newest                   atomic.Int64 // the greatest token that anybody has seen
+	newest                   atomic.Int64 // the greatest fencing token so far
 	tries, waits             atomic.Int64 // attempts so far
 
 	mu   sync.Mutex
-	held map[string]int // those who believe in a lease, by tag
+	held map[string]int // valid leases, by tag
 }
 
 func (c *contest) run() {
@@ -95,7 +95,7 @@ func (c *contest) run() {
 				if k > n/2 {
 					return
 				}
-				for c.waits.Load() < k && !c.Failed() { // so that both go on till the end
+				for c.waits.Load() < k && !c.Failed() { // so that both go on to the end
 					time.Sleep(time.Millisecond)
 				}
 				c.attempt(lockers[i%machines], false)
@@ -130,7 +130,7 @@ func (c *contest) run() {
 
 func (c *contest) attempt(l *multilock.Locker, wait bool) {
 	tag := c.tags[rand.N(len(c.tags))]
-	before := c.newest.Load() // whoever has it was granted before we ask
+	before := c.newest.Load() // it was granted before we ask
 	var doc struct{ A, B int64 }
 	var lease *doclock.Lease
 	var err error
@@ -175,7 +175,7 @@ func (c *contest) attempt(l *multilock.Locker, wait bool) {
 	c.written.Add(1)
 }
 
-// enter notes a believer, and looks for those who can't be there.
+// enter notes a valid lease, and reports the leases that it excludes.
 func (c *contest) enter(lease *doclock.Lease, before int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +192,7 @@ func (c *contest) enter(lease *doclock.Lease, before int64) {
 	}
 	c.held[own]++
 	if lease.Fence() <= before {
-		c.Errorf("the token %d was given out after %d", lease.Fence(), before)
+		c.Errorf("the fencing token %d came after %d", lease.Fence(), before)
 	}
 	c.newest.Store(max(c.newest.Load(), lease.Fence()))
 }

@@ -80,7 +80,7 @@ func TestDoReleasesWhenFnCallsGoexit(t *testing.T) {
 	p.wantEntries()
 }
 
-// The release is detached from the context that bounded the wait and the work.
+// The release does not depend on the context that bounded the wait and the work.
 func TestDoReleasesAfterItsContextHasEnded(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -114,9 +114,9 @@ func TestDoRenews(t *testing.T) {
 	p.wantEntries()
 }
 
-// The entry is taken away while fn runs: fn's context ends, with the cause
-// ErrLost, and so does Do.
-func TestDoTellsOfALoss(t *testing.T) {
+// The entry is removed while fn runs: fn's context ends with the cause ErrLost,
+// and Do returns ErrLost.
+func TestDoReportsALoss(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("fn's own")
 	for name, loss := range map[string]func(*place){
@@ -144,8 +144,8 @@ func TestDoTellsOfALoss(t *testing.T) {
 	}
 }
 
-// Nobody told fn, for it returned before the next renewal: the release finds
-// out.
+// fn returns before the next renewal and does not learn of the loss. The release
+// finds it.
 func TestDoFindsTheLossWhenItReleases(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -160,8 +160,8 @@ func TestDoFindsTheLossWhenItReleases(t *testing.T) {
 	p.wantEntries(successor)
 }
 
-// fn gives the lock away itself: no second command does, and its verdict is
-// Do's.
+// fn releases the lock itself. Do sends no second release, and returns the
+// verdict of fn's.
 func TestDoWhoseFnReleases(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -213,7 +213,7 @@ func TestDoDoesNotCallFnWithoutTheLock(t *testing.T) {
 	p.wantEntries(holder)
 }
 
-// Do by many at once: one after the other, and each counts.
+// Many run Do at once: one runs after the other, and each of them counts.
 func TestDoSerialisesReadModifyWrite(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -238,8 +238,8 @@ func TestDoSerialisesReadModifyWrite(t *testing.T) {
 	}
 }
 
-// fn's context ends with the lease. That is not the caller giving up: what the
-// lease's own commands find is returned, without doubt.
+// fn's context ends with the lease. The caller has not given up, so the result of
+// the lease's own commands is returned without doubt.
 func TestDoWhoseFnLearnsTheVerdictInItsOwnContext(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -268,7 +268,7 @@ func TestDoWhoseFnLearnsTheVerdictInItsOwnContext(t *testing.T) {
 	}
 }
 
-// Who does give up has an answer at once.
+// A caller that gives up has an answer at once.
 func TestDoWhoseCallerGivesUpDuringFnsRelease(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"Do's context", "a context of fn's own"} {

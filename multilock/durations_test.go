@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyDuration draws from the whole range, and often from near its ends and
-// from near the options' bounds.
+// anyDuration draws from the whole range. It often draws values near the ends of
+// the range and near the options' bounds.
 func anyDuration() *rapid.Generator[time.Duration] {
 	near := func(d time.Duration) *rapid.Generator[time.Duration] {
 		return rapid.Map(rapid.Int64Range(-2, 2), func(n int64) time.Duration { return d + time.Duration(n) })
@@ -26,9 +26,9 @@ func anyDuration() *rapid.Generator[time.Duration] {
 	)
 }
 
-// New refuses a duration, or the entries that are written with it stand for as
-// long as it says: the sum with the tolerance and the server's clock doesn't
-// overflow, and the holder's validity ends before the entry.
+// New refuses a duration, or it keeps it: the entries live for as long as it
+// says. The sum with the tolerance and the server's clock doesn't overflow, and
+// the holder's validity ends before the entry expires.
 func TestEveryDurationIsKeptOrRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -64,7 +64,7 @@ func TestEveryDurationIsKeptOrRefused(t *testing.T) {
 			ttl = d
 		}
 		if cfg["AttemptTimeout"] > 0 && cfg["AttemptTimeout"] < time.Second || ttl < time.Second || cfg["WaitTTL"] < time.Second {
-			return // a busy machine doesn't answer in time
+			return // on a busy machine the answer is too late
 		}
 		p.erase("slot")
 		lease, err := locks.TryAcquire(p.bounded(), flowers, "slot")
@@ -78,7 +78,7 @@ func TestEveryDurationIsKeptOrRefused(t *testing.T) {
 		for i, e := range p.entries("slot") {
 			want := []time.Duration{ttl, cfg["WaitTTL"]}[i] + cfg["Tolerance"]
 			if got := e.Expires.Sub(e.Since); got != want {
-				t.Errorf("entry %d stands for %v, want %v", i, got, want)
+				t.Errorf("entry %d lives for %v, want %v", i, got, want)
 			}
 		}
 		if left := lease.Remaining(); left <= 0 || left > ttl {

@@ -16,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// A category may be deleted only when nobody is filing under it.
+// A category may be deleted only while no client files under it.
 func Example() {
 	ctx := context.Background()
 	categories, done := exampleCollection(ctx, bson.M{"_id": "friends"})
@@ -39,7 +39,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The guard lets this through only while the lock is held; the lock goes with the document.
+	// The guard lets this through only while the lock is held; the document's lock is deleted with it.
 	if _, err := categories.DeleteOne(ctx, lease.Guard()); err != nil {
 		log.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func Example() {
 	// no friends any more
 }
 
-// A waiting entry keeps others back and is granted when its turn comes:
+// A waiting entry blocks others and is granted when its turn comes, as
 // monglock's assertive lock.
 func ExampleLocker_Enqueue() {
 	ctx := context.Background()

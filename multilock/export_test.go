@@ -28,12 +28,12 @@ func (l *Locker) BehindTheBound(id any) int {
 	return 0
 }
 
-// Lines is how many documents the Locker remembers waiters of.
-func (l *Locker) Lines() int { return l.queues.Documents() }
+// WaitQueues is how many documents the Locker keeps a wait queue for.
+func (l *Locker) WaitQueues() int { return l.queues.Documents() }
 
-// GiveUp lets a waiter stand in line that is handed the lock by give, and
-// leaves before it takes notice.
-func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func() error) error {
+// GiveUp makes a waiter wait for the document while release hands the lock over
+// to it. The waiter leaves before it reads the answer.
+func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func() error) error {
 	a, err := l.begin(ctx, filter, tag, nil)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, give func()
 		known.Place = p.queued()
 	}
 	w := l.queues.Enter(a.where(), a.request, known)
-	err = give()
+	err = release()
 	l.queues.Leave(w)
 	if err == nil && !handed {
 		err = errors.Join(errors.New("it was handed nothing"), refused)

@@ -67,8 +67,8 @@ func (p *place) watched() (*mongo.Collection, *watch) {
 	return p.via(options.Client().SetMonitor(w.monitor(p.coll.Database().Name()))), w
 }
 
-// locker makes a Locker that is closed, and must come to rest, before the test
-// is over.
+// locker makes a Locker. It is closed before the test ends, and must come to rest
+// then.
 func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
 	l, err := multilock.New(coll, rules, opts...)
@@ -79,8 +79,8 @@ func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...do
 	return l
 }
 
-// short is a TTL that a Locker's option refuses: it would not survive a broken
-// connection. Tests have no time.
+// short is a TTL that a Locker's option refuses, because the lease would not
+// survive a broken connection. It keeps the tests short.
 func short(ttl time.Duration) doclock.Option {
 	return func(c *engine.Config) error {
 		c.TTL = ttl
@@ -106,7 +106,7 @@ func (p *place) rest(l *multilock.Locker) {
 	}
 }
 
-// lock is the lock field as it stands in the document.
+// lock is the lock field in the document.
 type lock struct {
 	Fence int64
 	Tags  map[string][]entry
@@ -176,7 +176,7 @@ func (p *place) change(update bson.M) {
 	p.Change(update)
 }
 
-// erase removes all entries of a tag, as a stranger would.
+// erase removes all entries of a tag, as an outside writer may.
 func (p *place) erase(tag string) { p.change(bson.M{"$set": bson.M{"lock.tags." + tag: bson.A{}}}) }
 
 func (p *place) remove() {
@@ -211,7 +211,7 @@ func (p *place) release(lease *doclock.Lease) {
 }
 
 // want fails unless err is all of targets. An acquire's error is never of
-// unknown outcome, and has one line.
+// unknown outcome, and is a single line.
 func (p *place) want(err error, targets ...error) {
 	p.Helper()
 	if errors.Is(err, doclock.ErrNotAcquired) && (errors.Is(err, doclock.ErrOutcomeUnknown) || strings.Contains(err.Error(), "\n")) {
@@ -292,7 +292,7 @@ func (w *watch) monitor(string) *event.CommandMonitor { return w.Monitor() }
 func (w *watch) commands() []string { return w.Take() }
 func (w *watch) count() int         { return w.Count() }
 
-// clock is the server's time in the test's hand.
+// clock is the server's time, under the test's control.
 type clock struct{ fixture.Clock }
 
 func newClock() *clock { return &clock{} }
@@ -300,7 +300,7 @@ func newClock() *clock { return &clock{} }
 func (c *clock) now() time.Time       { return c.Now() }
 func (c *clock) pass(d time.Duration) { c.Pass(d) }
 
-// drive is the option of a Locker whose server goes by the clock.
+// drive is the option of a Locker whose server uses the clock.
 func (c *clock) drive() doclock.Option {
 	return func(cfg *engine.Config) error {
 		cfg.Now = c.Now
@@ -308,7 +308,7 @@ func (c *clock) drive() doclock.Option {
 	}
 }
 
-// turned are this machine's clocks in the test's hand.
+// turned are this machine's clocks, under the test's control.
 type turned struct{ fixture.Clock }
 
 func (c *turned) pass(d time.Duration) { c.Pass(d) }

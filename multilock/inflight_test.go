@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// crowd has as many acquires under way to a document as may be, and their
-// callers gone.
+// crowd starts as many acquires of a document as may be under way, and cancels
+// their callers.
 func crowd(l *late, filter any, tag string) (replies []*faultnet.Fault) {
 	l.Helper()
 	for range multilock.MostPerDocument {
@@ -36,9 +36,9 @@ func crowd(l *late, filter any, tag string) (replies []*faultnet.Fault) {
 	return replies
 }
 
-// While too many acquires of a document are under way, further ones of it wait,
-// and have sent nothing when their context ends. Other documents, and the
-// leases, have nothing to do with that.
+// While too many acquires of a document are under way, further acquires of it
+// wait. If their context ends, they have sent nothing. Other documents and the
+// leases are not affected.
 func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.Semaphore(1))
@@ -88,7 +88,7 @@ func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 	l.wantEntries()
 }
 
-// The acquires of one Locker leave connections of the driver's pool to its
+// The acquires of one Locker leave connections in the driver's pool for its
 // leases.
 func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -124,9 +124,9 @@ func TestAcquiresOfManyDocumentsAreBounded(t *testing.T) {
 	}
 }
 
-// Close wakes the callers that have sent nothing, and doesn't wait for the
-// commands before theirs.
-func TestCloseWakesWhoWaitsBehindTheBound(t *testing.T) {
+// Close wakes the callers that have sent nothing. It doesn't wait for the
+// commands ahead of theirs.
+func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.Exclusive(), doclock.AttemptTimeout(time.Minute)) // so that none of the commands ends
 	replies := crowd(l, flowers, "write")
@@ -151,10 +151,10 @@ func TestCloseWakesWhoWaitsBehindTheBound(t *testing.T) {
 	l.wantEntries()
 }
 
-// A waiter whose caller has gone keeps its place in the line until its command
-// has ended and what that entered is removed: the next one doesn't ask beside
-// it.
-func TestAWaiterWhoseCommandIsOutStaysInLine(t *testing.T) {
+// A waiter whose caller has left stays in the wait queue until its command has
+// ended and the entry of that command is removed. The next waiter doesn't ask in
+// the meantime.
+func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.Fair())
 	holder := l.try(l.there, "read")
@@ -170,9 +170,9 @@ func TestAWaiterWhoseCommandIsOutStaysInLine(t *testing.T) {
 	_, err := first.wait()
 	l.want(err, context.Canceled, doclock.ErrNotAcquired)
 	second := acquire(t, l.bounded(), l.here, "write")
-	l.standing(l.here, 1)
+	l.queued(l.here, 1)
 	if n := l.watch.count(); n != 1 {
-		t.Errorf("%d commands beside the one that is out", n-1)
+		t.Errorf("%d commands beside the one that is under way", n-1)
 	}
 	if err := arrival.Let(); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,8 @@ func TestAWaiterWhoseCommandIsOutStaysInLine(t *testing.T) {
 	l.wantEntries()
 }
 
-// stormers are the callers of a storm, and the time that they give an acquire.
+// stormers is the number of callers of a storm. They have little time for each
+// acquire.
 const (
 	stormers   = 100
 	stormTime  = 2 * time.Second
@@ -198,9 +199,9 @@ const (
 	stormedTTL = 3 * time.Second
 )
 
-// A storm of callers with short deadlines on a document that another process
-// holds: the document, the commands and the goroutines stay within bounds, the
-// holder keeps its lease, and nothing is left.
+// Many callers with short deadlines want a document that another process holds.
+// The document, the commands and the goroutines stay within bounds, the holder
+// keeps its lease, and no entry stays behind.
 func TestAStormOfCallersWhoGiveUp(t *testing.T) { // alone: it counts goroutines
 	for name, c := range map[string]struct {
 		rules  relations.Rules
@@ -246,7 +247,7 @@ func TestAStormOfCallersWhoGiveUp(t *testing.T) { // alone: it counts goroutines
 			if most > 1+2*multilock.MostPerDocument {
 				t.Errorf("%d entries", most)
 			}
-			if running > 3*stormers { // the callers, the driver's, and what runs for who has gone
+			if running > 3*stormers { // the callers, the driver's, and the commands of callers that left
 				t.Errorf("%d goroutines", running)
 			}
 			p.wantEntries(holder)

@@ -49,7 +49,7 @@ func TestIntoOnGrant(t *testing.T) {
 	}
 }
 
-// The document is of the moment of the grant, not of the arrival.
+// The document is read at the grant, not at the arrival.
 func TestIntoOnConfirm(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -96,7 +96,7 @@ func TestIntoOnUpsert(t *testing.T) {
 	p.release(lease)
 }
 
-// What was refused leaves the target alone.
+// A refused acquire leaves the target unchanged.
 func TestIntoIsUntouchedByARefusal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -110,7 +110,7 @@ func TestIntoIsUntouchedByARefusal(t *testing.T) {
 	}
 }
 
-// A document that can't be decoded: the error says so, and the lock is free.
+// If the document can't be decoded, the error says so, and the lock is released.
 func TestIntoThatFailsReleasesTheLock(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -158,8 +158,8 @@ type panicky struct{}
 
 func (*panicky) UnmarshalBSON([]byte) error { panic("the caller's") }
 
-// A panic of the caller's own decoder is the caller's to recover, and leaves no
-// lock behind.
+// The caller can recover from a panic of its own decoder, and the lock is
+// released.
 func TestIntoThatPanicsReleasesTheLock(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -14,28 +14,28 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Who looks, and finds a writer waiting, asks for an entry of its own from then
-// on: looks would keep the entry alive, and come without a pause.
-func TestRule21ALookThatFindsSomebodyIsTheLast(t *testing.T) {
+// A waiter whose check finds a waiting writer asks for an entry of its own from
+// then on. Further checks would keep the shared entry alive, without a pause.
+func TestRule21ACheckThatFindsAWaiterIsTheLast(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	var clocks turned
 	coll, net := p.faulty()
 	l, theirs := p.sharing(coll, clocks.option), p.locker(p.coll, relations.WritePreferring())
 	first, waiting := p.acquire(l, "read"), p.enqueue(theirs, "write")
-	var looks, commands atomic.Int32
+	var checks, commands atomic.Int32
 	net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
 		commands.Add(1)
 		if bytes.Contains(body, []byte("$elemMatch")) {
-			looks.Add(1)
+			checks.Add(1)
 		}
 		return false
 	})
 	clocks.pass(1100 * time.Millisecond)
 	second := acquire(t, p.bounded(), l, "read")
 	p.eventually("it has asked a few times", func() bool { return commands.Load() >= 5 })
-	if n := looks.Load(); n != 1 {
-		t.Errorf("it looked %d times", n)
+	if n := checks.Load(); n != 1 {
+		t.Errorf("it checked %d times", n)
 	}
 	p.release(first)
 	if err := waiting.Cancel(p.bounded()); err != nil {
@@ -44,8 +44,8 @@ func TestRule21ALookThatFindsSomebodyIsTheLast(t *testing.T) {
 	p.release(p.granted(second))
 }
 
-// A TryAcquire's image counts too, whatever it was answered.
-func TestRule21ARefusedTrySeesForOthers(t *testing.T) {
+// The image of a TryAcquire counts too, even if it was refused.
+func TestRule21ARefusedTryCountsForOthers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l, theirs := p.sharing(p.coll), p.locker(p.coll, relations.WritePreferring())
@@ -62,8 +62,8 @@ func TestRule21ARefusedTrySeesForOthers(t *testing.T) {
 	}
 }
 
-// A grant that is older than what was seen opens nothing.
-func TestRule21NobodyJoinsALateGrant(t *testing.T) {
+// A grant that is older than the last image makes no entry joinable.
+func TestRule21NoHolderJoinsALateGrant(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
@@ -73,7 +73,7 @@ func TestRule21NobodyJoinsALateGrant(t *testing.T) {
 	wait(t, granted.Fired())
 	waiting := p.enqueue(theirs, "write")
 	second := acquire(t, p.bounded(), l, "read")
-	p.standing(l, 1)
+	p.queued(l, 1)
 	if err := granted.Let(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +96,9 @@ func TestRule21NobodyJoinsALateGrant(t *testing.T) {
 	p.release(p.granted(second))
 }
 
-// Those who stood in line behind the one that waited in the document come in
-// with it, though others have come since: they have no places of their own.
-func TestAWaitersFollowersComeInWithIt(t *testing.T) {
+// Waiters behind the one that waits in the document join its entry when it is
+// granted, although others have arrived since: they have no places of their own.
+func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), doclock.WaitTTL(time.Minute))
@@ -108,7 +108,7 @@ func TestAWaitersFollowersComeInWithIt(t *testing.T) {
 		all = append(all, acquire(t, p.bounded(), l, "read"))
 	}
 	p.eventually("one of them waits in the document", func() bool { return len(p.entries("read")) == 1 })
-	p.standing(l, len(all))
+	p.queued(l, len(all))
 	next := p.enqueue(theirs, "write")
 	p.release(holder)
 	var leases []*doclock.Lease
@@ -116,7 +116,7 @@ func TestAWaitersFollowersComeInWithIt(t *testing.T) {
 		leases = append(leases, p.granted(one))
 	}
 	if _, err := l.TryAcquire(p.bounded(), flowers, "read"); !errors.Is(err, doclock.ErrConflict) {
-		t.Errorf("who came later passed the writer: %v", err)
+		t.Errorf("a later reader passed the writer: %v", err)
 	}
 	for _, lease := range leases {
 		p.release(lease)
@@ -128,8 +128,8 @@ func TestAWaitersFollowersComeInWithIt(t *testing.T) {
 	p.release(lease)
 }
 
-// Several may look at a time: those who want the document.
-func TestLooksAtTheSameTime(t *testing.T) {
+// Several checks may be under way, each for a caller that wants the document.
+func TestChecksAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	var clocks turned
@@ -153,11 +153,11 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	p.wantEntries()
 }
 
-// Of those who come at the same moment one looks for all; whether they try or
-// wait, and whether or not they see somebody.
-func TestOneLooksForAll(t *testing.T) {
+// Of several callers that arrive at the same moment, one checks for all. It
+// doesn't matter whether they try or wait, and whether an entry is in their way.
+func TestOneChecksForAll(t *testing.T) {
 	t.Parallel()
-	for name, crossed := range map[string]bool{"nobody is in the way": false, "somebody is": true} {
+	for name, blocked := range map[string]bool{"no entry is in the way": false, "an entry is": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
@@ -165,14 +165,14 @@ func TestOneLooksForAll(t *testing.T) {
 			coll, net := p.faulty()
 			l, theirs := p.sharing(coll, clocks.option), p.locker(p.coll, relations.WritePreferring(), doclock.WaitTTL(time.Minute))
 			first := p.acquire(l, "read")
-			if crossed {
+			if blocked {
 				p.enqueue(theirs, "write")
 			}
 			clocks.pass(220 * time.Millisecond)
-			var looks atomic.Int32
+			var checks atomic.Int32
 			net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
 				if bytes.Contains(body, []byte("$elemMatch")) {
-					looks.Add(1)
+					checks.Add(1)
 				}
 				return false
 			})
@@ -194,7 +194,7 @@ func TestOneLooksForAll(t *testing.T) {
 			if err := answer.Let(); err != nil {
 				t.Fatal(err)
 			}
-			if crossed {
+			if blocked {
 				for i, one := range all {
 					if i%2 == 1 {
 						_, err := one.wait()
@@ -206,22 +206,22 @@ func TestOneLooksForAll(t *testing.T) {
 			for _, one := range all {
 				if lease, err := one.wait(); err == nil {
 					p.release(lease)
-				} else if !crossed {
+				} else if !blocked {
 					t.Error(err)
 				}
 			}
 			cancel()
-			if n := looks.Load(); n != 1 {
-				t.Errorf("%d looked", n)
+			if n := checks.Load(); n != 1 {
+				t.Errorf("%d checks", n)
 			}
 			p.release(first)
 		})
 	}
 }
 
-// After the end whoever releases first does so for all, and others may be let
-// in: who releases later is told of the loss.
-func TestRule21WhoStaysAfterTheEndHasLost(t *testing.T) {
+// After the end of the validity the first holder releases the entry for all, and
+// others may be let in. A later release returns the loss.
+func TestRule21AHolderThatStaysAfterTheEndHasLost(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	var clocks turned
@@ -237,7 +237,7 @@ func TestRule21WhoStaysAfterTheEndHasLost(t *testing.T) {
 	p.release(writer)
 }
 
-// A holder's release waits for its own write, though others stay.
+// A holder's release waits for that holder's own write, while others stay.
 func TestAReleaseWaitsForTheWriteOfTheSameHolder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -14,11 +14,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Attempts that the server executes late: when the acquire that they belong to
-// has ended. No entry here expires while a test runs.
+// In these tests the server executes an attempt after its acquire has ended. No
+// entry expires while a test runs.
 
-// late are a holder in the way, elsewhere, and a Locker whose first attempt the
-// network keeps back.
+// late has two Lockers for one document. The network delays the first attempt
+// of one of them.
 type late struct {
 	*place
 	here, there *multilock.Locker
@@ -36,7 +36,7 @@ func newLate(t *testing.T, rules relations.Rules, opts ...doclock.Option) *late 
 	return l
 }
 
-// An acquire was refused, or gave up, while an earlier attempt was out.
+// An acquire was refused, or given up, while an earlier attempt was under way.
 func TestALateAttemptOfARefusedAcquireLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	for name, ask := range acquires {
@@ -64,34 +64,34 @@ func TestALateAttemptOfARefusedAcquireLeavesNoEntry(t *testing.T) {
 					l.rest(l.here)
 					l.wantEntries()
 				}
-				l.eventually("what came late is removed", func() bool { return len(l.entries()) == 0 })
+				l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 0 })
 			})
 		}
 	}
 }
 
-// An acquire that was granted by its second attempt, and released.
+// An acquire was granted by its second attempt, and released.
 func TestALateAttemptOfAReleasedLeaseLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	for name, give := range givings {
+	for name, handoff := range handoffs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLate(t, relations.Exclusive())
 			held := l.net.Arm(faultnet.Hold, "findAndModify")
-			if err := give.give(l.try(l.here, "write")); err != nil {
+			if err := handoff.release(l.try(l.here, "write")); err != nil {
 				t.Fatal(err)
 			}
 			l.wantEntries()
 			if err := held.Let(); err != nil {
 				t.Fatal(err)
 			}
-			l.eventually("what came late is removed", func() bool { return len(l.entries()) == 0 })
+			l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 0 })
 		})
 	}
 }
 
-// A waiting entry that was abandoned.
-func TestALateAttemptOfAnAbandonedTicketLeavesNoEntry(t *testing.T) {
+// A waiting entry was cancelled.
+func TestALateAttemptOfACancelledTicketLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.Fair())
 	other := l.try(l.there, "read")
@@ -104,11 +104,11 @@ func TestALateAttemptOfAnAbandonedTicketLeavesNoEntry(t *testing.T) {
 	if err := held.Let(); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually("what came late is removed", func() bool { return len(l.entries()) == 1 })
+	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 1 })
 	l.wantEntries(other)
 }
 
-// A waiting entry that was pruned.
+// A waiting entry was pruned.
 func TestALateAttemptOfALostTicketLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.Fair())
@@ -121,15 +121,15 @@ func TestALateAttemptOfALostTicketLeavesNoEntry(t *testing.T) {
 	if err := held.Let(); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually("what came late is removed", func() bool { return len(l.entries()) == 1 })
+	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 1 })
 	l.wantEntries(other)
 }
 
-// A reader whose first attempt is out shares another's entry meanwhile.
-func TestALateAttemptOfWhoSharesAnothersEntryLeavesNone(t *testing.T) {
+// A reader joins another holder's entry while its first attempt is under way.
+func TestALateAttemptOfAHolderThatJoinedLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.WritePreferring(), doclock.ShareInProcess("read"))
-	l.try(l.here, "write") // so that who waits for it does not poll
+	l.try(l.here, "write") // so that a waiter for it does not poll
 	held := l.net.Arm(faultnet.Hold, "findAndModify")
 	waits := acquire(t, l.bounded(), l.here, "read")
 	l.eventually("it is refused, and waits", func() bool { return l.watch.count() >= 3 && l.here.Waiters(1) == 1 })
@@ -144,20 +144,20 @@ func TestALateAttemptOfWhoSharesAnothersEntryLeavesNone(t *testing.T) {
 	if err := held.Let(); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually("what came late is removed", func() bool { return len(l.entries()) == 0 })
+	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 0 })
 }
 
-// A handoff whose reply was lost has entered its successor, a reader. Before
-// that one asks, another of its process has an entry that could be shared.
+// A handoff whose reply was lost has entered its successor, a reader. Before the
+// successor asks, another reader of its process has an entry that can be shared.
 func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.WritePreferring(), doclock.ShareInProcess("read"))
 	w := l.try(l.here, "write")
 	waits := acquire(t, l.bounded(), l.here, "read")
-	l.standing(l.here, 1)
+	l.queued(l.here, 1)
 	lost := l.net.Arm(faultnet.LoseReply, "findAndModify") // the handoff's
 	slow := l.net.Arm(faultnet.DelayReply, "findAndModify")
-	given := begin(t, func() (struct{}, error) { return struct{}{}, w.Release(context.Background()) })
+	released := begin(t, func() (struct{}, error) { return struct{}{}, w.Release(context.Background()) })
 	wait(t, lost.Fired())
 	wait(t, slow.Fired())
 	if n := len(l.entries("read")); n != 1 {
@@ -167,8 +167,8 @@ func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *test
 	if err := slow.Let(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := given.wait(); err != nil {
-		t.Errorf("the giver's verdict: %v", err)
+	if _, err := released.wait(); err != nil {
+		t.Errorf("the holder's verdict: %v", err)
 	}
 	lease := l.granted(waits)
 	if lease.ID() == other.ID() {
@@ -179,7 +179,8 @@ func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *test
 	l.wantEntries()
 }
 
-// What nobody executes any more costs few commands, and they end.
+// An attempt that no server will execute costs few clean-up commands, and they
+// end.
 func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 	t.Parallel()
 	l := newLate(t, relations.Exclusive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
@@ -231,14 +232,14 @@ func TestCleanUpIsOneCommandForManyAndItsFailureIsReported(t *testing.T) {
 		tickets = append(tickets, l.enqueue(l.here, "write"))
 	}
 	var calls []*pending[struct{}]
-	abandon := func(ticket *multilock.Ticket) {
+	cancel := func(ticket *multilock.Ticket) {
 		calls = append(calls, begin(t, func() (struct{}, error) { return struct{}{}, ticket.Cancel(l.bounded()) }))
 	}
-	abandon(tickets[0])
+	cancel(tickets[0])
 	wait(t, slow.Fired())
 	l.watch.commands()
 	for _, ticket := range tickets[1:] {
-		abandon(ticket)
+		cancel(ticket)
 	}
 	l.eventually("they are all left to the clean-up", func() bool { return l.here.Leftovers() == len(tickets) })
 	if err := slow.Let(); err != nil {
@@ -264,7 +265,7 @@ func TestCleanUpIsOneCommandForManyAndItsFailureIsReported(t *testing.T) {
 	select {
 	case <-failed:
 	case <-time.After(patience):
-		t.Error("nobody was told")
+		t.Error("the failure was not reported")
 	}
 	l.erase("write")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// MaxWait ends the wait, names who is in the way, and leaves nothing behind.
+// MaxWait ends the wait. The error names the holders, and no entry stays behind.
 func TestMaxWaitEndsTheWait(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"one try": 0, "a while": 100 * time.Millisecond} {
@@ -38,8 +38,8 @@ func TestMaxWaitEndsTheWait(t *testing.T) {
 	}
 }
 
-// MaxWait(0) is one command, and joins no queue.
-func TestMaxWaitOfNothingIsOneTry(t *testing.T) {
+// MaxWait(0) sends one command, and takes no place in the document queue.
+func TestMaxWaitOfZeroIsOneTry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
@@ -54,7 +54,7 @@ func TestMaxWaitOfNothingIsOneTry(t *testing.T) {
 	}
 }
 
-// It bounds neither the lease nor what runs under it.
+// MaxWait bounds neither the lease nor the work under it.
 func TestMaxWaitBoundsNothingElse(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -98,8 +98,8 @@ func TestMaxWaitIsRefused(t *testing.T) {
 	}
 }
 
-// A Do whose function never ran says so, however its wait ended; and that of
-// one that ran doesn't.
+// If Do's function never ran, the error says so, however the wait ended. If it
+// ran, the error doesn't say so.
 func TestDoSaysWhetherItsFunctionRan(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -132,8 +132,9 @@ func TestDoSaysWhetherItsFunctionRan(t *testing.T) {
 	}
 }
 
-// Callers with tiny deadlines on a held document are told who holds it, by what
-// their process knows, though hardly any of them has an answer of its own.
+// The errors of callers with tiny deadlines on a held document name the holder.
+// Few of these callers have an answer of their own; the others use what their
+// process knows.
 func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -160,9 +161,9 @@ func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	t.Logf("%d were told who holds the lock, %d were not", named.Load(), unnamed.Load())
+	t.Logf("%d errors name the holder, %d do not", named.Load(), unnamed.Load())
 	if named.Load() < 9*unnamed.Load() {
-		t.Errorf("%d of %d were not told who holds the lock", unnamed.Load(), named.Load()+unnamed.Load())
+		t.Errorf("%d of %d errors do not name the holder", unnamed.Load(), named.Load()+unnamed.Load())
 	}
 	p.rest(l)
 	p.wantEntries(holder)

@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// In a collection that was never written to there is no such document.
+// A collection that was never written to doesn't have the document.
 func TestNoCollectionIsNotFound(t *testing.T) {
 	locks, err := multilock.New(mongotest.Database(t).Collection("nothing"), relations.Fair())
 	if err != nil {

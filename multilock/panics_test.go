@@ -24,8 +24,8 @@ func recovered(f func()) (panicked any) {
 	return nil
 }
 
-// A panic in the caller's codec is the caller's: nothing is sent, and nothing
-// is left behind.
+// The caller can recover from a panic in its own codec. Nothing is sent, and
+// nothing stays behind.
 func TestAPanicInACodecIsTheCallers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -57,17 +57,17 @@ func TestAPanicInACodecIsTheCallers(t *testing.T) {
 		p.wantEntries(lease)
 		p.release(lease)
 	}
-	if n := l.Lines(); n != 0 {
+	if n := l.WaitQueues(); n != 0 {
 		t.Errorf("%d documents are remembered", n)
 	}
 }
 
-// panicking is a document that can't be read.
+// panicking is a document whose decoding panics.
 type panicking struct{}
 
 func (*panicking) UnmarshalBSON([]byte) error { panic("the caller's codec") }
 
-// A panic in what reads the document is the caller's too, and the lock free.
+// The same for a panic in the caller's decoder; the lock is released.
 func TestAPanicInIntoIsTheCallers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -100,7 +100,7 @@ func TestAPanicInIntoIsTheCallers(t *testing.T) {
 			t.Errorf("Cancel: %v", err)
 		}
 	}
-	// A ticket that was granted behind its caller's back.
+	// A ticket that was granted after its caller gave up.
 	coll, net := p.faulty()
 	l = p.locker(coll, relations.Fair())
 	holder := p.try(l, "write")
@@ -117,18 +117,18 @@ func TestAPanicInIntoIsTheCallers(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.eventually("the ticket is granted", ticket.Granted)
-	check("Confirm behind its caller's back", func() { _, _ = ticket.Confirm(p.bounded()) })
+	check("Confirm after its caller gave up", func() { _, _ = ticket.Confirm(p.bounded()) })
 	_, err = ticket.Confirm(p.bounded())
 	p.want(err, doclock.ErrReleased)
 
-	// A waiter in line, who is handed the lock, and the next one behind it.
+	// A waiter that is handed the lock, and the next one behind it.
 	holder = p.try(l, "write")
 	first := begin(t, func() (any, error) {
 		return recovered(func() { _, _ = l.Acquire(p.bounded(), flowers, "write", into) }), nil
 	})
-	p.standing(l, 1)
+	p.queued(l, 1)
 	next := acquire(t, p.bounded(), l, "write")
-	p.standing(l, 2)
+	p.queued(l, 2)
 	p.release(holder)
 	if got, _ := first.wait(); got != "the caller's codec" {
 		t.Errorf("the waiter: recovered %v", got)

@@ -13,26 +13,27 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// relayTTL is so long that nothing in a relay is granted by an expiry, and
-// that whoever knows that its own process has the lock doesn't ask.
+// relayTTL is so long that no entry expires in a test, and that a waiter doesn't
+// poll while its own process has the lock.
 const relayTTL = time.Hour
 
-// promptly bounds what takes a moment, and for ever where nobody is told.
+// promptly bounds an action that takes a moment. It would take for ever if no
+// waiter were told.
 const promptly = 8 * time.Second
 
-// relay is a holder and an heir of one Locker, on a network that fails on
-// demand and a machine whose clocks are turned by hand.
+// relay is a holder of one Locker and its successor. The test controls the
+// network's faults and the machine's clocks.
 type relay struct {
 	*place
 	turned
-	net    *faultnet.Net
-	locks  *multilock.Locker
-	holder *doclock.Lease
-	heir   *pending[*doclock.Lease]
-	cancel context.CancelFunc // of the heir
+	net       *faultnet.Net
+	locks     *multilock.Locker
+	holder    *doclock.Lease
+	successor *pending[*doclock.Lease]
+	cancel    context.CancelFunc // of the successor
 }
 
-// newRelay lets a lease be granted under the tag, by a table.
+// newRelay makes a relay whose holder has a lease under the tag.
 func newRelay(t testing.TB, rules relations.Rules, tag string, opts ...doclock.Option) *relay {
 	t.Helper()
 	r := &relay{place: newPlace(t), net: faultnet.New()}
@@ -42,24 +43,24 @@ func newRelay(t testing.TB, rules relations.Rules, tag string, opts ...doclock.O
 	return r
 }
 
-// queue lets a waiter stand in line under the tag.
+// queue makes a waiter under the tag wait for the document.
 func (r *relay) queue(tag string) {
 	r.Helper()
 	var ctx context.Context
 	ctx, r.cancel = context.WithTimeout(context.Background(), promptly)
 	r.Cleanup(r.cancel)
-	r.heir = acquire(r, ctx, r.locks, tag)
-	r.standing(r.locks, 1)
+	r.successor = acquire(r, ctx, r.locks, tag)
+	r.queued(r.locks, 1)
 }
 
-// inherited is the heir's lease.
+// inherited is the successor's lease.
 func (r *relay) inherited() *doclock.Lease {
 	r.Helper()
-	return r.granted(r.heir)
+	return r.granted(r.successor)
 }
 
-// remains demands what remains of the heir's lease if its time counts from
-// some time ago.
+// remains checks the remaining time of the successor's lease, which counts from
+// that time ago.
 func (r *relay) remains(lease *doclock.Lease, ago time.Duration) {
 	r.Helper()
 	const resolution = time.Millisecond // of the server's clock
@@ -74,11 +75,11 @@ func (r *relay) total() int32 {
 	return int32(total)
 }
 
-// The ways in which a lease is handed over, with the increments that each
-// makes of the document's total.
-var givings = map[string]struct {
-	give func(*doclock.Lease) error
-	adds int32
+// The commands that hand a lease over, and how much each adds to the document's
+// total.
+var handoffs = map[string]struct {
+	release func(*doclock.Lease) error
+	adds    int32
 }{
 	"Release":           {func(l *doclock.Lease) error { return l.Release(context.Background()) }, 0},
 	"a classic update":  {func(l *doclock.Lease) error { return l.UpdateAndRelease(context.Background(), plusOne) }, 1},
@@ -90,19 +91,19 @@ var (
 	plusOneInAPipeline = bson.A{bson.M{"$set": bson.M{"total": bson.M{"$add": bson.A{"$total", 1}}}}}
 )
 
-// eachGiving runs body for each of them, in a relay of its own.
-func eachGiving(t *testing.T, body func(r *relay, give func() error, adds int32)) {
-	for name, g := range givings {
+// eachHandoff runs body for each of them, in a relay of its own.
+func eachHandoff(t *testing.T, body func(r *relay, release func() error, adds int32)) {
+	for name, h := range handoffs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRelay(t, relations.Exclusive(), "write")
 			r.queue("write")
-			body(r, func() error { return g.give(r.holder) }, g.adds)
+			body(r, func() error { return h.release(r.holder) }, h.adds)
 		})
 	}
 }
 
-// giving gives the lock away beside the test.
-func (r *relay) giving(give func() error) *pending[struct{}] {
-	return begin(r, func() (struct{}, error) { return struct{}{}, give() })
+// releasing runs a release in a goroutine beside the test.
+func (r *relay) releasing(release func() error) *pending[struct{}] {
+	return begin(r, func() (struct{}, error) { return struct{}{}, release() })
 }

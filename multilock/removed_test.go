@@ -14,8 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// An entry that a waiter had in the document is removed: those whom it kept back
-// are told when that is done.
+// A waiter's entry is removed from the document. The waiters that it blocked are
+// told.
 func TestARemovedEntryWakesTheNext(t *testing.T) {
 	t.Parallel()
 	coll := mongotest.Database(t).Collection("categories")
@@ -36,7 +36,7 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, refused := a.arrive(t.Context())
-	a.request.Begun -= time.Hour // so that its pauses are long
+	a.request.Begun -= time.Hour // this makes its pauses long
 	reader := here.queues.Enter(a.document, a.request, waitqueue.Known{Image: a.seen, Sent: a.request.Begun})
 	defer here.queues.Leave(reader)
 	await := func() (waitqueue.Turn, error) {
@@ -51,7 +51,7 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if turn, err := await(); turn.Kind != waitqueue.Ask {
-		t.Errorf("nobody has told it: %v", err)
+		t.Errorf("it was not told: %v", err)
 	}
 }
 

@@ -28,8 +28,8 @@ func driverError(err error) error {
 	return nil
 }
 
-// unreplicated adds to a real reply that the write was not acknowledged by a
-// majority.
+// unreplicated adds a write-concern error to a real reply: no majority has
+// acknowledged the write.
 func unreplicated(reply bson.Raw) any {
 	var d bson.D
 	if err := bson.Unmarshal(reply, &d); err != nil {
@@ -38,8 +38,8 @@ func unreplicated(reply bson.Raw) any {
 	return append(d, bson.E{Key: "writeConcernError", Value: bson.M{"code": 100, "codeName": "UnsatisfiableWriteConcern", "errmsg": "not enough data-bearing nodes"}})
 }
 
-// A write-concern error leaves open whether the write will stand: the acquire
-// is repeated by its id, and the second answer counts.
+// After a write-concern error the write may be rolled back. The acquire is
+// repeated by its id, and the second answer counts.
 func TestWriteConcernErrorIsRepeated(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -88,8 +88,8 @@ func TestWriteConcernErrorIsRepeated(t *testing.T) {
 	p.wantEntries(lease)
 }
 
-// Where every answer has one, the outcome is unknown, and what was entered is
-// released: never a lease, and never a conflict.
+// If every answer has such an error, the outcome is unknown. The entry is
+// released, and the acquire returns neither a lease nor a conflict.
 func TestWriteConcernErrorThatStays(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -130,8 +130,8 @@ func TestWriteConcernErrorThatStays(t *testing.T) {
 	p.wantEntries(holder)
 }
 
-// An error reply without labels is the server's word that nothing was done. It
-// is returned as it came, and nothing is left.
+// An error reply without labels is the server's statement that nothing was done.
+// The error is returned as it came, and no entry stays behind.
 func TestServersRefusalIsCertain(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []struct {
@@ -181,7 +181,7 @@ func TestServersRefusalIsCertain(t *testing.T) {
 	}
 }
 
-// A confirm that the server refuses leaves the ticket where it is.
+// A confirm that the server refuses leaves the ticket in its place.
 func TestServersRefusalOfAConfirmKeepsTheTicket(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -203,7 +203,7 @@ func TestServersRefusalOfAConfirmKeepsTheTicket(t *testing.T) {
 	p.wantEntries(lease)
 }
 
-// A waiting Acquire that the server refuses gives its place up.
+// A waiting Acquire that the server refuses removes its entry.
 func TestServersRefusalOfAConfirmEndsAcquireAndItsEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -221,9 +221,9 @@ func TestServersRefusalOfAConfirmEndsAcquireAndItsEntry(t *testing.T) {
 	p.wantEntries(holder)
 }
 
-// A command that the driver's own retry had sent before is answered with the
-// stored, whole document, and no projection. It has no clock: a conflict says
-// who, and not for how long.
+// If the driver's retry repeats a command, the server answers with the stored,
+// whole document without a projection. It has no clock: a conflict names the
+// holders without a time.
 func TestStoredReplyOfARetriedCommand(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -19,7 +19,7 @@ import (
 
 var northern = bson.D{{Key: "_id", Value: 1}, {Key: "region", Value: "north"}}
 
-// sharded is the place in a collection that is sharded by region, behind two
+// sharded is a document in a collection that is sharded by region, behind two
 // routers whose clocks differ.
 func sharded(t *testing.T, apart time.Duration) (p *place, slow, fast *mongo.Collection, routers [2]*routertest.Router) {
 	t.Helper()
@@ -35,7 +35,7 @@ func sharded(t *testing.T, apart time.Duration) (p *place, slow, fast *mongo.Col
 	return p, colls[0], colls[1], routers
 }
 
-// All that a holder and those who wait for it send names the shard key.
+// All commands of a holder and of its waiters name the shard key.
 func TestThroughRouters(t *testing.T) {
 	t.Parallel()
 	p, slow, fast, routers := sharded(t, 200*time.Millisecond)
@@ -73,7 +73,7 @@ func TestThroughRouters(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Two wait in one process: the first is handed the lock by the second.
+	// Two wait in one process: the first one's release hands the lock to the second.
 	waiting := make(chan error, 2)
 	for range 2 {
 		go func() {
@@ -94,8 +94,8 @@ func TestThroughRouters(t *testing.T) {
 	}
 }
 
-// An acquire whose outcome is unknown is cleaned up by the pin that its filter
-// demands; a router refuses less.
+// An acquire of unknown outcome is cleaned up with the pin that its filter
+// demands. A router refuses a filter with less.
 func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
 	t.Parallel()
 	p, _, _, routers := sharded(t, 0)
@@ -111,7 +111,7 @@ func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
 	wait(t, lost.Fired())
 	cancel()
 	if err := <-answered; err == nil {
-		t.Error("TryAcquire of a caller who gave up is granted")
+		t.Error("TryAcquire whose caller gave up is granted")
 	}
 	p.rest(l)
 	p.wantEntries()
@@ -120,8 +120,8 @@ func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
 	}
 }
 
-// A filter with the shard key's equalities names the document as an _id does
-// elsewhere: readers share an entry, and a waiter is handed the lock.
+// A filter with the shard key's equalities names the document, as an _id does
+// elsewhere. Readers share an entry, and a waiter is handed the lock.
 func TestFiltersWithTheShardKeyShareAndInherit(t *testing.T) {
 	t.Parallel()
 	p, _, _, routers := sharded(t, 0)
@@ -159,8 +159,8 @@ func TestFiltersWithTheShardKeyShareAndInherit(t *testing.T) {
 	}
 }
 
-// An entry lives by the clock of the router that it came through, and dies by
-// that of another: the tolerance covers what they differ by, or nothing does.
+// An entry may be written by the clock of one router and expire by the clock of
+// another. Only the tolerance covers the difference.
 func TestTheToleranceCoversTheRoutersClocks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -191,7 +191,7 @@ func TestTheToleranceCoversTheRoutersClocks(t *testing.T) {
 	}
 }
 
-// Who forgets the shard key is told what to do.
+// A filter without the shard key gets an error that says what to do.
 func TestAFilterWithoutTheShardKey(t *testing.T) {
 	t.Parallel()
 	p, slow, _, routers := sharded(t, 0)

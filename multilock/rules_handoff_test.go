@@ -11,29 +11,29 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The protocol's rules about handing over, each by the trace that breaks
-// without it. What takes a rule out is in proptest/mutants.
+// The protocol's rules about handoffs. Each test is a trace that breaks without
+// its rule. The mutants in proptest/mutants remove the rules.
 
-// Rule 12, as it is here: after a handoff of unknown outcome the heir asks by
-// the same id. Under another one its first entry would keep it out, and the
-// document would be locked to everybody until that expires.
-func TestRule12AnHeirOfUnknownOutcomeAsksByTheSameID(t *testing.T) {
+// Rule 12: after a handoff of unknown outcome the successor asks by the same id.
+// By another id its first entry would block it, and the document would be locked
+// until that entry expires.
+func TestRule12ASuccessorOfUnknownOutcomeAsksByTheSameID(t *testing.T) {
 	t.Parallel()
-	eachGiving(t, func(r *relay, give func() error, adds int32) {
+	eachHandoff(t, func(r *relay, release func() error, adds int32) {
 		fault := r.net.Arm(faultnet.LoseReply, "findAndModify")
-		given := r.giving(give)
+		released := r.releasing(release)
 		wait(r, fault.Fired())
 		handed := r.entries("write")
-		if _, err := given.wait(); err != nil {
-			r.Errorf("the giver's verdict: %v", err)
+		if _, err := released.wait(); err != nil {
+			r.Errorf("the holder's verdict: %v", err)
 		}
 		lease := r.inherited()
 		r.wantEntries(lease)
 		if id := lease.ID(); len(handed) != 1 || string(id[:]) != string(handed[0].ID.Data) || lease.Fence() != handed[0].Fence {
-			r.Errorf("the heir has %v with %d, and was handed %+v", id, lease.Fence(), handed)
+			r.Errorf("the successor has %v with %d, and was handed %+v", id, lease.Fence(), handed)
 		}
 		if now := r.entries("write")[0]; !now.Expires.After(handed[0].Expires) {
-			r.Errorf("the heir believes from its own send on, and the entry was not extended: %v, %v", handed[0].Expires, now.Expires)
+			r.Errorf("the successor's validity counts from its own send, and the entry was not extended: %v, %v", handed[0].Expires, now.Expires)
 		}
 		if got := r.total(); got != 1+adds {
 			r.Errorf("the total is %d", got)
@@ -41,17 +41,17 @@ func TestRule12AnHeirOfUnknownOutcomeAsksByTheSameID(t *testing.T) {
 	})
 }
 
-// The same where the request was lost: the next attempt hands over. And where
-// it comes late: it finds nothing to do.
+// If the request was lost, the next attempt hands the lock over. If the request
+// comes late, it finds nothing to do.
 func TestRule12AHandoffIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []faultnet.Kind{faultnet.LoseRequest, faultnet.Hold} {
 		t.Run(cut.String(), func(t *testing.T) {
 			t.Parallel()
-			eachGiving(t, func(r *relay, give func() error, adds int32) {
+			eachHandoff(t, func(r *relay, release func() error, adds int32) {
 				fault := r.net.Arm(cut, "findAndModify")
-				if err := give(); err != nil {
-					r.Errorf("the giver's verdict: %v", err)
+				if err := release(); err != nil {
+					r.Errorf("the holder's verdict: %v", err)
 				}
 				lease := r.inherited()
 				before := r.entries("write")
@@ -72,49 +72,50 @@ func TestRule12AHandoffIsRepeated(t *testing.T) {
 	}
 }
 
-// Rules 4 and 17: the heir's time counts from the send of the handoff, or is
-// what the lease had where the entry's expiry stays.
-func TestRule04AnHeirIsAnchoredAtTheSend(t *testing.T) {
+// Rules 4 and 17: the successor's time counts from the send of the handoff. If
+// the entry's expiry stays, it is the rest of the lease.
+func TestRule04ASuccessorIsAnchoredAtTheSend(t *testing.T) {
 	t.Parallel()
-	eachGiving(t, func(r *relay, give func() error, _ int32) {
+	eachHandoff(t, func(r *relay, release func() error, _ int32) {
 		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-		given := r.giving(give)
+		released := r.releasing(release)
 		wait(r, reply.Fired())
 		r.pass(4 * time.Second)
 		if err := reply.Let(); err != nil {
 			r.Fatal(err)
 		}
-		if _, err := given.wait(); err != nil {
+		if _, err := released.wait(); err != nil {
 			r.Fatal(err)
 		}
 		r.remains(r.inherited(), 4*time.Second)
 	})
 }
 
-// Rule 13: belief ends at the handoff's send. Without it: handed over, the
-// reply lost, still believed beside the heir.
-func TestRule13BeliefEndsAtTheHandoffsSend(t *testing.T) {
+// Rule 13: the validity ends at the send of the handoff. Otherwise the lease
+// would still be valid beside the successor's if the reply is lost.
+func TestRule13ValidityEndsAtTheHandoffsSend(t *testing.T) {
 	t.Parallel()
-	eachGiving(t, func(r *relay, give func() error, _ int32) {
+	eachHandoff(t, func(r *relay, release func() error, _ int32) {
 		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-		given := r.giving(give)
+		released := r.releasing(release)
 		wait(r, reply.Fired())
 		if err := r.holder.Err(); !errors.Is(err, doclock.ErrReleased) {
-			r.Errorf("the giver believes beside its heir: %v", err)
+			r.Errorf("the lease is valid beside its successor's: %v", err)
 		}
 		if err := reply.Let(); err != nil {
 			r.Fatal(err)
 		}
-		if _, err := given.wait(); err != nil {
+		if _, err := released.wait(); err != nil {
 			r.Fatal(err)
 		}
 		r.inherited()
 	})
 }
 
-// Rule 17: an update rides on what the grant's image showed, and the heir
-// inherits what is left of the lease; with too little left, it does not.
-func TestRule17AnHeirInheritsWhatIsLeft(t *testing.T) {
+// Rule 17: a handoff by compare-and-set, with a classic update, uses the grant's
+// image, and the successor inherits the rest of the lease. If too little is left
+// of it, the update is sent by itself.
+func TestRule17ASuccessorInheritsTheRestOfTheLease(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name         string
@@ -139,9 +140,9 @@ func TestRule17AnHeirInheritsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Rule 17: the handoff is on its way, the lease has become too old for another
-// one, and the update goes by itself. The late handoff applies nothing.
-func TestRule17TheUpdateGoesByItselfInTheEnd(t *testing.T) {
+// Rule 17: while the handoff is under way, the lease becomes too old for another
+// one, and the update is sent by itself. The late handoff applies nothing.
+func TestRule17TheUpdateIsSentByItselfInTheEnd(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, relations.Exclusive(), "write")
 	r.queue("write")
@@ -163,18 +164,18 @@ func TestRule17TheUpdateGoesByItselfInTheEnd(t *testing.T) {
 	}
 }
 
-// The lock is released all the same where the server refuses the handoff, and
-// where somebody has spoilt the rest of the lock field.
+// The lock is released even if the server refuses the handoff, or an outside
+// writer has made the lock field foreign.
 func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
 	t.Parallel()
 	t.Run("by the server", func(t *testing.T) {
 		t.Parallel()
-		eachGiving(t, func(r *relay, give func() error, adds int32) {
+		eachHandoff(t, func(r *relay, release func() error, adds int32) {
 			r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
 				return bson.M{"ok": 0, "code": 17419, "errmsg": "Resulting document after update is larger than 16777216"}
 			})
-			if err := give(); err != nil {
-				r.Errorf("the giver's verdict: %v", err)
+			if err := release(); err != nil {
+				r.Errorf("the holder's verdict: %v", err)
 			}
 			lease := r.inherited()
 			r.wantEntries(lease)
@@ -185,12 +186,12 @@ func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
 	})
 	t.Run("by a foreign field", func(t *testing.T) {
 		t.Parallel()
-		eachGiving(t, func(r *relay, give func() error, adds int32) {
-			r.change(bson.M{"$set": bson.M{"lock.tags.read": "spoilt"}})
-			if err := give(); err != nil {
-				r.Errorf("the giver's verdict: %v", err)
+		eachHandoff(t, func(r *relay, release func() error, adds int32) {
+			r.change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
+			if err := release(); err != nil {
+				r.Errorf("the holder's verdict: %v", err)
 			}
-			_, err := r.heir.wait()
+			_, err := r.successor.wait()
 			r.want(err, doclock.ErrForeignLock)
 			if got := r.total(); got != 1+adds {
 				r.Errorf("the total is %d", got)
@@ -203,19 +204,19 @@ func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
 }
 
 // A successor's `since` is its own arrival, by the server's clock, however the
-// lock was handed over: people see who holds a lock since when.
+// lock was handed over: a conflict reports it as the time of the holder's arrival.
 func TestASuccessorsSinceIsItsOwn(t *testing.T) {
 	t.Parallel()
-	eachGiving(t, func(r *relay, give func() error, _ int32) {
+	eachHandoff(t, func(r *relay, release func() error, _ int32) {
 		const passed = 50 * time.Millisecond
 		before := r.entries("write")[0].Since
 		time.Sleep(passed)
-		if err := give(); err != nil {
+		if err := release(); err != nil {
 			r.Fatal(err)
 		}
 		r.inherited()
 		if since := r.entries("write")[0].Since; since.Sub(before) < passed {
-			r.Errorf("the successor is there since %v after the giver came, and %v had passed", since.Sub(before), passed)
+			r.Errorf("the successor's since is %v after the holder's, and %v had passed", since.Sub(before), passed)
 		}
 	})
 }

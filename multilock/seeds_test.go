@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// What the projects and questions that this library grew from do, or ask for.
+// What the projects and questions behind this library do, or ask for.
 
 // monglock's example of a multi-lock: "read" is cooperative with "write",
 // "write" cooperative with itself and assertive to "read", each with a time of
@@ -94,7 +94,7 @@ func TestMonglockMultiLockWasReacquired(t *testing.T) {
 	p.want(reader.Update(t.Context(), bson.M{"$set": bson.M{"total": 2}}), doclock.ErrReleased)
 	p.wantEntries(writer)
 
-	// A waiting writer, whom others let go by.
+	// A waiting writer, whose turn comes after the others' release.
 	p.release(writer)
 	p.try(l, "read")
 	ticket := p.enqueue(l, "write")
@@ -117,9 +117,8 @@ func TestMonglockMultiLockNotFound(t *testing.T) {
 	p.want(lease.Release(t.Context()), doclock.ErrLost)
 }
 
-// monglock's query for live entries is true of an array in which any entry is
-// dead: beside one reader that has expired, one that has not was overlooked,
-// and a writer let in.
+// monglock's query for live entries matches an array with any dead entry. So one
+// live reader beside one expired reader was overlooked, and a writer was let in.
 func TestMonglockFaultOneExpiredAndOneLiveReaderStillKeepTheWriterOut(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"the first has expired", "the second has expired"} {
@@ -148,8 +147,8 @@ func TestMonglockFaultOneExpiredAndOneLiveReaderStillKeepTheWriterOut(t *testing
 	}
 }
 
-// The question for a mutex of readers and writers inside documents: every read
-// lock has an id and an expiry of its own.
+// The question asks for a readers-writer mutex inside documents: every read lock
+// has an id and an expiry of its own.
 func TestReaderWriterMutexQuestionEachReadLockIsItsOwn(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -185,8 +184,8 @@ func TestReaderWriterMutexQuestionEachReadLockIsItsOwn(t *testing.T) {
 	p.conflict(err)
 }
 
-// Dirty reads stay possible: a plain read is not kept back by any lock, and a
-// plain write isn't either.
+// Dirty reads stay possible: a lock blocks neither a plain read nor a plain
+// write.
 func TestReaderWriterMutexQuestionPlainReadsAreUntouched(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -205,7 +204,7 @@ func TestReaderWriterMutexQuestionPlainReadsAreUntouched(t *testing.T) {
 	if total := p.raw().Lookup("total").AsInt64(); total != 3 {
 		t.Errorf("total is %d", total)
 	}
-	// What is left of locking in a document that isn't locked is the number.
+	// An unlocked document keeps the fence of its last lock.
 	elements, err := p.raw().Lookup("lock").Document().Elements()
 	if err != nil {
 		t.Fatal(err)

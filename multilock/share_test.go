@@ -28,8 +28,8 @@ func (p *place) acquire(l *multilock.Locker, tag string, opts ...doclock.Acquire
 	return lease
 }
 
-// Readers that come at the same time are one entry and two commands, however
-// they ask, and they exclude others until the last one leaves.
+// Readers that arrive at the same time share one entry and cost two commands,
+// however they ask. They exclude others until the last one leaves.
 func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -65,11 +65,11 @@ func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
 	}
 	p.wantEntries()
 	p.release(p.try(theirs, "write"))
-	p.eventually("the line is forgotten", func() bool { return l.Lines() == 0 })
+	p.eventually("the wait queue is dropped", func() bool { return l.WaitQueues() == 0 })
 }
 
-// Readers that wait for a writer of their own process come in together, by one
-// entry that is handed over.
+// Readers that wait for a writer of their own process get the lock together: one
+// entry is handed over, and all join it.
 func TestASharedEntryIsHandedOver(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -80,7 +80,7 @@ func TestASharedEntryIsHandedOver(t *testing.T) {
 	for range 20 {
 		all = append(all, acquire(t, t.Context(), l, "read"))
 	}
-	p.standing(l, len(all))
+	p.queued(l, len(all))
 	p.sends(w, 1, "release", func() error { return writer.Release(t.Context()) })
 	var leases []*doclock.Lease
 	for _, one := range all {
@@ -89,7 +89,7 @@ func TestASharedEntryIsHandedOver(t *testing.T) {
 	p.wantEntries(leases[0])
 	next := acquire(t, t.Context(), l, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
-	p.standing(l, 1)
+	p.queued(l, 1)
 	w.commands()
 	for _, lease := range leases {
 		p.release(lease)
@@ -102,12 +102,12 @@ func TestASharedEntryIsHandedOver(t *testing.T) {
 	p.release(got)
 }
 
-// Nobody joins once somebody was seen whom the tag respects; and somebody is
-// seen 200 ms after the last image at the latest, or when a third of the lease
+// No holder joins after an image has shown an entry that blocks the tag. A
+// holder checks for one 200 ms after the last image, or when a third of the lease
 // has passed.
-func TestRule21NobodyJoinsPastAWaiter(t *testing.T) {
+func TestRule21NoHolderJoinsPastAWaiter(t *testing.T) {
 	t.Parallel()
-	for name, passes := range map[string]time.Duration{"trust": 220 * time.Millisecond, "third": 180 * time.Millisecond} {
+	for name, passes := range map[string]time.Duration{"unchecked": 220 * time.Millisecond, "third": 180 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
@@ -136,7 +136,7 @@ func TestRule21NobodyJoinsPastAWaiter(t *testing.T) {
 	}
 }
 
-// An image that any waiter is answered with counts.
+// The image of any waiter's answer counts.
 func TestRule21AWaiterIsSeenByOthers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -144,7 +144,7 @@ func TestRule21AWaiterIsSeenByOthers(t *testing.T) {
 	first := p.acquire(l, "read")
 	next := acquire(t, t.Context(), l, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
-	p.standing(l, 1)
+	p.queued(l, 1)
 	if _, err := l.TryAcquire(p.bounded(), flowers, "read"); !errors.Is(err, doclock.ErrConflict) {
 		t.Errorf("a reader passed a waiting writer: %v", err)
 	}
@@ -152,8 +152,8 @@ func TestRule21AWaiterIsSeenByOthers(t *testing.T) {
 	p.release(p.granted(next))
 }
 
-// Nobody joins an entry that is being released: the next one has its own.
-func TestRule21NobodyJoinsAReleasedEntry(t *testing.T) {
+// A holder never joins an entry that is being released: it gets one of its own.
+func TestRule21NoHolderJoinsAReleasedEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
@@ -181,9 +181,9 @@ func TestRule21NobodyJoinsAReleasedEntry(t *testing.T) {
 	p.release(second)
 }
 
-// Who joins believes no longer than those who were there; the lease's end is
-// everybody's, and the first to release it afterwards does so for all.
-func TestRule21OneBeliefForAll(t *testing.T) {
+// All holders of a shared entry have one validity. A holder that joins gets no
+// longer one. After its end the first release releases the entry for all.
+func TestRule21OneValidityForAll(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
@@ -204,7 +204,7 @@ func TestRule21OneBeliefForAll(t *testing.T) {
 		p.want(lease.Err(), doclock.ErrLost)
 		wait(t, lease.Done())
 	}
-	p.sends(w, 1, "release", func() error { return second.Release(t.Context()) }) // nobody was let in meanwhile
+	p.sends(w, 1, "release", func() error { return second.Release(t.Context()) }) // no other holder was let in
 	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) }, doclock.ErrLost)
 	p.sends(w, 0, "update", func() error { return third.Update(t.Context(), bson.M{"$set": bson.M{"late": true}}) }, doclock.ErrLost)
 	p.sends(w, 0, "renew", func() error { return third.Renew(t.Context()) }, doclock.ErrLost)
@@ -212,8 +212,8 @@ func TestRule21OneBeliefForAll(t *testing.T) {
 	p.wantEntries()
 }
 
-// The writes of those who share an entry are numbered in one row, each in one
-// command, whether or not the others stay.
+// The writes of all holders of an entry are numbered in one sequence. Each is
+// one command, whether or not the other holders stay.
 func TestRule21WritesOfOneEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -239,7 +239,7 @@ func TestRule21WritesOfOneEntry(t *testing.T) {
 	}
 }
 
-// A kept lease is kept for all who share it, and each context is its holder's.
+// KeepAlive renews the entry for all holders. Each context belongs to one holder.
 func TestASharedLeaseIsKept(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -259,9 +259,9 @@ func TestASharedLeaseIsKept(t *testing.T) {
 	<-ours.Done()
 }
 
-// Who wants the document asks for it, and joins; who asks for more than an _id,
-// or for a ticket, has an entry of its own.
-func TestWhoHasAnEntryOfItsOwn(t *testing.T) {
+// A caller that wants the document sends a command, and joins. A caller whose
+// filter has more than an _id, or that takes a ticket, gets an entry of its own.
+func TestHoldersWithAnEntryOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()

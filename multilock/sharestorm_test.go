@@ -16,10 +16,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Two processes, thirty goroutines that read and write, try, wait, give up,
-// keep alive and update, and readers that share: nobody is let in beside a
-// writer, no write is lost, nobody is told of a loss before the end of its
-// time, and nothing stays.
+// Thirty goroutines in two processes read and write, try, wait, give up, keep
+// alive and update, and the readers share an entry. No holder is let in beside a
+// writer, no write is lost, no loss is reported before the end of the validity,
+// and no entry stays behind.
 func TestAStormOfSharers(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string]relations.Rules{"write preferring": relations.WritePreferring(), "fair": relations.Fair()} {
@@ -42,9 +42,9 @@ func TestAStormOfSharers(t *testing.T) {
 			}
 			all.Wait()
 			for _, l := range lockers {
-				s.rest(l) // and what those who gave up have left is removed
-				if n := l.Lines(); n != 0 {
-					t.Errorf("%d lines are remembered", n)
+				s.rest(l) // it also removes the entries of acquires that gave up
+				if n := l.WaitQueues(); n != 0 {
+					t.Errorf("%d wait queues are left", n)
 				}
 			}
 			s.judge()
@@ -52,20 +52,20 @@ func TestAStormOfSharers(t *testing.T) {
 	}
 }
 
-// storm is what is known outside of the document. It judges only where nobody
-// was so slow that its lease ended.
+// storm is the record outside of the document. It is judged only if no lease
+// ended early because its holder was too slow.
 type storm struct {
 	*place
 
 	mu          sync.Mutex
-	in          map[string]int   // who is in, by tag
+	in          map[string]int   // how many are in, by tag
 	sure, maybe map[string]int64 // writes that were applied, or may have been, by tag
 	written     int64            // the highest total that was surely written
 	faults      []string
 	lost        int
 }
 
-// turn acquires in one way or another, works, and gives the lock back.
+// turn acquires in one of several ways, works, and releases the lock.
 func (s *storm) turn(over context.Context, l *multilock.Locker) {
 	tag, wait := "read", time.Second
 	if rand.N(4) == 0 {
@@ -101,7 +101,7 @@ func (s *storm) turn(over context.Context, l *multilock.Locker) {
 		left, begun := lease.Remaining(), time.Now()
 		err = lease.Release(context.Background())
 		if errors.Is(err, doclock.ErrLost) && time.Since(begun) < left {
-			s.Errorf("told of a loss with %v left: %v", left-time.Since(begun), err)
+			s.Errorf("a loss was reported with %v left: %v", left-time.Since(begun), err)
 		}
 	}
 	switch {
@@ -116,12 +116,12 @@ func (s *storm) turn(over context.Context, l *multilock.Locker) {
 	}
 }
 
-// work is done under the lock. A writer adds one to what it was given: what
-// another wrote meanwhile would be lost.
-func (s *storm) work(lease *doclock.Lease, given bool, total int64) {
+// work is done under the lock. A writer adds one to the total that it has read,
+// so it would overwrite another writer's update.
+func (s *storm) work(lease *doclock.Lease, read bool, total int64) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
-	s.enter(lease.Tag(), given, total)
+	s.enter(lease.Tag(), read, total)
 	for range rand.N(3) {
 		ctx = lease.KeepAlive(ctx)
 	}
@@ -148,19 +148,19 @@ func (s *storm) work(lease *doclock.Lease, given bool, total int64) {
 	}
 }
 
-func (s *storm) enter(tag string, given bool, total int64) {
+func (s *storm) enter(tag string, read bool, total int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.in[tag]++
 	if s.in["write"] > 1 || s.in["write"] == 1 && s.in["read"] > 0 {
 		s.fault("a writer is not alone: %v", s.in)
 	}
-	if given && total < s.written {
+	if read && total < s.written {
 		s.fault("the total is %d, and %d was written before", total, s.written)
 	}
 }
 
-// leave comes before anything is sent that lets others in.
+// leave is called before a command that lets others in is sent.
 func (s *storm) leave(lease *doclock.Lease) {
 	err := lease.Err()
 	s.mu.Lock()
@@ -184,7 +184,7 @@ func (s *storm) wrote(tag string, total int64, err error) {
 	}
 }
 
-// fault is told in the end. The storm is locked, or over.
+// fault is reported at the end. The storm is locked, or over.
 func (s *storm) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
@@ -198,7 +198,7 @@ func (s *storm) judge() {
 	}
 	for tag, n := range map[string]int64{"write": doc.Total - 1, "read": doc.Reads} {
 		if n < s.sure[tag] || n > s.sure[tag]+s.maybe[tag] {
-			s.fault("%d %s updates stand in the document; %d were applied, and %d may have been", n, tag, s.sure[tag], s.maybe[tag])
+			s.fault("%d %s updates are in the document; %d were applied, and %d may have been", n, tag, s.sure[tag], s.maybe[tag])
 		}
 	}
 	s.Logf("applied %v, may have been %v, %d leases lost", s.sure, s.maybe, s.lost)

@@ -28,7 +28,7 @@ func TestEnqueueGrantedAtOnce(t *testing.T) {
 		t.Errorf("ticket %v %q %v, lease %v %q %v", ticket.ID(), ticket.Tag(), ticket.DocumentID(), lease.ID(), lease.Tag(), lease.DocumentID())
 	}
 	if e := p.entries("write")[0]; e.Seq != e.Fence || e.Fence != lease.Fence() {
-		t.Errorf("granted at once, seq is %d, fence %d, the lease's token %d", e.Seq, e.Fence, lease.Fence())
+		t.Errorf("granted at once, seq is %d, fence %d, the lease's fence %d", e.Seq, e.Fence, lease.Fence())
 	}
 	if err := ticket.Cancel(t.Context()); err != nil {
 		t.Errorf("Cancel of a granted ticket: %v", err)
@@ -36,7 +36,7 @@ func TestEnqueueGrantedAtOnce(t *testing.T) {
 	p.wantEntries(lease)
 }
 
-// A refused Enqueue has no ticket and leaves nothing: the tag is cooperative.
+// A refused Enqueue returns no ticket and leaves no entry: the tag is cooperative.
 func TestEnqueueRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -59,8 +59,8 @@ func TestEnqueueRefused(t *testing.T) {
 	}
 }
 
-// A waiting ticket keeps back whoever respects its tag, is extended by each
-// confirm, and is granted when those that it waits for are gone.
+// A waiting ticket blocks the tags that respect its tag. Each confirm extends
+// it. It is granted when the entries that it waits for have left.
 func TestTicketWaitsAndIsGranted(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -96,7 +96,7 @@ func TestTicketWaitsAndIsGranted(t *testing.T) {
 	}
 	e := p.entries("write")[0]
 	if !e.held() || e.Fence != lease.Fence() || e.Seq != entered.Seq || e.Fence <= reader.Fence() || e.Expires.Sub(at.now()) != 10*time.Second {
-		t.Errorf("granted, the entry is %+v, the lease's token %d", e, lease.Fence())
+		t.Errorf("granted, the entry is %+v, the lease's fence %d", e, lease.Fence())
 	}
 	again, err := ticket.Confirm(t.Context())
 	if err != nil || again != lease {
@@ -104,8 +104,8 @@ func TestTicketWaitsAndIsGranted(t *testing.T) {
 	}
 }
 
-// RetryAt is soon enough to keep the place, and no later than the lock can
-// fall free by itself.
+// RetryAt is soon enough to keep the place, and no later than the lock can become
+// free by itself.
 func TestTicketRetryAt(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -144,8 +144,8 @@ func TestTicketWait(t *testing.T) {
 	}
 }
 
-// The end of Wait's context keeps the entry, and the error says who was in the
-// way.
+// The entry stays after the end of Wait's context, and the error names the
+// holders in the way.
 func TestTicketWaitCancelledKeepsTheEntry(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -175,7 +175,7 @@ func TestTicketWaitCancelledKeepsTheEntry(t *testing.T) {
 	p.wantEntries(lease)
 }
 
-func TestTicketAbandon(t *testing.T) {
+func TestTicketCancel(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
@@ -194,7 +194,7 @@ func TestTicketAbandon(t *testing.T) {
 		lease, err := call(p.bounded())
 		p.want(err, doclock.ErrReleased)
 		if lease != nil {
-			t.Errorf("%s of an abandoned ticket has a lease", name)
+			t.Errorf("%s of a cancelled ticket has a lease", name)
 		}
 	}
 	if n := len(w.commands()); n != 1 {
@@ -202,8 +202,8 @@ func TestTicketAbandon(t *testing.T) {
 	}
 }
 
-// A Cancel whose context ends goes on in the background.
-func TestTicketAbandonOutlivesItsContext(t *testing.T) {
+// A Cancel whose context ends continues in the background.
+func TestTicketCancelOutlivesItsContext(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
@@ -224,11 +224,11 @@ func TestTicketAbandonOutlivesItsContext(t *testing.T) {
 	p.wantEntries(writer)
 }
 
-// A confirm that granted after its caller had given up: the ticket has it, and
-// Cancel releases it.
-func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
+// A confirm is granted after its caller has given up: the ticket has the lease,
+// and Cancel releases it.
+func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 	t.Parallel()
-	for _, abandon := range []bool{false, true} {
+	for _, cancelled := range []bool{false, true} {
 		p := newPlace(t)
 		coll, net := p.faulty()
 		l := p.locker(coll, relations.Fair())
@@ -245,7 +245,7 @@ func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
 		if err := slow.Let(); err != nil {
 			t.Fatal(err)
 		}
-		if abandon {
+		if cancelled {
 			if err := ticket.Cancel(t.Context()); err != nil {
 				t.Errorf("Cancel: %v", err)
 			}
@@ -261,8 +261,8 @@ func TestTicketGrantedBehindItsCallersBack(t *testing.T) {
 	}
 }
 
-// A waiting entry that nobody confirmed is pruned, and does not rejoin in
-// silence at the end of the queue.
+// A waiting entry without a confirm is pruned. It does not join the end of the
+// queue again without the caller's knowledge.
 func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -293,7 +293,7 @@ func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 	}
 }
 
-// Expired is not lost, as long as nobody pruned it: presence is the truth.
+// An expired entry is not lost until it is pruned: presence decides.
 func TestTicketThatExpiredUnprunedKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -326,9 +326,9 @@ func TestTicketLostWithItsDocument(t *testing.T) {
 	}
 }
 
-// Rule 7: the entry was pruned, and then entered anew by a late duplicate of
-// the acquire. It is not the ticket's: it came later than others that may have
-// been let in since. The ticket is lost, and the id released.
+// Rule 7: the entry was pruned, and then a late duplicate of the acquire entered
+// it anew. This entry is not the ticket's, because others may have been let in
+// before it. The ticket is lost, and the id is released.
 func TestTicketLostWhenALateDuplicateEnteredItAnew(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -362,8 +362,8 @@ func TestTicketLostWhenALateDuplicateEnteredItAnew(t *testing.T) {
 	p.wantEntries(reader, second)
 }
 
-// The same, with nobody left in the way: the confirm grants at the server what
-// must not be believed.
+// The same without another entry in the way: the server grants the confirm, and
+// the grant must not become a valid lease.
 func TestTicketLostWhenALateDuplicateIsGranted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

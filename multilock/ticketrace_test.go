@@ -12,8 +12,8 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// A ticket may be asked who it is while a confirm whose caller gave up grants
-// it. (The race detector is what fails.)
+// The methods of a ticket may be called while a confirm whose caller gave up is
+// granted. (The race detector is what fails.)
 func TestTicketIsReadWhileAConfirmGrantsIt(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

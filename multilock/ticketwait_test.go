@@ -11,10 +11,9 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// Tickets that wait are handed the lock by the releases of their own process, in
-// the order of their places, whatever order they begin to wait in; or told to ask
-// after a local run. All times are
-// so long that a pause is not over in the test's time.
+// Releases of the same process hand the lock over to waiting tickets in the order
+// of their places, in whatever order they began to wait. After a local run they
+// are told to ask. All times are so long that no pause ends within the test.
 func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -28,7 +27,7 @@ func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 		Wait(context.Context) (*doclock.Lease, error)
 	}) *pending[*doclock.Lease] {
 		call := begin(t, func() (*doclock.Lease, error) { return ticket.Wait(ctx) })
-		p.standing(l, n)
+		p.queued(l, n)
 		return call
 	}
 	last := wait(1, third)
@@ -46,7 +45,7 @@ func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 }
 
 // Eight callers that take tickets and wait are as fast as the releases.
-func TestTicketsOfOneProcessGoRound(t *testing.T) {
+func TestTicketsOfOneProcessDontPause(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.Fair())
@@ -77,7 +76,7 @@ func TestTicketsOfOneProcessGoRound(t *testing.T) {
 	p.wantEntries()
 }
 
-// However many wait with one ticket, they have one lease.
+// All Waits of one ticket return one lease.
 func TestWaitsOfOneTicket(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -88,7 +87,7 @@ func TestWaitsOfOneTicket(t *testing.T) {
 	for range 4 {
 		calls = append(calls, begin(t, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) }))
 	}
-	p.standing(l, 1)
+	p.queued(l, 1)
 	p.release(holder)
 	lease := p.granted(calls[0])
 	for _, call := range calls {
@@ -101,8 +100,8 @@ func TestWaitsOfOneTicket(t *testing.T) {
 	p.wantEntries()
 }
 
-// A handoff to a Wait whose context ends meanwhile grants the ticket: a later
-// Confirm has the lease, and Cancel releases it.
+// A handoff to a Wait whose context ends in the meantime grants the ticket: a
+// later Confirm returns the lease, and Cancel releases it.
 func TestAHandoffToAWaitThatEnds(t *testing.T) {
 	t.Parallel()
 	for name, cancels := range map[string]bool{"confirmed": false, "cancelled": true} {
@@ -115,7 +114,7 @@ func TestAHandoffToAWaitThatEnds(t *testing.T) {
 			ticket := p.enqueue(l, "write")
 			ctx, cancel := context.WithCancel(t.Context())
 			call := begin(t, func() (*doclock.Lease, error) { return ticket.Wait(ctx) })
-			p.standing(l, 1)
+			p.queued(l, 1)
 			handoff := net.Arm(faultnet.DelayReply, "findAndModify")
 			released := begin(t, func() (struct{}, error) { return struct{}{}, holder.Release(p.bounded()) })
 			wait(t, handoff.Fired())
@@ -145,8 +144,7 @@ func TestAHandoffToAWaitThatEnds(t *testing.T) {
 	}
 }
 
-// A Wait ends when its ticket is cancelled, at the latest when its place would
-// have been confirmed.
+// A Wait ends when its ticket is cancelled, at the latest at its next confirm.
 func TestACancelEndsTheWait(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -154,7 +152,7 @@ func TestACancelEndsTheWait(t *testing.T) {
 	holder := p.try(l, "write")
 	ticket := p.enqueue(l, "write")
 	call := begin(t, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) })
-	p.standing(l, 1)
+	p.queued(l, 1)
 	if err := ticket.Cancel(p.bounded()); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestTryAcquireGrants(t *testing.T) {
 		t.Errorf("the lock in the document (- want, + got):\n%s", diff)
 	}
 	if lease.Tag() != "write" || lease.Fence() != want.Fence || lease.DocumentID().AsInt64() != 1 {
-		t.Errorf("the lease is of tag %q, token %d, document %v", lease.Tag(), lease.Fence(), lease.DocumentID())
+		t.Errorf("the lease is of tag %q, fence %d, document %v", lease.Tag(), lease.Fence(), lease.DocumentID())
 	}
 	if err := lease.Err(); err != nil {
 		t.Errorf("the new lease has ended: %v", err)
@@ -43,8 +43,8 @@ func TestTryAcquireGrants(t *testing.T) {
 	p.wantEntries()
 }
 
-// A refusal names who is in the way: those that the tag respects, held or
-// waiting, and nobody else.
+// A refusal names the entries in the way: those that the tag respects, held or
+// waiting, and no others.
 func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -92,8 +92,8 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 	}
 }
 
-// RetryAfter of a semaphore is when the first seat falls free, not the last.
-func TestTryAcquireConflictOfSemaphoreSaysWhenTheFirstSeatFallsFree(t *testing.T) {
+// RetryAfter of a semaphore is when the first seat becomes free, not the last.
+func TestTryAcquireConflictOfSemaphoreSaysWhenTheFirstSeatBecomesFree(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
 	l := p.locker(p.coll, relations.Semaphore(3), at.drive(), doclock.TTL(10*time.Second), doclock.ClockTolerance(0))
@@ -149,7 +149,7 @@ func TestForeignLockIsLeftUntouched(t *testing.T) {
 	}
 }
 
-// Another field is free for a lock.
+// A lock in another field ignores the foreign field.
 func TestFieldKeepsAwayFromForeignLock(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -159,12 +159,12 @@ func TestFieldKeepsAwayFromForeignLock(t *testing.T) {
 		t.Errorf("the other field is now %q", got)
 	}
 	if fence := p.raw().Lookup("mutex", "fence").AsInt64(); fence != lease.Fence() {
-		t.Errorf("the lock's number in the document is %d, the lease's token %d", fence, lease.Fence())
+		t.Errorf("lock.fence is %d, the lease's fencing token %d", fence, lease.Fence())
 	}
 	p.release(lease)
 }
 
-// A live entry of a tag that the table doesn't know refuses every arrival.
+// A live entry under a tag that the rules don't have refuses every arrival.
 func TestUnknownTagInTheDocumentRefusesArrivals(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -183,11 +183,11 @@ func TestUnknownTagInTheDocumentRefusesArrivals(t *testing.T) {
 	p.wantEntries(auditor)
 	at.pass(time.Second)
 	p.wantEntries(auditor)
-	p.wantEntries(p.try(ours, "read")) // expired, the unknown is pruned like any other
+	p.wantEntries(p.try(ours, "read")) // an expired entry of an unknown tag is pruned too
 }
 
-// It blocks a confirm too, where it is held: somebody with another table came
-// during the wait.
+// A held entry under such a tag blocks a confirm too: a client with other rules
+// has acquired it during the wait.
 func TestUnknownTagThatCameDuringTheWaitBlocksTheConfirm(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -209,7 +209,7 @@ func TestUnknownTagThatCameDuringTheWaitBlocksTheConfirm(t *testing.T) {
 	p.wantEntries(lease)
 }
 
-// A TagTTL is for its tag alone: monglock's locktimeouts.
+// A TagTTL applies to its tag alone, as monglock's locktimeouts do.
 func TestTagTTL(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -220,7 +220,7 @@ func TestTagTTL(t *testing.T) {
 		t.Errorf("the reader is kept for %v", got)
 	}
 	if r := lease.Remaining(); r > 2*time.Second {
-		t.Errorf("the reader believes for %v", r)
+		t.Errorf("the reader's lease is valid for %v", r)
 	}
 	p.release(lease)
 	p.try(l, "write")
@@ -229,8 +229,8 @@ func TestTagTTL(t *testing.T) {
 	}
 }
 
-// An expired holder is pruned by whoever is granted next, and its own release
-// then finds that it is lost.
+// The next grant prunes an expired holder, and that holder's own release then
+// returns the loss.
 func TestTryAcquireTakesOverWhatHasExpired(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
@@ -246,15 +246,15 @@ func TestTryAcquireTakesOverWhatHasExpired(t *testing.T) {
 	lease := p.try(l, "write")
 	p.wantEntries(lease)
 	if lease.Fence() <= old.Fence() {
-		t.Errorf("the token went from %d to %d", old.Fence(), lease.Fence())
+		t.Errorf("the fencing token went from %d to %d", old.Fence(), lease.Fence())
 	}
 	p.want(old.Release(context.Background()), doclock.ErrLost)
 	p.wantEntries(lease)
 }
 
-// Tokens increase from grant to grant, even where the clock stands still or
-// goes back, and after the document was deleted and made again.
-func TestTokensIncrease(t *testing.T) {
+// Fencing tokens increase from grant to grant, even if the clock stops or goes
+// back, and after the document was deleted and made again.
+func TestFencingTokensIncrease(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), newClock()
 	l := p.locker(p.coll, relations.Exclusive(), at.drive())
@@ -266,7 +266,7 @@ func TestTokensIncrease(t *testing.T) {
 		step()
 		lease := p.try(l, "write")
 		if lease.Fence() <= last {
-			t.Errorf("the token %d was given out after %d", lease.Fence(), last)
+			t.Errorf("the fencing token %d came after %d", lease.Fence(), last)
 		}
 		last = lease.Fence()
 		p.release(lease)

@@ -12,11 +12,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// cuts are the faults after which nobody knows what became of a command.
+// cuts are the faults after which a command's outcome is unknown.
 var cuts = []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply, faultnet.Stall}
 
-// An acquire that pins its document is repeated by its id: it is granted, and
-// there is one entry, whatever became of the first attempt.
+// An acquire that pins its document is repeated by its id. It is granted, and
+// there is one entry, whether or not the first attempt was executed.
 func TestUnknownOutcomeOfPinnedAcquireIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, cut := range cuts {
@@ -34,7 +34,7 @@ func TestUnknownOutcomeOfPinnedAcquireIsRepeated(t *testing.T) {
 			}
 			p.wantEntries(lease)
 			if e := p.entries("read")[0]; e.Fence != lease.Fence() {
-				t.Errorf("the token is %d in the document, %d in the lease", e.Fence, lease.Fence())
+				t.Errorf("the fencing token is %d in the document, %d in the lease", e.Fence, lease.Fence())
 			}
 
 			// A waiting entry, whose acquire and confirm are cut off.
@@ -57,8 +57,8 @@ func TestUnknownOutcomeOfPinnedAcquireIsRepeated(t *testing.T) {
 	}
 }
 
-// A filter that may find another document next time is sent once. The outcome
-// stays unknown, and what the command entered is released.
+// A filter that may find another document the next time is sent once. The outcome
+// stays unknown, and the entry of the command is released.
 func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 	t.Parallel()
 	for _, cut := range cuts {
@@ -86,7 +86,7 @@ func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 	}
 }
 
-// Once it has met its document, an Acquire by another field repeats too.
+// An Acquire by another field is also repeated, once it has met its document.
 func TestUnknownOutcomeOfAPollIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, cut := range cuts {
@@ -98,7 +98,7 @@ func TestUnknownOutcomeOfAPollIsRepeated(t *testing.T) {
 			l := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
 			polls := 0
 			fault := net.ArmWhere(cut, func(name string, _ bson.Raw) bool {
-				if name == "findAndModify" { // and not what the driver says to a new connection
+				if name == "findAndModify" { // not the driver's own commands
 					polls++
 				}
 				return polls == 3
@@ -115,10 +115,10 @@ func TestUnknownOutcomeOfAPollIsRepeated(t *testing.T) {
 	}
 }
 
-// Rule 22: an acquire that executes after its caller gave up leaves an entry
-// that nobody holds, until TTL + tolerance at most: a delay for others, and
-// never a second holder.
-func TestRule22LateAcquireDelaysOthersAndLetsNobodyIn(t *testing.T) {
+// Rule 22: an acquire that is executed after its caller gave up leaves an entry
+// without a holder, for at most TTL + tolerance. It delays others, and is never a
+// second holder.
+func TestRule22ALateAcquireDelaysOthersAndIsNoHolder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
@@ -156,7 +156,7 @@ func TestRule22LateAcquireDelaysOthersAndLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// The same, while somebody else holds the lock: it is refused like any other.
+// If another client holds the lock, the late acquire is refused as any other.
 func TestRule22LateAcquireIsRefusedWhereAnotherHolds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -178,8 +178,8 @@ func TestRule22LateAcquireIsRefusedWhereAnotherHolds(t *testing.T) {
 	p.release(holder)
 }
 
-// The late one is the repeated acquire's own first attempt: it finds its entry,
-// and there is still one.
+// The late command is the first attempt of an acquire that was repeated. It finds
+// the acquire's entry, and there is still one.
 func TestLateFirstAttemptFindsTheEntryOfTheSecond(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -16,7 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// noServer is a Locker whose client's address answers nobody.
+// noServer is a Locker whose client's address has no server.
 func noServer(t *testing.T) *multilock.Locker {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"))
@@ -38,8 +38,8 @@ func noServer(t *testing.T) *multilock.Locker {
 	return l
 }
 
-// impatient gives a server that can't be reached up after a tenth of the time.
-// The README's programs are run with the whole.
+// impatient stops trying to reach a server after a tenth of the time. The
+// README's programs are run with the whole time.
 func impatient(cfg *engine.Config) error {
 	cfg.Patience = engine.DefaultPatience / 10
 	return nil
@@ -75,9 +75,8 @@ func wantUnreachable(t *testing.T, what string, err error) {
 	}
 }
 
-// A lease's commands without a deadline don't wait for ever either; what they
-// were to write was not written, and the lease can be released once the server
-// is back.
+// A lease's commands without a deadline don't wait for ever either. Their writes
+// are not applied, and the lease can be released once the server is back.
 func TestALeaseWithoutAServer(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(context.Context, *doclock.Lease) error{
@@ -95,7 +94,7 @@ func TestALeaseWithoutAServer(t *testing.T) {
 			t.Cleanup(func() { net.Down(false) })
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_ = lease.Renew(short) // which finds that the server is gone
+			_ = lease.Renew(short) // it finds that no server can be reached
 			begun := time.Now()
 			err := write(context.Background(), lease)
 			if took := time.Since(begun); err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) || took > 2*patience {
@@ -114,7 +113,7 @@ func TestALeaseWithoutAServer(t *testing.T) {
 	}
 }
 
-// A caller's deadline comes before the library gives up: its error has the
+// A caller's deadline ends before the library gives up: the error has the
 // driver's reason too.
 func TestNoServerBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
@@ -133,8 +132,8 @@ func TestNoServerBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-// Without a deadline no acquire waits for ever for a server, however many stand
-// in line for the one that asks.
+// Without a deadline no acquire waits for ever for a server, however many wait
+// for the one that asks.
 func TestNoServerWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	l := noServer(t)
@@ -156,7 +155,7 @@ func TestNoServerWithoutADeadline(t *testing.T) {
 	select {
 	case <-done:
 		t.Logf("after %v", time.Since(begun).Round(time.Second))
-	case <-time.After(patience): // three times as long as one
-		t.Fatal("somebody still waits for a server")
+	case <-time.After(patience): // three times as long as one call
+		t.Fatal("a call still waits for a server")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Many insert the same lock document at once: one is granted, the others are
-// refused or wait, and nobody sees the duplicate key.
+// Many clients insert the same lock document at once. One is granted, the others
+// are refused or wait, and none gets the duplicate key error.
 func TestUpsertByManyAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -72,9 +72,9 @@ func TestUpsertWaits(t *testing.T) {
 	}
 }
 
-// A duplicate key that is no lost race must not be asked for again without
-// end: the document is there and doesn't match the rest of the filter, or
-// another unique index is in the way of the insert.
+// A duplicate key without a lost race must not be retried for ever: the document
+// exists and doesn't match the rest of the filter, or another unique index
+// prevents the insert.
 func TestUpsertThatCanNeverInsertIsAnError(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

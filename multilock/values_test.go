@@ -20,24 +20,24 @@ import (
 
 // spy is a value of the caller's that notes where it is encoded.
 type spy struct {
-	stands  any // for this
-	caller  string
-	times   atomic.Int32
-	strange atomic.Int32 // in another goroutine
+	value     any // it is encoded as this
+	caller    string
+	times     atomic.Int32
+	elsewhere atomic.Int32 // in another goroutine
 }
 
-func newSpy(stands any) *spy { return &spy{stands: stands, caller: goroutine()} }
+func newSpy(value any) *spy { return &spy{value: value, caller: goroutine()} }
 
 func (s *spy) MarshalBSONValue() (byte, []byte, error) {
 	s.times.Add(1)
 	if goroutine() != s.caller {
-		s.strange.Add(1)
+		s.elsewhere.Add(1)
 	}
-	kind, data, err := bson.MarshalValue(s.stands)
+	kind, data, err := bson.MarshalValue(s.value)
 	return byte(kind), data, err
 }
 
-// goroutine names the one that calls it.
+// goroutine is the name of the goroutine that calls it.
 func goroutine() string {
 	stack := make([]byte, 64)
 	name, _, _ := bytes.Cut(stack[:runtime.Stack(stack, false)], []byte(" ["))
@@ -74,7 +74,7 @@ var writes = map[string]func(ctx context.Context, l *doclock.Lease, update any, 
 	},
 }
 
-// given is an update with its options, in which v stands somewhere.
+// given is an update with its options that contains v.
 type given struct {
 	update any
 	opts   *options.UpdateOneOptionsBuilder
@@ -100,8 +100,8 @@ func placesOf(v any) map[string]given {
 	}
 }
 
-// What a caller gives is encoded once for each call, by the caller, however
-// often a command is sent.
+// A caller's value is encoded once for each call, by the caller, even if the
+// command is sent several times.
 func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -110,8 +110,8 @@ func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
 	l := p.locker(coll, relations.Exclusive())
 	check := func(name string, times int32, s *spy) {
 		t.Helper()
-		if got := s.times.Load(); got != times || s.strange.Load() != 0 {
-			t.Errorf("%s: encoded %d times, %d of them in another goroutine", name, got, s.strange.Load())
+		if got := s.times.Load(); got != times || s.elsewhere.Load() != 0 {
+			t.Errorf("%s: encoded %d times, %d of them in another goroutine", name, got, s.elsewhere.Load())
 		}
 	}
 	for name, call := range calls {
@@ -142,7 +142,7 @@ func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
 			}
 			times := int32(1)
 			if place == "beside the library's" {
-				times = 2 // it stands there twice
+				times = 2 // it is there twice
 			}
 			check(name+", "+place, times, s)
 			_ = lease.Release(p.bounded())
@@ -151,8 +151,8 @@ func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
 	p.wantEntries()
 }
 
-// A waiter's filter is encoded once, however often it asks, and whoever
-// removes its entry.
+// A waiter's filter is encoded once, however often the waiter asks and whichever
+// command removes its entry.
 func TestAWaitersFilterIsEncodedOnce(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"_id", "total"} {
@@ -172,31 +172,31 @@ func TestAWaitersFilterIsEncodedOnce(t *testing.T) {
 		p.want(err, context.Canceled)
 		p.rest(l)
 		p.wantEntries(holder)
-		if s.times.Load() != 1 || s.strange.Load() != 0 {
-			t.Errorf("by %s: encoded %d times, %d of them in another goroutine", by, s.times.Load(), s.strange.Load())
+		if s.times.Load() != 1 || s.elsewhere.Load() != 0 {
+			t.Errorf("by %s: encoded %d times, %d of them in another goroutine", by, s.times.Load(), s.elsewhere.Load())
 		}
 	}
 }
 
-// pausing is a value whose encoding makes its caller give up, and leaves it
-// the time to go on.
+// pausing is a value whose encoding makes its caller give up, and gives the
+// caller time to continue.
 type pausing struct {
 	giveUp context.CancelFunc
-	gone   <-chan struct{}
+	left   <-chan struct{}
 }
 
 func (v pausing) MarshalBSONValue() (byte, []byte, error) {
 	v.giveUp()
 	select {
-	case <-v.gone:
+	case <-v.left:
 	case <-time.After(50 * time.Millisecond): // the caller is here
 	}
 	kind, data, err := bson.MarshalValue(1)
 	return byte(kind), data, err
 }
 
-// What a caller makes of its values once a call has returned is nobody's
-// business: it is neither written nor asked for.
+// A caller may change its values after a call has returned. The changes are
+// neither written nor searched for.
 func TestOnlyWhatWasGivenIsSent(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -206,19 +206,19 @@ func TestOnlyWhatWasGivenIsSent(t *testing.T) {
 	untouched := func(name string) {
 		t.Helper()
 		if n, err := p.coll.CountDocuments(t.Context(), bson.M{"$or": bson.A{bson.M{"_id": 2, "lock": bson.M{"$exists": true}}, bson.M{"total": -1}}}); n != 0 || err != nil {
-			t.Errorf("%s: what was never given was used: %d, %v", name, n, err)
+			t.Errorf("%s: a value that was not passed was used: %d, %v", name, n, err)
 		}
 	}
 	for name, call := range calls {
 		l := p.locker(p.coll, relations.Exclusive())
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan struct{})
-		filter := bson.D{{Key: "total", Value: bson.M{"$gte": pausing{cancel, gone}}}, {Key: "_id", Value: 1}}
+		left := make(chan struct{})
+		filter := bson.D{{Key: "total", Value: bson.M{"$gte": pausing{cancel, left}}}, {Key: "_id", Value: 1}}
 		if lease, err := call(ctx, l, filter); err == nil && lease != nil {
 			p.release(lease)
 		}
 		filter[1].Value = 2 // the call has returned
-		close(gone)
+		close(left)
 		p.rest(l)
 		untouched(name)
 		p.wantEntries()
@@ -231,11 +231,11 @@ func TestOnlyWhatWasGivenIsSent(t *testing.T) {
 		} {
 			lease := p.try(l, "write")
 			ctx, cancel := context.WithCancel(t.Context())
-			gone := make(chan struct{})
-			set := bson.D{{Key: "x", Value: pausing{cancel, gone}}, {Key: "total", Value: 1}}
+			left := make(chan struct{})
+			set := bson.D{{Key: "x", Value: pausing{cancel, left}}, {Key: "total", Value: 1}}
 			_ = write(ctx, lease, wrap(set))
 			set[1].Value = -1 // the call has returned
-			close(gone)
+			close(left)
 			_ = lease.Release(p.bounded())
 			untouched(name + ", " + form)
 		}
@@ -243,8 +243,8 @@ func TestOnlyWhatWasGivenIsSent(t *testing.T) {
 	}
 }
 
-// Callers may go on using their maps as soon as a call has returned, wherever
-// it was cut off: for the race detector.
+// Callers may use their maps again as soon as a call has returned, wherever it
+// was cut off. (The race detector is what fails.)
 func TestMapsAreTheCallersAgain(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

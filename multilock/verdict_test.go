@@ -12,9 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The lock is taken away while fn runs. What Do returns says each thing once,
-// and a write whose outcome is unknown is not told to be lost as well.
-func TestDoTellsOneVerdict(t *testing.T) {
+// The lock is removed while fn runs. Do reports each fact once, and a write of
+// unknown outcome is not also reported as lost.
+func TestDoReturnsOneVerdict(t *testing.T) {
 	t.Parallel()
 	increment := bson.M{"$inc": bson.M{"total": 1}}
 	for name, c := range map[string]struct {
@@ -61,10 +61,11 @@ func TestDoTellsOneVerdict(t *testing.T) {
 	}
 }
 
-// What the server refuses can be tried again, by the last of the sharers too.
+// A release that the server refuses can be repeated, also by the last holder of a
+// shared entry.
 func TestASharedReleaseThatIsRefusedIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	for name, give := range map[string]func(*doclock.Lease) error{
+	for name, release := range map[string]func(*doclock.Lease) error{
 		"Release": func(l *doclock.Lease) error { return l.Release(context.Background()) },
 		"UpdateAndRelease": func(l *doclock.Lease) error {
 			return l.UpdateAndRelease(context.Background(), bson.M{"$inc": bson.M{"total": 1}})
@@ -82,7 +83,7 @@ func TestASharedReleaseThatIsRefusedIsTriedAgain(t *testing.T) {
 					return bson.M{"ok": 0, "code": 13, "errmsg": "not authorized"}
 				})
 			}
-			if err := give(two); err == nil || errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) {
+			if err := release(two); err == nil || errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) {
 				t.Errorf("%s = %v", name, err)
 			}
 			net.Disarm()

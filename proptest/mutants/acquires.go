@@ -69,7 +69,7 @@ var acquires = []Mutant{
 		Edits: swap(`		p.withdraw(nil, func(error) {})
 `,
 			``),
-		Tests: "^(TestCancelledWhileItsEntryWaitsLeavesNoEntry|TestCloseWakesWaitersAndTheirEntriesAreGone)$", Packages: inLocker,
+		Tests: "^(TestCancelledWhileItsEntryWaitsLeavesNoEntry|TestCloseWakesWaitersAndRemovesTheirEntries)$", Packages: inLocker,
 	},
 	{
 		Name: "a ticket accepts an entry with another seq", Rule: 7,

@@ -81,7 +81,7 @@ var cleanups = []Mutant{
 		File: "multilock/acquire.go",
 		Edits: swap(`if a.unsure.n == 0 {`,
 			`if a.unsure.n >= 0 {`),
-		Tests: "^TestRule15ASuccessor", Packages: inLocker,
+		Tests: "^TestRule15ASuccessorOfUnknownOutcome", Packages: inLocker,
 	},
 	{
 		Name: "a holder of a shared entry forgets its own", Rule: 15,
@@ -89,7 +89,7 @@ var cleanups = []Mutant{
 		File: "multilock/acquisition.go",
 		Edits: swap(`(held == nil || held.ID() != a.request.ID)`,
 			`held == nil`),
-		Tests: "^TestALateAttemptOfWhoShares", Packages: inLocker,
+		Tests: "^TestALateAttemptOfAHolderThatJoined", Packages: inLocker,
 	},
 	{
 		Name: "a grant by a second attempt has no clean-up", Rule: 22,
@@ -146,6 +146,6 @@ var cleanups = []Mutant{
 		File: "multilock/inflight.go",
 		Edits: swap(`case <-closing:`,
 			`case <-(chan struct{})(nil):`),
-		Tests: "^TestCloseWakesWhoWaitsBehindTheBound$", Packages: inLocker,
+		Tests: "^TestCloseWakesAcquiresBehindTheBound$", Packages: inLocker,
 	},
 }

@@ -128,7 +128,7 @@ var handoffs = []Mutant{
 		Edits: swap(`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())`,
 			`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())
 	first = o.hold.engine.Clocks()`),
-		Tests: "^TestRule04AnHeir", Packages: []string{lockerPkg, leasePkg},
+		Tests: "^TestRule04ASuccessor", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
 		Name: "a successor that inherits an expiry is valid for a TTL", Rule: 17,
@@ -137,7 +137,7 @@ var handoffs = []Mutant{
 		Edits: swap(`		first = s.since()
 `,
 			``),
-		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
+		Tests: "^TestRule17ASuccessorInherits", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
 		Name: "a successor inherits however little is left", Rule: 17,
@@ -145,7 +145,7 @@ var handoffs = []Mutant{
 		File: "internal/lease/handoff.go",
 		Edits: swap(`can = can && s.left() > s.engine.Lease(s.grant.Tag)*9/10`,
 			`can = can && s.left() > 0`),
-		Tests: "^TestRule17AnHeirInherits", Packages: []string{lockerPkg, leasePkg},
+		Tests: "^TestRule17ASuccessorInherits", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
 		Name: "a holder's lease is valid until the successor has the lock", Rule: 13,
@@ -188,7 +188,7 @@ var handoffs = []Mutant{
 		Edits: swap(`		o.next.Answer(engine.Answer{Outcome: engine.Lost})
 `,
 			``),
-		Tests: "^TestRule12AnHeir", Packages: []string{lockerPkg, leasePkg},
+		Tests: "^TestRule12ASuccessor", Packages: []string{lockerPkg, leasePkg},
 	},
 	{
 		Name: "a successor of unknown outcome asks by a new id", Rule: 12,
@@ -199,7 +199,7 @@ var handoffs = []Mutant{
 			`		a.renamed()
 		a.unsure.add(handoffUnknown())
 `),
-		Tests: "^TestRule12AnHeir", Packages: inLocker,
+		Tests: "^TestRule12ASuccessor", Packages: inLocker,
 	},
 	{
 		Name: "a successor of unknown outcome that can't ask leaves its entry", Rule: 15,

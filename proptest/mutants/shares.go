@@ -83,7 +83,7 @@ var shares = []Mutant{
 		File: "multilock/join.go",
 		Edits: swap(`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 0 {`,
 			`if blocking, _ := a.locker.engine.InTheWay(img, a.request.Tag, nil); len(blocking) > 100 {`),
-		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+		Tests: "^TestRule21NoHolderJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "the entry is never looked at again", Rule: 21,
@@ -91,7 +91,7 @@ var shares = []Mutant{
 		File: "internal/waitqueue/shared.go",
 		Edits: swap(`d.clock()-s.seen > unchecked`,
 			`d.clock()-s.seen > 100*unchecked`),
-		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+		Tests: "^TestRule21NoHolderJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "the entry is looked at once a second", Rule: 21,
@@ -99,7 +99,7 @@ var shares = []Mutant{
 		File: "internal/waitqueue/shared.go",
 		Edits: swap(`unchecked = 200 * time.Millisecond`,
 			`unchecked = time.Second`),
-		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+		Tests: "^TestRule21NoHolderJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "every joining holder looks", Rule: 0,
@@ -107,7 +107,7 @@ var shares = []Mutant{
 		File: "internal/waitqueue/shared.go",
 		Edits: swap(`case s.check != nil:`,
 			`case s.check != nil && r.Document:`),
-		Tests: "^(TestOneChecksForAll|TestOneLooksForAll)$", Packages: []string{queuePkg, lockerPkg},
+		Tests: "^TestOneChecksForAll$", Packages: []string{queuePkg, lockerPkg},
 	},
 	{
 		Name: "an old entry is joined", Rule: 21,
@@ -115,7 +115,7 @@ var shares = []Mutant{
 		File: "internal/lease/holds.go",
 		Edits: swap(`hs.engine.Lease(s.grant.Tag)*2/3`,
 			`hs.engine.Lease(s.grant.Tag)/10`),
-		Tests: "^TestRule21NobodyJoinsPastAWaiter$", Packages: inLocker,
+		Tests: "^TestRule21NoHolderJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{
 		Name: "a joined lease is valid for a fresh TTL", Rule: 21,
@@ -128,7 +128,7 @@ var shares = []Mutant{
 	}
 	return max(0, h.hold.left())
 `),
-		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
+		Tests: "^TestRule21OneValidityForAll$", Packages: inLocker,
 	},
 	{
 		Name: "the entry's end does not end its holders' leases", Rule: 21,
@@ -141,7 +141,7 @@ var shares = []Mutant{
 			continue
 		}
 		h.end(cause)`),
-		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
+		Tests: "^TestRule21OneValidityForAll$", Packages: inLocker,
 	},
 	{
 		Name: "the last release after the end releases nothing", Rule: 21,
@@ -149,7 +149,7 @@ var shares = []Mutant{
 		File: "internal/lease/hold.go",
 		Edits: swap(`case len(s.holders) > 1 && s.check() == nil:`,
 			`case len(s.holders) > 1 || s.check() != nil:`),
-		Tests: "^TestRule21OneBeliefForAll$", Packages: inLocker,
+		Tests: "^TestRule21OneValidityForAll$", Packages: inLocker,
 	},
 	{
 		Name: "a later release after the end has the first one's verdict", Rule: 21,
@@ -159,7 +159,7 @@ var shares = []Mutant{
 `,
 			`		h.settle(v, nil)
 `),
-		Tests: "^TestRule21WhoStaysAfterTheEndHasLost$", Packages: inLocker,
+		Tests: "^TestRule21AHolderThatStaysAfterTheEndHasLost$", Packages: inLocker,
 	},
 	{
 		Name: "a leaving holder checks twice", Rule: 21,
@@ -177,7 +177,7 @@ var shares = []Mutant{
 		}
 	}
 `),
-		Tests: "^TestRule21SharersWhoLeaveTogether$", Packages: inLocker,
+		Tests: "^TestRule21HoldersThatLeaveTogether$", Packages: inLocker,
 	},
 	{
 		Name: "a refused release of a shared entry is the last", Rule: 0,
@@ -205,7 +205,7 @@ var shares = []Mutant{
 		File: "multilock/join.go",
 		Edits: swap(`checked{image: img, conflict: a.conflict(img, nil)}`,
 			`checked{conflict: a.conflict(img, nil)}`),
-		Tests: "^TestRule21ALookThatFindsSomebodyIsTheLast$", Packages: inLocker,
+		Tests: "^TestRule21ACheckThatFindsAWaiterIsTheLast$", Packages: inLocker,
 	},
 	{
 		Name: "a grant lets no waiting holder join", Rule: 0,
@@ -214,6 +214,6 @@ var shares = []Mutant{
 		Edits: swap(`	d.admit(r.Tag)
 	if`,
 			`	if`),
-		Tests: "^TestAWaitersFollowersComeInWithIt$", Packages: inLocker,
+		Tests: "^TestWaitersBehindAPlaceJoinItsEntry$", Packages: inLocker,
 	},
 }

@@ -67,7 +67,7 @@ var waitQueues = []Mutant{
 		File: "internal/waitqueue/fairness.go",
 		Edits: swap(` || !w.place.taken() && !w.Exact {`,
 			` {`),
-		Tests: "^TestAnHeirsFilterIsAskedAgain$", Packages: inLocker,
+		Tests: "^TestASuccessorsFilterIsAskedAgain$", Packages: inLocker,
 	},
 	{
 		Name: "waiters ask past the first of the wait queue", Rule: 0,
@@ -75,7 +75,7 @@ var waitQueues = []Mutant{
 		File: "internal/waitqueue/queue.go",
 		Edits: swap(`first.order < w.order && first.state == asleep`,
 			`first.order < w.order && first.state == left`),
-		Tests: "^TestNobodyAsksPastTheFirst$", Packages: inLocker,
+		Tests: "^TestNoWaiterAsksPastTheFirst$", Packages: inLocker,
 	},
 	{
 		Name: "a successor's whole image is not used", Rule: 0,
@@ -123,7 +123,7 @@ var waitQueues = []Mutant{
 		return held, a.failed(ctx, err, nil)
 	}
 	if !errors`),
-		Tests: "^TestAWaiterByAnyFilterStandsInLine$", Packages: inLocker,
+		Tests: "^TestAWaiterByAnyFilterWaitsForItsTurn$", Packages: inLocker,
 	},
 	{
 		Name: "the poller sleeps by its own wait only", Rule: 0,

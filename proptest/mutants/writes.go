@@ -124,7 +124,7 @@ var writes = []Mutant{
 		File: "multilock/locker.go",
 		Edits: swap(`if !isVerdict(err) || !isVerdict(released) {`,
 			`if !isVerdict(err) || !isVerdict(released) || released != nil {`),
-		Tests: "^TestDoTellsOneVerdict$", Packages: inLocker,
+		Tests: "^TestDoReturnsOneVerdict$", Packages: inLocker,
 	},
 	{
 		Name: "absence from a full done counts as a proof", Rule: 18,

@@ -12,40 +12,40 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The protocol's rules about heirs that can't be granted, that gave up, and
+// The protocol's rules about successors that can't be granted, that gave up, and
 // that wait in the document.
 
-// Rule 15, as it is here: an heir that can't be granted leaves nothing in the
-// document, and the lock is released all the same.
-func TestRule15AnHeirThatIsRefusedIsNoLoss(t *testing.T) {
+// Rule 15: a successor that can't be granted leaves no entry in the document, and
+// the lock is released all the same.
+func TestRule15ASuccessorThatIsRefusedIsNoLoss(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, relations.ReadPreferring(), "read")
 	r.queue("write")
-	stranger := r.try(r.locker(r.coll, relations.ReadPreferring()), "read") // the line has not seen it
+	other := r.try(r.locker(r.coll, relations.ReadPreferring()), "read") // the wait queue has not seen it
 	if err := r.holder.Release(t.Context()); err != nil {
-		t.Errorf("the giver's verdict: %v", err)
+		t.Errorf("the holder's verdict: %v", err)
 	}
-	r.wantEntries(stranger)
-	r.release(stranger)
+	r.wantEntries(other)
+	r.release(other)
 	r.wantEntries(r.inherited())
 }
 
-// Rule 15: an heir that has given up leaves nothing either.
-func TestRule15AnHeirThatGaveUpLeavesNothing(t *testing.T) {
+// Rule 15: a successor that has given up leaves no entry.
+func TestRule15ASuccessorThatGaveUpLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	for name, losesFirst := range map[string]bool{"before the answer": false, "and nobody knows what became of it": true} {
+	for name, losesFirst := range map[string]bool{"before the answer": false, "with an unknown outcome": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachGiving(t, func(r *relay, give func() error, _ int32) {
+			eachHandoff(t, func(r *relay, release func() error, _ int32) {
 				if losesFirst {
 					r.net.Arm(faultnet.LoseReply, "findAndModify")
 				}
 				reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-				given := r.giving(give)
+				released := r.releasing(release)
 				wait(r, reply.Fired())
 				r.cancel()
-				if _, err := r.heir.wait(); !errors.Is(err, context.Canceled) {
-					r.Errorf("the heir that gave up: %v", err)
+				if _, err := r.successor.wait(); !errors.Is(err, context.Canceled) {
+					r.Errorf("the successor that gave up: %v", err)
 				}
 				if n := len(r.entries("write")); n != 1 {
 					r.Fatalf("%d entries: it was not handed over", n)
@@ -53,7 +53,7 @@ func TestRule15AnHeirThatGaveUpLeavesNothing(t *testing.T) {
 				if err := reply.Let(); err != nil {
 					r.Fatal(err)
 				}
-				if _, err := given.wait(); err != nil {
+				if _, err := released.wait(); err != nil {
 					r.Fatal(err)
 				}
 				r.rest(r.locks)
@@ -63,20 +63,20 @@ func TestRule15AnHeirThatGaveUpLeavesNothing(t *testing.T) {
 	}
 }
 
-// Rule 15: nor does one that can't ask what became of it.
-func TestRule15AnHeirThatIsAnsweredWithAnErrorLeavesNothing(t *testing.T) {
+// Rule 15: a successor that can't learn the outcome leaves no entry.
+func TestRule15ASuccessorThatIsAnsweredWithAnErrorLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	eachGiving(t, func(r *relay, give func() error, _ int32) {
+	eachHandoff(t, func(r *relay, release func() error, _ int32) {
 		r.net.Arm(faultnet.LoseReply, "findAndModify")
 		repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
-		given := r.giving(give)
+		released := r.releasing(release)
 		wait(r, repeat.Fired())
-		r.change(bson.M{"$set": bson.M{"lock.tags.read": "spoilt"}})
+		r.change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
 		if err := repeat.Let(); err != nil {
 			r.Fatal(err)
 		}
-		_, _ = given.wait() // nobody can read the verdict on an update
-		_, err := r.heir.wait()
+		_, _ = released.wait() // the verdict on an update can't be read
+		_, err := r.successor.wait()
 		r.want(err, doclock.ErrForeignLock)
 		r.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
 		r.rest(r.locks)
@@ -84,9 +84,9 @@ func TestRule15AnHeirThatIsAnsweredWithAnErrorLeavesNothing(t *testing.T) {
 	})
 }
 
-// Rule 16: an heir that waits in the document is confirmed in the release's
-// command. It keeps what tells of its arrival.
-func TestRule16AWaitingHeirIsHandedTheLock(t *testing.T) {
+// Rule 16: a successor that waits in the document is confirmed by the release's
+// command. Its id and its `seq` stay.
+func TestRule16AWaitingSuccessorIsHandedTheLock(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, relations.Fair(), "write")
 	r.queue("write")
@@ -105,7 +105,7 @@ func TestRule16AWaitingHeirIsHandedTheLock(t *testing.T) {
 	lease := r.inherited()
 	select {
 	case <-asked.Fired():
-		t.Error("the heir had to ask")
+		t.Error("the successor had to ask")
 	default:
 	}
 	r.wantEntries(lease)
@@ -114,9 +114,9 @@ func TestRule16AWaitingHeirIsHandedTheLock(t *testing.T) {
 	}
 }
 
-// Rule 16: one whose entry has gone is never made anew. It asks again, by
+// Rule 16: an entry that was removed is never made anew. The waiter asks again by
 // another id.
-func TestRule16AnHeirThatWasPrunedTakesAnotherID(t *testing.T) {
+func TestRule16ASuccessorThatWasPrunedTakesAnotherID(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, relations.Fair(), "write")
 	r.queue("write")
@@ -130,10 +130,10 @@ func TestRule16AnHeirThatWasPrunedTakesAnotherID(t *testing.T) {
 	r.wantEntries(lease)
 }
 
-// Rules 7 and 16: the heir was pruned, and a late duplicate of its arrival has
-// brought the id back, which is handed the lock. That is another place than it
-// had: it is given back, and the waiter stands in line again.
-func TestRule16AnHeirThatALateDuplicateBroughtBack(t *testing.T) {
+// Rules 7 and 16: the successor's entry was pruned, and a late duplicate of its
+// arrival has brought the id back. The handoff grants that id. This is not the
+// place that the waiter had: it is released, and the waiter waits again.
+func TestRule16ASuccessorThatALateDuplicateBroughtBack(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, relations.WritePreferring(), "read", doclock.AttemptTimeout(time.Second))
 	late := r.net.Arm(faultnet.Repeat, "findAndModify")
@@ -154,7 +154,7 @@ func TestRule16AnHeirThatALateDuplicateBroughtBack(t *testing.T) {
 	wait(t, removal.Fired())
 	lease := r.inherited()
 	if now := lease.ID(); string(now[:]) == id {
-		t.Error("it believes in an entry of another arrival")
+		t.Error("its lease is of another arrival's entry")
 	}
 	r.wantEntries(lease)
 }

@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// First come, first served.
-func TestTheLineIsServedInOrder(t *testing.T) {
+// Waiters are served in the order of their arrival.
+func TestTheWaitQueueIsServedInOrder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.Exclusive())
@@ -37,7 +37,7 @@ func TestTheLineIsServedInOrder(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		p.standing(l, i+1)
+		p.queued(l, i+1)
 	}
 	p.release(holder)
 	all.Wait()
@@ -46,14 +46,14 @@ func TestTheLineIsServedInOrder(t *testing.T) {
 	}
 }
 
-// Where the lock can't be handed over, the next one is told to ask.
+// If the lock can't be handed over, the next waiter is told to ask.
 func TestAReleaseWakesTheNext(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, relations.Exclusive(), "write")
 	ctx, cancel := context.WithTimeout(t.Context(), promptly)
 	defer cancel()
 	next := begin(t, func() (*doclock.Lease, error) { return r.locks.Acquire(ctx, byName, "write") })
-	r.standing(r.locks, 1)
+	r.queued(r.locks, 1)
 	r.release(r.holder)
 	lease, err := next.wait()
 	if err != nil {
@@ -62,13 +62,13 @@ func TestAReleaseWakesTheNext(t *testing.T) {
 	r.wantEntries(lease)
 }
 
-// A waiter that asked for more than an _id is handed nothing: the holder may
-// have changed what it asked for.
-func TestAnHeirsFilterIsAskedAgain(t *testing.T) {
+// A waiter whose filter has more than an _id is not a successor: the holder may
+// have changed the fields that the filter names.
+func TestASuccessorsFilterIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, relations.Exclusive(), "write")
 	next := begin(t, func() (*doclock.Lease, error) { return r.locks.Acquire(r.bounded(), byName, "write") })
-	r.standing(r.locks, 1)
+	r.queued(r.locks, 1)
 	if err := r.holder.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"name": "trees"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +81,11 @@ func TestAnHeirsFilterIsAskedAgain(t *testing.T) {
 	r.wantEntries()
 }
 
-// When the one who asks for all gives up, another one does.
+// When the poller gives up, another waiter polls.
 func TestThePollerHasASuccessor(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	stranger := p.try(p.locker(p.coll, relations.Exclusive()), "write")
+	other := p.try(p.locker(p.coll, relations.Exclusive()), "write")
 	l := p.locker(p.coll, relations.Exclusive())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -94,11 +94,11 @@ func TestThePollerHasASuccessor(t *testing.T) {
 	soon, stop := context.WithTimeout(t.Context(), promptly)
 	defer stop()
 	second := acquire(t, soon, l, "write")
-	p.eventually("the second stands behind it", func() bool { return l.Waiters(1) == 2 })
+	p.eventually("the second waits behind it", func() bool { return l.Waiters(1) == 2 })
 	cancel()
 	_, err := first.wait()
 	p.want(err, context.Canceled)
-	p.release(stranger)
+	p.release(other)
 	lease, err := second.wait()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestThePollerHasASuccessor(t *testing.T) {
 }
 
 // Rule 15: the answer has come, and the waiter leaves without it.
-func TestRule15AnHeirThatLeavesWithoutTheAnswerLeavesNothing(t *testing.T) {
+func TestRule15ASuccessorThatLeavesWithoutTheAnswerLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
 		p := newPlace(t)
@@ -121,9 +121,9 @@ func TestRule15AnHeirThatLeavesWithoutTheAnswerLeavesNothing(t *testing.T) {
 	}
 }
 
-// Nobody asks past the first in line as long as it waits only for those who are
-// on the way to the server: where readers overlap there is always one.
-func TestNobodyAsksPastTheFirst(t *testing.T) {
+// No waiter asks past the first one while the first waits only for commands that
+// are under way. With overlapping readers there is always such a command.
+func TestNoWaiterAsksPastTheFirst(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, net := p.faulty()
@@ -139,7 +139,7 @@ func TestNobodyAsksPastTheFirst(t *testing.T) {
 	}
 	ask()
 	writer := acquire(t, p.bounded(), l, "write")
-	p.standing(l, 1)
+	p.queued(l, 1)
 	ask()
 	for i, answered := range asked {
 		if err := answered.Let(); err != nil {
@@ -148,7 +148,7 @@ func TestNobodyAsksPastTheFirst(t *testing.T) {
 		leases = append(leases, p.granted(asking[i]))
 		if i == 0 { // the writer is the first now
 			asking = append(asking, read())
-			p.standing(l, 2)
+			p.queued(l, 2)
 		}
 	}
 	p.eventually("the writer waits in the document", func() bool { return len(p.entries("write")) == 1 })
@@ -160,12 +160,12 @@ func TestNobodyAsksPastTheFirst(t *testing.T) {
 	}
 }
 
-// named is encoded by a registry as the _id of the flowers.
+// named is a value that a registry encodes as the _id of the flowers.
 type named string
 
-// A waiter whose _id only the caller's registry can read is woken by the
-// release all the same.
-func TestTheLineOfAnEncodedID(t *testing.T) {
+// Only the caller's registry can encode the _id. A release still wakes the
+// waiter.
+func TestTheWaitQueueOfAnEncodedID(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	registry := bson.NewRegistry()
@@ -192,9 +192,9 @@ func TestTheLineOfAnEncodedID(t *testing.T) {
 				}
 			})
 		}
-		p.standing(l, 3)
+		p.queued(l, 3)
 		p.release(holder)
 		all.Wait()
 	}
-	p.eventually("the lines are forgotten", func() bool { return l.Lines() == 0 })
+	p.eventually("the wait queues are dropped", func() bool { return l.WaitQueues() == 0 })
 }

@@ -9,9 +9,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Where only the server knows the document, a waiter has no place in it before
-// its turn here has come: it would keep back those who came before.
-func TestAWaiterByAnyFilterStandsInLine(t *testing.T) {
+// If only the server knows which document the filter finds, a waiter gets no
+// place in the document before its turn in the wait queue. An earlier place would
+// block the waiters ahead of it.
+func TestAWaiterByAnyFilterWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
@@ -21,20 +22,20 @@ func TestAWaiterByAnyFilterStandsInLine(t *testing.T) {
 	var all []*pending[*doclock.Lease]
 	for i, filter := range []bson.M{flowers, flowers, byName, flowers, byName} {
 		all = append(all, begin(t, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), filter, "write") }))
-		p.standing(l, i+1)
+		p.queued(l, i+1)
 		p.eventually("the first waits in the document", func() bool { return len(p.entries("write")) >= 2 })
 	}
 	if n := len(p.entries("write")); n != 2 {
-		t.Errorf("%d wait in the document, want the first of those in line", n-1)
+		t.Errorf("%d wait in the document, want the first of them alone", n-1)
 	}
-	tokens := []int64{holder.Fence()}
+	fences := []int64{holder.Fence()}
 	for _, one := range all {
 		p.release(holder)
 		holder = p.granted(one)
-		tokens = append(tokens, holder.Fence())
+		fences = append(fences, holder.Fence())
 	}
-	if !slices.IsSorted(tokens) {
-		t.Errorf("served out of order: %v", tokens)
+	if !slices.IsSorted(fences) {
+		t.Errorf("served out of order: %v", fences)
 	}
 	p.release(holder)
 	p.wantEntries()

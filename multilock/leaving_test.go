@@ -11,14 +11,14 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// Sharers who leave at the same time, long before the end, have lost nothing:
-// one of them gives the lock back, and each is told nil.
-func TestRule21SharersWhoLeaveTogether(t *testing.T) {
+// Holders that leave at the same time, long before the end, have lost nothing:
+// one of them releases the entry, and each release returns nil.
+func TestRule21HoldersThatLeaveTogether(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	const sharers, rounds = 64, 60
 	p := newPlace(t)
 	locks := p.locker(p.coll, relations.WritePreferring(), doclock.ShareInProcess("read"))
-	for name, give := range map[string]func(*doclock.Lease) error{
+	for name, release := range map[string]func(*doclock.Lease) error{
 		"Release": func(l *doclock.Lease) error { return l.Release(context.Background()) },
 		"UpdateAndRelease": func(l *doclock.Lease) error {
 			return l.UpdateAndRelease(context.Background(), map[string]any{"$inc": map[string]int{"reads": 1}})
@@ -29,7 +29,7 @@ func TestRule21SharersWhoLeaveTogether(t *testing.T) {
 			if name == "UpdateAndRelease" { // commands, not only turns
 				rounds, sharers = 10, 8
 			}
-			var told atomic.Int64
+			var failed atomic.Int64
 			for range rounds {
 				var leases []*doclock.Lease
 				for range sharers {
@@ -40,8 +40,8 @@ func TestRule21SharersWhoLeaveTogether(t *testing.T) {
 				for _, l := range leases {
 					all.Go(func() {
 						<-start
-						if err := give(l); err != nil {
-							told.Add(1)
+						if err := release(l); err != nil {
+							failed.Add(1)
 							t.Log(err)
 						}
 					})
@@ -49,8 +49,8 @@ func TestRule21SharersWhoLeaveTogether(t *testing.T) {
 				close(start)
 				all.Wait()
 			}
-			if n := told.Load(); n > 0 {
-				t.Errorf("%d of %d who shared a lock that nobody lost were told otherwise", n, rounds*sharers)
+			if n := failed.Load(); n > 0 {
+				t.Errorf("%d of %d releases of an entry that was not lost returned an error", n, rounds*sharers)
 			}
 		})
 	}

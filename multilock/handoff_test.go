@@ -12,10 +12,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// standing waits until n acquires stand in the line of the document.
-func (p *place) standing(l *multilock.Locker, n int) {
+// queued waits until n acquires wait in the document's wait queue.
+func (p *place) queued(l *multilock.Locker, n int) {
 	p.Helper()
-	p.eventually("in line", func() bool { return l.Waiters(1) == n })
+	p.eventually("they wait", func() bool { return l.Waiters(1) == n })
 }
 
 func TestALocalReleaseHandsTheLockOver(t *testing.T) {
@@ -36,7 +36,7 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 			}
 			var seen struct{ Total int }
 			second := acquire(t, t.Context(), l, "write", doclock.Into(&seen))
-			p.standing(l, 1)
+			p.queued(l, 1)
 			p.sends(w, 1, name, func() error {
 				if update == nil {
 					return first.Release(t.Context())
@@ -45,14 +45,14 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 			})
 			got := p.granted(second)
 			if got.Fence() <= first.Fence() || got.ID() == first.ID() || got.Err() != nil {
-				t.Errorf("the heir's lease: %d after %d, %v", got.Fence(), first.Fence(), got.Err())
+				t.Errorf("the successor's lease: %d after %d, %v", got.Fence(), first.Fence(), got.Err())
 			}
 			want := 1
 			if update != nil {
 				want = 2
 			}
 			if seen.Total != want {
-				t.Errorf("the heir sees %d, want %d", seen.Total, want)
+				t.Errorf("the successor reads %d, want %d", seen.Total, want)
 			}
 			p.wantEntries(got)
 			if err := got.Release(t.Context()); err != nil {
@@ -63,8 +63,8 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 	}
 }
 
-// In a hot document a critical section costs one command, a bounded number of
-// bursts aside, and everybody reads what the one before wrote.
+// In a hot document a critical section costs one command, apart from a bounded
+// number of local runs. Each section reads what the previous one wrote.
 func TestOneCommandForEachSection(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -99,8 +99,8 @@ func TestOneCommandForEachSection(t *testing.T) {
 	p.wantEntries()
 }
 
-// A thousand readers of one process get in together: nobody waits for a reader.
-func TestReadersDontStandInEachOthersWay(t *testing.T) {
+// Many readers of one process get the lock together: no reader waits for another.
+func TestReadersDontBlockEachOther(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.ReadPreferring())
@@ -113,7 +113,7 @@ func TestReadersDontStandInEachOthersWay(t *testing.T) {
 	for range readers {
 		all = append(all, acquire(t, t.Context(), l, "read"))
 	}
-	p.standing(l, readers)
+	p.queued(l, readers)
 	if err := writer.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +125,10 @@ func TestReadersDontStandInEachOthersWay(t *testing.T) {
 	}
 }
 
-// Whoever gives up waiting, the poller included, disturbs nobody else.
-func TestCancelInTheLine(t *testing.T) {
+// A waiter that gives up does not disturb the others, even if it is the poller.
+func TestCancelInTheWaitQueue(t *testing.T) {
 	t.Parallel()
-	for name, who := range map[string]int{"the poller": 0, "the next": 1, "the last": 2} {
+	for name, cancelled := range map[string]int{"the poller": 0, "the next": 1, "the last": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
@@ -137,28 +137,28 @@ func TestCancelInTheLine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var line [3]*pending[*doclock.Lease]
+			var waiters [3]*pending[*doclock.Lease]
 			var cancels [3]context.CancelFunc
-			for i := range line {
+			for i := range waiters {
 				var ctx context.Context
 				ctx, cancels[i] = context.WithCancel(t.Context())
 				defer cancels[i]()
-				line[i] = acquire(t, ctx, l, "write")
-				p.standing(l, i+1)
+				waiters[i] = acquire(t, ctx, l, "write")
+				p.queued(l, i+1)
 			}
-			cancels[who]()
-			if _, err := line[who].wait(); !errors.Is(err, context.Canceled) {
+			cancels[cancelled]()
+			if _, err := waiters[cancelled].wait(); !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled: %v", err)
 			}
 			last := holder
-			for i := range line {
-				if i == who {
+			for i := range waiters {
+				if i == cancelled {
 					continue
 				}
 				if err := last.Release(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				last = p.granted(line[i])
+				last = p.granted(waiters[i])
 			}
 			if err := last.Release(t.Context()); err != nil {
 				t.Fatal(err)
@@ -168,9 +168,9 @@ func TestCancelInTheLine(t *testing.T) {
 	}
 }
 
-// Under a table that queues, whoever waits in the document comes first, and a
-// local waiter that waits there too is handed the lock in its turn.
-func TestHandoffInATableThatQueues(t *testing.T) {
+// With rules that have a document queue, the order of the places decides, and a
+// local waiter with a place is handed the lock in its turn.
+func TestHandoffWithADocumentQueue(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
@@ -179,17 +179,17 @@ func TestHandoffInATableThatQueues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := theirs.Enqueue(t.Context(), flowers, "write")
+	waiting, err := theirs.Enqueue(t.Context(), flowers, "write")
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := acquire(t, t.Context(), ours, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 3 })
-	p.standing(ours, 1)
+	p.queued(ours, 1)
 	if err := holder.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	theirLease, err := stranger.Wait(t.Context())
+	theirLease, err := waiting.Wait(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,13 +199,13 @@ func TestHandoffInATableThatQueues(t *testing.T) {
 	got := p.granted(next)
 	last := acquire(t, t.Context(), ours, "write")
 	p.eventually("in the document", func() bool { return len(p.entries("write")) == 2 })
-	p.standing(ours, 1) // it knows, too
+	p.queued(ours, 1) // and its process knows
 	p.sends(w, 1, "release", func() error { return got.Release(t.Context()) })
 	p.granted(last)
 }
 
-// A burst ends: another process gets in however many wait in this one.
-func TestABurstEnds(t *testing.T) {
+// A local run ends: another process gets the lock, even if many wait in this one.
+func TestALocalRunEnds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	ours, theirs := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive())

@@ -10,10 +10,10 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// An heir was refused, and a duplicate of its acquire is executed late: so it
-// waits in the document, and neither it nor who hands over to it knows. It must
-// take its place, or leave none behind.
-func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
+// A successor was refused, and a duplicate of its acquire is executed late. So
+// its entry waits in the document, and neither the successor nor the holder that
+// releases knows. The successor must use that place, or remove it.
+func TestASuccessorThatALateAcquireHasEntered(t *testing.T) {
 	t.Parallel()
 	late := relations.Rules{
 		"late": {"slow": {Kind: relations.Cooperative}, "fast": {Kind: relations.Assertive}},
@@ -33,10 +33,10 @@ func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			duplicate := net.Arm(faultnet.Repeat, "findAndModify")
-			heir := acquire(t, ctx, l, "late")
-			p.standing(l, 1)
-			free := p.entries("slow")[0].Expires.Add(200 * time.Millisecond) // by the heir's picture, which is a little older
-			p.eventually("the way is free", func() bool { return time.Now().After(free) })
+			successor := acquire(t, ctx, l, "late")
+			p.queued(l, 1)
+			free := p.entries("slow")[0].Expires.Add(200 * time.Millisecond) // by the successor's view, which is a little older
+			p.eventually("the lock is free", func() bool { return time.Now().After(free) })
 			if err := duplicate.Let(); err != nil || len(p.entries("late")) != 1 {
 				t.Fatalf("the duplicate has not entered: %v", err)
 			}
@@ -46,7 +46,7 @@ func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
 			wait(t, handoff.Fired())
 			if !stays {
 				cancel()
-				if _, err := heir.wait(); err == nil {
+				if _, err := successor.wait(); err == nil {
 					t.Error("granted, though it gave up")
 				}
 			}
@@ -57,7 +57,7 @@ func TestAnHeirThatALateAcquireHasEntered(t *testing.T) {
 				t.Error(err)
 			}
 			if stays {
-				p.release(p.granted(heir))
+				p.release(p.granted(successor))
 			}
 			p.rest(l)
 			if left := p.entries("late", "fast"); len(left) > 0 {
