@@ -37,9 +37,9 @@ func (a *acquisition) arrive(ctx context.Context) (*lease.Handle, *place, error)
 	return a.take(a.arrived(got.Image), got)
 }
 
-// take is a place with its answer. It gives the caller the document of a lease
-// that was granted. A repeated acquire is not judged anew, and may wait with
-// nobody in its way.
+// take makes a place of an answer. If it is granted, the caller gets the document.
+// A repeated acquire is not decided anew, and may wait although no entry blocks
+// it.
 func (a *acquisition) take(p *place, got engine.Answer) (*lease.Handle, *place, error) {
 	held, err := p.judge(got)
 	if held != nil {
@@ -74,9 +74,9 @@ func (a *acquisition) acquire(ctx context.Context) (*lease.Handle, error) {
 	return a.wait(ctx, a.document, nil)
 }
 
-// find asks the server first where it alone knows which document the filter
-// finds: for the lock and not for a place. A place in the document would keep
-// back those who wait in this process since before.
+// find asks the server first if only the server knows which document the filter
+// finds. It asks for the lock and not for a place: a place in the document would
+// block the earlier waiters of this process.
 func (a *acquisition) find(ctx context.Context) (*lease.Handle, error) {
 	a.request.Try = true
 	held, _, err := a.arrive(ctx)
@@ -124,9 +124,9 @@ func (a *acquisition) wait(ctx context.Context, document string, last error) (he
 	}
 }
 
-// finish takes the waiter out of its queue, and its entry out of the document
-// unless it is the lease's. While a command of its own is out, the waiter stays
-// in the queue, busy, so that the next one does not ask beside it.
+// finish removes the waiter from its queue, and its entry from the document
+// unless it is the lease's. While a command of its own is under way, the waiter
+// stays in the queue, busy, so that the next one does not ask beside it.
 func (a *acquisition) finish(w *waitqueue.Waiter, held *lease.Handle, p *place) {
 	if a.gone {
 		return
@@ -188,7 +188,7 @@ func (a *acquisition) enter(ctx context.Context) (*lease.Handle, *place, error) 
 	return a.arrive(ctx)
 }
 
-// keep asks whether it is the place's turn, and extends its waiting.
+// keep asks whether it is the place's turn, and extends the waiting entry.
 func (a *acquisition) keep(ctx context.Context, p *place) (*lease.Handle, *place, error) {
 	if ctx.Err() != nil {
 		return nil, p, attempt.Ended(ctx)
@@ -207,7 +207,7 @@ func (a *acquisition) keep(ctx context.Context, p *place) (*lease.Handle, *place
 	return a.confirmed(p, got.Answer)
 }
 
-// handed makes of a handoff's answer what arrive and keep make of theirs.
+// handed does with a handoff's answer what arrive and keep do with theirs.
 func (a *acquisition) handed(got engine.Answer, p *place) (*lease.Handle, *place, error) {
 	a.seen = got.Image
 	switch {
@@ -220,7 +220,7 @@ func (a *acquisition) handed(got engine.Answer, p *place) (*lease.Handle, *place
 	}
 }
 
-// confirmed makes of an answer what it means for a place that was there.
+// confirmed applies an answer to the place that the waiter had.
 func (a *acquisition) confirmed(p *place, got engine.Answer) (*lease.Handle, *place, error) {
 	a.seen = got.Image
 	held, err := p.judge(got)

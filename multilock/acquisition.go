@@ -40,7 +40,7 @@ type unsure struct {
 	last time.Time // when the last one ended
 }
 
-// note takes in how an attempt ended.
+// note records how an attempt ended.
 func (u *unsure) note(err error) {
 	if err != nil && !engine.AsFailure(err).Certain {
 		u.n++
@@ -128,10 +128,9 @@ func (a *acquisition) conflict(img *engine.Image, own *engine.Entry) error {
 	return conflict(a.locker.engine, img, a.request.Tag, own)
 }
 
-// failed makes the error of an acquire. Where it was ended from outside, by its
-// context, MaxWait or Close, the error says who is in the way, by the last
-// conflict or else as far as this process knows, and why no server can be
-// reached, if that is so.
+// failed makes the error of an acquire. If its context, MaxWait or Close has ended
+// it, the error names the holders in the way, by the last conflict or else by
+// what this process knows. If no server can be reached, it says why.
 func (a *acquisition) failed(ctx context.Context, err, last error) error {
 	if endedBy(ctx, err) {
 		if last == nil && !errors.Is(err, doclock.ErrConflict) {
@@ -142,8 +141,8 @@ func (a *acquisition) failed(ctx context.Context, err, last error) error {
 	return notAcquired(err)
 }
 
-// known is the conflict that the acquire meets by what is known of its document,
-// or nil where nothing is.
+// known is the conflict that the wait queue's view of the document shows for the
+// acquire, or nil without a view.
 func (a *acquisition) known() error {
 	img := a.locker.queues.View(a.where())
 	if img == nil {
@@ -155,8 +154,8 @@ func (a *acquisition) known() error {
 	return a.conflict(img, nil)
 }
 
-// hold makes the lease of what was granted. Once it is released, an earlier
-// attempt may still enter its id again.
+// hold makes the lease of a grant. After its release an earlier attempt may still
+// enter its id again.
 func (a *acquisition) hold(g engine.Grant, sent engine.Reading, late unsure) *lease.Handle {
 	held := a.locker.leases.New(g, sent, a.request.Shared)
 	if late.n > 0 {
@@ -186,8 +185,8 @@ func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
 	return nil
 }
 
-// discard has the clean-up remove the entry with the id, if one was seen or
-// may be entered yet. Without a pin the server has to look through the
+// discard leaves the entry with the id to the clean-up, if one was seen or may
+// be entered yet. Without a pin the server has to look through the
 // collection.
 func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bool, answer func(error)) {
 	l := leftover{id: id, seen: seen, entries: late.n}
@@ -207,15 +206,15 @@ func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bo
 	}
 }
 
-// leave is the end of an acquire whose caller has the answer: without a lease
-// of its own id, nothing may stand in the document by that.
+// leave is the end of an acquire whose caller has the answer. Without a lease of
+// its own id, no entry may stay in the document by that id.
 func (a *acquisition) leave(held *lease.Handle) {
 	if !a.gone && (held == nil || held.ID() != a.request.ID) {
 		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
 	}
 }
 
-// end is the end of an acquire whose caller had left before.
+// end is the end of an acquire whose caller left before it.
 func (a *acquisition) end(done func()) {
 	done()
 	if a.ended != nil {

@@ -24,7 +24,7 @@ func (t *Ticket) Cancel(ctx context.Context) error {
 	}
 }
 
-// cancel gives the place up once no command is out, and then calls answer.
+// cancel removes the place once no command is under way, and then calls answer.
 func (t *Ticket) cancel(answer func(error)) {
 	select {
 	case t.turn <- struct{}{}:

@@ -25,13 +25,12 @@ const (
 	longestFailing = time.Second // the pause after a command without an answer
 )
 
-// cleanup removes in the background what acquires without a lease have left in
-// their documents: one command at a time for each document and tag, and a few
-// at a time in all. An entry that was seen is removed once. An attempt of
-// unknown outcome may be executed later: so its id is removed again and again,
-// with pauses that double, until its entry was found or would have died by
-// itself; and once more when the Locker is closed. It has no goroutine while
-// nothing is due.
+// cleanup removes in the background the entries of acquires without a lease. It
+// sends one command at a time for each document and tag, and a few at a time in
+// all. An entry that was seen is removed once. An attempt of unknown outcome may
+// be executed later. So its id is removed again and again, with pauses that
+// double, until its entry was found or would have expired, and once more when the
+// Locker is closed. It has no goroutine while nothing is due.
 type cleanup struct {
 	engine   *engine.Engine
 	commands engine.Commands
@@ -61,7 +60,7 @@ func newCleanup(e *engine.Engine, commands engine.Commands, ops *attempt.Group, 
 	return &cleanup{engine: e, commands: commands, ops: ops, failed: func(error) {}, removed: removed, spots: map[string]*spot{}}
 }
 
-// life is how long an entry of the tag stands that nobody extends.
+// life is how long an entry of the tag lives if it is not extended.
 func (c *cleanup) life(tag string) time.Duration {
 	return max(c.engine.Lease(tag), c.engine.Wait(tag)) + c.engine.Tolerance
 }
@@ -191,7 +190,8 @@ func (c *cleanup) send(p *spot, ids []uuid.UUID) (s sent) {
 	return s
 }
 
-// answered judges what was due, and returns who is to be told of it.
+// answered applies an answer to the leftovers that were due, and returns whom to
+// tell.
 func (c *cleanup) answered(p *spot, ids []uuid.UUID, s sent) (tell []func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +259,7 @@ func (c *cleanup) schedule(p *spot, now time.Time) {
 	})
 }
 
-// release releases in the background a lease that nobody waits for.
+// release releases a lease in the background, for no caller.
 func (l *Locker) release(held *lease.Handle, answer func(error)) {
 	l.ops.Go(func() {
 		err := held.Release(context.Background())
@@ -270,7 +270,7 @@ func (l *Locker) release(held *lease.Handle, answer func(error)) {
 	})
 }
 
-// cleanedUp takes in how a release ended that nobody waits for.
+// cleanedUp records how a release in the background ended.
 func (l *Locker) cleanedUp(err error) {
 	if err != nil && !errors.Is(err, doclock.ErrLost) {
 		l.cleanup.failed(err)

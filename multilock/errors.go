@@ -12,7 +12,7 @@ import (
 
 var errInTransaction = fmt.Errorf("%w: lock before it starts", doclock.ErrInTransaction)
 
-// notAcquired makes the error of an acquire of what went wrong.
+// notAcquired makes the error of an acquire from its cause.
 func notAcquired(err error) error {
 	if err == nil || errors.Is(err, doclock.ErrNotAcquired) {
 		return err
@@ -25,8 +25,8 @@ func endedBy(ctx context.Context, err error) bool {
 	return errors.Is(err, doclock.ErrClosed) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
-// conflict explains to the caller who is in the way in an image: of an arrival
-// under the tag, or of the waiting entry own.
+// conflict names the entries of an image that block an arrival under the tag, or
+// the waiting entry own.
 func conflict(e *engine.Engine, img *engine.Image, tag string, own *engine.Entry) error {
 	entries, free := e.InTheWay(img, tag, own)
 	if len(entries) == 0 {
@@ -43,7 +43,7 @@ func conflict(e *engine.Engine, img *engine.Image, tag string, own *engine.Entry
 	return c
 }
 
-// explain names the causes that a user can do something about.
+// explain names the causes that a user can remove.
 func explain(command string, err error) error {
 	failure := engine.AsFailure(err)
 	if failure.Again {

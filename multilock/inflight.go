@@ -10,17 +10,17 @@ import (
 )
 
 // Bounds of the acquires and confirms of one Locker that are under way at a
-// time. A command runs on when its caller gives up, so without a bound a storm
-// of callers with short deadlines piles them up: on the document, where the
-// holder's renewal stands among them, and in the driver's connection pool,
-// of 100 where nothing else is said.
+// time. A command continues when its caller gives up. So without a bound, many
+// callers with short deadlines would pile up commands: on the document, where the
+// holder's renewal waits among them, and in the driver's connection pool, which
+// has 100 connections by default.
 const (
 	mostPerDocument = 8
 	mostPerLocker   = 64
 )
 
-// inflight bounds the acquires and confirms of one Locker, those included whose
-// callers have gone; those of one document until what they entered is removed.
+// inflight bounds the acquires and confirms of one Locker, also those whose
+// callers have left. One of a document counts until its entry is removed or used.
 // Renewals, releases and clean-ups don't wait for it.
 type inflight struct {
 	mu    sync.Mutex
@@ -34,13 +34,13 @@ type lane struct {
 	users int // who have a slot, or wait for one
 }
 
-// slots are given out first come, first served.
+// slots are taken in the order of arrival.
 type slots struct {
 	free    int
 	waiting list.List // of *turn
 }
 
-// turn is a place among those who wait for a slot.
+// turn is one acquire's wait for a slot.
 type turn struct {
 	come chan struct{} // closed when it has come, or failed
 	err  error         // why it won't come
@@ -139,8 +139,8 @@ func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) 
 	return err
 }
 
-// fail has all who wait for a slot give up: one of those that have one has found
-// for long that no server can be reached.
+// fail ends the wait of all acquires for a slot: one that has a slot could not
+// reach a server for long.
 func (f *inflight) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// checkShared refuses to share tags whose holders would not get along.
+// checkShared refuses to share a tag whose holders can't share an entry.
 func checkShared(e *engine.Engine) error {
 	var faults []error
 	for _, tag := range e.Shared {
@@ -24,9 +24,9 @@ func checkShared(e *engine.Engine) error {
 	return oneline.Join(faults...)
 }
 
-// join gets a lease of an entry that others of this process hold, in one
-// command if any. There is neither a lease nor an error where nobody can be
-// joined.
+// join returns a lease of an entry that other holders of this process have. It
+// sends one command or none. Without an entry that can be joined it returns
+// neither a lease nor an error.
 func (a *acquisition) join(ctx context.Context) (*lease.Handle, error) {
 	held, check, err := a.locker.queues.Join(ctx, a.document, a.request)
 	if check == nil {
@@ -60,15 +60,15 @@ func (a *acquisition) join(ctx context.Context) (*lease.Handle, error) {
 	return got.lease, nil
 }
 
-// checked is what a check of a shared entry has shown.
+// checked is the result of a check of a shared entry.
 type checked struct {
 	lease    *lease.Handle
 	image    *engine.Image
 	conflict error
 }
 
-// check asks whether an entry may be joined. Where that can't be told, the
-// acquire itself will tell.
+// check asks whether an entry may be joined. If the check fails, the acquire
+// itself asks.
 func (a *acquisition) check(ctx context.Context, id uuid.UUID) checked {
 	held, img, err := a.locker.leases.Look(ctx, id, a.into != nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *acquisition) check(ctx context.Context, id uuid.UUID) checked {
 	return got
 }
 
-// release releases the lease that nobody waits for, or that may not join.
+// release releases a lease without a caller, or one that may not join.
 func (c checked) release(a *acquisition) {
 	if c.lease != nil {
 		a.locker.cleanedUp(c.lease.Release(context.Background()))

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// leftover is the id of an acquire that ended without a lease, and what may
-// stand in the document by it.
+// leftover is the id of an acquire that ended without a lease, and the entries
+// that the document may have by it.
 type leftover struct {
 	id      uuid.UUID
 	seen    bool      // an answer showed the entry
@@ -21,8 +21,8 @@ type leftover struct {
 	rest time.Duration // after that
 }
 
-// count takes in whether a command has found the entry. Where it was seen and
-// is not there any more, somebody else has removed it.
+// count records whether a command has found the entry. If it was seen and is not
+// there any more, another client has removed it.
 func (l *leftover) count(found bool) {
 	if found || l.seen {
 		l.entries--

@@ -22,8 +22,8 @@ func (a *acquisition) arrived(img *engine.Image) *place {
 	return &place{a: a, grant: a.locker.engine.Grant(img, a.request.Tag, a.request.ID), unsure: a.unsure}
 }
 
-// judge makes of an answer what it means for the place: a lease that was
-// granted, a conflict, or [doclock.ErrLost]. Of what was lost nothing stays.
+// judge applies an answer to the place: it is granted as a lease, a conflict, or
+// [doclock.ErrLost]. A lost place leaves no entry.
 func (p *place) judge(got engine.Answer) (*lease.Handle, error) {
 	if got.Outcome == engine.Lost {
 		return nil, p.lost(false)
@@ -44,8 +44,8 @@ func (p *place) lost(seen bool) error {
 	return doclock.ErrLost
 }
 
-// withdraw takes the entry out of the document, with the lease that it was
-// granted or without, and then calls done.
+// withdraw removes the entry from the document, whether or not it has a lease,
+// and then calls done.
 func (p *place) withdraw(held *lease.Handle, done func(error)) {
 	if held != nil {
 		p.a.locker.release(held, done)
@@ -58,8 +58,8 @@ func (p *place) withdraw(held *lease.Handle, done func(error)) {
 	})
 }
 
-// abandoned takes the waiter's entry out of the document, granted or not, once
-// a confirm has ended that its caller didn't wait for.
+// abandoned removes the waiter's entry from the document, granted or not, after
+// the end of a confirm whose caller has left.
 func (p *place) abandoned(got reply, done func()) {
 	var held *lease.Handle
 	if got.err == nil {

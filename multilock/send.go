@@ -8,7 +8,7 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// reply is what an acquire or a confirm came back with.
+// reply is the result of an acquire or a confirm.
 type reply struct {
 	engine.Answer
 	unsure unsure // attempts beside the one that was answered
@@ -33,8 +33,8 @@ func run[T any](ctx context.Context, a *acquisition, closing <-chan struct{}, op
 	return got, gaveUp, nil
 }
 
-// send sends one acquire. Without an error the entry stands in the document,
-// granted or waiting.
+// send sends one acquire. Without an error the document has its entry, granted or
+// waiting.
 func (a *acquisition) send(ctx context.Context) (engine.Answer, error) {
 	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() reply { return a.ask(ctx) }, a.undo)
 	if err != nil {
@@ -91,8 +91,8 @@ func (a *acquisition) confirm(ctx context.Context, pin engine.Pin) (got reply) {
 	return got
 }
 
-// unanswered explains why a command has no answer. Where no server could be
-// reached for long, those who wait to send theirs need not try.
+// unanswered explains why a command has no answer. If no server could be reached
+// for long, the acquires that wait to send theirs need not try.
 func (a *acquisition) unanswered(command string, unsure, err error) error {
 	switch {
 	case err == nil:
@@ -107,8 +107,8 @@ func (a *acquisition) unanswered(command string, unsure, err error) error {
 	return explained
 }
 
-// undo removes what an acquire has entered, or may enter, after its caller had
-// given up.
+// undo removes the entry that an acquire has made, or may make, after its caller
+// gave up.
 func (a *acquisition) undo(got reply, done func()) {
 	a.unsure.add(got.unsure)
 	pin, entered := a.filter.Pin, got.err == nil && (got.Outcome == engine.Granted || got.Outcome == engine.Waiting)

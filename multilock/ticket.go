@@ -93,7 +93,7 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	return (*doclock.Lease)(held), t.place.a.failed(ctx, err, nil)
 }
 
-// confirm is Confirm. Where the caller has gone before the command was answered,
+// confirm is Confirm. If the caller leaves before the command is answered,
 // abandoned is called at the command's end.
 func (t *Ticket) confirm(ctx context.Context, abandoned func(done func())) (_ *lease.Handle, gone bool, _ error) {
 	if ctx.Err() != nil {
@@ -133,7 +133,7 @@ func (t *Ticket) read(got reply) error {
 	return t.judge(got.Answer)
 }
 
-// judge takes in an answer, in the ticket's turn: nil means granted.
+// judge applies an answer, in the ticket's turn: nil means granted.
 func (t *Ticket) judge(got engine.Answer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,14 +184,14 @@ func (t *Ticket) conflict() error {
 	return t.refusal
 }
 
-// decided says that the ticket needs to ask the server no more.
+// decided says that the ticket need not ask the server again.
 func (t *Ticket) decided() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lease != nil || t.over != nil
 }
 
-// handOver gives the lease to the caller, if there is one. It decodes the
+// handOver returns the lease to the caller, if there is one. It decodes the
 // document for the caller, and must not be called within the turn: the caller's
 // own decoding may panic. The ticket is over then.
 func (t *Ticket) handOver() (*lease.Handle, error) {

@@ -73,8 +73,8 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 
 func (t *Ticket) document() string { return waitqueue.Key(t.place.grant.Pin) }
 
-// request is the ticket as a waiter. What is handed over to it is the ticket's,
-// whether or not somebody waits.
+// request is the ticket as a waiter. A lock that is handed over to it is the
+// ticket's, whether or not a caller waits.
 func (t *Ticket) request() waitqueue.Request {
 	r := t.place.a.request
 	r.Late = func(turn waitqueue.Turn) {
@@ -91,7 +91,7 @@ func (t *Ticket) known() (waitqueue.Known, int) {
 }
 
 // use takes a handoff's answer, or asks the server. A handoff of unknown outcome
-// was for the ticket's own entry, so a confirm tells it.
+// was for the ticket's own entry, so a confirm finds the outcome.
 func (t *Ticket) use(ctx context.Context, turn waitqueue.Turn, abandoned func(done func())) (held *lease.Handle, gone bool, _ error) {
 	if turn.Answer.Image == nil {
 		return t.confirm(ctx, abandoned)
@@ -104,8 +104,8 @@ func (t *Ticket) use(ctx context.Context, turn waitqueue.Turn, abandoned func(do
 	return held, false, err
 }
 
-// receive takes in a handoff's answer, once no command is out. Without an image
-// it says nothing.
+// receive applies a handoff's answer, once no command is under way. An answer
+// without an image has no effect.
 func (t *Ticket) receive(got engine.Answer) error {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()

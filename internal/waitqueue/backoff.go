@@ -18,15 +18,14 @@ const (
 // Pause is how long to wait before the next poll. While nothing changes it
 // grows with that time, so that the added delay stays a small fraction of the
 // wait and the number of polls grows with the wait's logarithm, up to a low
-// constant rate. Where the lock goes from hand to hand, it is worth asking more
-// often; but the more there are who ask, the longer they wait, and the less
-// often each of them asks, unless the document's queue keeps a place for them.
-// The pause is jittered, so that waiters that were refused together don't come
-// back together; and it never goes past the moment when the lock becomes free
-// by itself.
+// constant rate. If the lock often changes its holder, waiters ask more often.
+// But many waiters wait longer, and each of them then asks less often, unless it
+// has a place in the document queue. The pause is jittered, so that waiters that
+// were refused together don't ask together again. It never goes past the moment
+// when the lock becomes free by itself.
 //
-// ahead are those who come first in the document's queue: only those near its
-// head ask often.
+// ahead is the number of entries before the waiter's in the document queue: only
+// waiters near its head ask often.
 func Pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
 	d := min(max(unchanged/patience, waited/persistence, shortestPause), longestPause)
 	d = (d/2 + rand.N(d)) * time.Duration(1+ahead)
@@ -36,14 +35,13 @@ func Pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
 	return d
 }
 
-// rest is how long a refused waiter does not ask again, unless something has
-// made way since: no pause is shorter. It grows while nothing changes, as they
-// do.
+// rest is how long a refused waiter does not ask again, unless an entry has left
+// since. No pause is shorter. It grows while nothing changes, as the pauses do.
 func rest(unchanged time.Duration) time.Duration {
 	return min(max(unchanged/patience, shortestPause), longestPause) / 2
 }
 
-// unrested is what is left of a waiter's rest after it was refused.
+// unrested is the remaining part of a waiter's rest after it was refused.
 func (d *queue) unrested(w *Waiter) time.Duration {
 	if w.news != d.view.news {
 		return 0
@@ -51,9 +49,9 @@ func (d *queue) unrested(w *Waiter) time.Duration {
 	return max(0, w.rest-(d.clock()-w.asked))
 }
 
-// pause is how long a waiter sleeps unless something wakes it, without end if
-// negative. The poller sleeps for as long as none of those that it polls for
-// would ask. Others than the poller only keep their places in the document.
+// pause is how long a waiter sleeps unless something wakes it; negative is
+// without end. The poller sleeps until one of the waiters that it polls for would
+// ask. The other waiters only keep their places in the document.
 func (d *queue) pause(w *Waiter) time.Duration {
 	if w != d.poller && !w.place.taken() {
 		return -1
@@ -81,9 +79,9 @@ func (d *queue) pause(w *Waiter) time.Duration {
 	return max(0, interval-asked, d.unrested(w))
 }
 
-// interval is how long after the last question, which was asked that time ago,
-// it is worth asking again for a waiter. As long as the entries of this process
-// alone are in its way, they will be released here.
+// interval is how long after its last question a waiter should ask again; asked
+// is the time since then. If only entries of this process are in its way, they
+// will be released here.
 func (d *queue) interval(w *Waiter, asked time.Duration, img, ours *engine.Image) time.Duration {
 	waited, unchanged := d.times(w)
 	if img == nil {
@@ -106,8 +104,8 @@ func (d *queue) interval(w *Waiter, asked time.Duration, img, ours *engine.Image
 }
 
 // times are how long a waiter has waited, and for how long nothing has changed.
-// A waiter with a place in the document will have its turn, however long that
-// takes: it counts what has changed.
+// For a waiter with a place in the document only the changes count: its turn will
+// come, however long that takes.
 func (d *queue) times(w *Waiter) (waited, unchanged time.Duration) {
 	waited = d.clock() - w.Begun
 	if d.view.image == nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// The waiters of one process hand the lock to each other in a local run. After
-// a run the lock is released to whoever asks first, and in the yield window that
-// follows the process does not ask. A refused acquire leaves no trace: only the
-// window shows whether other processes want the lock. So it is as long as the
-// pause of a poller of a hot lock. As long as nobody comes in it, runs grow.
-// Once somebody was seen, runs are short and windows outlast them: among several
-// processes those come next that have waited longest. The jitter keeps two
-// processes from passing the lock between them alone.
+// The waiters of one process hand the lock to each other in a local run. After a
+// run the lock is released, and in the yield window that follows the process does
+// not ask. A refused acquire leaves no trace: only the window shows whether other
+// processes want the lock. So it is as long as the pause of a poller of a hot
+// lock. While no other process acquires the lock in the windows, runs grow. After
+// another one has, runs are short and windows outlast them: the process that has
+// waited longest comes next. The jitter keeps two processes from passing the lock
+// between them alone.
 const (
 	longestRun   = 4096 // handoffs
 	firstRun     = 40 * time.Millisecond
@@ -48,7 +48,7 @@ func (r *localRun) begin(rivals time.Duration) {
 	r.asked, r.handed = r.clock(), 0
 }
 
-// goesOn says that one more handoff is allowed. Else the run is over.
+// goesOn says that one more handoff is allowed. Otherwise the run is over.
 func (r *localRun) goesOn() bool {
 	if r.handed == 0 {
 		r.first = r.clock()
@@ -73,7 +73,7 @@ func (r *localRun) yield() {
 	r.until = r.clock() + window
 }
 
-// yields is what is left of the window.
+// yields is the remaining part of the window.
 func (r *localRun) yields() time.Duration { return max(0, r.until-r.clock()) }
 
 // successor is the first waiter that has a chance once the entry is released,

@@ -105,7 +105,7 @@ func (d *queue) set(w *Waiter, s state) {
 	w.state = s
 }
 
-// granted takes a waiter out that has its lease. A waiter that got it by asking
+// granted removes a waiter that has its lease. A waiter that got it by asking
 // begins a new local run.
 func (d *queue) granted(w *Waiter, held uuid.UUID) {
 	if w.state == asking {
@@ -117,13 +117,13 @@ func (d *queue) granted(w *Waiter, held uuid.UUID) {
 	}
 }
 
-// entered takes in that a request has an entry of its own.
+// entered records that a request has an entry of its own.
 func (d *queue) entered(r Request) {
 	d.view.owns(r.ID)
 	d.open(r)
 }
 
-// observe takes in the image of a command that was sent at that time or later.
+// observe records the image of a command that was sent at that time or later.
 func (d *queue) observe(img *engine.Image, sent time.Duration) {
 	changed := d.view.changes
 	if d.view.update(img, sent) {
@@ -154,7 +154,7 @@ func (d *queue) heads() []*Waiter {
 	return heads
 }
 
-// judge tells those to ask who have a chance, and names the poller.
+// judge tells the waiters that have a chance to ask, and names the poller.
 func (d *queue) judge() {
 	for tag := range d.shared {
 		d.admit(tag)
@@ -178,8 +178,8 @@ func (d *queue) judge() {
 	}
 }
 
-// judgeTag tells the first waiter of a tag to ask, and those behind it that do
-// not depend on it.
+// judgeTag tells the first waiter of a tag to ask, and the waiters behind it that
+// do not depend on it.
 func (d *queue) judgeTag(head *Waiter, img *engine.Image) {
 	free := false // what is true of one is true of all behind it
 	for e := head.element; e != nil; e = e.Next() {
@@ -208,7 +208,7 @@ func (d *queue) ask(w *Waiter) bool {
 	return true
 }
 
-// poll lets a waiter ask whose pause is over.
+// poll lets a waiter ask after its pause.
 func (d *queue) poll(w *Waiter) {
 	if w.state == asleep {
 		d.set(w, asking)
@@ -216,8 +216,8 @@ func (d *queue) poll(w *Waiter) {
 	}
 }
 
-// refused has a waiter rest, and the poller ask for it. What has made way while
-// it asked may have done so after the refusal.
+// refused makes a waiter rest while the poller asks for it. An entry that left
+// while the waiter asked may have left after the refusal.
 func (d *queue) refused(w *Waiter, img *engine.Image) {
 	d.stirred = d.stirred || w != d.poller
 	news := d.view.news
@@ -237,8 +237,8 @@ func (d *queue) refused(w *Waiter, img *engine.Image) {
 	}
 }
 
-// mayAsk says that a waiter has a chance, and that nobody is in its way who is
-// on the way to the server, or came earlier and will be.
+// mayAsk says that a waiter has a chance, and that no other waiter is in its way:
+// none that asks now, and no earlier one that will ask.
 func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
 	for other, t := range d.tags {
 		if t.busy > 0 && (img == nil || d.related(w.Tag, other) || other == w.Tag && d.gathers(w.Request)) {
@@ -254,7 +254,7 @@ func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
 	return d.hasChance(w, img)
 }
 
-// hasChance says that nobody is in a waiter's way in the view. The first waiter
+// hasChance says that no entry of the view is in a waiter's way. The first waiter
 // also asks for a place in the document, if its tag waits there.
 func (d *queue) hasChance(w *Waiter, img *engine.Image) bool {
 	blocking, _ := d.inTheWay(w, img)

@@ -79,8 +79,8 @@ func (q *Queues) Await(ctx context.Context, w *Waiter) (Turn, error) {
 	}
 }
 
-// claim is the waiter's turn, if it has come; or how long to wait for a nudge,
-// without end if negative.
+// claim is the waiter's turn, if it has come, or else how long to wait for a
+// nudge; negative is without end.
 func (q *Queues) claim(w *Waiter) (turn Turn, pause time.Duration, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,8 +172,8 @@ func (q *Queues) move(w *Waiter, document string) {
 	d.set(w, state)
 }
 
-// Leave takes the waiter out of its queue. What it was handed and has not taken
-// goes to its Late.
+// Leave removes the waiter from its queue. Its Late gets an answer or a lease that
+// the waiter was handed and has not taken.
 func (q *Queues) Leave(w *Waiter) {
 	if late := q.leave(w); late.Kind != 0 {
 		w.Late(late)
@@ -194,8 +194,8 @@ func (q *Queues) leave(w *Waiter) (late Turn) {
 	return late
 }
 
-// Fail tells a failure to all who wait for the same document as the waiter: it
-// has found for long that no server can be reached.
+// Fail tells a failure to all waiters of the same document: the waiter could not
+// reach a server for long.
 func (q *Queues) Fail(failed *Waiter, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -257,8 +257,9 @@ func (q *Queues) queue(document string) *queue {
 	return d
 }
 
-// drop forgets a queue without waiters. One that had waiters and whose process
-// has the lock is kept, and one whose entry may be joined: others will come.
+// drop removes a queue without waiters. It keeps a queue that had waiters while
+// the process has the lock, and a queue whose entry may be joined: other waiters
+// will come.
 func (q *Queues) drop(d *queue) {
 	if q.queues[d.document] != d { // another one stands there by now
 		return

@@ -11,8 +11,8 @@ import (
 )
 
 // unchecked is how long after an image a shared entry is joined without a check
-// of the document. A waiter of another process whom the tag respects waits
-// longer by that time. As long as holders overlap, a process checks once in it.
+// of the document. A waiter of another process that the tag respects waits longer
+// by that time. While holders overlap, a process checks once in that time.
 const unchecked = 200 * time.Millisecond
 
 // sharedEntry is an entry that further holders of this process may join.
@@ -33,9 +33,9 @@ type Check struct {
 }
 
 // Join is how a request may join an entry of this process: with a lease, or
-// after a check. Where it has neither, it asks for an entry of its own. At most
-// one check is under way for those who don't want the document; the others wait
-// for its end.
+// after a check. With neither, it asks for an entry of its own. At most one check
+// is under way for the requests that don't want the document; the others wait for
+// its end.
 func (q *Queues) Join(ctx context.Context, document string, r Request) (*lease.Handle, *Check, error) {
 	held, own, others := q.join(document, r)
 	if others == nil {
@@ -84,8 +84,8 @@ func (q *Queues) joined(document string, r Request) *lease.Handle {
 	return nil
 }
 
-// End takes in what the check was answered with, or nil, and tells those who
-// wait for it.
+// End records the check's answer, or nil, and tells the requests that wait for
+// it.
 func (c *Check) End(img *engine.Image) {
 	if c.over == nil {
 		return
@@ -104,7 +104,7 @@ func (c *Check) End(img *engine.Image) {
 	d.judge()
 }
 
-// Tried takes in what became of a shared request that was in no queue.
+// Tried records the result of a shared request that was in no queue.
 func (q *Queues) Tried(document string, r Request, held uuid.UUID, img *engine.Image) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,9 +117,9 @@ func (q *Queues) Tried(document string, r Request, held uuid.UUID, img *engine.I
 	q.drop(d)
 }
 
-// open lets others join what was granted: those who are in the queue, for they
-// waited for this answer instead of taking places in the document; and those who
-// come as long as nobody is seen in the tag's way.
+// open lets others join a granted entry. The waiters in the queue may join, since
+// they waited for this answer instead of taking places in the document. Later
+// requests may join until an image shows an entry in the tag's way.
 func (d *queue) open(r Request) {
 	if !r.Shared {
 		return
@@ -131,7 +131,7 @@ func (d *queue) open(r Request) {
 	}
 }
 
-// crossed says that the view shows somebody in the tag's way.
+// crossed says that the view shows an entry in the tag's way.
 func (d *queue) crossed(tag string) bool {
 	if d.view.image == nil {
 		return false
@@ -140,7 +140,7 @@ func (d *queue) crossed(tag string) bool {
 	return len(blocking) > 0
 }
 
-// review closes the entries in whose tag's way the view shows somebody.
+// review closes the shared entries whose tag is blocked in the view.
 func (d *queue) review() {
 	for tag, s := range d.shared {
 		if d.crossed(tag) {
@@ -151,7 +151,7 @@ func (d *queue) review() {
 	}
 }
 
-// close lets nobody join an entry any more.
+// close lets no request join an entry any more.
 func (d *queue) close(id uuid.UUID) {
 	for tag, s := range d.shared {
 		if s.id == id {
@@ -179,7 +179,7 @@ func (d *queue) join(r Request) *lease.Handle {
 	return d.leases.Join(s.id)
 }
 
-// admit joins waiters that need no command. Where one can't be joined, none can.
+// admit joins waiters that need no command. If one can't join, none can.
 func (d *queue) admit(tag string) {
 	t := d.tags[tag]
 	if t == nil {
@@ -202,8 +202,8 @@ func (d *queue) admit(tag string) {
 	}
 }
 
-// gathers says that a request had better wait for the answer that another one
-// of its tag gets.
+// gathers says that a request should wait for the answer to another request of
+// its tag.
 func (d *queue) gathers(r Request) bool {
 	return r.Shared && (!r.Document || d.shared[r.Tag] == nil)
 }

@@ -51,7 +51,7 @@ func (s *successor) Answer(got engine.Answer) {
 }
 
 // handOver gives the waiter its answer, and reports whether it comes too late.
-// The entry that was released is gone.
+// The released entry has left the document.
 func (q *Queues) handOver(s *successor, turn Turn) (late bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,8 +84,8 @@ func (q *Queues) Released(g engine.Grant) {
 	}
 }
 
-// Removed is told that an entry of a waiter that gave up is gone from the
-// document: it kept others back.
+// Removed is told that the entry of a waiter that gave up was removed from the
+// document. It may have blocked others.
 func (q *Queues) Removed(document string, id uuid.UUID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

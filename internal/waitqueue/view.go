@@ -8,12 +8,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// lately is how long something that was seen is taken to be still so.
+// lately is how long an observation is taken to be still true.
 const lately = time.Second
 
-// view is what a queue knows of its document: the last image that any waiter
-// was answered with, less what this process has released since. It tells what
-// the server would say.
+// view is a queue's knowledge of its document: the last image that any waiter was
+// answered with, less the entries that this process has released since. It
+// predicts the server's answer.
 type view struct {
 	clock  func() time.Duration
 	leases Leases
@@ -36,9 +36,9 @@ type departure struct {
 	end  time.Duration // at this time
 }
 
-// update takes in the image of a command that was sent at that time or later,
-// and reports whether it tells how things are now. It does not where a later
-// image was seen; of a whole one, that has no clock, it is not known.
+// update records the image of a command that was sent at that time or later, and
+// reports whether it shows the present. After a later image it does not. For a
+// whole image, which has no clock, this is not known.
 //
 // A command that was sent after the last image had come was executed after it,
 // whatever the fences and the server's clock say: both can be set back.
@@ -78,9 +78,10 @@ func (v *view) dated(img *engine.Image) *engine.Image {
 	return &dated
 }
 
-// leaving are the entries that the image of a command that was sent at that
-// time may show though they are gone: their removal was not answered before. An
-// entry that is shown later was brought back, by a late duplicate of its acquire.
+// leaving are entries that have left, or are about to, and that the image of a
+// command that was sent at that time may still show: their removal was not
+// answered before. An entry that is shown later was brought back, by a late
+// duplicate of its acquire.
 func (v *view) leaving(sent time.Duration) (ids []uuid.UUID) {
 	for _, d := range v.departures {
 		if !d.over || sent <= d.end {
@@ -103,7 +104,7 @@ func madeWay(from, to *engine.Image) bool {
 }
 
 // lastGrant is the fencing token of the newest holder. A waiting entry has none:
-// however many come to wait, the lock has not moved.
+// new waiters do not change it.
 func lastGrant(img *engine.Image) (fence int64) {
 	for _, e := range img.Lock.Entries {
 		fence = max(fence, e.Fence)
@@ -111,9 +112,9 @@ func lastGrant(img *engine.Image) (fence int64) {
 	return fence
 }
 
-// older goes by the document's fence first: commands are executed in another
-// order than they read the clock. A fence that is still behind after a while was
-// set back by an outside writer.
+// older compares the document's fences first, because commands may be executed in
+// another order than they read the clock. A fence that is still behind after a
+// while was set back by an outside writer.
 func older(a, b *engine.Image) bool {
 	if a.Lock.Fence == b.Lock.Fence {
 		return a.Now.Before(b.Now)
@@ -154,7 +155,7 @@ func (v *view) owns(id uuid.UUID) {
 	v.own[id] = struct{}{}
 }
 
-// keepOwn drops own entries that are gone.
+// keepOwn forgets own entries that have left.
 func (v *view) keepOwn() {
 	if len(v.own) == 0 {
 		return

@@ -15,13 +15,13 @@ type Request struct {
 	Shared bool          // another holder's entry of this process will do
 	Begun  time.Duration // when it came, by the queues' clock
 
-	// Late is given what was handed over to a waiter that has left: an answer,
-	// or a lease. It must not wait. A waiter of a queue needs it.
+	// Late gets an answer or a lease that was handed over to a waiter that has
+	// left. It must not wait. A waiter of a queue needs it.
 	Late func(Turn)
 }
 
-// Place is where a waiter's entry stands in the document. The zero Place is
-// none.
+// Place is the place of a waiter's entry in the document queue. The zero Place
+// is none.
 type Place struct {
 	Seq     int64
 	Confirm time.Duration // the longest pause that keeps it
@@ -29,7 +29,7 @@ type Place struct {
 
 func (p Place) taken() bool { return p.Confirm > 0 }
 
-// Known is what is known of a waiter that enters. The zero Known is nothing.
+// Known is the knowledge about a waiter that enters. The zero Known is none.
 type Known struct {
 	Place    Place
 	Image    *engine.Image // of its last answer, or nil
@@ -37,7 +37,7 @@ type Known struct {
 	Answered time.Duration // when it was answered
 }
 
-// Kind is what a waiter's turn consists of.
+// Kind is the kind of a waiter's turn.
 type Kind uint8
 
 // The kinds of turns.
