@@ -54,9 +54,8 @@ func (a *acquisition) take(p *place, got engine.Answer) (*lease.Handle, *place, 
 	return nil, p, err
 }
 
-// acquire waits for the lock, for as long as MaxWait says. Close waits for it to
-// end, so that it returns when what the waiters had in their documents is
-// removed.
+// acquire waits for the lock, for as long as MaxWait says. Close waits for its
+// end, and so returns after the waiters' entries were removed.
 func (a *acquisition) acquire(ctx context.Context) (*lease.Handle, error) {
 	if a.maxWait != nil && *a.maxWait == 0 {
 		return a.try(ctx)

@@ -30,8 +30,8 @@ type acquisition struct {
 	lane     string        // whose commands are bounded together: the document's, or the filter's
 
 	unsure unsure // attempts by the request's id
-	gone   bool   // the caller left while a command was out: its end is the acquire's
-	ended  func() // is called then, once what it entered is removed; or nil
+	gone   bool   // the caller left while a command was under way: its end is the acquire's
+	ended  func() // is called then, once its entry is removed; or nil
 }
 
 // unsure counts attempts of unknown outcome: each of them may be executed yet.

@@ -31,7 +31,7 @@ type inflight struct {
 // lane is what is under way to one document.
 type lane struct {
 	slots
-	users int // who have a slot, or wait for one
+	users int // acquires that have a slot, or wait for one
 }
 
 // slots are taken in the order of arrival.
@@ -52,7 +52,7 @@ func newInflight() *inflight {
 
 // enter waits until a command to the document may be sent, ctx ends or closing
 // is closed. With an error nothing was sent. The others call ended when the
-// command has ended, and leave when what it entered is removed or used.
+// command has ended, and leave when its entry is removed or used.
 func (f *inflight) enter(ctx context.Context, document string, closing <-chan struct{}) (ended, leave func(), err error) {
 	l := f.lane(document)
 	if err := f.take(ctx, &l.slots, closing); err != nil {

@@ -11,8 +11,8 @@ import (
 type leftover struct {
 	id      uuid.UUID
 	seen    bool      // an answer showed the entry
-	entries int       // how often it may stand there yet: once if seen, and for each attempt of unknown outcome
-	until   time.Time // when an entry that nobody extends has died by itself
+	entries int       // how often the document may have it yet: once if seen, and for each attempt of unknown outcome
+	until   time.Time // when an entry that is not extended has expired
 	answers []func(error)
 
 	last bool          // Close has asked for a command that is not sent yet

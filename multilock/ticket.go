@@ -23,7 +23,7 @@ import (
 type Ticket struct {
 	place *place
 	turn  chan struct{} // one command at a time; what it found is written before it ends
-	waits chan struct{} // one Wait at a time stands in the wait queue
+	waits chan struct{} // one Wait at a time is in the wait queue
 
 	mu       sync.Mutex
 	lease    *lease.Handle // set once granted
@@ -153,7 +153,7 @@ func (t *Ticket) judge(got engine.Answer) error {
 		t.over = err
 		return err
 	}
-	if errors.Is(err, doclock.ErrConflict) { // a repeated acquire isn't judged anew, and may find nobody in the way
+	if errors.Is(err, doclock.ErrConflict) { // a repeated acquire isn't decided anew, and may find no entry in the way
 		t.refusal = err
 	}
 	t.retryAt = time.Now().Add(t.pause(err))

@@ -34,22 +34,23 @@
 //	asking, taking → asleep   Settle
 //	every state → left    Leave
 //
-// A waiter that is neither asleep nor gone is busy. Nobody whose tag is related
-// to a busy waiter's tag asks beside it.
+// A waiter that is neither asleep nor has left is busy. A waiter whose tag is
+// related to a busy waiter's tag does not ask beside it.
 //
 // # Who asks
 //
-// The waiters of one tag are served in the order in which they came; those with
-// a place in the document in the order of their places. A waiter asks if nobody
-// is in its way by the queue's view of the document: the last image that any
-// waiter was answered with, less what this process has released since. A waiter
-// of another tag does not overtake an earlier one that has a chance.
+// The waiters of one tag are served in the order in which they came; waiters with
+// a place in the document, in the order of their places. A waiter asks if the
+// queue's view of the document shows no entry in its way. The view is the last
+// image that any waiter was answered with, less the entries that this process has
+// released since. A waiter of another tag does not overtake an earlier one that
+// has a chance.
 //
 // The first waiter of all is the poller. It alone asks on suspicion: after a
 // pause that is the shortest among the first waiters of all tags. Other waiters
 // ask after a pause only to keep their places in the document. Whatever the view
-// says, a refused waiter rests before it asks again, or waits until an entry is
-// gone. So a view that differs from the document costs a command now and then
+// says, a refused waiter rests before it asks again, or waits until an entry has
+// left. So a view that differs from the document costs a command now and then
 // and no busy loop.
 //
 // # What wakes whom

@@ -18,10 +18,10 @@ type queue struct {
 	rules     relations.Rules
 	clock     func() time.Duration
 	leases    Leases
-	tags      map[string]*tagQueue // those that somebody waits for
+	tags      map[string]*tagQueue // those with waiters
 	poller    *Waiter
 	stirred   bool // the poller's pause may have changed
-	contended bool // somebody had to wait
+	contended bool // a waiter had to wait
 
 	view   view
 	run    localRun

@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Queues are the wait queues of one Locker, one for each document that somebody
-// waits for. They are safe for concurrent use.
+// Queues are the wait queues of one Locker, one for each document with
+// waiters. They are safe for concurrent use.
 type Queues struct {
 	Config
 	leases Leases
@@ -29,7 +29,7 @@ type Queues struct {
 type Config struct {
 	Rules   relations.Rules
 	Now     func() time.Duration // a clock that is never set back; pauses are timed by the real one
-	Closing <-chan struct{}      // is closed when nobody waits any longer
+	Closing <-chan struct{}      // is closed when all waits must end
 	Closed  error                // what waiters are told then
 }
 
@@ -65,7 +65,7 @@ func (q *Queues) Enter(document string, r Request, known Known) *Waiter {
 	return w
 }
 
-// Await returns when it is the waiter's turn. Else its error is the end of ctx,
+// Await returns when it is the waiter's turn. Otherwise its error is the end of ctx,
 // the queues' end, or a failure that all waiters are told.
 func (q *Queues) Await(ctx context.Context, w *Waiter) (Turn, error) {
 	for {

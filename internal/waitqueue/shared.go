@@ -18,7 +18,7 @@ const unchecked = 200 * time.Millisecond
 // sharedEntry is an entry that further holders of this process may join.
 type sharedEntry struct {
 	id    uuid.UUID
-	seen  time.Duration // when nobody was in the way of its tag
+	seen  time.Duration // when no entry was in the way of its tag
 	check *Check        // that is under way for all who don't want the document, or nil
 }
 
@@ -29,7 +29,7 @@ type Check struct {
 	queues   *Queues
 	document string
 	request  Request
-	over     chan struct{} // closed at the end; nil where nobody else waits for it
+	over     chan struct{} // closed at the end; nil if no other request waits for it
 }
 
 // Join is how a request may join an entry of this process: with a lease, or

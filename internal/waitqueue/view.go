@@ -24,7 +24,7 @@ type view struct {
 	changes uint64        // how often one did
 	rivals  time.Duration // when an image last showed none but other processes' entries
 
-	news       uint64                 // counts what has made way: entries that are gone from the document, or leave it
+	news       uint64                 // counts the entries that have left the document, or are about to
 	departures []departure            // the last few entries that this process has released
 	own        map[uuid.UUID]struct{} // entries that waiters of this queue were granted
 }

@@ -50,7 +50,7 @@ const (
 // Turn is what [Queues.Await] returns.
 type Turn struct {
 	Kind   Kind
-	Answer engine.Answer // of an Answer; without an image nobody knows whether the waiter has an entry
+	Answer engine.Answer // of an Answer; without an image it is unknown whether the waiter has an entry
 	Lease  *lease.Handle // of a Joined
 }
 
