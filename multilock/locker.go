@@ -230,7 +230,7 @@ func nilOption(i int) error {
 }
 
 func unknownTag(rules relations.Rules) string {
-	return fmt.Sprintf("which the table doesn't know (tags: %s)", strings.Join(rules.Tags(), ", "))
+	return fmt.Sprintf("which is not a tag of the rules (tags: %s)", strings.Join(rules.Tags(), ", "))
 }
 
 func defaultOwner() string {

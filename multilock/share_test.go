@@ -317,7 +317,7 @@ func TestShareIsRefused(t *testing.T) {
 	p := newPlace(t)
 	for tag, reason := range map[string]string{
 		"write": `holders of "write" can't share an entry: it respects itself (cooperative)`,
-		"reed":  `ShareInProcess is for "reed", which the table doesn't know (tags: read, write)`,
+		"reed":  `ShareInProcess is for "reed", which is not a tag of the rules (tags: read, write)`,
 	} {
 		_, err := multilock.New(p.coll, relations.ReadPreferring(), doclock.ShareInProcess("read", tag))
 		p.want(err, doclock.ErrInvalidArgument)
