@@ -50,6 +50,7 @@ func drawConfig(t *rapid.T) config {
 	for range rapid.IntRange(2, 5).Draw(t, "clients") {
 		cfg.tags = append(cfg.tags, rapid.SampledFrom(rules.Tags()).Draw(t, "client"))
 	}
+	drawEndings(t, &cfg)
 	if rapid.IntRange(0, 4).Draw(t, "programs") == 0 { // one program knows its own tag only
 		cfg.ruleSets = nil
 		for range cfg.tags {
@@ -59,6 +60,24 @@ func drawConfig(t *rapid.T) config {
 		cfg.ruleSets[0] = Rules{own: {own: rules.Relation(own, own)}}
 	}
 	return cfg
+}
+
+// drawEndings lets the clients of some worlds detach and resume, downgrade, and
+// keep others out for longer.
+func drawEndings(t *rapid.T, cfg *config) {
+	all := cfg.ruleSets[0].Tags()
+	if cfg.tokens = rapid.Bool().Draw(t, "tokens"); cfg.tokens {
+		cfg.users, cfg.beats = rapid.IntRange(0, len(cfg.tags)-1).Draw(t, "users"), 5
+	}
+	if rapid.Bool().Draw(t, "downgrades") {
+		cfg.lower = map[Tag]Tag{}
+		for i, tag := range all {
+			cfg.lower[tag] = all[(i+1)%len(all)]
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "holds") == 0 {
+		cfg.hold = rapid.Int64Range(1, 8).Draw(t, "hold") * 100
+	}
 }
 
 // walk lets a world run at random: it draws first the kind of the step, and

@@ -98,7 +98,7 @@ func (w *world) tell(a action) string {
 	case doCrash:
 		text = fmt.Sprintf("client %d: crashes", a.client)
 	case doQuit:
-		text = fmt.Sprintf("client %d: gives up its handoff", a.client)
+		text = fmt.Sprintf("client %d: gives up its command", a.client)
 	case doForeign:
 		text = fmt.Sprintf("outside writer: %s -> %v", outsideNames[a.index], w.doc)
 	}
@@ -126,6 +126,12 @@ func (m message) String() string {
 		if m.u != 0 {
 			text += fmt.Sprintf(" with update %d", m.u)
 		}
+	}
+	switch {
+	case m.op == opDowngrade:
+		text += fmt.Sprintf(" %d to %s %d", m.k, m.next.Tag, m.next.ID)
+	case m.key != 0:
+		text += fmt.Sprintf(" by key %d", m.key)
 	}
 	if m.op == opSet {
 		text += fmt.Sprintf(" if lock.fence is %d", m.f)
