@@ -40,7 +40,7 @@ func (k *keyer) key(w *world) uint64 {
 	}
 	for _, g := range w.ghost.grants {
 		if slices.Contains(k.ids, g.ID) {
-			k.put(int64(g.ID), k.rank(g.Fence), k.rank(g.line), bit(g.excluded), bit(g.released), bit(g.dropped))
+			k.put(int64(g.ID), k.rank(g.Fence), k.rank(g.line), int64(g.by), bit(g.excluded), bit(g.released), bit(g.dropped))
 			k.put(max(0, g.hold-w.now()), max(0, g.limit-w.now()))
 		}
 	}

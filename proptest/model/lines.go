@@ -13,7 +13,7 @@ func (w *world) grantOf(l Lease) *grant {
 			return g
 		}
 	}
-	return &grant{Lease: l, line: l.Fence}
+	return &grant{Lease: l, line: l.Fence, by: owner(l.ID)}
 }
 
 // entryOf is the record of the grant of a held entry, or of the lease that left
@@ -24,12 +24,12 @@ func (w *world) entryOf(tag Tag, e Entry) *grant {
 
 // newGrant is the record of a grant.
 func (w *world) newGrant(ev event, l Lease) grant {
-	g := grant{Lease: l, line: l.Fence}
+	g := grant{Lease: l, line: l.Fence, by: owner(l.ID)}
 	switch ev.op {
 	case opResume:
 		if e, ok := ev.before.keyed(Token{ev.lease.Tag, ev.key}); ok {
 			old := w.entryOf(ev.lease.Tag, e)
-			g.line, g.hold, g.limit = old.line, old.hold, old.limit
+			g.line, g.by, g.hold, g.limit = old.line, old.by, old.hold, old.limit
 			if !e.Detached {
 				g.limit = max(g.limit, e.Expires)
 			}

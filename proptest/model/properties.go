@@ -259,7 +259,7 @@ func (w *world) checkValidity() {
 		own := w.grantOf(lease)
 		counts := w.earlier(own)
 		for t, n := range counts {
-			if allow, respects := w.cfg.rules(i).limit(lease.Tag, t); respects && n > allow {
+			if allow, respects := w.cfg.rules(own.by).limit(lease.Tag, t); respects && n > allow {
 				w.fail("validity", "client %d (tag %s) has a valid lease beside %d of tag %s", i, lease.Tag, n, t)
 			}
 		}

@@ -143,7 +143,7 @@ func TestRandomNotices(t *testing.T) {
 		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range 1500 {
+			for seed := range 6000 {
 				if w := wander(seed, without, 200, nil); w.broken != nil {
 					t.Logf("seed %d: %v", seed, w.broken)
 					return
@@ -155,7 +155,8 @@ func TestRandomNotices(t *testing.T) {
 }
 
 // TestWander walks without rapid, which prefers small numbers: every action is
-// equally likely. Every possible outcome of a handoff must appear.
+// equally likely. Every possible outcome of a handoff, and of the commands on a
+// token or a tag, must appear.
 func TestWander(t *testing.T) {
 	walks, length := pick(200, 3000, 40_000), steps()
 	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
@@ -165,13 +166,16 @@ func TestWander(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, w.broken)
 		}
 	}
-	t.Logf("handoffs: %v", seen)
+	t.Logf("outcomes: %v", seen)
 	for _, what := range []string{
 		"handoff: granted", "handoff: conflict", "handoff: not applied", "handoff: granted, with an update",
 		"handoff: waiting", // to a waiter that a late acquire has entered
 		"handoff to one that waits: granted", "handoff to one that waits: waiting", "handoff to one that waits: lost",
 		"compare-and-set handoff: granted, with an update", "compare-and-set handoff: not applied, with an update",
 		"given up",
+		"detach: detached", "detach: lost", "resume: granted", "resume: granted, expired", "resume: granted, from a handle", "resume: lost",
+		"touch: renewed", "touch: lost", "downgrade: granted", "downgrade: conflict", "downgrade: lost",
+		"release: an entry is left", "write-and-release: an entry is left", "handoff: an entry is left",
 	} {
 		if walks*length >= 900_000 && seen[what] == 0 {
 			t.Errorf("%s: never", what)
@@ -179,9 +183,8 @@ func TestWander(t *testing.T) {
 	}
 }
 
-// wander is one random walk in a generated world. It counts the outcomes of
-// handoffs.
-func wander(seed int, without Without, steps int, handoffs map[string]int) world {
+// wander is one random walk in a generated world. It counts the outcomes.
+func wander(seed int, without Without, steps int, seen map[string]int) world {
 	cfg := rapid.Custom(drawConfig).Example(seed)
 	cfg.protocol.Without = without
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -189,14 +192,47 @@ func wander(seed int, without Without, steps int, handoffs map[string]int) world
 	for range steps {
 		actions := w.actions()
 		a := actions[rng.IntN(len(actions))]
+		before := w
 		if w = w.step(a); w.broken != nil {
 			break
 		}
-		if what := handoffOf(a, w.note); what != "" && handoffs != nil {
-			handoffs[what]++
+		if seen == nil {
+			continue
+		}
+		for _, what := range []string{handoffOf(a, w.note), endingOf(a, before, w)} {
+			if what != "" {
+				seen[what]++
+			}
 		}
 	}
 	return w
+}
+
+// endingOf names the outcome of a detach, a resume, a touch or a downgrade in
+// the last step, or the release that left an entry, if there was one.
+func endingOf(a action, before, after world) string {
+	m, text := after.note.message, after.note.message.op.String()
+	switch {
+	case a.kind == doDelay, a.kind == doParsed, m == (message{}):
+		return ""
+	case m.op.releases():
+		if _, there := after.doc.Find(m.lease.Tag, leftBy(m.lease.ID)); there && before.doc != after.doc {
+			return text + ": an entry is left"
+		}
+		return ""
+	case m.op < opDetach:
+		return ""
+	}
+	text += ": " + string(after.note.outcome)
+	e, there := before.doc.keyed(Token{m.lease.Tag, m.key})
+	switch {
+	case m.op != opResume || !there:
+	case !e.Live(before.now()):
+		text += ", expired"
+	case !e.Detached:
+		text += ", from a handle"
+	}
+	return text
 }
 
 // handoffOf names the outcome of a handoff in the last step, if there was one.

@@ -82,6 +82,7 @@ type ghost struct {
 type grant struct {
 	Lease
 	line     int64 // the fence of the acquire that it comes from: resumes share it
+	by       int   // the client that acquired: its rules hold for the resumes too
 	hold     int64 // others are kept out until this time at the server
 	limit    int64 // an entry that its release leaves expires by then
 	released bool  // a command released the lock
