@@ -46,61 +46,6 @@ func (p phase) String() string {
 		"writing", "leaving", "resolving", "detaching", "resuming", "lowering", "stopped"}[p]
 }
 
-// operation is a command of the protocol, as a client sends it.
-type operation uint8
-
-const (
-	opAcquire operation = iota
-	opTry
-	opConfirm
-	opRenew
-	opCheck // a read that proves the lease, as after a batched renewal
-	opWrite
-	opWriteRelease
-	opRelease
-	opHandoff // with or without an update in front
-	opSet     // compare-and-set handoff
-	opRead    // finds the outcome of an unknown attempt
-	opDetach
-	opResume
-	opTouch
-	opDowngrade
-)
-
-func (o operation) String() string {
-	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "downgrade"}[o]
-}
-
-// releases reports whether the operation releases the lock.
-func (o operation) releases() bool {
-	switch o {
-	case opWriteRelease, opRelease, opHandoff, opSet:
-		return true
-	}
-	return false
-}
-
-// message is one attempt of a command, with everything that the server
-// receives.
-type message struct {
-	op     operation
-	from   int8 // the client
-	to     int8 // handoffs: the successor
-	lease  Lease
-	second ID     // handoffs, and the command after one: the successor's id
-	waits  bool   // handoffs: the successor waits in the document
-	k      int    // writes: the number
-	u      Update // writes: the update
-	f      int64  // compare-and-set: lock.fence in the image of the grant
-	until  int64  // compare-and-set: the end of the validity that is inherited
-	key    ID     // detach, resume, touch: the token's
-	next   Lease  // downgrade, and the clean-up after one: the new entry
-	rest   int64  // releases, HoldFromGrant: for how long others are kept out
-	sent   int64  // true time
-	parsed int64  // the server's time when it parsed the command; 0: not yet
-}
-
 // validAt reports whether the client's lease is valid at this true time.
 func (c *client) validAt(time int64) bool { return time < c.valid }
 
@@ -149,8 +94,6 @@ func (w *world) options(i int) []message {
 	}
 	return nil
 }
-
-func (m message) as(op operation) message { m.op = op; return m }
 
 // fresh begins an acquire. Of several clients with the same tag that have done
 // nothing yet, only the first one begins: the others are equivalent.
@@ -284,22 +227,4 @@ func (w *world) leaveAgain(c *client) []message {
 		}
 	}
 	return out
-}
-
-func (m message) handsOver() bool { return m.op == opHandoff || m.op == opSet }
-
-// handoffAgain is the handoff that preceded the plain command.
-func (m message) handoffAgain() message {
-	if m.f != 0 {
-		return m.as(opSet)
-	}
-	return m.as(opHandoff)
-}
-
-// plain is the command that follows a handoff that found nothing.
-func (m message) plain() message {
-	if m.u != 0 {
-		return m.as(opWriteRelease)
-	}
-	return m.as(opRelease)
 }

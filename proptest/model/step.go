@@ -111,30 +111,3 @@ func (w *world) crash(c *client) {
 	c.round = w.cfg.rounds - 1
 	w.end(c)
 }
-
-// String shows the attempt for traces: "client 0: write 1 with {a 10 5}".
-func (m message) String() string {
-	text := fmt.Sprintf("client %d: %v", m.from, m.op)
-	switch {
-	case m.op == opWrite:
-		text += fmt.Sprintf(" %d", m.k)
-	case m.handsOver():
-		text += fmt.Sprintf(" to client %d as %d", m.to, m.second)
-		if m.waits {
-			text += ", which waits,"
-		}
-		if m.u != 0 {
-			text += fmt.Sprintf(" with update %d", m.u)
-		}
-	}
-	switch {
-	case m.op == opDowngrade:
-		text += fmt.Sprintf(" %d to %s %d", m.k, m.next.Tag, m.next.ID)
-	case m.key != 0:
-		text += fmt.Sprintf(" by key %d", m.key)
-	}
-	if m.op == opSet {
-		text += fmt.Sprintf(" if lock.fence is %d", m.f)
-	}
-	return text + fmt.Sprintf(" (%s %d fence %d)", m.lease.Tag, m.lease.ID, m.lease.Fence)
-}

@@ -220,9 +220,6 @@ func (w *world) awaited(m message) bool {
 	return c.awaits && c.last == m.unparsed()
 }
 
-// unparsed is the message in its client's form.
-func (m message) unparsed() message { m.parsed = 0; return m }
-
 // outsideActions lists the possible actions of outside writers.
 func (w *world) outsideActions() []action {
 	if w.outsideWrites == 0 || w.cfg.outside == nobody {
