@@ -13,7 +13,8 @@ type client struct {
 	seq     int64   // its ticket's; 0 without one
 	fence   int64   // its fencing token
 	valid   int64   // the end of its lease's validity, on the true clock
-	writes  int     // the number of its last guarded write
+	writes  int     // the number of its last guarded write, or downgrade
+	lowers  int     // the number of its downgrades
 	newest  ID      // newest in done, in the image of the grant
 	sole    int64   // lock.fence of the grant's image, if that had its entry only
 	was     int64   // during a downgrade: the end of the lease's validity before it
@@ -156,7 +157,7 @@ func (w *world) holder(i int, c *client, m message) []message {
 		m.rest = max(0, c.keeps-w.time)
 	}
 	m.u = Update(int(max(c.id, c.own))*100 + c.writes + 1)
-	if c.writes < w.cfg.writes {
+	if c.writes-c.lowers < w.cfg.writes {
 		n := m.as(opWrite)
 		n.k = c.writes + 1
 		out = append(out, n)

@@ -36,7 +36,7 @@ func TestTokens(t *testing.T) {
 
 // TestTokensAndWrites lets the users write: all number their first write 1.
 func TestTokensAndWrites(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 20_000, 1_000_000), pick(2_000, 60_000, 3_000_000)} {
+	for faults, states := range []int{pick(1_000, 20_000, 300_000), pick(2_000, 60_000, 500_000)} {
 		alone, beside := tokens(2, faults, exclusive, "a", "a", "a"), tokens(2, faults, exclusive, "a", "a", "a", "a")
 		alone.writes, beside.writes, beside.steps, beside.beats = 1, 1, 1, 1
 		cover(t, "two users that write", searched([]config{alone, beside}, states))
@@ -47,17 +47,17 @@ func TestTokensAndWrites(t *testing.T) {
 func TestTokensHandedOver(t *testing.T) {
 	cfg := tokens(1, 1, exclusive, "a", "a", "a")
 	cfg.handoffs, cfg.writes = true, 1
-	cover(t, "a token and handoffs", searched([]config{cfg}, pick(1_000, 40_000, 2_000_000)))
+	cover(t, "a token and handoffs", searched([]config{cfg}, pick(1_000, 40_000, 500_000)))
 }
 
 // TestDowngrades lets three clients downgrade under all rules of two tags, each
 // tag to the other.
 func TestDowngrades(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 4_000, 200_000), pick(1_000, 3_000, 10_000)} {
+	for faults, states := range []int{pick(1_000, 2_000, 8_000), pick(1_000, 1_500, 4_000)} {
 		var worlds []config
 		for _, cfg := range sampled(threeClients(twoTagRules()), pick(30, 60, 655)) {
 			cfg.faults, cfg.writes, cfg.handoffs = faults, 0, false
-			cfg.lower = map[Tag]Tag{"a": "b", "b": "a"}
+			cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults
 			if len(cfg.ruleSets[0]) == 1 {
 				cfg.ruleSets = []Rules{{"a": cfg.ruleSets[0]["a"], "b": {}}}
 			}
@@ -67,15 +67,18 @@ func TestDowngrades(t *testing.T) {
 	}
 }
 
-// TestDowngradesOfPairs does it for two clients, with writes.
+// TestDowngradesOfPairs does it for two clients, with writes: completely
+// without faults.
 func TestDowngradesOfPairs(t *testing.T) {
-	var worlds []config
-	for _, cfg := range sampled(twoClients(), pick(30, 60, 999)) {
-		cfg.faults, cfg.handoffs = 1, false
-		cfg.lower = map[Tag]Tag{"a": "b", "b": "a"}
-		worlds = append(worlds, cfg)
+	for faults, states := range []int{pick(1_000, 4_000, 1_000_000), pick(1_000, 1_500, 5_000)} {
+		var worlds []config
+		for _, cfg := range sampled(twoClients(), pick(30, 40, 999)) {
+			cfg.faults, cfg.handoffs = faults, false
+			cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults
+			worlds = append(worlds, cfg)
+		}
+		cover(t, "downgrades of two clients", searched(worlds, states))
 	}
-	cover(t, "downgrades of two clients, one fault", searched(worlds, pick(1_000, 3_000, 20_000)))
 }
 
 // twoClients lists the worlds of two clients for all rules of two tags.
@@ -90,7 +93,7 @@ func twoClients() []config {
 // TestHolds lets releases, handoffs and downgrades keep others out, for less
 // than a TTL and for more.
 func TestHolds(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 5_000, 1_000_000), pick(1_000, 3_000, 30_000)} {
+	for faults, states := range []int{pick(1_000, 3_000, 1_000_000), pick(1_000, 2_000, 30_000)} {
 		var worlds []config
 		for _, cfg := range pairs() {
 			for _, hold := range []int64{1, 4} {
@@ -104,9 +107,9 @@ func TestHolds(t *testing.T) {
 
 // TestHoldsOfTokens puts all of it together.
 func TestHoldsOfTokens(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 20_000, 1_000_000), pick(1_000, 20_000, 1_000_000)} {
+	for faults, states := range []int{pick(1_000, 20_000, 400_000), pick(1_000, 20_000, 400_000)} {
 		cfg := tokens(1, faults, writers, "a", "b", "a")
-		cfg.hold, cfg.lower = 3, map[Tag]Tag{"a": "b"}
+		cfg.hold, cfg.lower, cfg.lowers = 3, map[Tag]Tag{"a": "b"}, 1
 		cover(t, "a token that keeps others out and is downgraded", searched([]config{cfg}, states))
 	}
 }

@@ -140,7 +140,7 @@ func (k *keyer) client(w *world, c *client) {
 	k.put(int64(c.phase), int64(c.round), int64(c.id), k.rank(c.seq), k.rank(c.fence), max(0, c.valid-w.time),
 		int64(c.writes), int64(c.newest), k.rank(c.sole), bit(c.unknown), bit(c.awaits))
 	k.bytes = append(k.bytes, c.tag...)
-	k.put(int64(c.own), int64(c.key), max(0, c.was-w.time), max(0, c.keeps-w.time))
+	k.put(int64(c.own), int64(c.lowers), int64(c.key), max(0, c.was-w.time), max(0, c.keeps-w.time))
 	k.message(w, &c.last)
 }
 

@@ -70,7 +70,7 @@ func drawEndings(t *rapid.T, cfg *config) {
 		cfg.users, cfg.beats = rapid.IntRange(0, len(cfg.tags)-1).Draw(t, "users"), 5
 	}
 	if rapid.Bool().Draw(t, "downgrades") {
-		cfg.lower = map[Tag]Tag{}
+		cfg.lower, cfg.lowers = map[Tag]Tag{}, 3
 		for i, tag := range all {
 			cfg.lower[tag] = all[(i+1)%len(all)]
 		}

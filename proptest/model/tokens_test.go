@@ -17,7 +17,7 @@ func saving(cfg config) config { cfg.writes = 1; return cfg }
 // lowering is a world in which a downgrades to b.
 func lowers(faults int, rules Rules, tags ...Tag) config {
 	cfg := plain(faults, rules, tags...)
-	cfg.lower = map[Tag]Tag{"a": "b"}
+	cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 2
 	return cfg
 }
 

@@ -40,7 +40,7 @@ func (w *world) transforms(c *client, m message) []message {
 		}
 		out = append(out, n)
 	}
-	if to, ok := w.cfg.lower[c.tag]; ok && c.id%10 == 0 { // once in a lease
+	if to, ok := w.cfg.lower[c.tag]; ok && c.id%10 == 0 && c.lowers < w.cfg.lowers { // once in a lease
 		n := m.as(opDowngrade)
 		n.u, n.rest, n.k = 0, 0, c.writes+1
 		n.next = Lease{Tag: to, ID: c.id + 1}
@@ -78,8 +78,9 @@ func (w *world) startTransform(c *client, m message) {
 			w.beats--
 		}
 	case opDowngrade:
-		if c.phase == holding {
+		if c.phase == holding { // no repeat
 			c.was = c.valid
+			c.lowers++
 		}
 		c.phase, c.writes = lowering, m.k
 	default:
@@ -143,7 +144,7 @@ func (w *world) lowered(c *client, ev event) {
 	switch ev.outcome {
 	case Granted:
 		c.id, c.own, c.tag, c.key = ev.next.ID, ev.next.ID, ev.next.Tag, 0
-		c.writes, c.valid, c.was = 0, 0, 0
+		c.writes, c.lowers, c.valid, c.was = 0, 0, 0, 0
 		w.hold(c, ev, w.anchor(ev.message))
 	case Conflict:
 		if _, there := ev.after.guarded(ev.lease, false); !there {

@@ -25,6 +25,7 @@ type config struct {
 	users  int         // the number of clients, the last ones, that only show tokens
 	beats  int         // heartbeats in all
 	lower  map[Tag]Tag // clients downgrade from the tag to the other
+	lowers int         // the number of attempts for each lease that were refused, and one more
 	hold   int64       // HoldAtLeast of every acquire; 0: none
 
 	outside       outsideWriter // what outside writers may do
