@@ -156,7 +156,7 @@ func (w *world) holder(i int, c *client, m message) []message {
 	if w.cfg.protocol.Without.HoldFromGrant {
 		m.rest = max(0, c.keeps-w.time)
 	}
-	m.u = Update(int(max(c.id, c.own))*100 + c.writes + 1)
+	m.u = Update(int(c.label())*100 + c.writes + 1)
 	if c.writes-c.lowers < w.cfg.writes {
 		n := m.as(opWrite)
 		n.k = c.writes + 1
@@ -171,6 +171,14 @@ func (w *world) holder(i int, c *client, m message) []message {
 		out = append(out, w.handoffs(i, c, m)...)
 	}
 	return out
+}
+
+// label is the client's own id, for its updates.
+func (c *client) label() ID {
+	if c.own != 0 {
+		return c.own
+	}
+	return c.id
 }
 
 // handoffs lists the handoffs that client i may send: to a client that waits in

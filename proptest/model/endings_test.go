@@ -16,7 +16,7 @@ func searched(worlds []config, states int) []search {
 // tokenWorlds lists the worlds of a holder that may detach, two users of its
 // token, and an outsider with the same tag or with another one. Only the
 // relations between the two matter.
-func tokenWorlds(faults int) []config {
+func tokenWorlds(steps, faults int) []config {
 	var out []config
 	for _, r := range relations {
 		out = append(out, tokens(2, faults, Rules{"a": {"a": r}}, "a", "a", "a", "a"))
@@ -25,18 +25,21 @@ func tokenWorlds(faults int) []config {
 			out = append(out, tokens(2, faults, rules, "a", "b", "a", "a"))
 		}
 	}
+	for i := range out {
+		out[i].steps = steps
+	}
 	return out
 }
 
 // TestTokens lets two users of a token come and go, with an outsider.
 func TestTokens(t *testing.T) {
-	cover(t, "a token, no faults", searched(tokenWorlds(0), pick(1_000, 10_000, 1_000_000)))
-	cover(t, "a token, one fault", searched(tokenWorlds(1), pick(1_000, 4_000, 100_000)))
+	cover(t, "a token, a step of the clock", searched(tokenWorlds(1, 0), pick(1_000, 6_000, 1_000_000)))
+	cover(t, "a token, one fault", searched(tokenWorlds(0, 1), pick(1_000, 4_000, 100_000)))
 }
 
 // TestTokensAndWrites lets the users write: all number their first write 1.
 func TestTokensAndWrites(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 20_000, 300_000), pick(2_000, 60_000, 500_000)} {
+	for faults, states := range []int{pick(1_000, 20_000, 300_000), pick(2_000, 60_000, 500_000), pick(1_000, 10_000, 500_000)} {
 		alone, beside := tokens(2, faults, exclusive, "a", "a", "a"), tokens(2, faults, exclusive, "a", "a", "a", "a")
 		alone.writes, beside.writes, beside.steps, beside.beats = 1, 1, 1, 1
 		cover(t, "two users that write", searched([]config{alone, beside}, states))

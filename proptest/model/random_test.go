@@ -141,6 +141,9 @@ func TestRandomNotices(t *testing.T) {
 		"rule 6": {CooperativeBlocks: true}, "rule 8": {UnknownRefuses: true}, "rule 13": {ValidityEndsAtSend: true},
 		"rule 14": {Numbering: true}, "rule 12": {SuccessorAsksBySameID: true}, "rule 15": {ReleaseAnyway: true},
 		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
+		"rule 23, takeover": {TakeoverHoldsOut: true}, "rule 23, id": {NewIDAtResume: true}, "rule 23, key": {KeyNeedsFence: true},
+		"rule 24, number": {DowngradeIsNumbered: true}, "rule 24, judged": {DowngradeIsJudged: true},
+		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range 6000 {
