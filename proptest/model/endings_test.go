@@ -33,13 +33,13 @@ func tokenWorlds(steps, faults int) []config {
 
 // TestTokens lets two users of a token come and go, with an outsider.
 func TestTokens(t *testing.T) {
-	cover(t, "a token, a step of the clock", searched(tokenWorlds(1, 0), pick(1_000, 6_000, 1_000_000)))
-	cover(t, "a token, one fault", searched(tokenWorlds(0, 1), pick(1_000, 4_000, 100_000)))
+	cover(t, "a token, a step of the clock", searched(tokenWorlds(1, 0), pick(1_000, 3_000, 1_000_000)))
+	cover(t, "a token, one fault", searched(tokenWorlds(0, 1), pick(500, 2_000, 100_000)))
 }
 
 // TestTokensAndWrites lets the users write: all number their first write 1.
 func TestTokensAndWrites(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 20_000, 300_000), pick(2_000, 60_000, 500_000), pick(1_000, 10_000, 500_000)} {
+	for faults, states := range []int{pick(1_000, 20_000, 300_000), pick(2_000, 40_000, 500_000), pick(1_000, 10_000, 500_000)} {
 		alone, beside := tokens(2, faults, exclusive, "a", "a", "a"), tokens(2, faults, exclusive, "a", "a", "a", "a")
 		alone.writes, beside.writes, beside.steps, beside.beats = 1, 1, 1, 1
 		cover(t, "two users that write", searched([]config{alone, beside}, states))
@@ -50,15 +50,15 @@ func TestTokensAndWrites(t *testing.T) {
 func TestTokensHandedOver(t *testing.T) {
 	cfg := tokens(1, 1, exclusive, "a", "a", "a")
 	cfg.handoffs, cfg.writes = true, 1
-	cover(t, "a token and handoffs", searched([]config{cfg}, pick(1_000, 40_000, 500_000)))
+	cover(t, "a token and handoffs", searched([]config{cfg}, pick(1_000, 20_000, 500_000)))
 }
 
 // TestDowngrades lets three clients downgrade under all rules of two tags, each
 // tag to the other.
 func TestDowngrades(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 2_000, 8_000), pick(1_000, 1_500, 4_000)} {
+	for faults, states := range []int{pick(500, 2_000, 8_000), pick(500, 1_000, 4_000)} {
 		var worlds []config
-		for _, cfg := range sampled(threeClients(twoTagRules()), pick(30, 60, 655)) {
+		for _, cfg := range sampled(threeClients(twoTagRules()), pick(20, 40, 655)) {
 			cfg.faults, cfg.writes, cfg.handoffs = faults, 0, false
 			cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults
 			if len(cfg.ruleSets[0]) == 1 {
@@ -73,9 +73,9 @@ func TestDowngrades(t *testing.T) {
 // TestDowngradesOfPairs does it for two clients, with writes: completely
 // without faults.
 func TestDowngradesOfPairs(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 4_000, 1_000_000), pick(1_000, 1_500, 5_000)} {
+	for faults, states := range []int{pick(500, 3_000, 1_000_000), pick(500, 1_000, 5_000)} {
 		var worlds []config
-		for _, cfg := range sampled(twoClients(), pick(30, 40, 999)) {
+		for _, cfg := range sampled(twoClients(), pick(20, 30, 999)) {
 			cfg.faults, cfg.handoffs = faults, false
 			cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults
 			worlds = append(worlds, cfg)
@@ -96,7 +96,7 @@ func twoClients() []config {
 // TestHolds lets releases, handoffs and downgrades keep others out, for less
 // than a TTL and for more.
 func TestHolds(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 3_000, 1_000_000), pick(1_000, 2_000, 30_000)} {
+	for faults, states := range []int{pick(500, 2_000, 1_000_000), pick(500, 1_000, 30_000)} {
 		var worlds []config
 		for _, cfg := range pairs() {
 			for _, hold := range []int64{1, 4} {
