@@ -46,6 +46,10 @@ func TestRule23Detach(t *testing.T) {
 func TestRule23Resume(t *testing.T) {
 	two := tokens(2, 0, exclusive, "a", "a", "a")
 	stranger := tokens(2, 0, exclusive, "a", "a", "a", "a")
+	t.Run("makes a handle", func(t *testing.T) { // two tabs by one id: both number their write 1
+		shared := Without{NewIDAtResume: true, NewFenceAtResume: true, ResumeUnsetsNumber: true}
+		notice(t, saving(two), shared, "once")
+	})
 	t.Run("gives a new id", func(t *testing.T) {
 		cfg := saving(two)
 		cfg.faults = 1

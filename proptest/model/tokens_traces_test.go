@@ -193,3 +193,25 @@ func TestRule25OrphansAreJustRemoved(t *testing.T) {
 		h.now += 200
 	}
 }
+
+// Two tabs save, and both number their write 1. The second tab's command gets
+// lost. If both were one handle, its repeat would find nothing, and the number
+// in the entry would say that the write was applied.
+func TestRule23TwoTabs(t *testing.T) {
+	for _, without := range []Without{{}, {NewIDAtResume: true, NewFenceAtResume: true, ResumeUnsetsNumber: true}} {
+		h := newHand(t, without)
+		_, token := detached(h)
+		first := h.resume(token, 2)
+		second := h.resume(token, 3)
+		verdict := func(l Lease, u Update) (said, is bool) {
+			outcome := h.write(l, 1, u)
+			e, there := h.d.guarded(l, false)
+			return outcome == Applied || there && e.N >= 1, len(h.d.Log) > 0 && h.d.Log[len(h.d.Log)-1] == u
+		}
+		verdict(first, 21)
+		said, is := verdict(second, 31)
+		if one := without.NewIDAtResume; said != true || is == one {
+			t.Errorf("one handle: %v; the second tab's write counts as applied: %v, is applied: %v", one, said, is)
+		}
+	}
+}
