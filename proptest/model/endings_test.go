@@ -39,7 +39,7 @@ func TestTokens(t *testing.T) {
 
 // TestTokensAndWrites lets the users write: all number their first write 1.
 func TestTokensAndWrites(t *testing.T) {
-	for faults, states := range []int{pick(1_000, 20_000, 300_000), pick(2_000, 40_000, 500_000), pick(1_000, 10_000, 500_000)} {
+	for faults, states := range []int{pick(1_000, 10_000, 300_000), pick(1_000, 30_000, 500_000), pick(500, 5_000, 500_000)} {
 		alone, beside := tokens(2, faults, exclusive, "a", "a", "a"), tokens(2, faults, exclusive, "a", "a", "a", "a")
 		alone.writes, beside.writes, beside.steps, beside.beats = 1, 1, 1, 1
 		cover(t, "two users that write", searched([]config{alone, beside}, states))
@@ -58,7 +58,7 @@ func TestTokensHandedOver(t *testing.T) {
 func TestDowngrades(t *testing.T) {
 	for faults, states := range []int{pick(500, 2_000, 8_000), pick(500, 1_000, 4_000)} {
 		var worlds []config
-		for _, cfg := range sampled(threeClients(twoTagRules()), pick(20, 40, 655)) {
+		for _, cfg := range sampled(threeClients(twoTagRules()), pick(20, 30, 655)) {
 			cfg.faults, cfg.writes, cfg.handoffs = faults, 0, false
 			cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults
 			if len(cfg.ruleSets[0]) == 1 {
@@ -75,7 +75,7 @@ func TestDowngrades(t *testing.T) {
 func TestDowngradesOfPairs(t *testing.T) {
 	for faults, states := range []int{pick(500, 3_000, 1_000_000), pick(500, 1_000, 5_000)} {
 		var worlds []config
-		for _, cfg := range sampled(twoClients(), pick(20, 30, 999)) {
+		for _, cfg := range sampled(twoClients(), pick(15, 20, 999)) {
 			cfg.faults, cfg.handoffs = faults, false
 			cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults
 			worlds = append(worlds, cfg)

@@ -40,7 +40,10 @@ func (w *world) transforms(c *client, m message) []message {
 		}
 		out = append(out, n)
 	}
-	if to, ok := w.cfg.lower[c.tag]; ok && c.id%10 == 0 && c.lowers < w.cfg.lowers { // once in a lease
+	if c.lowers == w.cfg.lowers || c.id%10 != 0 { // none, or downgraded already
+		return out
+	}
+	if to, ok := w.cfg.lower[c.tag]; ok {
 		n := m.as(opDowngrade)
 		n.u, n.rest, n.k = 0, 0, c.writes+1
 		n.next = Lease{Tag: to, ID: c.id + 1}
