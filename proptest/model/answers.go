@@ -2,99 +2,6 @@ package model
 
 import "slices"
 
-// event is one command, as the server executed it.
-type event struct {
-	message
-	now           int64
-	before, after *Document
-	outcome       Outcome
-	image         Image
-}
-
-// request is client i's request under the id.
-func (w *world) request(i int, id ID) Request {
-	return Request{
-		Rules: w.cfg.rules(i), Tag: w.cfg.tags[i], ID: id,
-		TTL: w.cfg.ttl, WaitTTL: w.cfg.waitTTL, Tolerance: w.cfg.tolerance,
-	}
-}
-
-// execute executes the attempt at the server, at the time of its parsing.
-func (w *world) execute(m message) event {
-	now := w.now()
-	if m.parsed != 0 {
-		now = m.parsed
-	}
-	p, d := w.cfg.protocol, w.doc
-	ev := event{message: m, now: now, before: d}
-	switch m.op {
-	case opAcquire:
-		ev.after, ev.outcome, ev.image = p.Acquire(d, w.request(int(m.from), m.lease.ID), Queue, now)
-	case opTry:
-		ev.after, ev.outcome, ev.image = p.Acquire(d, w.request(int(m.from), m.lease.ID), Try, now)
-	case opConfirm:
-		ev.after, ev.outcome, ev.image = p.Confirm(d, w.request(int(m.from), m.lease.ID), now)
-	case opRenew:
-		ev.after, ev.outcome, ev.image = p.Renew(d, m.lease, w.cfg.ttl, w.cfg.tolerance, now)
-	case opWrite:
-		ev.after, ev.outcome, ev.image = p.Write(d, m.lease, m.k, m.u, now)
-	case opWriteRelease:
-		ev.after, ev.outcome, ev.image = p.WriteAndRelease(d, m.lease, m.u, now)
-	case opRelease:
-		ev.after, ev.outcome, ev.image = p.Release(d, m.lease, now)
-	case opHandoff:
-		successor := Successor{w.request(int(m.to), m.second), m.waits}
-		if m.u != 0 {
-			ev.after, ev.outcome, ev.image = p.WriteAndHandOff(d, m.lease, m.u, successor, now)
-		} else {
-			ev.after, ev.outcome, ev.image = p.Handoff(d, m.lease, successor, now)
-		}
-	case opSet:
-		ev.after, ev.outcome, ev.image = p.CompareAndSet(d, m.lease, m.u, w.request(int(m.to), m.second), m.f, now)
-	case opRead, opCheck:
-		ev.after, ev.outcome, ev.image = p.Read(d, now)
-	}
-	w.doc = ev.after
-	return ev
-}
-
-// start applies the effects of sending the attempt to its client, and to the
-// successor of a handoff.
-func (w *world) start(m message) message {
-	m.sent, m.parsed = w.time, 0
-	c := &w.clients[m.from]
-	if m.op == opRead {
-		return m
-	}
-	if !m.repeats(c.last) {
-		c.unknown = false
-	}
-	c.last = m
-	switch m.op {
-	case opAcquire, opTry:
-		c.phase, c.id = requesting, m.lease.ID
-	case opWrite:
-		c.phase, c.writes = writing, m.k
-	}
-	if m.op.releases() {
-		c.phase = leaving
-		if !w.cfg.protocol.Without.ValidityEndsAtSend {
-			c.valid = 0
-		}
-	}
-	if d := &w.clients[m.to]; m.handsOver() && !m.waits && (d.phase == idle || d.phase == requesting) {
-		d.phase, d.id, d.last, d.unknown = promised, m.second, message{}, false
-	}
-	return m
-}
-
-// repeats reports whether the attempt repeats the last one: the same command,
-// or another one that releases the same lease with the same update.
-func (m message) repeats(last message) bool {
-	same := m.op == last.op || m.op.releases() && last.op.releases()
-	return same && m.lease.ID == last.lease.ID && m.k == last.k && m.u == last.u
-}
-
 // end finishes the client's lease. The client may ask for another one. A
 // successor without an answer is told so.
 func (w *world) end(c *client) {
@@ -124,11 +31,11 @@ func (w *world) unheard(d *client, id ID) {
 // ask makes a client that has an id and no answer ask.
 func (w *world) ask(d *client) {
 	i := owner(d.id)
-	d.phase, d.last = requesting, message{op: opAcquire, from: int8(i), lease: Lease{Tag: w.cfg.tags[i], ID: d.id}}
+	d.phase, d.last = requesting, message{op: opAcquire, from: int8(i), lease: Lease{Tag: d.tag, ID: d.id}}
 }
 
 func (w *world) finish(c *client) {
-	*c = client{phase: stopped, round: c.round + 1}
+	*c = client{phase: stopped, round: c.round + 1, home: c.home, tag: c.home}
 	if c.round < w.cfg.rounds {
 		c.phase = idle
 	}
@@ -139,9 +46,12 @@ func (w *world) unanswered(c *client) {
 	c.awaits = false
 	c.last.sent = 0
 	switch c.phase {
-	case requesting, writing, leaving:
+	case requesting, writing, leaving, resuming, lowering:
 		c.unknown = true
-	case waiting, holding:
+	case detaching:
+		c.unknown = true
+		w.handOut(c)
+	case waiting, holding, idle:
 		c.last = message{}
 	}
 }
@@ -149,8 +59,7 @@ func (w *world) unanswered(c *client) {
 // hold gives the client a lease after a grant. It is valid for a TTL from the
 // send of the answered attempt.
 func (w *world) hold(c *client, ev event, until int64) {
-	tag := w.cfg.tags[owner(c.id)]
-	e, ok := ev.image.Doc.Find(tag, c.id)
+	e, ok := ev.image.Doc.Find(c.tag, c.id)
 	if !ok || !e.Held() {
 		w.fail("clients", "granted, but the image lacks entry %d", c.id)
 		return
@@ -163,7 +72,8 @@ func (w *world) hold(c *client, ev event, until int64) {
 	}
 	c.phase, c.seq, c.fence, c.unknown = holding, e.Seq, e.Fence, false
 	c.valid = max(c.valid, until)
-	c.sole = w.soleFence(ev.image.Doc)
+	c.sole = w.soleFence(ev.image.Doc, e)
+	c.keeps = ev.sent + w.cfg.hold
 	if !c.awaits {
 		c.last = message{}
 	}
@@ -177,8 +87,12 @@ func (w *world) anchor(m message) int64 {
 	return m.sent + w.cfg.ttl
 }
 
-// soleFence is lock.fence if the image has one entry only, else 0.
-func (w *world) soleFence(d *Document) int64 {
+// soleFence is lock.fence if the image has one entry only, and that keeps
+// nobody out after its release; else 0.
+func (w *world) soleFence(d *Document, own Entry) int64 {
+	if own.Until != 0 && !w.cfg.protocol.Without.SetWithoutHold {
+		return 0
+	}
 	n := 0
 	for _, b := range d.Lock.Tags {
 		n += len(b.Entries)
@@ -216,6 +130,14 @@ func (w *world) answer(ev event) {
 		w.handed(c, ev)
 	case opRead:
 		w.resolve(c, ev)
+	case opDetach:
+		w.detached(c, ev)
+	case opResume:
+		w.resumed(c, ev)
+	case opTouch:
+		c.last = message{}
+	case opDowngrade:
+		w.lowered(c, ev)
 	}
 }
 
@@ -227,7 +149,7 @@ func (w *world) acquired(c *client, ev event, until int64) {
 	case Granted:
 		w.hold(c, ev, until)
 	case Waits:
-		e, _ := ev.image.Doc.Find(w.cfg.tags[owner(c.id)], c.id)
+		e, _ := ev.image.Doc.Find(c.tag, c.id)
 		c.phase, c.seq, c.unknown, c.last = waiting, e.Seq, false, message{}
 	case Conflict:
 		if ev.op == opTry && !c.unknown {
@@ -243,7 +165,7 @@ func (w *world) acquired(c *client, ev event, until int64) {
 // confirmed handles the answers of confirms, and of handoffs to a client that
 // waits.
 func (w *world) confirmed(c *client, ev event, until int64) {
-	tag := w.cfg.tags[owner(c.id)]
+	tag := c.tag
 	e, ok := ev.image.Doc.Find(tag, c.id)
 	switch {
 	case !ok:
@@ -279,11 +201,15 @@ func (w *world) checked(c *client, ev event) {
 // settle records that the client has finished with the id, and knows that it is
 // not in the document. The protocol allows one exception, a message under way
 // that may bring the id back: an acquire, or a handoff whose holder gave up
-// before it knew the outcome.
+// before it knew the outcome. Nor is the id of a resume's handle settled: the
+// entry is the token's, and a late resume may bring the id back.
 func (w *world) settle(id ID) {
+	if w.cfg.protocol.Without.NewIDAtHold {
+		return
+	}
 	for _, m := range w.flight {
 		_, stands := w.doc.guarded(m.lease, false)
-		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry) || m.handsOver() && m.second == id && stands {
+		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opResume) || m.op == opDowngrade && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
 			return
 		}
 	}
@@ -295,7 +221,7 @@ func (w *world) settle(id ID) {
 // settleUnseen settles the client's id, unless the image shows it: a late
 // acquire may have brought it back under another fencing token.
 func (w *world) settleUnseen(c *client, d *Document) {
-	if _, there := d.Find(w.cfg.tags[owner(c.id)], c.id); !there {
+	if _, there := d.Find(c.tag, c.id); !there {
 		w.settle(c.id)
 	}
 }

@@ -4,14 +4,21 @@ package model
 // bolder than the library: it accepts a renewal's answer however late it comes.
 type client struct {
 	phase   phase
-	round   int     // the number of ids it has used
+	home    Tag     // the tag that it acquires
+	tag     Tag     // the tag of its lease: a resume or a downgrade changes it
+	round   int     // the number of leases that it has asked for
 	id      ID      // of the present acquire, or of the lease
+	own     ID      // the id that it made for this lease; rule 23: the same
+	key     ID      // the lease's token, if it has one
 	seq     int64   // its ticket's; 0 without one
 	fence   int64   // its fencing token
 	valid   int64   // the end of its lease's validity, on the true clock
-	writes  int     // the number of its last guarded write
+	writes  int     // the number of its last guarded write, or downgrade
+	lowers  int     // the number of its downgrades
 	newest  ID      // newest in done, in the image of the grant
 	sole    int64   // lock.fence of the grant's image, if that had its entry only
+	was     int64   // during a downgrade: the end of the lease's validity before it
+	keeps   int64   // HoldFromGrant: until when others are kept out, by the client's clock
 	last    message // the present command: a repeat sends it again
 	unknown bool    // an earlier attempt of it has no answer
 	awaits  bool    // an attempt is under way, and the client waits for it
@@ -29,72 +36,33 @@ const (
 	writing                 // a guarded write waits for its answer
 	leaving                 // releases the lock, or the place
 	resolving               // nothing matched after an unknown attempt: it must read
+	detaching               // its lease has ended; a token is left
+	resuming                // shows a token
+	lowering                // downgrades its lease
 	stopped                 // has finished, or has crashed
 )
 
 func (p phase) String() string {
 	return [...]string{"idle", "requesting", "waiting", "promised", "holding",
-		"writing", "leaving", "resolving", "stopped"}[p]
-}
-
-// operation is a command of the protocol, as a client sends it.
-type operation uint8
-
-const (
-	opAcquire operation = iota
-	opTry
-	opConfirm
-	opRenew
-	opCheck // a read that proves the lease, as after a batched renewal
-	opWrite
-	opWriteRelease
-	opRelease
-	opHandoff // with or without an update in front
-	opSet     // compare-and-set handoff
-	opRead    // finds the outcome of an unknown attempt
-)
-
-func (o operation) String() string {
-	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "handoff", "compare-and-set handoff", "read"}[o]
-}
-
-// releases reports whether the operation releases the lock.
-func (o operation) releases() bool {
-	switch o {
-	case opWriteRelease, opRelease, opHandoff, opSet:
-		return true
-	}
-	return false
-}
-
-// message is one attempt of a command, with everything that the server
-// receives.
-type message struct {
-	op     operation
-	from   int8 // the client
-	to     int8 // handoffs: the successor
-	lease  Lease
-	second ID     // handoffs, and the command after one: the successor's id
-	waits  bool   // handoffs: the successor waits in the document
-	k      int    // writes: the number
-	u      Update // writes: the update
-	f      int64  // compare-and-set: lock.fence in the image of the grant
-	until  int64  // compare-and-set: the end of the validity that is inherited
-	sent   int64  // true time
-	parsed int64  // the server's time when it parsed the command; 0: not yet
+		"writing", "leaving", "resolving", "detaching", "resuming", "lowering", "stopped"}[p]
 }
 
 // validAt reports whether the client's lease is valid at this true time.
 func (c *client) validAt(time int64) bool { return time < c.valid }
 
-// newID is the next id of client i: 10, 11, … for the first client.
+// newID is the next id of client i: 100, 110, … for the first client. A
+// downgrade takes the id after its lease's.
 func (w *world) newID(i int) ID {
-	return ID((i+1)*10 + w.clients[i].round)
+	return ID((i+1)*100 + w.clients[i].round*10)
 }
 
-// owner is the client of an id.
-func owner(id ID) int { return int(id)/10 - 1 }
+// owner is the client of an id, or of the lease that left an entry with the id.
+func owner(id ID) int {
+	if id < 0 {
+		id = -id
+	}
+	return int(id)/100 - 1
+}
 
 // options lists the attempts that client i may send now. The list depends on
 // the state alone, so an index replays the choice.
@@ -103,7 +71,7 @@ func (w *world) options(i int) []message {
 	if c.awaits {
 		return nil
 	}
-	m := message{from: int8(i), lease: Lease{w.cfg.tags[i], c.id, c.fence}}
+	m := message{from: int8(i), lease: Lease{c.tag, c.id, c.fence}}
 	switch c.phase {
 	case idle:
 		return w.fresh(i, m)
@@ -114,8 +82,10 @@ func (w *world) options(i int) []message {
 		return []message{m.as(opConfirm), m.as(opRelease)}
 	case holding:
 		return w.holder(i, c, m)
-	case writing:
+	case writing, resuming:
 		return []message{c.last}
+	case detaching, lowering:
+		return w.transformAgain(c)
 	case leaving:
 		return w.leaveAgain(c)
 	case resolving:
@@ -126,8 +96,6 @@ func (w *world) options(i int) []message {
 	return nil
 }
 
-func (m message) as(op operation) message { m.op = op; return m }
-
 // fresh begins an acquire. Of several clients with the same tag that have done
 // nothing yet, only the first one begins: the others are equivalent.
 func (w *world) fresh(i int, m message) []message {
@@ -136,7 +104,11 @@ func (w *world) fresh(i int, m message) []message {
 	}
 	m.lease.ID = w.newID(i)
 	m.lease.Fence = 0
-	out := []message{m.as(opAcquire)}
+	out := w.shows(m)
+	if w.onlyShows(i) {
+		return out
+	}
+	out = append(out, m.as(opAcquire))
 	if w.cfg.tries {
 		out = append(out, m.as(opTry))
 	}
@@ -156,8 +128,11 @@ func (w *world) first(i int) bool {
 	return true
 }
 
-// alike reports whether two clients run the same program.
-func (w *world) alike(i, j int) bool {
+// alike reports whether two clients do the same.
+func (w *world) alike(i, j int) bool { return w.onlyShows(i) == w.onlyShows(j) && w.sameProgram(i, j) }
+
+// sameProgram reports whether two clients run the same program.
+func (w *world) sameProgram(i, j int) bool {
 	return w.cfg.tags[i] == w.cfg.tags[j] && (len(w.cfg.ruleSets) == 1 || i == j)
 }
 
@@ -178,8 +153,11 @@ func (w *world) holder(i int, c *client, m message) []message {
 			out = append(out, m.as(opCheck))
 		}
 	}
-	m.u = Update(int(c.id)*100 + c.writes + 1)
-	if c.writes < w.cfg.writes {
+	if w.cfg.protocol.Without.HoldFromGrant {
+		m.rest = max(0, c.keeps-w.time)
+	}
+	m.u = Update(int(c.label())*100 + c.writes + 1)
+	if c.writes-c.lowers < w.cfg.writes {
 		n := m.as(opWrite)
 		n.k = c.writes + 1
 		out = append(out, n)
@@ -188,10 +166,19 @@ func (w *world) holder(i int, c *client, m message) []message {
 		out = append(out, m.as(opWriteRelease))
 	}
 	out = append(out, m.as(opRelease))
+	out = append(out, w.transforms(c, m)...)
 	if w.cfg.handoffs {
 		out = append(out, w.handoffs(i, c, m)...)
 	}
 	return out
+}
+
+// label is the client's own id, for its updates.
+func (c *client) label() ID {
+	if c.own != 0 {
+		return c.own
+	}
+	return c.id
 }
 
 // handoffs lists the handoffs that client i may send: to a client that waits in
@@ -207,7 +194,7 @@ func (w *world) handoffs(i int, c *client, m message) []message {
 		case j == i, d.awaits:
 			continue
 		case d.phase == waiting, d.phase == requesting && d.last.op == opAcquire:
-		case d.phase == idle && w.first(j):
+		case d.phase == idle && w.first(j) && !w.onlyShows(j):
 			m.second = w.newID(j)
 		default:
 			continue
@@ -218,7 +205,7 @@ func (w *world) handoffs(i int, c *client, m message) []message {
 		}
 		m.u = u
 		out = append(out, m.as(opHandoff))
-		if !m.waits && w.alike(i, j) && c.sole != 0 && c.validAt(w.time) {
+		if !m.waits && c.tag == d.tag && w.sameProgram(i, j) && c.sole != 0 && c.validAt(w.time) {
 			n := m.as(opSet)
 			n.f, n.until = c.sole, c.valid
 			out = append(out, n)
@@ -249,22 +236,4 @@ func (w *world) leaveAgain(c *client) []message {
 		}
 	}
 	return out
-}
-
-func (m message) handsOver() bool { return m.op == opHandoff || m.op == opSet }
-
-// handoffAgain is the handoff that preceded the plain command.
-func (m message) handoffAgain() message {
-	if m.f != 0 {
-		return m.as(opSet)
-	}
-	return m.as(opHandoff)
-}
-
-// plain is the command that follows a handoff that found nothing.
-func (m message) plain() message {
-	if m.u != 0 {
-		return m.as(opWriteRelease)
-	}
-	return m.as(opRelease)
 }

@@ -15,6 +15,7 @@ type Request struct {
 	WaitTTL   int64 // of a waiting entry
 	Tolerance int64 // of clocks, added to both
 	Upsert    bool  // Acquire makes the document if there is none
+	Hold      int64 // HoldAtLeast: others are kept out for this time after the grant; 0: none
 }
 
 // Lease names a held entry by the values that its guard matches.
@@ -52,7 +53,8 @@ const (
 	NotFound    Outcome = "not found"    // acquire: no document
 	ForeignLock Outcome = "foreign lock" // acquire, confirm: left untouched
 	Lost        Outcome = "lost"         // no such entry, or not with this fence
-	Renewed     Outcome = "renewed"      // renew
+	Renewed     Outcome = "renewed"      // renew, touch
+	Detached    Outcome = "detached"     // detach
 	Released    Outcome = "released"     // release
 	Applied     Outcome = "applied"      // writes
 	NotApplied  Outcome = "not applied"  // writes, handoffs: nothing matched
@@ -86,6 +88,7 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 	e := Entry{ID: r.ID, Owner: r.Owner, Seq: number, Since: now}
 	if !blocked {
 		e.Fence = number
+		e.Until = p.heldUntil(r, now)
 	}
 	if !blocked || !p.Without.JoinRaisesFence {
 		c.Lock.Fence = number
@@ -146,6 +149,7 @@ func (p Protocol) grant(c *Document, r Request, now int64) {
 	c.Lock.Fence = c.next(now)
 	e := c.at(r.Tag, r.ID)
 	e.Fence = c.Lock.Fence
+	e.Until = p.heldUntil(r, now)
 	p.extend(e, r, now)
 }
 
@@ -160,17 +164,24 @@ func (p Protocol) Renew(d *Document, l Lease, ttl, tolerance, now int64) (*Docum
 	return c, Renewed, Image{c, now}
 }
 
-// Release removes the entry by its id, held or waiting, and keeps its array.
-// The image is from before the command. The outcome is Released if the entry
-// had the lease's fence, or if the lease names none (a ticket, a clean-up).
+// Release removes the entry by its id, held or waiting, and keeps its array. A
+// lease's release may leave an entry that holds others out (see leave). The
+// image is from before the command. The outcome is Released if the entry had
+// the lease's fence, or if the lease names none (a ticket, a clean-up). An
+// entry with a key is released with its fence only: it may be another handle's,
+// or a token's.
 func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, Image) {
 	e, ok := d.Find(l.Tag, l.ID)
-	if !ok {
+	if !ok || e.Key != 0 && e.Fence != l.Fence && !p.Without.KeyNeedsFence {
 		return d, Lost, Image{nil, now}
 	}
 	c := d.clone()
-	c.remove(l.Tag, l.ID)
-	if l.Fence != 0 && e.Fence != l.Fence {
+	if e.Fence == l.Fence && e.Held() {
+		p.leave(c, l, now)
+		return c, Released, Image{d, now}
+	}
+	c.remove(l.Tag, l.ID) // nobody had it: it waits, or a late acquire made it
+	if l.Fence != 0 {
 		return c, Lost, Image{d, now}
 	}
 	return c, Released, Image{d, now}

@@ -35,14 +35,7 @@ func TestCommandsInDetail(t *testing.T) {
 	var p Protocol
 	two := Rules{"a": {"a": {Assertive, 0}}, "b": {}}
 	dead := held(9, 1, 1, 0, 100)
-	type result func(d *Document) (*Document, Outcome, Image)
-	for _, test := range []struct {
-		what    string
-		before  *Document
-		command result
-		outcome Outcome
-		after   *Document
-	}{
+	inDetail(t, []detail{
 		{
 			"the first acquire takes the time for its fence", &Document{},
 			func(d *Document) (*Document, Outcome, Image) { return p.Acquire(d, ask(two, "a", 1), Queue, 1000) },
@@ -182,7 +175,21 @@ func TestCommandsInDetail(t *testing.T) {
 			},
 			NotApplied, locked(6, nil, under("a", held(1, 4, 4, 0, 2000))),
 		},
-	} {
+	})
+}
+
+// detail is one command: the document before and after it, and the outcome.
+type detail struct {
+	what    string
+	before  *Document
+	command func(d *Document) (*Document, Outcome, Image)
+	outcome Outcome
+	after   *Document
+}
+
+func inDetail(t *testing.T, details []detail) {
+	t.Helper()
+	for _, test := range details {
 		t.Run(test.what, func(t *testing.T) {
 			var copied *Document
 			if test.before != nil {

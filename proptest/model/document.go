@@ -25,6 +25,10 @@ type Entry struct {
 	Since   int64 // arrival
 	Expires int64 // reclaimable from then on
 	N       int   // number of the last guarded write that kept the lock; 0 (absent) until the first
+
+	Key      ID    // a token's secret: the entry can be resumed by it; 0 (absent) until a detach
+	Detached bool  // no handle has the entry: a detach ended the last one, and no resume came since
+	Until    int64 // a release before this time leaves an entry that holds others out; 0 (absent): none
 }
 
 // Held reports whether the entry was granted.
@@ -179,6 +183,15 @@ func (d *Document) String() string {
 			fmt.Fprintf(&b, " [%d seq %d %s until %d", e.ID, e.Seq, state, e.Expires)
 			if e.N > 0 {
 				fmt.Fprintf(&b, " n %d", e.N)
+			}
+			if e.Key != 0 {
+				fmt.Fprintf(&b, " key %d", e.Key)
+			}
+			if e.Detached {
+				b.WriteString(" detached")
+			}
+			if e.Until != 0 {
+				fmt.Fprintf(&b, " hold %d", e.Until)
 			}
 			b.WriteString("]")
 		}

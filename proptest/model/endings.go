@@ -42,7 +42,15 @@ func (w *world) release(c *client, m message) {
 // left handles the answers of releases: the lease has ended, whatever the
 // answer is.
 func (w *world) left(c *client, _ event) {
-	w.settle(c.id)
+	if c.key == 0 { // else it may be present as the token's, by a late resume
+		w.settle(c.id)
+	}
+	if next := c.last.next; next.ID != 0 { // the clean-up after a downgrade goes on
+		c.id, c.tag = next.ID, next.Tag
+		c.last = message{op: opRelease, from: c.last.from, lease: next}
+		c.unknown = false
+		return
+	}
 	w.end(c)
 }
 
@@ -109,7 +117,7 @@ func (w *world) resolve(c *client, ev event) {
 		return
 	}
 	if m.second != 0 && w.cfg.protocol.Without.VerdictFromDone {
-		successor, _ := d.Find(w.cfg.tags[m.to], m.second)
+		successor, _ := d.Find(w.clients[m.to].tag, m.second)
 		applied, known = successor.Held(), true
 	}
 	switch {

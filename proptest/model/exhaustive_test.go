@@ -11,7 +11,7 @@ import (
 )
 
 // full reports whether DOCLOCK_MODEL=full asks for the long search. It takes
-// some five minutes on two processors, the default some twenty seconds, -short
+// some ten minutes on two processors, the default some twenty seconds, -short
 // a few.
 func full() bool { return os.Getenv("DOCLOCK_MODEL") == "full" }
 

@@ -6,7 +6,7 @@ type Successor struct {
 	Waiting bool // its entry waits in the document; else it has none
 }
 
-// Handoff removes the lease's entry, and then decides on the successor as if it
+// Handoff removes the lease's entry (see leave), and then decides on the successor as if it
 // had asked directly afterwards: on a new one as a try-acquire, on a waiting
 // one as a confirm. The outcome and the image are the successor's. So the lock
 // is released whether or not the successor is granted. A new successor that is
@@ -19,7 +19,7 @@ func (p Protocol) Handoff(d *Document, from Lease, to Successor, now int64) (*Do
 		return d, NotApplied, Image{nil, now}
 	}
 	c := d.clone()
-	c.remove(from.Tag, from.ID)
+	p.leave(c, from, now)
 	return p.succeed(d, c, to, now)
 }
 
@@ -81,6 +81,9 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 	e.ID, e.Owner, e.Seq, e.Fence, e.Since = to.ID, to.Owner, number, number, now
 	if !p.Without.SetUnsetsNumber {
 		e.N = 0
+	}
+	if !p.Without.SetUnsetsKey {
+		e.Key = 0
 	}
 	c.Log = append(c.Log, u)
 	if !p.Without.SetPushesDone {

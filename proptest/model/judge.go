@@ -70,13 +70,14 @@ func (p Protocol) prune(d *Document, own ID, now int64) {
 // next is the next value to give out, as a seq or as a fencing token.
 func (d *Document) next(now int64) int64 { return max(d.Lock.Fence+1, now) }
 
-// extend moves the entry's expiry to its terms from now, and never back.
+// extend moves the entry's expiry to its terms from now, and never back. An
+// entry that keeps others out for longer also lives for longer.
 func (p Protocol) extend(e *Entry, r Request, now int64) {
 	ttl := r.WaitTTL
 	if e.Held() {
 		ttl = r.TTL
 	}
-	end := now + ttl + r.Tolerance
+	end := max(now+ttl+r.Tolerance, e.Until)
 	if end > e.Expires || p.Without.Maximum {
 		e.Expires = end
 	}

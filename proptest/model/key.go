@@ -26,7 +26,11 @@ func (k *keyer) key(w *world) uint64 {
 	k.bytes = k.bytes[:0]
 	k.document(w, w.doc)
 	k.document(w, w.old)
-	k.put(w.offset, int64(w.steps), int64(w.faults), int64(w.outsideWrites), bit(w.ghost.erased))
+	k.put(w.offset, int64(w.steps), int64(w.faults), int64(w.outsideWrites), int64(w.beats), bit(w.ghost.erased))
+	for _, t := range w.tokens {
+		k.bytes = append(k.bytes, t.Tag...)
+		k.put(int64(t.Key))
+	}
 	for i := range w.clients {
 		k.client(w, &w.clients[i])
 	}
@@ -36,7 +40,8 @@ func (k *keyer) key(w *world) uint64 {
 	}
 	for _, g := range w.ghost.grants {
 		if slices.Contains(k.ids, g.ID) {
-			k.put(int64(g.ID), k.rank(g.Fence), bit(g.excluded))
+			k.put(int64(g.ID), k.rank(g.Fence), k.rank(g.line), int64(g.by), bit(g.excluded), bit(g.released), bit(g.dropped))
+			k.put(max(0, g.hold-w.now()), max(0, g.limit-w.now()))
 		}
 	}
 	for _, us := range [][]Update{w.ghost.applied, w.ghost.denied} {
@@ -68,23 +73,23 @@ func (k *keyer) collect(w *world) {
 		for _, b := range d.Lock.Tags {
 			for _, e := range b.Entries {
 				k.numbers = append(k.numbers, e.Seq, e.Fence)
-				k.ids = append(k.ids, e.ID)
+				k.ids = append(k.ids, max(e.ID, -e.ID))
 			}
 		}
 	}
 	for i := range w.clients {
 		c := &w.clients[i]
 		k.numbers = append(k.numbers, c.seq, c.fence, c.sole, c.last.lease.Fence, c.last.f)
-		k.ids = append(k.ids, c.id, c.last.lease.ID, c.last.second)
+		k.ids = append(k.ids, c.id, c.last.lease.ID, c.last.second, c.last.next.ID, c.own)
 	}
 	for i := range w.flight {
 		m := &w.flight[i]
 		k.numbers = append(k.numbers, m.lease.Fence, m.f)
-		k.ids = append(k.ids, m.lease.ID, m.second)
+		k.ids = append(k.ids, m.lease.ID, m.second, m.next.ID, ID(m.u/100))
 	}
 	for _, g := range w.ghost.grants {
 		if slices.Contains(k.ids, g.ID) {
-			k.numbers = append(k.numbers, g.Fence)
+			k.numbers = append(k.numbers, g.Fence, g.line)
 		}
 	}
 	slices.Sort(k.numbers)
@@ -122,6 +127,7 @@ func (k *keyer) document(w *world, d *Document) {
 		k.put(int64(len(b.Entries)))
 		for _, e := range b.Entries {
 			k.put(int64(e.ID), k.rank(e.Seq), k.rank(e.Fence), max(e.Expires, dead)-w.now(), int64(e.N))
+			k.put(int64(e.Key), bit(e.Detached), max(e.Until, dead)-w.now())
 		}
 	}
 	k.put(-1)
@@ -133,6 +139,8 @@ func (k *keyer) document(w *world, d *Document) {
 func (k *keyer) client(w *world, c *client) {
 	k.put(int64(c.phase), int64(c.round), int64(c.id), k.rank(c.seq), k.rank(c.fence), max(0, c.valid-w.time),
 		int64(c.writes), int64(c.newest), k.rank(c.sole), bit(c.unknown), bit(c.awaits))
+	k.bytes = append(k.bytes, c.tag...)
+	k.put(int64(c.own), int64(c.lowers), int64(c.key), max(0, c.was-w.time), max(0, c.keeps-w.time))
 	k.message(w, &c.last)
 }
 
@@ -141,6 +149,9 @@ func (k *keyer) message(w *world, m *message) {
 		k.put(-1)
 		return
 	}
+	k.bytes = append(k.bytes, m.lease.Tag...)
+	k.bytes = append(k.bytes, m.next.Tag...)
+	k.put(int64(m.key), int64(m.next.ID), k.rank(m.next.Fence), m.rest)
 	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), k.rank(m.lease.Fence), int64(m.second), bit(m.waits),
 		int64(m.k), int64(m.u), k.rank(m.f), max(0, m.until-w.time))
 	// A lease that counts from a send a whole TTL ago is not valid any more.

@@ -30,6 +30,12 @@ func (w *world) fail(property, format string, args ...any) {
 //   - presence: a guarded command that succeeds follows no conflicting grant.
 //   - once: no update is applied twice, nor after its client was told that it
 //     was not applied; and one that may be applied is.
+//   - last: a guarded command that succeeds is the last handle's, and no other
+//     handle ends the lock of a token's users.
+//   - token: a token resumes what was detached, and nothing else.
+//   - extended: an answered detach leaves the token a whole TTL.
+//   - downgrade: a refused one leaves the lease's entry.
+//   - kept: see checkHold.
 //   - validity: see checkValidity. honoured: a valid lease has a live entry.
 //   - queue: see checkQueue. leak: an id that nobody uses is not present.
 func (w *world) check(ev event) {
@@ -40,6 +46,9 @@ func (w *world) check(ev event) {
 	}
 	w.checkApplied(ev)
 	w.checkGrants(ev)
+	w.checkDetached(ev)
+	w.checkEnded(ev)
+	w.markReleased(ev)
 }
 
 // entries calls f for every entry.
@@ -58,7 +67,10 @@ func (w *world) checkFrame(ev event) {
 	if ev.before == ev.after {
 		return
 	}
-	own := func(id ID) bool { return id == ev.lease.ID || ev.second != 0 && id == ev.second }
+	token, _ := ev.before.keyed(Token{ev.lease.Tag, ev.key})
+	own := func(id ID) bool {
+		return id == ev.lease.ID || id != 0 && (id == ev.second || id == ev.next.ID || id == token.ID) || id == leftBy(ev.lease.ID)
+	}
 	ev.before.entries(func(tag Tag, e Entry) {
 		after, there := ev.after.Find(tag, e.ID)
 		switch {
@@ -90,17 +102,21 @@ func (w *world) checkGrants(ev event) {
 	}
 	ev.after.entries(func(tag Tag, e Entry) {
 		before, there := ev.before.Find(tag, e.ID)
-		if !e.Held() || there && before.Fence == e.Fence {
+		if !e.Held() || there && before.Fence == e.Fence || e.ID == leftBy(ev.lease.ID) {
 			return
 		}
 		if w.cfg.outside != erases {
 			if e.Fence <= w.ghost.top || e.Fence != ev.after.Lock.Fence {
 				w.fail("fences", "%v gave fence %d after %d", ev.op, e.Fence, w.ghost.top)
 			}
-			w.granted(ev, tag, e, there)
+			if ev.op == opResume {
+				w.checkResumed(ev)
+			} else {
+				w.granted(ev, tag, e, there)
+			}
 		}
 		w.ghost.top = max(w.ghost.top, e.Fence)
-		w.ghost.grants = append(w.ghost.grants, grant{Lease: Lease{tag, e.ID, e.Fence}})
+		w.ghost.grants = append(w.ghost.grants, w.newGrant(ev, Lease{tag, e.ID, e.Fence}))
 	})
 }
 
@@ -126,7 +142,7 @@ func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 		if _, respects := rules.limit(tag, g.Tag); !respects || g.excluded {
 			continue
 		}
-		if o, there := ev.before.Find(g.Tag, g.ID); !there || o.Fence != g.Fence || !o.Live(ev.now) {
+		if !w.stands(ev.before, g, ev.now) {
 			g.excluded = true
 		}
 	}
@@ -136,18 +152,27 @@ func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 // holder was let in that the lease excludes.
 func (w *world) checkGuard(ev event) {
 	switch ev.outcome {
-	case Applied, Released:
+	case Applied, Released, Detached:
 	default:
-		if !ev.handsOver() || ev.outcome == NotApplied {
+		_, repeat := ev.before.Find(ev.next.Tag, ev.next.ID)
+		lowers := ev.op == opDowngrade && ev.outcome == Granted && !repeat
+		if !lowers && !ev.handsOver() || ev.outcome == NotApplied {
 			return
 		}
 	}
 	if ev.lease.Fence == 0 {
 		return
 	}
-	for _, g := range w.ghost.grants {
-		if g.Lease == ev.lease && g.excluded {
+	for i, g := range w.ghost.grants {
+		if g.Lease != ev.lease {
+			continue
+		}
+		if g.excluded {
 			w.fail("presence", "%v succeeded for %d with fence %d after a conflicting grant", ev.op, g.ID, g.Fence)
+		}
+		later := func(o grant) bool { return o.line == g.line && o.Fence > g.Fence }
+		if slices.ContainsFunc(w.ghost.grants[i:], later) {
+			w.fail("last", "%v succeeded for %d with fence %d after a later resume", ev.op, g.ID, g.Fence)
 		}
 	}
 }
@@ -203,104 +228,4 @@ func (w *world) ordered(c *client, e Entry) {
 	if e.Seq != c.seq {
 		w.fail("queue", "entry %d came back with seq %d, its ticket has %d", c.id, e.Seq, c.seq)
 	}
-}
-
-// checkState checks the state between two steps.
-func (w *world) checkState() {
-	if w.cfg.outside != nobody {
-		return
-	}
-	w.checkValidity()
-	w.checkQueue()
-	for _, id := range w.ghost.settled {
-		if _, there := w.doc.Find(w.cfg.tags[owner(id)], id); there {
-			w.fail("leak", "entry %d is in the document, and no client knows", id)
-		}
-	}
-}
-
-// checkValidity is exclusion on true time: no lease is valid together with more
-// than the allowed number of earlier valid leases that it respects. And no
-// excluded lease is valid.
-func (w *world) checkValidity() {
-	for i := range w.clients {
-		c := &w.clients[i]
-		if !c.validAt(w.time) {
-			continue
-		}
-		lease := Lease{w.cfg.tags[i], c.id, c.fence}
-		counts := map[Tag]int{}
-		for j := range w.clients {
-			if o := &w.clients[j]; j != i && o.validAt(w.time) && o.fence < c.fence {
-				counts[w.cfg.tags[j]]++
-			}
-		}
-		for t, n := range counts {
-			if allow, respects := w.cfg.rules(i).limit(lease.Tag, t); respects && n > allow {
-				w.fail("validity", "client %d (tag %s) has a valid lease beside %d of tag %s", i, lease.Tag, n, t)
-			}
-		}
-		for _, g := range w.ghost.grants {
-			if g.Lease == lease && g.excluded {
-				w.fail("validity", "client %d has a valid lease with fence %d after a conflicting grant", i, c.fence)
-			}
-		}
-		if w.cfg.lenient {
-			continue
-		}
-		if e, there := w.doc.guarded(lease, false); !there || !e.Live(w.now()) {
-			w.fail("honoured", "client %d has a valid lease of entry %d, which the server does not honour", i, c.id)
-		}
-	}
-}
-
-// checkQueue checks that every waiting entry is granted in its turn when the
-// held entries have left.
-func (w *world) checkQueue() {
-	d, n := withoutHeld(w.doc)
-	for range n {
-		tag, e := d.earliest()
-		if e.ID == 0 {
-			return // the others had expired
-		}
-		r := w.request(owner(e.ID), e.ID)
-		after, outcome, _ := w.cfg.protocol.Confirm(d, r, w.now())
-		if outcome != Granted && e.Live(w.now()) {
-			w.fail("queue", "entry %d waits for ever", e.ID)
-			return
-		}
-		d = after.clone()
-		d.remove(tag, e.ID)
-	}
-}
-
-// withoutHeld is the document without its held entries, and the number of
-// waiting ones.
-func withoutHeld(d *Document) (*Document, int) {
-	n := 0
-	d.entries(func(_ Tag, e Entry) {
-		if !e.Held() {
-			n++
-		}
-	})
-	if n == 0 {
-		return d, 0
-	}
-	c := d.clone()
-	d.entries(func(tag Tag, e Entry) {
-		if e.Held() {
-			c.remove(tag, e.ID)
-		}
-	})
-	return c, n
-}
-
-// earliest is the entry with the lowest seq.
-func (d *Document) earliest() (tag Tag, first Entry) {
-	d.entries(func(t Tag, e Entry) {
-		if first.ID == 0 || e.Seq < first.Seq {
-			tag, first = t, e
-		}
-	})
-	return tag, first
 }

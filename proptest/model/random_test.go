@@ -50,6 +50,7 @@ func drawConfig(t *rapid.T) config {
 	for range rapid.IntRange(2, 5).Draw(t, "clients") {
 		cfg.tags = append(cfg.tags, rapid.SampledFrom(rules.Tags()).Draw(t, "client"))
 	}
+	drawEndings(t, &cfg)
 	if rapid.IntRange(0, 4).Draw(t, "programs") == 0 { // one program knows its own tag only
 		cfg.ruleSets = nil
 		for range cfg.tags {
@@ -59,6 +60,24 @@ func drawConfig(t *rapid.T) config {
 		cfg.ruleSets[0] = Rules{own: {own: rules.Relation(own, own)}}
 	}
 	return cfg
+}
+
+// drawEndings lets the clients of some worlds detach and resume, downgrade, and
+// keep others out for longer.
+func drawEndings(t *rapid.T, cfg *config) {
+	all := cfg.ruleSets[0].Tags()
+	if cfg.tokens = rapid.Bool().Draw(t, "tokens"); cfg.tokens {
+		cfg.users, cfg.beats = rapid.IntRange(0, len(cfg.tags)-1).Draw(t, "users"), 5
+	}
+	if rapid.Bool().Draw(t, "downgrades") {
+		cfg.lower, cfg.lowers = map[Tag]Tag{}, 3
+		for i, tag := range all {
+			cfg.lower[tag] = all[(i+1)%len(all)]
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "holds") == 0 {
+		cfg.hold = rapid.Int64Range(1, 8).Draw(t, "hold") * 100
+	}
 }
 
 // walk lets a world run at random: it draws first the kind of the step, and
@@ -122,9 +141,12 @@ func TestRandomNotices(t *testing.T) {
 		"rule 6": {CooperativeBlocks: true}, "rule 8": {UnknownRefuses: true}, "rule 13": {ValidityEndsAtSend: true},
 		"rule 14": {Numbering: true}, "rule 12": {SuccessorAsksBySameID: true}, "rule 15": {ReleaseAnyway: true},
 		"rule 16": {WaitingKeepsPlace: true}, "rule 17": {SetComparesFence: true},
+		"rule 23, takeover": {TakeoverHoldsOut: true}, "rule 23, id": {NewIDAtResume: true}, "rule 23, key": {KeyNeedsFence: true},
+		"rule 24, number": {DowngradeIsNumbered: true}, "rule 24, judged": {DowngradeIsJudged: true},
+		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range 1500 {
+			for seed := range 6000 {
 				if w := wander(seed, without, 200, nil); w.broken != nil {
 					t.Logf("seed %d: %v", seed, w.broken)
 					return
@@ -136,7 +158,8 @@ func TestRandomNotices(t *testing.T) {
 }
 
 // TestWander walks without rapid, which prefers small numbers: every action is
-// equally likely. Every possible outcome of a handoff must appear.
+// equally likely. Every possible outcome of a handoff, and of the commands on a
+// token or a tag, must appear.
 func TestWander(t *testing.T) {
 	walks, length := pick(200, 3000, 40_000), steps()
 	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
@@ -146,13 +169,16 @@ func TestWander(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, w.broken)
 		}
 	}
-	t.Logf("handoffs: %v", seen)
+	t.Logf("outcomes: %v", seen)
 	for _, what := range []string{
 		"handoff: granted", "handoff: conflict", "handoff: not applied", "handoff: granted, with an update",
 		"handoff: waiting", // to a waiter that a late acquire has entered
 		"handoff to one that waits: granted", "handoff to one that waits: waiting", "handoff to one that waits: lost",
 		"compare-and-set handoff: granted, with an update", "compare-and-set handoff: not applied, with an update",
 		"given up",
+		"detach: detached", "detach: lost", "resume: granted", "resume: granted, expired", "resume: granted, from a handle", "resume: lost",
+		"touch: renewed", "touch: lost", "downgrade: granted", "downgrade: conflict", "downgrade: lost",
+		"release: an entry is left", "write-and-release: an entry is left", "handoff: an entry is left",
 	} {
 		if walks*length >= 900_000 && seen[what] == 0 {
 			t.Errorf("%s: never", what)
@@ -160,9 +186,8 @@ func TestWander(t *testing.T) {
 	}
 }
 
-// wander is one random walk in a generated world. It counts the outcomes of
-// handoffs.
-func wander(seed int, without Without, steps int, handoffs map[string]int) world {
+// wander is one random walk in a generated world. It counts the outcomes.
+func wander(seed int, without Without, steps int, seen map[string]int) world {
 	cfg := rapid.Custom(drawConfig).Example(seed)
 	cfg.protocol.Without = without
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -170,14 +195,47 @@ func wander(seed int, without Without, steps int, handoffs map[string]int) world
 	for range steps {
 		actions := w.actions()
 		a := actions[rng.IntN(len(actions))]
+		before := w
 		if w = w.step(a); w.broken != nil {
 			break
 		}
-		if what := handoffOf(a, w.note); what != "" && handoffs != nil {
-			handoffs[what]++
+		if seen == nil {
+			continue
+		}
+		for _, what := range []string{handoffOf(a, w.note), endingOf(a, before, w)} {
+			if what != "" {
+				seen[what]++
+			}
 		}
 	}
 	return w
+}
+
+// endingOf names the outcome of a detach, a resume, a touch or a downgrade in
+// the last step, or the release that left an entry, if there was one.
+func endingOf(a action, before, after world) string {
+	m, text := after.note.message, after.note.message.op.String()
+	switch {
+	case a.kind == doDelay, a.kind == doParsed, m == (message{}):
+		return ""
+	case m.op.releases():
+		if _, there := after.doc.Find(m.lease.Tag, leftBy(m.lease.ID)); there && before.doc != after.doc {
+			return text + ": an entry is left"
+		}
+		return ""
+	case m.op < opDetach:
+		return ""
+	}
+	text += ": " + string(after.note.outcome)
+	e, there := before.doc.keyed(Token{m.lease.Tag, m.key})
+	switch {
+	case m.op != opResume || !there:
+	case !e.Live(before.now()):
+		text += ", expired"
+	case !e.Detached:
+		text += ", from a handle"
+	}
+	return text
 }
 
 // handoffOf names the outcome of a handoff in the last step, if there was one.

@@ -98,7 +98,7 @@ func (w *world) tell(a action) string {
 	case doCrash:
 		text = fmt.Sprintf("client %d: crashes", a.client)
 	case doQuit:
-		text = fmt.Sprintf("client %d: gives up its handoff", a.client)
+		text = fmt.Sprintf("client %d: gives up its command", a.client)
 	case doForeign:
 		text = fmt.Sprintf("outside writer: %s -> %v", outsideNames[a.index], w.doc)
 	}
@@ -110,25 +110,4 @@ func (w *world) crash(c *client) {
 	w.crashes--
 	c.round = w.cfg.rounds - 1
 	w.end(c)
-}
-
-// String shows the attempt for traces: "client 0: write 1 with {a 10 5}".
-func (m message) String() string {
-	text := fmt.Sprintf("client %d: %v", m.from, m.op)
-	switch {
-	case m.op == opWrite:
-		text += fmt.Sprintf(" %d", m.k)
-	case m.handsOver():
-		text += fmt.Sprintf(" to client %d as %d", m.to, m.second)
-		if m.waits {
-			text += ", which waits,"
-		}
-		if m.u != 0 {
-			text += fmt.Sprintf(" with update %d", m.u)
-		}
-	}
-	if m.op == opSet {
-		text += fmt.Sprintf(" if lock.fence is %d", m.f)
-	}
-	return text + fmt.Sprintf(" (%s %d fence %d)", m.lease.Tag, m.lease.ID, m.lease.Fence)
 }

@@ -26,6 +26,25 @@ type Without struct {
 	SetComparesFence    bool // 17: the compare-and-set handoff does not compare
 	SetUnsetsNumber     bool // 17: the successor's entry keeps the lease's number
 	SetPushesDone       bool // 17: the lease's id isn't pushed to done
+	FenceInDetach       bool // 23: a detach matches the id alone
+	DetachExtends       bool // 23: a detach does not extend
+	NewIDAtResume       bool // 23: a resume keeps the entry's id
+	NewFenceAtResume    bool // 23: a resume keeps the entry's fence
+	ResumeRaisesFence   bool // 23: a resume does not raise lock.fence
+	ResumeUnsetsNumber  bool // 23: a resume keeps the number of the last write
+	ResumeAttaches      bool // 23: a resume leaves the entry marked as detached
+	TakeoverHoldsOut    bool // 23: a resume of an entry that has a handle does not keep others out for that handle's time
+	KeyNeedsFence       bool // 23: a release or a clean-up removes an entry with a key by the id alone
+	SetUnsetsKey        bool // 23: the compare-and-set handoff leaves the key to the successor
+	FenceInDowngrade    bool // 24: a downgrade matches the id alone
+	DowngradeIsJudged   bool // 24: a downgrade is granted whatever is there
+	RefusalKeeps        bool // 24: a refused downgrade is a release
+	DowngradeIsNumbered bool // 24: a refused downgrade may be executed again
+	DowngradeHoldsOut   bool // 24: a downgrade ends the old tag's entry before its time
+	HoldsOut            bool // 25: a release removes the entry before its time
+	HoldFromGrant       bool // 25: the time is counted from the release, as the holder's clock has it
+	NewIDAtHold         bool // 25: the entry that holds others out keeps the lease's id
+	HoldDropsKey        bool // 25: the entry that holds others out keeps its key
 
 	// Rules of the clients.
 	AnchorAtSend          bool // 4: validity is counted from the answer
@@ -37,5 +56,7 @@ type Without struct {
 	InheritedValidity     bool // 17: a compare-and-set handoff gives a fresh TTL
 	VerdictFromDone       bool // 17: the update's verdict is taken from the successor's presence
 	DoneNeedsWitness      bool // 18: absence from done always proves "not applied"
+	SetWithoutHold        bool // 25: the compare-and-set is sent although the lease keeps others out for longer
+	OldIDFirst            bool // 24: the clean-up after a downgrade of unknown outcome releases the new id first
 	RemainingFromExpiry   bool // 20: an entry that is read counts as valid for a whole TTL
 }

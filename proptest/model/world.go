@@ -16,10 +16,17 @@ type config struct {
 	steps    int  // how often the server's clock may step, within the tolerance
 	faults   int  // attempts that are lost, delayed, or not answered
 	writes   int  // per lease, those that keep the lock
-	rounds   int  // leases per client
+	rounds   int  // leases per client, those of tokens included
 	tries    bool // clients may try-acquire
 	checks   bool // clients may prove the lease by a read
 	handoffs bool // clients hand over
+
+	tokens bool        // clients detach, and resume what others detached
+	users  int         // the number of clients, the last ones, that only show tokens
+	beats  int         // heartbeats in all
+	lower  map[Tag]Tag // clients downgrade from the tag to the other
+	lowers int         // the number of attempts for each lease that were refused, and one more
+	hold   int64       // HoldAtLeast of every acquire; 0: none
 
 	outside       outsideWriter // what outside writers may do
 	outsideWrites int           // how often they write
@@ -53,7 +60,9 @@ type world struct {
 	steps, faults int // left
 	outsideWrites int // left
 	crashes       int // left
+	beats         int // left
 	clients       []client
+	tokens        []Token   // that were handed out
 	flight        []message // sent and not executed yet; they may never be
 	ghost         ghost
 	note          note
@@ -73,15 +82,25 @@ type ghost struct {
 // grant is a lease as the server granted it.
 type grant struct {
 	Lease
-	excluded bool // a conflicting lease was granted when it did not count
+	line     int64 // the fence of the acquire that it comes from: resumes share it
+	by       int   // the client that acquired: its rules hold for the resumes too
+	hold     int64 // others are kept out until this time at the server
+	limit    int64 // an entry that its release leaves expires by then
+	released bool  // a command released the lock
+	dropped  bool  // a clean-up removed the entry: its client never had the lease
+	excluded bool  // a conflicting lease was granted when it did not count
 }
 
 func newWorld(cfg *config) world {
-	return world{
+	w := world{
 		cfg: cfg, doc: &Document{}, time: cfg.tick,
-		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, crashes: cfg.crashes,
+		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, crashes: cfg.crashes, beats: cfg.beats,
 		clients: make([]client, len(cfg.tags)),
 	}
+	for i, tag := range cfg.tags {
+		w.clients[i].home, w.clients[i].tag = tag, tag
+	}
+	return w
 }
 
 // now is the server's time.
@@ -91,6 +110,7 @@ func (w *world) copy() world {
 	n := *w
 	n.clients = slices.Clone(w.clients)
 	n.flight = slices.Clone(w.flight)
+	n.tokens = slices.Clip(w.tokens)
 	n.ghost.grants = slices.Clone(w.ghost.grants)
 	n.ghost.applied = slices.Clip(w.ghost.applied)
 	n.ghost.denied = slices.Clip(w.ghost.denied)
@@ -111,7 +131,7 @@ const (
 	doArrive              // an attempt that was on its way is executed
 	doTimeout             // a client stops waiting for its attempt
 	doCrash               // a client stops for good
-	doQuit                // a client gives up a handoff of unknown outcome
+	doQuit                // a client gives up a handoff, a detach or a resume of unknown outcome
 	doForeign             // an outside writer writes, by the index
 )
 
@@ -158,11 +178,14 @@ func (w *world) actions() []action {
 	return append(out, w.outsideActions()...)
 }
 
-// mayQuit reports whether the client may give up the handoff. Messages under
-// way may still be executed then. (The library waits until the server would let
-// others in anyway.)
+// mayQuit reports whether the client may give up its command and do nothing
+// more. Messages under way may still be executed then. (For a handoff, the
+// library waits until the server would let others in anyway.)
 func (w *world) mayQuit(c *client) bool {
-	return c.phase == leaving && c.unknown && !c.awaits && c.last.second != 0
+	if !c.unknown || c.awaits {
+		return false
+	}
+	return c.phase == leaving && c.last.second != 0 || c.phase == detaching || c.phase == resuming
 }
 
 // clockSteps lists the steps of the server's clock: the offset stays between
@@ -197,9 +220,6 @@ func (w *world) awaited(m message) bool {
 	c := &w.clients[m.from]
 	return c.awaits && c.last == m.unparsed()
 }
-
-// unparsed is the message in its client's form.
-func (m message) unparsed() message { m.parsed = 0; return m }
 
 // outsideActions lists the possible actions of outside writers.
 func (w *world) outsideActions() []action {

@@ -36,14 +36,14 @@ func (p Protocol) written(d *Document, e Entry, k int) bool {
 func shared(id ID, k int) ID { return -(id*1000 + ID(k)) }
 
 // WriteAndRelease applies an update under the lease, removes the entry (its
-// array stays), and adds the id to done.
+// array stays, and see leave), and adds the id to done.
 func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*Document, Outcome, Image) {
 	if _, ok := d.guarded(l, p.Without.FenceInWrite); !ok {
 		return d, NotApplied, Image{nil, now}
 	}
 	c := d.clone()
 	c.Log = append(c.Log, u)
-	c.remove(l.Tag, l.ID)
+	p.leave(c, l, now)
 	c.finish(l.ID)
 	return c, Applied, Image{c, now}
 }

@@ -1,0 +1,115 @@
+package model
+
+import "fmt"
+
+// operation is a command of the protocol, as a client sends it.
+type operation uint8
+
+const (
+	opAcquire operation = iota
+	opTry
+	opConfirm
+	opRenew
+	opCheck // a read that proves the lease, as after a batched renewal
+	opWrite
+	opWriteRelease
+	opRelease
+	opHandoff // with or without an update in front
+	opSet     // compare-and-set handoff
+	opRead    // finds the outcome of an unknown attempt
+	opDetach
+	opResume
+	opTouch
+	opDowngrade
+)
+
+func (o operation) String() string {
+	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
+		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "downgrade"}[o]
+}
+
+// releases reports whether the operation releases the lock.
+func (o operation) releases() bool {
+	switch o {
+	case opWriteRelease, opRelease, opHandoff, opSet:
+		return true
+	}
+	return false
+}
+
+// message is one attempt of a command, with everything that the server
+// receives.
+type message struct {
+	op     operation
+	from   int8 // the client
+	to     int8 // handoffs: the successor
+	lease  Lease
+	second ID     // handoffs, and the command after one: the successor's id
+	waits  bool   // handoffs: the successor waits in the document
+	k      int    // writes: the number
+	u      Update // writes: the update
+	f      int64  // compare-and-set: lock.fence in the image of the grant
+	until  int64  // compare-and-set: the end of the validity that is inherited
+	key    ID     // detach, resume, touch: the token's
+	next   Lease  // downgrade, and the clean-up after one: the new entry
+	rest   int64  // releases, HoldFromGrant: for how long others are kept out
+	sent   int64  // true time
+	parsed int64  // the server's time when it parsed the command; 0: not yet
+}
+
+func (m message) as(op operation) message { m.op = op; return m }
+
+// repeats reports whether the attempt repeats the last one: the same command,
+// or another one that releases the same lease with the same update.
+func (m message) repeats(last message) bool {
+	same := m.op == last.op || m.op.releases() && last.op.releases()
+	return same && m.lease.ID == last.lease.ID && m.k == last.k && m.u == last.u
+}
+
+// unparsed is the message in its client's form.
+func (m message) unparsed() message { m.parsed = 0; return m }
+
+func (m message) handsOver() bool { return m.op == opHandoff || m.op == opSet }
+
+// handoffAgain is the handoff that preceded the plain command.
+func (m message) handoffAgain() message {
+	if m.f != 0 {
+		return m.as(opSet)
+	}
+	return m.as(opHandoff)
+}
+
+// plain is the command that follows a handoff that found nothing.
+func (m message) plain() message {
+	if m.u != 0 {
+		return m.as(opWriteRelease)
+	}
+	return m.as(opRelease)
+}
+
+// String shows the attempt for traces: "client 0: write 1 with {a 10 5}".
+func (m message) String() string {
+	text := fmt.Sprintf("client %d: %v", m.from, m.op)
+	switch {
+	case m.op == opWrite:
+		text += fmt.Sprintf(" %d", m.k)
+	case m.handsOver():
+		text += fmt.Sprintf(" to client %d as %d", m.to, m.second)
+		if m.waits {
+			text += ", which waits,"
+		}
+		if m.u != 0 {
+			text += fmt.Sprintf(" with update %d", m.u)
+		}
+	}
+	switch {
+	case m.op == opDowngrade:
+		text += fmt.Sprintf(" %d to %s %d", m.k, m.next.Tag, m.next.ID)
+	case m.key != 0:
+		text += fmt.Sprintf(" by key %d", m.key)
+	}
+	if m.op == opSet {
+		text += fmt.Sprintf(" if lock.fence is %d", m.f)
+	}
+	return text + fmt.Sprintf(" (%s %d fence %d)", m.lease.Tag, m.lease.ID, m.lease.Fence)
+}
