@@ -11,7 +11,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
@@ -152,72 +151,4 @@ func (a *acquisition) known() error {
 		return nil
 	}
 	return a.conflict(img, nil)
-}
-
-// hold makes the lease of a grant. After its release an earlier attempt may still
-// enter its id again.
-func (a *acquisition) hold(g engine.Grant, sent engine.Reading, late unsure) *lease.Handle {
-	held := a.locker.leases.New(g, sent, a.request.Shared)
-	if late.n > 0 {
-		held.AfterRelease(func() { a.discard(g.Pin, g.ID, late, false, nil) })
-	}
-	return held
-}
-
-// decode gives the caller the document, in the caller's own goroutine: a
-// command whose caller gave up must not write into the caller's memory. A
-// lease whose document can't be decoded is released, also where the caller's
-// own decoding panics.
-func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
-	if a.into == nil {
-		return nil
-	}
-	decoded := false
-	defer func() {
-		if !decoded { // or the caller's code has panicked
-			a.locker.release(held, nil)
-		}
-	}()
-	if err := a.locker.engine.Decode(img, a.into); err != nil {
-		return fmt.Errorf("doclock: decode the document into a %T: %w", a.into, err)
-	}
-	decoded = true
-	return nil
-}
-
-// discard leaves the entry with the id to the clean-up, if one was seen or may
-// be entered yet. Without a pin the server has to look through the
-// collection.
-func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bool, answer func(error)) {
-	l := leftover{id: id, seen: seen, entries: late.n}
-	last := late.last
-	if seen {
-		l.entries++
-		last = time.Now()
-	}
-	l.until = last.Add(a.locker.cleanup.life(a.request.Tag))
-	if answer != nil {
-		l.answers = append(l.answers, answer)
-	}
-	if l.entries > 0 {
-		a.locker.cleanup.add(pin, a.request.Tag, l)
-	} else if answer != nil {
-		answer(nil)
-	}
-}
-
-// leave is the end of an acquire whose caller has the answer. Without a lease of
-// its own id, no entry may stay in the document by that id.
-func (a *acquisition) leave(held *lease.Handle) {
-	if !a.gone && (held == nil || held.ID() != a.request.ID) {
-		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
-	}
-}
-
-// end is the end of an acquire whose caller left before it.
-func (a *acquisition) end(done func()) {
-	done()
-	if a.ended != nil {
-		a.ended()
-	}
 }

@@ -3,6 +3,8 @@ package multilock
 import (
 	"time"
 
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
@@ -28,4 +30,41 @@ func (l *leftover) count(found bool) {
 		l.entries--
 	}
 	l.seen = false
+}
+
+// discard leaves the entry with the id to the clean-up, if one was seen or may
+// be entered yet. Without a pin the server has to look through the
+// collection.
+func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bool, answer func(error)) {
+	l := leftover{id: id, seen: seen, entries: late.n}
+	last := late.last
+	if seen {
+		l.entries++
+		last = time.Now()
+	}
+	l.until = last.Add(a.locker.cleanup.life(a.request.Tag))
+	if answer != nil {
+		l.answers = append(l.answers, answer)
+	}
+	if l.entries > 0 {
+		a.locker.cleanup.add(pin, a.request.Tag, l)
+	} else if answer != nil {
+		answer(nil)
+	}
+}
+
+// leave is the end of an acquire whose caller has the answer. Without a lease of
+// its own id, no entry may stay in the document by that id.
+func (a *acquisition) leave(held *lease.Handle) {
+	if !a.gone && (held == nil || held.ID() != a.request.ID) {
+		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
+	}
+}
+
+// end is the end of an acquire whose caller left before it.
+func (a *acquisition) end(done func()) {
+	done()
+	if a.ended != nil {
+		a.ended()
+	}
 }

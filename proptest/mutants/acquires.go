@@ -82,7 +82,7 @@ var acquires = []Mutant{
 	{
 		Name: "a document that can't be decoded stays locked", Rule: 0,
 		Why:  "the caller has an error and no lease, and no other holder is let in",
-		File: "multilock/acquisition.go",
+		File: "multilock/grant.go",
 		Edits: swap(`a.locker.release(held, nil)`,
 			`_ = held`),
 		Tests: "^TestIntoThatFailsReleasesTheLock$", Packages: inLocker,

@@ -86,7 +86,7 @@ var cleanups = []Mutant{
 	{
 		Name: "a holder of a shared entry forgets its own", Rule: 15,
 		Why:  "an attempt on its way is executed, and nobody holds its entry",
-		File: "multilock/acquisition.go",
+		File: "multilock/leftover.go",
 		Edits: swap(`(held == nil || held.ID() != a.request.ID)`,
 			`held == nil`),
 		Tests: "^TestALateAttemptOfAHolderThatJoined", Packages: inLocker,
@@ -94,7 +94,7 @@ var cleanups = []Mutant{
 	{
 		Name: "a grant by a second attempt has no clean-up", Rule: 22,
 		Why:  "the first attempt is executed after the release, and nobody holds the lock until it expires",
-		File: "multilock/acquisition.go",
+		File: "multilock/grant.go",
 		Edits: swap(`if late.n > 0 {`,
 			`if late.n > 100 {`),
 		Tests: "^TestALateAttemptOfAReleasedLease", Packages: inLocker,
@@ -133,7 +133,7 @@ var cleanups = []Mutant{
 	{
 		Name: "the lock stays when the caller's decoder panics", Rule: 0,
 		Why:  "the caller recovers and has no lease, and no other holder is let in",
-		File: "multilock/acquisition.go",
+		File: "multilock/grant.go",
 		Edits: swap(`	decoded := false
 `,
 			`	decoded := true
