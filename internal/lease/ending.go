@@ -143,7 +143,7 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c ending) (err, releas
 	case err == nil:
 		err = c.judge(ctx, to, got, unsure)
 		return err, err
-	case ctx.Err() == nil && engine.AsFailure(err).NotSent: // and neither can the release be
+	case unsure == nil && ctx.Err() == nil && engine.AsFailure(err).NotSent: // and neither can the release be
 		err = failed(c.name, err)
 		return err, err
 	}

@@ -49,3 +49,27 @@ func TestAttemptsThatCantBeSentSayNothing(t *testing.T) {
 		})
 	}
 }
+
+// An attempt that may have been executed stays one, however many can't be sent
+// after it: the outcome is unknown, and not certainly nothing.
+func TestAnUnknownAttemptBeforeThoseThatCantBeSent(t *testing.T) {
+	update := bson.M{"$set": bson.M{"a": 1}}
+	for name, end := range map[string]func(*Handle) error{
+		"release":            func(h *Handle) error { return h.Release(context.Background()) },
+		"update and release": func(h *Handle) error { return h.UpdateAndRelease(context.Background(), update) },
+		"delete":             func(h *Handle) error { return h.Delete(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				h := r.take(1, "write")
+				r.server.lose = func(call) error {
+					r.server.fault = func(context.Context, call) error {
+						return &engine.Failure{Certain: true, NotSent: true, Patience: time.Minute}
+					}
+					return context.DeadlineExceeded
+				}
+				r.wantErr(name, end(h), ErrOutcomeUnknown)
+			})
+		})
+	}
+}

@@ -274,4 +274,12 @@ var handoffs = []Mutant{
 			``),
 		Tests: "^TestAttemptsThatCantBeSentSayNothing$", Packages: inHold,
 	},
+	{
+		Name: "an unknown attempt is forgotten once nothing can be sent", Rule: 0,
+		Why:  "an update or a delete that was executed is reported as certainly not sent",
+		File: "internal/lease/ending.go",
+		Edits: swap(`case unsure == nil && ctx.Err() == nil`,
+			`case ctx.Err() == nil`),
+		Tests: "^TestAnUnknownAttemptBeforeThoseThatCantBeSent$", Packages: inHold,
+	},
 }
