@@ -22,6 +22,10 @@ const (
 	sinceKey   = "since"
 	expiresKey = "expires"
 	writeKey   = "n"
+
+	tokenKey    = "key"
+	detachedKey = "detached"
+	untilKey    = "until"
 )
 
 // DoneCap is the number of ids that `done` keeps.
@@ -37,6 +41,10 @@ type Entry struct {
 	Since   time.Time // arrival, on the server's clock
 	Expires time.Time // on the server's clock; zero is long expired
 	Writes  int64     // number of the last guarded write that kept the lock
+
+	Key      uuid.UUID // of the token that resumes it; Nil before the first detach
+	Detached bool      // no handle has it
+	Until    time.Time // a release before this time leaves a remainder; zero for none
 }
 
 // Held reports whether the entry is held rather than waiting.
@@ -161,6 +169,9 @@ func parseEntry(tag string, doc bson.Raw) Entry {
 	e.Since, _ = doc.Lookup(sinceKey).TimeOK()
 	e.Expires, _ = doc.Lookup(expiresKey).TimeOK()
 	e.Writes, _ = number(doc.Lookup(writeKey))
+	e.Key = parseID(doc.Lookup(tokenKey))
+	e.Detached, _ = doc.Lookup(detachedKey).BooleanOK()
+	e.Until, _ = doc.Lookup(untilKey).TimeOK()
 	return e
 }
 
