@@ -175,6 +175,13 @@ func TestCommandsInDetail(t *testing.T) {
 			},
 			NotApplied, locked(6, nil, under("a", held(1, 4, 4, 0, 2000))),
 		},
+		{
+			"a compare-and-set demands the tag's first entry", locked(5, nil, under("a", held(3, 3, 3, 0, 900), held(1, 4, 4, 0, 2000))),
+			func(d *Document) (*Document, Outcome, Image) {
+				return p.CompareAndSet(d, Lease{"a", 1, 4}, 77, ask(two, "a", 2), 5, 1000)
+			},
+			NotApplied, locked(5, nil, under("a", held(3, 3, 3, 0, 900), held(1, 4, 4, 0, 2000))),
+		},
 	})
 }
 

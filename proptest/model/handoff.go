@@ -63,12 +63,13 @@ func (p Protocol) succeed(d, c *Document, to Successor, now int64) (*Document, O
 // CompareAndSet is a write-and-release and a handoff with plain operators, as a
 // classic update needs them. The successor is new and of the lease's tag. The
 // lease's entry was the only one in the image of its grant, with lock.fence at
-// f: while the fence is still f, no entry has joined or been granted since. The
-// successor's entry takes the place of the lease's, and keeps its expires. Its
+// f: while the fence is still f, no entry has joined or been granted since, so
+// that entry is still the tag's first one. If an outside writer has put other
+// entries before it, the command does nothing. The successor's entry takes the place of the lease's, and keeps its expires. Its
 // id, owner, seq, fence and since are its own, and it has written nothing yet.
 func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f, now int64) (*Document, Outcome, Image) {
 	_, ok := d.guarded(from, p.Without.FenceInHandoff)
-	if !ok || d.Lock.Fence != f && !p.Without.SetComparesFence {
+	if !ok || d.Entries(from.Tag)[0].ID != from.ID || d.Lock.Fence != f && !p.Without.SetComparesFence {
 		return d, NotApplied, Image{nil, now}
 	}
 	c := d.clone()
