@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -195,27 +196,48 @@ type end struct {
 	inherits bool // a compare-and-set was applied
 }
 
+// executed marks a message in the key of a state.
+const executed = '.'
+
 // replay lets the model execute the messages, in each order in which they may
-// have been executed.
+// have been executed. It goes on from each state once: a waiter that asked often
+// has many orders, and few states.
 func (m *apiMachine) replay(l *lease, r model.Request, label model.Update, messages []*message) []end {
-	var ends []end
-	var next func(e end, left []*message)
-	next = func(e end, left []*message) {
-		if len(left) == 0 {
-			ends = append(ends, e)
-		}
-		for i, msg := range left {
-			if slices.ContainsFunc(left, func(o *message) bool { return o.answered != 0 && o.answered < msg.sent }) {
-				continue // the other one came first
-			}
-			rest := slices.Delete(slices.Clone(left), i, i+1)
-			for _, after := range m.execute(l, r, label, e, msg.commands) {
-				next(after, rest)
+	late := func(msg *message, left string) bool { // one that is left was answered before it was sent
+		for i, o := range messages {
+			if left[i] != executed && o.answered != 0 && o.answered < msg.sent {
+				return true
 			}
 		}
+		return false
 	}
-	next(end{doc: m.doc}, messages)
-	return ends
+	states := map[string][]end{strings.Repeat("?", len(messages)): {{doc: m.doc}}}
+	for range messages {
+		after := map[string][]end{}
+		for left, ends := range states {
+			for i, msg := range messages {
+				if left[i] == executed || late(msg, left) {
+					continue
+				}
+				rest := left[:i] + string(executed) + left[i+1:]
+				for _, before := range ends {
+					for _, e := range m.execute(l, r, label, before, msg.commands) {
+						after[rest] = e.among(after[rest])
+					}
+				}
+			}
+		}
+		states = after
+	}
+	return states[strings.Repeat(string(executed), len(messages))]
+}
+
+// among adds the end to others, unless it is one of them.
+func (e end) among(others []end) []end {
+	if slices.ContainsFunc(others, func(o end) bool { return o.inherits == e.inherits && same(o.doc, e.doc) }) {
+		return others
+	}
+	return append(others, e)
 }
 
 // execute executes one message. A confirm has several ends, see open.go.
