@@ -55,8 +55,8 @@ func Sweep(ctx context.Context, coll *mongo.Collection, opts ...Option) (Count, 
 	return w.count, w.err()
 }
 
-// expired names an entry that must have expired still.
-func expired(e Entry) (engine.Exact, bool) {
+// ifExpired names an entry that must have expired still.
+func ifExpired(e Entry) (engine.Exact, bool) {
 	x, err := exactly(e)
 	x.Expired = e.Expires
 	return x, err == nil && !e.Expires.IsZero()
