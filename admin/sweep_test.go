@@ -224,7 +224,7 @@ func TestSweepDeletesNoDocumentThatIsLockedMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for i := range 150 { // two commands: the second one's documents are locked after they were found
-		p.Insert(idIs(i), lock(1000))
+		p.Insert(idIs(i), lock(1000, tag("write")))
 	}
 	take := func(admin.Count) {
 		held := bson.M{"$set": bson.M{"lock.tags.write": bson.A{entry("ann", 1, 2, time.Minute)}}}

@@ -56,7 +56,7 @@ var operators = []Mutant{
 		Why:  "a document that was locked after the look is deleted, with its lease",
 		File: "internal/engine/exact.go",
 		Edits: swap(`pin.and(d.when(d.idle(idle, e.ShardKey), false))`,
-			`pin.and()`),
+			`pin.and(d.when(true, true))`),
 		Tests: "^(TestSweepDeletesNoDocumentThatIsLockedMeanwhile|TestSweepBesideRunningLockers)$", Packages: inAdmin,
 	},
 	{
@@ -131,7 +131,7 @@ var operators = []Mutant{
 		File: "internal/engine/survey.go",
 		Edits: swap(`cond(d.wellFormed(), cond(test, true, false), foreign)}`,
 			`test}`),
-		Tests: "^(TestQueries|TestTheTestsOfASurvey|TestDeleteIdleOfMany|TestBreakLeavesAnEntryThatHasChanged)$", Packages: inAdmin,
+		Tests: "^(TestQueries|TestDeleteIdleOfMany|TestBreakLeavesAnEntryThatHasChanged)$", Packages: inAdmin,
 	},
 	{
 		Name: "a survey reads all in one batch", Rule: 0,
