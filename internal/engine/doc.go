@@ -14,6 +14,10 @@
 //	write-and-release  filter: own entry with its fencing token; the caller's update, entry removed, id remembered
 //	delete             filter: own entry with its fencing token; the document and its lock are deleted
 //
+// For an operator ([Engine.Find], [Engine.Survey], [Engine.RemoveExactly],
+// [Engine.RemoveEach], [Engine.DeleteIdle]): entries of anybody are read, and
+// removed by tag, id and fencing token; idle lock-only documents are deleted.
+//
 // Some rules look fussy. Each one keeps two holders apart, and has a test with
 // its name in rules_test.go:
 //

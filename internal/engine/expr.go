@@ -52,12 +52,18 @@ type decision struct {
 // ours guards a decision: a field that is not a lock of ours stays as it is.
 // The same holds if a tag ([{k: tag, v: [entry, …]} in $$t]) fails one more
 // test.
+func (d decision) ours(then expr, more ...expr) bson.D {
+	wellFormed := d.wellFormed(more...)
+	return cond(wellFormed, then, d.lock)
+}
+
+// wellFormed tests that the field is a lock of ours.
 //
 // In MongoDB's order of all values, only numbers lie between two numbers.
-func (d decision) ours(then expr, more ...expr) bson.D {
+func (d decision) wellFormed(more ...expr) expr {
 	tags, fence := d.lock+"."+tagsKey, d.lock+"."+fenceKey
 	documents := none("$$t.v", call("$ne", call("$type", "$$e"), "object"))
-	wellFormed := cond(
+	return cond(
 		all(
 			call("$setIsSubset", args{call("$type", d.lock), call("$type", tags)}, args{"missing", "null", "object"}),
 			call("$gte", orElse(fence, 0), 0),
@@ -67,7 +73,6 @@ func (d decision) ours(then expr, more ...expr) bson.D {
 			all(append([]expr{documents}, more...)...),
 			call("$eq", call("$type", "$$t.v"), "null")))}),
 		false)
-	return cond(wellFormed, then, d.lock)
 }
 
 // stage builds a pipeline of one stage.

@@ -64,11 +64,18 @@ func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.imageOf(raw)
+}
+
+// imageOf is the image that a server's answer holds. If the lock field is
+// foreign, it is an image without a lock, beside the error.
+func (e *Engine) imageOf(raw bson.Raw) (*Image, error) {
 	img := &Image{ID: clone(raw.Lookup("_id")), raw: raw}
 	if now, err := raw.LookupErr(nowKey); err == nil {
 		img.Now, _ = now.TimeOK()
 	}
 	field, _ := raw.LookupErr(e.field) // an absent field is a lock that has never been acquired
+	var err error
 	img.Lock, err = parseLock(field)
 	if err != nil {
 		return img, &Failure{Certain: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, img.ID, err)}

@@ -30,7 +30,7 @@ var alone = []mutants.Mutant{
 		Why:  "a field that isn't a lock may raise 40390, and not be reported as foreign",
 		File: decisions,
 		Edits: []mutants.Edit{
-			{Old: "wellFormed := cond(\n", New: "wellFormed := all(\n"},
+			{Old: "return cond(\n", New: "return all(\n"},
 			{Old: "call(\"$eq\", call(\"$type\", \"$$t.v\"), \"null\")))}),\n\t\tfalse)", New: "call(\"$eq\", call(\"$type\", \"$$t.v\"), \"null\")))}))"},
 		},
 	},

@@ -21,7 +21,7 @@ const Rules = 22
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, operators} {
 		all = append(all, some...)
 	}
 	return all
@@ -51,6 +51,7 @@ const (
 	queuePkg     = "./internal/waitqueue"
 	lockerPkg    = "./multilock"
 	relationsPkg = "./relations"
+	adminPkg     = "./admin"
 )
 
 var (
@@ -61,6 +62,7 @@ var (
 	inQueue     = []string{queuePkg}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
+	inAdmin     = []string{adminPkg}
 )
 
 func swap(was, becomes string) []Edit { return []Edit{{was, becomes}} }

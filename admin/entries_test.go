@@ -1,0 +1,274 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// several documents: with entries of each kind, without a lock, and foreign.
+func several(p *place) {
+	owned := func(name, owner string, seq int64, age, expires time.Duration) bson.D {
+		e := entry(name, seq, seq, expires)
+		for i := range e {
+			switch e[i].Key {
+			case "owner":
+				e[i].Value = owner
+			case "since":
+				e[i].Value = at(-age)
+			}
+		}
+		return e
+	}
+	p.Insert(idIs(1), lock(9, tag("read", owned("a", "web", 2, time.Hour, time.Minute), owned("b", "db", 1, time.Second, time.Minute))))
+	p.Insert(idIs(2), lock(9, tag("write", owned("c", "web", 1, time.Minute, -time.Minute)), tag("read", owned("d", "Web", 2, time.Minute, 0))))
+	p.Insert(idIs(3), bson.E{Key: "text", Value: "never locked"})
+	p.Insert(idIs(4), lock(9, tag("read"), bson.E{Key: "write"}))
+	p.Insert(idIs(5), bson.E{Key: "lock", Value: "the gardener's"})
+	p.Insert(idIs(6), bson.E{Key: "lock", Value: bson.D{{Key: "fence", Value: "x"}, {Key: "tags", Value: bson.D{tag("read", owned("e", "web", 1, 0, 0))}}}})
+	p.Insert(idIs(7), lock(9, bson.E{Key: "read", Value: 7}))
+	p.Insert(idIs(8), lock(9, tag("odd.name", owned("f", "web", 1, 2*time.Hour, time.Millisecond))))
+}
+
+var queries = []struct {
+	name    string
+	query   admin.Query
+	want    []string
+	foreign int
+}{
+	{"all", admin.Query{}, []string{"a", "b", "c", "d", "f"}, 3},
+	{"an owner's, letter by letter", admin.Query{Owner: "web"}, []string{"a", "c", "f"}, 3},
+	{"nobody's", admin.Query{Owner: "$$ROOT"}, nil, 3},
+	{"a tag", admin.Query{Tags: []string{"read"}}, []string{"a", "b", "d"}, 1},
+	{"two tags", admin.Query{Tags: []string{"read", "write"}}, []string{"a", "b", "c", "d"}, 1},
+	{"an unused tag", admin.Query{Tags: []string{"audit"}}, nil, 0},
+	{"live", admin.Query{Only: admin.Live}, []string{"a", "b", "f"}, 3},
+	{"expired, just now too", admin.Query{Only: admin.Expired}, []string{"c", "d"}, 3},
+	{"old", admin.Query{OlderThan: time.Minute}, []string{"a", "c", "d", "f"}, 3},
+	{"very old", admin.Query{OlderThan: time.Minute + time.Millisecond}, []string{"a", "f"}, 3},
+	{"all of it", admin.Query{Owner: "web", Tags: []string{"write"}, OlderThan: time.Second, Only: admin.Expired}, []string{"c"}, 0},
+}
+
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	several(p)
+	check := func(t *testing.T) {
+		for _, c := range queries {
+			got, foreign := p.list(c.query, p.clocked())
+			p.sends(c.name, "find")
+			found := names(got)
+			slices.Sort(found)
+			if diff := cmp.Diff(c.want, found); diff != "" || foreign != c.foreign {
+				t.Errorf("%s: %d foreign fields, want %d; entries (-want +got):\n%s", c.name, foreign, c.foreign, diff)
+			}
+		}
+	}
+	check(t)
+
+	// With the server's clock, and whatever indexes there are: DocumentDB refuses
+	// $$NOW in a filter that it answers from an index.
+	if _, err := admin.EnsureIndexes(t.Context(), p.coll, []string{"read", "write"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"lock.fence", "lock.tags.read.since", "lock.tags.read.expires", "text"} {
+		indexOn(p, path)
+	}
+	p.sent.Take()
+	check(t)
+	for _, c := range queries {
+		for _, err := range admin.Entries(t.Context(), p.coll, c.query) {
+			if err != nil && !errors.Is(err, doclock.ErrForeignLock) {
+				t.Errorf("%s, by the server's clock: %v", c.name, err)
+			}
+		}
+	}
+	if got, _ := p.list(admin.Query{Only: admin.Expired}, admin.Within(bson.M{"_id": bson.M{"$lt": 3}})); len(got) != 0 { // 2030 is to come
+		t.Errorf("expired by the server's clock: %v", got)
+	}
+}
+
+// The entries of one document come together, in the order of their arrival. A
+// foreign field is an error with the document, and the iteration goes on.
+func TestEntriesAreWhatInspectShows(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	several(p)
+	crowd(p)
+	rules := admin.Rules(relations.WritePreferring())
+	byDocument := map[string][]admin.Entry{}
+	var foreign []int64
+	for e, err := range admin.Entries(t.Context(), p.coll, admin.Query{}, p.clocked(), rules) {
+		if err != nil {
+			p.want(err, doclock.ErrForeignLock)
+			foreign = append(foreign, e.DocumentID.AsInt64())
+			continue
+		}
+		byDocument[e.DocumentID.String()] = append(byDocument[e.DocumentID.String()], e)
+	}
+	for _, id := range []any{1, 2, 8, "crowd"} {
+		want := p.inspect(id, p.clocked(), rules)
+		if diff := cmp.Diff(want.Entries, byDocument[want.DocumentID.String()]); diff != "" || len(want.Entries) == 0 {
+			t.Errorf("%v (-Inspect +Entries):\n%s", id, diff)
+		}
+	}
+	slices.Sort(foreign)
+	if diff := cmp.Diff([]int64{5, 6, 7}, foreign); diff != "" {
+		t.Errorf("foreign (-want +got):\n%s", diff)
+	}
+	if got, _ := p.list(admin.Query{}, p.clocked(), admin.Within(bson.M{"_id": bson.M{"$gt": 1}})); !slices.Equal(sorted(names(got)), []string{"c", "d", "f"}) {
+		t.Errorf("Within: %v", got)
+	}
+	if got, _ := p.list(admin.Query{}, admin.Field("other")); len(got) != 0 {
+		t.Errorf("another field: %v", got)
+	}
+}
+
+func sorted(names []string) []string { slices.Sort(names); return names }
+
+// The loop may be left, its context may end, and a collection may not exist.
+func TestEntriesEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if got, _ := p.list(admin.Query{Tags: []string{"read"}, Only: admin.Live}); got != nil {
+		t.Error(got)
+	}
+	several(p)
+	n := 0
+	for range admin.Entries(t.Context(), p.coll, admin.Query{}, p.clocked()) {
+		if n++; n == 2 {
+			break
+		}
+	}
+	for range admin.Entries(t.Context(), p.coll, admin.Query{}, p.clocked(), admin.Within(doclock.ID(5))) {
+		break // at a foreign one
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	n = 0
+	for _, err := range admin.Entries(ended, p.coll, admin.Query{}) {
+		n++
+		p.want(err, context.Canceled)
+	}
+	if n != 1 {
+		t.Errorf("%d elements from an ended context", n)
+	}
+}
+
+// A collation that ignores case takes two owners for one; a query doesn't.
+func TestQueriesUnderACollation(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	err := p.Hand.Database().CreateCollection(t.Context(), p.Hand.Name(), options.CreateCollection().SetCollation(&options.Collation{Locale: "en", Strength: 1}))
+	if err != nil {
+		t.Skip("the server knows no collation:", err)
+	}
+	several(p)
+	for _, c := range queries {
+		got, foreign := p.list(c.query, p.clocked())
+		if diff := cmp.Diff(c.want, sorted(names(got))); diff != "" || foreign != c.foreign {
+			t.Errorf("%s: %d foreign fields, want %d; entries (-want +got):\n%s", c.name, foreign, c.foreign, diff)
+		}
+	}
+}
+
+// Nothing makes an index but EnsureIndexes, and what it makes deletes nothing.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	several(p)
+	specs := func() []mongo.IndexSpecification {
+		specs, err := p.Hand.Indexes().ListSpecifications(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return specs
+	}
+	p.list(admin.Query{Tags: []string{"read"}})
+	if _, err := admin.Sweep(t.Context(), p.coll, p.clocked()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(specs()); n != 1 {
+		t.Errorf("%d indexes before EnsureIndexes", n)
+	}
+	p.sent.Take()
+	for range 2 { // the second time they are there
+		made, err := admin.EnsureIndexes(t.Context(), p.coll, []string{"read", "write"})
+		if err != nil || len(made) != 2 {
+			t.Fatal(made, err)
+		}
+		p.sends("EnsureIndexes", "createIndexes")
+	}
+	all := specs()
+	if len(all) != 3 {
+		t.Fatalf("%d indexes", len(all))
+	}
+	for i, path := range []string{"_id", "lock.tags.read.id", "lock.tags.write.id"} {
+		if s := all[i]; s.ExpireAfterSeconds != nil || s.KeysDocument.Index(0).Key() != path || (i > 0) != (s.Sparse != nil && *s.Sparse) {
+			t.Errorf("an index %+v, want a plain one on %s", s, path)
+		}
+	}
+	if _, err := admin.EnsureIndexes(t.Context(), p.coll, []string{"a"}, admin.Field("lease")); err != nil || specs()[3].KeysDocument.Index(0).Key() != "lease.tags.a.id" {
+		t.Errorf("another field: %+v, %v", specs(), err)
+	}
+}
+
+// A query of tags is answered from the index of EnsureIndexes.
+func TestTheIndexHelps(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	var docs []any
+	for i := range 2000 {
+		docs = append(docs, bson.D{idIs(i), {Key: "text", Value: fmt.Sprint("a document without a lock ", i)}})
+	}
+	if _, err := p.Hand.InsertMany(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	p.Insert(idIs("locked"), lock(9, tag("write", entry("a", 1, 2, time.Minute))))
+	if _, err := admin.EnsureIndexes(t.Context(), p.coll, []string{"write"}); err != nil {
+		t.Fatal(err)
+	}
+	p.sent.Take()
+	if got, _ := p.list(admin.Query{Tags: []string{"write"}, Only: admin.Live}, p.clocked()); len(got) != 1 {
+		t.Fatal(got)
+	}
+	find := p.sent.All()[0]
+	var plan bson.Raw
+	explained := bson.D{{Key: "explain", Value: bson.D{{Key: "find", Value: find.Lookup("find")}, {Key: "filter", Value: find.Lookup("filter")}}}}
+	if err := p.Hand.Database().RunCommand(fixture.Bounded(p), explained).Decode(&plan); err != nil {
+		t.Fatal(err)
+	}
+	if !bytesContain(plan, "lock.tags.write.id_1") {
+		t.Errorf("the plan does not name the index: %v", plan)
+	}
+}
+
+func bytesContain(doc bson.Raw, text string) bool { return slices.Contains(stringsOf(doc), text) }
+
+// stringsOf are all strings in a document.
+func stringsOf(doc bson.Raw) (all []string) {
+	elements, _ := doc.Elements()
+	for _, e := range elements {
+		switch v := e.Value(); v.Type {
+		case bson.TypeString:
+			all = append(all, v.StringValue())
+		case bson.TypeEmbeddedDocument:
+			all = append(all, stringsOf(v.Document())...)
+		case bson.TypeArray:
+			all = append(all, stringsOf(bson.Raw(v.Array()))...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Entry is one entry of a lock, as one read found it.
+type Entry struct {
+	DocumentID bson.RawValue // the document's _id
+	ShardKey   bson.Raw      // the values of its shard key, with the option ShardKey; else nil
+
+	Tag   string
+	ID    uuid.UUID // of this handle; Nil if an outside writer has damaged it
+	Owner string
+	State State
+	Fence int64 // fencing token; 0 while the entry is waiting
+	Seq   int64 // order of arrival
+
+	Since     time.Time     // arrival, on the server's clock
+	Age       time.Duration // the time since then
+	Expires   time.Time     // the entry may be removed from then on, on the server's clock
+	Remaining time.Duration // until then; 0 or less if the entry has expired
+
+	// HasToken: the lease was detached, and a token can resume it. The token's
+	// key is not shown.
+	HasToken bool
+
+	// Until is the time up to which a release leaves a remainder, or zero.
+	Until time.Time
+
+	// WaitsFor are the ids of the entries that keep a waiting entry back, by the
+	// option [Rules], which must have its tag.
+	WaitsFor []uuid.UUID
+}
+
+// State is what an entry is to its holder. It doesn't tell whether the entry
+// has expired: see [Entry.Expired].
+type State string
+
+// The states.
+const (
+	// Held: the entry was granted.
+	Held State = "held"
+
+	// Waiting: the entry has a place in the document's queue. An acquire that
+	// only a cooperative relation keeps back is refused, asks again, and leaves
+	// no entry: who waits in this way can't be seen.
+	Waiting State = "waiting"
+
+	// Detached: the entry is held, and no handle has it. A token can resume it.
+	Detached State = "detached"
+
+	// Remainder: the entry ends with its Until, and has no trace of a holder. So
+	// it is a remainder, which nobody holds, or a lease that was never renewed
+	// past its Until: the two look the same.
+	Remainder State = "remainder"
+)
+
+// Expired reports whether the entry had expired when it was read. Such an entry
+// excludes nobody. It is in the document until another command prunes it, and
+// its holder's guarded writes are applied until then.
+func (e Entry) Expired() bool { return e.Remaining <= 0 }
+
+// String says what a person wants to know of the entry, on one line.
+func (e Entry) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q on document %s, %s by %s since %s (%v)",
+		e.Tag, readable(e.DocumentID), e.State, cmp.Or(e.Owner, "nobody known"), e.Since.Format(time.RFC3339), e.Age.Round(time.Second))
+	switch {
+	case e.Expires.IsZero():
+		b.WriteString(", without an expiry")
+	case e.Expired():
+		fmt.Fprintf(&b, ", expired %v ago", -e.Remaining.Round(time.Millisecond))
+	default:
+		fmt.Fprintf(&b, ", %v left", e.Remaining.Round(time.Millisecond))
+	}
+	if e.Fence != 0 {
+		fmt.Fprintf(&b, ", fence %d", e.Fence)
+	}
+	fmt.Fprintf(&b, ", id %s", e.ID)
+	return b.String()
+}
+
+// entryOf is the public form of an entry, without its key.
+func (d *desk) entryOf(img *engine.Image, e engine.Entry) Entry {
+	entry := Entry{
+		DocumentID: img.ID,
+		ShardKey:   d.shardKey(img),
+		Tag:        e.Tag,
+		ID:         e.ID,
+		Owner:      e.Owner,
+		State:      stateOf(e),
+		Fence:      e.Fence,
+		Seq:        e.Seq,
+		Since:      utc(e.Since),
+		Expires:    utc(e.Expires),
+		HasToken:   e.Key != uuid.Nil,
+		Until:      utc(e.Until),
+	}
+	if !img.Whole() { // which has no clock
+		entry.Age, entry.Remaining = img.Now.Sub(e.Since), e.Expires.Sub(img.Now)
+	}
+	if _, known := d.rules[e.Tag]; known && !e.Held() {
+		blocking, _ := engine.InTheWay(d.rules, img, e.Tag, &e)
+		entry.WaitsFor = idsOf(blocking)
+	}
+	return entry
+}
+
+func stateOf(e engine.Entry) State {
+	switch {
+	case !e.Held():
+		return Waiting
+	case e.Detached:
+		return Detached
+	case !e.Until.IsZero() && e.Until.Equal(e.Expires) && e.Key == uuid.Nil && e.Writes == 0:
+		return Remainder
+	default:
+		return Held
+	}
+}
+
+// entriesOf are the entries of an image, in the order of their arrival.
+func (d *desk) entriesOf(img *engine.Image) []Entry {
+	entries := make([]Entry, len(img.Lock.Entries))
+	for i, e := range img.Lock.Entries {
+		entries[i] = d.entryOf(img, e)
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Tag, b.Tag), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	return entries
+}
+
+// shardKey are the values that an entry's document is found by beside its _id.
+func (d *desk) shardKey(img *engine.Image) bson.Raw {
+	beside := bson.D(d.engine.Pin(img))[1:]
+	if len(beside) == 0 {
+		return nil
+	}
+	raw, err := bson.Marshal(beside)
+	if err != nil { // of values that were just read
+		return nil
+	}
+	return raw
+}
+
+func idsOf(entries []engine.Entry) []uuid.UUID {
+	ids := make([]uuid.UUID, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	return ids
+}
+
+// utc keeps a zero time zero.
+func utc(t time.Time) time.Time { return t.UTC() }

@@ -1,0 +1,104 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/admin"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// bsonValue is any value as a document has it.
+func bsonValue(t testing.TB, v any) bson.RawValue {
+	t.Helper()
+	kind, data, err := bson.MarshalValue(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bson.RawValue{Type: kind, Value: data}
+}
+
+func shown(t testing.TB) admin.Entry {
+	return admin.Entry{
+		DocumentID: bsonValue(t, "A-17"), Tag: "write", ID: uuid.MustParse("f0ef0711-0000-4000-8000-000000000001"), Owner: "web-3/1/api",
+		State: admin.Held, Fence: 1795255512860, Seq: 1795255512858,
+		Since: at(0), Age: 2 * time.Minute, Expires: at(2*time.Minute + 7900*time.Millisecond), Remaining: 7900 * time.Millisecond,
+	}
+}
+
+func TestEntryString(t *testing.T) {
+	t.Parallel()
+	held := shown(t)
+	waiting := held
+	waiting.State, waiting.Fence, waiting.Remaining, waiting.Owner = admin.Waiting, 0, -1500*time.Millisecond, ""
+	odd := admin.Entry{State: admin.Waiting}
+	for want, e := range map[string]admin.Entry{
+		`"write" on document "A-17", held by web-3/1/api since 2030-06-01T12:00:00Z (2m0s), 7.9s left, fence 1795255512860, id f0ef0711-0000-4000-8000-000000000001`: held,
+		`"write" on document "A-17", waiting by nobody known since 2030-06-01T12:00:00Z (2m0s), expired 1.5s ago, id f0ef0711-0000-4000-8000-000000000001`:           waiting,
+		`"" on document null, waiting by nobody known since 0001-01-01T00:00:00Z (0s), without an expiry, id 00000000-0000-0000-0000-000000000000`:                   odd,
+	} {
+		if got := e.String(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// The JSON of an entry and of a lock is what programs read: it doesn't change.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	e := shown(t)
+	got, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const plain = `{"document":"A-17","tag":"write","id":"f0ef0711-0000-4000-8000-000000000001","owner":"web-3/1/api","state":"held","expired":false,` +
+		`"fence":1795255512860,"seq":1795255512858,"since":"2030-06-01T12:00:00Z","ageMs":120000,"expires":"2030-06-01T12:02:07.9Z","remainingMs":7900}`
+	if string(got) != plain {
+		t.Errorf("got  %s\nwant %s", got, plain)
+	}
+	e.State, e.Fence, e.HasToken, e.Until, e.WaitsFor = admin.Waiting, 0, true, at(time.Second), []uuid.UUID{uuid.Nil}
+	e.ShardKey, _ = bson.Marshal(bson.D{{Key: "city", Value: "Bern"}})
+	l := admin.Lock{DocumentID: bsonValue(t, int64(7)), Now: at(0), Fence: 9, Entries: []admin.Entry{e}, InTheWay: map[string][]uuid.UUID{"read": {}, "write": {uuid.Nil}}}
+	if got, err = json.Marshal(l); err != nil {
+		t.Fatal(err)
+	}
+	const all = `{"document":7,"now":"2030-06-01T12:00:00Z","fence":9,"entries":[{"document":"A-17","shardKey":{"city":"Bern"},"tag":"write",` +
+		`"id":"f0ef0711-0000-4000-8000-000000000001","owner":"web-3/1/api","state":"waiting","expired":false,"seq":1795255512858,` +
+		`"since":"2030-06-01T12:00:00Z","ageMs":120000,"expires":"2030-06-01T12:02:07.9Z","remainingMs":7900,"hasToken":true,"until":"2030-06-01T12:00:01Z",` +
+		`"waitsFor":["00000000-0000-0000-0000-000000000000"]}],"inTheWay":{"read":[],"write":["00000000-0000-0000-0000-000000000000"]}}`
+	if string(got) != all {
+		t.Errorf("got  %s\nwant %s", got, all)
+	}
+	var back struct{ Entries []admin.Entry }
+	if err := json.Unmarshal(got, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]admin.Entry{e}, back.Entries); diff != "" {
+		t.Errorf("read again (-was +is):\n%s", diff)
+	}
+}
+
+// JSON that is no entry's is an error, and leaves the entry as it was.
+func TestJSONOfSomethingElse(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`{`, `7`, `{"id":"x"}`, `{"document":{"$oid":"x"}}`, `{"document":1,"shardKey":7}`, `{"since":"yesterday"}`} {
+		e := shown(t)
+		if err := json.Unmarshal([]byte(text), &e); err == nil {
+			t.Errorf("%s is an entry: %v", text, e)
+		}
+		if diff := cmp.Diff(shown(t), e); diff != "" {
+			t.Errorf("%s: (-was +is):\n%s", text, diff)
+		}
+	}
+	var e admin.Entry
+	if err := json.Unmarshal([]byte(`{"tag":"write"}`), &e); err != nil || e.Tag != "write" || !e.DocumentID.IsZero() {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if text, err := json.Marshal(e); err != nil || !strings.Contains(string(text), `"document":null`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}

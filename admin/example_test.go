@@ -1,0 +1,110 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// An operator sees who holds an order, and breaks the lock.
+func Example() {
+	ctx := context.Background()
+	orders, done := exampleCollection(ctx, bson.M{"_id": "A-17"})
+	defer done()
+
+	// Somewhere a program holds the order's lock.
+	locks, err := writelock.New(orders, doclock.Owner("web-3/1/api"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	lease, err := locks.TryAcquire(ctx, doclock.ID("A-17"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	lock, err := admin.Inspect(ctx, orders, doclock.ID("A-17"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range lock.Entries {
+		fmt.Println(e.Tag, "is", e.State, "by", e.Owner)
+		gone, err := admin.Break(ctx, orders, e)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("broken:", gone.ID == lease.ID())
+	}
+	err = lease.Update(ctx, bson.M{"$set": bson.M{"late": true}})
+	fmt.Println("the holder is refused:", errors.Is(err, doclock.ErrLost))
+	// Output:
+	// write is held by web-3/1/api
+	// broken: true
+	// the holder is refused: true
+}
+
+// What one program left behind, over a whole collection.
+func ExampleReleaseOwner() {
+	ctx := context.Background()
+	orders, done := exampleCollection(ctx, bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
+	defer done()
+	locks, err := writelock.New(orders, doclock.Owner("web-3/1/api"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, id := range []string{"A-17", "A-18"} {
+		if _, err := locks.TryAcquire(ctx, doclock.ID(id)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	n := 0
+	for e, err := range admin.Entries(ctx, orders, admin.Query{Owner: "web-3/1/api", Only: admin.Live}) {
+		if errors.Is(err, doclock.ErrForeignLock) {
+			fmt.Println(err)
+			continue
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		n++
+		_ = e // fmt.Println(e) shows the whole entry
+	}
+	count, err := admin.ReleaseOwner(ctx, orders, "web-3/1/api")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n, "found,", count.Removed, "removed")
+	// Output:
+	// 2 found, 2 removed
+}
+
+// exampleCollection has these documents, on the server that the tests run on.
+func exampleCollection(ctx context.Context, docs ...any) (*mongo.Collection, func()) {
+	server, err := mongotest.Start(ctx, os.Stderr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	db := client.Database(fmt.Sprintf("example_admin_%d", os.Getpid()))
+	if _, err := db.Collection("orders").InsertMany(ctx, docs); err != nil {
+		log.Fatal(err)
+	}
+	return db.Collection("orders"), func() {
+		_ = db.Drop(ctx)
+		_ = client.Disconnect(ctx)
+		_ = server.Close()
+	}
+}

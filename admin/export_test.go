@@ -1,0 +1,20 @@
+package admin
+
+import "time"
+
+// DrivenBy has a call's server go by a clock that a test sets by hand.
+func DrivenBy(now func() time.Time) Option {
+	return Option{set: func(c *config) error {
+		c.engine.Now = now
+		return nil
+	}}
+}
+
+// IdleFor is DeleteIdle with a time that the option refuses. Tests have no
+// hour.
+func IdleFor(d time.Duration) Option {
+	return Option{set: func(c *config) error {
+		c.idle = d
+		return nil
+	}}
+}

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Option changes how a function of this package works. A function refuses an
+// option that means nothing to it, as a [doclock.ErrInvalidArgument].
+type Option struct {
+	name string
+	set  func(*config) error
+}
+
+type config struct {
+	engine   engine.Config
+	rules    relations.Rules
+	within   any
+	progress func(Count)
+	idle     time.Duration
+}
+
+// Field is the name of the top-level field that holds the lock, for any
+// function. Default "lock", as for [doclock.Field].
+func Field(name string) Option {
+	return Option{"Field", func(c *config) error { return doclock.Field(name)(&c.engine) }}
+}
+
+// ShardKey names the fields of a sharded collection's key, for any function, as
+// [doclock.ShardKey] does for a Locker. An [Entry] then has their values, and
+// the commands that change its document go to one shard.
+func ShardKey(fields ...string) Option {
+	return Option{"ShardKey", func(c *config) error { return doclock.ShardKey(fields...)(&c.engine) }}
+}
+
+// Rules tells [Inspect] and [Entries] the rules of the programs that lock here,
+// so that they say who is in whose way.
+func Rules(rules relations.Rules) Option {
+	return Option{"Rules", func(c *config) error {
+		c.rules = rules.Clone()
+		return rules.Validate()
+	}}
+}
+
+// Within has [Entries], [ReleaseOwner] and [Sweep] look only at documents that
+// match a filter of the caller's. An index can help with it.
+func Within(filter any) Option {
+	return Option{"Within", func(c *config) error {
+		c.within = filter
+		if filter == nil {
+			return fmt.Errorf("%w: Within got nil; leave it out to look at all documents", doclock.ErrInvalidArgument)
+		}
+		return nil
+	}}
+}
+
+// Progress has [ReleaseOwner] and [Sweep] call report after each command that
+// changes something, with what was done so far. They call it in their own
+// goroutine, and wait for it.
+func Progress(report func(Count)) Option {
+	return Option{"Progress", func(c *config) error {
+		c.progress = report
+		if report == nil {
+			return fmt.Errorf("%w: Progress got nil; give a function", doclock.ErrInvalidArgument)
+		}
+		return nil
+	}}
+}
+
+// MinIdle is the least time of [DeleteIdle]. It is greater than any difference
+// between two servers' clocks that doclock tolerates, so that the fencing tokens
+// of a document that is made anew go on increasing.
+const MinIdle = doclock.MaxClockTolerance
+
+// DeleteIdle has [Sweep] delete documents that hold nothing but a lock, and in
+// which nothing was granted or joined for d, at least [MinIdle]. It is for
+// collections of named locks, whose lockers have [doclock.Upsert].
+func DeleteIdle(d time.Duration) Option {
+	return Option{"DeleteIdle", func(c *config) error {
+		c.idle = d.Truncate(time.Millisecond)
+		if d < MinIdle {
+			return fmt.Errorf("%w: DeleteIdle is %v; give at least %v", doclock.ErrInvalidArgument, d, MinIdle)
+		}
+		return nil
+	}}
+}
+
+// desk is one call's collection and options.
+type desk struct {
+	config
+	engine *engine.Engine
+	survey engine.Filter // of Within
+}
+
+// open checks what every function is given. takes are the options that the
+// function knows beside Field and ShardKey.
+func open(ctx context.Context, coll *mongo.Collection, function string, opts []Option, takes ...string) (*desk, error) {
+	if coll == nil {
+		return nil, fmt.Errorf("%w: the collection is nil", doclock.ErrInvalidArgument)
+	}
+	if attempt.InTransaction(ctx) {
+		return nil, fmt.Errorf("%w: call %s outside", doclock.ErrInTransaction, function)
+	}
+	takes = append(takes, "Field", "ShardKey")
+	d := &desk{config: config{engine: engine.Config{TTL: engine.DefaultTTL, Field: engine.DefaultField}}}
+	var faults []error
+	for i, opt := range opts {
+		switch {
+		case opt.set == nil:
+			faults = append(faults, fmt.Errorf("%w: option %d is empty; leave it out", doclock.ErrInvalidArgument, i))
+		case !slices.Contains(takes, opt.name) && opt.name != "":
+			faults = append(faults, fmt.Errorf("%w: %s has no option %s", doclock.ErrInvalidArgument, function, opt.name))
+		default:
+			faults = append(faults, opt.set(&d.config))
+		}
+	}
+	if err := oneline.Join(faults...); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.engine, err = engine.New(coll, nil, d.config.engine); err != nil {
+		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err)
+	}
+	if d.within != nil {
+		if d.survey, err = d.engine.ParseFilter(d.within); err != nil {
+			return nil, fmt.Errorf("%w: the filter of Within: %w", doclock.ErrInvalidArgument, err)
+		}
+	}
+	return d, nil
+}
