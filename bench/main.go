@@ -41,7 +41,7 @@ var cases = []benchCase{
 	{"processes", "4 processes of 16 goroutines read-modify-write one document", runProcesses, nil, nil},
 	{"readers", "readers and a few writers (95:5) of one document", runReaders, nil, nil},
 	{"handoff", "from a release in one process to the grant in another", runHandoff, nil, nil},
-	{"claim", "32 workers in 4 processes claim documents by priority", runClaim, claimColumns, nil},
+	{"claim", "workers in 4 processes claim the documents of a queue by priority", runClaim, claimColumns, nil},
 	{"idle", "commands sent while waiting for a lock that nobody releases", runIdle, nil, nil},
 	{"growth", "acquire beside many live entries, and on large documents", runGrowth, nil, nil},
 	{"held", "many leases held and renewed by one process", runHeld, nil, nil},

@@ -47,7 +47,7 @@ func roundTrips(latencies []time.Duration) func(context.Context, *bench) error {
 				var r round
 				for range block {
 					begun := time.Now()
-					if err := p.ask(ctx, s); err != nil {
+					if err := p.ask(ctx, s.subject); err != nil {
 						return r, err
 					}
 					r.latencies = append(r.latencies, time.Since(begun))
