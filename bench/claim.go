@@ -21,7 +21,7 @@ var claimColumns = []string{"workers", "claimed_twice", "left", "found_none", "i
 // document, in which it is idle.
 func runClaim(ctx context.Context, b *bench) error {
 	const processes = 4
-	kase, rounds, documents, limit := b.now.name, pick(b, 4, 1), pick(b, 2000, 300), pick(b, 8*time.Second, 3*time.Second)
+	kase, rounds, documents, limit := b.now.name, pick(b, 3, 1), pick(b, 2000, 300), pick(b, 8*time.Second, 3*time.Second)
 	if b.now.over != nil {
 		rounds = pick(b, 2, 1)
 	}

@@ -3,9 +3,11 @@
 //	go run -C bench .
 //
 // Each case runs its subjects in turn, round by round, so that the machine's
-// other work affects all of them, and compares them within a round. Commands to
-// the servers are counted when they leave the client. The program starts the
-// servers that it needs (see servers.go) and reports the missing ones.
+// other work affects all of them, and compares them within a round. Some cases
+// run again over a network, which the dialers of the clients make (see
+// network.go). Commands to the servers are counted when they leave the client.
+// The program starts the servers that it needs (see servers.go) and reports the
+// missing ones.
 package main
 
 import (

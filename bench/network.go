@@ -20,10 +20,10 @@ import (
 // It is a dialer, and not a proxy before the servers, for two reasons. A driver
 // finds the members of a replica set by itself, and would go round a proxy. And
 // a proxy handles each message twice more: toxiproxy 2.12.0 with no latency
-// added 0.045 ms to a round trip and 0.03 ms of processor time, which is a fifth
-// of a command to redis, and is paid most by those that send most. See the case
-// "network" for what this one costs. Linux's netem needs root and a kernel that
-// has it.
+// added 0.045 ms to a round trip, a fifth of a command to redis, and used 0.03 ms
+// of processor time, which the subjects with the most commands pay most. The
+// case "network" shows the cost of this dialer. Linux's netem needs root and a
+// kernel that has it.
 type network struct {
 	RoundTrip time.Duration
 }

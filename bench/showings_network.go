@@ -10,6 +10,9 @@ func (b *bench) claimed() []showing {
 		b.number("9. claim: documents that were claimed twice", ours, "claimed_twice", true, 0),
 		b.number("9. claim: documents that were never claimed", ours, "left", true, 0),
 		b.compare("9. claim: throughput, over 8 workers that find and try", "claim", "find-try-8", round.perSecond, false, 5),
+		b.number("9. claim: share of the workers' time without a document", ours, "idle_share", true, 0).told(),
+		b.number("9. claim: documents of higher priority that were claimed later, median", ours, "out_of_order_p50", true, 0).told(),
+		b.number("9. claim: the same, highest", ours, "out_of_order_max", true, 0).told(),
 	}
 	return append(all, b.claimRatios("9. claim", "claim")...)
 }
