@@ -76,9 +76,11 @@ func claimAll(ctx context.Context, e errand, s named, said *bufio.Scanner) error
 	return json.NewEncoder(os.Stdout).Encode(all)
 }
 
-// work is one worker.
+// work is one worker. If it finds no free document, it looks again after a pause
+// that doubles.
 func work(ctx context.Context, s named, queue *mongo.Collection, end time.Time) (own claims, err error) {
-	wished := time.Now()
+	const shortest, longest = 2 * time.Millisecond, 32 * time.Millisecond
+	wished, pause := time.Now(), shortest
 	for time.Now().Before(end) {
 		c, err := s.subject.(claimer).claim(ctx)
 		granted := time.Now()
@@ -87,7 +89,8 @@ func work(ctx context.Context, s named, queue *mongo.Collection, end time.Time) 
 				return own, err
 			}
 			own.FoundNone++
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(pause)
+			pause = min(2*pause, longest)
 			continue
 		}
 		if err == nil {
@@ -97,7 +100,7 @@ func work(ctx context.Context, s named, queue *mongo.Collection, end time.Time) 
 		case err == nil:
 			finished := time.Now()
 			own.All = append(own.All, claim{c.Priority, wished.UnixNano(), granted.UnixNano(), finished.UnixNano()})
-			wished = finished
+			wished, pause = finished, shortest
 		case rival(s.name):
 			own.Failed++
 		default:
