@@ -31,6 +31,7 @@ var roles = map[string]func(ctx context.Context, e errand, s named, said *bufio.
 	"competitor": compete,
 	"waiter":     waitOnRequest,
 	"holder":     holdForEver,
+	"claimant":   claimAll,
 }
 
 func runChild(ctx context.Context, spec string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // startEtcd starts Debian's etcd-server as a cluster of one. Every write is on
@@ -73,8 +75,14 @@ func openEtcd(_ context.Context, s *servers, ttl time.Duration) (subject, error)
 	if err := e.open(s, ttl); err != nil {
 		return nil, err
 	}
+	dialing := e.counter.etcd()
+	if s.Network != nil {
+		dialing = append(dialing, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return s.Network.DialContext(ctx, "tcp", address)
+		}))
+	}
 	var err error
-	e.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Etcd}, DialOptions: e.counter.etcd(), Logger: zap.NewNop()})
+	e.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{s.Etcd}, DialOptions: dialing, Logger: zap.NewNop()})
 	return e, err
 }
 

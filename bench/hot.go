@@ -10,13 +10,14 @@ import (
 
 // hot is a case with this many goroutines of one process on one document.
 func hot(goroutines int) func(context.Context, *bench) error {
-	kase := fmt.Sprintf("hot%d", goroutines)
 	return func(ctx context.Context, b *bench) error {
-		rounds, length := pick(b, 5, 2), pick(b, 2*time.Second, 500*time.Millisecond)
-		switch goroutines {
-		case 64: // most of the targets depend on it, and its rounds differ much
+		kase, rounds, length := b.now.name, pick(b, 5, 2), pick(b, 2*time.Second, 500*time.Millisecond)
+		switch {
+		case b.now.over != nil:
+			rounds, length = pick(b, 4, 1), pick(b, 1500*time.Millisecond, 500*time.Millisecond)
+		case goroutines == 64: // most of the targets depend on it, and its rounds differ much
 			rounds = pick(b, 9, 2)
-		case 1000:
+		case goroutines == 1000:
 			rounds, length = pick(b, 3, 1), pick(b, 5*time.Second, 1500*time.Millisecond)
 		}
 		// plain-1 is a single client that sends plain $incs one after another.

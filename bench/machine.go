@@ -21,6 +21,10 @@ func (r *report) setting() []string {
 		fmt.Sprintf("client: %s, %s/%s; everything runs on this one machine", runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		"MongoDB: " + s.Mongo,
 	}
+	if len(r.b.latencies) > 0 {
+		lines = append(lines, fmt.Sprintf("cases with a latency in their names: the clients' dialers put a round trip of %s in front of every server; the case \"network\" shows what it really adds",
+			strings.ReplaceAll(strings.Trim(fmt.Sprint(r.b.latencies), "[]"), " ", ", ")))
+	}
 	var others []string
 	for name, about := range s.Version {
 		others = append(others, name+": "+about)

@@ -3,9 +3,11 @@
 //	go run -C bench .
 //
 // Each case runs its subjects in turn, round by round, so that the machine's
-// other work affects all of them, and compares them within a round. Commands to
-// the servers are counted when they leave the client. The program starts the
-// servers that it needs (see servers.go) and reports the missing ones.
+// other work affects all of them, and compares them within a round. Some cases
+// run again over a network, which the dialers of the clients make (see
+// network.go). Commands to the servers are counted when they leave the client.
+// The program starts the servers that it needs (see servers.go) and reports the
+// missing ones.
 package main
 
 import (
@@ -15,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,40 +29,66 @@ type benchCase struct {
 	name, about string
 	run         func(context.Context, *bench) error
 	columns     []string // of its extra values, those that its table has a column for
+	over        *network // between the clients and the servers; nil for none
 }
 
-// cases in the order in which they run.
+// cases in the order in which they run, without a network.
 var cases = []benchCase{
-	{"pair", "acquire and release, nobody contends", runPair, nil},
-	{"rmw", "read-modify-write of one document, nobody contends", runRMW, nil},
-	{"commands", "what one command costs, beside plain ones on the same document", runCommands, priceColumns},
-	{"hot4", "4 goroutines read-modify-write one document", hot(4), nil},
-	{"hot64", "64 goroutines read-modify-write one document", hot(64), nil},
-	{"hot1000", "1,000 goroutines read-modify-write one document", hot(1000), nil},
-	{"processes", "4 processes of 16 goroutines read-modify-write one document", runProcesses, nil},
-	{"readers", "readers and a few writers (95:5) of one document", runReaders, nil},
-	{"handoff", "from a release in one process to the grant in another", runHandoff, nil},
-	{"idle", "commands sent while waiting for a lock that nobody releases", runIdle, nil},
-	{"growth", "acquire beside many live entries, and on large documents", runGrowth, nil},
-	{"held", "many leases held and renewed by one process", runHeld, nil},
-	{"takeover", "from the holder's death to the next grant", runTakeover, nil},
+	{"pair", "acquire and release, nobody contends", runPair, nil, nil},
+	{"rmw", "read-modify-write of one document, nobody contends", runRMW, nil, nil},
+	{"commands", "what one command costs, beside plain ones on the same document", runCommands, priceColumns, nil},
+	{"hot4", "4 goroutines read-modify-write one document", hot(4), nil, nil},
+	{"hot64", "64 goroutines read-modify-write one document", hot(64), nil, nil},
+	{"hot1000", "1,000 goroutines read-modify-write one document", hot(1000), nil, nil},
+	{"processes", "4 processes of 16 goroutines read-modify-write one document", runProcesses, nil, nil},
+	{"readers", "readers and a few writers (95:5) of one document", runReaders, nil, nil},
+	{"handoff", "from a release in one process to the grant in another", runHandoff, nil, nil},
+	{"claim", "workers in 4 processes claim the documents of a queue by priority", runClaim, claimColumns, nil},
+	{"idle", "commands sent while waiting for a lock that nobody releases", runIdle, nil, nil},
+	{"growth", "acquire beside many live entries, and on large documents", runGrowth, nil, nil},
+	{"held", "many leases held and renewed by one process", runHeld, nil, nil},
+	{"takeover", "from the holder's death to the next grant", runTakeover, nil, nil},
 }
+
+// plan is all cases: those without a network, what the network itself costs, and
+// some of the first again over each latency.
+func plan(latencies []time.Duration) []benchCase {
+	all := slices.Clone(cases)
+	if len(latencies) > 0 {
+		all = append(all, benchCase{"network", "what the network of the following cases adds", roundTrips(latencies), roundTripColumns, nil})
+	}
+	for _, d := range latencies {
+		for _, c := range cases {
+			if slices.Contains([]string{"pair", "rmw", "hot64", "handoff", "claim"}, c.name) {
+				c.name, c.about, c.over = onNetwork(c.name, d), fmt.Sprintf("%s; a round trip takes %v more", c.about, d), &network{d}
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// onNetwork is the name of a case over a latency.
+func onNetwork(kase string, d time.Duration) string { return kase + "-" + d.String() }
 
 // bench is one run.
 type bench struct {
-	servers servers
-	quick   bool
-	began   time.Time
-	took    time.Duration
-	load    string // of the machine, before the run
-	results []*result
+	servers   servers
+	latencies []time.Duration
+	quick     bool
+	now       benchCase // the one that runs
+	began     time.Time
+	took      time.Duration
+	load      string // of the machine, before the run
+	results   []*result
 }
 
 func main() {
 	var w wishes
-	flag.BoolVar(&w.quick, "quick", false, "shorter windows and fewer rounds: under 3 minutes in all")
+	flag.BoolVar(&w.quick, "quick", false, "shorter windows and fewer rounds: under 5 minutes in all")
 	flag.BoolVar(&w.json, "json", false, "print one line of JSON per case and subject instead of tables")
-	flag.StringVar(&w.only, "case", "", "run these cases only, e.g. pair,rmw,hot64")
+	flag.StringVar(&w.only, "case", "", "run these cases only, e.g. pair,rmw,hot64, or *-5ms")
+	flag.StringVar(&w.latency, "latency", "1ms,5ms", "round trips of the cases over a network; empty for none")
 	flag.StringVar(&w.svg, "svg", "../docs/img", "directory for the plots; empty for none")
 	flag.StringVar(&w.markdown, "markdown", "", "write the tables into this file, between its marker comments")
 	flag.StringVar(&w.profiles.cpu, "cpuprofile", "", "write a processor profile of the cases into this file")
@@ -83,17 +112,21 @@ func main() {
 
 // wishes are the flags.
 type wishes struct {
-	quick, json         bool
-	only, svg, markdown string
-	profiles            profiles
+	quick, json                  bool
+	only, latency, svg, markdown string
+	profiles                     profiles
 }
 
 func runAll(ctx context.Context, w wishes) (err error) {
-	chosen, err := choose(w.only)
+	latencies, err := parseLatencies(w.latency)
 	if err != nil {
 		return err
 	}
-	b := &bench{quick: w.quick, began: time.Now(), load: load()}
+	chosen, err := choose(plan(latencies), w.only)
+	if err != nil {
+		return err
+	}
+	b := &bench{latencies: latencies, quick: w.quick, began: time.Now(), load: load()}
 	stop, err := b.servers.start(ctx, b.say)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
@@ -127,28 +160,43 @@ func runAll(ctx context.Context, w wishes) (err error) {
 func (b *bench) run(ctx context.Context, chosen []benchCase) error {
 	for i, c := range chosen {
 		b.say("[%d/%d] %s: %s", i+1, len(chosen), c.name, c.about)
+		b.now, b.servers.Network = c, c.over
 		if err := c.run(ctx, b); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
+	b.servers.Network = nil
 	return nil
 }
 
-func choose(only string) ([]benchCase, error) {
-	if only == "" {
-		return cases, nil
+// choose keeps the cases whose names match one of the patterns, in the order of
+// the patterns.
+func choose(all []benchCase, patterns string) (chosen []benchCase, err error) {
+	if patterns == "" {
+		return all, nil
 	}
-	var chosen []benchCase
-	for name := range strings.SplitSeq(only, ",") {
-		i := slices.IndexFunc(cases, func(c benchCase) bool { return c.name == name })
-		if i < 0 {
-			var names []string
-			for _, c := range cases {
-				names = append(names, c.name)
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	for pattern := range strings.SplitSeq(patterns, ",") {
+		found := false
+		for _, c := range all {
+			matches, err := path.Match(pattern, c.name)
+			if err != nil {
+				return nil, fmt.Errorf("case %q: %w", pattern, err)
 			}
-			return nil, fmt.Errorf("no case %q; there are %s", name, strings.Join(names, ", "))
+			if !matches {
+				continue
+			}
+			found = true
+			if !slices.ContainsFunc(chosen, func(earlier benchCase) bool { return earlier.name == c.name }) {
+				chosen = append(chosen, c)
+			}
 		}
-		chosen = append(chosen, cases[i])
+		if !found {
+			return nil, fmt.Errorf("no case %q; there are %s", pattern, strings.Join(names, ", "))
+		}
 	}
 	return chosen, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -70,8 +71,32 @@ var charts = []chart{
 		[]series{growing(0, 1, "alone"), growing(10, 1, "beside 10"), growing(100, 1, "beside 100"), growing(1000, 1, "beside 1,000")}, nil},
 	{"growth-size.svg", "Taking a lock that lives in a larger document", "milliseconds, median (less is better)", "growth",
 		[]series{growing(0, 1, "1 KB"), growing(0, 20, "20 KB"), growing(0, 200, "200 KB")}, []string{"plain", crowdedSubject}},
+	{"claim.svg", "Workers of 4 processes claim the documents of a queue by priority", "documents claimed and finished per second (more is better)", "claim",
+		[]series{{value: speed}}, nil},
+	{"claim-commands.svg", "What these workers send for a claim, without the final write", "commands per claim (less is better)", "claim",
+		[]series{{value: commands}}, nil},
 	{"takeover.svg", "The holder of a 2 s lock is killed: how long the next one waits", "milliseconds, median (less is better; much less than 2,000 is unsafe)", "takeover",
 		[]series{{value: millis(50)}}, nil},
+}
+
+// networkCharts have a bar for each latency.
+func networkCharts(latencies []time.Duration) (all []chart) {
+	for _, c := range []chart{
+		{"network-pair.svg", "Acquiring and releasing a lock over a network", "milliseconds, median (less is better)", "pair", []series{{value: millis(50)}}, nil},
+		{"network-rmw.svg", "Read, change and write one document under a lock over a network", "milliseconds, median (less is better)", "rmw", []series{{value: millis(50)}}, nil},
+		{"network-hot.svg", "64 goroutines change one document under a lock, over a network", "changes per second (more is better)", "hot64", []series{{value: speed}}, nil},
+		{"network-handoff.svg", "From the release in one process to the grant in another, over a network", "milliseconds, median (less is better)", "handoff", []series{{value: millis(50)}}, nil},
+		{"network-claim.svg", "Workers of 4 processes claim the documents of a queue, over a network", "documents claimed and finished per second (more is better)", "claim", []series{{value: speed}}, nil},
+	} {
+		one, value := c.kase, c.series[0].value
+		c.series = nil
+		for _, d := range latencies {
+			c.kase = onNetwork(one, d)
+			c.series = append(c.series, series{name: fmt.Sprintf("round trip %v", d), kase: c.kase, value: value})
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 func growing(entries, kb int, name string) series {
@@ -89,7 +114,7 @@ func plots(b *bench, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, c := range charts {
+	for _, c := range slices.Concat(charts, networkCharts(b.latencies)) {
 		if err := c.draw(b, dir); err != nil {
 			return fmt.Errorf("%s: %w", c.file, err)
 		}
@@ -181,7 +206,7 @@ func (c chart) bars(p *plot.Plot, s series, values plotter.Values, names []strin
 		return nil
 	}
 	if len(c.series) > 1 {
-		return add(values, shades[i])
+		return add(values, shades[i%len(shades)])
 	}
 	own, other := make(plotter.Values, len(values)), make(plotter.Values, len(values))
 	for j, v := range values {

@@ -33,11 +33,33 @@ func runProcesses(ctx context.Context, b *bench) error {
 }
 
 // race starts n processes, starts them together, and adds up their results.
-func (b *bench) race(ctx context.Context, to *result, e errand, n int) (err error) {
+func (b *bench) race(ctx context.Context, to *result, e errand, n int) error {
 	r, completed := round{took: e.Window}, 0
 	if err := b.servers.document(ctx, e.Key, small); err != nil {
 		return err
 	}
+	err := b.together(e, n, func(line string) error {
+		var got competed
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			return err
+		}
+		r.latencies = append(r.latencies, got.Latencies...)
+		r.commands += got.Commands
+		r.counts = append(r.counts, len(got.Latencies))
+		completed += got.Completed
+		r.failed += got.Failed
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	to.rounds = append(to.rounds, r)
+	return b.audit(ctx, to, e.Key, completed)
+}
+
+// together has n processes do an errand at the same time, each from the moment
+// when all are ready, and passes their answers on.
+func (b *bench) together(e errand, n int, answer func(line string) error) (err error) {
 	var all []*process
 	defer func() {
 		for _, p := range all {
@@ -68,16 +90,9 @@ func (b *bench) race(ctx context.Context, to *result, e errand, n int) (err erro
 		if err != nil {
 			return err
 		}
-		var got competed
-		if err := json.Unmarshal([]byte(line), &got); err != nil {
+		if err := answer(line); err != nil {
 			return err
 		}
-		r.latencies = append(r.latencies, got.Latencies...)
-		r.commands += got.Commands
-		r.counts = append(r.counts, len(got.Latencies))
-		completed += got.Completed
-		r.failed += got.Failed
 	}
-	to.rounds = append(to.rounds, r)
-	return b.audit(ctx, to, e.Key, completed)
+	return nil
 }

@@ -57,7 +57,11 @@ func (r *onRedis) openRedis(s *servers, ttl time.Duration) error {
 	if err := r.open(s, ttl); err != nil {
 		return err
 	}
-	r.redis = redis.NewClient(&redis.Options{Addr: s.Redis, PoolSize: 100}) // as the driver's
+	o := &redis.Options{Addr: s.Redis, PoolSize: 100} // as the driver's
+	if s.Network != nil {
+		o.Dialer = s.Network.DialContext
+	}
+	r.redis = redis.NewClient(o)
 	r.redis.AddHook(&r.counter)
 	return nil
 }

@@ -95,7 +95,7 @@ type table struct {
 // tables are the targets and the measurements, case by case.
 func (r *report) tables() []table {
 	all := []table{r.showings()}
-	for _, c := range cases {
+	for _, c := range plan(r.b.latencies) {
 		t := table{title: fmt.Sprintf("%s: %s", c.name, c.about),
 			head: []string{"subject", "ops", "commands/op", "p50 ms", "p99 ms", "ops/s", "ops/s, rounds"}}
 		for _, key := range c.columns {

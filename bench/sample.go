@@ -95,6 +95,15 @@ func ratio(a, b *result, f func(round) float64) spread {
 	return spreadOf(values)
 }
 
+// difference compares two subjects within each round, too.
+func difference(a, b *result, f func(round) float64) spread {
+	var values []float64
+	for i := range min(len(a.rounds), len(b.rounds)) {
+		values = append(values, f(a.rounds[i])-f(b.rounds[i]))
+	}
+	return spreadOf(values)
+}
+
 func median(sorted []float64) float64 {
 	n := len(sorted)
 	if n == 0 {

@@ -22,7 +22,8 @@ import (
 type servers struct {
 	MongoURI string
 	Database string
-	Redis    string // address; empty if it is missing
+	Network  *network // between the clients and every server; nil for none
+	Redis    string   // address; empty if it is missing
 	Etcd     string
 
 	Mongo   string            // what server it is
@@ -86,6 +87,9 @@ func (s *servers) drop() error {
 // driver and the same write concern.
 func (s *servers) connect(c *counter, more ...*options.ClientOptions) (*mongo.Client, error) {
 	common := options.Client().ApplyURI(s.MongoURI).SetMonitor(c.mongo()).SetWriteConcern(writeconcern.Majority())
+	if s.Network != nil {
+		common.SetDialer(s.Network)
+	}
 	return mongo.Connect(append([]*options.ClientOptions{common}, more...)...)
 }
 

@@ -95,6 +95,8 @@ func (r *report) showings() table {
 			all = append(all, b.compare(fmt.Sprintf("8. %s: throughput, over %s's", kase, rival), kase, rival, perSecond, false, 0).told())
 		}
 	}
+	all = append(all, b.claimed()...)
+	all = append(all, b.networked()...)
 	t := table{title: "What it must show", head: []string{"what", "target", "measured", "rounds", "", ""}}
 	for _, s := range all {
 		t.rows = append(t.rows, s.row())

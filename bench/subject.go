@@ -67,6 +67,8 @@ var subjects = map[string]func(ctx context.Context, s *servers, ttl time.Duratio
 	"redislock":                openRedislock,
 	"redsync":                  openRedsync,
 	"etcd":                     openEtcd,
+	"find-try":                 openFindTry,
+	"find-and-modify":          openFindAndModify,
 }
 
 // The subjects that need a server that may be missing.

@@ -12,7 +12,7 @@ const ttl = 10 * time.Second
 
 // runPair acquires and releases a lock without other clients.
 func runPair(ctx context.Context, b *bench) error {
-	return b.uncontended(ctx, "pair", func(s named, key string) error {
+	return b.uncontended(ctx, func(s named, key string) error {
 		lock := s.subject.(locker).lock
 		if s.name == "mongolock-s" {
 			lock = s.subject.(sharer).lockShared
@@ -30,14 +30,17 @@ var writers = []string{"plain", "optimistic", "doclock", "monglock-write", "mong
 
 // runRMW increments a document without other clients.
 func runRMW(ctx context.Context, b *bench) error {
-	return b.uncontended(ctx, "rmw", func(s named, key string) error {
+	return b.uncontended(ctx, func(s named, key string) error {
 		return s.subject.(incrementer).increment(ctx, key)
 	}, writers...)
 }
 
 // uncontended runs op for each subject in turn, in short blocks.
-func (b *bench) uncontended(ctx context.Context, kase string, op func(s named, key string) error, names ...string) error {
-	rounds, block := pick(b, 20, 5), pick(b, 40, 16)
+func (b *bench) uncontended(ctx context.Context, op func(s named, key string) error, names ...string) error {
+	kase, rounds, block := b.now.name, pick(b, 20, 5), pick(b, 40, 16)
+	if b.now.over != nil {
+		rounds, block = pick(b, 10, 3), pick(b, 12, 5)
+	}
 	all, closeAll, err := b.openAll(ctx, ttl, names...)
 	if err != nil {
 		return err
