@@ -20,7 +20,7 @@ type Leases []*doclock.Lease
 // [doclock.Lease.KeepAlive] does. The context that it returns ends with the first
 // loss (cause [doclock.ErrLost]), when all leases are released
 // ([doclock.ErrReleased]), or with ctx. So a lease that is released before the
-// others doesn't end it.
+// others doesn't end it, whatever its release returns.
 //
 // After a loss the other leases are still renewed, until they are released or ctx
 // ends.
