@@ -61,6 +61,7 @@ var (
 	inQueue     = []string{queuePkg}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
+	inWriteLock = []string{"./writelock"}
 )
 
 func swap(was, becomes string) []Edit { return []Edit{{was, becomes}} }

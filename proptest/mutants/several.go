@@ -111,4 +111,25 @@ var several = []Mutant{
 		released := leases.Release(ctx)`),
 		Tests: "^TestDoAllReleasesAfterItsContextHasEnded$", Packages: inLocker,
 	},
+	{
+		Name: "a loss ends Lead", Rule: 0,
+		Why:   "after a hiccup nobody leads any more",
+		File:  "writelock/lead.go",
+		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led:`),
+		Tests: "^TestLeadCampaignsAgainAfterALoss$", Packages: inWriteLock,
+	},
+	{
+		Name: "Lead goes on after fn's return", Rule: 0,
+		Why:   "work that is done is done again, or an error is never seen",
+		File:  "writelock/lead.go",
+		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led && ctx.Err() != nil:`),
+		Tests: "^TestLeadersComeOneAfterTheOther$", Packages: inWriteLock,
+	},
+	{
+		Name: "an unreachable server ends Lead", Rule: 0,
+		Why:   "after an outage nobody leads any more",
+		File:  "writelock/lead.go",
+		Edits: swap(`(failure.NotSent || !failure.Certain)`, `!failure.Certain`),
+		Tests: "^TestLeadOutlivesAnUnreachableServer$", Packages: inWriteLock,
+	},
 }
