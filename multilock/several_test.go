@@ -96,8 +96,6 @@ func of(l *multilock.Locker, ids ...any) (wants []multilock.Want) {
 	return wants
 }
 
-func nothingElse(context.Context, multilock.Leases) error { return nil }
-
 func TestDoAllMovesMoney(t *testing.T) {
 	t.Parallel()
 	p := newPlaces(t, 2)
