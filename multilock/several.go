@@ -3,6 +3,7 @@ package multilock
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
@@ -138,5 +139,5 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 			err = oneline.Join(err, released)
 		}
 	}()
-	return fn(leases.KeepAlive(ctx), leases)
+	return fn(leases.KeepAlive(ctx), slices.Clone(leases)) // all are released, whatever fn does with its own
 }

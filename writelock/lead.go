@@ -65,10 +65,11 @@ func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, 
 	}
 }
 
-// mayPass says of an acquire's error that the server has refused nothing.
+// mayPass says of an acquire's error that the server has refused nothing, or that
+// the document came and went.
 func mayPass(err error) bool {
 	var failure *engine.Failure
-	return errors.As(err, &failure) && (failure.NotSent || !failure.Certain)
+	return errors.As(err, &failure) && (failure.NotSent || !failure.Certain || failure.Again)
 }
 
 // noMaxWait comes after the caller's options.

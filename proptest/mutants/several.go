@@ -129,7 +129,7 @@ var several = []Mutant{
 		Name: "an unreachable server ends Lead", Rule: 0,
 		Why:   "after an outage nobody leads any more",
 		File:  "writelock/lead.go",
-		Edits: swap(`(failure.NotSent || !failure.Certain)`, `!failure.Certain`),
+		Edits: swap(`(failure.NotSent || !failure.Certain || failure.Again)`, `failure.Again`),
 		Tests: "^TestLeadOutlivesAnUnreachableServer$", Packages: inWriteLock,
 	},
 }
