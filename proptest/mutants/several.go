@@ -115,14 +115,14 @@ var several = []Mutant{
 		Name: "a loss ends Lead", Rule: 0,
 		Why:   "after a hiccup nobody leads any more",
 		File:  "writelock/lead.go",
-		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led:`),
+		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led || lost:`),
 		Tests: "^TestLeadCampaignsAgainAfterALoss$", Packages: inWriteLock,
 	},
 	{
 		Name: "Lead goes on after fn's return", Rule: 0,
 		Why:   "work that is done is done again, or an error is never seen",
 		File:  "writelock/lead.go",
-		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led && ctx.Err() != nil:`),
+		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led && lost && ctx.Err() != nil:`),
 		Tests: "^TestLeadersComeOneAfterTheOther$", Packages: inWriteLock,
 	},
 	{
