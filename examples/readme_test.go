@@ -21,6 +21,8 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 var printed = map[string][]string{
 	"examples/writelock": {"prints: 1\n"},
 	"examples/multilock": {"ada is a friend\n"},
+	"examples/transfer":  {"too much: there is too little in the account\nbalance: 80\nbalance: 120\n"},
+	"examples/leader":    {"term 1 has a greater token than the one before: true\nterm 2 has a greater token than the one before: true\nterm 3 has a greater token than the one before: true\n"},
 	"examples/contact": {
 		"add Ada to Friends: done\ndelete Friends: refused: a contact has this category\n",
 		"add Ada to Friends: refused: doclock: not acquired: no such document\ndelete Friends: done\n",
@@ -49,7 +51,7 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 			t.Errorf("%s: %d lines, want 50 at most", dir, n)
 		}
 	}
-	for _, file := range []string{"examples/contact/main.go", "examples/contact/book.go"} {
+	for _, file := range []string{"examples/contact/main.go", "examples/contact/book.go", "examples/transfer/main.go", "examples/transfer/bank.go", "examples/leader/main.go"} {
 		if !strings.Contains(string(readme), "("+file+")") {
 			t.Errorf("the README has no link to %s", file)
 		}
@@ -64,7 +66,7 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 func TestFirstPrograms(t *testing.T) {
 	client := mongotest.Client(t)
 	drop := func() {
-		for _, name := range []string{"shop", "book"} {
+		for _, name := range []string{"shop", "book", "bank", "jobs"} {
 			if err := client.Database(name).Drop(context.Background()); err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ const Rules = 22
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, operators} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, operators, several} {
 		all = append(all, some...)
 	}
 	return all
@@ -63,6 +63,7 @@ var (
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
 	inAdmin     = []string{adminPkg}
+	inWriteLock = []string{"./writelock"}
 )
 
 func swap(was, becomes string) []Edit { return []Edit{{was, becomes}} }
