@@ -16,12 +16,12 @@ type Mutant struct {
 type Edit struct{ Old, New string }
 
 // Rules is the number of the protocol's rules.
-const Rules = 22
+const Rules = 26
 
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, claims} {
 		all = append(all, some...)
 	}
 	return all
