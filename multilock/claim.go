@@ -124,7 +124,7 @@ func (a *acquisition) lookUp(ctx context.Context, wanted engine.Filter, limit in
 			return answer{err: doclock.ErrClosed}
 		}
 		unsure, err := attempt.Settle(ctx, a.timeout, func(ctx context.Context) (err error) {
-			got.found, err = a.locker.commands.Candidates(ctx, wanted, a.request.Tag, limit)
+			got.found, err = a.locker.engine.Candidates(ctx, wanted, a.request.Tag, limit)
 			return err
 		})
 		got.err = a.unanswered("look-up", unsure, err)

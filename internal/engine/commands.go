@@ -12,7 +12,6 @@ import (
 // error of a command that was not executed, or whose outcome is unknown.
 type Commands interface {
 	Acquire(context.Context, Filter, Request) (Answer, error)
-	Candidates(ctx context.Context, f Filter, tag string, limit int) ([]Pin, error)
 	Confirm(context.Context, Pin, Request) (Answer, error)
 
 	Renew(context.Context, Grant) (Answer, error)
