@@ -3,6 +3,7 @@ package doclock
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -43,4 +44,104 @@ func MaxWait(d time.Duration) AcquireOption {
 		c.MaxWait = &d
 		return nil
 	}
+}
+
+// Sort says which document an acquire means if its filter matches several: the
+// first by these keys, as bson.D{{"priority", -1}, {"_id", 1}}. Each key is a
+// field with 1 or -1, or with bson.D{{"$meta", "textScore"}}. Give a bson.D or a
+// bson.Raw; a map may have one key only, because a map has no order. Without Sort
+// it is whichever document the server finds. With a filter that pins its
+// document, the keys mean nothing, and are not sent.
+//
+// Without [SkipLocked], an acquire decides for one document: the first that
+// matches, locked or not. TryAcquire is refused if that one is locked, and Acquire
+// waits for that one, even if others that match are free or become free.
+func Sort(keys any) AcquireOption {
+	return func(c *engine.AcquireConfig) (err error) {
+		c.Sort, err = sortKeys(keys)
+		return err
+	}
+}
+
+// SkipLocked makes an acquire take any document that matches the filter and is
+// free for the tag: the next job of a queue, as SELECT … FOR UPDATE SKIP LOCKED
+// takes the next row. The document is free at the grant, by the server's clock,
+// and matches then.
+//
+//	lease, err := locks.TryAcquire(ctx, bson.M{"state": "pending"}, doclock.SkipLocked(),
+//		doclock.Sort(bson.D{{"priority", -1}}), doclock.Into(&job))
+//
+// If none is free, TryAcquire returns [ErrNotFound]. The error is an
+// [ErrConflict] too if a document was seen that matches and is locked. That names
+// one of its holders. Acquire and Do wait until one is free, also if none matches
+// yet. They look again after a pause that grows from some milliseconds to a second, and
+// soon after each release by the same Locker.
+//
+// A claim that is alone in its process sends one command: the acquire itself, for
+// the first document that matches. If that one is locked, or other goroutines
+// claim at the same time, one read looks up free documents for all claims of this
+// Locker with the same filter, keys and tag. Then each claim tries one of them by
+// its _id. So a claim costs little more than one command, also where
+// several processes compete. The look-ups are shared only if the filters are equal:
+// round a time in a filter.
+//
+// While no other process competes for the same documents, the order is that of
+// Sort, as it was at a look-up up to a second ago. Processes that meet try
+// the first documents in a random order, up to 512 of them, so that they seldom
+// meet.
+//
+// A document whose lock field is foreign ([ErrForeignLock]) is not free. Enqueue
+// refuses SkipLocked: it has a place in the queue of one document. A Locker with
+// [Upsert] refuses it too. With [ShardKey] each look-up asks all shards, unless
+// the filter names the shard key.
+func SkipLocked() AcquireOption {
+	return func(c *engine.AcquireConfig) error {
+		c.SkipLocked = true
+		return nil
+	}
+}
+
+// sortKeys encodes the keys of a Sort.
+func sortKeys(keys any) (bson.Raw, error) {
+	refuse := func(what string) (bson.Raw, error) {
+		return nil, fmt.Errorf(`%w: Sort got %s; give ordered keys, as bson.D{{"priority", -1}, {"_id", 1}}`, ErrInvalidArgument, what)
+	}
+	if v := reflect.ValueOf(keys); v.Kind() == reflect.Map && v.Len() > 1 {
+		return refuse("a map with several keys, which has no order")
+	}
+	doc, err := bson.Marshal(keys)
+	if err != nil {
+		return refuse(fmt.Sprintf("a %T that can't be encoded (%v)", keys, err))
+	}
+	elements, err := bson.Raw(doc).Elements()
+	if err != nil {
+		return refuse(fmt.Sprintf("a malformed document (%v)", err))
+	}
+	if len(elements) == 0 {
+		return refuse("no keys")
+	}
+	seen := map[string]bool{}
+	for _, e := range elements {
+		key := e.Key()
+		switch {
+		case key == "" || strings.HasPrefix(key, "$"):
+			return refuse(fmt.Sprintf("the key %q, which names no field", key))
+		case seen[key]:
+			return refuse(fmt.Sprintf("the key %q twice", key))
+		case !isDirection(e.Value()):
+			return refuse(fmt.Sprintf("the key %q with %v", key, e.Value()))
+		}
+		seen[key] = true
+	}
+	return doc, nil
+}
+
+// isDirection reports whether a key's value is 1, -1 or {$meta: …}.
+func isDirection(v bson.RawValue) bool {
+	if doc, ok := v.DocumentOK(); ok {
+		elements, err := doc.Elements()
+		return err == nil && len(elements) == 1 && elements[0].Key() == "$meta"
+	}
+	f, ok := v.AsFloat64OK()
+	return ok && (f == 1 || f == -1)
 }

@@ -15,16 +15,25 @@ import (
 
 // try sends one acquire that doesn't wait.
 func (a *acquisition) try(ctx context.Context) (*lease.Handle, error) {
+	if a.skip {
+		return a.claim(ctx, true)
+	}
+	held, err := a.once(ctx)
+	a.leave(held)
+	return held, a.failed(ctx, err, nil)
+}
+
+// once asks for the lock, or joins an entry of this process.
+func (a *acquisition) once(ctx context.Context) (*lease.Handle, error) {
 	a.request.Try = true
 	held, err := a.join(ctx)
 	if held == nil && err == nil {
 		held, _, err = a.arrive(ctx)
 	}
-	a.leave(held)
 	if a.request.Shared {
 		a.locker.queues.Tried(a.where(), a.request, idOf(held), a.seen)
 	}
-	return held, a.failed(ctx, err, nil)
+	return held, err
 }
 
 // arrive sends one acquire. With neither a lease nor an error, or with a
@@ -67,6 +76,9 @@ func (a *acquisition) acquire(ctx context.Context) (*lease.Handle, error) {
 	}
 	a.locker.ops.Enter()
 	defer a.locker.ops.Leave()
+	if a.skip {
+		return a.claim(ctx, false)
+	}
 	if a.document == "" {
 		return a.find(ctx)
 	}

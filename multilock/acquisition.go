@@ -24,6 +24,7 @@ type acquisition struct {
 	request  waitqueue.Request
 	into     []any // what the document is decoded into
 	maxWait  *time.Duration
+	skip     bool // it takes any document that matches and is free
 	timeout  time.Duration
 	seen     *engine.Image // the last one that it was answered with
 	lane     string        // whose commands are bounded together: the document's, or the filter's
@@ -75,6 +76,9 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 			return nil, err
 		}
 	}
+	if cfg.SkipLocked && l.engine.Upsert {
+		return nil, fmt.Errorf("%w: SkipLocked looks for documents that exist; give it to a Locker without Upsert", doclock.ErrInvalidArgument)
+	}
 	if attempt.InTransaction(ctx) {
 		return nil, errInTransaction
 	}
@@ -86,26 +90,32 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	}
 	a := &acquisition{
 		locker: l,
-		filter: f,
 		request: waitqueue.Request{
 			Request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
-			Exact:   f.Exact,
 			Begun:   l.queues.Now(),
 		},
 		maxWait: cfg.MaxWait,
+		skip:    cfg.SkipLocked,
 		timeout: l.engine.Attempt(tag),
 	}
 	if cfg.Into != nil {
 		a.into = []any{cfg.Into}
 	}
+	a.aim(f.Sorted(cfg.Sort))
+	return a, nil
+}
+
+// aim has the acquire mean what the filter finds.
+func (a *acquisition) aim(f engine.Filter) {
+	a.filter, a.document, a.seen = f, "", nil
 	if f.Pin != nil {
 		a.document = waitqueue.Key(f.Pin)
 	}
 	if a.lane = a.document; a.lane == "" {
 		a.lane = f.Key()
 	}
-	a.request.Shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
-	return a, nil
+	a.request.Exact = f.Exact
+	a.request.Shared = f.Exact && a.document != "" && slices.Contains(a.locker.engine.Shared, a.request.Tag)
 }
 
 func (a *acquisition) refuseMaxWait(call string) error {
@@ -113,6 +123,13 @@ func (a *acquisition) refuseMaxWait(call string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s doesn't wait; give MaxWait to Acquire or Do", doclock.ErrInvalidArgument, call)
+}
+
+func (a *acquisition) refuseSkipLocked(call string) error {
+	if !a.skip {
+		return nil
+	}
+	return fmt.Errorf("%w: %s takes a place in the queue of one document; give SkipLocked to TryAcquire, Acquire or Do", doclock.ErrInvalidArgument, call)
 }
 
 // where is the key of the document that the acquire was answered with last, or

@@ -76,3 +76,9 @@ func (l *Locker) Leftovers() int {
 
 // OnFailedCleanUp observes the clean-ups that fail.
 func (l *Locker) OnFailedCleanUp(failed func(error)) { l.cleanup.failed = failed }
+
+// Claimants is how many claims sleep.
+func (l *Locker) Claimants() int { return l.claims.Sleeping() }
+
+// Woken is how often the claims were told of a release.
+func (l *Locker) Woken() int { return l.claims.Releases() }

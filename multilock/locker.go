@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,13 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/claims"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -29,6 +32,7 @@ type Locker struct {
 	leases   *lease.Holds
 	inflight *inflight
 	cleanup  *cleanup
+	claims   *claims.Claims
 }
 
 // New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server.
@@ -79,9 +83,17 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 	})
-	l.leases = lease.NewHolds(e, e, &l.ops, l.queues)
+	l.claims = claims.New(claims.Config{
+		Now:     func() time.Duration { return e.Clocks().Mono },
+		Closing: l.ops.Closing(),
+		Closed:  doclock.ErrClosed,
+	})
+	l.leases = lease.NewHolds(e, e, &l.ops, succession{l.queues, l.claims})
 	l.queues.Connect(l.leases)
-	l.cleanup = newCleanup(e, e, &l.ops, l.queues.Removed)
+	l.cleanup = newCleanup(e, e, &l.ops, func(document string, id uuid.UUID) {
+		l.queues.Removed(document, id)
+		l.claims.Released()
+	})
 	return l, nil
 }
 
@@ -133,7 +145,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
-		err = a.refuseMaxWait("Enqueue")
+		err = cmp.Or(a.refuseMaxWait("Enqueue"), a.refuseSkipLocked("Enqueue"))
 	}
 	if err != nil {
 		return nil, notAcquired(err)

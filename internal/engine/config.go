@@ -2,6 +2,8 @@ package engine
 
 import (
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Config holds the options of a Locker. Durations are whole milliseconds, which
@@ -30,6 +32,9 @@ type Config struct {
 type AcquireConfig struct {
 	Into    any            // a pointer for the document as of the grant, or nil
 	MaxWait *time.Duration // nil where the context alone bounds the wait
+
+	SkipLocked bool     // take any document that matches and is free
+	Sort       bson.Raw // which of the documents that match comes first, or nil
 }
 
 // Defaults of a Config. Those of the last two depend on the TTL.

@@ -156,7 +156,7 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 	if r.Try {
 		t = &e.tags[r.Tag].try
 	}
-	img, sent, err := e.modify(ctx, f.doc, t, r)
+	img, sent, err := e.modifyFirst(ctx, f.doc, f.sort, t, r)
 	if img == nil && err == nil && e.Upsert {
 		img, sent, err = e.insertAndModify(ctx, f.doc, t, r)
 	}
@@ -254,8 +254,17 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 
 // modify sends one pipeline and reads its image.
 func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
+	return e.modifyFirst(ctx, filter, nil, t, r)
+}
+
+// modifyFirst is modify for the first document by the keys of sort, which may be
+// nil.
+func (e *Engine) modifyFirst(ctx context.Context, filter any, sort bson.Raw, t *template, r Request) (*Image, Reading, error) {
 	now := e.now()
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
+	if sort != nil {
+		opts.SetSort(sort)
+	}
 	result, sent := e.findOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts)
 	img, err := e.readImage(result)
 	if noCollection(err) {

@@ -11,6 +11,8 @@ import (
 type Filter struct {
 	doc bson.Raw
 
+	sort bson.Raw // which of several documents it finds: the first by these keys; nil for any
+
 	// Pin is set if the filter demands, at its top level, equality of the _id
 	// and of all fields of the shard key. Such an acquire finds the same
 	// document again, and may be repeated. An _id alone may name one document
@@ -41,9 +43,18 @@ func (e *Engine) ParseFilter(filter any) (Filter, error) {
 	return f, nil
 }
 
-// Key is the same for equal filters. Filters are equal if their fields are
-// equal, in the same order.
-func (f Filter) Key() string { return string(f.doc) }
+// Sorted has the filter find the first of the documents that match, by these
+// keys. A filter that pins its document stays as it is.
+func (f Filter) Sorted(keys bson.Raw) Filter {
+	if f.Pin == nil {
+		f.sort = keys
+	}
+	return f
+}
+
+// Key is the same for equal filters. Filters are equal if their fields and
+// their keys are equal, in the same order.
+func (f Filter) Key() string { return string(f.doc) + string(f.sort) }
 
 // pinned is the pin that a filter demands, or nil.
 func (e *Engine) pinned(filter bson.Raw) Pin {

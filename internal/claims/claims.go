@@ -1,0 +1,265 @@
+package claims
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// Claims are the queues of one Locker's claims. They are safe for concurrent
+// use.
+type Claims struct {
+	Config
+
+	mu     sync.Mutex
+	queues map[string]*queue
+	swept  int // queues that the last sweep left
+
+	releases int // that they were told of
+}
+
+// Config is what the queues need.
+type Config struct {
+	Now     func() time.Duration // a clock that is never set back
+	Rand    func(n int) int      // a random number below n; nil is math/rand's
+	Closing <-chan struct{}      // is closed when all waits must end
+	Closed  error                // what claimants are told then
+}
+
+// New makes queues without claimants.
+func New(c Config) *Claims {
+	if c.Rand == nil {
+		c.Rand = rand.IntN
+	}
+	return &Claims{Config: c, queues: map[string]*queue{}}
+}
+
+// Request is what a claimant wants.
+type Request struct {
+	Once bool // it doesn't wait: it is told when nothing is free
+	Asks bool // it may send the acquire by the filter itself
+}
+
+// Kind is the kind of a claimant's turn.
+type Kind uint8
+
+// The kinds of turns.
+const (
+	Ask  Kind = iota + 1 // it sends the acquire by the filter itself: Settle
+	Look                 // it looks up Limit candidates for all: Found
+	Try                  // it sends the acquire, narrowed to Candidate: Settle
+	None                 // no document is free
+)
+
+// Turn is what [Claims.Await] returns.
+type Turn struct {
+	Kind      Kind
+	Limit     int        // of a Look
+	Candidate engine.Pin // of a Try
+}
+
+// Outcome is what an Ask or a Try has brought.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Granted Outcome = iota // the claimant has the lock
+	Refused                // the document is locked
+	Missing                // no document matches
+	Failed                 // nobody knows
+)
+
+// Claimant is one claim. One goroutine uses it.
+type Claimant struct {
+	Request
+	queue *queue
+	nudge chan struct{}
+
+	// Under the claims' lock:
+	begun     time.Duration // when it came
+	turn      Turn          // what it does now; none while it sleeps
+	given     time.Duration // since when
+	returned  bool          // Await has returned it
+	candidate candidate
+	failure   error // that it was told
+}
+
+// Enter puts a claimant into the queue with this key, which is the same for equal
+// filters, sort keys and tags.
+func (c *Claims) Enter(key string, r Request) *Claimant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.queues[key]
+	if q == nil {
+		c.sweep()
+		q = newQueue(key, c.Rand)
+		c.queues[key] = q
+	}
+	w := &Claimant{Request: r, queue: q, nudge: make(chan struct{}, 1), begun: c.Now()}
+	q.claimants = append(q.claimants, w)
+	q.judge(c.Now())
+	return w
+}
+
+// Await returns the claimant's turn. Otherwise its error is the end of ctx, the
+// Locker's end, or a failure that all claimants are told.
+func (c *Claims) Await(ctx context.Context, w *Claimant) (Turn, error) {
+	for {
+		turn, pause, err := c.next(w)
+		if turn.Kind != 0 || err != nil {
+			return turn, err
+		}
+		if err := c.sleep(ctx, w, pause); err != nil {
+			return Turn{}, err
+		}
+	}
+}
+
+// next is the claimant's turn, or how long it sleeps unless it is nudged; negative
+// is without end.
+func (c *Claims) next(w *Claimant) (Turn, time.Duration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.failure != nil {
+		return Turn{}, 0, w.failure
+	}
+	now := c.Now()
+	w.queue.judge(now)
+	if w.turn.Kind != 0 {
+		w.returned = true
+		return w.turn, 0, nil
+	}
+	return Turn{}, w.queue.pause(w, now), nil
+}
+
+func (c *Claims) sleep(ctx context.Context, w *Claimant, pause time.Duration) error {
+	var over <-chan time.Time
+	if pause >= 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-w.nudge:
+		return nil
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return attempt.Ended(ctx)
+	case <-c.Closing:
+		return c.Closed
+	}
+}
+
+// Settle ends a turn that was an Ask or a Try. document is the key of the
+// document that an Ask was answered with, or "".
+func (c *Claims) Settle(w *Claimant, outcome Outcome, document string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.queue.settle(w, outcome, document, c.Now())
+	if outcome == Granted { // it wants nothing more
+		w.queue.remove(w)
+	}
+	w.queue.judge(c.Now())
+}
+
+// Found ends a turn that was a Look, with what it found.
+func (c *Claims) Found(w *Claimant, found []engine.Pin) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.queue.found(w, found, c.Now())
+	w.queue.judge(c.Now())
+}
+
+// Leave removes the claimant. What it was doing becomes another's turn.
+func (c *Claims) Leave(w *Claimant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := w.queue
+	q.remove(w)
+	q.abandon(w, c.Now())
+	q.judge(c.Now())
+	q.wakePoller()
+}
+
+// Fail tells a failure to the claimants of the same queue that sleep: this one
+// could not reach a server for long.
+func (c *Claims) Fail(failed *Claimant, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range failed.queue.claimants {
+		if w != failed && w.turn.Kind == 0 {
+			w.failure = err
+			w.wake()
+		}
+	}
+}
+
+// Released is told that this process has released an entry of some document. The
+// claimants look soon whether it is theirs.
+func (c *Claims) Released() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releases++
+	now := c.Now()
+	for _, q := range c.queues {
+		if len(q.claimants) > 0 {
+			q.released(now)
+			q.judge(now)
+			q.wakePoller()
+		}
+	}
+}
+
+// Sleeping is how many claimants have no turn.
+func (c *Claims) Sleeping() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range c.queues {
+		for _, w := range q.claimants {
+			if w.turn.Kind == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Releases is how many releases of this process were told.
+func (c *Claims) Releases() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.releases
+}
+
+// Queues is how many queues are kept.
+func (c *Claims) Queues() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queues)
+}
+
+// sweep drops queues that nobody uses. It inspects each as often as their number
+// doubles: a filter may be another one with each claim.
+func (c *Claims) sweep() {
+	if len(c.queues) < 2*c.swept+16 {
+		return
+	}
+	for key, q := range c.queues {
+		if len(q.claimants) == 0 && c.Now()-q.used > fresh {
+			delete(c.queues, key)
+		}
+	}
+	c.swept = len(c.queues)
+}
+
+func (w *Claimant) wake() {
+	select {
+	case w.nudge <- struct{}{}:
+	default: // it has one coming
+	}
+}

@@ -1,0 +1,216 @@
+package claims
+
+import (
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// Bounds of the pauses of a queue in which nothing is free.
+const (
+	shortestPause = 4 * time.Millisecond
+	longestPause  = time.Second
+	patience      = 8                      // the pause is this fraction of the time for which nothing has been free
+	shortestRest  = time.Millisecond       // after a look-up, before a release leads to the next one
+	longestRest   = 250 * time.Millisecond // if such look-ups found nothing
+	longestDoubt  = time.Minute            // after an Ask that met a locked document, before the next
+)
+
+// queue is the claims with one filter, sort keys and tag.
+type queue struct {
+	key       string
+	rand      func(n int) int
+	claimants []*Claimant // in the order in which they came
+	window    window
+	used      time.Duration
+
+	looking *Claimant
+	busy    bool          // the last look-up found only documents that this process is trying
+	nothing time.Duration // when the last Ask or Look was begun that showed that nothing else is free; negative is never
+
+	drySince time.Duration // since when nothing has been found; negative is not
+	pollAt   time.Duration // when to look again
+	left     time.Duration // when this process last released an entry
+	woken    bool          // the next look follows a release
+	rest     time.Duration // between a look that finds nothing and the next that follows a release
+
+	doubt time.Duration // for how long no claimant asks after the next Ask that is refused
+	askAt time.Duration // when one may ask again
+}
+
+func newQueue(key string, rand func(n int) int) *queue {
+	return &queue{key: key, rand: rand, window: newWindow(rand), nothing: -1, drySince: -1, left: -1, rest: shortestRest, doubt: fresh}
+}
+
+// judge gives turns to the claimants that sleep, in their order.
+func (q *queue) judge(now time.Duration) {
+	for _, w := range q.claimants {
+		if w.turn.Kind != 0 || w.failure != nil {
+			continue
+		}
+		if c, ok := q.window.take(now); ok {
+			w.candidate = c
+			q.give(w, Turn{Kind: Try, Candidate: c.pin}, now)
+			continue
+		}
+		if q.window.cut {
+			q.nothing, q.window.cut = -1, false
+		}
+		switch {
+		case q.looking != nil, q.busy && q.trying():
+			return
+		case q.nothing < w.begun: // or it doesn't know yet
+		case w.Once:
+			q.give(w, Turn{Kind: None}, now)
+			continue
+		case now < q.pollAt:
+			continue
+		}
+		if w.Asks && len(q.claimants) == 1 && now >= q.askAt {
+			q.give(w, Turn{Kind: Ask}, now)
+			return
+		}
+		q.looking = w
+		q.give(w, Turn{Kind: Look, Limit: q.window.limit(q.waiting(), now)}, now)
+		return
+	}
+}
+
+func (q *queue) give(w *Claimant, turn Turn, now time.Duration) {
+	q.used = now
+	w.turn, w.given, w.returned = turn, now, false
+	w.wake()
+}
+
+// waiting is how many claimants have nothing to do.
+func (q *queue) waiting() (n int) {
+	for _, w := range q.claimants {
+		if w.turn.Kind == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// trying reports whether a claimant's acquire is under way.
+func (q *queue) trying() bool {
+	for _, w := range q.claimants {
+		if w.turn.Kind == Try || w.turn.Kind == Ask {
+			return true
+		}
+	}
+	return false
+}
+
+// settle ends an Ask or a Try.
+func (q *queue) settle(w *Claimant, outcome Outcome, document string, now time.Duration) {
+	turn := w.turn
+	w.turn, q.used = Turn{}, now
+	if outcome == Failed {
+		q.nothing = -1
+	}
+	if turn.Kind == Try {
+		q.window.settle(w.candidate, outcome == Refused || outcome == Missing, now)
+		return
+	}
+	if document != "" {
+		q.window.forget(document, now)
+	}
+	switch outcome {
+	case Granted:
+		q.doubt = fresh
+	case Missing:
+		q.dry(w.given, now)
+	default:
+		q.askAt = now + q.doubt
+		q.doubt = min(2*q.doubt, longestDoubt)
+	}
+}
+
+// found ends a Look. If it has found fewer than it was to return, nothing else is
+// free.
+func (q *queue) found(w *Claimant, found []engine.Pin, now time.Duration) {
+	limit, sent := w.turn.Limit, w.given
+	q.looking, w.turn, q.used = nil, Turn{}, now
+	q.busy = q.window.fill(found, sent)
+	if len(q.window.left) > 0 {
+		q.drySince, q.rest, q.woken = -1, shortestRest, false
+	}
+	switch {
+	case q.busy, len(found) >= limit:
+		q.nothing = -1
+	default:
+		q.dry(sent, now)
+	}
+}
+
+func (q *queue) remove(w *Claimant) {
+	q.claimants = slices.DeleteFunc(q.claimants, func(other *Claimant) bool { return other == w })
+}
+
+// abandon ends the turn of a claimant that leaves.
+func (q *queue) abandon(w *Claimant, now time.Duration) {
+	switch w.turn.Kind {
+	case Look:
+		q.looking = nil
+	case Try:
+		q.window.forget(w.candidate.key, now)
+		q.nothing = -1
+	}
+	w.turn = Turn{}
+}
+
+// dry notes that nothing else is free, as a command that was begun at that time
+// has shown, and chooses when to look again.
+func (q *queue) dry(begun, now time.Duration) {
+	q.nothing = begun
+	if q.drySince < 0 {
+		q.drySince = now
+	}
+	if q.woken {
+		q.rest = min(2*q.rest, longestRest)
+	} else {
+		q.rest = shortestRest
+	}
+	q.woken = false
+	pause := min(max((now-q.drySince)/patience, shortestPause), longestPause)
+	q.pollAt = now + pause/2 + time.Duration(q.rand(int(pause)))
+	if q.left >= begun { // which the command may not have seen
+		q.released(now)
+	}
+}
+
+// released has a release of this process lead to a look, after a rest that is
+// longer the more releases did so in vain.
+func (q *queue) released(now time.Duration) {
+	q.left = now
+	if at := max(now, q.nothing+q.rest); at < q.pollAt {
+		q.pollAt, q.woken = at, true
+	}
+}
+
+// pause is how long a claimant sleeps. The first one that waits polls for all.
+func (q *queue) pause(w *Claimant, now time.Duration) time.Duration {
+	if q.poller() != w || q.looking != nil || q.busy && q.trying() {
+		return -1
+	}
+	return max(0, q.pollAt-now)
+}
+
+// poller is the first claimant that sleeps.
+func (q *queue) poller() *Claimant {
+	for _, w := range q.claimants {
+		if w.turn.Kind == 0 {
+			return w
+		}
+	}
+	return nil
+}
+
+// wakePoller has the poller choose its pause anew.
+func (q *queue) wakePoller() {
+	if w := q.poller(); w != nil {
+		w.wake()
+	}
+}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+)
+
+// wasKey is the lock before the decision, in the look-up's pipeline.
+const wasKey = "__doclockWas"
+
+// Candidates looks up documents that the filter finds and that are free for the
+// tag, in the order of the filter's keys, at most limit. It is one read. A
+// document is a candidate if the arrival's own stage, applied to what was read,
+// lets the arrival in. It proves nothing (rule 26): the document may be locked,
+// changed or deleted by the time of the answer.
+//
+// The read has the primary's newest state (read concern local). A majority read
+// would be behind, and show documents that are locked by now.
+//
+// It is an aggregation, and not a find with $expr: DocumentDB refuses $$NOW in
+// any find filter on a collection that has an index beside _id's.
+func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, limit int) ([]Pin, error) {
+	identity := bson.D{{Key: "_id", Value: 1}}
+	for _, key := range e.ShardKey {
+		identity = append(identity, bson.E{Key: key, Value: 1})
+	}
+	lock := bson.E{Key: e.field, Value: 1}
+	was := bson.E{Key: wasKey, Value: "$" + e.field}
+	stages := bson.A{bson.D{{Key: "$match", Value: f.doc}}}
+	if f.sort != nil {
+		stages = append(stages, bson.D{{Key: "$sort", Value: f.sort}})
+	}
+	stages = append(stages,
+		ownStage("$project", append(identity[:len(identity):len(identity)], lock, was)),
+		e.tags[tag].try.fill(uuid.New(), e.now()).stage(),
+		ownStage("$match", bson.D{{Key: "$expr", Value: call("$ne", "$"+e.field, "$"+wasKey)}}),
+		ownStage("$limit", int64(limit)),
+		ownStage("$project", identity),
+	)
+	if _, err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	newest := e.coll.Clone(options.Collection().SetReadConcern(readconcern.Local()))
+	cursor, err := newest.Aggregate(ctx, stages, options.Aggregate().SetBatchSize(int32(limit)+1))
+	if noCollection(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, e.failed(err)
+	}
+	defer cursor.Close(ctx)
+	var found []Pin
+	for cursor.Next(ctx) {
+		img := &Image{ID: clone(cursor.Current.Lookup("_id")), raw: cursor.Current}
+		found = append(found, e.Pin(img))
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, e.failed(err)
+	}
+	return found, nil
+}
+
+// ownStage is a stage of the library's own: the caller's registry can't alter it.
+func ownStage(operator string, of any) bson.Raw {
+	return value(bson.D{{Key: operator, Value: of}}).Value
+}
