@@ -28,7 +28,7 @@ func runClaim(ctx context.Context, b *bench) error {
 	subjects := []struct {
 		name, subject string
 		workers       int
-	}{{"find-and-modify", "find-and-modify", 32}, {"find-try", "find-try", 32}, {"find-try-8", "find-try", 8}}
+	}{{"doclock", "doclock-claim", 32}, {"find-and-modify", "find-and-modify", 32}, {"find-try", "find-try", 32}, {"find-try-8", "find-try", 8}}
 	client, err := b.servers.connect(&counter{})
 	if err != nil {
 		return err

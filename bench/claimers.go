@@ -68,6 +68,23 @@ func (q *onQueue) locked(lease *doclock.Lease, j job) claimed {
 	return claimed{j, func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }}
 }
 
+// doclockClaim claims with writelock's options for a queue.
+type doclockClaim struct{ onQueue }
+
+func openDoclockClaim(_ context.Context, s *servers, ttl time.Duration) (subject, error) {
+	d := &doclockClaim{}
+	return d, d.openQueue(s, ttl)
+}
+
+func (d *doclockClaim) claim(ctx context.Context) (claimed, error) {
+	var j job
+	lease, err := d.locks.TryAcquire(ctx, pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&j))
+	if errors.Is(err, doclock.ErrNotFound) {
+		return claimed{}, errNoneFree
+	}
+	return d.locked(lease, j), err
+}
+
 // findTry claims with writelock's TryAcquire alone, as one would without
 // doclock.SkipLocked: it looks for the first pending documents, and tries them
 // in their order until one is free. Locked documents are pending, too, so each

@@ -67,6 +67,7 @@ var subjects = map[string]func(ctx context.Context, s *servers, ttl time.Duratio
 	"redislock":                openRedislock,
 	"redsync":                  openRedsync,
 	"etcd":                     openEtcd,
+	"doclock-claim":            openDoclockClaim,
 	"find-try":                 openFindTry,
 	"find-and-modify":          openFindAndModify,
 }
