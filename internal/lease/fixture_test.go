@@ -75,7 +75,7 @@ func (r *rig) grant(id int, tag string) engine.Grant {
 		ID:   bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(id))},
 		Lock: engine.Lock{Fence: own.Fence, Entries: []engine.Entry{own}},
 	}
-	g := r.engine.Grant(img, tag, own.ID)
+	g := r.engine.Grant(img, engine.Request{Tag: tag, ID: own.ID})
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
 	r.server.entries[own.ID] = &entry{document: id, expires: time.Now().Add(r.engine.Lease(tag) + r.engine.Tolerance)}
