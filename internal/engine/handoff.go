@@ -27,7 +27,8 @@ type Successor struct {
 // command executes only if it finds the entry that it removes.
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
 	now := e.now()
-	return e.pass(ctx, e.guard(g), bson.A{e.left(g), e.entry(s).fill(s.ID, now).stage()}, e.shown(options.FindOneAndUpdate(), s), s)
+	leave := e.left(g)
+	return e.pass(ctx, e.guard(g), bson.A{leave, e.entry(s).fill(s.ID, now).stage()}, e.shown(options.FindOneAndUpdate(), s), s)
 }
 
 // WriteAndHandOff is WriteAndRelease and a handoff in one command.
@@ -60,8 +61,8 @@ func (e *Engine) Piggybacks(g Grant, u *Update, s Successor) (can, inherits bool
 	if u.stages != nil {
 		return true, false
 	}
-	same := s.Tag == g.Tag && e.LeaseBy(s.Tag, s.Terms) == g.TTL && s.Terms.Least == 0 && g.Until.IsZero()
-	return g.Alone != 0 && !s.Waiting && same, true
+	unchanged := e.LeaseBy(s.Tag, s.Terms) == g.TTL && s.Terms.Least == 0 && g.Until.IsZero()
+	return g.Alone != 0 && !s.Waiting && s.Tag == g.Tag && unchanged, true
 }
 
 // entry is the pipeline that decides on the successor's entry.
