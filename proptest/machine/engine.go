@@ -1,11 +1,12 @@
 package machine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
@@ -36,6 +37,9 @@ type asker struct {
 	fence int64      // the fence of its last grant
 	k     int        // number of its last write
 	alone int64      // lock.fence in the image of the grant, if it was the only entry there
+	until time.Time  // in the image of the grant
+
+	own engine.Terms // of its acquires
 }
 
 // engineRun is one run.
@@ -127,7 +131,7 @@ func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 }
 
 func (a *asker) say(t *rapid.T) *asker {
-	t.Logf("asker %d under %s, last fence %d", a.id, a.tag, a.fence)
+	t.Logf("asker %d under %s, terms %v, last fence %d", a.id, a.tag, a.own, a.fence)
 	return a
 }
 
@@ -140,7 +144,7 @@ func (m *engineMachine) acquireAnew(t *rapid.T) {
 		t.Skip("enough askers")
 	}
 	p := pick(t, "program", m.programs)
-	a := &asker{program: p, tag: drawTag(t, p.rules), id: m.newID()}
+	a := &asker{program: p, tag: drawTag(t, p.rules), id: m.newID(), own: drawTerms(t)}
 	m.askers = append(m.askers, a.say(t))
 	m.ask(t, a)
 }
@@ -158,7 +162,8 @@ func (m *engineMachine) acquireAgain(t *rapid.T) { m.ask(t, m.asking(t, either))
 
 func (m *engineMachine) ask(t *rapid.T, a *asker) {
 	a.mode = pick(t, "mode", []model.Mode{model.Queue, model.Queue, model.Try})
-	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Try: a.mode == model.Try, Document: rapid.Bool().Draw(t, "document")}
+	r := m.sends(t, a)
+	r.Try = a.mode == model.Try
 	_, repeat := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Acquire(m.doc, a.request(), a.mode, m.now)
 	t.Logf("acquire: the model says %s: %v", want, doc)
@@ -174,7 +179,7 @@ func (m *engineMachine) ask(t *rapid.T, a *asker) {
 
 func (m *engineMachine) confirm(t *rapid.T) {
 	a := m.asking(t, waiting)
-	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Document: rapid.Bool().Draw(t, "document")}
+	r := m.sends(t, a)
 	e, there := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Confirm(m.doc, a.request(), m.now)
 	t.Logf("confirm: the model says %s: %v", want, doc)
@@ -194,9 +199,30 @@ func (m *engineMachine) confirm(t *rapid.T) {
 	m.told(t, a, r, seen, got.Image, image)
 }
 
+// drawTerms draws the terms of an acquire: often the Locker's own.
+func drawTerms(t *rapid.T) engine.Terms {
+	if rapid.Bool().Draw(t, "the Locker's terms") {
+		return engine.Terms{}
+	}
+	return engine.Terms{
+		TTL:   ms(rapid.SampledFrom([]int64{0, 1000, 30_000}).Draw(t, "own TTL")),
+		Owner: rapid.SampledFrom([]string{"", "a job", "$$e.id"}).Draw(t, "own owner"),
+		Least: ms(rapid.SampledFrom([]int64{0, 1, 5000, 50_000}).Draw(t, "hold at least")),
+	}
+}
+
+// sends is the request of an asker as the engine sends it.
+func (m *engineMachine) sends(t *rapid.T, a *asker) engine.Request {
+	return engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Terms: a.own, Document: rapid.Bool().Draw(t, "document")}
+}
+
+// request is the same for the model.
 func (a *asker) request() model.Request {
 	r := a.terms
 	r.Tag, r.ID = a.tag, a.id
+	r.TTL = cmp.Or(a.own.TTL.Milliseconds(), r.TTL)
+	r.Owner = cmp.Or(a.own.Owner, r.Owner)
+	r.Hold = a.own.Least.Milliseconds()
 	return r
 }
 
@@ -237,12 +263,12 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 		return
 	}
 	e, _ := img.Lock.Find(string(a.tag), m.uuids[a.id])
-	a.fence = e.Fence
+	a.fence, a.until = e.Fence, e.Until
 	a.alone = 0
 	if len(m.entries()) == 1 {
 		a.alone = m.doc.Lock.Fence
 	}
-	if g := a.engine.Grant(img, r); g.Fence != e.Fence || g.Alone != a.alone {
+	if g := a.engine.Grant(img, r); g.Fence != e.Fence || g.Alone != a.alone || g.TTL != ms(a.request().TTL) || !g.Until.Equal(e.Until) {
 		t.Fatalf("the grant is %+v; document: %v", g, m.doc)
 	}
 	if !r.Document {
@@ -277,7 +303,7 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 	for _, id := range img.Lock.Done {
 		lock.Done = append(lock.Done, m.ids[id])
 	}
-	if want.Doc.Lock.Fence != lock.Fence || !cmp.Equal(want.Doc.Lock.Done, lock.Done, cmpopts.EquateEmpty()) {
+	if want.Doc.Lock.Fence != lock.Fence || !gocmp.Equal(want.Doc.Lock.Done, lock.Done, cmpopts.EquateEmpty()) {
 		t.Fatalf("the image is %+v, the model's %v", img.Lock, want.Doc)
 	}
 	got := map[model.Tag][]model.Entry{}
@@ -290,7 +316,7 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 			wanted[b.Tag] = b.Entries
 		}
 	}
-	if diff := cmp.Diff(wanted, got); diff != "" {
+	if diff := gocmp.Diff(wanted, got); diff != "" {
 		t.Fatalf("the image (-model +engine):\n%s", diff)
 	}
 }
@@ -300,6 +326,9 @@ func (m *engineMachine) entry(e engine.Entry) model.Entry {
 	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
 	if !e.Expires.IsZero() {
 		out.Expires = e.Expires.UnixMilli()
+	}
+	if !e.Until.IsZero() {
+		out.Until = e.Until.UnixMilli()
 	}
 	return out
 }

@@ -108,6 +108,8 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 				var n int64
 				n, err = number(v)
 				e.N = int(n)
+			case "until":
+				e.Until, err = date(v)
 			default:
 				err = errors.New("not a field of an entry")
 			}
@@ -124,10 +126,15 @@ func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 		return 0, fmt.Errorf("%s is no id", v)
 	}
 	id, known := p.ids[uuid.UUID(data)]
-	if !known {
+	switch {
+	case known:
+		return id, nil
+	case p.leaving == 0:
 		return 0, fmt.Errorf("unknown id %s", uuid.UUID(data))
 	}
-	return id, nil
+	remainder := -p.leaving // the model's name for it
+	p.ids[uuid.UUID(data)], p.uuids[remainder] = remainder, uuid.UUID(data)
+	return remainder, nil
 }
 
 func number(v bson.RawValue) (int64, error) {
