@@ -1,12 +1,11 @@
 package machine
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
@@ -111,8 +110,6 @@ func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
 	return p
 }
 
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
 // asking draws an asker: usually one whose entry is in the document.
 func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 	var there []*asker
@@ -199,33 +196,6 @@ func (m *engineMachine) confirm(t *rapid.T) {
 	m.told(t, a, r, seen, got.Image, image)
 }
 
-// drawTerms draws the terms of an acquire: often the Locker's own.
-func drawTerms(t *rapid.T) engine.Terms {
-	if rapid.Bool().Draw(t, "the Locker's terms") {
-		return engine.Terms{}
-	}
-	return engine.Terms{
-		TTL:   ms(rapid.SampledFrom([]int64{0, 1000, 30_000}).Draw(t, "own TTL")),
-		Owner: rapid.SampledFrom([]string{"", "a job", "$$e.id"}).Draw(t, "own owner"),
-		Least: ms(rapid.SampledFrom([]int64{0, 1, 5000, 50_000}).Draw(t, "hold at least")),
-	}
-}
-
-// sends is the request of an asker as the engine sends it.
-func (m *engineMachine) sends(t *rapid.T, a *asker) engine.Request {
-	return engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Terms: a.own, Document: rapid.Bool().Draw(t, "document")}
-}
-
-// request is the same for the model.
-func (a *asker) request() model.Request {
-	r := a.terms
-	r.Tag, r.ID = a.tag, a.id
-	r.TTL = cmp.Or(a.own.TTL.Milliseconds(), r.TTL)
-	r.Owner = cmp.Or(a.own.Owner, r.Owner)
-	r.Hold = a.own.Least.Milliseconds()
-	return r
-}
-
 // outcome compares the library's outcome with the model's.
 func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, got engine.Outcome, err error) model.Outcome {
 	t.Helper()
@@ -303,7 +273,7 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 	for _, id := range img.Lock.Done {
 		lock.Done = append(lock.Done, m.ids[id])
 	}
-	if want.Doc.Lock.Fence != lock.Fence || !gocmp.Equal(want.Doc.Lock.Done, lock.Done, cmpopts.EquateEmpty()) {
+	if want.Doc.Lock.Fence != lock.Fence || !cmp.Equal(want.Doc.Lock.Done, lock.Done, cmpopts.EquateEmpty()) {
 		t.Fatalf("the image is %+v, the model's %v", img.Lock, want.Doc)
 	}
 	got := map[model.Tag][]model.Entry{}
@@ -316,19 +286,7 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 			wanted[b.Tag] = b.Entries
 		}
 	}
-	if diff := gocmp.Diff(wanted, got); diff != "" {
+	if diff := cmp.Diff(wanted, got); diff != "" {
 		t.Fatalf("the image (-model +engine):\n%s", diff)
 	}
-}
-
-// entry is the engine's entry in the model's form.
-func (m *engineMachine) entry(e engine.Entry) model.Entry {
-	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
-	if !e.Expires.IsZero() {
-		out.Expires = e.Expires.UnixMilli()
-	}
-	if !e.Until.IsZero() {
-		out.Until = e.Until.UnixMilli()
-	}
-	return out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -186,4 +187,16 @@ func elements(v bson.RawValue, each func(v bson.RawValue) error) error {
 		}
 	}
 	return err
+}
+
+// entry is the engine's entry in the model's form.
+func (m *engineMachine) entry(e engine.Entry) model.Entry {
+	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
+	if !e.Expires.IsZero() {
+		out.Expires = e.Expires.UnixMilli()
+	}
+	if !e.Until.IsZero() {
+		out.Until = e.Until.UnixMilli()
+	}
+	return out
 }
