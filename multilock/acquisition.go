@@ -79,6 +79,9 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if cfg.SkipLocked && l.engine.Upsert {
 		return nil, fmt.Errorf("%w: SkipLocked looks for documents that exist; give it to a Locker without Upsert", doclock.ErrInvalidArgument)
 	}
+	if cfg.Terms.Least > 0 && slices.Contains(l.engine.Shared, tag) {
+		return nil, holdOfSeveral(tag)
+	}
 	if attempt.InTransaction(ctx) {
 		return nil, errInTransaction
 	}
@@ -91,12 +94,12 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	a := &acquisition{
 		locker: l,
 		request: waitqueue.Request{
-			Request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
+			Request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
 			Begun:   l.queues.Now(),
 		},
 		maxWait: cfg.MaxWait,
 		skip:    cfg.SkipLocked,
-		timeout: l.engine.Attempt(tag),
+		timeout: l.engine.Attempt(l.engine.LeaseBy(tag, cfg.Terms)),
 	}
 	if cfg.Into != nil {
 		a.into = []any{cfg.Into}
@@ -115,7 +118,7 @@ func (a *acquisition) aim(f engine.Filter) {
 		a.lane = f.Key()
 	}
 	a.request.Exact = f.Exact
-	a.request.Shared = f.Exact && a.document != "" && slices.Contains(a.locker.engine.Shared, a.request.Tag)
+	a.request.Shared = f.Exact && a.document != "" && a.request.Terms == (engine.Terms{}) && slices.Contains(a.locker.engine.Shared, a.request.Tag)
 }
 
 func (a *acquisition) refuseMaxWait(call string) error {

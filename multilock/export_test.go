@@ -3,7 +3,9 @@ package multilock
 import (
 	"context"
 	"errors"
+	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -33,8 +35,8 @@ func (l *Locker) WaitQueues() int { return l.queues.Documents() }
 
 // GiveUp makes a waiter wait for the document while release hands the lock over
 // to it. The waiter leaves before it reads the answer.
-func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func() error) error {
-	a, err := l.begin(ctx, filter, tag, nil)
+func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func() error, opts ...doclock.AcquireOption) error {
+	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
 		return err
 	}
@@ -82,3 +84,13 @@ func (l *Locker) Claimants() int { return l.claims.Sleeping() }
 
 // Woken is how often the claims were told of a release.
 func (l *Locker) Woken() int { return l.claims.Releases() }
+
+// Life is for how long the clean-up looks for an entry of an acquire with these
+// options.
+func (l *Locker) Life(filter any, tag string, opts ...doclock.AcquireOption) (time.Duration, error) {
+	a, err := l.begin(context.Background(), filter, tag, opts)
+	if err != nil {
+		return 0, err
+	}
+	return l.cleanup.life(a.request.Request), nil
+}

@@ -36,7 +36,7 @@ func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, limit int
 	}
 	stages = append(stages,
 		ownStage("$project", append(identity[:len(identity):len(identity)], lock, was)),
-		e.tags[tag].try.fill(uuid.New(), e.now()).stage(),
+		e.template(trying, tag, Terms{}).fill(uuid.New(), e.now()).stage(),
 		ownStage("$match", bson.D{{Key: "$expr", Value: call("$ne", "$"+e.field, "$"+wasKey)}}),
 		ownStage("$limit", int64(limit)),
 		ownStage("$project", identity),

@@ -32,6 +32,7 @@ type Config struct {
 type AcquireConfig struct {
 	Into    any            // a pointer for the document as of the grant, or nil
 	MaxWait *time.Duration // nil where the context alone bounds the wait
+	Terms   Terms
 
 	SkipLocked bool     // take any document that matches and is free
 	Sort       bson.Raw // which of the documents that match comes first, or nil
@@ -64,12 +65,12 @@ func (c *Config) Wait(tag string) time.Duration {
 	return min(c.Lease(tag), DefaultWaitTTL)
 }
 
-// Attempt returns the timeout of one command for this tag.
-func (c *Config) Attempt(tag string) time.Duration {
+// Attempt returns the timeout of one command for a lease with this TTL.
+func (c *Config) Attempt(ttl time.Duration) time.Duration {
 	if c.AttemptTimeout > 0 {
 		return c.AttemptTimeout
 	}
-	return min(c.Lease(tag)/3, MaxAttemptTimeout)
+	return min(ttl/3, MaxAttemptTimeout)
 }
 
 // Reading is one reading of both clocks of this machine. The monotonic clock

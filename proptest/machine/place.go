@@ -35,6 +35,8 @@ type place struct {
 	uuids  map[model.ID]uuid.UUID
 	update model.Update // the last one that was sent
 	alone  bool         // no outside writer comes
+
+	leaving model.ID // whose release may have left a remainder, under an id that is new
 }
 
 func (b *bench) place(t *rapid.T, says string) *place {

@@ -205,6 +205,9 @@ func (p *place) encodeEntry(e model.Entry) bson.M {
 	if e.N != 0 {
 		out["n"] = e.N
 	}
+	if e.Until != 0 {
+		out["until"] = time.UnixMilli(e.Until)
+	}
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -108,6 +109,8 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 				var n int64
 				n, err = number(v)
 				e.N = int(n)
+			case "until":
+				e.Until, err = date(v)
 			default:
 				err = errors.New("not a field of an entry")
 			}
@@ -124,10 +127,15 @@ func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 		return 0, fmt.Errorf("%s is no id", v)
 	}
 	id, known := p.ids[uuid.UUID(data)]
-	if !known {
+	switch {
+	case known:
+		return id, nil
+	case p.leaving == 0:
 		return 0, fmt.Errorf("unknown id %s", uuid.UUID(data))
 	}
-	return id, nil
+	remainder := -p.leaving // the model's name for it
+	p.ids[uuid.UUID(data)], p.uuids[remainder] = remainder, uuid.UUID(data)
+	return remainder, nil
 }
 
 func number(v bson.RawValue) (int64, error) {
@@ -179,4 +187,16 @@ func elements(v bson.RawValue, each func(v bson.RawValue) error) error {
 		}
 	}
 	return err
+}
+
+// entry is the engine's entry in the model's form.
+func (m *engineMachine) entry(e engine.Entry) model.Entry {
+	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
+	if !e.Expires.IsZero() {
+		out.Expires = e.Expires.UnixMilli()
+	}
+	if !e.Until.IsZero() {
+		out.Until = e.Until.UnixMilli()
+	}
+	return out
 }
