@@ -79,7 +79,7 @@ var terms = []Mutant{
 		Name: "terms: an acquire with a TTL joins a shared entry", Rule: 21,
 		Why:  "the lease has another TTL than it asked for",
 		File: "multilock/acquisition.go",
-		Edits: swap(`cfg.Terms == (engine.Terms{}) && `,
+		Edits: swap(`a.request.Terms == (engine.Terms{}) && `,
 			``),
 		Tests: "^TestTermsUnderASharedTag$", Packages: inLocker,
 	},
