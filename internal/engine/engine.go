@@ -74,23 +74,8 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		image = append(image, bson.E{Key: key, Value: 1})
 	}
 	id := idValue(idPlaceholder)
-	order := e.rules.Tags()
-	place := make(map[string]int, len(order))
-	for i, tag := range order {
-		place[tag] = i
-	}
 	for tag := range e.rules {
-		d := decision{
-			lock:  "$" + e.field,
-			own:   "$" + e.path(tag),
-			tag:   tag,
-			rules: e.rules,
-			order: order,
-			place: place,
-			now:   now,
-			held:  (cfg.Lease(tag) + cfg.Tolerance).Milliseconds(),
-			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
-		}
+		d := e.decision(tag, now)
 		c := &tagCommands{first: firstOf(e.path(tag)), fences: value(bson.D{
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},
@@ -191,10 +176,14 @@ func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, erro
 
 // Release sends one release of the entry with the grant's id. An entry with
 // that id and another fencing token comes from a late duplicate of the acquire:
-// it is removed too, but the lease was lost.
+// it is removed too, but the lease was lost. An entry with a key is released by
+// its fencing token only: a late resume may have brought the id back.
 func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	c := e.tags[g.Tag]
 	filter := g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
+	if g.Key != uuid.Nil {
+		filter = e.Guard(g)
+	}
 	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.fences)
 	result, sent := e.findOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts)
 	raw, err := result.Raw()
@@ -254,9 +243,13 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 
 // modify sends one pipeline and reads its image.
 func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
-	now := e.now()
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
-	result, sent := e.findOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts)
+	return e.show(ctx, filter, t.fill(r.ID, e.now()), r)
+}
+
+// show sends one update and reads its image.
+func (e *Engine) show(ctx context.Context, filter, update any, r Request) (*Image, Reading, error) {
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, e.now()).document())
+	result, sent := e.findOneAndUpdate(ctx, filter, update, opts)
 	img, err := e.readImage(result)
 	if noCollection(err) {
 		return nil, sent, nil

@@ -45,6 +45,8 @@ type Grant struct {
 	Seq   int64
 	Fence int64
 
+	Key uuid.UUID // of the token by which it was resumed; Nil after an acquire
+
 	// LastDone is the newest id in `done` in the grant's image, or Nil. While
 	// that id is still there, no later id was pushed out.
 	LastDone uuid.UUID
@@ -58,7 +60,7 @@ type Grant struct {
 // Grant reads the grant from an image that has the entry.
 func (e *Engine) Grant(img *Image, tag string, id uuid.UUID) Grant {
 	own, _ := img.Lock.Find(tag, id)
-	g := Grant{Pin: e.Pin(img), DocID: img.ID, Tag: tag, ID: id, Seq: own.Seq, Fence: own.Fence}
+	g := Grant{Pin: e.Pin(img), DocID: img.ID, Tag: tag, ID: id, Seq: own.Seq, Fence: own.Fence, Key: own.Key}
 	if len(img.Lock.Entries) == 1 {
 		g.Alone = img.Lock.Fence
 	}

@@ -12,18 +12,23 @@ import (
 )
 
 // Remove removes the entries of a tag with these ids, held or waiting, whatever
-// their fencing tokens: the clean-up of acquires without a lease. It returns
-// the ids that it found. Without a pin the server searches the collection, and
+// their fencing tokens: the clean-up of acquires without a lease. It spares
+// entries with a key, which are the users' of a token. It returns the ids that
+// it found. Without a pin the server searches the collection, and
 // the command cleans up one document.
 func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	among := make(bson.A, len(ids))
 	for i, id := range ids {
 		among[i] = idValue(id)
 	}
-	oneOf := value(bson.D{{Key: "$in", Value: among}})
-	filter := pin.and(bson.E{Key: e.path(tag) + "." + idKey, Value: oneOf})
-	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: oneOf}}}}}})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(e.tags[tag].fences)
+	entry := value(bson.D{
+		{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}},
+		{Key: tokenKey, Value: nil},
+	})
+	filter := pin.and(bson.E{Key: e.path(tag), Value: bson.D{{Key: "$elemMatch", Value: entry}}})
+	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: entry}}}})
+	shown := joined(e.tags[tag].fences, field(e.path(tag)+"."+tokenKey, value(1)))
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(shown)
 	result, _ := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts)
 	before, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -33,7 +38,7 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 		return nil, e.failed(err)
 	}
 	for _, entry := range e.allEntries(before) {
-		if entry.Tag == tag && slices.Contains(ids, entry.ID) {
+		if entry.Tag == tag && entry.Key == uuid.Nil && slices.Contains(ids, entry.ID) {
 			found = append(found, entry.ID)
 		}
 	}

@@ -18,12 +18,17 @@ type stored struct {
 
 type rows map[string][]row
 
-// row is an entry; its times count from the epoch. A zero fence or n is absent.
+// row is an entry; its times count from the epoch. What is zero after since
+// and expires is absent, and so is a zero fence.
 type row struct {
 	id             uuid.UUID
 	seq, fence     int64
 	since, expires time.Duration
 	n              int64
+
+	key      uuid.UUID
+	detached bool
+	until    time.Duration
 }
 
 func (s stored) document() bson.M {
@@ -59,6 +64,15 @@ func (r row) document() bson.M {
 	}
 	if r.n != 0 {
 		doc["n"] = r.n
+	}
+	if r.key != uuid.Nil {
+		doc["key"] = binaryID(r.key)
+	}
+	if r.detached {
+		doc["detached"] = true
+	}
+	if r.until != 0 {
+		doc["until"] = bson.NewDateTimeFromTime(epoch.Add(r.until))
 	}
 	return doc
 }
