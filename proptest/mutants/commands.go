@@ -43,9 +43,9 @@ var commands = []Mutant{
 	{
 		Name: "the server keeps no tolerance", Rule: 0,
 		Why:  "a primary whose clock is ahead lets another holder in",
-		File: "internal/engine/engine.go",
-		Edits: swap(`(cfg.Lease(tag) + cfg.Tolerance).Milliseconds()`,
-			`cfg.Lease(tag).Milliseconds()`),
+		File: "internal/engine/decision.go",
+		Edits: swap(`(e.Lease(tag) + e.Tolerance).Milliseconds()`,
+			`e.Lease(tag).Milliseconds()`),
 		Tests: "^TestAcquireFree$", Packages: inEngine,
 	},
 	{
