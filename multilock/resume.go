@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -30,8 +31,9 @@ import (
 // a remainder, which keeps others out until that lease is certainly over.
 //
 // [doclock.Into] decodes the document as of the resume. If that fails, Resume
-// returns the error, and the entry stays for the next resume. Other options are
-// refused.
+// returns the error, and the entry stays for the next resume. The lease has the
+// TTL of the one that detached, unless [doclock.LeaseTTL] says otherwise, and the
+// owner of this Locker, unless [doclock.OwnedBy] does. Other options are refused.
 //
 // Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
 // nothing. The causes are
@@ -54,17 +56,21 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	if err != nil {
 		return nil, err
 	}
-	into, err := onlyInto(opts)
+	cfg, err := resumeConfig(opts)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Terms.TTL = cmp.Or(cfg.Terms.TTL, k.TTL)
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
 	a := &acquisition{
-		locker:  l,
-		request: waitqueue.Request{Request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: into != nil}, Begun: l.queues.Now()},
-		timeout: l.engine.Attempt(k.Tag),
+		locker: l,
+		request: waitqueue.Request{
+			Request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
+			Begun:   l.queues.Now(),
+		},
+		timeout: l.engine.Attempt(cfg.Terms.TTL),
 		lane:    waitqueue.Key(k.Pin),
 	}
 	got, gaveUp, err := run(ctx, a, l.ops.Closing(), func() reply { return a.askAgain(ctx, k) }, func(_ reply, done func()) { done() })
@@ -78,12 +84,12 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	case got.Outcome == engine.Lost:
 		return nil, doclock.ErrLost
 	}
-	if into != nil { // before there is a lease: the entry stays the token's
-		if err := l.engine.Decode(got.Image, into); err != nil {
-			return nil, fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
+	if cfg.Into != nil { // before there is a lease: the entry stays the token's
+		if err := l.engine.Decode(got.Image, cfg.Into); err != nil {
+			return nil, fmt.Errorf("doclock: decode the document into a %T: %w", cfg.Into, err)
 		}
 	}
-	held := l.leases.New(l.engine.Grant(got.Image, k.Tag, a.request.ID), got.Sent, false)
+	held := l.leases.New(l.engine.Grant(got.Image, a.request.Request), got.Sent, false)
 	l.queues.Resumed(a.lane, got.Image, a.request.Begun)
 	return held, nil
 }
@@ -102,8 +108,8 @@ func (a *acquisition) askAgain(ctx context.Context, k engine.Token) (got reply) 
 	return got
 }
 
-// Touch extends the entry of a token by a TTL from now, in one command: a
-// heartbeat. It makes no lease, and so takes the entry from no lease.
+// Touch extends the entry of a token to a TTL from now, in one command: a
+// heartbeat. The TTL is that of the lease that detached. It makes no lease, and so takes the entry from no lease.
 //
 // It returns [doclock.ErrLost] if the entry is gone: others may have been let in
 // since. It returns an [doclock.ErrInvalidArgument], before anything is sent, for
@@ -118,7 +124,7 @@ func (l *Locker) Touch(ctx context.Context, token string) error {
 	if err := l.open(ctx); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, l.cleanup.life(k.Tag))
+	bounded, cancel := context.WithTimeout(ctx, k.TTL+l.engine.Tolerance)
 	defer cancel()
 	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, k) }, func(error) {})
 	if gaveUp != nil {
@@ -129,7 +135,7 @@ func (l *Locker) Touch(ctx context.Context, token string) error {
 
 func (l *Locker) touch(ctx context.Context, k engine.Token) error {
 	var got engine.Answer
-	_, err := attempt.Settle(ctx, l.engine.Attempt(k.Tag), func(ctx context.Context) (err error) {
+	_, err := attempt.Settle(ctx, l.engine.Attempt(k.TTL), func(ctx context.Context) (err error) {
 		got, err = l.commands.Touch(ctx, k)
 		return err
 	})
@@ -152,15 +158,15 @@ func (l *Locker) token(text string) (engine.Token, error) {
 	return k, nil
 }
 
-// onlyInto reads the options of a resume.
-func onlyInto(opts []doclock.AcquireOption) (into any, err error) {
-	cfg, err := acquireConfig(opts)
-	if err != nil {
-		return nil, err
+// resumeConfig reads the options of a resume.
+func resumeConfig(opts []doclock.AcquireOption) (cfg engine.AcquireConfig, err error) {
+	if cfg, err = acquireConfig(opts); err != nil {
+		return cfg, err
 	}
-	into, cfg.Into = cfg.Into, nil
-	if !reflect.DeepEqual(cfg, engine.AcquireConfig{}) {
-		return nil, fmt.Errorf("%w: Resume takes no option but Into: it doesn't wait, and it gives what was acquired", doclock.ErrInvalidArgument)
+	other := cfg
+	other.Into, other.Terms.TTL, other.Terms.Owner = nil, 0, ""
+	if !reflect.DeepEqual(other, engine.AcquireConfig{}) {
+		return cfg, fmt.Errorf("%w: a resume gives what was acquired, and doesn't wait: it takes Into, LeaseTTL and OwnedBy only", doclock.ErrInvalidArgument)
 	}
-	return into, nil
+	return cfg, nil
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/doclock/doclock/relations"
+import (
+	"time"
+
+	"github.com/doclock/doclock/relations"
+)
 
 // decision builds the expressions for one set of rules, one tag and one field.
 type decision struct {
@@ -13,9 +17,11 @@ type decision struct {
 	now   expr
 	held  int64 // milliseconds that a held entry is kept: TTL + tolerance
 	wait  int64 // the same for a waiting one
+	until int64 // milliseconds after the grant that others are kept out; 0 is none
 }
 
-// decision is the engine's decision for a tag.
+// decision is the engine's decision for a tag, without the times that an acquire
+// may choose.
 func (e *Engine) decision(tag string, now expr) decision {
 	d := decision{
 		lock:  "$" + e.field,
@@ -25,7 +31,6 @@ func (e *Engine) decision(tag string, now expr) decision {
 		order: e.rules.Tags(),
 		place: map[string]int{},
 		now:   now,
-		held:  (e.Lease(tag) + e.Tolerance).Milliseconds(),
 		wait:  (e.Wait(tag) + e.Tolerance).Milliseconds(),
 	}
 	for i, tag := range d.order {
@@ -35,10 +40,12 @@ func (e *Engine) decision(tag string, now expr) decision {
 }
 
 // present is the decision of a command that is sent too rarely to need a
-// template.
-func (e *Engine) present(tag string) decision {
-	if e.Now == nil {
-		return e.decision(tag, "$$NOW")
+// template. It extends a held entry by that TTL.
+func (e *Engine) present(tag string, ttl time.Duration) decision {
+	d := e.tags[tag].decision
+	d.held = (ttl + e.Tolerance).Milliseconds()
+	if e.Now != nil {
+		d.now = e.Now()
 	}
-	return e.decision(tag, e.Now())
+	return d
 }

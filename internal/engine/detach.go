@@ -13,7 +13,7 @@ import (
 // fencing token and its number: until a resume, a late write of the handle still
 // finds it, and is applied once.
 func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, error) {
-	d := e.present(g.Tag)
+	d := e.present(g.Tag, g.TTL)
 	entries := inPlace(d.own, idValue(g.ID), bson.D{
 		{Key: tokenKey, Value: idValue(key)},
 		{Key: detachedKey, Value: true},

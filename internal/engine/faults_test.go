@@ -49,7 +49,7 @@ func failing(p *peer, g Grant) map[string]func(context.Context) error {
 			return noOutcome(got.Outcome == Lost, err)
 		},
 		"resume": func(ctx context.Context) error {
-			got, err := p.Resume(ctx, token(g), Request{ID: ann})
+			got, err := p.Resume(ctx, token(g), Request{Tag: "write", ID: ann})
 			return noOutcome(got.Outcome == Lost && got.Image == nil, err)
 		},
 		"touch": func(ctx context.Context) error {

@@ -12,23 +12,21 @@ import (
 )
 
 // Remove removes the entries of a tag with these ids, held or waiting, whatever
-// their fencing tokens: the clean-up of acquires without a lease. It spares
-// entries with a key, which are the users' of a token. It returns the ids that
-// it found. Without a pin the server searches the collection, and
-// the command cleans up one document.
+// their fencing tokens and the times that their grants wrote down: the clean-up
+// of acquires without a lease. It spares an entry with a key, which is a
+// token's. It returns the ids of the entries that it removed. Without a pin the
+// server searches the collection, and the command cleans up one document.
 func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	among := make(bson.A, len(ids))
 	for i, id := range ids {
 		among[i] = idValue(id)
 	}
-	entry := value(bson.D{
-		{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}},
-		{Key: tokenKey, Value: nil},
-	})
-	filter := pin.and(bson.E{Key: e.path(tag), Value: bson.D{{Key: "$elemMatch", Value: entry}}})
-	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: entry}}}})
-	shown := joined(e.tags[tag].fences, field(e.path(tag)+"."+tokenKey, value(1)))
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(shown)
+	path := e.path(tag)
+	oneOf := bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}}, {Key: tokenKey, Value: nil}}
+	filter := pin.and(bson.E{Key: path, Value: value(bson.D{{Key: "$elemMatch", Value: oneOf}})})
+	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf}}}})
+	projection := value(bson.D{{Key: "_id", Value: 1}, {Key: path + "." + idKey, Value: 1}, {Key: path + "." + tokenKey, Value: 1}})
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(bson.Raw(projection.Value))
 	result, _ := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts)
 	before, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -8,8 +9,8 @@ import (
 )
 
 // Resume gives the token's entry to a new handle, which has the id of the
-// request: the entry gets that id, this engine's owner and the next fencing
-// token, and loses its number. The outcome is Granted, or Lost. It finds an
+// request: the entry gets that id, the owner and the next fencing token, and
+// loses its number. The outcome is Granted, or Lost. It finds an
 // entry that has expired: nobody was let in while it was present. A repeat finds
 // its id, and extends the entry.
 //
@@ -17,8 +18,7 @@ import (
 // whatever the new handle does: until then the earlier handle's lease may count
 // as valid.
 func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error) {
-	r.Tag = k.Tag
-	update := e.present(k.Tag).resumption(e.field, idValue(k.Key), idValue(r.ID), e.Owner)
+	update := e.present(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(e.field, idValue(k.Key), idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner))
 	img, sent, err := e.show(ctx, e.keyed(k), update, r)
 	return img.answer(sent, r, Lost, Lost), err
 }
@@ -26,7 +26,7 @@ func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error)
 // Touch extends the token's entry and gives it to nobody. The outcome is
 // Renewed, or Lost.
 func (e *Engine) Touch(ctx context.Context, k Token) (Answer, error) {
-	d := e.present(k.Tag)
+	d := e.present(k.Tag, k.TTL)
 	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
 	opts := options.FindOneAndUpdate().SetProjection(onlyID)
 	result, sent := e.findOneAndUpdate(ctx, e.keyed(k), stage(e.path(k.Tag), entries), opts)

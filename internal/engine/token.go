@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,11 +17,12 @@ type Token struct {
 	Pin Pin
 	Tag string
 	Key uuid.UUID
+	TTL time.Duration // by which its users extend the entry
 }
 
 // A token's text is, in the alphabet of URLs: the version, a document, and a
-// checksum of both. The document names the place: namespace, lock field, tag,
-// the pin and the key.
+// checksum of both. The document names the place (namespace, lock field,
+// tag, pin), the TTL in milliseconds and the key.
 const tokenVersion = 1
 
 var (
@@ -34,6 +36,7 @@ const (
 	tokenFieldKey = "field"
 	tokenTagKey   = "tag"
 	tokenPinKey   = "pin"
+	tokenTTLKey   = "ttl"
 )
 
 // Text is the token in the form that is handed out. It names no secret but the
@@ -44,6 +47,7 @@ func (e *Engine) Text(k Token) string {
 		{Key: tokenFieldKey, Value: e.field},
 		{Key: tokenTagKey, Value: k.Tag},
 		{Key: tokenPinKey, Value: bson.D(k.Pin)},
+		{Key: tokenTTLKey, Value: k.TTL.Milliseconds()},
 		{Key: tokenKey, Value: idValue(k.Key)},
 	})
 	text := append([]byte{tokenVersion}, doc.Value...)
@@ -51,6 +55,9 @@ func (e *Engine) Text(k Token) string {
 }
 
 func (e *Engine) namespace() string { return e.coll.Database().Name() + "." + e.coll.Name() }
+
+// longestTTL is the longest that an option takes.
+const longestTTL = 30 * 24 * time.Hour
 
 var errNoToken = errors.New("this is not the whole text that Detach has returned")
 
@@ -88,6 +95,7 @@ func (e *Engine) readToken(doc bson.Raw) (Token, error) {
 	lock, _ := doc.Lookup(tokenFieldKey).StringValueOK()
 	tag, _ := doc.Lookup(tokenTagKey).StringValueOK()
 	pin, _ := doc.Lookup(tokenPinKey).DocumentOK()
+	ttl, _ := doc.Lookup(tokenTTLKey).Int64OK()
 	fields, _ := pin.Elements()
 	_, known := e.rules[tag]
 	switch {
@@ -100,14 +108,14 @@ func (e *Engine) readToken(doc bson.Raw) (Token, error) {
 	case len(fields) != 1+len(e.ShardKey):
 		return Token{}, fmt.Errorf("it names the document by %d fields, and this Locker by %d: ShardKey differs", len(fields), 1+len(e.ShardKey))
 	}
-	k := Token{Tag: tag, Key: parseID(doc.Lookup(tokenKey))}
+	k := Token{Tag: tag, Key: parseID(doc.Lookup(tokenKey)), TTL: time.Duration(ttl) * time.Millisecond}
 	for i, want := range append([]string{"_id"}, e.ShardKey...) {
 		if fields[i].Key() != want {
 			return Token{}, fmt.Errorf("it names the document by %q, and this Locker by %q: ShardKey differs", fields[i].Key(), want)
 		}
 		k.Pin = append(k.Pin, bson.E{Key: want, Value: fields[i].Value()})
 	}
-	if k.Key == uuid.Nil {
+	if k.Key == uuid.Nil || ttl <= 0 || ttl > longestTTL.Milliseconds() {
 		return Token{}, errNoToken
 	}
 	return k, nil

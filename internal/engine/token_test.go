@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -39,10 +40,10 @@ func TestTokenText(t *testing.T) {
 	t.Parallel()
 	e := somewhere(t, "orders", relations.Fair())
 	for _, id := range []any{int32(7), "garden", bson.NewObjectID(), bson.D{{Key: "a", Value: bson.A{1, "x"}}}, bson.Null{}, bson.MinKey{}, strings.Repeat("long", 1000)} {
-		want := Token{Pin: pinOf(id), Tag: "read", Key: uuid.New()}
+		want := Token{Pin: pinOf(id), Tag: "read", Key: uuid.New(), TTL: 1234 * time.Millisecond}
 		text := e.Text(want)
 		got, err := e.ParseToken(text)
-		if err != nil || got.Tag != want.Tag || got.Key != want.Key || len(got.Pin) != 1 || !got.Pin.ID().Equal(want.Pin.ID()) {
+		if err != nil || got.Tag != want.Tag || got.Key != want.Key || got.TTL != want.TTL || len(got.Pin) != 1 || !got.Pin.ID().Equal(want.Pin.ID()) {
 			t.Errorf("%v: %+v, %v", id, got, err)
 		}
 		if i := strings.IndexFunc(text, func(r rune) bool {
@@ -56,7 +57,7 @@ func TestTokenText(t *testing.T) {
 // A token of another place is refused, with the reason.
 func TestTokenOfAnotherPlace(t *testing.T) {
 	t.Parallel()
-	k := Token{Pin: pinOf(7), Tag: "read", Key: key}
+	k := Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl}
 	text := somewhere(t, "orders", relations.Fair()).Text(k)
 	sharded := func(c *Config) { c.ShardKey = []string{"region"} }
 	for name, c := range map[string]struct {
@@ -87,7 +88,7 @@ func TestTokenOfAnotherPlace(t *testing.T) {
 func TestTokenAltered(t *testing.T) {
 	t.Parallel()
 	e := somewhere(t, "orders", relations.Fair())
-	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key})
+	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl})
 	refused := func(altered string) {
 		t.Helper()
 		if got, err := e.ParseToken(altered); err == nil {
@@ -116,7 +117,7 @@ func TestTokenAltered(t *testing.T) {
 func TestTokenAlteredWithARightChecksum(t *testing.T) {
 	t.Parallel()
 	e := somewhere(t, "orders", relations.Fair())
-	text := e.Text(Token{Pin: pinOf(bson.D{{Key: "a", Value: bson.A{"x", 1.5}}}), Tag: "read", Key: key})
+	text := e.Text(Token{Pin: pinOf(bson.D{{Key: "a", Value: bson.A{"x", 1.5}}}), Tag: "read", Key: key, TTL: ttl})
 	data, err := tokenText.DecodeString(text)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func TestTokenAlteredWithARightChecksum(t *testing.T) {
 // No text makes ParseToken panic, and what it reads it would write.
 func FuzzToken(f *testing.F) {
 	e := somewhere(f, "orders", relations.Fair())
-	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key})
+	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl})
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		f.Fatal(err)

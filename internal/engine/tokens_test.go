@@ -14,7 +14,7 @@ import (
 var key = named("key")
 
 // token is the token of a grant that was detached with the key.
-func token(g Grant) Token { return Token{Pin: g.Pin, Tag: g.Tag, Key: key} }
+func token(g Grant) Token { return Token{Pin: g.Pin, Tag: g.Tag, Key: key, TTL: ttl} }
 
 // detach sends a detach and checks its outcome.
 func (p *peer) detach(g Grant, want Outcome) Token {
@@ -29,9 +29,9 @@ func (p *peer) detach(g Grant, want Outcome) Token {
 func (p *peer) resume(k Token, id uuid.UUID) Grant {
 	p.Helper()
 	img := p.image("resume", Request{Tag: k.Tag, ID: id}, Granted, func(ctx context.Context) (Answer, error) {
-		return p.Resume(ctx, k, Request{ID: id})
+		return p.Resume(ctx, k, Request{Tag: k.Tag, ID: id})
 	})
-	return p.Grant(img, k.Tag, id)
+	return p.Grant(img, Request{Tag: k.Tag, ID: id})
 }
 
 // gone sends a resume and a touch that find nothing.
@@ -39,7 +39,7 @@ func (p *peer) gone(k Token) {
 	p.Helper()
 	g := Grant{Tag: k.Tag, ID: eve}
 	p.once("nothing", func() {
-		got, err := p.Resume(p.Context(), k, Request{ID: eve, Document: true})
+		got, err := p.Resume(p.Context(), k, Request{Tag: k.Tag, ID: eve, Document: true})
 		if got.Outcome != Lost || got.Image != nil || err != nil {
 			p.Errorf("resume: %v, %v", got.Outcome, err)
 		}
@@ -136,7 +136,7 @@ func TestResumeShowsTheDocument(t *testing.T) {
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	k := p.detach(p.acquire(ann, "read", Granted), Detached)
-	got, err := p.Resume(t.Context(), k, Request{ID: bob, Document: true})
+	got, err := p.Resume(t.Context(), k, Request{Tag: k.Tag, ID: bob, Document: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestResumeInADamagedLock(t *testing.T) {
 			k := p.detach(p.acquire(ann, "write", Granted), Detached)
 			w.Change(c.damage)
 			before := w.Stored()
-			got, err := p.Resume(w.Context(), k, Request{ID: bob})
+			got, err := p.Resume(w.Context(), k, Request{Tag: k.Tag, ID: bob})
 			if c.foreign {
 				if f := AsFailure(err); f.Cause != CauseForeign || !bytes.Equal(before, w.Stored()) {
 					w.Errorf("%v, %v", f.Cause, err)
@@ -205,7 +205,7 @@ func TestResumeInADamagedLock(t *testing.T) {
 				w.Fatalf("%v, %v", got.Outcome, err)
 			}
 			p.touch(k)
-			p.release(p.Grant(got.Image, "write", bob), Released)
+			p.release(p.Grant(got.Image, Request{Tag: "write", ID: bob}), Released)
 		})
 	}
 }

@@ -50,7 +50,7 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 // token is what a detach of the hold returns. A hold that was resumed keeps the
 // key of its token.
 func (s *Hold) token() engine.Token {
-	k := engine.Token{Pin: s.grant.Pin, Tag: s.grant.Tag, Key: s.grant.Key}
+	k := engine.Token{Pin: s.grant.Pin, Tag: s.grant.Tag, Key: s.grant.Key, TTL: s.grant.TTL}
 	if k.Key == uuid.Nil {
 		k.Key = uuid.New()
 	}
@@ -69,7 +69,7 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	bounded, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
 	var got engine.Answer
-	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		got, err = s.commands.Detach(ctx, s.grant, k.Key)
 		return err
 	})
