@@ -7,6 +7,7 @@ import (
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
@@ -16,6 +17,7 @@ type engineMachine struct {
 	*place
 	programs []*program
 	askers   []*asker
+	tokens   []token
 }
 
 // program is a user of one set of rules. A second one on the same document uses
@@ -32,10 +34,11 @@ type asker struct {
 	*program
 	tag   model.Tag
 	id    model.ID
-	mode  model.Mode // of the acquire that is being sent
-	fence int64      // the fence of its last grant
-	k     int        // number of its last write
-	alone int64      // lock.fence in the image of the grant, if it was the only entry there
+	mode  model.Mode  // of the acquire that is being sent
+	fence int64       // the fence of its last grant
+	k     int         // number of its last write
+	token model.Token // by which it was resumed; zero for an acquire
+	alone int64       // lock.fence in the image of the grant, if it was the only entry there
 }
 
 // engineRun is one run.
@@ -61,6 +64,9 @@ func (b *bench) engineRun(t *rapid.T) {
 		"write and release": m.writeAndRelease,
 		"read":              m.read,
 		"guard":             m.guard,
+		"detach":            m.detach,
+		"resume":            m.resume,
+		"touch":             m.touch,
 		"time":              m.pass,
 		"time, too":         m.pass,
 		"outside writer":    m.outsideWrite,
@@ -206,6 +212,7 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 	said := map[engine.Outcome]model.Outcome{
 		engine.NotFound: model.NotFound, engine.Granted: model.Granted, engine.Waiting: model.Waits, engine.Conflict: model.Conflict,
 		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
+		engine.Detached: model.Detached,
 	}[got]
 	name := string(want)
 	if want == model.NotApplied { // this is Lost where nothing was repeated
@@ -300,6 +307,13 @@ func (m *engineMachine) entry(e engine.Entry) model.Entry {
 	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
 	if !e.Expires.IsZero() {
 		out.Expires = e.Expires.UnixMilli()
+	}
+	if e.Key != uuid.Nil {
+		out.Key = m.ids[e.Key]
+	}
+	out.Detached = e.Detached
+	if !e.Until.IsZero() {
+		out.Until = e.Until.UnixMilli()
 	}
 	return out
 }

@@ -91,7 +91,10 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 		err := fields(v, func(key string, v bson.RawValue) (err error) {
 			switch key {
 			case "id":
-				e.ID, err = p.parseID(v)
+				if e.ID, err = p.parseID(v); errors.Is(err, errUnknownID) {
+					_, data := v.Binary()
+					e.ID, err = p.stranger(uuid.UUID(data)), nil
+				}
 			case "owner":
 				err = v.Unmarshal(&e.Owner)
 			case "seq":
@@ -108,6 +111,12 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 				var n int64
 				n, err = number(v)
 				e.N = int(n)
+			case "key":
+				e.Key, err = p.parseID(v)
+			case "detached":
+				err = v.Unmarshal(&e.Detached)
+			case "until":
+				e.Until, err = date(v)
 			default:
 				err = errors.New("not a field of an entry")
 			}
@@ -118,6 +127,8 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 	})
 }
 
+var errUnknownID = errors.New("unknown id")
+
 func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 	subtype, data, ok := v.BinaryOK()
 	if !ok || subtype != bson.TypeBinaryUUID || len(data) != len(uuid.UUID{}) {
@@ -125,7 +136,7 @@ func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 	}
 	id, known := p.ids[uuid.UUID(data)]
 	if !known {
-		return 0, fmt.Errorf("unknown id %s", uuid.UUID(data))
+		return 0, fmt.Errorf("%w %s", errUnknownID, uuid.UUID(data))
 	}
 	return id, nil
 }
