@@ -251,15 +251,22 @@ func TestWaitersPollAfterADetach(t *testing.T) {
 	p := newPlace(t)
 	here := p.locker(p.coll, relations.Exclusive(), doclock.TTL(doclock.MaxTTL))
 	there := p.locker(p.coll, relations.Exclusive())
-	lease := p.try(here, "write")
-	waiter := begin(t, func() (*doclock.Lease, error) { return here.Acquire(p.bounded(), flowers, "write") })
-	p.eventually("it waits", func() bool { return here.Waiters(1) == 1 })
-	p.release(p.resume(there, p.detach(lease)))
-	granted, err := waiter.wait()
+	acquire := func() (*doclock.Lease, error) { return here.Acquire(p.bounded(), flowers, "write") }
+	holder := p.try(here, "write")
+	next := begin(t, acquire)
+	p.eventually("one waits", func() bool { return here.Waiters(1) == 1 })
+	last := begin(t, acquire)
+	p.eventually("two wait", func() bool { return here.Waiters(1) == 2 })
+	p.release(holder)
+	lease, err := next.wait() // by a handoff
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.release(granted)
+	p.release(p.resume(there, p.detach(lease)))
+	if lease, err = last.wait(); err != nil {
+		t.Fatal(err)
+	}
+	p.release(lease)
 }
 
 // The waiters of a process that has resumed a lock get it when that is released.
