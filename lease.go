@@ -66,7 +66,7 @@ func (l *Lease) Guard() bson.D { return l.handle().Guard() }
 func (l *Lease) Remaining() time.Duration { return l.handle().Remaining() }
 
 // Done is closed when the lease is not valid any more: its time is up, it was
-// found lost, or it is being released.
+// found lost, or it is being released or detached.
 func (l *Lease) Done() <-chan struct{} { return l.handle().Done() }
 
 // Err is nil while the lease is valid, and then [ErrLost] or [ErrReleased].

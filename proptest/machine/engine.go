@@ -66,6 +66,7 @@ func (b *bench) engineRun(t *rapid.T) {
 		"guard":             m.guard,
 		"detach":            m.detach,
 		"resume":            m.resume,
+		"resume, too":       m.resume,
 		"touch":             m.touch,
 		"time":              m.pass,
 		"time, too":         m.pass,
