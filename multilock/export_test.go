@@ -3,6 +3,7 @@ package multilock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
@@ -77,3 +78,13 @@ func (l *Locker) Leftovers() int {
 
 // OnFailedCleanUp observes the clean-ups that fail.
 func (l *Locker) OnFailedCleanUp(failed func(error)) { l.cleanup.failed = failed }
+
+// Life is for how long the clean-up looks for an entry of an acquire with these
+// options.
+func (l *Locker) Life(filter any, tag string, opts ...doclock.AcquireOption) (time.Duration, error) {
+	a, err := l.begin(context.Background(), filter, tag, opts)
+	if err != nil {
+		return 0, err
+	}
+	return l.cleanup.life(a.request.Request), nil
+}

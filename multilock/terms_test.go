@@ -190,3 +190,24 @@ func TestRule17AHandoffBetweenTerms(t *testing.T) {
 		})
 	}
 }
+
+// A lost acquire's entry is looked for as long as it could live: for its own
+// TTL, for the waiting TTL, or until the time of HoldAtLeast.
+func TestRule22TheCleanUpLastsForTheLongestLife(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Fair(), doclock.TTL(10*time.Second), doclock.WaitTTL(20*time.Second), doclock.ClockTolerance(time.Second))
+	for name, c := range map[string]struct {
+		opts []doclock.AcquireOption
+		life time.Duration
+	}{
+		"the Locker's terms": {nil, 21 * time.Second},
+		"a short TTL":        {[]doclock.AcquireOption{doclock.LeaseTTL(2 * time.Second)}, 21 * time.Second},
+		"a long TTL":         {[]doclock.AcquireOption{doclock.LeaseTTL(time.Hour)}, time.Hour + time.Second},
+		"hold at least":      {[]doclock.AcquireOption{doclock.HoldAtLeast(time.Minute)}, time.Minute + time.Second},
+	} {
+		if life, err := l.Life(flowers, "write", c.opts...); life != c.life || err != nil {
+			t.Errorf("%s: %v, %v; want %v", name, life, err, c.life)
+		}
+	}
+}

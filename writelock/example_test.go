@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/mongotest"
@@ -69,6 +70,44 @@ func ExampleLocker_TryAcquire() {
 	}
 	// Output:
 	// held by Ada
+}
+
+// A cron job runs on each of several machines, and must run once for each tick.
+// The clocks of the machines differ, and the job is done in a moment. So the lock
+// outlasts the job: a machine that comes late finds the document locked. The time
+// is shorter than the pause between two ticks, and longer than the difference of
+// the clocks.
+func ExampleLocker_TryAcquire_oncePerTick() {
+	ctx := context.Background()
+	jobs, done := collection(ctx, bson.M{"_id": "nightly report"})
+	defer done()
+
+	locks, err := writelock.New(jobs)
+	if err != nil {
+		log.Fatal(err)
+	}
+	tick := func(machine string) error {
+		lease, err := locks.TryAcquire(ctx, bson.M{"_id": "nightly report"},
+			doclock.HoldAtLeast(time.Minute), doclock.OwnedBy(machine))
+		var conflict *doclock.ConflictError
+		if errors.As(err, &conflict) {
+			fmt.Println(machine, "leaves it to", conflict.Holders[0].Owner)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(machine, "runs the job")
+		return lease.Release(ctx) // which leaves a remainder for the rest of the minute
+	}
+	for _, machine := range []string{"Ada", "Bob"} { // whose clock is late
+		if err := tick(machine); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// Ada runs the job
+	// Bob leaves it to Ada
 }
 
 // collection is one with this document, on the server that the tests run on.

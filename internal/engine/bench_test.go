@@ -248,3 +248,19 @@ func BenchmarkBuilding(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkMaking measures what it costs to make a template for the terms of one
+// acquire. The same terms cost it once.
+func BenchmarkMaking(b *testing.B) {
+	e := offline(b, relations.Exclusive())
+	for name, command := range map[string]timed{"acquire": acquiring, "confirm": confirming, "renew": renewing} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.makeTimed(command, "write", Terms{TTL: time.Minute, Least: time.Hour}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -93,8 +93,13 @@ func (h *Handle) AfterRelease(f func()) {
 }
 
 // Unused says of a lease that no caller has got that nobody used its lock: its
-// release leaves no remainder. It comes before the release.
-func (h *Handle) Unused() { h.hold.grant.Until = time.Time{} }
+// release leaves no remainder. It comes before the release. A hold that others
+// may join has no such time, and its grant is not written.
+func (h *Handle) Unused() {
+	if !h.hold.shared {
+		h.hold.grant.Until = time.Time{}
+	}
+}
 
 // leaving says that this holder's part is being released or detached, or was.
 func (h *Handle) leaving() bool {

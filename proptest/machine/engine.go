@@ -7,7 +7,6 @@ import (
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
@@ -34,11 +33,14 @@ type asker struct {
 	*program
 	tag   model.Tag
 	id    model.ID
-	mode  model.Mode  // of the acquire that is being sent
-	fence int64       // the fence of its last grant
-	k     int         // number of its last write
-	token model.Token // by which it was resumed; zero for an acquire
-	alone int64       // lock.fence in the image of the grant, if it was the only entry there
+	mode  model.Mode // of the acquire that is being sent
+	fence int64      // the fence of its last grant
+	k     int        // number of its last write
+	alone int64      // lock.fence in the image of the grant, if it was the only entry there
+	until time.Time  // in the image of the grant
+
+	own   engine.Terms // of its acquires
+	token model.Token  // by which it was resumed; zero for an acquire
 }
 
 // engineRun is one run.
@@ -114,8 +116,6 @@ func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
 	return p
 }
 
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
 // asking draws an asker: usually one whose entry is in the document.
 func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 	var there []*asker
@@ -134,7 +134,7 @@ func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 }
 
 func (a *asker) say(t *rapid.T) *asker {
-	t.Logf("asker %d under %s, last fence %d", a.id, a.tag, a.fence)
+	t.Logf("asker %d under %s, terms %v, last fence %d", a.id, a.tag, a.own, a.fence)
 	return a
 }
 
@@ -147,7 +147,7 @@ func (m *engineMachine) acquireAnew(t *rapid.T) {
 		t.Skip("enough askers")
 	}
 	p := pick(t, "program", m.programs)
-	a := &asker{program: p, tag: drawTag(t, p.rules), id: m.newID()}
+	a := &asker{program: p, tag: drawTag(t, p.rules), id: m.newID(), own: drawTerms(t)}
 	m.askers = append(m.askers, a.say(t))
 	m.ask(t, a)
 }
@@ -165,7 +165,8 @@ func (m *engineMachine) acquireAgain(t *rapid.T) { m.ask(t, m.asking(t, either))
 
 func (m *engineMachine) ask(t *rapid.T, a *asker) {
 	a.mode = pick(t, "mode", []model.Mode{model.Queue, model.Queue, model.Try})
-	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Try: a.mode == model.Try, Document: rapid.Bool().Draw(t, "document")}
+	r := m.sends(t, a)
+	r.Try = a.mode == model.Try
 	_, repeat := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Acquire(m.doc, a.request(), a.mode, m.now)
 	t.Logf("acquire: the model says %s: %v", want, doc)
@@ -181,7 +182,7 @@ func (m *engineMachine) ask(t *rapid.T, a *asker) {
 
 func (m *engineMachine) confirm(t *rapid.T) {
 	a := m.asking(t, waiting)
-	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Document: rapid.Bool().Draw(t, "document")}
+	r := m.sends(t, a)
 	e, there := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Confirm(m.doc, a.request(), m.now)
 	t.Logf("confirm: the model says %s: %v", want, doc)
@@ -199,12 +200,6 @@ func (m *engineMachine) confirm(t *rapid.T) {
 		image.Doc = m.doc
 	}
 	m.told(t, a, r, seen, got.Image, image)
-}
-
-func (a *asker) request() model.Request {
-	r := a.terms
-	r.Tag, r.ID = a.tag, a.id
-	return r
 }
 
 // outcome compares the library's outcome with the model's.
@@ -245,12 +240,12 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 		return
 	}
 	e, _ := img.Lock.Find(string(a.tag), m.uuids[a.id])
-	a.fence = e.Fence
+	a.fence, a.until = e.Fence, e.Until
 	a.alone = 0
 	if len(m.entries()) == 1 {
 		a.alone = m.doc.Lock.Fence
 	}
-	if g := a.engine.Grant(img, r); g.Fence != e.Fence || g.Alone != a.alone {
+	if g := a.engine.Grant(img, r); g.Fence != e.Fence || g.Alone != a.alone || g.TTL != ms(a.request().TTL) || !g.Until.Equal(e.Until) {
 		t.Fatalf("the grant is %+v; document: %v", g, m.doc)
 	}
 	if !r.Document {
@@ -301,20 +296,4 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 	if diff := cmp.Diff(wanted, got); diff != "" {
 		t.Fatalf("the image (-model +engine):\n%s", diff)
 	}
-}
-
-// entry is the engine's entry in the model's form.
-func (m *engineMachine) entry(e engine.Entry) model.Entry {
-	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
-	if !e.Expires.IsZero() {
-		out.Expires = e.Expires.UnixMilli()
-	}
-	if e.Key != uuid.Nil {
-		out.Key = m.ids[e.Key]
-	}
-	out.Detached = e.Detached
-	if !e.Until.IsZero() {
-		out.Until = e.Until.UnixMilli()
-	}
-	return out
 }

@@ -37,7 +37,7 @@ func (m *engineMachine) successor(t *rapid.T, from *asker) (s *asker, waits bool
 	if len(m.askers) >= 30 {
 		t.Skip("enough askers")
 	}
-	s = &asker{program: from.program, tag: from.tag, id: m.newID()}
+	s = &asker{program: from.program, tag: from.tag, id: m.newID(), own: drawTerms(t)}
 	if rapid.IntRange(0, 2).Draw(t, "another tag") == 2 {
 		s.tag = drawTag(t, from.rules)
 	}
@@ -53,9 +53,7 @@ func (m *engineMachine) handoff(t *rapid.T) {
 		g.Fence, l.Fence = a.fence, a.fence
 	}
 	s, waits := m.successor(t, a)
-	next := engine.Successor{Waiting: waits, Request: engine.Request{
-		Tag: string(s.tag), ID: m.uuids[s.id], Document: rapid.Bool().Draw(t, "document"),
-	}}
+	next := engine.Successor{Waiting: waits, Request: m.sends(t, s)}
 	to := model.Successor{Request: s.request(), Waiting: waits}
 	if rapid.IntRange(0, 2).Draw(t, "without an update") == 2 {
 		doc, want, image := m.model.Handoff(m.doc, l, to, m.now)
@@ -69,7 +67,8 @@ func (m *engineMachine) handoff(t *rapid.T) {
 	pipeline := isPipeline(update)
 	g.Alone = a.alone
 	can, inherits := a.engine.Piggybacks(g, u, next)
-	if wantCan := pipeline || !waits && s.tag == a.tag && g.Alone != 0 && g.Until.IsZero(); can != wantCan || inherits == pipeline {
+	inherited := s.request().TTL == a.request().TTL && s.own.Least == 0 && g.Until.IsZero()
+	if wantCan := pipeline || !waits && s.tag == a.tag && inherited && g.Alone != 0; can != wantCan || inherits == pipeline {
 		t.Fatalf("Piggybacks says %v and %v", can, inherits)
 	}
 	if _, there := m.doc.Find(s.tag, s.id); !can || there && !pipeline {

@@ -17,6 +17,9 @@ import (
 //   - An absent `tags`, an empty one and null are the same, as are an absent
 //     `fence`, null and 0, and an array of a tag and null. (Not so an empty array
 //     and none: only a join or a grant drops the emptied.)
+//   - A classic update that releases makes a remainder though its time has
+//     passed: the remainder has expired. The model is asked as of before that
+//     time.
 //   - The outcome of a release without a fence (a clean-up's) only tells
 //     whether the entry was present.
 //   - Integers may be stored as any of BSON's numbers, but for a new lock.fence,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -91,10 +92,7 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 		err := fields(v, func(key string, v bson.RawValue) (err error) {
 			switch key {
 			case "id":
-				if e.ID, err = p.parseID(v); errors.Is(err, errUnknownID) {
-					_, data := v.Binary()
-					e.ID, err = p.stranger(uuid.UUID(data)), nil
-				}
+				e.ID, err = p.parseID(v)
 			case "owner":
 				err = v.Unmarshal(&e.Owner)
 			case "seq":
@@ -127,18 +125,21 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 	})
 }
 
-var errUnknownID = errors.New("unknown id")
-
 func (p *place) parseID(v bson.RawValue) (model.ID, error) {
 	subtype, data, ok := v.BinaryOK()
 	if !ok || subtype != bson.TypeBinaryUUID || len(data) != len(uuid.UUID{}) {
 		return 0, fmt.Errorf("%s is no id", v)
 	}
 	id, known := p.ids[uuid.UUID(data)]
-	if !known {
-		return 0, fmt.Errorf("%w %s", errUnknownID, uuid.UUID(data))
+	switch {
+	case known:
+		return id, nil
+	case p.leaving == 0:
+		return 0, fmt.Errorf("unknown id %s", uuid.UUID(data))
 	}
-	return id, nil
+	remainder := -p.leaving // the model's name for it
+	p.ids[uuid.UUID(data)], p.uuids[remainder] = remainder, uuid.UUID(data)
+	return remainder, nil
 }
 
 func number(v bson.RawValue) (int64, error) {
@@ -190,4 +191,20 @@ func elements(v bson.RawValue, each func(v bson.RawValue) error) error {
 		}
 	}
 	return err
+}
+
+// entry is the engine's entry in the model's form.
+func (m *engineMachine) entry(e engine.Entry) model.Entry {
+	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
+	if !e.Expires.IsZero() {
+		out.Expires = e.Expires.UnixMilli()
+	}
+	if e.Key != uuid.Nil {
+		out.Key = m.ids[e.Key]
+	}
+	out.Detached = e.Detached
+	if !e.Until.IsZero() {
+		out.Until = e.Until.UnixMilli()
+	}
+	return out
 }

@@ -3,7 +3,6 @@ package machine
 import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
 
@@ -31,7 +30,7 @@ func (m *engineMachine) detach(t *rapid.T) {
 		key = m.newID()
 	}
 	k := token{a.program, model.Token{Tag: a.tag, Key: key}}
-	doc, want, _ := m.model.Detach(m.doc, l, key, a.terms.TTL, a.terms.Tolerance, m.now)
+	doc, want, _ := m.model.Detach(m.doc, l, key, a.request().TTL, a.terms.Tolerance, m.now)
 	t.Logf("detach with fence %d and key %d: the model says %s: %v", l.Fence, key, want, doc)
 	got, err := a.engine.Detach(t.Context(), g, m.uuids[key])
 	m.outcome(t, "detach", want, got.Outcome, err)
@@ -104,31 +103,4 @@ func (m *engineMachine) touch(t *rapid.T) {
 	got, err := k.engine.Touch(t.Context(), k.engines(m))
 	m.outcome(t, "touch", want, got.Outcome, err)
 	m.settle(doc)
-}
-
-// stranger is the model's number, for now, of an entry whose id the server was
-// given by a release: the id of a remainder.
-func (p *place) stranger(id uuid.UUID) model.ID {
-	number := model.ID(-1000 - len(p.strangers))
-	p.strangers[number] = id
-	return number
-}
-
-// adopt gives the stored remainders the numbers that the model's have. A
-// remainder has its lease's fence.
-func (p *place) adopt(stored, want *model.Document) {
-	if stored == nil || want == nil {
-		return
-	}
-	for _, b := range stored.Lock.Tags {
-		for i := range b.Entries {
-			id, strange := p.strangers[b.Entries[i].ID]
-			for _, e := range want.Entries(b.Tag) {
-				if strange && e.ID < 0 && e.Fence == b.Entries[i].Fence {
-					b.Entries[i].ID = e.ID
-					p.ids[id], p.uuids[e.ID] = e.ID, id
-				}
-			}
-		}
-	}
 }

@@ -104,7 +104,7 @@ var terms = []Mutant{
 		Why:  "the next run of a short job begins at once",
 		File: "internal/engine/leave.go",
 		Edits: swap(`cond(ours, call("$gt", "$$e."+untilKey, now), "$$e."+tokenKey)`,
-			`cond(ours, false, "$$e."+tokenKey)`),
+			`cond(ours, call("$lt", now, 0), "$$e."+tokenKey)`),
 		Tests: "^TestRule25ReleasesLeaveARemainder$", Packages: inEngine,
 	},
 	{
@@ -112,7 +112,7 @@ var terms = []Mutant{
 		Why:  "an expired entry stays where the lock should be free",
 		File: "internal/engine/leave.go",
 		Edits: swap(`cond(ours, call("$gt", "$$e."+untilKey, now), "$$e."+tokenKey)`,
-			`cond(ours, "$$e."+untilKey, "$$e."+tokenKey)`),
+			`cond(ours, call("$gt", now, 0), "$$e."+tokenKey)`),
 		Tests: "^TestRule25NoRemainderAfterTheTime$", Packages: inEngine,
 	},
 	{
@@ -138,10 +138,8 @@ var terms = []Mutant{
 		Why:  "the successor is let in before the time",
 		File: "internal/engine/leave.go",
 		Edits: swap(`	return e.remainder(g)
-}`, `	return e.tags[g.Tag].leave.fill(g.ID, now).stage()
-}
-
-var now time.Time`),
+}`, `	return e.tags[g.Tag].leave.fill(g.ID, time.Time{}).stage()
+}`),
 		Tests: "^TestRule25ReleasesLeaveARemainder$", Packages: inEngine,
 	},
 	{
