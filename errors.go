@@ -25,14 +25,14 @@ var (
 	// entry is not in the document any more. Others may have been let in since.
 	ErrLost = lease.ErrLost
 
-	// ErrReleased: the lease was released, or its ticket cancelled.
+	// ErrReleased: the lease was released or detached, or its ticket cancelled.
 	ErrReleased = lease.ErrReleased
 
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("doclock: locker closed")
 
-	// ErrInvalidArgument: an option, a filter, a tag, an update or a collection
-	// can't be used. The error says what was wrong and what would be right.
+	// ErrInvalidArgument: an option, a filter, a tag, a token, an update or a
+	// collection can't be used. The error says what was wrong and what would be right.
 	// Nothing was sent.
 	ErrInvalidArgument = lease.ErrInvalidArgument
 
@@ -45,8 +45,8 @@ var (
 	// doclock's. It was left as it is. [Field] chooses another field.
 	ErrForeignLock = errors.New("doclock: foreign lock field")
 
-	// ErrOutcomeUnknown: a write, a delete or a release may have been executed,
-	// or may be yet. It wraps what the driver said. No acquire returns it: a
+	// ErrOutcomeUnknown: a write, a delete, a detach or a release may have been
+	// executed, or may be yet. It wraps what the driver said. No acquire returns it: a
 	// caller without a lease holds nothing, and what an acquire may have been
 	// granted is released in the background.
 	ErrOutcomeUnknown = lease.ErrOutcomeUnknown

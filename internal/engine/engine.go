@@ -77,22 +77,8 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		image = append(image, bson.E{Key: key, Value: 1})
 	}
 	id := idValue(idPlaceholder)
-	order := e.rules.Tags()
-	place := make(map[string]int, len(order))
-	for i, tag := range order {
-		place[tag] = i
-	}
 	for tag := range e.rules {
-		d := decision{
-			lock:  "$" + e.field,
-			own:   "$" + e.path(tag),
-			tag:   tag,
-			rules: e.rules,
-			order: order,
-			place: place,
-			now:   now,
-			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
-		}
+		d := e.decision(tag, now)
 		c := &tagCommands{decision: d, first: firstOf(e.path(tag)), fences: value(bson.D{
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},
@@ -159,7 +145,7 @@ type Request struct {
 // Config.Upsert two more commands make a missing document first.
 func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
 	t := e.arriving(r)
-	img, sent, err := e.modifyFirst(ctx, f.doc, f.sort, t, r)
+	img, sent, err := e.show(ctx, f.doc, f.sort, t.fill(r.ID, e.now()), r)
 	if img == nil && err == nil && e.Upsert {
 		img, sent, err = e.insertAndModify(ctx, f.doc, t, r)
 	}
@@ -236,18 +222,17 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 
 // modify sends one pipeline and reads its image.
 func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
-	return e.modifyFirst(ctx, filter, nil, t, r)
+	return e.show(ctx, filter, nil, t.fill(r.ID, e.now()), r)
 }
 
-// modifyFirst is modify for the first document by the keys of sort, which may be
-// nil.
-func (e *Engine) modifyFirst(ctx context.Context, filter any, sort bson.Raw, t *template, r Request) (*Image, Reading, error) {
-	now := e.now()
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
+// show sends one update to the first document by the keys of sort, which may be
+// nil, and reads its image.
+func (e *Engine) show(ctx context.Context, filter any, sort bson.Raw, update any, r Request) (*Image, Reading, error) {
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, e.now()).document())
 	if sort != nil {
 		opts.SetSort(sort)
 	}
-	result, sent := e.findOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts)
+	result, sent := e.findOneAndUpdate(ctx, filter, update, opts)
 	img, err := e.readImage(result)
 	if noCollection(err) {
 		return nil, sent, nil

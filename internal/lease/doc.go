@@ -21,6 +21,10 @@
 //	    ▲                    │
 //	    └── refused, unsent ─┘
 //
+// A detach ends the hold and leaves the entry to the users of a token. Only its
+// last holder detaches. After one of unknown outcome nothing but a release may
+// follow: it ends the entry, detached or not.
+//
 // A handle ends with its hold, or before it if other holders stay. As long as the
 // hold is valid, only the last holder to leave releases it; the others leave
 // without a command. Once the validity has ended, the first holder to leave
@@ -37,8 +41,8 @@
 // revived. A hold that the server has declared lost stays lost, and nothing is
 // written under it.
 //
-// The validity ends before a command is sent that removes the entry. That
-// command may be executed though its answer is lost.
+// The validity ends before a command is sent that removes the entry, or leaves it
+// to others. That command may be executed though its answer is lost.
 //
 // # Commands
 //
@@ -46,7 +50,8 @@
 // Locker's group, and a caller who gives up is told at once that its outcome is
 // unknown, or that nothing was sent and nothing will be. A command of unknown
 // outcome is repeated. What an earlier attempt may have done is then read from
-// the document: a write's number in the entry, or the id in `done`.
+// the document: a write's number in the entry, the id in `done`, or the key of a
+// token.
 //
 // Gates put the commands in order. They are taken in this order: the handle's
 // writing gate, by all of its writes and its release; the hold's renewing gate,

@@ -101,9 +101,9 @@ func (h *Handle) Unused() {
 	}
 }
 
-// leaving says that this holder's part is being released, or was.
+// leaving says that this holder's part is being released or detached, or was.
 func (h *Handle) leaving() bool {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	return h.released != nil
+	return h.released != nil || h.hold.detached
 }

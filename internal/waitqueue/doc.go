@@ -59,7 +59,8 @@
 // ([Queues.Removed]), an answer ([Queues.Settle], a handoff's, [Check.End]) and
 // a waiter that comes or leaves change the view or the order. Each judges the
 // queue anew: it wakes those who may ask now, and the poller if its pause may
-// have changed.
+// have changed. A detach ([Queues.Detached]) wakes the poller only: the entry
+// stays, and this process will not release it.
 //
 // # Fairness between processes
 //

@@ -39,6 +39,7 @@ func Outcomes() []string {
 		"release: released", "release: lost",
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
+		"detach: detached", "detach: lost", "resume: granted", "resume: lost", "touch: renewed", "touch: lost",
 		"handoff: granted", "handoff: lost", "handoff: not applied", // conflict and waiting are rarer
 		"compare-and-set: granted", "compare-and-set: not applied",
 	}

@@ -16,6 +16,7 @@ type engineMachine struct {
 	*place
 	programs []*program
 	askers   []*asker
+	tokens   []token
 }
 
 // program is a user of one set of rules. A second one on the same document uses
@@ -38,7 +39,8 @@ type asker struct {
 	alone int64      // lock.fence in the image of the grant, if it was the only entry there
 	until time.Time  // in the image of the grant
 
-	own engine.Terms // of its acquires
+	own   engine.Terms // of its acquires
+	token model.Token  // by which it was resumed; zero for an acquire
 }
 
 // engineRun is one run.
@@ -64,6 +66,10 @@ func (b *bench) engineRun(t *rapid.T) {
 		"write and release": m.writeAndRelease,
 		"read":              m.read,
 		"guard":             m.guard,
+		"detach":            m.detach,
+		"resume":            m.resume,
+		"resume, too":       m.resume,
+		"touch":             m.touch,
 		"time":              m.pass,
 		"time, too":         m.pass,
 		"outside writer":    m.outsideWrite,
@@ -202,6 +208,7 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 	said := map[engine.Outcome]model.Outcome{
 		engine.NotFound: model.NotFound, engine.Granted: model.Granted, engine.Waiting: model.Waits, engine.Conflict: model.Conflict,
 		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
+		engine.Detached: model.Detached,
 	}[got]
 	name := string(want)
 	if want == model.NotApplied { // this is Lost where nothing was repeated

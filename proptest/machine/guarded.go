@@ -10,14 +10,17 @@ import (
 )
 
 // lease draws the lease of a command, and its fence: usually the fence of the
-// last grant.
+// last grant. The grant has what its entry says of a token and of its time.
 func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {
 	a := m.asking(t, held)
 	fence := a.fence + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 1, -1}).Draw(t, "fence differs by")
 	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: m.place.id}}, Tag: string(a.tag), ID: m.uuids[a.id], Fence: fence}
 	g.TTL, g.Until = ms(a.request().TTL), a.until
-	if e, there := m.doc.Find(a.tag, a.id); there && e.Until != 0 { // also where an outside writer has put an older one back
-		g.Until = time.UnixMilli(e.Until).UTC()
+	if e, there := m.doc.Find(a.tag, a.id); there { // also where an outside writer has put an older one back
+		g.Key = m.uuids[e.Key]
+		if e.Until != 0 {
+			g.Until = time.UnixMilli(e.Until).UTC()
+		}
 	}
 	m.leaving = a.id
 	return a, model.Lease{Tag: a.tag, ID: a.id, Fence: fence}, g

@@ -21,9 +21,11 @@ func TestNotices(t *testing.T) {
 		"ConfirmNeverCreates", "UnknownRefuses", "UnknownBlocks", "HeldOrEarlier", "JoinRaisesFence", "Numbering",
 		"FenceInHandoff", "SuccessorTries", "ReleaseAnyway", "WaitingMustBeThere", "WaitingKeepsPlace",
 		"SetComparesFence", "SetUnsetsNumber", "SetPushesDone",
+		"FenceInDetach", "DetachExtends", "NewIDAtResume", "NewFenceAtResume", "ResumeRaisesFence", "ResumeUnsetsNumber",
+		"TakeoverHoldsOut", "ResumeAttaches", "KeyNeedsFence", "HoldDropsKey", "SetUnsetsKey",
 	}
 	if !*all {
-		rules = []string{"FenceInRenew", "RepeatExtends", "Pruning", "JoinRaisesFence", "ReleaseAnyway", "SetPushesDone"}
+		rules = []string{"FenceInRenew", "RepeatExtends", "Pruning", "JoinRaisesFence", "ReleaseAnyway", "SetPushesDone", "ResumeUnsetsNumber"}
 	}
 	defer set("rapid.shrinktime", "0s")()
 	db := mongotest.Database(t)

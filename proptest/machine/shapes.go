@@ -205,6 +205,12 @@ func (p *place) encodeEntry(e model.Entry) bson.M {
 	if e.N != 0 {
 		out["n"] = e.N
 	}
+	if e.Key != 0 {
+		out["key"] = p.binary(e.Key)
+	}
+	if e.Detached {
+		out["detached"] = true
+	}
 	if e.Until != 0 {
 		out["until"] = time.UnixMilli(e.Until)
 	}

@@ -109,6 +109,10 @@ func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error)
 				var n int64
 				n, err = number(v)
 				e.N = int(n)
+			case "key":
+				e.Key, err = p.parseID(v)
+			case "detached":
+				err = v.Unmarshal(&e.Detached)
 			case "until":
 				e.Until, err = date(v)
 			default:
@@ -195,6 +199,10 @@ func (m *engineMachine) entry(e engine.Entry) model.Entry {
 	if !e.Expires.IsZero() {
 		out.Expires = e.Expires.UnixMilli()
 	}
+	if e.Key != uuid.Nil {
+		out.Key = m.ids[e.Key]
+	}
+	out.Detached = e.Detached
 	if !e.Until.IsZero() {
 		out.Until = e.Until.UnixMilli()
 	}

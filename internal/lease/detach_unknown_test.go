@@ -1,0 +1,142 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// errReplyLost is the error of a command whose reply is lost.
+var errReplyLost = errors.New("connection lost")
+
+// A detach of unknown outcome is repeated with the same key.
+func TestDetachIsRepeatedWithTheSameKey(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		var keys []uuid.UUID
+		r.server.lose = func(call) error {
+			keys = append(keys, r.server.entries[h.ID()].key)
+			if len(keys) < 3 {
+				return errReplyLost
+			}
+			return nil
+		}
+		key := r.detach(h, nil)
+		if len(keys) != 3 || keys[0] != key || keys[1] != key || keys[2] != key {
+			r.Errorf("sent the keys %v, the token's is %v", keys, key)
+		}
+		r.wantSent("detach", "detach", "detach")
+	})
+}
+
+// If a repeat finds nothing, a read tells whether an earlier attempt has left the
+// entry to a user of the token, who has resumed it since.
+func TestDetachFindsOutByTheKey(t *testing.T) {
+	for name, resumed := range map[string]bool{"resumed": true, "gone": false} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				h := r.take(1, "write")
+				r.server.lose = func(c call) error {
+					e := r.server.entries[h.ID()]
+					if e == nil {
+						return nil
+					}
+					delete(r.server.entries, h.ID())
+					if resumed {
+						r.server.entries[uuid.New()] = e
+					}
+					return errReplyLost
+				}
+				want := ErrLost
+				if resumed {
+					want = nil
+				}
+				r.detach(h, want)
+				r.wantErr("Release", h.Release(context.Background()), want)
+				r.wantSent("detach", "detach", "read")
+			})
+		})
+	}
+}
+
+// If no attempt is answered, the caller may use the token or release the entry,
+// which may have the key, and nothing else.
+func TestDetachOfUnknownOutcome(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		away := true
+		r.server.lose = func(call) error {
+			if away {
+				return errReplyLost
+			}
+			return nil
+		}
+		begun := time.Now()
+		key := r.detach(h, ErrOutcomeUnknown)
+		if took := time.Since(begun); took > ttl+r.engine.Tolerance {
+			r.Errorf("it took %v", took)
+		}
+		r.wantErr("Update", h.Update(context.Background(), increment), ErrReleased)
+		_, err := h.Detach(context.Background())
+		r.wantErr("another Detach", err, ErrReleased)
+		away = false
+		r.server.forget()
+		if g := h.hold.last(); g.Key != key {
+			r.Errorf("released with the key %v, not %v", g.Key, key)
+		}
+		r.wantErr("Release", h.Release(context.Background()), nil)
+		r.wantSent("release")
+	})
+}
+
+// A caller who gives up has the token. A Release after that waits for the detach,
+// and ends the entry.
+func TestDetachGivenUp(t *testing.T) {
+	for name, releases := range map[string]bool{"and released": true, "and used": false} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				h := r.take(1, "write")
+				r.delay("detach", time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+				defer cancel()
+				text, err := h.Detach(ctx)
+				r.wantErr("Detach", err, ErrOutcomeUnknown)
+				r.wantErr("Detach", err, context.DeadlineExceeded)
+				if _, err := r.engine.ParseToken(text); err != nil {
+					r.Error(err)
+				}
+				if !releases {
+					time.Sleep(time.Minute)
+					r.wantSent("detach")
+					return
+				}
+				r.wantErr("Release", h.Release(context.Background()), nil)
+				r.wantErr("Release again", h.Release(context.Background()), nil)
+				r.wantSent("detach", "release")
+			})
+		})
+	}
+}
+
+// A caller who gives up before the detach was sent has detached nothing.
+func TestDetachRevoked(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.server.fault = func(context.Context, call) error {
+			time.Sleep(time.Second)
+			return &engine.Failure{Certain: true, NotSent: true, Patience: time.Minute}
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		text, err := h.Detach(ctx)
+		r.wantErr("Detach", err, context.Canceled)
+		if text != "" || h.Err() != nil {
+			r.Errorf("%q, %v", text, h.Err())
+		}
+		r.wantSent()
+	})
+}

@@ -1,0 +1,75 @@
+package multilock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/relations"
+)
+
+// Detach, resume and touch are repeated if their outcome is unknown.
+func TestUnknownOutcomesOfTokens(t *testing.T) {
+	t.Parallel()
+	for _, cut := range cuts {
+		t.Run(cut.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			coll, net := p.faulty()
+			l := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
+			lease := p.try(l, "write")
+			fault := net.Arm(cut, "findAndModify")
+			token := p.detach(lease)
+			wait(t, fault.Fired())
+			fault = net.Arm(cut, "findAndModify")
+			lease = p.resume(l, token)
+			wait(t, fault.Fired())
+			p.wantEntries(lease)
+			if e := p.entries("write")[0]; e.Fence != lease.Fence() || !e.Until.IsZero() {
+				t.Errorf("the entry is %+v, the lease's fencing token %d", e, lease.Fence())
+			}
+			fault = net.Arm(cut, "findAndModify")
+			if err := l.Touch(p.bounded(), token); err != nil {
+				t.Errorf("Touch: %v", err)
+			}
+			wait(t, fault.Fired())
+			fault = net.Arm(cut, "findAndModify")
+			p.release(lease)
+			wait(t, fault.Fired())
+			p.gone(l, token)
+		})
+	}
+}
+
+// A caller who gives up holds nothing, and the token stays good.
+func TestResumeGivenUp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	l := p.locker(coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	before, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := l.Resume(before, token)
+	p.want(err, context.Canceled, doclock.ErrNotAcquired)
+	p.want(l.Touch(before, token), context.Canceled)
+	if e := p.entries("write")[0]; !e.Detached {
+		t.Error("a resume was sent")
+	}
+	for _, cut := range []faultnet.Kind{faultnet.DelayReply, faultnet.Hold} {
+		fault := net.Arm(cut, "findAndModify")
+		ctx, cancel := context.WithCancel(t.Context())
+		call := begin(t, func() (*doclock.Lease, error) { return l.Resume(ctx, token) })
+		wait(t, fault.Fired())
+		cancel()
+		_, err := call.wait()
+		p.want(err, context.Canceled, doclock.ErrNotAcquired)
+		p.wantNot(err, doclock.ErrOutcomeUnknown)
+		if err := fault.Let(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.release(p.resume(l, token))
+}
