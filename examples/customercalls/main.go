@@ -31,15 +31,11 @@ func main() {
 	check(err)
 
 	var calls sync.WaitGroup
-	for range 2 { // two servers, which know nothing of each other
+	for range 2 { // two servers that know nothing of each other
 		locks, err := multilock.New(customers, relations.Semaphore(3))
 		check(err)
 		for range 6 {
-			calls.Go(func() {
-				check(locks.Do(ctx, doclock.ID(acme), "slot", func(ctx context.Context, _ *doclock.Lease) error {
-					return call(ctx)
-				}))
-			})
+			calls.Go(func() { check(callInTurn(ctx, locks, acme)) })
 		}
 	}
 	calls.Wait()
@@ -49,13 +45,19 @@ func main() {
 	fmt.Println("12 calls, never more than 3 at a time")
 }
 
+func callInTurn(ctx context.Context, locks *multilock.Locker, customer bson.ObjectID) error {
+	return locks.Do(ctx, doclock.ID(customer), "slot", func(ctx context.Context, _ *doclock.Lease) error {
+		return call(ctx, customer)
+	})
+}
+
 var (
 	mu            sync.Mutex
 	running, most int
 )
 
 // call stands for a call to the customer's own server, which bears three at a time.
-func call(context.Context) error {
+func call(context.Context, bson.ObjectID) error {
 	count := func(more int) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -30,7 +30,8 @@ func migrate(ctx context.Context, db *mongo.Database) error {
 		if schema.Version >= latest {
 			return nil // another instance has migrated while this one waited
 		}
-		if err := addCountries(ctx, db.Collection("people")); err != nil {
+		err := addCountries(ctx, db.Collection("people"))
+		if err != nil {
 			return err
 		}
 		return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"version": latest}})

@@ -15,18 +15,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// report makes the month's report, or returns who makes it already. The
-// collection holds nothing but locks: the first who needs one by a name inserts it.
-func report(ctx context.Context, locks *writelock.Locker, month string, work func(context.Context) error) (by string, err error) {
-	err = locks.Do(ctx, doclock.ID("report "+month), func(ctx context.Context, _ *doclock.Lease) error {
-		return work(ctx)
-	}, doclock.MaxWait(0)) // without MaxWait(0), it would wait
-	if conflict := (*doclock.ConflictError)(nil); errors.As(err, &conflict) {
-		return conflict.Holders[0].Owner, nil
-	}
-	return "", err
-}
-
 func main() {
 	ctx := context.Background()
 	uri := os.Getenv("MONGODB_URI")
@@ -41,16 +29,27 @@ func main() {
 	bob, err := writelock.New(collection, doclock.Upsert(), doclock.Owner("Bob"))
 	check(err)
 
-	_, err = report(ctx, ada, "2026-11", func(ctx context.Context) error {
+	_, err = report(ctx, ada, "2026-11", func(ctx context.Context, lease *doclock.Lease) error {
 		by, err := report(ctx, bob, "2026-11", makeReport) // asks while Ada's is being made
 		check(err)
 		fmt.Println("Bob asks: the report is being made by", by)
-		return makeReport(ctx)
+		return makeReport(ctx, lease)
 	})
 	check(err)
 }
 
-func makeReport(context.Context) error {
+// report makes the month's report, or returns who makes it already. The
+// collection holds nothing but locks: whoever needs a new name inserts it.
+func report(ctx context.Context, locks *writelock.Locker, month string, work func(context.Context, *doclock.Lease) error) (by string, err error) {
+	var conflict *doclock.ConflictError
+	err = locks.Do(ctx, doclock.ID("report "+month), work, doclock.MaxWait(0)) // one try
+	if errors.As(err, &conflict) {
+		return conflict.Holders[0].Owner, nil
+	}
+	return "", err
+}
+
+func makeReport(context.Context, *doclock.Lease) error {
 	fmt.Println("the report is made")
 	return nil
 }
