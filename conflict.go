@@ -28,6 +28,11 @@ type Holder struct {
 	Since     time.Time     // arrival, on the server's clock
 	Waiting   bool          // not held yet, but ahead in the document's queue
 	Remaining time.Duration // until it expires, unless it is renewed
+
+	// AtLeast is for how long it keeps others out, even if its holder releases
+	// the lock before ([HoldAtLeast]). If it is as long as Remaining, the lock may
+	// have been released already.
+	AtLeast time.Duration
 }
 
 // Error names the holders, the first few of many.
@@ -47,7 +52,11 @@ func (e *ConflictError) Error() string {
 		if h.Waiting {
 			state = "waiting"
 		}
-		fmt.Fprintf(&b, "%q of %s (%s, %v left)", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
+		fmt.Fprintf(&b, "%q of %s (%s, %v left", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
+		if h.AtLeast > 0 {
+			fmt.Fprintf(&b, ", kept for at least %v", h.AtLeast.Round(time.Millisecond))
+		}
+		b.WriteString(")")
 	}
 	return b.String()
 }

@@ -20,7 +20,7 @@ const (
 	// its TTL left when a renewal meets that.
 	MinTTL = time.Second
 
-	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL and WaitTTL
+	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL, LeaseTTL and WaitTTL, and of HoldAtLeast
 	MaxClockTolerance = time.Hour
 	MaxAttemptTimeout = time.Minute
 )
@@ -91,12 +91,8 @@ func AttemptTimeout(d time.Duration) Option {
 // [ConflictError]. Default "host/pid/program".
 func Owner(name string) Option {
 	return func(c *engine.Config) error {
-		const longest = 256
-		if name == "" || len(name) > longest || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
-			return fmt.Errorf("%w: Owner is %d bytes long; give 1 to %d, in UTF-8 and without NUL", ErrInvalidArgument, len(name), longest)
-		}
 		c.Owner = name
-		return nil
+		return ownerText("Owner", name)
 	}
 }
 
@@ -163,12 +159,21 @@ func Upsert() Option {
 // Only a tag whose holders tolerate each other can be shared: see
 // [relations.Rules.CheckShareable]. Any other tag is an [ErrInvalidArgument] with
 // the reason. An Enqueue always makes an entry of its own, and so does an acquire
-// whose filter demands more than an equal _id.
+// whose filter demands more than an equal _id, or that has the option [LeaseTTL]
+// or [OwnedBy]. [HoldAtLeast] is refused for such a tag.
 func ShareInProcess(tags ...string) Option {
 	return func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)
 		return nil
 	}
+}
+
+func ownerText(option, name string) error {
+	const longest = 256
+	if name == "" || len(name) > longest || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+		return fmt.Errorf("%w: %s is %d bytes long; give 1 to %d, in UTF-8 and without NUL", ErrInvalidArgument, option, len(name), longest)
+	}
+	return nil
 }
 
 func within(name string, d, least, most time.Duration) error {

@@ -252,7 +252,7 @@ func (a *acquisition) late(turn waitqueue.Turn) {
 	case got.Outcome == engine.Waiting:
 		a.discard(a.filter.Pin, a.request.ID, unsure{}, true, nil)
 	case got.Outcome == engine.Granted:
-		a.locker.release(a.locker.leases.New(a.locker.engine.Grant(got.Image, a.request.Tag, a.request.ID), got.Sent, false), nil)
+		a.locker.release(a.locker.leases.New(a.locker.engine.Grant(got.Image, a.request.Request), got.Sent, false), nil)
 	}
 }
 

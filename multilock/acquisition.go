@@ -75,6 +75,9 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 			return nil, err
 		}
 	}
+	if cfg.Terms.Least > 0 && slices.Contains(l.engine.Shared, tag) {
+		return nil, holdOfSeveral(tag)
+	}
 	if attempt.InTransaction(ctx) {
 		return nil, errInTransaction
 	}
@@ -88,13 +91,13 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		locker: l,
 		filter: f,
 		request: waitqueue.Request{
-			Request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil},
+			Request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
 			Exact:   f.Exact,
 			Begun:   l.queues.Now(),
 		},
 		into:    cfg.Into,
 		maxWait: cfg.MaxWait,
-		timeout: l.engine.Attempt(tag),
+		timeout: l.engine.Attempt(l.engine.LeaseBy(tag, cfg.Terms)),
 	}
 	if f.Pin != nil {
 		a.document = waitqueue.Key(f.Pin)
@@ -102,7 +105,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if a.lane = a.document; a.lane == "" {
 		a.lane = f.Key()
 	}
-	a.request.Shared = f.Exact && a.document != "" && slices.Contains(l.engine.Shared, tag)
+	a.request.Shared = f.Exact && a.document != "" && cfg.Terms == (engine.Terms{}) && slices.Contains(l.engine.Shared, tag)
 	return a, nil
 }
 

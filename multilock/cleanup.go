@@ -60,9 +60,9 @@ func newCleanup(e *engine.Engine, commands engine.Commands, ops *attempt.Group, 
 	return &cleanup{engine: e, commands: commands, ops: ops, failed: func(error) {}, removed: removed, spots: map[string]*spot{}}
 }
 
-// life is how long an entry of the tag lives if it is not extended.
-func (c *cleanup) life(tag string) time.Duration {
-	return max(c.engine.Lease(tag), c.engine.Wait(tag)) + c.engine.Tolerance
+// life is how long a request's entry lives if it is not extended.
+func (c *cleanup) life(r engine.Request) time.Duration {
+	return max(c.engine.LeaseBy(r.Tag, r.Terms), r.Terms.Least, c.engine.Wait(r.Tag)) + c.engine.Tolerance
 }
 
 // add has a leftover removed. Its answers are called, from another goroutine,
@@ -176,7 +176,7 @@ func (c *cleanup) send(p *spot, ids []uuid.UUID) (s sent) {
 	if len(ids) == 0 {
 		return s
 	}
-	unsure, err := attempt.Once(context.Background(), c.engine.Attempt(p.tag), func(ctx context.Context) (err error) {
+	unsure, err := attempt.Once(context.Background(), c.engine.Attempt(c.engine.Lease(p.tag)), func(ctx context.Context) (err error) {
 		s.found, err = c.commands.Remove(ctx, p.pin, p.tag, ids)
 		return err
 	})

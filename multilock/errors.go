@@ -12,6 +12,12 @@ import (
 
 var errInTransaction = fmt.Errorf("%w: lock before it starts", doclock.ErrInTransaction)
 
+// holdOfSeveral refuses HoldAtLeast for a shared tag: the last holder to leave
+// would decide for all.
+func holdOfSeveral(tag string) error {
+	return fmt.Errorf("%w: HoldAtLeast for %q, whose holders share an entry (ShareInProcess); give it for a tag that is not shared", doclock.ErrInvalidArgument, tag)
+}
+
 // notAcquired makes the error of an acquire from its cause.
 func notAcquired(err error) error {
 	if err == nil || errors.Is(err, doclock.ErrNotAcquired) {
@@ -37,6 +43,7 @@ func conflict(e *engine.Engine, img *engine.Image, tag string, own *engine.Entry
 		h := doclock.Holder{Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held()}
 		if !img.Whole() { // which has no clock
 			h.Remaining = e.Expires.Sub(img.Now)
+			h.AtLeast = max(0, e.Until.Sub(img.Now))
 		}
 		c.Holders = append(c.Holders, h)
 	}

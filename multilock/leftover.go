@@ -42,7 +42,7 @@ func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bo
 		l.entries++
 		last = time.Now()
 	}
-	l.until = last.Add(a.locker.cleanup.life(a.request.Tag))
+	l.until = last.Add(a.locker.cleanup.life(a.request.Request))
 	if answer != nil {
 		l.answers = append(l.answers, answer)
 	}

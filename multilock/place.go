@@ -19,7 +19,7 @@ type place struct {
 
 // arrived is the place of an entry that an image shows.
 func (a *acquisition) arrived(img *engine.Image) *place {
-	return &place{a: a, grant: a.locker.engine.Grant(img, a.request.Tag, a.request.ID), unsure: a.unsure}
+	return &place{a: a, grant: a.locker.engine.Grant(img, a.request.Request), unsure: a.unsure}
 }
 
 // judge applies an answer to the place: it is granted as a lease, a conflict, or
@@ -35,7 +35,7 @@ func (p *place) judge(got engine.Answer) (*lease.Handle, error) {
 	if got.Outcome == engine.Waiting {
 		return nil, p.a.conflict(got.Image, &own)
 	}
-	granted := p.a.locker.engine.Grant(got.Image, p.grant.Tag, p.grant.ID)
+	granted := p.a.locker.engine.Grant(got.Image, engine.Request{Tag: p.grant.Tag, ID: p.grant.ID, Terms: p.a.request.Terms})
 	return p.a.hold(granted, got.Sent, p.unsure), nil
 }
 

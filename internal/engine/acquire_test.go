@@ -19,7 +19,7 @@ func TestAcquireFree(t *testing.T) {
 	w := newWorld(t, hello())
 	g := w.peer(relations.Exclusive()).acquire(ann, "write", Granted)
 	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
-	want := Grant{Pin: Pin{{Key: "_id", Value: g.DocID}}, DocID: g.DocID, Tag: "write", ID: ann, Seq: n0, Fence: n0, Alone: n0}
+	want := Grant{Pin: Pin{{Key: "_id", Value: g.DocID}}, DocID: g.DocID, Tag: "write", ID: ann, Seq: n0, Fence: n0, TTL: ttl, Alone: n0}
 	if diff := cmp.Diff(want, g); diff != "" {
 		t.Errorf("the grant (-want +got):\n%s", diff)
 	}

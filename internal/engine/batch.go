@@ -18,7 +18,7 @@ import (
 func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 	statements := make([]mongo.WriteModel, len(grants))
 	for i, g := range grants {
-		statements[i] = mongo.NewUpdateOneModel().SetFilter(e.Guard(g)).SetUpdate(e.tags[g.Tag].renew.fill(g.ID, e.now()))
+		statements[i] = mongo.NewUpdateOneModel().SetFilter(e.Guard(g)).SetUpdate(e.renewing(g).fill(g.ID, e.now()))
 	}
 	sent, err := e.begin(ctx)
 	a := Answer{Outcome: Lost, Sent: sent}
@@ -62,7 +62,7 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (standing map[uui
 		for _, entry := range e.allEntries(cursor.Current) {
 			g, ours := wanted[entry.ID]
 			if ours && entry.Tag == g.Tag && entry.Fence == g.Fence && g.DocID.Equal(cursor.Current.Lookup("_id")) {
-				standing[g.ID] = min(entry.Expires.Sub(now)-e.Tolerance, e.Lease(g.Tag))
+				standing[g.ID] = min(entry.Expires.Sub(now)-e.Tolerance, g.TTL)
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (b *bench) acquire(ctx context.Context, tag string, want Outcome) Grant {
 	id := uuid.New()
 	got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: tag, ID: id})
 	b.expect(got.Outcome, err, want)
-	return b.Grant(got.Image, tag, id)
+	return b.Grant(got.Image, Request{Tag: tag, ID: id})
 }
 
 func (b *bench) expect(got Outcome, err error, want Outcome) {
@@ -202,7 +202,7 @@ func BenchmarkReadModifyWrite(b *testing.B) {
 			id := uuid.New()
 			got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Document: true})
 			b.expect(got.Outcome, err, Granted)
-			got, err = b.WriteAndRelease(ctx, b.Grant(got.Image, "write", id), u)
+			got, err = b.WriteAndRelease(ctx, b.Grant(got.Image, Request{Tag: "write", ID: id}), u)
 			b.expect(got.Outcome, err, Applied)
 		})
 	})
@@ -221,7 +221,7 @@ func BenchmarkWriteAndHandOff(b *testing.B) {
 			s := Successor{Request: Request{Tag: "write", ID: uuid.New(), Document: true}}
 			got, err := b.Engine.WriteAndHandOff(ctx, g, u, s)
 			b.expect(got.Outcome, err, Granted)
-			g = b.Grant(got.Image, s.Tag, s.ID)
+			g = b.Grant(got.Image, s.Request)
 		})
 	})
 }
@@ -229,10 +229,10 @@ func BenchmarkWriteAndHandOff(b *testing.B) {
 // BenchmarkFilling measures the client's work for an acquire's pipeline,
 // without a server. BenchmarkBuilding measures it without templates.
 func BenchmarkFilling(b *testing.B) {
-	c, id := offline(b, relations.Exclusive()).tags["write"], uuid.New()
+	c, id := offline(b, relations.Exclusive()).arriving(Request{Tag: "write"}), uuid.New()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := bson.MarshalValue(c.acquire.fill(id, time.Time{})); err != nil {
+		if _, _, err := bson.MarshalValue(c.fill(id, time.Time{})); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -99,6 +99,13 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 	acquire := func(r Request) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := e.Acquire(ctx, w.filter(), r); return err }
 	}
+	by := func(t Terms) Request {
+		r := r
+		r.Terms = t
+		return r
+	}
+	longer, kept := g, g
+	longer.TTL, kept.Until = 2*ttl, epoch.Add(held)
 	next := func(waiting bool) Successor {
 		id := uuid.MustParse("66666666-7777-4888-9999-000000000000")
 		return Successor{Request: Request{Tag: tag, ID: id, Document: true}, Waiting: waiting}
@@ -132,13 +139,34 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 			return err
 		}},
 		{"release", func(ctx context.Context) error { _, err := e.Release(ctx, g); return err }},
+		{"remove two", func(ctx context.Context) error {
+			_, err := e.Remove(ctx, g.Pin, tag, []uuid.UUID{g.ID, next(false).ID})
+			return err
+		}},
+		{"acquire by terms", acquire(by(Terms{TTL: 2 * ttl, Owner: "another"}))},
+		{"acquire and hold at least", acquire(by(Terms{Least: 3 * ttl}))},
+		{"confirm and hold at least", func(ctx context.Context) error {
+			_, err := e.Confirm(ctx, g.Pin, by(Terms{Least: 3 * ttl}))
+			return err
+		}},
+		{"renew by terms", func(ctx context.Context) error { _, err := e.Renew(ctx, longer); return err }},
+		{"write and release to a remainder, classic", func(ctx context.Context) error {
+			_, err := e.WriteAndRelease(ctx, kept, parsed(classic))
+			return err
+		}},
+		{"write and release to a remainder, pipeline", func(ctx context.Context) error {
+			_, err := e.WriteAndRelease(ctx, kept, parsed(pipeline))
+			return err
+		}},
+		{"handoff from a remainder", func(ctx context.Context) error { _, err := e.Handoff(ctx, kept, next(false)); return err }},
+		{"release to a remainder", func(ctx context.Context) error { _, err := e.Release(ctx, kept); return err }},
 	} {
 		sent := w.once(c.name, func() {
 			if err := c.send(w.Context()); err != nil {
 				w.Fatalf("%s: %v", c.name, err)
 			}
 		})
-		text, err := bson.MarshalExtJSON(essence(sent), true, false)
+		text, err := bson.MarshalExtJSON(essence(namedRemainder(sent, g.ID, next(false).ID)), true, false)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -149,6 +177,20 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 	}
 	file.WriteString("\n}\n")
 	return file.String()
+}
+
+// namedRemainder gives a remainder, whose id is random, an id that is the same
+// in every run.
+func namedRemainder(command bson.Raw, known ...uuid.UUID) bson.Raw {
+	command = bytes.Clone(command)
+	prefix := idValue(uuid.Nil).Value[:5]
+	for i := range command[:len(command)-len(uuid.Nil)-len(prefix)] {
+		id := command[i+len(prefix) : i+len(prefix)+len(uuid.Nil)]
+		if bytes.HasPrefix(command[i:], prefix) && !slices.Contains(known, uuid.UUID(id)) {
+			copy(id, "remainder's id..")
+		}
+	}
+	return command
 }
 
 // essence is a command without the fields that a connection, a session or a

@@ -30,6 +30,7 @@ type Config struct {
 type AcquireConfig struct {
 	Into    any            // a pointer for the document as of the grant, or nil
 	MaxWait *time.Duration // nil where the context alone bounds the wait
+	Terms   Terms
 }
 
 // Defaults of a Config. Those of the last two depend on the TTL.
@@ -59,12 +60,12 @@ func (c *Config) Wait(tag string) time.Duration {
 	return min(c.Lease(tag), DefaultWaitTTL)
 }
 
-// Attempt returns the timeout of one command for this tag.
-func (c *Config) Attempt(tag string) time.Duration {
+// Attempt returns the timeout of one command for a lease with this TTL.
+func (c *Config) Attempt(ttl time.Duration) time.Duration {
 	if c.AttemptTimeout > 0 {
 		return c.AttemptTimeout
 	}
-	return min(c.Lease(tag)/3, MaxAttemptTimeout)
+	return min(ttl/3, MaxAttemptTimeout)
 }
 
 // Reading is one reading of both clocks of this machine. The monotonic clock

@@ -32,7 +32,7 @@ func TestConfigDurations(t *testing.T) {
 		},
 	} {
 		for tag, want := range map[string][3]time.Duration{"write": {c.lease, c.wait, c.attempt}, "read": c.read} {
-			got := [3]time.Duration{c.cfg.Lease(tag), c.cfg.Wait(tag), c.cfg.Attempt(tag)}
+			got := [3]time.Duration{c.cfg.Lease(tag), c.cfg.Wait(tag), c.cfg.Attempt(c.cfg.Lease(tag))}
 			if got != want {
 				t.Errorf("%s, %s: lease, wait and attempt are %v, want %v", name, tag, got, want)
 			}

@@ -56,7 +56,7 @@ func TestUsersFieldsStayByteForByte(t *testing.T) {
 	if users := p.users(); !bytes.Equal(back, users) {
 		t.Errorf("as of the grant: %v\nin the document:   %v", back, users)
 	}
-	r := p.Grant(p.arrive(Request{Tag: "read", ID: ann, Document: true}, Granted), "read", ann)
+	r := p.Grant(p.arrive(Request{Tag: "read", ID: ann, Document: true}, Granted), Request{Tag: "read", ID: ann})
 	p.try(bob, "write", Conflict)
 	b := p.acquire(bob, "write", Waiting)
 	p.confirm(b, Waiting)
@@ -66,7 +66,7 @@ func TestUsersFieldsStayByteForByte(t *testing.T) {
 	p.read(r)
 	p.release(r, Released)
 	img := p.ask(b, Request{Tag: "write", ID: bob, Document: true}, Granted)
-	b = p.Grant(img, "write", bob)
+	b = p.Grant(img, Request{Tag: "write", ID: bob})
 	if err := p.Decode(img, &back); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestBigDocument(t *testing.T) {
 	w := newWorld(t, bson.E{Key: "pages", Value: strings.Repeat("0123456789", 20_000)}, hello())
 	p := w.peer(relations.Fair())
 	img := p.arrive(Request{Tag: "read", ID: ann, Document: true}, Granted)
-	g := p.Grant(img, "read", ann)
+	g := p.Grant(img, Request{Tag: "read", ID: ann})
 	var doc struct{ Pages, Text string }
 	if err := p.Decode(img, &doc); err != nil || len(doc.Pages) != 200_000 || doc.Text != "hello" {
 		t.Errorf("decoded %d bytes, %q, %v", len(doc.Pages), doc.Text, err)

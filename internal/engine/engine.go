@@ -18,10 +18,12 @@ import (
 
 // Engine sends the protocol's commands for one collection and one set of rules.
 // It is safe for concurrent use. Its only mutable state is whether its server
-// could be reached.
+// could be reached, and the templates that it has made for the terms of single
+// acquires.
 type Engine struct {
 	Config
 	contact contact
+	terms   byTerms
 	coll    *mongo.Collection
 	encoder encoder // of the caller's values
 	field   string
@@ -35,11 +37,12 @@ type Engine struct {
 
 // tagCommands are the parts of the commands for one tag.
 type tagCommands struct {
-	acquire, try, confirm, renew template
-	release, leave               template // a release by itself, and as a stage
-	image                        template // the projection with the document as of the grant
-	fences                       bson.Raw // the projection of ids and fencing tokens, and of their times
-	first                        first    // for a compare-and-set
+	decision       decision                // without the times that terms decide
+	timed          [timedCommands]template // by the Locker's own terms
+	release, leave template                // a release by itself, and as a stage
+	image          template                // the projection with the document as of the grant
+	fences         bson.Raw                // the projection of ids and fencing tokens, and of their times
+	first          first                   // for a compare-and-set
 }
 
 // New prepares the commands. rules must be valid, and cfg complete.
@@ -88,10 +91,9 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			order: order,
 			place: place,
 			now:   now,
-			held:  (cfg.Lease(tag) + cfg.Tolerance).Milliseconds(),
 			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
 		}
-		c := &tagCommands{first: firstOf(e.path(tag)), fences: value(bson.D{
+		c := &tagCommands{decision: d, first: firstOf(e.path(tag)), fences: value(bson.D{
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},
 			{Key: e.path(tag) + "." + fenceKey, Value: 1},
@@ -102,10 +104,6 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			into *template
 			from any
 		}{
-			{&c.acquire, d.arrival(e.field, true, id, cfg.Owner)},
-			{&c.try, d.arrival(e.field, false, id, cfg.Owner)},
-			{&c.confirm, d.confirmation(e.field, id)},
-			{&c.renew, d.renewal(id)},
 			{&c.release, bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}},
 			{&c.leave, stage(e.path(tag), others(d.own, id))},
 			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
@@ -115,6 +113,13 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			}
 		}
 		e.tags[tag] = c
+		for command := range c.timed {
+			made, err := e.makeTimed(timed(command), tag, Terms{})
+			if err != nil {
+				return nil, err
+			}
+			c.timed[command] = *made
+		}
 	}
 	if e.done, err = newTemplate(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}}); err != nil {
 		return nil, err
@@ -145,6 +150,7 @@ type Request struct {
 	ID       uuid.UUID
 	Try      bool // refuse rather than wait
 	Document bool // the image holds the document as of the grant
+	Terms    Terms
 }
 
 // Acquire sends one acquire. The entry is granted, or joins as a waiting entry,
@@ -152,10 +158,7 @@ type Request struct {
 // entry that it finds. The image is nil if the outcome is NotFound. With
 // Config.Upsert two more commands make a missing document first.
 func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
-	t := &e.tags[r.Tag].acquire
-	if r.Try {
-		t = &e.tags[r.Tag].try
-	}
+	t := e.arriving(r)
 	img, sent, err := e.modify(ctx, f.doc, t, r)
 	if img == nil && err == nil && e.Upsert {
 		img, sent, err = e.insertAndModify(ctx, f.doc, t, r)
@@ -167,7 +170,7 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 // waiting is extended, or it is Lost. The image is nil if the document does not
 // exist.
 func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
-	img, sent, err := e.modify(ctx, bson.D(pin), &e.tags[r.Tag].confirm, r)
+	img, sent, err := e.modify(ctx, bson.D(pin), e.confirming(r), r)
 	return img.answer(sent, r, Lost, Lost), err
 }
 
@@ -175,39 +178,18 @@ func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error
 // fencing token.
 func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
 	opts := options.FindOneAndUpdate().SetProjection(onlyID)
-	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), e.tags[g.Tag].renew.fill(g.ID, e.now()), opts)
+	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), e.renewing(g).fill(g.ID, e.now()), opts)
 	return e.matched(result, sent, Renewed)
 }
 
 // Look is a renewal whose image shows the whole lock, and the document if it is
 // asked for.
 func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, error) {
-	img, sent, err := e.modify(ctx, e.Guard(g), &e.tags[g.Tag].renew, Request{Tag: g.Tag, ID: g.ID, Document: document})
+	img, sent, err := e.modify(ctx, e.Guard(g), e.renewing(g), Request{Tag: g.Tag, ID: g.ID, Document: document})
 	if img == nil {
 		return Answer{Outcome: Lost, Sent: sent}, err
 	}
 	return Answer{Outcome: Renewed, Image: img, Sent: sent}, nil
-}
-
-// Release sends one release of the entry with the grant's id. An entry with
-// that id and another fencing token comes from a late duplicate of the acquire:
-// it is removed too, but the lease was lost.
-func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
-	c := e.tags[g.Tag]
-	filter := g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.fences)
-	result, sent := e.findOneAndUpdate(ctx, filter, c.release.fill(g.ID, time.Time{}).document(), opts)
-	raw, err := result.Raw()
-	a := Answer{Outcome: Lost, Sent: sent}
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return a, nil
-	case err != nil:
-		return a, e.failed(err)
-	case e.ownEntry(raw, g).Fence == g.Fence:
-		a.Outcome = Released
-	}
-	return a, nil
 }
 
 // Read reads the image without changing anything: it gives the verdict on

@@ -47,6 +47,7 @@ type decision struct {
 	now   expr
 	held  int64 // milliseconds that a held entry is kept: TTL + tolerance
 	wait  int64 // the same for a waiting one
+	until int64 // milliseconds after the grant that others are kept out; 0 is none
 }
 
 // ours guards a decision: a field that is not a lock of ours stays as it is.
@@ -212,22 +213,29 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 	exclusive, refused, blocked := d.arrivalRules(joins)
 	joins = len(blocked) > 0
 
-	var fence, lease, ownLease expr = "$$next", d.held, d.held
+	var fence, lease, ownLease expr = "$$next", d.granting(), d.held
 	if d.waits() {
 		ownLease = cond("$$e."+fenceKey, d.held, d.wait)
 	}
 	if joins {
 		fence = cond("$$waits", "$$REMOVE", "$$next")
-		lease = cond("$$waits", d.wait, d.held)
+		lease = cond("$$waits", d.wait, lease)
 	}
-	var entered expr = d.put("$$next", d.with(bson.D{
+	entry := bson.D{
 		{Key: idKey, Value: id},
 		{Key: ownerKey, Value: bson.D{{Key: "$literal", Value: owner}}},
 		{Key: seqKey, Value: "$$next"},
 		{Key: fenceKey, Value: fence},
 		{Key: sinceKey, Value: d.now},
 		{Key: expiresKey, Value: call("$add", d.now, lease)},
-	}, exclusive...))
+	}
+	switch {
+	case d.until > 0 && joins:
+		entry = append(entry, bson.E{Key: untilKey, Value: cond("$$waits", "$$REMOVE", d.keptOut())})
+	case d.until > 0:
+		entry = append(entry, bson.E{Key: untilKey, Value: d.keptOut()})
+	}
+	var entered expr = d.put("$$next", d.with(entry, exclusive...))
 	if joins {
 		entered = let(bson.D{{Key: "waits", Value: anyOf(blocked...)}}, entered)
 	}
@@ -246,37 +254,6 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 		free = append(free, isOneOf("$$t.k", known))
 	}
 	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), anyOf(free...))))
-}
-
-// confirmation is the pipeline of confirm. Live entries count if they are held
-// or came earlier. Cooperative relations count too, because an entry that
-// ignores the waiting one may have come in the meantime. Without an own entry
-// the pipeline changes nothing: a pruned waiter must not rejoin silently as the
-// last one.
-func (d decision) confirmation(field string, id expr) bson.A {
-	counts := func(e string) expr {
-		return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))
-	}
-	var blocked []expr
-	for _, tag := range slices.Sorted(maps.Keys(d.rules[d.tag])) {
-		if r := d.rules[d.tag][tag]; r.Kind != relations.None {
-			blocked = append(blocked, nth(filter(d.survivorsOf(tag), "e", counts("$$e")), r.Allow))
-		}
-	}
-	blocked = append(blocked, nth(filter("$$strange", "t", nth(filter("$$t.v", "e", counts("$$e")), 0)), 0))
-
-	granted := cond(call("$or", "$$waits", "$$own."+fenceKey), d.lock+"."+fenceKey, "$$next")
-	entry := call("$mergeObjects", "$$own", bson.D{
-		{Key: fenceKey, Value: cond("$$waits", "$$REMOVE", orElse("$$own."+fenceKey, "$$next"))},
-		{Key: expiresKey, Value: d.extended("$$own", cond("$$waits", d.wait, d.held))},
-	})
-	judged := let(bson.D{{Key: "waits", Value: all(not("$$own."+fenceKey), anyOf(blocked...))}},
-		d.put(granted, call("$mergeObjects", call("$arrayToObject", "$$strange"), d.with(entry))))
-
-	own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)
-	return stage(field, d.ours(
-		let(append(d.survivors(nil, id), d.unknown(), bson.E{Key: "next", Value: d.next()}, bson.E{Key: "own", Value: own}),
-			cond(not("$$own"), d.lock, judged))))
 }
 
 // renewal is the pipeline of renew. The filter has already checked that the

@@ -44,6 +44,9 @@ type Grant struct {
 	ID    uuid.UUID
 	Seq   int64
 	Fence int64
+	TTL   time.Duration
+	Until time.Time // a release before this time leaves a remainder; zero for none
+	Key   uuid.UUID // of the token; Nil for none
 
 	// LastDone is the newest id in `done` in the grant's image, or Nil. While
 	// that id is still there, no later id was pushed out.
@@ -55,10 +58,13 @@ type Grant struct {
 	Alone int64
 }
 
-// Grant reads the grant from an image that has the entry.
-func (e *Engine) Grant(img *Image, tag string, id uuid.UUID) Grant {
-	own, _ := img.Lock.Find(tag, id)
-	g := Grant{Pin: e.Pin(img), DocID: img.ID, Tag: tag, ID: id, Seq: own.Seq, Fence: own.Fence}
+// Grant reads the grant of a request from an image that has the entry.
+func (e *Engine) Grant(img *Image, r Request) Grant {
+	own, _ := img.Lock.Find(r.Tag, r.ID)
+	g := Grant{
+		Pin: e.Pin(img), DocID: img.ID, Tag: r.Tag, ID: r.ID, Seq: own.Seq, Fence: own.Fence,
+		TTL: e.LeaseBy(r.Tag, r.Terms), Until: own.Until, Key: own.Key,
+	}
 	if len(img.Lock.Entries) == 1 {
 		g.Alone = img.Lock.Fence
 	}
@@ -89,7 +95,7 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer
 		update = u.pipeline(setStage(bson.D{{Key: e.path(g.Tag), Value: entries}}))
 	} else {
 		update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
-		opts.SetArrayFilters(append(slices.Clone(u.opts.ArrayFilters), field(ownIdentifier+"."+idKey, idValue(g.ID))))
+		opts.SetArrayFilters(u.besides(g))
 	}
 	result, sent := e.findOneAndUpdate(ctx, e.guard(g, notYet), update, opts)
 	return e.matched(result, sent, Applied)
@@ -101,10 +107,15 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer
 func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answer, error) {
 	opts := u.options()
 	var update any
-	if u.stages != nil {
+	switch {
+	case u.stages != nil:
 		update = u.pipeline(e.finished(g))
-	} else {
+	case g.Until.IsZero():
 		update = u.classic(operator{"$pull", field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())}, e.pushDone(g))
+	default:
+		own, filters := e.leaveClassic(g, u)
+		update = u.classic(own...)
+		opts.SetArrayFilters(filters)
 	}
 	result, sent := e.findOneAndUpdate(ctx, e.guard(g), update, opts)
 	return e.matched(result, sent, Applied)
@@ -113,8 +124,12 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answe
 // finished is the stage that releases the lock after a pipeline update.
 func (e *Engine) finished(g Grant) bson.Raw {
 	path, done, id := e.path(g.Tag), e.field+"."+doneKey, idValue(g.ID)
+	entries := others("$"+path, id)
+	if !g.Until.IsZero() {
+		entries = e.leaving(g)
+	}
 	return setStage(bson.D{
-		{Key: path, Value: others("$"+path, id)},
+		{Key: path, Value: entries},
 		{Key: done, Value: call("$slice", call("$concatArrays", orElse("$"+done, args{}), args{id}), -DoneCap)},
 	})
 }

@@ -27,7 +27,7 @@ type Successor struct {
 // command executes only if it finds the entry that it removes.
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
 	now := e.now()
-	leave := e.tags[g.Tag].leave.fill(g.ID, now).stage()
+	leave := e.left(g)
 	return e.pass(ctx, e.guard(g), bson.A{leave, e.entry(s).fill(s.ID, now).stage()}, e.shown(options.FindOneAndUpdate(), s), s)
 }
 
@@ -61,15 +61,16 @@ func (e *Engine) Piggybacks(g Grant, u *Update, s Successor) (can, inherits bool
 	if u.stages != nil {
 		return true, false
 	}
-	return g.Alone != 0 && !s.Waiting && s.Tag == g.Tag, true
+	unchanged := e.LeaseBy(s.Tag, s.Terms) == g.TTL && s.Terms.Least == 0 && g.Until.IsZero()
+	return g.Alone != 0 && !s.Waiting && s.Tag == g.Tag && unchanged, true
 }
 
 // entry is the pipeline that decides on the successor's entry.
 func (e *Engine) entry(s Successor) *template {
 	if s.Waiting {
-		return &e.tags[s.Tag].confirm
+		return e.confirming(s.Request)
 	}
-	return &e.tags[s.Tag].try
+	return e.template(trying, s.Tag, s.Terms)
 }
 
 // first are the names of the fields of a tag's first entry. The filter of a
@@ -98,7 +99,7 @@ func (e *Engine) succession(g Grant, s Successor) []operator {
 	set := assemble(256).
 		add(e.field+"."+fenceKey, next).
 		add(entry.id, idValue(s.ID)).
-		add(entry.owner, e.owner).
+		add(entry.owner, e.ownerBy(s.Terms)).
 		add(entry.seq, next).
 		add(entry.fence, next)
 	own := []operator{

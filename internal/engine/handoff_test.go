@@ -142,7 +142,7 @@ func TestRule16AWaitingSuccessorIsConfirmed(t *testing.T) {
 	}}})
 
 	p.acquire(dan, "write", Waiting)
-	d := p.Grant(p.read(b), "write", dan)
+	d := p.Grant(p.read(b), Request{Tag: "write", ID: dan})
 	p.handoff(b, waiting(d), Waiting) // cid comes first
 	if img := p.read(c); len(img.Lock.Entries) != 2 {
 		t.Errorf("the entries are %+v", img.Lock.Entries)
@@ -174,7 +174,7 @@ func TestWriteAndHandOff(t *testing.T) {
 		w.is(stored{fence: n0 + 1, tags: rows{"write": {{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held}}}, done: []uuid.UUID{ann}})
 		p.noHandoff(g, increment, s) // the repeat
 		w.counts(2)
-		p.write(p.Grant(got.Image, "write", bob), increment, 1, Applied) // checked against its own numbers
+		p.write(p.Grant(got.Image, Request{Tag: "write", ID: bob}), increment, 1, Applied) // checked against its own numbers
 		w.counts(3)
 	})
 }

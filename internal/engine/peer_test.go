@@ -42,13 +42,19 @@ func (w *world) peer(rules relations.Rules, changes ...func(*Config)) *peer {
 // acquire sends an acquire and checks its outcome.
 func (p *peer) acquire(id uuid.UUID, tag string, want Outcome) Grant {
 	p.Helper()
-	return p.Grant(p.arrive(Request{Tag: tag, ID: id}, want), tag, id)
+	return p.granted(Request{Tag: tag, ID: id}, want)
 }
 
 // try sends an acquire that doesn't wait and checks its outcome.
 func (p *peer) try(id uuid.UUID, tag string, want Outcome) Grant {
 	p.Helper()
-	return p.Grant(p.arrive(Request{Tag: tag, ID: id, Try: true}, want), tag, id)
+	return p.granted(Request{Tag: tag, ID: id, Try: true}, want)
+}
+
+// granted sends an acquire, checks its outcome and returns the grant.
+func (p *peer) granted(r Request, want Outcome) Grant {
+	p.Helper()
+	return p.Grant(p.arrive(r, want), r)
 }
 
 // arrive sends an acquire, checks its outcome and returns its image.
@@ -62,7 +68,7 @@ func (p *peer) arrive(r Request, want Outcome) *Image {
 // confirm sends a confirm for a waiting entry and checks its outcome.
 func (p *peer) confirm(g Grant, want Outcome) Grant {
 	p.Helper()
-	return p.Grant(p.ask(g, Request{Tag: g.Tag, ID: g.ID}, want), g.Tag, g.ID)
+	return p.Grant(p.ask(g, Request{Tag: g.Tag, ID: g.ID}, want), Request{Tag: g.Tag, ID: g.ID})
 }
 
 // ask sends a confirm, checks its outcome and returns its image.
@@ -214,7 +220,7 @@ func (p *peer) handoff(g Grant, s Successor, want Outcome) Grant {
 	img := p.image("handoff", s.Request, want, func(ctx context.Context) (Answer, error) {
 		return p.Handoff(ctx, g, s)
 	})
-	return p.Grant(img, s.Tag, s.ID)
+	return p.Grant(img, s.Request)
 }
 
 // writeAndHandOff is handoff with an update.
@@ -229,7 +235,7 @@ func (p *peer) writeAndHandOff(g Grant, update any, s Successor, want Outcome) G
 		}
 	})
 	p.asStored("writeAndHandOff", img)
-	return p.Grant(img, s.Tag, s.ID)
+	return p.Grant(img, s.Request)
 }
 
 // noHandoff checks that a handoff, and one with an update, change nothing.

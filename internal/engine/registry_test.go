@@ -188,7 +188,7 @@ func TestRegistryCannotAlterTheLibrarysParts(t *testing.T) {
 		if got.Outcome != want || err != nil {
 			t.Fatal(got.Outcome, err)
 		}
-		return p.Grant(got.Image, tag, id)
+		return p.Grant(got.Image, Request{Tag: tag, ID: id})
 	}
 	g := acquire(ann, "read", Granted)
 	b := acquire(bob, "write", Waiting)
@@ -247,7 +247,7 @@ func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
 		if got.Outcome != Granted || err != nil {
 			t.Fatal(got.Outcome, err)
 		}
-		g := p.Grant(got.Image, "read", ann)
+		g := p.Grant(got.Image, Request{Tag: "read", ID: ann})
 		got, err = p.Engine.Acquire(t.Context(), filter.At(g.Pin), Request{Tag: "write", ID: bob})
 		if got.Outcome != Waiting || err != nil {
 			t.Fatal(got.Outcome, err)

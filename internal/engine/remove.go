@@ -12,18 +12,21 @@ import (
 )
 
 // Remove removes the entries of a tag with these ids, held or waiting, whatever
-// their fencing tokens: the clean-up of acquires without a lease. It returns
-// the ids that it found. Without a pin the server searches the collection, and
+// their fencing tokens and the times that their grants wrote down: the clean-up
+// of acquires without a lease. It spares an entry with a key, which is a
+// token's. It returns the ids of the entries that it removed. Without a pin the server searches the collection, and
 // the command cleans up one document.
 func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	among := make(bson.A, len(ids))
 	for i, id := range ids {
 		among[i] = idValue(id)
 	}
-	oneOf := value(bson.D{{Key: "$in", Value: among}})
-	filter := pin.and(bson.E{Key: e.path(tag) + "." + idKey, Value: oneOf})
-	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: oneOf}}}}}})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(e.tags[tag].fences)
+	path := e.path(tag)
+	oneOf := bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}}, {Key: tokenKey, Value: nil}}
+	filter := pin.and(bson.E{Key: path, Value: value(bson.D{{Key: "$elemMatch", Value: oneOf}})})
+	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf}}}})
+	projection := value(bson.D{{Key: "_id", Value: 1}, {Key: path + "." + idKey, Value: 1}, {Key: path + "." + tokenKey, Value: 1}})
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(bson.Raw(projection.Value))
 	result, _ := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts)
 	before, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -33,7 +36,7 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 		return nil, e.failed(err)
 	}
 	for _, entry := range e.allEntries(before) {
-		if entry.Tag == tag && slices.Contains(ids, entry.ID) {
+		if entry.Tag == tag && entry.Key == uuid.Nil && slices.Contains(ids, entry.ID) {
 			found = append(found, entry.ID)
 		}
 	}

@@ -25,7 +25,7 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	if diff := cmp.Diff(want, decodedM(t, raw)); diff != "" || len(pin) != len(want) {
 		t.Errorf("the pin (-want +got):\n%s", diff)
 	}
-	g := p.Grant(img, "write", ann)
+	g := p.Grant(img, Request{Tag: "write", ID: ann})
 	p.renew(g, Renewed)
 	p.confirm(g, Granted)
 	p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)

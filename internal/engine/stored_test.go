@@ -18,12 +18,16 @@ type stored struct {
 
 type rows map[string][]row
 
-// row is an entry; its times count from the epoch. A zero fence or n is absent.
+// row is an entry; its times count from the epoch. A zero fence, n, until or key
+// is absent, and no owner is the peers' own.
 type row struct {
 	id             uuid.UUID
+	owner          string
 	seq, fence     int64
 	since, expires time.Duration
 	n              int64
+	until          time.Duration
+	key            uuid.UUID
 }
 
 func (s stored) document() bson.M {
@@ -54,11 +58,20 @@ func (r row) document() bson.M {
 		"since":   bson.NewDateTimeFromTime(epoch.Add(r.since)),
 		"expires": bson.NewDateTimeFromTime(epoch.Add(r.expires)),
 	}
+	if r.owner != "" {
+		doc["owner"] = r.owner
+	}
 	if r.fence != 0 {
 		doc["fence"] = r.fence
 	}
 	if r.n != 0 {
 		doc["n"] = r.n
+	}
+	if r.until != 0 {
+		doc["until"] = bson.NewDateTimeFromTime(epoch.Add(r.until))
+	}
+	if r.key != uuid.Nil {
+		doc["key"] = binaryID(r.key)
 	}
 	return doc
 }

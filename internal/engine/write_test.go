@@ -196,7 +196,7 @@ func TestWriteWithArrayFilters(t *testing.T) {
 	if got.Outcome != Granted || err != nil {
 		t.Fatal(got.Outcome, err)
 	}
-	if got, err := p.WriteAndRelease(t.Context(), p.Grant(got.Image, "write", bob), u); got.Outcome != Applied || err != nil {
+	if got, err := p.WriteAndRelease(t.Context(), p.Grant(got.Image, Request{Tag: "write", ID: bob}), u); got.Outcome != Applied || err != nil {
 		t.Fatal(got.Outcome, err)
 	}
 	w.fieldIs("items", bson.A{bson.M{"n": int32(1)}, bson.M{"n": int32(8)}})

@@ -77,7 +77,7 @@ func TestTenThousandLeases(t *testing.T) {
 		entry := engine.Entry{Tag: "write", ID: uuid.New(), Fence: int64(i) + 1}
 		id := bson.RawValue{Type: bson.TypeInt64, Value: binary.LittleEndian.AppendUint64(nil, uint64(i))}
 		img := &engine.Image{ID: id, Lock: engine.Lock{Entries: []engine.Entry{entry}}}
-		all[i] = r.New(e.Grant(img, "write", entry.ID), e.Clocks(), false)
+		all[i] = r.New(e.Grant(img, engine.Request{Tag: "write", ID: entry.ID}), e.Clocks(), false)
 		all[i].KeepAlive(ctx)
 	}
 	each := (heap() - before) / n

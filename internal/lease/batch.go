@@ -67,7 +67,7 @@ func (d *due) renewals(now time.Duration) (all []renewal) {
 		first := now + rest[0].rest
 		for len(batch) < min(size, len(rest)) {
 			s := rest[len(batch)].Hold
-			size = min(size, max(1, int(s.engine.Attempt(s.grant.Tag)/perStatement)))
+			size = min(size, max(1, int(s.engine.Attempt(s.grant.TTL)/perStatement)))
 			batch = append(batch, s)
 		}
 		rest = rest[len(batch):]
@@ -103,7 +103,7 @@ func (r renewal) compare(other renewal) int {
 func (r renewal) long() time.Duration {
 	shortest := time.Duration(math.MaxInt64)
 	for _, s := range r.holds {
-		shortest = min(shortest, s.engine.Lease(s.grant.Tag)/200)
+		shortest = min(shortest, s.grant.TTL/200)
 	}
 	return shortest
 }
@@ -126,7 +126,7 @@ func renew(holds []*Hold) (alone bool) {
 		return false
 	case 1:
 		s := ours[0]
-		ctx, cancel := context.WithTimeout(context.Background(), s.engine.Attempt(s.grant.Tag))
+		ctx, cancel := context.WithTimeout(context.Background(), s.engine.Attempt(s.grant.TTL))
 		defer cancel()
 		_ = s.renew(ctx) // it ends the hold by a loss; any other error is tried again
 		return false
@@ -149,7 +149,7 @@ func renewAll(holds []*Hold) (alone bool) {
 	cancel()
 	if got.Outcome == engine.Renewed {
 		for _, s := range holds {
-			s.extend(validity{from: got.Sent, ttl: s.engine.Lease(s.grant.Tag)})
+			s.extend(validity{from: got.Sent, ttl: s.grant.TTL})
 		}
 		return false
 	}
@@ -163,7 +163,7 @@ func renewAll(holds []*Hold) (alone bool) {
 		span, there := standing[s.grant.ID]
 		switch {
 		case there:
-			s.extend(lasting(span, sent, s.engine.Lease(s.grant.Tag)))
+			s.extend(lasting(span, sent, s.grant.TTL))
 		case failed == nil:
 			s.lose()
 		}
@@ -181,7 +181,7 @@ func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTi
 func patienceFor(holds []*Hold) (context.Context, context.CancelFunc) {
 	shortest := time.Duration(engine.MaxAttemptTimeout)
 	for _, s := range holds {
-		shortest = min(shortest, s.engine.Attempt(s.grant.Tag), s.left()/2)
+		shortest = min(shortest, s.engine.Attempt(s.grant.TTL), s.left()/2)
 	}
 	return context.WithTimeout(context.Background(), shortest)
 }

@@ -135,7 +135,7 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c ending) (err, releas
 	defer cancel()
 	first := s.engine.Clocks()
 	var got engine.Answer
-	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		got, err = c.send(ctx, to, first)
 		return err
 	})

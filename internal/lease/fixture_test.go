@@ -69,16 +69,22 @@ func newRig(tb testing.TB, e *engine.Engine) *rig {
 }
 
 // grant has an entry stand in the document with this _id.
-func (r *rig) grant(id int, tag string) engine.Grant {
+func (r *rig) grant(id int, tag string) engine.Grant { return r.grantBy(id, tag, engine.Terms{}) }
+
+// grantBy is grant by terms.
+func (r *rig) grantBy(id int, tag string, terms engine.Terms) engine.Grant {
 	own := engine.Entry{Tag: tag, ID: uuid.New(), Seq: int64(id), Fence: int64(id)}
+	if terms.Least > 0 {
+		own.Until = time.Now().Add(terms.Least + r.engine.Tolerance)
+	}
 	img := &engine.Image{
 		ID:   bson.RawValue{Type: bson.TypeInt32, Value: binary.LittleEndian.AppendUint32(nil, uint32(id))},
 		Lock: engine.Lock{Fence: own.Fence, Entries: []engine.Entry{own}},
 	}
-	g := r.engine.Grant(img, tag, own.ID)
+	g := r.engine.Grant(img, engine.Request{Tag: tag, ID: own.ID, Terms: terms})
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	r.server.entries[own.ID] = &entry{document: id, expires: time.Now().Add(r.engine.Lease(tag) + r.engine.Tolerance)}
+	r.server.entries[own.ID] = &entry{document: id, expires: time.Now().Add(g.TTL + r.engine.Tolerance)}
 	return g
 }
 
@@ -121,11 +127,12 @@ func (r *rig) wantFresh(leases ...*Handle) {
 	}
 }
 
-// somebody is a wait queue with one waiter. It counts its answers.
-type somebody struct{ answers int }
+// somebody is a wait queue with one waiter. It counts its answers, and the
+// releases to nobody.
+type somebody struct{ answers, released int }
 
 func (s *somebody) Next(engine.Grant) Successor { return s }
-func (s *somebody) Released(engine.Grant)       {}
+func (s *somebody) Released(engine.Grant)       { s.released++ }
 func (s *somebody) Request() engine.Successor   { return engine.Successor{} }
 func (s *somebody) Answer(engine.Answer)        { s.answers++ }
 
@@ -233,14 +240,16 @@ func (s *server) one(ctx context.Context, name string, g engine.Grant, outcome e
 	return a, err
 }
 
-func (s *server) extend(e *entry) { e.expires = time.Now().Add(ttl + s.engine.Tolerance) }
+func (s *server) extend(g engine.Grant) func(*entry) {
+	return func(e *entry) { e.expires = time.Now().Add(g.TTL + s.engine.Tolerance) }
+}
 
 func (s *server) Renew(ctx context.Context, g engine.Grant) (engine.Answer, error) {
-	return s.one(ctx, "renew", g, engine.Renewed, s.extend)
+	return s.one(ctx, "renew", g, engine.Renewed, s.extend(g))
 }
 
 func (s *server) Look(ctx context.Context, g engine.Grant, _ bool) (engine.Answer, error) {
-	a, err := s.one(ctx, "look", g, engine.Renewed, s.extend)
+	a, err := s.one(ctx, "look", g, engine.Renewed, s.extend(g))
 	if a.Outcome == engine.Renewed {
 		a.Image = &engine.Image{ID: g.DocID}
 	}
@@ -268,7 +277,7 @@ func (s *server) RenewAll(ctx context.Context, grants []engine.Grant) (engine.An
 	sent, err := s.execute(ctx, "renew all", grants, func() {
 		for _, g := range grants {
 			if e := s.entries[g.ID]; e != nil {
-				s.extend(e)
+				s.extend(g)(e)
 			} else {
 				a.Outcome = engine.Lost
 			}
@@ -286,7 +295,7 @@ func (s *server) Standing(ctx context.Context, grants []engine.Grant) (standing 
 	sent, err = s.execute(ctx, "read", grants, func() {
 		for _, g := range grants {
 			if e := s.entries[g.ID]; e != nil {
-				standing[g.ID] = min(time.Until(e.expires)-s.engine.Tolerance, ttl)
+				standing[g.ID] = min(time.Until(e.expires)-s.engine.Tolerance, g.TTL)
 			}
 		}
 	})

@@ -16,7 +16,16 @@ type handoff struct {
 
 // handoff claims the successor, if there is one. The caller must close it.
 func (s *Hold) handoff() *handoff {
-	return &handoff{hold: s, next: s.succession.Next(s.grant)}
+	return &handoff{hold: s, next: s.successor()}
+}
+
+// successor claims the waiter that gets the lock. A lock that may leave a
+// remainder is handed over to nobody: the remainder would keep the waiter out.
+func (s *Hold) successor() Successor {
+	if !s.grant.Until.IsZero() {
+		return nil
+	}
+	return s.succession.Next(s.grant)
 }
 
 // close tells the waiters of this process that the lock was released, or may
@@ -53,7 +62,7 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 	can, inherits := s.engine.Piggybacks(s.grant, u, o.next.Request())
 	if inherits {
 		first = s.since()
-		can = can && s.left() > s.engine.Lease(s.grant.Tag)*9/10
+		can = can && s.left() > s.grant.TTL*9/10
 	}
 	if !can {
 		return false, nil

@@ -71,7 +71,7 @@ type locker struct {
 }
 
 func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool) *Hold {
-	s := &Hold{locker: l, grant: g, shared: shared, valid: validity{from: sent, ttl: l.engine.Lease(g.Tag)}}
+	s := &Hold{locker: l, grant: g, shared: shared, valid: validity{from: sent, ttl: g.TTL}}
 	s.first.hold = s
 	s.holders = append(s.room[:0], &s.first)
 	return s
@@ -193,7 +193,7 @@ func (s *Hold) since() engine.Reading {
 // kept is how long the server may still keep the entry, and at least an
 // attempt.
 func (s *Hold) kept() time.Duration {
-	return max(s.left()+s.engine.Tolerance, s.engine.Attempt(s.grant.Tag))
+	return max(s.left()+s.engine.Tolerance, s.engine.Attempt(s.grant.TTL))
 }
 
 // join is one more holder's part, or nil where the lock is being released.

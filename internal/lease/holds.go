@@ -47,7 +47,7 @@ func (hs *Holds) New(g engine.Grant, sent engine.Reading, shared bool) *Handle {
 // third of its time has passed.
 func (hs *Holds) Join(id uuid.UUID) *Handle {
 	s := hs.shared(id)
-	if s == nil || s.remaining() < hs.engine.Lease(s.grant.Tag)*2/3 {
+	if s == nil || s.remaining() < s.grant.TTL*2/3 {
 		return nil
 	}
 	return s.join()

@@ -55,10 +55,10 @@ func (s *Hold) rest(now engine.Reading) time.Duration {
 // soon is how much earlier than due a hold is renewed with others: a third of
 // the time between two renewals. The loop looks as often, for no timer follows
 // the wall clock.
-func (s *Hold) soon() time.Duration { return s.engine.Lease(s.grant.Tag) / 9 }
+func (s *Hold) soon() time.Duration { return s.grant.TTL / 9 }
 
 // pause is the time between two tries.
-func (s *Hold) pause() time.Duration { return s.engine.Lease(s.grant.Tag) / 20 }
+func (s *Hold) pause() time.Duration { return s.grant.TTL / 20 }
 
 // keep has a hold renewed until it is dismissed as often as it is kept.
 func (k *keeper) keep(s *Hold) {

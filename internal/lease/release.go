@@ -94,7 +94,7 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	defer cancel()
 	first := s.engine.Clocks()
 	var got engine.Answer
-	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		got, err = s.releaseTo(ctx, to, first)
 		return err
 	})

@@ -36,7 +36,7 @@ func (s *Hold) renewWith(ctx context.Context, send func(context.Context) (engine
 	ctx, cancel := context.WithTimeout(ctx, s.remaining())
 	defer cancel()
 	var got engine.Answer
-	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, s.remaining())
 		defer cancel()
 		got, err = send(ctx)
@@ -52,6 +52,6 @@ func (s *Hold) renewWith(ctx context.Context, send func(context.Context) (engine
 		s.lose()
 		return ErrLost
 	}
-	s.extend(validity{from: got.Sent, ttl: s.engine.Lease(s.grant.Tag)})
+	s.extend(validity{from: got.Sent, ttl: s.grant.TTL})
 	return s.err()
 }

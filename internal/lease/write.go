@@ -57,7 +57,7 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 		return ErrLost
 	}
 	var got engine.Answer
-	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		got, err = s.commands.Write(ctx, s.grant, u, k)
 		return err
 	})
@@ -93,7 +93,7 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 func (s *Hold) read(ctx context.Context) (img *engine.Image, err error) {
 	ctx, cancel := context.WithTimeout(attempt.Detached(ctx), s.kept())
 	defer cancel()
-	_, err = attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	_, err = attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		img, err = s.commands.Read(ctx, s.grant.Pin)
 		return err
 	})

@@ -34,7 +34,7 @@ func (q *Queues) Next(g engine.Grant) lease.Successor {
 	d.set(w, promised)
 	w.sent, w.news = q.Now(), d.view.news
 	return &successor{queues: q, waiter: w, from: g.ID, request: engine.Successor{
-		Request: engine.Request{Tag: w.Tag, ID: w.ID, Document: w.Document},
+		Request: engine.Request{Tag: w.Tag, ID: w.ID, Document: w.Document, Terms: w.Terms},
 		Waiting: w.place.taken(),
 	}}
 }

@@ -242,7 +242,7 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 	if len(m.entries()) == 1 {
 		a.alone = m.doc.Lock.Fence
 	}
-	if g := a.engine.Grant(img, r.Tag, r.ID); g.Fence != e.Fence || g.Alone != a.alone {
+	if g := a.engine.Grant(img, r); g.Fence != e.Fence || g.Alone != a.alone {
 		t.Fatalf("the grant is %+v; document: %v", g, m.doc)
 	}
 	if !r.Document {

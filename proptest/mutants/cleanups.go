@@ -71,8 +71,8 @@ var cleanups = []Mutant{
 		Name: "a clean-up removes all entries of the tag", Rule: 0,
 		Why:  "a holder loses its lock to a waiter that gave up",
 		File: "internal/engine/remove.go",
-		Edits: swap(`Value: bson.D{{Key: idKey, Value: oneOf}}`,
-			`Value: bson.D{}`),
+		Edits: swap(`bson.D{{Key: path, Value: oneOf}}`,
+			`bson.D{{Key: path, Value: bson.D{}}}`),
 		Tests: "^TestRemove", Packages: inEngine,
 	},
 	{

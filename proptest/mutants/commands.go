@@ -35,7 +35,7 @@ var commands = []Mutant{
 	{
 		Name: "a release that finds another fence is reported as released", Rule: 1,
 		Why:  "a lost lease is reported as held throughout",
-		File: "internal/engine/engine.go",
+		File: "internal/engine/leave.go",
 		Edits: swap(`case e.ownEntry(raw, g).Fence == g.Fence:`,
 			`case e.ownEntry(raw, g).ID == g.ID:`),
 		Tests: "^TestRule01", Packages: inEngine,
@@ -43,9 +43,9 @@ var commands = []Mutant{
 	{
 		Name: "the server keeps no tolerance", Rule: 0,
 		Why:  "a primary whose clock is ahead lets another holder in",
-		File: "internal/engine/engine.go",
-		Edits: swap(`(cfg.Lease(tag) + cfg.Tolerance).Milliseconds()`,
-			`cfg.Lease(tag).Milliseconds()`),
+		File: "internal/engine/terms.go",
+		Edits: swap(`(e.LeaseBy(tag, t) + e.Tolerance).Milliseconds()`,
+			`e.LeaseBy(tag, t).Milliseconds()`),
 		Tests: "^TestAcquireFree$", Packages: inEngine,
 	},
 	{

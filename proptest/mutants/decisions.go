@@ -53,7 +53,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm ignores later held entries", Rule: 10,
 		Why:  "a waiter is granted beside a holder that was allowed to overtake it",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 			`return call("$lt", e+"."+seqKey, "$$own."+seqKey)`),
 		Tests: "^TestRule06", Packages: inEngine,
@@ -61,7 +61,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm waits for later entries", Rule: 10,
 		Why:  "two waiters wait for each other for ever",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 			`return true`),
 		Tests: "^TestConfirmServesTheQueue$", Packages: inEngine,
@@ -69,7 +69,7 @@ var decisions = []Mutant{
 	{
 		Name: "the clock and not seq decides what is earlier", Rule: 10,
 		Why:  "two entries that arrived in one millisecond are granted together, or in the wrong order",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 			`call("$lt", e+"."+sinceKey, "$$own."+sinceKey))`),
 		Tests: "^TestRule10OrderIsSeq$", Packages: inEngine,
@@ -77,7 +77,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm ignores cooperative relations", Rule: 6,
 		Why:  "a waiter is granted beside a holder that ignores it and came during the wait",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`r.Kind != relations.None {`,
 			`r.Kind == relations.Assertive {`),
 		Tests: "^TestRule06", Packages: inEngine,
@@ -85,7 +85,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm makes a missing entry", Rule: 7,
 		Why:  "a pruned waiter silently rejoins as the last one",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)`,
 			`own := orElse(nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0), bson.D{{Key: idKey, Value: id}, {Key: seqKey, Value: d.next()}, {Key: sinceKey, Value: d.now}})`),
 		Tests: "^TestConfirmWithoutEntryIsLost$", Packages: inEngine,
@@ -93,17 +93,17 @@ var decisions = []Mutant{
 	{
 		Name: "a TryAcquire waits", Rule: 0,
 		Why:  "a TryAcquire that failed leaves an entry that blocks others",
-		File: "internal/engine/engine.go",
-		Edits: swap(`d.arrival(e.field, false, id, cfg.Owner)`,
-			`d.arrival(e.field, true, id, cfg.Owner)`),
+		File: "internal/engine/terms.go",
+		Edits: swap(`d.arrival(e.field, c == acquiring, id,`,
+			`d.arrival(e.field, true, id,`),
 		Tests: "^TestTryAcquireBlockedLeavesNothing$", Packages: inEngine,
 	},
 	{
 		Name: "a waiting entry lives as long as a held one", Rule: 0,
 		Why:  "a dead waiter blocks the queue for a TTL",
 		File: "internal/engine/expr.go",
-		Edits: swap(`lease = cond("$$waits", d.wait, d.held)`,
-			`lease = cond("$$waits", d.held, d.held)`),
+		Edits: swap(`lease = cond("$$waits", d.wait, lease)`,
+			`lease = cond("$$waits", lease, lease)`),
 		Tests: "^TestAcquireBlockedWaits$", Packages: inEngine,
 	},
 	{
@@ -145,7 +145,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm ignores unknown tags", Rule: 9,
 		Why:  "a waiter is granted beside a program with other rules that came during the wait",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`nth(filter("$$strange", "t", nth(`,
 			`nth(filter(args{}, "t", nth(`),
 		Tests: "^TestUnknownTagThatCameDuringTheWaitBlocksTheConfirm$", Packages: []string{lockerPkg, enginePkg},
@@ -153,7 +153,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm drops later unknown tags", Rule: 9,
 		Why:  "a waiter under a tag of another program's rules loses its place",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`call("$arrayToObject", "$$strange")`,
 			`bson.D{}`),
 		Tests: "^TestRule09", Packages: inEngine,
@@ -161,7 +161,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm waits for later unknown tags", Rule: 9,
 		Why:  "two programs with different rules wait for each other for ever",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`nth(filter("$$t.v", "e", counts("$$e")), 0))`,
 			`nth("$$t.v", 0))`),
 		Tests: "^TestRule09", Packages: inEngine,
@@ -178,19 +178,19 @@ var decisions = []Mutant{
 		Name: "a join takes no fence", Rule: 11,
 		Why:  "a compare-and-set misses the newcomer, and two waiters have the same seq",
 		File: "internal/engine/expr.go",
-		Edits: swap(`var entered expr = d.put("$$next", d.with(bson.D{`,
+		Edits: swap(`var entered expr = d.put("$$next", d.with(entry, exclusive...))`,
 			`var number expr = "$$next"
 	if joins {
 		number = cond("$$waits", d.lock+"."+fenceKey, "$$next")
 	}
-	var entered expr = d.put(number, d.with(bson.D{`),
+	var entered expr = d.put(number, d.with(entry, exclusive...))`),
 		Tests: "^TestAcquireBlockedWaits$", Packages: inEngine,
 	},
 	{
 		Name: "a confirm's grant leaves lock.fence unchanged", Rule: 11,
 		Why:  "the next holder gets the same fencing token",
-		File: "internal/engine/expr.go",
-		Edits: swap(`granted := cond(call("$or", "$$waits", "$$own."+fenceKey), d.lock+"."+fenceKey, "$$next")`,
+		File: "internal/engine/confirmation.go",
+		Edits: swap(`granted := cond(asBefore, d.lock+"."+fenceKey, "$$next")`,
 			`granted := call("$max", args{d.lock + "." + fenceKey})`),
 		Tests: "^TestConfirmCountsOn$", Packages: inEngine,
 	},
@@ -221,24 +221,24 @@ var decisions = []Mutant{
 	{
 		Name: "a repeated confirm isn't extended", Rule: 3,
 		Why:  "the holder counts from the second attempt, the server from the first",
-		File: "internal/engine/expr.go",
-		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, d.held))`,
-			`Value: cond("$$own."+fenceKey, "$$own."+expiresKey, d.extended("$$own", cond("$$waits", d.wait, d.held)))`),
+		File: "internal/engine/confirmation.go",
+		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, lease))`,
+			`Value: cond("$$own."+fenceKey, "$$own."+expiresKey, d.extended("$$own", cond("$$waits", d.wait, lease)))`),
 		Tests: "^TestConfirmHeldAgainExtends$", Packages: inEngine,
 	},
 	{
 		Name: "a confirm that still waits isn't extended", Rule: 0,
 		Why:  "a waiter that asks in time loses its place",
-		File: "internal/engine/expr.go",
-		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, d.held))`,
-			`Value: cond("$$waits", "$$own."+expiresKey, d.extended("$$own", cond("$$waits", d.wait, d.held)))`),
+		File: "internal/engine/confirmation.go",
+		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, lease))`,
+			`Value: cond("$$waits", "$$own."+expiresKey, d.extended("$$own", cond("$$waits", d.wait, lease)))`),
 		Tests: "^TestConfirmStillBlockedExtendsTheWait$", Packages: inEngine,
 	},
 	{
 		Name: "a granted confirm keeps the short life of a waiter", Rule: 4,
 		Why:  "the lease is valid for a TTL, but the server lets others in after a WaitTTL",
-		File: "internal/engine/expr.go",
-		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, d.held))`,
+		File: "internal/engine/confirmation.go",
+		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, lease))`,
 			`Value: d.extended("$$own", cond("$$own."+fenceKey, d.held, d.wait))`),
 		Tests: "^TestConfirmNoLongerBlocked$", Packages: inEngine,
 	},
@@ -261,7 +261,7 @@ var decisions = []Mutant{
 	{
 		Name: "a confirm allows one too many", Rule: 0,
 		Why:  "three hold a semaphore of two",
-		File: "internal/engine/expr.go",
+		File: "internal/engine/confirmation.go",
 		Edits: swap(`counts("$$e")), r.Allow))`,
 			`counts("$$e")), r.Allow+1))`),
 		Tests: "^TestConfirmAllows$", Packages: inEngine,

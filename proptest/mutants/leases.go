@@ -15,8 +15,8 @@ var leases = []Mutant{
 		Name: "the lease is valid for the tolerance too", Rule: 0,
 		Why:  "the tolerance has no effect: clocks that differ let another holder in",
 		File: "internal/lease/hold.go",
-		Edits: swap(`ttl: l.engine.Lease(g.Tag)}}`,
-			`ttl: l.engine.Lease(g.Tag) + l.engine.Tolerance}}`),
+		Edits: swap(`ttl: g.TTL}}`,
+			`ttl: g.TTL + l.engine.Tolerance}}`),
 		Tests: "^TestValidityEndsWithTheTTL$", Packages: inLease,
 	},
 	{
@@ -53,12 +53,12 @@ var leases = []Mutant{
 	ctx, cancel := context.WithTimeout(ctx, s.remaining())
 	defer cancel()
 	var got engine.Answer
-	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, s.remaining())`,
 			`	ctx, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
 	var got engine.Answer
-	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.Tag), func(ctx context.Context) (err error) {
+	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, s.kept())`),
 		Tests: "^TestRenewNeverRevives$", Packages: inLease,
 	},
@@ -66,9 +66,9 @@ var leases = []Mutant{
 		Name: "a renewal that was answered after the end is reported as renewed", Rule: 4,
 		Why:  "the caller goes on with a lease that has ended",
 		File: "internal/lease/renew.go",
-		Edits: swap(`	s.extend(validity{from: got.Sent, ttl: s.engine.Lease(s.grant.Tag)})
+		Edits: swap(`	s.extend(validity{from: got.Sent, ttl: s.grant.TTL})
 	return s.err()`,
-			`	s.extend(validity{from: got.Sent, ttl: s.engine.Lease(s.grant.Tag)})
+			`	s.extend(validity{from: got.Sent, ttl: s.grant.TTL})
 	return nil`),
 		Tests: "^TestRenewAnsweredAfterTheEnd$", Packages: inLease,
 	},

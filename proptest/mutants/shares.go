@@ -113,8 +113,8 @@ var shares = []Mutant{
 		Name: "an old entry is joined", Rule: 21,
 		Why:  "a lease that was just acquired is about to end",
 		File: "internal/lease/holds.go",
-		Edits: swap(`hs.engine.Lease(s.grant.Tag)*2/3`,
-			`hs.engine.Lease(s.grant.Tag)/10`),
+		Edits: swap(`s.grant.TTL*2/3`,
+			`s.grant.TTL/10`),
 		Tests: "^TestRule21NoHolderJoinsPastAWaiter$", Packages: inLocker,
 	},
 	{

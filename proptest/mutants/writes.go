@@ -53,7 +53,7 @@ var writes = []Mutant{
 	{
 		Name: "a write numbers all entries of its tag", Rule: 14,
 		Why:  "another holder's write counts as a repeat",
-		File: "internal/engine/guard.go",
+		File: "internal/engine/leave.go",
 		Edits: swap(`field(ownIdentifier+"."+idKey, idValue(g.ID))`,
 			`field(ownIdentifier+"."+fenceKey, value(bson.D{{Key: "$gt", Value: 0}}))`),
 		Tests: "^TestWriteKeepsTheLock$", Packages: []string{enginePkg, leasePkg},

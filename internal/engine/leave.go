@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// This file has what becomes of the entry of a lease that ends: it is removed,
+// or it leaves a remainder until the time that its grant wrote down. The grant
+// knows whether the entry has such a time. Without one the commands are those
+// of classic operators, or the short ones.
+
+// Release sends one release of the entry with the grant's id. An entry with
+// that id and another fencing token comes from a late duplicate of the acquire:
+// it is removed too, unless it is a token's, but the lease was lost.
+func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
+	c := e.tags[g.Tag]
+	var filter bson.D
+	var update any
+	if g.Until.IsZero() && g.Key == uuid.Nil {
+		filter = g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
+		update = c.release.fill(g.ID, time.Time{}).document()
+	} else {
+		filter = g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: bson.D{{Key: idKey, Value: idValue(g.ID)}}}})})
+		update = bson.A{e.remainder(g)}
+	}
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.fences)
+	result, sent := e.findOneAndUpdate(ctx, filter, update, opts)
+	raw, err := result.Raw()
+	a := Answer{Outcome: Lost, Sent: sent}
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
+		return a, nil
+	case err != nil:
+		return a, e.failed(err)
+	case e.ownEntry(raw, g).Fence == g.Fence:
+		a.Outcome = Released
+	}
+	return a, nil
+}
+
+// left is the stage that ends the lease in a handoff.
+func (e *Engine) left(g Grant) bson.Raw {
+	if g.Until.IsZero() {
+		return e.tags[g.Tag].leave.fill(g.ID, time.Time{}).stage()
+	}
+	return e.remainder(g)
+}
+
+// remainder is the stage that ends the lease of an entry that may leave a
+// remainder.
+func (e *Engine) remainder(g Grant) bson.Raw {
+	return setStage(bson.D{{Key: e.path(g.Tag), Value: e.leaving(g)}})
+}
+
+// leaving is the tag's array without the own entry, or with the remainder in
+// its place. An entry with the own id and another fencing token goes too,
+// unless it is a token's.
+func (e *Engine) leaving(g Grant) bson.D {
+	var now expr = "$$NOW"
+	if e.Now != nil {
+		now = e.now()
+	}
+	own, ours := call("$eq", "$$e."+idKey, idValue(g.ID)), call("$eq", "$$e."+fenceKey, long(g.Fence))
+	stays := call("$or", not(own), cond(ours, call("$gt", "$$e."+untilKey, now), "$$e."+tokenKey))
+	remainder := bson.D{{Key: idKey, Value: idValue(uuid.New())}}
+	for _, key := range []string{ownerKey, seqKey, fenceKey, sinceKey} {
+		remainder = append(remainder, bson.E{Key: key, Value: "$$e." + key})
+	}
+	remainder = append(remainder,
+		bson.E{Key: expiresKey, Value: "$$e." + untilKey},
+		bson.E{Key: untilKey, Value: "$$e." + untilKey})
+	return mapped(filter("$"+e.path(g.Tag), "e", stays), "e", cond(all(own, ours), remainder, "$$e"))
+}
+
+// leaveClassic are the operators that make the remainder of the own entry, and
+// the array filters that they need. Plain operators can't compare with the
+// clock: a remainder whose time has passed has expired.
+func (e *Engine) leaveClassic(g Grant, u *Update) (own []operator, filters []any) {
+	entry := e.path(g.Tag) + ".$[" + ownIdentifier + "]."
+	until := value(g.Until)
+	set := assemble(128).
+		add(entry+idKey, idValue(uuid.New())).
+		add(entry+expiresKey, until)
+	unset := assemble(128).
+		add(entry+writeKey, nothing).
+		add(entry+tokenKey, nothing).
+		add(entry+detachedKey, nothing)
+	own = []operator{{"$set", set.end()}, {"$unset", unset.end()}, e.pushDone(g)}
+	return own, u.besides(g)
+}
+
+// besides are the caller's array filters and the own entry's.
+func (u *Update) besides(g Grant) []any {
+	return append(slices.Clone(u.opts.ArrayFilters), field(ownIdentifier+"."+idKey, idValue(g.ID)))
+}

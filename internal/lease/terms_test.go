@@ -1,0 +1,154 @@
+package lease
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// A lease ends a TTL of its own after its acquire was sent.
+func TestALeaseEndsWithItsOwnTTL(t *testing.T) {
+	for _, own := range []time.Duration{ttl / 4, 10 * ttl} {
+		virtual(t, func(r *rig) {
+			h := r.New(r.grantBy(1, "write", engine.Terms{TTL: own}), r.engine.Clocks(), false)
+			if left := h.Remaining(); left != own-resolution {
+				r.Errorf("%v left of %v", left, own)
+			}
+			begun := time.Now()
+			<-h.Done()
+			if passed := time.Since(begun); passed != own-resolution {
+				r.Errorf("the lease of %v ended after %v", own, passed)
+			}
+		})
+	}
+}
+
+// A renewal extends a lease by its own TTL, alone or with others.
+func TestARenewalIsByTheLeasesOwnTTL(t *testing.T) {
+	for _, own := range []time.Duration{ttl / 4, 10 * ttl} {
+		virtual(t, func(r *rig) {
+			h := r.New(r.grantBy(1, "write", engine.Terms{TTL: own}), r.engine.Clocks(), false)
+			time.Sleep(own / 2)
+			r.wantErr("renew", h.Renew(context.Background()), nil)
+			if left := h.Remaining(); left < own-aLittle || left >= own {
+				r.Errorf("%v left of %v", left, own)
+			}
+		})
+	}
+}
+
+// Leases of several TTLs are kept alive beside each other, each by its own: none
+// is lost, and none is renewed more often than it needs.
+func TestLeasesOfSeveralTTLsAreKept(t *testing.T) {
+	virtual(t, func(r *rig) {
+		ttls := []time.Duration{ttl / 12, ttl / 4, ttl, 10 * ttl, 1000 * ttl}
+		var leases []*Handle
+		for _, own := range ttls {
+			for range 2 {
+				leases = append(leases, r.New(r.grantBy(len(leases), "write", engine.Terms{TTL: own}), r.engine.Clocks(), false))
+			}
+		}
+		r.keep(leases...)
+		const span = 4 * ttl
+		time.Sleep(span)
+		renewals := map[int]int{}
+		for _, c := range r.server.calls() {
+			for _, document := range c.documents {
+				renewals[document]++
+			}
+		}
+		for i, h := range leases {
+			own := ttls[i/2]
+			if h.Err() != nil || h.Remaining() < own/2 {
+				r.Errorf("the lease of %v: %v, %v left", own, h.Err(), h.Remaining())
+			}
+			// Leases that are due within the next ninth of a TTL are included.
+			least, most := int(span/(own/3))-1, int(span/(own*2/9))+1
+			if n := renewals[int(h.DocumentID().Int32())]; n < least || n > most {
+				r.Errorf("the lease of %v was renewed %d times, want %d to %d", own, n, least, most)
+			}
+		}
+	})
+}
+
+// Where a batch has extended nothing, the read counts for each lease by its own
+// TTL.
+func TestRule20StandingByTheLeasesOwnTTL(t *testing.T) {
+	virtual(t, func(r *rig) {
+		var leases []*Handle
+		for i := range 3 {
+			leases = append(leases, r.New(r.grantBy(1+i, "write", engine.Terms{TTL: 10 * ttl}), r.engine.Clocks(), false))
+		}
+		r.server.fault = func(_ context.Context, c call) error {
+			if c.name != "read" {
+				return mongo.CommandError{Labels: []string{"NetworkError"}}
+			}
+			return nil
+		}
+		r.keep(leases...)
+		for passed := aLittle; passed < 10*ttl; passed += ttl {
+			time.Sleep(ttl)
+			for _, h := range leases {
+				if left := h.Remaining(); left > 10*ttl-passed {
+					r.Fatalf("%v left after %v", left, passed)
+				}
+			}
+		}
+		for _, h := range leases {
+			r.wantErr("after its TTL", h.Err(), ErrLost)
+		}
+	})
+}
+
+// A command's time is bounded by the lease's own TTL.
+func TestAnAttemptIsBoundedByTheLeasesOwnTTL(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.New(r.grantBy(1, "write", engine.Terms{TTL: ttl / 4}), r.engine.Clocks(), false)
+		begun := time.Now()
+		first := true
+		r.server.fault = func(ctx context.Context, _ call) error {
+			if !first {
+				return nil
+			}
+			first = false
+			<-ctx.Done()
+			if passed := time.Since(begun); passed != ttl/12 {
+				r.Errorf("the attempt took %v", passed)
+			}
+			return ctx.Err()
+		}
+		r.wantErr("renew", h.Renew(context.Background()), nil)
+	})
+}
+
+// Rule 25: a lock that may leave a remainder is released, and not handed over.
+// The waiters are told, and ask.
+func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*Handle) error
+		sent string
+	}{
+		"release":            {func(h *Handle) error { return h.Release(context.Background()) }, "release"},
+		"update and release": {func(h *Handle) error { return h.UpdateAndRelease(context.Background(), bson.M{"$set": bson.M{"a": 1}}) }, "write and release"},
+		"update and release, pipeline": {func(h *Handle) error {
+			return h.UpdateAndRelease(context.Background(), bson.A{bson.M{"$set": bson.M{"a": 1}}})
+		}, "write and release"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				waiter := &somebody{}
+				r.locker.succession = waiter
+				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks(), false)
+				r.wantErr(name, c.end(h), nil)
+				r.wantSent(c.sent)
+				if waiter.answers != 0 || waiter.released != 1 {
+					r.Errorf("%d answers, told %d times of the release", waiter.answers, waiter.released)
+				}
+			})
+		})
+	}
+}
