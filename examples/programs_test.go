@@ -19,6 +19,7 @@ var printed = map[string][]string{
 		"add Ada to Friends: done\ndelete Friends: refused: a contact has this category\n",
 		"add Ada to Friends: refused: doclock: not acquired: no such document\ndelete Friends: done\n",
 	},
+	"cron":          {"tick 1: 3 machines came, runs so far: 1\ntick 2: 3 machines came, runs so far: 2\n"},
 	"customercalls": {"12 calls, never more than 3 at a time\n"},
 	"migration":     {"4 instances started, 1 migrated 3 people\n"},
 	"multilock":     {"ada is a friend\n"},
@@ -29,7 +30,7 @@ var printed = map[string][]string{
 
 // databases are those that the programs write to. They are dropped before and
 // after.
-var databases = []string{"accounts", "book", "crm", "migration", "shop"}
+var databases = []string{"accounts", "book", "crm", "cron", "migration", "shop"}
 
 // The programs run in an empty module, and say what is wrong where there is no
 // server.
