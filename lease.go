@@ -167,6 +167,39 @@ func (l *Lease) Delete(ctx context.Context) error {
 	return l.handle().Delete(ctx)
 }
 
+// Detach ends the lease here and lets its entry live on for the users of the
+// token, in one command: whoever has the token can make a lease of the entry by a
+// Locker's Resume, in this or another process, and can extend it by Touch. The
+// entry is extended to a TTL from now. The lease ends with [ErrReleased] as the
+// command is sent: Done is closed, and it sends nothing more. A write that had an
+// unknown outcome may still be applied until a resume, once, and never after one.
+//
+// The token is a text in the alphabet of URLs. It names the collection, the lock
+// field, the document, the tag and a random key. Whoever has the token can resume
+// the lock and release it: keep it as secret as that. A lease that was itself
+// resumed gives the same token again.
+//
+// It returns
+//   - the token and nil if the entry was there;
+//   - [ErrLost] if it was not: others may have been let in;
+//   - the token and [ErrOutcomeUnknown] if that can't be told, or ctx ended first.
+//     A resume tells. Instead of using the token, call Release: it ends the entry,
+//     detached or not;
+//   - the server's error if the server refused it: the entry stands, and Detach or
+//     Release may be called.
+//
+// Release, called after a Detach that returned nil or ErrLost, sends nothing and
+// returns the same: so a deferred Release does not end what was detached. The
+// detach is repeated until it is answered, ctx ends, or the server would let
+// others in anyway.
+//
+// Where other goroutines share the entry ([ShareInProcess]) it returns
+// [ErrInvalidArgument], nothing is sent, and the lease stands. No goroutine joins
+// the entry after the detach was sent.
+func (l *Lease) Detach(ctx context.Context) (token string, err error) {
+	return l.handle().Detach(ctx)
+}
+
 // Release releases the lock, in one command. A second call returns the same
 // answer and sends nothing. It returns
 //   - nil if the entry was there with this lease's fencing token: nobody was let

@@ -66,26 +66,15 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	if l.engine.Upsert && f.Pin == nil {
 		return nil, fmt.Errorf("%w: with Upsert the filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key", doclock.ErrInvalidArgument)
 	}
-	var cfg engine.AcquireConfig
-	for i, opt := range opts {
-		if opt == nil {
-			return nil, nilOption(i)
-		}
-		if err := opt(&cfg); err != nil {
-			return nil, err
-		}
+	cfg, err := acquireConfig(opts)
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Terms.Least > 0 && slices.Contains(l.engine.Shared, tag) {
 		return nil, holdOfSeveral(tag)
 	}
-	if attempt.InTransaction(ctx) {
-		return nil, errInTransaction
-	}
-	if l.closing() {
-		return nil, doclock.ErrClosed
-	}
-	if ctx.Err() != nil {
-		return nil, attempt.Ended(ctx)
+	if err := l.open(ctx); err != nil {
+		return nil, err
 	}
 	a := &acquisition{
 		locker: l,
@@ -107,6 +96,34 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 	}
 	a.request.Shared = f.Exact && a.document != "" && cfg.Terms == (engine.Terms{}) && slices.Contains(l.engine.Shared, tag)
 	return a, nil
+}
+
+// acquireConfig reads the options of one acquire.
+func acquireConfig(opts []doclock.AcquireOption) (cfg engine.AcquireConfig, err error) {
+	for i, opt := range opts {
+		if opt == nil {
+			return cfg, nilOption(i)
+		}
+		if err := opt(&cfg); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+// open refuses a call that can't begin: in a transaction, after Close, or after
+// the end of ctx.
+func (l *Locker) open(ctx context.Context) error {
+	switch {
+	case attempt.InTransaction(ctx):
+		return errInTransaction
+	case l.closing():
+		return doclock.ErrClosed
+	case ctx.Err() != nil:
+		return attempt.Ended(ctx)
+	default:
+		return nil
+	}
 }
 
 func (a *acquisition) refuseMaxWait(call string) error {

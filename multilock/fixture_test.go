@@ -120,6 +120,9 @@ type entry struct {
 	Fence          int64
 	Since, Expires time.Time
 	N              int64
+	Key            bson.Binary
+	Detached       bool
+	Until          time.Time
 }
 
 func (e entry) held() bool { return e.Fence != 0 }

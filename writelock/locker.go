@@ -57,6 +57,18 @@ func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, *d
 	return l.locks.Do(ctx, filter, Tag, fn, opts...)
 }
 
+// Resume makes a lease of the entry that a detach has left to the users of the
+// token; see [multilock.Locker.Resume].
+func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	return l.locks.Resume(ctx, token, opts...)
+}
+
+// Touch extends the entry of a token and makes no lease: a heartbeat; see
+// [multilock.Locker.Touch].
+func (l *Locker) Touch(ctx context.Context, token string) error {
+	return l.locks.Touch(ctx, token)
+}
+
 // Close refuses new acquires and waits for what runs in the background; see
 // [multilock.Locker.Close].
 func (l *Locker) Close(ctx context.Context) error { return l.locks.Close(ctx) }

@@ -26,6 +26,10 @@ type Commands interface {
 	Release(context.Context, Grant) (Answer, error)
 	Delete(context.Context, Grant) (Answer, error)
 
+	Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, error)
+	Resume(context.Context, Token, Request) (Answer, error)
+	Touch(context.Context, Token) (Answer, error)
+
 	Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)
 	Read(context.Context, Pin) (*Image, error)
 

@@ -85,6 +85,9 @@ func (w *world) configured(rules relations.Rules, owner string, shardKey ...stri
 func (w *world) commandsOf(e *Engine, tag string) string {
 	w.Helper()
 	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, DocID: value(1), Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0, Alone: n0}
+	k := Token{Pin: g.Pin, Tag: tag, Key: uuid.MustParse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"), TTL: ttl}
+	resumed := g
+	resumed.Key = k.Key
 	r := Request{Tag: tag, ID: g.ID}
 	document, try := r, r
 	document.Document, try.Try = true, true
@@ -139,6 +142,14 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 			return err
 		}},
 		{"release", func(ctx context.Context) error { _, err := e.Release(ctx, g); return err }},
+		{"detach", func(ctx context.Context) error { _, err := e.Detach(ctx, g, k.Key); return err }},
+		{"resume, with the document", func(ctx context.Context) error { _, err := e.Resume(ctx, k, document); return err }},
+		{"touch", func(ctx context.Context) error { _, err := e.Touch(ctx, k); return err }},
+		{"release, after a resume", func(ctx context.Context) error { _, err := e.Release(ctx, resumed); return err }},
+		{"write and hand off, classic, after a resume", func(ctx context.Context) error {
+			_, err := e.WriteAndHandOff(ctx, resumed, parsed(classic), next(false))
+			return err
+		}},
 		{"remove two", func(ctx context.Context) error {
 			_, err := e.Remove(ctx, g.Pin, tag, []uuid.UUID{g.ID, next(false).ID})
 			return err

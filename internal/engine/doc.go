@@ -13,6 +13,9 @@
 //	write              filter: own entry with its fencing token, not yet numbered k; the caller's update, and k
 //	write-and-release  filter: own entry with its fencing token; the caller's update, entry removed, id remembered
 //	delete             filter: own entry with its fencing token; the document and its lock are deleted
+//	detach             filter: own entry with its fencing token; it gets a key, and is extended
+//	resume             filter: a held entry with the key; it gets a new id and a new fencing token
+//	touch              filter: a held entry with the key; extended
 //
 // Some rules look fussy. Each one keeps two holders apart, and has a test with
 // its name in rules_test.go:

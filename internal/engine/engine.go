@@ -77,22 +77,8 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		image = append(image, bson.E{Key: key, Value: 1})
 	}
 	id := idValue(idPlaceholder)
-	order := e.rules.Tags()
-	place := make(map[string]int, len(order))
-	for i, tag := range order {
-		place[tag] = i
-	}
 	for tag := range e.rules {
-		d := decision{
-			lock:  "$" + e.field,
-			own:   "$" + e.path(tag),
-			tag:   tag,
-			rules: e.rules,
-			order: order,
-			place: place,
-			now:   now,
-			wait:  (cfg.Wait(tag) + cfg.Tolerance).Milliseconds(),
-		}
+		d := e.decision(tag, now)
 		c := &tagCommands{decision: d, first: firstOf(e.path(tag)), fences: value(bson.D{
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},
@@ -236,9 +222,13 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 
 // modify sends one pipeline and reads its image.
 func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
-	now := e.now()
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, now).document())
-	result, sent := e.findOneAndUpdate(ctx, filter, t.fill(r.ID, now), opts)
+	return e.show(ctx, filter, t.fill(r.ID, e.now()), r)
+}
+
+// show sends one update and reads its image.
+func (e *Engine) show(ctx context.Context, filter, update any, r Request) (*Image, Reading, error) {
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, e.now()).document())
+	result, sent := e.findOneAndUpdate(ctx, filter, update, opts)
 	img, err := e.readImage(result)
 	if noCollection(err) {
 		return nil, sent, nil

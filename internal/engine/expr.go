@@ -36,20 +36,6 @@ import (
 // case. So tags are compared by their paths and by $regexMatch, which uses no
 // collation.
 
-// decision builds the expressions for one set of rules, one tag and one field.
-type decision struct {
-	lock  string // "$lock"
-	own   string // "$lock.tags.read"
-	tag   string
-	rules relations.Rules
-	order []string       // the known tags, sorted
-	place map[string]int // of a tag in it
-	now   expr
-	held  int64 // milliseconds that a held entry is kept: TTL + tolerance
-	wait  int64 // the same for a waiting one
-	until int64 // milliseconds after the grant that others are kept out; 0 is none
-}
-
 // ours guards a decision: a field that is not a lock of ours stays as it is.
 // The same holds if a tag ([{k: tag, v: [entry, …]} in $$t]) fails one more
 // test.
@@ -203,7 +189,12 @@ func others(array string, id expr) bson.D {
 
 // inPlace maps the entries of the own tag and changes only those with this id.
 func inPlace(array string, id expr, change bson.D) bson.D {
-	return mapped(array, "e", cond(call("$eq", "$$e."+idKey, id), call("$mergeObjects", "$$e", change), "$$e"))
+	return inPlaceBy(idKey, array, id, change)
+}
+
+// inPlaceBy is inPlace by another field than the id.
+func inPlaceBy(field, array string, is expr, change bson.D) bson.D {
+	return mapped(array, "e", cond(call("$eq", "$$e."+field, is), call("$mergeObjects", "$$e", change), "$$e"))
 }
 
 // arrival is the pipeline of acquire. All live entries count, held or waiting.

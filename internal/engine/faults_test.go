@@ -44,6 +44,18 @@ func failing(p *peer, g Grant) map[string]func(context.Context) error {
 			got, err := p.Release(ctx, g)
 			return noOutcome(got.Outcome == Lost, err)
 		},
+		"detach": func(ctx context.Context) error {
+			got, err := p.Detach(ctx, g, key)
+			return noOutcome(got.Outcome == Lost, err)
+		},
+		"resume": func(ctx context.Context) error {
+			got, err := p.Resume(ctx, token(g), Request{Tag: "write", ID: ann})
+			return noOutcome(got.Outcome == Lost && got.Image == nil, err)
+		},
+		"touch": func(ctx context.Context) error {
+			got, err := p.Touch(ctx, token(g))
+			return noOutcome(got.Outcome == Lost, err)
+		},
 		"remove": func(ctx context.Context) error {
 			found, err := p.Remove(ctx, g.Pin, g.Tag, []uuid.UUID{ann})
 			return noOutcome(found == nil, err)

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -75,11 +76,11 @@ func (e *Engine) entry(s Successor) *template {
 
 // first are the names of the fields of a tag's first entry. The filter of a
 // compare-and-set has found the entry there, and its operators write there.
-type first struct{ id, owner, seq, fence, since, write string }
+type first struct{ id, owner, seq, fence, since, write, key string }
 
 func firstOf(path string) first {
 	entry := path + ".0."
-	return first{id: entry + idKey, owner: entry + ownerKey, seq: entry + seqKey, fence: entry + fenceKey, since: entry + sinceKey, write: entry + writeKey}
+	return first{id: entry + idKey, owner: entry + ownerKey, seq: entry + seqKey, fence: entry + fenceKey, since: entry + sinceKey, write: entry + writeKey, key: entry + tokenKey}
 }
 
 // alone is the guard that also requires that the entry is still the only one.
@@ -93,7 +94,7 @@ func (e *Engine) alone(g Grant) bson.D {
 }
 
 // succession are the operators that replace the grant's entry, which is the
-// only one, with the successor's. The successor has no writes yet.
+// only one, with the successor's. The successor has no writes and no token yet.
 func (e *Engine) succession(g Grant, s Successor) []operator {
 	entry, next := &e.tags[g.Tag].first, long(g.Alone+1)
 	set := assemble(256).
@@ -102,8 +103,12 @@ func (e *Engine) succession(g Grant, s Successor) []operator {
 		add(entry.owner, e.ownerBy(s.Terms)).
 		add(entry.seq, next).
 		add(entry.fence, next)
+	unset := assemble(64).add(entry.write, nothing)
+	if g.Key != uuid.Nil {
+		unset = unset.add(entry.key, nothing)
+	}
 	own := []operator{
-		{"$unset", field(entry.write, nothing)},
+		{"$unset", unset.end()},
 		e.pushDone(g),
 	}
 	if e.Now != nil {

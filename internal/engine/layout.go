@@ -67,6 +67,16 @@ func (l Lock) Find(tag string, id uuid.UUID) (Entry, bool) {
 	return Entry{}, false
 }
 
+// Keyed reports whether a held entry of the tag has the key of a token.
+func (l Lock) Keyed(tag string, key uuid.UUID) bool {
+	for _, e := range l.Entries {
+		if e.Tag == tag && e.Key == key && e.Held() {
+			return true
+		}
+	}
+	return false
+}
+
 // FinishedBy reports whether `done` still holds this id: the lease ended with a
 // write.
 func (l Lock) FinishedBy(id uuid.UUID) bool {

@@ -23,10 +23,11 @@ const (
 	Released                // the entry was there, with our fencing token, and is removed
 	Applied                 // the guarded write was done
 	Lost                    // the entry is not there
+	Detached                // the entry was there, with our fencing token, and is the token's now
 )
 
 func (o Outcome) String() string {
-	return [...]string{"not found", "granted", "waiting", "conflict", "renewed", "released", "applied", "lost"}[o]
+	return [...]string{"not found", "granted", "waiting", "conflict", "renewed", "released", "applied", "lost", "detached"}[o]
 }
 
 // Answer is the answer to a command.

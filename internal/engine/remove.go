@@ -14,8 +14,8 @@ import (
 // Remove removes the entries of a tag with these ids, held or waiting, whatever
 // their fencing tokens and the times that their grants wrote down: the clean-up
 // of acquires without a lease. It spares an entry with a key, which is a
-// token's. It returns the ids of the entries that it removed. Without a pin the server searches the collection, and
-// the command cleans up one document.
+// token's. It returns the ids of the entries that it removed. Without a pin the
+// server searches the collection, and the command cleans up one document.
 func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
 	among := make(bson.A, len(ids))
 	for i, id := range ids {

@@ -28,6 +28,7 @@ type row struct {
 	n              int64
 	until          time.Duration
 	key            uuid.UUID
+	detached       bool
 }
 
 func (s stored) document() bson.M {
@@ -72,6 +73,9 @@ func (r row) document() bson.M {
 	}
 	if r.key != uuid.Nil {
 		doc["key"] = binaryID(r.key)
+	}
+	if r.detached {
+		doc["detached"] = true
 	}
 	return doc
 }

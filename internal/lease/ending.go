@@ -69,7 +69,7 @@ func (h *Handle) Delete(ctx context.Context) error {
 	}
 	v, err := h.claimAll(ctx)
 	if err == nil && v == nil {
-		err = deleteOfSeveral(h.Tag())
+		err = ofSeveral("Delete", h.Tag())
 	}
 	if err != nil {
 		h.writing.leave()
@@ -92,7 +92,7 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.released != nil:
+	case h.released != nil, s.detached:
 		err = ErrReleased
 	case s.releasing: // by another holder, after the end of the validity
 		err = ErrLost

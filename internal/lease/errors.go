@@ -25,8 +25,9 @@ func invalidUpdate(cause error) error {
 	return fmt.Errorf("%w: update: %w", ErrInvalidArgument, cause)
 }
 
-func deleteOfSeveral(tag string) error {
-	return fmt.Errorf("%w: Delete: others of this process hold the document under %q too; delete under a tag that excludes them", ErrInvalidArgument, tag)
+// ofSeveral refuses a command for an entry that other local holders have.
+func ofSeveral(command, tag string) error {
+	return fmt.Errorf("%w: %s: others of this process hold the document under %q too; give this command under a tag that excludes them", ErrInvalidArgument, command, tag)
 }
 
 // failed is the error of a command that was certainly not executed.

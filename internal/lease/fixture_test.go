@@ -133,6 +133,7 @@ type somebody struct{ answers, released int }
 
 func (s *somebody) Next(engine.Grant) Successor { return s }
 func (s *somebody) Released(engine.Grant)       { s.released++ }
+func (s *somebody) Detached(engine.Grant)       {}
 func (s *somebody) Request() engine.Successor   { return engine.Successor{} }
 func (s *somebody) Answer(engine.Answer)        { s.answers++ }
 
@@ -141,6 +142,7 @@ type nobody struct{}
 
 func (nobody) Next(engine.Grant) Successor { return nil }
 func (nobody) Released(engine.Grant)       {}
+func (nobody) Detached(engine.Grant)       {}
 
 // server answers commands from memory, after a millisecond.
 type server struct {
@@ -158,6 +160,7 @@ type entry struct {
 	document int
 	expires  time.Time
 	writes   int64
+	key      uuid.UUID
 }
 
 // call is a command that was sent.
@@ -318,7 +321,20 @@ func (s *server) handOff(ctx context.Context, name string, g engine.Grant) (engi
 	return a, err
 }
 
+func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (engine.Answer, error) {
+	return s.one(ctx, "detach", g, engine.Detached, func(e *entry) {
+		e.key = key
+		s.extend(g)(e)
+	})
+}
+
 // What these tests don't send.
+
+func (s *server) Resume(context.Context, engine.Token, engine.Request) (engine.Answer, error) {
+	panic("a resume")
+}
+
+func (s *server) Touch(context.Context, engine.Token) (engine.Answer, error) { panic("a touch") }
 
 func (s *server) Acquire(context.Context, engine.Filter, engine.Request) (engine.Answer, error) {
 	panic("an acquire")
@@ -332,6 +348,14 @@ func (s *server) Remove(context.Context, engine.Pin, string, []uuid.UUID) ([]uui
 	panic("a clean-up")
 }
 
-func (s *server) Read(context.Context, engine.Pin) (*engine.Image, error) { panic("a read") }
+func (s *server) Read(ctx context.Context, _ engine.Pin) (*engine.Image, error) {
+	img := &engine.Image{}
+	_, err := s.execute(ctx, "read", nil, func() {
+		for id, e := range s.entries {
+			img.Lock.Entries = append(img.Lock.Entries, engine.Entry{Tag: "write", ID: id, Fence: int64(e.document), Key: e.key, Writes: e.writes})
+		}
+	})
+	return img, err
+}
 
 func (s *server) Unreachable() error { return nil }

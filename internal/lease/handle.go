@@ -92,9 +92,9 @@ func (h *Handle) AfterRelease(f func()) {
 	h.hold.afterRelease = f
 }
 
-// leaving says that this holder's part is being released, or was.
+// leaving says that this holder's part is being released or detached, or was.
 func (h *Handle) leaving() bool {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	return h.released != nil
+	return h.released != nil || h.hold.detached
 }

@@ -29,6 +29,8 @@ type Hold struct {
 	over         error     // why the validity has ended, or nil
 	lost         bool      // the server has said so; after the validity's end the entry may still stand
 	releasing    bool      // the lock is being released, for all holders: nobody joins any more
+	detached     bool      // a detach was sent: nothing but a release may follow
+	key          uuid.UUID // that the detach has, or may have, written
 	holders      []*Handle // those who have not left
 	afterRelease func()    // or nil
 
@@ -200,7 +202,7 @@ func (s *Hold) kept() time.Duration {
 func (s *Hold) join() *Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.releasing {
+	if s.releasing || s.detached {
 		return nil
 	}
 	h := &Handle{hold: s, over: s.over}

@@ -116,7 +116,7 @@ func (s *Hold) releaseTo(ctx context.Context, to *handoff, first engine.Reading)
 	if done || err != nil {
 		return engine.Answer{Outcome: engine.Released}, err
 	}
-	return s.commands.Release(ctx, s.grant)
+	return s.commands.Release(ctx, s.last())
 }
 
 // departed is the verdict on a command that removes the entry from the

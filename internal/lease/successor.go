@@ -11,6 +11,10 @@ type Succession interface {
 
 	// Released is called when the lock was released to nobody.
 	Released(engine.Grant)
+
+	// Detached is called when the entry may have been left to the users of a
+	// token: it stays in the document, and no release of this process ends it.
+	Detached(engine.Grant)
 }
 
 // Successor is a waiter that is promised the lock.

@@ -107,9 +107,9 @@ var handoffs = []Mutant{
 		Name: "a piggybacked handoff leaves the holder's write number", Rule: 17,
 		Why:  "the successor's first write counts as a repeat and is not applied",
 		File: "internal/engine/handoff.go",
-		Edits: swap(`		{"$unset", field(entry.write, nothing)},
+		Edits: swap(`	unset := assemble(64).add(entry.write, nothing)
 `,
-			``),
+			"\tunset := assemble(64).add(entry.write+\"x\", nothing)\n"),
 		Tests: "^TestWriteAndHandOff$", Packages: inEngine,
 	},
 	{

@@ -1,0 +1,25 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Detach ends the grant's handle, and leaves its entry to the users of a token
+// with this key. The outcome is Detached, or Lost. The entry keeps its id, its
+// fencing token and its number: until a resume, a late write of the handle still
+// finds it, and is applied once.
+func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, error) {
+	d := e.present(g.Tag, g.TTL)
+	entries := inPlace(d.own, idValue(g.ID), bson.D{
+		{Key: tokenKey, Value: idValue(key)},
+		{Key: detachedKey, Value: true},
+		{Key: expiresKey, Value: d.extended("$$e", d.held)},
+	})
+	opts := options.FindOneAndUpdate().SetProjection(onlyID)
+	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), stage(e.path(g.Tag), entries), opts)
+	return e.matched(result, sent, Detached)
+}

@@ -1,0 +1,157 @@
+package lease
+
+import (
+	"context"
+	"errors"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
+	"github.com/google/uuid"
+)
+
+// Detach implements doclock.Lease. A caller who gives up has the token: the
+// detach goes on, and a resume tells whether it was executed.
+func (h *Handle) Detach(ctx context.Context) (token string, err error) {
+	if err := h.ready(ctx); err != nil {
+		return "", err
+	}
+	if err := h.hold.enter(ctx, &h.writing); err != nil {
+		return "", err
+	}
+	v, err := h.claimAll(ctx)
+	if err == nil && v == nil {
+		err = ofSeveral("Detach", h.Tag())
+	}
+	if err != nil {
+		h.writing.leave()
+		return "", err
+	}
+	k := h.hold.token()
+	err = h.run(ctx, func(patient context.Context) error {
+		defer h.writing.leave()
+		s := h.hold
+		defer s.renewing.leave()
+		s.writing.take()
+		defer s.writing.leave()
+		err := s.detach(patient, k)
+		h.settleDetach(v, err)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrLost) {
+		h.mayRelease(v)
+	}
+	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
+		return "", err
+	}
+	return h.hold.engine.Text(k), err
+}
+
+// token is what a detach of the hold returns. A hold that was resumed keeps the
+// key of its token.
+func (s *Hold) token() engine.Token {
+	k := engine.Token{Pin: s.grant.Pin, Tag: s.grant.Tag, Key: s.grant.Key, TTL: s.grant.TTL}
+	if k.Key == uuid.Nil {
+		k.Key = uuid.New()
+	}
+	return k
+}
+
+// detach sends the detach and judges its answer. A repeat that finds nothing
+// finds out by a read whether an earlier attempt has left the entry to a user of
+// the token, who has resumed it since.
+func (s *Hold) detach(ctx context.Context, k engine.Token) error {
+	if s.isLost() {
+		return ErrLost
+	}
+	s.detaching(k.Key)
+	s.finish(ErrReleased) // before anything is sent
+	bounded, cancel := context.WithTimeout(ctx, s.kept())
+	defer cancel()
+	var got engine.Answer
+	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+		got, err = s.commands.Detach(ctx, s.grant, k.Key)
+		return err
+	})
+	switch {
+	case err != nil && unsure == nil:
+		return failed("detach", err)
+	case err != nil:
+		return unknown("detach", unsure)
+	case got.Outcome == engine.Detached:
+		return nil
+	case unsure == nil:
+		s.lose()
+		return ErrLost
+	}
+	img, err := s.read(ctx)
+	switch {
+	case err != nil:
+		return unknown("detach", oneline.Join(unsure, err))
+	case img != nil && img.Lock.Keyed(k.Tag, k.Key):
+		return nil
+	default:
+		s.lose()
+		return ErrLost
+	}
+}
+
+// detaching lets nobody join any more, and only a release follow.
+func (s *Hold) detaching(key uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detached, s.key = true, key
+}
+
+// last is the grant as the release names it: after a detach of unknown outcome
+// the entry may have a key.
+func (s *Hold) last() engine.Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.grant
+	if s.key != uuid.Nil {
+		g.Key = s.key
+	}
+	return g
+}
+
+// settleDetach publishes the verdict on a detach, which is the release's too. If
+// the detach was refused or not sent, the entry stands as before. If its outcome
+// is unknown, a release may end the entry, whether or not it has the key.
+func (h *Handle) settleDetach(v *verdict, err error) {
+	if s := h.hold; errors.Is(err, ErrLost) {
+		s.succession.Released(s.grant)
+	} else {
+		s.succession.Detached(s.grant)
+	}
+	s := h.hold
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v.err = err
+	close(v.done)
+	s.releasing = false
+	switch {
+	case repeatable(err):
+		s.detached, s.key = false, uuid.Nil
+		h.reopen(v)
+	case errors.Is(err, ErrOutcomeUnknown):
+		h.reopen(v)
+	case s.afterRelease != nil: // it spares entries with a key
+		s.afterRelease()
+	}
+}
+
+// mayRelease lets a release be sent after a detach that has failed, or whose
+// caller has given up. It waits for the detach's end.
+func (h *Handle) mayRelease(v *verdict) {
+	h.hold.mu.Lock()
+	defer h.hold.mu.Unlock()
+	h.reopen(v)
+}
+
+// reopen lets a release be claimed again. The hold is locked.
+func (h *Handle) reopen(v *verdict) {
+	if h.released == v {
+		h.released = nil
+	}
+}

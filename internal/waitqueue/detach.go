@@ -1,0 +1,34 @@
+package waitqueue
+
+import (
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// Detached implements [lease.Succession]. The entry stays in the document, and
+// this process will not release it: its waiters poll, as for an entry of another
+// process.
+func (q *Queues) Detached(g engine.Grant) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d := q.queues[Key(g.Pin)]; d != nil {
+		delete(d.view.own, g.ID)
+		d.close(g.ID)
+		d.stirred = true
+		d.judge()
+		q.drop(d)
+	}
+}
+
+// Resumed is told of the image that a resume was answered with: the entry has
+// another id than before.
+func (q *Queues) Resumed(document string, img *engine.Image, sent time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if d := q.queues[document]; d != nil {
+		d.observe(img, sent)
+		d.judge()
+		q.drop(d)
+	}
+}

@@ -1,0 +1,172 @@
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/internal/waitqueue"
+	"github.com/google/uuid"
+)
+
+// Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the
+// users of the token, in one command and in any process whose Locker has the same
+// collection, field, shard key and rules for the tag. It needs no waiting: the
+// lock was held all the time. The token stays good, and may be resumed again
+// until a lease of it is released, or until the entry has expired and another
+// client was let in.
+//
+// Each resume takes the entry from the handle that had it: that lease is lost, and
+// learns it from its next command. Until then it may still count as valid. So the
+// leases of one token exclude all others, and not each other: what must not happen
+// twice is written under the guard ([doclock.Lease.Update],
+// [doclock.Lease.UpdateAndRelease]). The guard matches for the last resume alone.
+// If a resume took the entry from a lease that had not detached, a release leaves
+// a remainder, which keeps others out until that lease is certainly over.
+//
+// [doclock.Into] decodes the document as of the resume. If that fails, Resume
+// returns the error, and the entry stays for the next resume. The lease has the
+// TTL of the one that detached, unless [doclock.LeaseTTL] says otherwise, and the
+// owner of this Locker, unless [doclock.OwnedBy] does. Other options are refused.
+//
+// Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
+// nothing. The causes are
+//   - [doclock.ErrInvalidArgument]: the token was altered or cut off, or it is of
+//     another collection, field, shard key, tag or version; nothing was sent;
+//   - [doclock.ErrLost]: the entry is gone; others may have been let in since;
+//   - those of [Locker.TryAcquire], without ErrConflict and ErrNotFound.
+//
+// If ctx ends first, or no attempt is answered, the caller holds nothing, and the
+// token stays good. An attempt that is executed later takes the entry from the
+// handle that has it by then. Nothing is cleaned up: the entry is not the
+// resume's.
+func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	held, err := l.resume(ctx, token, opts)
+	return (*doclock.Lease)(held), notAcquired(err)
+}
+
+func (l *Locker) resume(ctx context.Context, token string, opts []doclock.AcquireOption) (*lease.Handle, error) {
+	k, err := l.token(token)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := resumeConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Terms.TTL = cmp.Or(cfg.Terms.TTL, k.TTL)
+	if err := l.open(ctx); err != nil {
+		return nil, err
+	}
+	a := &acquisition{
+		locker: l,
+		request: waitqueue.Request{
+			Request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
+			Begun:   l.queues.Now(),
+		},
+		timeout: l.engine.Attempt(cfg.Terms.TTL),
+		lane:    waitqueue.Key(k.Pin),
+	}
+	got, gaveUp, err := run(ctx, a, l.ops.Closing(), func() reply { return a.askAgain(ctx, k) }, func(_ reply, done func()) { done() })
+	switch {
+	case gaveUp != nil:
+		return nil, oneline.Join(gaveUp, l.commands.Unreachable())
+	case err != nil:
+		return nil, err
+	case got.err != nil:
+		return nil, got.err
+	case got.Outcome == engine.Lost:
+		return nil, doclock.ErrLost
+	}
+	if cfg.Into != nil { // before there is a lease: the entry stays the token's
+		if err := l.engine.Decode(got.Image, cfg.Into); err != nil {
+			return nil, fmt.Errorf("doclock: decode the document into a %T: %w", cfg.Into, err)
+		}
+	}
+	held := l.leases.New(l.engine.Grant(got.Image, a.request.Request), got.Sent, false)
+	l.queues.Resumed(a.lane, got.Image, a.request.Begun)
+	return held, nil
+}
+
+// askAgain sends the resume until it is answered. A repeat finds the entry by the
+// same id.
+func (a *acquisition) askAgain(ctx context.Context, k engine.Token) (got reply) {
+	if a.locker.closing() {
+		return reply{err: doclock.ErrClosed}
+	}
+	unsure, err := attempt.Settle(ctx, a.timeout, func(ctx context.Context) (err error) {
+		got.Answer, err = a.locker.commands.Resume(ctx, k, a.request.Request)
+		return err
+	})
+	got.err = a.unanswered("resume", unsure, err)
+	return got
+}
+
+// Touch extends the entry of a token to a TTL from now, in one command: a
+// heartbeat. The TTL is that of the lease that detached. It makes no lease, and so takes the entry from no lease.
+//
+// It returns [doclock.ErrLost] if the entry is gone: others may have been let in
+// since. It returns an [doclock.ErrInvalidArgument], before anything is sent, for
+// the tokens that [Locker.Resume] refuses. It repeats a command without an answer
+// until ctx ends, or the entry would have expired. Then it returns ctx's error or
+// the driver's, and the entry may have been extended.
+func (l *Locker) Touch(ctx context.Context, token string) error {
+	k, err := l.token(token)
+	if err != nil {
+		return err
+	}
+	if err := l.open(ctx); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, k.TTL+l.engine.Tolerance)
+	defer cancel()
+	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, k) }, func(error) {})
+	if gaveUp != nil {
+		return oneline.Join(gaveUp, l.commands.Unreachable())
+	}
+	return err
+}
+
+func (l *Locker) touch(ctx context.Context, k engine.Token) error {
+	var got engine.Answer
+	_, err := attempt.Settle(ctx, l.engine.Attempt(k.TTL), func(ctx context.Context) (err error) {
+		got, err = l.commands.Touch(ctx, k)
+		return err
+	})
+	switch {
+	case err != nil:
+		return explain("touch", err)
+	case got.Outcome == engine.Lost:
+		return doclock.ErrLost
+	default:
+		return nil
+	}
+}
+
+// token reads a token's text.
+func (l *Locker) token(text string) (engine.Token, error) {
+	k, err := l.engine.ParseToken(text)
+	if err != nil {
+		return k, fmt.Errorf("%w: token: %w", doclock.ErrInvalidArgument, err)
+	}
+	return k, nil
+}
+
+// resumeConfig reads the options of a resume.
+func resumeConfig(opts []doclock.AcquireOption) (cfg engine.AcquireConfig, err error) {
+	if cfg, err = acquireConfig(opts); err != nil {
+		return cfg, err
+	}
+	other := cfg
+	other.Into, other.Terms.TTL, other.Terms.Owner = nil, 0, ""
+	if !reflect.DeepEqual(other, engine.AcquireConfig{}) {
+		return cfg, fmt.Errorf("%w: a resume gives what was acquired, and doesn't wait: it takes Into, LeaseTTL and OwnedBy only", doclock.ErrInvalidArgument)
+	}
+	return cfg, nil
+}

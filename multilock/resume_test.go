@@ -1,0 +1,347 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// detach detaches a lease and returns the token.
+func (p *place) detach(lease *doclock.Lease) string {
+	p.Helper()
+	token, err := lease.Detach(p.bounded())
+	if err != nil {
+		p.Fatalf("Detach: %v", err)
+	}
+	return token
+}
+
+// resume makes a lease by the token.
+func (p *place) resume(l *multilock.Locker, token string, opts ...doclock.AcquireOption) *doclock.Lease {
+	p.Helper()
+	lease, err := l.Resume(p.bounded(), token, opts...)
+	if err != nil {
+		p.Fatalf("Resume: %v", err)
+	}
+	return lease
+}
+
+// gone checks that the token is worth nothing.
+func (p *place) gone(l *multilock.Locker, token string) {
+	p.Helper()
+	lease, err := l.Resume(p.bounded(), token)
+	p.want(err, doclock.ErrLost, doclock.ErrNotAcquired)
+	if lease != nil {
+		p.Error("a lease beside an error")
+	}
+	p.want(l.Touch(p.bounded(), token), doclock.ErrLost)
+}
+
+// A lease is detached in one process and resumed in another, with one command
+// each, and others see its owner all the time.
+func TestDetachAndResume(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	here := p.locker(coll, relations.Exclusive(), doclock.Owner("ann"))
+	there := p.locker(coll, relations.Exclusive(), doclock.Owner("bob"))
+	lease := p.try(here, "write")
+	w.commands()
+	token := p.detach(lease)
+	if n := len(w.commands()); n != 1 {
+		t.Errorf("Detach sent %d commands", n)
+	}
+	p.want(lease.Err(), doclock.ErrReleased)
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release after a Detach: %v", err)
+	}
+	_, err := there.TryAcquire(t.Context(), flowers, "write")
+	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "ann" || c.Holders[0].Since.IsZero() {
+		t.Errorf("in the way of others: %+v", c.Holders)
+	}
+	w.commands()
+	var doc bson.M
+	resumed := p.resume(there, token, doclock.Into(&doc))
+	if n := len(w.commands()); n != 1 {
+		t.Errorf("Resume sent %d commands", n)
+	}
+	if diff := cmp.Diff(whole, doc); diff != "" {
+		t.Errorf("Into (- want, + got):\n%s", diff)
+	}
+	if resumed.ID() == lease.ID() || resumed.Fence() <= lease.Fence() || resumed.Tag() != "write" {
+		t.Errorf("%v with %d after %v with %d", resumed.ID(), resumed.Fence(), lease.ID(), lease.Fence())
+	}
+	p.wantEntries(resumed)
+	if err := there.Touch(t.Context(), token); err != nil {
+		t.Errorf("Touch: %v", err)
+	}
+	if n := len(w.commands()); n != 1 {
+		t.Errorf("Touch sent %d commands", n)
+	}
+	_, err = here.TryAcquire(t.Context(), flowers, "write")
+	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "bob" {
+		t.Errorf("in the way of others: %+v", c.Holders)
+	}
+	if err := resumed.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	p.gone(here, token)
+	p.release(p.try(here, "write"))
+}
+
+// A lease that was resumed detaches again, with the same token.
+func TestDetachAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	for range 3 {
+		lease := p.resume(l, token)
+		if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if again := p.detach(lease); again != token {
+			t.Errorf("the token is %q, and was %q", again, token)
+		}
+	}
+	p.release(p.resume(l, token))
+	p.wantEntries()
+}
+
+// Tokens that are not of this Locker are refused before anything is sent.
+func TestTokensOfAnotherPlaceAreRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	other := coll.Database().Collection(coll.Name() + "2")
+	tokens := map[string]string{
+		"empty":   "",
+		"text":    "write lock of order 7",
+		"cut off": token[:len(token)-1],
+		"altered": token[:10] + "x" + token[11:],
+		"longer":  token + "A",
+	}
+	w.commands()
+	for name, text := range tokens {
+		_, err := l.Resume(t.Context(), text)
+		if text == token { // the tenth letter was an x
+			continue
+		}
+		p.want(err, doclock.ErrInvalidArgument, doclock.ErrNotAcquired)
+		p.want(l.Touch(t.Context(), text), doclock.ErrInvalidArgument)
+		if n := len(w.commands()); n != 0 {
+			t.Errorf("%s: sent %d commands", name, n)
+		}
+	}
+	for name, foreign := range map[string]*multilock.Locker{
+		"collection": p.locker(other, relations.Exclusive()),
+		"field":      p.locker(coll, relations.Exclusive(), doclock.Field("hold")),
+		"tag":        p.locker(coll, relations.Semaphore(3)),
+		"shard key":  p.locker(coll, relations.Exclusive(), doclock.ShardKey("name")),
+	} {
+		_, err := foreign.Resume(t.Context(), token)
+		p.want(err, doclock.ErrInvalidArgument, doclock.ErrNotAcquired)
+		if n := len(w.commands()); n != 0 {
+			t.Errorf("%s: sent %d commands", name, n)
+		}
+	}
+	p.release(p.resume(l, token))
+}
+
+// A resume doesn't wait, and gives what was acquired.
+func TestOptionsOfResume(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive(), doclock.Owner("the process"))
+	token := p.detach(p.try(l, "write", doclock.LeaseTTL(time.Minute)))
+	for name, option := range map[string]doclock.AcquireOption{
+		"MaxWait": doclock.MaxWait(0), "HoldAtLeast": doclock.HoldAtLeast(time.Second), "nil": nil, "Into nothing": doclock.Into(nil),
+	} {
+		if _, err := l.Resume(t.Context(), token, option); !errors.Is(err, doclock.ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	lease := p.resume(l, token)
+	if left := lease.Remaining(); left < 50*time.Second {
+		t.Errorf("%v left of the TTL of the acquire", left)
+	}
+	if e := p.entries("write")[0]; e.Owner != "the process" {
+		t.Errorf("the owner is %q", e.Owner)
+	}
+	lease = p.resume(l, p.detach(lease), doclock.LeaseTTL(2*time.Minute), doclock.OwnedBy("ann"))
+	if left := lease.Remaining(); left < 110*time.Second {
+		t.Errorf("%v left of the TTL of the resume", left)
+	}
+	if e := p.entries("write")[0]; e.Owner != "ann" {
+		t.Errorf("the owner is %q", e.Owner)
+	}
+	p.release(lease)
+}
+
+// If the document can't be decoded, the entry stays for the next resume.
+func TestResumeIntoWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	var wrong struct{ Name int }
+	lease, err := l.Resume(t.Context(), token, doclock.Into(&wrong))
+	p.want(err, doclock.ErrNotAcquired)
+	if lease != nil {
+		t.Error("a lease beside an error")
+	}
+	p.release(p.resume(l, token))
+}
+
+func TestResumeAfterClose(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	closed := p.locker(p.coll, relations.Exclusive())
+	p.rest(closed)
+	_, err := closed.Resume(t.Context(), token)
+	p.want(err, doclock.ErrClosed, doclock.ErrNotAcquired)
+	p.want(closed.Touch(t.Context(), token), doclock.ErrClosed)
+}
+
+func TestResumeInAForeignLock(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	p.change(bson.M{"$set": bson.M{"lock.fence": "x"}})
+	_, err := l.Resume(t.Context(), token)
+	p.want(err, doclock.ErrForeignLock, doclock.ErrNotAcquired)
+}
+
+// fn of a Do may detach: the lock lives on after Do.
+func TestDetachInDo(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	var token string
+	err := l.Do(p.bounded(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) (err error) {
+		token, err = lease.Detach(ctx)
+		if err == nil && !errors.Is(context.Cause(ctx), doclock.ErrReleased) {
+			t.Errorf("the context's end: %v", context.Cause(ctx))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.release(p.resume(l, token))
+}
+
+// A waiter of the process that detached is granted the lock once another process
+// has released it.
+func TestWaitersPollAfterADetach(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	here := p.locker(p.coll, relations.Exclusive(), doclock.TTL(doclock.MaxTTL))
+	there := p.locker(p.coll, relations.Exclusive())
+	lease := p.try(here, "write")
+	waiter := begin(t, func() (*doclock.Lease, error) { return here.Acquire(p.bounded(), flowers, "write") })
+	p.eventually("it waits", func() bool { return here.Waiters(1) == 1 })
+	p.release(p.resume(there, p.detach(lease)))
+	granted, err := waiter.wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.release(granted)
+}
+
+// The waiters of a process that has resumed a lock get it when that is released.
+func TestWaitersAfterAResume(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	waiter := begin(t, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), flowers, "write") })
+	p.eventually("it waits", func() bool { return l.Waiters(1) == 1 })
+	lease := p.resume(l, token)
+	if err := lease.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	granted, err := waiter.wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.gone(l, token)
+	p.release(granted)
+}
+
+// Detach, resume and touch are repeated if their outcome is unknown.
+func TestUnknownOutcomesOfTokens(t *testing.T) {
+	t.Parallel()
+	for _, cut := range cuts {
+		t.Run(cut.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			coll, net := p.faulty()
+			l := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
+			lease := p.try(l, "write")
+			fault := net.Arm(cut, "findAndModify")
+			token := p.detach(lease)
+			wait(t, fault.Fired())
+			fault = net.Arm(cut, "findAndModify")
+			lease = p.resume(l, token)
+			wait(t, fault.Fired())
+			p.wantEntries(lease)
+			if e := p.entries("write")[0]; e.Fence != lease.Fence() || !e.Until.IsZero() {
+				t.Errorf("the entry is %+v, the lease's fencing token %d", e, lease.Fence())
+			}
+			fault = net.Arm(cut, "findAndModify")
+			if err := l.Touch(p.bounded(), token); err != nil {
+				t.Errorf("Touch: %v", err)
+			}
+			wait(t, fault.Fired())
+			fault = net.Arm(cut, "findAndModify")
+			p.release(lease)
+			wait(t, fault.Fired())
+			p.gone(l, token)
+		})
+	}
+}
+
+// A caller who gives up holds nothing, and the token stays good.
+func TestResumeGivenUp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	l := p.locker(coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	before, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := l.Resume(before, token)
+	p.want(err, context.Canceled, doclock.ErrNotAcquired)
+	p.want(l.Touch(before, token), context.Canceled)
+	if e := p.entries("write")[0]; !e.Detached {
+		t.Error("a resume was sent")
+	}
+	for _, cut := range []faultnet.Kind{faultnet.DelayReply, faultnet.Hold} {
+		fault := net.Arm(cut, "findAndModify")
+		ctx, cancel := context.WithCancel(t.Context())
+		call := begin(t, func() (*doclock.Lease, error) { return l.Resume(ctx, token) })
+		wait(t, fault.Fired())
+		cancel()
+		_, err := call.wait()
+		p.want(err, context.Canceled, doclock.ErrNotAcquired)
+		p.wantNot(err, doclock.ErrOutcomeUnknown)
+		if err := fault.Let(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.release(p.resume(l, token))
+}
