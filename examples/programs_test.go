@@ -1,11 +1,16 @@
 package examples_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +18,8 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 )
 
-// printed is what each program may print.
+// printed is what each program may print. One without an entry here serves until
+// it is interrupted; see editFormServes.
 var printed = map[string][]string{
 	"contact": {
 		"add Ada to Friends: done\ndelete Friends: refused: a contact has this category\n",
@@ -21,6 +27,7 @@ var printed = map[string][]string{
 	},
 	"cron":          {"tick 1: 3 machines came, runs so far: 1\ntick 2: 3 machines came, runs so far: 2\n"},
 	"customercalls": {"12 calls, never more than 3 at a time\n"},
+	"editform":      nil,
 	"migration":     {"4 instances started, 1 migrated 3 people\n"},
 	"multilock":     {"ada is a friend\n"},
 	"payment":       {"3 requests, 1 charge, receipt 1 for 30 EUR\n"},
@@ -30,7 +37,7 @@ var printed = map[string][]string{
 
 // databases are those that the programs write to. They are dropped before and
 // after.
-var databases = []string{"accounts", "book", "crm", "cron", "migration", "shop"}
+var databases = []string{"accounts", "book", "crm", "cron", "migration", "shop", "wiki"}
 
 // The programs run in an empty module, and say what is wrong where there is no
 // server.
@@ -47,6 +54,10 @@ func TestPrograms(t *testing.T) {
 	t.Cleanup(drop)
 	const unreachable = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
 	binaries, impatient := inAnEmptyModule(t)
+	t.Run("editform/right", func(t *testing.T) {
+		t.Parallel()
+		editFormServes(t, filepath.Join(binaries, "editform"))
+	})
 	for name, right := range printed {
 		for fault, c := range map[string]struct {
 			binaries, uri string
@@ -58,6 +69,9 @@ func TestPrograms(t *testing.T) {
 			"unreachable": {impatient, unreachable, true, []string{"server selection error", "127.0.0.1:1", "connection refused"}},
 			"right":       {binaries, mongotest.URI(t), false, nil},
 		} {
+			if !c.fails && right == nil {
+				continue
+			}
 			t.Run(name+"/"+fault, func(t *testing.T) {
 				t.Parallel()
 				cmd := exec.CommandContext(t.Context(), filepath.Join(c.binaries, name))
@@ -80,6 +94,41 @@ func TestPrograms(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// editFormServes starts the web application, looks at its page, and interrupts
+// it.
+func editFormServes(t *testing.T, binary string) {
+	cmd := exec.CommandContext(t.Context(), binary, "-listen", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := regexp.MustCompile(`^edit (http://127\.0\.0\.1:\d+/welcome) \(Ctrl-C ends\)\n$`).FindStringSubmatch(line)
+	if page == nil {
+		t.Fatalf("it prints %q", line)
+	}
+	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := browser.Get(page[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "Welcome.") {
+		t.Errorf("it answers %s (%v): %s", answer.Status, err, text)
+	}
+	if err := errors.Join(answer.Body.Close(), cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
+		t.Error(err)
 	}
 }
 
