@@ -51,9 +51,8 @@ func MaxWait(d time.Duration) AcquireOption {
 // still the Locker's [WaitTTL].
 //
 // Under a tag of [ShareInProcess] such an acquire makes an entry of its own. A
-// lock is handed over with a classic update in one command only between leases
-// of the same TTL; else the update and the release of the lock are one command,
-// and the waiter sends its own.
+// classic update hands the lock over to a waiter of this process in its own
+// command only between leases of one TTL. Otherwise the waiter asks for itself.
 func LeaseTTL(d time.Duration) AcquireOption {
 	return func(c *engine.AcquireConfig) error {
 		c.Terms.TTL = d.Truncate(time.Millisecond)
@@ -62,9 +61,8 @@ func LeaseTTL(d time.Duration) AcquireOption {
 }
 
 // OwnedBy is the owner of this acquire's entry, in place of the Locker's
-// [Owner]: a worker, a job, a user. Like that it is a text for people, and
-// decides nothing. Under a tag of [ShareInProcess] such an acquire makes an entry
-// of its own.
+// [Owner]: a worker, a job, a user. It is a text for people, and decides nothing.
+// Under a tag of [ShareInProcess] such an acquire makes an entry of its own.
 func OwnedBy(name string) AcquireOption {
 	return func(c *engine.AcquireConfig) error {
 		c.Terms.Owner = name
@@ -72,28 +70,31 @@ func OwnedBy(name string) AcquireOption {
 	}
 }
 
-// HoldAtLeast keeps others out for at least d after the grant, however early the
-// lease is released, or whether its holder crashes. A job that several machines
-// start at the same tick, and that is done within milliseconds, so runs once per
-// tick: a machine whose clock is late finds the lock held.
+// HoldAtLeast keeps others out for at least d after the grant, even if the lease
+// is released before, or its holder crashes. Several machines may start a job at
+// the same tick, and the job may take a few milliseconds. With HoldAtLeast it runs
+// once for each tick: a machine whose clock is late finds the document locked.
 //
 // The grant writes the end of that time into the entry, by the server's clock
-// and with the tolerance added. Until then a release (also one by UpdateAndRelease)
-// leaves a remainder of the entry. The remainder is held by nobody, blocks others
-// like a held entry, and expires at that time by itself: [Holder.AtLeast] shows it.
-// Nothing ends it earlier, but for [Lease.Delete], which deletes it with the
-// document. The lease itself ends as any other: d is not its TTL, and a holder that
-// works for longer than the TTL still needs [Lease.KeepAlive].
+// and with the [ClockTolerance] added. Until then each release of the lock, also
+// one by [Lease.UpdateAndRelease], leaves a remainder of the entry. Nobody holds
+// the remainder. It blocks others as a held entry does, and expires at that time;
+// [Holder] shows it. Only [Lease.Delete] ends it earlier, with the document. The
+// lease itself ends like any other: a holder that works for longer than its TTL
+// needs [Lease.KeepAlive].
 //
-// d is rounded up to whole milliseconds. It is not negative and at most [MaxTTL]; 0
-// is as if the option were not given. It is refused for a tag of [ShareInProcess].
-// The release of such a lease is not handed over to a waiter of this process.
+// An acquire that returns no lease leaves no remainder. A lock that may leave one
+// is not handed over to a waiter of this process: the waiter asks for itself.
+//
+// d is at least 0, which is the same as no option, and at most [MaxTTL]. It is
+// rounded up to whole milliseconds. HoldAtLeast is refused for a tag of
+// [ShareInProcess].
 func HoldAtLeast(d time.Duration) AcquireOption {
 	return func(c *engine.AcquireConfig) error {
 		if err := within("HoldAtLeast", d, 0, MaxTTL); err != nil {
 			return err
 		}
-		c.Terms.Least = (d + time.Millisecond - 1).Truncate(time.Millisecond)
+		c.Terms.Least = (d + time.Millisecond - 1).Truncate(time.Millisecond) // d is too small to overflow
 		return nil
 	}
 }

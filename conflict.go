@@ -29,9 +29,9 @@ type Holder struct {
 	Waiting   bool          // not held yet, but ahead in the document's queue
 	Remaining time.Duration // until it expires, unless it is renewed
 
-	// AtLeast is for how long it keeps others out, even if its holder releases
-	// the lock before ([HoldAtLeast]). If it is as long as Remaining, the lock may
-	// have been released already.
+	// AtLeast is for how long it keeps others out even if its holder releases
+	// the lock ([HoldAtLeast]), or 0. A remainder, whose holder has released the
+	// lock already, expires at the end of that time, so it has an equal Remaining.
 	AtLeast time.Duration
 }
 
@@ -54,7 +54,7 @@ func (e *ConflictError) Error() string {
 		}
 		fmt.Fprintf(&b, "%q of %s (%s, %v left", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
 		if h.AtLeast > 0 {
-			fmt.Fprintf(&b, ", kept for at least %v", h.AtLeast.Round(time.Millisecond))
+			fmt.Fprintf(&b, ", for at least %v", h.AtLeast.Round(time.Millisecond))
 		}
 		b.WriteString(")")
 	}

@@ -20,7 +20,8 @@
 //	      fence:   1795255512860,      // fencing token; absent while the entry is waiting
 //	      since:   ISODate("…"),       // arrival
 //	      expires: ISODate("…"),       // others may be let in from then on
-//	      n:       2                   // number of the last guarded write; absent until the first
+//	      n:       2,                  // number of the last guarded write; absent until the first
+//	      until:   ISODate("…")        // others are kept out until then; absent without HoldAtLeast
 //	    } ]
 //	  },
 //	  done: [ UUID("3f2bd1…") ]        // leases that ended with a write, the last 8

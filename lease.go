@@ -147,8 +147,9 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 
 // Delete deletes the locked document if, and only if, the lock is still held in
 // it, in one command, and ends the lease as released: the lock is deleted with
-// the document. A plain DeleteOne with [Lease.Guard] deletes as safely, but the
-// release that follows finds nothing, and returns [ErrLost].
+// the document, also before the time of [HoldAtLeast]. A plain DeleteOne with
+// [Lease.Guard] deletes as safely, but the release that follows finds nothing,
+// and returns [ErrLost].
 //
 // It returns
 //   - nil if it deleted the document;
@@ -210,6 +211,9 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 //
 // The release goes on after the end of ctx: it is repeated in the background
 // until it is answered or the server would let others in anyway.
+//
+// After an acquire with [HoldAtLeast] others are kept out until its time, also
+// if the lock was released before.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.handle().Release(ctx)
 }

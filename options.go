@@ -88,7 +88,7 @@ func AttemptTimeout(d time.Duration) Option {
 }
 
 // Owner is a text that people find in the document, and others in a
-// [ConflictError]. Default "host/pid/program".
+// [ConflictError]. Default "host/pid/program". [OwnedBy] names that of one acquire.
 func Owner(name string) Option {
 	return func(c *engine.Config) error {
 		c.Owner = name

@@ -129,6 +129,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 	p := newPlace(t)
 	coll, w := p.watched()
 	plain, upserting := p.locker(coll, relations.Fair()), p.locker(coll, relations.Fair(), doclock.Upsert())
+	sharing := p.locker(coll, relations.WritePreferring(), doclock.ShareInProcess("read"))
 	session, err := coll.Database().Client().StartSession()
 	if err != nil {
 		t.Fatal(err)
@@ -175,12 +176,25 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		"Into nil":                  {into: doclock.Into(nil), fault: pointer},
 		"Into a value":              {into: doclock.Into(bson.M{}), fault: pointer},
 		"Into a nil pointer":        {into: doclock.Into((*bson.M)(nil)), fault: pointer},
-		"Upsert by another field":   {l: upserting, filter: byName, fault: pinned},
-		"Upsert with an operator":   {l: upserting, filter: bson.M{"_id": bson.M{"$gt": 1}}, fault: pinned},
-		"Upsert below $and":         {l: upserting, filter: bson.M{"$and": bson.A{flowers}}, fault: pinned},
-		"Upsert by a pattern":       {l: upserting, filter: bson.M{"_id": bson.Regex{Pattern: "^a"}}, fault: pinned},
-		"running transaction":       {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
-		"ended context":             {ctx: ended, fault: fault{why, nil}},
+		"LeaseTTL":                  {into: doclock.LeaseTTL(999 * time.Millisecond), fault: fault{doclock.ErrInvalidArgument, []string{"LeaseTTL", "999ms", "1s", "720h0m0s"}}},
+		"LeaseTTL 0":                {into: doclock.LeaseTTL(0), fault: fault{doclock.ErrInvalidArgument, []string{"LeaseTTL", "0s", "1s"}}},
+		"LeaseTTL above":            {into: doclock.LeaseTTL(doclock.MaxTTL + 1), fault: fault{doclock.ErrInvalidArgument, []string{"LeaseTTL", "720h0m0s"}}},
+		"OwnedBy nobody":            {into: doclock.OwnedBy(""), fault: fault{doclock.ErrInvalidArgument, []string{"OwnedBy", "0 bytes", "256"}}},
+		"OwnedBy":                   {into: doclock.OwnedBy(strings.Repeat("x", 257)), fault: fault{doclock.ErrInvalidArgument, []string{"OwnedBy", "257 bytes", "256"}}},
+		"OwnedBy with NUL":          {into: doclock.OwnedBy("a\x00b"), fault: fault{doclock.ErrInvalidArgument, []string{"OwnedBy", "NUL"}}},
+		"HoldAtLeast below 0":       {into: doclock.HoldAtLeast(-1), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "-1ns", "0s", "720h0m0s"}}},
+		"HoldAtLeast above":         {into: doclock.HoldAtLeast(doclock.MaxTTL + 1), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "720h0m0s"}}},
+		"HoldAtLeast without end":   {into: doclock.HoldAtLeast(math.MaxInt64), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "720h0m0s"}}},
+		"HoldAtLeast of a shared tag": {
+			l: sharing, tag: "read", into: doclock.HoldAtLeast(time.Second),
+			fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", `"read"`, "ShareInProcess", "not shared"}},
+		},
+		"Upsert by another field": {l: upserting, filter: byName, fault: pinned},
+		"Upsert with an operator": {l: upserting, filter: bson.M{"_id": bson.M{"$gt": 1}}, fault: pinned},
+		"Upsert below $and":       {l: upserting, filter: bson.M{"$and": bson.A{flowers}}, fault: pinned},
+		"Upsert by a pattern":     {l: upserting, filter: bson.M{"_id": bson.Regex{Pattern: "^a"}}, fault: pinned},
+		"running transaction":     {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
+		"ended context":           {ctx: ended, fault: fault{why, nil}},
 	}
 	before := p.raw()
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {

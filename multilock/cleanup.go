@@ -259,8 +259,10 @@ func (c *cleanup) schedule(p *spot, now time.Time) {
 	})
 }
 
-// release releases a lease in the background, for no caller.
+// release releases a lease in the background, which no caller has got. So it
+// keeps nobody out any longer.
 func (l *Locker) release(held *lease.Handle, answer func(error)) {
+	held.Unused()
 	l.ops.Go(func() {
 		err := held.Release(context.Background())
 		l.cleanedUp(err)

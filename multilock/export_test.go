@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -33,8 +34,8 @@ func (l *Locker) WaitQueues() int { return l.queues.Documents() }
 
 // GiveUp makes a waiter wait for the document while release hands the lock over
 // to it. The waiter leaves before it reads the answer.
-func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func() error) error {
-	a, err := l.begin(ctx, filter, tag, nil)
+func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func() error, opts ...doclock.AcquireOption) error {
+	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
 		return err
 	}

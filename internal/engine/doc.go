@@ -9,7 +9,7 @@
 //	                   blocked by assertive relations only: joins as waiting; free: held
 //	confirm            a waiting entry is granted, or its waiting extended; never created
 //	renew              filter: own entry with its fencing token; extended
-//	release            filter: own entry; removed
+//	release            filter: own entry; removed, or left as a remainder
 //	write              filter: own entry with its fencing token, not yet numbered k; the caller's update, and k
 //	write-and-release  filter: own entry with its fencing token; the caller's update, entry removed, id remembered
 //	delete             filter: own entry with its fencing token; the document and its lock are deleted
@@ -31,5 +31,7 @@
 //     if the other entry is held or earlier. No later entry blocks it, so
 //     that no two entries wait for each other.
 //   - Every grant and every join takes the next value of lock.fence.
+//   - A release before the time that the grant wrote down leaves a remainder,
+//     under an id that no late command of the lease matches.
 //   - A guarded write is numbered in the entry: a repeat is not applied twice.
 package engine

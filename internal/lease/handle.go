@@ -92,6 +92,10 @@ func (h *Handle) AfterRelease(f func()) {
 	h.hold.afterRelease = f
 }
 
+// Unused says of a lease that no caller has got that nobody used its lock: its
+// release leaves no remainder. It comes before the release.
+func (h *Handle) Unused() { h.hold.grant.Until = time.Time{} }
+
 // leaving says that this holder's part is being released or detached, or was.
 func (h *Handle) leaving() bool {
 	h.hold.mu.Lock()
