@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -39,7 +40,7 @@ type Holder struct {
 func (e *ConflictError) Error() string {
 	const shown = 3
 	var b strings.Builder
-	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, readable(e.DocumentID))
+	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, bsonvalue.Readable(e.DocumentID))
 	for i, h := range e.Holders {
 		if i == shown {
 			fmt.Fprintf(&b, " and %d more", len(e.Holders)-shown)

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
+	"github.com/doclock/doclock/internal/bsonvalue"
 )
 
 // String says what a person wants to know of the lease: its document, its tag,
@@ -18,7 +18,7 @@ func (l *Lease) String() string {
 	if err := l.Err(); err != nil {
 		left = err.Error()
 	}
-	return fmt.Sprintf("lease %q on document %s, fence %d, %s", l.Tag(), readable(l.DocumentID()), l.Fence(), left)
+	return fmt.Sprintf("lease %q on document %s, fence %d, %s", l.Tag(), bsonvalue.Readable(l.DocumentID()), l.Fence(), left)
 }
 
 // LogValue implements [slog.LogValuer], with what String says.
@@ -27,7 +27,7 @@ func (l *Lease) LogValue() slog.Value {
 		return slog.StringValue("no lease")
 	}
 	attrs := []slog.Attr{
-		slog.String("document", readable(l.DocumentID())),
+		slog.String("document", bsonvalue.Readable(l.DocumentID())),
 		slog.String("tag", l.Tag()),
 		slog.Int64("fence", l.Fence()),
 		slog.Duration("left", l.Remaining()),
@@ -36,14 +36,4 @@ func (l *Lease) LogValue() slog.Value {
 		attrs = append(attrs, slog.String("over", err.Error()))
 	}
 	return slog.GroupValue(attrs...)
-}
-
-// readable is a BSON value as people write it: 7, "A-17", {"$oid":"…"}.
-func readable(v bson.RawValue) string {
-	const before, after = `{"v":`, `}`
-	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
-	if err != nil || len(text) < len(before)+len(after) {
-		return v.String()
-	}
-	return string(text[len(before) : len(text)-len(after)])
 }

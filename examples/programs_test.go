@@ -28,16 +28,19 @@ var printed = map[string][]string{
 	"cron":          {"tick 1: 3 machines came, runs so far: 1\ntick 2: 3 machines came, runs so far: 2\n"},
 	"customercalls": {"12 calls, never more than 3 at a time\n"},
 	"editform":      nil,
-	"migration":     {"4 instances started, 1 migrated 3 people\n"},
-	"multilock":     {"ada is a friend\n"},
-	"payment":       {"3 requests, 1 charge, receipt 1 for 30 EUR\n"},
-	"report":        {"Bob asks: the report is being made by Ada\nthe report is made\n"},
-	"writelock":     {"prints: 1\n"},
+	"leader": {"term 1 has a greater token than the one before: true\nterm 2 has a greater token than the one before: true\n" +
+		"term 3 has a greater token than the one before: true\n"},
+	"migration": {"4 instances started, 1 migrated 3 people\n"},
+	"multilock": {"ada is a friend\n"},
+	"payment":   {"3 requests, 1 charge, receipt 1 for 30 EUR\n"},
+	"report":    {"Bob asks: the report is being made by Ada\nthe report is made\n"},
+	"transfer":  {"too much: there is too little in the account\nbalance: 80\nbalance: 120\n"},
+	"writelock": {"prints: 1\n"},
 }
 
 // databases are those that the programs write to. They are dropped before and
 // after.
-var databases = []string{"accounts", "book", "crm", "cron", "migration", "shop", "wiki"}
+var databases = []string{"accounts", "bank", "book", "crm", "cron", "jobs", "migration", "shop", "wiki"}
 
 // The programs run in an empty module, and say what is wrong where there is no
 // server.

@@ -35,7 +35,7 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 			t.Errorf("%s: %d lines, want 50 at most", dir, n)
 		}
 	}
-	for _, file := range []string{"examples/contact/main.go", "examples/contact/book.go"} {
+	for _, file := range []string{"examples/contact/main.go", "examples/contact/book.go", "examples/transfer/main.go", "examples/transfer/bank.go", "examples/leader/main.go"} {
 		if !strings.Contains(string(readme), "("+file+")") {
 			t.Errorf("the README has no link to %s", file)
 		}

@@ -22,7 +22,7 @@ type acquisition struct {
 	filter   engine.Filter
 	document string // the key of its wait queue, where the filter tells
 	request  waitqueue.Request
-	into     any
+	into     []any // what the document is decoded into
 	maxWait  *time.Duration
 	timeout  time.Duration
 	seen     *engine.Image // the last one that it was answered with
@@ -84,9 +84,11 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 			Exact:   f.Exact,
 			Begun:   l.queues.Now(),
 		},
-		into:    cfg.Into,
 		maxWait: cfg.MaxWait,
 		timeout: l.engine.Attempt(l.engine.LeaseBy(tag, cfg.Terms)),
+	}
+	if cfg.Into != nil {
+		a.into = []any{cfg.Into}
 	}
 	if f.Pin != nil {
 		a.document = waitqueue.Key(f.Pin)

@@ -24,7 +24,7 @@ func (a *acquisition) hold(g engine.Grant, sent engine.Reading, late unsure) *le
 // lease whose document can't be decoded is released, also where the caller's
 // own decoding panics.
 func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
-	if a.into == nil {
+	if len(a.into) == 0 {
 		return nil
 	}
 	decoded := false
@@ -33,8 +33,10 @@ func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
 			a.locker.release(held, nil)
 		}
 	}()
-	if err := a.locker.engine.Decode(img, a.into); err != nil {
-		return fmt.Errorf("doclock: decode the document into a %T: %w", a.into, err)
+	for _, into := range a.into {
+		if err := a.locker.engine.Decode(img, into); err != nil {
+			return fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
+		}
 	}
 	decoded = true
 	return nil

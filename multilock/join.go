@@ -70,7 +70,7 @@ type checked struct {
 // check asks whether an entry may be joined. If the check fails, the acquire
 // itself asks.
 func (a *acquisition) check(ctx context.Context, id uuid.UUID) checked {
-	held, img, err := a.locker.leases.Look(ctx, id, a.into != nil)
+	held, img, err := a.locker.leases.Look(ctx, id, len(a.into) > 0)
 	if err != nil {
 		return checked{}
 	}

@@ -71,6 +71,27 @@ func ExampleLocker_TryAcquire() {
 	// held by Ada
 }
 
+// A named lock is a document that has nothing but the lock. Upsert makes it.
+func Example_namedLock() {
+	ctx := context.Background()
+	orders, done := collection(ctx, bson.M{"_id": "A-17"})
+	defer done()
+
+	names, err := writelock.New(orders.Database().Collection("locks"), doclock.Upsert())
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = names.Do(ctx, doclock.ID("monthly report"), func(context.Context, *doclock.Lease) error {
+		fmt.Println("one report at a time")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// one report at a time
+}
+
 // collection is one with this document, on the server that the tests run on.
 func collection(ctx context.Context, doc any) (*mongo.Collection, func()) {
 	server, err := mongotest.Start(ctx, os.Stderr)

@@ -51,6 +51,12 @@ func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.Acquir
 	return l.locks.Acquire(ctx, filter, Tag, opts...)
 }
 
+// Want describes a lease for [multilock.AcquireAll] and [multilock.DoAll]; see
+// [multilock.Locker.Want].
+func (l *Locker) Want(filter any, opts ...doclock.AcquireOption) multilock.Want {
+	return l.locks.Want(filter, Tag, opts...)
+}
+
 // Do holds the lock while fn runs, renews it, and releases it whatever
 // happens; see [multilock.Locker.Do].
 func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {

@@ -21,7 +21,7 @@ const Rules = 22
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, terms} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, terms, several} {
 		all = append(all, some...)
 	}
 	return all
@@ -61,6 +61,7 @@ var (
 	inQueue     = []string{queuePkg}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
+	inWriteLock = []string{"./writelock"}
 )
 
 func swap(was, becomes string) []Edit { return []Edit{{was, becomes}} }

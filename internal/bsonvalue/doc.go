@@ -1,0 +1,3 @@
+// Package bsonvalue knows of BSON values what the driver doesn't: their order,
+// and how people write them.
+package bsonvalue

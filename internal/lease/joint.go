@@ -1,0 +1,61 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+)
+
+// KeepAlive keeps several leases alive, each until it is released or lost or ctx
+// ends. The context that it returns ends with the first loss, when all are
+// released, or with ctx. The other leases are kept alive after a loss: their
+// holder may have something to undo under them.
+func KeepAlive(ctx context.Context, holders []*Handle) context.Context {
+	inner, end := context.WithCancelCause(ctx)
+	j := &joint{Context: inner, holders: holders, outer: ctx, end: end}
+	j.standing.Store(int32(len(holders)))
+	for _, h := range holders {
+		h.KeepAlive(ctx)
+		if err := h.Err(); err != nil {
+			j.ended(err)
+			continue
+		}
+		h.follow(j)
+	}
+	context.AfterFunc(inner, func() {
+		for _, h := range holders {
+			if h.Granted() {
+				h.unfollow(j)
+			}
+		}
+	})
+	return j
+}
+
+// joint is the context of several leases. For each of them it is what a
+// context of its own KeepAlive is: a command of a lease whose loss has ended
+// the context still has its verdict.
+type joint struct {
+	context.Context
+	holders  []*Handle
+	standing atomic.Int32    // those that have not ended
+	outer    context.Context // the one that KeepAlive was given
+	end      context.CancelCauseFunc
+}
+
+// Value implements context.Context.
+func (j *joint) Value(key any) any {
+	for _, h := range j.holders {
+		if key == (outerKey{h}) {
+			return h.outer(j.outer)
+		}
+	}
+	return j.Context.Value(key)
+}
+
+// ended implements follower.
+func (j *joint) ended(cause error) {
+	if j.standing.Add(-1) == 0 || errors.Is(cause, ErrLost) {
+		j.end(cause)
+	}
+}

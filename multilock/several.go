@@ -1,0 +1,143 @@
+package multilock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/oneline"
+)
+
+// AcquireAll acquires a lease for each want, all or none. The leases are in the
+// order of the wants. The wants may be of several Lockers, collections and
+// clusters. [DoAll] holds them around a function.
+//
+// It sends one acquire after the other, always in one order of the documents: by
+// database and collection, lock field, _id as the server sorts it, and shard key.
+// So callers that lock several documents by AcquireAll alone never wait for each
+// other in a circle. A caller that already holds a lock of one of the documents,
+// or of an earlier one, can: it may wait for somebody who waits for it. Bound
+// such a wait, by ctx or [doclock.MaxWait].
+//
+// Equal wants (of one Locker, with equal filters, tags and options) are one
+// lease, which stands at each of their places; the document is decoded into each
+// of their [doclock.Into] targets. Two other wants of one document and lock field
+// are refused, whatever their tags are: two callers could each have the first and
+// wait for the second. Documents are told apart by the collection's name and
+// the _id alone. Two clusters' documents with the same names, and _ids that only a
+// collation takes for equal, are not recognised for what they are.
+//
+// The wait is Acquire's, for one lease at a time. MaxWait of a want bounds the wait
+// for that one. The leases that are held already are renewed meanwhile. They are
+// not renewed any more when AcquireAll returns: see [Leases.KeepAlive].
+//
+// AcquireAll checks all wants before it sends anything. If one can't be had, it
+// releases the others, waits for these releases unless ctx has ended, and returns
+// a [*WantError]: the index, document and tag of that want, and what a single
+// acquire of it would return ([doclock.ErrNotAcquired], [doclock.ErrConflict],
+// [doclock.ErrNotFound] and so on). If a lease is lost before all are held, the
+// error is that want's, and an [doclock.ErrLost] too. Into may have written into
+// the targets of the others. No wants at all are an [doclock.ErrInvalidArgument].
+func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
+	if len(wants) == 0 {
+		return nil, notAcquired(fmt.Errorf("%w: there are no wants; give one at least", doclock.ErrInvalidArgument))
+	}
+	ordered, err := inOrder(ctx, wants)
+	if err != nil {
+		return nil, err
+	}
+	held, err := acquireEach(ctx, ordered)
+	if err != nil {
+		return nil, err
+	}
+	leases := make(Leases, len(wants))
+	for i, w := range ordered {
+		for _, index := range w.indexes {
+			leases[index] = held[i]
+		}
+	}
+	return leases, nil
+}
+
+// acquireEach acquires one lease after the other, and keeps alive those that it
+// has. If it returns an error, it has released them.
+func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error) {
+	kept, stop := context.WithCancel(ctx)
+	defer stop()
+	all := false
+	defer func() {
+		if !all { // or the caller's own decoding has panicked
+			_ = held.Release(ctx) // no function ran under these
+		}
+	}()
+	for _, w := range ordered {
+		w.request.Begun = w.locker.queues.Now()
+		got, err := w.acquire(kept)
+		if err != nil {
+			err = w.fault(err)
+			if ctx.Err() == nil { // else ctx has ended the wait, and no loss
+				err = orLost(ordered, held, err)
+			}
+			return held, err
+		}
+		held = append(held, (*doclock.Lease)(got))
+		kept = got.KeepAlive(kept)
+	}
+	if err := orLost(ordered, held, nil); err != nil {
+		return held, err
+	}
+	all = true
+	return held, nil
+}
+
+// orLost is the error of the first lease that is lost, or else err.
+func orLost(ordered []*wanted, held Leases, err error) error {
+	for i, l := range held {
+		if lost := l.Err(); lost != nil {
+			return ordered[i].fault(fmt.Errorf("%w while the other leases were acquired", lost))
+		}
+	}
+	return err
+}
+
+// DoAll holds several leases while fn runs, renews them, and releases them
+// whatever happens: return, panic, or Goexit. It acquires them as [AcquireAll]
+// does, and fn gets them in the order of the wants.
+//
+//	err := multilock.DoAll(ctx, func(ctx context.Context, leases multilock.Leases) error {
+//		…
+//	}, accounts.Want(doclock.ID("ann"), "write"), accounts.Want(doclock.ID("bob"), "write"))
+//
+// fn's context ends with the first loss, cause [doclock.ErrLost]. fn may release
+// a lease itself, as with [doclock.Lease.UpdateAndRelease]; the context goes on
+// for the others.
+//
+// The error is as that of [Locker.Do]. A [doclock.ErrNotAcquired] says that fn was
+// never called. Otherwise it is fn's error, joined with those of the releases,
+// and ErrLost if fn returns nil and a lease was lost. If fn's error is an
+// ErrLost or an [doclock.ErrOutcomeUnknown] already, the releases' errors of these
+// two kinds are not joined to it.
+//
+// DoAll promises that nobody else is let in, and not that fn's writes are applied
+// all or none. A process that is killed between two guarded writes leaves the
+// first one applied, and after a loss in the middle the later ones are refused.
+// Where the server has transactions, send the writes in one, each with its
+// lease's [doclock.Lease.Guard] as the filter, and abort it if one of them
+// matches nothing. Elsewhere write down first, in one of the documents, what will
+// be done, so that the next one who locks it can finish it or take it back.
+// examples/transfer does that.
+func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ...Want) (err error) {
+	leases, err := AcquireAll(ctx, wants...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		released := leases.Release(attempt.Detached(ctx)) // bounded by the leases' life on the server
+		if !isVerdict(err) || !isVerdict(released) {
+			err = oneline.Join(err, released)
+		}
+	}()
+	return fn(leases.KeepAlive(ctx), slices.Clone(leases)) // all are released, whatever fn does with its own
+}

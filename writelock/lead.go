@@ -1,0 +1,81 @@
+package writelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// campaignPause is the pause after an error that may pass. The commands that
+// failed have paused already.
+const campaignPause = 200 * time.Millisecond
+
+// Lead campaigns for the document's lock until ctx ends, and calls fn while it
+// holds it: this process is the leader then. The lease is renewed, and released
+// whatever happens: return, panic, or Goexit.
+//
+// If fn returns while it leads, Lead returns fn's error, nil included: call Lead
+// again to campaign again. fn's context ends with the lease (cause
+// [doclock.ErrLost]). fn must return then: Lead ignores its error, and campaigns
+// again. It does the same if fn's error is an ErrLost, or if the release finds that
+// the lease was lost.
+//
+// If ctx ends, Lead returns what fn returns, or an [doclock.ErrNotAcquired] with
+// ctx's error if fn is not running. Errors that may pass, such as that no server can
+// be reached, don't end Lead. It returns the other errors of [Locker.Acquire]: bad
+// arguments, a closed Locker, a document that does not exist (see
+// [doclock.Upsert]), a refusal of the server. [doclock.MaxWait] is refused: ctx
+// bounds the campaign.
+//
+// No two leaders have leases that are valid at the same time, in whatever
+// processes. After its process was stopped, fn may run on for a moment until its
+// context ends. So what must not happen twice is for guarded writes
+// ([doclock.Lease.Update]), or for a place that checks the fencing token.
+//
+// The lock tells who leads: [doclock.Owner] is in its entry, and in the
+// [doclock.ConflictError] of a [Locker.TryAcquire].
+func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
+	opts = append(opts[:len(opts):len(opts)], noMaxWait)
+	for {
+		led, lost := false, false
+		err := l.Do(ctx, filter, func(ctx context.Context, lease *doclock.Lease) error {
+			led = true
+			err := fn(ctx, lease)
+			lost = errors.Is(lease.Err(), doclock.ErrLost)
+			return err
+		}, opts...)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case led && !lost && !errors.Is(err, doclock.ErrLost):
+			return err
+		case !led && !mayPass(err):
+			return err
+		case !led:
+			select {
+			case <-time.After(campaignPause):
+			case <-ctx.Done():
+				return err
+			}
+		}
+	}
+}
+
+// mayPass says of an acquire's error that the server has refused nothing, or that
+// the document came and went.
+func mayPass(err error) bool {
+	var failure *engine.Failure
+	return errors.As(err, &failure) && (failure.NotSent || !failure.Certain || failure.Again)
+}
+
+// noMaxWait comes after the caller's options.
+func noMaxWait(c *engine.AcquireConfig) error {
+	if c.MaxWait == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: MaxWait has no meaning for Lead; ctx bounds the campaign", doclock.ErrInvalidArgument)
+}

@@ -1,0 +1,207 @@
+package writelock_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// All candidates come to lead, one at a time, and Lead returns what fn returns.
+func TestLeadersComeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	fault := errors.New("fn's own")
+	var leading atomic.Int32
+	var all sync.WaitGroup
+	for i := range 6 {
+		l := p.locker(p.Hand)
+		all.Go(func() {
+			var returned error
+			if i%2 == 0 {
+				returned = fault
+			}
+			err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease *doclock.Lease) error {
+				if n := leading.Add(1); n != 1 || ctx.Err() != nil {
+					t.Errorf("%d lead, the context: %v", n, ctx.Err())
+				}
+				if !p.stored().Lock.Tags.Write[0].of(lease) {
+					t.Error("the document has another leader")
+				}
+				leading.Add(-1)
+				return returned
+			})
+			if !errors.Is(err, returned) {
+				t.Errorf("Lead returned %v, and fn %v", err, returned)
+			}
+		})
+	}
+	all.Wait()
+	p.heldBy(nil)
+}
+
+// After a loss Lead campaigns again, whatever fn returns then.
+func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.Hand, doclock.TTL(time.Second))
+	erase := func() { p.Change(bson.M{"$unset": bson.M{"lock.tags": 1}}) }
+	var terms []int64
+	err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease *doclock.Lease) error {
+		terms = append(terms, lease.Fence())
+		switch len(terms) {
+		case 1:
+			erase()
+			<-ctx.Done()
+			p.want(context.Cause(ctx), doclock.ErrLost)
+			return context.Cause(ctx)
+		case 2:
+			erase()
+			<-ctx.Done()
+			return errors.New("which is ignored")
+		case 3:
+			erase() // which the release finds
+			return nil
+		default:
+			return nil
+		}
+	})
+	if err != nil || len(terms) != 4 || terms[0] >= terms[1] || terms[1] >= terms[2] || terms[2] >= terms[3] {
+		t.Errorf("Lead returned %v after the terms %v", err, terms)
+	}
+	p.heldBy(nil)
+}
+
+func TestLeadEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l, others := p.locker(p.Hand), p.locker(p.Hand)
+	fault := errors.New("fn's own")
+	ctx, cancel := context.WithCancel(t.Context())
+	err := l.Lead(ctx, order, func(ctx context.Context, _ *doclock.Lease) error {
+		cancel()
+		<-ctx.Done()
+		return fault
+	})
+	p.want(err, fault)
+	holder := p.try(others)
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	p.want(l.Lead(ctx, order, never(t)), doclock.ErrNotAcquired, context.DeadlineExceeded, doclock.ErrConflict)
+	p.heldBy(holder)
+	p.release(holder)
+}
+
+func never(t *testing.T) func(context.Context, *doclock.Lease) error {
+	return func(context.Context, *doclock.Lease) error {
+		t.Error("fn was called")
+		return nil
+	}
+}
+
+func TestLeadReleasesWhenFnPanicsOrExits(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.Hand)
+	for name, fn := range map[string]func(){"panic": func() { panic("fn's own") }, "Goexit": runtime.Goexit} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() {
+				if r := recover(); name == "panic" && r != "fn's own" {
+					t.Errorf("recovered %v", r)
+				}
+			}()
+			_ = l.Lead(t.Context(), order, func(context.Context, *doclock.Lease) error { fn(); return nil })
+			t.Errorf("%s: Lead returned", name)
+		}()
+		<-done
+		p.heldBy(nil)
+	}
+}
+
+func TestLeadRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l, closed := p.locker(p.Hand), p.locker(p.Hand)
+	if err := closed.Close(fixture.Bounded(p)); err != nil {
+		t.Fatal(err)
+	}
+	ctx := fixture.Bounded(p)
+	p.want(l.Lead(ctx, nil, never(t)), doclock.ErrInvalidArgument, doclock.ErrNotAcquired)
+	p.want(l.Lead(ctx, order, never(t), nil), doclock.ErrInvalidArgument)
+	p.want(l.Lead(ctx, order, never(t), doclock.MaxWait(time.Second)), doclock.ErrInvalidArgument)
+	p.want(l.Lead(ctx, bson.M{"_id": 2}, never(t)), doclock.ErrNotFound)
+	p.want(l.Lead(ctx, bson.M{"_id": 1, "$unknown": 1}, never(t)), doclock.ErrNotAcquired)
+	p.want(closed.Lead(ctx, order, never(t)), doclock.ErrClosed)
+	p.Change(bson.M{"$set": bson.M{"lock": "mine"}})
+	p.want(l.Lead(ctx, order, never(t)), doclock.ErrForeignLock)
+	if ctx.Err() != nil {
+		t.Error("one of them campaigned")
+	}
+}
+
+// A server that can't be reached doesn't end the campaign.
+func TestLeadOutlivesAnUnreachableServer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Disconnect(context.Background())
+	var tries atomic.Int32
+	l, err := writelock.New(client.Database("none").Collection("none"), func(c *engine.Config) error {
+		c.Patience = 50 * time.Millisecond
+		return nil
+	}, doclock.AttemptTimeout(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(fixture.Bounded(p))
+	defer cancel()
+	err = l.Lead(ctx, order, never(t), func(*engine.AcquireConfig) error {
+		if tries.Add(1) == 3 {
+			cancel()
+		}
+		return nil
+	})
+	p.want(err, doclock.ErrNotAcquired, context.Canceled)
+	if tries.Load() != 3 {
+		t.Errorf("it ended after %d tries: %v", tries.Load(), err)
+	}
+	p.want(l.Close(fixture.Bounded(p)))
+}
+
+// A named lock whose document comes and goes: the fencing token goes on
+// increasing.
+func TestNamedLocksKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	locks := p.locker(p.Hand.Database().Collection("locks"), doclock.Upsert())
+	var last int64
+	for range 5 {
+		lease, err := locks.Acquire(fixture.Bounded(p), doclock.ID("report"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lease.Fence() <= last {
+			t.Errorf("the token went from %d to %d", last, lease.Fence())
+		}
+		last = lease.Fence()
+		if err := lease.Delete(fixture.Bounded(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
