@@ -22,15 +22,17 @@ func (r *replica) save(w http.ResponseWriter, req *http.Request) {
 	case errors.Is(err, doclock.ErrOutcomeUnknown):
 		r.render(w, http.StatusBadGateway, "unknown", f)
 	default:
-		reason := err.Error()
-		if errors.Is(err, doclock.ErrLost) {
+		reason := "Your save failed: " + err.Error() + "."
+		if errors.Is(err, errOtherTab) {
+			reason = "You have saved the page from another tab since."
+		} else if errors.Is(err, doclock.ErrLost) {
 			reason = "Your lock is gone: somebody has broken it, or the form was closed in another tab."
 		}
 		r.render(w, status(err), "refused", map[string]any{"Form": f, "Reason": reason})
 	}
 }
 
-var errOtherTab = errors.New("You have saved the page from another tab since.")
+var errOtherTab = errors.New("the page was saved from another tab since")
 
 // store writes the text in two commands: the first takes the lock from whatever
 // tab had it and reads the page, the second is refused if the lock was taken
