@@ -23,7 +23,7 @@ func main() {
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	check(err)
-	check(client.Ping(ctx, nil)) // Lead would wait for the server
+	check(client.Ping(ctx, nil)) // Lead would campaign until the server can be reached
 	names := client.Database("jobs").Collection("locks")
 	term, last := 0, int64(0) // no mutex: only the leader uses them
 	var candidates sync.WaitGroup
