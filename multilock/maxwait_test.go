@@ -140,16 +140,20 @@ func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.Exclusive())
 	holder := p.try(p.locker(p.coll, relations.Exclusive()), "write")
+	try := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+rand.N(19*time.Millisecond))
+		defer cancel()
+		_, err := l.Acquire(ctx, flowers, "write")
+		return err
+	}
+	p.eventually("the process knows the holder", func() bool { return errors.Is(try(), doclock.ErrConflict) })
 	var named, unnamed atomic.Int64
 	var callers sync.WaitGroup
 	end := time.Now().Add(2 * time.Second)
 	for range 50 {
 		callers.Go(func() {
 			for time.Now().Before(end) {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+rand.N(19*time.Millisecond))
-				_, err := l.Acquire(ctx, flowers, "write")
-				cancel()
-				switch {
+				switch err := try(); {
 				case errors.Is(err, doclock.ErrConflict):
 					named.Add(1)
 				case errors.Is(err, doclock.ErrNotAcquired):
