@@ -25,8 +25,8 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 	oneOf := bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}}, {Key: tokenKey, Value: nil}}
 	filter := pin.and(bson.E{Key: path, Value: value(bson.D{{Key: "$elemMatch", Value: oneOf}})})
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf}}}})
-	projection := value(bson.D{{Key: "_id", Value: 1}, {Key: path + "." + idKey, Value: 1}, {Key: path + "." + tokenKey, Value: 1}})
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(bson.Raw(projection.Value))
+	projection := joined(e.tags[tag].fences, field(path+"."+tokenKey, value(1)))
+	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(projection)
 	result, _ := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts)
 	before, err := result.Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {

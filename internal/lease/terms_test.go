@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -144,6 +145,7 @@ func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 				r.locker.succession = waiter
 				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks(), false)
 				r.wantErr(name, c.end(h), nil)
+				synctest.Wait() // the waiters are told after the caller
 				r.wantSent(c.sent)
 				if waiter.answers != 0 || waiter.released != 1 {
 					r.Errorf("%d answers, told %d times of the release", waiter.answers, waiter.released)

@@ -79,6 +79,10 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		}
 		match, _ := e.Value().DocumentOK()
 		own, _ := match.Lookup("$elemMatch").DocumentOK()
+		if own.Lookup("fence").IsZero() { // a clean-up, or the release of an entry with a time or a key
+			c.Kind = CommandRelease
+			return released(c, own.Lookup("id"))
+		}
 		c.ID, c.Fence, guard = uuidOf(own.Lookup("id")), integer(own.Lookup("fence")), true
 		k, _ := own.Lookup("n").DocumentOK()
 		if not, isNot := k.Lookup("$not").DocumentOK(); isNot {
