@@ -1,5 +1,6 @@
 // Known differences, which are no disagreement about the protocol. Each belongs
 // to one evaluation, with its condition and its reason.
+import * as numbers from './numbers.js';
 import { isNullish, isNumber, isObject, typeOf } from './values.js';
 
 const lockOf = (doc) => (isObject(doc.lock) ? doc.lock : {});
@@ -11,6 +12,16 @@ const differences = [
     of: 'server',
     why: 'DocumentDB: a field that is computed in an image has the place of the document\'s field of that name, and not the last',
     when: ({ doc, difference }) => difference === 'image: order of fields' && ('__doclockNow' in doc || '__doclockDoc' in doc),
+  },
+  {
+    of: 'server',
+    why: 'DocumentDB: $max keeps a NaN, which is below all numbers',
+    when: ({ kind, doc }) => kind === 'write, classic' && entries(doc).some((e) => isNumber(e.n) && Number.isNaN(numbers.exact(e.n))),
+  },
+  {
+    of: 'mingo',
+    why: 'two operators of one update may not write to two fields of the element that an array filter names',
+    when: ({ kind, found }) => kind === 'write and release to a remainder, classic' && found.error?.message.includes('would create a conflict'),
   },
   {
     of: 'mingo',

@@ -7,10 +7,11 @@ import { compare, copy, equal, field, isNumber, isObject, typeOf } from './value
 
 export function apply(before, update, arrayFilters = []) {
   const doc = copy(before);
+  const chosen = chooser(arrayFilters);
   for (const [operator, fields] of Object.entries(update)) {
     if (!operators[operator]) throw new Error(`the evaluator doesn't know ${operator} in an update`);
     for (const [path, operand] of Object.entries(fields)) {
-      for (const place of places(doc, path.split('.'), manners[operator] ?? {}, arrayFilters)) operators[operator](place, operand);
+      for (const place of places(doc, path.split('.'), manners[operator] ?? {}, chosen)) operators[operator](place, operand);
     }
   }
   return doc;
@@ -31,13 +32,12 @@ class Place {
   }
 }
 
-function places(holder, [name, ...rest], manner, filters) {
+function places(holder, [name, ...rest], manner, chosen) {
   const { creates = true, raises = true } = manner;
   const identifier = /^\$\[(\w*)\]$/.exec(name)?.[1];
   if (identifier !== undefined) {
     if (!Array.isArray(holder)) throw new Raised(2, 'The path must exist in the document in order to apply array updates');
-    const chosen = [...holder.keys()].filter((i) => isChosen(holder[i], identifier, filters));
-    return chosen.flatMap((i) => places(holder, [String(i), ...rest], manner, filters));
+    return chosen(holder, identifier).flatMap((i) => places(holder, [String(i), ...rest], manner, chosen));
   }
   if (Array.isArray(holder) && !isIndex(name)) {
     if (!raises) return [];
@@ -53,7 +53,20 @@ function places(holder, [name, ...rest], manner, filters) {
     if (!raises) return [];
     throw new Raised(28, `Cannot create field '${rest[0]}' in element {${name}: ${typeOf(place.value)}}`);
   }
-  return places(place.value, rest, manner, filters);
+  return places(place.value, rest, manner, chosen);
+}
+
+// chooser finds the indexes that an array filter names. MongoDB merges all
+// operators of an update into one tree, and matches each element once, before it
+// changes anything in it (UpdateArrayNode::apply).
+function chooser(filters) {
+  const known = new Map(); // by array and identifier
+  return (array, identifier) => {
+    const found = known.get(array) ?? {};
+    known.set(array, found);
+    found[identifier] ??= [...array.keys()].filter((i) => isChosen(array[i], identifier, filters));
+    return found[identifier];
+  };
 }
 
 function isChosen(element, identifier, filters) {
