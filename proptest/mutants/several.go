@@ -50,6 +50,13 @@ var several = []Mutant{
 		Tests: "^TestAFailureInTheMiddleLeavesNothing$", Packages: inLocker,
 	},
 	{
+		Name: "a failure in the middle leaves the remainders of the earlier leases", Rule: 25,
+		Why:   "others, and the next try, are kept out though no job ran",
+		File:  "multilock/several.go",
+		Edits: swap("			held.unused()\n", ""),
+		Tests: "^TestRule25WhatNobodyHeldLeavesNothing$", Packages: inLocker,
+	},
+	{
 		Name: "earlier leases expire during the wait for later ones", Rule: 0,
 		Why:   "a set whose last document is busy is never had",
 		File:  "multilock/several.go",
