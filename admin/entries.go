@@ -46,7 +46,8 @@ const (
 // A document whose lock field is foreign yields an Entry with its DocumentID
 // alone, and an [doclock.ErrForeignLock]; the iteration goes on. If the query
 // names tags, a foreign field is reported only if it has one of them. Any
-// other error is the last element. The loop may be left at any time. If it
+// other error is the last element. The loop may be left at any time, also
+// after the end of ctx: the server's cursor is closed then. If it
 // pauses for longer than the server keeps a cursor (MongoDB: 10 minutes), the
 // driver's error ends it.
 //

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,25 @@ func TestJSON(t *testing.T) {
 	}
 	if diff := cmp.Diff([]admin.Entry{e}, back.Entries); diff != "" {
 		t.Errorf("read again (-was +is):\n%s", diff)
+	}
+}
+
+// Dates that RFC 3339 can't write, which only an outside writer makes, don't
+// keep an operator from the entry.
+func TestJSONOfOddDates(t *testing.T) {
+	t.Parallel()
+	e := shown(t)
+	e.Since, e.Expires, e.Until = time.UnixMilli(math.MinInt64).UTC(), time.UnixMilli(math.MaxInt64).UTC(), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	got, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back admin.Entry
+	if err := json.Unmarshal(got, &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.Since.Year() != 0 || back.Expires.Year() != 9999 || back.Until.Year() != 9999 || back.ID != e.ID || back.Fence != e.Fence {
+		t.Errorf("%s", got)
 	}
 }
 

@@ -30,7 +30,7 @@ type entryJSON struct {
 }
 
 // MarshalJSON writes the entry for other programs: durations in milliseconds,
-// times in RFC 3339, and the _id in MongoDB's extended JSON (relaxed).
+// times in RFC 3339 (of the years 0 to 9999), and the _id in MongoDB's extended JSON (relaxed).
 func (e Entry) MarshalJSON() ([]byte, error) {
 	document, err := extended(e.DocumentID)
 	if err != nil {
@@ -39,8 +39,8 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	j := entryJSON{
 		Document: document,
 		Tag:      e.Tag, ID: e.ID, Owner: e.Owner, State: e.State, Expired: e.Expired(), Fence: e.Fence, Seq: e.Seq,
-		Since: e.Since, Age: e.Age.Milliseconds(), Expires: e.Expires, Remaining: e.Remaining.Milliseconds(),
-		HasToken: e.HasToken, Until: e.Until, WaitsFor: e.WaitsFor,
+		Since: inRFC3339(e.Since), Age: e.Age.Milliseconds(), Expires: inRFC3339(e.Expires), Remaining: e.Remaining.Milliseconds(),
+		HasToken: e.HasToken, Until: inRFC3339(e.Until), WaitsFor: e.WaitsFor,
 	}
 	if e.ShardKey != nil {
 		if j.ShardKey, err = bson.MarshalExtJSON(e.ShardKey, false, false); err != nil {
@@ -48,6 +48,19 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(j)
+}
+
+// inRFC3339 is the nearest time that RFC 3339 can write. Only an outside writer
+// makes others.
+func inRFC3339(t time.Time) time.Time {
+	switch first, last := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); {
+	case t.Before(first):
+		return first
+	case t.After(last):
+		return last
+	default:
+		return t
+	}
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote, so that an entry that was shown

@@ -48,6 +48,13 @@ func (ls Leases) Release(ctx context.Context) error {
 	return oneline.Join(errs...)
 }
 
+// unused says of leases that no caller has got that nobody used their locks.
+func (ls Leases) unused() {
+	for _, h := range ls.handles() {
+		h.Unused()
+	}
+}
+
 // handles are the leases, each once.
 func (ls Leases) handles() (handles []*lease.Handle) {
 	for _, l := range ls {

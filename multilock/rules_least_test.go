@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -174,6 +175,26 @@ func TestRule25WhatNobodyHeldLeavesNothing(t *testing.T) {
 			if err != nil {
 				p.Error(err)
 			}
+		},
+		"one of several that can't all be had": func(p *place, l locker) {
+			beside := l.Want(doclock.ID("zzz, which is missing"), "write")
+			_, err := multilock.AcquireAll(p.bounded(), l.Want(flowers, "write", hold), beside)
+			p.want(err, doclock.ErrNotAcquired, doclock.ErrNotFound)
+			p.wantEntries()
+		},
+		"one of several, which was renewed while another was waited for": func(p *place, l locker) {
+			other, others := doclock.ID("zzz"), p.locker(p.coll, relations.Fair())
+			if _, err := p.coll.InsertOne(p.bounded(), other); err != nil {
+				p.Fatal(err)
+			}
+			holder, err := others.TryAcquire(p.bounded(), other, "write")
+			if err != nil {
+				p.Fatal(err)
+			}
+			_, err = multilock.AcquireAll(p.bounded(), l.Want(flowers, "write", hold, doclock.LeaseTTL(time.Second)), l.Want(other, "write", doclock.MaxWait(time.Second)))
+			p.want(err, doclock.ErrNotAcquired, doclock.ErrConflict)
+			p.wantEntries()
+			p.release(holder)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

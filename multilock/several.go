@@ -38,7 +38,8 @@ import (
 // a [*WantError]: the index, document and tag of that want, and what a single
 // acquire of it would return ([doclock.ErrNotAcquired], [doclock.ErrConflict],
 // [doclock.ErrNotFound] and so on). If a lease is lost before all are held, the
-// error is that want's, and an [doclock.ErrLost] too. Into may have written into
+// error is that want's, and an [doclock.ErrLost] too. A lease that is released so
+// leaves no remainder, whatever [doclock.HoldAtLeast] says. Into may have written into
 // the targets of the others. No wants at all are an [doclock.ErrInvalidArgument].
 func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 	if len(wants) == 0 {
@@ -69,6 +70,7 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error
 	all := false
 	defer func() {
 		if !all { // or the caller's own decoding has panicked
+			held.unused()
 			_ = held.Release(ctx) // no function ran under these
 		}
 	}()

@@ -242,6 +242,10 @@ func TestAcquireAllRefusesBadInput(t *testing.T) {
 	cancel()
 	_, err := multilock.AcquireAll(ended, one)
 	p.want(err, doclock.ErrNotAcquired, context.Canceled)
+	var which *multilock.WantError
+	if !errors.As(err, &which) || which.DocumentID.IsZero() || which.DocumentID.AsInt64() != 1 {
+		t.Errorf("the error of an ended context names no document: %+v", which)
+	}
 	p.rest(same)
 	_, err = multilock.AcquireAll(t.Context(), one, same.Want(doclock.ID(2), "IS"))
 	p.want(err, doclock.ErrNotAcquired, doclock.ErrClosed)

@@ -72,7 +72,7 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	}
 	a, err := w.locker.begin(ctx, w.filter, w.tag, w.opts)
 	if err != nil {
-		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), Tag: w.tag, err: notAcquired(err)}
+		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: notAcquired(err)}
 	}
 	checked.acquisition = a
 	if a.filter.Pin == nil {
@@ -83,6 +83,14 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	}
 	checked.config.Into = nil
 	return checked, nil
+}
+
+// document is the _id that the filter demands, or the zero value.
+func (w Want) document() (id bson.RawValue) {
+	if f, err := w.locker.engine.ParseFilter(w.filter); err == nil && f.Pin != nil {
+		id = f.Pin[0].Value.(bson.RawValue)
+	}
+	return id
 }
 
 // fault is the error of this want.

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 )
 
 // campaignPause is the pause after an error that may pass. The commands that
@@ -49,9 +51,7 @@ func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, 
 			return err
 		}, opts...)
 		switch {
-		case ctx.Err() != nil:
-			return err
-		case led && !lost && !errors.Is(err, doclock.ErrLost):
+		case led && (ctx.Err() != nil || !lost && !errors.Is(err, doclock.ErrLost)):
 			return err
 		case !led && !mayPass(err):
 			return err
@@ -59,7 +59,7 @@ func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, 
 			select {
 			case <-time.After(campaignPause):
 			case <-ctx.Done():
-				return err
+				return oneline.Join(err, attempt.Ended(ctx))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -182,6 +183,50 @@ func TestLeadOutlivesAnUnreachableServer(t *testing.T) {
 		t.Errorf("it ended after %d tries: %v", tries.Load(), err)
 	}
 	p.want(l.Close(fixture.Bounded(p)))
+}
+
+// away is the error of a server that can't be reached.
+type away struct{}
+
+func (away) Error() string { return "no server" }
+
+func (away) As(target any) bool {
+	failure, ok := target.(**engine.Failure)
+	if ok {
+		*failure = &engine.Failure{Certain: true, NotSent: true}
+	}
+	return ok
+}
+
+// A campaign that ends after an error that may pass, or in the pause that
+// follows, has both errors.
+func TestLeadEndsWithItsContextBetweenTwoTries(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.Hand)
+	for _, after := range []time.Duration{0, 100 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			cause := errors.New("the user has left")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			begun := time.Now()
+			err := l.Lead(ctx, order, never(t), func(*engine.AcquireConfig) error {
+				if after == 0 {
+					cancel(cause)
+				} else {
+					time.AfterFunc(after, func() { cancel(cause) })
+				}
+				return away{}
+			})
+			for _, is := range []error{doclock.ErrNotAcquired, context.Canceled, cause, away{}} {
+				if !errors.Is(err, is) {
+					t.Errorf("after %v: %v is no %v", after, err, is)
+				}
+			}
+			if took := time.Since(begun); took != after {
+				t.Errorf("it returned after %v, want %v", took, after)
+			}
+		})
+	}
 }
 
 // A named lock whose document comes and goes: the fencing token goes on

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -62,7 +63,7 @@ func (e *Engine) Survey(ctx context.Context, s Survey) iter.Seq2[*Image, error] 
 			yield(nil, e.failed(err))
 			return
 		}
-		defer cursor.Close(ctx)
+		defer closeCursor(ctx, cursor)
 		for cursor.Next(ctx) {
 			if !yield(e.imageOf(cursor.Current)) {
 				return
@@ -72,6 +73,14 @@ func (e *Engine) Survey(ctx context.Context, s Survey) iter.Seq2[*Image, error] 
 			yield(nil, e.failed(err))
 		}
 	}
+}
+
+// closeCursor closes a cursor on the server too, also where ctx has ended: the
+// server would keep it for minutes.
+func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = cursor.Close(ctx)
 }
 
 // surveyed is the filter of a survey. The paths under the tags let an index on

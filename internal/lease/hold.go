@@ -31,6 +31,7 @@ type Hold struct {
 	releasing    bool      // the lock is being released, for all holders: nobody joins any more
 	detached     bool      // a detach was sent: nothing but a release may follow
 	key          uuid.UUID // that the detach has, or may have, written
+	unused       bool      // no caller has got the lease
 	holders      []*Handle // those who have not left
 	afterRelease func()    // or nil
 

@@ -50,6 +50,13 @@ var several = []Mutant{
 		Tests: "^TestAFailureInTheMiddleLeavesNothing$", Packages: inLocker,
 	},
 	{
+		Name: "a failure in the middle leaves the remainders of the earlier leases", Rule: 25,
+		Why:   "others, and the next try, are kept out though no job ran",
+		File:  "multilock/several.go",
+		Edits: swap("			held.unused()\n", ""),
+		Tests: "^TestRule25WhatNobodyHeldLeavesNothing$", Packages: inLocker,
+	},
+	{
 		Name: "earlier leases expire during the wait for later ones", Rule: 0,
 		Why:   "a set whose last document is busy is never had",
 		File:  "multilock/several.go",
@@ -115,15 +122,22 @@ var several = []Mutant{
 		Name: "a loss ends Lead", Rule: 0,
 		Why:   "after a hiccup nobody leads any more",
 		File:  "writelock/lead.go",
-		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led || lost:`),
+		Edits: swap(`!lost && !errors.Is(err, doclock.ErrLost)):`, `(led || lost)):`),
 		Tests: "^TestLeadCampaignsAgainAfterALoss$", Packages: inWriteLock,
 	},
 	{
 		Name: "Lead goes on after fn's return", Rule: 0,
 		Why:   "work that is done is done again, or an error is never seen",
 		File:  "writelock/lead.go",
-		Edits: swap(`case led && !lost && !errors.Is(err, doclock.ErrLost):`, `case led && lost && ctx.Err() != nil:`),
+		Edits: swap(`!lost && !errors.Is(err, doclock.ErrLost)):`, `lost && ctx.Err() != nil):`),
 		Tests: "^TestLeadersComeOneAfterTheOther$", Packages: inWriteLock,
+	},
+	{
+		Name: "the end of its context in a pause is left out", Rule: 0,
+		Why:   "a caller that stops the campaign takes it for a failure",
+		File:  "writelock/lead.go",
+		Edits: swap(`oneline.Join(err, attempt.Ended(ctx))`, `oneline.Join(err, errors.Unwrap(attempt.Ended(context.Background())))`),
+		Tests: "^TestLeadEndsWithItsContextBetweenTwoTries$", Packages: inWriteLock,
 	},
 	{
 		Name: "an unreachable server ends Lead", Rule: 0,
