@@ -52,4 +52,15 @@ var claims = []Mutant{
 			``),
 		Tests: "^TestAReleaseWakesAClaim$", Packages: inLocker,
 	},
+	{
+		Name: "no claim polls after another's look", Rule: 0,
+		Why:  "the claims wait for ever, and free documents stand",
+		File: "internal/claims/queue.go",
+		Edits: swap(`	q.judge(now)
+	q.wakePoller()
+`,
+			`	q.judge(now)
+`),
+		Tests: "^TestEachClaimGetsADocument$", Packages: inClaims,
+	},
 }
