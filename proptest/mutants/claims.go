@@ -63,4 +63,14 @@ var claims = []Mutant{
 `),
 		Tests: "^TestEachClaimGetsADocument$", Packages: inClaims,
 	},
+	{
+		Name: "Close doesn't end a claim that cleans up", Rule: 0,
+		Why:  "Close waits for a command of the clean-up",
+		File: "multilock/claim.go",
+		Edits: swap(`	case <-a.locker.ops.Closing():
+		return doclock.ErrClosed
+`,
+			``),
+		Tests: "^TestCloseEndsAClaimThatCleansUp$", Packages: inLocker,
+	},
 }
