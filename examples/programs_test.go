@@ -28,6 +28,10 @@ var printed = map[string][]string{
 	"cron":          {"tick 1: 3 machines came, runs so far: 1\ntick 2: 3 machines came, runs so far: 2\n"},
 	"customercalls": {"12 calls, never more than 3 at a time\n"},
 	"editform":      nil,
+	"jobqueue": {
+		"a worker dies at: send the invoice\ndone: send the news\ndone: tidy up\ndone: send the invoice\n",
+		"a worker dies at: send the invoice\ndone: tidy up\ndone: send the news\ndone: send the invoice\n", // two workers
+	},
 	"leader": {"term 1 has a greater token than the one before: true\nterm 2 has a greater token than the one before: true\n" +
 		"term 3 has a greater token than the one before: true\n"},
 	"migration": {"4 instances started, 1 migrated 3 people\n"},
@@ -40,7 +44,7 @@ var printed = map[string][]string{
 
 // databases are those that the programs write to. They are dropped before and
 // after.
-var databases = []string{"accounts", "bank", "book", "crm", "cron", "jobs", "migration", "shop", "wiki"}
+var databases = []string{"accounts", "bank", "book", "crm", "cron", "jobs", "migration", "queue", "shop", "wiki"}
 
 // The programs run in an empty module, and say what is wrong where there is no
 // server.

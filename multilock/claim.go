@@ -55,8 +55,8 @@ func (a *acquisition) claim(ctx context.Context, once bool) (*lease.Handle, erro
 			all.Settle(w, claims.Granted, a.where())
 			return held, nil
 		}
-		outcome := a.refusal(turn, err)
-		if a.gone || outcome == claims.Granted {
+		outcome, goesOn := a.refusal(turn, err)
+		if a.gone || !goesOn {
 			a.leave(nil)
 			return nil, a.giveUp(ctx, w, err, oneline.Join(none, last))
 		}
@@ -73,19 +73,17 @@ func (a *acquisition) claim(ctx context.Context, once bool) (*lease.Handle, erro
 	}
 }
 
-// refusal says what an answer that granted nothing tells of the document. Granted
-// stands for an error that ends the claim. A filter without a pin is not sent
-// twice: if the outcome of that is unknown, the claim goes on with candidates.
-func (a *acquisition) refusal(turn claims.Turn, err error) claims.Outcome {
+// refusal says what an answer that granted nothing tells of the document, and
+// whether the claim goes on. A filter without a pin is not sent twice: if the
+// outcome of that is unknown, the claim goes on with candidates.
+func (a *acquisition) refusal(turn claims.Turn, err error) (outcome claims.Outcome, goesOn bool) {
 	switch {
 	case errors.Is(err, doclock.ErrConflict), errors.Is(err, doclock.ErrForeignLock):
-		return claims.Refused
+		return claims.Refused, true
 	case errors.Is(err, doclock.ErrNotFound) && !engine.AsFailure(err).Again:
-		return claims.Missing
-	case turn.Kind == claims.Ask && a.filter.Pin == nil && a.unsure.n > 0:
-		return claims.Failed
+		return claims.Missing, true
 	default:
-		return claims.Granted
+		return claims.Failed, turn.Kind == claims.Ask && a.filter.Pin == nil && a.unsure.n > 0
 	}
 }
 
@@ -109,6 +107,8 @@ func (a *acquisition) anew(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return attempt.Ended(ctx)
+	case <-a.locker.ops.Closing():
+		return doclock.ErrClosed
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -268,6 +269,62 @@ func TestAClaimFindsWhatIsFreeForItsTag(t *testing.T) {
 				p.release(lease)
 			}
 		})
+	}
+}
+
+// The terms of a claim are those of its entry, by the filter itself and by a candidate's _id. A remainder is skipped.
+func TestAClaimHasItsTerms(t *testing.T) {
+	t.Parallel()
+	p := newJobs(t, 3)
+	l := p.locker(p.coll, relations.Exclusive())
+	for _, want := range []int64{103, 102, 101} { // by an ask, and by two tries
+		lease := p.claim(l, doclock.HoldAtLeast(time.Hour), doclock.LeaseTTL(time.Minute), doclock.OwnedBy("a worker"))
+		if got := lease.DocumentID().AsInt64(); got != want {
+			t.Errorf("claimed %d, want %d", got, want)
+		}
+		if left := lease.Remaining(); left > time.Minute || left < 15*time.Second { // and not the Locker's 10 s
+			t.Errorf("%d is valid for %v", want, left)
+		}
+		n, err := p.coll.CountDocuments(t.Context(), bson.M{"_id": want, "lock.tags.write.owner": "a worker", "lock.tags.write.until": bson.M{"$exists": true}})
+		if n != 1 || err != nil {
+			t.Errorf("%d is stored otherwise (%v)", want, err)
+		}
+		p.release(lease)
+	}
+	_, err := l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
+	p.want(err, doclock.ErrNotFound)
+}
+
+// Close ends a claim at once that waits for the clean-up of an ask of unknown outcome.
+func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
+	t.Parallel()
+	p := newJobs(t, 1)
+	coll, net := p.faulty()
+	l := p.locker(coll, relations.Exclusive(), short(time.Hour), doclock.AttemptTimeout(time.Minute))
+	net.Arm(faultnet.LoseReply, "findAndModify")
+	var sent atomic.Int32
+	cleaning := make(chan struct{})
+	net.Block(func(command string, _ []byte) bool {
+		if command != "findAndModify" {
+			return false
+		}
+		n := sent.Add(1)
+		if n == 2 {
+			close(cleaning)
+		}
+		return n > 1
+	})
+	waiting := begin(t, func() (*doclock.Lease, error) {
+		return l.Acquire(context.Background(), pendingJobs, "write", doclock.SkipLocked())
+	})
+	wait(t, cleaning)
+	closed := begin(t, func() (struct{}, error) { return struct{}{}, l.Close(context.Background()) })
+	_, err := waiting.wait()
+	p.want(err, doclock.ErrClosed)
+	net.Block(nil)
+	net.Reset()
+	if _, err := closed.wait(); err != nil {
+		t.Error(err)
 	}
 }
 

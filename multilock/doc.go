@@ -23,6 +23,10 @@
 // [AcquireAll] and [DoAll] acquire leases of several documents, all or none, in
 // one order, so that their callers don't wait for each other in a circle.
 //
+// With [doclock.SkipLocked], TryAcquire, Acquire and Do take any document that
+// matches the filter and is free: they claim it. With [doclock.Sort] it is the
+// first by the keys.
+//
 // # Waiting
 //
 // Acquire waits until its context ends; there is no other deadline. A tag without

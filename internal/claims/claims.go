@@ -83,7 +83,6 @@ type Claimant struct {
 	begun     time.Duration // when it came
 	turn      Turn          // what it does now; none while it sleeps
 	given     time.Duration // since when
-	returned  bool          // Await has returned it
 	candidate candidate
 	failure   error // that it was told
 }
@@ -130,7 +129,7 @@ func (c *Claims) next(w *Claimant) (Turn, time.Duration, error) {
 	now := c.Now()
 	w.queue.judge(now)
 	if w.turn.Kind != 0 {
-		w.returned = true
+		w.queue.wakePoller() // which is another one now
 		return w.turn, 0, nil
 	}
 	return Turn{}, w.queue.pause(w, now), nil
@@ -164,7 +163,7 @@ func (c *Claims) Settle(w *Claimant, outcome Outcome, document string) {
 	if outcome == Granted { // it wants nothing more
 		w.queue.remove(w)
 	}
-	w.queue.judge(c.Now())
+	w.queue.changed(c.Now())
 }
 
 // Found ends a turn that was a Look, with what it found.
@@ -172,7 +171,7 @@ func (c *Claims) Found(w *Claimant, found []engine.Pin) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.queue.found(w, found, c.Now())
-	w.queue.judge(c.Now())
+	w.queue.changed(c.Now())
 }
 
 // Leave removes the claimant. What it was doing becomes another's turn.
@@ -182,8 +181,7 @@ func (c *Claims) Leave(w *Claimant) {
 	q := w.queue
 	q.remove(w)
 	q.abandon(w, c.Now())
-	q.judge(c.Now())
-	q.wakePoller()
+	q.changed(c.Now())
 }
 
 // Fail tells a failure to the claimants of the same queue that sleep: this one
@@ -209,8 +207,7 @@ func (c *Claims) Released() {
 	for _, q := range c.queues {
 		if len(q.claimants) > 0 {
 			q.released(now)
-			q.judge(now)
-			q.wakePoller()
+			q.changed(now)
 		}
 	}
 }

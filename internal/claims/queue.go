@@ -77,9 +77,16 @@ func (q *queue) judge(now time.Duration) {
 	}
 }
 
+// changed gives turns after a turn has ended or the time of the next look has
+// changed. The poller may be one that sleeps without end, as a look was under way.
+func (q *queue) changed(now time.Duration) {
+	q.judge(now)
+	q.wakePoller()
+}
+
 func (q *queue) give(w *Claimant, turn Turn, now time.Duration) {
 	q.used = now
-	w.turn, w.given, w.returned = turn, now, false
+	w.turn, w.given = turn, now
 	w.wake()
 }
 

@@ -15,7 +15,8 @@ const wasKey = "__doclockWas"
 // Candidates looks up documents that the filter finds and that are free for the
 // tag, in the order of the filter's keys, at most limit. It is one read. A
 // document is a candidate if the arrival's own stage, applied to what was read,
-// lets the arrival in. It proves nothing (rule 26): the document may be locked,
+// lets the arrival in. The terms of an acquire don't matter for that: they say what
+// a granted entry gets. A remainder keeps a document from being free. It proves nothing (rule 26): the document may be locked,
 // changed or deleted by the time of the answer.
 //
 // The read has the primary's newest state (read concern local). A majority read

@@ -52,4 +52,25 @@ var claims = []Mutant{
 			``),
 		Tests: "^TestAReleaseWakesAClaim$", Packages: inLocker,
 	},
+	{
+		Name: "no claim polls after another's look", Rule: 0,
+		Why:  "the claims wait for ever, and free documents stand",
+		File: "internal/claims/queue.go",
+		Edits: swap(`	q.judge(now)
+	q.wakePoller()
+`,
+			`	q.judge(now)
+`),
+		Tests: "^TestEachClaimGetsADocument$", Packages: inClaims,
+	},
+	{
+		Name: "Close doesn't end a claim that cleans up", Rule: 0,
+		Why:  "Close waits for a command of the clean-up",
+		File: "multilock/claim.go",
+		Edits: swap(`	case <-a.locker.ops.Closing():
+		return doclock.ErrClosed
+`,
+			``),
+		Tests: "^TestCloseEndsAClaimThatCleansUp$", Packages: inLocker,
+	},
 }

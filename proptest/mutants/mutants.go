@@ -60,6 +60,7 @@ var (
 	inLease     = []string{leasePkg, holdPkg, lockerPkg}
 	inHold      = []string{holdPkg, leasePkg, lockerPkg}
 	inQueue     = []string{queuePkg}
+	inClaims    = []string{"./internal/claims"}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
 	inAdmin     = []string{adminPkg}

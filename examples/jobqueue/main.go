@@ -1,0 +1,69 @@
+// Command jobqueue has workers claim jobs by their priority. One worker dies, and
+// another one does its job. The function to copy is in queue.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+func main() {
+	ctx := context.Background()
+	uri := os.Getenv("MONGODB_URI")
+	if uri == "" {
+		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	check(err)
+	jobs := client.Database("queue").Collection("jobs")
+	keys := bson.D{{Key: "queue", Value: 1}, {Key: "state", Value: 1}, {Key: "priority", Value: -1}}
+	_, err = jobs.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys})
+	check(err)
+	queue := bson.NewObjectID()
+	for priority, name := range []string{"tidy up", "send the news", "send the invoice"} {
+		_, err := jobs.InsertOne(ctx, bson.M{"queue": queue, "state": "pending", "name": name, "priority": priority})
+		check(err)
+	}
+	locks, err := writelock.New(jobs)
+	check(err)
+	pending := bson.M{"queue": queue, "state": "pending"}
+
+	var dead job // its worker neither renews nor releases
+	_, err = locks.TryAcquire(ctx, pending, doclock.SkipLocked(), byPriority, doclock.Into(&dead), doclock.LeaseTTL(2*time.Second))
+	check(err)
+	fmt.Println("a worker dies at:", dead.Name)
+	done := make(chan job)
+	for range 2 {
+		go func() {
+			for {
+				j, err := next(ctx, locks, pending, work)
+				check(err)
+				done <- j
+			}
+		}()
+	}
+	for range 3 {
+		fmt.Println("done:", (<-done).Name)
+	}
+}
+
+// work stands for what a job is about.
+func work(context.Context, job) error {
+	time.Sleep(100 * time.Millisecond)
+	return nil
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
