@@ -126,3 +126,22 @@ func (s *server) claim(ctx context.Context, all *Claims, index map[string]int) e
 		all.Settle(w, Refused, waitqueue.Key(s.pins[document]))
 	}
 }
+
+// A claim that is alone never looks, and remembers none of its documents.
+func TestALoneClaimantRemembersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(1, 1)
+		all := New(Config{Now: s.now, Rand: s.rand})
+		for i := range 100 {
+			w := all.Enter("", Request{Asks: true})
+			if turn, err := all.Await(t.Context(), w); err != nil || turn.Kind != Ask {
+				t.Fatal(turn, err)
+			}
+			all.Settle(w, Granted, string(rune(i)))
+			if n := len(all.queues[""].window.settled); n > 0 {
+				t.Fatalf("%d documents are remembered", n)
+			}
+			all.Leave(w)
+		}
+	})
+}

@@ -114,6 +114,7 @@ func (q *queue) trying() bool {
 func (q *queue) settle(w *Claimant, outcome Outcome, document string, now time.Duration) {
 	turn := w.turn
 	w.turn, q.used = Turn{}, now
+	defer q.prune()
 	if outcome == Failed {
 		q.nothing = -1
 	}
@@ -152,6 +153,14 @@ func (q *queue) found(w *Claimant, found []engine.Pin, now time.Duration) {
 	}
 }
 
+// prune forgets the ends of tries that no look-up can have missed. A claimant
+// that is alone may never look.
+func (q *queue) prune() {
+	if q.looking == nil {
+		clear(q.window.settled)
+	}
+}
+
 func (q *queue) remove(w *Claimant) {
 	q.claimants = slices.DeleteFunc(q.claimants, func(other *Claimant) bool { return other == w })
 }
@@ -166,6 +175,7 @@ func (q *queue) abandon(w *Claimant, now time.Duration) {
 		q.nothing = -1
 	}
 	w.turn = Turn{}
+	q.prune()
 }
 
 // dry notes that nothing else is free, as a command that was begun at that time
