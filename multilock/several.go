@@ -69,7 +69,10 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error
 	all := false
 	defer func() {
 		if !all { // or the caller's own decoding has panicked
-			_ = held.Release(ctx) // no function ran under these
+			for _, h := range held.handles() {
+				h.Unused()
+			}
+			_ = held.Release(ctx)
 		}
 	}()
 	for _, w := range ordered {

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -104,13 +105,16 @@ func (s *Hold) detaching(key uuid.UUID) {
 }
 
 // last is the grant as the release names it: after a detach of unknown outcome
-// the entry may have a key.
+// the entry may have a key, and an unused one leaves no remainder.
 func (s *Hold) last() engine.Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.grant
 	if s.key != uuid.Nil {
 		g.Key = s.key
+	}
+	if s.unused {
+		g.Until = time.Time{}
 	}
 	return g
 }

@@ -93,12 +93,12 @@ func (h *Handle) AfterRelease(f func()) {
 }
 
 // Unused says of a lease that no caller has got that nobody used its lock: its
-// release leaves no remainder. It comes before the release. A hold that others
-// may join has no such time, and its grant is not written.
+// release leaves no remainder. It comes before the release. The lease may be kept
+// alive meanwhile. An entry that others share leaves none anyway.
 func (h *Handle) Unused() {
-	if !h.hold.shared {
-		h.hold.grant.Until = time.Time{}
-	}
+	h.hold.mu.Lock()
+	defer h.hold.mu.Unlock()
+	h.hold.unused = true
 }
 
 // leaving says that this holder's part is being released or detached, or was.

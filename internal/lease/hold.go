@@ -32,6 +32,7 @@ type Hold struct {
 	detached     bool      // a detach was sent: nothing but a release may follow
 	key          uuid.UUID // that the detach has, or may have, written
 	holders      []*Handle // those who have not left
+	unused       bool      // nobody used the lock: its release leaves no remainder
 	afterRelease func()    // or nil
 
 	first Handle     // the first holder's part,

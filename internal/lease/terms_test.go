@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -145,6 +146,7 @@ func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks(), false)
 				r.wantErr(name, c.end(h), nil)
 				r.wantSent(c.sent)
+				synctest.Wait() // the waiters are told after the verdict
 				if waiter.answers != 0 || waiter.released != 1 {
 					r.Errorf("%d answers, told %d times of the release", waiter.answers, waiter.released)
 				}

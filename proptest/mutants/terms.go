@@ -239,6 +239,15 @@ var terms = []Mutant{
 		Tests: "^TestRule25WhatNobodyHeldLeavesNothing$", Packages: inLocker,
 	},
 	{
+		Name: "hold at least: what an AcquireAll in vain had leaves a remainder", Rule: 25,
+		Why:  "others are kept out though no job ran",
+		File: "multilock/several.go",
+		Edits: swap(`				h.Unused()
+`, `				_ = h
+`),
+		Tests: "^TestRule25AcquireAllInVainLeavesNothing$", Packages: inLocker,
+	},
+	{
 		Name: "hold at least: a shared tag takes it", Rule: 25,
 		Why:  "the last holder to leave leaves the time of the first",
 		File: "multilock/acquisition.go",
@@ -250,7 +259,7 @@ var terms = []Mutant{
 		Name: "hold at least: the lock is handed over", Rule: 25,
 		Why:  "the handoff finds the remainder in the successor's way",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`	if !s.grant.Until.IsZero() {
+		Edits: swap(`	if !g.Until.IsZero() {
 		return nil
 	}
 `, ``),
