@@ -60,7 +60,9 @@ func (s *Hold) token() engine.Token {
 
 // detach sends the detach and judges its answer. A repeat that finds nothing
 // finds out by a read whether an earlier attempt has left the entry to a user of
-// the token, who has resumed it since.
+// the token, who has resumed it since: nobody else knows a new key. The key of a
+// lease that was itself resumed proves nothing. A user may have taken the entry
+// before that attempt.
 func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	if s.isLost() {
 		return ErrLost
@@ -84,6 +86,8 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	case unsure == nil:
 		s.lose()
 		return ErrLost
+	case s.grant.Key != uuid.Nil:
+		return unknown("detach", unsure)
 	}
 	img, err := s.read(ctx)
 	switch {

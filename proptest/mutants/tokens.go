@@ -159,6 +159,14 @@ var tokens = []Mutant{
 		Tests: "^TestDetachFindsOutByTheKey", Packages: inHold,
 	},
 	{
+		Name: "the key of a resumed lease proves its detach", Rule: 23,
+		Why:  "a detach of a lease that another user had taken before is reported as done",
+		File: "internal/lease/detach.go",
+		Edits: swap(`	case s.grant.Key != uuid.Nil:`,
+			`	case false:`),
+		Tests: "^TestDetachOfAResumedLeaseThatAnotherResumeHasTaken$", Packages: inHold,
+	},
+	{
 		Name: "after a detach of unknown outcome the id alone is released", Rule: 23,
 		Why:  "the entry has a key: another user's lock ends",
 		File: "internal/lease/detach.go",
