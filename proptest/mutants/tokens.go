@@ -140,6 +140,14 @@ var tokens = []Mutant{
 		Tests: "^TestRule23OthersAreKeptOut", Packages: inLocker,
 	},
 	{
+		Name: "a resume whose document can't be decoded stays a handle", Rule: 23,
+		Why:  "the next release leaves a remainder for a lease that nobody got",
+		File: "multilock/resume.go",
+		Edits: swap(`			_, _ = held.Detach(ctx) // else`,
+			`			// else`),
+		Tests: "^TestResumeIntoWhatDoesNotFit$", Packages: inLocker,
+	},
+	{
 		Name: "a resume is repeated by another id", Rule: 23,
 		Why:  "the entry is not the lease's",
 		File: "multilock/resume.go",
@@ -163,7 +171,7 @@ var tokens = []Mutant{
 		Why:  "a detach of a lease that another user had taken before is reported as done",
 		File: "internal/lease/detach.go",
 		Edits: swap(`there && (s.grant.Key == uuid.Nil || entry.Until.IsZero())`,
-			`there`),
+			`there && (s.grant.Key == uuid.Nil || entry.Held())`),
 		Tests: "^TestDetachOfAResumedLeaseThatAnotherResumeHasTaken$", Packages: inHold,
 	},
 	{
