@@ -178,7 +178,8 @@ func (l *Lease) Delete(ctx context.Context) error {
 // The token is a text in the alphabet of URLs. It names the collection, the lock
 // field, the document, the tag and a random key. Whoever has the token can resume
 // the lock and release it: keep it as secret as that. A lease that was itself
-// resumed gives the same token again.
+// resumed gives the same token again; if it has a LeaseTTL of its own, the token's
+// text differs, and both texts are good.
 //
 // It returns
 //   - the token and nil if the entry was there;

@@ -31,7 +31,8 @@ import (
 // a remainder, which keeps others out until that lease is certainly over.
 //
 // [doclock.Into] decodes the document as of the resume. If that fails, Resume
-// returns the error, and the entry stays for the next resume. The lease has the
+// detaches the entry, in one more command, and returns the error. The entry stays
+// for the next resume. The lease has the
 // TTL of the one that detached, unless [doclock.LeaseTTL] says otherwise, and the
 // owner of this Locker, unless [doclock.OwnedBy] does. Other options are refused.
 //
@@ -84,14 +85,31 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	case got.Outcome == engine.Lost:
 		return nil, doclock.ErrLost
 	}
-	if cfg.Into != nil { // before there is a lease: the entry stays the token's
-		if err := l.engine.Decode(got.Image, cfg.Into); err != nil {
-			return nil, fmt.Errorf("doclock: decode the document into a %T: %w", cfg.Into, err)
-		}
-	}
 	held := l.leases.New(l.engine.Grant(got.Image, a.request.Request), got.Sent, false)
 	l.queues.Resumed(a.lane, got.Image, a.request.Begun)
+	if cfg.Into != nil {
+		if err := l.decodeOrDetach(ctx, got.Image, cfg.Into, held); err != nil {
+			return nil, err
+		}
+	}
 	return held, nil
+}
+
+// decodeOrDetach gives the caller the document. If it can't be decoded, also where
+// the caller's own decoding panics, the entry is left to the users of the token
+// again: a later release leaves no remainder for a lease that nobody got.
+func (l *Locker) decodeOrDetach(ctx context.Context, img *engine.Image, into any, held *lease.Handle) error {
+	decoded := false
+	defer func() {
+		if !decoded {
+			_, _ = held.Detach(ctx) // else the entry stays as it is, and the token good
+		}
+	}()
+	if err := l.engine.Decode(img, into); err != nil {
+		return fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
+	}
+	decoded = true
+	return nil
 }
 
 // askAgain sends the resume until it is answered. A repeat finds the entry by the

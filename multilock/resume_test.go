@@ -187,21 +187,6 @@ func TestOptionsOfResume(t *testing.T) {
 	p.release(lease)
 }
 
-// If the document can't be decoded, the entry stays for the next resume.
-func TestResumeIntoWhatDoesNotFit(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive())
-	token := p.detach(p.try(l, "write"))
-	var wrong struct{ Name int }
-	lease, err := l.Resume(t.Context(), token, doclock.Into(&wrong))
-	p.want(err, doclock.ErrNotAcquired)
-	if lease != nil {
-		t.Error("a lease beside an error")
-	}
-	p.release(p.resume(l, token))
-}
-
 func TestResumeAfterClose(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -73,3 +73,42 @@ func TestResumeGivenUp(t *testing.T) {
 	}
 	p.release(p.resume(l, token))
 }
+
+// If another user has resumed a lease, its release and its delete did nothing, also
+// if the first attempt is of unknown outcome. Without it a document counts as
+// deleted that the other user works on.
+func TestRule23AnEndOfUnknownOutcomeAfterAnotherResume(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end      func(*doclock.Lease, context.Context) error
+		released bool // by the other user
+		want     error
+	}{
+		"release":                 {(*doclock.Lease).Release, false, doclock.ErrLost},
+		"delete":                  {(*doclock.Lease).Delete, false, doclock.ErrLost},
+		"release after a release": {(*doclock.Lease).Release, true, doclock.ErrOutcomeUnknown},
+		"delete after a release":  {(*doclock.Lease).Delete, true, doclock.ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			coll, net := p.faulty()
+			here := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
+			there := p.locker(p.coll, relations.Exclusive())
+			token := p.detach(p.try(there, "write"))
+			lease := p.resume(here, token)
+			other := p.resume(there, token)
+			if c.released {
+				p.release(other)
+			}
+			fault := net.Arm(faultnet.LoseRequest, "findAndModify")
+			err := c.end(lease, p.bounded())
+			wait(t, fault.Fired())
+			p.want(err, c.want)
+			if !c.released {
+				p.wantEntries(other)
+				p.release(other)
+			}
+		})
+	}
+}

@@ -67,14 +67,14 @@ func (l Lock) Find(tag string, id uuid.UUID) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Keyed reports whether a held entry of the tag has the key of a token.
-func (l Lock) Keyed(tag string, key uuid.UUID) bool {
+// Keyed returns the held entry of the tag that has the key of a token.
+func (l Lock) Keyed(tag string, key uuid.UUID) (Entry, bool) {
 	for _, e := range l.Entries {
 		if e.Tag == tag && e.Key == key && e.Held() {
-			return true
+			return e, true
 		}
 	}
-	return false
+	return Entry{}, false
 }
 
 // FinishedBy reports whether `done` still holds this id: the lease ended with a

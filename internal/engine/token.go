@@ -113,6 +113,9 @@ func (e *Engine) readToken(doc bson.Raw) (Token, error) {
 		if fields[i].Key() != want {
 			return Token{}, fmt.Errorf("it names the document by %q, and this Locker by %q: ShardKey differs", fields[i].Key(), want)
 		}
+		if !isEquality(fields[i].Value()) { // a text that was made up: it would find many documents
+			return Token{}, errNoToken
+		}
 		k.Pin = append(k.Pin, bson.E{Key: want, Value: fields[i].Value()})
 	}
 	if k.Key == uuid.Nil || ttl <= 0 || ttl > longestTTL.Milliseconds() {

@@ -160,3 +160,16 @@ func FuzzToken(f *testing.F) {
 func summed(body []byte) string {
 	return tokenText.EncodeToString(binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, tokenSum)))
 }
+
+// A token names one document. A text that was made up, with a checksum that is
+// right, does not search for documents.
+func TestTokenThatNamesNoDocument(t *testing.T) {
+	t.Parallel()
+	e := somewhere(t, "orders", relations.Fair())
+	for _, id := range []any{bson.D{{Key: "$ne", Value: 1}}, bson.D{{Key: "$gt", Value: bson.MinKey{}}}, bson.Regex{Pattern: "^"}} {
+		text := e.Text(Token{Pin: pinOf(id), Tag: "read", Key: uuid.New(), TTL: ttl})
+		if k, err := e.ParseToken(text); err != errNoToken {
+			t.Errorf("%v: %v, %v", id, k, err)
+		}
+	}
+}

@@ -60,7 +60,9 @@ func (s *Hold) token() engine.Token {
 
 // detach sends the detach and judges its answer. A repeat that finds nothing
 // finds out by a read whether an earlier attempt has left the entry to a user of
-// the token, who has resumed it since.
+// the token, who has resumed it since: nobody else knows a new key. Others know the
+// key of a lease that was itself resumed. One of them may have taken the entry
+// before that attempt, but such a resume leaves a time.
 func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	if s.isLost() {
 		return ErrLost
@@ -86,11 +88,14 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 		return ErrLost
 	}
 	img, err := s.read(ctx)
+	entry, there := keyed(img, k.Tag, k.Key)
 	switch {
 	case err != nil:
 		return unknown("detach", oneline.Join(unsure, err))
-	case img != nil && img.Lock.Keyed(k.Tag, k.Key):
+	case there && (s.grant.Key == uuid.Nil || entry.Until.IsZero()):
 		return nil
+	case s.grant.Key != uuid.Nil:
+		return unknown("detach", unsure)
 	default:
 		s.lose()
 		return ErrLost

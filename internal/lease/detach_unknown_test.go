@@ -63,6 +63,57 @@ func TestDetachFindsOutByTheKey(t *testing.T) {
 	}
 }
 
+// Others have had the token of a lease that was itself resumed. Its key in the
+// document proves an earlier attempt only if nobody took the entry from a handle.
+func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		executed, released bool
+		want               error
+	}{
+		"resumed before the detach":              {false, false, ErrOutcomeUnknown},
+		"resumed after the detach":               {true, false, nil},
+		"resumed and released before the detach": {false, true, ErrOutcomeUnknown},
+		"resumed and released after the detach":  {true, true, ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				g := r.grant(1, "write")
+				g.Key = uuid.New()
+				h := r.New(g, r.engine.Clocks(), false)
+				taken := func(call) error {
+					e := r.server.entries[g.ID]
+					if e == nil {
+						return nil
+					}
+					delete(r.server.entries, g.ID)
+					if !c.released {
+						r.server.entries[uuid.New()] = &entry{document: 1, expires: e.expires, key: g.Key}
+						if !c.executed {
+							r.server.until = e.expires
+						}
+					}
+					return errReplyLost
+				}
+				if c.executed {
+					r.server.lose = taken
+				} else {
+					r.server.fault = func(_ context.Context, c call) error {
+						r.server.mu.Lock()
+						defer r.server.mu.Unlock()
+						return taken(c)
+					}
+				}
+				if key := r.detach(h, c.want); key != g.Key {
+					r.Errorf("the key is %v, and was %v", key, g.Key)
+				}
+				if h.hold.isLost() {
+					r.Error("the hold counts as lost")
+				}
+			})
+		})
+	}
+}
+
 // If no attempt is answered, the caller may use the token or release the entry,
 // which may have the key, and nothing else.
 func TestDetachOfUnknownOutcome(t *testing.T) {

@@ -211,8 +211,8 @@ func (s *Hold) deletion() ending {
 				}
 			}
 		},
-		judge: func(_ context.Context, _ *handoff, got engine.Answer, unsure error) error {
-			return s.departed("delete", got.Outcome, unsure)
+		judge: func(ctx context.Context, _ *handoff, got engine.Answer, unsure error) error {
+			return s.departed(ctx, "delete", got.Outcome, unsure)
 		},
 	}
 }

@@ -153,6 +153,7 @@ type server struct {
 	log     []call
 	fault   func(ctx context.Context, c call) error // before the command is executed, or nil
 	lose    func(c call) error                      // after it, or nil
+	until   time.Time                               // of the entries that are read
 }
 
 // entry is one that stands in a document.
@@ -352,7 +353,7 @@ func (s *server) Read(ctx context.Context, _ engine.Pin) (*engine.Image, error) 
 	img := &engine.Image{}
 	_, err := s.execute(ctx, "read", nil, func() {
 		for id, e := range s.entries {
-			img.Lock.Entries = append(img.Lock.Entries, engine.Entry{Tag: "write", ID: id, Fence: int64(e.document), Key: e.key, Writes: e.writes})
+			img.Lock.Entries = append(img.Lock.Entries, engine.Entry{Tag: "write", ID: id, Fence: int64(e.document), Key: e.key, Until: s.until, Writes: e.writes})
 		}
 	})
 	return img, err

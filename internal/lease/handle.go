@@ -93,8 +93,8 @@ func (h *Handle) AfterRelease(f func()) {
 }
 
 // Unused says of a lease that no caller has got that nobody used its lock: its
-// release leaves no remainder. It comes before the release, and may come beside
-// renewals.
+// release leaves no remainder. It comes before the release. The lease may be kept
+// alive meanwhile. An entry that others share leaves none anyway.
 func (h *Handle) Unused() {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()

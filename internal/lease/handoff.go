@@ -22,10 +22,11 @@ func (s *Hold) handoff() *handoff {
 // successor claims the waiter that gets the lock. A lock that may leave a
 // remainder is handed over to nobody: the remainder would keep the waiter out.
 func (s *Hold) successor() Successor {
-	if !s.grant.Until.IsZero() {
+	g := s.last()
+	if !g.Until.IsZero() {
 		return nil
 	}
-	return s.succession.Next(s.grant)
+	return s.succession.Next(g)
 }
 
 // close tells the waiters of this process that the lock was released, or may
@@ -48,7 +49,7 @@ func (o *handoff) release(ctx context.Context, first engine.Reading) (done bool,
 	if o.next == nil {
 		return false, nil
 	}
-	got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())
+	got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())
 	return o.answer(got, err, first)
 }
 

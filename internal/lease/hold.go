@@ -31,8 +31,8 @@ type Hold struct {
 	releasing    bool      // the lock is being released, for all holders: nobody joins any more
 	detached     bool      // a detach was sent: nothing but a release may follow
 	key          uuid.UUID // that the detach has, or may have, written
-	unused       bool      // no caller has got the lease
 	holders      []*Handle // those who have not left
+	unused       bool      // nobody used the lock: its release leaves no remainder
 	afterRelease func()    // or nil
 
 	first Handle     // the first holder's part,

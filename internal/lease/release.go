@@ -5,6 +5,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
 )
 
 // Release implements doclock.Lease.
@@ -106,7 +107,7 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	case err != nil:
 		return unknown("release", unsure)
 	default:
-		return s.departed("release", got.Outcome, unsure)
+		return s.departed(ctx, "release", got.Outcome, unsure)
 	}
 }
 
@@ -121,12 +122,14 @@ func (s *Hold) releaseTo(ctx context.Context, to *handoff, first engine.Reading)
 
 // departed is the verdict on a command that removes the entry from the
 // document, and was answered.
-func (s *Hold) departed(command string, outcome engine.Outcome, unsure error) error {
+func (s *Hold) departed(ctx context.Context, command string, outcome engine.Outcome, unsure error) error {
 	switch {
 	case outcome == engine.Released:
 		return nil
 	case unsure == nil:
 		return ErrLost
+	case s.last().Key != uuid.Nil:
+		return s.taken(ctx, command, unsure)
 	case s.left() > 0: // nobody but an earlier attempt can have removed it
 		return nil
 	default:

@@ -147,6 +147,7 @@ func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 				r.wantErr(name, c.end(h), nil)
 				synctest.Wait() // the waiters are told after the caller
 				r.wantSent(c.sent)
+				synctest.Wait() // the waiters are told after the verdict
 				if waiter.answers != 0 || waiter.released != 1 {
 					r.Errorf("%d answers, told %d times of the release", waiter.answers, waiter.released)
 				}

@@ -125,8 +125,8 @@ var handoffs = []Mutant{
 		Name: "a successor's validity counts from the handoff's reply", Rule: 4,
 		Why:  "another holder enters while the successor's lease is still valid",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())`,
-			`got, err := o.hold.commands.Handoff(ctx, o.hold.grant, o.next.Request())
+		Edits: swap(`got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())`,
+			`got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())
 	first = o.hold.engine.Clocks()`),
 		Tests: "^TestRule04ASuccessor", Packages: []string{lockerPkg, leasePkg},
 	},

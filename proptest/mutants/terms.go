@@ -250,7 +250,7 @@ var terms = []Mutant{
 		Name: "hold at least: the lock is handed over", Rule: 25,
 		Why:  "the handoff finds the remainder in the successor's way",
 		File: "internal/lease/handoff.go",
-		Edits: swap(`	if !s.grant.Until.IsZero() {
+		Edits: swap(`	if !g.Until.IsZero() {
 		return nil
 	}
 `, ``),

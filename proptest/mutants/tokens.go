@@ -140,6 +140,14 @@ var tokens = []Mutant{
 		Tests: "^TestRule23OthersAreKeptOut", Packages: inLocker,
 	},
 	{
+		Name: "a resume whose document can't be decoded stays a handle", Rule: 23,
+		Why:  "the next release leaves a remainder for a lease that nobody got",
+		File: "multilock/resume.go",
+		Edits: swap(`			_, _ = held.Detach(ctx) // else`,
+			`			// else`),
+		Tests: "^TestResumeIntoWhatDoesNotFit$", Packages: inLocker,
+	},
+	{
 		Name: "a resume is repeated by another id", Rule: 23,
 		Why:  "the entry is not the lease's",
 		File: "multilock/resume.go",
@@ -154,9 +162,35 @@ var tokens = []Mutant{
 		Name: "a detach that a resume has overtaken is lost", Rule: 23,
 		Why:  "the caller has no token of a lock that lives on",
 		File: "internal/lease/detach.go",
-		Edits: swap(`	case img != nil && img.Lock.Keyed(k.Tag, k.Key):`,
-			`	case img == nil:`),
+		Edits: swap(`	case there && (s.grant.Key == uuid.Nil || entry.Until.IsZero()):`,
+			`	case there && img == nil && entry.Until.IsZero():`),
 		Tests: "^TestDetachFindsOutByTheKey", Packages: inHold,
+	},
+	{
+		Name: "the key of a resumed lease proves its detach", Rule: 23,
+		Why:  "a detach of a lease that another user had taken before is reported as done",
+		File: "internal/lease/detach.go",
+		Edits: swap(`there && (s.grant.Key == uuid.Nil || entry.Until.IsZero())`,
+			`there && (s.grant.Key == uuid.Nil || entry.Held())`),
+		Tests: "^TestDetachOfAResumedLeaseThatAnotherResumeHasTaken$", Packages: inHold,
+	},
+	{
+		Name: "a release that finds the entry taken counts as done", Rule: 23,
+		Why:  "a document counts as deleted that another user works on",
+		File: "internal/lease/release.go",
+		Edits: swap(`		return s.taken(ctx, command, unsure)
+`,
+			`		return nil
+`),
+		Tests: "^TestRule23AnEndOfUnknownOutcomeAfterAnotherResume$", Packages: inLocker,
+	},
+	{
+		Name: "a release after another user's counts as done", Rule: 23,
+		Why:  "a lease that another user had taken counts as released",
+		File: "internal/lease/taken.go",
+		Edits: swap(`e.Fence > s.grant.Fence && !e.Until.IsZero()`,
+			`e.Fence < s.grant.Fence && !e.Until.IsZero()`),
+		Tests: "^TestRule23AnEndOfUnknownOutcomeAfterAnotherResume$", Packages: inLocker,
 	},
 	{
 		Name: "after a detach of unknown outcome the id alone is released", Rule: 23,
