@@ -187,6 +187,22 @@ func TestAClaimOfUnknownOutcomeHoldsOneDocument(t *testing.T) {
 	}
 }
 
+// An ask whose reply is lost has locked the first document. That is released again, whichever the claim takes then.
+func TestAnAskOfUnknownOutcomeLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	p := newJobs(t, 3)
+	coll, net := p.faulty()
+	l := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
+	fault := net.Arm(faultnet.LoseReply, "findAndModify")
+	lease := p.claim(l)
+	wait(t, fault.Fired())
+	p.rest(l)
+	n, err := p.coll.CountDocuments(t.Context(), bson.M{"lock.tags.write.0": bson.M{"$exists": true}})
+	if err != nil || n != 1 {
+		t.Errorf("%d documents are locked, want that of %v (%v)", n, lease.DocumentID(), err)
+	}
+}
+
 // Two processes claim each document once, and none is left over.
 func TestRivalsClaimEachDocumentOnce(t *testing.T) {
 	t.Parallel()

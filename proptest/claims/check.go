@@ -16,7 +16,7 @@ func (r *run) note(process, line string) {
 	c := claimed{process: process}
 	var n int
 	switch {
-	case scanned(line, "claimed %d %d %d %d", &c.id, &c.fence, &c.begun, &c.ended) && c.ended > 1e18:
+	case scanned(line, "claimed %d %d %d", &c.id, &c.begun, &c.ended) && c.ended > 1e18:
 		r.claims = append(r.claims, c)
 		r.t.Checked(NoErrors, 1)
 	case scanned(line, "nothing %d %d", &c.begun, &c.ended) && c.ended > 1e18:
@@ -77,15 +77,16 @@ func (r *run) check(ctx context.Context) error {
 }
 
 // first is when the first claim of each job began: the job was free until then.
-// The first claim has the first token of the document. If nobody has said that it
-// had that one, then the dead process had it, and the job is left out.
+// The jobs that the dead process held are left out.
 func (r *run) first() map[int]int64 {
 	first := map[int]int64{}
 	for _, c := range r.claims {
-		if c.fence == 1 {
+		begun, known := first[c.id]
+		if _, dead := r.dead[c.id]; !dead && (!known || c.begun < begun) {
 			first[c.id] = c.begun
 		}
 	}
+	r.t.Seen(Known, len(first))
 	return first
 }
 

@@ -32,6 +32,7 @@ func TestClaims(t *testing.T) {
 		tally.Floor{Kind: "check", Name: claims.Once, Least: *jobs},
 		tally.Floor{Kind: "check", Name: claims.Expired, Least: 1},
 		tally.Floor{Kind: "check", Name: claims.NotIdle, Least: 1},
+		tally.Floor{Kind: "outcome", Name: claims.Known, Least: *jobs / 2},
 	) {
 		t.Error(failure)
 	}

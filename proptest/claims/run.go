@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/doclock/doclock/proptest/tally"
@@ -25,6 +26,7 @@ const (
 	Expired  = "a dead worker's job is claimed again, and not before its entry has expired"
 	NotIdle  = "no worker is told that no job is free while one is"
 	NoErrors = "no claim fails"
+	Known    = "job that was free until a claim that is known"
 )
 
 const (
@@ -53,7 +55,9 @@ type run struct {
 	Config
 	jobs *mongo.Collection
 	t    *tally.Tally
-	dead map[int]time.Time // jobs of the killed process, and when their entries expire
+
+	killed bool
+	dead   map[int]time.Time // jobs of the killed process, and when their entries expire
 
 	mu       sync.Mutex // of the fields below
 	claims   []claimed
@@ -68,7 +72,6 @@ type claimed struct {
 	span
 	process string
 	id      int
-	fence   int64
 }
 
 // Run has the workers do the jobs, kills a process, and checks. The counts are in t.
@@ -109,16 +112,19 @@ func (r *run) work(ctx context.Context) error {
 		}
 		running = append(running, p)
 	}
-	if err := r.await(ctx, r.Jobs/2); err != nil {
+	if err := r.await(ctx, r.Jobs*7/8); err != nil {
 		return err
 	}
 	if !r.Careless {
-		running[0].kill()
-		if err := r.bury(ctx, running[0].name); err != nil {
+		if err := r.kill(ctx, running[0]); err != nil {
 			return err
 		}
 	}
-	return r.await(ctx, 0)
+	if err := r.await(ctx, 0); err != nil {
+		return err
+	}
+	r.t.Fired(Killed, min(1, len(r.dead)))
+	return nil
 }
 
 // await waits until so many jobs are left.
@@ -131,13 +137,41 @@ func (r *run) await(ctx context.Context, left int) error {
 		if n <= int64(left) {
 			return nil
 		}
+		if err := r.bury(ctx); err != nil {
+			return err
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// bury notes what a dead process holds.
-func (r *run) bury(ctx context.Context, name string) error {
-	cursor, err := r.jobs.Find(ctx, bson.M{"state": "pending", "lock.tags.write.owner": name})
+// kill kills a process that holds a job. It is first stopped, until the server has
+// executed what it has sent.
+func (r *run) kill(ctx context.Context, p *process) error {
+	r.killed = true
+	for {
+		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(ttl / 10)
+		if err := r.bury(ctx); err != nil {
+			return err
+		}
+		if len(r.dead) > 0 {
+			_ = p.cmd.Process.Kill()
+			p.end()
+			return nil
+		}
+		clear(r.dead)
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		time.Sleep(idle)
+	}
+}
+
+// bury notes what the dead process holds. Its last commands may be executed after
+// its death. The entries stand for seconds, so that none is missed.
+func (r *run) bury(ctx context.Context) error {
+	if !r.killed {
+		return nil
+	}
+	cursor, err := r.jobs.Find(ctx, bson.M{"state": "pending", "lock.tags.write.owner": dying})
 	if err != nil {
 		return err
 	}
@@ -155,7 +189,6 @@ func (r *run) bury(ctx context.Context, name string) error {
 	for _, job := range held {
 		r.dead[job.ID] = job.Lock.Tags.Write[0].Expires
 	}
-	r.t.Fired(Killed, min(1, len(held)))
 	return nil
 }
 
@@ -199,11 +232,6 @@ func (r *run) start(ctx context.Context, name string) (*process, error) {
 		}
 	}()
 	return p, nil
-}
-
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	p.end()
 }
 
 func (p *process) end() {

@@ -24,8 +24,9 @@ const (
 	childVar  = "DOCLOCK_CLAIMS_WORKERS"
 	ttl       = 2 * time.Second
 	tolerance = 200 * time.Millisecond
-	slowest   = 10 * time.Millisecond // the longest work for a job
-	idle      = 20 * time.Millisecond // the pause of a worker that was told that no job is free
+	quick     = 20 * time.Millisecond  // the longest work for a job
+	slow      = 500 * time.Millisecond // that of the first worker of a process
+	idle      = 20 * time.Millisecond  // the pause of a worker that was told that no job is free
 )
 
 var (
@@ -50,7 +51,7 @@ func Main() {
 
 // workers do jobs until the input ends. They print
 //
-//	claimed <job> <fencing token> <when the claim began> <when it ended>
+//	claimed <job> <when the claim began> <when it ended>
 //	nothing <when the claim began> <when it ended>
 //	lost <job>
 //	failed <why>
@@ -82,10 +83,14 @@ func workers(args []string) error {
 		next = careless(jobs)
 	}
 	var all sync.WaitGroup
-	for range perProcess {
+	for number := range perProcess {
+		longest := quick
+		if number == 0 {
+			longest = slow
+		}
 		all.Go(func() {
 			for ctx.Err() == nil {
-				work(next)
+				work(next, longest)
 				fmt.Println("commands", commands.Swap(0))
 			}
 		})
@@ -98,9 +103,8 @@ func workers(args []string) error {
 type claim func(ctx context.Context) (job, error)
 
 type job struct {
-	ID    int `bson:"_id"`
-	fence int64
-	end   func(context.Context) error
+	ID  int `bson:"_id"`
+	end func(context.Context) error
 }
 
 func locked(locks *writelock.Locker) claim {
@@ -109,7 +113,6 @@ func locked(locks *writelock.Locker) claim {
 		if err != nil {
 			return j, err
 		}
-		j.fence = lease.Fence()
 		j.end = func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, doneOnce) }
 		return j, nil
 	}
@@ -131,7 +134,7 @@ func careless(jobs *mongo.Collection) claim {
 }
 
 // work does one job.
-func work(next claim) {
+func work(next claim, longest time.Duration) {
 	ctx := context.Background()
 	begun := time.Now().UnixNano()
 	j, err := next(ctx)
@@ -145,8 +148,8 @@ func work(next claim) {
 		fmt.Println("failed", err)
 		return
 	}
-	fmt.Println("claimed", j.ID, j.fence, begun, ended)
-	time.Sleep(rand.N(slowest))
+	fmt.Println("claimed", j.ID, begun, ended)
+	time.Sleep(rand.N(longest))
 	switch err := j.end(ctx); {
 	case errors.Is(err, doclock.ErrLost):
 		fmt.Println("lost", j.ID)
