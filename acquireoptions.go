@@ -90,7 +90,8 @@ func Sort(keys any) AcquireOption {
 // the first documents in a random order, up to 512 of them, so that they seldom
 // meet.
 //
-// A document whose lock field is foreign ([ErrForeignLock]) is not free. Enqueue
+// A document whose lock field is foreign ([ErrForeignLock]) is not free, nor is one
+// that [HoldAtLeast] keeps others out of. Enqueue
 // refuses SkipLocked: it has a place in the queue of one document. A Locker with
 // [Upsert] refuses it too. With [ShardKey] each look-up asks all shards, unless
 // the filter names the shard key.

@@ -86,6 +86,19 @@ func TestDeleteFindsTheLoss(t *testing.T) {
 	}
 }
 
+// An operator has broken the lock while the lease is valid here, and the first
+// request is lost. The repeat finds no entry, and the document stands.
+func TestDeleteAfterABreak(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	r.change(bson.M{"$unset": bson.M{"lock.tags": ""}})
+	r.net.Arm(faultnet.LoseRequest, "findAndModify")
+	if err := lease.Delete(t.Context()); !errors.Is(err, doclock.ErrOutcomeUnknown) {
+		t.Errorf("got %v, want ErrOutcomeUnknown", err)
+	}
+	r.wantDocument(true)
+}
+
 // A lost reply, a lost request: it is repeated, and done once.
 func TestDeleteOfUnknownOutcomeIsRepeated(t *testing.T) {
 	for _, cut := range []faultnet.Kind{faultnet.LoseReply, faultnet.LoseRequest} {

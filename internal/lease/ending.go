@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -211,8 +212,19 @@ func (s *Hold) deletion() ending {
 				}
 			}
 		},
-		judge: func(ctx context.Context, _ *handoff, got engine.Answer, unsure error) error {
-			return s.departed(ctx, "delete", got.Outcome, unsure)
-		},
+		judge: s.deleted,
 	}
+}
+
+// deleted is the verdict on a delete. After an attempt of unknown outcome the
+// entry may be gone because an operator or an outside writer has removed it: a
+// document that stands was not deleted, or was made anew.
+func (s *Hold) deleted(ctx context.Context, _ *handoff, got engine.Answer, unsure error) error {
+	if got.Outcome == engine.Lost && unsure != nil && s.last().Key == uuid.Nil {
+		img, err := s.read(ctx)
+		if img != nil || err != nil {
+			return unknown("delete", oneline.Join(unsure, err))
+		}
+	}
+	return s.departed(ctx, "delete", got.Outcome, unsure)
 }

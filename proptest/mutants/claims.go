@@ -25,7 +25,7 @@ var claims = []Mutant{
 		File: "multilock/claim.go",
 		Edits: swap(`a.discard(a.filter.Pin, a.request.ID, a.unsure, false, func(err error) { cleaned <- err })`,
 			`cleaned <- nil`),
-		Tests: "^TestAClaimOfUnknownOutcomeHoldsOneDocument$", Packages: inLocker,
+		Tests: "^TestAnAskOfUnknownOutcomeLeavesNoEntry$", Packages: inLocker,
 	},
 	{
 		Name: "a look-up shows locked documents", Rule: 0,
