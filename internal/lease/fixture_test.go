@@ -335,6 +335,9 @@ func (s *server) Resume(context.Context, engine.Token, engine.Request) (engine.A
 }
 
 func (s *server) Touch(context.Context, engine.Token) (engine.Answer, error) { panic("a touch") }
+func (s *server) Downgrade(context.Context, engine.Grant, int64, engine.Request) (engine.Answer, error) {
+	panic("a downgrade")
+}
 
 func (s *server) Acquire(context.Context, engine.Filter, engine.Request) (engine.Answer, error) {
 	panic("an acquire")
