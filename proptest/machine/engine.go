@@ -41,6 +41,7 @@ type asker struct {
 
 	own   engine.Terms // of its acquires
 	token model.Token  // by which it was resumed; zero for an acquire
+	from  *asker       // whose downgrade made it, or nil
 }
 
 // engineRun is one run.
@@ -70,6 +71,7 @@ func (b *bench) engineRun(t *rapid.T) {
 		"resume":            m.resume,
 		"resume, too":       m.resume,
 		"touch":             m.touch,
+		"downgrade":         m.downgrade,
 		"time":              m.pass,
 		"time, too":         m.pass,
 		"outside writer":    m.outsideWrite,
