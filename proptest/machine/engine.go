@@ -140,10 +140,6 @@ func (a *asker) say(t *rapid.T) *asker {
 	return a
 }
 
-func held(e model.Entry) bool    { return e.Held() }
-func waiting(e model.Entry) bool { return !e.Held() }
-func either(model.Entry) bool    { return true }
-
 func (m *engineMachine) acquireAnew(t *rapid.T) {
 	if len(m.askers) >= 20 {
 		t.Skip("enough askers")

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 
 func TestEngine(t *testing.T) {
 	var count tally.Tally
-	machine.Engine(t, mongotest.Database(t), 150, 30, &count)
+	machine.Engine(t, mongotest.Database(t), 250, 30, &count)
 	floors := []tally.Floor{
 		{Kind: "check", Name: machine.EngineOutcomes, Least: 500},
 		{Kind: "check", Name: machine.EngineStored, Least: 400},
