@@ -14,7 +14,7 @@ import (
 type ConflictError struct {
 	Tag        string        // the tag that was wanted
 	DocumentID bson.RawValue // the document's _id
-	Holders    []Holder      // the entries in the way, waiting ones included
+	Holders    []Holder      // the entries in the way, waiting ones included; none if they have left since a downgrade was refused
 
 	// RetryAfter is how long it takes at most until enough of the entries in
 	// the way have expired. Most are released or renewed before.
@@ -39,6 +39,9 @@ type Holder struct {
 // Error names the holders, the first few of many.
 func (e *ConflictError) Error() string {
 	const shown = 3
+	if len(e.Holders) == 0 {
+		return fmt.Sprintf("doclock: conflict: %q on document %s was kept back by others, who have left since", e.Tag, bsonvalue.Readable(e.DocumentID))
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, bsonvalue.Readable(e.DocumentID))
 	for i, h := range e.Holders {

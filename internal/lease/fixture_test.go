@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -27,6 +28,17 @@ type rig struct {
 	*Holds
 	server *server
 	ops    *attempt.Group
+
+	unanswered []engine.Request // the new entries that downgrades have left to the clean-up
+}
+
+var errRefused = errors.New("refused")
+
+// Refused and Unanswered make the rig the Downgrades of its holds.
+func (r *rig) Refused(*engine.Image, engine.Grant, string) error { return errRefused }
+
+func (r *rig) Unanswered(_ engine.Pin, to engine.Request) {
+	r.unanswered = append(r.unanswered, to)
 }
 
 // unconnected is an engine whose server is nowhere: what is pure of it works.
@@ -64,7 +76,7 @@ func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 
 func newRig(tb testing.TB, e *engine.Engine) *rig {
 	r := &rig{TB: tb, server: &server{engine: e, entries: map[uuid.UUID]*entry{}}, ops: &attempt.Group{}}
-	r.Holds = NewHolds(e, r.server, r.ops, nobody{})
+	r.Holds = NewHolds(e, r.server, r.ops, nobody{}, r)
 	return r
 }
 
@@ -153,6 +165,7 @@ type server struct {
 	log     []call
 	fault   func(ctx context.Context, c call) error // before the command is executed, or nil
 	lose    func(c call) error                      // after it, or nil
+	refuse  bool                                    // downgrades
 }
 
 // entry is one that stands in a document.
@@ -328,6 +341,31 @@ func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (eng
 	})
 }
 
+// Downgrade is refused where the server is told to refuse.
+func (s *server) Downgrade(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
+	a := engine.Answer{Outcome: engine.Lost, Image: &engine.Image{ID: g.DocID}}
+	sent, err := s.execute(ctx, "downgrade", []engine.Grant{g}, func() {
+		own, made := s.entries[g.ID], s.entries[to.ID]
+		switch {
+		case made != nil:
+			a.Outcome = engine.Granted
+		case own != nil && (s.refuse || own.writes >= k):
+			a.Outcome = engine.Conflict
+			own.writes = max(own.writes, k)
+		case own != nil:
+			a.Outcome = engine.Granted
+			delete(s.entries, g.ID)
+			s.entries[to.ID] = &entry{document: own.document}
+		}
+		if e := s.entries[to.ID]; e != nil {
+			e.expires = time.Now().Add(s.engine.LeaseBy(to.Tag, to.Terms) + s.engine.Tolerance)
+			a.Image.Lock.Entries = []engine.Entry{{Tag: to.Tag, ID: to.ID, Seq: g.Seq + 1, Fence: g.Fence + 1}}
+		}
+	})
+	a.Sent = sent
+	return a, err
+}
+
 // What these tests don't send.
 
 func (s *server) Resume(context.Context, engine.Token, engine.Request) (engine.Answer, error) {
@@ -335,9 +373,6 @@ func (s *server) Resume(context.Context, engine.Token, engine.Request) (engine.A
 }
 
 func (s *server) Touch(context.Context, engine.Token) (engine.Answer, error) { panic("a touch") }
-func (s *server) Downgrade(context.Context, engine.Grant, int64, engine.Request) (engine.Answer, error) {
-	panic("a downgrade")
-}
 
 func (s *server) Acquire(context.Context, engine.Filter, engine.Request) (engine.Answer, error) {
 	panic("an acquire")
