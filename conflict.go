@@ -10,11 +10,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ConflictError says who is in the way. It is an [ErrConflict].
+// ConflictError says who is in the way. It is an [ErrConflict]. That of a
+// [Lease.Downgrade] names the lease's own entry if the time of [HoldAtLeast] is in
+// the way, and has no Holders if all have left since the refusal.
 type ConflictError struct {
 	Tag        string        // the tag that was wanted
 	DocumentID bson.RawValue // the document's _id
-	Holders    []Holder      // the entries in the way, waiting ones included; none if they have left since a downgrade was refused
+	Holders    []Holder      // the entries in the way, waiting ones included
 
 	// RetryAfter is how long it takes at most until enough of the entries in
 	// the way have expired. Most are released or renewed before.

@@ -66,10 +66,11 @@ func (l *Lease) Guard() bson.D { return l.handle().Guard() }
 func (l *Lease) Remaining() time.Duration { return l.handle().Remaining() }
 
 // Done is closed when the lease is not valid any more: its time is up, it was
-// found lost, or it is being released or detached.
+// found lost, it is being released or detached, or it was downgraded.
 func (l *Lease) Done() <-chan struct{} { return l.handle().Done() }
 
-// Err is nil while the lease is valid, and then [ErrLost] or [ErrReleased].
+// Err is nil while the lease is valid, and then [ErrLost] or [ErrReleased]. While
+// a [Lease.Downgrade] is under way it is [ErrOutcomeUnknown].
 func (l *Lease) Err() error { return l.handle().Err() }
 
 // KeepAlive renews the lease, three times a TTL, until it is released or lost
@@ -205,9 +206,10 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 // to oneself. No other client gets the lock in between. The other tag is one of
 // the Locker's; it may be any tag, not only a weaker one. The new lease has an ID
 // and a fencing token of its own, its validity counts from the send, and its TTL
-// is that of its tag, or the one of [LeaseTTL] if the acquire had it. It has no
-// token of a [Lease.Detach]. The lease ends with [ErrReleased]; Release, called
-// after it, sends nothing and returns nil. Release the new lease.
+// is that of its tag, or the one of [LeaseTTL] if the acquire had it. Its owner is
+// the lease's. A token of the lease is worth nothing after it. The lease ends with
+// [ErrReleased]; Release, called after it, sends nothing and returns nil. Release
+// the new lease.
 //
 // It never waits. The new lease is judged as an acquire beside all other entries,
 // held and waiting. It is refused, with a [*ConflictError], if they are in its way,
