@@ -32,7 +32,7 @@ func TestEngine(t *testing.T) {
 
 func TestAPI(t *testing.T) {
 	var count tally.Tally
-	machine.API(t, mongotest.Database(t), 60, 30, &count)
+	machine.API(t, mongotest.Database(t), 80, 30, &count)
 	for _, failure := range count.Failures(
 		tally.Floor{Kind: "check", Name: machine.APIOutcomes, Least: 500},
 		tally.Floor{Kind: "check", Name: machine.APIStored, Least: 400},
