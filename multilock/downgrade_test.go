@@ -248,3 +248,23 @@ func TestDowngradeInDo(t *testing.T) {
 	p.wantEntries(next)
 	p.release(next)
 }
+
+// If the downgrade was executed and its reply never comes, the clean-up removes
+// the new entry by its id.
+func TestDowngradeWithoutAReplyIsCleanedUp(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	l := p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second))
+	lease := p.try(l, "write")
+	fault := net.Arm(faultnet.DelayReply, "findAndModify")
+	ctx, cancel := context.WithCancel(t.Context())
+	call := begin(t, func() (*doclock.Lease, error) { return lease.Downgrade(ctx, "read") })
+	wait(t, fault.Fired())
+	p.eventually("the new entry is made", func() bool { return len(p.entries("read")) == 1 })
+	cancel()
+	_, err := call.wait()
+	p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
+	p.eventually("it is removed", func() bool { return len(p.entries()) == 0 })
+	p.want(lease.Release(p.bounded()), doclock.ErrOutcomeUnknown)
+}

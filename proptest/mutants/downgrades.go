@@ -169,4 +169,14 @@ var downgrades = []Mutant{
 `),
 		Tests: "^TestDowngradeTellsTheWaiters$", Packages: inHold,
 	},
+	{
+		Name: "the new id of a downgrade without an answer is not removed", Rule: 24,
+		Why:  "nobody holds the new entry until it expires",
+		File: "multilock/downgrade.go",
+		Edits: swap(`	l.cleanup.add(pin, to.Tag, leftover{id: to.ID, entries: 1, until: time.Now().Add(l.cleanup.life(to))})
+`,
+			`	_ = time.Now()
+`),
+		Tests: "^TestDowngradeWithoutAReply", Packages: inLocker,
+	},
 }
