@@ -10,7 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ConflictError says who is in the way. It is an [ErrConflict].
+// ConflictError says who is in the way. It is an [ErrConflict]. That of a
+// [Lease.Downgrade] names the lease's own entry if the time of [HoldAtLeast] is in
+// the way, and has no Holders if all have left since the refusal.
 type ConflictError struct {
 	Tag        string        // the tag that was wanted
 	DocumentID bson.RawValue // the document's _id
@@ -39,6 +41,9 @@ type Holder struct {
 // Error names the holders, the first few of many.
 func (e *ConflictError) Error() string {
 	const shown = 3
+	if len(e.Holders) == 0 {
+		return fmt.Sprintf("doclock: conflict: %q on document %s was kept back by others, who have left since", e.Tag, bsonvalue.Readable(e.DocumentID))
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "doclock: conflict: %q on document %s is kept back by ", e.Tag, bsonvalue.Readable(e.DocumentID))
 	for i, h := range e.Holders {

@@ -38,7 +38,8 @@
 //	               ┌──────────┐            ┌──────┐
 //	refused ◄──────┤  arrive  ├──────►  held ◄─────┘
 //	               └────┬─────┘         ▲   │ │ │
-//	    an assertive    │       granted │   │ │ └── Release, UpdateAndRelease ──► released
+//	    an assertive    │       granted │   │ │ └── Release, UpdateAndRelease,
+//	                    │               │   │ │     Detach, Downgrade ──────────► released
 //	    relation blocks ▼               │   │ └──── the entry is gone ──────────► lost
 //	                 waiting ───────────┘   └────── its time is up ─────────────► lost
 //	                    └── not confirmed in time ───────────────────────────────► lost

@@ -18,14 +18,16 @@ var (
 	ErrNotFound = errors.New("doclock: no such document")
 
 	// ErrConflict: others hold the lock, or came first. The error is a
-	// [*ConflictError] that names them.
+	// [*ConflictError] that names them. A refused [Lease.Downgrade] leaves the lease
+	// as it is.
 	ErrConflict = errors.New("doclock: conflict")
 
 	// ErrLost: the lease ended before it was released. Its time ran out, or its
 	// entry is not in the document any more. Others may have been let in since.
 	ErrLost = lease.ErrLost
 
-	// ErrReleased: the lease was released or detached, or its ticket cancelled.
+	// ErrReleased: the lease was released, detached or downgraded, or its ticket
+	// cancelled.
 	ErrReleased = lease.ErrReleased
 
 	// ErrClosed: the Locker was closed.
@@ -45,8 +47,8 @@ var (
 	// doclock's. It was left as it is. [Field] chooses another field.
 	ErrForeignLock = errors.New("doclock: foreign lock field")
 
-	// ErrOutcomeUnknown: a write, a delete, a detach or a release may have been
-	// executed, or may be yet. It wraps what the driver said. No acquire returns it: a
+	// ErrOutcomeUnknown: a write, a delete, a detach, a downgrade or a release may
+	// have been executed, or may be yet. It wraps what the driver said. No acquire returns it: a
 	// caller without a lease holds nothing, and what an acquire may have been
 	// granted is released in the background.
 	ErrOutcomeUnknown = lease.ErrOutcomeUnknown

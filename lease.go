@@ -66,10 +66,11 @@ func (l *Lease) Guard() bson.D { return l.handle().Guard() }
 func (l *Lease) Remaining() time.Duration { return l.handle().Remaining() }
 
 // Done is closed when the lease is not valid any more: its time is up, it was
-// found lost, or it is being released or detached.
+// found lost, it is being released or detached, or it was downgraded.
 func (l *Lease) Done() <-chan struct{} { return l.handle().Done() }
 
-// Err is nil while the lease is valid, and then [ErrLost] or [ErrReleased].
+// Err is nil while the lease is valid, and then [ErrLost] or [ErrReleased]. While
+// a [Lease.Downgrade] is under way it is [ErrOutcomeUnknown].
 func (l *Lease) Err() error { return l.handle().Err() }
 
 // KeepAlive renews the lease, three times a TTL, until it is released or lost
@@ -200,6 +201,42 @@ func (l *Lease) Delete(ctx context.Context) error {
 // the entry after the detach was sent.
 func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 	return l.handle().Detach(ctx)
+}
+
+// Downgrade gives up the lease for one of another tag, in one command: a handoff
+// to oneself. No other client gets the lock in between. The other tag is one of
+// the Locker's; it may be any tag, not only a weaker one. The new lease has an ID
+// and a fencing token of its own, its validity counts from the send, and its TTL
+// is that of its tag, or the one of [LeaseTTL] if the acquire had it. Its owner is
+// the lease's. A token of the lease is worth nothing after it. The lease ends with
+// [ErrReleased]; Release, called after it, sends nothing and returns nil. Release
+// the new lease.
+//
+// It never waits. The new lease is judged as an acquire beside all other entries,
+// held and waiting. It is refused, with a [*ConflictError], if they are in its way,
+// or before the time of [HoldAtLeast]. The lease then goes on as before.
+//
+// While a downgrade is under way the lease counts as not valid: Err is
+// [ErrOutcomeUnknown], Remaining is 0, nothing renews it, and its other methods
+// wait. Done stays open, and contexts of KeepAlive go on, until the lease ends.
+//
+// It returns
+//   - the new lease and nil if it was granted;
+//   - ErrConflict if it was refused: the lease goes on;
+//   - [ErrLost] if the lock was not held any more;
+//   - ErrOutcomeUnknown if that can't be told: the lease has ended, and both entries
+//     are removed in the background. Or ctx ended first: a lease that is granted
+//     after that is released. If it is refused, the lease goes on. Call Release, which
+//     waits for that;
+//   - the server's error if the server refused the command: the lease goes on.
+//
+// It is repeated until it is answered, ctx ends, or the server would let others in
+// anyway. Where other goroutines share the entry ([ShareInProcess]), and for a tag
+// that is not one of the rules, it returns [ErrInvalidArgument], nothing is sent, and
+// the lease stands.
+func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
+	held, err := l.handle().Downgrade(ctx, tag)
+	return (*Lease)(held), err
 }
 
 // Release releases the lock, in one command. A second call returns the same

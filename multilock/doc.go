@@ -20,6 +20,9 @@
 // the holders in the way. [Locker.Enqueue] takes a place in the document's queue
 // and leaves the waiting to the caller.
 //
+// A lease goes on under another tag, and lets nobody in between, by
+// [doclock.Lease.Downgrade]: a writer becomes a reader.
+//
 // [AcquireAll] and [DoAll] acquire leases of several documents, all or none, in
 // one order, so that their callers don't wait for each other in a circle.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
@@ -38,6 +39,11 @@ func conflict(e *engine.Engine, img *engine.Image, tag string, own *engine.Entry
 	if len(entries) == 0 {
 		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, tag)
 	}
+	return inTheWay(img, tag, entries, free)
+}
+
+// inTheWay is the conflict with these entries of an image.
+func inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.Duration) error {
 	c := &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free}
 	for _, e := range entries {
 		h := doclock.Holder{Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held()}

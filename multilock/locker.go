@@ -88,7 +88,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 	})
-	l.leases = lease.NewHolds(e, e, &l.ops, succession{l.queues, l.claims})
+	l.leases = lease.NewHolds(e, e, &l.ops, succession{l.queues, l.claims}, downgrades{l})
 	l.queues.Connect(l.leases)
 	l.cleanup = newCleanup(e, e, &l.ops, func(document string, id uuid.UUID) {
 		l.queues.Removed(document, id)

@@ -29,6 +29,7 @@ type Commands interface {
 	Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, error)
 	Resume(context.Context, Token, Request) (Answer, error)
 	Touch(context.Context, Token) (Answer, error)
+	Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error)
 
 	Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)
 	Read(context.Context, Pin) (*Image, error)

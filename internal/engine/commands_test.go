@@ -150,6 +150,12 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 			_, err := e.WriteAndHandOff(ctx, resumed, parsed(classic), next(false))
 			return err
 		}},
+		{"downgrade", func(ctx context.Context) error {
+			from := g
+			from.Tag = e.Rules().Tags()[0]
+			_, err := e.Downgrade(ctx, from, 1, Request{Tag: tag, ID: next(false).ID})
+			return err
+		}},
 		{"remove two", func(ctx context.Context) error {
 			_, err := e.Remove(ctx, g.Pin, tag, []uuid.UUID{g.ID, next(false).ID})
 			return err

@@ -16,6 +16,8 @@
 //	detach             filter: own entry with its fencing token; it gets a key, and is extended
 //	resume             filter: a held entry with the key; it gets a new id and a new fencing token
 //	touch              filter: a held entry with the key; extended
+//	downgrade          own entry with its fencing token, and a new one would be granted without it: the
+//	                   new one takes its place; else its number is set
 //
 // For an operator ([Engine.Find], [Engine.Survey], [Engine.RemoveExactly],
 // [Engine.RemoveEach], [Engine.DeleteIdle]): entries of anybody are read, and

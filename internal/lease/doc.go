@@ -25,6 +25,11 @@
 // last holder detaches. After one of unknown outcome nothing but a release may
 // follow: it ends the entry, detached or not.
 //
+// A downgrade suspends the hold from its send on: it is valid for nobody, and
+// nobody joins. If it is refused, the hold goes on with the validity that it had.
+// If it is granted, the hold ends, and the new entry is another hold. Only the last
+// holder downgrades.
+//
 // A handle ends with its hold, or before it if other holders stay. As long as the
 // hold is valid, only the last holder to leave releases it; the others leave
 // without a command. Once the validity has ended, the first holder to leave

@@ -93,7 +93,7 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.released != nil, s.detached:
+	case h.released != nil, s.detached, s.replaced:
 		err = ErrReleased
 	case s.releasing: // by another holder, after the end of the validity
 		err = ErrLost

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -27,6 +28,17 @@ type rig struct {
 	*Holds
 	server *server
 	ops    *attempt.Group
+
+	unanswered []engine.Request // the new entries that downgrades have left to the clean-up
+}
+
+var errRefused = errors.New("refused")
+
+// Refused and Unanswered make the rig the Downgrades of its holds.
+func (r *rig) Refused(*engine.Image, engine.Grant, string) error { return errRefused }
+
+func (r *rig) Unanswered(_ engine.Pin, to engine.Request) {
+	r.unanswered = append(r.unanswered, to)
 }
 
 // unconnected is an engine whose server is nowhere: what is pure of it works.
@@ -64,7 +76,7 @@ func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 
 func newRig(tb testing.TB, e *engine.Engine) *rig {
 	r := &rig{TB: tb, server: &server{engine: e, entries: map[uuid.UUID]*entry{}}, ops: &attempt.Group{}}
-	r.Holds = NewHolds(e, r.server, r.ops, nobody{})
+	r.Holds = NewHolds(e, r.server, r.ops, nobody{}, r)
 	return r
 }
 
@@ -154,6 +166,7 @@ type server struct {
 	fault   func(ctx context.Context, c call) error // before the command is executed, or nil
 	lose    func(c call) error                      // after it, or nil
 	until   time.Time                               // of the entries that are read
+	refuse  bool                                    // downgrades
 }
 
 // entry is one that stands in a document.
@@ -327,6 +340,31 @@ func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (eng
 		e.key = key
 		s.extend(g)(e)
 	})
+}
+
+// Downgrade is refused where the server is told to refuse.
+func (s *server) Downgrade(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
+	a := engine.Answer{Outcome: engine.Lost, Image: &engine.Image{ID: g.DocID}}
+	sent, err := s.execute(ctx, "downgrade", []engine.Grant{g}, func() {
+		own, made := s.entries[g.ID], s.entries[to.ID]
+		switch {
+		case made != nil:
+			a.Outcome = engine.Granted
+		case own != nil && (s.refuse || own.writes >= k):
+			a.Outcome = engine.Conflict
+			own.writes = max(own.writes, k)
+		case own != nil:
+			a.Outcome = engine.Granted
+			delete(s.entries, g.ID)
+			s.entries[to.ID] = &entry{document: own.document}
+		}
+		if e := s.entries[to.ID]; e != nil {
+			e.expires = time.Now().Add(s.engine.LeaseBy(to.Tag, to.Terms) + s.engine.Tolerance)
+			a.Image.Lock.Entries = []engine.Entry{{Tag: to.Tag, ID: to.ID, Seq: g.Seq + 1, Fence: g.Fence + 1}}
+		}
+	})
+	a.Sent = sent
+	return a, err
 }
 
 // What these tests don't send.

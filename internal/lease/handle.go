@@ -56,6 +56,9 @@ func (h *Handle) Err() error {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
 	_ = h.hold.check()
+	if h.over == nil && h.hold.suspended {
+		return ErrOutcomeUnknown
+	}
 	return h.over
 }
 
@@ -101,9 +104,10 @@ func (h *Handle) Unused() {
 	h.hold.unused = true
 }
 
-// leaving says that this holder's part is being released or detached, or was.
+// leaving says that this holder's part is being released or detached, or was, or
+// that a downgrade has ended it.
 func (h *Handle) leaving() bool {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	return h.released != nil || h.hold.detached
+	return h.released != nil || h.hold.detached || h.hold.replaced
 }

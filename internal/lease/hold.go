@@ -31,6 +31,9 @@ type Hold struct {
 	releasing    bool      // the lock is being released, for all holders: nobody joins any more
 	detached     bool      // a detach was sent: nothing but a release may follow
 	key          uuid.UUID // that the detach has, or may have, written
+	suspended    bool      // a downgrade is under way: the hold is not valid until its outcome is known
+	replaced     bool      // a downgrade has ended the hold, or may have: nothing may follow
+	verdict      error     // what a release returns then
 	holders      []*Handle // those who have not left
 	unused       bool      // nobody used the lock: its release leaves no remainder
 	afterRelease func()    // or nil
@@ -66,6 +69,8 @@ type locker struct {
 	commands   engine.Commands // what is sent
 	ops        *attempt.Group
 	succession Succession
+	downgrades Downgrades
+	granted    func(engine.Grant, engine.Reading, bool) *Handle // makes a hold
 	keeper     interface {
 		keep(*Hold)
 		dismiss(*Hold)
@@ -173,7 +178,7 @@ func (s *Hold) extend(v validity) {
 
 // remaining is how long the holders may go on without a renewal.
 func (s *Hold) remaining() time.Duration {
-	if s.err() != nil {
+	if s.err() != nil || s.isSuspended() {
 		return 0
 	}
 	return max(0, s.left())
@@ -203,7 +208,7 @@ func (s *Hold) kept() time.Duration {
 func (s *Hold) join() *Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.releasing || s.detached {
+	if s.releasing || s.detached || s.suspended || s.replaced {
 		return nil
 	}
 	h := &Handle{hold: s, over: s.over}
@@ -218,6 +223,7 @@ const (
 	leftOthers   departure = iota // who still hold the lock
 	leftLast                      // this holder has to release the lock, for all
 	leftAfterAll                  // the lock has been released for all: this holder has lost it
+	leftReplaced                  // a downgrade has ended the hold
 )
 
 // depart takes a holder out. The last one releases the lock. After the end of
@@ -229,6 +235,8 @@ func (s *Hold) depart(h *Handle) departure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.replaced:
+		return leftReplaced
 	case s.releasing:
 		s.remove(h)
 		return leftAfterAll
@@ -254,6 +262,13 @@ func (s *Hold) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over != nil
+}
+
+// isSuspended says that a downgrade is under way.
+func (s *Hold) isSuspended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspended
 }
 
 // isReleasing says that the lock is being released for all holders, or was.

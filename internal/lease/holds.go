@@ -20,13 +20,13 @@ type Holds struct {
 
 // NewHolds is for Lockers: the commands are sent with ops, and succession is
 // told of every release.
-func NewHolds(e *engine.Engine, commands engine.Commands, ops *attempt.Group, succession Succession) *Holds {
+func NewHolds(e *engine.Engine, commands engine.Commands, ops *attempt.Group, succession Succession, downgrades Downgrades) *Holds {
 	hs := &Holds{
-		locker:   locker{engine: e, commands: commands, ops: ops, succession: succession},
+		locker:   locker{engine: e, commands: commands, ops: ops, succession: succession, downgrades: downgrades},
 		renewals: keeper{engine: e, wake: make(chan struct{}, 1)},
 		valid:    map[uuid.UUID]*Hold{},
 	}
-	hs.keeper, hs.forget = &hs.renewals, hs.remove
+	hs.keeper, hs.granted, hs.forget = &hs.renewals, hs.New, hs.remove
 	return hs
 }
 

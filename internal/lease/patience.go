@@ -38,18 +38,28 @@ func (s *Hold) enter(ctx context.Context, g *gate) error {
 // run runs op to its end, and returns at once where the caller gives up first.
 // Where nothing was sent by then, nothing will be.
 func (h *Handle) run(ctx context.Context, op func(patient context.Context) error) error {
+	err, gaveUp := runFor(ctx, h, op, func(error) {})
+	if gaveUp != nil {
+		return gaveUp
+	}
+	return err
+}
+
+// runFor is run for a result that is more than an error. The result goes to
+// abandoned if the caller gives up.
+func runFor[T any](ctx context.Context, h *Handle, op func(patient context.Context) T, abandoned func(T)) (got T, err error) {
 	patient, stop := h.patience(ctx)
 	defer stop()
 	sending := &engine.Sending{}
 	patient = engine.WithSending(patient, sending)
-	err, abandoned := attempt.Run(patient, h.hold.ops, func() error { return op(patient) }, func(error) {})
+	got, gone := attempt.Run(patient, h.hold.ops, func() T { return op(patient) }, abandoned)
 	switch {
-	case abandoned == nil:
-		return err
+	case gone == nil:
+		return got, nil
 	case sending.Revoke():
-		return oneline.Join(ended(patient), h.hold.commands.Unreachable())
+		return got, oneline.Join(ended(patient), h.hold.commands.Unreachable())
 	default:
-		return gaveUp(patient)
+		return got, gaveUp(patient)
 	}
 }
 

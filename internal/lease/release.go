@@ -70,6 +70,9 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 	case leftAfterAll:
 		h.settle(v, ErrLost)
 		return
+	case leftReplaced:
+		h.settle(v, s.verdict)
+		return
 	}
 	s.renewing.take()
 	defer s.renewing.leave()

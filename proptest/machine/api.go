@@ -63,6 +63,7 @@ func (b *bench) apiRun(t *rapid.T) {
 		"update":             m.updates,
 		"update and release": m.updateAndRelease,
 		"guard":              m.guard,
+		"downgrade":          m.downgrade,
 		"time":               m.pass,
 		"clocks":             m.clocks,
 		"outside writer":     m.outsideWrite,

@@ -40,6 +40,7 @@ func Outcomes() []string {
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
 		"detach: detached", "detach: lost", "resume: granted", "resume: lost", "touch: renewed", "touch: lost",
+		"downgrade: granted", "downgrade: conflict", "downgrade: lost",
 		"handoff: granted", "handoff: lost", "handoff: not applied", // conflict and waiting are rarer
 		"compare-and-set: granted", "compare-and-set: not applied",
 	}

@@ -15,8 +15,8 @@
 //
 // How to read it: check.go has the entry points, place.go the document on the
 // server with the model's beside it. stored.go, shapes.go and rules.go convert
-// between the two. engine.go, guarded.go, handoffs.go and tokens.go are the first
-// machine; api.go, tickets.go, leases.go and successors.go the second.
+// between the two. engine.go, guarded.go, handoffs.go, tokens.go and downgrades.go
+// are the first machine; api.go, tickets.go, leases.go and successors.go the second.
 //
 // The comparison allows for everything that the protocol's text leaves open;
 // see open.go.

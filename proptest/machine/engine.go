@@ -41,6 +41,7 @@ type asker struct {
 
 	own   engine.Terms // of its acquires
 	token model.Token  // by which it was resumed; zero for an acquire
+	from  *asker       // whose downgrade made it, or nil
 }
 
 // engineRun is one run.
@@ -70,6 +71,7 @@ func (b *bench) engineRun(t *rapid.T) {
 		"resume":            m.resume,
 		"resume, too":       m.resume,
 		"touch":             m.touch,
+		"downgrade":         m.downgrade,
 		"time":              m.pass,
 		"time, too":         m.pass,
 		"outside writer":    m.outsideWrite,
@@ -137,10 +139,6 @@ func (a *asker) say(t *rapid.T) *asker {
 	t.Logf("asker %d under %s, terms %v, last fence %d", a.id, a.tag, a.own, a.fence)
 	return a
 }
-
-func held(e model.Entry) bool    { return e.Held() }
-func waiting(e model.Entry) bool { return !e.Held() }
-func either(model.Entry) bool    { return true }
 
 func (m *engineMachine) acquireAnew(t *rapid.T) {
 	if len(m.askers) >= 20 {

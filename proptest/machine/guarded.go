@@ -9,6 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
+func held(e model.Entry) bool    { return e.Held() }
+func waiting(e model.Entry) bool { return !e.Held() }
+func either(model.Entry) bool    { return true }
+
 // lease draws the lease of a command, and its fence: usually the fence of the
 // last grant. The grant has what its entry says of a token and of its time.
 func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {

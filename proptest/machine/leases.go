@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -203,4 +204,65 @@ func (m *apiMachine) guard(t *rapid.T) {
 	l := m.lease(t)
 	e, there := m.doc.Find(l.known.Tag, l.known.ID)
 	m.matches(t, l.Guard(), !l.released && there && e.Fence == l.known.Fence)
+}
+
+// downgrade gives up a lease for one of a tag of the same rules.
+func (m *apiMachine) downgrade(t *rapid.T) {
+	if len(m.leases)+len(m.tickets) >= 25 {
+		t.Skip("enough")
+	}
+	l := m.lease(t)
+	r := l.client.terms
+	r.Tag, r.ID = drawTag(t, l.client.rules), model.ID(len(m.ids)+1)
+	own, there := m.doc.Find(l.known.Tag, l.known.ID)
+	if there {
+		r.Owner = own.Owner
+	}
+	doc, want := m.doc, model.Outcome("released before")
+	switch {
+	case l.released:
+	case l.lost: // nothing is sent
+		want = model.Lost
+	case m.doc != nil && m.doc.Field == model.Foreign:
+		t.Skip("see open.go")
+	default:
+		l.k++
+		doc, want, _ = m.model.Downgrade(m.doc, l.known, l.k, r, m.now)
+		if want == model.Lost {
+			l.lost = true
+			l.finish(want)
+		}
+	}
+	t.Logf("downgrade %d to %s: the model says %q: %v", l.known.ID, r.Tag, want, doc)
+	sent := l.client.reading()
+	next, err := l.Downgrade(t.Context(), string(r.Tag))
+	if want == model.Granted {
+		m.outcome(t, "downgrade", "", err)
+		l.finish("released before")
+		l.released = true
+		m.hold(t, l.client, r, next, doc, sent)
+		return
+	}
+	if next != nil {
+		t.Fatal("an error and a lease")
+	}
+	m.outcome(t, "downgrade", want, err)
+	m.settle(doc)
+	if want == model.Conflict && own.Until <= m.now {
+		stored := m.doc
+		m.doc = without(stored, l.known)
+		m.conflict(t, err, r, nil)
+		m.doc = stored
+	}
+}
+
+// without is the document without a lease's entry.
+func without(d *model.Document, l model.Lease) *model.Document {
+	c := copied(d)
+	for i, b := range c.Lock.Tags {
+		if b.Tag == l.Tag {
+			c.Lock.Tags[i].Entries = slices.DeleteFunc(b.Entries, func(e model.Entry) bool { return e.ID == l.ID })
+		}
+	}
+	return c
 }

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 
 func TestEngine(t *testing.T) {
 	var count tally.Tally
-	machine.Engine(t, mongotest.Database(t), 150, 30, &count)
+	machine.Engine(t, mongotest.Database(t), 250, 30, &count)
 	floors := []tally.Floor{
 		{Kind: "check", Name: machine.EngineOutcomes, Least: 500},
 		{Kind: "check", Name: machine.EngineStored, Least: 400},
@@ -32,7 +32,7 @@ func TestEngine(t *testing.T) {
 
 func TestAPI(t *testing.T) {
 	var count tally.Tally
-	machine.API(t, mongotest.Database(t), 60, 30, &count)
+	machine.API(t, mongotest.Database(t), 80, 30, &count)
 	for _, failure := range count.Failures(
 		tally.Floor{Kind: "check", Name: machine.APIOutcomes, Least: 500},
 		tally.Floor{Kind: "check", Name: machine.APIStored, Least: 400},

@@ -16,9 +16,8 @@
 // judge.go the decision on arrivals and confirms. commands.go and writes.go
 // have one function for each row of the protocol's table of commands.
 // handoff.go has the handoff as the library does it: a release and the
-// successor's request, as two stages of one command. token.go (detach, resume,
-// touch), downgrade.go and hold.go (HoldAtLeast) have what the library does not
-// do yet. foreign.go has the effects of outside writers. [Without] lists the
+// successor's request, as two stages of one command. token.go has detach, resume
+// and touch, downgrade.go the downgrade, and hold.go HoldAtLeast. foreign.go has the effects of outside writers. [Without] lists the
 // rules of the protocol that can be left out, so that tests can show that they
 // would notice.
 //

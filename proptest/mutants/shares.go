@@ -60,7 +60,7 @@ var shares = []Mutant{
 		Name: "an entry that is being released is joined", Rule: 21,
 		Why:  "the new holder holds nothing",
 		File: "internal/lease/hold.go",
-		Edits: swap(`	if s.releasing || s.detached {
+		Edits: swap(`	if s.releasing || s.detached || s.suspended || s.replaced {
 		return nil
 	}
 `,

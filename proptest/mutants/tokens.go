@@ -43,8 +43,8 @@ var tokens = []Mutant{
 		Name: "holders join a detached entry", Rule: 23,
 		Why:  "the new holder holds what a user of the token may release",
 		File: "internal/lease/hold.go",
-		Edits: swap(`	if s.releasing || s.detached {`,
-			`	if s.releasing {`),
+		Edits: swap(`	if s.releasing || s.detached || s.suspended`,
+			`	if s.releasing || s.suspended`),
 		Tests: "^TestRule23NobodyJoins", Packages: inHold,
 	},
 	{

@@ -178,4 +178,12 @@ var writes = []Mutant{
 `),
 		Tests: "^TestDeleteEndsTheLease$", Packages: inLease,
 	},
+	{
+		Name: "a delete of unknown outcome counts as done though the document stands",
+		Why:  "an operator broke the lock: the document is there, and its holder believes it deleted",
+		File: "internal/lease/ending.go",
+		Edits: swap(`if img != nil || err != nil {`,
+			`if err != nil {`),
+		Tests: "^TestDeleteAfterABreak$", Packages: []string{leasePkg},
+	},
 }

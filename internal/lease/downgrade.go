@@ -1,0 +1,172 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// Downgrades is what a Locker does for the downgrades of its leases.
+type Downgrades interface {
+	// Refused is the error of a downgrade that was refused, as the image shows.
+	Refused(img *engine.Image, g engine.Grant, tag string) error
+
+	// Unanswered has the request's entry removed, which a downgrade of unknown
+	// outcome has made, or may make yet.
+	Unanswered(engine.Pin, engine.Request)
+}
+
+// Downgrade implements doclock.Lease. If its caller gives up, a lease that was
+// granted is released.
+func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
+	if err := h.ready(ctx); err != nil {
+		return nil, err
+	}
+	s := h.hold
+	rules := s.engine.Rules()
+	if _, known := rules[tag]; !known {
+		return nil, fmt.Errorf("%w: Downgrade: unknown tag %q (tags: %s)", ErrInvalidArgument, tag, strings.Join(rules.Tags(), ", "))
+	}
+	if err := s.enter(ctx, &h.writing); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx, &s.renewing); err != nil {
+		h.writing.leave()
+		return nil, err
+	}
+	if err := h.suspend(); err != nil {
+		s.renewing.leave()
+		h.writing.leave()
+		return nil, err
+	}
+	got, err := runFor(ctx, h, func(patient context.Context) downgraded {
+		defer h.writing.leave()
+		defer s.renewing.leave()
+		s.writing.take()
+		defer s.writing.leave()
+		return s.downgrade(patient, s.below(tag))
+	}, func(got downgraded) {
+		if got.lease != nil {
+			_ = got.lease.Release(context.Background())
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.lease, got.err
+}
+
+// downgraded is the result of a downgrade.
+type downgraded struct {
+	lease *Handle
+	err   error
+}
+
+// suspend begins a downgrade, for the only holder: the hold is not valid until
+// its end, and nobody joins.
+func (h *Handle) suspend() error {
+	s := h.hold
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case h.released != nil, s.detached, s.replaced:
+		return ErrReleased
+	case s.releasing: // by another holder, after the end of the validity
+		return ErrLost
+	case len(s.holders) > 1:
+		return ofSeveral("Downgrade", s.grant.Tag)
+	}
+	s.suspended = true
+	return nil
+}
+
+// below is the request of a downgrade. The new entry has the TTL that the
+// acquire has chosen, or else its own tag's.
+func (s *Hold) below(tag string) engine.Request {
+	r := engine.Request{Tag: tag, ID: uuid.New()}
+	if s.grant.TTL != s.engine.Lease(s.grant.Tag) {
+		r.Terms.TTL = s.grant.TTL
+	}
+	return r
+}
+
+// downgrade sends the downgrade and judges its answer. It takes the number of
+// the next write.
+func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
+	if s.isLost() {
+		s.resume()
+		return downgraded{err: ErrLost}
+	}
+	s.writes++
+	k := s.writes
+	bounded, cancel := context.WithTimeout(ctx, s.kept())
+	defer cancel()
+	var got engine.Answer
+	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+		got, err = s.commands.Downgrade(ctx, s.grant, k, to)
+		return err
+	})
+	switch {
+	case err != nil && unsure == nil:
+		s.resume()
+		return downgraded{err: failed("downgrade", err)}
+	case err != nil:
+		err = unknown("downgrade", unsure)
+		s.withdraw(ctx, to, err)
+		return downgraded{err: err}
+	case got.Outcome == engine.Granted:
+		return downgraded{lease: s.giveWay(got, to)}
+	case got.Outcome == engine.Conflict:
+		s.resume()
+		return downgraded{err: s.downgrades.Refused(got.Image, s.grant, to.Tag)}
+	default: // neither entry is there, and no attempt can make one
+		s.lose()
+		s.resume()
+		return downgraded{err: ErrLost}
+	}
+}
+
+// resume ends the suspension. The hold goes on with the validity that it had.
+func (s *Hold) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspended = false
+}
+
+// giveWay ends the hold, whose entry has given way to the request's, and makes
+// the new one's. The waiters are told as after a release.
+func (s *Hold) giveWay(got engine.Answer, to engine.Request) *Handle {
+	s.replace(nil)
+	held := s.granted(s.engine.Grant(got.Image, to), got.Sent, false)
+	s.succession.Released(s.grant)
+	return held
+}
+
+// withdraw ends a hold whose downgrade has no answer: nobody knows which entry
+// is there. The old entry goes first: without it no late attempt makes the new
+// one. If its release is refused or not sent, the holder may release it.
+func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
+	if repeatable(s.release(attempt.Detached(ctx), &handoff{hold: s})) {
+		s.resume()
+	} else {
+		s.replace(err)
+	}
+	s.succession.Released(s.grant)
+	s.downgrades.Unanswered(s.grant.Pin, to)
+}
+
+// replace ends the hold after a downgrade that was not refused. A release
+// returns released, and sends nothing.
+func (s *Hold) replace(released error) {
+	s.finish(ErrReleased)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspended, s.replaced, s.verdict = false, true, released
+	if s.afterRelease != nil {
+		s.afterRelease()
+	}
+}

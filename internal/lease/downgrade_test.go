@@ -1,0 +1,275 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// downgrade downgrades to "read".
+func (r *rig) downgrade(h *Handle, want error) *Handle {
+	r.Helper()
+	held, err := h.Downgrade(context.Background(), "read")
+	r.wantErr("Downgrade", err, want)
+	if (held != nil) != (want == nil) {
+		r.Fatalf("a lease %v beside %v", held != nil, err)
+	}
+	return held
+}
+
+// refuses has the server refuse downgrades.
+func (r *rig) refuses(refuses bool) {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	r.server.refuse = refuses
+}
+
+// A handle that was downgraded has ended: it sends nothing more. The new one is
+// a lease of its own.
+func TestDowngradeEndsTheHandle(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		kept := h.KeepAlive(context.Background())
+		next := r.downgrade(h, nil)
+		<-h.Done()
+		<-kept.Done()
+		r.wantErr("KeepAlive", context.Cause(kept), ErrReleased)
+		r.wantErr("Err", h.Err(), ErrReleased)
+		if r.Valid(h.ID()) || h.Remaining() != 0 || len(h.Guard()) != 1 {
+			r.Errorf("valid %v, %v left, guard %v", r.Valid(h.ID()), h.Remaining(), h.Guard())
+		}
+		_, err := h.Downgrade(context.Background(), "read")
+		r.wantErr("another Downgrade", err, ErrReleased)
+		_, err = h.Detach(context.Background())
+		r.wantErr("Detach", err, ErrReleased)
+		r.wantErr("Update", h.Update(context.Background(), increment), ErrReleased)
+		r.wantErr("UpdateAndRelease", h.UpdateAndRelease(context.Background(), increment), ErrReleased)
+		r.wantErr("Delete", h.Delete(context.Background()), ErrReleased)
+		r.wantErr("Renew", h.Renew(context.Background()), ErrReleased)
+		r.wantErr("Release", h.Release(context.Background()), nil)
+		r.wantErr("Release again", h.Release(context.Background()), nil)
+		r.wantSent("downgrade")
+
+		if next.Tag() != "read" || next.ID() == h.ID() || next.Fence() <= h.Fence() || !r.Valid(next.ID()) {
+			r.Errorf("the new lease is %+v", *next.grant())
+		}
+		r.wantErr("the new Err", next.Err(), nil)
+		r.wantErr("the new Update", next.Update(context.Background(), increment), nil)
+		r.wantErr("the new Release", next.Release(context.Background()), nil)
+		r.wantSent("downgrade", "write", "release")
+	})
+}
+
+// The new lease is valid from the send of the answered attempt on.
+func TestDowngradeCountsFromTheAnsweredAttempt(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		attempts := 0
+		r.server.lose = func(call) error {
+			attempts++
+			time.Sleep(time.Second)
+			if attempts < 3 {
+				return errReplyLost
+			}
+			return nil
+		}
+		begun := time.Now()
+		next := r.downgrade(h, nil)
+		calls := r.server.calls()
+		passed := time.Since(calls[len(calls)-1].at)
+		if want := ttl - resolution - passed; next.Remaining() != want {
+			r.Errorf("%v left after %v, want %v", next.Remaining(), time.Since(begun), want)
+		}
+		r.wantSent("downgrade", "downgrade", "downgrade")
+		if len(r.unanswered) != 0 {
+			r.Errorf("clean-up of %v", r.unanswered)
+		}
+	})
+}
+
+// Rule 24. Validity under the old tag ends at the send. Without it the downgrade
+// was executed, the answer is lost, and others are let in beside a valid lease.
+func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.server.fault = func(context.Context, call) error {
+			r.wantErr("Err at the send", h.Err(), ErrOutcomeUnknown)
+			if h.Remaining() != 0 || h.hold.remaining() != 0 {
+				r.Errorf("%v left at the send", h.Remaining())
+			}
+			return nil
+		}
+		r.downgrade(h, nil)
+	})
+}
+
+// A refusal leaves the lease with the validity that it had at the send.
+func TestDowngradeRefused(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		kept := h.KeepAlive(context.Background())
+		done := h.Done()
+		time.Sleep(time.Second)
+		r.refuses(true)
+		r.delay("downgrade", time.Second)
+		begun, left := time.Now(), h.Remaining()
+		r.downgrade(h, errRefused)
+		if got, want := h.Remaining(), left-time.Since(begun); got != want {
+			r.Errorf("%v left, want %v", got, want)
+		}
+		select {
+		case <-done:
+			r.Error("Done is closed")
+		case <-kept.Done():
+			r.Error("the context has ended")
+		default:
+		}
+		r.wantErr("Err", h.Err(), nil)
+		r.wantErr("Update", h.Update(context.Background(), increment), nil)
+		r.wantErr("Renew", h.Renew(context.Background()), nil)
+		r.refuses(false)
+		r.downgrade(h, nil)
+		r.wantSent("downgrade", "write", "renew", "downgrade")
+	})
+}
+
+// Rule 24. A downgrade takes the number of a write. Without it the next write
+// has the number that the refusal has written down, and is not applied.
+func TestRule24DowngradeTakesANumber(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.wantErr("Update", h.Update(context.Background(), increment), nil)
+		r.refuses(true)
+		r.downgrade(h, errRefused)
+		if n := r.server.entries[h.ID()].writes; n != 2 {
+			r.Errorf("the refusal has written down %d", n)
+		}
+		r.wantErr("Update", h.Update(context.Background(), increment), nil)
+		if n := r.server.entries[h.ID()].writes; n != 3 {
+			r.Errorf("the write after it has the number %d", n)
+		}
+	})
+}
+
+// Rule 24. Downgrade is refused for an entry that other local holders have.
+// Without it their tag is no longer held.
+func TestRule24DowngradeOfASharedEntryIsRefused(t *testing.T) {
+	virtual(t, func(r *rig) {
+		all := r.share(2)
+		r.downgrade(all[0], ErrInvalidArgument)
+		r.wantErr("Err", all[0].Err(), nil)
+		r.wantErr("Release", all[1].Release(context.Background()), nil)
+		r.wantSent()
+		r.downgrade(all[0], nil)
+		r.wantSent("downgrade")
+	})
+}
+
+// Rule 24. From the send on no local holder joins.
+func TestRule24NobodyJoinsDuringADowngrade(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "read")
+		r.server.fault = func(context.Context, call) error {
+			if r.Join(h.ID()) != nil || h.hold.join() != nil {
+				r.Error("joined at the send")
+			}
+			return nil
+		}
+		r.downgrade(h, nil)
+		if r.Join(h.ID()) != nil || h.hold.join() != nil {
+			r.Error("joined an entry that is gone")
+		}
+	})
+}
+
+func TestDowngradeOfALostLease(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		r.server.remove(h)
+		r.downgrade(h, ErrLost)
+		r.wantErr("Err", h.Err(), ErrLost)
+		r.downgrade(h, ErrLost)
+		r.wantErr("Release", h.Release(context.Background()), ErrLost)
+		r.wantSent("downgrade", "release")
+	})
+	var zero Handle
+	if _, err := zero.Downgrade(context.Background(), "read"); !errors.Is(err, ErrLost) {
+		t.Error(err)
+	}
+}
+
+// A lease whose time is up, and beside whom nobody was let in, is downgraded.
+func TestDowngradeAfterTheTime(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		time.Sleep(ttl)
+		r.wantErr("Err", h.Err(), ErrLost)
+		next := r.downgrade(h, nil)
+		r.wantErr("the new Err", next.Err(), nil)
+		r.wantErr("Release", h.Release(context.Background()), nil)
+	})
+}
+
+func TestDowngradeToAnUnknownTag(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		_, err := h.Downgrade(context.Background(), "nap")
+		r.wantErr("Downgrade", err, ErrInvalidArgument)
+		r.wantErr("Err", h.Err(), nil)
+		r.wantSent()
+	})
+}
+
+// The new lease has the TTL that the acquire has chosen, or else its tag's.
+func TestDowngradeKeepsTheChosenTTL(t *testing.T) {
+	virtual(t, func(r *rig) {
+		if next := r.downgrade(r.take(1, "write"), nil); next.hold.grant.TTL != 2*ttl {
+			r.Errorf("the tag's TTL is %v", next.hold.grant.TTL)
+		}
+		h := r.New(r.grantBy(2, "write", engine.Terms{TTL: time.Minute}), r.engine.Clocks(), false)
+		if next := r.downgrade(h, nil); next.hold.grant.TTL != time.Minute {
+			r.Errorf("the chosen TTL became %v", next.hold.grant.TTL)
+		}
+	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
+}
+
+// The waiters of this process are told as after a release, and none is granted.
+func TestDowngradeTellsTheWaiters(t *testing.T) {
+	virtual(t, func(r *rig) {
+		waits := &somebody{}
+		h := r.take(1, "write")
+		h.hold.succession = waits
+		r.refuses(true)
+		r.downgrade(h, errRefused)
+		if waits.released != 0 {
+			r.Error("told of a refusal")
+		}
+		r.refuses(false)
+		r.downgrade(h, nil)
+		if waits.released != 1 || waits.answers != 0 {
+			r.Errorf("told of %d releases and %d answers", waits.released, waits.answers)
+		}
+	})
+}
+
+// Attempts of the acquire may enter the old id yet.
+func TestDowngradeCallsAfterRelease(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h, called := r.take(1, "write"), 0
+		h.AfterRelease(func() { called++ })
+		r.refuses(true)
+		r.downgrade(h, errRefused)
+		r.refuses(false)
+		if called != 0 {
+			r.Error("AfterRelease was called early")
+		}
+		r.downgrade(h, nil)
+		_ = h.Release(context.Background())
+		if called != 1 {
+			r.Errorf("AfterRelease was called %d times", called)
+		}
+	})
+}

@@ -1,0 +1,53 @@
+package machine
+
+import (
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/proptest/model"
+	"pgregory.net/rapid"
+)
+
+// downgrade gives up a lease for one of a tag of the same rules: under a new id,
+// or under the id of an earlier downgrade of it. It is then a repeat, or a late
+// duplicate. The new entry has the owner of the own one.
+func (m *engineMachine) downgrade(t *rapid.T) {
+	a, l, g := m.lease(t)
+	s := m.downgradedTo(t, a)
+	if a.k == 0 || rapid.IntRange(0, 2).Draw(t, "a repeat") < 2 {
+		a.k++
+	}
+	k := rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
+	r := engine.Request{Tag: string(s.tag), ID: m.uuids[s.id], Terms: s.own, Document: rapid.Bool().Draw(t, "document")}
+	to := s.request()
+	if e, there := m.doc.Find(a.tag, a.id); there {
+		to.Owner = e.Owner
+	}
+	doc, want, image := m.model.Downgrade(m.doc, l, k, to, m.now)
+	if m.doc != nil && m.doc.Field == model.Foreign { // see open.go
+		want = model.ForeignLock
+	}
+	t.Logf("downgrade %d with fence %d to %d under %s: the model says %s: %v", k, l.Fence, s.id, s.tag, want, doc)
+	got, err := a.engine.Downgrade(t.Context(), g, int64(k), r)
+	seen := m.outcome(t, "downgrade", want, got.Outcome, err)
+	m.settle(doc)
+	m.told(t, s, r, seen, got.Image, image)
+}
+
+// downgradedTo draws the asker that a lease becomes.
+func (m *engineMachine) downgradedTo(t *rapid.T, a *asker) *asker {
+	for _, s := range m.askers {
+		if e, there := m.doc.Find(s.tag, s.id); there && !e.Held() { // no downgrade makes one
+			continue
+		}
+		if s.from == a && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
+			return s.say(t)
+		}
+	}
+	if len(m.askers) >= 30 {
+		t.Skip("enough askers")
+	}
+	own := drawTerms(t)
+	own.Least, own.Owner = 0, ""
+	s := &asker{program: a.program, tag: drawTag(t, a.rules), id: m.newID(), own: own, from: a}
+	m.askers = append(m.askers, s)
+	return s.say(t)
+}
