@@ -16,7 +16,7 @@ type Mutant struct {
 type Edit struct{ Old, New string }
 
 // Rules is the number of the protocol's rules.
-const Rules = 22
+const Rules = 26
 
 // All are the mutants.
 func All() []Mutant {
