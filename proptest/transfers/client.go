@@ -84,12 +84,13 @@ func clients(args []string) error {
 				t := newTransfer(rand.Perm(accounts)[:fewest+rand.N(most-fewest+1)], 1+rand.N(5))
 				bounded, end := context.WithTimeout(context.Background(), longest)
 				err := b.carryOut(bounded, t)
+				why := word(bounded, err)
 				end()
 				mu.Lock()
 				if err == nil {
 					fmt.Fprintf(out, "done %d %d\n", number, len(t.Moves))
 				} else {
-					fmt.Fprintf(out, "gave-up %d %s: %v\n", number, word(err), err)
+					fmt.Fprintf(out, "gave-up %d %s: %v\n", number, why, err)
 				}
 				fmt.Fprintf(out, "commands %d\nfinished %d\n", commands.Swap(0), finished.Swap(0))
 				_ = out.Flush()
@@ -103,10 +104,11 @@ func clients(args []string) error {
 	return locks.Close(closing)
 }
 
-// word is the kind of an error.
-func word(err error) string {
+// word is the kind of a transfer's error. One command's deadline may pass while
+// the process is stopped; only the end of ctx shows a transfer that waits for ever.
+func word(ctx context.Context, err error) string {
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case ctx.Err() != nil:
 		return "stuck"
 	case errors.Is(err, doclock.ErrLost):
 		return "lost"
