@@ -183,7 +183,7 @@ var writes = []Mutant{
 		Why:  "an operator broke the lock: the document is there, and its holder believes it deleted",
 		File: "internal/lease/ending.go",
 		Edits: swap(`if img != nil || err != nil {`,
-			`if err != nil {`),
+			`if _ = img; err != nil {`),
 		Tests: "^TestDeleteAfterABreak$", Packages: []string{leasePkg},
 	},
 }
