@@ -239,7 +239,7 @@ var decisions = []Mutant{
 		Why:  "the lease is valid for a TTL, but the server lets others in after a WaitTTL",
 		File: "internal/engine/confirmation.go",
 		Edits: swap(`Value: d.extended("$$own", cond("$$waits", d.wait, lease))`,
-			`Value: d.extended("$$own", cond("$$own."+fenceKey, d.held, d.wait))`),
+			`Value: d.extended("$$own", cond("$$own."+fenceKey, lease, d.wait))`),
 		Tests: "^TestConfirmNoLongerBlocked$", Packages: inEngine,
 	},
 	{
