@@ -20,23 +20,36 @@ type decision struct {
 	until int64 // milliseconds after the grant that others are kept out; 0 is none
 }
 
-// decision is the engine's decision for a tag, without the times that an acquire
+// decisions are the engine's decisions by tag, without the times that an acquire
 // may choose.
-func (e *Engine) decision(tag string, now expr) decision {
-	d := decision{
-		lock:  "$" + e.field,
-		own:   "$" + e.path(tag),
-		tag:   tag,
-		rules: e.rules,
-		order: e.rules.Tags(),
-		place: map[string]int{},
-		now:   now,
-		wait:  (e.Wait(tag) + e.Tolerance).Milliseconds(),
+func (e *Engine) decisions(now expr) map[string]decision {
+	order := e.rules.Tags()
+	place := make(map[string]int, len(order))
+	for i, tag := range order {
+		place[tag] = i
 	}
-	for i, tag := range d.order {
-		d.place[tag] = i
+	all := make(map[string]decision, len(order))
+	for _, tag := range order {
+		all[tag] = decision{
+			lock:  "$" + e.field,
+			own:   "$" + e.path(tag),
+			tag:   tag,
+			rules: e.rules,
+			order: order,
+			place: place,
+			now:   now,
+			wait:  (e.Wait(tag) + e.Tolerance).Milliseconds(),
+		}
 	}
-	return d
+	return all
+}
+
+// serverTime is the server's time, in a command that is made without a template.
+func (e *Engine) serverTime() expr {
+	if e.Now == nil {
+		return "$$NOW"
+	}
+	return e.Now()
 }
 
 // present is the decision of a command that is sent too rarely to need a
@@ -44,8 +57,6 @@ func (e *Engine) decision(tag string, now expr) decision {
 func (e *Engine) present(tag string, ttl time.Duration) decision {
 	d := e.tags[tag].decision
 	d.held = (ttl + e.Tolerance).Milliseconds()
-	if e.Now != nil {
-		d.now = e.Now()
-	}
+	d.now = e.serverTime()
 	return d
 }

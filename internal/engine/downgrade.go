@@ -63,6 +63,5 @@ func (d decision) downgrade(field, from string, g Grant, k int64, id expr) bson.
 		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.with(entry))))
 	decided := let(bson.D{{Key: "own", Value: nth(filter(from, "e", all(call("$eq", "$$e."+idKey, own), call("$eq", "$$e."+fenceKey, g.Fence))), 0)}},
 		cond(not("$$own"), d.lock, cond(call("$gte", "$$own."+writeKey, k), d.lock, judged)))
-	repeat := d.change(d.lock+"."+fenceKey, inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
-	return stage(field, d.ours(cond(d.there(id), repeat, decided)))
+	return stage(field, d.ours(cond(d.there(id), d.repeat(id), decided)))
 }

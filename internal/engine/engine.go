@@ -77,8 +77,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		image = append(image, bson.E{Key: key, Value: 1})
 	}
 	id := idValue(idPlaceholder)
-	for tag := range e.rules {
-		d := e.decision(tag, now)
+	for tag, d := range e.decisions(now) {
 		c := &tagCommands{decision: d, first: firstOf(e.path(tag)), fences: value(bson.D{
 			{Key: "_id", Value: 1},
 			{Key: e.path(tag) + "." + idKey, Value: 1},

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -49,7 +47,7 @@ func (e *Engine) RemoveExactly(ctx context.Context, x Exact) (*Image, error) {
 // removed. Each one is removed by itself: an error may come beside a number.
 func (e *Engine) RemoveEach(ctx context.Context, entries []Exact) (removed int64, err error) {
 	entries = slices.Clone(entries)
-	slices.SortStableFunc(entries, func(a, b Exact) int { return a.Pin.compare(b.Pin) })
+	slices.SortStableFunc(entries, func(a, b Exact) int { return a.Pin.Compare(b.Pin) })
 	statements := make([]mongo.WriteModel, len(entries))
 	for i, x := range entries {
 		filter, update := e.exactly(x)
@@ -64,7 +62,7 @@ func (e *Engine) RemoveEach(ctx context.Context, entries []Exact) (removed int64
 // was granted or joined.
 func (e *Engine) DeleteIdle(ctx context.Context, pins []Pin, idle time.Duration) (deleted int64, err error) {
 	pins = slices.Clone(pins)
-	slices.SortStableFunc(pins, Pin.compare)
+	slices.SortStableFunc(pins, Pin.Compare)
 	d := e.anyDecision()
 	statements := make([]mongo.WriteModel, len(pins))
 	for i, pin := range pins {
@@ -144,11 +142,3 @@ func count(document string) bson.D { return call("$size", call("$objectToArray",
 
 // present is 1 if there is such a field, and else 0.
 func present(path string) bson.D { return cond(call("$eq", call("$type", path), "missing"), 0, 1) }
-
-// compare is the order in which a command names its documents. It is that of a
-// batch of renewals: some servers lock the documents until the whole command is
-// done, and two commands would wait for each other.
-func (p Pin) compare(other Pin) int {
-	x, y := p.ID(), other.ID()
-	return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
-}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -18,6 +20,14 @@ type Pin bson.D
 
 // ID is the document's _id.
 func (p Pin) ID() bson.RawValue { return p[0].Value.(bson.RawValue) }
+
+// Compare is the order in which a command of several statements names its
+// documents: some servers lock the documents until the whole command is done, and
+// two commands would wait for each other.
+func (p Pin) Compare(other Pin) int {
+	x, y := p.ID(), other.ID()
+	return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
+}
 
 func (p Pin) and(more ...bson.E) bson.D {
 	return append(slices.Clone(bson.D(p)), more...)

@@ -64,12 +64,8 @@ func (e *Engine) remainder(g Grant) bson.Raw {
 // its place. An entry with the own id and another fencing token goes too,
 // unless it is a token's.
 func (e *Engine) leaving(g Grant) bson.D {
-	var now expr = "$$NOW"
-	if e.Now != nil {
-		now = e.now()
-	}
 	own, ours := call("$eq", "$$e."+idKey, idValue(g.ID)), call("$eq", "$$e."+fenceKey, long(g.Fence))
-	stays := call("$or", not(own), cond(ours, call("$gt", "$$e."+untilKey, now), "$$e."+tokenKey))
+	stays := call("$or", not(own), cond(ours, call("$gt", "$$e."+untilKey, e.serverTime()), "$$e."+tokenKey))
 	remainder := bson.D{{Key: idKey, Value: idValue(uuid.New())}}
 	for _, key := range []string{ownerKey, seqKey, fenceKey, sinceKey} {
 		remainder = append(remainder, bson.E{Key: key, Value: "$$e." + key})

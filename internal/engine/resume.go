@@ -56,8 +56,12 @@ func (d decision) resumption(field string, key, id expr, owner string) bson.A {
 	}
 	takeover := let(bson.D{{Key: "next", Value: d.next()}},
 		d.change("$$next", mapped(d.own, "e", cond(call("$eq", "$$e."+tokenKey, key), resumed, "$$e"))))
-	repeat := d.change(d.lock+"."+fenceKey, inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
-	return stage(field, d.ours(cond(d.there(id), repeat, takeover)))
+	return stage(field, d.ours(cond(d.there(id), d.repeat(id), takeover)))
+}
+
+// repeat extends the entry that an earlier attempt has made.
+func (d decision) repeat(id expr) bson.D {
+	return d.change(d.lock+"."+fenceKey, inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}}))
 }
 
 // change builds the lock with other entries of the own tag.

@@ -110,11 +110,7 @@ func (e *Engine) IndexedPath(tag string) string { return e.path(tag) + "." + idK
 
 // anyDecision is a decision for no tag in particular.
 func (e *Engine) anyDecision() decision {
-	d := decision{lock: "$" + e.field, now: "$$NOW"}
-	if e.Now != nil {
-		d.now = e.Now()
-	}
-	return d
+	return decision{lock: "$" + e.field, now: e.serverTime()}
 }
 
 // when is a part of a filter: a test of a lock of ours, and what holds for a

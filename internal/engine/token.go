@@ -43,7 +43,7 @@ const (
 // key.
 func (e *Engine) Text(k Token) string {
 	doc := value(bson.D{
-		{Key: tokenPlaceKey, Value: e.namespace()},
+		{Key: tokenPlaceKey, Value: e.Namespace()},
 		{Key: tokenFieldKey, Value: e.field},
 		{Key: tokenTagKey, Value: k.Tag},
 		{Key: tokenPinKey, Value: bson.D(k.Pin)},
@@ -53,8 +53,6 @@ func (e *Engine) Text(k Token) string {
 	text := append([]byte{tokenVersion}, doc.Value...)
 	return tokenText.EncodeToString(binary.BigEndian.AppendUint32(text, crc32.Checksum(text, tokenSum)))
 }
-
-func (e *Engine) namespace() string { return e.coll.Database().Name() + "." + e.coll.Name() }
 
 // longestTTL is the longest that an option takes.
 const longestTTL = 30 * 24 * time.Hour
@@ -99,8 +97,8 @@ func (e *Engine) readToken(doc bson.Raw) (Token, error) {
 	fields, _ := pin.Elements()
 	_, known := e.rules[tag]
 	switch {
-	case ns != e.namespace():
-		return Token{}, fmt.Errorf("it is of collection %q, and this one is %q", ns, e.namespace())
+	case ns != e.Namespace():
+		return Token{}, fmt.Errorf("it is of collection %q, and this one is %q", ns, e.Namespace())
 	case lock != e.field:
 		return Token{}, fmt.Errorf("it is of the lock in field %q, and this one is in %q", lock, e.field)
 	case !known:

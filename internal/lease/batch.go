@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"math"
@@ -71,12 +70,7 @@ func (d *due) renewals(now time.Duration) (all []renewal) {
 			batch = append(batch, s)
 		}
 		rest = rest[len(batch):]
-		// In one order: some servers lock the documents until the whole command is
-		// done, and two batches would wait for each other.
-		slices.SortFunc(batch, func(a, b *Hold) int {
-			x, y := a.grant.DocID, b.grant.DocID
-			return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))
-		})
+		slices.SortFunc(batch, func(a, b *Hold) int { return a.grant.Pin.Compare(b.grant.Pin) })
 		all = append(all, renewal{holds: batch, due: first})
 	}
 	for _, s := range d.alone {

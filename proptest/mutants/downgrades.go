@@ -78,9 +78,9 @@ var downgrades = []Mutant{
 	{
 		Name: "a repeat of a downgrade shortens", Rule: 2,
 		Why:  "an older attempt arrives late and shortens the new lease",
-		File: "internal/engine/downgrade.go",
-		Edits: swap(`d.extended("$$e", d.held)`,
-			`call("$add", d.now, d.held)`),
+		File: "internal/engine/resume.go",
+		Edits: swap(`inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})`,
+			`inPlace(d.own, id, bson.D{{Key: expiresKey, Value: call("$add", d.now, d.held)}})`),
 		Tests: "^TestRule24RepeatNeverShortens$", Packages: inEngine,
 	},
 	{

@@ -144,7 +144,7 @@ var renewals = []Mutant{
 	{
 		Name: "a batch is in no order", Rule: 0,
 		Why:  "the batches of two processes lock the documents in different orders, and wait for each other",
-		File: "internal/lease/batch.go",
+		File: "internal/engine/guard.go",
 		Edits: swap(`return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))`,
 			`return cmp.Compare(len(x.Value), len(y.Value)) * bytes.Compare(x.Value, y.Value)`),
 		Tests: "^TestABatchIsInOrder$", Packages: inHold,

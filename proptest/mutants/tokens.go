@@ -102,8 +102,8 @@ var tokens = []Mutant{
 		Name: "a release by id ends a token's entry", Rule: 23,
 		Why:  "a late resume brings the first user's id back; its release ends the lock of the others",
 		File: "internal/engine/leave.go",
-		Edits: swap(`call("$gt", "$$e."+untilKey, now), "$$e."+tokenKey)`,
-			`call("$gt", "$$e."+untilKey, now), false)`),
+		Edits: swap(`call("$gt", "$$e."+untilKey, e.serverTime()), "$$e."+tokenKey)`,
+			`call("$gt", "$$e."+untilKey, e.serverTime()), false)`),
 		Tests: "^TestRule23LateResume", Packages: inEngine,
 	},
 	{
