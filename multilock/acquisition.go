@@ -86,12 +86,10 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 			Request: engine.Request{Tag: tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
 			Begun:   l.queues.Now(),
 		},
+		into:    targets(cfg),
 		maxWait: cfg.MaxWait,
 		skip:    cfg.SkipLocked,
 		timeout: l.engine.Attempt(l.engine.LeaseBy(tag, cfg.Terms)),
-	}
-	if cfg.Into != nil {
-		a.into = []any{cfg.Into}
 	}
 	a.aim(f.Sorted(cfg.Sort))
 	return a, nil
@@ -108,6 +106,14 @@ func (a *acquisition) aim(f engine.Filter) {
 	}
 	a.request.Exact = f.Exact
 	a.request.Shared = f.Exact && a.document != "" && a.request.Terms == (engine.Terms{}) && slices.Contains(a.locker.engine.Shared, a.request.Tag)
+}
+
+// targets are what the document is decoded into.
+func targets(cfg engine.AcquireConfig) []any {
+	if cfg.Into == nil {
+		return nil
+	}
+	return []any{cfg.Into}
 }
 
 // acquireConfig reads the options of one acquire.

@@ -19,22 +19,24 @@ func (a *acquisition) hold(g engine.Grant, sent engine.Reading, late unsure) *le
 	return held
 }
 
-// decode gives the caller the document, in the caller's own goroutine: a
-// command whose caller gave up must not write into the caller's memory. A
-// lease whose document can't be decoded is released, also where the caller's
-// own decoding panics.
+// decode gives the caller the document. A lease whose document can't be decoded is
+// released.
 func (a *acquisition) decode(img *engine.Image, held *lease.Handle) error {
-	if len(a.into) == 0 {
-		return nil
-	}
+	return a.locker.decode(img, a.into, func() { a.locker.release(held, nil) })
+}
+
+// decode gives the caller the document, in the caller's own goroutine: a
+// command whose caller gave up must not write into the caller's memory. If it can't
+// be decoded, failed is called, also where the caller's own decoding panics.
+func (l *Locker) decode(img *engine.Image, targets []any, failed func()) error {
 	decoded := false
 	defer func() {
 		if !decoded { // or the caller's code has panicked
-			a.locker.release(held, nil)
+			failed()
 		}
 	}()
-	for _, into := range a.into {
-		if err := a.locker.engine.Decode(img, into); err != nil {
+	for _, into := range targets {
+		if err := l.engine.Decode(img, into); err != nil {
 			return fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
 		}
 	}

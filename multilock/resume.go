@@ -87,29 +87,13 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	}
 	held := l.leases.New(l.engine.Grant(got.Image, a.request.Request), got.Sent, false)
 	l.queues.Resumed(a.lane, got.Image, a.request.Begun)
-	if cfg.Into != nil {
-		if err := l.decodeOrDetach(ctx, got.Image, cfg.Into, held); err != nil {
-			return nil, err
-		}
+	// If the document can't be decoded, the entry is left to the users of the token
+	// again: a later release leaves no remainder for a lease that nobody got. If the
+	// detach fails, the entry stays as it is, and the token good.
+	if err := l.decode(got.Image, targets(cfg), func() { _, _ = held.Detach(ctx) }); err != nil {
+		return nil, err
 	}
 	return held, nil
-}
-
-// decodeOrDetach gives the caller the document. If it can't be decoded, also where
-// the caller's own decoding panics, the entry is left to the users of the token
-// again: a later release leaves no remainder for a lease that nobody got.
-func (l *Locker) decodeOrDetach(ctx context.Context, img *engine.Image, into any, held *lease.Handle) error {
-	decoded := false
-	defer func() {
-		if !decoded {
-			_, _ = held.Detach(ctx) // else the entry stays as it is, and the token good
-		}
-	}()
-	if err := l.engine.Decode(img, into); err != nil {
-		return fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
-	}
-	decoded = true
-	return nil
 }
 
 // askAgain sends the resume until it is answered. A repeat finds the entry by the

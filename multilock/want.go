@@ -78,9 +78,7 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	if a.filter.Pin == nil {
 		return nil, checked.fault(fmt.Errorf("%w: its filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key: several documents are locked in the order of their _id", doclock.ErrInvalidArgument))
 	}
-	for _, opt := range w.opts {
-		_ = opt(&checked.config) // which begin has checked
-	}
+	checked.config, _ = acquireConfig(w.opts) // which begin has checked
 	checked.config.Into = nil
 	return checked, nil
 }

@@ -66,9 +66,9 @@ var values = []Mutant{
 		Name: "a panic while a document is decoded keeps the lock", Rule: 0,
 		Why:  "a caller that recovers has locked the document for a TTL, without a lease",
 		File: "multilock/grant.go",
-		Edits: swap(`		if err := a.locker.engine.Decode(img, into); err != nil {
+		Edits: swap(`		if err := l.engine.Decode(img, into); err != nil {
 `, `		decoded = true
-		err := a.locker.engine.Decode(img, into)
+		err := l.engine.Decode(img, into)
 		if decoded = err == nil; !decoded {
 `),
 		Tests: "^TestAPanicInIntoIsTheCallers$", Packages: inLocker,
