@@ -35,9 +35,6 @@ func (m *engineMachine) downgrade(t *rapid.T) {
 // downgradedTo draws the asker that a lease becomes.
 func (m *engineMachine) downgradedTo(t *rapid.T, a *asker) *asker {
 	for _, s := range m.askers {
-		if e, there := m.doc.Find(s.tag, s.id); there && !e.Held() { // no downgrade makes one
-			continue
-		}
 		if s.from == a && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
 			return s.say(t)
 		}

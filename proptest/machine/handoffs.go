@@ -14,7 +14,7 @@ import (
 func (m *engineMachine) successor(t *rapid.T, from *asker) (s *asker, waits bool) {
 	var others, there, missing []*asker
 	for _, a := range m.askers {
-		if a.program != from.program || a == from {
+		if a.program != from.program || a == from || !a.arrives() {
 			continue
 		}
 		others = append(others, a)
