@@ -1,18 +1,13 @@
 package claims
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/doclock/doclock/proptest/child"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -99,10 +94,10 @@ func Run(ctx context.Context, cfg Config, t *tally.Tally) (Result, error) {
 func (r *run) work(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, longest+time.Duration(r.Jobs)*10*time.Millisecond)
 	defer cancel()
-	var running []*process
+	var running []*child.Process
 	defer func() {
 		for _, p := range running {
-			p.end()
+			_ = p.End()
 		}
 	}()
 	for number := range processes {
@@ -146,21 +141,21 @@ func (r *run) await(ctx context.Context, left int) error {
 
 // kill kills a process that holds a job. It is first stopped, until the server has
 // executed what it has sent.
-func (r *run) kill(ctx context.Context, p *process) error {
+func (r *run) kill(ctx context.Context, p *child.Process) error {
 	r.killed = true
 	for {
-		_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+		p.Stop()
 		time.Sleep(ttl / 10)
 		if err := r.bury(ctx); err != nil {
 			return err
 		}
 		if len(r.dead) > 0 {
-			_ = p.cmd.Process.Kill()
-			p.end()
+			p.Kill()
+			_ = p.End()
 			return nil
 		}
 		clear(r.dead)
-		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		p.Continue()
 		time.Sleep(idle)
 	}
 }
@@ -192,52 +187,11 @@ func (r *run) bury(ctx context.Context) error {
 	return nil
 }
 
-// process is one of the workers' processes.
-type process struct {
-	name string
-	cmd  *exec.Cmd
-	in   io.Closer
-	read chan struct{} // its output was read to the end
-	once sync.Once
-}
-
-func (r *run) start(ctx context.Context, name string) (*process, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func (r *run) start(ctx context.Context, name string) (*child.Process, error) {
 	mode := "careful"
 	if r.Careless {
 		mode = "careless"
 	}
-	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(os.Environ(), childVar+"="+strings.Join([]string{r.URI, r.DB.Name(), name, mode}, " "))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{name: name, cmd: cmd, in: in, read: make(chan struct{})}
-	go func() {
-		defer close(p.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r.note(name, lines.Text())
-		}
-	}()
-	return p, nil
-}
-
-func (p *process) end() {
-	p.once.Do(func() {
-		_ = p.in.Close()
-		<-p.read
-		_ = p.cmd.Wait()
-	})
+	note := func(_ *child.Process, line string) { r.note(name, line) }
+	return child.Start(ctx, childName, []string{r.URI, r.DB.Name(), name, mode}, note)
 }

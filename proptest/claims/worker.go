@@ -4,24 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/proptest/child"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 const (
-	childVar  = "DOCLOCK_CLAIMS_WORKERS"
+	childName = "claims"
 	ttl       = 2 * time.Second
 	tolerance = 200 * time.Millisecond
 	quick     = 20 * time.Millisecond  // the longest work for a job
@@ -37,17 +33,7 @@ var (
 
 // Main turns the process into workers if it was started as such, and then does not
 // return. Tests that call [Run] call it first.
-func Main() {
-	args := os.Getenv(childVar)
-	if args == "" {
-		return
-	}
-	if err := workers(strings.Fields(args)); err != nil {
-		fmt.Println("failed", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Main() { child.Main(childName, workers) }
 
 // workers do jobs until the input ends. They print
 //
@@ -56,15 +42,8 @@ func Main() {
 //	lost <job>
 //	failed <why>
 //	commands <number since the last such line>
-func workers(args []string) error {
-	var commands atomic.Int64
-	client, err := mongo.Connect(options.Client().ApplyURI(args[0]).SetMonitor(&event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
-			if e.DatabaseName != "admin" {
-				commands.Add(1)
-			}
-		},
-	}))
+func workers(ctx context.Context, args []string) error {
+	client, commands, err := child.Connect(args[0])
 	if err != nil {
 		return err
 	}
@@ -73,11 +52,6 @@ func workers(args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
 	next := locked(locks)
 	if args[3] == "careless" {
 		next = careless(jobs)

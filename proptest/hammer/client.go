@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/google/uuid"
@@ -42,19 +42,27 @@ func (c *client) attempt() {
 		c.ahead.Add(int64(time.Duration(c.rng.IntN(4000)-2000) * time.Millisecond))
 		c.out.Fault(FaultJumpedClock)
 	}
-	d := c.Documents[1+c.rng.IntN(len(c.Documents)-1)]
+	d := c.Documents[1+c.rng.IntN(len(c.Documents)-1-jobs)]
 	if c.rng.IntN(3) == 0 {
 		d = c.Documents[2] // often requested
 	}
 	if c.rng.IntN(60) == 0 {
 		d = c.Documents[0] // a missing document
 	}
+	if c.rng.IntN(12) == 0 {
+		d = c.Documents[len(c.Documents)-1] // one of those that are claimed
+	}
 	tags := slices.Sorted(maps.Keys(d.Rules))
 	a := &acquired{client: c, document: d, tag: tags[c.rng.IntN(len(tags))], locker: c.lockers[d.ID]}
-	switch c.rng.IntN(10) {
-	case 0, 1, 2:
+	a.drawTerms()
+	switch n := c.rng.IntN(10); {
+	case d.Name == jobRules:
+		a.claim()
+	case d.Terms && n < 3 && a.takeToken():
+		a.useToken()
+	case n < 3:
 		a.try()
-	case 3, 4, 5, 6, 7:
+	case n < 8:
 		a.acquire()
 	default:
 		a.enqueue()
@@ -75,6 +83,8 @@ type acquired struct {
 	locker   *multilock.Locker
 	lease    *doclock.Lease
 	ticket   *multilock.Ticket
+	terms    engine.Terms
+	token    *token
 }
 
 func (a *acquired) filter() bson.M {
@@ -123,18 +133,26 @@ func (a *acquired) name(o *history.Operation) {
 	id := uuid.Nil
 	switch {
 	case a.lease != nil:
-		id, o.Fence = a.lease.ID(), a.lease.Fence()
+		id, o.Fence, o.Tag = a.lease.ID(), a.lease.Fence(), a.lease.Tag()
+		o.Document = a.document.ID
 	case a.ticket != nil:
 		id = a.ticket.ID()
 	}
 	if id != uuid.Nil {
 		o.ID = hex.EncodeToString(id[:])
 	}
+	o.TTL, o.Least = a.terms.TTL.Milliseconds(), a.terms.Least.Milliseconds()
+}
+
+// grants are the operations that make a lease.
+var grants = []string{
+	history.TryAcquire, history.Acquire, history.Enqueue, history.Confirm, history.Wait,
+	history.Claim, history.Resume, history.Downgrade,
 }
 
 func (a *acquired) meaning(kind string, err error) string {
 	switch {
-	case err == nil && a.lease != nil && (kind == history.TryAcquire || kind == history.Acquire || kind == history.Enqueue || kind == history.Confirm || kind == history.Wait):
+	case err == nil && a.lease != nil && slices.Contains(grants, kind):
 		return history.Granted
 	case err == nil && kind == history.Enqueue:
 		return history.Waiting
@@ -167,7 +185,7 @@ func (a *acquired) try() {
 	ctx, cancel := a.impatient()
 	defer cancel()
 	a.do(history.TryAcquire, "", func() (err error) {
-		a.lease, err = a.locker.TryAcquire(ctx, a.filter(), a.tag)
+		a.lease, err = a.locker.TryAcquire(ctx, a.filter(), a.tag, a.option)
 		return err
 	})
 }
@@ -176,7 +194,7 @@ func (a *acquired) acquire() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(50+a.rng.IntN(900))*time.Millisecond)
 	defer cancel()
 	a.do(history.Acquire, "", func() (err error) {
-		a.lease, err = a.locker.Acquire(ctx, a.filter(), a.tag)
+		a.lease, err = a.locker.Acquire(ctx, a.filter(), a.tag, a.option)
 		return err
 	})
 }
@@ -187,7 +205,7 @@ func (a *acquired) enqueue() {
 	a.do(history.Enqueue, "", func() (err error) {
 		ctx, cancel := a.impatient()
 		defer cancel()
-		a.ticket, err = a.locker.Enqueue(ctx, a.filter(), a.tag)
+		a.ticket, err = a.locker.Enqueue(ctx, a.filter(), a.tag, a.option)
 		if err == nil && a.ticket.Granted() {
 			a.lease, err = a.ticket.Confirm(context.Background()) // sends nothing
 		}
@@ -244,133 +262,4 @@ func (a *acquired) abandon() {
 func (a *acquired) vanish() {
 	a.do(history.Crash, "", func() error { return nil })
 	a.out.Fault(FaultCrashed)
-}
-
-// live works under the lease, and ends it in one of several ways.
-func (a *acquired) live() {
-	a.look()
-	for range a.rng.IntN(4) {
-		switch a.rng.IntN(6) {
-		case 0, 1:
-			a.update()
-		case 2, 3:
-			a.renew()
-		case 4:
-			time.Sleep(time.Duration(a.rng.IntN(30)) * time.Millisecond)
-		case 5:
-			if a.rng.IntN(3) == 0 {
-				a.keepAlive()
-			}
-		}
-		a.look()
-	}
-	switch n := a.rng.IntN(20); {
-	case n < 9:
-		a.release()
-	case n < 15:
-		a.updateAndRelease()
-	case n < 17:
-		a.vanish()
-	default:
-		a.pause()
-		for range 1 + a.rng.IntN(2) {
-			switch a.rng.IntN(3) {
-			case 0:
-				a.renew()
-			default:
-				a.update()
-			}
-			a.look()
-		}
-		if a.rng.IntN(2) == 0 {
-			a.release()
-		} else {
-			a.updateAndRelease()
-		}
-	}
-	a.look()
-}
-
-// look records the lease's validity as its holder sees it.
-func (a *acquired) look() {
-	o := history.Operation{
-		Process: a.Process, Client: a.number, Number: a.recorder.Number(), Kind: history.Look,
-		Document: a.document.ID, Tag: a.tag, Wall: time.Now().UnixNano() + a.ahead.Load(), Call: a.clock.Now(),
-	}
-	a.name(&o)
-	o.Remaining = int64(a.lease.Remaining())
-	over := a.lease.Err()
-	o.Return = a.clock.Now()
-	switch {
-	case o.Remaining > 0:
-		o.Outcome = history.StillValid
-	case over != nil:
-		o.Outcome = history.Over
-	default:
-		return
-	}
-	a.out.Operation(o)
-}
-
-func (a *acquired) renew() {
-	a.do(history.Renew, "", func() error {
-		ctx, cancel := a.impatient()
-		defer cancel()
-		return a.lease.Renew(ctx)
-	})
-}
-
-func (a *acquired) keepAlive() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	kept := a.lease.KeepAlive(ctx)
-	for range 4 {
-		sleep(kept, time.Duration(a.document.TTL)*time.Millisecond/3)
-		a.look()
-	}
-}
-
-// write is an update that adds one line to the document's log, as operators or
-// as a pipeline.
-func (a *acquired) write() (name string, update any) {
-	a.writes++
-	name = fmt.Sprintf("%s%d.%d.%d", history.WriteMark, a.Process, a.number, a.writes)
-	entry := fmt.Sprintf("%d/%s", a.lease.Fence(), name)
-	if a.rng.IntN(2) == 0 {
-		return name, bson.A{bson.M{"$set": bson.M{"log": bson.M{"$concatArrays": bson.A{"$log", bson.A{entry}}}}}}
-	}
-	return name, bson.M{"$push": bson.M{"log": entry}}
-}
-
-func (a *acquired) update() {
-	name, update := a.write()
-	a.do(history.Update, name, func() error {
-		ctx, cancel := a.impatient()
-		defer cancel()
-		return a.lease.Update(ctx, update)
-	})
-}
-
-func (a *acquired) updateAndRelease() {
-	name, update := a.write()
-	a.do(history.UpdateAndRelease, name, func() error {
-		ctx, cancel := a.impatient()
-		defer cancel()
-		return a.lease.UpdateAndRelease(ctx, update)
-	})
-}
-
-func (a *acquired) release() {
-	a.do(history.Release, "", func() error {
-		ctx, cancel := a.impatient()
-		defer cancel()
-		return a.lease.Release(ctx)
-	})
-}
-
-// pause stops as long as a long garbage collection.
-func (a *acquired) pause() {
-	life := time.Duration(a.document.TTL+a.document.Tolerance) * time.Millisecond
-	time.Sleep(life + time.Duration(a.rng.IntN(100)-20)*time.Millisecond)
-	a.out.Fault(FaultPaused)
 }

@@ -11,13 +11,19 @@ import (
 // nowhere is a document that does not exist.
 const nowhere = "nowhere"
 
+// The documents of this name are claimed: one acquire asks for any of them.
+const (
+	jobRules = "Exclusive, claimed"
+	jobs     = 3
+)
+
 type namedRules struct {
 	name  string
 	rules relations.Rules
 }
 
-// documents draws n documents, each with its own rules and times, and the
-// missing one.
+// documents draws n documents, each with its own rules and times, the missing
+// one, and those that are claimed. Every second one of the n has [history.Document.Terms].
 func documents(n int, rng *rand.Rand) []history.Document {
 	ruleSets := []namedRules{
 		{"WritePreferring", relations.WritePreferring()},
@@ -41,7 +47,11 @@ func documents(n int, rng *rand.Rand) []history.Document {
 			TTL:       ttl,
 			WaitTTL:   max(100, ttl/2+int64(rng.IntN(200))),
 			Tolerance: []int64{0, 20, 100}[rng.IntN(3)],
+			Terms:     i%2 == 1,
 		})
+	}
+	for i := range jobs {
+		docs = append(docs, history.Document{ID: fmt.Sprintf("job%d", i), Name: jobRules, Rules: plain(relations.Exclusive()), TTL: 300, WaitTTL: 300, Tolerance: 20})
 	}
 	return docs
 }

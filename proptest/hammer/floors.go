@@ -24,6 +24,8 @@ func Floors(operations int) []tally.Floor {
 		"release: released", "release: removed while waiting", "release: lost",
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
+		"detach: detached", "resume: granted", "resume: lost", "touch: touched", "touch: lost",
+		"downgrade: granted", "downgrade: conflict",
 	} {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen, Least: 1})
 	}

@@ -24,10 +24,11 @@ type worker struct {
 	recorder *history.Recorder
 	coll     *mongo.Collection // recorded, and with faults
 	quiet    *mongo.Collection // the observer's
+	tokens   *tokens
 }
 
 func work(o order, stdout io.Writer) error {
-	w := &worker{order: o, clock: history.NewClock(), out: history.NewWriter(stdout)}
+	w := &worker{order: o, clock: history.NewClock(), tokens: &tokens{}, out: history.NewWriter(stdout)}
 	w.recorder = history.NewRecorder(o.Process, o.Database, w.clock, w.out)
 	net := faultnet.New()
 	watched, err := mongo.Connect(options.Client().ApplyURI(o.URI).SetDialer(net).SetMonitor(w.recorder.Monitor()))

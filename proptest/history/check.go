@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -23,6 +22,8 @@ type check struct {
 	sightings  []sighting  // by the time when they were known
 	arrivals   []*arrival  // by seq
 	byToken    map[lease]*arrival
+	byID       map[string][]*arrival
+	byKey      map[string][]string // the ids that a token's entry has had
 }
 
 // counter is the part of a tally that checks need.
@@ -49,28 +50,8 @@ type sighting struct {
 // shows reports whether the entry is present.
 func (s sighting) shows(a *arrival) bool {
 	e, there := s.find(a.ID)
-	return there && e.Seq == a.Seq
+	return there && a.is(e)
 }
-
-// arrival is an entry that was seen, with the certain facts of its life. Times
-// are nanoseconds on the server's clock.
-type arrival struct {
-	Entry          // as last seen; Fence as soon as it is known
-	asked    int64 // it did not arrive earlier than this
-	seen     int64 // it had arrived by then
-	granted  int64 // it was not granted earlier than this
-	held     int64 // it was granted by then
-	expires  int64 // others could be let in from then on; the latest expiry that was seen
-	released int64 // it was not released earlier than this; never without a release
-	absent   int64 // it was absent by then; never if that wasn't seen
-}
-
-func (a *arrival) String() string {
-	return fmt.Sprintf("%s %.8s (seq %d, fence %d)", a.Tag, a.ID, a.Seq, a.Fence)
-}
-
-// end is the time until which the entry certainly excluded others.
-func (a *arrival) end() int64 { return min(a.expires, a.released) }
 
 // Properties are all properties that Check checks.
 var Properties = []string{
@@ -103,14 +84,21 @@ func (h *History) Check(t *tally.Tally) {
 }
 
 // place finds the documents of the commands that name none, as a clean-up by
-// the entry's id may: an id belongs to one document.
+// the entry's id may, and a claim's first question: an id belongs to one document.
 func (h *History) place() {
 	documents := map[string]string{}
 	for _, c := range h.Commands {
-		if c.Document != "" && c.ID != "" {
-			documents[c.ID] = c.Document
+		if c.Document == "" {
+			continue
+		}
+		documents[c.ID] = c.Document
+		if c.Image != nil {
+			for _, e := range c.Image.Entries {
+				documents[e.ID] = c.Document
+			}
 		}
 	}
+	delete(documents, "")
 	for i, c := range h.Commands {
 		if c.Document == "" {
 			h.Commands[i].Document = documents[c.ID]
@@ -119,7 +107,7 @@ func (h *History) place() {
 }
 
 func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *check {
-	c := &check{counter: t, Document: d, clocks: clocks, byToken: map[lease]*arrival{}}
+	c := &check{counter: t, Document: d, clocks: clocks, byToken: map[lease]*arrival{}, byID: map[string][]*arrival{}, byKey: map[string][]string{}}
 	for _, o := range h.Operations {
 		if o.Document == d.ID {
 			c.operations = append(c.operations, o)
@@ -158,69 +146,6 @@ func (c *check) answered(command *Command) int64 {
 		return never
 	}
 	return c.clocks[command.Process].latest(command.Answered)
-}
-
-// gather makes the arrivals from the images.
-func (c *check) gather() {
-	type arrived struct {
-		id  string
-		seq int64
-	}
-	found := map[arrived]*arrival{}
-	byID := map[string][]*arrival{}
-	note := func(e Entry, from, to int64) {
-		a := found[arrived{e.ID, e.Seq}]
-		if a == nil {
-			a = &arrival{Entry: e, asked: never, seen: never, granted: forever, held: never, released: never, absent: never}
-			found[arrived{e.ID, e.Seq}] = a
-			byID[e.ID] = append(byID[e.ID], a)
-			c.arrivals = append(c.arrivals, a)
-		}
-		a.seen = min(a.seen, to)
-		a.expires = max(a.expires, e.Expires*millisecond)
-		if e.Fence == 0 {
-			a.granted = max(a.granted, from)
-			return
-		}
-		a.Fence, a.held = e.Fence, min(a.held, to)
-		c.byToken[lease{e.ID, e.Fence}] = a
-	}
-	for _, s := range c.sightings {
-		for _, e := range s.Entries {
-			note(e, s.from, s.to)
-		}
-	}
-	for i := range c.commands { // a release's image has the removed entry
-		if command := &c.commands[i]; command.Own != nil && command.Answered != 0 {
-			note(*command.Own, c.sent(command), c.answered(command))
-		}
-	}
-	for i := range c.commands {
-		command := &c.commands[i]
-		for _, a := range byID[command.ID] {
-			switch command.Kind {
-			case CommandAcquire:
-				a.asked = min(a.asked, c.sent(command))
-			case CommandRelease, CommandWriteAndRelease:
-				if command.Fence == 0 || command.Fence == a.Fence {
-					a.released = min(a.released, c.sent(command))
-				}
-			}
-		}
-	}
-	for _, a := range c.arrivals {
-		if a.asked == never {
-			a.asked = forever
-		}
-		a.granted = max(a.granted, a.asked)
-		for _, s := range c.sightings {
-			if s.from > a.seen && s.to < a.absent && !s.shows(a) {
-				a.absent = s.to
-				break
-			}
-		}
-	}
-	slices.SortFunc(c.arrivals, func(a, b *arrival) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 // over lists the tags with more entries than the tag's relations allow.

@@ -281,7 +281,7 @@ func removal(id string, at int64, own Entry) Command {
 
 func TestTheCheckerRefuses(t *testing.T) {
 	covered := map[string]bool{}
-	for _, s := range slices.Concat(stories, handoffs) {
+	for _, s := range slices.Concat(stories, handoffs, terms) {
 		covered[s.property] = true
 		t.Run(s.name, func(t *testing.T) {
 			var rejected, accepted tally.Tally

@@ -19,14 +19,18 @@ func (c *check) exclusion() {
 		}
 	}
 	for _, x := range held {
+		if !x.new() {
+			continue // nobody was let in
+		}
 		c.Checked(PropertyExclusion, 1)
 		beside := map[string]int{}
+		counted := map[int64]bool{} // a lease and its remainder count once
 		var last *arrival
 		for _, y := range held {
-			if y != x && y.Fence < x.Fence && y.end() > x.held {
+			if y != x && y.Fence < x.Fence && y.end() > x.held && !counted[y.Seq] {
 				if _, respects := c.Rules[x.Tag][y.Tag]; respects {
 					beside[y.Tag]++
-					last = y
+					last, counted[y.Seq] = y, true
 				}
 			}
 		}
@@ -49,7 +53,7 @@ func (c *check) images() {
 			}
 		}
 		for _, x := range s.Entries {
-			if x.Fence == 0 {
+			if x.Fence == 0 || !c.cameNew(x) {
 				continue
 			}
 			c.Checked(PropertyImage, 1)
@@ -74,4 +78,15 @@ func (c *check) images() {
 			}
 		}
 	}
+}
+
+// cameNew reports whether the entry is not one that took an earlier one's place:
+// its fence doesn't say when it was let in.
+func (c *check) cameNew(e Entry) bool {
+	for _, a := range c.byID[e.ID] {
+		if a.is(e) {
+			return a.new()
+		}
+	}
+	return true
 }

@@ -1,14 +1,8 @@
 package history
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
-	"fmt"
-	"io"
 	"slices"
-	"sync"
-	"time"
 )
 
 // History is a recorded history.
@@ -27,6 +21,10 @@ type Document struct {
 	TTL       int64  `json:"ttl"` // milliseconds, like the next two
 	WaitTTL   int64  `json:"waitTTL"`
 	Tolerance int64  `json:"tolerance"`
+
+	// Terms: acquires have terms of their own, leases are detached, resumed and
+	// downgraded. The checker of linearizability doesn't know these.
+	Terms bool `json:"terms,omitempty"`
 
 	// Log has one line for every guarded write, in the order of their
 	// application: "fence name". Each write appends its own line.
@@ -54,6 +52,11 @@ const (
 	Update           = "Update"
 	UpdateAndRelease = "UpdateAndRelease"
 	Release          = "Release"
+	Claim            = "Claim" // a TryAcquire with SkipLocked
+	Detach           = "Detach"
+	Resume           = "Resume"
+	Touch            = "Touch"
+	Downgrade        = "Downgrade"
 	Look             = "look"  // with Remaining and Err: the validity that the holder sees
 	Crash            = "crash" // the lease is dropped without a release
 )
@@ -84,6 +87,8 @@ type Operation struct {
 	Tag      string `json:"tag,omitempty"`
 	ID       string `json:"id,omitempty"`    // the entry's
 	Fence    int64  `json:"fence,omitempty"` // of the lease
+	TTL      int64  `json:"ttl,omitempty"`   // of the lease, in milliseconds; 0: the document's
+	Least    int64  `json:"least,omitempty"` // of the lease: others are kept out for so long
 	Write    string `json:"write,omitempty"` // its name in the document's log
 
 	Call    int64  `json:"call"`             // nanoseconds on the process's clock
@@ -105,6 +110,10 @@ const (
 	CommandRelease         = "release"
 	CommandWrite           = "write"
 	CommandWriteAndRelease = "write-and-release"
+	CommandDetach          = "detach"
+	CommandResume          = "resume"
+	CommandTouch           = "touch"
+	CommandDowngrade       = "downgrade"
 	CommandRead            = "read"
 	commandNothing         = "nothing" // the second half of a handoff whose first found nothing
 )
@@ -120,6 +129,8 @@ type Command struct {
 	Tag      string `json:"tag,omitempty"`
 	ID       string `json:"id,omitempty"`
 	Fence    int64  `json:"fence,omitempty"` // in its guard
+	Key      string `json:"key,omitempty"`   // of a token
+	From     string `json:"from,omitempty"`  // the entry that a downgrade gives up
 	K        int64  `json:"k,omitempty"`     // the number of a guarded write
 	Write    string `json:"write,omitempty"`
 	Owner    string `json:"owner,omitempty"` // of the entry that it may make
@@ -157,6 +168,8 @@ type Entry struct {
 	Since   int64  `json:"since"`
 	Expires int64  `json:"expires"`
 	N       int64  `json:"n,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Until   int64  `json:"until,omitempty"` // others are kept out until then, whatever the holder does
 }
 
 func (img *Image) find(id string) (Entry, bool) {
@@ -166,143 +179,6 @@ func (img *Image) find(id string) (Entry, bool) {
 		}
 	}
 	return Entry{}, false
-}
-
-// Clock is a process's clock: nanoseconds since 1970 at its start, and
-// monotonic after that.
-type Clock struct{ start time.Time }
-
-// NewClock starts a clock.
-func NewClock() Clock { return Clock{time.Now()} }
-
-// Now reads the clock.
-func (c Clock) Now() int64 { return c.start.UnixNano() + int64(time.Since(c.start)) }
-
-// line is one line of a recorded history.
-type line struct {
-	Document  *Document  `json:"document,omitempty"`
-	Operation *Operation `json:"operation,omitempty"`
-	Command   *Command   `json:"command,omitempty"`
-	Fault     string     `json:"fault,omitempty"`
-}
-
-// Writer writes a history as JSON lines while it happens. It writes each call
-// and each command at its begin and again at its end, so that the history of a
-// killed process is complete. It is safe for concurrent use.
-type Writer struct {
-	mu  sync.Mutex
-	w   io.Writer
-	err error
-}
-
-// NewWriter writes to w, with one call per line.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
-
-// Document writes a document.
-func (w *Writer) Document(d Document) { w.write(line{Document: &d}) }
-
-// Operation writes an operation in its present state.
-func (w *Writer) Operation(o Operation) { w.write(line{Operation: &o}) }
-
-// Command writes a command in its present state.
-func (w *Writer) Command(c Command) { w.write(line{Command: &c}) }
-
-// Fault records that a fault has fired.
-func (w *Writer) Fault(name string) { w.write(line{Fault: name}) }
-
-func (w *Writer) write(l line) {
-	data, err := json.Marshal(l)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil && w.err == nil {
-		_, err = w.w.Write(append(data, '\n'))
-	}
-	if w.err == nil {
-		w.err = err
-	}
-}
-
-// Err returns the first error of the Writer.
-func (w *Writer) Err() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
-}
-
-// Encode writes the history as JSON lines.
-func (h *History) Encode(out io.Writer) error {
-	buffered := bufio.NewWriter(out)
-	w := NewWriter(buffered)
-	for _, d := range h.Documents {
-		w.Document(d)
-	}
-	for _, o := range h.Operations {
-		w.Operation(o)
-	}
-	for _, c := range h.Commands {
-		w.Command(c)
-	}
-	for name, n := range h.Faults {
-		for range n {
-			w.Fault(name)
-		}
-	}
-	if err := w.Err(); err != nil {
-		return err
-	}
-	return buffered.Flush()
-}
-
-// Decode reads JSON lines. If something was written twice, the later line
-// counts. A last line that is cut off, by the end of its process, is left out.
-func Decode(in io.Reader) (*History, error) {
-	type key struct {
-		process int
-		number  int64
-	}
-	operations, commands := map[key]Operation{}, map[key]Command{}
-	h := &History{Faults: map[string]int{}}
-	r := bufio.NewReader(in)
-	for {
-		text, err := r.ReadBytes('\n')
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		var l line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return nil, fmt.Errorf("line %q: %w", text, err)
-		}
-		switch {
-		case l.Document != nil:
-			h.Documents = append(h.Documents, *l.Document)
-		case l.Operation != nil:
-			operations[key{l.Operation.Process, l.Operation.Number}] = *l.Operation
-		case l.Command != nil:
-			commands[key{l.Command.Process, l.Command.Number}] = *l.Command
-		case l.Fault != "":
-			h.Faults[l.Fault]++
-		}
-	}
-	for _, o := range operations {
-		h.Operations = append(h.Operations, o)
-	}
-	for _, c := range commands {
-		h.Commands = append(h.Commands, c)
-	}
-	h.sort()
-	return h, nil
-}
-
-func (h *History) sort() {
-	slices.SortFunc(h.Operations, func(a, b Operation) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
-	})
-	slices.SortFunc(h.Commands, func(a, b Command) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
-	})
 }
 
 // Merge adds the records of another process.
@@ -316,4 +192,13 @@ func (h *History) Merge(other *History) {
 		}
 		h.Faults[name] += n
 	}
+}
+
+func (h *History) sort() {
+	slices.SortFunc(h.Operations, func(a, b Operation) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
+	})
+	slices.SortFunc(h.Commands, func(a, b Command) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Number, b.Number))
+	})
 }

@@ -27,13 +27,17 @@ type Step struct {
 	Possible *Entry
 }
 
-// Linearizable lists every document with the commands sent to it. It leaves out
+// Linearizable lists the documents with the commands sent to them, except those
+// with [Document.Terms]. It leaves out
 // commands without an answer that explain nothing that was seen.
 func (h *History) Linearizable() []Object {
 	h.place()
 	all := clocks(h.Commands)
 	var objects []Object
 	for _, d := range h.Documents {
+		if d.Terms {
+			continue
+		}
 		c := newCheck(h, d, all, nil)
 		o := Object{Document: d}
 		accounted := map[*arrival]bool{} // made by an answered join

@@ -15,8 +15,11 @@ const (
 func (c *check) order() {
 	used := map[int64]*arrival{}
 	for _, a := range c.arrivals {
-		numbers := []int64{a.Seq}
-		if a.Fence != 0 && a.Fence != a.Seq {
+		var numbers []int64 // an entry in the place of another has that one's seq, and a remainder has its fence too
+		if a.new() {
+			numbers = append(numbers, a.Seq)
+		}
+		if a.Fence != 0 && a.Fence != a.Seq && !a.remainder {
 			numbers = append(numbers, a.Fence)
 		}
 		for _, n := range numbers {
@@ -26,9 +29,10 @@ func (c *check) order() {
 			used[n] = a
 		}
 	}
-	ordered(c, PropertyArrivals, c.arrivals,
+	came := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return !a.new() })
+	ordered(c, PropertyArrivals, came,
 		func(a *arrival) (number, from, to int64) { return a.Seq, a.asked, a.seen })
-	held := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return a.Fence == 0 })
+	held := slices.DeleteFunc(slices.Clone(c.arrivals), func(a *arrival) bool { return a.Fence == 0 || a.remainder })
 	ordered(c, PropertyTokens, held,
 		func(a *arrival) (number, from, to int64) { return a.Fence, a.granted, a.held })
 	ordered(c, PropertyCounter, c.sightings,

@@ -89,6 +89,14 @@ func (c *check) outcome(command *Command) string {
 		}
 	case CommandRenew:
 		return either(command.Matched, "renewed", Lost)
+	case CommandDetach:
+		return either(command.Matched, "detached", Lost)
+	case CommandTouch:
+		return either(command.Matched, "touched", Lost)
+	case CommandResume:
+		return either(command.Matched, Granted, Lost)
+	case CommandDowngrade:
+		return c.downgraded(command)
 	case CommandRelease:
 		if command.Fence != 0 { // in a handoff
 			return either(command.Matched, "released", Lost)
@@ -106,4 +114,15 @@ func either(test bool, yes, no string) string {
 		return yes
 	}
 	return no
+}
+
+func (c *check) downgraded(command *Command) string {
+	if command.Image == nil {
+		return Lost
+	}
+	if _, there := command.Image.find(command.ID); there {
+		return Granted
+	}
+	_, refused := command.Image.find(command.From)
+	return either(refused, Conflict, Lost)
 }

@@ -8,13 +8,13 @@ const PropertyFIFO = "first come, first served where the rules say so"
 // allowance.
 func (c *check) queue() {
 	for _, x := range c.arrivals {
-		if x.Fence == 0 || len(c.Rules[x.Tag]) == 0 {
+		if x.Fence == 0 || !x.new() || len(c.Rules[x.Tag]) == 0 {
 			continue
 		}
 		c.Checked(PropertyFIFO, 1)
 		overtaken := map[string]int{}
 		for _, y := range c.arrivals {
-			if y.Seq < x.Seq && y.Fence > x.Fence {
+			if y.new() && y.Seq < x.Seq && y.Fence > x.Fence {
 				overtaken[y.Tag]++
 			}
 		}

@@ -3,13 +3,14 @@ package history
 import (
 	"bytes"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// This file reads commands and images from the driver's messages, without the
-// library's code.
+// This file reads commands from the driver's messages, without the library's
+// code.
 
 // ReadCommand reads the effects of a findAndModify from its message: one
 // command, the two of a handoff, or the releases of a clean-up.
@@ -79,6 +80,9 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		}
 		match, _ := e.Value().DocumentOK()
 		own, _ := match.Lookup("$elemMatch").DocumentOK()
+		if c.Key = uuidOf(own.Lookup("key")); c.Key != "" {
+			return []Command{keyed(c, update.Value)}
+		}
 		if own.Lookup("fence").IsZero() { // a clean-up, or the release of an entry with a time or a key
 			c.Kind = CommandRelease
 			return released(c, own.Lookup("id"))
@@ -97,8 +101,10 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		return named(asked(c, update))
 	}
 	c.Write = writeIn(text)
-	successor := otherID(text, c.ID)
+	successor := otherID(withoutRemainder(text), c.ID)
 	switch {
+	case bytes.Contains(text, []byte("\x08detached\x00\x01")):
+		c.Kind, c.Key = CommandDetach, otherID(text, c.ID)
 	case c.K > 0:
 		c.Kind = CommandWrite
 	case successor != "" && pipeline:
@@ -113,7 +119,7 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 		c.Kind = CommandWriteAndRelease
 		h := Command{Kind: CommandAcquire, Document: c.Document, Tag: c.Tag, ID: successor, Owner: ownerIn(text), Handed: true, Inherits: true}
 		return append(named(c), h)
-	case pipeline && bytes.Contains(text, []byte("$$NOW\x00")):
+	case pipeline && bytes.Contains(text, []byte("$$NOW\x00")) && !bytes.Contains(text, []byte(".done\x00")):
 		c.Kind = CommandRenew
 	default:
 		c.Kind = CommandWriteAndRelease
@@ -154,7 +160,41 @@ func asked(c Command, pipeline bson.RawValue) Command {
 		c.ID = ids[0]
 	}
 	c.Tag = tagIn(pipeline)
+	if c.Owner == "$$own.owner" {
+		c.Kind, c.Owner, c.From = CommandDowngrade, "", otherID(text, c.ID)
+	}
 	return c
+}
+
+// keyed reads a command for the entry of a token: a resume has the id of a new
+// handle.
+func keyed(c Command, text []byte) Command {
+	c.Kind, c.ID = CommandTouch, otherID(text, c.Key)
+	if c.ID != "" {
+		c.Kind, c.Owner = CommandResume, ownerIn(text)
+	}
+	return c
+}
+
+// withoutRemainder is the update without the part that gives a remainder its id:
+// the id before the former owner, or the one that is set in the own element.
+func withoutRemainder(text []byte) []byte {
+	for _, around := range [][2]string{
+		{"\x05id\x00\x10\x00\x00\x00\x04", "\x02owner\x00\x0a\x00\x00\x00$$e.owner\x00"},
+		{"].id\x00\x10\x00\x00\x00\x04", ""},
+	} {
+		rest := text
+		for i := bytes.Index(rest, []byte(around[0])); i >= 0; i = bytes.Index(rest, []byte(around[0])) {
+			end := i + len(around[0]) + 16
+			if end <= len(rest) && bytes.HasPrefix(rest[end:], []byte(around[1])) {
+				at := len(text) - len(rest)
+				text = slices.Concat(text[:at+i], text[at+end:])
+				break
+			}
+			rest = rest[i+1:]
+		}
+	}
+	return text
 }
 
 // documentOf reads the document's name from a filter: {_id: name}, {_id: {$in:
@@ -254,80 +294,4 @@ func writeIn(text []byte) string {
 		return ""
 	}
 	return string(text[:end])
-}
-
-// readReply reads the command's result. Of several releases in one command,
-// those whose entries the image has have matched.
-func (c *Command) readReply(reply bson.Raw, several bool) {
-	value, isDocument := reply.Lookup("value").DocumentOK()
-	if !isDocument {
-		return
-	}
-	c.Matched = true
-	switch c.Kind {
-	case CommandAcquire, CommandConfirm:
-		c.Image = ReadImage(value)
-	case CommandRelease:
-		own, _ := value.Lookup("__doclockOwn").ArrayOK()
-		for _, e := range readEntries(c.Tag, own) {
-			if e.ID == c.ID {
-				c.Own = &e
-			}
-		}
-		if c.Own == nil { // a stored image: whole, and from before the release
-			if e, there := ReadImage(value).find(c.ID); there {
-				c.Own = &e
-			}
-		}
-		c.Matched = c.Own != nil || !several
-	}
-}
-
-// ReadImage reads the lock field, and the server's time if the image has it.
-func ReadImage(document bson.Raw) *Image {
-	img := &Image{}
-	if now, ok := document.Lookup("__doclockNow").DateTimeOK(); ok {
-		img.Now = now
-	}
-	lock, _ := document.Lookup("lock").DocumentOK()
-	img.Fence = integer(lock.Lookup("fence"))
-	tags, _ := lock.Lookup("tags").DocumentOK()
-	elements, _ := tags.Elements()
-	for _, t := range elements {
-		array, _ := t.Value().ArrayOK()
-		img.Entries = append(img.Entries, readEntries(t.Key(), array)...)
-	}
-	return img
-}
-
-func readEntries(tag string, array bson.RawArray) (entries []Entry) {
-	values, _ := array.Values()
-	for _, v := range values {
-		doc, _ := v.DocumentOK()
-		since, _ := doc.Lookup("since").DateTimeOK()
-		expires, _ := doc.Lookup("expires").DateTimeOK()
-		entries = append(entries, Entry{
-			Tag:     tag,
-			ID:      uuidOf(doc.Lookup("id")),
-			Seq:     integer(doc.Lookup("seq")),
-			Fence:   integer(doc.Lookup("fence")),
-			Since:   since,
-			Expires: expires,
-			N:       integer(doc.Lookup("n")),
-		})
-	}
-	return entries
-}
-
-func uuidOf(v bson.RawValue) string {
-	subtype, data, ok := v.BinaryOK()
-	if !ok || subtype != 4 {
-		return ""
-	}
-	return hex.EncodeToString(data)
-}
-
-func integer(v bson.RawValue) int64 {
-	n, _ := v.AsInt64OK()
-	return n
 }

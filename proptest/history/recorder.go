@@ -3,10 +3,21 @@ package history
 import (
 	"context"
 	"sync"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 )
+
+// Clock is a process's clock: nanoseconds since 1970 at its start, and
+// monotonic after that.
+type Clock struct{ start time.Time }
+
+// NewClock starts a clock.
+func NewClock() Clock { return Clock{time.Now()} }
+
+// Now reads the clock.
+func (c Clock) Now() int64 { return c.start.UnixNano() + int64(time.Since(c.start)) }
 
 // Recorder writes the commands of one process's clients when the driver sends
 // them, and the replies when they come, even if no caller waits for them.

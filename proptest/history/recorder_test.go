@@ -80,7 +80,7 @@ func TestReadCommandOfAHandoff(t *testing.T) {
 	confirm := bson.D{{Key: "$set", Value: bson.D{{Key: "lock", Value: bson.D{live, with(bson.D{{Key: "own", Value: successor}})}}}}}
 	set := bson.D{
 		{Key: "$push", Value: bson.D{{Key: "log", Value: "7/w:1"}, {Key: "lock.done", Value: own}}},
-		{Key: "$set", Value: bson.D{{Key: "lock.tags.read.$[doclock].id", Value: successor}, {Key: "lock.tags.read.$[doclock].owner", Value: "me"}}},
+		{Key: "$set", Value: bson.D{{Key: "lock.tags.read.0.id", Value: successor}, {Key: "lock.tags.read.0.owner", Value: "me"}}},
 	}
 	for name, c := range map[string]struct {
 		update any

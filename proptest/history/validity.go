@@ -1,5 +1,10 @@
 package history
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Properties of the validity of leases.
 const (
 	PropertyValidity   = "a lease's validity ends before the server lets another holder in"
@@ -26,7 +31,7 @@ func (c *check) validity() {
 		c.Checked(PropertyValidAlone, 1)
 		at := clock.earliest(o.Call)
 		for _, x := range c.arrivals {
-			if x.Fence <= a.Fence || x.held >= at {
+			if x.Fence <= a.Fence || x.held >= at || !x.new() {
 				continue
 			}
 			if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {
@@ -42,7 +47,7 @@ func (c *check) validity() {
 // earlier commands. Later sightings bound it too, because an expiry never moves
 // back.
 func (c *check) keptAtMost(a *arrival, o *Operation) int64 {
-	life := (c.TTL + c.Tolerance) * millisecond
+	life := (max(cmp.Or(o.TTL, c.TTL), o.Least) + c.Tolerance) * millisecond
 	kept := int64(0)
 	bound := int64(never)
 	clock := c.clocks[o.Process]
@@ -60,10 +65,7 @@ func (c *check) keptAtMost(a *arrival, o *Operation) int64 {
 	}
 	for i := range c.commands {
 		command := &c.commands[i]
-		if command.ID != a.ID || c.sent(command) > looked {
-			continue
-		}
-		if extends := command.Kind == CommandRenew || command.Kind == CommandAcquire || command.Kind == CommandConfirm; !extends {
+		if !c.extends(command, a) || c.sent(command) > looked {
 			continue
 		}
 		switch {
@@ -74,4 +76,16 @@ func (c *check) keptAtMost(a *arrival, o *Operation) int64 {
 		}
 	}
 	return min(kept, bound)
+}
+
+// extends reports whether the command may have extended the entry.
+func (c *check) extends(command *Command, a *arrival) bool {
+	switch command.Kind {
+	case CommandRenew, CommandAcquire, CommandConfirm, CommandDetach, CommandResume, CommandDowngrade:
+		return command.ID == a.ID
+	case CommandTouch:
+		return slices.Contains(c.byKey[command.Key], a.ID)
+	default:
+		return false
+	}
 }

@@ -3,7 +3,7 @@ package history
 // Properties of the callers' results.
 const (
 	PropertyGrant   = "a returned lease was granted by the server, with this fence"
-	PropertyVerdict = "a successful release means that no other holder was let in, a lost one that the entry was absent"
+	PropertyVerdict = "a successful release, write or detach means that no other holder was let in and nobody had resumed the lease, a lost release that the entry was absent"
 )
 
 func (c *check) verdicts() {
@@ -24,7 +24,7 @@ func (c *check) verdicts() {
 		key := lease{o.ID, o.Fence}
 		a := c.byToken[key]
 		switch o.Kind {
-		case TryAcquire, Acquire, Enqueue, Confirm, Wait:
+		case TryAcquire, Acquire, Enqueue, Confirm, Wait, Claim, Resume, Downgrade:
 			if o.Outcome != Granted {
 				continue
 			}
@@ -32,7 +32,7 @@ func (c *check) verdicts() {
 			if a == nil || a.Tag != o.Tag {
 				c.Violated(PropertyGrant, "document %s: %s returned %s %.8s with fence %d, which no image shows", c.ID, o.Kind, o.Tag, o.ID, o.Fence)
 			}
-		case Release, UpdateAndRelease, Update:
+		case Release, UpdateAndRelease, Update, Detach:
 			if a == nil {
 				continue
 			}
@@ -45,7 +45,13 @@ func (c *check) verdicts() {
 			}
 			call := c.clocks[o.Process].earliest(o.Call)
 			for _, x := range c.arrivals {
-				if x.Fence > a.Fence && x.held < call {
+				if x.Fence <= a.Fence || x.held >= call {
+					continue
+				}
+				if x.resumed && x.Seq == a.Seq {
+					c.Violated(PropertyVerdict, "document %s: %s of %v succeeded, though its entry had been resumed by %d as %v, before the call at %d", c.ID, o.Kind, a, x.held/millisecond, x, call/millisecond)
+				}
+				if x.new() {
 					if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {
 						c.Violated(PropertyVerdict, "document %s: %s of %v succeeded, though %v had been granted by %d, before the call at %d", c.ID, o.Kind, a, x, x.held/millisecond, call/millisecond)
 					}

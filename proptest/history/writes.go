@@ -54,6 +54,12 @@ func (c *check) writes() {
 			if x.Fence <= a.Fence {
 				continue
 			}
+			if x.resumed {
+				if x.Seq == a.Seq {
+					c.Violated(PropertyGuarded, "document %s: %s of %v was applied after a write of %v, which had resumed it", c.ID, name, a, x)
+				}
+				continue // its fence doesn't say when it was let in
+			}
 			if late[x] == nil {
 				late[x] = map[*arrival]bool{}
 			}
@@ -74,7 +80,7 @@ func (c *check) writes() {
 
 func (c *check) withFence(fence int64) *arrival {
 	for key, a := range c.byToken {
-		if key.fence == fence {
+		if key.fence == fence && !a.remainder {
 			return a
 		}
 	}

@@ -1,20 +1,16 @@
 package leaders
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/doclock/doclock/proptest/child"
 	"github.com/doclock/doclock/proptest/tally"
 )
 
@@ -30,11 +26,11 @@ const candidates = 5
 // Run kills or stops the leader n times. It returns how long it took each time
 // until the next one led.
 func Run(ctx context.Context, uri, db string, n int, t *tally.Tally) (gaps []time.Duration, err error) {
-	r := &run{env: childVar + "=" + uri + " " + db, terms: map[int64]*term{}}
-	var processes []*process
+	r := &run{args: []string{uri, db}, terms: map[int64]*term{}}
+	var processes []*child.Process
 	defer func() {
 		for _, p := range processes {
-			p.end()
+			_ = p.End()
 		}
 	}()
 	for range candidates {
@@ -54,10 +50,10 @@ func Run(ctx context.Context, uri, db string, n int, t *tally.Tally) (gaps []tim
 		begun := time.Now()
 		kill := rand.N(2) == 0
 		if kill {
-			_ = leader.cmd.Process.Kill()
+			leader.Kill()
 			t.Fired(Killed, 1)
 		} else {
-			_ = leader.cmd.Process.Signal(syscall.SIGSTOP)
+			leader.Stop()
 			t.Fired(Stopped, 1)
 		}
 		fence, from, err := r.after(ctx, last)
@@ -67,10 +63,10 @@ func Run(ctx context.Context, uri, db string, n int, t *tally.Tally) (gaps []tim
 		last = fence
 		gaps = append(gaps, from.Sub(begun))
 		if !kill {
-			_ = leader.cmd.Process.Signal(syscall.SIGCONT)
+			leader.Continue()
 			continue
 		}
-		leader.end()
+		_ = leader.End()
 		p, err := r.start(ctx)
 		if err != nil {
 			return nil, err
@@ -78,7 +74,7 @@ func Run(ctx context.Context, uri, db string, n int, t *tally.Tally) (gaps []tim
 		processes[slices.Index(processes, leader)] = p
 	}
 	for _, p := range processes {
-		p.end()
+		_ = p.End()
 	}
 	r.check(t)
 	return gaps, nil
@@ -86,12 +82,12 @@ func Run(ctx context.Context, uri, db string, n int, t *tally.Tally) (gaps []tim
 
 // term is the time for which a leader said that its lease was valid.
 type term struct {
-	leader      *process
+	leader      *child.Process
 	first, last int64
 }
 
 type run struct {
-	env string
+	args []string
 
 	mu    sync.Mutex
 	terms map[int64]*term // by fencing token
@@ -116,7 +112,7 @@ func (r *run) after(ctx context.Context, last int64) (fence int64, from time.Tim
 	return 0, from, fmt.Errorf("nobody leads: %w", context.Cause(bounded))
 }
 
-func (r *run) leader(fence int64) *process {
+func (r *run) leader(fence int64) *child.Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.terms[fence].leader
@@ -134,54 +130,13 @@ func (r *run) check(t *tally.Tally) {
 	}
 }
 
-// process is one candidate's.
-type process struct {
-	cmd  *exec.Cmd
-	in   io.Closer
-	read chan struct{} // its output was read to the end
-	once sync.Once
-}
-
-func (r *run) start(ctx context.Context) (*process, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(os.Environ(), r.env)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd, in: in, read: make(chan struct{})}
-	go func() {
-		defer close(p.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r.note(p, lines.Text())
-		}
-	}()
-	return p, nil
-}
-
-func (p *process) end() {
-	p.once.Do(func() {
-		_ = p.in.Close()
-		<-p.read
-		_ = p.cmd.Wait()
-	})
+func (r *run) start(ctx context.Context) (*child.Process, error) {
+	return child.Start(ctx, childName, r.args, r.note)
 }
 
 // note takes in a line of a leader. A process that was killed may have left half
 // of one.
-func (r *run) note(p *process, line string) {
+func (r *run) note(p *child.Process, line string) {
 	var fence, at int64
 	if n, err := fmt.Sscanf(strings.TrimSpace(line), "valid %d %d", &fence, &at); err != nil || n != 2 || at < 1e18 {
 		return

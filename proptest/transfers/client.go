@@ -5,24 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/proptest/child"
 	"github.com/doclock/doclock/relations"
-	"go.mongodb.org/mongo-driver/v2/event"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 const (
-	childVar   = "DOCLOCK_TRANSFERS_CLIENTS"
+	childName  = "transfers"
 	perProcess = 4
 	accounts   = 10
 	fewest     = 2 // accounts of one transfer
@@ -34,17 +30,7 @@ const (
 
 // Main turns the process into clients if it was started as such, and then does
 // not return. Tests that call [Run] call it first.
-func Main() {
-	args := os.Getenv(childVar)
-	if args == "" {
-		return
-	}
-	if err := clients(strings.Fields(args)); err != nil {
-		fmt.Println("error", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Main() { child.Main(childName, clients) }
 
 // clients move money until the input ends. They print what they have done:
 //
@@ -52,15 +38,9 @@ func Main() {
 //	finished <number of other clients' transfers since the last such line>
 //	gave-up <client> <why>
 //	commands <number since the last such line>
-func clients(args []string) error {
-	var commands, finished atomic.Int64
-	client, err := mongo.Connect(options.Client().ApplyURI(args[0]).SetMonitor(&event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
-			if e.DatabaseName != "admin" {
-				commands.Add(1)
-			}
-		},
-	}))
+func clients(ctx context.Context, args []string) error {
+	var finished atomic.Int64
+	client, commands, err := child.Connect(args[0])
 	if err != nil {
 		return err
 	}
@@ -70,11 +50,6 @@ func clients(args []string) error {
 		return err
 	}
 	b := &bank{accounts: coll, locks: locks, careless: args[3] == "careless", finished: func() { finished.Add(1) }}
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
 	var mu sync.Mutex // of the output
 	out := bufio.NewWriter(os.Stdout)
 	var all sync.WaitGroup

@@ -1,20 +1,16 @@
 package transfers
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/proptest/child"
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -118,9 +114,7 @@ func (r *run) keepRunning(ctx, blowing context.Context, number int) error {
 			return err
 		}
 		killed := r.disturb(blowing, p)
-		_ = p.in.Close()
-		<-p.read
-		if err := p.cmd.Wait(); err != nil && !killed {
+		if err := p.End(); err != nil && !killed {
 			return fmt.Errorf("process %d: %w", number, err)
 		}
 		if !killed {
@@ -131,7 +125,7 @@ func (r *run) keepRunning(ctx, blowing context.Context, number int) error {
 
 // disturb stops a process now and then, and kills it in the end, unless the storm
 // is over before.
-func (r *run) disturb(blowing context.Context, p *process) (killed bool) {
+func (r *run) disturb(blowing context.Context, p *child.Process) (killed bool) {
 	for {
 		select {
 		case <-blowing.Done():
@@ -141,56 +135,25 @@ func (r *run) disturb(blowing context.Context, p *process) (killed bool) {
 		switch {
 		case !r.Faults:
 		case rand.N(2) == 0:
-			_ = p.cmd.Process.Kill()
+			p.Kill()
 			r.t.Fired(Killed, 1)
 			return true
 		default:
-			_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+			p.Stop()
 			time.Sleep(rand.N(2*ttl) + ttl/2)
-			_ = p.cmd.Process.Signal(syscall.SIGCONT)
+			p.Continue()
 			r.t.Fired(Stopped, 1)
 		}
 	}
 }
 
-// process is one of the clients' processes.
-type process struct {
-	cmd  *exec.Cmd
-	in   io.Closer
-	read chan struct{} // its output was read to the end
-}
-
-func (r *run) start(ctx context.Context, number int) (*process, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func (r *run) start(ctx context.Context, number int) (*child.Process, error) {
 	mode := "careful"
 	if r.Careless {
 		mode = "careless"
 	}
-	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(os.Environ(), childVar+"="+strings.Join([]string{r.URI, r.DB.Name(), r.coll.Name(), mode}, " "))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd, in: in, read: make(chan struct{})}
-	go func() {
-		defer close(p.read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r.note(number, lines.Text())
-		}
-	}()
-	return p, nil
+	note := func(_ *child.Process, line string) { r.note(number, line) }
+	return child.Start(ctx, childName, []string{r.URI, r.DB.Name(), r.coll.Name(), mode}, note)
 }
 
 // note counts a line of a process. A process that was killed may have left half

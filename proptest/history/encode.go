@@ -1,0 +1,129 @@
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// This file writes a history as JSON lines while it happens, and reads it again.
+
+// line is one line of a recorded history.
+type line struct {
+	Document  *Document  `json:"document,omitempty"`
+	Operation *Operation `json:"operation,omitempty"`
+	Command   *Command   `json:"command,omitempty"`
+	Fault     string     `json:"fault,omitempty"`
+}
+
+// Writer writes a history as JSON lines while it happens. It writes each call
+// and each command at its begin and again at its end, so that the history of a
+// killed process is complete. It is safe for concurrent use.
+type Writer struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+// NewWriter writes to w, with one call per line.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Document writes a document.
+func (w *Writer) Document(d Document) { w.write(line{Document: &d}) }
+
+// Operation writes an operation in its present state.
+func (w *Writer) Operation(o Operation) { w.write(line{Operation: &o}) }
+
+// Command writes a command in its present state.
+func (w *Writer) Command(c Command) { w.write(line{Command: &c}) }
+
+// Fault records that a fault has fired.
+func (w *Writer) Fault(name string) { w.write(line{Fault: name}) }
+
+func (w *Writer) write(l line) {
+	data, err := json.Marshal(l)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil && w.err == nil {
+		_, err = w.w.Write(append(data, '\n'))
+	}
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// Err returns the first error of the Writer.
+func (w *Writer) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Encode writes the history as JSON lines.
+func (h *History) Encode(out io.Writer) error {
+	buffered := bufio.NewWriter(out)
+	w := NewWriter(buffered)
+	for _, d := range h.Documents {
+		w.Document(d)
+	}
+	for _, o := range h.Operations {
+		w.Operation(o)
+	}
+	for _, c := range h.Commands {
+		w.Command(c)
+	}
+	for name, n := range h.Faults {
+		for range n {
+			w.Fault(name)
+		}
+	}
+	if err := w.Err(); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+// Decode reads JSON lines. If something was written twice, the later line
+// counts. A last line that is cut off, by the end of its process, is left out.
+func Decode(in io.Reader) (*History, error) {
+	type key struct {
+		process int
+		number  int64
+	}
+	operations, commands := map[key]Operation{}, map[key]Command{}
+	h := &History{Faults: map[string]int{}}
+	r := bufio.NewReader(in)
+	for {
+		text, err := r.ReadBytes('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return nil, fmt.Errorf("line %q: %w", text, err)
+		}
+		switch {
+		case l.Document != nil:
+			h.Documents = append(h.Documents, *l.Document)
+		case l.Operation != nil:
+			operations[key{l.Operation.Process, l.Operation.Number}] = *l.Operation
+		case l.Command != nil:
+			commands[key{l.Command.Process, l.Command.Number}] = *l.Command
+		case l.Fault != "":
+			h.Faults[l.Fault]++
+		}
+	}
+	for _, o := range operations {
+		h.Operations = append(h.Operations, o)
+	}
+	for _, c := range commands {
+		h.Commands = append(h.Commands, c)
+	}
+	h.sort()
+	return h, nil
+}

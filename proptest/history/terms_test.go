@@ -1,0 +1,96 @@
+package history_test
+
+import (
+	. "github.com/doclock/doclock/proptest/history"
+)
+
+// The entry of a token, one that keeps others out, and the commands for them.
+
+func keyed(e Entry) Entry {
+	e.Key = "k"
+	return e
+}
+
+func until(at int64, e Entry) Entry {
+	e.Until = start + at
+	return e
+}
+
+func detach(id string, fence, at int64) Command {
+	c := guarded(CommandDetach, id, fence, at)
+	c.Key = "k"
+	return c
+}
+
+func resume(id string, at, seq, fence, expires int64) Command {
+	c := command(CommandResume, id, at, image(at, fence, keyed(held(id, seq, fence, expires))))
+	c.Key = "k"
+	return c
+}
+
+func touch(at int64) Command {
+	c := command(CommandTouch, "", at, nil)
+	c.Key = "k"
+	return c
+}
+
+func downgrade(from, id string, at int64, img *Image) Command {
+	c := command(CommandDowngrade, id, at, img)
+	c.From = from
+	return c
+}
+
+// kept is an acquire whose entry keeps others out until 110, and its release.
+func kept() []Command {
+	return []Command{
+		command(CommandAcquire, "a", 10, image(10, 10, until(110, held("a", 10, 10, 110)))),
+		removal("a", 30, until(110, held("a", 10, 10, 110))),
+		read(40, 10, until(110, held("r", 10, 10, 110))),
+	}
+}
+
+func resumed(more ...Command) []Command {
+	return append([]Command{acquire("a", 10, 10, 110), detach("a", 10, 20), resume("b", 30, 10, 20, 130)}, more...)
+}
+
+// terms are histories with tokens, downgrades, and entries that keep others out.
+var terms = []told{
+	{"granted while a resumed lease holds", PropertyExclusion,
+		story{rules: exclusive, commands: resumed(acquire("c", 60, 30, 160))},
+		story{rules: exclusive, commands: resumed(acquire("c", 132, 30, 232))}},
+	{"granted before the time that the released entry keeps", PropertyExclusion,
+		story{rules: exclusive, commands: append(kept(), acquire("b", 60, 20, 160))},
+		story{rules: exclusive, commands: append(kept(), acquire("b", 112, 20, 212))}},
+	{"resumed, and still there", PropertyImage,
+		story{rules: exclusive, commands: resumed(read(40, 25, keyed(held("b", 10, 20, 130)), held("c", 25, 25, 125)))},
+		story{rules: exclusive, commands: resumed(read(40, 20, keyed(held("b", 10, 20, 130))))}},
+	{"absent by the resume of another token", PropertyRelease,
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), resume("b", 30, 20, 20, 130), read(50, 20, keyed(held("b", 20, 20, 130)))}},
+		story{rules: two, commands: resumed(read(50, 20, keyed(held("b", 10, 20, 130))))}},
+	{"absent by a refused downgrade", PropertyRelease,
+		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), downgrade("a", "b", 30, image(30, 10, held("a", 10, 10, 110))), read(50, 10)}},
+		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), downgrade("a", "b", 30, image(30, 20, reading(held("b", 20, 20, 130)))), read(50, 20, reading(held("b", 20, 20, 130)))}}},
+	{"one fence for two resumes", PropertyTokens,
+		story{rules: exclusive, commands: resumed(resume("c", 40, 10, 20, 140))},
+		story{rules: exclusive, commands: resumed(resume("c", 40, 10, 30, 140))}},
+	{"a late write of the handle that detached", PropertyGuarded,
+		story{rules: exclusive, log: []string{"20/w2", "10/w1"}, commands: resumed()},
+		story{rules: exclusive, log: []string{"10/w1", "20/w2"}, commands: resumed()}},
+	{"a write that succeeds after the resume", PropertyVerdict,
+		story{rules: exclusive, log: []string{"10/w1"}, commands: resumed(), operations: []Operation{write("w1", 10, 60, Done)}},
+		story{rules: exclusive, log: []string{"10/w1"}, commands: resumed(), operations: []Operation{write("w1", 10, 25, Done)}}},
+	{"valid for longer than a touch has extended it", PropertyValidity,
+		story{rules: exclusive, commands: resumed(touch(60)), operations: []Operation{look("b", 20, 70, 95)}},
+		story{rules: exclusive, commands: resumed(touch(60)), operations: []Operation{look("b", 20, 70, 85)}}},
+	{"valid after another was let in beside the resume", PropertyValidAlone,
+		story{rules: exclusive, commands: resumed(acquire("c", 60, 30, 160)), operations: []Operation{look("b", 20, 70, 5)}},
+		story{rules: exclusive, commands: resumed(), operations: []Operation{look("a", 10, 70, 5), look("b", 20, 70, 5)}}},
+	{"a resume out of nothing", PropertyGrant,
+		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 21, 30, Granted)}},
+		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 20, 30, Granted)}}},
+	{"downgraded past one that waits", PropertyBarrier,
+		story{rules: readers, commands: []Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("c", 11, 111)),
+			downgrade("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}},
+		story{rules: mixed, commands: []Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("c", 11, 111)),
+			downgrade("a", "b", 30, image(30, 30, waiting("c", 11, 111), reading(held("b", 30, 30, 130))))}}},
+}
