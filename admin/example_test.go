@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // An operator sees who holds an order, and breaks the lock.
 func Example() {
 	ctx := context.Background()
-	orders, done := exampleCollection(ctx, bson.M{"_id": "A-17"})
+	orders, done := fixture.Collection(ctx, "orders", bson.M{"_id": "A-17"})
 	defer done()
 
 	// Somewhere a program holds the order's lock.
@@ -55,7 +52,7 @@ func Example() {
 // What one program left behind, over a whole collection.
 func ExampleReleaseOwner() {
 	ctx := context.Background()
-	orders, done := exampleCollection(ctx, bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
+	orders, done := fixture.Collection(ctx, "orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
 	defer done()
 	locks, err := writelock.New(orders, doclock.Owner("web-3/1/api"))
 	if err != nil {
@@ -86,25 +83,4 @@ func ExampleReleaseOwner() {
 	fmt.Println(n, "found,", count.Removed, "removed")
 	// Output:
 	// 2 found, 2 removed
-}
-
-// exampleCollection has these documents, on the server that the tests run on.
-func exampleCollection(ctx context.Context, docs ...any) (*mongo.Collection, func()) {
-	server, err := mongotest.Start(ctx, os.Stderr)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	db := client.Database(fmt.Sprintf("example_admin_%d", os.Getpid()))
-	if _, err := db.Collection("orders").InsertMany(ctx, docs); err != nil {
-		log.Fatal(err)
-	}
-	return db.Collection("orders"), func() {
-		_ = db.Drop(ctx)
-		_ = client.Disconnect(ctx)
-		_ = server.Close()
-	}
 }

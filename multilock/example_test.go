@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // A category may be deleted only while no client files under it.
 func Example() {
 	ctx := context.Background()
-	categories, done := exampleCollection(ctx, bson.M{"_id": "friends"})
+	categories, done := fixture.Collection(ctx, "categories", bson.M{"_id": "friends"})
 	defer done()
 
 	locks, err := multilock.New(categories, relations.WritePreferring())
@@ -55,7 +52,7 @@ func Example() {
 // monglock's assertive lock.
 func ExampleLocker_Enqueue() {
 	ctx := context.Background()
-	categories, done := exampleCollection(ctx, bson.M{"_id": "friends"})
+	categories, done := fixture.Collection(ctx, "categories", bson.M{"_id": "friends"})
 	defer done()
 
 	locks, err := multilock.New(categories, relations.WritePreferring())
@@ -87,26 +84,4 @@ func ExampleLocker_Enqueue() {
 	// the writer still waits: true
 	// the writer is let in: true
 	// released: true
-}
-
-// exampleCollection is one with this document, on the server that the tests
-// run on.
-func exampleCollection(ctx context.Context, doc any) (*mongo.Collection, func()) {
-	server, err := mongotest.Start(ctx, os.Stderr)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	db := client.Database(fmt.Sprintf("example_%d", os.Getpid()))
-	if _, err := db.Collection("categories").InsertOne(ctx, doc); err != nil {
-		log.Fatal(err)
-	}
-	return db.Collection("categories"), func() {
-		_ = db.Drop(ctx)
-		_ = client.Disconnect(ctx)
-		_ = server.Close()
-	}
 }

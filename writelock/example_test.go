@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Two workers must not fulfil one order. Whoever comes second finds it done.
 func Example() {
 	ctx := context.Background()
-	orders, done := collection(ctx, bson.M{"_id": "A-17", "state": "paid"})
+	orders, done := fixture.Collection(ctx, "orders", bson.M{"_id": "A-17", "state": "paid"})
 	defer done()
 
 	locks, err := writelock.New(orders)
@@ -52,7 +49,7 @@ func Example() {
 // A lock that is held by another names its holder, in one command.
 func ExampleLocker_TryAcquire() {
 	ctx := context.Background()
-	orders, done := collection(ctx, bson.M{"_id": "A-17"})
+	orders, done := fixture.Collection(ctx, "orders", bson.M{"_id": "A-17"})
 	defer done()
 
 	ada, _ := writelock.New(orders, doclock.Owner("Ada"))
@@ -75,7 +72,7 @@ func ExampleLocker_TryAcquire() {
 // A named lock is a document that has nothing but the lock. Upsert makes it.
 func Example_namedLock() {
 	ctx := context.Background()
-	orders, done := collection(ctx, bson.M{"_id": "A-17"})
+	orders, done := fixture.Collection(ctx, "orders", bson.M{"_id": "A-17"})
 	defer done()
 
 	names, err := writelock.New(orders.Database().Collection("locks"), doclock.Upsert())
@@ -100,7 +97,7 @@ func Example_namedLock() {
 // the clocks.
 func ExampleLocker_TryAcquire_oncePerTick() {
 	ctx := context.Background()
-	jobs, done := collection(ctx, bson.M{"_id": "nightly report"})
+	jobs, done := fixture.Collection(ctx, "orders", bson.M{"_id": "nightly report"})
 	defer done()
 
 	locks, err := writelock.New(jobs)
@@ -129,25 +126,4 @@ func ExampleLocker_TryAcquire_oncePerTick() {
 	// Output:
 	// Ada runs the job
 	// Bob leaves it to Ada
-}
-
-// collection is one with this document, on the server that the tests run on.
-func collection(ctx context.Context, doc any) (*mongo.Collection, func()) {
-	server, err := mongotest.Start(ctx, os.Stderr)
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	db := client.Database(fmt.Sprintf("example_%d", os.Getpid()))
-	if _, err := db.Collection("orders").InsertOne(ctx, doc); err != nil {
-		log.Fatal(err)
-	}
-	return db.Collection("orders"), func() {
-		_ = db.Drop(ctx)
-		_ = client.Disconnect(ctx)
-		_ = server.Close()
-	}
 }

@@ -1,5 +1,5 @@
-// Command report makes a report under a lock with a name. Who asks for the
-// report meanwhile is told who makes it.
+// Command report makes a report under a lock with a name. Another process that
+// asks for the report meanwhile is told the owner of the lock.
 package main
 
 import (

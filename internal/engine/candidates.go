@@ -16,8 +16,8 @@ const wasKey = "__doclockWas"
 // tag, in the order of the filter's keys, at most limit. It is one read. A
 // document is a candidate if the arrival's own stage, applied to what was read,
 // lets the arrival in. The terms of an acquire don't matter for that: they say what
-// a granted entry gets. A remainder keeps a document from being free. It proves nothing (rule 26): the document may be locked,
-// changed or deleted by the time of the answer.
+// a granted entry gets. A remainder keeps a document from being free. The answer
+// proves nothing (rule 26): by then the document may be locked, changed or deleted.
 //
 // The read has the primary's newest state (read concern local). A majority read
 // would be behind, and show documents that are locked by now.
