@@ -31,13 +31,14 @@ type client struct {
 	clocks fixture.Clock // the timers of leases read it, too
 }
 
-// The terms of all clients. They are long, because some limits are in real
+// The terms of the clients. They are long, because some limits are in real
 // time: a renewal may take the rest of its lease.
 const (
 	apiTTL       = 60_000
 	apiWaitTTL   = 20_000
 	apiTolerance = 500
-	patience     = 5000 // the rest of a lease must be longer than this, or over, before a call that takes real time
+	apiLongest   = 120_000 // of all leases, by terms of their own
+	patience     = 5000    // the rest of a lease must be longer than this, or over, before a call that takes real time
 )
 
 // apiRun is one run.
@@ -77,7 +78,7 @@ func (b *bench) apiRun(t *rapid.T) {
 // end ends every lease's validity, so that no lease keeps a timer.
 func (m *apiMachine) end() {
 	for _, c := range m.clients {
-		c.turn(2 * apiTTL)
+		c.turn(2 * apiLongest)
 	}
 	for _, l := range m.leases {
 		_ = l.Err()
@@ -144,12 +145,12 @@ func (m *apiMachine) outcome(t *rapid.T, command string, want model.Outcome, err
 }
 
 func (m *apiMachine) try(t *rapid.T) {
-	c, r := m.asks(t)
+	c, r, opts := m.asks(t)
 	doc, want, _ := m.model.Acquire(m.doc, r, model.Try, m.now)
 	t.Logf("try %s: the model says %s: %v", r.Tag, want, doc)
 	sent := c.reading()
 	got := bson.M{}
-	l, err := c.locker.TryAcquire(t.Context(), m.filter(), string(r.Tag), doclock.Into(&got))
+	l, err := c.locker.TryAcquire(t.Context(), m.filter(), string(r.Tag), append(opts, doclock.Into(&got))...)
 	if want != model.Granted {
 		if l != nil {
 			t.Fatal("an error and a lease")
@@ -164,15 +165,21 @@ func (m *apiMachine) try(t *rapid.T) {
 	m.hold(t, c, r, l, doc, sent)
 }
 
-// asks draws the requester and its request.
-func (m *apiMachine) asks(t *rapid.T) (*client, model.Request) {
+// asks draws the requester and its request, often with terms of its own.
+func (m *apiMachine) asks(t *rapid.T) (*client, model.Request, []doclock.AcquireOption) {
 	if len(m.leases)+len(m.tickets) >= 25 {
 		t.Skip("enough")
 	}
 	c := pick(t, "client", m.clients)
 	r := c.terms
 	r.Tag, r.ID = drawTag(t, c.rules), model.ID(len(m.ids)+1)
-	return c, r
+	if rapid.Bool().Draw(t, "the Locker's terms") {
+		return c, r, nil
+	}
+	r.TTL = rapid.SampledFrom([]int64{apiTTL, 30_000, apiLongest}).Draw(t, "own TTL")
+	r.Owner = rapid.SampledFrom([]string{r.Owner, "a job", "$$e.id"}).Draw(t, "own owner")
+	r.Hold = rapid.SampledFrom([]int64{0, 1, 5000, 90_000}).Draw(t, "hold at least")
+	return c, r, []doclock.AcquireOption{doclock.LeaseTTL(ms(r.TTL)), doclock.OwnedBy(r.Owner), doclock.HoldAtLeast(ms(r.Hold))}
 }
 
 // into checks the document as of the grant.
@@ -197,7 +204,7 @@ func (m *apiMachine) conflict(t *rapid.T, err error, r model.Request, own *model
 	}
 	for _, h := range c.Holders {
 		e, there := entries[m.ids[h.ID]]
-		if !there || h.Waiting == e.Held() || h.Remaining != ms(e.Expires-m.now) || h.Since.UnixMilli() != e.Since || h.Owner != e.Owner {
+		if !there || h.Waiting == e.Held() || h.Remaining != ms(e.Expires-m.now) || h.Since.UnixMilli() != e.Since || h.Owner != e.Owner || h.AtLeast != ms(max(0, e.Until-m.now)) {
 			t.Fatalf("the conflict is with %+v, and should be with %v; document: %v", h, entries, m.doc)
 		}
 	}

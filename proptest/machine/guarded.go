@@ -71,15 +71,19 @@ func (m *engineMachine) write(t *rapid.T) {
 func (m *engineMachine) writeAndRelease(t *rapid.T) {
 	a, l, g := m.lease(t)
 	label, update := m.nextUpdate(t)
-	now := m.now
-	if e, there := m.doc.Find(l.Tag, l.ID); there && e.Until != 0 && !isPipeline(update) { // see open.go
-		now = min(now, e.Until-1)
-	}
-	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, now)
+	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, m.leaves(l, update))
 	t.Logf("write and release with fence %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.WriteAndRelease(t.Context(), g, m.parsed(t, a, update))
 	m.outcome(t, "write-and-release", want, got.Outcome, err)
 	m.settle(doc)
+}
+
+// leaves is the time as of which the model is asked for a last write: see open.go.
+func (p *place) leaves(l model.Lease, update any) int64 {
+	if e, there := p.doc.Find(l.Tag, l.ID); there && e.Until != 0 && !isPipeline(update) {
+		return min(p.now, e.Until-1)
+	}
+	return p.now
 }
 
 func (m *engineMachine) parsed(t *rapid.T, a *asker, update any) *engine.Update {

@@ -14,6 +14,7 @@ import (
 type lease struct {
 	*doclock.Lease
 	client   *client
+	terms    model.Request // of its acquire
 	known    model.Lease
 	from     engine.Reading // the start of its validity
 	over     model.Outcome  // why it ended: "", Lost or "released before"
@@ -31,7 +32,7 @@ func (m *apiMachine) hold(t *rapid.T, c *client, r model.Request, l *doclock.Lea
 	if id := m.named(l.ID()); !there || id != r.ID || l.Fence() != e.Fence || l.Tag() != string(r.Tag) {
 		t.Fatalf("the lease has id %d, tag %s and fence %d; the model's entry is %+v", id, l.Tag(), l.Fence(), e)
 	}
-	h := &lease{Lease: l, client: c, known: model.Lease{Tag: r.Tag, ID: r.ID, Fence: e.Fence}, from: sent}
+	h := &lease{Lease: l, client: c, terms: r, known: model.Lease{Tag: r.Tag, ID: r.ID, Fence: e.Fence}, from: sent}
 	m.leases = append(m.leases, h)
 	m.settle(append([]*model.Document{doc}, or...)...)
 	if len(m.entries()) == 1 {
@@ -45,7 +46,7 @@ func (m *apiMachine) hold(t *rapid.T, c *client, r model.Request, l *doclock.Lea
 // earlier than it says. The validity does the same.
 func (l *lease) left() time.Duration {
 	now := l.client.reading()
-	return ms(apiTTL-1) - max(now.Mono-l.from.Mono, now.Wall.Sub(l.from.Wall))
+	return ms(l.terms.TTL-1) - max(now.Mono-l.from.Mono, now.Wall.Sub(l.from.Wall))
 }
 
 // look ends the validity when its time is up.
@@ -118,7 +119,7 @@ func (m *apiMachine) renew(t *rapid.T) {
 	case l.released:
 		want = "released before"
 	case want == "":
-		doc, want, _ = m.model.Renew(m.doc, l.known, apiTTL, apiTolerance, m.now)
+		doc, want, _ = m.model.Renew(m.doc, l.known, l.terms.TTL, apiTolerance, m.now)
 		if want == model.Lost {
 			l.lost = true
 			l.finish(want)
@@ -146,6 +147,7 @@ func (m *apiMachine) release(t *rapid.T) {
 		l.released, l.verdict = true, want
 	}
 	t.Logf("release %d: the model says %q: %v", l.known.ID, want, doc)
+	m.leaving = l.known.ID
 	m.outcome(t, "release", want, l.Release(t.Context()))
 	m.settle(doc)
 }
@@ -181,13 +183,14 @@ func (m *apiMachine) updateAndRelease(t *rapid.T) {
 			doc, _, _ = m.model.Release(m.doc, l.known, m.now)
 			want = model.Lost
 		} else {
-			doc, want, _ = m.model.WriteAndRelease(m.doc, l.known, label, m.now)
+			doc, want, _ = m.model.WriteAndRelease(m.doc, l.known, label, m.leaves(l.known, update))
 			want = verdict(want)
 		}
 		l.finish("released before")
 		l.released, l.verdict = true, want
 	}
 	t.Logf("update and release %d: the model says %q: %v", l.known.ID, want, doc)
+	m.leaving = l.known.ID
 	m.outcome(t, "update and release", want, l.UpdateAndRelease(t.Context(), update))
 	m.settle(doc)
 }
@@ -213,6 +216,7 @@ func (m *apiMachine) downgrade(t *rapid.T) {
 	}
 	l := m.lease(t)
 	r := l.client.terms
+	r.TTL = l.terms.TTL
 	r.Tag, r.ID = drawTag(t, l.client.rules), model.ID(len(m.ids)+1)
 	own, there := m.doc.Find(l.known.Tag, l.known.ID)
 	if there {

@@ -106,13 +106,16 @@ func (m *apiMachine) handOver(t *rapid.T) {
 	inherited, sent := l.from, c.reading()
 	var label model.Update
 	var err error
+	left := m.now
 	if rapid.Bool().Draw(t, "with an update") {
 		var update any
 		label, update = m.nextUpdate(t)
+		left = m.leaves(l.known, update)
 		err = l.UpdateAndRelease(t.Context(), update)
 	} else {
 		err = l.Release(t.Context())
 	}
+	m.leaving = l.known.ID
 	l.finish("released before")
 	l.released, l.verdict = true, ""
 	m.outcome(t, "hand over", "", err)
@@ -126,7 +129,7 @@ func (m *apiMachine) handOver(t *rapid.T) {
 	messages = slices.DeleteFunc(messages, func(msg *message) bool { // the clean-up of an earlier run
 		return msg.commands[0].Document != m.id
 	})
-	ends := m.replay(l, r, label, messages)
+	ends := m.replay(l, r, finalWrite{label, left}, messages)
 	if len(messages) < 3 && slices.ContainsFunc(messages, func(msg *message) bool { return len(msg.commands) == 2 }) {
 		m.count.Seen(SeenHandedOver, 1)
 		if slices.ContainsFunc(ends, func(e end) bool { return e.inherits }) {
@@ -190,6 +193,12 @@ func (m *apiMachine) contended(t *rapid.T) (*lease, model.Request) {
 	return p.l, p.r
 }
 
+// finalWrite is the lease's last write, and the time as of which the model is asked for it.
+type finalWrite struct {
+	write model.Update
+	at    int64
+}
+
 // end is a possible result of a sequence of commands in the document.
 type end struct {
 	doc      *model.Document
@@ -202,7 +211,7 @@ const executed = '.'
 // replay lets the model execute the messages, in each order in which they may
 // have been executed. It goes on from each state once: a waiter that asked often
 // has many orders, and few states.
-func (m *apiMachine) replay(l *lease, r model.Request, label model.Update, messages []*message) []end {
+func (m *apiMachine) replay(l *lease, r model.Request, w finalWrite, messages []*message) []end {
 	late := func(msg *message, left string) bool { // one that is left was answered before it was sent
 		for i, o := range messages {
 			if left[i] != executed && o.answered != 0 && o.answered < msg.sent {
@@ -221,7 +230,7 @@ func (m *apiMachine) replay(l *lease, r model.Request, label model.Update, messa
 				}
 				rest := left[:i] + string(executed) + left[i+1:]
 				for _, before := range ends {
-					for _, e := range m.execute(l, r, label, before, msg.commands) {
+					for _, e := range m.execute(l, r, w, before, msg.commands) {
 						after[rest] = e.among(after[rest])
 					}
 				}
@@ -241,20 +250,20 @@ func (e end) among(others []end) []end {
 }
 
 // execute executes one message. A confirm has several ends, see open.go.
-func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e end, commands []history.Command) []end {
+func (m *apiMachine) execute(l *lease, r model.Request, w finalWrite, e end, commands []history.Command) []end {
 	first := commands[0]
 	own, waits := m.known(first.ID) == r.ID, false
 	var doc *model.Document
 	outcome := model.Outcome("")
 	switch {
 	case len(commands) == 2 && commands[1].Inherits:
-		doc, outcome, _ = m.model.CompareAndSet(e.doc, l.known, label, r, l.alone, m.now)
+		doc, outcome, _ = m.model.CompareAndSet(e.doc, l.known, w.write, r, l.alone, m.now)
 		e.inherits = e.inherits || outcome == model.Granted
 	case len(commands) == 2:
 		waits = commands[1].Kind == history.CommandConfirm
 		successor := model.Successor{Request: r, Waiting: waits}
 		if first.Kind == history.CommandWriteAndRelease {
-			doc, outcome, _ = m.model.WriteAndHandOff(e.doc, l.known, label, successor, m.now)
+			doc, outcome, _ = m.model.WriteAndHandOff(e.doc, l.known, w.write, successor, m.now)
 		} else {
 			doc, outcome, _ = m.model.Handoff(e.doc, l.known, successor, m.now)
 		}
@@ -269,7 +278,7 @@ func (m *apiMachine) execute(l *lease, r model.Request, label model.Update, e en
 	case first.Kind == history.CommandRelease && !own:
 		doc, _, _ = m.model.Release(e.doc, l.known, m.now)
 	case first.Kind == history.CommandWriteAndRelease && !own:
-		doc, _, _ = m.model.WriteAndRelease(e.doc, l.known, label, m.now)
+		doc, _, _ = m.model.WriteAndRelease(e.doc, l.known, w.write, w.at)
 	default:
 		return nil // this command should not have been sent
 	}

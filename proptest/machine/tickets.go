@@ -19,7 +19,7 @@ type ticket struct {
 }
 
 func (m *apiMachine) enqueue(t *rapid.T) {
-	c, r := m.asks(t)
+	c, r, opts := m.asks(t)
 	doc, want, _ := m.model.Acquire(m.doc, r, model.Queue, m.now)
 	if want == model.Waits {
 		m.count.Seen("API: enqueue: waiting", 1)
@@ -28,7 +28,7 @@ func (m *apiMachine) enqueue(t *rapid.T) {
 	sent := c.reading()
 	w := &ticket{client: c, terms: r, into: bson.M{}}
 	filter := m.filter()
-	got, err := c.locker.Enqueue(t.Context(), filter, string(r.Tag), doclock.Into(&w.into))
+	got, err := c.locker.Enqueue(t.Context(), filter, string(r.Tag), append(opts, doclock.Into(&w.into))...)
 	reuse(filter)
 	if want != model.Granted && want != model.Waits {
 		if got != nil {
