@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -24,7 +23,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// place is a collection of the test's own, and what processes need to find it.
+// place is a collection of the test's own, or none, and what processes need to
+// find it.
 type place struct {
 	*testing.T
 	coll *mongo.Collection
@@ -80,7 +80,10 @@ func (p *place) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DOCLOCK_") || strings.HasPrefix(v, "MONGODB_URI=") || strings.HasPrefix(v, "NO_COLOR=")
-	}), asCLI+"=1", "MONGODB_URI="+p.uri, "DOCLOCK_COLLECTION="+p.coll.Database().Name()+"."+p.coll.Name(), "TERM=xterm")
+	}), asCLI+"=1", "MONGODB_URI="+p.uri, "TERM=xterm")
+	if p.coll != nil {
+		cmd.Env = append(cmd.Env, "DOCLOCK_COLLECTION="+p.coll.Database().Name()+"."+p.coll.Name())
+	}
 	return cmd
 }
 
@@ -125,36 +128,32 @@ type running struct {
 // output is what a process has printed so far.
 type output struct {
 	mu    sync.Mutex
-	lines []string
+	text  bytes.Buffer
 	ended bool // everybody who could write to it is gone
 }
 
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(bytes.ReplaceAll(text, []byte("\r"), nil))
+	return len(text), nil
+}
+
 func (o *output) read(from io.Reader) {
-	for s := bufio.NewScanner(from); s.Scan(); {
-		o.mu.Lock()
-		o.lines = append(o.lines, strings.TrimRight(s.Text(), "\r"))
-		o.mu.Unlock()
-	}
+	_, _ = io.Copy(o, from) // a terminal's end is an error
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
 }
 
-func (o *output) count(text string) (n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, line := range o.lines {
-		n += strings.Count(line, text)
-	}
-	return n
-}
+func (o *output) count(text string) int { return strings.Count(o.String(), text) }
 
 func (o *output) isEnded() bool { o.mu.Lock(); defer o.mu.Unlock(); return o.ended }
 
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.Join(o.lines, "\n")
+	return o.text.String()
 }
 
 // start starts the command line, without a terminal.
@@ -214,10 +213,8 @@ func runArguments(flags, how []string) []string {
 
 // started are the process ids of the children.
 func (r *running) started() (pids []int) {
-	r.out.mu.Lock()
-	defer r.out.mu.Unlock()
-	for _, line := range r.out.lines {
-		if pid, ok := strings.CutPrefix(line, "started "); ok {
+	for line := range strings.Lines(r.out.String()) {
+		if pid, ok := strings.CutPrefix(strings.TrimSpace(line), "started "); ok {
 			if n, err := strconv.Atoi(pid); err == nil {
 				pids = append(pids, n)
 			}
@@ -247,8 +244,15 @@ func (r *running) signal(s syscall.Signal) {
 	}
 }
 
-// ends waits for the end, and checks the exit code.
+// ends waits for the end of the process and its output, and checks the exit code.
 func (r *running) ends(code int) {
+	r.Helper()
+	r.endsAlone(code)
+	fixture.Eventually(r, "the output ends", r.out.isEnded)
+}
+
+// endsAlone is ends where others go on that have the output open.
+func (r *running) endsAlone(code int) {
 	r.Helper()
 	select {
 	case <-r.end:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/doclock/doclock"
 	"github.com/spf13/cobra"
 )
 
@@ -63,7 +64,7 @@ func exitCodeOf(err error, ran *cobra.Command) int {
 		return exitNotRun
 	case errors.As(err, &end):
 		return end.code
-	case isCobras(err):
+	case isCobras(err), errors.Is(err, doclock.ErrInvalidArgument):
 		return exitUsage
 	default:
 		return exitFailed

@@ -87,6 +87,9 @@ func (c *cli) progress(n admin.Count) {
 
 // done prints what was done, also if an error ended it.
 func (c *cli) done(n admin.Count, err error) error {
+	if err != nil && n == (admin.Count{}) {
+		return err
+	}
 	if c.json {
 		return errors.Join(err, c.printJSON(n))
 	}

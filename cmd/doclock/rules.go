@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -128,10 +127,7 @@ func readRules(arg string) (relations.Rules, error) {
 		return nil, usage("the rules can't be read: %v", err)
 	}
 	var rules relations.Rules
-	if err := json.Unmarshal(text, &rules); err != nil {
-		if !errors.Is(err, relations.ErrInvalidRules) { // the text is no JSON
-			err = fmt.Errorf("%w: %w", relations.ErrInvalidRules, err)
-		}
+	if err := rules.UnmarshalJSON(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", arg, err)
 	}
 	if rules == nil {

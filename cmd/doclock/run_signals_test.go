@@ -165,7 +165,7 @@ func TestRunKill9LeavesTheGrandchildren(t *testing.T) {
 	r := p.run([]string{"nightly", "--ttl", "1s"}, "parent")
 	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
 	r.signal(syscall.SIGKILL)
-	r.ends(137)
+	r.endsAlone(137)
 	fixture.Eventually(t, "one of them is killed", func() bool {
 		pids := r.started()
 		return gone(pids[0]) != gone(pids[1])

@@ -57,8 +57,11 @@ func parseValue(text string) (bson.RawValue, error) {
 // word is a document's _id as an argument that means it, ready to be pasted into
 // a shell.
 func word(id bson.RawValue) string {
-	if name, ok := id.StringValueOK(); ok && isName(name) {
+	switch name, ok := id.StringValueOK(); {
+	case ok && isWord(name):
 		return name
+	case ok && isName(name):
+		return quoted(name)
 	}
 	text := extended(id)
 	switch id.Type {
@@ -66,12 +69,20 @@ func word(id bson.RawValue) string {
 	default:
 		text = `{"_id":` + text + `}`
 	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return quoted(text)
 }
 
-// isName reports whether a string can be a NAME without quotes.
+// quoted is a text in quotes for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// isName reports whether a string can be a NAME, and looks like what it is.
 func isName(s string) bool {
-	return s != "" && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool {
+	return s != "" && s[0] != '-' && s[0] != '{' && printable(s) == s && !strings.Contains(s, "\n")
+}
+
+// isWord reports whether a NAME needs no quotes.
+func isWord(s string) bool {
+	return isName(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,", r)
 	})
 }
