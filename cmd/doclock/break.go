@@ -1,21 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/doclock/doclock/admin"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 )
 
-const breakLong = `break removes entries of one document's lock: it shows them, asks, and removes exactly these. An entry that was granted or resumed in the meantime is another one, and stays.
+const breakLong = `break removes entries of one document's lock: it shows them, asks, and removes exactly
+these. An entry that was granted or resumed in the meantime is another one, and stays.
 
-From then on the server refuses the holder's guarded writes, and others are granted the lock. The holder itself learns it from its next command or renewal, at most a TTL later. Until then it may go on with work that has no guard: stop the program first if you can.
+From then on the server refuses the holder's guarded writes, and others are granted the
+lock. The holder itself learns it from its next command or renewal, at most a TTL later.
+Until then it may go on with work that has no guard: stop the program first if you can.
 
-If several entries match, give --all, or choose one by --id (inspect shows the ids), --tag or --owner. Without a terminal give --yes.
+If several entries match, give --all, or choose one by --id (inspect shows the ids), --tag
+or --owner. Without a terminal give --yes.
 
 Break is for a holder that lives and won't let go. A dead holder's entry ends by itself.`
 
@@ -88,7 +94,7 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 		case c.json:
 			failed = append(failed, c.printJSON(gone))
 		default:
-			fmt.Fprintln(c.out, cell("removed "+gone.String()))
+			fmt.Fprintln(c.out, cell(fmt.Sprintf("removed %q of %s, id %s", gone.Tag, cmp.Or(gone.Owner, "nobody known"), gone.ID)))
 		}
 	}
 	return errors.Join(failed...)
@@ -106,8 +112,15 @@ func (b broken) choose(entries []admin.Entry) (chosen []admin.Entry) {
 // showChosen shows on stderr what will be removed.
 func (c *cli) showChosen(chosen []admin.Entry) {
 	on := colours(c.err)
+	var longest time.Duration
 	for _, e := range chosen {
 		fmt.Fprint(c.err, c.entryText(e, chosen, on))
+		if e.State == admin.Held {
+			longest = max(longest, e.Remaining)
+		}
+	}
+	if longest > 0 {
+		fmt.Fprintf(c.err, "Others are let in at once. The holder may go on for up to %s, until it notices.\n", short(longest))
 	}
 }
 

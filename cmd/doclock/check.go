@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const checkLong = `check asks the server what it is, whether it can run doclock's commands, and how far the clocks of its routers or members differ. It writes nothing.
+const checkLong = `check asks the server what it is, whether it can run doclock's commands, and how far the
+clocks of its routers or members differ. It writes nothing.
 
-The difference must be smaller than the lockers' ClockTolerance, 500 ms by default. The exit code is 1 if the server is not supported, or the difference is greater than that.`
+The difference must be smaller than the lockers' ClockTolerance, 500 ms by default. The
+exit code is 1 if the server is not supported, or the difference is greater than that.`
 
 const checkExample = `  doclock check
   doclock check -c shop.orders --json`

@@ -10,8 +10,9 @@
 // docs/cli.md has every subcommand, and is made from the same texts as the help.
 //
 // The command line is a module of its own, so that the library doesn't need what
-// it needs. It uses cobra, which completes arguments in bash, zsh, fish and
-// PowerShell, has a place for examples in each help, and writes the commands as
-// markdown. Of kong and urfave/cli, the one has no completion of its own, and the
-// other's completion and markdown are younger than cobra's.
+// it needs. It uses cobra, which completes subcommands, flags and their values in
+// bash, zsh, fish and PowerShell, and has a place for examples in each help;
+// docs_test.go makes the markdown from its tree of commands. Operators know the
+// form of its help from kubectl, docker and gh. kong needs another module for
+// completion; urfave/cli v3 would do as well.
 package main

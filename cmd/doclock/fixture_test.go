@@ -230,9 +230,12 @@ func (r *running) says(text string) {
 }
 
 // tell gives the process a line.
-func (r *running) tell(line string) {
+func (r *running) tell(line string) { r.Helper(); r.types(line + "\n") }
+
+// types types keys. "\x03" is a Ctrl-C, if there is a terminal.
+func (r *running) types(keys string) {
 	r.Helper()
-	if _, err := io.WriteString(r.in, line+"\n"); err != nil {
+	if _, err := io.WriteString(r.in, keys); err != nil {
 		r.Error(err)
 	}
 }

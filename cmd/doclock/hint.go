@@ -32,8 +32,8 @@ func hintOf(err error) string {
 		return `Check --collection and the _id's type: A-17 is a string; a number is '{"_id": 7}', an ObjectID '{"$oid": "…"}'.`
 	case errors.Is(err, admin.ErrNoEntry):
 		return `It was released, or somebody was granted the lock meanwhile. "doclock inspect" shows who is there now.`
-	case errors.Is(err, doclock.ErrConflict):
-		return `Wait for longer with --wait, or see "doclock inspect".`
+	case errors.Is(err, errConflict):
+		return `Wait for longer with --wait, or see who it is: "doclock inspect".`
 	case errors.Is(err, relations.ErrInvalidRules):
 		return `"doclock rules --help" shows the form.`
 	case mongo.IsTimeout(err), mongo.IsNetworkError(err), strings.Contains(err.Error(), "server selection error"):

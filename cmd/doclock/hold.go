@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -118,9 +117,6 @@ func defaultOwner(command string) string {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), filepath.Base(command))
 }
 
-// errNoneFree: --skip found nothing.
-var errNoneFree = errors.New("no document matches and is free")
-
 // closed lets the background clean up after an acquire that was given up.
 func closed(locks *multilock.Locker) {
 	const bound = 3 * time.Second
@@ -172,17 +168,8 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 	if h.wait == 0 || !waits {
 		return lease, err
 	}
-	c.say(h.verbose || isTerminal(c.err), "waiting", "%s: waiting: %s", t.text, inTheWay(err))
+	c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", cell(t.conflict(err)))
 	return locks.Acquire(ctx, t.filter, tag, opts...)
-}
-
-// inTheWay says who is in the way.
-func inTheWay(err error) string {
-	var conflict *doclock.ConflictError
-	if errors.As(err, &conflict) {
-		return trimmed(strings.TrimPrefix(conflict.Error(), "doclock: conflict: "))
-	}
-	return errNoneFree.Error()
 }
 
 // notAcquired is the end of a run that got no lock.
@@ -191,16 +178,16 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 	if errors.As(err, &end) {
 		return err
 	}
-	code := exitNotRun
 	unreachable := errors.As(err, new(topology.ServerSelectionError))
 	noneFree := h.skip && (errors.Is(err, doclock.ErrNotFound) || errors.Is(err, context.DeadlineExceeded))
 	switch {
 	case errors.Is(err, doclock.ErrConflict):
-		code = exitConflict
+		return &ending{exitConflict, c.ofCollection(fmt.Errorf("%s; %w", t.conflict(err), errConflict))}
 	case noneFree && !unreachable:
 		return &ending{exitConflict, c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
+	default:
+		return &ending{exitNotRun, c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
 	}
-	return &ending{code, c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
 }
 
 // released releases the lock, and says what the run ends with.

@@ -8,9 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const indexLong = `index makes a sparse index for each tag, if it isn't there. With it "ls --tag" and "watch --tag" read only the documents that have entries under these tags now.
+const indexLong = `index makes a sparse index for each tag, if it isn't there. With it "ls --tag" and "watch
+--tag" read only the documents that have entries under these tags now.
 
-The price is one write to the index by each grant and each release. Nothing else in doclock makes or needs an index. It is no TTL index: one on the lock field would delete your documents.`
+The price is one write to the index by each grant and each release. Nothing else in
+doclock makes or needs an index. It is no TTL index: one on the lock field would delete
+your documents.`
 
 const indexExample = `  doclock index -c shop.orders write
   doclock index -c book.categories read write`

@@ -16,11 +16,17 @@ import (
 
 const inspectLong = `inspect shows who holds one document, for how long, and until when.
 
-A holder that lives renews its entry again and again. If "left" goes down to 0, the holder is dead or cut off, and the next acquire is granted: there is nothing to do but wait. If it stays up and the document is stuck, the holder lives: find it by its owner, or break the entry.
+A holder that lives renews its entry again and again. If "left" goes down to 0, the holder
+is dead or cut off, and the next acquire is granted: there is nothing to do but wait. If
+it stays up and the document is stuck, the holder lives: find it by its owner, or break
+the entry.
 
-With --rules, the rules of the programs that lock here, it also says who is in whose way: a preset (exclusive, read-preferring, write-preferring, fair, semaphore:N, multi-granularity), or a file with a JSON table.
+With --rules, the rules of the programs that lock here, it also says who is in whose way:
+a preset (exclusive, read-preferring, write-preferring, fair, semaphore:N,
+multi-granularity), or a file with a JSON table.
 
-Who waits for a cooperative tag asks again and again, and leaves no entry. So "0 waiting" does not mean that nobody waits.`
+Who waits for a cooperative tag asks again and again, and leaves no entry. So "0 waiting"
+does not mean that nobody waits.`
 
 const inspectExample = `  doclock inspect nightly
   doclock inspect -c shop.orders A-17
@@ -85,6 +91,9 @@ func (c *cli) lockText(lock *admin.Lock) string {
 		for _, tag := range slices.Sorted(maps.Keys(lock.InTheWay)) {
 			fmt.Fprintf(&b, "  %-10s %s\n", tag, kept(lock.InTheWay[tag], lock.Entries))
 		}
+	}
+	if seen.Held > 0 && isTerminal(c.out) {
+		b.WriteString("\n" + styled(on, dim, "If the holder is dead, the lock ends when \"left\" does. If it lives, it renews the lock:\nfind it by its owner, or see doclock break --help.") + "\n")
 	}
 	fmt.Fprintf(&b, "\nserver's clock  %s\n", lock.Now.Format(time.RFC3339))
 	return b.String()

@@ -13,13 +13,18 @@ import (
 
 const lsLong = `ls lists the entries of a collection's locks, held and waiting, as the server finds them.
 
-An expired entry excludes nobody. It is in the document until the next grant or a sweep removes it. LEFT is the time until an entry expires if its holder does not renew it; a holder that lives renews it again and again.
+An expired entry excludes nobody. It is in the document until the next grant or a sweep
+removes it. LEFT is the time until an entry expires if its holder does not renew it; a
+holder that lives renews it again and again.
 
-Who waits for a cooperative tag, such as the exclusive "write", asks again and again, and leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody waits.
+Who waits for a cooperative tag, such as the exclusive "write", asks again and again, and
+leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody waits.
 
 The first column can be pasted as an argument of inspect, break and run.
 
-ls reads the whole collection; with --tag it reads only the documents that have such entries, if there is an index (see doclock index). It streams: it needs the same memory for a hundred entries and for millions.`
+ls reads the whole collection; with --tag it reads only the documents that have such
+entries, if there is an index (see doclock index). It streams: it needs the same memory
+for a hundred entries and for millions.`
 
 const lsExample = `  doclock ls -c shop.orders                      # all
   doclock ls -c shop.orders --older 1h           # who holds for long?

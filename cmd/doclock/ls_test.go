@@ -258,7 +258,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 	r := p.startOnTerminal(p.command("watch", "--every", "100ms"))
 	fixture.Eventually(t, "two rounds are shown", func() bool { return r.out.count("\x1b[H") >= 2 })
-	r.tell("\x03")
+	r.types("\x03")
 	r.ends(0)
 	fixture.Eventually(t, "all is read", r.out.isEnded)
 	text := r.out.String()

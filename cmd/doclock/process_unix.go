@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 )
@@ -47,8 +48,12 @@ func (p *process) forward(s os.Signal) {
 // stops all of a foreground group, and continues the group when this process is
 // continued.
 func (p *process) suspend() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
 	send(p.all(), syscall.SIGTSTP)
 	send(syscall.Getpid(), syscall.SIGSTOP)
+	<-continued // the call before may return before this process is stopped
 	send(p.all(), syscall.SIGCONT)
 }
 

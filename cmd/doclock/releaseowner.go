@@ -10,9 +10,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const releaseOwnerLong = `release-owner removes all entries of one owner, held and waiting, from all documents of a collection: those of a program that died while its leases were long, or that must not go on.
+const releaseOwnerLong = `release-owner removes all entries of one owner, held and waiting, from all documents of a
+collection: those of a program that died while its leases were long, or that must not go
+on.
 
-It counts them, shows the first ones, and asks. Stop the program first: what it acquires in the meantime may stay. Its guarded writes are refused from then on; see doclock break.
+It counts them, shows the first ones, and asks. Stop the program first: what it acquires
+in the meantime may stay. Its guarded writes are refused from then on; see doclock break.
 
 An owner is a text, by default host/pid/program: give it as ls shows it.`
 

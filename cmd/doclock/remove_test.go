@@ -67,24 +67,24 @@ func TestBreak(t *testing.T) {
 func TestBreakAsks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	for answer, code := range map[string]int{"": exitFailed, "n": exitFailed, "yess": exitFailed, "\x03": 130} {
+	for answer, code := range map[string]int{"\n": exitFailed, "n\n": exitFailed, "yess\n": exitFailed, "\x04": exitFailed, "\x03": 130} {
 		p.insert("for "+answer, stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
 		r := p.startOnTerminal(p.command("break", "for "+answer))
 		r.says("Remove 1 entry? [y/N]")
 		if r.out.count("web-3/4711/api") == 0 {
 			t.Error("it asks before it shows the entry")
 		}
-		r.tell(answer)
+		r.types(answer)
 		r.ends(code)
 		if len(p.entries("for "+answer)) != 1 {
 			t.Errorf("it took %q for a yes", answer)
 		}
 	}
-	r := p.startOnTerminal(p.command("break", "for n"))
+	r := p.startOnTerminal(p.command("break", "for n\n"))
 	r.says("[y/N]")
 	r.tell("y")
 	r.ends(0)
-	p.free("for n")
+	p.free("for n\n")
 }
 
 // release-owner removes one owner's entries, from all documents.

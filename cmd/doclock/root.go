@@ -25,17 +25,25 @@ type cli struct {
 	secrets []string // of the URI, once it was read; they are never printed
 }
 
-const rootLong = `doclock shows and removes the locks of a MongoDB collection, and runs a command while it holds one.
+const rootLong = `doclock shows and removes the locks of a MongoDB collection, and runs a command while it
+holds one.
 
-The server comes from DOCLOCK_URI or MONGODB_URI in the environment, or from a file (--uri-file). A URI with a password is refused as an argument, because ps shows arguments to everybody. The password is never printed.
+The server comes from DOCLOCK_URI or MONGODB_URI in the environment, or from a file
+(--uri-file). A URI with a password is refused as an argument, because ps shows arguments
+to everybody. The password is never printed.
 
-The collection is that of --collection, or of DOCLOCK_COLLECTION in the environment, or doclock.locks: a collection of named locks, which "doclock run NAME" makes.
+The collection is that of --collection, or of DOCLOCK_COLLECTION in the environment, or
+doclock.locks: a collection of named locks, which "doclock run NAME" makes.
 
-NAME is the _id of a document, as a string. FILTER is MongoDB's extended JSON: a filter such as '{"_id": 7}', or an _id alone such as '{"$oid": "665f1f77bcf86cd799439011"}'. What ls shows in its first column can be pasted as either.
+NAME is the _id of a document, as a string. FILTER is MongoDB's extended JSON: a filter
+such as '{"_id": 7}', or an _id alone such as '{"$oid": "665f1f77bcf86cd799439011"}'. What
+ls shows in its first column can be pasted as either.
 
-Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C. The codes of run are its own: see doclock run --help.
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C. The codes of run are
+its own: see doclock run --help.
 
-Colours are used only on a terminal, and not if NO_COLOR is set. With --json the output is JSON, one object for each line, and errors are JSON on stderr.`
+Colours are used only on a terminal, and not if NO_COLOR is set. With --json the output is
+JSON, one object for each line, and errors are JSON on stderr.`
 
 const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
   doclock run nightly -- ./backup.sh        # one at a time, on all machines
@@ -61,8 +69,8 @@ func newRoot(c *cli) *cobra.Command {
 	f.StringVarP(&c.collection, "collection", "c", "", "the `DB.COLLECTION` (default $DOCLOCK_COLLECTION, or doclock.locks)")
 	f.StringVar(&c.uri, "uri", "", "the server's `URI`, without a password (default $DOCLOCK_URI, or $MONGODB_URI)")
 	f.StringVar(&c.uriFile, "uri-file", "", "a `FILE` with the server's URI, which may have a password")
-	f.StringVar(&c.field, "field", "lock", "the field of the documents that holds the lock, as doclock.Field `NAME`s it")
-	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key, as doclock.ShardKey has them")
+	f.StringVar(&c.field, "field", "lock", "the `NAME` of the documents' field that holds the lock, as for doclock.Field")
+	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key, as for doclock.ShardKey")
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newReleaseOwner(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root

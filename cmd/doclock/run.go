@@ -6,9 +6,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runLong = `run acquires a lock, runs the command while it holds and renews it, and releases it when the command ends. NAME is a lock of its own: a document with that _id, made if it isn't there. FILTER is a document of yours, which must be there.
+const runLong = `run acquires a lock, runs the command while it holds and renews it, and releases it when
+the command ends. NAME is a lock of its own: a document with that _id, made if it isn't
+there. FILTER is a document of yours, which must be there.
 
-If others hold the lock, run waits, for ever or for --wait; --wait 0 is one try. With -n up to N may hold it at the same time, first come, first served: all who use the name must give the same N. With --skip run takes any free document that matches the FILTER: the next job of a queue. With --rules and --tag it locks as your programs do.
+If others hold the lock, run waits, for ever or for --wait; --wait 0 is one try. With -n
+up to N may hold it at the same time, first come, first served: all who use the name must
+give the same N. With --skip run takes any free document that matches the FILTER: the next
+job of a queue. With --rules and --tag it locks as your programs do.
 
 The command's environment has
   DOCLOCK_FENCE       the fencing token: it increases from grant to grant. Let the places that
@@ -53,9 +58,13 @@ What happens when
                             doclock alone leaves the command running without renewals.
   the machine dies          The entry stays until the TTL is over.
 
-Without a terminal on stdin, the command has a process group of its own, and TERM, INT, QUIT and KILL go to all of it. With one, it stays in doclock's group, so that it can read the terminal: Ctrl-C reaches it from there, doclock doesn't forward INT and QUIT, and the others go to the command alone.
+Without a terminal on stdin, the command has a process group of its own, and TERM, INT,
+QUIT and KILL go to all of it. With one, it stays in doclock's group, so that it can read
+the terminal: Ctrl-C reaches it from there, doclock doesn't forward INT and QUIT, and the
+others go to the command alone.
 
-A process that was stopped may work for a moment after its lock was lost. No lock in another process can prevent that; DOCLOCK_FENCE and DOCLOCK_GUARD can.`
+A process that was stopped may work for a moment after its lock was lost. No lock in
+another process can prevent that; DOCLOCK_FENCE and DOCLOCK_GUARD can.`
 
 const runExample = `  doclock run nightly -- ./backup.sh                               # one at a time
   doclock run nightly --wait 0 --hold-at-least 1h -- ./backup.sh   # in a crontab: once a night, on whichever machine
@@ -115,7 +124,7 @@ func newRun(c *cli) *cobra.Command {
 	f.DurationVar(&h.ttl, "ttl", defaultTTL, "how long the lock lasts without a renewal, a `DURATION`: so long others wait after a kill -9")
 	f.DurationVar(&h.grace, "grace", 0, "from the TERM to the KILL of a command whose lock is lost, a `DURATION` (default: a fifth of the TTL)")
 	f.DurationVar(&h.least, "hold-at-least", 0, "keep others out for this `DURATION` after the grant, also if the command ends before")
-	f.IntVarP(&h.n, "n", "n", 0, "a semaphore: up to this `NUMBER` of holders (default: one holder)")
+	f.IntVarP(&h.n, "holders", "n", 0, "a semaphore: up to this `NUMBER` of holders (default: one holder)")
 	f.BoolVar(&h.skip, "skip", false, "take any free document that matches the FILTER")
 	f.StringVar(&h.sort, "sort", "", "which document comes first, with --skip or if several match: `KEYS` in extended JSON")
 	rulesFlag(cmd, &h.rules, "the `RULES` of the programs that lock here: a preset, or a file; with --tag")
@@ -123,7 +132,7 @@ func newRun(c *cli) *cobra.Command {
 	f.StringVar(&h.owner, "owner", "", "the `OWNER` that others see (default: host/pid/command)")
 	f.BoolVarP(&h.verbose, "verbose", "v", false, "say on stderr when the lock is waited for, acquired and released")
 	cmd.MarkFlagsRequiredTogether("rules", "tag")
-	cmd.MarkFlagsMutuallyExclusive("n", "rules")
-	cmd.MarkFlagsMutuallyExclusive("n", "skip")
+	cmd.MarkFlagsMutuallyExclusive("holders", "rules")
+	cmd.MarkFlagsMutuallyExclusive("holders", "skip")
 	return cmd
 }

@@ -90,7 +90,7 @@ func TestRunCtrlC(t *testing.T) {
 	p := newPlace(t)
 	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, []string{"stubborn"})...))
 	r.says("started")
-	r.tell("\x03") // the terminal makes an INT of it
+	r.types("\x03") // the terminal makes an INT of it
 	r.says("got interrupt")
 	r.signal(syscall.SIGUSR1) // a later signal: no second INT is before it
 	r.says("got user defined signal 1")
@@ -112,7 +112,7 @@ func TestRunCtrlCWhileWaiting(t *testing.T) {
 	holder := p.run([]string{"nightly", "--owner", "web-3/1/api"})
 	r := p.startOnTerminal(p.command("run", "nightly", "--", "true"))
 	r.says("web-3/1/api")
-	r.tell("\x03")
+	r.types("\x03")
 	r.ends(130)
 	holder.tell("exit 0")
 	holder.ends(0)
@@ -170,4 +170,28 @@ func TestRunKill9LeavesTheGrandchildren(t *testing.T) {
 		pids := r.started()
 		return gone(pids[0]) != gone(pids[1])
 	})
+}
+
+// stopped reports whether a process is stopped.
+func stopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	return err == nil && strings.Contains(string(stat), ") T ")
+}
+
+// A Ctrl-Z stops the command too, if it has a group of its own, and a continue
+// goes on with both.
+func TestRunSuspended(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the test looks at /proc")
+	}
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "1m"})
+	r.signal(syscall.SIGTSTP)
+	fixture.Eventually(t, "both are stopped", func() bool { return stopped(r.cmd.Process.Pid) && stopped(r.started()[0]) })
+	r.signal(syscall.SIGCONT)
+	fixture.Eventually(t, "both go on", func() bool { return !stopped(r.cmd.Process.Pid) && !stopped(r.started()[0]) })
+	r.tell("exit 3")
+	r.ends(3)
+	p.free("nightly")
 }

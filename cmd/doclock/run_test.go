@@ -119,7 +119,7 @@ func TestRunRefusesBadFlags(t *testing.T) {
 		"no file, and no preset":      {"nightly", "--rules", "unfair", "--tag", "x"},
 		`unknown tag "x"`:             {"nightly", "--rules", "fair", "--tag", "x"},
 		"give DB.COLLECTION":          {"nightly", "-c", "shop"},
-		"[n skip] were all set":       {`{"a": 1}`, "-n", "2", "--skip"},
+		"[holders skip] were all set": {`{"a": 1}`, "-n", "2", "--skip"},
 		"HoldAtLeast is":              {"nightly", "--hold-at-least", "100000h"},
 		"Owner is":                    {"nightly", "--owner", strings.Repeat("x", 300)},
 		"--sort is not extended JSON": {`{"a": 1}`, "--sort", "a"},

@@ -8,9 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const sweepLong = `sweep removes the expired entries of a collection. They exclude nobody, and each grant removes those of its document; so sweep is for documents that nobody locks any more, and for people who read the lock field.
+const sweepLong = `sweep removes the expired entries of a collection. They exclude nobody, and each grant
+removes those of its document; so sweep is for documents that nobody locks any more, and
+for people who read the lock field.
 
-With --delete-idle it also deletes documents that hold nothing but a lock, and in which nothing was granted for that long: old named locks, as "doclock run NAME" leaves one for each name. A document with any other field stays. Named locks come back when they are next used, and their fencing tokens go on increasing.
+With --delete-idle it also deletes documents that hold nothing but a lock, and in which
+nothing was granted for that long: old named locks, as "doclock run NAME" leaves one for
+each name. A document with any other field stays. Named locks come back when they are next
+used, and their fencing tokens go on increasing.
 
 It is safe beside running programs, and asks nothing.`
 

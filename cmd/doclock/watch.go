@@ -18,11 +18,14 @@ import (
 	"golang.org/x/term"
 )
 
-const watchLong = `watch shows the locks of a collection again and again, the oldest first, as many as the terminal has lines for. Ctrl-C ends it.
+const watchLong = `watch shows the locks of a collection again and again, the oldest first, as many as the
+terminal has lines for. Ctrl-C ends it.
 
-Without a terminal it prints one table after the other, and with --json one object a round. If the server is gone it says so, and goes on.
+Without a terminal it prints one table after the other, and with --json one object a
+round. If the server is gone it says so, and goes on.
 
-Each round reads what ls reads. Who waits for a cooperative tag leaves no entry, and is not shown.`
+Each round reads what ls reads. Who waits for a cooperative tag leaves no entry, and is
+not shown.`
 
 const watchExample = `  doclock watch -c shop.orders
   doclock watch -c shop.orders --older 1m --every 5s
@@ -165,9 +168,9 @@ func (s *screen) show(g glance) error {
 		var b strings.Builder
 		b.WriteString("\x1b[H")
 		for l := range strings.Lines(text) {
-			b.WriteString(clipped(strings.TrimSuffix(l, "\n"), width) + "\x1b[K\r\n")
+			b.WriteString(clipped(strings.TrimSuffix(l, "\n"), width) + "\x1b[K\n")
 		}
-		text = strings.TrimSuffix(b.String(), "\r\n") + "\x1b[J"
+		text = strings.TrimSuffix(b.String(), "\n") + "\x1b[J"
 	}
 	_, err := fmt.Fprint(s.c.out, text)
 	return err
