@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,11 +82,8 @@ func action(work func(ctx context.Context, args []string) error) func(*cobra.Com
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		err := work(ctx, args)
-		if err != nil && ctx.Err() != nil && !errors.Is(err, syscall.EPIPE) {
-			return &ending{code: 128 + int(syscall.SIGINT)}
-		}
-		if errors.Is(err, syscall.EPIPE) { // as of "| head"
-			return nil
+		if err != nil && ctx.Err() != nil {
+			return &ending{code: signalled(os.Interrupt)}
 		}
 		return err
 	}

@@ -90,8 +90,10 @@ func TestRunCtrlC(t *testing.T) {
 	p := newPlace(t)
 	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, []string{"stubborn"})...))
 	r.says("started")
-	r.types("\x03") // the terminal makes an INT of it
+	r.signal(syscall.SIGSTOP) // so that the two signals can't become one
+	r.types("\x03")           // the terminal makes an INT of it
 	r.says("got interrupt")
+	r.signal(syscall.SIGCONT)
 	r.signal(syscall.SIGUSR1) // a later signal: no second INT is before it
 	r.says("got user defined signal 1")
 	if n := r.out.count("got interrupt"); n != 1 {
@@ -103,6 +105,24 @@ func TestRunCtrlC(t *testing.T) {
 	r.tell("exit 130")
 	r.ends(130)
 	p.free("nightly")
+}
+
+// At a terminal, too, the command gets a SIGTERM that doclock got, and those of a
+// loss.
+func TestRunSIGTERMAtATerminal(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, nil)...))
+	r.says("started")
+	r.signal(syscall.SIGTERM)
+	r.ends(9)
+	p.free("nightly")
+
+	r = p.startOnTerminal(p.command(runArguments([]string{"nightly", "--ttl", "2s"}, []string{"stubborn"})...))
+	r.says("started")
+	p.broken("nightly")
+	r.says("got terminated")
+	r.ends(exitLost)
 }
 
 // A Ctrl-C while it waits at the terminal: it has said for whom it waits.

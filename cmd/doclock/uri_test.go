@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,9 +32,13 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 				t.Errorf("%q with %s ended with %d and said %q", args, uri, code, said)
 			}
 		}
-		if args := (&cli{uri: uri}); true {
-			if _, err := args.serverURI(); err == nil || !strings.Contains(err.Error(), "ps shows") {
-				t.Errorf("--uri %s: %v", uri, err)
+		c := &cli{uri: uri}
+		if _, err := c.serverURI(); err == nil || !strings.Contains(err.Error(), "ps shows") {
+			t.Errorf("--uri %s: %v", uri, err)
+		}
+		for _, text := range []string{uri, fmt.Sprintf("%q", uri), unescaped(uri)} { // whatever the driver quotes
+			if said := c.redacted("can't use " + text); strings.Contains(said, "heim") || !strings.Contains(said, "can't use") {
+				t.Errorf("%q becomes %q", text, said)
 			}
 		}
 	}
