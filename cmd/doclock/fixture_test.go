@@ -80,7 +80,7 @@ func (p *place) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DOCLOCK_") || strings.HasPrefix(v, "MONGODB_URI=") || strings.HasPrefix(v, "NO_COLOR=")
-	}), asCLI+"=1", "MONGODB_URI="+p.uri, "TERM=xterm")
+	}), asCLI+"=1", "MONGODB_URI="+p.uri, "TERM=xterm", "GORACE=atexit_sleep_ms=0")
 	if p.coll != nil {
 		cmd.Env = append(cmd.Env, "DOCLOCK_COLLECTION="+p.coll.Database().Name()+"."+p.coll.Name())
 	}

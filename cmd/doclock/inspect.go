@@ -25,7 +25,7 @@ With --rules, the rules of the programs that lock here, it also says who is in w
 a preset (exclusive, read-preferring, write-preferring, fair, semaphore:N,
 multi-granularity), or a file with a JSON table.
 
-Who waits for a cooperative tag asks again and again, and leaves no entry. So "0 waiting"
+A waiter of a cooperative tag asks again and again, and leaves no entry. So "0 waiting"
 does not mean that nobody waits.`
 
 const inspectExample = `  doclock inspect nightly

@@ -17,7 +17,7 @@ An expired entry excludes nobody. It is in the document until the next grant or 
 removes it. LEFT is the time until an entry expires if its holder does not renew it; a
 holder that lives renews it again and again.
 
-Who waits for a cooperative tag, such as the exclusive "write", asks again and again, and
+A waiter of a cooperative tag, such as the exclusive "write", asks again and again, and
 leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody waits.
 
 The first column can be pasted as an argument of inspect, break and run.

@@ -169,7 +169,7 @@ func TestLsJSON(t *testing.T) {
 	}
 }
 
-// Who reads only the first lines ends ls, which says nothing about it.
+// A reader of the first lines alone ends ls, and ls says nothing about it.
 func TestLsIntoHead(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -11,7 +11,7 @@ the command ends. NAME is a lock of its own: a document with that _id, made if i
 there. FILTER is a document of yours, which must be there.
 
 If others hold the lock, run waits, for ever or for --wait; --wait 0 is one try. With -n
-up to N may hold it at the same time, first come, first served: all who use the name must
+up to N may hold it at the same time, first come, first served; all users of the name must
 give the same N. With --skip run takes any free document that matches the FILTER: the next
 job of a queue. With --rules and --tag it locks as your programs do.
 
@@ -73,8 +73,8 @@ const runExample = `  doclock run nightly -- ./backup.sh                        
   doclock run -c shop.jobs '{"state": "new"}' --skip -- sh -c './work.sh "$DOCLOCK_DOCUMENT"'
   doclock run migrate --ttl 30s -v -- ./migrate.sh; case $? in 122|123) echo "look what it wrote";; esac`
 
-// What run ends with when it isn't the command's own exit code. They are next to
-// those that env, timeout and the shells use.
+// The exit codes of run beside the command's own. They are next to those that env,
+// timeout and the shells use.
 const (
 	exitLost          = 122
 	exitUnknown       = 123

@@ -40,7 +40,7 @@ func TestRunLost(t *testing.T) {
 	p.free("nightly")
 }
 
-// Who ignores the TERM is killed, and so is what it has started.
+// A command that ignores the TERM is killed, and so is its child.
 func TestRunLostAndStubborn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

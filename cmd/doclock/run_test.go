@@ -131,7 +131,7 @@ func TestRunRefusesBadFlags(t *testing.T) {
 	}
 }
 
-// Who is refused learns who holds the lock. Who waits gets it when it is free.
+// A refused run says who holds the lock. A waiting run gets it when it is free.
 func TestRunConflictAndWait(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

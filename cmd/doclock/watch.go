@@ -24,8 +24,8 @@ terminal has lines for. Ctrl-C ends it.
 Without a terminal it prints one table after the other, and with --json one object a
 round. If the server is gone it says so, and goes on.
 
-Each round reads what ls reads. Who waits for a cooperative tag leaves no entry, and is
-not shown.`
+Each round reads what ls reads. A waiter of a cooperative tag leaves no entry, and is not
+shown.`
 
 const watchExample = `  doclock watch -c shop.orders
   doclock watch -c shop.orders --older 1m --every 5s
