@@ -108,6 +108,7 @@ func TestHelp(t *testing.T) {
 		p.want(0, []string{strings.Split(cmd.Example, "\n")[0], "Global Flags", "--json"}, cmd.Name(), "--help")
 	}
 	p.want(0, []string{"Exit codes", "run ", "ls "})
+	p.want(0, []string{"doclock version"}, "--version")
 }
 
 // Completion for each shell is a script that the shell can read, and completes

@@ -87,6 +87,24 @@ func TestBreakAsks(t *testing.T) {
 	p.free("for n\n")
 }
 
+// An entry that became another one after it was shown stays.
+func TestBreakLeavesWhatItHasNotShown(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
+	r := p.startOnTerminal(p.command("break", "A-17"))
+	r.says("[y/N]")
+	if _, err := p.coll.UpdateOne(t.Context(), bson.M{"_id": "A-17"}, bson.M{"$set": bson.M{"lock.tags.write.0.fence": int64(11)}}); err != nil {
+		t.Fatal(err)
+	}
+	r.tell("y")
+	r.ends(exitFailed)
+	r.says("no such entry")
+	if e := p.entries("A-17"); len(e) != 1 || e[0].Fence != 11 {
+		t.Errorf("the entries are %v", e)
+	}
+}
+
 // release-owner removes one owner's entries, from all documents.
 func TestReleaseOwner(t *testing.T) {
 	t.Parallel()

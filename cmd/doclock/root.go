@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -52,15 +53,15 @@ const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
 
 func newRoot(c *cli) *cobra.Command {
 	root := &cobra.Command{
-		Use:               "doclock",
-		Short:             "Locks in MongoDB documents: hold, see, and remove them",
-		Long:              rootLong,
-		Example:           rootExample,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		DisableAutoGenTag: true,
-		Args:              cobra.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:           "doclock",
+		Short:         "Locks in MongoDB documents: hold, see, and remove them",
+		Long:          rootLong,
+		Example:       rootExample,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(c.out)
 	root.SetErr(c.err)
@@ -73,6 +74,15 @@ func newRoot(c *cli) *cobra.Command {
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newReleaseOwner(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root
+}
+
+// version is that of the module, as far as the build knows it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
 }
 
 // action is a subcommand's work, under a context that ends with Ctrl-C or a

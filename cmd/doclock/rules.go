@@ -46,6 +46,9 @@ func newRules(c *cli) *cobra.Command {
 }
 
 func (c *cli) rules(arg string, mermaid, svg bool) error {
+	if c.json && (mermaid || svg) {
+		return usage("--json is given with --mermaid or --svg; give one")
+	}
 	rules, err := readRules(arg)
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ func TestRules(t *testing.T) {
 	p.want(exitFailed, []string{"the table is null"}, "rules", file(`null`))
 	p.want(exitUsage, []string{"no file, and no preset"}, "rules", "unfair")
 	p.want(exitUsage, []string{"1 to"}, "rules", "semaphore:0")
+	p.want(exitUsage, []string{"give one"}, "rules", "fair", "--mermaid", "--json")
 	if out := p.want(0, nil, "rules", "semaphore:3", "--mermaid"); out != relations.Semaphore(3).Mermaid() {
 		t.Errorf("as Mermaid: %s", out)
 	}

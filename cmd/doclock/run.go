@@ -25,6 +25,8 @@ The command's environment has
   DOCLOCK_COLLECTION  its DB.COLLECTION, which a doclock in the command takes as its default
   DOCLOCK_TAG         the lock's tag
   DOCLOCK_LEASE       the id of the entry in the document
+and all that doclock's own has, so MONGODB_URI, too. With --uri-file the command doesn't
+get the URI.
 
 Exit codes:
   the command's own, or 128 + the number of the signal that ended it

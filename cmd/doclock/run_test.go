@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,4 +230,22 @@ func TestRunByRules(t *testing.T) {
 	p.want(exitConflict, nil, "run", "friends", "--wait", "0", "--", "echo", "it ran") // a tag that it doesn't know is in the way
 	reader.tell("exit 0")
 	reader.ends(0)
+}
+
+// With --json, run tells each step on stderr, one object for each line.
+func TestRunJSON(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, stdout, stderr := p.do("run", "nightly", "--json", "--", "echo", "it ran")
+	var events []string
+	for line := range strings.Lines(stderr) {
+		var said struct{ Event, Message string }
+		if err := json.Unmarshal([]byte(line), &said); err != nil || said.Message == "" {
+			t.Errorf("%q: %v", line, err)
+		}
+		events = append(events, said.Event)
+	}
+	if !slices.Equal(events, []string{"acquired", "released"}) || stdout != "it ran\n" {
+		t.Errorf("the events are %q, the output %q", events, stdout)
+	}
 }
