@@ -9,8 +9,14 @@ import (
 	"github.com/doclock/doclock"
 )
 
-// errConflict: others hold the lock. The text before it says who.
-var errConflict = errors.New("the command was not run")
+// heldError: others hold the lock. Its text says which.
+type heldError struct {
+	text string
+	err  error
+}
+
+func (e *heldError) Error() string { return e.text }
+func (e *heldError) Unwrap() error { return e.err }
 
 // errNoneFree: --skip found nothing.
 var errNoneFree = errors.New("no document matches and is free")
@@ -24,11 +30,11 @@ func (t target) conflict(err error) string {
 	const shown = 3
 	var holders []string
 	for _, h := range c.Holders[:min(shown, len(c.Holders))] {
-		state := "held"
+		waiting := ""
 		if h.Waiting {
-			state = "waiting"
+			waiting = ", waiting before it"
 		}
-		holders = append(holders, fmt.Sprintf("%s (%q, %s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, state, short(h.Remaining)))
+		holders = append(holders, fmt.Sprintf("%s (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, waiting, short(h.Remaining)))
 	}
 	if more := len(c.Holders) - shown; more > 0 {
 		holders = append(holders, fmt.Sprintf("%d more", more))

@@ -20,6 +20,8 @@ const (
 func hintOf(err error) string {
 	var refused mongo.CommandError
 	switch {
+	case errors.As(err, new(*heldError)):
+		return `The command was not run. Wait for longer with --wait, or see "doclock inspect".`
 	case errors.Is(err, errNoServer):
 		return "Set MONGODB_URI, as in export MONGODB_URI=mongodb://localhost:27017, or give --uri-file."
 	case errors.As(err, &refused) && (refused.HasErrorCode(unauthorized) || refused.HasErrorCode(authenticationFailed)):
@@ -32,8 +34,6 @@ func hintOf(err error) string {
 		return `Check --collection and the _id's type: A-17 is a string; a number is '{"_id": 7}', an ObjectID '{"$oid": "…"}'.`
 	case errors.Is(err, admin.ErrNoEntry):
 		return `It was released, or somebody was granted the lock meanwhile. "doclock inspect" shows who is there now.`
-	case errors.Is(err, errConflict):
-		return `Wait for longer with --wait, or see who it is: "doclock inspect".`
 	case errors.Is(err, relations.ErrInvalidRules):
 		return `"doclock rules --help" shows the form.`
 	case mongo.IsTimeout(err), mongo.IsNetworkError(err), strings.Contains(err.Error(), "server selection error"):

@@ -182,7 +182,7 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 	noneFree := h.skip && (errors.Is(err, doclock.ErrNotFound) || errors.Is(err, context.DeadlineExceeded))
 	switch {
 	case errors.Is(err, doclock.ErrConflict):
-		return &ending{exitConflict, c.ofCollection(fmt.Errorf("%s; %w", t.conflict(err), errConflict))}
+		return &ending{exitConflict, c.ofCollection(&heldError{t.conflict(err), err})}
 	case noneFree && !unreachable:
 		return &ending{exitConflict, c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
 	default:

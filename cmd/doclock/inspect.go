@@ -93,7 +93,8 @@ func (c *cli) lockText(lock *admin.Lock) string {
 		}
 	}
 	if seen.Held > 0 && isTerminal(c.out) {
-		b.WriteString("\n" + styled(on, dim, "If the holder is dead, the lock ends when \"left\" does. If it lives, it renews the lock:\nfind it by its owner, or see doclock break --help.") + "\n")
+		fmt.Fprintf(&b, "\n%s\n%s\n", styled(on, dim, "If the holder is dead, the lock ends when \"left\" does. If it lives, it renews the lock:"),
+			styled(on, dim, "find it by its owner, or see doclock break --help."))
 	}
 	fmt.Fprintf(&b, "\nserver's clock  %s\n", lock.Now.Format(time.RFC3339))
 	return b.String()

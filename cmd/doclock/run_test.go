@@ -198,7 +198,7 @@ func TestRunSkip(t *testing.T) {
 	if out := p.want(0, nil, append(claim, "sh", "-c", "echo $DOCLOCK_DOCUMENT")...); strings.TrimSpace(out) != "1" {
 		t.Errorf("it claimed %s", out)
 	}
-	p.want(exitConflict, nil, "run", `{"_id": 2, "state": "new"}`, "--skip", "--wait", "0", "--", "echo", "it ran")
+	p.want(exitConflict, []string{"a worker", "with --wait"}, "run", `{"_id": 2, "state": "new"}`, "--skip", "--wait", "0", "--", "echo", "it ran")
 	p.want(exitConflict, []string{"no document matches and is free"}, "run", `{"state": "old"}`, "--skip", "--wait", "0", "--", "echo", "it ran")
 	p.want(exitConflict, []string{"no document matches and is free"}, "run", `{"state": "old"}`, "--skip", "--wait", "50ms", "--", "echo", "it ran")
 	p.want(exitNotRun, []string{"no such document", p.coll.Name()}, "run", `{"_id": 9}`, "--", "echo", "it ran")
