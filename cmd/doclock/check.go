@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/spf13/cobra"
+)
+
+const checkLong = `check asks the server what it is, whether it can run doclock's commands, and how far the
+clocks of its routers or members differ. It writes nothing.
+
+The difference must be smaller than the lockers' ClockTolerance, 500 ms by default. The
+exit code is 1 if the server is not supported, or the difference is greater than that.`
+
+const checkExample = `  doclock check
+  doclock check -c shop.orders --json`
+
+// defaultTolerance is that of doclock.ClockTolerance.
+const defaultTolerance = 500 * time.Millisecond
+
+func newCheck(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "check [flags]", Short: "Check the server: kind, version, clocks",
+		Long: checkLong, Example: checkExample, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: action(func(ctx context.Context, _ []string) error { return c.check(ctx) }),
+	}
+}
+
+func (c *cli) check(ctx context.Context) error {
+	coll, disconnect, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer disconnect()
+	info, err := doclock.CheckServer(ctx, coll)
+	if err != nil && !errors.Is(err, doclock.ErrUnsupportedServer) {
+		return err
+	}
+	skewed := info.ClockSkew >= defaultTolerance
+	if c.json {
+		if printErr := c.printJSON(struct {
+			Supported     bool    `json:"supported"`
+			Kind          string  `json:"kind"`
+			Version       string  `json:"version"`
+			ClockSkewMs   float64 `json:"clockSkewMs"`
+			NeedsShardKey bool    `json:"needsShardKey"`
+		}{err == nil, string(info.Kind), info.Version, float64(info.ClockSkew.Microseconds()) / 1000, info.NeedsShardKey}); printErr != nil {
+			return printErr
+		}
+	} else {
+		c.checkText(info, err == nil)
+	}
+	if err == nil && skewed {
+		return fmt.Errorf("the servers' clocks differ by %v; synchronise them, or give the lockers a doclock.ClockTolerance that is greater", info.ClockSkew.Round(time.Millisecond))
+	}
+	return err
+}
+
+func (c *cli) checkText(info doclock.ServerInfo, supported bool) {
+	on := colours(c.out)
+	verdict := styled(on, green, "supported")
+	if !supported {
+		verdict = styled(on, red, "not supported")
+	}
+	fmt.Fprintf(c.out, "server       %s, %s: %s\n", printable(info.Version), info.Kind, verdict)
+	if info.Kind != doclock.Standalone {
+		fmt.Fprintf(c.out, "clock skew   %v (must be less than the ClockTolerance, by default %v)\n", info.ClockSkew.Round(100*time.Microsecond), defaultTolerance)
+	} else {
+		fmt.Fprintln(c.out, "clock skew   none: there is one clock")
+	}
+	if info.NeedsShardKey {
+		fmt.Fprintln(c.out, "shard key    give --shard-key with its fields, and doclock.ShardKey to the lockers")
+	}
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// defaultCollection is where "doclock run NAME" keeps its locks.
+const defaultCollection = "doclock.locks"
+
+// patience is how long a subcommand other than run looks for a server.
+const patience = 10 * time.Second
+
+// namespace is the collection's database and name.
+func (c *cli) namespace() (db, coll string, err error) {
+	full := cmp.Or(c.collection, os.Getenv("DOCLOCK_COLLECTION"), defaultCollection)
+	db, coll, _ = strings.Cut(full, ".")
+	if db == "" || coll == "" {
+		return "", "", usage("the collection is %q; give DB.COLLECTION, as in -c shop.orders", full)
+	}
+	return db, coll, nil
+}
+
+// connect opens the collection. Nothing is sent yet. The caller calls close.
+func (c *cli) connect() (coll *mongo.Collection, close func(), err error) {
+	db, name, err := c.namespace()
+	if err != nil {
+		return nil, nil, err
+	}
+	opts, err := c.clientOptions()
+	if err != nil {
+		return nil, nil, err
+	}
+	if opts.ServerSelectionTimeout == nil {
+		opts.SetServerSelectionTimeout(patience)
+	}
+	client, err := mongo.Connect(opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client.Database(db).Collection(name), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = client.Disconnect(ctx) // the process ends
+	}, nil
+}
+
+// adminOptions are those that all of admin's functions have.
+func (c *cli) adminOptions(more ...admin.Option) []admin.Option {
+	opts := []admin.Option{admin.Field(c.field)}
+	if len(c.shardKey) > 0 {
+		opts = append(opts, admin.ShardKey(c.shardKey...))
+	}
+	return append(opts, more...)
+}
+
+// lockerOptions are those that a Locker of the same documents has.
+func (c *cli) lockerOptions(more ...doclock.Option) []doclock.Option {
+	opts := []doclock.Option{doclock.Field(c.field)}
+	if len(c.shardKey) > 0 {
+		opts = append(opts, doclock.ShardKey(c.shardKey...))
+	}
+	return append(opts, more...)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+//go:generate go test -run TestDocs -update .
+
+var update = flag.Bool("update", false, "write docs/cli.md anew")
+
+const docsPage = "../../docs/cli.md"
+
+// docs/cli.md is made of the same texts as the help.
+func TestDocs(t *testing.T) {
+	want := page(newRoot(&cli{}))
+	if *update {
+		if err := os.WriteFile(docsPage, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(docsPage)
+	if err != nil || string(got) != want {
+		t.Errorf("docs/cli.md is not what the commands say (%v); renew it with go generate, in cmd/doclock", err)
+	}
+}
+
+const pageHead = `# The command line
+
+<!-- Made of the help texts in cmd/doclock by "go generate" there. A test compares the two. -->
+
+    git clone https://github.com/doclock/doclock
+    go -C doclock/cmd/doclock install .
+
+![a session at a terminal, through every subcommand](img/cli.svg)
+
+The picture is made by ` + "`go run ./picture`" + ` in cmd/doclock, on a server of its own.
+
+Completion: ` + "`doclock completion bash`" + `, ` + "`zsh`" + `, ` + "`fish`" + ` or ` + "`powershell`" + ` prints a script; its ` + "`--help`" + ` says where it goes.
+
+`
+
+func page(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		if cmd.IsAvailableCommand() || cmd == root {
+			section(&b, cmd)
+		}
+	}
+	return strings.TrimSpace(b.String()) + "\n"
+}
+
+func section(b *strings.Builder, cmd *cobra.Command) {
+	fmt.Fprintf(b, "## %s\n\n%s.\n\n", cmd.CommandPath(), cmd.Short)
+	if cmd.HasParent() {
+		fmt.Fprintf(b, "    %s\n\n", cmd.UseLine())
+	}
+	b.WriteString(markdown(cmd.Long))
+	fmt.Fprintf(b, "Examples:\n\n```sh\n%s\n```\n\n", unindented(cmd.Example))
+	flags := cmd.LocalNonPersistentFlags()
+	title := "Flags"
+	if !cmd.HasParent() {
+		flags, title = cmd.PersistentFlags(), "Flags of all subcommands"
+	}
+	if usages := strings.TrimRight(flags.FlagUsages(), "\n"); usages != "" {
+		fmt.Fprintf(b, "%s:\n\n```\n%s\n```\n\n", title, usages)
+	}
+}
+
+// markdown is a help text with its indented lines in blocks of code.
+func markdown(text string) string {
+	var b strings.Builder
+	in := false
+	for line := range strings.Lines(text + "\n") {
+		if is := strings.HasPrefix(line, "  "); is != in {
+			if in = is; in {
+				b.WriteString("\n")
+			}
+			b.WriteString("```\n")
+		}
+		if !in && strings.TrimSpace(line) != "" {
+			line = strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(line)
+		}
+		b.WriteString(strings.TrimPrefix(line, "  "))
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n\n"
+}
+
+func unindented(text string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(text, "  "), "\n  ", "\n")
+}
+
+// Every subcommand has a help with examples, and every flag a text.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	p := &place{T: t}
+	for _, cmd := range newRoot(&cli{}).Commands() {
+		if cmd.Example == "" || cmd.Long == "" {
+			t.Errorf("%s has no example or no help", cmd.Name())
+		}
+		p.want(0, []string{strings.Split(cmd.Example, "\n")[0], "Global Flags", "--json"}, cmd.Name(), "--help")
+	}
+	p.want(0, []string{"Exit codes", "run ", "ls "})
+	p.want(0, []string{"doclock version"}, "--version")
+}
+
+// Completion for each shell is a script that the shell can read, and completes
+// subcommands, flags and presets.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	p := &place{T: t}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		script := p.want(0, []string{"doclock"}, "completion", shell)
+		if path, err := exec.LookPath(shell); err == nil && shell != "powershell" {
+			check := exec.Command(path, "-n")
+			check.Stdin = strings.NewReader(script)
+			if out, err := check.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", shell, err, out)
+			}
+		}
+	}
+	p.want(0, []string{"inspect", "release-owner"}, "__complete", "")
+	p.want(0, []string{"--hold-at-least"}, "__complete", "run", "--ho")
+	p.want(0, []string{"write-preferring"}, "__complete", "inspect", "--rules", "")
+	p.want(0, []string{"fair"}, "__complete", "rules", "")
+}
+
+// The picture in the docs is well-formed, and shows every subcommand.
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	svg, err := os.ReadFile("../../docs/img/cli.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wellFormed(t, string(svg))
+	for _, cmd := range newRoot(&cli{}).Commands() {
+		if !strings.Contains(string(svg), "doclock "+cmd.Name()) {
+			t.Errorf("it has no %s", cmd.Name())
+		}
+	}
+}

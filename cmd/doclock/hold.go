@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// run is the subcommand run, after its arguments were read.
+func (c *cli) run(arg string, command []string, h held) error {
+	t, err := parseTarget(arg)
+	if err != nil {
+		return err
+	}
+	path, err := lookPath(command[0])
+	if err != nil {
+		return err
+	}
+	if err := h.check(t); err != nil {
+		return err
+	}
+	signals, stop := notified()
+	defer stop()
+	coll, disconnect, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer disconnect()
+	locks, tag, err := c.locker(coll, t, h, command[0])
+	if err != nil {
+		return err
+	}
+	defer closed(locks)
+
+	lease, err := c.acquire(locks, t, tag, h, signals)
+	if err != nil {
+		return c.notAcquired(err, t, h)
+	}
+	c.say(h.verbose, "acquired", "%s: acquired, fence %d", t.text, lease.Fence())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w := watched{lease: lease, kept: lease.KeepAlive(ctx), grace: h.grace, signals: signals, say: c.say}
+	code, err := w.run(path, command, c.environment(lease))
+	return c.released(lease, t, h, signals, code, w.ended, err)
+}
+
+// check completes and checks the flags.
+func (h *held) check(t target) error {
+	if !h.graceIsGiven {
+		h.grace = h.ttl / 5
+	}
+	switch {
+	case h.grace < 0 || h.grace > h.ttl/2:
+		return usage("--grace is %v; give at least 0 and at most half of the TTL, %v", h.grace, h.ttl/2)
+	case h.skip && t.named:
+		return usage(`--skip needs a FILTER, which may match several documents, as in '{"state": "new"}'`)
+	case h.sort != "" && t.named:
+		return usage("--sort needs a FILTER, which may match several documents")
+	}
+	return nil
+}
+
+// lookPath finds the command before a lock is taken for it.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, os.ErrPermission):
+		return "", &ending{exitNotExecutable, fmt.Errorf("the command can't be executed: %w", err)}
+	default:
+		return "", &ending{exitNoCommand, fmt.Errorf("there is no such command: %w", err)}
+	}
+}
+
+// locker makes the Locker for the flags, and says which tag to acquire.
+func (c *cli) locker(coll *mongo.Collection, t target, h held, command string) (*multilock.Locker, string, error) {
+	rules, tag := relations.Exclusive(), writelock.Tag
+	var err error
+	switch {
+	case h.n != 0:
+		rules, err = semaphore(fmt.Sprint(h.n))
+		tag = "slot"
+	case h.rules != "":
+		rules, err = readRules(h.rules)
+		tag = h.tag
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	opts := c.lockerOptions(doclock.TTL(h.ttl), doclock.Owner(cmp.Or(h.owner, defaultOwner(command))))
+	if t.named {
+		opts = append(opts, doclock.Upsert())
+	}
+	locks, err := multilock.New(coll, rules, opts...)
+	return locks, tag, err
+}
+
+// defaultOwner names the process that to look for: this one, and its command.
+func defaultOwner(command string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), filepath.Base(command))
+}
+
+// closed lets the background clean up after an acquire that was given up.
+func closed(locks *multilock.Locker) {
+	const bound = 3 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	_ = locks.Close(ctx) // what is left expires
+}
+
+// acquire asks once, says who is in the way, and waits.
+func (c *cli) acquire(locks *multilock.Locker, t target, tag string, h held, signals <-chan os.Signal) (*doclock.Lease, error) {
+	ctx, stop := untilSignal(signals)
+	var bounded context.Context = ctx
+	if h.wait > 0 {
+		limited, cancel := context.WithTimeout(ctx, h.wait)
+		defer cancel()
+		bounded = limited
+	}
+	lease, err := c.acquireUnder(bounded, locks, t, tag, h)
+	switch s := stop(); {
+	case s != nil && lease != nil: // both at once
+		release, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		_ = lease.Release(release) // what is left expires
+		return nil, &ending{code: signalled(s)}
+	case s != nil:
+		return nil, &ending{code: signalled(s)}
+	default:
+		return lease, err
+	}
+}
+
+func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t target, tag string, h held) (*doclock.Lease, error) {
+	var opts []doclock.AcquireOption
+	if h.skip {
+		opts = append(opts, doclock.SkipLocked())
+	}
+	if h.least > 0 {
+		opts = append(opts, doclock.HoldAtLeast(h.least))
+	}
+	if h.sort != "" {
+		keys, err := parseDocument("--sort", h.sort)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, doclock.Sort(keys))
+	}
+	lease, err := locks.TryAcquire(ctx, t.filter, tag, opts...)
+	waits := errors.Is(err, doclock.ErrConflict) || h.skip && errors.Is(err, doclock.ErrNotFound)
+	if h.wait == 0 || !waits {
+		return lease, err
+	}
+	c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", cell(t.conflict(err)))
+	return locks.Acquire(ctx, t.filter, tag, opts...)
+}
+
+// notAcquired is the end of a run that got no lock.
+func (c *cli) notAcquired(err error, t target, h held) error {
+	var end *ending
+	if errors.As(err, &end) {
+		return err
+	}
+	unreachable := errors.As(err, new(topology.ServerSelectionError))
+	noneFree := h.skip && (errors.Is(err, doclock.ErrNotFound) || errors.Is(err, context.DeadlineExceeded))
+	switch {
+	case errors.Is(err, doclock.ErrConflict):
+		return &ending{exitConflict, c.ofCollection(&heldError{t.conflict(err), err})}
+	case noneFree && !unreachable:
+		return &ending{exitConflict, c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
+	default:
+		return &ending{exitNotRun, c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
+	}
+}
+
+// released releases the lock, and says what the run ends with.
+func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, code int, ended bool, failed error) error {
+	ctx, stop := untilSignal(signals)
+	err := lease.Release(ctx)
+	stop()
+	switch {
+	case failed != nil: // the command was not started
+		return failed
+	case errors.Is(err, doclock.ErrLost):
+		return &ending{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with %d); others may have been let in: check what it wrote", t.text, code)}
+	case ended:
+		return &ending{exitLost, fmt.Errorf("%s: the lock could not be renewed, so the command was ended (with %d); check what it left undone", t.text, code)}
+	case err != nil:
+		return &ending{exitUnknown, fmt.Errorf("%s: the command ended with %d, but whether the lock was held until then can't be told: %w", t.text, code, err)}
+	}
+	c.say(h.verbose, "released", "%s: released; the command ended with %d", t.text, code)
+	if code != 0 {
+		return &ending{code: code}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/spf13/cobra"
+)
+
+const lsLong = `ls lists the entries of a collection's locks, held and waiting, as the server finds them.
+
+An expired entry excludes nobody. It is in the document until the next grant or a sweep
+removes it. LEFT is the time until an entry expires if its holder does not renew it; a
+holder that lives renews it again and again.
+
+A waiter of a cooperative tag, such as the exclusive "write", asks again and again, and
+leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody waits.
+
+The first column can be pasted as an argument of inspect, break and run.
+
+ls reads the whole collection; with --tag it reads only the documents that have such
+entries, if there is an index (see doclock index). It streams: it needs the same memory
+for a hundred entries and for millions.`
+
+const lsExample = `  doclock ls -c shop.orders                      # all
+  doclock ls -c shop.orders --older 1h           # who holds for long?
+  doclock ls --owner web-3/4711/api              # of one program
+  doclock ls --expired --json | jq -r .owner     # of those who died`
+
+func newLs(c *cli) *cobra.Command {
+	var q choice
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Aliases: []string{"list"}, Short: "List the locks of a collection",
+		Long: lsLong, Example: lsExample, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: action(func(ctx context.Context, _ []string) error { return c.ofCollection(c.list(ctx, &q)) }),
+	}
+	q.flags(cmd)
+	return cmd
+}
+
+func (c *cli) list(ctx context.Context, q *choice) error {
+	query, opts, err := q.query()
+	if err != nil {
+		return err
+	}
+	coll, disconnect, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer disconnect()
+	rows := newTable(c.out, entryHead...)
+	defer rows.flush()
+	var seen tally
+	for e, err := range admin.Entries(ctx, coll, query, c.adminOptions(opts...)...) {
+		switch {
+		case errors.Is(err, doclock.ErrForeignLock):
+			seen.Foreign++
+			err = c.listForeign(e, err)
+		case err != nil:
+		case c.json:
+			seen.add(e)
+			err = c.printJSON(e)
+		default:
+			seen.add(e)
+			err = rows.add(styleOf(e), entryRow(e)...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := rows.flush(); err != nil {
+		return err
+	}
+	if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
+		fmt.Fprintln(c.err, styled(colours(c.err), dim, c.summary(&seen)))
+	}
+	return nil
+}
+
+func (c *cli) summary(seen *tally) string {
+	db, coll, _ := c.namespace()
+	if seen.total() == 0 && seen.Foreign == 0 {
+		return fmt.Sprintf("No entry of %s.%s matches.", db, coll)
+	}
+	return fmt.Sprintf("%s.%s: %v", db, coll, seen)
+}
+
+// listForeign lists a document whose lock field is not doclock's.
+func (c *cli) listForeign(e admin.Entry, err error) error {
+	if !c.json {
+		_, err = fmt.Fprintf(c.err, "%s: its field %q is not a lock of doclock's\n", cell(word(e.DocumentID)), c.field)
+		return err
+	}
+	return c.printJSON(struct {
+		Document json.RawMessage `json:"document"`
+		Error    string          `json:"error"`
+	}{json.RawMessage(extended(e.DocumentID)), err.Error()})
+}

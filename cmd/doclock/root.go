@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// cli is what all subcommands share: where they write, and the flags that they
+// all have.
+type cli struct {
+	out, err io.Writer
+	json     bool
+
+	uri, uriFile, collection, field string
+	shardKey                        []string
+
+	secrets []string // of the URI, once it was read; they are never printed
+}
+
+const rootLong = `doclock shows and removes the locks of a MongoDB collection, and runs a command while it
+holds one.
+
+The server comes from DOCLOCK_URI or MONGODB_URI in the environment, or from a file
+(--uri-file). A URI with a password is refused as an argument, because ps shows arguments
+to everybody. The password is never printed.
+
+The collection is that of --collection, or of DOCLOCK_COLLECTION in the environment, or
+doclock.locks: a collection of named locks, which "doclock run NAME" makes.
+
+NAME is the _id of a document, as a string. FILTER is MongoDB's extended JSON: a filter
+such as '{"_id": 7}', or an _id alone such as '{"$oid": "665f1f77bcf86cd799439011"}'. What
+ls shows in its first column can be pasted as either.
+
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C. The codes of run are
+its own: see doclock run --help.
+
+Colours are used only on a terminal, and not if NO_COLOR is set. With --json the output is
+JSON, one object for each line, and errors are JSON on stderr.`
+
+const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
+  doclock run nightly -- ./backup.sh        # one at a time, on all machines
+  doclock ls -c shop.orders --older 1h      # which documents are locked?
+  doclock inspect -c shop.orders A-17       # who holds this one?
+  doclock break -c shop.orders A-17         # shows it, asks, removes it`
+
+func newRoot(c *cli) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "doclock",
+		Short:         "Locks in MongoDB documents: hold, see, and remove them",
+		Long:          rootLong,
+		Example:       rootExample,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	f := root.PersistentFlags()
+	f.StringVarP(&c.collection, "collection", "c", "", "the `DB.COLLECTION` (default $DOCLOCK_COLLECTION, or doclock.locks)")
+	f.StringVar(&c.uri, "uri", "", "the server's `URI`, without a password (default $DOCLOCK_URI, or $MONGODB_URI)")
+	f.StringVar(&c.uriFile, "uri-file", "", "a `FILE` with the server's URI, which may have a password")
+	f.StringVar(&c.field, "field", "lock", "the `NAME` of the documents' field that holds the lock, as for doclock.Field")
+	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key, as for doclock.ShardKey")
+	f.BoolVar(&c.json, "json", false, "print JSON")
+	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newReleaseOwner(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
+	return root
+}
+
+// version is that of the module, as far as the build knows it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}
+
+// action is a subcommand's work, under a context that ends with Ctrl-C or a
+// SIGTERM.
+func action(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(_ *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err := work(ctx, args)
+		if err != nil && ctx.Err() != nil {
+			return &ending{code: signalled(os.Interrupt)}
+		}
+		return err
+	}
+}
+
+// printJSON prints one value on one line.
+func (c *cli) printJSON(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "%s\n", text)
+	return err
+}
+
+// report says on stderr what went wrong and what to do.
+func (c *cli) report(err error, code int) {
+	text := c.redacted(err.Error())
+	hint := hintOf(err)
+	if c.json {
+		line, _ := json.Marshal(struct {
+			Error string `json:"error"`
+			Hint  string `json:"hint,omitempty"`
+			Exit  int    `json:"exit"`
+		}{text, hint, code})
+		fmt.Fprintf(c.err, "%s\n", line)
+		return
+	}
+	fmt.Fprintln(c.err, "doclock:", printable(trimmed(text)))
+	if hint != "" {
+		fmt.Fprintln(c.err, "  "+hint)
+	}
+}

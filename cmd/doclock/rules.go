@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/doclock/doclock/relations"
+	"github.com/spf13/cobra"
+)
+
+const rulesLong = `rules checks rules before programs lock by them: faults, and what may be unintended. A tag
+may starve, that is be kept waiting for ever; two tags may be asymmetric, that is held
+together in one order of arrival and not in the other. It draws the rules as a matrix:
+each row is a tag that is asked for, each column a tag that is there.
+
+RULES is a file, "-" for stdin, or a preset: exclusive, read-preferring, write-preferring,
+fair, semaphore:N, multi-granularity. A file has a JSON table, in the form of monglock's
+lockRelationships:
+
+  {"read": {"cooperative": ["write"]}, "write": {"cooperative": ["write"], "assertive": ["read"]}}
+
+It needs no server. The exit code is 1 if there are faults; findings are not faults.`
+
+const rulesExample = `  doclock rules fair
+  doclock rules rules.json
+  doclock rules rules.json --svg > rules.svg
+  doclock rules multi-granularity --mermaid`
+
+func newRules(c *cli) *cobra.Command {
+	var mermaid, svg bool
+	cmd := &cobra.Command{
+		Use: "rules [flags] RULES", Short: "Check and draw rules",
+		Long: rulesLong, Example: rulesExample, Args: cobra.ExactArgs(1), ValidArgsFunction: completeRules,
+		RunE: action(func(_ context.Context, args []string) error { return c.rules(args[0], mermaid, svg) }),
+	}
+	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print a graph in the Mermaid language")
+	cmd.Flags().BoolVar(&svg, "svg", false, "print the matrix as an SVG picture")
+	cmd.MarkFlagsMutuallyExclusive("mermaid", "svg")
+	return cmd
+}
+
+func (c *cli) rules(arg string, mermaid, svg bool) error {
+	if c.json && (mermaid || svg) {
+		return usage("--json is given with --mermaid or --svg; give one")
+	}
+	rules, err := readRules(arg)
+	if err != nil {
+		return err
+	}
+	var text string
+	switch {
+	case c.json:
+		return c.rulesJSON(rules)
+	case mermaid:
+		text = rules.Mermaid()
+	case svg:
+		text = matrixSVG(rules)
+	default:
+		text = c.rulesText(rules)
+	}
+	_, err = io.WriteString(c.out, text)
+	return err
+}
+
+func (c *cli) rulesText(rules relations.Rules) string {
+	var b strings.Builder
+	on := colours(c.out)
+	starvations, asymmetries := rules.Starvations(), rules.Asymmetries()
+	if len(starvations)+len(asymmetries) == 0 {
+		b.WriteString(styled(on, green, "no faults, no findings") + "\n")
+	} else {
+		b.WriteString(styled(on, yellow, fmt.Sprintf("no faults; %s", counted(len(starvations)+len(asymmetries), "finding", "findings"))) + "\n")
+	}
+	for _, s := range starvations {
+		fmt.Fprintf(&b, "  starvation: %v\n", s)
+	}
+	for _, a := range asymmetries {
+		fmt.Fprintf(&b, "  asymmetry: %v\n", a)
+	}
+	b.WriteString("\n" + rules.Matrix())
+	return b.String()
+}
+
+func (c *cli) rulesJSON(rules relations.Rules) error {
+	out := struct {
+		Tags        []string        `json:"tags"`
+		Starvations []string        `json:"starvations"`
+		Asymmetries []string        `json:"asymmetries"`
+		Mermaid     string          `json:"mermaid"`
+		Rules       relations.Rules `json:"rules"`
+	}{rules.Tags(), []string{}, []string{}, rules.Mermaid(), rules}
+	for _, s := range rules.Starvations() {
+		out.Starvations = append(out.Starvations, s.String())
+	}
+	for _, a := range rules.Asymmetries() {
+		out.Asymmetries = append(out.Asymmetries, a.String())
+	}
+	return c.printJSON(out)
+}
+
+// presets are the rules that have names.
+var presets = map[string]func() relations.Rules{
+	"exclusive":         relations.Exclusive,
+	"read-preferring":   relations.ReadPreferring,
+	"write-preferring":  relations.WritePreferring,
+	"fair":              relations.Fair,
+	"multi-granularity": relations.MultiGranularity,
+}
+
+const presetNames = "exclusive, read-preferring, write-preferring, fair, semaphore:N, multi-granularity"
+
+// readRules reads a preset or a file. Faults in the rules are the error.
+func readRules(arg string) (relations.Rules, error) {
+	if preset, ok := presets[arg]; ok {
+		return preset(), nil
+	}
+	if n, ok := strings.CutPrefix(arg, "semaphore:"); ok {
+		return semaphore(n)
+	}
+	read := func() ([]byte, error) { return os.ReadFile(arg) }
+	if arg == "-" {
+		read = func() ([]byte, error) { return io.ReadAll(os.Stdin) }
+	}
+	text, err := read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usage("%q is no file, and no preset (%s)", arg, presetNames)
+	}
+	if err != nil {
+		return nil, usage("the rules can't be read: %v", err)
+	}
+	var rules relations.Rules
+	if err := rules.UnmarshalJSON(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", arg, err)
+	}
+	if rules == nil {
+		return nil, fmt.Errorf("%s: %w: the table is null", arg, relations.ErrInvalidRules)
+	}
+	return rules, nil
+}
+
+func semaphore(text string) (relations.Rules, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > relations.MaxAllow+1 {
+		return nil, usage("a semaphore has 1 to %d holders, not %s", relations.MaxAllow+1, text)
+	}
+	return relations.Semaphore(n), nil
+}
+
+func rulesFlag(cmd *cobra.Command, rules *string, text string) {
+	cmd.Flags().StringVar(rules, "rules", "", text)
+	_ = cmd.RegisterFlagCompletionFunc("rules", completeRules) // the flag exists
+}
+
+func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return strings.Split(strings.Replace(presetNames, "semaphore:N", "semaphore:3", 1), ", "), cobra.ShellCompDirectiveDefault
+}

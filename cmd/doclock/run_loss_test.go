@@ -1,0 +1,183 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/fixture"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// broken breaks the one entry of a document.
+func (p *place) broken(id any) {
+	p.Helper()
+	e := p.entries(id)
+	if len(e) != 1 {
+		p.Fatalf("the entries are %v", e)
+	}
+	if _, err := admin.Break(fixture.Bounded(p), p.coll, e[0]); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// A lock that somebody broke ends the command, with a TERM first.
+func TestRunLost(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "2s"})
+	p.broken("nightly")
+	r.ends(exitLost)
+	if r.out.count("got terminated") != 1 || r.out.count("the lock was lost") != 1 {
+		t.Error("it said something else")
+	}
+	p.free("nightly")
+}
+
+// A command that ignores the TERM is killed, and so is its child.
+func TestRunLostAndStubborn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "2s"}, "stubborn", "parent")
+	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
+	p.broken("nightly")
+	r.ends(exitLost)
+	if r.out.count("got terminated") != 2 {
+		t.Error("not both of them got a TERM")
+	}
+	fixture.Eventually(t, "nobody is left", r.out.isEnded)
+}
+
+// A command that ends in time doesn't leave behind what ignores the TERM.
+func TestRunLostAndAStubbornGrandchild(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "2s"}, "parent")
+	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
+	p.broken("nightly")
+	r.ends(exitLost)
+	fixture.Eventually(t, "nobody is left", r.out.isEnded)
+}
+
+// The command ended well, but its lock was broken meanwhile.
+func TestRunLostAtTheEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "1m"}) // no renewal finds out
+	p.broken("nightly")
+	r.tell("exit 0")
+	r.ends(exitLost)
+}
+
+// A server that is gone for longer than the lease: the command is ended before
+// anybody else can be let in.
+func TestRunServerGone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	way := p.proxied()
+	r := p.run([]string{"nightly", "--ttl", "6s", "--grace", "3s"})
+	way.net.Down(true)
+	fixture.Eventually(t, "the command is ended", func() bool { return gone(r.started()[0]) })
+	if e := p.entries("nightly"); len(e) != 1 || e[0].Remaining < time.Second { // of the grace, and the tolerance
+		t.Errorf("the command lived when the entries were %v", e)
+	}
+	r.ends(exitLost)
+	if r.out.count("got terminated") != 1 || r.out.count("can't be renewed") != 1 {
+		t.Error("it said something else")
+	}
+}
+
+// A server that comes back in time: nothing has happened.
+func TestRunServerGoneAndBack(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	way := p.proxied()
+	r := p.run([]string{"nightly", "--ttl", "15s"})
+	before := p.entries("nightly")
+	way.net.Down(true)
+	fixture.Eventually(t, "a connection is refused", func() bool { return way.refused.Load() > 0 })
+	way.net.Down(false)
+	fixture.Eventually(t, "the entry is renewed", func() bool {
+		now := p.entries("nightly")
+		return len(now) == 1 && now[0].ID == before[0].ID && now[0].Expires.After(before[0].Expires)
+	})
+	r.tell("exit 3")
+	r.ends(3)
+	if r.out.count("got ") > 0 {
+		t.Error("the command got a signal")
+	}
+	p.free("nightly")
+}
+
+// A server that is gone when the command ends: nobody can say whether the lock
+// was held until then.
+func TestRunServerGoneAtTheEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	way := p.proxied()
+	r := p.run([]string{"nightly", "--ttl", "4s"})
+	way.net.Down(true)
+	r.tell("exit 0")
+	r.ends(exitUnknown)
+	if r.out.count("can't be told") != 1 {
+		t.Error("it said something else")
+	}
+}
+
+// No server at all: the command is not run, and the error says what to check.
+func TestRunWithoutAServer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.proxied().net.Down(true)
+	p.want(exitNotRun, []string{"No server answered"}, "run", "nightly", "--wait", "1s", "--", "echo", "it ran")
+	p.uri += "&serverSelectionTimeoutMS=200"
+	p.want(exitFailed, []string{"No server answered"}, "ls")
+}
+
+// doclock was stopped for longer than the lease: others are let in, and the
+// command is ended when doclock goes on.
+func TestRunStoppedAndContinued(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "1s"})
+	r.signal(syscall.SIGSTOP)
+	lease := p.hold("nightly", "the next", time.Minute) // waits for the end of the lease
+	r.signal(syscall.SIGCONT)
+	r.ends(exitLost)
+	if r.out.count("got terminated") != 1 {
+		t.Error("the command got no TERM")
+	}
+	if err := lease.Release(fixture.Bounded(t)); err != nil {
+		t.Errorf("the next one's lock: %v", err)
+	}
+}
+
+// The owner is the process to look for.
+func TestRunOwner(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly"})
+	e := p.entries("nightly")
+	if len(e) != 1 || e[0].Owner != defaultOwnerOf(r) {
+		t.Errorf("the entries are %v", e)
+	}
+	r.tell("exit 0")
+	r.ends(0)
+	if _, err := admin.Inspect(t.Context(), p.coll, doclock.ID("nightly")); err != nil {
+		t.Errorf("the document of a named lock: %v", err)
+	}
+}
+
+func defaultOwnerOf(r *running) string {
+	host, err := os.Hostname()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return host + "/" + itoa(r.cmd.Process.Pid) + "/" + filepath.Base(os.Args[0])
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/fixture"
+)
+
+// The command gets the signals, once each, and the lock is held until it ends.
+func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly"}, "stubborn")
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
+		r.signal(s)
+		r.says("got " + s.String())
+		if n := r.out.count("got " + s.String()); n != 1 {
+			t.Errorf("%d times %v", n, s)
+		}
+	}
+	if e := p.entries("nightly"); len(e) != 1 || e[0].Expired() {
+		t.Errorf("the entries are %v", e)
+	}
+	r.tell("exit 4")
+	r.ends(4)
+	p.free("nightly")
+}
+
+// A SIGTERM ends the command, its exit code is passed on, and nothing is left.
+func TestRunSIGTERM(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.run([]string{"nightly"})
+	r.signal(syscall.SIGTERM)
+	r.ends(9)
+	p.free("nightly")
+}
+
+// While it waits, a signal ends run, and no entry is left: neither of a waiter
+// that has a place in the queue, nor of one that has none.
+func TestRunSIGTERMWhileWaiting(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{"exclusive": {"nightly"}, "semaphore": {"nightly", "-n", "1"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			holder := p.run(flags)
+			for s, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
+				r := p.start(runArguments(append(flags, "-v"), nil)...)
+				r.says("waiting")
+				r.signal(s)
+				r.ends(code)
+				if r.out.count("started") > 0 {
+					t.Error("the command was started")
+				}
+				if e := p.entries("nightly"); len(e) != 1 || e[0].State != admin.Held {
+					t.Errorf("the entries are %v", e)
+				}
+			}
+			holder.tell("exit 0")
+			holder.ends(0)
+		})
+	}
+}
+
+// startOnTerminal starts the command line with a terminal of its own.
+func (p *place) startOnTerminal(cmd *exec.Cmd) *running {
+	p.Helper()
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	if err != nil {
+		p.Fatal(err)
+	}
+	r := &running{place: p, cmd: cmd}
+	r.begun(terminal, terminal)
+	return r
+}
+
+// A Ctrl-C at the terminal reaches the command once. doclock waits for it, and
+// releases the lock.
+func TestRunCtrlC(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, []string{"stubborn"})...))
+	r.says("started")
+	r.signal(syscall.SIGSTOP) // so that the two signals can't become one
+	r.types("\x03")           // the terminal makes an INT of it
+	r.says("got interrupt")
+	r.signal(syscall.SIGCONT)
+	r.signal(syscall.SIGUSR1) // a later signal: no second INT is before it
+	r.says("got user defined signal 1")
+	if n := r.out.count("got interrupt"); n != 1 {
+		t.Errorf("the command got %d", n)
+	}
+	if e := p.entries("nightly"); len(e) != 1 || e[0].Expired() {
+		t.Errorf("the entries are %v", e)
+	}
+	r.tell("exit 130")
+	r.ends(130)
+	p.free("nightly")
+}
+
+// At a terminal, too, the command gets a SIGTERM that doclock got, and those of a
+// loss.
+func TestRunSIGTERMAtATerminal(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, nil)...))
+	r.says("started")
+	r.signal(syscall.SIGTERM)
+	r.ends(9)
+	p.free("nightly")
+
+	r = p.startOnTerminal(p.command(runArguments([]string{"nightly", "--ttl", "2s"}, []string{"stubborn"})...))
+	r.says("started")
+	p.broken("nightly")
+	r.says("got terminated")
+	r.ends(exitLost)
+}
+
+// A Ctrl-C while it waits at the terminal: it has said for whom it waits.
+func TestRunCtrlCWhileWaiting(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	holder := p.run([]string{"nightly", "--owner", "web-3/1/api"})
+	r := p.startOnTerminal(p.command("run", "nightly", "--", "true"))
+	r.says("web-3/1/api")
+	r.types("\x03")
+	r.ends(130)
+	holder.tell("exit 0")
+	holder.ends(0)
+}
+
+// gone reports whether a process has ended, or only its parent doesn't know yet.
+func gone(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return true
+	}
+	stat, err := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// A kill -9 of doclock: the kernel kills the command, and the entry keeps others
+// out until the TTL is over. The next one gets it then, with a greater fence.
+func TestRunKill9(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills the command")
+	}
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "3s"}, "stubborn")
+	r.signal(syscall.SIGKILL)
+	r.ends(137)
+	fixture.Eventually(t, "the command is killed", func() bool { return gone(r.started()[0]) })
+	left := p.entries("nightly")
+	if len(left) != 1 {
+		t.Fatalf("the entries are %v", left)
+	}
+	begun := time.Now()
+	next := p.run([]string{"nightly"})
+	if e := p.entries("nightly"); len(e) != 1 || e[0].Fence <= left[0].Fence {
+		t.Errorf("after %v the entries are %v", left, e)
+	}
+	if waited := time.Since(begun); left[0].Remaining > waited+time.Second {
+		t.Errorf("the next one waited for %v; %v were left", waited, left[0].Remaining)
+	}
+	next.tell("exit 0")
+	next.ends(0)
+}
+
+// What the command has started is not killed with doclock: the documented limit.
+func TestRunKill9LeavesTheGrandchildren(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills the command")
+	}
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "1s"}, "parent")
+	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
+	r.signal(syscall.SIGKILL)
+	r.endsAlone(137)
+	fixture.Eventually(t, "one of them is killed", func() bool {
+		pids := r.started()
+		return gone(pids[0]) != gone(pids[1])
+	})
+}
+
+// stopped reports whether a process is stopped.
+func stopped(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	return err == nil && strings.Contains(string(stat), ") T ")
+}
+
+// A Ctrl-Z stops the command too, if it has a group of its own, and a continue
+// goes on with both.
+func TestRunSuspended(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the test looks at /proc")
+	}
+	p := newPlace(t)
+	r := p.run([]string{"nightly", "--ttl", "1m"})
+	r.signal(syscall.SIGTSTP)
+	fixture.Eventually(t, "both are stopped", func() bool { return stopped(r.cmd.Process.Pid) && stopped(r.started()[0]) })
+	r.signal(syscall.SIGCONT)
+	fixture.Eventually(t, "both go on", func() bool { return !stopped(r.cmd.Process.Pid) && !stopped(r.started()[0]) })
+	r.tell("exit 3")
+	r.ends(3)
+	p.free("nightly")
+}

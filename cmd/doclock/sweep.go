@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/doclock/doclock/admin"
+	"github.com/spf13/cobra"
+)
+
+const sweepLong = `sweep removes the expired entries of a collection. They exclude nobody, and each grant
+removes those of its document; so sweep is for documents that nobody locks any more, and
+for people who read the lock field.
+
+With --delete-idle it also deletes documents that hold nothing but a lock, and in which
+nothing was granted for that long: old named locks, as "doclock run NAME" leaves one for
+each name. A document with any other field stays. Named locks come back when they are next
+used, and their fencing tokens go on increasing.
+
+It is safe beside running programs, and asks nothing.`
+
+const sweepExample = `  doclock sweep -c shop.orders
+  doclock sweep --delete-idle 720h --json      # in a crontab`
+
+func newSweep(c *cli) *cobra.Command {
+	var within string
+	var idle time.Duration
+	cmd := &cobra.Command{
+		Use: "sweep [flags]", Short: "Remove what has expired",
+		Long: sweepLong, Example: sweepExample, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: action(func(ctx context.Context, _ []string) error { return c.ofCollection(c.sweep(ctx, within, idle)) }),
+	}
+	cmd.Flags().StringVar(&within, "within", "", "only in the documents that match this `FILTER`, in extended JSON")
+	cmd.Flags().DurationVar(&idle, "delete-idle", 0, "delete documents that hold nothing but a lock and were idle for this `DURATION`, at least 1h")
+	return cmd
+}
+
+func (c *cli) sweep(ctx context.Context, within string, idle time.Duration) error {
+	opts, err := withinOption(within)
+	if err != nil {
+		return err
+	}
+	if idle != 0 {
+		opts = append(opts, admin.DeleteIdle(idle))
+	}
+	coll, disconnect, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer disconnect()
+	count, err := admin.Sweep(ctx, coll, c.adminOptions(append(opts, admin.Progress(c.progress))...)...)
+	return c.done(count, err)
+}

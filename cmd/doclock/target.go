@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// target is the document that a NAME or a FILTER means.
+type target struct {
+	filter bson.D
+	named  bool // by a NAME: the document of a named lock
+	text   string
+}
+
+// parseTarget reads a NAME, a FILTER, or an _id in extended JSON.
+func parseTarget(arg string) (target, error) {
+	switch {
+	case arg == "":
+		return target{}, usage("the NAME is empty; give a name, or a filter such as '{\"_id\": 7}'")
+	case !strings.HasPrefix(arg, "{"):
+		return target{filter: bson.D{{Key: "_id", Value: arg}}, named: true, text: arg}, nil
+	}
+	value, err := parseValue(arg)
+	if err != nil {
+		return target{}, err
+	}
+	if value.Type != bson.TypeEmbeddedDocument {
+		return target{filter: bson.D{{Key: "_id", Value: value}}, text: arg}, nil
+	}
+	filter, err := parseDocument("the FILTER", arg)
+	return target{filter: filter, text: arg}, err
+}
+
+// parseDocument reads a document that isn't empty in extended JSON.
+func parseDocument(what, text string) (bson.D, error) {
+	var doc bson.D
+	if err := bson.UnmarshalExtJSON([]byte(text), false, &doc); err != nil {
+		return nil, usage(`%s is not extended JSON, as '{"_id": 7}' is: %s: %v`, what, text, err)
+	}
+	if len(doc) == 0 {
+		return nil, usage("%s is empty, and means every document", what)
+	}
+	return doc, nil
+}
+
+func parseValue(text string) (bson.RawValue, error) {
+	var holder bson.Raw
+	if err := bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &holder); err != nil {
+		return bson.RawValue{}, usage(`the FILTER is not extended JSON, as '{"_id": 7}' is: %s: %v`, text, err)
+	}
+	return holder.Lookup("v"), nil
+}
+
+// word is a document's _id as an argument that means it, ready to be pasted into
+// a shell.
+func word(id bson.RawValue) string {
+	switch name, ok := id.StringValueOK(); {
+	case ok && isWord(name):
+		return name
+	case ok && isName(name):
+		return quoted(name)
+	}
+	text := extended(id)
+	switch id.Type {
+	case bson.TypeObjectID, bson.TypeBinary, bson.TypeDateTime, bson.TypeDecimal128:
+	default:
+		text = `{"_id":` + text + `}`
+	}
+	return quoted(text)
+}
+
+// quoted is a text in quotes for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// isName reports whether a string can be a NAME, and looks like what it is.
+func isName(s string) bool {
+	return s != "" && s[0] != '-' && s[0] != '{' && printable(s) == s && !strings.Contains(s, "\n")
+}
+
+// isWord reports whether a NAME needs no quotes.
+func isWord(s string) bool {
+	return isName(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,", r)
+	})
+}
+
+// extended is a BSON value in relaxed extended JSON.
+func extended(v bson.RawValue) string {
+	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
+	if err != nil {
+		return v.String()
+	}
+	const before, after = `{"v":`, `}`
+	return string(text[len(before) : len(text)-len(after)])
+}
+
+// printable is a text of others that can't steer a terminal.
+func printable(s string) string {
+	clean := !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) && r != '\n' })
+	if clean {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) || r == '\n' {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(fmt.Sprintf("%+q", string(r)), `"`))
+		}
+	}
+	return b.String()
+}
