@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	conflictType = "conflict"
-	otherType    = "_OTHER" // OpenTelemetry's word for an error of no known type
+	timeoutType = "timeout"
+	networkType = "network"
+	otherType   = "_OTHER" // OpenTelemetry's word for an error of no known type
 )
 
 // errorTypes are the values of error.type for the errors that have a name. The
@@ -24,8 +25,8 @@ var errorTypes = []struct {
 	{context.Canceled, "canceled"},
 	{doclock.ErrClosed, "closed"},
 	{doclock.ErrOutcomeUnknown, "outcome_unknown"},
-	{context.DeadlineExceeded, "timeout"},
-	{doclock.ErrConflict, conflictType},
+	{context.DeadlineExceeded, timeoutType},
+	{doclock.ErrConflict, "conflict"},
 	{doclock.ErrNotFound, "not_found"},
 	{doclock.ErrLost, "lost"},
 	{doclock.ErrReleased, "released"},
@@ -50,9 +51,9 @@ func errorType(err error) string {
 	var answer mongo.ServerError
 	switch {
 	case mongo.IsTimeout(err):
-		return "timeout"
+		return timeoutType
 	case mongo.IsNetworkError(err):
-		return "network"
+		return networkType
 	case errors.As(err, &answer) && len(answer.ErrorCodes()) > 0:
 		return strconv.Itoa(answer.ErrorCodes()[0])
 	default:

@@ -2,6 +2,7 @@ package otel
 
 import (
 	"context"
+	"errors"
 
 	"github.com/doclock/doclock"
 	"go.opentelemetry.io/otel"
@@ -121,7 +122,7 @@ func (o *Observer) notGranted(ctx context.Context, e doclock.Event) {
 	ctx, span := o.acquireSpan(ctx, e)
 	defer endSpan(span, e)
 	plain := o.labels.of(ctx, e)
-	if e.Kind == doclock.EventRefused && errorType(e.Err) == conflictType {
+	if e.Kind == doclock.EventRefused && errors.Is(e.Err, doclock.ErrConflict) {
 		o.metrics.conflicts.Add(ctx, 1, plain.add...)
 	}
 	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)

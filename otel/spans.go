@@ -69,22 +69,23 @@ func (o *Observer) start(ctx context.Context, what string, e doclock.Event, bega
 	if !span.IsRecording() {
 		return ctx, span
 	}
-	span.SetAttributes(outcomeKey.String(outcome(e.Kind)), ownerKey.String(e.Owner), commandsKey.Int(e.Commands))
+	attrs := append(make([]attribute.KeyValue, 0, 8), outcomeKey.String(outcome(e.Kind)), ownerKey.String(e.Owner), commandsKey.Int(e.Commands))
 	if e.DocumentID.Type != 0 {
-		span.SetAttributes(documentKey.String(document(e.DocumentID)))
+		attrs = append(attrs, documentKey.String(document(e.DocumentID)))
 	}
 	if e.LeaseID != uuid.Nil {
-		span.SetAttributes(leaseKey.String(e.LeaseID.String()), fenceKey.Int64(e.Fence))
+		attrs = append(attrs, leaseKey.String(e.LeaseID.String()), fenceKey.Int64(e.Fence))
 	}
+	if e.Err != nil {
+		attrs = append(attrs, semconv.ErrorTypeKey.String(errorType(e.Err)))
+	}
+	span.SetAttributes(attrs...)
 	return ctx, span
 }
 
 // endSpan ends a span at the time of the event. A loss is an error, and so is any
 // error but a refusal: that is an answer like a grant.
 func endSpan(span trace.Span, e doclock.Event) {
-	if e.Err != nil {
-		span.SetAttributes(semconv.ErrorTypeKey.String(errorType(e.Err)))
-	}
 	switch {
 	case e.Kind == doclock.EventRefused:
 	case e.Err != nil:

@@ -39,8 +39,7 @@ type target struct{ RefID, Expr, LegendFormat string }
 type variable struct {
 	Name, Type string
 	AllValue   string
-	Query      any
-	Definition string
+	Query      any // an object {query} of a variable whose values are queried
 }
 
 func load(t *testing.T) (d dashboard) {
@@ -94,6 +93,19 @@ func TestPanelsShowAllMetrics(t *testing.T) {
 	}
 }
 
+// The README has the names that Prometheus has.
+func TestReadmeHasTheNames(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range record(t).names {
+		if strings.HasPrefix(name, "doclock_") && !strings.Contains(string(readme), "`"+family(name)+"`") {
+			t.Errorf("the README doesn't have %s", family(name))
+		}
+	}
+}
+
 // The values of the variables are those of a label that the series have.
 func TestVariablesHaveValues(t *testing.T) {
 	d, r := load(t), record(t)
@@ -101,9 +113,10 @@ func TestVariablesHaveValues(t *testing.T) {
 		if v.Type != "query" {
 			continue
 		}
-		m := labelValues.FindStringSubmatch(v.Definition)
+		query := v.Query.(map[string]any)["query"].(string)
+		m := labelValues.FindStringSubmatch(query)
 		if m == nil {
-			t.Errorf("%s: %q is no label_values(series, label)", v.Name, v.Definition)
+			t.Errorf("%s: %q is no label_values(series, label)", v.Name, query)
 			continue
 		}
 		if err := r.check(d, target{Expr: "count by (" + m[2] + ") (" + m[1] + ")", LegendFormat: "{{" + m[2] + "}}"}); err != nil {
