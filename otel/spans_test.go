@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	api "go.opentelemetry.io/otel/trace"
 )
@@ -195,6 +196,23 @@ func TestLeasesThatShareAnID(t *testing.T) {
 	r.equal("trace of the first hold", spans[3].SpanContext().TraceID(), callers[0].SpanContext().TraceID())
 }
 
+// A histogram's exemplar leads to the span.
+func TestExemplarsNameTheSpans(t *testing.T) {
+	r := newRig(t)
+	granted, end := lifetime(1, doclock.EventReleased, nil)
+	r.inSpan(granted)
+	r.observe(end)
+	spans, metrics := r.ended(), r.metrics()
+	for i, name := range []string{"doclock.wait.duration", "doclock.hold.duration"} {
+		points := metrics[name].Data.(metricdata.Histogram[float64]).DataPoints
+		if len(points) != 1 || len(points[0].Exemplars) != 1 {
+			t.Fatalf("%s: %+v", name, points)
+		}
+		id := spans[i].SpanContext().SpanID()
+		r.equal(name, points[0].Exemplars[0].SpanID, id[:])
+	}
+}
+
 // The grant was dropped: the hold belongs to whoever ended the lease.
 func TestAnEndWithoutAGrant(t *testing.T) {
 	r := newRig(t)
@@ -202,6 +220,19 @@ func TestAnEndWithoutAGrant(t *testing.T) {
 	hold := r.ended()[0]
 	r.equal("times", times(hold), "2s 5s")
 	r.equal("parent", hold.Parent().SpanID(), caller.SpanContext().SpanID())
+}
+
+// Bytes that are no BSON are no panic.
+func TestABrokenDocumentID(t *testing.T) {
+	r := newRig(t)
+	for kind := range 256 {
+		for _, value := range [][]byte{nil, {1}, {255, 255, 255, 255, 1}} {
+			e := leased(1, doclock.EventGranted, 0)
+			e.DocumentID = bson.RawValue{Type: bson.Type(kind), Value: value}
+			r.observe(e)
+		}
+	}
+	r.equal("spans", len(r.ended()), 3*256)
 }
 
 func TestDocumentIDsOfSpans(t *testing.T) {
