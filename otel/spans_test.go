@@ -222,6 +222,16 @@ func TestAnEndWithoutAGrant(t *testing.T) {
 	r.equal("parent", hold.Parent().SpanID(), caller.SpanContext().SpanID())
 }
 
+// The first few of many holders are named.
+func TestManyHolders(t *testing.T) {
+	r := newRig(t)
+	e := event(doclock.EventRefused, 0)
+	e.Holders = make([]doclock.Holder, 1000)
+	r.observe(e)
+	got, _ := attr(r.ended()[0], "doclock.holders")
+	r.equal("holders", strings.Count(got, "held"), 8)
+}
+
 // Bytes that are no BSON are no panic.
 func TestABrokenDocumentID(t *testing.T) {
 	r := newRig(t)
