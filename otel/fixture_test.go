@@ -106,7 +106,7 @@ func short(set attribute.Set) string {
 	var texts []string
 	for _, a := range set.ToSlice() {
 		if key, own := strings.CutPrefix(string(a.Key), "doclock."); own || a.Key == "error.type" {
-			texts = append(texts, key+"="+a.Value.Emit())
+			texts = append(texts, key+"="+a.Value.String())
 		}
 	}
 	return "{" + strings.Join(texts, ",") + "}"
@@ -123,7 +123,7 @@ func (r *rig) ended() []trace.ReadOnlySpan {
 func attr(s trace.ReadOnlySpan, key attribute.Key) (string, bool) {
 	for _, a := range s.Attributes() {
 		if a.Key == key {
-			return a.Value.Emit(), true
+			return a.Value.String(), true
 		}
 	}
 	return "", false

@@ -133,7 +133,7 @@ func TestLabelsFollowTheConventions(t *testing.T) {
 	sum := r.metrics()["doclock.active_leases"].Data.(metricdata.Sum[int64])
 	var labels []string
 	for _, a := range sum.DataPoints[0].Attributes.ToSlice() {
-		labels = append(labels, fmt.Sprintf("%s=%s", a.Key, a.Value.Emit()))
+		labels = append(labels, fmt.Sprintf("%s=%s", a.Key, a.Value.String()))
 	}
 	slices.Sort(labels)
 	r.equal("labels", strings.Join(labels, " "), "db.collection.name=orders.2026 db.namespace=shop db.system.name=mongodb doclock.tag=write")

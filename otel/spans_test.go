@@ -35,7 +35,7 @@ func times(s trace.ReadOnlySpan) string {
 func attrs(s trace.ReadOnlySpan) string {
 	var all []string
 	for _, a := range s.Attributes() {
-		all = append(all, fmt.Sprintf("%s=%s", a.Key, a.Value.Emit()))
+		all = append(all, fmt.Sprintf("%s=%s", a.Key, a.Value.String()))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
@@ -176,8 +176,8 @@ func TestAHoldHasTheFailuresOfItsLease(t *testing.T) {
 	r.equal("name", hold.Events()[1].Name, "renewal failed")
 	r.equal("time", hold.Events()[1].Time.Sub(noon), 3*time.Second+time.Millisecond)
 	for _, a := range hold.Events()[0].Attributes {
-		if len(a.Value.Emit()) > 300 {
-			t.Errorf("%s has %d bytes", a.Key, len(a.Value.Emit()))
+		if len(a.Value.String()) > 300 {
+			t.Errorf("%s has %d bytes", a.Key, len(a.Value.String()))
 		}
 	}
 }

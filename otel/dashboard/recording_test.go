@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock/otel"
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/util/teststorage"
@@ -80,7 +81,7 @@ func (r *recording) store(page []byte, at time.Time) error {
 		var series labels.Labels
 		parser.Labels(&series)
 		_, _, value := parser.Series()
-		r.names[series.Get(labels.MetricName)] = true
+		r.names[series.Get(model.MetricNameLabel)] = true
 		if _, err := into.Append(0, series, at.UnixMilli(), value); err != nil {
 			return err
 		}
