@@ -55,6 +55,7 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 	return h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		err := h.hold.write(patient, u)
+		h.tellUnknown(patient, err)
 		h.leave(attempt.Detached(patient), v)
 		return err
 	})
@@ -117,7 +118,7 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
 		to := s.handoff()
 		defer to.close()
 		err, released := s.sendLast(patient, to, c)
-		h.settleAll(v, released)
+		h.settleAll(patient, v, released)
 		return err
 	})
 }

@@ -50,7 +50,7 @@ func (h *Handle) run(ctx context.Context, op func(patient context.Context) error
 func runFor[T any](ctx context.Context, h *Handle, op func(patient context.Context) T, abandoned func(T)) (got T, err error) {
 	patient, stop := h.patience(ctx)
 	defer stop()
-	sending := &engine.Sending{}
+	sending := h.hold.sending()
 	patient = engine.WithSending(patient, sending)
 	got, gone := attempt.Run(patient, h.hold.ops, func() T { return op(patient) }, abandoned)
 	switch {
@@ -59,7 +59,9 @@ func runFor[T any](ctx context.Context, h *Handle, op func(patient context.Conte
 	case sending.Revoke():
 		return got, oneline.Join(ended(patient), h.hold.commands.Unreachable())
 	default:
-		return got, gaveUp(patient)
+		err := gaveUp(patient)
+		h.tellUnknown(patient, err)
+		return got, err
 	}
 }
 

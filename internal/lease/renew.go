@@ -25,7 +25,11 @@ func (h *Handle) Renew(ctx context.Context) error {
 
 // renew renews with one command, repeated while the hold is valid.
 func (s *Hold) renew(ctx context.Context) error {
-	return s.renewWith(ctx, func(ctx context.Context) (engine.Answer, error) { return s.commands.Renew(ctx, s.grant) })
+	return s.renewWith(ctx, func(ctx context.Context) (engine.Answer, error) {
+		got, err := s.commands.Renew(ctx, s.grant)
+		s.tellRenewal(got.Outcome, err)
+		return got, err
+	})
 }
 
 // renewWith renews with a command that finds the hold's own entry or none.

@@ -25,7 +25,9 @@ func (h *Handle) Update(ctx context.Context, update any, opts ...options.Lister[
 	}
 	return h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
-		return h.hold.write(patient, u)
+		err := h.hold.write(patient, u)
+		h.tellUnknown(patient, err)
+		return err
 	})
 }
 
