@@ -24,7 +24,7 @@
 // Each grant adds one to doclock.active_leases, and the one end of its lease
 // subtracts it again. So the number is exact while doclock.dropped_events is 0.
 // Commands are counted when their acquire or their lease ends: those of a long
-// lease come late, and at once.
+// lease come late, and at once. A command for several leases counts for each.
 //
 // # Spans
 //

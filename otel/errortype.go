@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	timeoutType = "timeout"
-	networkType = "network"
-	otherType   = "_OTHER" // OpenTelemetry's word for an error of no known type
+	timeoutType     = "timeout"
+	notAcquiredType = "not_acquired"
+	networkType     = "network"
+	otherType       = "_OTHER" // OpenTelemetry's word for an error of no known type
 )
 
 // errorTypes are the values of error.type for the errors that have a name. The
@@ -56,6 +57,8 @@ func errorType(err error) string {
 		return networkType
 	case errors.As(err, &answer) && len(answer.ErrorCodes()) > 0:
 		return strconv.Itoa(answer.ErrorCodes()[0])
+	case errors.Is(err, doclock.ErrNotAcquired): // as when MaxWait is over before the first answer
+		return notAcquiredType
 	default:
 		return otherType
 	}

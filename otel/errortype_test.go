@@ -34,6 +34,7 @@ func TestErrorTypes(t *testing.T) {
 		{mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}, "11000"},
 		{mongo.CommandError{Labels: []string{"NetworkError"}}, "network"},
 		{mongo.CommandError{Code: 50, Message: "MaxTimeMSExpired"}, "timeout"},
+		{fmt.Errorf("%w: waited for 10ms", doclock.ErrNotAcquired), "not_acquired"},
 		{io.EOF, "_OTHER"},
 	} {
 		if got := errorType(c.err); got != c.want {

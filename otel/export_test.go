@@ -5,5 +5,5 @@ func ErrorTypes() (names []string) {
 	for _, t := range errorTypes {
 		names = append(names, t.name)
 	}
-	return append(names, networkType, otherType) // timeoutType is among them
+	return append(names, networkType, notAcquiredType, otherType) // timeoutType is among them
 }

@@ -41,7 +41,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		hold:            histogram("doclock.hold.duration", "How long leases were held, from the grant to the end.", holdBounds),
 		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others were in the way of: they waited, or were refused."),
 		losses:          counter("doclock.losses", "{lease}", "Leases that ended before their release: their time ran out, or their entry is gone."),
-		unknown:         counter("doclock.unknown_outcomes", "{command}", "Writes and releases of which nobody knows whether they were executed."),
+		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands of which callers were told that nobody knows whether they were executed."),
 		cleanUpFailures: counter("doclock.clean_up_failures", "{entry}", "Entries that nobody uses and that could not be removed. They expire by themselves."),
 		renewals:        counter("doclock.renewals", "{renewal}", "Renewals that were executed."),
 		renewalFailures: counter("doclock.renewal_failures", "{renewal}", "Renewals that failed. They are repeated while the lease is valid."),
