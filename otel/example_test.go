@@ -10,7 +10,10 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/otel"
+	"github.com/doclock/doclock/writelock"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.opentelemetry.io/otel/exporters/stdout/stdoutmetric"
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -18,6 +21,19 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	api "go.opentelemetry.io/otel/trace"
 )
+
+// A program that has set up OpenTelemetry needs two lines.
+func ExampleNew() {
+	var orders *mongo.Collection // of the program's database
+
+	observer, err := otel.New() // of the global providers
+	check(err)
+	locks, err := writelock.New(orders, doclock.OnEvent(observer.Observe))
+	check(err)
+	lease, err := locks.Acquire(context.TODO(), bson.M{"_id": "A-17"})
+	check(err)
+	check(lease.Release(context.TODO()))
+}
 
 // The metrics and spans of one lease, as the stdout exporters print them. A program
 // gives observer.Observe to doclock.OnEvent. Here the events are made by hand, so

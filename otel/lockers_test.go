@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -184,8 +184,8 @@ func (r *real) inside(inner, outer trace.ReadOnlySpan) {
 	}
 }
 
-// The holds of an exclusive lock don't overlap, as its spans have them.
-func TestSpansOfExclusiveHolds(t *testing.T) {
+// Each of many acquires at once has its spans, and is counted once.
+func TestManyCallers(t *testing.T) {
 	r := newReal(t)
 	const callers, each = 4, 5
 	done := make(chan error)
@@ -203,14 +203,36 @@ func TestSpansOfExclusiveHolds(t *testing.T) {
 	}
 	r.closed(2 * callers * each)
 	r.equal("active leases", r.active(), 0)
-	holds := slices.DeleteFunc(r.ended(), func(s trace.ReadOnlySpan) bool { return s.Name() != "hold documents" })
-	r.equal("holds", len(holds), callers*each)
-	slices.SortFunc(holds, func(a, b trace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
-	for i := range len(holds) - 1 {
-		if holds[i].EndTime().After(holds[i+1].StartTime()) {
-			t.Errorf("hold %d ends %v after the next one begins", i, holds[i].EndTime().Sub(holds[i+1].StartTime()))
-		}
+	ids := map[string][]string{}
+	for _, s := range r.ended() {
+		id, _ := attr(s, "doclock.lease.id")
+		ids[id] = append(ids[id], s.Name())
 	}
+	r.equal("leases", len(ids), callers*each)
+	for id, names := range ids {
+		r.equal("spans of "+id, names, []string{"acquire documents", "hold documents"})
+	}
+}
+
+// The spans have the times at which things happened, and not those at which the
+// observer was told. The clock is turned by hand.
+func TestTimesOfSpans(t *testing.T) {
+	var clock fixture.Clock
+	r := newReal(t, func(c *engine.Config) error {
+		c.Clock = func() engine.Reading { return engine.Reading(clock.Read()) }
+		return nil
+	})
+	began := clock.Now()
+	lease := r.acquire()
+	clock.Pass(3 * time.Second)
+	r.succeeds(lease.Release(r.ctx))
+	clock.Pass(time.Second)
+	r.closed(2)
+	var all []string
+	for _, s := range r.ended() {
+		all = append(all, fmt.Sprint(s.Name(), " ", s.StartTime().Sub(began), " ", s.EndTime().Sub(began)))
+	}
+	r.equal("spans", all, []string{"acquire documents 0s 0s", "hold documents 0s 3s"})
 }
 
 // The leases of one entry have one ID, and each has spans of its own.
