@@ -59,10 +59,10 @@ type Event struct {
 // EventKind is what happened. Its text is stable: it may be a metric's label.
 type EventKind string
 
-// The kinds of events. EventOutcomeUnknown comes when a caller of a lease's method is
-// told [ErrOutcomeUnknown]: because its context ended during the command, or because
-// no attempt was answered. If both are so, it comes twice. If the command was a
-// release, a detach or a downgrade, the lease's end follows, unless it came before.
+// The kinds of events. EventOutcomeUnknown comes once for each command whose caller
+// is told [ErrOutcomeUnknown], because its context ended during the command, or
+// because no attempt was answered. If the command ends the lease, the end follows
+// when the command has ended, unless it came before.
 const (
 	EventWaiting        EventKind = "waiting"         // an acquire was kept back, and waits from now on
 	EventGranted        EventKind = "granted"         // a lease began: by an acquire, a resume or a downgrade

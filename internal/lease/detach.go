@@ -40,6 +40,7 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		h.settleDetach(patient, v, err)
 		return err
 	})
+	h.tellDoubt(ctx, err)
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
 	}

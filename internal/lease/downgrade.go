@@ -55,6 +55,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 			got.lease.tellDiscarded(got.lease.Release(context.Background()))
 		}
 	})
+	h.tellDoubt(ctx, err)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +85,7 @@ func (h *Handle) suspend() error {
 	case len(s.holders) > 1:
 		return ofSeveral("Downgrade", s.grant.Tag)
 	}
+	h.trust()
 	s.suspended = true
 	return nil
 }

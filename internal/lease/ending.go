@@ -52,13 +52,15 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 		h.writing.leave()
 		return ErrReleased
 	}
-	return h.run(ctx, func(patient context.Context) error {
+	err := h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		err := h.hold.write(patient, u)
-		h.tellUnknown(patient, err)
+		h.tellDoubt(patient, err)
 		h.leave(attempt.Detached(patient), v)
 		return err
 	})
+	h.tellDoubt(ctx, err)
+	return err
 }
 
 // Delete implements doclock.Lease.
@@ -100,6 +102,7 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 		err = ErrLost
 	case len(s.holders) == 1:
 		s.releasing = true
+		h.trust()
 		h.released = &verdict{done: make(chan struct{})}
 		return h.released, nil
 	}
@@ -109,7 +112,7 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 
 // runLast ends the hold with the command, after claimAll.
 func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
-	return h.run(ctx, func(patient context.Context) error {
+	err := h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		s := h.hold
 		defer s.renewing.leave()
@@ -121,6 +124,8 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
 		h.settleAll(patient, v, released)
 		return err
 	})
+	h.tellDoubt(ctx, err)
+	return err
 }
 
 // sendLast sends the command, and returns its verdict and the lock's. A plain

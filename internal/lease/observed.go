@@ -21,6 +21,7 @@ type account struct {
 	owner    string
 	granted  time.Duration // on the monotonic clock
 	commands int64         // that were sent for the entry before
+	doubted  bool          // it was told that the outcome of the command that ends it is unknown
 	over     bool          // the end was told
 }
 
@@ -80,9 +81,7 @@ func (h *Handle) tellEnd(ctx context.Context, kind observe.Kind, err error) {
 	if of == nil {
 		return
 	}
-	if errors.Is(err, ErrOutcomeUnknown) {
-		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
-	}
+	h.doubt(ctx, err)
 	if of.over {
 		return
 	}
@@ -118,8 +117,8 @@ func (s *Hold) tellAll(ctx context.Context, kind observe.Kind, err error) {
 	}
 }
 
-// tellUnknown tells that a command of the holder's may have been executed, if the
-// error says so.
+// tellUnknown tells that a write or a renewal of the holder's may have been
+// executed, if the error that the caller gets says so.
 func (h *Handle) tellUnknown(ctx context.Context, err error) {
 	s := h.hold
 	if s.observer == nil || !errors.Is(err, ErrOutcomeUnknown) {
@@ -129,6 +128,33 @@ func (h *Handle) tellUnknown(ctx context.Context, err error) {
 	defer s.mu.Unlock()
 	if h.account != nil {
 		s.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
+	}
+}
+
+// tellDoubt is tellUnknown for a command that ends the lease. It is told once for
+// the command: when the caller gives up, or by the verdict.
+func (h *Handle) tellDoubt(ctx context.Context, err error) {
+	s := h.hold
+	if s.observer == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.doubt(ctx, err)
+}
+
+// doubt is tellDoubt while the hold is locked.
+func (h *Handle) doubt(ctx context.Context, err error) {
+	if of := h.account; of != nil && !of.doubted && errors.Is(err, ErrOutcomeUnknown) {
+		of.doubted = true
+		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
+	}
+}
+
+// trust begins a command that ends the lease. The hold is locked.
+func (h *Handle) trust() {
+	if h.account != nil {
+		h.account.doubted = false
 	}
 }
 

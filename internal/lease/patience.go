@@ -59,9 +59,7 @@ func runFor[T any](ctx context.Context, h *Handle, op func(patient context.Conte
 	case sending.Revoke():
 		return got, oneline.Join(ended(patient), h.hold.commands.Unreachable())
 	default:
-		err := gaveUp(patient)
-		h.tellUnknown(patient, err)
-		return got, err
+		return got, gaveUp(patient)
 	}
 }
 

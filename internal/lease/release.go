@@ -37,6 +37,7 @@ func (h *Handle) claim() (v *verdict, first bool) {
 	if h.released != nil {
 		return h.released, false
 	}
+	h.trust()
 	h.released = &verdict{done: make(chan struct{})}
 	return h.released, true
 }
@@ -55,7 +56,7 @@ func (h *Handle) await(ctx context.Context, v *verdict) error {
 		return v.err
 	case <-ctx.Done():
 		err := gaveUp(ctx)
-		h.tellUnknown(ctx, err)
+		h.tellDoubt(ctx, err)
 		return err
 	}
 }

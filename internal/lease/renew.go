@@ -17,10 +17,12 @@ func (h *Handle) Renew(ctx context.Context) error {
 	if err := s.enter(ctx, &s.renewing); err != nil {
 		return err
 	}
-	return h.run(ctx, func(patient context.Context) error {
+	err := h.run(ctx, func(patient context.Context) error {
 		defer s.renewing.leave()
 		return s.renew(patient)
 	})
+	h.tellUnknown(ctx, err)
+	return err
 }
 
 // renew renews with one command, repeated while the hold is valid.
