@@ -1,31 +1,55 @@
 package doclock
 
 import (
+	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Event says what happened to an acquire or to a lease. [OnEvent] delivers it.
 //
-// Each [EventGranted] is followed by exactly one end of that lease, with the same
-// LeaseID: [EventReleased], [EventHandedOver], [EventDetached] or [EventLost].
+// An acquire is a call of TryAcquire, Acquire, Do, Enqueue or Resume of a Locker, or
+// one want of AcquireAll or DoAll. Each ends with exactly one event:
+// [EventGranted] if the caller got a lease, [EventRefused], or [EventGaveUp]. A
+// ticket's acquire ends when the ticket is granted, lost or cancelled; one that is
+// left alone has no end. There is no event of a call that was refused before it
+// began ([ErrInvalidArgument], [ErrInTransaction], after Close, after the end of
+// its context), and none of a Touch.
+//
+// Each EventGranted is followed by exactly one end of that lease, with the same
+// LeaseID: [EventReleased], [EventHandedOver], [EventDetached] or [EventLost]. The
+// leases of one entry ([ShareInProcess]) have the same LeaseID, and each has its own
+// two events. A lease that was granted to a caller who had given up has neither.
+//
+// EventLost comes when the lease's time is up, also of a lease that is never
+// released; or when a command finds that its entry is gone. It is an end: the
+// lease's release sends no other one. If that release, or a write, returns nil after
+// the time was up, nobody was let in after all: the server's word counts.
 type Event struct {
 	Kind EventKind
 	Time time.Time // when it happened, on this machine's clock
 
 	Collection string        // "database.collection"
-	DocumentID bson.RawValue // the document's _id; zero while no document was found
+	DocumentID bson.RawValue // the document's _id; zero while it is not known which document the filter finds
 	Tag        string
-	Owner      string
+	Owner      string // of the entry; empty for a clean-up
 
-	LeaseID uuid.UUID // of a lease's events; [uuid.Nil] before the grant
+	LeaseID uuid.UUID // of a lease's events, and of a clean-up the entry's; [uuid.Nil] before the grant
 	Fence   int64     // of a lease's events
 
-	Waited   time.Duration // of an acquire: since its call began
-	Held     time.Duration // of a lease: since its grant
-	Commands int           // sent for this acquire, or for this lease since its grant
+	Waited time.Duration // of an acquire: since its call began; of one want among several: since its turn
+	Held   time.Duration // of a lease: since its grant
+
+	// Commands is how many were sent for this acquire, or for this lease since its
+	// grant, with the repeats that doclock sends, and without the driver's own. A
+	// renewal of many leases by one command counts for each of them, and so does a
+	// command for leases of one entry. A command is counted for the lease that sends
+	// it: a handoff and a downgrade for the lease that ends by it.
+	Commands int
 
 	Holders []Holder // the entries in the way, as the last image showed them
 	Err     error    // the error that the caller gets, or the reason of a failure in the background
@@ -35,18 +59,59 @@ type Event struct {
 // EventKind is what happened. Its text is stable: it may be a metric's label.
 type EventKind string
 
-// The kinds of events.
+// The kinds of events. EventOutcomeUnknown comes once for each command whose caller
+// is told [ErrOutcomeUnknown], because its context ended during the command, or
+// because no attempt was answered. If the command ends the lease, the end follows
+// when the command has ended, unless it came before.
 const (
 	EventWaiting        EventKind = "waiting"         // an acquire was kept back, and waits from now on
 	EventGranted        EventKind = "granted"         // a lease began: by an acquire, a resume or a downgrade
 	EventRefused        EventKind = "refused"         // an acquire ended with a conflict or without a document
 	EventGaveUp         EventKind = "gave up"         // an acquire ended for another reason: its context, MaxWait, Close, an error
-	EventRenewed        EventKind = "renewed"         // a renewal was executed
+	EventRenewed        EventKind = "renewed"         // a renewal was executed; told once for the leases of one entry
 	EventRenewalFailed  EventKind = "renewal failed"  // a renewal's command failed; it is repeated while the lease is valid
 	EventLost           EventKind = "lost"            // a lease ended before its release: its time ran out, or its entry is gone
-	EventReleased       EventKind = "released"        // a lease ended by its holder; Err is set if that failed or its outcome is unknown
+	EventReleased       EventKind = "released"        // a lease ended by its holder, or by a downgrade; Err is set if that failed or its outcome is unknown
 	EventHandedOver     EventKind = "handed over"     // a lease ended by its release to a waiter of the same Locker
-	EventDetached       EventKind = "detached"        // a lease ended here, and lives on for whoever shows its token
-	EventOutcomeUnknown EventKind = "outcome unknown" // a write or a release may have been executed; followed by the end if it was a release
+	EventDetached       EventKind = "detached"        // a lease ended here, and its entry lives on for the users of its token; Err as of EventReleased
+	EventOutcomeUnknown EventKind = "outcome unknown" // a command may have been executed, a release for example; see below
 	EventCleanUpFailed  EventKind = "clean-up failed" // an entry that nobody uses could not be removed; it expires by itself
 )
+
+// LogValue implements [slog.LogValuer]: the kind, the time and the fields that are
+// not empty.
+func (e Event) LogValue() slog.Value {
+	kind, at := slog.String("kind", string(e.Kind)), slog.Time("time", e.Time)
+	return slog.GroupValue(append([]slog.Attr{kind, at}, e.attributes()...)...)
+}
+
+// attributes are the fields that are not empty, without the kind and the time.
+func (e Event) attributes() (of []slog.Attr) {
+	add := func(present bool, a slog.Attr) {
+		if present {
+			of = append(of, a)
+		}
+	}
+	add(e.Collection != "", slog.String("collection", e.Collection))
+	if !e.DocumentID.IsZero() {
+		of = append(of, slog.String("document", bsonvalue.Readable(e.DocumentID)))
+	}
+	add(e.Tag != "", slog.String("tag", e.Tag))
+	add(e.Owner != "", slog.String("owner", e.Owner))
+	if e.LeaseID != uuid.Nil {
+		of = append(of, slog.String("lease", e.LeaseID.String()))
+	}
+	add(e.Fence != 0, slog.Int64("fence", e.Fence))
+	add(e.Waited != 0, slog.Duration("waited", e.Waited))
+	add(e.Held != 0, slog.Duration("held", e.Held))
+	add(e.Commands != 0, slog.Int("commands", e.Commands))
+	if len(e.Holders) > 0 {
+		first := e.Holders[0]
+		of = append(of, slog.Int("holders", len(e.Holders)), slog.String("behind", fmt.Sprintf("%q of %s", first.Tag, first.Owner)))
+	}
+	if e.Err != nil {
+		of = append(of, slog.String("error", e.Err.Error()))
+	}
+	add(e.Dropped != 0, slog.Int("dropped", e.Dropped))
+	return of
+}

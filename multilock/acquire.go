@@ -65,7 +65,9 @@ func (a *acquisition) take(p *place, got engine.Answer) (*lease.Handle, *place, 
 
 // acquire waits for the lock, for as long as MaxWait says. Close waits for its
 // end, and so returns after the waiters' entries were removed.
-func (a *acquisition) acquire(ctx context.Context) (*lease.Handle, error) {
+func (a *acquisition) acquire(ctx context.Context) (held *lease.Handle, err error) {
+	defer func() { a.tell(ctx, held, err) }()
+	ctx = a.counted(ctx)
 	if a.maxWait != nil && *a.maxWait == 0 {
 		return a.try(ctx)
 	}
@@ -107,6 +109,7 @@ func (a *acquisition) wait(ctx context.Context, document string, last error) (he
 	a.request.Late = a.late
 	w := queues.Enter(document, a.request, waitqueue.Known{Image: a.seen, Sent: a.request.Begun})
 	a.ended = func() { queues.Leave(w) }
+	a.queued(w, last)
 	var p *place
 	defer func() { a.finish(w, held, p) }()
 	for {
@@ -132,6 +135,7 @@ func (a *acquisition) wait(ctx context.Context, document string, last error) (he
 			return nil, a.failed(ctx, err, last)
 		}
 		last = err
+		a.waits(last)
 	}
 }
 

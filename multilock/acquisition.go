@@ -32,6 +32,8 @@ type acquisition struct {
 	unsure unsure // attempts by the request's id
 	gone   bool   // the caller left while a command was under way: its end is the acquire's
 	ended  func() // is called then, once its entry is removed; or nil
+
+	account *account // or nil
 }
 
 // unsure counts attempts of unknown outcome: each of them may be executed yet.
@@ -90,6 +92,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		maxWait: cfg.MaxWait,
 		skip:    cfg.SkipLocked,
 		timeout: l.engine.Attempt(l.engine.LeaseBy(tag, cfg.Terms)),
+		account: l.account(ctx),
 	}
 	a.aim(f.Sorted(cfg.Sort))
 	return a, nil

@@ -47,6 +47,7 @@ func (t *Ticket) withdraw(answer func(error)) {
 	held, nothing := t.lease, t.handed || t.over != nil
 	if !nothing {
 		t.over, t.lease = doclock.ErrReleased, nil
+		t.tell(nil, t.over)
 	}
 	t.mu.Unlock()
 	if nothing {

@@ -30,6 +30,9 @@ func (a *acquisition) claim(ctx context.Context, once bool) (*lease.Handle, erro
 	none := errNoneFree
 	var last error // why the last document was refused
 	for {
+		if a.account != nil && !once && all.Asleep(w) {
+			a.waits(last)
+		}
 		turn, err := all.Await(ctx, w)
 		if err != nil {
 			return nil, a.failed(ctx, err, oneline.Join(none, last))

@@ -15,6 +15,7 @@ import (
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Bounds of the clean-up.
@@ -37,7 +38,10 @@ type cleanup struct {
 	ops      *attempt.Group
 
 	removed func(document string, id uuid.UUID) // is told of every entry that is not there any more
-	failed  func(error)                         // is told of every clean-up that failed for good
+
+	// failed is told of every clean-up that failed for good. Without a pin the
+	// document is not known.
+	failed func(document bson.RawValue, tag string, id uuid.UUID, err error)
 
 	mu      sync.Mutex
 	spots   map[string]*spot
@@ -56,8 +60,8 @@ type spot struct {
 	taken bool // ready, or a worker's
 }
 
-func newCleanup(e *engine.Engine, commands engine.Commands, ops *attempt.Group, removed func(document string, id uuid.UUID)) *cleanup {
-	return &cleanup{engine: e, commands: commands, ops: ops, failed: func(error) {}, removed: removed, spots: map[string]*spot{}}
+func newCleanup(e *engine.Engine, commands engine.Commands, ops *attempt.Group, removed func(document string, id uuid.UUID), failed func(document bson.RawValue, tag string, id uuid.UUID, err error)) *cleanup {
+	return &cleanup{engine: e, commands: commands, ops: ops, removed: removed, failed: failed, spots: map[string]*spot{}}
 }
 
 // life is how long a request's entry lives if it is not extended.
@@ -214,7 +218,7 @@ func (c *cleanup) answered(p *spot, ids []uuid.UUID, s sent) (tell []func()) {
 			continue
 		default:
 			l.entries = 0
-			tell = append(tell, func() { c.failed(s.err) })
+			tell = append(tell, func() { c.failed(documentOf(p.pin), p.tag, id, s.err) })
 		}
 		for _, answer := range l.answers {
 			tell = append(tell, func() { answer(s.err) })
@@ -265,7 +269,7 @@ func (l *Locker) release(held *lease.Handle, answer func(error)) {
 	held.Unused()
 	l.ops.Go(func() {
 		err := held.Release(context.Background())
-		l.cleanedUp(err)
+		l.cleanedUp(held, err)
 		if answer != nil {
 			answer(err)
 		}
@@ -273,8 +277,8 @@ func (l *Locker) release(held *lease.Handle, answer func(error)) {
 }
 
 // cleanedUp records how a release in the background ended.
-func (l *Locker) cleanedUp(err error) {
+func (l *Locker) cleanedUp(held *lease.Handle, err error) {
 	if err != nil && !errors.Is(err, doclock.ErrLost) {
-		l.cleanup.failed(err)
+		l.cleanup.failed(held.DocumentID(), held.Tag(), held.ID(), err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/waitqueue"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -77,7 +78,9 @@ func (l *Locker) Leftovers() int {
 }
 
 // OnFailedCleanUp observes the clean-ups that fail.
-func (l *Locker) OnFailedCleanUp(failed func(error)) { l.cleanup.failed = failed }
+func (l *Locker) OnFailedCleanUp(failed func(error)) {
+	l.cleanup.failed = func(_ bson.RawValue, _ string, _ uuid.UUID, err error) { failed(err) }
+}
 
 // Claimants is how many claims sleep.
 func (l *Locker) Claimants() int { return l.claims.Sleeping() }

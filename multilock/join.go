@@ -85,6 +85,6 @@ func (a *acquisition) check(ctx context.Context, id uuid.UUID) checked {
 // release releases a lease without a caller, or one that may not join.
 func (c checked) release(a *acquisition) {
 	if c.lease != nil {
-		a.locker.cleanedUp(c.lease.Release(context.Background()))
+		a.locker.cleanedUp(c.lease, c.lease.Release(context.Background()))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/doclock/doclock/internal/claims"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/doclock/doclock/relations"
@@ -33,6 +34,7 @@ type Locker struct {
 	inflight *inflight
 	cleanup  *cleanup
 	claims   *claims.Claims
+	observer *observe.Observer // or nil
 }
 
 // New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server.
@@ -76,7 +78,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, commands: e, inflight: newInflight()}
+	l := &Locker{engine: e, commands: e, inflight: newInflight(), observer: observe.New(e.Namespace(), cfg.Observers)}
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
 		Now:     func() time.Duration { return e.Clocks().Mono },
@@ -88,12 +90,12 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 	})
-	l.leases = lease.NewHolds(e, e, &l.ops, succession{l.queues, l.claims}, downgrades{l})
+	l.leases = lease.NewHolds(e, e, &l.ops, succession{l.queues, l.claims}, downgrades{l}, l.observer)
 	l.queues.Connect(l.leases)
 	l.cleanup = newCleanup(e, e, &l.ops, func(document string, id uuid.UUID) {
 		l.queues.Removed(document, id)
 		l.claims.Released()
-	})
+	}, l.tellFailed)
 	return l, nil
 }
 
@@ -133,7 +135,8 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	if err != nil {
 		return nil, notAcquired(err)
 	}
-	held, err := a.try(ctx)
+	held, err := a.try(a.counted(ctx))
+	a.tell(ctx, held, err)
 	return (*doclock.Lease)(held), err
 }
 
@@ -150,11 +153,13 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	if err != nil {
 		return nil, notAcquired(err)
 	}
-	t, err := a.enqueue(ctx)
+	t, err := a.enqueue(a.counted(ctx))
 	if err != nil {
 		a.leave(nil)
 	}
-	return t, a.failed(ctx, err, nil)
+	err = a.failed(ctx, err, nil)
+	a.tell(ctx, nil, err)
+	return t, err
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of

@@ -52,7 +52,7 @@ func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.Acqui
 	return (*doclock.Lease)(held), notAcquired(err)
 }
 
-func (l *Locker) resume(ctx context.Context, token string, opts []doclock.AcquireOption) (*lease.Handle, error) {
+func (l *Locker) resume(ctx context.Context, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {
 	k, err := l.token(token)
 	if err != nil {
 		return nil, err
@@ -73,8 +73,11 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 		},
 		timeout: l.engine.Attempt(cfg.Terms.TTL),
 		lane:    waitqueue.Key(k.Pin),
+		filter:  engine.Filter{Pin: k.Pin},
+		account: l.account(ctx),
 	}
-	got, gaveUp, err := run(ctx, a, l.ops.Closing(), func() reply { return a.askAgain(ctx, k) }, func(_ reply, done func()) { done() })
+	defer func() { a.tell(ctx, held, err) }()
+	got, gaveUp, err := run(ctx, a, l.ops.Closing(), func() reply { return a.askAgain(a.counted(ctx), k) }, func(_ reply, done func()) { done() })
 	switch {
 	case gaveUp != nil:
 		return nil, oneline.Join(gaveUp, l.commands.Unreachable())
@@ -85,15 +88,15 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	case got.Outcome == engine.Lost:
 		return nil, doclock.ErrLost
 	}
-	held := l.leases.New(l.engine.Grant(got.Image, a.request.Request), got.Sent, false)
+	resumed := l.leases.New(l.engine.Grant(got.Image, a.request.Request), got.Sent, false)
 	l.queues.Resumed(a.lane, got.Image, a.request.Begun)
 	// If the document can't be decoded, the entry is left to the users of the token
 	// again: a later release leaves no remainder for a lease that nobody got. If the
 	// detach fails, the entry stays as it is, and the token good.
-	if err := l.decode(got.Image, targets(cfg), func() { _, _ = held.Detach(ctx) }); err != nil {
+	if err := l.decode(got.Image, targets(cfg), func() { _, _ = resumed.Detach(ctx) }); err != nil {
 		return nil, err
 	}
-	return held, nil
+	return resumed, nil
 }
 
 // askAgain sends the resume until it is answered. A repeat finds the entry by the

@@ -45,10 +45,12 @@ func (a *acquisition) enqueue(ctx context.Context) (*Ticket, error) {
 		return nil, err
 	}
 	t := &Ticket{place: a.arrived(got.Image), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
-	if t.judge(got) == nil {
-		if _, err := t.handOver(); err != nil {
-			return nil, err
-		}
+	if refused := t.judge(got); refused != nil {
+		a.waits(refused)
+		return t, nil
+	}
+	if _, err := t.handOver(); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
@@ -99,6 +101,7 @@ func (t *Ticket) confirm(ctx context.Context, abandoned func(done func())) (_ *l
 	if ctx.Err() != nil {
 		return nil, false, attempt.Ended(ctx)
 	}
+	ctx = t.place.a.counted(ctx)
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -151,6 +154,7 @@ func (t *Ticket) judge(got engine.Answer) error {
 		return nil
 	case errors.Is(err, doclock.ErrLost):
 		t.over = err
+		t.tell(nil, err)
 		return err
 	}
 	if errors.Is(err, doclock.ErrConflict) { // a repeated acquire isn't decided anew, and may find no entry in the way
@@ -204,8 +208,15 @@ func (t *Ticket) handOver() (*lease.Handle, error) {
 	t.lease, t.over = nil, doclock.ErrReleased
 	if err := t.place.a.decode(t.seen.Image, held); err != nil {
 		t.over = err
+		t.tell(nil, err)
 		return nil, err
 	}
 	t.lease, t.over, t.handed = held, nil, true
+	t.tell(held, nil)
 	return held, nil
+}
+
+// tell tells the observer how the ticket has ended.
+func (t *Ticket) tell(held *lease.Handle, err error) {
+	t.place.a.tell(context.Background(), held, err)
 }

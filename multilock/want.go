@@ -85,8 +85,8 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 
 // document is the _id that the filter demands, or the zero value.
 func (w Want) document() (id bson.RawValue) {
-	if f, err := w.locker.engine.ParseFilter(w.filter); err == nil && f.Pin != nil {
-		id = f.Pin[0].Value.(bson.RawValue)
+	if f, err := w.locker.engine.ParseFilter(w.filter); err == nil {
+		id = documentOf(f.Pin)
 	}
 	return id
 }
@@ -96,9 +96,7 @@ func (w *wanted) fault(err error) error {
 	e := &WantError{Index: w.indexes[0], err: notAcquired(err)}
 	if w.acquisition != nil {
 		e.Collection, e.Tag = w.locker.engine.Namespace(), w.request.Tag
-		if pin := w.filter.Pin; pin != nil {
-			e.DocumentID = pin[0].Value.(bson.RawValue)
-		}
+		e.DocumentID = documentOf(w.filter.Pin)
 	}
 	return e
 }

@@ -118,6 +118,13 @@ func (c *Claims) Await(ctx context.Context, w *Claimant) (Turn, error) {
 	}
 }
 
+// Asleep says that the claimant has to wait for its turn.
+func (c *Claims) Asleep(w *Claimant) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.turn.Kind == 0 && w.failure == nil
+}
+
 // next is the claimant's turn, or how long it sleeps unless it is nudged; negative
 // is without end.
 func (c *Claims) next(w *Claimant) (Turn, time.Duration, error) {

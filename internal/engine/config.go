@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/doclock/doclock/internal/observe"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -20,6 +21,7 @@ type Config struct {
 	ShardKey       []string
 	Upsert         bool
 	Shared         []string // tags whose holders in one process may have one entry in common
+	Observers      []observe.Func
 
 	// Now is the server's time, set by hand in tests; nil means $$NOW.
 	Now func() time.Time

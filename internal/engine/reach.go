@@ -98,7 +98,11 @@ func (e *Engine) Unreachable() error {
 
 // Sending tells a caller that doesn't wait for a command's answer whether the
 // command was sent.
-type Sending struct{ state atomic.Int32 }
+type Sending struct {
+	state atomic.Int32
+
+	Each func() // is called before each command, repeats included; or nil
+}
 
 const (
 	waiting int32 = iota
@@ -108,7 +112,8 @@ const (
 
 type sendingKey struct{}
 
-// WithSending returns a context whose commands record in s that they were sent.
+// WithSending returns a context whose commands record in s that they were sent. A
+// nil s forgets an earlier one.
 func WithSending(ctx context.Context, s *Sending) context.Context {
 	return context.WithValue(ctx, sendingKey{}, s)
 }
@@ -116,8 +121,14 @@ func WithSending(ctx context.Context, s *Sending) context.Context {
 // BeginSending notes that a command is sent now: all [Commands] call it right
 // before. It returns a Failure where the caller has revoked the command.
 func BeginSending(ctx context.Context) error {
-	if s, ok := ctx.Value(sendingKey{}).(*Sending); ok && !s.begin() {
+	s, _ := ctx.Value(sendingKey{}).(*Sending)
+	switch {
+	case s == nil:
+		return nil
+	case !s.begin():
 		return &Failure{Certain: true, err: context.Canceled}
+	case s.Each != nil:
+		s.Each()
 	}
 	return nil
 }

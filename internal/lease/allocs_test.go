@@ -34,7 +34,7 @@ func TestAllocations(t *testing.T) {
 			h.hold.writing.take()
 			to := h.hold.handoff()
 			h.hold.finish(ErrReleased)
-			h.settleAll(v, nil)
+			h.settleAll(context.Background(), v, nil)
 			to.close()
 			h.hold.writing.leave()
 			h.hold.renewing.leave()

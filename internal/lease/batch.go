@@ -120,7 +120,7 @@ func renew(holds []*Hold) (alone bool) {
 		return false
 	case 1:
 		s := ours[0]
-		ctx, cancel := context.WithTimeout(context.Background(), s.engine.Attempt(s.grant.TTL))
+		ctx, cancel := context.WithTimeout(counted(context.Background(), ours), s.engine.Attempt(s.grant.TTL))
 		defer cancel()
 		_ = s.renew(ctx) // it ends the hold by a loss; any other error is tried again
 		return false
@@ -144,12 +144,17 @@ func renewAll(holds []*Hold) (alone bool) {
 	if got.Outcome == engine.Renewed {
 		for _, s := range holds {
 			s.extend(validity{from: got.Sent, ttl: s.grant.TTL})
+			s.tellRenewal(engine.Renewed, nil)
 		}
 		return false
 	}
+	tellRenewals(holds, failed)
 	ctx, cancel = patienceFor(holds)
 	defer cancel()
 	standing, sent, err := with.commands.Standing(ctx, grants)
+	if failed == nil {
+		tellRenewals(holds, err)
+	}
 	if err != nil {
 		return false // nobody answers: no hold is the reason
 	}
@@ -158,6 +163,9 @@ func renewAll(holds []*Hold) (alone bool) {
 		switch {
 		case there:
 			s.extend(lasting(span, sent, s.grant.TTL))
+			if failed == nil {
+				s.tellRenewal(engine.Renewed, nil)
+			}
 		case failed == nil:
 			s.lose()
 		}
@@ -177,5 +185,5 @@ func patienceFor(holds []*Hold) (context.Context, context.CancelFunc) {
 	for _, s := range holds {
 		shortest = min(shortest, s.engine.Attempt(s.grant.TTL), s.left()/2)
 	}
-	return context.WithTimeout(context.Background(), shortest)
+	return context.WithTimeout(counted(context.Background(), holds), shortest)
 }

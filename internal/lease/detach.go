@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 )
@@ -36,9 +37,10 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		s.writing.take()
 		defer s.writing.leave()
 		err := s.detach(patient, k)
-		h.settleDetach(v, err)
+		h.settleDetach(patient, v, err)
 		return err
 	})
+	h.tellDoubt(ctx, err)
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
 	}
@@ -127,7 +129,7 @@ func (s *Hold) last() engine.Grant {
 // settleDetach publishes the verdict on a detach, which is the release's too. If
 // the detach was refused or not sent, the entry stands as before. If its outcome
 // is unknown, a release may end the entry, whether or not it has the key.
-func (h *Handle) settleDetach(v *verdict, err error) {
+func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	if s := h.hold; errors.Is(err, ErrLost) {
 		s.succession.Released(s.grant)
 	} else {
@@ -136,6 +138,7 @@ func (h *Handle) settleDetach(v *verdict, err error) {
 	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	h.tellVerdict(ctx, observe.Detached, err)
 	v.err = err
 	close(v.done)
 	s.releasing = false

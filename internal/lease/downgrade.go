@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -51,11 +52,15 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 		return s.downgrade(patient, s.below(tag))
 	}, func(got downgraded) {
 		if got.lease != nil {
-			_ = got.lease.Release(context.Background())
+			got.lease.tellDiscarded(got.lease.Release(context.Background()))
 		}
 	})
+	h.tellDoubt(ctx, err)
 	if err != nil {
 		return nil, err
+	}
+	if got.lease != nil {
+		got.lease.succeed(ctx, h)
 	}
 	return got.lease, got.err
 }
@@ -80,6 +85,7 @@ func (h *Handle) suspend() error {
 	case len(s.holders) > 1:
 		return ofSeveral("Downgrade", s.grant.Tag)
 	}
+	h.trust()
 	s.suspended = true
 	return nil
 }
@@ -119,7 +125,7 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 		s.withdraw(ctx, to, err)
 		return downgraded{err: err}
 	case got.Outcome == engine.Granted:
-		return downgraded{lease: s.giveWay(got, to)}
+		return downgraded{lease: s.giveWay(ctx, got, to)}
 	case got.Outcome == engine.Conflict:
 		s.resume()
 		return downgraded{err: s.downgrades.Refused(got.Image, s.grant, to.Tag)}
@@ -139,7 +145,8 @@ func (s *Hold) resume() {
 
 // giveWay ends the hold, whose entry has given way to the request's, and makes
 // the new one's. The waiters are told as after a release.
-func (s *Hold) giveWay(got engine.Answer, to engine.Request) *Handle {
+func (s *Hold) giveWay(ctx context.Context, got engine.Answer, to engine.Request) *Handle {
+	s.tellAll(ctx, observe.Released, nil)
 	s.replace(nil)
 	held := s.granted(s.engine.Grant(got.Image, to), got.Sent, false)
 	s.succession.Released(s.grant)
@@ -150,7 +157,9 @@ func (s *Hold) giveWay(got engine.Answer, to engine.Request) *Handle {
 // is there. The old entry goes first: without it no late attempt makes the new
 // one. If its release is refused or not sent, the holder may release it.
 func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
-	if repeatable(s.release(attempt.Detached(ctx), &handoff{hold: s})) {
+	released := s.release(attempt.Detached(ctx), &handoff{hold: s})
+	s.tellAll(ctx, observe.Released, err)
+	if repeatable(released) {
 		s.resume()
 	} else {
 		s.replace(err)

@@ -52,12 +52,15 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 		h.writing.leave()
 		return ErrReleased
 	}
-	return h.run(ctx, func(patient context.Context) error {
+	err := h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		err := h.hold.write(patient, u)
+		h.tellDoubt(patient, err)
 		h.leave(attempt.Detached(patient), v)
 		return err
 	})
+	h.tellDoubt(ctx, err)
+	return err
 }
 
 // Delete implements doclock.Lease.
@@ -99,6 +102,7 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 		err = ErrLost
 	case len(s.holders) == 1:
 		s.releasing = true
+		h.trust()
 		h.released = &verdict{done: make(chan struct{})}
 		return h.released, nil
 	}
@@ -108,7 +112,7 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 
 // runLast ends the hold with the command, after claimAll.
 func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
-	return h.run(ctx, func(patient context.Context) error {
+	err := h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		s := h.hold
 		defer s.renewing.leave()
@@ -117,9 +121,11 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
 		to := s.handoff()
 		defer to.close()
 		err, released := s.sendLast(patient, to, c)
-		h.settleAll(v, released)
+		h.settleAll(patient, v, released)
 		return err
 	})
+	h.tellDoubt(ctx, err)
+	return err
 }
 
 // sendLast sends the command, and returns its verdict and the lock's. A plain

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 )
 
 // handoff is who gets the lock when a hold ends: a waiter of this process, or
@@ -50,7 +51,7 @@ func (o *handoff) release(ctx context.Context, first engine.Reading) (done bool,
 		return false, nil
 	}
 	got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())
-	return o.answer(got, err, first)
+	return o.answer(ctx, got, err, first)
 }
 
 // writeAndRelease does the same with an update. A successor that inherits the
@@ -69,7 +70,7 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 		return false, nil
 	}
 	got, err := s.commands.WriteAndHandOff(ctx, s.grant, u, o.next.Request())
-	return o.answer(got, err, first)
+	return o.answer(ctx, got, err, first)
 }
 
 // answer tells the successor, and reports whether the hold was released. An
@@ -77,7 +78,7 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 // and the lock can still be released to nobody. An attempt that leaves
 // something unreadable was executed: the successor asks what it means. An
 // attempt that can't be sent is repeated.
-func (o *handoff) answer(got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
+func (o *handoff) answer(ctx context.Context, got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
 	failure := engine.AsFailure(err)
 	switch {
 	case got.Image == nil && failure.Certain && !failure.NotSent:
@@ -86,6 +87,9 @@ func (o *handoff) answer(got engine.Answer, err error, first engine.Reading) (do
 		return false, err
 	case err == nil:
 		o.answered, got.Sent = true, first
+		if got.Outcome == engine.Granted {
+			o.hold.tellAll(ctx, observe.HandedOver, nil)
+		}
 		o.next.Answer(got)
 	}
 	return true, nil

@@ -3,10 +3,12 @@ package lease
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -22,6 +24,7 @@ type Hold struct {
 	renewing gate // one renewal at a time
 	writing  gate // one guarded write at a time, whichever holder's
 	writes   int64
+	sent     atomic.Int64 // commands, if there is an observer
 
 	mu           sync.Mutex // of the fields below, and of the holders'
 	valid        validity
@@ -52,6 +55,7 @@ type Handle struct {
 	done      chan struct{} // is closed then; made for the first who asks
 	followers []follower
 	released  *verdict // set once this holder's part is being released
+	account   *account // set while there is an observer
 }
 
 // follower ends with a holder's part.
@@ -75,7 +79,8 @@ type locker struct {
 		keep(*Hold)
 		dismiss(*Hold)
 	}
-	forget func(id uuid.UUID) // a hold that is not valid any more
+	forget   func(id uuid.UUID) // a hold that is not valid any more
+	observer *observe.Observer  // or nil
 }
 
 func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool) *Hold {
@@ -160,6 +165,9 @@ func (h *Handle) end(cause error) {
 		return
 	}
 	h.over = cause
+	if cause == ErrLost {
+		h.tellLost()
+	}
 	if h.done != nil {
 		close(h.done)
 	}

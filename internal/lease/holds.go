@@ -6,6 +6,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -19,10 +20,10 @@ type Holds struct {
 }
 
 // NewHolds is for Lockers: the commands are sent with ops, and succession is
-// told of every release.
-func NewHolds(e *engine.Engine, commands engine.Commands, ops *attempt.Group, succession Succession, downgrades Downgrades) *Holds {
+// told of every release, and the observer of the leases that are announced.
+func NewHolds(e *engine.Engine, commands engine.Commands, ops *attempt.Group, succession Succession, downgrades Downgrades, observer *observe.Observer) *Holds {
 	hs := &Holds{
-		locker:   locker{engine: e, commands: commands, ops: ops, succession: succession, downgrades: downgrades},
+		locker:   locker{engine: e, commands: commands, ops: ops, succession: succession, downgrades: downgrades, observer: observer},
 		renewals: keeper{engine: e, wake: make(chan struct{}, 1)},
 		valid:    map[uuid.UUID]*Hold{},
 	}
@@ -70,7 +71,7 @@ func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Hand
 		return got, err
 	})
 	if err != nil {
-		_ = h.Release(context.Background())
+		h.tellDiscarded(h.Release(context.Background()))
 		return nil, nil, err
 	}
 	return h, img, nil

@@ -50,7 +50,7 @@ func (h *Handle) run(ctx context.Context, op func(patient context.Context) error
 func runFor[T any](ctx context.Context, h *Handle, op func(patient context.Context) T, abandoned func(T)) (got T, err error) {
 	patient, stop := h.patience(ctx)
 	defer stop()
-	sending := &engine.Sending{}
+	sending := h.hold.sending()
 	patient = engine.WithSending(patient, sending)
 	got, gone := attempt.Run(patient, h.hold.ops, func() T { return op(patient) }, abandoned)
 	switch {

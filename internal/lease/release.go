@@ -5,6 +5,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -36,6 +37,7 @@ func (h *Handle) claim() (v *verdict, first bool) {
 	if h.released != nil {
 		return h.released, false
 	}
+	h.trust()
 	h.released = &verdict{done: make(chan struct{})}
 	return h.released, true
 }
@@ -53,7 +55,9 @@ func (h *Handle) await(ctx context.Context, v *verdict) error {
 	case <-v.done:
 		return v.err
 	case <-ctx.Done():
-		return gaveUp(ctx)
+		err := gaveUp(ctx)
+		h.tellDoubt(ctx, err)
+		return err
 	}
 }
 
@@ -65,13 +69,13 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 	part := s.depart(h)
 	switch part {
 	case leftOthers:
-		h.settle(v, nil)
+		h.settle(ctx, v, nil)
 		return
 	case leftAfterAll:
-		h.settle(v, ErrLost)
+		h.settle(ctx, v, ErrLost)
 		return
 	case leftReplaced:
-		h.settle(v, s.verdict)
+		h.settle(ctx, v, s.verdict)
 		return
 	}
 	s.renewing.take()
@@ -79,7 +83,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 	s.writing.take()
 	defer s.writing.leave()
 	to := s.handoff()
-	h.settleAll(v, s.release(ctx, to))
+	h.settleAll(ctx, v, s.release(ctx, to))
 	to.close()
 }
 
@@ -92,7 +96,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 func (s *Hold) release(ctx context.Context, to *handoff) error {
 	known := s.isLost()
 	// It is sent, whoever has given up.
-	ctx = engine.WithSending(ctx, &engine.Sending{})
+	ctx = engine.WithSending(ctx, s.sending())
 	s.finish(ErrReleased) // before anything is sent
 	ctx, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
@@ -141,19 +145,21 @@ func (s *Hold) departed(ctx context.Context, command string, outcome engine.Outc
 }
 
 // settle publishes the verdict on the part of a holder who sent no release.
-func (h *Handle) settle(v *verdict, err error) {
+func (h *Handle) settle(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
+	h.tellVerdict(ctx, observe.Released, err)
 	v.err = err
 	close(v.done)
 }
 
 // settleAll publishes the verdict on the release of the whole hold. Where the
 // release was refused the entry still stands, and a later call may try again.
-func (h *Handle) settleAll(v *verdict, err error) {
+func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	h.tellVerdict(ctx, observe.Released, err)
 	v.err = err
 	close(v.done)
 	if repeatable(err) {

@@ -17,15 +17,21 @@ func (h *Handle) Renew(ctx context.Context) error {
 	if err := s.enter(ctx, &s.renewing); err != nil {
 		return err
 	}
-	return h.run(ctx, func(patient context.Context) error {
+	err := h.run(ctx, func(patient context.Context) error {
 		defer s.renewing.leave()
 		return s.renew(patient)
 	})
+	h.tellUnknown(ctx, err)
+	return err
 }
 
 // renew renews with one command, repeated while the hold is valid.
 func (s *Hold) renew(ctx context.Context) error {
-	return s.renewWith(ctx, func(ctx context.Context) (engine.Answer, error) { return s.commands.Renew(ctx, s.grant) })
+	return s.renewWith(ctx, func(ctx context.Context) (engine.Answer, error) {
+		got, err := s.commands.Renew(ctx, s.grant)
+		s.tellRenewal(got.Outcome, err)
+		return got, err
+	})
 }
 
 // renewWith renews with a command that finds the hold's own entry or none.

@@ -23,10 +23,12 @@ func (h *Handle) Update(ctx context.Context, update any, opts ...options.Lister[
 		h.writing.leave()
 		return ErrReleased
 	}
-	return h.run(ctx, func(patient context.Context) error {
+	err = h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		return h.hold.write(patient, u)
 	})
+	h.tellUnknown(ctx, err)
+	return err
 }
 
 // prepare checks an update and encodes it, in the caller's goroutine.

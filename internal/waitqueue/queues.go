@@ -79,6 +79,13 @@ func (q *Queues) Await(ctx context.Context, w *Waiter) (Turn, error) {
 	}
 }
 
+// Asleep says that it is not the waiter's turn.
+func (q *Queues) Asleep(w *Waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return w.state == asleep
+}
+
 // claim is the waiter's turn, if it has come, or else how long to wait for a
 // nudge; negative is without end.
 func (q *Queues) claim(w *Waiter) (turn Turn, pause time.Duration, err error) {

@@ -1,0 +1,224 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
+)
+
+// This file tells the Locker's observer what becomes of the leases that callers
+// have got. Nothing is told of a lease without a caller. Where there is no observer,
+// no handle has an account.
+
+// account is what the observer must know of one holder's part. The hold's mutex
+// guards it.
+type account struct {
+	ctx      context.Context // with the values of the acquire's, until the end
+	owner    string
+	granted  time.Duration // on the monotonic clock
+	commands int64         // that were sent for the entry before
+	doubted  bool          // it was told that the outcome of the command that ends it is unknown
+	over     bool          // the end was told
+}
+
+// Announce tells the observer that a caller has got the lease, and from then on
+// what becomes of it. It is called once, with the acquire's context, its time and
+// its commands.
+func (h *Handle) Announce(ctx context.Context, owner string, waited time.Duration, commands int) {
+	s := h.hold
+	if s.observer == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx = clean(ctx)
+	h.account = &account{ctx: ctx, owner: owner, granted: s.engine.Clocks().Mono, commands: s.sent.Load()}
+	e := h.event(observe.Granted, nil)
+	e.Waited, e.Commands = waited, commands
+	s.observer.Emit(ctx, e)
+	if errors.Is(h.over, ErrLost) { // before the caller had it
+		h.tellEnd(ctx, observe.Lost, ErrLost)
+	}
+}
+
+// succeed announces the lease that a downgrade has made of another.
+func (h *Handle) succeed(ctx context.Context, other *Handle) {
+	if h.hold.observer == nil {
+		return
+	}
+	other.hold.mu.Lock()
+	of := other.account
+	other.hold.mu.Unlock()
+	if of != nil {
+		h.Announce(ctx, of.owner, h.hold.engine.Clocks().Mono-h.hold.since().Mono, 0)
+	}
+}
+
+// clean is what an observer gets of a context: neither the driver's session nor
+// the state of a command.
+func clean(ctx context.Context) context.Context {
+	return engine.WithSending(attempt.Detached(ctx), nil)
+}
+
+// event describes the lease. The hold is locked.
+func (h *Handle) event(kind observe.Kind, err error) observe.Event {
+	g, now := &h.hold.grant, h.hold.engine.Clocks()
+	e := observe.Event{Kind: kind, Time: now.Wall, DocumentID: g.DocID, Tag: g.Tag, LeaseID: g.ID, Fence: g.Fence, Err: err}
+	if of := h.account; of != nil {
+		e.Owner, e.Held, e.Commands = of.owner, now.Mono-of.granted, int(h.hold.sent.Load()-of.commands)
+	}
+	return e
+}
+
+// tellEnd tells the end of the lease, unless it was told before. An end of unknown
+// outcome is told as such first. The hold is locked.
+func (h *Handle) tellEnd(ctx context.Context, kind observe.Kind, err error) {
+	of := h.account
+	if of == nil {
+		return
+	}
+	h.doubt(ctx, err)
+	if of.over {
+		return
+	}
+	h.hold.observer.Emit(clean(ctx), h.event(kind, err))
+	of.over, of.ctx = true, nil
+}
+
+// tellLost tells a loss that no command of the holder's has found. The hold is
+// locked.
+func (h *Handle) tellLost() {
+	if h.account != nil && !h.account.over {
+		h.tellEnd(h.account.ctx, observe.Lost, ErrLost)
+	}
+}
+
+// tellVerdict tells the end by a release's verdict. The hold is locked.
+func (h *Handle) tellVerdict(ctx context.Context, kind observe.Kind, err error) {
+	if errors.Is(err, ErrLost) {
+		kind = observe.Lost
+	}
+	h.tellEnd(ctx, kind, err)
+}
+
+// tellAll tells the end of the hold, for all its holders.
+func (s *Hold) tellAll(ctx context.Context, kind observe.Kind, err error) {
+	if s.observer == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.holders {
+		h.tellVerdict(ctx, kind, err)
+	}
+}
+
+// tellUnknown tells that a write or a renewal of the holder's may have been
+// executed, if the error that the caller gets says so.
+func (h *Handle) tellUnknown(ctx context.Context, err error) {
+	s := h.hold
+	if s.observer == nil || !errors.Is(err, ErrOutcomeUnknown) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.account != nil {
+		s.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
+	}
+}
+
+// tellDoubt is tellUnknown for a command that ends the lease. It is told once for
+// the command: when the caller gives up, or by the verdict.
+func (h *Handle) tellDoubt(ctx context.Context, err error) {
+	s := h.hold
+	if s.observer == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.doubt(ctx, err)
+}
+
+// doubt is tellDoubt while the hold is locked.
+func (h *Handle) doubt(ctx context.Context, err error) {
+	if of := h.account; of != nil && !of.doubted && errors.Is(err, ErrOutcomeUnknown) {
+		of.doubted = true
+		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
+	}
+}
+
+// trust begins a command that ends the lease. The hold is locked.
+func (h *Handle) trust() {
+	if h.account != nil {
+		h.account.doubted = false
+	}
+}
+
+// tellRenewal tells how a renewal of the entry was answered, once for all its
+// holders.
+func (s *Hold) tellRenewal(outcome engine.Outcome, err error) {
+	if s.observer == nil || err == nil && outcome != engine.Renewed {
+		return
+	}
+	kind := observe.Renewed
+	if err != nil {
+		kind = observe.RenewalFailed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.holders {
+		if h.account != nil && !h.account.over {
+			s.observer.Emit(h.account.ctx, h.event(kind, err))
+			return
+		}
+	}
+}
+
+// tellRenewals tells that a renewal of several holds failed.
+func tellRenewals(holds []*Hold, err error) {
+	if err == nil {
+		return
+	}
+	for _, s := range holds {
+		s.tellRenewal(engine.Lost, err)
+	}
+}
+
+// tellDiscarded tells that the release of a lease failed that no caller has got.
+func (h *Handle) tellDiscarded(err error) {
+	s := h.hold
+	if s.observer == nil || err == nil || errors.Is(err, ErrLost) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.observer.Emit(context.Background(), h.event(observe.CleanUpFailed, err))
+}
+
+// sending is the state of a holder's command. It counts what is sent.
+func (s *Hold) sending() *engine.Sending {
+	sending := &engine.Sending{}
+	if s.observer != nil {
+		sending.Each = s.count
+	}
+	return sending
+}
+
+func (s *Hold) count() { s.sent.Add(1) }
+
+// counted is ctx for a command in the background that several holds need. Each of
+// them counts it.
+func counted(ctx context.Context, holds []*Hold) context.Context {
+	if holds[0].observer == nil {
+		return ctx
+	}
+	return engine.WithSending(ctx, &engine.Sending{Each: func() {
+		for _, s := range holds {
+			s.count()
+		}
+	}})
+}

@@ -1,0 +1,361 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// events collects what an observer is told.
+type events struct {
+	mu  sync.Mutex
+	all []observe.Event
+	ctx []context.Context
+}
+
+// observe has the rig's leases observed.
+func (r *rig) observe() *events {
+	e := &events{}
+	r.Holds.observer = observe.New("", []observe.Func{func(ctx context.Context, of observe.Event) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all, e.ctx = append(e.all, of), append(e.ctx, ctx)
+	}})
+	return e
+}
+
+// take returns the events since the last call.
+func (e *events) take() (all []observe.Event) {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all, e.all, e.ctx = e.all, nil, nil
+	return all
+}
+
+// kinds are the kinds of the events since the last call, each with its commands.
+func (e *events) kinds() (kinds []string) {
+	for _, of := range e.take() {
+		kinds = append(kinds, fmt.Sprint(of.Kind, " ", of.Commands))
+	}
+	return kinds
+}
+
+func (r *rig) wantTold(e *events, want ...string) {
+	r.Helper()
+	if kinds := e.kinds(); !slices.Equal(kinds, want) {
+		r.Errorf("told %q, want %q", kinds, want)
+	}
+}
+
+// announced takes a lease that a caller gets.
+func (r *rig) announced(id int, tag string) *Handle {
+	h := r.take(id, tag)
+	h.Announce(context.Background(), "ann", time.Second, 7)
+	return h
+}
+
+// A lease whose renewals fail tells each failure, and its loss at the moment when
+// its time is up, without anybody who looks. Its release sends no second end.
+func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		h := r.announced(1, "write")
+		r.keep(h)
+		time.Sleep(ttl / 2)
+		r.wantTold(e, "granted 7", "renewed 1")
+		down := errors.New("down")
+		r.server.fault = func(context.Context, call) error { return down }
+		time.Sleep(2 * ttl)
+		all := e.take()
+		failed := 0
+		for _, of := range all {
+			if of.Kind == observe.RenewalFailed && errors.Is(of.Err, down) && of.Commands == failed+2 {
+				failed++
+			}
+		}
+		last := all[len(all)-1]
+		if failed < 3 || failed != len(all)-1 {
+			t.Errorf("%d renewals have failed in %d events", failed, len(all))
+		}
+		if last.Kind != observe.Lost || !errors.Is(last.Err, ErrLost) || last.Owner != "ann" || last.LeaseID != h.ID() || last.Fence != 1 || last.Tag != "write" || !last.DocumentID.Equal(h.DocumentID()) {
+			t.Errorf("at the end: %+v", last)
+		}
+		if want := ttl/3 + ttl; last.Held < want-aLittle || last.Held > want+ttl/9+aLittle {
+			t.Errorf("held for %v, want about %v", last.Held, want)
+		}
+		r.server.fault = nil
+		if err := h.Release(context.Background()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		r.wantTold(e)
+	})
+}
+
+// A lease that nobody renews or releases has an end too.
+func TestEventsOfALeaseThatIsLeftAlone(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		r.announced(1, "write")
+		time.Sleep(ttl - 2*resolution)
+		r.wantTold(e, "granted 7")
+		time.Sleep(2 * resolution)
+		r.wantTold(e, "lost 0")
+	})
+}
+
+// A lease without a caller sends no events, whatever becomes of it. One that is lost
+// before its caller has it sends both.
+func TestEventsOfALeaseWithoutACaller(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		released, lost := r.take(1, "write"), r.take(2, "write")
+		if err := released.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+		r.server.fault = func(context.Context, call) error { return errors.New("down") }
+		time.Sleep(2 * ttl)
+		_ = lost.Release(context.Background())
+		r.wantTold(e)
+		lost.Announce(context.Background(), "", 0, 0)
+		r.wantTold(e, "granted 0", "lost 0")
+	})
+}
+
+// Each holder of an entry has both events of its own, and each renewal is told
+// once. A command of the entry counts for all that hold it then.
+func TestEventsOfASharedEntry(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		first := r.announced(1, "read")
+		r.keep(first)
+		time.Sleep(ttl / 2)
+		second := r.Join(first.ID())
+		second.Announce(context.Background(), "ann", 0, 0)
+		time.Sleep(ttl / 3)
+		r.wantTold(e, "granted 7", "renewed 1", "granted 0", "renewed 2")
+		_ = first.Release(context.Background())
+		_ = second.Release(context.Background())
+		r.wantTold(e, "released 2", "released 2")
+	})
+}
+
+// The renewals of many leases by one command are told for each of them, and so is
+// the loss that it finds.
+func TestEventsOfABatch(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		all := r.many(3)
+		for _, h := range all {
+			h.Announce(context.Background(), "", 0, 0)
+		}
+		r.keep(all...)
+		e.take()
+		time.Sleep(ttl / 2)
+		r.wantTold(e, "renewed 1", "renewed 1", "renewed 1")
+		r.server.remove(all[1])
+		time.Sleep(ttl / 3)
+		r.wantTold(e, "renewed 3", "lost 3", "renewed 3") // the renewal, and the read that names the lost one
+		r.server.fault = func(_ context.Context, c call) error {
+			if c.name == "renew all" {
+				return errors.New("down")
+			}
+			return nil
+		}
+		time.Sleep(ttl / 3)
+		if got := e.kinds(); !slices.Contains(got, "renewal failed 4") || slices.Contains(got, "renewed 5") {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
+// A handoff ends the lease before the waiter is told.
+func TestEventsOfAHandoff(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		waiter := &somebody{}
+		r.Holds.succession = waiter
+		if err := r.announced(1, "write").Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+		r.wantTold(e, "granted 7", "handed over 1")
+		u := bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}}
+		if err := r.announced(2, "write").UpdateAndRelease(context.Background(), u); err != nil {
+			t.Error(err)
+		}
+		r.wantTold(e, "granted 7", "handed over 1")
+	})
+}
+
+// What a holder's commands find is told as the caller is told it: an end once, an
+// unknown outcome before it.
+func TestEventsOfCommands(t *testing.T) {
+	set := bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}
+	refused := &engine.Failure{Certain: true}
+	gone := errors.New("no answer")
+	impatient := func() context.Context {
+		ctx, cancel := context.WithTimeout(context.Background(), ttl/10)
+		context.AfterFunc(ctx, cancel)
+		return ctx
+	}
+	for name, c := range map[string]struct {
+		fault error // of each command
+		gone  bool  // somebody else has removed the entry
+		do    func(h *Handle) error
+		want  []string
+	}{
+		"Release":                    {do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
+		"Release, gone":              {gone: true, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"lost 1"}},
+		"Update":                     {do: func(h *Handle) error { return h.Update(context.Background(), set) }},
+		"Update, gone":               {gone: true, do: func(h *Handle) error { return h.Update(context.Background(), set) }, want: []string{"lost 1"}},
+		"UpdateAndRelease":           {do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"released 1"}},
+		"UpdateAndRelease, gone":     {gone: true, do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"lost 1"}},
+		"Delete":                     {do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"released 1"}},
+		"Delete, gone":               {gone: true, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"lost 1"}},
+		"Detach":                     {do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
+		"Detach, gone":               {gone: true, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"lost 1"}},
+		"Downgrade":                  {do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"released 1", "granted 0"}},
+		"Downgrade, gone":            {gone: true, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost 1"}},
+		"Renew":                      {do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewed 1"}},
+		"Renew, gone":                {gone: true, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"lost 1"}},
+		"Release, refused":           {fault: refused, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
+		"Detach, refused":            {fault: refused, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
+		"Renew, refused":             {fault: refused, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewal failed 1"}},
+		"Release, unknown":           {fault: gone, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"outcome unknown", "released"}},
+		"Delete, unknown":            {fault: gone, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"outcome unknown", "released"}},
+		"Detach, unknown":            {fault: gone, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"outcome unknown", "detached"}},
+		"Downgrade, unknown":         {fault: gone, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost", "outcome unknown"}}, // the repeats last longer than the lease
+		"Update, given up":           {fault: gone, do: func(h *Handle) error { return h.Update(impatient(), set) }, want: []string{"outcome unknown"}},
+		"UpdateAndRelease, given up": {fault: gone, do: func(h *Handle) error { return h.UpdateAndRelease(impatient(), set) }, want: []string{"outcome unknown"}},
+		"Release, given up":          {fault: gone, do: func(h *Handle) error { return h.Release(impatient()) }, want: []string{"outcome unknown"}},
+		"an ended context":           {do: func(h *Handle) error { return h.Update(over(), set) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				e := r.observe()
+				h := r.announced(1, "write")
+				if c.gone {
+					r.server.remove(h)
+				}
+				if c.fault != nil {
+					r.server.fault = func(context.Context, call) error { return c.fault }
+				}
+				err := c.do(h)
+				all := e.take()[1:]
+				var kinds []string
+				for _, of := range all {
+					kind := string(of.Kind)
+					if c.fault != gone {
+						kind += fmt.Sprint(" ", of.Commands)
+					}
+					kinds = append(kinds, kind)
+					if of.LeaseID == h.ID() && of.Kind != observe.Renewed && (of.Err != nil) != (err != nil) {
+						t.Errorf("%s has error %v, and the caller %v", of.Kind, of.Err, err)
+					}
+				}
+				if !slices.Equal(kinds, c.want) {
+					t.Errorf("told %q, want %q; the caller %v", kinds, c.want, err)
+				}
+				ends := 0
+				time.Sleep(3 * ttl) // the lease has an end by then
+				for _, of := range append(all, e.take()...) {
+					if of.LeaseID == h.ID() && slices.Contains([]observe.Kind{observe.Released, observe.Detached, observe.Lost, observe.HandedOver}, of.Kind) {
+						ends++
+					}
+				}
+				if ends != 1 {
+					t.Errorf("the lease has %d ends", ends)
+				}
+				_ = h.Release(context.Background())
+				for _, of := range e.take() {
+					if of.LeaseID == h.ID() && of.Kind != observe.OutcomeUnknown {
+						t.Errorf("a later release: %s", of.Kind)
+					}
+				}
+			})
+		})
+	}
+}
+
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// The observer's context has the values of the caller's: of the acquire's in the
+// background, of the release's at a release. It has neither an end nor the state of
+// a command. The lease keeps the acquire's until its end.
+func TestContextsOfEvents(t *testing.T) {
+	type key struct{}
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		acquiring, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "acquire"))
+		h := r.take(1, "write")
+		h.Announce(acquiring, "", 0, 0)
+		cancel()
+		r.keep(h)
+		time.Sleep(ttl / 2)
+		if err := h.Release(context.WithValue(context.Background(), key{}, "release")); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		var values []any
+		for _, ctx := range e.ctx {
+			values = append(values, ctx.Value(key{}))
+			if ctx.Err() != nil || engine.BeginSending(ctx) != nil {
+				t.Error("the context has ended")
+			}
+		}
+		if want := []any{"acquire", "acquire", "release"}; !slices.Equal(values, want) {
+			t.Errorf("values %v, want %v", values, want)
+		}
+		if h.account.ctx != nil {
+			t.Error("the ended lease keeps its acquire's context")
+		}
+	})
+}
+
+// A release that no caller has asked for is told if it fails.
+func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		h := r.announced(1, "write")
+		ctx, cancel := context.WithCancel(context.Background())
+		r.server.fault = func(_ context.Context, c call) error {
+			switch c.name {
+			case "downgrade":
+				cancel()
+				time.Sleep(aLittle)
+			case "release":
+				return &engine.Failure{Certain: true}
+			}
+			return nil
+		}
+		if _, err := h.Downgrade(ctx, "read"); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Fatalf("Downgrade = %v", err)
+		}
+		time.Sleep(2 * aLittle)
+		all := e.take()
+		var kinds []observe.Kind
+		for _, of := range all {
+			kinds = append(kinds, of.Kind)
+		}
+		if want := []observe.Kind{observe.Granted, observe.OutcomeUnknown, observe.Released, observe.CleanUpFailed}; !slices.Equal(kinds, want) {
+			t.Fatalf("told %q, want %q", kinds, want)
+		}
+		if of := all[3]; of.LeaseID == h.ID() || of.LeaseID == uuid.Nil || of.Tag != "read" || of.Err == nil {
+			t.Errorf("the clean-up: %+v", of)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// told collects the events that a function is called with. In a bubble of
+// testing/synctest nothing is delivered at the same time as a test looks.
+type told []Event
+
+func (t *told) hear(_ context.Context, e Event) { *t = append(*t, e) }
+
+func (t told) tags() (tags []string) {
+	for _, e := range t {
+		tags = append(tags, e.Tag)
+	}
+	return tags
+}
+
+func numbered(kind Kind, n int) Event { return Event{Kind: kind, Tag: fmt.Sprint(n)} }
+
+func wantTags(t *testing.T, who string, got told, want ...string) {
+	t.Helper()
+	if tags := got.tags(); !slices.Equal(tags, want) {
+		t.Errorf("%s was told %v, want %v", who, tags, want)
+	}
+}
+
+// All functions get all events, each event before the next, in order. The goroutine
+// ends with the last: else the bubble would not.
+func TestEventsComeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []string
+		hear := func(who string) Func {
+			return func(_ context.Context, e Event) { calls = append(calls, who+e.Tag+e.Collection) }
+		}
+		o := New("!", []Func{hear("a"), hear("b")})
+		for range 2 { // again after it has come to rest
+			calls = nil
+			for n := range 3 {
+				o.Emit(t.Context(), numbered(Granted, n))
+			}
+			synctest.Wait()
+			if want := []string{"a0!", "b0!", "a1!", "b1!", "a2!", "b2!"}; !slices.Equal(calls, want) {
+				t.Errorf("calls %v, want %v", calls, want)
+			}
+			if o.running || o.queue != nil {
+				t.Error("it has not come to rest")
+			}
+		}
+	})
+}
+
+// Emit never waits for a function that is stuck, and counts what it drops:
+// renewals first, and losses last.
+func TestEventsOfASlowObserver(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		waiting func(n int) Kind // of the events that wait
+		last    Kind             // of one more
+		want    string           // the first and the last of those that are delivered
+	}{
+		{"the oldest renewal makes room", func(n int) Kind {
+			if n == 7 || n == 8 {
+				return Renewed
+			}
+			return Granted
+		}, Released, "0-1024 without 7"},
+		{"a renewal makes no room", func(int) Kind { return Granted }, Renewed, "0-1023 without nothing"},
+		{"the oldest makes room", func(int) Kind { return Granted }, Released, "0-1024 without 0"},
+		{"a loss stays", func(n int) Kind {
+			if n < 3 {
+				return []Kind{Lost, OutcomeUnknown, Lost}[n]
+			}
+			return Granted
+		}, Lost, "0-1024 without 3"},
+		{"nothing makes room", func(int) Kind { return Lost }, Lost, "0-1023 without nothing"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stuck := make(chan struct{})
+				var all told
+				o := New("", []Func{func(ctx context.Context, e Event) {
+					<-stuck
+					all.hear(ctx, e)
+				}})
+				o.Emit(t.Context(), numbered(Waiting, -1))
+				synctest.Wait() // it is being delivered
+				for n := range most {
+					o.Emit(t.Context(), numbered(c.waiting(n), n))
+				}
+				o.Emit(t.Context(), numbered(c.last, most))
+				close(stuck)
+				synctest.Wait()
+				var dropped []int
+				for i, e := range all {
+					if e.Dropped > 0 {
+						dropped = append(dropped, i, e.Dropped)
+					}
+				}
+				if !slices.Equal(dropped, []int{1, 1}) {
+					t.Errorf("dropped %v (position, number), want one before the first that follows", dropped)
+				}
+				tags := all.tags()[1:]
+				without := "nothing"
+				for n := range most {
+					if !slices.Contains(tags, fmt.Sprint(n)) {
+						without = fmt.Sprint(n)
+					}
+				}
+				last := tags[len(tags)-1]
+				if got := "0-" + last + " without " + without; got != c.want || len(tags) != most {
+					t.Errorf("delivered %d: %s, want %s", len(tags), got, c.want)
+				}
+				o.Emit(t.Context(), numbered(Waiting, 9999))
+				synctest.Wait()
+				if e := all[len(all)-1]; e.Dropped != 0 {
+					t.Errorf("the next one has %d dropped", e.Dropped)
+				}
+			})
+		})
+	}
+}
+
+// A panic is logged with its stack, and is the end of one call.
+func TestAPanickingObserver(t *testing.T) {
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	defer log.SetOutput(os.Stderr)
+	synctest.Test(t, func(t *testing.T) {
+		var before, after told
+		o := New("", []Func{before.hear, func(_ context.Context, e Event) {
+			if e.Tag == "1" {
+				panic("the observer's own")
+			}
+		}, after.hear})
+		for n := range 3 {
+			o.Emit(t.Context(), numbered(Lost, n))
+		}
+		synctest.Wait()
+		wantTags(t, "the function before it", before, "0", "1", "2")
+		wantTags(t, "the function after it", after, "0", "1", "2")
+	})
+	if text := logged.String(); strings.Count(text, "the observer's own") != 1 || !strings.Contains(text, "TestAPanickingObserver") {
+		t.Errorf("logged:\n%s", text)
+	}
+}
+
+// A function that ends its goroutine, as a test's FailNow does, ends one call.
+func TestAnObserverThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var before, after told
+		o := New("", []Func{before.hear, func(_ context.Context, e Event) {
+			if e.Tag == "1" {
+				runtime.Goexit()
+			}
+		}, after.hear})
+		for n := range 3 {
+			o.Emit(t.Context(), numbered(Lost, n))
+		}
+		synctest.Wait()
+		wantTags(t, "the function before it", before, "0", "1", "2")
+		wantTags(t, "the function after it", after, "0", "1", "2")
+	})
+}
+
+// An event carries the values of its context, and not its end.
+func TestTheObserversContext(t *testing.T) {
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		var got context.Context
+		o := New("", []Func{func(ctx context.Context, _ Event) { got = ctx }})
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
+		cancel()
+		o.Emit(ctx, Event{})
+		synctest.Wait()
+		if got.Err() != nil || got.Value(key{}) != "trace" {
+			t.Errorf("error %v, value %v", got.Err(), got.Value(key{}))
+		}
+	})
+}
+
+// Without functions there is no Observer, and its methods cost nothing.
+func TestNoObserver(t *testing.T) {
+	o := New("", nil)
+	if o != nil {
+		t.Fatal("there is an Observer")
+	}
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(100, func() { o.Emit(ctx, Event{}) }); n > 0 {
+		t.Errorf("it allocates %v times", n)
+	}
+}

@@ -1,0 +1,92 @@
+package doclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
+)
+
+// OnEvent has the function called for each [Event] of the Locker. Given several
+// times, all functions are called, in the order of the options.
+//
+// The function is called in a goroutine of its own, for one event at a time, and
+// in the order in which the events happened. That goroutine exists only while events
+// wait for their delivery; nothing has to be closed, and the events of Close are
+// still delivered after it. A slow function harms nobody: up to 1,024 events wait for
+// it. If there are more, an event is dropped, and counted in the next one's Dropped:
+// a renewal if there is one, and an [EventLost] or an [EventOutcomeUnknown] only if
+// nothing else waits. A panic is logged with its stack, as net/http does, and ends
+// that call only.
+//
+// The context has the values of the caller's context, such as a trace, without its
+// end and without the driver's session. Renewals and losses have the values of the
+// acquire's context, which the lease keeps until it has ended. Clean-ups have none.
+//
+// Without an observer nothing is counted, and no event is made.
+func OnEvent(f func(context.Context, Event)) Option {
+	return func(c *engine.Config) error {
+		if f == nil {
+			return fmt.Errorf("%w: OnEvent got a nil function; leave the option out", ErrInvalidArgument)
+		}
+		c.Observers = append(slices.Clone(c.Observers), func(ctx context.Context, e observe.Event) { f(ctx, made(e)) })
+		return nil
+	}
+}
+
+// made makes the event that users see.
+func made(e observe.Event) Event {
+	var c *ConflictError
+	if !errors.As(e.Conflict, &c) {
+		errors.As(e.Err, &c)
+	}
+	of := Event{
+		Kind: EventKind(e.Kind), Time: e.Time, Collection: e.Collection, DocumentID: e.DocumentID, Tag: e.Tag, Owner: e.Owner,
+		LeaseID: e.LeaseID, Fence: e.Fence, Waited: e.Waited, Held: e.Held, Commands: e.Commands, Err: e.Err, Dropped: e.Dropped,
+	}
+	if c != nil {
+		of.Holders = slices.Clone(c.Holders)
+	}
+	return of
+}
+
+// LogTo logs each [Event] of the Locker, as [OnEvent] delivers it. The record has
+// the event's time and the attributes of [Event.LogValue]. The levels are
+//
+//   - Warn: [EventLost], [EventOutcomeUnknown], [EventRenewalFailed],
+//     [EventCleanUpFailed], and an [EventReleased] or [EventDetached] with an Err;
+//   - Info: [EventGaveUp];
+//   - Debug: all others.
+func LogTo(logger *slog.Logger) Option {
+	if logger == nil {
+		return func(*engine.Config) error {
+			return fmt.Errorf("%w: LogTo got a nil logger; give one, as slog.Default()", ErrInvalidArgument)
+		}
+	}
+	return OnEvent(func(ctx context.Context, e Event) {
+		level := e.level()
+		if !logger.Enabled(ctx, level) {
+			return
+		}
+		record := slog.NewRecord(e.Time, level, "doclock: "+string(e.Kind), 0)
+		record.AddAttrs(e.attributes()...)
+		_ = logger.Handler().Handle(ctx, record) // as a Logger does
+	})
+}
+
+func (e Event) level() slog.Level {
+	switch {
+	case e.Kind == EventLost, e.Kind == EventOutcomeUnknown, e.Kind == EventRenewalFailed, e.Kind == EventCleanUpFailed:
+		return slog.LevelWarn
+	case e.Err != nil && (e.Kind == EventReleased || e.Kind == EventDetached):
+		return slog.LevelWarn
+	case e.Kind == EventGaveUp:
+		return slog.LevelInfo
+	default:
+		return slog.LevelDebug
+	}
+}

@@ -1,0 +1,47 @@
+// Package otel turns the events of doclock's Lockers into OpenTelemetry metrics
+// and spans. It is a module of its own, so that doclock itself doesn't depend on
+// OpenTelemetry.
+//
+//	observer, err := otel.New()
+//	locks, err := writelock.New(orders, doclock.OnEvent(observer.Observe))
+//
+// An Observer takes the events of any number of Lockers. Without options it uses
+// the global providers. A file that also imports go.opentelemetry.io/otel names
+// this package, as in
+//
+//	import doclockotel "github.com/doclock/doclock/otel"
+//
+// README.md has the tables of the metrics and of the spans' attributes, and
+// dashboard.json is a dashboard of the metrics for Grafana.
+//
+// # Metrics
+//
+// The labels are the collection, the tag, the outcome and the kind of error. No
+// label is a document, a lease, an owner or a fencing token, so the number of
+// series follows the code and not the load. The counters of failures begin at 0
+// with the first event of a tag, so the first failure is an increase too.
+//
+// Each grant adds one to doclock.active_leases, and the one end of its lease
+// subtracts it again. So the number is exact while doclock.dropped_events is 0.
+// Commands are counted when their acquire or their lease ends: those of a long
+// lease come late, and at once. A command for several leases counts for each.
+//
+// # Spans
+//
+// An acquire has a span from its call to its grant, its refusal or its end. A
+// lease has a span from its grant to its end, which has the renewals that failed
+// and the outcomes that are unknown as its events. Both are children of the span
+// of the caller's context. If the caller has no span, the acquire's span begins a
+// trace, and the lease's span is its child. A span's times are those of the
+// events, so it doesn't matter that they are delivered later.
+//
+// A span's status is an error if its lease was lost, or if its acquire or release
+// returned an error. A refusal is no error: it is an answer, with error.type
+// conflict or not_found.
+//
+// The span of a lease is made when the lease ends. Until then an Observer
+// remembers only the trace and the first failures, for the 16,384 youngest leases.
+// The span of an older lease has the right times and no failures, and belongs to
+// the trace of the call that ended it. So a lease whose end never comes leaks
+// nothing, and spends no open span.
+package otel

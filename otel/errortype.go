@@ -1,0 +1,65 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/doclock/doclock"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+const (
+	timeoutType     = "timeout"
+	notAcquiredType = "not_acquired"
+	networkType     = "network"
+	otherType       = "_OTHER" // OpenTelemetry's word for an error of no known type
+)
+
+// errorTypes are the values of error.type for the errors that have a name. The
+// first that fits counts: an acquire whose context ended has the last conflict in
+// its error too.
+var errorTypes = []struct {
+	err  error
+	name string
+}{
+	{context.Canceled, "canceled"},
+	{doclock.ErrClosed, "closed"},
+	{doclock.ErrOutcomeUnknown, "outcome_unknown"},
+	{context.DeadlineExceeded, timeoutType},
+	{doclock.ErrConflict, "conflict"},
+	{doclock.ErrNotFound, "not_found"},
+	{doclock.ErrLost, "lost"},
+	{doclock.ErrReleased, "released"},
+	{doclock.ErrForeignLock, "foreign_lock"},
+	{doclock.ErrUnsupportedServer, "unsupported_server"},
+	{doclock.ErrInTransaction, "in_transaction"},
+	{doclock.ErrInvalidArgument, "invalid_argument"},
+}
+
+// errorType is the value of error.type: one of a few texts, or the code of a
+// server's error, as OpenTelemetry's conventions for databases have it. It is
+// empty for nil.
+func errorType(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, t := range errorTypes {
+		if errors.Is(err, t.err) {
+			return t.name
+		}
+	}
+	var answer mongo.ServerError
+	switch {
+	case mongo.IsTimeout(err):
+		return timeoutType
+	case mongo.IsNetworkError(err):
+		return networkType
+	case errors.As(err, &answer) && len(answer.ErrorCodes()) > 0:
+		return strconv.Itoa(answer.ErrorCodes()[0])
+	case errors.Is(err, doclock.ErrNotAcquired): // as when MaxWait is over before the first answer
+		return notAcquiredType
+	default:
+		return otherType
+	}
+}

@@ -1,0 +1,67 @@
+package otel
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// instruments are the metrics. README.md has their table.
+type instruments struct {
+	wait, hold metric.Float64Histogram
+	active     metric.Int64UpDownCounter
+
+	conflicts, losses, unknown, cleanUpFailures metric.Int64Counter
+	renewals, renewalFailures                   metric.Int64Counter
+	commands, dropped                           metric.Int64Counter
+}
+
+// The buckets' bounds, in seconds. A wait takes a round trip at least, and people
+// stop waiting after a minute. A hold may be that of a long job.
+var (
+	waitBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	holdBounds = []float64{.001, .005, .01, .025, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600, 21600, 86400}
+)
+
+func newInstruments(meter metric.Meter) (*instruments, error) {
+	var errs []error
+	counter := func(name, unit, description string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
+		return c
+	}
+	histogram := func(name, description string, bounds []float64) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+		errs = append(errs, err)
+		return h
+	}
+	i := &instruments{
+		wait:            histogram("doclock.wait.duration", "How long acquires took, from the call to the grant, the refusal or the end.", waitBounds),
+		hold:            histogram("doclock.hold.duration", "How long leases were held, from the grant to the end.", holdBounds),
+		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others were in the way of: they waited, or were refused."),
+		losses:          counter("doclock.losses", "{lease}", "Leases that ended before their release: their time ran out, or their entry is gone."),
+		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands of which callers were told that nobody knows whether they were executed."),
+		cleanUpFailures: counter("doclock.clean_up_failures", "{entry}", "Entries that nobody uses and that could not be removed. They expire by themselves."),
+		renewals:        counter("doclock.renewals", "{renewal}", "Renewals that were executed."),
+		renewalFailures: counter("doclock.renewal_failures", "{renewal}", "Renewals that failed. They are repeated while the lease is valid."),
+		commands:        counter("doclock.commands", "{command}", "Commands that were sent, counted when their acquire or their lease ends."),
+		dropped:         counter("doclock.dropped_events", "{event}", "Events that the observer was too slow for. The other metrics miss them."),
+	}
+	var err error
+	i.active, err = meter.Int64UpDownCounter("doclock.active_leases", metric.WithUnit("{lease}"), metric.WithDescription("Leases that are held."))
+	return i, errors.Join(append(errs, err)...)
+}
+
+// beginTag makes the counters start at 0. A backend that computes an increase, as
+// Prometheus does, would miss the first failure of a series that begins with it.
+func (i *instruments) beginTag(ctx context.Context, plain *label) {
+	for _, c := range []metric.Int64Counter{i.conflicts, i.losses, i.unknown, i.cleanUpFailures, i.renewals, i.renewalFailures, i.commands} {
+		c.Add(ctx, 0, plain.add...)
+	}
+}
+
+// beginCollection is beginTag for the counter that has no tag.
+func (i *instruments) beginCollection(ctx context.Context, l *label) {
+	i.dropped.Add(ctx, 0, l.add...)
+}

@@ -1,0 +1,139 @@
+package otel
+
+import (
+	"context"
+	"errors"
+
+	"github.com/doclock/doclock"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope names this package as the origin of its metrics and spans.
+const scope = "github.com/doclock/doclock/otel"
+
+// Observer turns the events of any number of Lockers into metrics and spans. It
+// starts no goroutine, and there is nothing to close: the providers are flushed
+// and shut down by the program that made them.
+type Observer struct {
+	metrics *instruments
+	tracer  trace.Tracer
+	labels  *labels
+	leases  *leases
+}
+
+// Option says where the metrics and spans go.
+type Option func(*config)
+
+type config struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+}
+
+// WithMeterProvider is where the metrics go. Default, and for nil: the global
+// MeterProvider.
+func WithMeterProvider(provider metric.MeterProvider) Option {
+	return func(c *config) {
+		if provider != nil {
+			c.meters = provider
+		}
+	}
+}
+
+// WithTracerProvider is where the spans go. Default, and for nil: the global
+// TracerProvider.
+func WithTracerProvider(provider trace.TracerProvider) Option {
+	return func(c *config) {
+		if provider != nil {
+			c.tracers = provider
+		}
+	}
+}
+
+// New makes an Observer. The error is the MeterProvider's, if it refuses an
+// instrument.
+//
+//	observer, err := otel.New()
+//	locks, err := writelock.New(orders, doclock.OnEvent(observer.Observe))
+func New(opts ...Option) (*Observer, error) {
+	c := config{otel.GetMeterProvider(), otel.GetTracerProvider()}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	metrics, err := newInstruments(c.meters.Meter(scope))
+	if err != nil {
+		return nil, err
+	}
+	return &Observer{metrics: metrics, tracer: c.tracers.Tracer(scope), labels: newLabels(metrics), leases: newLeases()}, nil
+}
+
+// Observe records one event. It may be called concurrently, by the Lockers that
+// share the Observer. It waits for nothing but the providers, which only put the
+// values aside. The span in ctx is the parent of the event's spans; the rest of
+// ctx reaches the providers as it is. An event of another kind than those that
+// package doclock lists is ignored.
+func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
+	if e.Dropped > 0 {
+		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.ofCollection(ctx, e).add...)
+	}
+	switch e.Kind {
+	case doclock.EventWaiting:
+		o.metrics.conflicts.Add(ctx, 1, o.labels.of(ctx, e).add...)
+	case doclock.EventGranted:
+		o.granted(ctx, e)
+	case doclock.EventRefused, doclock.EventGaveUp:
+		o.notGranted(ctx, e)
+	case doclock.EventRenewed:
+		o.metrics.renewals.Add(ctx, 1, o.labels.of(ctx, e).add...)
+	case doclock.EventRenewalFailed:
+		o.metrics.renewalFailures.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.leases.note(e)
+	case doclock.EventOutcomeUnknown:
+		o.metrics.unknown.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.leases.note(e)
+	case doclock.EventCleanUpFailed:
+		o.metrics.cleanUpFailures.Add(ctx, 1, o.labels.of(ctx, e).add...)
+	case doclock.EventLost:
+		o.metrics.losses.Add(ctx, 1, o.labels.of(ctx, e).add...)
+		o.ended(ctx, e)
+	case doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached:
+		o.ended(ctx, e)
+	}
+}
+
+func (o *Observer) granted(ctx context.Context, e doclock.Event) {
+	parent := trace.SpanContextFromContext(ctx)
+	ctx, span := o.acquireSpan(ctx, e)
+	defer endSpan(span, e)
+	plain := o.labels.of(ctx, e)
+	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
+	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
+	o.metrics.active.Add(ctx, 1, plain.add...)
+	if !parent.IsValid() { // the hold joins the acquire's trace
+		parent = span.SpanContext()
+	}
+	if parent.IsValid() { // else nothing is traced
+		o.leases.began(e, parent)
+	}
+}
+
+func (o *Observer) notGranted(ctx context.Context, e doclock.Event) {
+	ctx, span := o.acquireSpan(ctx, e)
+	defer endSpan(span, e)
+	plain := o.labels.of(ctx, e)
+	if e.Kind == doclock.EventRefused && errors.Is(e.Err, doclock.ErrConflict) {
+		o.metrics.conflicts.Add(ctx, 1, plain.add...)
+	}
+	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
+	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
+}
+
+func (o *Observer) ended(ctx context.Context, e doclock.Event) {
+	ctx, span := o.holdSpan(ctx, e)
+	defer endSpan(span, e)
+	plain := o.labels.of(ctx, e)
+	o.metrics.hold.Record(ctx, e.Held.Seconds(), o.labels.withOutcome(ctx, e).record...)
+	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
+	o.metrics.active.Add(ctx, -1, plain.add...)
+}
