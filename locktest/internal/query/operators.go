@@ -31,7 +31,7 @@ func (m *matcher) operator(v bson.RawValue, path []string, name string, operand,
 		}
 		return !m.field(v, path, operand)
 	case "$exists":
-		there := find(v, path, func(v bson.RawValue) bool { return !value.IsMissing(v) })
+		there := find(v, path, itself(func(v bson.RawValue) bool { return !value.IsMissing(v) }))
 		return there == value.Truth(operand)
 	case "$type":
 		return find(v, path, some(m.typed(operand)))
@@ -51,9 +51,9 @@ func (m *matcher) operator(v bson.RawValue, path []string, name string, operand,
 		if !whole {
 			return m.refusef(value.BadValue, "$size must be a whole number")
 		}
-		return find(v, path, func(v bson.RawValue) bool {
+		return find(v, path, itself(func(v bson.RawValue) bool {
 			return value.IsArray(v) && int64(len(value.Elements(v))) == n
-		})
+		}))
 	case "$all":
 		for _, wanted := range value.Elements(operand) {
 			if !m.field(v, path, wanted) {
@@ -62,7 +62,7 @@ func (m *matcher) operator(v bson.RawValue, path []string, name string, operand,
 		}
 		return len(value.Elements(operand)) > 0
 	case "$elemMatch":
-		return find(v, path, m.elemMatch(operand))
+		return find(v, path, itself(m.elemMatch(operand)))
 	default:
 		return m.refuse(value.Unsupported("the query operator %s", name))
 	}
@@ -149,6 +149,9 @@ func (m *matcher) typed(operand bson.RawValue) func(bson.RawValue) bool {
 }
 
 func (m *matcher) matches(pattern, flags string) func(bson.RawValue) bool {
+	if _, err := regex.Match(pattern, flags, ""); err != nil { // also where there is no text to match
+		m.refuse(err)
+	}
 	return func(v bson.RawValue) bool {
 		if other, otherFlags, ok := v.RegexOK(); ok {
 			return other == pattern && otherFlags == flags

@@ -13,6 +13,7 @@ import (
 type collection struct {
 	records []*record
 	byID    map[string][]*record
+	unique  []bson.RawValue // the keys of unique indexes
 }
 
 // record is one document.
@@ -85,7 +86,7 @@ func (c *collection) insert(document bson.RawValue) error {
 	}
 	d = append(value.Document{{Key: "_id", Value: id}}, d.Set("_id", value.Missing)...)
 	r := &record{}
-	if err := r.put(d.Close()); err != nil {
+	if err := c.put(r, d.Close()); err != nil {
 		return err
 	}
 	c.records = append(c.records, r)
@@ -96,8 +97,11 @@ func (c *collection) insert(document bson.RawValue) error {
 	return nil
 }
 
-// put stores the document in another form.
-func (r *record) put(document bson.RawValue) error {
+// put stores a record's document in another form.
+func (c *collection) put(r *record, document bson.RawValue) error {
+	if err := c.checkUnique(document, r); err != nil {
+		return err
+	}
 	if len(document.Value) > largest {
 		return value.Refuse(17419, "Resulting document after update is larger than %d", largest)
 	}

@@ -69,11 +69,8 @@ func (s *Store) Run(now time.Time, document value.Document) bson.RawValue {
 
 func (c *command) run() (value.Document, error) {
 	run, known := commands[c.name]
-	switch {
-	case !known:
+	if !known {
 		return nil, value.Refuse(value.CommandNotFound, "locktest does not support the command %s", c.name)
-	case !value.IsMissing(c.Get("startTransaction")) || !value.IsMissing(c.Get("autocommit")):
-		return nil, value.Unsupported("transactions")
 	}
 	if err := refuseCollation(c.Document); err != nil {
 		return nil, err
@@ -160,19 +157,6 @@ func (c *command) create() (value.Document, error) {
 	for _, kind := range []string{"viewOn", "validator", "capped", "timeseries", "clusteredIndex"} {
 		if v := c.Get(kind); !value.IsMissing(v) && value.Truth(v) {
 			return nil, value.Unsupported("a collection with %s", kind)
-		}
-	}
-	c.made()
-	return nil, nil
-}
-
-// createIndexes takes an index that only makes finds faster. There are none here.
-func (c *command) createIndexes() (value.Document, error) {
-	for _, index := range value.Elements(c.Get("indexes")) {
-		for _, effect := range []string{"unique", "expireAfterSeconds"} {
-			if v := value.Get(index, effect); !value.IsMissing(v) && (value.IsNumber(v) || value.Truth(v)) {
-				return nil, value.Unsupported("an index with %s", effect)
-			}
 		}
 	}
 	c.made()

@@ -36,7 +36,7 @@ func (c *command) findAndModify() (value.Document, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := records[0].put(after); err != nil {
+		if err := c.collection().put(records[0], after); err != nil {
 			return nil, err
 		}
 		if value.Truth(c.Get("new")) {
@@ -192,7 +192,7 @@ func (c *command) update() (value.Document, error) {
 			if !bytes.Equal(after.Value, r.document.Value) {
 				modified++
 			}
-			if err := r.put(after); err != nil {
+			if err := c.collection().put(r, after); err != nil {
 				return err
 			}
 		}

@@ -39,7 +39,8 @@ func (u Update) Apply(document bson.RawValue) (after bson.RawValue, err error) {
 	return after, nil
 }
 
-func (u Update) pipeline(document bson.RawValue) (bson.RawValue, error) {
+func (u Update) pipeline(before bson.RawValue) (bson.RawValue, error) {
+	document := before
 	var err error
 	for _, spec := range value.Elements(u.Spec) {
 		switch name := stage.Name(spec); name {
@@ -50,6 +51,9 @@ func (u Update) pipeline(document bson.RawValue) (bson.RawValue, error) {
 		default:
 			return value.Missing, value.Refuse(72, "%s is not allowed to be used within an update", name)
 		}
+	}
+	if value.IsMissing(value.Get(document, "_id")) {
+		return replaced(before, document), nil
 	}
 	return document, nil
 }

@@ -2,6 +2,7 @@ package value
 
 import (
 	"math/big"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,25 +16,47 @@ const (
 )
 
 func addDecimals(a, b bson.RawValue) (bson.RawValue, error) {
-	return withDecimals(a, b, (*big.Rat).Add)
+	return withDecimals(a, b, (*big.Rat).Add, func(x, y int) int { return min(x, y) })
 }
 
 func multiplyDecimals(a, b bson.RawValue) (bson.RawValue, error) {
-	return withDecimals(a, b, (*big.Rat).Mul)
+	return withDecimals(a, b, (*big.Rat).Mul, func(x, y int) int { return x + y })
 }
 
-// withDecimals computes exactly, and rounds the result to a decimal.
-func withDecimals(a, b bson.RawValue, compute func(z, x, y *big.Rat) *big.Rat) (bson.RawValue, error) {
+// withDecimals computes exactly. The result has the exponent that the operation
+// prefers, if it has room for the digits, and is rounded otherwise.
+func withDecimals(a, b bson.RawValue, compute func(z, x, y *big.Rat) *big.Rat, prefer func(x, y int) int) (bson.RawValue, error) {
 	x, y := Exact(a), Exact(b)
 	if x == nil || y == nil {
 		return Missing, Unsupported("arithmetic with decimals that are no numbers")
 	}
-	text := new(big.Float).SetPrec(precision).SetRat(compute(new(big.Rat), x, y)).Text('e', digits-1)
+	result := compute(new(big.Rat), x, y)
+	if places := -prefer(exponent(a), exponent(b)); places >= 0 && places <= digits {
+		scaled := new(big.Rat).Mul(result, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil)))
+		if text := scaled.Num().String(); scaled.IsInt() && len(strings.TrimPrefix(text, "-")) <= digits {
+			return parsed(text + "E" + strconv.Itoa(-places))
+		}
+	}
+	text := new(big.Float).SetPrec(precision).SetRat(result).Text('e', digits-1)
 	mantissa, exponent, _ := strings.Cut(text, "e")
 	if strings.Contains(mantissa, ".") {
 		mantissa = strings.TrimSuffix(strings.TrimRight(mantissa, "0"), ".")
 	}
-	d, err := bson.ParseDecimal128(mantissa + "E" + exponent)
+	return parsed(mantissa + "E" + exponent)
+}
+
+// exponent is a decimal's; another number is whole.
+func exponent(v bson.RawValue) int {
+	if v.Type == bson.TypeDecimal128 {
+		if _, exponent, err := v.Decimal128().BigInt(); err == nil {
+			return exponent
+		}
+	}
+	return 0
+}
+
+func parsed(text string) (bson.RawValue, error) {
+	d, err := bson.ParseDecimal128(text)
 	if err != nil {
 		return Missing, Unsupported("the decimal %s", text)
 	}
