@@ -124,7 +124,7 @@ func parse(message []byte) (id int32, command value.Document, err error) {
 		}
 		if kind == wiremessage.SingleDocument {
 			var document bsoncore.Document
-			if document, rest, ok = wiremessage.ReadMsgSectionSingleDocument(rest); !ok {
+			if document, rest, ok = wiremessage.ReadMsgSectionSingleDocument(rest); !ok || document.Validate() != nil {
 				return id, nil, malformed
 			}
 			command = append(command, value.Open(value.Doc(bson.Raw(document)))...)
@@ -137,6 +137,9 @@ func parse(message []byte) (id int32, command value.Document, err error) {
 		}
 		list := make([]bson.RawValue, len(documents))
 		for i, document := range documents {
+			if document.Validate() != nil {
+				return id, nil, malformed
+			}
 			list[i] = value.Doc(bson.Raw(document))
 		}
 		command = append(command, value.Field{Key: name, Value: value.Array(list)})

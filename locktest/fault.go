@@ -23,8 +23,8 @@ type faults struct {
 // Each method of this kind counts the commands that come next, those of renewals
 // and of the clean-up included. So give the order right before the call that it is
 // meant for. A command meets one fault: a refusal first, then a lost request, a
-// lost reply, a delay. The library repeats a command of unknown outcome, so one
-// lost reply is seldom seen by a caller.
+// lost reply, a delay. The library repeats a command of unknown outcome, and the
+// driver repeats a read once, so a caller seldom sees one lost reply.
 func (s *Server) Fail(n int, refusal mongo.CommandError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -88,7 +88,7 @@ var filters = []any{
 
 var sorts = []any{
 	d{{"n", 1}, {"_id", 1}}, d{{"n", -1}, {"_id", 1}}, d{{"s", 1}, {"_id", -1}}, d{{"list", 1}, {"_id", 1}}, d{{"list", -1}, {"_id", 1}},
-	d{{"docs.x", 1}, {"_id", 1}}, d{{"docs.x", -1}, {"_id", 1}}, d{{"in.x", 1}, {"_id", 1}}, d{{"_id", 1}}, d{{"_id", -1}},
+	d{{"n", "up"}}, d{{"n", 2}}, d{{"docs.x", 1}, {"_id", 1}}, d{{"docs.x", -1}, {"_id", 1}}, d{{"in.x", 1}, {"_id", 1}}, d{{"_id", 1}}, d{{"_id", -1}},
 }
 
 var projections = []any{

@@ -27,9 +27,9 @@ func rate(t *testing.T, steps string, run func(*tally.Tally)) float64 {
 func TestInMemory(t *testing.T) {
 	db := mongotest.Database(t)
 	onServer := rate(t, machine.EngineSteps, func(c *tally.Tally) { machine.Engine(t, db, 20, 30, c) })
-	inMemory := rate(t, machine.EngineSteps, func(c *tally.Tally) { machine.EngineInMemory(t, 1000, 30, c) })
+	inMemory := rate(t, machine.EngineSteps, func(c *tally.Tally) { machine.EngineInMemory(t, 500, 30, c) })
 	t.Logf("engine: %.0f steps per second in memory, %.0f on the server: %.0f times as many", inMemory, onServer, inMemory/onServer)
 	onServer = rate(t, machine.APISteps, func(c *tally.Tally) { machine.API(t, db, 10, 30, c) })
-	inMemory = rate(t, machine.APISteps, func(c *tally.Tally) { machine.APIInMemory(t, 200, 30, c) })
+	inMemory = rate(t, machine.APISteps, func(c *tally.Tally) { machine.APIInMemory(t, 100, 30, c) })
 	t.Logf("API: %.0f steps per second in memory, %.0f on the server: %.0f times as many", inMemory, onServer, inMemory/onServer)
 }

@@ -43,15 +43,21 @@ func (c *command) found(filter bson.RawValue) ([]bson.RawValue, error) {
 		documents[i] = r.document
 	}
 	if keys := c.Get("sort"); !value.IsMissing(keys) {
-		sort(keys, documents)
+		if err := sort(keys, documents); err != nil {
+			return nil, err
+		}
 	}
 	skip, _ := value.Whole(c.Get("skip"))
 	limit, _ := value.Whole(c.Get("limit"))
 	return cut(documents, skip, max(limit, -limit)), nil
 }
 
-func sort(keys bson.RawValue, documents []bson.RawValue) {
+func sort(keys bson.RawValue, documents []bson.RawValue) error {
+	if err := refuseOrder(keys); err != nil {
+		return err
+	}
 	slices.SortStableFunc(documents, func(a, b bson.RawValue) int { return stage.Order(keys, a, b) })
+	return nil
 }
 
 // cut leaves documents out at the beginning, and those over a limit. 0 is none.
@@ -90,7 +96,7 @@ func (c *command) aggregate() (value.Document, error) {
 		case "$match":
 			documents, err = c.matched(operand, documents)
 		case "$sort":
-			sort(operand, documents)
+			err = sort(operand, documents)
 		case "$limit":
 			n, _ := value.Whole(operand)
 			documents = cut(documents, 0, n)

@@ -72,19 +72,12 @@ func (c *command) run() (value.Document, error) {
 	if !known {
 		return nil, value.Refuse(value.CommandNotFound, "locktest does not support the command %s", c.name)
 	}
-	if err := refuseCollation(c.Document); err != nil {
-		return nil, err
+	if known := fields[c.name]; known != nil {
+		if err := refuseFields(c.Document[1:], c.name, known, without); err != nil {
+			return nil, err
+		}
 	}
 	return run(c)
-}
-
-// refuseCollation refuses a collation other than the simple one.
-func refuseCollation(d value.Document) error {
-	collation := d.Get("collation")
-	if value.IsMissing(collation) || value.Text(value.Get(collation, "locale")) == "simple" {
-		return nil
-	}
-	return value.Unsupported("collations")
 }
 
 // Refused is the reply of a command that was refused.

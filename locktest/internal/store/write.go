@@ -21,6 +21,9 @@ func (c *command) findAndModify() (value.Document, error) {
 		return nil, err
 	}
 	if keys := c.Get("sort"); !value.IsMissing(keys) {
+		if err := refuseOrder(keys); err != nil {
+			return nil, err
+		}
 		slices.SortStableFunc(records, func(a, b *record) int { return stage.Order(keys, a.document, b.document) })
 	}
 	answer := value.Null
@@ -114,9 +117,9 @@ func (c *command) each(list string, execute func(i int, statement value.Document
 	ordered := c.Get("ordered")
 	for i, statement := range value.Elements(c.Get(list)) {
 		d := value.Open(statement)
-		err := refuseCollation(d)
-		if list == "documents" {
-			err = nil
+		var err error
+		if known := statements[list]; known != nil {
+			err = refuseFields(d, "a statement of "+c.name, known)
 		}
 		if err == nil {
 			err = execute(i, d)

@@ -26,8 +26,10 @@ func (u Update) Apply(document bson.RawValue) (after bson.RawValue, err error) {
 		after, err = u.pipeline(document)
 	case query.IsOperators(u.Spec):
 		after, err = u.classic(document)
-	default:
+	case value.IsDocument(u.Spec):
 		after = replaced(document, u.Spec)
+	default:
+		return value.Missing, value.Refuse(value.FailedToParse, "an update is a document or an array, and not of type %s", value.TypeName(u.Spec))
 	}
 	if err != nil {
 		return value.Missing, err
