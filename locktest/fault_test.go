@@ -209,6 +209,9 @@ func TestLose(t *testing.T) {
 	if err := locktest.New().Lose(held); !contains(err, "has no entry in this server") {
 		t.Errorf("another server's lease: %v", err)
 	}
+	if err := s.Lose(nil); !contains(err, "the lease is nil") {
+		t.Errorf("nil: %v", err)
+	}
 	if err := s.Lose(&doclock.Lease{}); !contains(err, "has no entry in this server") {
 		t.Errorf("the zero lease: %v", err)
 	}

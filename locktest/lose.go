@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -15,6 +16,9 @@ type Guarded interface{ Guard() bson.D }
 // counts as valid, and others may be let in. It is an error if the entry is not
 // there: the lease has ended, or it is another server's.
 func (s *Server) Lose(lease Guarded) error {
+	if lease == nil {
+		return errors.New("locktest: the lease is nil; give one that was acquired from this server")
+	}
 	guard := value.Open(value.Of(lease.Guard()))
 	entries := guard[len(guard)-1] // the last part of a guard is the entry's
 	pull := value.Document{{Key: "$pull", Value: value.Document{{Key: entries.Key, Value: value.Get(entries.Value, "$elemMatch")}}.Close()}}

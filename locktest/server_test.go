@@ -27,6 +27,9 @@ func TestBadDocuments(t *testing.T) {
 		"a huge document":  {[]any{bson.M{"_id": 1, "data": make([]byte, 17<<20)}}, "larger"},
 		"a regex as an id": {[]any{bson.M{"_id": bson.Regex{Pattern: "a"}}}, "cannot be of type regex"},
 	} {
+		if _, err := locktest.New().Collection("", bson.M{"_id": 1}); !contains(err, "Invalid namespace") {
+			t.Errorf("no name: %v", err)
+		}
 		if _, err := locktest.New().Collection("orders", c.documents...); !contains(err, c.says) {
 			t.Errorf("%s: %v; want %q", name, err, c.says)
 		}
