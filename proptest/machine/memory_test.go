@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -25,9 +26,10 @@ func rate(t *testing.T, steps string, run func(*tally.Tally)) float64 {
 
 // The machines find locktest's server to be as the model says, many times as fast.
 func TestInMemory(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the heap is small, and would be collected all the time
 	db := mongotest.Database(t)
-	onServer := rate(t, machine.EngineSteps, func(c *tally.Tally) { machine.Engine(t, db, 20, 30, c) })
-	inMemory := rate(t, machine.EngineSteps, func(c *tally.Tally) { machine.EngineInMemory(t, 500, 30, c) })
+	onServer := rate(t, machine.EngineSteps, func(c *tally.Tally) { machine.Engine(t, db, 10, 100, c) })
+	inMemory := rate(t, machine.EngineSteps, func(c *tally.Tally) { machine.EngineInMemory(t, 150, 100, c) })
 	t.Logf("engine: %.0f steps per second in memory, %.0f on the server: %.0f times as many", inMemory, onServer, inMemory/onServer)
 	onServer = rate(t, machine.APISteps, func(c *tally.Tally) { machine.API(t, db, 10, 30, c) })
 	inMemory = rate(t, machine.APISteps, func(c *tally.Tally) { machine.APIInMemory(t, 100, 30, c) })
