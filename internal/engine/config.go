@@ -28,6 +28,8 @@ type Config struct {
 
 	// Clock replaces this machine's clocks in tests; nil means the real ones.
 	Clock func() Reading
+
+	start time.Time // of the engine: its monotonic readings begin there, at 0
 }
 
 // AcquireConfig holds the options of one acquire.
@@ -79,11 +81,9 @@ func (c *Config) Attempt(ttl time.Duration) time.Duration {
 // can't be set, but it stops while a machine is suspended. The wall clock goes
 // on, but it can be set.
 type Reading struct {
-	Mono time.Duration // since an arbitrary start
+	Mono time.Duration // since the engine was made
 	Wall time.Time     // with no monotonic part
 }
-
-var start = time.Now()
 
 // Clocks reads both clocks.
 func (c *Config) Clocks() Reading {
@@ -91,5 +91,5 @@ func (c *Config) Clocks() Reading {
 		return c.Clock()
 	}
 	now := time.Now()
-	return Reading{Mono: now.Sub(start), Wall: now.Round(0)}
+	return Reading{Mono: now.Sub(c.start), Wall: now.Round(0)}
 }

@@ -65,6 +65,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		rules:   rules.Clone(),
 		tags:    map[string]*tagCommands{},
 	}
+	e.start = time.Now()
 	// The pin begins with the whole _id, whether or not the shard key contains
 	// it or a part of it.
 	e.ShardKey = slices.DeleteFunc(slices.Clone(cfg.ShardKey), func(key string) bool { return within(key, "_id") })

@@ -25,6 +25,10 @@
 //
 // Tests that stop or kill a server have a private one; see [Private].
 //
+// With DOCLOCK_TEST_MEMORY all tests of a process share a server in memory
+// instead, of package locktest. Those that need an address or a network are
+// skipped.
+//
 // # Use
 //
 // In every package with tests that need a server:

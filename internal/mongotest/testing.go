@@ -78,6 +78,9 @@ func disconnect() error {
 // URI is the shared server's connection string. The test fails if there is no server.
 func URI(tb testing.TB) string {
 	tb.Helper()
+	if memory != nil {
+		tb.Skip("a server in memory has no address")
+	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	return sharedServer(tb).URI()
@@ -103,6 +106,9 @@ func sharedServer(tb testing.TB) *Shared {
 // test.
 func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
+	if memory != nil {
+		return inMemory(tb, opts...)
+	}
 	if len(opts) > 0 {
 		return connect(tb, URI(tb), opts...)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -58,9 +59,33 @@ func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally
 // API runs the machine that tests the public packages, in the same way.
 func API(tb testing.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
 	tb.Helper()
+	apiOn(tb, db.Name(), func(opts *options.ClientOptions) *mongo.Client { return mongotest.Client(tb, opts) }, runs, steps, count)
+}
+
+// EngineInMemory and APIInMemory run the machines on locktest's server.
+func EngineInMemory(tb rapid.TB, runs, steps int, count *tally.Tally) {
+	tb.Helper()
+	Engine(tb, locktest.New().Client().Database("machine"), runs, steps, count)
+}
+
+func APIInMemory(tb testing.TB, runs, steps int, count *tally.Tally) {
+	tb.Helper()
+	mem := locktest.New()
+	apiOn(tb, "machine", func(opts *options.ClientOptions) *mongo.Client {
+		client, err := mem.Connect(opts)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return client
+	}, runs, steps, count)
+}
+
+// apiOn runs the machine on the server whose clients connect makes.
+func apiOn(tb rapid.TB, database string, connect func(*options.ClientOptions) *mongo.Client, runs, steps int, count *tally.Tally) {
+	tb.Helper()
 	w := &wire{}
-	watched := mongotest.Client(tb, options.Client().SetMonitor(w.monitor()))
-	b := &bench{coll: watched.Database(db.Name()).Collection("api"), wire: w, count: count}
+	watched := connect(options.Client().SetMonitor(w.monitor()))
+	b := &bench{coll: watched.Database(database).Collection("api"), wire: w, count: count}
 	b.check(tb, runs, steps, APIRuns, b.apiRun)
 }
 

@@ -100,7 +100,7 @@ func (p *place) settle(may ...*model.Document) {
 	p.count.Checked(p.says, 1)
 	before := p.doc
 	for _, doc := range may {
-		if same(doc, s.doc) {
+		if model.Same(doc, s.doc) {
 			p.doc = doc
 			if before != nil && doc != nil && doc.Lock.Fence != before.Lock.Fence && s.fence != bson.TypeInt64 {
 				p.t.Fatalf("the new fence is of type %s", s.fence)
@@ -111,8 +111,6 @@ func (p *place) settle(may ...*model.Document) {
 	p.t.Fatalf("the stored document is not the model's at %d:\nbefore: %v\nmodel:  %v\nstored: %v\n(-model +stored)\n%s",
 		p.now-epoch, before, may[0], s.doc, cmp.Diff(may[0], s.doc, cmpopts.EquateEmpty()))
 }
-
-func same(a, b *model.Document) bool { return cmp.Equal(a, b, cmpopts.EquateEmpty()) }
 
 // advance sets the server's clock.
 func (p *place) advance(t *rapid.T) (passed int64) {

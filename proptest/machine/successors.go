@@ -148,7 +148,7 @@ func (m *apiMachine) handOver(t *rapid.T) {
 	}
 	m.settle(docs...)
 	for _, e := range ends {
-		if same(e.doc, m.doc) && e.inherits {
+		if model.Same(e.doc, m.doc) && e.inherits {
 			sent = inherited
 		}
 	}
@@ -243,7 +243,7 @@ func (m *apiMachine) replay(l *lease, r model.Request, w finalWrite, messages []
 
 // among adds the end to others, unless it is one of them.
 func (e end) among(others []end) []end {
-	if slices.ContainsFunc(others, func(o end) bool { return o.inherits == e.inherits && same(o.doc, e.doc) }) {
+	if slices.ContainsFunc(others, func(o end) bool { return o.inherits == e.inherits && model.Same(o.doc, e.doc) }) {
 		return others
 	}
 	return append(others, e)

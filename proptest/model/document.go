@@ -71,6 +71,17 @@ type Document struct {
 	Log   []Update
 }
 
+// Same reports whether two documents are equal in all fields. An empty list equals
+// none; a nil document is none.
+func Same(a, b *Document) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Field == b.Field && slices.Equal(a.Log, b.Log) &&
+		a.Lock.Fence == b.Lock.Fence && slices.Equal(a.Lock.Done, b.Lock.Done) &&
+		slices.EqualFunc(a.Lock.Tags, b.Lock.Tags, func(x, y Bucket) bool { return x.Tag == y.Tag && slices.Equal(x.Entries, y.Entries) })
+}
+
 // Find returns the entry with the id under the tag.
 func (d *Document) Find(tag Tag, id ID) (Entry, bool) {
 	if d == nil || d.Field != Ours {

@@ -1,0 +1,113 @@
+package locktest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// In a bubble the timers of renewals and waits, the leases and the server have one
+// clock, which costs no time.
+func TestTimeInABubble(t *testing.T) {
+	began := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		mem := locktest.New()
+		orders := collection(t, mem, bson.M{"_id": 1})
+		first, second := locker(t, orders), locker(t, orders)
+
+		held, err := first.Acquire(ctx, bson.M{"_id": 1})
+		check(t, err)
+		work := held.KeepAlive(ctx)
+		time.Sleep(time.Hour)
+		if work.Err() != nil || held.Err() != nil {
+			t.Fatalf("after an hour of renewals: %v, %v", context.Cause(work), held.Err())
+		}
+		if _, err := second.TryAcquire(ctx, bson.M{"_id": 1}); !errors.Is(err, doclock.ErrConflict) {
+			t.Fatalf("beside a holder: %v", err)
+		}
+
+		done := make(chan time.Time)
+		go func() {
+			next, err := second.Acquire(ctx, bson.M{"_id": 1})
+			check(t, err)
+			done <- time.Now()
+			check(t, next.Release(ctx))
+		}()
+		time.Sleep(time.Minute)
+		released := time.Now()
+		check(t, held.Release(ctx))
+		if waited := (<-done).Sub(released); waited > 15*time.Second {
+			t.Errorf("the waiter came %v after the release", waited)
+		}
+		synctest.Wait()
+
+		held, err = first.Acquire(ctx, bson.M{"_id": 1})
+		check(t, err)
+		time.Sleep(11 * time.Second)
+		if !errors.Is(held.Err(), doclock.ErrLost) {
+			t.Errorf("a lease that nobody renewed: %v", held.Err())
+		}
+	})
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("an hour took %v", took)
+	}
+}
+
+// While no server can be reached, a command is tried for 30 s.
+func TestDownInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := locktest.New()
+		locks := locker(t, collection(t, mem, bson.M{"_id": 1}))
+		reason := errors.New("the cable is out")
+		mem.Down(reason)
+		began := time.Now()
+		_, err := locks.Acquire(t.Context(), bson.M{"_id": 1})
+		if !errors.Is(err, doclock.ErrNotAcquired) || !contains(err, reason.Error()) {
+			t.Fatalf("without a server: %v", err)
+		}
+		if took := time.Since(began).Round(time.Second); took < 30*time.Second || took > 45*time.Second {
+			t.Errorf("it was tried for %v", took)
+		}
+		time.AfterFunc(5*time.Second, mem.Up)
+		held, err := locks.Acquire(t.Context(), bson.M{"_id": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, held.Release(t.Context()))
+	})
+}
+
+// A request that is late is executed after its sender has given up, and the
+// clean-up removes what it entered.
+func TestLateRequestInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := locktest.New()
+		orders := collection(t, mem, bson.M{"_id": 1})
+		locks := locker(t, orders)
+		mem.Delay(1, 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := locks.TryAcquire(ctx, bson.M{"_id": 1})
+		if !errors.Is(err, doclock.ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("a late acquire: %v", err)
+		}
+		time.Sleep(2 * time.Second) // the clean-up comes again and again
+		other := locker(t, orders)
+		for range 100 {
+			held, err := other.TryAcquire(t.Context(), bson.M{"_id": 1})
+			if err == nil {
+				check(t, held.Release(t.Context()))
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Error("the entry of the late acquire was not removed")
+	})
+}

@@ -1,0 +1,169 @@
+package locktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/address"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/mnet"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
+
+	"github.com/doclock/doclock/locktest/internal/store"
+	"github.com/doclock/doclock/locktest/internal/value"
+)
+
+// This file is the seam to the driver: a client encodes each command for the wire,
+// and gets the reply from the same goroutine.
+
+// here is the server's address, in the driver's errors.
+const here address.Address = "locktest"
+
+// selectionTimeout is the driver's own default.
+const selectionTimeout = 30 * time.Second
+
+// deployment is a [Server] as the driver sees it.
+type deployment struct{ *Server }
+
+var (
+	_ driver.Deployment = deployment{}
+	_ driver.Server     = deployment{}
+)
+
+func (d deployment) Kind() description.TopologyKind { return description.TopologyKindSingle }
+
+func (d deployment) GetServerSelectionTimeout() time.Duration { return selectionTimeout }
+
+// SelectServer waits until the server can be reached.
+func (d deployment) SelectServer(ctx context.Context, _ description.ServerSelector) (driver.Server, error) {
+	for {
+		d.mu.Lock()
+		down, turned := d.down, d.turned
+		d.mu.Unlock()
+		if down == nil {
+			return d, nil
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return nil, topology.ServerSelectionError{Wrapped: ctx.Err(), Desc: description.Topology{
+				Kind:    description.TopologyKindSingle,
+				Servers: []description.Server{{Addr: here, LastError: down}},
+			}}
+		}
+	}
+}
+
+func (d deployment) Connection(context.Context) (*mnet.Connection, error) {
+	return mnet.NewConnection(&connection{server: d.Server}), nil
+}
+
+func (d deployment) RTTMonitor() driver.RTTMonitor { return noTime{} }
+
+// noTime is how long a round trip takes.
+type noTime struct{}
+
+func (noTime) EWMA() time.Duration { return 0 }
+func (noTime) Min() time.Duration  { return 0 }
+func (noTime) Stats() string       { return "" }
+
+// connection carries one command at a time. The driver writes it, and then reads
+// the reply.
+type connection struct {
+	server *Server
+	id     int32
+	reply  bson.RawValue
+	err    error
+}
+
+// Write executes a command.
+func (c *connection) Write(ctx context.Context, message []byte) error {
+	id, command, err := parse(bytes.Clone(message)) // the driver uses its buffer again
+	if err != nil {
+		return err
+	}
+	c.id = id
+	c.reply, c.err = c.server.execute(ctx, command)
+	return nil
+}
+
+// Read is the reply to it.
+func (c *connection) Read(context.Context) ([]byte, error) {
+	if c.err != nil {
+		return nil, topology.ConnectionError{ConnectionID: c.ID(), Wrapped: c.err}
+	}
+	start, message := wiremessage.AppendHeaderStart(make([]byte, 0, len(c.reply.Value)+32), 0, c.id, wiremessage.OpMsg)
+	message = wiremessage.AppendMsgFlags(message, 0)
+	message = wiremessage.AppendMsgSectionType(message, wiremessage.SingleDocument)
+	message = append(message, c.reply.Value...)
+	return bsoncore.UpdateLength(message, start, int32(len(message))), nil
+}
+
+func (c *connection) Close() error { return nil }
+
+// parse reads a command: a document, and lists of documents beside it.
+func parse(message []byte) (id int32, command value.Document, err error) {
+	malformed := errors.New("locktest: a malformed message")
+	_, id, _, code, rest, ok := wiremessage.ReadHeader(message)
+	if !ok || code != wiremessage.OpMsg {
+		return id, nil, malformed
+	}
+	if _, rest, ok = wiremessage.ReadMsgFlags(rest); !ok {
+		return id, nil, malformed
+	}
+	for len(rest) > 0 {
+		var kind wiremessage.SectionType
+		if kind, rest, ok = wiremessage.ReadMsgSectionType(rest); !ok {
+			return id, nil, malformed
+		}
+		if kind == wiremessage.SingleDocument {
+			var document bsoncore.Document
+			if document, rest, ok = wiremessage.ReadMsgSectionSingleDocument(rest); !ok || document.Validate() != nil {
+				return id, nil, malformed
+			}
+			command = append(command, value.Open(value.Doc(bson.Raw(document)))...)
+			continue
+		}
+		var name string
+		var documents []bsoncore.Document
+		if name, documents, rest, ok = wiremessage.ReadMsgSectionDocumentSequence(rest); !ok {
+			return id, nil, malformed
+		}
+		list := make([]bson.RawValue, len(documents))
+		for i, document := range documents {
+			if document.Validate() != nil {
+				return id, nil, malformed
+			}
+			list[i] = value.Doc(bson.Raw(document))
+		}
+		command = append(command, value.Field{Key: name, Value: value.Array(list)})
+	}
+	if len(command) == 0 {
+		return id, nil, malformed
+	}
+	return id, command, nil
+}
+
+// The driver describes a connection by these.
+
+func (c *connection) Description() description.Server {
+	return description.Server{
+		Addr: here, Kind: description.ServerKindStandalone,
+		MaxBatchCount: 100_000, MaxDocumentSize: 16 << 20, MaxMessageSize: 48_000_000,
+		WireVersion: &description.VersionRange{Max: store.WireVersion},
+	}
+}
+
+func (c *connection) ID() string                 { return string(here) }
+func (c *connection) ServerConnectionID() *int64 { return nil }
+func (c *connection) DriverConnectionID() int64  { return 0 }
+func (c *connection) Address() address.Address   { return here }
+func (c *connection) Stale() bool                { return false }
+func (c *connection) OIDCTokenGenID() uint64     { return 0 }
+func (c *connection) SetOIDCTokenGenID(uint64)   {}

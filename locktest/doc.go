@@ -1,0 +1,76 @@
+// Package locktest has a database server in memory, for tests of programs that use
+// doclock. A test needs no server, no network and no cleaning up. An acquire and its
+// release take some ten to two hundred microseconds.
+//
+//	mem := locktest.New()
+//	orders, err := mem.Collection("orders", bson.M{"_id": "A-17", "prints": 0})
+//	locks, err := writelock.New(orders) // as in the program
+//
+// The collection is a real one of the MongoDB driver, whose client has this server
+// instead of a connection. So the Lockers are the real ones, and what they send is
+// what they send to any server: the same filters, pipelines and updates, which the
+// server evaluates. Guards, registries, BSON options, command monitors
+// and the program's own reads and writes work as they do elsewhere, and so does
+// package admin. Two Lockers of one collection are two programs.
+//
+// # Time
+//
+// The server's clock is this machine's. Two things move it:
+//
+//   - In a [testing/synctest] bubble all clocks and timers are virtual: the lease's
+//     validity, renewals, pauses of waiters, timeouts, and the server's time. An
+//     hour of renewals takes milliseconds. This is the natural way to test a wait,
+//     a renewal or the end of a lease. Make the server and the Lockers in the
+//     bubble:
+//
+//     synctest.Test(t, func(t *testing.T) {
+//     mem := locktest.New()
+//     orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
+//     locks, err := writelock.New(orders)
+//     lease, err := locks.Acquire(t.Context(), bson.M{"_id": "A-17"})
+//     time.Sleep(11 * time.Second) // takes no time
+//     // lease.Err() is doclock.ErrLost
+//     })
+//
+//   - [Server.Advance] turns the server's clock alone, as if this process had been
+//     stopped meanwhile: the entry has expired, others are let in, and the lease
+//     still looks valid.
+//
+// # Faults
+//
+// [Server.Fail], [Server.LoseRequests], [Server.LoseReplies] and [Server.Delay]
+// are for the next commands. [Server.Down] has no server be reachable. [Server.Lose]
+// takes a lease away.
+//
+// # What it knows
+//
+// Commands: find, aggregate, findAndModify, insert, update, delete, count, create,
+// createIndexes, drop and dropDatabase. Query operators: $eq, $ne, $gt, $gte, $lt,
+// $lte, $in, $nin, $and, $or, $nor, $not, $exists, $type, $regex, $size, $all,
+// $elemMatch, $expr. Update operators: $set, $setOnInsert, $unset, $inc, $mul, $min,
+// $max, $rename, $currentDate, $push (with $each, $slice, $sort, $position),
+// $addToSet, $pull, $pullAll, $pop, with array filters; and pipelines of $set,
+// $unset, $project, $replaceRoot and $replaceWith. Stages of aggregations: those,
+// and $match, $sort, $limit, $skip and $count. Expressions: those of the locks' own
+// commands, arithmetic, and what is common on arrays and documents.
+//
+// # What it does not know
+//
+// It refuses everything else with an error that names it, code 115 or 59: it never
+// passes over an operator. In particular it has no transactions and sessions, no
+// collations but the simple one, no TTL and partial indexes, no validators, views
+// and capped collections, no change streams, and no positional operator `.$`.
+// Regular expressions are Go's, without look-aheads and back references.
+//
+// It has one member, so write concerns and read concerns have no effect. It checks
+// no rights. It answers a find with all documents at once. It is faster than a
+// server: a document that is deleted and made anew within one millisecond of the
+// server's clock may give out the same fencing token twice.
+//
+// The tests of the library run on it, as they do on a server, and so do the random
+// tests of the protocol: see docs/locktest.md.
+//
+// It uses an option of the driver that the driver marks as internal
+// (ClientOptions.Deployment): a later version of the driver may need a later
+// version of this package. Packages that lock don't depend on it.
+package locktest

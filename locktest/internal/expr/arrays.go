@@ -1,0 +1,195 @@
+package expr
+
+import (
+	"slices"
+
+	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func (s *Scope) size(e bson.RawValue) bson.RawValue {
+	v := s.exactly(1, "$size", e)[0]
+	if !value.IsArray(v) {
+		return s.refusef(17124, "The argument to $size must be an array, but was of type: %s", value.TypeName(v))
+	}
+	return value.Int(int32(len(value.Elements(v))))
+}
+
+func (s *Scope) elementAt(e bson.RawValue) bson.RawValue {
+	v := s.exactly(2, "$arrayElemAt", e)
+	if value.IsNullish(v[0]) || value.IsNullish(v[1]) {
+		return value.Null
+	}
+	n, whole := value.Whole(v[1])
+	switch {
+	case !value.IsArray(v[0]):
+		return s.refusef(28689, "$arrayElemAt's first argument must be an array, but is %s", value.TypeName(v[0]))
+	case !whole:
+		return s.refusef(28691, "$arrayElemAt's second argument must be representable as a 32-bit integer")
+	}
+	all := value.Elements(v[0])
+	if n < 0 {
+		n += int64(len(all))
+	}
+	if n < 0 || n >= int64(len(all)) {
+		return value.Missing
+	}
+	return all[n]
+}
+
+func (s *Scope) concatArrays(e bson.RawValue) bson.RawValue {
+	var all []bson.RawValue
+	for _, v := range s.operands(e) {
+		switch {
+		case value.IsNullish(v):
+			return value.Null
+		case !value.IsArray(v):
+			return s.refusef(28664, "$concatArrays only supports arrays, not %s", value.TypeName(v))
+		}
+		all = append(all, value.Elements(v)...)
+	}
+	return value.Array(all)
+}
+
+// slice takes an array and a number, or an array, a position and a number.
+func (s *Scope) slice(e bson.RawValue) bson.RawValue {
+	v := s.operands(e)
+	if len(v) != 2 && len(v) != 3 {
+		return s.refusef(28667, "Expression $slice takes at least 2 arguments, and at most 3, but %d were passed in.", len(v))
+	}
+	if slices.ContainsFunc(v, value.IsNullish) {
+		return value.Null
+	}
+	if !value.IsArray(v[0]) {
+		return s.refusef(28724, "First argument to $slice must be an array, but is of type: %s", value.TypeName(v[0]))
+	}
+	all := value.Elements(v[0])
+	length := int64(len(all))
+	n, whole := value.Whole(v[len(v)-1])
+	if !whole {
+		return s.refusef(28725, "Second argument to $slice must be numeric")
+	}
+	if len(v) == 2 && n < 0 {
+		return value.Array(all[max(0, length+n):])
+	}
+	var from int64
+	if len(v) == 3 {
+		if from, whole = value.Whole(v[1]); !whole || n <= 0 {
+			return s.refusef(28729, "Third argument to $slice must be positive")
+		}
+		if from < 0 {
+			from = max(0, length+from)
+		}
+		from = min(from, length)
+	}
+	return value.Array(all[from:min(length, from+n)])
+}
+
+func (s *Scope) in(e bson.RawValue) bson.RawValue {
+	v := s.exactly(2, "$in", e)
+	if !value.IsArray(v[1]) {
+		return s.refusef(40081, "$in requires an array as a second argument, found: %s", value.TypeName(v[1]))
+	}
+	return value.Bool(contains(value.Elements(v[1]), v[0]))
+}
+
+func contains(all []bson.RawValue, v bson.RawValue) bool {
+	return slices.ContainsFunc(all, func(other bson.RawValue) bool { return value.Equal(v, other) })
+}
+
+// input is the array that $filter or $map goes through. If it is nullish, so is
+// the result.
+func (s *Scope) input(e bson.RawValue, code int32, name string) (elements []bson.RawValue, as string, ok bool) {
+	input := s.eval(value.Get(e, "input"))
+	if as = value.Text(value.Get(e, "as")); as == "" {
+		as = "this"
+	}
+	if value.IsNullish(input) {
+		return nil, as, false
+	}
+	if !value.IsArray(input) {
+		s.refusef(code, "input to %s must be an array not %s", name, value.TypeName(input))
+		return nil, as, false
+	}
+	return value.Elements(input), as, true
+}
+
+func (s *Scope) filter(e bson.RawValue) bson.RawValue {
+	elements, as, ok := s.input(e, 28651, "$filter")
+	if !ok {
+		return value.Null
+	}
+	if !value.IsMissing(value.Get(e, "limit")) {
+		return s.refuse(value.Unsupported("the limit of $filter"))
+	}
+	test := value.Get(e, "cond")
+	var kept []bson.RawValue
+	for _, v := range elements {
+		outer := s.bind(as, v)
+		if value.Truth(s.eval(test)) {
+			kept = append(kept, v)
+		}
+		s.vars = outer
+	}
+	return value.Array(kept)
+}
+
+func (s *Scope) mapped(e bson.RawValue) bson.RawValue {
+	elements, as, ok := s.input(e, 16883, "$map")
+	if !ok {
+		return value.Null
+	}
+	in := value.Get(e, "in")
+	for i, v := range elements {
+		outer := s.bind(as, v)
+		elements[i] = s.eval(in)
+		s.vars = outer
+	}
+	return value.Array(elements)
+}
+
+func (s *Scope) subset(e bson.RawValue) bson.RawValue {
+	v := s.exactly(2, "$setIsSubset", e)
+	if !value.IsArray(v[0]) || !value.IsArray(v[1]) {
+		return s.refusef(17046, "both operands of $setIsSubset must be arrays")
+	}
+	whole := value.Elements(v[1])
+	for _, element := range value.Elements(v[0]) {
+		if !contains(whole, element) {
+			return value.False
+		}
+	}
+	return value.True
+}
+
+func (s *Scope) union(e bson.RawValue) bson.RawValue {
+	var all []bson.RawValue
+	for _, v := range s.operands(e) {
+		switch {
+		case value.IsNullish(v):
+			return value.Null
+		case !value.IsArray(v):
+			return s.refusef(17043, "All operands of $setUnion must be arrays. One argument is of type: %s", value.TypeName(v))
+		}
+		for _, element := range value.Elements(v) {
+			if !contains(all, element) {
+				all = append(all, element)
+			}
+		}
+	}
+	return value.Array(all)
+}
+
+// elements tests an array's elements: all of them, or any.
+func (s *Scope) elements(e bson.RawValue, name string, code int32, all bool) bson.RawValue {
+	v := s.exactly(1, name, e)[0]
+	if !value.IsArray(v) {
+		return s.refusef(code, "%s's argument must be an array, but is %s", name, value.TypeName(v))
+	}
+	for _, element := range value.Elements(v) {
+		if value.Truth(element) != all {
+			return value.Bool(!all)
+		}
+	}
+	return value.Bool(all)
+}

@@ -1,0 +1,77 @@
+package expr
+
+import (
+	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// operators are the expressions that are known. It is filled in init, because
+// they evaluate expressions themselves.
+var operators map[string]func(*Scope, bson.RawValue) bson.RawValue
+
+func init() {
+	operators = map[string]func(*Scope, bson.RawValue) bson.RawValue{
+		"$literal": func(_ *Scope, e bson.RawValue) bson.RawValue { return e },
+		"$let":     (*Scope).let,
+
+		"$cond":   (*Scope).cond,
+		"$ifNull": (*Scope).ifNull,
+		"$switch": (*Scope).switches,
+		"$and":    func(s *Scope, e bson.RawValue) bson.RawValue { return s.junction(e, false) },
+		"$or":     func(s *Scope, e bson.RawValue) bson.RawValue { return s.junction(e, true) },
+		"$not": func(s *Scope, e bson.RawValue) bson.RawValue {
+			return value.Bool(!value.Truth(s.exactly(1, "$not", e)[0]))
+		},
+
+		"$cmp": func(s *Scope, e bson.RawValue) bson.RawValue {
+			v := s.exactly(2, "$cmp", e)
+			return value.Int(int32(value.Compare(v[0], v[1])))
+		},
+		"$eq":  comparison("$eq", func(c int) bool { return c == 0 }),
+		"$ne":  comparison("$ne", func(c int) bool { return c != 0 }),
+		"$gt":  comparison("$gt", func(c int) bool { return c > 0 }),
+		"$gte": comparison("$gte", func(c int) bool { return c >= 0 }),
+		"$lt":  comparison("$lt", func(c int) bool { return c < 0 }),
+		"$lte": comparison("$lte", func(c int) bool { return c <= 0 }),
+
+		"$add":      (*Scope).add,
+		"$subtract": (*Scope).subtract,
+		"$multiply": (*Scope).multiply,
+		"$max":      func(s *Scope, e bson.RawValue) bson.RawValue { return s.extreme(e, 1) },
+		"$min":      func(s *Scope, e bson.RawValue) bson.RawValue { return s.extreme(e, -1) },
+		"$sum":      (*Scope).sum,
+		"$toLong":   (*Scope).toLong,
+
+		"$type": func(s *Scope, e bson.RawValue) bson.RawValue {
+			return value.String(value.TypeName(s.exactly(1, "$type", e)[0]))
+		},
+		"$isArray": func(s *Scope, e bson.RawValue) bson.RawValue {
+			return value.Bool(value.IsArray(s.exactly(1, "$isArray", e)[0]))
+		},
+		"$concat":     (*Scope).concat,
+		"$regexMatch": (*Scope).regexMatch,
+
+		"$size":            (*Scope).size,
+		"$arrayElemAt":     (*Scope).elementAt,
+		"$concatArrays":    (*Scope).concatArrays,
+		"$slice":           (*Scope).slice,
+		"$in":              (*Scope).in,
+		"$filter":          (*Scope).filter,
+		"$map":             (*Scope).mapped,
+		"$setIsSubset":     (*Scope).subset,
+		"$setUnion":        (*Scope).union,
+		"$allElementsTrue": func(s *Scope, e bson.RawValue) bson.RawValue { return s.elements(e, "$allElementsTrue", 17040, true) },
+		"$anyElementTrue":  func(s *Scope, e bson.RawValue) bson.RawValue { return s.elements(e, "$anyElementTrue", 17041, false) },
+
+		"$mergeObjects":  (*Scope).mergeObjects,
+		"$objectToArray": (*Scope).objectToArray,
+		"$arrayToObject": (*Scope).arrayToObject,
+	}
+}
+
+func comparison(name string, holds func(int) bool) func(*Scope, bson.RawValue) bson.RawValue {
+	return func(s *Scope, e bson.RawValue) bson.RawValue {
+		v := s.exactly(2, name, e)
+		return value.Bool(holds(value.Compare(v[0], v[1])))
+	}
+}

@@ -1,0 +1,169 @@
+package query
+
+import (
+	"github.com/doclock/doclock/locktest/internal/regex"
+	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// operator matches what a path leads to with one operator of a condition.
+func (m *matcher) operator(v bson.RawValue, path []string, name string, operand, condition bson.RawValue) bool {
+	switch name {
+	case "$eq":
+		return find(v, path, some(m.equals(operand)))
+	case "$ne":
+		return !find(v, path, some(m.equals(operand)))
+	case "$gt":
+		return find(v, path, some(ordered(operand, func(c int) bool { return c > 0 })))
+	case "$gte":
+		return find(v, path, some(ordered(operand, func(c int) bool { return c >= 0 })))
+	case "$lt":
+		return find(v, path, some(ordered(operand, func(c int) bool { return c < 0 })))
+	case "$lte":
+		return find(v, path, some(ordered(operand, func(c int) bool { return c <= 0 })))
+	case "$in":
+		return find(v, path, some(m.among(name, operand)))
+	case "$nin":
+		return !find(v, path, some(m.among(name, operand)))
+	case "$not":
+		if !IsOperators(operand) && operand.Type != bson.TypeRegex {
+			return m.refusef(value.BadValue, "$not needs a regex or a document")
+		}
+		return !m.field(v, path, operand)
+	case "$exists":
+		there := find(v, path, itself(func(v bson.RawValue) bool { return !value.IsMissing(v) }))
+		return there == value.Truth(operand)
+	case "$type":
+		return find(v, path, some(m.typed(operand)))
+	case "$regex":
+		pattern, flags, ok := operand.RegexOK()
+		if !ok {
+			pattern = value.Text(operand)
+		}
+		if options := value.Get(condition, "$options"); !value.IsMissing(options) {
+			flags = value.Text(options)
+		}
+		return find(v, path, some(m.matches(pattern, flags)))
+	case "$options":
+		return true
+	case "$size":
+		n, whole := value.Whole(operand)
+		if !whole {
+			return m.refusef(value.BadValue, "$size must be a whole number")
+		}
+		return find(v, path, itself(func(v bson.RawValue) bool {
+			return value.IsArray(v) && int64(len(value.Elements(v))) == n
+		}))
+	case "$all":
+		for _, wanted := range value.Elements(operand) {
+			if !m.field(v, path, wanted) {
+				return false
+			}
+		}
+		return len(value.Elements(operand)) > 0
+	case "$elemMatch":
+		return find(v, path, itself(m.elemMatch(operand)))
+	default:
+		return m.refuse(value.Unsupported("the query operator %s", name))
+	}
+}
+
+// elemMatch is the test that an array has an element that matches.
+func (m *matcher) elemMatch(condition bson.RawValue) func(bson.RawValue) bool {
+	ofValues := IsOperators(condition)
+	for _, joint := range []string{"$and", "$or", "$nor"} {
+		ofValues = ofValues && value.IsMissing(value.Get(condition, joint))
+	}
+	return func(v bson.RawValue) bool {
+		for _, element := range value.Elements(v) {
+			switch {
+			case ofValues && m.field(element, nil, condition):
+				return true
+			case !ofValues && value.IsDocument(element) && m.document(condition, element):
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// ordered is a test of the order. Values of other types pass no such test.
+func ordered(operand bson.RawValue, holds func(int) bool) func(bson.RawValue) bool {
+	return func(v bson.RawValue) bool { return alike(v, operand) && holds(compared(v, operand)) }
+}
+
+func alike(a, b bson.RawValue) bool {
+	switch {
+	case value.IsNumber(b):
+		return value.IsNumber(a)
+	case b.Type == bson.TypeNull:
+		return value.IsNullish(a)
+	default:
+		return a.Type == b.Type
+	}
+}
+
+func compared(a, b bson.RawValue) int {
+	if value.IsNullish(a) && value.IsNullish(b) {
+		return 0
+	}
+	return value.Compare(a, b)
+}
+
+func (m *matcher) among(name string, list bson.RawValue) func(bson.RawValue) bool {
+	if !value.IsArray(list) {
+		m.refusef(value.BadValue, "%s needs an array", name)
+	}
+	var tests []func(bson.RawValue) bool
+	for _, wanted := range value.Elements(list) {
+		tests = append(tests, m.equals(wanted))
+	}
+	return func(v bson.RawValue) bool {
+		for _, test := range tests {
+			if test(v) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// typed is the test of a type, or of several.
+func (m *matcher) typed(operand bson.RawValue) func(bson.RawValue) bool {
+	types := []bson.RawValue{operand}
+	if value.IsArray(operand) {
+		types = value.Elements(operand)
+	}
+	return func(v bson.RawValue) bool {
+		for _, t := range types {
+			has, err := value.HasType(v, t)
+			if err != nil {
+				m.refuse(err)
+			}
+			if has {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func (m *matcher) matches(pattern, flags string) func(bson.RawValue) bool {
+	if _, err := regex.Match(pattern, flags, ""); err != nil { // also where there is no text to match
+		m.refuse(err)
+	}
+	return func(v bson.RawValue) bool {
+		if other, otherFlags, ok := v.RegexOK(); ok {
+			return other == pattern && otherFlags == flags
+		}
+		text, ok := v.StringValueOK()
+		if !ok {
+			return false
+		}
+		found, err := regex.Match(pattern, flags, text)
+		if err != nil {
+			m.refuse(err)
+		}
+		return found
+	}
+}

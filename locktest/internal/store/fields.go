@@ -1,0 +1,63 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// without are the fields of commands that have no effect here: there is one
+// member, nothing is slow, and no validator.
+var without = []string{
+	"$db", "lsid", "$clusterTime", "$readPreference", "readConcern", "writeConcern", "maxTimeMS", "comment", "hint",
+	"bypassDocumentValidation", "apiVersion", "apiStrict", "apiDeprecationErrors", "collation", "let",
+}
+
+// fields are those that a command knows beside these.
+var fields = map[string][]string{
+	"find":          {"filter", "projection", "sort", "skip", "limit", "batchSize", "singleBatch", "allowDiskUse", "noCursorTimeout"},
+	"aggregate":     {"pipeline", "cursor", "allowDiskUse"},
+	"findAndModify": {"query", "update", "remove", "new", "fields", "sort", "upsert", "arrayFilters"},
+	"insert":        {"documents", "ordered"},
+	"update":        {"updates", "ordered"},
+	"delete":        {"deletes", "ordered"},
+	"count":         {"query", "skip", "limit"},
+	"create":        {"viewOn", "pipeline", "validator", "validationLevel", "validationAction", "capped", "size", "max", "timeseries", "clusteredIndex"},
+	"createIndexes": {"indexes", "commitQuorum"},
+}
+
+// statements are the fields of one statement of a command that has several.
+var statements = map[string][]string{
+	"updates": {"q", "u", "multi", "upsert", "arrayFilters", "sort", "collation", "hint"},
+	"deletes": {"q", "limit", "collation", "hint"},
+}
+
+// refuseFields refuses what a command has beside the fields that are known.
+func refuseFields(d value.Document, where string, known ...[]string) error {
+	for _, f := range d {
+		if !slices.Contains(slices.Concat(known...), f.Key) {
+			return value.Unsupported("the field %q of %s", f.Key, where)
+		}
+	}
+	return refuseCollation(d)
+}
+
+// refuseCollation refuses a collation other than the simple one.
+func refuseCollation(d value.Document) error {
+	collation := d.Get("collation")
+	if value.IsMissing(collation) || value.Text(value.Get(collation, "locale")) == "simple" {
+		return nil
+	}
+	return value.Unsupported("collations")
+}
+
+// refuseOrder refuses sort keys that are no directions.
+func refuseOrder(keys bson.RawValue) error {
+	for path, direction := range value.Fields(keys) {
+		if n, whole := value.Whole(direction); !whole || n != 1 && n != -1 {
+			return value.Refuse(value.BadValue, "$sort key ordering must be 1 (for ascending) or -1 (for descending): %s", path)
+		}
+	}
+	return nil
+}

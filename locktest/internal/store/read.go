@@ -1,0 +1,155 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/doclock/doclock/locktest/internal/expr"
+	"github.com/doclock/doclock/locktest/internal/stage"
+	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// cursor is the reply that has all documents at once.
+func (c *command) cursor(documents []bson.RawValue) value.Document {
+	return value.Document{{Key: "cursor", Value: value.Document{
+		{Key: "firstBatch", Value: value.Array(documents)},
+		{Key: "id", Value: value.Long(0)},
+		{Key: "ns", Value: value.String(c.namespace())},
+	}.Close()}}
+}
+
+func (c *command) find() (value.Document, error) {
+	documents, err := c.found(c.Get("filter"))
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range documents {
+		if documents[i], err = stage.Project(c.Get("projection"), d, c.query); err != nil {
+			return nil, err
+		}
+	}
+	return c.cursor(documents), nil
+}
+
+// found are the documents that a filter matches, sorted and cut as the command
+// asks.
+func (c *command) found(filter bson.RawValue) ([]bson.RawValue, error) {
+	records, err := c.collection().matching(c.query, filter, 0)
+	if err != nil {
+		return nil, err
+	}
+	documents := make([]bson.RawValue, len(records))
+	for i, r := range records {
+		documents[i] = r.document
+	}
+	if keys := c.Get("sort"); !value.IsMissing(keys) {
+		if err := sort(keys, documents); err != nil {
+			return nil, err
+		}
+	}
+	skip, _ := value.Whole(c.Get("skip"))
+	limit, _ := value.Whole(c.Get("limit"))
+	return cut(documents, skip, max(limit, -limit)), nil
+}
+
+func sort(keys bson.RawValue, documents []bson.RawValue) error {
+	if err := refuseOrder(keys); err != nil {
+		return err
+	}
+	slices.SortStableFunc(documents, func(a, b bson.RawValue) int { return stage.Order(keys, a, b) })
+	return nil
+}
+
+// cut leaves documents out at the beginning, and those over a limit. 0 is none.
+func cut(documents []bson.RawValue, skip, limit int64) []bson.RawValue {
+	documents = documents[min(skip, int64(len(documents))):]
+	if limit > 0 && limit < int64(len(documents)) {
+		documents = documents[:limit]
+	}
+	return documents
+}
+
+func (c *command) count() (value.Document, error) {
+	documents, err := c.found(c.Get("query"))
+	return value.Document{{Key: "n", Value: value.Int(int32(len(documents)))}}, err
+}
+
+// aggregate knows the stages that change, match, sort and cut, and the one that
+// counts.
+func (c *command) aggregate() (value.Document, error) {
+	if _, named := c.Document[0].Value.StringValueOK(); !named {
+		return nil, value.Unsupported("the aggregation of a database")
+	}
+	stages := value.Elements(c.Get("pipeline"))
+	first := value.Document{}.Close()
+	if len(stages) > 0 && stage.Name(stages[0]) == "$match" { // it may find by _id
+		first, stages = value.Get(stages[0], "$match"), stages[1:]
+	}
+	documents, err := c.found(first)
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range stages {
+		name := stage.Name(spec)
+		operand := value.Get(spec, name)
+		switch name {
+		case "$match":
+			documents, err = c.matched(operand, documents)
+		case "$sort":
+			err = sort(operand, documents)
+		case "$limit":
+			n, _ := value.Whole(operand)
+			documents = cut(documents, 0, n)
+		case "$skip":
+			n, _ := value.Whole(operand)
+			documents = cut(documents, n, 0)
+		case "$count":
+			documents = counted(value.Text(operand), documents)
+		case "$group":
+			documents, err = c.grouped(operand, documents)
+		default:
+			for i, d := range documents {
+				if documents[i], err = stage.Change(spec, d, c.query); err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.cursor(documents), nil
+}
+
+func (c *command) matched(filter bson.RawValue, documents []bson.RawValue) (kept []bson.RawValue, err error) {
+	for _, d := range documents {
+		matches, err := c.query.Match(filter, d)
+		if err != nil {
+			return nil, err
+		}
+		if matches {
+			kept = append(kept, d)
+		}
+	}
+	return kept, nil
+}
+
+func counted(name string, documents []bson.RawValue) []bson.RawValue {
+	if len(documents) == 0 {
+		return nil
+	}
+	return []bson.RawValue{value.Document{{Key: name, Value: value.Int(int32(len(documents)))}}.Close()}
+}
+
+// grouped counts all documents, as the driver's CountDocuments does. No other
+// group is known.
+func (c *command) grouped(spec bson.RawValue, documents []bson.RawValue) ([]bson.RawValue, error) {
+	group := value.Open(spec)
+	if len(group) != 2 || !value.IsNumber(group.Get("_id")) || !value.Equal(value.Get(group[1].Value, "$sum"), value.Int(1)) {
+		return nil, value.Unsupported("the pipeline stage $group")
+	}
+	if _, err := (&expr.Scope{}).Eval(group.Get("_id")); err != nil {
+		return nil, err
+	}
+	return counted(group[1].Key, documents), nil
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/doclock/doclock/locktest/internal/query"
+	"github.com/doclock/doclock/locktest/internal/stage"
+	"github.com/doclock/doclock/locktest/internal/update"
+	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// findAndModify changes the first document that matches, and answers with it.
+func (c *command) findAndModify() (value.Document, error) {
+	filter := c.Get("query")
+	records, err := c.collection().matching(c.query, filter, 0)
+	if err != nil {
+		return nil, err
+	}
+	if keys := c.Get("sort"); !value.IsMissing(keys) {
+		if err := refuseOrder(keys); err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(records, func(a, b *record) int { return stage.Order(keys, a.document, b.document) })
+	}
+	answer := value.Null
+	last := value.Document{{Key: "n", Value: value.Int(int32(min(len(records), 1)))}}
+	switch {
+	case len(records) > 0 && value.Truth(c.Get("remove")):
+		answer = records[0].document
+		c.collection().remove(records[0])
+	case len(records) > 0:
+		answer = records[0].document
+		u := c.updateOf(c.Document, c.Get("update"))
+		after, err := u.Apply(answer)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.collection().put(records[0], after); err != nil {
+			return nil, err
+		}
+		if value.Truth(c.Get("new")) {
+			answer = after
+		}
+		last = append(last, value.Field{Key: "updatedExisting", Value: value.True})
+	case value.Truth(c.Get("upsert")):
+		made, err := c.upsert(filter, c.updateOf(c.Document, c.Get("update")))
+		if err != nil {
+			return nil, err
+		}
+		if value.Truth(c.Get("new")) {
+			answer = made
+		}
+		last = value.Document{{Key: "n", Value: value.Int(1)}, {Key: "updatedExisting", Value: value.False}, {Key: "upserted", Value: value.Get(made, "_id")}}
+	}
+	if value.IsDocument(answer) {
+		if answer, err = stage.Project(c.Get("fields"), answer, c.query); err != nil {
+			return nil, err
+		}
+	}
+	return value.Document{{Key: "lastErrorObject", Value: last.Close()}, {Key: "value", Value: answer}}, nil
+}
+
+func (c *command) updateOf(statement value.Document, spec bson.RawValue) update.Update {
+	return update.Update{Spec: spec, Filters: statement.Get("arrayFilters"), Query: c.query}
+}
+
+// upsert inserts the document that a filter's equalities and an update make.
+func (c *command) upsert(filter bson.RawValue, u update.Update) (bson.RawValue, error) {
+	made, err := fromEqualities(value.Document{}.Close(), filter)
+	if err != nil {
+		return value.Missing, err
+	}
+	u.Insert = true
+	if made, err = u.Apply(made); err != nil {
+		return value.Missing, err
+	}
+	if d := value.Open(made); value.IsMissing(d.Get("_id")) {
+		made = append(value.Document{{Key: "_id", Value: value.Of(bson.NewObjectID())}}, d...).Close()
+	}
+	return made, c.made().insert(made)
+}
+
+func fromEqualities(made, filter bson.RawValue) (bson.RawValue, error) {
+	for key, v := range value.Fields(filter) {
+		var err error
+		switch {
+		case key == "$and":
+			for _, part := range value.Elements(v) {
+				if made, err = fromEqualities(made, part); err != nil {
+					return made, err
+				}
+			}
+		case strings.HasPrefix(key, "$") || v.Type == bson.TypeRegex:
+		default:
+			if query.IsOperators(v) {
+				if v = value.Get(v, "$eq"); value.IsMissing(v) {
+					continue
+				}
+			}
+			set := value.Document{{Key: "$set", Value: value.Document{{Key: key, Value: v}}.Close()}}.Close()
+			made, err = update.Update{Spec: set}.Apply(made)
+		}
+		if err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// each executes the statements of a command that has several. An error ends an
+// ordered command; any other goes on.
+func (c *command) each(list string, execute func(i int, statement value.Document) error) (faults []bson.RawValue) {
+	ordered := c.Get("ordered")
+	for i, statement := range value.Elements(c.Get(list)) {
+		d := value.Open(statement)
+		var err error
+		if known := statements[list]; known != nil {
+			err = refuseFields(d, "a statement of "+c.name, known)
+		}
+		if err == nil {
+			err = execute(i, d)
+		}
+		if err == nil {
+			continue
+		}
+		refusal := value.Refuse(value.BadValue, "%v", err)
+		errors.As(err, &refusal)
+		faults = append(faults, value.Document{
+			{Key: "index", Value: value.Int(int32(i))},
+			{Key: "code", Value: value.Int(refusal.Code)},
+			{Key: "errmsg", Value: value.String(refusal.Message)},
+		}.Close())
+		if value.IsMissing(ordered) || value.Truth(ordered) {
+			break
+		}
+	}
+	return faults
+}
+
+// report is the reply of a command with statements.
+func report(n int, faults []bson.RawValue, more ...value.Field) value.Document {
+	reply := append(value.Document{{Key: "n", Value: value.Int(int32(n))}}, more...)
+	if len(faults) > 0 {
+		reply = append(reply, value.Field{Key: "writeErrors", Value: value.Array(faults)})
+	}
+	return reply
+}
+
+func (c *command) insert() (value.Document, error) {
+	n := 0
+	faults := c.each("documents", func(_ int, d value.Document) error {
+		err := c.made().insert(d.Close())
+		if err == nil {
+			n++
+		}
+		return err
+	})
+	return report(n, faults), nil
+}
+
+func (c *command) update() (value.Document, error) {
+	n, modified := 0, 0
+	var upserted []bson.RawValue
+	faults := c.each("updates", func(i int, statement value.Document) error {
+		limit := 1
+		if value.Truth(statement.Get("multi")) {
+			limit = 0
+		}
+		if keys := statement.Get("sort"); !value.IsMissing(keys) {
+			return value.Unsupported("the sort of an update")
+		}
+		filter, u := statement.Get("q"), c.updateOf(statement, statement.Get("u"))
+		records, err := c.collection().matching(c.query, filter, limit)
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 && value.Truth(statement.Get("upsert")) {
+			made, err := c.upsert(filter, u)
+			if err == nil {
+				n++
+				upserted = append(upserted, value.Document{{Key: "index", Value: value.Int(int32(i))}, {Key: "_id", Value: value.Get(made, "_id")}}.Close())
+			}
+			return err
+		}
+		for _, r := range records {
+			after, err := u.Apply(r.document)
+			if err != nil {
+				return err
+			}
+			n++
+			if !bytes.Equal(after.Value, r.document.Value) {
+				modified++
+			}
+			if err := c.collection().put(r, after); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	more := []value.Field{{Key: "nModified", Value: value.Int(int32(modified))}}
+	if len(upserted) > 0 {
+		more = append(more, value.Field{Key: "upserted", Value: value.Array(upserted)})
+	}
+	return report(n, faults, more...), nil
+}
+
+func (c *command) delete() (value.Document, error) {
+	n := 0
+	faults := c.each("deletes", func(_ int, statement value.Document) error {
+		limit, _ := value.Whole(statement.Get("limit"))
+		records, err := c.collection().matching(c.query, statement.Get("q"), int(limit))
+		if err != nil {
+			return err
+		}
+		c.collection().remove(records...)
+		n += len(records)
+		return nil
+	})
+	return report(n, faults), nil
+}

@@ -1,0 +1,94 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/doclock/doclock/locktest/internal/store"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Server is a database server in memory. It is safe for concurrent use. It has no
+// goroutine, listens nowhere, and needs no end.
+type Server struct {
+	store  *store.Store
+	client *mongo.Client
+
+	mu     sync.Mutex
+	ahead  time.Duration // of the clock, before this machine's
+	faults faults
+	late   []late        // requests that have not arrived yet
+	turned chan struct{} // is closed when something changes that a command waits for
+	down   error         // why no server can be reached; nil if one can
+}
+
+// New makes a server without documents. In a [testing/synctest] bubble, make it
+// there.
+func New() *Server {
+	s := &Server{store: store.New(), turned: make(chan struct{})}
+	var err error
+	if s.client, err = s.Connect(); err != nil {
+		panic(fmt.Sprintf("locktest: this version of the driver can't be used: %v", err))
+	}
+	return s
+}
+
+// Connect makes one more client of the server, with options as a program has them:
+// a registry, BSON options, a command monitor. Those that say where a server is
+// have no effect. Clients need no Disconnect.
+func (s *Server) Connect(opts ...*options.ClientOptions) (*mongo.Client, error) {
+	here := options.Client()
+	//lint:ignore SA1019 the driver has no other way to give a client a server in memory
+	here.Deployment = deployment{s}
+	return mongo.Connect(append(opts[:len(opts):len(opts)], here)...)
+}
+
+// Client is the client that all callers of it share.
+func (s *Server) Client() *mongo.Client { return s.client }
+
+// Collection is a collection of the database "test", with these documents in it.
+// Each is what the driver's InsertOne takes. Two Lockers of it are two programs.
+func (s *Server) Collection(name string, documents ...any) (*mongo.Collection, error) {
+	coll := s.client.Database("test").Collection(name)
+	if len(documents) == 0 {
+		return coll, nil
+	}
+	if _, err := coll.InsertMany(context.Background(), documents); err != nil {
+		return nil, fmt.Errorf("locktest: insert the documents: %w", err)
+	}
+	return coll, nil
+}
+
+// Now is the server's clock.
+func (s *Server) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now()
+}
+
+// now needs the mutex.
+func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
+
+// Advance turns the server's clock forward, and by a negative d back. The clocks
+// of the programs stay: to them it is as if they had been stopped for d, and had
+// not looked at a clock since. So a lease whose entry has expired counts as valid
+// until its next command, and nothing is written under it once another holder
+// was let in.
+//
+// Where the programs' timers must move too (renewals, waiting, the end of a
+// validity), let time pass in a [testing/synctest] bubble.
+func (s *Server) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += d
+	s.turn()
+}
+
+// turn wakes the commands that wait. It needs the mutex.
+func (s *Server) turn() {
+	close(s.turned)
+	s.turned = make(chan struct{})
+}

@@ -1,0 +1,161 @@
+package locktest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/locktest"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+func TestBadDocuments(t *testing.T) {
+	for name, c := range map[string]struct {
+		documents []any
+		says      string
+	}{
+		"no document":      {[]any{"text"}, "locktest: insert the documents"},
+		"nil":              {[]any{nil}, "document is nil"},
+		"one _id twice":    {[]any{bson.M{"_id": 1}, bson.M{"_id": 1.0}}, "E11000 duplicate key"},
+		"an array as _id":  {[]any{bson.M{"_id": bson.A{1}}}, "'_id' value cannot be of type array"},
+		"an unencodable":   {[]any{bson.M{"f": func() {}}}, "no encoder"},
+		"a huge document":  {[]any{bson.M{"_id": 1, "data": make([]byte, 17<<20)}}, "larger"},
+		"a regex as an id": {[]any{bson.M{"_id": bson.Regex{Pattern: "a"}}}, "cannot be of type regex"},
+	} {
+		if _, err := locktest.New().Collection("", bson.M{"_id": 1}); !contains(err, "Invalid namespace") {
+			t.Errorf("no name: %v", err)
+		}
+		if _, err := locktest.New().Collection("orders", c.documents...); !contains(err, c.says) {
+			t.Errorf("%s: %v; want %q", name, err, c.says)
+		}
+	}
+}
+
+// What is not known is refused by its name, and changes nothing.
+func TestUnsupported(t *testing.T) {
+	ctx := t.Context()
+	mem := locktest.New()
+	orders := collection(t, mem, bson.M{"_id": 1, "items": bson.A{1, 2}, "total": 1})
+	one := bson.M{"_id": 1}
+	set := bson.M{"$set": bson.M{"total": 2}}
+	for name, c := range map[string]struct {
+		run  func() error
+		says string
+	}{
+		"a query operator": {func() error { return orders.FindOne(ctx, bson.M{"total": bson.M{"$mod": bson.A{2, 1}}}).Err() }, "the query operator $mod"},
+		"a joint":          {func() error { return orders.FindOne(ctx, bson.M{"$where": "true"}).Err() }, "the query operator $where"},
+		"an operator": {func() error {
+			_, err := orders.UpdateOne(ctx, one, bson.M{"$bit": bson.M{"total": bson.M{"xor": 1}}})
+			return err
+		}, "the update operator $bit"},
+		"an expression": {func() error {
+			_, err := orders.UpdateOne(ctx, one, bson.A{bson.M{"$set": bson.M{"total": bson.M{"$sqrt": 4}}}})
+			return err
+		}, "the expression $sqrt"},
+		"a stage": {func() error {
+			_, err := orders.Aggregate(ctx, bson.A{bson.M{"$lookup": bson.M{"from": "x"}}})
+			return err
+		}, `the pipeline stage "$lookup"`},
+		"the positional operator": {func() error {
+			_, err := orders.UpdateOne(ctx, bson.M{"_id": 1, "items": 2}, bson.M{"$set": bson.M{"items.$": 3}})
+			return err
+		}, `the positional operator in "items.$"; use an array filter`},
+		"a collation": {func() error {
+			_, err := orders.UpdateOne(ctx, one, set, options.UpdateOne().SetCollation(&options.Collation{Locale: "de"}))
+			return err
+		}, "collations"},
+		"a field of a command": {func() error {
+			_, err := orders.Find(ctx, one, options.Find().SetMin(bson.D{{Key: "_id", Value: 1}}).SetHint("_id_"))
+			return err
+		}, `the field "min" of find`},
+		"a broken document": {func() error { _, err := orders.InsertOne(ctx, bson.Raw{9, 0, 0, 0, 2, 'a', 0, 0, 0}); return err }, "cannot marshal"},
+		"sort keys of another kind": {func() error {
+			return orders.FindOne(ctx, one, options.FindOne().SetSort(bson.D{{Key: "total", Value: "up"}})).Err()
+		}, "must be 1 (for ascending) or -1"},
+		"a TTL index": {func() error {
+			_, err := orders.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(1)})
+			return err
+		}, "an index with expireAfterSeconds"},
+		"a view":    {func() error { return mem.Client().Database("test").CreateView(ctx, "v", "orders", bson.A{}) }, "a collection with viewOn"},
+		"a command": {func() error { _, err := orders.Indexes().List(ctx); return err }, "the command listIndexes"},
+		"a regex":   {func() error { return orders.FindOne(ctx, bson.M{"name": bson.M{"$regex": "a(?=b)"}}).Err() }, "the regular expression"},
+		"a transaction": {func() error {
+			session, err := mem.Client().StartSession()
+			if err != nil {
+				return err
+			}
+			defer session.EndSession(ctx)
+			_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) { return orders.UpdateOne(ctx, one, set) })
+			return err
+		}, "does not support sessions"},
+	} {
+		if err := c.run(); !contains(err, c.says) {
+			t.Errorf("%s: %v; want %q", name, err, c.says)
+		}
+	}
+	var stored bson.M
+	check(t, orders.FindOne(ctx, one).Decode(&stored))
+	if stored["total"] != int32(1) {
+		t.Errorf("the document is %v", stored)
+	}
+}
+
+// The caller's own registry, options and monitor are a client's.
+func TestConnect(t *testing.T) {
+	mem := locktest.New()
+	var seen []string
+	client, err := mem.Connect(options.Client().
+		SetBSONOptions(&options.BSONOptions{UseJSONStructTags: true}).
+		SetMonitor(&event.CommandMonitor{Started: fixture.Monitor(func(command bson.Raw) { seen = append(seen, fixture.Name(command)) }).Started}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders := client.Database("test").Collection("orders")
+	type order struct {
+		ID    int `json:"_id"`
+		Total int `json:"grandTotal"`
+	}
+	if _, err := orders.InsertOne(t.Context(), order{ID: 1, Total: 7}); err != nil {
+		t.Fatal(err)
+	}
+	locks := locker(t, orders)
+	var got order
+	lease, err := locks.TryAcquire(t.Context(), bson.M{"_id": 1}, doclock.Into(&got))
+	check(t, err)
+	check(t, lease.Release(t.Context()))
+	if got.Total != 7 || len(seen) != 3 || seen[1] != "findAndModify" {
+		t.Errorf("got %+v by %v", got, seen)
+	}
+	if _, err := mem.Connect(options.Client().ApplyURI("nonsense")); err == nil {
+		t.Error("a bad URI is accepted")
+	}
+}
+
+// Many goroutines of several programs, under the race detector.
+func TestConcurrentUse(t *testing.T) {
+	s := newScene(t)
+	var all []error
+	results := make(chan error)
+	for i := range 16 {
+		locks := s.mine
+		if i%2 == 0 {
+			locks = s.others
+		}
+		go func() {
+			results <- locks.Do(t.Context(), order, func(ctx context.Context, lease *doclock.Lease) error {
+				return lease.Update(ctx, bson.M{"$inc": bson.M{"total": 1}})
+			})
+		}()
+	}
+	for range 16 {
+		all = append(all, <-results)
+	}
+	if err := errors.Join(all...); err != nil || s.total(t) != 17 {
+		t.Errorf("%v; the total is %d", err, s.total(t))
+	}
+}

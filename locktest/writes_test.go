@@ -1,0 +1,161 @@
+package locktest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// written is what a command answers, without the _ids that a server makes.
+func written(result any, err error) string {
+	switch r := result.(type) {
+	case *mongo.UpdateResult:
+		if r != nil {
+			return fmt.Sprintf("matched %d, modified %d, upserted %d %v, %s", r.MatchedCount, r.ModifiedCount, r.UpsertedCount, r.UpsertedID, kindOf(err))
+		}
+	case *mongo.BulkWriteResult:
+		if r != nil {
+			return fmt.Sprintf("inserted %d, matched %d, modified %d, deleted %d, upserted %v, %s", r.InsertedCount, r.MatchedCount, r.ModifiedCount, r.DeletedCount, r.UpsertedIDs, kindOf(err))
+		}
+	case *mongo.DeleteResult:
+		if r != nil {
+			return fmt.Sprintf("deleted %d, %s", r.DeletedCount, kindOf(err))
+		}
+	}
+	return kindOf(err)
+}
+
+func kindOf(err error) string {
+	switch {
+	case err == nil:
+		return "done"
+	case mongo.IsDuplicateKeyError(err):
+		return "a duplicate key"
+	default:
+		return "an error"
+	}
+}
+
+// three are the documents that each write meets.
+var three = []any{d{{"_id", 1}, {"n", 1}, {"s", "a"}}, d{{"_id", 2}, {"n", 2}, {"s", "b"}}, d{{"_id", 3}, {"n", 3}, {"s", "a"}}}
+
+func TestWritesAreTheServers(t *testing.T) {
+	colls := both(t)
+	inc := op("$inc", d{{"n", 10}})
+	upsert := options.UpdateOne().SetUpsert(true)
+	raw := func(r *mongo.SingleResult) string {
+		raw, err := r.Raw()
+		return fmt.Sprint(raw, kindOf(err))
+	}
+	all := func(coll *mongo.Collection, stages ...any) string {
+		var found []bson.Raw
+		cursor, err := coll.Aggregate(t.Context(), a(stages))
+		if err == nil {
+			err = cursor.All(t.Context(), &found)
+		}
+		return fmt.Sprint(found, kindOf(err))
+	}
+	for _, c := range []struct {
+		name string
+		run  func(*mongo.Collection) string
+	}{
+		{"update one of two", func(c *mongo.Collection) string { return written(c.UpdateOne(t.Context(), d{{"s", "a"}}, inc)) }},
+		{"update many", func(c *mongo.Collection) string { return written(c.UpdateMany(t.Context(), d{{"s", "a"}}, inc)) }},
+		{"update many to what they are", func(c *mongo.Collection) string {
+			return written(c.UpdateMany(t.Context(), d{}, op("$set", d{{"s", "a"}})))
+		}},
+		{"update none", func(c *mongo.Collection) string { return written(c.UpdateOne(t.Context(), d{{"s", "x"}}, inc)) }},
+		{"replace", func(c *mongo.Collection) string {
+			return written(c.ReplaceOne(t.Context(), d{{"_id", 2}}, d{{"new", true}}))
+		}},
+		{"replace with another _id", func(c *mongo.Collection) string {
+			return written(c.ReplaceOne(t.Context(), d{{"_id", 2}}, d{{"_id", 9}}))
+		}},
+		{"upsert: there", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"_id", 1}}, d{{"$set", d{{"x", 1}}}, {"$setOnInsert", d{{"y", 1}}}}, upsert))
+		}},
+		{"upsert: made", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"_id", 7}, {"k.l", "v"}, {"n", op("$gt", 5)}}, d{{"$set", d{{"x", 1}}}, {"$setOnInsert", d{{"y", 1}}}}, upsert))
+		}},
+		{"upsert: by $and and $eq", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"$and", a{d{{"_id", op("$eq", 8)}}, d{{"z", 2}}}}}, inc, upsert))
+		}},
+		{"upsert: the _id is there", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"_id", 1}, {"n", 99}}, inc, upsert))
+		}},
+		{"upsert: a pipeline", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"_id", 7}}, a{op("$set", d{{"x", op("$ifNull", a{"$x", 5})}})}, upsert))
+		}},
+		{"insert: an _id that is there", func(c *mongo.Collection) string {
+			_, err := c.InsertMany(t.Context(), []any{d{{"_id", 4}}, d{{"_id", 1.0}}, d{{"_id", 5}}})
+			return kindOf(err)
+		}},
+		{"insert: unordered", func(c *mongo.Collection) string {
+			_, err := c.InsertMany(t.Context(), []any{d{{"_id", 4}}, d{{"_id", 1}}, d{{"_id", 5}}}, options.InsertMany().SetOrdered(false))
+			return kindOf(err)
+		}},
+		{"insert: the _id comes first", func(c *mongo.Collection) string {
+			_, err := c.InsertOne(t.Context(), d{{"a", 1}, {"_id", 4}})
+			return kindOf(err)
+		}},
+		{"delete one of two", func(c *mongo.Collection) string { return written(c.DeleteOne(t.Context(), d{{"s", "a"}})) }},
+		{"delete many", func(c *mongo.Collection) string { return written(c.DeleteMany(t.Context(), d{{"n", op("$gte", 2)}})) }},
+		{"find one and delete", func(c *mongo.Collection) string {
+			return raw(c.FindOneAndDelete(t.Context(), d{{"s", "a"}}, options.FindOneAndDelete().SetSort(d{{"n", -1}})))
+		}},
+		{"find one and replace", func(c *mongo.Collection) string {
+			return raw(c.FindOneAndReplace(t.Context(), d{{"s", "b"}}, d{{"s", "c"}}, options.FindOneAndReplace().SetReturnDocument(options.After)))
+		}},
+		{"find one and update: before", func(c *mongo.Collection) string {
+			return raw(c.FindOneAndUpdate(t.Context(), d{{"_id", 2}}, inc, options.FindOneAndUpdate().SetProjection(d{{"n", 1}})))
+		}},
+		{"find one and update: none", func(c *mongo.Collection) string { return raw(c.FindOneAndUpdate(t.Context(), d{{"_id", 99}}, inc)) }},
+		{"find one and update: upsert", func(c *mongo.Collection) string {
+			return raw(c.FindOneAndUpdate(t.Context(), d{{"_id", 9}}, inc, options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)))
+		}},
+		{"bulk", func(c *mongo.Collection) string {
+			return written(c.BulkWrite(t.Context(), []mongo.WriteModel{
+				mongo.NewInsertOneModel().SetDocument(d{{"_id", 4}}),
+				mongo.NewUpdateOneModel().SetFilter(d{{"_id", 1}}).SetUpdate(inc),
+				mongo.NewUpdateManyModel().SetFilter(d{{"n", op("$gt", 2)}}).SetUpdate(inc),
+				mongo.NewDeleteOneModel().SetFilter(d{{"_id", 2}}),
+				mongo.NewReplaceOneModel().SetFilter(d{{"_id", 5}}).SetReplacement(d{{"q", 1}}).SetUpsert(true),
+			}))
+		}},
+		{"bulk: one fails", func(c *mongo.Collection) string {
+			return written(c.BulkWrite(t.Context(), []mongo.WriteModel{
+				mongo.NewUpdateOneModel().SetFilter(d{{"_id", 1}}).SetUpdate(op("$inc", d{{"s", 1}})),
+				mongo.NewUpdateOneModel().SetFilter(d{{"_id", 2}}).SetUpdate(inc),
+			}, options.BulkWrite().SetOrdered(false)))
+		}},
+		{"unique index", func(c *mongo.Collection) string {
+			_, made := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"n", 1}}, Options: options.Index().SetUnique(true)})
+			_, inserted := c.InsertOne(t.Context(), d{{"_id", 4}, {"n", 1}})
+			_, updated := c.UpdateOne(t.Context(), d{{"_id", 1}}, op("$set", d{{"n", 2}}))
+			_, same := c.UpdateOne(t.Context(), d{{"_id", 1}}, op("$set", d{{"n", 1}}))
+			return fmt.Sprint(kindOf(made), kindOf(inserted), kindOf(updated), kindOf(same))
+		}},
+		{"aggregate", func(c *mongo.Collection) string {
+			return all(c, op("$match", d{{"n", op("$gte", 1)}}), op("$sort", d{{"n", -1}}), op("$set", d{{"m", op("$add", a{"$n", 1})}}), op("$match", d{{"m", op("$lt", 4)}}), op("$limit", 1), op("$project", d{{"m", 1}}))
+		}},
+		{"aggregate: count", func(c *mongo.Collection) string { return all(c, op("$match", d{{"s", "a"}}), op("$count", "n")) }},
+		{"aggregate: all", func(c *mongo.Collection) string { return all(c) }},
+		{"drop", func(c *mongo.Collection) string { return kindOf(c.Drop(t.Context())) }},
+	} {
+		compare(t, colls, c.name, func(coll *mongo.Collection) string {
+			check(t, coll.Drop(t.Context()))
+			if _, err := coll.InsertMany(t.Context(), three); err != nil {
+				return err.Error()
+			}
+			answer := c.run(coll)
+			var stored []bson.Raw
+			cursor, err := coll.Find(t.Context(), d{}, options.Find().SetSort(d{{"_id", 1}}))
+			check(t, err)
+			check(t, cursor.All(t.Context(), &stored))
+			return fmt.Sprint(answer, "; stored: ", stored)
+		})
+	}
+}
