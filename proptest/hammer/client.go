@@ -108,9 +108,13 @@ func (a *acquired) do(kind, write string, call func() error) (outcome string) {
 	a.name(&o)
 	o.Call = a.clock.Now()
 	a.out.Operation(o)
+	had := a.lease != nil
 	err := call()
 	o.Return = a.clock.Now()
 	a.name(&o)
+	if a.lease != nil {
+		a.audit.told(a.lease, !had, err)
+	}
 	o.Outcome = a.meaning(kind, err)
 	if err != nil && o.Outcome != history.Conflict {
 		o.Error = err.Error()
