@@ -147,6 +147,25 @@ func TestEventsOfAWait(t *testing.T) {
 	}
 }
 
+// A waiter behind another one of its process waits before it asks.
+func TestEventsOfAWaiterThatDoesNotAsk(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h, option := p.heard()
+	l := p.locker(p.coll, relations.Exclusive(), option)
+	holder := p.acquire(l, "write")
+	first := acquire(t, p.bounded(), l, "write")
+	h.want("granted 1", "waiting")
+	second := acquire(t, p.bounded(), l, "write")
+	if e := h.want("waiting 0")[0]; len(e.Holders) != 1 || e.Holders[0].ID != holder.ID() {
+		t.Errorf("behind %v", e.Holders)
+	}
+	p.release(holder)
+	p.release(p.granted(first))
+	p.release(p.granted(second))
+	h.want("handed over 1", "granted", "handed over 1", "granted 0", "released 1")
+}
+
 // An acquire that gives up says why, and who was in the way.
 func TestEventsOfAcquiresThatGiveUp(t *testing.T) {
 	t.Parallel()
