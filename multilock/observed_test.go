@@ -11,6 +11,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -523,4 +524,23 @@ func TestAStuckObserverDelaysNobody(t *testing.T) {
 	}
 	close(stuck)
 	h.want("granted 1", "waiting", "handed over 1", "granted", "released 1")
+}
+
+// Without an observer an acquire allocates nothing for one, and reads no clock.
+func TestNoObserver(t *testing.T) {
+	p := newPlace(t)
+	readings := 0
+	l := p.locker(p.coll, relations.Exclusive(), func(c *engine.Config) error {
+		c.Clock = func() engine.Reading { readings++; return engine.Reading{} }
+		return nil
+	})
+	ctx := t.Context()
+	n := testing.AllocsPerRun(100, func() {
+		if !l.TellNobody(ctx) {
+			t.Error("commands are counted")
+		}
+	})
+	if n > 0 || readings > 0 {
+		t.Errorf("%v allocations, %d readings of the clock", n, readings)
+	}
 }

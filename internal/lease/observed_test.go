@@ -359,3 +359,36 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 		}
 	})
 }
+
+// Without an observer nothing is allocated, no clock is read, and no lock is taken:
+// the hold is locked meanwhile.
+func TestNoObserver(t *testing.T) {
+	readings := 0
+	e := unconnected(t)
+	r := newRig(t, e)
+	h := r.take(1, "write")
+	e.Clock = func() engine.Reading { readings++; return engine.Reading{} }
+	s, ctx, holds := h.hold, t.Context(), []*Hold{h.hold}
+	h.hold.mu.Lock()
+	n := testing.AllocsPerRun(100, func() {
+		h.Announce(ctx, "ann", 0, 0)
+		h.succeed(ctx, h)
+		h.tellUnknown(ctx, ErrOutcomeUnknown)
+		h.tellDoubt(ctx, ErrOutcomeUnknown)
+		h.tellDiscarded(ErrOutcomeUnknown)
+		s.tellAll(ctx, observe.Released, nil)
+		s.tellRenewal(engine.Renewed, nil)
+		if counted(ctx, holds) != ctx {
+			t.Error("commands are counted")
+		}
+		h.tellVerdict(ctx, observe.Released, ErrOutcomeUnknown) // these are called while it is locked
+		h.tellLost()
+		h.trust()
+	})
+	h.hold.mu.Unlock()
+	if n > 0 || readings > 0 {
+		t.Errorf("%v allocations, %d readings of the clock", n, readings)
+	}
+	e.Clock = nil
+	h.hold.finish(ErrReleased)
+}
