@@ -18,7 +18,7 @@ import (
 // ticket's acquire ends when the ticket is granted, lost or cancelled; one that is
 // left alone has no end. There is no event of a call that was refused before it
 // began ([ErrInvalidArgument], [ErrInTransaction], after Close, after the end of
-// its context), and none of a Touch.
+// its context), none of a Touch, and none of a downgrade that was refused.
 //
 // Each EventGranted is followed by exactly one end of that lease, with the same
 // LeaseID: [EventReleased], [EventHandedOver], [EventDetached] or [EventLost]. The
@@ -28,7 +28,9 @@ import (
 // EventLost comes when the lease's time is up, also of a lease that is never
 // released; or when a command finds that its entry is gone. It is an end: the
 // lease's release sends no other one. If that release, or a write, returns nil after
-// the time was up, nobody was let in after all: the server's word counts.
+// the time was up, nobody was let in after all: the server's word counts. Nor is
+// there another end after an EventReleased or EventDetached with an Err, whatever a
+// later call of the lease finds.
 type Event struct {
 	Kind EventKind
 	Time time.Time // when it happened, on this machine's clock

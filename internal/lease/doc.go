@@ -67,6 +67,7 @@
 //
 // The wait queue's mutex and the [keeper]'s are taken before a hold's, which is
 // taken before that of [Holds]. A gate's own is taken last. No command is sent,
-// and no waiter is told, under any of them. The end of a hold cancels the
+// and no waiter is told, under any of them. An event for the observer is only put
+// into its queue, under a mutex that is taken after all these. The end of a hold cancels the
 // contexts of KeepAlive under its mutex, and calls what AfterRelease was given.
 package lease
