@@ -65,6 +65,13 @@ func (r *rig) announced(id int, tag string) *Handle {
 	return h
 }
 
+// fault has commands meet a fault from now on.
+func (r *rig) fault(fault func(context.Context, call) error) {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	r.server.fault = fault
+}
+
 // A lease whose renewals fail tells each failure, and its loss at the moment when
 // its time is up, without anybody who looks. Its release sends no second end.
 func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
@@ -75,7 +82,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		time.Sleep(ttl / 2)
 		r.wantTold(e, "granted 7", "renewed 1")
 		down := errors.New("down")
-		r.server.fault = func(context.Context, call) error { return down }
+		r.fault(func(context.Context, call) error { return down })
 		time.Sleep(2 * ttl)
 		all := e.take()
 		failed := 0
@@ -94,7 +101,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		if want := ttl/3 + ttl; last.Held < want-aLittle || last.Held > want+ttl/9+aLittle {
 			t.Errorf("held for %v, want about %v", last.Held, want)
 		}
-		r.server.fault = nil
+		r.fault(nil)
 		if err := h.Release(context.Background()); err != nil {
 			t.Errorf("Release = %v", err)
 		}
@@ -123,7 +130,7 @@ func TestEventsOfALeaseWithoutACaller(t *testing.T) {
 		if err := released.Release(context.Background()); err != nil {
 			t.Error(err)
 		}
-		r.server.fault = func(context.Context, call) error { return errors.New("down") }
+		r.fault(func(context.Context, call) error { return errors.New("down") })
 		time.Sleep(2 * ttl)
 		_ = lost.Release(context.Background())
 		r.wantTold(e)
@@ -166,12 +173,12 @@ func TestEventsOfABatch(t *testing.T) {
 		r.server.remove(all[1])
 		time.Sleep(ttl / 3)
 		r.wantTold(e, "renewed 3", "lost 3", "renewed 3") // the renewal, and the read that names the lost one
-		r.server.fault = func(_ context.Context, c call) error {
+		r.fault(func(_ context.Context, c call) error {
 			if c.name == "renew all" {
 				return errors.New("down")
 			}
 			return nil
-		}
+		})
 		time.Sleep(ttl / 3)
 		if got := e.kinds(); !slices.Contains(got, "renewal failed 4") || slices.Contains(got, "renewed 5") {
 			t.Errorf("told %q", got)
@@ -248,7 +255,7 @@ func TestEventsOfCommands(t *testing.T) {
 					r.server.remove(h)
 				}
 				if c.fault != nil {
-					r.server.fault = func(context.Context, call) error { return c.fault }
+					r.fault(func(context.Context, call) error { return c.fault })
 				}
 				err := c.do(h)
 				all := e.take()[1:]
@@ -332,7 +339,7 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 		e := r.observe()
 		h := r.announced(1, "write")
 		ctx, cancel := context.WithCancel(context.Background())
-		r.server.fault = func(_ context.Context, c call) error {
+		r.fault(func(_ context.Context, c call) error {
 			switch c.name {
 			case "downgrade":
 				cancel()
@@ -341,7 +348,7 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 				return &engine.Failure{Certain: true}
 			}
 			return nil
-		}
+		})
 		if _, err := h.Downgrade(ctx, "read"); !errors.Is(err, ErrOutcomeUnknown) {
 			t.Fatalf("Downgrade = %v", err)
 		}
