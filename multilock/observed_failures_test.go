@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -111,7 +112,39 @@ func TestAStuckObserverDelaysNobody(t *testing.T) {
 		t.Errorf("told %v", all)
 	}
 	close(stuck)
-	h.want("granted 1", "waiting", "handed over 1", "granted", "released 1")
+	h.want("granted 1", "waiting", passedOn, "granted", "released 1")
+}
+
+// An observer may use the Locker: it is called under no lock of it, whatever it is
+// told.
+func TestAnObserverUsesItsLocker(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h, heard := p.heard()
+	var l *multilock.Locker
+	lost, ended := make(chan *doclock.Lease, 1), make(chan struct{})
+	l = p.locker(p.coll, relations.Exclusive(), heard, doclock.OnEvent(func(ctx context.Context, e doclock.Event) {
+		switch e.Kind {
+		case doclock.EventLost:
+			_ = (<-lost).Release(ctx) // its entry was erased
+			lease, err := l.Acquire(ctx, flowers, "write")
+			if err != nil {
+				t.Errorf("Acquire: %v", err)
+				return
+			}
+			if err := lease.Release(ctx); err != nil {
+				t.Errorf("Release: %v", err)
+			}
+		case doclock.EventReleased:
+			close(ended)
+		}
+	}))
+	lease := p.try(l, "write")
+	lost <- lease
+	p.erase("write")
+	p.want(lease.Renew(p.bounded()), doclock.ErrLost)
+	wait(t, ended)
+	h.want("granted 1", "lost 1", "granted 1", "released 1")
 }
 
 // Without an observer an acquire allocates nothing for one, and reads no clock.
