@@ -76,4 +76,11 @@
 // guess. A command that can't be sent, because no server can be reached, was
 // certainly not executed. It is tried for 30 s, and then the driver's error is
 // returned.
+//
+// # Observing
+//
+// A Locker with the option [LogTo] logs what happens to its acquires and leases, and
+// one with [OnEvent] calls a function for each [Event]: a wait, a grant, a refusal, a
+// renewal, the end of a lease, a loss, an outcome that is unknown. The events come in
+// order, with durations and the number of commands, and an observer delays nobody.
 package doclock

@@ -18,17 +18,20 @@ import (
 // ticket's acquire ends when the ticket is granted, lost or cancelled; one that is
 // left alone has no end. There is no event of a call that was refused before it
 // began ([ErrInvalidArgument], [ErrInTransaction], after Close, after the end of
-// its context), and none of a Touch.
+// its context), none of a Touch, and none of a downgrade that was refused.
 //
 // Each EventGranted is followed by exactly one end of that lease, with the same
-// LeaseID: [EventReleased], [EventHandedOver], [EventDetached] or [EventLost]. The
-// leases of one entry ([ShareInProcess]) have the same LeaseID, and each has its own
-// two events. A lease that was granted to a caller who had given up has neither.
+// LeaseID: [EventReleased], [EventHandedOver], [EventDetached] or [EventLost]. A
+// downgrade is an EventReleased, and an EventGranted with another LeaseID. The leases
+// of one entry ([ShareInProcess]) have the same LeaseID, and each has its own two
+// events. A lease that was granted to a caller who had given up has neither.
 //
 // EventLost comes when the lease's time is up, also of a lease that is never
-// released; or when a command finds that its entry is gone. It is an end: the
+// released, or when a command finds that its entry is gone. It is an end: the
 // lease's release sends no other one. If that release, or a write, returns nil after
-// the time was up, nobody was let in after all: the server's word counts.
+// the time was up, nobody was let in after all: the server's word counts. An
+// EventReleased or EventDetached with an Err is an end, too, whatever a later call of
+// the lease finds.
 type Event struct {
 	Kind EventKind
 	Time time.Time // when it happened, on this machine's clock
@@ -71,9 +74,9 @@ const (
 	EventRenewed        EventKind = "renewed"         // a renewal was executed; told once for the leases of one entry
 	EventRenewalFailed  EventKind = "renewal failed"  // a renewal's command failed; it is repeated while the lease is valid
 	EventLost           EventKind = "lost"            // a lease ended before its release: its time ran out, or its entry is gone
-	EventReleased       EventKind = "released"        // a lease ended by its holder, or by a downgrade; Err is set if that failed or its outcome is unknown
+	EventReleased       EventKind = "released"        // a lease ended by its holder; Err is set if that failed, or its outcome is unknown
 	EventHandedOver     EventKind = "handed over"     // a lease ended by its release to a waiter of the same Locker
-	EventDetached       EventKind = "detached"        // a lease ended here, and its entry lives on for the users of its token; Err as of EventReleased
+	EventDetached       EventKind = "detached"        // a lease ended here, and its entry is left to the users of its token; Err as above
 	EventOutcomeUnknown EventKind = "outcome unknown" // a command may have been executed, a release for example; see below
 	EventCleanUpFailed  EventKind = "clean-up failed" // an entry that nobody uses could not be removed; it expires by itself
 )

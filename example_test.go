@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 
 	"github.com/doclock/doclock"
@@ -56,4 +57,58 @@ func ExampleLease_Guard() {
 	// documents written late: 0 <nil>
 	// the release tells it: true
 	// the tokens increase: true
+}
+
+// A log at level Debug shows what happens. With the default level it shows what went
+// wrong.
+func ExampleLogTo() {
+	ctx := context.Background()
+	server, err := mongotest.Start(ctx, os.Stderr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Disconnect(ctx)
+	db := client.Database(fmt.Sprintf("example_log_%d", os.Getpid()))
+	defer db.Drop(ctx)
+
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch a.Key { // what is another one in each run
+			case slog.TimeKey, "collection", "lease", "fence", "waited", "held", "error":
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	ended := make(chan struct{})
+	locks, err := writelock.New(db.Collection("orders"), doclock.Upsert(), doclock.Owner("ann"), doclock.LogTo(logger),
+		doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+			if e.Kind == doclock.EventReleased {
+				close(ended)
+			}
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	lease, err := locks.Acquire(ctx, doclock.ID("A-17"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = locks.Acquire(ctx, doclock.ID("A-17"), doclock.MaxWait(0))
+	fmt.Println("a conflict:", errors.Is(err, doclock.ErrConflict))
+	if err := lease.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+	<-ended
+	// Unordered output:
+	// a conflict: true
+	// level=DEBUG msg="doclock: granted" document="\"A-17\"" tag=write owner=ann commands=3
+	// level=DEBUG msg="doclock: refused" document="\"A-17\"" tag=write owner=ann commands=1 holders=1 behind="\"write\" of ann"
+	// level=DEBUG msg="doclock: released" document="\"A-17\"" tag=write owner=ann commands=1
 }

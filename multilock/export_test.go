@@ -97,3 +97,13 @@ func (l *Locker) Life(filter any, tag string, opts ...doclock.AcquireOption) (ti
 	}
 	return l.cleanup.life(a.request.Request), nil
 }
+
+// TellNobody does what an acquire does for an observer.
+func (l *Locker) TellNobody(ctx context.Context) (same bool) {
+	a := acquisition{locker: l, account: l.account(ctx)}
+	a.queued(nil, doclock.ErrConflict)
+	a.waits(doclock.ErrConflict)
+	a.tell(ctx, nil, doclock.ErrConflict)
+	l.tellFailed(bson.RawValue{}, "write", a.request.ID, doclock.ErrConflict)
+	return a.counted(ctx) == ctx
+}

@@ -63,13 +63,7 @@ func (a *acquisition) tell(ctx context.Context, held *lease.Handle, err error) {
 
 // refused tells a refusal from the end of a wait, which names a conflict too.
 func refused(ctx context.Context, err error) bool {
-	var over *attempt.Over
-	switch {
-	case endedBy(ctx, err), errors.As(err, &over):
-		return false
-	default:
-		return errors.Is(err, doclock.ErrConflict) || errors.Is(err, doclock.ErrNotFound)
-	}
+	return !endedBy(ctx, err) && (errors.Is(err, doclock.ErrConflict) || errors.Is(err, doclock.ErrNotFound))
 }
 
 // waits tells, once, that the acquire waits from now on, behind the entries of the

@@ -19,7 +19,7 @@ import (
 // Thirty goroutines in two processes read and write, try, wait, give up, keep
 // alive and update, and the readers share an entry. No holder is let in beside a
 // writer, no write is lost, no loss is reported before the end of the validity,
-// and no entry stays behind.
+// and no entry stays behind. Each lease that a caller got has one end in the events.
 func TestAStormOfSharers(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string]relations.Rules{"write preferring": relations.WritePreferring(), "fair": relations.Fair()} {
@@ -28,7 +28,7 @@ func TestAStormOfSharers(t *testing.T) {
 			s := &storm{place: newPlace(t), in: map[string]int{}, sure: map[string]int64{}, maybe: map[string]int64{}}
 			var lockers []*multilock.Locker
 			for range 2 {
-				lockers = append(lockers, s.locker(s.via(options.Client()), rules, doclock.ShareInProcess("read"), doclock.TTL(3*time.Second)))
+				lockers = append(lockers, s.locker(s.via(options.Client()), rules, s.ledger().option(), doclock.ShareInProcess("read"), doclock.TTL(3*time.Second)))
 			}
 			over, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 			defer cancel()

@@ -67,6 +67,13 @@
 //
 // The wait queue's mutex and the [keeper]'s are taken before a hold's, which is
 // taken before that of [Holds]. A gate's own is taken last. No command is sent,
-// and no waiter is told, under any of them. The end of a hold cancels the
-// contexts of KeepAlive under its mutex, and calls what AfterRelease was given.
+// and no waiter is told, under any of them. An event for the observer is only put
+// into its queue, whose mutex is taken after all these. The end of a hold cancels
+// the contexts of KeepAlive under its mutex, and calls what AfterRelease was given.
+//
+// # Events
+//
+// The observer of a Locker is told of the leases that callers have got. A loss by
+// time is told by the timer that ends the validity. All other ends are told by the
+// verdict on the command that ends the lease, before its caller gets it.
 package lease

@@ -38,7 +38,7 @@ func (h *Handle) Announce(ctx context.Context, owner string, waited time.Duratio
 	ctx = clean(ctx)
 	h.account = &account{ctx: ctx, owner: owner, granted: s.engine.Clocks().Mono, commands: s.sent.Load()}
 	e := h.event(observe.Granted, nil)
-	e.Waited, e.Commands = waited, commands
+	e.Held, e.Waited, e.Commands = 0, waited, commands
 	s.observer.Emit(ctx, e)
 	if errors.Is(h.over, ErrLost) { // before the caller had it
 		h.tellEnd(ctx, observe.Lost, ErrLost)

@@ -12,8 +12,6 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/observe"
-	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // events collects what an observer is told.
@@ -65,6 +63,13 @@ func (r *rig) announced(id int, tag string) *Handle {
 	return h
 }
 
+// fault has commands meet a fault from now on.
+func (r *rig) fault(fault func(context.Context, call) error) {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	r.server.fault = fault
+}
+
 // A lease whose renewals fail tells each failure, and its loss at the moment when
 // its time is up, without anybody who looks. Its release sends no second end.
 func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
@@ -75,7 +80,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		time.Sleep(ttl / 2)
 		r.wantTold(e, "granted 7", "renewed 1")
 		down := errors.New("down")
-		r.server.fault = func(context.Context, call) error { return down }
+		r.fault(func(context.Context, call) error { return down })
 		time.Sleep(2 * ttl)
 		all := e.take()
 		failed := 0
@@ -94,7 +99,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		if want := ttl/3 + ttl; last.Held < want-aLittle || last.Held > want+ttl/9+aLittle {
 			t.Errorf("held for %v, want about %v", last.Held, want)
 		}
-		r.server.fault = nil
+		r.fault(nil)
 		if err := h.Release(context.Background()); err != nil {
 			t.Errorf("Release = %v", err)
 		}
@@ -123,7 +128,7 @@ func TestEventsOfALeaseWithoutACaller(t *testing.T) {
 		if err := released.Release(context.Background()); err != nil {
 			t.Error(err)
 		}
-		r.server.fault = func(context.Context, call) error { return errors.New("down") }
+		r.fault(func(context.Context, call) error { return errors.New("down") })
 		time.Sleep(2 * ttl)
 		_ = lost.Release(context.Background())
 		r.wantTold(e)
@@ -166,131 +171,17 @@ func TestEventsOfABatch(t *testing.T) {
 		r.server.remove(all[1])
 		time.Sleep(ttl / 3)
 		r.wantTold(e, "renewed 3", "lost 3", "renewed 3") // the renewal, and the read that names the lost one
-		r.server.fault = func(_ context.Context, c call) error {
+		r.fault(func(_ context.Context, c call) error {
 			if c.name == "renew all" {
 				return errors.New("down")
 			}
 			return nil
-		}
+		})
 		time.Sleep(ttl / 3)
 		if got := e.kinds(); !slices.Contains(got, "renewal failed 4") || slices.Contains(got, "renewed 5") {
 			t.Errorf("told %q", got)
 		}
 	})
-}
-
-// A handoff ends the lease before the waiter is told.
-func TestEventsOfAHandoff(t *testing.T) {
-	virtual(t, func(r *rig) {
-		e := r.observe()
-		waiter := &somebody{}
-		r.Holds.succession = waiter
-		if err := r.announced(1, "write").Release(context.Background()); err != nil {
-			t.Error(err)
-		}
-		r.wantTold(e, "granted 7", "handed over 1")
-		u := bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}}
-		if err := r.announced(2, "write").UpdateAndRelease(context.Background(), u); err != nil {
-			t.Error(err)
-		}
-		r.wantTold(e, "granted 7", "handed over 1")
-	})
-}
-
-// What a holder's commands find is told as the caller is told it: an end once, an
-// unknown outcome before it.
-func TestEventsOfCommands(t *testing.T) {
-	set := bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}
-	refused := &engine.Failure{Certain: true}
-	gone := errors.New("no answer")
-	impatient := func() context.Context {
-		ctx, cancel := context.WithTimeout(context.Background(), ttl/10)
-		context.AfterFunc(ctx, cancel)
-		return ctx
-	}
-	for name, c := range map[string]struct {
-		fault error // of each command
-		gone  bool  // somebody else has removed the entry
-		do    func(h *Handle) error
-		want  []string
-	}{
-		"Release":                    {do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
-		"Release, gone":              {gone: true, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"lost 1"}},
-		"Update":                     {do: func(h *Handle) error { return h.Update(context.Background(), set) }},
-		"Update, gone":               {gone: true, do: func(h *Handle) error { return h.Update(context.Background(), set) }, want: []string{"lost 1"}},
-		"UpdateAndRelease":           {do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"released 1"}},
-		"UpdateAndRelease, gone":     {gone: true, do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"lost 1"}},
-		"Delete":                     {do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"released 1"}},
-		"Delete, gone":               {gone: true, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"lost 1"}},
-		"Detach":                     {do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
-		"Detach, gone":               {gone: true, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"lost 1"}},
-		"Downgrade":                  {do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"released 1", "granted 0"}},
-		"Downgrade, gone":            {gone: true, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost 1"}},
-		"Renew":                      {do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewed 1"}},
-		"Renew, gone":                {gone: true, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"lost 1"}},
-		"Release, refused":           {fault: refused, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
-		"Detach, refused":            {fault: refused, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
-		"Renew, refused":             {fault: refused, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewal failed 1"}},
-		"Release, unknown":           {fault: gone, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"outcome unknown", "released"}},
-		"Delete, unknown":            {fault: gone, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"outcome unknown", "released"}},
-		"Detach, unknown":            {fault: gone, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"outcome unknown", "detached"}},
-		"Downgrade, unknown":         {fault: gone, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost", "outcome unknown"}}, // the repeats last longer than the lease
-		"Update, given up":           {fault: gone, do: func(h *Handle) error { return h.Update(impatient(), set) }, want: []string{"outcome unknown"}},
-		"UpdateAndRelease, given up": {fault: gone, do: func(h *Handle) error { return h.UpdateAndRelease(impatient(), set) }, want: []string{"outcome unknown"}},
-		"Release, given up":          {fault: gone, do: func(h *Handle) error { return h.Release(impatient()) }, want: []string{"outcome unknown"}},
-		"an ended context":           {do: func(h *Handle) error { return h.Update(over(), set) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				e := r.observe()
-				h := r.announced(1, "write")
-				if c.gone {
-					r.server.remove(h)
-				}
-				if c.fault != nil {
-					r.server.fault = func(context.Context, call) error { return c.fault }
-				}
-				err := c.do(h)
-				all := e.take()[1:]
-				var kinds []string
-				for _, of := range all {
-					kind := string(of.Kind)
-					if c.fault != gone {
-						kind += fmt.Sprint(" ", of.Commands)
-					}
-					kinds = append(kinds, kind)
-					if of.LeaseID == h.ID() && of.Kind != observe.Renewed && (of.Err != nil) != (err != nil) {
-						t.Errorf("%s has error %v, and the caller %v", of.Kind, of.Err, err)
-					}
-				}
-				if !slices.Equal(kinds, c.want) {
-					t.Errorf("told %q, want %q; the caller %v", kinds, c.want, err)
-				}
-				ends := 0
-				time.Sleep(3 * ttl) // the lease has an end by then
-				for _, of := range append(all, e.take()...) {
-					if of.LeaseID == h.ID() && slices.Contains([]observe.Kind{observe.Released, observe.Detached, observe.Lost, observe.HandedOver}, of.Kind) {
-						ends++
-					}
-				}
-				if ends != 1 {
-					t.Errorf("the lease has %d ends", ends)
-				}
-				_ = h.Release(context.Background())
-				for _, of := range e.take() {
-					if of.LeaseID == h.ID() && of.Kind != observe.OutcomeUnknown {
-						t.Errorf("a later release: %s", of.Kind)
-					}
-				}
-			})
-		})
-	}
-}
-
-func over() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }
 
 // The observer's context has the values of the caller's: of the acquire's in the
@@ -326,36 +217,35 @@ func TestContextsOfEvents(t *testing.T) {
 	})
 }
 
-// A release that no caller has asked for is told if it fails.
-func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
-	virtual(t, func(r *rig) {
-		e := r.observe()
-		h := r.announced(1, "write")
-		ctx, cancel := context.WithCancel(context.Background())
-		r.server.fault = func(_ context.Context, c call) error {
-			switch c.name {
-			case "downgrade":
-				cancel()
-				time.Sleep(aLittle)
-			case "release":
-				return &engine.Failure{Certain: true}
-			}
-			return nil
+// Without an observer nothing is allocated, no clock is read, and no lock is taken:
+// the hold is locked meanwhile.
+func TestNoObserver(t *testing.T) {
+	readings := 0
+	e := unconnected(t)
+	r := newRig(t, e)
+	h := r.take(1, "write")
+	e.Clock = func() engine.Reading { readings++; return engine.Reading{} }
+	s, ctx, holds := h.hold, t.Context(), []*Hold{h.hold}
+	h.hold.mu.Lock()
+	n := testing.AllocsPerRun(100, func() {
+		h.Announce(ctx, "ann", 0, 0)
+		h.succeed(ctx, h)
+		h.tellUnknown(ctx, ErrOutcomeUnknown)
+		h.tellDoubt(ctx, ErrOutcomeUnknown)
+		h.tellDiscarded(ErrOutcomeUnknown)
+		s.tellAll(ctx, observe.Released, nil)
+		s.tellRenewal(engine.Renewed, nil)
+		if counted(ctx, holds) != ctx {
+			t.Error("commands are counted")
 		}
-		if _, err := h.Downgrade(ctx, "read"); !errors.Is(err, ErrOutcomeUnknown) {
-			t.Fatalf("Downgrade = %v", err)
-		}
-		time.Sleep(2 * aLittle)
-		all := e.take()
-		var kinds []observe.Kind
-		for _, of := range all {
-			kinds = append(kinds, of.Kind)
-		}
-		if want := []observe.Kind{observe.Granted, observe.OutcomeUnknown, observe.Released, observe.CleanUpFailed}; !slices.Equal(kinds, want) {
-			t.Fatalf("told %q, want %q", kinds, want)
-		}
-		if of := all[3]; of.LeaseID == h.ID() || of.LeaseID == uuid.Nil || of.Tag != "read" || of.Err == nil {
-			t.Errorf("the clean-up: %+v", of)
-		}
+		h.tellVerdict(ctx, observe.Released, ErrOutcomeUnknown) // these are called while it is locked
+		h.tellLost()
+		h.trust()
 	})
+	h.hold.mu.Unlock()
+	if n > 0 || readings > 0 {
+		t.Errorf("%v allocations, %d readings of the clock", n, readings)
+	}
+	e.Clock = nil
+	h.hold.finish(ErrReleased)
 }

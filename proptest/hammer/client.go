@@ -118,9 +118,13 @@ func (a *acquired) do(kind, write string, call func() error) (outcome string) {
 	a.name(&o)
 	o.Call = a.clock.Now()
 	a.out.Operation(o)
+	had := a.lease
 	err := call()
 	o.Return = a.clock.Now()
 	a.name(&o)
+	if a.lease != nil {
+		a.audit.told(a.lease, a.lease != had, err)
+	}
 	o.Outcome = a.meaning(kind, err)
 	if err != nil && o.Outcome != history.Conflict {
 		o.Error = err.Error()

@@ -21,12 +21,13 @@ type team struct {
 	number  int
 	lockers map[string]*multilock.Locker
 	ahead   atomic.Int64 // of its wall clock, in nanoseconds
+	audit   *audit
 }
 
 const teamSize = 8
 
 func newTeam(w *worker, number int, rng *rand.Rand) (*team, error) {
-	t := &team{worker: w, number: number, lockers: map[string]*multilock.Locker{}}
+	t := &team{worker: w, number: number, lockers: map[string]*multilock.Locker{}, audit: newAudit()}
 	for _, d := range w.Documents {
 		locker, err := multilock.New(w.coll, rulesOf(d.Rules), t.options(d)...)
 		if err != nil {
@@ -49,6 +50,7 @@ func (t *team) options(d history.Document) []doclock.Option {
 		doclock.ClockTolerance(ms(d.Tolerance)),
 		doclock.AttemptTimeout(250 * time.Millisecond),
 		doclock.Owner(fmt.Sprintf("team %d.%d", t.Process, t.number)),
+		doclock.OnEvent(t.audit.hear),
 		func(cfg *engine.Config) error {
 			cfg.TTL, cfg.WaitTTL = ms(d.TTL), ms(d.WaitTTL) // shorter than the options allow
 			cfg.Clock = func() engine.Reading {
@@ -67,6 +69,9 @@ func (t *team) close() error {
 		if err := locker.Close(ctx); err != nil {
 			return fmt.Errorf("close a locker: %w", err)
 		}
+	}
+	if err := t.audit.check(); err != nil {
+		return fmt.Errorf("events: %w", err)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ type apiMachine struct {
 	clients []*client
 	leases  []*lease
 	tickets []*ticket
+	told    told
 }
 
 // client is one locker, on a machine with clocks of its own.
@@ -73,6 +74,7 @@ func (b *bench) apiRun(t *rapid.T) {
 		"hand over, again":   m.handOver,
 		"hand over, anew":    m.handOver,
 	})
+	m.events(t)
 }
 
 // end ends every lease's validity, so that no lease keeps a timer.
@@ -93,7 +95,7 @@ func (m *apiMachine) newClient(t *rapid.T, rules model.Rules) *client {
 	c.clocks.Set(time.Date(1999, time.December, 31, 23, 59, 59, 0, time.UTC)) // no clock is compared with another client's
 	opts := []doclock.Option{
 		doclock.TTL(ms(apiTTL)), doclock.WaitTTL(ms(apiWaitTTL)), doclock.ClockTolerance(ms(apiTolerance)),
-		doclock.Owner(c.terms.Owner), doclock.AttemptTimeout(30 * time.Second),
+		doclock.Owner(c.terms.Owner), doclock.AttemptTimeout(30 * time.Second), doclock.OnEvent(m.told.hear),
 		func(cfg *engine.Config) error {
 			cfg.Now = m.time
 			cfg.Clock = c.reading

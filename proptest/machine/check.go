@@ -28,6 +28,7 @@ const (
 	APIOutcomes    = "API's outcome is the model's"
 	APIStored      = "API's document is the model's"
 	APIValidity    = "holder's validity is the model's"
+	APIEvents      = "observer's events are the model's"
 )
 
 // Outcomes are those of the protocol's table of commands. A run of any size

@@ -37,6 +37,7 @@ func TestAPI(t *testing.T) {
 		tally.Floor{Kind: "check", Name: machine.APIOutcomes, Least: 500},
 		tally.Floor{Kind: "check", Name: machine.APIStored, Least: 400},
 		tally.Floor{Kind: "check", Name: machine.APIValidity, Least: 500},
+		tally.Floor{Kind: "check", Name: machine.APIEvents, Least: 100},
 		tally.Floor{Kind: "outcome", Name: machine.SeenHandedOver, Least: 2},
 	) {
 		t.Error(failure)

@@ -62,7 +62,7 @@ var cleanups = []Mutant{
 		Name: "a failed clean-up is not reported", Rule: 0,
 		Why:  "entries stay, and nobody knows the reason",
 		File: "multilock/cleanup.go",
-		Edits: swap(`			tell = append(tell, func() { c.failed(s.err) })
+		Edits: swap(`			tell = append(tell, func() { c.failed(documentOf(p.pin), p.tag, id, s.err) })
 `,
 			``),
 		Tests: "^TestCleanUpIsOneCommandForMany", Packages: inLocker,

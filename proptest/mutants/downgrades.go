@@ -131,9 +131,9 @@ var downgrades = []Mutant{
 		Name: "the clean-up of a downgrade removes the new id first", Rule: 24,
 		Why:  "the new id is removed before a late attempt makes it",
 		File: "internal/lease/downgrade.go",
-		Edits: append(swap(`	if repeatable(s.release(`,
+		Edits: append(swap(`	released := s.release(`,
 			`	s.downgrades.Unanswered(s.grant.Pin, to)
-	if repeatable(s.release(`),
+	released := s.release(`),
 			swap(`	s.succession.Released(s.grant)
 	s.downgrades.Unanswered(s.grant.Pin, to)
 `,
@@ -145,15 +145,17 @@ var downgrades = []Mutant{
 		Name: "a downgrade of unknown outcome leaves the old entry", Rule: 24,
 		Why:  "a late attempt makes the new entry, which nobody holds",
 		File: "internal/lease/downgrade.go",
-		Edits: swap(`	if repeatable(s.release(attempt.Detached(ctx), &handoff{hold: s})) {`,
-			`	if ctx == nil && attempt.InTransaction(ctx) {`),
+		Edits: swap(`	released := s.release(attempt.Detached(ctx), &handoff{hold: s})
+`,
+			`	var released error
+`),
 		Tests: "^TestRule24CleanUpReleasesTheOldIDFirst$", Packages: inHold,
 	},
 	{
 		Name: "the lease of a caller who gave up a downgrade stays", Rule: 24,
 		Why:  "nobody holds the new entry until it expires",
 		File: "internal/lease/downgrade.go",
-		Edits: swap(`			_ = got.lease.Release(context.Background())
+		Edits: swap(`			got.lease.tellDiscarded(got.lease.Release(context.Background()))
 `,
 			``),
 		Tests: "^TestDowngradeGivenUp$", Packages: inHold,

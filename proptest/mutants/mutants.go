@@ -21,7 +21,7 @@ const Rules = 26
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, operators, several, claims, terms, tokens, downgrades} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, operators, several, claims, terms, tokens, downgrades, observers} {
 		all = append(all, some...)
 	}
 	return all
@@ -61,6 +61,7 @@ var (
 	inHold      = []string{holdPkg, leasePkg, lockerPkg}
 	inQueue     = []string{queuePkg}
 	inClaims    = []string{"./internal/claims"}
+	inObserver  = []string{"./internal/observe"}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
 	inAdmin     = []string{adminPkg}

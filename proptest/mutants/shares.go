@@ -155,9 +155,9 @@ var shares = []Mutant{
 		Name: "a later release after the end has the first one's verdict", Rule: 21,
 		Why:  "another holder was let in, and the later release reports success",
 		File: "internal/lease/release.go",
-		Edits: swap(`		h.settle(v, ErrLost)
+		Edits: swap(`		h.settle(ctx, v, ErrLost)
 `,
-			`		h.settle(v, nil)
+			`		h.settle(ctx, v, nil)
 `),
 		Tests: "^TestRule21AHolderThatStaysAfterTheEndHasLost$", Packages: inLocker,
 	},

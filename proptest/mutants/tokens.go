@@ -143,7 +143,7 @@ var tokens = []Mutant{
 		Name: "a resume whose document can't be decoded stays a handle", Rule: 23,
 		Why:  "the next release leaves a remainder for a lease that nobody got",
 		File: "multilock/resume.go",
-		Edits: swap(`func() { _, _ = held.Detach(ctx) }`,
+		Edits: swap(`func() { _, _ = resumed.Detach(ctx) }`,
 			`func() {}`),
 		Tests: "^TestResumeIntoWhatDoesNotFit$", Packages: inLocker,
 	},

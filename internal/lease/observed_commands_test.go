@@ -1,0 +1,163 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A handoff ends the lease before the waiter is told.
+func TestEventsOfAHandoff(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		waiter := &somebody{}
+		r.Holds.succession = waiter
+		if err := r.announced(1, "write").Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+		r.wantTold(e, "granted 7", "handed over 1")
+		u := bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}}
+		if err := r.announced(2, "write").UpdateAndRelease(context.Background(), u); err != nil {
+			t.Error(err)
+		}
+		r.wantTold(e, "granted 7", "handed over 1")
+	})
+}
+
+// What a holder's commands find is told as the caller is told it: an end once, an
+// unknown outcome before it.
+func TestEventsOfCommands(t *testing.T) {
+	set := bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}
+	refused := &engine.Failure{Certain: true}
+	gone := errors.New("no answer")
+	impatient := func() context.Context {
+		ctx, cancel := context.WithTimeout(context.Background(), ttl/10)
+		context.AfterFunc(ctx, cancel)
+		return ctx
+	}
+	for name, c := range map[string]struct {
+		fault error // of each command
+		gone  bool  // somebody else has removed the entry
+		do    func(h *Handle) error
+		want  []string
+	}{
+		"Release":                    {do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
+		"Release, gone":              {gone: true, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"lost 1"}},
+		"Update":                     {do: func(h *Handle) error { return h.Update(context.Background(), set) }},
+		"Update, gone":               {gone: true, do: func(h *Handle) error { return h.Update(context.Background(), set) }, want: []string{"lost 1"}},
+		"UpdateAndRelease":           {do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"released 1"}},
+		"UpdateAndRelease, gone":     {gone: true, do: func(h *Handle) error { return h.UpdateAndRelease(context.Background(), set) }, want: []string{"lost 1"}},
+		"Delete":                     {do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"released 1"}},
+		"Delete, gone":               {gone: true, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"lost 1"}},
+		"Detach":                     {do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
+		"Detach, gone":               {gone: true, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"lost 1"}},
+		"Downgrade":                  {do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"released 1", "granted 0"}},
+		"Downgrade, gone":            {gone: true, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost 1"}},
+		"Renew":                      {do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewed 1"}},
+		"Renew, gone":                {gone: true, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"lost 1"}},
+		"Release, refused":           {fault: refused, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"released 1"}},
+		"Detach, refused":            {fault: refused, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"detached 1"}},
+		"Renew, refused":             {fault: refused, do: func(h *Handle) error { return h.Renew(context.Background()) }, want: []string{"renewal failed 1"}},
+		"Release, unknown":           {fault: gone, do: func(h *Handle) error { return h.Release(context.Background()) }, want: []string{"outcome unknown", "released"}},
+		"Delete, unknown":            {fault: gone, do: func(h *Handle) error { return h.Delete(context.Background()) }, want: []string{"outcome unknown", "released"}},
+		"Detach, unknown":            {fault: gone, do: func(h *Handle) error { _, err := h.Detach(context.Background()); return err }, want: []string{"outcome unknown", "detached"}},
+		"Downgrade, unknown":         {fault: gone, do: func(h *Handle) error { _, err := h.Downgrade(context.Background(), "read"); return err }, want: []string{"lost", "outcome unknown"}}, // the repeats last longer than the lease
+		"Update, given up":           {fault: gone, do: func(h *Handle) error { return h.Update(impatient(), set) }, want: []string{"outcome unknown"}},
+		"UpdateAndRelease, given up": {fault: gone, do: func(h *Handle) error { return h.UpdateAndRelease(impatient(), set) }, want: []string{"outcome unknown"}},
+		"Release, given up":          {fault: gone, do: func(h *Handle) error { return h.Release(impatient()) }, want: []string{"outcome unknown"}},
+		"an ended context":           {do: func(h *Handle) error { return h.Update(over(), set) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				e := r.observe()
+				h := r.announced(1, "write")
+				if c.gone {
+					r.server.remove(h)
+				}
+				if c.fault != nil {
+					r.fault(func(context.Context, call) error { return c.fault })
+				}
+				err := c.do(h)
+				all := e.take()[1:]
+				var kinds []string
+				for _, of := range all {
+					kind := string(of.Kind)
+					if c.fault != gone {
+						kind += fmt.Sprint(" ", of.Commands)
+					}
+					kinds = append(kinds, kind)
+					if of.LeaseID == h.ID() && of.Kind != observe.Renewed && (of.Err != nil) != (err != nil) {
+						t.Errorf("%s has error %v, and the caller %v", of.Kind, of.Err, err)
+					}
+				}
+				if !slices.Equal(kinds, c.want) {
+					t.Errorf("told %q, want %q; the caller %v", kinds, c.want, err)
+				}
+				ends := 0
+				time.Sleep(3 * ttl) // the lease has an end by then
+				for _, of := range append(all, e.take()...) {
+					if of.LeaseID == h.ID() && slices.Contains([]observe.Kind{observe.Released, observe.Detached, observe.Lost, observe.HandedOver}, of.Kind) {
+						ends++
+					}
+				}
+				if ends != 1 {
+					t.Errorf("the lease has %d ends", ends)
+				}
+				_ = h.Release(context.Background())
+				for _, of := range e.take() {
+					if of.LeaseID == h.ID() && of.Kind != observe.OutcomeUnknown {
+						t.Errorf("a later release: %s", of.Kind)
+					}
+				}
+			})
+		})
+	}
+}
+
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// A release that no caller has asked for is told if it fails.
+func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		h := r.announced(1, "write")
+		ctx, cancel := context.WithCancel(context.Background())
+		r.fault(func(_ context.Context, c call) error {
+			switch c.name {
+			case "downgrade":
+				cancel()
+				time.Sleep(aLittle)
+			case "release":
+				return &engine.Failure{Certain: true}
+			}
+			return nil
+		})
+		if _, err := h.Downgrade(ctx, "read"); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Fatalf("Downgrade = %v", err)
+		}
+		time.Sleep(2 * aLittle)
+		all := e.take()
+		var kinds []observe.Kind
+		for _, of := range all {
+			kinds = append(kinds, of.Kind)
+		}
+		if want := []observe.Kind{observe.Granted, observe.OutcomeUnknown, observe.Released, observe.CleanUpFailed}; !slices.Equal(kinds, want) {
+			t.Fatalf("told %q, want %q", kinds, want)
+		}
+		if of := all[3]; of.LeaseID == h.ID() || of.LeaseID == uuid.Nil || of.Tag != "read" || of.Err == nil {
+			t.Errorf("the clean-up: %+v", of)
+		}
+	})
+}
