@@ -169,10 +169,10 @@ func (l *Lease) Delete(ctx context.Context) error {
 	return l.handle().Delete(ctx)
 }
 
-// Detach ends the lease here and lets its entry live on for the users of the
-// token, in one command: whoever has the token can make a lease of the entry by a
-// Locker's Resume, in this or another process, and can extend it by Touch. The
-// entry is extended to a TTL from now. The lease ends with [ErrReleased] as the
+// Detach ends the lease here and leaves its entry to the users of the token, in one
+// command. A user of the token can make a lease of the entry by a Locker's Resume, in
+// this or another process, and can extend the entry by Touch. The entry is extended
+// to a TTL from now. The lease ends with [ErrReleased] as the
 // command is sent: Done is closed, and it sends nothing more. A write that had an
 // unknown outcome may still be applied until a resume, once, and never after one.
 //

@@ -114,7 +114,8 @@ func (a *acquisition) askAgain(ctx context.Context, k engine.Token) (got reply) 
 }
 
 // Touch extends the entry of a token to a TTL from now, in one command: a
-// heartbeat. The TTL is that of the lease that detached. It makes no lease, and so takes the entry from no lease.
+// heartbeat. The TTL is that of the lease that detached. It makes no lease, and so
+// takes the entry from no lease.
 //
 // It returns [doclock.ErrLost] if the entry is gone: others may have been let in
 // since. It returns an [doclock.ErrInvalidArgument], before anything is sent, for

@@ -130,12 +130,12 @@ func (s *Hold) last() engine.Grant {
 // the detach was refused or not sent, the entry stands as before. If its outcome
 // is unknown, a release may end the entry, whether or not it has the key.
 func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
-	if s := h.hold; errors.Is(err, ErrLost) {
+	s := h.hold
+	if errors.Is(err, ErrLost) {
 		s.succession.Released(s.grant)
 	} else {
 		s.succession.Detached(s.grant)
 	}
-	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.tellVerdict(ctx, observe.Detached, err)

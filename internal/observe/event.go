@@ -49,5 +49,17 @@ const (
 // Func is an observer's function.
 type Func func(context.Context, Event)
 
-// kept says of an event that it is dropped last.
-func (e *Event) kept() bool { return e.Kind == Lost || e.Kind == OutcomeUnknown }
+// rank orders the events by what is lost with them. Those of the lowest rank are
+// dropped first.
+func (e *Event) rank() int {
+	switch e.Kind {
+	case Renewed:
+		return 0
+	case Waiting, Refused, GaveUp, RenewalFailed:
+		return 1
+	case Lost, OutcomeUnknown:
+		return 3
+	default: // a lease began or ended: who counts leases must see both
+		return 2
+	}
+}

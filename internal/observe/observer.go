@@ -59,20 +59,18 @@ func (o *Observer) Emit(ctx context.Context, e Event) {
 	}
 }
 
-// makeRoom drops the least important event: the oldest renewal, or else the oldest
-// that is not kept, or else the new one. It reports whether there is room for the
-// new one.
+// makeRoom drops an event: the oldest of the lowest rank, or the new one if all
+// others rank higher. It reports whether there is room for the new one.
 func (o *Observer) makeRoom(e Event) bool {
 	o.dropped++
-	i := slices.IndexFunc(o.queue, func(q queued) bool { return q.Kind == Renewed })
-	if i < 0 {
-		i = slices.IndexFunc(o.queue, func(q queued) bool { return !q.kept() })
+	for rank := range e.rank() + 1 {
+		i := slices.IndexFunc(o.queue, func(q queued) bool { return q.rank() == rank })
+		if i >= 0 {
+			o.queue = slices.Delete(o.queue, i, i+1)
+			return true
+		}
 	}
-	if i < 0 || e.Kind == Renewed {
-		return false
-	}
-	o.queue = slices.Delete(o.queue, i, i+1)
-	return true
+	return false
 }
 
 // run delivers what is in the queue. A function that ends the goroutine

@@ -83,7 +83,14 @@ func TestEventsOfASlowObserver(t *testing.T) {
 			}
 			return Granted
 		}, Lost, "0-1024 without 3"},
-		{"nothing makes room", func(int) Kind { return Lost }, Lost, "0-1023 without nothing"},
+		{"the oldest loss makes room for a loss", func(int) Kind { return Lost }, Lost, "0-1024 without 0"},
+		{"a grant makes no room for a refusal", func(int) Kind { return Granted }, Refused, "0-1023 without nothing"},
+		{"a grant and an end stay", func(n int) Kind {
+			if n < 3 {
+				return []Kind{Granted, Released, Granted}[n]
+			}
+			return Refused
+		}, HandedOver, "0-1024 without 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

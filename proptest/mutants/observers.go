@@ -136,9 +136,10 @@ var observers = []Mutant{
 	{
 		Name: "a loss makes room for an event", Rule: 0,
 		Why:  "a slow observer misses what it is there for",
-		File: "internal/observe/observer.go",
-		Edits: swap(`return !q.kept()`,
-			`return true`),
+		File: "internal/observe/event.go",
+		Edits: swap(`	case Lost, OutcomeUnknown:
+		return 3
+`, ``),
 		Tests: "^TestEventsOfASlowObserver$", Packages: inObserver,
 	},
 	{

@@ -104,7 +104,7 @@ var terms = []Mutant{
 		Why:  "the next run of a short job begins at once",
 		File: "internal/engine/leave.go",
 		Edits: swap(`cond(ours, call("$gt", "$$e."+untilKey, e.serverTime()), "$$e."+tokenKey)`,
-			`cond(ours, call("$lt", now, 0), "$$e."+tokenKey)`),
+			`cond(ours, call("$lt", e.serverTime(), 0), "$$e."+tokenKey)`),
 		Tests: "^TestRule25ReleasesLeaveARemainder$", Packages: inEngine,
 	},
 	{
@@ -112,7 +112,7 @@ var terms = []Mutant{
 		Why:  "an expired entry stays where the lock should be free",
 		File: "internal/engine/leave.go",
 		Edits: swap(`cond(ours, call("$gt", "$$e."+untilKey, e.serverTime()), "$$e."+tokenKey)`,
-			`cond(ours, call("$gt", now, 0), "$$e."+tokenKey)`),
+			`cond(ours, call("$gt", e.serverTime(), 0), "$$e."+tokenKey)`),
 		Tests: "^TestRule25NoRemainderAfterTheTime$", Packages: inEngine,
 	},
 	{
