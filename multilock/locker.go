@@ -135,8 +135,9 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	if err != nil {
 		return nil, notAcquired(err)
 	}
-	held, err := a.try(a.counted(ctx))
-	a.tell(ctx, held, err)
+	var held *lease.Handle
+	defer func() { a.tell(ctx, held, err) }()
+	held, err = a.try(a.counted(ctx))
 	return (*doclock.Lease)(held), err
 }
 
@@ -154,12 +155,13 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 		return nil, notAcquired(err)
 	}
 	t, err := a.enqueue(a.counted(ctx))
-	if err != nil {
-		a.leave(nil)
+	if err == nil {
+		return t, nil
 	}
+	a.leave(nil)
 	err = a.failed(ctx, err, nil)
 	a.tell(ctx, nil, err)
-	return t, err
+	return nil, err
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of

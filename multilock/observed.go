@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/doclock/doclock"
@@ -45,12 +46,20 @@ func (a *acquisition) counted(ctx context.Context) context.Context {
 	return engine.WithSending(ctx, &engine.Sending{Each: func() { of.sent.Add(1) }})
 }
 
-// tell tells, once, how the acquire has ended. ctx is what bounded it.
+// errPanicked is the end of an acquire whose caller has panicked in its own decoding.
+var errPanicked = fmt.Errorf("%w: the caller's own decoding has panicked", doclock.ErrReleased)
+
+// tell tells, once, how the acquire has ended: with neither a lease nor an error, by
+// a panic. ctx is what bounded it.
 func (a *acquisition) tell(ctx context.Context, held *lease.Handle, err error) {
 	of := a.account
-	switch {
-	case of == nil, held == nil && err == nil, of.over.Swap(true): // neither is the end by a panic
+	if of == nil || of.over.Swap(true) {
 		return
+	}
+	if held == nil && err == nil {
+		err = errPanicked
+	}
+	switch {
 	case held != nil:
 		e := a.event(observe.Granted, nil)
 		held.Announce(of.ctx, e.Owner, e.Waited, e.Commands)

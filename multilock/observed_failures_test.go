@@ -165,3 +165,43 @@ func TestNoObserver(t *testing.T) {
 		t.Errorf("%v allocations, %d readings of the clock", n, readings)
 	}
 }
+
+// A caller whose own decoding panics has no lease: its acquire gives up.
+func TestEventsOfADecodingThatPanics(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	h, option := p.heard()
+	l := p.locker(p.coll, relations.Fair(), option)
+	into := doclock.Into(&panicking{})
+	gaveUp := func(call func() (any, error)) {
+		t.Helper()
+		if recovered(func() { _, _ = call() }) == nil {
+			t.Fatal("it has not panicked")
+		}
+		if e := h.want("gave up 1")[0]; !errors.Is(e.Err, doclock.ErrNotAcquired) {
+			t.Errorf("gave up with %v", e.Err)
+		}
+		p.eventually("its entry is gone", func() bool { return len(p.entries("write")) == 0 })
+	}
+	gaveUp(func() (any, error) { return l.TryAcquire(p.bounded(), flowers, "write", into) })
+	gaveUp(func() (any, error) { return l.Acquire(p.bounded(), flowers, "write", into) })
+	gaveUp(func() (any, error) { return l.Enqueue(p.bounded(), flowers, "write", into) })
+	lease := p.try(l, "write")
+	ticket, err := l.Enqueue(p.bounded(), flowers, "write", into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.release(lease)
+	h.want("granted 1", "waiting 1", "released 1")
+	if recovered(func() { _, _ = ticket.Confirm(p.bounded()) }) == nil {
+		t.Fatal("it has not panicked")
+	}
+	h.want("gave up 2")
+	p.eventually("its entry is gone", func() bool { return len(p.entries("write")) == 0 })
+	token := p.detach(p.try(l, "write"))
+	h.want("granted 1", "detached 1")
+	if recovered(func() { _, _ = l.Resume(p.bounded(), token, into) }) == nil {
+		t.Fatal("it has not panicked")
+	}
+	h.want("gave up 1")
+}

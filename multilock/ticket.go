@@ -205,14 +205,13 @@ func (t *Ticket) handOver() (*lease.Handle, error) {
 		return t.lease, t.over
 	}
 	held := t.lease
-	t.lease, t.over = nil, doclock.ErrReleased
+	t.lease, t.over = nil, errPanicked
+	defer func() { t.tell(t.lease, t.over) }() // or the caller's code has panicked
 	if err := t.place.a.decode(t.seen.Image, held); err != nil {
 		t.over = err
-		t.tell(nil, err)
 		return nil, err
 	}
 	t.lease, t.over, t.handed = held, nil, true
-	t.tell(held, nil)
 	return held, nil
 }
 
