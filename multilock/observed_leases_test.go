@@ -227,3 +227,22 @@ func TestEventsOfLosses(t *testing.T) {
 	p.want(lease.Release(p.bounded()), doclock.ErrLost)
 	h.want("granted 1", "lost 1") // and nothing of the first one's release
 }
+
+// Leases that are given back, because the context ended before a caller got them,
+// are released: no caller is told that an outcome is unknown.
+func TestEventsOfLeasesThatAreGivenBack(t *testing.T) {
+	t.Parallel()
+	p := newPlaces(t, 2)
+	h, option := p.heard()
+	if _, err := p.locker(p.coll, relations.Exclusive()).TryAcquire(p.bounded(), doclock.ID(2), "write"); err != nil {
+		t.Fatal(err)
+	}
+	l := p.locker(p.coll, relations.Exclusive(), option)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err := multilock.AcquireAll(ctx, l.Want(doclock.ID(1), "write"), l.Want(doclock.ID(2), "write"))
+	if p.want(err, context.DeadlineExceeded); errors.Is(err, doclock.ErrOutcomeUnknown) {
+		t.Errorf("AcquireAll: %v", err)
+	}
+	h.want("granted 1", "waiting", "gave up", "released 1")
+}

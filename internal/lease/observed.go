@@ -143,9 +143,10 @@ func (h *Handle) tellDoubt(ctx context.Context, err error) {
 	h.doubt(ctx, err)
 }
 
-// doubt is tellDoubt while the hold is locked.
+// doubt is tellDoubt while the hold is locked. Nobody is told of the doubt about a
+// lease that is given back before a caller has got it.
 func (h *Handle) doubt(ctx context.Context, err error) {
-	if of := h.account; of != nil && !of.doubted && errors.Is(err, ErrOutcomeUnknown) {
+	if of := h.account; of != nil && !h.hold.unused && !of.doubted && errors.Is(err, ErrOutcomeUnknown) {
 		of.doubted = true
 		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
 	}
