@@ -18,9 +18,12 @@ func (t *Ticket) Cancel(ctx context.Context) error {
 	t.cancel(func(err error) { answer <- err })
 	select {
 	case err := <-answer:
+		t.place.a.tellUnknown(err)
 		return err
 	case <-ctx.Done():
-		return oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
+		err := oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
+		t.place.a.tellUnknown(err)
+		return err
 	}
 }
 

@@ -75,6 +75,14 @@ func refused(ctx context.Context, err error) bool {
 	return !endedBy(ctx, err) && (errors.Is(err, doclock.ErrConflict) || errors.Is(err, doclock.ErrNotFound))
 }
 
+// tellUnknown tells that the removal of a ticket's entry may have been executed, if
+// the error that the caller gets says so.
+func (a *acquisition) tellUnknown(err error) {
+	if of := a.account; of != nil && errors.Is(err, doclock.ErrOutcomeUnknown) {
+		a.locker.observer.Emit(of.ctx, a.event(observe.OutcomeUnknown, err))
+	}
+}
+
 // waits tells, once, that the acquire waits from now on, behind the entries of the
 // conflict.
 func (a *acquisition) waits(conflict error) {

@@ -205,3 +205,27 @@ func TestEventsOfADecodingThatPanics(t *testing.T) {
 	}
 	h.want("gave up 1")
 }
+
+// A ticket's cancel whose caller gives up is of unknown outcome.
+func TestEventsOfACancelOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	h, option := p.heard()
+	p.try(p.locker(p.coll, relations.Fair()), "write")
+	l := p.locker(coll, relations.Fair(), option)
+	ticket := p.enqueue(l, "write")
+	slow := net.Arm(faultnet.DelayReply, "findAndModify")
+	ctx, cancel := context.WithCancel(t.Context())
+	call := begin(t, func() (any, error) { return nil, ticket.Cancel(ctx) })
+	wait(t, slow.Fired())
+	cancel()
+	_, err := call.wait()
+	p.want(err, doclock.ErrOutcomeUnknown)
+	if e := h.want("waiting 1", "gave up 1", "outcome unknown 1")[2]; !errors.Is(e.Err, context.Canceled) || !e.DocumentID.Equal(ticket.DocumentID()) || e.Tag != "write" {
+		t.Errorf("unknown: %+v", e)
+	}
+	if err := slow.Let(); err != nil {
+		t.Fatal(err)
+	}
+}
