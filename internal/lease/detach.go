@@ -40,7 +40,7 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		h.settleDetach(patient, v, err)
 		return err
 	})
-	h.tellDoubt(ctx, err)
+	h.tellDoubt(ctx, v, err)
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
 	}
@@ -138,7 +138,7 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.tellVerdict(ctx, observe.Detached, err)
+	h.tellVerdict(ctx, v, observe.Detached, err)
 	v.err = err
 	close(v.done)
 	s.releasing = false

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -55,7 +56,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 			got.lease.tellDiscarded(got.lease.Release(context.Background()))
 		}
 	})
-	h.tellDoubt(ctx, err)
+	h.tellUnknown(ctx, cmp.Or(err, got.err))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,6 @@ func (h *Handle) suspend() error {
 	case len(s.holders) > 1:
 		return ofSeveral("Downgrade", s.grant.Tag)
 	}
-	h.trust()
 	s.suspended = true
 	return nil
 }

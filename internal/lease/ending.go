@@ -55,11 +55,11 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 	err := h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		err := h.hold.write(patient, u)
-		h.tellDoubt(patient, err)
+		h.tellDoubt(patient, v, err)
 		h.leave(attempt.Detached(patient), v)
 		return err
 	})
-	h.tellDoubt(ctx, err)
+	h.tellDoubt(ctx, v, err)
 	return err
 }
 
@@ -102,7 +102,6 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 		err = ErrLost
 	case len(s.holders) == 1:
 		s.releasing = true
-		h.trust()
 		h.released = &verdict{done: make(chan struct{})}
 		return h.released, nil
 	}
@@ -124,7 +123,7 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
 		h.settleAll(patient, v, released)
 		return err
 	})
-	h.tellDoubt(ctx, err)
+	h.tellDoubt(ctx, v, err)
 	return err
 }
 

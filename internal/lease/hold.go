@@ -63,8 +63,9 @@ type follower interface{ ended(cause error) }
 
 // verdict is how the release of a holder's part ended.
 type verdict struct {
-	err  error
-	done chan struct{}
+	err     error
+	done    chan struct{}
+	doubted bool // the observer was told that the outcome is unknown
 }
 
 // locker is what the holds of one Locker have in common.

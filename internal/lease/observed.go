@@ -21,7 +21,6 @@ type account struct {
 	owner    string
 	granted  time.Duration // on the monotonic clock
 	commands int64         // that were sent for the entry before
-	doubted  bool          // it was told that the outcome of the command that ends it is unknown
 	over     bool          // the end was told
 }
 
@@ -74,15 +73,10 @@ func (h *Handle) event(kind observe.Kind, err error) observe.Event {
 	return e
 }
 
-// tellEnd tells the end of the lease, unless it was told before. An end of unknown
-// outcome is told as such first. The hold is locked.
+// tellEnd tells the end of the lease, unless it was told before. The hold is locked.
 func (h *Handle) tellEnd(ctx context.Context, kind observe.Kind, err error) {
 	of := h.account
-	if of == nil {
-		return
-	}
-	h.doubt(ctx, err)
-	if of.over {
+	if of == nil || of.over {
 		return
 	}
 	h.hold.observer.Emit(clean(ctx), h.event(kind, err))
@@ -97,15 +91,17 @@ func (h *Handle) tellLost() {
 	}
 }
 
-// tellVerdict tells the end by a release's verdict. The hold is locked.
-func (h *Handle) tellVerdict(ctx context.Context, kind observe.Kind, err error) {
+// tellVerdict tells the end by a release's verdict. One of unknown outcome is told
+// as such first. The hold is locked.
+func (h *Handle) tellVerdict(ctx context.Context, v *verdict, kind observe.Kind, err error) {
+	h.doubt(ctx, v, err)
 	if errors.Is(err, ErrLost) {
 		kind = observe.Lost
 	}
 	h.tellEnd(ctx, kind, err)
 }
 
-// tellAll tells the end of the hold, for all its holders.
+// tellAll tells the end of the hold, by a handoff or a downgrade, for all its holders.
 func (s *Hold) tellAll(ctx context.Context, kind observe.Kind, err error) {
 	if s.observer == nil {
 		return
@@ -113,11 +109,11 @@ func (s *Hold) tellAll(ctx context.Context, kind observe.Kind, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.holders {
-		h.tellVerdict(ctx, kind, err)
+		h.tellEnd(ctx, kind, err)
 	}
 }
 
-// tellUnknown tells that a write or a renewal of the holder's may have been
+// tellUnknown tells that a write, a renewal or a downgrade of the holder's may have been
 // executed, if the error that the caller gets says so.
 func (h *Handle) tellUnknown(ctx context.Context, err error) {
 	s := h.hold
@@ -133,29 +129,22 @@ func (h *Handle) tellUnknown(ctx context.Context, err error) {
 
 // tellDoubt is tellUnknown for a command that ends the lease. It is told once for
 // the command: when the caller gives up, or by the verdict.
-func (h *Handle) tellDoubt(ctx context.Context, err error) {
+func (h *Handle) tellDoubt(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	if s.observer == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.doubt(ctx, err)
+	h.doubt(ctx, v, err)
 }
 
 // doubt is tellDoubt while the hold is locked. Nobody is told of the doubt about a
 // lease that is given back before a caller has got it.
-func (h *Handle) doubt(ctx context.Context, err error) {
-	if of := h.account; of != nil && !h.hold.unused && !of.doubted && errors.Is(err, ErrOutcomeUnknown) {
-		of.doubted = true
+func (h *Handle) doubt(ctx context.Context, v *verdict, err error) {
+	if h.account != nil && !h.hold.unused && !v.doubted && errors.Is(err, ErrOutcomeUnknown) {
+		v.doubted = true
 		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
-	}
-}
-
-// trust begins a command that ends the lease. The hold is locked.
-func (h *Handle) trust() {
-	if h.account != nil {
-		h.account.doubted = false
 	}
 }
 

@@ -225,22 +225,21 @@ func TestNoObserver(t *testing.T) {
 	r := newRig(t, e)
 	h := r.take(1, "write")
 	e.Clock = func() engine.Reading { readings++; return engine.Reading{} }
-	s, ctx, holds := h.hold, t.Context(), []*Hold{h.hold}
+	s, v, ctx, holds := h.hold, &verdict{}, t.Context(), []*Hold{h.hold}
 	h.hold.mu.Lock()
 	n := testing.AllocsPerRun(100, func() {
 		h.Announce(ctx, "ann", 0, 0)
 		h.succeed(ctx, h)
 		h.tellUnknown(ctx, ErrOutcomeUnknown)
-		h.tellDoubt(ctx, ErrOutcomeUnknown)
+		h.tellDoubt(ctx, v, ErrOutcomeUnknown)
 		h.tellDiscarded(ErrOutcomeUnknown)
 		s.tellAll(ctx, observe.Released, nil)
 		s.tellRenewal(engine.Renewed, nil)
 		if counted(ctx, holds) != ctx {
 			t.Error("commands are counted")
 		}
-		h.tellVerdict(ctx, observe.Released, ErrOutcomeUnknown) // these are called while it is locked
+		h.tellVerdict(ctx, v, observe.Released, ErrOutcomeUnknown) // these are called while it is locked
 		h.tellLost()
-		h.trust()
 	})
 	h.hold.mu.Unlock()
 	if n > 0 || readings > 0 {

@@ -37,7 +37,6 @@ func (h *Handle) claim() (v *verdict, first bool) {
 	if h.released != nil {
 		return h.released, false
 	}
-	h.trust()
 	h.released = &verdict{done: make(chan struct{})}
 	return h.released, true
 }
@@ -56,7 +55,7 @@ func (h *Handle) await(ctx context.Context, v *verdict) error {
 		return v.err
 	case <-ctx.Done():
 		err := gaveUp(ctx)
-		h.tellDoubt(ctx, err)
+		h.tellDoubt(ctx, v, err)
 		return err
 	}
 }
@@ -148,7 +147,7 @@ func (s *Hold) departed(ctx context.Context, command string, outcome engine.Outc
 func (h *Handle) settle(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	h.tellVerdict(ctx, observe.Released, err)
+	h.tellVerdict(ctx, v, observe.Released, err)
 	v.err = err
 	close(v.done)
 }
@@ -159,7 +158,7 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.tellVerdict(ctx, observe.Released, err)
+	h.tellVerdict(ctx, v, observe.Released, err)
 	v.err = err
 	close(v.done)
 	if repeatable(err) {
