@@ -46,7 +46,7 @@ var observers = []Mutant{
 		Name: "a release that is given up is not told", Rule: 0,
 		Why:  "the caller learns what the operator does not",
 		File: "internal/lease/release.go",
-		Edits: swap(`		h.tellDoubt(ctx, err)
+		Edits: swap(`		h.tellDoubt(ctx, v, err)
 `, ``),
 		Tests: "^TestEventsOfCommands$", Packages: inHold,
 	},
@@ -54,7 +54,7 @@ var observers = []Mutant{
 		Name: "one command of unknown outcome is told twice", Rule: 0,
 		Why:  "an operator counts two for one",
 		File: "internal/lease/observed.go",
-		Edits: swap(`		of.doubted = true
+		Edits: swap(`		v.doubted = true
 `, ``),
 		Tests: "^TestEventsOfCommands$", Packages: inHold,
 	},
@@ -195,5 +195,35 @@ var observers = []Mutant{
 		Edits: swap(`	case e.Kind == EventLost, e.Kind`,
 			`	case e.Kind`),
 		Tests: "^TestLevelsOfLogTo$", Packages: []string{leasePkg},
+	},
+	{
+		Name: "an acquire that ends by a panic is not told", Rule: 0,
+		Why:  "the operator sees it wait for ever",
+		File: "multilock/observed.go",
+		Edits: swap(`		err = errPanicked
+`,
+			`		_ = errPanicked
+		return
+`),
+		Tests: "^TestEventsOfADecodingThatPanics$", Packages: inLocker,
+	},
+	{
+		Name: "leases that AcquireAll gives back are told as unknown", Rule: 0,
+		Why:  "an operator is warned of what no caller was told",
+		File: "internal/lease/observed.go",
+		Edits: swap(` && !h.hold.unused && !v.doubted`,
+			` && !v.doubted`),
+		Tests: "^TestEventsOfLeasesThatAreGivenBack$", Packages: inLocker,
+	},
+	{
+		Name: "a cancel of unknown outcome is not told", Rule: 0,
+		Why:  "the caller learns what the operator does not",
+		File: "multilock/cancel.go",
+		Edits: swap(`		err := oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
+		t.place.a.tellUnknown(err)
+`,
+			`		err := oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
+`),
+		Tests: "^TestEventsOfACancelOfUnknownOutcome$", Packages: inLocker,
 	},
 }
