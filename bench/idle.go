@@ -43,16 +43,22 @@ func runIdle(ctx context.Context, b *bench) error {
 	}
 	for _, g := range groups {
 		commands := g.s.sent().total() - g.before
-		r := b.newResult("idle", g.s.name)
-		r.add("waiters", g.n)
-		r.add("window_s", length.Seconds())
-		r.add("commands", commands)
+		g.result = b.newResult("idle", g.s.name)
+		g.result.add("waiters", g.n)
+		g.result.add("window_s", length.Seconds())
+		g.result.add("commands", commands)
 	}
 	cancel()
 	var faults []error
 	for _, g := range groups {
 		g.waiters.Wait()
-		faults = append(faults, g.fault)
+		switch {
+		case g.fault == nil:
+		case rival(g.s.name):
+			g.result.add("FAILED", g.fault)
+		default:
+			faults = append(faults, fmt.Errorf("%s: %w", g.s.name, g.fault))
+		}
 	}
 	return errors.Join(faults...)
 }
@@ -63,6 +69,7 @@ type idlers struct {
 	n       int
 	key     string
 	before  int64
+	result  *result
 	free    func() // the holder's release
 	waiters sync.WaitGroup
 	mu      sync.Mutex
@@ -104,7 +111,7 @@ func (g *idlers) wait(ctx context.Context) {
 			if !cutOff(ctx, err) {
 				g.mu.Lock()
 				defer g.mu.Unlock()
-				g.fault = fmt.Errorf("%s: %w", g.s.name, err)
+				g.fault = err
 			}
 		})
 	}

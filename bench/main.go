@@ -132,8 +132,10 @@ func runAll(ctx context.Context, w wishes) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.profiles.during(func() error { return b.run(ctx, chosen) }); err != nil {
-		return err
+	failed := w.profiles.during(func() error { return b.run(ctx, chosen) })
+	defer func() { err = errors.Join(failed, err) }()
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	b.took = time.Since(b.began)
 	r := newReport(b)
@@ -157,16 +159,23 @@ func runAll(ctx context.Context, w wishes) (err error) {
 	return nil
 }
 
+// run runs the cases. One that fails doesn't keep the next ones from running, and
+// the report has what it had measured until then.
 func (b *bench) run(ctx context.Context, chosen []benchCase) error {
+	var failed []error
 	for i, c := range chosen {
+		if ctx.Err() != nil {
+			break
+		}
 		b.say("[%d/%d] %s: %s", i+1, len(chosen), c.name, c.about)
 		b.now, b.servers.Network = c, c.over
 		if err := c.run(ctx, b); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			b.say("  FAILED: %v", err)
+			failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
 		}
 	}
 	b.servers.Network = nil
-	return nil
+	return errors.Join(failed...)
 }
 
 // choose keeps the cases whose names match one of the patterns, in the order of

@@ -27,7 +27,8 @@ type mongolock struct {
 
 func openMongolock(ctx context.Context, s *servers, ttl time.Duration) (subject, error) {
 	m := &mongolock{}
-	if err := m.open(s, ttl); err != nil {
+	// Its concurrent upserts sometimes block each other inside DocumentDB for minutes.
+	if err := m.open(s, ttl, options.Client().SetTimeout(10*time.Second)); err != nil {
 		return nil, err
 	}
 	m.locks = m.client.Database(s.Database).Collection("mongolocks")
