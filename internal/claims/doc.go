@@ -37,11 +37,10 @@
 // # The window
 //
 // A look-up that returns the first 16 documents would send all processes to the same
-// 16. So each process divides the documents into parts by a hash of
-// their identity, the same one in all processes. It looks up 16 documents for each
-// part, and tries those of its own part first. A process that meets others too
-// often takes more parts and another part of its own; one that meets none takes
-// fewer. With one part, the order is exact. See window.go.
+// 16. So a process that meets others looks up more documents, up to 512, and tries
+// them in a random order. It uses a look-up until the first collision, which shows that
+// the others have taken their share of it. A process that meets none looks up fewer
+// again. With 16, the order is exact. See window.go.
 //
 // What was looked up may be false by now. The acquire's own command judges (rule
 // 26), so nothing here decides who holds a lock.
