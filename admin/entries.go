@@ -44,7 +44,7 @@ const (
 // one moment; those of two documents may not be.
 //
 // A document whose lock field is foreign yields an Entry with its DocumentID
-// alone, and an [doclock.ErrForeignLock]; the iteration goes on. If the query
+// alone, and a [doclock.ErrForeignLock]; the iteration goes on. If the query
 // names tags, a foreign field is reported only if it has one of them. Any
 // other error is the last element. The loop may be left at any time, also
 // after the end of ctx: the server's cursor is closed then. If it

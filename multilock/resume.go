@@ -118,7 +118,7 @@ func (a *acquisition) askAgain(ctx context.Context, k engine.Token) (got reply) 
 // takes the entry from no lease.
 //
 // It returns [doclock.ErrLost] if the entry is gone: others may have been let in
-// since. It returns an [doclock.ErrInvalidArgument], before anything is sent, for
+// since. It returns a [doclock.ErrInvalidArgument], before anything is sent, for
 // the tokens that [Locker.Resume] refuses. It repeats a command without an answer
 // until ctx ends, or the entry would have expired. Then it returns ctx's error or
 // the driver's, and the entry may have been extended.

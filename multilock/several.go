@@ -38,9 +38,9 @@ import (
 // a [*WantError]: the index, document and tag of that want, and what a single
 // acquire of it would return ([doclock.ErrNotAcquired], [doclock.ErrConflict],
 // [doclock.ErrNotFound] and so on). If a lease is lost before all are held, the
-// error is that want's, and an [doclock.ErrLost] too. A lease that is released so
+// error is that want's, and a [doclock.ErrLost] too. A lease that is released so
 // leaves no remainder, whatever [doclock.HoldAtLeast] says. Into may have written into
-// the targets of the others. No wants at all are an [doclock.ErrInvalidArgument].
+// the targets of the others. No wants at all are a [doclock.ErrInvalidArgument].
 func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 	if len(wants) == 0 {
 		return nil, notAcquired(fmt.Errorf("%w: there are no wants; give one at least", doclock.ErrInvalidArgument))
@@ -119,7 +119,7 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 // The error is as that of [Locker.Do]. A [doclock.ErrNotAcquired] says that fn was
 // never called. Otherwise it is fn's error, joined with those of the releases,
 // and ErrLost if fn returns nil and a lease was lost. If fn's error is an
-// ErrLost or an [doclock.ErrOutcomeUnknown] already, the releases' errors of these
+// ErrLost or a [doclock.ErrOutcomeUnknown] already, the releases' errors of these
 // two kinds are not joined to it.
 //
 // DoAll promises that nobody else is let in, and not that fn's writes are applied

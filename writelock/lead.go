@@ -26,7 +26,7 @@ const campaignPause = 200 * time.Millisecond
 // again. It does the same if fn's error is an ErrLost, or if the release finds that
 // the lease was lost.
 //
-// If ctx ends, Lead returns what fn returns, or an [doclock.ErrNotAcquired] with
+// If ctx ends, Lead returns what fn returns, or a [doclock.ErrNotAcquired] with
 // ctx's error if fn is not running. Errors that may pass, such as that no server can
 // be reached, don't end Lead. It returns the other errors of [Locker.Acquire]: bad
 // arguments, a closed Locker, a document that does not exist (see

@@ -1,0 +1,179 @@
+package history_test
+
+import (
+	"slices"
+
+	. "github.com/doclock/doclock/proptest/history"
+)
+
+type story struct {
+	rules      Rules
+	log        []string
+	commands   []Command
+	operations []Operation
+}
+
+func (s story) history() *History {
+	h := &History{Documents: []Document{{ID: "d", Name: "by hand", Rules: s.rules, TTL: 100, WaitTTL: 100, Log: s.log}}}
+	s.commands = append(s.commands, Command{Kind: CommandRead, Sent: ns(0), Answered: ns(0), Matched: true, Image: image(0, 0)})
+	for i, c := range s.commands {
+		c.Document, c.Number = "d", int64(i+1)
+		h.Commands = append(h.Commands, c)
+	}
+	for i, o := range s.operations {
+		o.Document, o.Number = "d", int64(1000+i)
+		h.Operations = append(h.Operations, o)
+	}
+	return h
+}
+
+type told struct {
+	name               string
+	property           string
+	rejected, accepted story
+}
+
+// Each property refuses one history, and accepts a similar one, in which no
+// property finds a violation.
+var stories = []told{
+	{"granted while another holds", PropertyExclusion,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 50, 20, 150)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 112, 20, 212)}}},
+	{"a third beside two", PropertyExclusion,
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), read(12, 20, held("a", 10, 10, 110), held("b", 20, 20, 110)), acquire("c", 50, 30, 150)}},
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), read(12, 20, held("a", 10, 10, 110), held("b", 20, 20, 115)),
+			command(CommandAcquire, "c", 112, image(112, 30, held("b", 20, 20, 115), held("c", 30, 30, 212)))}}},
+	{"granted before a release of unknown outcome was sent", PropertyExclusion,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 50, 20, 150), unanswered(command(CommandRelease, "a", 60, nil))}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 50, 20, 150), unanswered(command(CommandRelease, "a", 40, nil))}}},
+	{"two in one image", PropertyImage,
+		story{rules: exclusive, commands: []Command{read(10, 20, held("a", 10, 10, 110), held("b", 20, 20, 110))}},
+		story{rules: readers, commands: []Command{read(10, 20, reading(held("a", 10, 10, 110)), reading(held("b", 20, 20, 110)))}}},
+	{"three beside each other where two may", PropertyImage,
+		story{rules: two, commands: []Command{read(10, 30, held("a", 10, 10, 110), held("b", 20, 20, 110), held("c", 30, 30, 110))}},
+		story{rules: two, commands: []Command{read(10, 30, held("a", 10, 10, 110), held("b", 20, 20, 110))}}},
+	{"an unknown tag ignored", PropertyImage,
+		story{rules: Rules{"write": {}}, commands: []Command{read(10, 20, reading(held("a", 10, 10, 110)), held("b", 20, 20, 110))}},
+		story{rules: Rules{"write": {}, "read": {}}, commands: []Command{read(10, 20, reading(held("a", 10, 10, 110)), held("b", 20, 20, 110))}}},
+	{"a reader let in past a waiting writer", PropertyBarrier,
+		story{rules: readers, commands: []Command{read(10, 30, reading(held("a", 10, 10, 110)), waiting("b", 20, 110), reading(held("c", 30, 30, 110)))}},
+		story{rules: readers, commands: []Command{read(10, 30, reading(held("a", 10, 10, 110)), waiting("b", 30, 110), reading(held("c", 20, 20, 110)))}}},
+	{"a number above the document's", PropertyNumbers,
+		story{rules: exclusive, commands: []Command{read(10, 9, held("a", 10, 10, 110))}},
+		story{rules: exclusive, commands: []Command{read(10, 10, held("a", 10, 10, 110))}}},
+	{"granted before it had arrived", PropertyNumbers,
+		story{rules: exclusive, commands: []Command{read(10, 10, held("a", 10, 8, 110))}},
+		story{rules: exclusive, commands: []Command{read(10, 10, held("a", 8, 10, 110))}}},
+	{"the last in the queue served first", PropertyFIFO,
+		story{rules: queued, commands: []Command{read(10, 12, waiting("a", 11, 110), waiting("b", 12, 110)), read(120, 14, held("a", 11, 14, 220)), read(20, 13, held("b", 12, 13, 115))}},
+		story{rules: queued, commands: []Command{read(10, 12, waiting("a", 11, 110), waiting("b", 12, 210)), read(120, 14, held("b", 12, 14, 220)), read(20, 13, held("a", 11, 13, 115), waiting("b", 12, 210))}}},
+	{"valid past the expiry", PropertyValidity,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 95)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 90)}}},
+	{"valid by a renewal that the server never made", PropertyValidity,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), guarded(CommandRenew, "a", 10, 50), read(70, 10, held("a", 10, 10, 110))},
+			operations: []Operation{look("a", 10, 60, 85)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), guarded(CommandRenew, "a", 10, 50), read(70, 10, held("a", 10, 10, 150))},
+			operations: []Operation{look("a", 10, 60, 85)}}},
+	{"valid after another was let in", PropertyValidAlone,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 112, 20, 212)}, operations: []Operation{look("a", 10, 118, 1)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 112, 20, 212)}, operations: []Operation{look("a", 10, 105, 1)}}},
+	{"renewed after it was absent", PropertyRenewal,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), guarded(CommandRenew, "a", 10, 120)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), guarded(CommandRenew, "a", 10, 100)}}},
+	{"back under its old fence", PropertyRenewal,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), read(120, 10, held("a", 10, 10, 110))}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), read(120, 20, held("a", 20, 20, 220))}}},
+	{"valid again", PropertyOver,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 0), look("a", 10, 30, 5)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 5), look("a", 10, 30, 0)}}},
+	{"renewed after its end", PropertyOver,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 0), operation(Renew, "a", 10, 30, Done)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{look("a", 10, 20, 0), operation(Renew, "a", 10, 30, Lost)}}},
+	{"absent by another's release", PropertyRelease,
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), command(CommandRelease, "b", 30, nil), read(50, 10)}},
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), unanswered(command(CommandRelease, "a", 30, nil)), read(50, 10)}}},
+	{"pruned alive", PropertyRelease,
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 107, 20, 207)}},
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 110, 20, 210)}}},
+	{"a fence that decreases", PropertyTokens,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 30, 110), acquire("b", 120, 20, 220)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 20, 110), acquire("b", 120, 30, 220)}}},
+	{"a fence given twice", PropertyTokens,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 20, 110), acquire("b", 120, 20, 220)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 20, 110), acquire("b", 120, 21, 220)}}},
+	{"a later arrival comes first", PropertyArrivals,
+		story{rules: queued, commands: []Command{command(CommandAcquire, "a", 10, image(10, 20, held("x", 5, 5, 300), waiting("a", 20, 110))), command(CommandAcquire, "b", 20, image(20, 20, held("x", 5, 5, 300), waiting("b", 15, 120), waiting("a", 20, 110)))}},
+		story{rules: queued, commands: []Command{command(CommandAcquire, "a", 10, image(10, 20, held("x", 5, 5, 300), waiting("a", 20, 110))), command(CommandAcquire, "b", 20, image(20, 25, held("x", 5, 5, 300), waiting("b", 25, 120), waiting("a", 20, 110)))}}},
+	{"lock.fence decreases", PropertyCounter,
+		story{rules: exclusive, commands: []Command{read(10, 20), read(20, 10)}},
+		story{rules: exclusive, commands: []Command{read(10, 20), read(20, 20)}}},
+	{"refused without a reason", PropertyReason,
+		story{rules: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 50)))}},
+		story{rules: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 51)))}}},
+	{"kept waiting by a later one", PropertyReason,
+		story{rules: queued, commands: []Command{command(CommandConfirm, "b", 50, image(50, 20, waiting("b", 10, 110), waiting("a", 20, 110)))}},
+		story{rules: queued, commands: []Command{command(CommandConfirm, "b", 50, image(50, 20, waiting("b", 20, 110), waiting("a", 10, 110)))}}},
+	{"sleeps past the expiry", PropertyPoll,
+		story{rules: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 110))), acquire("b", 4000, 20, 4100)}},
+		story{rules: exclusive, commands: []Command{command(CommandAcquire, "b", 50, image(50, 10, held("a", 10, 10, 110))), acquire("b", 115, 20, 215)}}},
+	{"asks at once, and again", PropertyPause,
+		story{rules: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 54)}},
+		story{rules: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 56)}}},
+	{"asks at once after an answer that changes nothing", PropertyPause,
+		story{rules: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 54), read(52, 10, held("a", 10, 10, 110))}},
+		story{rules: exclusive, commands: []Command{refusal("b", 50), refusal("b", 52), refusal("b", 54), guarded(CommandRelease, "c", 7, 52)}}},
+	{"applied twice", PropertyOnce,
+		story{rules: exclusive, log: []string{"10/w1", "10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}},
+		story{rules: exclusive, log: []string{"10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}}},
+	{"reported applied, and not", PropertyOnce,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Done)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Unknown)}}},
+	{"reported lost, and applied", PropertyOnce,
+		story{rules: exclusive, log: []string{"10/w1"}, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Lost)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{write("w1", 10, 20, Lost)}}},
+	{"a late write", PropertyGuarded,
+		story{rules: exclusive, log: []string{"20/w2", "10/w1"}, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}},
+		story{rules: exclusive, log: []string{"10/w1", "20/w2"}, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}}},
+	{"a lease out of nothing", PropertyGrant,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{operation(TryAcquire, "a", 11, 10, Granted)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{operation(TryAcquire, "a", 10, 10, Granted)}}},
+	{"released, though another was let in", PropertyVerdict,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}, operations: []Operation{operation(Release, "a", 10, 130, Done)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 120, 20, 220)}, operations: []Operation{operation(Release, "a", 10, 130, Lost)}}},
+	{"lost, though the server found it", PropertyVerdict,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), removal("a", 20, held("a", 10, 10, 110))}, operations: []Operation{operation(Release, "a", 10, 20, Lost)}},
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), removal("a", 20, held("a", 30, 30, 110))}, operations: []Operation{operation(Release, "a", 10, 20, Lost)}}},
+}
+
+// handoffs are histories with handoffs.
+var handoffs = []told{
+	{"handed over beside one that holds", PropertyExclusion,
+		story{rules: mixed, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), reading(held("b", 11, 11, 110)))},
+			handoff("a", 10, 30, "c", image(30, 30, held("c", 30, 30, 130))))},
+		story{rules: mixed, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), reading(held("b", 11, 11, 28)))},
+			handoff("a", 10, 30, "c", image(30, 30, held("c", 30, 30, 130))))}},
+	{"handed over, and not released", PropertyImage,
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("a", 10, 10, 110), held("b", 30, 30, 130))))},
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130))))}},
+	{"handed over past one that waits", PropertyBarrier,
+		story{rules: queued, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("b", 11, 60))},
+			handoff("a", 10, 30, "c", image(30, 30, waiting("b", 11, 60), held("c", 30, 30, 130))))},
+		story{rules: queued, commands: slices.Concat([]Command{acquire("a", 10, 10, 110), read(12, 11, held("a", 10, 10, 110), waiting("b", 11, 60))},
+			handoff("a", 10, 30, "b", image(30, 30, held("b", 11, 30, 130))))}},
+	{"handed over under a lower fence", PropertyTokens,
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 30, 110)}, handoff("a", 30, 40, "b", image(40, 20, held("b", 20, 20, 140))))},
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 20, 110)}, handoff("a", 20, 40, "b", image(40, 30, held("b", 30, 30, 140))))}},
+	{"the successor is valid past the time that it inherits", PropertyValidity,
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 11, held("b", 11, 11, 110)))), operations: []Operation{look("b", 11, 40, 75)}},
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 11, held("b", 11, 11, 110)))), operations: []Operation{look("b", 11, 40, 65)}}},
+	{"valid after it was handed over", PropertyValidAlone,
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{look("a", 10, 40, 5)}},
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{look("a", 10, 25, 5)}}},
+	{"lost, though the handoff found it", PropertyVerdict,
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{operation(Release, "a", 10, 30, Lost)}},
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 30, held("b", 30, 30, 130)))), operations: []Operation{operation(Release, "a", 10, 30, Done)}}},
+	{"refused because of its own holder", PropertyReason,
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 10)))},
+		story{rules: exclusive, commands: slices.Concat([]Command{acquire("a", 10, 10, 110)}, handoff("a", 10, 30, "b", image(30, 20, held("c", 20, 20, 120))))}},
+}
