@@ -102,6 +102,10 @@ func (p *Process) Stop() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Continue lets a stopped process go on.
 func (p *Process) Continue() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
+// Done is closed at the end of the process's output. All of its lines have been
+// noted by then.
+func (p *Process) Done() <-chan struct{} { return p.read }
+
 // End closes the process's input, waits for its end, and returns how it ended. All
 // lines of its output have been noted by then.
 func (p *Process) End() error { return p.end() }

@@ -1,25 +1,19 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/proptest/child"
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 const (
@@ -30,29 +24,18 @@ const (
 	lateRefused  = "a stopped holder's late guarded write is refused"
 	lateNoticed  = "a stopped holder notices the loss at its release"
 	holderTTL    = 300 * time.Millisecond
-	childVar     = "DOCLOCK_FAULTS_HOLDER"
+	childName    = "holder"
 	takeoverTime = 2 * time.Second
 )
 
 // Main turns the process into a holder if it was started as one, and then does
 // not return. Programs and tests that call [Crash] call it first.
-func Main() {
-	args := os.Getenv(childVar)
-	if args == "" {
-		return
-	}
-	if err := hold(strings.Fields(args)); err != nil {
-		fmt.Println("error:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func Main() { child.Main(childName, hold) }
 
-// hold acquires the lock, prints that, and keeps the lease alive. When it is
-// told to go on, it writes under the guard, releases, and prints both results.
-func hold(args []string) error {
-	ctx := context.Background()
-	client, err := mongo.Connect(options.Client().ApplyURI(args[0]))
+// hold acquires the lock, prints that, and keeps the lease alive. At the end of ctx
+// it writes under the guard, releases, and prints both results.
+func hold(ctx context.Context, args []string) error {
+	client, _, err := child.Connect(args[0])
 	if err != nil {
 		return err
 	}
@@ -66,13 +49,12 @@ func hold(args []string) error {
 	if err != nil {
 		return err
 	}
-	lease.KeepAlive(ctx)
+	after := context.WithoutCancel(ctx)
+	lease.KeepAlive(after)
 	fmt.Println("held")
-	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
-		return err // the parent has ended
-	}
-	fmt.Println("update:", word(lease.Update(ctx, increment)))
-	fmt.Println("release:", word(lease.Release(ctx)))
+	<-ctx.Done()
+	fmt.Println("update:", word(lease.Update(after, increment)))
+	fmt.Println("release:", word(lease.Release(after)))
 	return nil
 }
 
@@ -89,46 +71,30 @@ func word(err error) string {
 
 // holder is a process that holds a lock.
 type holder struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
+	*child.Process
+	said chan string // its lines
 }
 
 func startHolder(ctx context.Context, uri, db, coll, id string) (*holder, error) {
-	exe, err := os.Executable()
+	said := make(chan string, 3)
+	process, err := child.Start(ctx, childName, []string{uri, db, coll, id}, func(_ *child.Process, line string) { said <- line })
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(os.Environ(), childVar+"="+strings.Join([]string{uri, db, coll, id}, " "))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
+	h := &holder{process, said}
+	select {
+	case line := <-said:
+		if line == "held" {
+			return h, nil
+		}
+		err = fmt.Errorf("the holder says %q", line)
+	case <-process.Done():
+		err = errors.New("the holder has said nothing")
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	h := &holder{cmd: cmd, in: in, out: bufio.NewScanner(out)}
-	if said := h.listen(); said != "held" {
-		h.end()
-		return nil, fmt.Errorf("the holder says %q", said)
-	}
-	return h, nil
-}
-
-func (h *holder) listen() string {
-	h.out.Scan()
-	return h.out.Text()
-}
-
-func (h *holder) end() {
-	_ = h.cmd.Process.Kill()
-	_ = h.cmd.Wait()
+	h.Kill()
+	return nil, errors.Join(err, h.End())
 }
 
 // Crash starts a holder in its own process, kills or stops it, and acquires its
@@ -156,14 +122,14 @@ func crash(ctx context.Context, st *stage, uri string, kill bool, t *tally.Tally
 	if err != nil {
 		return err
 	}
-	defer h.end()
+	defer func() {
+		h.Kill()
+		_ = h.End()
+	}()
 	if kill {
-		err = h.cmd.Process.Kill()
+		h.Kill()
 	} else {
-		err = h.cmd.Process.Signal(syscall.SIGSTOP)
-	}
-	if err != nil {
-		return err
+		h.Stop()
 	}
 	// A renewal may still be on its way: the entry that is present when the
 	// next holder comes is the relevant one.
@@ -209,18 +175,16 @@ func crash(ctx context.Context, st *stage, uri string, kill bool, t *tally.Tally
 // continued lets the stopped holder go on.
 func (s *scene) continued(h *holder, t *tally.Tally) error {
 	t.Fired(stopped, 1)
-	if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(h.in); err != nil {
-		return err
+	h.Continue()
+	if err := h.End(); err != nil {
+		return fmt.Errorf("the stopped holder: %w", err)
 	}
 	t.Checked(lateRefused, 1)
-	if said := h.listen(); said != "update: lost" {
+	if said := <-h.said; said != "update: lost" {
 		t.Violated(lateRefused, "%s", said)
 	}
 	t.Checked(lateNoticed, 1)
-	if said := h.listen(); said != "release: lost" {
+	if said := <-h.said; said != "release: lost" {
 		t.Violated(lateNoticed, "%s", said)
 	}
 	doc, err := s.stored(context.Background())
