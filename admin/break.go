@@ -30,6 +30,9 @@ import (
 //   - An entry with an Until leaves no remainder.
 //   - A waiting entry loses its place. Its waiter gets a [doclock.ErrLost].
 //   - An acquire whose answer got lost asks again, and may be granted anew.
+//   - A release whose first request got lost finds no entry, and returns nil: it
+//     takes the removal for its own. So don't break the lock of a holder that is
+//     about to release it.
 //
 // Waiters in other processes find out at their next poll; Break wakes nobody.
 //
