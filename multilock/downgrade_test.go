@@ -232,15 +232,25 @@ func TestTwoDowngradesOfOneLease(t *testing.T) {
 	p.release(next)
 }
 
-// Do's own release sends nothing after a downgrade.
+// After a downgrade Do's own release sends nothing. The context of Do has ended, and
+// the new lease is kept alive with one from outside.
 func TestDowngradeInDo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.Fair())
+	outside := p.bounded()
 	var next *doclock.Lease
-	err := l.Do(p.bounded(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) (err error) {
-		next, err = lease.Downgrade(ctx, "read")
-		return err
+	err := l.Do(outside, flowers, "write", func(ctx context.Context, lease *doclock.Lease) (err error) {
+		if next, err = lease.Downgrade(ctx, "read"); err != nil {
+			return err
+		}
+		if cause := context.Cause(ctx); !errors.Is(cause, doclock.ErrReleased) {
+			t.Errorf("Do's context: %v", cause)
+		}
+		if kept := next.KeepAlive(outside); kept.Err() != nil {
+			t.Error(context.Cause(kept))
+		}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
