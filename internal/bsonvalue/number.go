@@ -11,12 +11,17 @@ import (
 // compareNumbers compares what the numbers are, whatever their types. NaN comes
 // before all others, and is equal to itself.
 func compareNumbers(a, b bson.RawValue) int {
+	if integer(a) && integer(b) {
+		return cmp.Compare(a.AsInt64(), b.AsInt64())
+	}
 	x, y := numberOf(a), numberOf(b)
 	if c := cmp.Compare(x.rank, y.rank); c != 0 || x.finite == nil {
 		return c
 	}
 	return x.finite.Cmp(y.finite)
 }
+
+func integer(v bson.RawValue) bool { return v.Type == bson.TypeInt32 || v.Type == bson.TypeInt64 }
 
 // number is a number's rank, and its exact value if it is finite.
 type number struct {
