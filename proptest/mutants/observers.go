@@ -211,7 +211,7 @@ var observers = []Mutant{
 		Name: "leases that AcquireAll gives back are told as unknown", Rule: 0,
 		Why:  "an operator is warned of what no caller was told",
 		File: "internal/lease/observed.go",
-		Edits: swap(` && !h.hold.unused && !v.doubted`,
+		Edits: swap(` && !h.unused && !v.doubted`,
 			` && !v.doubted`),
 		Tests: "^TestEventsOfLeasesThatAreGivenBack$", Packages: inLocker,
 	},
