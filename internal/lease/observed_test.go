@@ -176,6 +176,20 @@ func TestEventsBesideAnUnusedPart(t *testing.T) {
 	})
 }
 
+// A renewal whose caller leaves before it is sent has not failed.
+func TestEventsOfARenewalThatIsNotSent(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		h := r.announced(1, "write")
+		revoked := &engine.Sending{}
+		revoked.Revoke()
+		if err := h.hold.renew(engine.WithSending(context.Background(), revoked)); !errors.Is(err, engine.ErrRevoked) {
+			t.Errorf("renew = %v", err)
+		}
+		r.wantTold(e, "granted 7")
+	})
+}
+
 // The renewals of many leases by one command are told for each of them, and so is
 // the loss that it finds.
 func TestEventsOfABatch(t *testing.T) {
