@@ -45,8 +45,10 @@ func (s *storm) call(ctx context.Context, p *program, name string, of *holding, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.ended, c.returned, c.err, c.panicked = time.Now(), s.tick(), err, panicked
-	if ctx.Err() != nil {
+	if deadline, limited := ctx.Deadline(); ctx.Err() != nil {
 		c.over = context.Cause(ctx)
+	} else if limited && !deadline.After(c.ended) { // its timer has not run yet
+		c.over = context.DeadlineExceeded
 	}
 	return c
 }

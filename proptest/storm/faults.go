@@ -67,13 +67,23 @@ func (r runner) down(d time.Duration) {
 	r.mem.Up()
 }
 
-// peace ends the faults.
+// peace ends the faults for good.
 func (s *storm) peace() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
 	s.mem.Fail(0, mongo.CommandError{})
 	s.mem.LoseRequests(0)
 	s.mem.LoseReplies(0)
 	s.mem.Delay(0, 0)
 	s.mem.Up()
+}
+
+// peaceful says that there are no faults any more.
+func (s *storm) peaceful() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
 }
 
 func (s *storm) fire(fault string) {

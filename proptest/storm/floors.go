@@ -7,9 +7,10 @@ func Floors(seeds int) (floors []tally.Floor) {
 	for _, kind := range kinds {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: string(kind), Least: max(1, seeds/4)})
 	}
-	for _, property := range []string{EventsBelong, AcquiresEnd, AcquiresWait, LeasesEnd, LossesInTime, OutcomesKnown, RenewalsTold, CommandsRight, DurationsRight} {
+	for _, property := range []string{EventsBelong, AcquiresEnd, AcquiresWait, LeasesEnd, OutcomesKnown, RenewalsTold, CommandsRight, DurationsRight} {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
+	floors = append(floors, tally.Floor{Kind: "check", Name: LossesInTime, Least: 10 * seeds})
 	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultDown, FaultClock, FaultBroken, FaultLose} {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: fault, Least: max(1, seeds/6)})
 	}

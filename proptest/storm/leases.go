@@ -39,8 +39,17 @@ func (r runner) short(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, 20*time.Second)
 }
 
-// on is a call of a lease's method.
+// on is a call of a lease's method. Some meet a fault that is meant for them.
 func (r runner) on(ctx context.Context, h *holding, name string, f func(context.Context) error) *call {
+	if !r.calm && !r.peaceful() && r.one(8) {
+		if r.one(2) {
+			r.mem.Delay(1, r.upTo(3*time.Second))
+			r.fire(FaultDelayed)
+		} else {
+			r.mem.LoseReplies(1 + r.IntN(8))
+			r.fire(FaultReplyLost)
+		}
+	}
 	return r.call(ctx, h.program, name, h, func(ctx context.Context, _ *call) error { return f(ctx) })
 }
 

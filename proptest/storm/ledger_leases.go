@@ -62,8 +62,8 @@ func (l *ledger) inTime(of *life) {
 	for _, c := range l.commands {
 		renewed = renewed || c.kind == "renew" && c.names(of.id) || c.name == "update" && c.names(of.id)
 	}
-	if !renewed {
-		l.check(LossesInTime, e.Kind != doclock.EventLost || e.Held <= h.ttl, "%v, and its TTL is %v", l.show(e), h.ttl)
+	if !renewed && e.Kind == doclock.EventLost && h.lost.Equal(e.Time) {
+		l.check(LossesInTime, e.Held <= h.ttl, "%v, and its TTL is %v", l.show(e), h.ttl)
 	}
 }
 
@@ -85,8 +85,9 @@ func (l *ledger) story(h *holding) (text string) {
 }
 
 // released checks an end by the holder: the kind, and the error, by what its caller was
-// told. A caller who gives up learns the outcome from the last Release, if that has
-// sent nothing of its own.
+// told. A caller who has given up, or to whom another error was told, learns the
+// outcome from the next Release. One that sends a command says that the one before has
+// failed.
 func (l *ledger) released(of *life) {
 	e, h := of.end, of.holding
 	c := e.call
@@ -98,28 +99,35 @@ func (l *ledger) released(of *life) {
 	l.check(LeasesEnd, !errors.Is(e.Err, doclock.ErrLost), "%v", l.show(e))
 	l.check(LeasesEnd, e.Err != nil || c.name == "Downgrade" || !l.handedOver(of), "%v, and its command has handed the lock over", l.show(e))
 	failed, err := false, c.err
-	last := h.verdict
+	next := h.next(c)
+	own := next != nil && l.sentBy(next) > 0 // so the command before was not executed
+	hidden := c.lease == nil && (c.name == "DoAll" || c.panicked) || c.name == "UpdateAndRelease" || c.name == "Delete"
 	switch {
-	case c.lease == nil: // Do
-		if last == nil {
-			return
+	case c.lease != nil && c.err == nil:
+	case c.name == "Do" && !c.panicked:
+		failed = c.err != nil && c.err.Error() != errWork.Error()
+	case hidden, c.gaveUp():
+		if next == nil || c.name == "Downgrade" || c.name == "Detach" {
+			return // nobody has asked
 		}
-		failed, err = last.err != nil, last.err
-	case c.err == nil:
-	case c.gaveUp() && (last == nil || l.sentBy(last) > 0 || c.name == "Downgrade"):
-		return // nobody knows
-	case c.gaveUp(), c.name == "UpdateAndRelease", c.name == "Delete":
-		if last == nil || l.sentBy(last) > 0 {
-			return
-		}
-		failed, err = last.err != nil, last.err
+		failed, err = own || next.err != nil, next.err
 	default:
 		failed = true
 	}
-	l.check(LeasesEnd, failed == (e.Err != nil), "%v, and its caller was told %v", l.show(e), err)
-	if failed && e.Err != nil && c.lease != nil && !c.gaveUp() {
+	l.check(LeasesEnd, failed == (e.Err != nil), "%v, and its caller was told %v: %v", l.show(e), err, l.story(h))
+	if failed && e.Err != nil && !hidden && c.lease != nil && !c.gaveUp() {
 		l.check(LeasesEnd, e.Err.Error() == err.Error(), "%v, and its caller was told %v", l.show(e), err)
 	}
+}
+
+// next is the first release after another call.
+func (h *holding) next(after *call) *call {
+	for _, c := range h.calls {
+		if c.name == "Release" && c.order > after.order {
+			return c
+		}
+	}
+	return nil
 }
 
 // sentBy is how many commands a call has sent.

@@ -66,7 +66,7 @@ func (l *ledger) renewals(lives []*life) {
 	if l.unsureIn(first, last) {
 		most[1] += told[1] // those that were not sent
 	}
-	l.check(RenewalsTold, least[1] <= told[1] && told[1] <= most[1], "lease %s: %d renewals were told as failed, and %d to %d have", lives[0].id, told[1], least[1], most[1])
+	l.check(RenewalsTold, least[1] <= told[1] && told[1] <= most[1], "lease %s: %d renewals were told as failed, and %d to %d have: %v", lives[0].id, told[1], least[1], most[1], l.failures(lives[0]))
 }
 
 // answersTo are the outcomes of the entry's renewals. That of several is executed where
@@ -102,4 +102,14 @@ func (l *ledger) answersTo(of *life) (all []renewed) {
 		}
 	}
 	return all
+}
+
+// failures are the renewals of an entry that were told as failed.
+func (l *ledger) failures(of *life) (text string) {
+	for _, e := range of.program.events {
+		if e.Kind == doclock.EventRenewalFailed && e.LeaseID == of.granted.LeaseID {
+			text += l.show(e) + "; "
+		}
+	}
+	return text
 }

@@ -95,6 +95,11 @@ func documentIn(body bson.Raw) string {
 			return nameIn(filter)
 		}
 	}
+	for _, key := range []string{"updates", "deletes", "documents"} {
+		if statements, ok := body.Lookup(key).ArrayOK(); ok {
+			return nameIn(bson.Raw(statements))
+		}
+	}
 	return ""
 }
 

@@ -43,6 +43,7 @@ type storm struct {
 	tickets  map[string]bool // the ids of those that were left alone
 	unsure   []span          // in which a command may not have reached the server
 	late     map[string]bool // the ids of requests that may arrive after their caller has left
+	over     bool            // no fault comes any more
 	found    []string
 	leftover []admin.Entry
 	fired    map[string]int
