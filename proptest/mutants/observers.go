@@ -226,4 +226,28 @@ var observers = []Mutant{
 `),
 		Tests: "^TestEventsOfACancelOfUnknownOutcome$", Packages: inLocker,
 	},
+	{
+		Name: "each cancel of a ticket is told as unknown", Rule: 0,
+		Why:  "an operator counts two for one",
+		File: "multilock/observed.go",
+		Edits: swap(`!of.doubt.Swap(true)`,
+			`!of.doubt.Load()`),
+		Tests: "^TestEventsOfACancelOfUnknownOutcome$", Packages: inLocker,
+	},
+	{
+		Name: "a joiner that has left hides the others' unknown outcome", Rule: 0,
+		Why:  "the caller learns what the operator does not",
+		File: "internal/lease/observed.go",
+		Edits: swap(` && !h.unused && !v.doubted`,
+			` && !h.hold.unused && !v.doubted`),
+		Tests: "^TestEventsBesideAnUnusedPart$", Packages: inHold,
+	},
+	{
+		Name: "a renewal that was not sent is told as failed", Rule: 0,
+		Why:  "an operator looks for a fault of the server that there is not",
+		File: "internal/lease/observed.go",
+		Edits: swap(` || errors.Is(err, engine.ErrRevoked) {`,
+			` {`),
+		Tests: "^TestEventsOfARenewalThatIsNotSent$", Packages: inHold,
+	},
 }

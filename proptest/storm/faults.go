@@ -13,15 +13,15 @@ import (
 
 // The faults.
 const (
-	FaultRefused     = "command refused"
-	FaultRequestLost = "request lost"
-	FaultReplyLost   = "reply lost"
-	FaultDelayed     = "request delayed"
-	FaultDown        = "server down for less than a TTL"
-	FaultDownLong    = "server down for longer than a TTL"
-	FaultClock       = "server's clock set forward"
-	FaultBroken      = "entry broken by admin.Break"
-	FaultLose        = "lease taken away"
+	FaultRefused     = "in memory: command refused"
+	FaultRequestLost = "in memory: request lost"
+	FaultReplyLost   = "in memory: reply lost"
+	FaultDelayed     = "in memory: request delayed"
+	FaultDown        = "in memory: server down for less than a TTL"
+	FaultDownLong    = "in memory: server down for longer than a TTL"
+	FaultClock       = "in memory: server's clock set forward"
+	FaultBroken      = "in memory: entry broken by admin.Break"
+	FaultLose        = "in memory: lease taken away"
 )
 
 // faults has the server do wrong.

@@ -22,6 +22,9 @@ const (
 	DroppedInOrder = "renewals are dropped first, and losses and unknown outcomes last"
 )
 
+// SeenDropped counts the events that observers have missed.
+const SeenDropped = "events dropped"
+
 // mostWaiting is how many events wait for an observer, by the doc comment of
 // doclock.OnEvent.
 const mostWaiting = 1024
@@ -92,7 +95,7 @@ func (f *flood) round(seed uint64, counts *tally.Tally) error {
 	if want := f.left(); got != want {
 		counts.Violated(DroppedInOrder, "seed %d: %d renewals, %d others and %d losses and unknown outcomes were delivered, and should be %d", seed, got[0], got[1], got[2], want)
 	}
-	counts.Seen("events dropped", dropped)
+	counts.Seen(SeenDropped, dropped)
 	return nil
 }
 

@@ -32,6 +32,9 @@ var kinds = []doclock.EventKind{
 	doclock.EventLost, doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventOutcomeUnknown, doclock.EventCleanUpFailed,
 }
 
+// seen is the outcome that counts the events of a kind.
+func seen(kind doclock.EventKind) string { return "event: " + string(kind) }
+
 // ledger compares what callers, observers and the driver's monitors have seen.
 type ledger struct {
 	*storm
@@ -62,7 +65,7 @@ func (s *storm) judge(counts *tally.Tally) {
 	for _, p := range s.programs {
 		thrown += p.panics
 		for _, e := range p.events {
-			counts.Seen(string(e.Kind), 1)
+			counts.Seen(seen(e.Kind), 1)
 			l.assign(e)
 		}
 	}
@@ -109,6 +112,7 @@ func (l *ledger) assign(e *heard) {
 	case doclock.EventWaiting, doclock.EventRefused, doclock.EventGaveUp, doclock.EventGranted:
 		a := c.wanted(e)
 		if c.name == "Downgrade" && e.Kind == doclock.EventGranted {
+			l.check(DurationsRight, !e.Time.Add(-e.Waited).Before(c.begun) && e.Time.Equal(c.ended), "%v", l.show(e))
 			l.born(e, nil)
 			return
 		}

@@ -47,7 +47,7 @@ func (l *ledger) entries() {
 			of = "its request may have come late"
 		}
 		l.check(EntriesKnown, of != "", "%v: nobody knows why", e)
-		l.counts.Seen(fmt.Sprintf("entry stays: %s", of), 1)
+		l.counts.Seen(fmt.Sprintf("an entry stays: %s", of), 1)
 	}
 	l.counts.Checked(EntriesKnown, 1)
 }

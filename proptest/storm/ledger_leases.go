@@ -29,6 +29,7 @@ func (l *ledger) lease(of *life) {
 	l.inTime(of)
 	switch e.Kind {
 	case doclock.EventLost:
+		l.check(EventsBelong, e.call == g.call || ends(e.call), "%v has the values of another call than %v", l.show(e), l.show(g))
 		l.check(LeasesEnd, errors.Is(e.Err, doclock.ErrLost) && (h.lost.Equal(e.Time) || l.toldLost(of)), "%v, and its caller was not told so: %v", l.show(e), l.story(h))
 	case doclock.EventHandedOver:
 		l.check(LeasesEnd, e.Err == nil && l.successor(of) != "", "%v, and no waiter got it", l.show(e))
@@ -109,6 +110,9 @@ func (l *ledger) released(of *life) {
 	case hidden, c.gaveUp():
 		if next == nil || c.name == "Downgrade" || c.name == "Detach" {
 			return // nobody has asked
+		}
+		if h.shared && e.Err != nil && next.err == nil && !own {
+			return // the next release has left the entry to others
 		}
 		failed, err = own || next.err != nil, next.err
 	default:

@@ -36,7 +36,7 @@ func TestStorm(t *testing.T) {
 func TestFlood(t *testing.T) {
 	var counts tally.Tally
 	storm.Flood(t, *first, max(2, *seeds/4), &counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "outcome", Name: "events dropped", Least: 100}) {
+	for _, failure := range counts.Failures(tally.Floor{Kind: "outcome", Name: storm.SeenDropped, Least: 100}) {
 		t.Error(failure)
 	}
 }
