@@ -105,7 +105,6 @@ type holding struct {
 	lost    time.Time // when its time was up, or it was found lost, before its release
 	alone   bool      // it was left alone
 	verdict *call     // the last Release, which tells what became of the lease
-	doubts  int       // the release of a Do was told as unknown
 	events  []*heard
 }
 

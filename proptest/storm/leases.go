@@ -46,7 +46,7 @@ func (r runner) on(ctx context.Context, h *holding, name string, f func(context.
 			r.mem.Delay(1, r.upTo(3*time.Second))
 			r.fire(FaultDelayed)
 		} else {
-			r.mem.LoseReplies(1 + r.IntN(8))
+			r.mem.LoseReplies([]int{1, 8, 60}[r.IntN(3)])
 			r.fire(FaultReplyLost)
 		}
 	}

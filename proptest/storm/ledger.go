@@ -23,7 +23,7 @@ const (
 	DurationsRight = "times and durations are exact"
 	EntriesKnown   = "an entry that stays has an explanation"
 	CleanUpsTold   = "a clean-up is told as failed after its command has failed"
-	Promised       = "observers' panics are logged, and contexts go on"
+	Promised       = "all observers and the log have each event, in spite of panics"
 )
 
 // kinds are all kinds of events.
@@ -64,6 +64,8 @@ func (s *storm) judge(counts *tally.Tally) {
 	thrown := 0
 	for _, p := range s.programs {
 		thrown += p.panics
+		l.check(Promised, p.burdens == len(p.events) || !s.slow && !s.panicky, "the first observer of program %d had %d events, and the second %d", p.number, p.burdens, len(p.events))
+		l.log(p)
 		for _, e := range p.events {
 			counts.Seen(seen(e.Kind), 1)
 			l.assign(e)

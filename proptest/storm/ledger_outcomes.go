@@ -39,44 +39,62 @@ func (l *ledger) outcomes() {
 
 // doubts checks the calls of one lease, and takes what it has checked out of told.
 func (l *ledger) doubts(h *holding, told map[doubt]int) {
-	calls := h.calls
-	if h.by.name == "Do" || h.by.name == "DoAll" {
-		calls = append([]*call{h.by}, calls...)
-	}
-	for i := 0; i < len(calls); {
-		group := calls[i : i+1]
-		if ends(calls[i]) {
-			for next := i + 1; next < len(calls) && calls[next].name == "Release" && l.sentBy(calls[next]) == 0; next++ {
-				group = calls[i : next+1]
-			}
-		}
-		i += len(group)
-		unknown, n := false, 0
+	var group []*call // for one command
+	check := func() {
+		want, n := 0, 0
 		for _, c := range group {
-			unknown = unknown || c.unknown()
+			if c.unknown() {
+				want = 1
+			}
 			n += told[doubt{c, h.id}]
 			delete(told, doubt{c, h.id})
 		}
-		if group[0] == h.by { // its release came after its function, which may have ended the lease
-			h.doubts += n
-			continue
-		}
-		if h.doubts > 0 && unknown && ends(group[0]) {
-			n, h.doubts = n+h.doubts, 0
-		}
-		want := 0
-		if unknown {
-			want = 1
-		}
-		l.check(OutcomesKnown, n == want, "%s was told as unknown %d times, and should be %d times: %v", l.name(group[0]), n, want, l.story(h))
+		l.check(OutcomesKnown, n == want, "%d unknown outcomes were told, and should be %d: %v", n, want, l.stories(group))
 	}
-	l.check(OutcomesKnown, h.doubts == 0, "%s was told as unknown %d times, and no release says so: %v", l.name(h.by), h.doubts, l.story(h))
+	for _, c := range h.ending() {
+		if len(group) > 0 && !(ends(group[0]) && l.repeats(h, c)) {
+			check()
+			group = nil
+		}
+		group = append(group, c)
+	}
+	check()
+}
+
+// ending are the calls of a lease, with that of the Do whose release comes after its
+// function.
+func (h *holding) ending() (calls []*call) {
+	do := h.by
+	if do.name != "Do" && do.name != "DoAll" {
+		return h.calls
+	}
+	for _, c := range h.calls {
+		if do != nil && c.order > do.returned {
+			calls, do = append(calls, do), nil
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// repeats says that a release has sent nothing: it gives the answer of the command
+// before it.
+func (l *ledger) repeats(h *holding, c *call) bool {
+	if c.name != "Release" && c != h.by {
+		return false
+	}
+	for _, sent := range l.commands {
+		if sent.call == c && (c != h.by || sent.order > h.got && sent.names(h.id)) {
+			return false
+		}
+	}
+	return true
 }
 
 // ends says that a call may end its lease.
 func ends(c *call) bool {
 	switch c.name {
-	case "Release", "UpdateAndRelease", "Delete", "Detach":
+	case "Release", "UpdateAndRelease", "Delete", "Detach", "Do", "DoAll":
 		return true
 	default:
 		return false

@@ -3,6 +3,7 @@ package storm
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -51,14 +52,16 @@ type storm struct {
 
 // program is one Locker with its own client.
 type program struct {
-	number int
-	locker *multilock.Locker
-	ttl    time.Duration
-	upsert bool
-	shared string    // the tag whose holders share an entry, or ""
-	closed time.Time // when its Close began, or zero
-	events []*heard  // in the order of their delivery
-	panics int       // of its first observer
+	number  int
+	locker  *multilock.Locker
+	ttl     time.Duration
+	upsert  bool
+	shared  string    // the tag whose holders share an entry, or ""
+	closed  time.Time // when its Close began, or zero
+	events  []*heard  // in the order of their delivery
+	burdens int       // calls of its first observer, where it has two
+	panics  int       // of them
+	logged  []record  // what its log has
 }
 
 // shape is what the seed chooses.
@@ -116,7 +119,7 @@ func newStorm(seed uint64) (*storm, error) {
 		if s.slow || s.panicky {
 			opts = append(opts, doclock.OnEvent(func(context.Context, doclock.Event) { s.burden(p, fate) }))
 		}
-		opts = append(opts, doclock.OnEvent(func(ctx context.Context, e doclock.Event) { s.hear(p, ctx, e) }))
+		opts = append(opts, doclock.OnEvent(func(ctx context.Context, e doclock.Event) { s.hear(p, ctx, e) }), doclock.LogTo(slog.New(logbook{p})))
 		if p.locker, err = multilock.New(client.Database("test").Collection("orders"), s.rules, opts...); err != nil {
 			return nil, err
 		}
@@ -127,6 +130,7 @@ func newStorm(seed uint64) (*storm, error) {
 
 // burden is an observer that is slow, or panics.
 func (s *storm) burden(p *program, fate *rand.Rand) {
+	p.burdens++
 	if s.slow {
 		time.Sleep(time.Duration(fate.IntN(30)) * time.Millisecond)
 	}
