@@ -250,4 +250,36 @@ var observers = []Mutant{
 			` {`),
 		Tests: "^TestEventsOfARenewalThatIsNotSent$", Packages: inHold,
 	},
+	{
+		Name: "a release after a downgrade is told as unknown again", Rule: 0,
+		Why:  "an operator counts two for one",
+		File: "internal/lease/release.go",
+		Edits: swap(`		v.doubted = true // the downgrade's caller was told
+`, ``),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
+	},
+	{
+		Name: "a renewal that is given up is not told", Rule: 0,
+		Why:  "the caller learns what the operator does not",
+		File: "internal/lease/renew.go",
+		Edits: swap(`	h.tellUnknown(ctx, err)
+`, ``),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
+	},
+	{
+		Name: "a detach that is given up is not told", Rule: 0,
+		Why:  "the caller learns what the operator does not",
+		File: "internal/lease/detach.go",
+		Edits: swap(`	h.tellDoubt(ctx, v, err)
+`, ``),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
+	},
+	{
+		Name: "a downgrade of unknown outcome is told as a release", Rule: 0,
+		Why:  "a lock that may be held still counts as free",
+		File: "internal/lease/downgrade.go",
+		Edits: swap(`s.tellAll(ctx, observe.Released, err)`,
+			`s.tellAll(ctx, observe.Released, nil)`),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
+	},
 }

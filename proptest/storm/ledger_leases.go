@@ -110,7 +110,7 @@ func (l *ledger) released(of *life) {
 	case c.name == "Do" && !c.panicked:
 		failed = c.err != nil && c.err.Error() != errWork.Error()
 	case hidden, c.gaveUp():
-		if next == nil || c.name == "Downgrade" || c.name == "Detach" {
+		if next == nil || c.name == "Detach" {
 			return // nobody has asked
 		}
 		if h.shared && e.Err != nil && next.err == nil && !own {
