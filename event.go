@@ -18,7 +18,8 @@ import (
 // ticket's acquire ends when the ticket is granted, lost or cancelled; one that is
 // left alone has no end. There is no event of a call that was refused before it
 // began ([ErrInvalidArgument], [ErrInTransaction], after Close, after the end of
-// its context), none of a Touch, and none of a downgrade that was refused.
+// its context), none of a want after one that could not be had, none of a Touch, and
+// none of a downgrade that was refused.
 //
 // Each EventGranted is followed by exactly one end of that lease, with the same
 // LeaseID: [EventReleased], [EventHandedOver], [EventDetached] or [EventLost]. A
@@ -44,7 +45,7 @@ type Event struct {
 	LeaseID uuid.UUID // of a lease's events, and of a clean-up the entry's; [uuid.Nil] before the grant
 	Fence   int64     // of a lease's events
 
-	Waited time.Duration // of an acquire: since its call began; of one want among several: since its turn
+	Waited time.Duration // of an acquire: since its call began; of one want among several: since its turn; of a downgrade: since it was sent
 	Held   time.Duration // of a lease: since its grant
 
 	// Commands is how many were sent for this acquire, or for this lease since its

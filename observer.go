@@ -24,8 +24,10 @@ import (
 // that call only.
 //
 // The context has the values of the caller's context, such as a trace, without its
-// end and without the driver's session. Renewals and losses have the values of the
-// acquire's context, which the lease keeps until it has ended. Clean-ups have none.
+// end and without the driver's session. All events of a ticket have those of
+// Enqueue's. Renewals have the values of the acquire's context, which the lease keeps
+// until it has ended, and so have losses that the lease's release has not found.
+// Clean-ups have none.
 //
 // Without an observer nothing is counted, and no event is made.
 func OnEvent(f func(context.Context, Event)) Option {

@@ -27,6 +27,7 @@ type account struct {
 	sent   atomic.Int64    // commands
 	waited atomic.Bool     // it was told that the acquire waits
 	over   atomic.Bool     // and how it has ended
+	doubt  atomic.Bool     // and that the outcome of its ticket's removal is unknown
 }
 
 // account is that of an acquire with this context, or nil.
@@ -75,10 +76,11 @@ func refused(ctx context.Context, err error) bool {
 	return !endedBy(ctx, err) && (errors.Is(err, doclock.ErrConflict) || errors.Is(err, doclock.ErrNotFound))
 }
 
-// tellUnknown tells that the removal of a ticket's entry may have been executed, if
-// the error that the caller gets says so.
+// tellUnknown tells, once, that the removal of a ticket's entry may have been
+// executed, if the error that the caller gets says so. Several callers of Cancel may
+// wait for one removal.
 func (a *acquisition) tellUnknown(err error) {
-	if of := a.account; of != nil && errors.Is(err, doclock.ErrOutcomeUnknown) {
+	if of := a.account; of != nil && errors.Is(err, doclock.ErrOutcomeUnknown) && !of.doubt.Swap(true) {
 		a.locker.observer.Emit(of.ctx, a.event(observe.OutcomeUnknown, err))
 	}
 }

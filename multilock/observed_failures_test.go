@@ -206,7 +206,8 @@ func TestEventsOfADecodingThatPanics(t *testing.T) {
 	h.want("gave up 1")
 }
 
-// A ticket's cancel whose caller gives up is of unknown outcome.
+// A ticket's cancel whose caller gives up is of unknown outcome. Another caller who
+// gives up waiting for the same removal is told so too, and the observer is not.
 func TestEventsOfACancelOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -225,7 +226,15 @@ func TestEventsOfACancelOfUnknownOutcome(t *testing.T) {
 	if e := h.want("waiting 1", "gave up 1", "outcome unknown 1")[2]; !errors.Is(e.Err, context.Canceled) || !e.DocumentID.Equal(ticket.DocumentID()) || e.Tag != "write" {
 		t.Errorf("unknown: %+v", e)
 	}
+	p.want(ticket.Cancel(ctx), doclock.ErrOutcomeUnknown)
 	if err := slow.Let(); err != nil {
 		t.Fatal(err)
+	}
+	if err := ticket.Cancel(p.bounded()); err != nil {
+		t.Fatal(err)
+	}
+	p.rest(l)
+	if more := h.events(); len(more) > 0 {
+		t.Errorf("told %v", more)
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -112,6 +113,10 @@ const (
 
 type sendingKey struct{}
 
+// ErrRevoked is the error of a command that was not sent, because its caller has
+// revoked it.
+var ErrRevoked = errors.New("the caller has left before the command was sent")
+
 // WithSending returns a context whose commands record in s that they were sent. A
 // nil s forgets an earlier one.
 func WithSending(ctx context.Context, s *Sending) context.Context {
@@ -126,7 +131,7 @@ func BeginSending(ctx context.Context) error {
 	case s == nil:
 		return nil
 	case !s.begin():
-		return &Failure{Certain: true, err: context.Canceled}
+		return &Failure{Certain: true, err: ErrRevoked}
 	case s.Each != nil:
 		s.Each()
 	}

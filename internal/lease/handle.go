@@ -101,7 +101,7 @@ func (h *Handle) AfterRelease(f func()) {
 func (h *Handle) Unused() {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	h.hold.unused = true
+	h.unused, h.hold.unused = true, true
 }
 
 // leaving says that this holder's part is being released or detached, or was, or

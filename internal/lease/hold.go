@@ -38,7 +38,7 @@ type Hold struct {
 	replaced     bool      // a downgrade has ended the hold, or may have: nothing may follow
 	verdict      error     // what a release returns then
 	holders      []*Handle // those who have not left
-	unused       bool      // nobody used the lock: its release leaves no remainder
+	unused       bool      // nobody used the lock: its release leaves no remainder; no entry that is shared does
 	afterRelease func()    // or nil
 
 	first Handle     // the first holder's part,
@@ -56,6 +56,7 @@ type Handle struct {
 	followers []follower
 	released  *verdict // set once this holder's part is being released
 	account   *account // set while there is an observer
+	unused    bool     // no caller has got this part
 }
 
 // follower ends with a holder's part.

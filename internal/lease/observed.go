@@ -142,16 +142,16 @@ func (h *Handle) tellDoubt(ctx context.Context, v *verdict, err error) {
 // doubt is tellDoubt while the hold is locked. Nobody is told of the doubt about a
 // lease that is given back before a caller has got it.
 func (h *Handle) doubt(ctx context.Context, v *verdict, err error) {
-	if h.account != nil && !h.hold.unused && !v.doubted && errors.Is(err, ErrOutcomeUnknown) {
+	if h.account != nil && !h.unused && !v.doubted && errors.Is(err, ErrOutcomeUnknown) {
 		v.doubted = true
 		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
 	}
 }
 
 // tellRenewal tells how a renewal of the entry was answered, once for all its
-// holders.
+// holders. It tells nothing of a command that was revoked before it was sent.
 func (s *Hold) tellRenewal(outcome engine.Outcome, err error) {
-	if s.observer == nil || err == nil && outcome != engine.Renewed {
+	if s.observer == nil || err == nil && outcome != engine.Renewed || errors.Is(err, engine.ErrRevoked) {
 		return
 	}
 	kind := observe.Renewed

@@ -122,6 +122,50 @@ func TestEventsOfCommands(t *testing.T) {
 	}
 }
 
+// A caller who gives up during a command is told that its outcome is unknown, and so is
+// the observer, once. A release after a downgrade sends nothing, and tells nothing.
+func TestEventsOfCallersWhoGiveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		do       func(context.Context, *Handle) error
+		released error // what a later release returns
+		want     []string
+	}{
+		"Renew":     {func(ctx context.Context, h *Handle) error { return h.Renew(ctx) }, nil, []string{"released 2"}},
+		"Downgrade": {func(ctx context.Context, h *Handle) error { _, err := h.Downgrade(ctx, "read"); return err }, ErrOutcomeUnknown, nil},
+		"Detach":    {func(ctx context.Context, h *Handle) error { _, err := h.Detach(ctx); return err }, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				e := r.observe()
+				h := r.announced(1, "write")
+				r.fault(func(ctx context.Context, of call) error {
+					if of.name == "release" {
+						return nil
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				ctx, cancel := context.WithTimeout(context.Background(), ttl/10)
+				defer cancel()
+				if err := c.do(ctx, h); !errors.Is(err, ErrOutcomeUnknown) {
+					t.Fatalf("it = %v", err)
+				}
+				r.wantTold(e, "granted 7", "outcome unknown 1")
+				time.Sleep(ttl / 2)
+				for _, of := range e.take() { // the end, or a renewal that has failed
+					if of.Err == nil {
+						t.Errorf("%s has error %v", of.Kind, of.Err)
+					}
+				}
+				if err := h.Release(context.Background()); !errors.Is(err, c.released) {
+					t.Errorf("Release = %v", err)
+				}
+				r.wantTold(e, c.want...)
+			})
+		})
+	}
+}
+
 func over() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -155,6 +155,41 @@ func TestEventsOfASharedEntry(t *testing.T) {
 	})
 }
 
+// A joiner whose caller has left hides nothing from the observers of the others.
+func TestEventsBesideAnUnusedPart(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		first := r.announced(1, "read")
+		unused := r.Join(first.ID())
+		unused.Unused()
+		_ = unused.Release(context.Background())
+		r.fault(func(ctx context.Context, _ call) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		short, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := first.Release(short); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("Release = %v", err)
+		}
+		r.wantTold(e, "granted 7", "outcome unknown 1")
+	})
+}
+
+// A renewal whose caller leaves before it is sent has not failed.
+func TestEventsOfARenewalThatIsNotSent(t *testing.T) {
+	virtual(t, func(r *rig) {
+		e := r.observe()
+		h := r.announced(1, "write")
+		revoked := &engine.Sending{}
+		revoked.Revoke()
+		if err := h.hold.renew(engine.WithSending(context.Background(), revoked)); !errors.Is(err, engine.ErrRevoked) {
+			t.Errorf("renew = %v", err)
+		}
+		r.wantTold(e, "granted 7")
+	})
+}
+
 // The renewals of many leases by one command are told for each of them, and so is
 // the loss that it finds.
 func TestEventsOfABatch(t *testing.T) {

@@ -65,7 +65,9 @@ func runFor[T any](ctx context.Context, h *Handle, op func(patient context.Conte
 
 // patience is the caller's: it ends with ctx, unless it was this lease that
 // ended ctx. A caller who releases a lease in the context that KeepAlive made
-// has not given up waiting for the answer.
+// has not given up waiting for the answer. Such a caller's patience ends with the
+// context that KeepAlive was given. That context means nothing where ctx goes on: the
+// caller has detached ctx from it ([context.WithoutCancel]).
 func (h *Handle) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.CancelFunc(func() {})
@@ -75,13 +77,14 @@ func (h *Handle) patience(ctx context.Context) (context.Context, context.CancelF
 	unfollow := context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); cause != h.cause() {
 			cancel(cause)
+			return
 		}
+		outer := h.outer(ctx)
+		unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
+		context.AfterFunc(patient, func() { unfollowOuter() })
 	})
-	outer := h.outer(ctx)
-	unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
 	return patient, func() {
 		unfollow()
-		unfollowOuter()
 		stop()
 		cancel(nil)
 	}

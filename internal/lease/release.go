@@ -74,6 +74,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 		h.settle(ctx, v, ErrLost)
 		return
 	case leftReplaced:
+		v.doubted = true // the downgrade's caller was told
 		h.settle(ctx, v, s.verdict)
 		return
 	}

@@ -202,4 +202,34 @@ var leases = []Mutant{
 `),
 		Tests: "^TestKeepAlivesShareOneLoop$", Packages: inHold,
 	},
+	{
+		Name: "a detached context ends with the one that KeepAlive was given", Rule: 0,
+		Why:  "a release that the caller waits for is of unknown outcome at once",
+		File: "internal/lease/patience.go",
+		Edits: swap(`			cancel(cause)
+			return
+		}
+		outer := h.outer(ctx)
+		unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
+		context.AfterFunc(patient, func() { unfollowOuter() })
+	})
+`,
+			`			cancel(cause)
+		}
+	})
+	outer := h.outer(ctx)
+	context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
+`),
+		Tests: "^TestACallerDetachesTheContextOfKeepAlive$", Packages: inHold,
+	},
+	{
+		Name: "the context that KeepAlive was given means nothing after the lease's end", Rule: 0,
+		Why:  "a caller whose deadline is over still waits for a release",
+		File: "internal/lease/patience.go",
+		Edits: swap(`		unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
+`,
+			`		unfollowOuter := context.AfterFunc(outer, func() {})
+`),
+		Tests: "^TestACallerGivesUpWithTheOuterContext$", Packages: inHold,
+	},
 }

@@ -211,7 +211,7 @@ var observers = []Mutant{
 		Name: "leases that AcquireAll gives back are told as unknown", Rule: 0,
 		Why:  "an operator is warned of what no caller was told",
 		File: "internal/lease/observed.go",
-		Edits: swap(` && !h.hold.unused && !v.doubted`,
+		Edits: swap(` && !h.unused && !v.doubted`,
 			` && !v.doubted`),
 		Tests: "^TestEventsOfLeasesThatAreGivenBack$", Packages: inLocker,
 	},
@@ -225,5 +225,61 @@ var observers = []Mutant{
 			`		err := oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
 `),
 		Tests: "^TestEventsOfACancelOfUnknownOutcome$", Packages: inLocker,
+	},
+	{
+		Name: "each cancel of a ticket is told as unknown", Rule: 0,
+		Why:  "an operator counts two for one",
+		File: "multilock/observed.go",
+		Edits: swap(`!of.doubt.Swap(true)`,
+			`!of.doubt.Load()`),
+		Tests: "^TestEventsOfACancelOfUnknownOutcome$", Packages: inLocker,
+	},
+	{
+		Name: "a joiner that has left hides the others' unknown outcome", Rule: 0,
+		Why:  "the caller learns what the operator does not",
+		File: "internal/lease/observed.go",
+		Edits: swap(` && !h.unused && !v.doubted`,
+			` && !h.hold.unused && !v.doubted`),
+		Tests: "^TestEventsBesideAnUnusedPart$", Packages: inHold,
+	},
+	{
+		Name: "a renewal that was not sent is told as failed", Rule: 0,
+		Why:  "an operator looks for a fault of the server that there is not",
+		File: "internal/lease/observed.go",
+		Edits: swap(` || errors.Is(err, engine.ErrRevoked) {`,
+			` {`),
+		Tests: "^TestEventsOfARenewalThatIsNotSent$", Packages: inHold,
+	},
+	{
+		Name: "a release after a downgrade is told as unknown again", Rule: 0,
+		Why:  "an operator counts two for one",
+		File: "internal/lease/release.go",
+		Edits: swap(`		v.doubted = true // the downgrade's caller was told
+`, ``),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
+	},
+	{
+		Name: "a renewal that is given up is not told", Rule: 0,
+		Why:  "the caller learns what the operator does not",
+		File: "internal/lease/renew.go",
+		Edits: swap(`	h.tellUnknown(ctx, err)
+`, ``),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
+	},
+	{
+		Name: "a detach that is given up is not told", Rule: 0,
+		Why:  "the caller learns what the operator does not",
+		File: "internal/lease/detach.go",
+		Edits: swap(`	h.tellDoubt(ctx, v, err)
+`, ``),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
+	},
+	{
+		Name: "a downgrade of unknown outcome is told as a release", Rule: 0,
+		Why:  "a lock that may be held still counts as free",
+		File: "internal/lease/downgrade.go",
+		Edits: swap(`s.tellAll(ctx, observe.Released, err)`,
+			`s.tellAll(ctx, observe.Released, nil)`),
+		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
 	},
 }

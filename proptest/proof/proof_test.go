@@ -14,6 +14,7 @@ import (
 	"github.com/doclock/doclock/proptest/hammer"
 	"github.com/doclock/doclock/proptest/machine"
 	"github.com/doclock/doclock/proptest/mutants"
+	"github.com/doclock/doclock/proptest/storm"
 	"github.com/doclock/doclock/proptest/tally"
 )
 
@@ -36,11 +37,12 @@ type size struct {
 	processes, clients        int // of the hammer
 	operations                int
 	eachFault                 int // the least number of times that each fault must fire
+	seeds                     int // of storms of events
 }
 
 var (
-	full  = size{10_000, 50, false, 1_000, 30, 2, 8, 5_000, 20}
-	atLen = size{1_000_000, 50, true, 20_000, 30, 4, 16, 5_000, 300}
+	full  = size{10_000, 50, false, 1_000, 30, 2, 8, 5_000, 20, 60}
+	atLen = size{1_000_000, 50, true, 20_000, 30, 4, 16, 5_000, 300, 2_000}
 )
 
 // proof is one run. All parts count in one tally.
@@ -65,6 +67,12 @@ func TestProof(t *testing.T) {
 	p.part("model against the server", func() error {
 		machine.Engine(t, db, p.machineRuns/2, p.machineSteps, &p.counts)
 		machine.API(t, db, p.machineRuns/2, p.machineSteps, &p.counts)
+		return nil
+	})
+	p.part("a storm of events", func() error {
+		first := uint64(p.begun.UnixNano())
+		storm.Run(t, storm.Config{First: first, Seeds: p.seeds, Long: time.Minute}, &p.counts)
+		storm.Flood(t, first, p.seeds/10, &p.counts)
 		return nil
 	})
 	p.part("callers that give up", func() error {
@@ -164,8 +172,8 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 	return nil
 }
 
-// storm are the faults that the hammer causes at random.
-var storm = []string{
+// atRandom are the faults that the hammer causes at random.
+var atRandom = []string{
 	hammer.FaultRequestLost, hammer.FaultReplyLost, hammer.FaultHeld, hammer.FaultStalled, hammer.FaultDelayed,
 	hammer.FaultRepeated, hammer.FaultWriteConcern, hammer.FaultNoWrites, hammer.FaultLatency, hammer.FaultStopped,
 	hammer.FaultKilled, hammer.FaultWrongClock, hammer.FaultJumpedClock, hammer.FaultCancelled, hammer.FaultCrashed, hammer.FaultPaused,
@@ -173,7 +181,7 @@ var storm = []string{
 
 func (p *proof) rarest() int {
 	least := -1
-	for _, fault := range storm {
+	for _, fault := range atRandom {
 		if n := p.counts.Faults[fault]; least < 0 || n < least {
 			least = n
 		}
@@ -184,7 +192,7 @@ func (p *proof) rarest() int {
 // floors fail a proof that passed because it did nothing.
 func (p *proof) floors() []tally.Floor {
 	floors := hammer.Floors(p.operations)
-	for _, fault := range append(storm,
+	for _, fault := range append(atRandom,
 		"context cancelled", "attempt executed when its call had ended", "callers with tiny deadlines gave up", "holder killed (-9)", "holder stopped past its lease (SIGSTOP), and continued", "server killed (-9) and restarted",
 		"document replaced", "document deleted", "document deleted and inserted again", "lock field erased", "garbage in the lock field",
 		"a loss that is known, and the release's first attempt disturbed", "a write whose reply is lost, and others' last writes before its repeat",
@@ -192,6 +200,7 @@ func (p *proof) floors() []tally.Floor {
 	) {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: fault, Least: p.eachFault})
 	}
+	floors = append(floors, storm.Floors(p.seeds)...)
 	floors = append(floors, tally.Floor{Kind: "fault", Name: "server's clock set back", Least: p.eachFault / 2})
 	return append(floors, tally.Floor{Kind: "check", Name: modelRuns, Least: p.modelRuns})
 }

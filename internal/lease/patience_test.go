@@ -1,0 +1,49 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// A caller who detaches the context of KeepAlive waits for the answer, also after the
+// end of the context that KeepAlive was given.
+func TestACallerDetachesTheContextOfKeepAlive(t *testing.T) {
+	virtual(t, func(r *rig) {
+		outer, cancel := context.WithCancel(context.Background())
+		h := r.take(1, "write")
+		kept := h.KeepAlive(outer)
+		cancel()
+		if err := h.Renew(kept); !errors.Is(err, context.Canceled) {
+			t.Errorf("Renew in the context that has ended = %v", err)
+		}
+		if err := h.Renew(context.WithoutCancel(kept)); err != nil {
+			t.Errorf("Renew = %v", err)
+		}
+		bounded, stop := context.WithTimeout(context.WithoutCancel(kept), time.Second)
+		defer stop()
+		if err := h.Release(bounded); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
+}
+
+// A caller who releases in the context of KeepAlive gives up with the context that
+// KeepAlive was given, also once the lease itself has ended the inner one.
+func TestACallerGivesUpWithTheOuterContext(t *testing.T) {
+	virtual(t, func(r *rig) {
+		outer, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Second, cancel)
+		h := r.take(1, "write")
+		kept := h.KeepAlive(outer)
+		r.fault(func(ctx context.Context, _ call) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		begun := time.Now()
+		if err := h.Release(kept); !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) || time.Since(begun) != time.Second {
+			t.Errorf("Release after %v = %v", time.Since(begun), err)
+		}
+	})
+}
