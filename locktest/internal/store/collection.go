@@ -45,6 +45,9 @@ func (c *collection) candidates(filter bson.RawValue) []*record {
 
 // matching are the documents that a filter matches, at most limit; 0 is all.
 func (c *collection) matching(q query.Query, filter bson.RawValue, limit int) ([]*record, error) {
+	if err := query.Check(filter); err != nil {
+		return nil, err
+	}
 	var found []*record
 	for _, r := range c.candidates(filter) {
 		matches, err := q.Match(filter, r.document)
@@ -57,10 +60,6 @@ func (c *collection) matching(q query.Query, filter bson.RawValue, limit int) ([
 		if limit > 0 && len(found) == limit {
 			break
 		}
-	}
-	if len(c.records) == 0 { // a filter is checked where there is nothing to match, too
-		_, err := q.Match(filter, value.Document{}.Close())
-		return nil, err
 	}
 	return found, nil
 }

@@ -35,13 +35,29 @@ func (c *command) createIndexes() (value.Document, error) {
 	return nil, nil
 }
 
-// checkUnique refuses a document whose keys another one has. Arrays are compared
-// by their least element, where a server compares each.
+// checkUnique refuses a document that has an entry of another one in a unique index.
 func (c *collection) checkUnique(document bson.RawValue, itself *record) error {
 	for _, keys := range c.unique {
-		if slices.ContainsFunc(c.records, func(r *record) bool { return r != itself && stage.Order(keys, r.document, document) == 0 }) {
-			return value.Refuse(value.DuplicateKey, "E11000 duplicate key error, index: %s", keys)
+		mine, ok := stage.Entries(keys, document)
+		if !ok {
+			return value.Refuse(171, "cannot index parallel arrays, index: %s", keys)
+		}
+		for _, r := range c.records {
+			if r != itself && meet(keys, mine, r.document) {
+				return value.Refuse(value.DuplicateKey, "E11000 duplicate key error, index: %s", keys)
+			}
 		}
 	}
 	return nil
+}
+
+// meet reports whether one of the entries is also another document's.
+func meet(keys bson.RawValue, mine [][]bson.RawValue, other bson.RawValue) bool {
+	theirs, _ := stage.Entries(keys, other)
+	for _, entry := range mine {
+		if slices.ContainsFunc(theirs, func(e []bson.RawValue) bool { return slices.EqualFunc(e, entry, value.Equal) }) {
+			return true
+		}
+	}
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/doclock/doclock/locktest/internal/expr"
 	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -58,7 +59,11 @@ func (s *Store) Run(now time.Time, document value.Document) bson.RawValue {
 	defer s.mu.Unlock()
 	c := &command{
 		store: s, name: document[0].Key, database: value.Text(document.Get("$db")), Document: document,
-		query: query.Query{Now: value.Time(now), Let: document.Get("let")},
+		query: query.Query{Now: value.Time(now)},
+	}
+	var err error
+	if c.query.Let, err = expr.Let(document.Get("let"), c.query.Now); err != nil {
+		return Refused(err)
 	}
 	reply, err := c.run()
 	if err != nil {

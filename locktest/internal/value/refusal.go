@@ -17,6 +17,7 @@ const (
 	FailedToParse   = 9
 	TypeMismatch    = 14
 	NamespaceExists = 48
+	DollarPrefixed  = 52
 	NotViable       = 28
 	Conflicting     = 40
 	CommandNotFound = 59
