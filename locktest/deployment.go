@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -28,29 +29,52 @@ const here address.Address = "locktest"
 // selectionTimeout is the driver's own default.
 const selectionTimeout = 30 * time.Second
 
-// deployment is a [Server] as the driver sees it.
-type deployment struct{ *Server }
+// deployment is a [Server] as the driver sees it for one client.
+type deployment struct {
+	*Server
+	patience time.Duration // with a server that can't be reached
+	end      sync.Once
+	ended    chan struct{} // is closed when the client is disconnected
+}
 
 var (
-	_ driver.Deployment = deployment{}
-	_ driver.Server     = deployment{}
+	_ driver.Deployment   = (*deployment)(nil)
+	_ driver.Server       = (*deployment)(nil)
+	_ driver.Disconnector = (*deployment)(nil)
 )
 
-func (d deployment) Kind() description.TopologyKind { return description.TopologyKindSingle }
+func (d *deployment) Kind() description.TopologyKind { return description.TopologyKindSingle }
 
-func (d deployment) GetServerSelectionTimeout() time.Duration { return selectionTimeout }
+func (d *deployment) GetServerSelectionTimeout() time.Duration { return d.patience }
+
+// Disconnect ends the client, as it does with any server. It says so if that was
+// done before.
+func (d *deployment) Disconnect(context.Context) error {
+	err := topology.ErrTopologyClosed
+	d.end.Do(func() {
+		close(d.ended)
+		err = nil
+	})
+	return err
+}
 
 // SelectServer waits until the server can be reached.
-func (d deployment) SelectServer(ctx context.Context, _ description.ServerSelector) (driver.Server, error) {
+func (d *deployment) SelectServer(ctx context.Context, _ description.ServerSelector) (driver.Server, error) {
 	for {
 		d.mu.Lock()
 		down, turned := d.down, d.turned
 		d.mu.Unlock()
+		select {
+		case <-d.ended:
+			return nil, topology.ErrTopologyClosed
+		default:
+		}
 		if down == nil {
 			return d, nil
 		}
 		select {
 		case <-turned:
+		case <-d.ended:
 		case <-ctx.Done():
 			return nil, topology.ServerSelectionError{Wrapped: ctx.Err(), Desc: description.Topology{
 				Kind:    description.TopologyKindSingle,
@@ -60,11 +84,11 @@ func (d deployment) SelectServer(ctx context.Context, _ description.ServerSelect
 	}
 }
 
-func (d deployment) Connection(context.Context) (*mnet.Connection, error) {
+func (d *deployment) Connection(context.Context) (*mnet.Connection, error) {
 	return mnet.NewConnection(&connection{server: d.Server}), nil
 }
 
-func (d deployment) RTTMonitor() driver.RTTMonitor { return noTime{} }
+func (d *deployment) RTTMonitor() driver.RTTMonitor { return noTime{} }
 
 // noTime is how long a round trip takes.
 type noTime struct{}

@@ -33,7 +33,7 @@ func (s *Server) execute(ctx context.Context, command value.Document) (bson.RawV
 	s.mu.Unlock()
 	switch met {
 	case refused:
-		return store.Refused(&value.Refusal{Code: refusal.Code, Message: refusal.Message, Labels: refusal.Labels}), nil
+		return store.Refused(&value.Refusal{Code: refusal.Code, Name: refusal.Name, Message: refusal.Message, Labels: refusal.Labels}), nil
 	case requestLost:
 		return value.Missing, errBroken
 	case replyLost:

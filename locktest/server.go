@@ -37,16 +37,23 @@ func New() *Server {
 }
 
 // Connect makes one more client of the server, with options as a program has them:
-// a registry, BSON options, a command monitor. Those that say where a server is
-// have no effect. Clients need no Disconnect.
+// a registry, BSON options, a command monitor, timeouts. Those that say where a
+// server is have no effect. Clients need no Disconnect.
 func (s *Server) Connect(opts ...*options.ClientOptions) (*mongo.Client, error) {
+	to := &deployment{Server: s, patience: selectionTimeout, ended: make(chan struct{})}
+	for _, o := range opts {
+		if o != nil && o.ServerSelectionTimeout != nil {
+			to.patience = *o.ServerSelectionTimeout
+		}
+	}
 	here := options.Client()
 	//lint:ignore SA1019 the driver has no other way to give a client a server in memory
-	here.Deployment = deployment{s}
+	here.Deployment = to
 	return mongo.Connect(append(opts[:len(opts):len(opts)], here)...)
 }
 
-// Client is the client that all callers of it share.
+// Client is the client that all callers of it share, and that has the collections of
+// [Server.Collection]. A program that disconnects its client needs one of its own.
 func (s *Server) Client() *mongo.Client { return s.client }
 
 // Collection is a collection of the database "test", with these documents in it.

@@ -9,6 +9,9 @@ import (
 
 // Sort sorts documents, or what has them, by the keys of a sort.
 func Sort[T any](keys bson.RawValue, all []T, document func(T) bson.RawValue) error {
+	if !value.IsDocument(keys) {
+		return value.Refuse(value.TypeMismatch, "a sort is of type %s, and must be an object", value.TypeName(keys))
+	}
 	var signs []int
 	for path, direction := range value.Fields(keys) {
 		n, whole := value.Whole(direction)

@@ -26,7 +26,8 @@ var fields = map[string][]string{
 	"createIndexes": {"indexes", "commitQuorum"},
 }
 
-// statements are the fields of one statement of a command that has several.
+// statements are the fields of one statement of a command that has several. The
+// first two must be there.
 var statements = map[string][]string{
 	"updates": {"q", "u", "multi", "upsert", "arrayFilters", "sort", "collation", "hint"},
 	"deletes": {"q", "limit", "collation", "hint"},

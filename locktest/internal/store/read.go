@@ -68,7 +68,7 @@ func sort(keys bson.RawValue, documents []bson.RawValue) error {
 func amount(v bson.RawValue, of string, least int64) (int64, error) {
 	n, whole := value.Whole(v)
 	if !value.IsMissing(v) && (!whole || n < least) {
-		return 0, value.Refuse(value.BadValue, "the %s must be a whole number of at least %d: %s", of, least, v)
+		return 0, value.Refuse(51024, "the %s must be a whole number of at least %d: %s", of, least, v)
 	}
 	return n, nil
 }
@@ -94,6 +94,9 @@ func (c *command) aggregate() (value.Document, error) {
 		return nil, value.Unsupported("the aggregation of a database")
 	}
 	stages := value.Elements(c.Get("pipeline"))
+	if !value.IsArray(c.Get("pipeline")) {
+		return nil, value.Refuse(value.TypeMismatch, "the pipeline is of type %s, and must be an array", value.TypeName(c.Get("pipeline")))
+	}
 	for _, spec := range stages {
 		if err := checkStage(spec); err != nil {
 			return nil, err

@@ -98,7 +98,7 @@ func Refused(err error) bson.RawValue {
 		{Key: "ok", Value: value.Double(0)},
 		{Key: "errmsg", Value: value.String(refusal.Message)},
 		{Key: "code", Value: value.Int(refusal.Code)},
-		{Key: "codeName", Value: value.String("Location")},
+		{Key: "codeName", Value: value.String(refusal.CodeName())},
 	}
 	if len(refusal.Labels) > 0 {
 		reply = append(reply, value.Field{Key: "errorLabels", Value: value.Of(refusal.Labels)})
@@ -127,7 +127,7 @@ func (c *command) namespace() string { return c.database + "." + value.Text(c.Do
 func (c *command) collection() *collection {
 	known := c.store.collections[c.namespace()]
 	if known == nil {
-		known = &collection{}
+		known = &collection{namespace: c.namespace()}
 	}
 	return known
 }

@@ -20,10 +20,13 @@ func (c *command) findAndModify() (value.Document, error) {
 	if err := stage.CheckProjection(c.Get("fields")); err != nil {
 		return nil, err
 	}
-	if !value.Truth(c.Get("remove")) {
+	switch remove := value.Truth(c.Get("remove")); {
+	case !remove:
 		if err := u.Check(); err != nil {
 			return nil, err
 		}
+	case value.Truth(c.Get("new")) || value.Truth(c.Get("upsert")) || !value.IsMissing(u.Spec):
+		return nil, value.Refuse(value.FailedToParse, "Cannot specify both remove=true and new, upsert or an update")
 	}
 	records, err := c.collection().matching(c.query, filter, 0)
 	if err != nil {
@@ -142,19 +145,42 @@ func equalities(filter bson.RawValue, found func(path string, v bson.RawValue)) 
 	}
 }
 
+// checkStatements refuses a command that has several if they are not what it takes.
+func (c *command) checkStatements(list string) error {
+	all := value.Elements(c.Get(list))
+	if len(all) == 0 {
+		return value.Refuse(value.InvalidLength, "%s needs a list %q with at least one document", c.name, list)
+	}
+	for i, statement := range all {
+		d := value.Open(statement)
+		if !value.IsDocument(statement) {
+			return value.Refuse(value.TypeMismatch, "%s.%s.%d is of type %s, and must be an object", c.name, list, i, value.TypeName(statement))
+		}
+		known := statements[list]
+		if known == nil {
+			continue
+		}
+		if err := refuseFields(d, "a statement of "+c.name, known); err != nil {
+			return err
+		}
+		for _, needed := range known[:2] {
+			if value.IsMissing(d.Get(needed)) {
+				return value.Refuse(40414, "%s.%s.%s is missing, and is required", c.name, list, needed)
+			}
+		}
+		if n, whole := value.Whole(d.Get("limit")); list == "deletes" && (!whole || n != 0 && n != 1) {
+			return value.Refuse(value.FailedToParse, "The limit field in delete objects must be 0 or 1: %s", d.Get("limit"))
+		}
+	}
+	return nil
+}
+
 // each executes the statements of a command that has several. An error ends an
 // ordered command; any other goes on.
 func (c *command) each(list string, execute func(i int, statement value.Document) error) (faults []bson.RawValue) {
 	ordered := c.Get("ordered")
 	for i, statement := range value.Elements(c.Get(list)) {
-		d := value.Open(statement)
-		var err error
-		if known := statements[list]; known != nil {
-			err = refuseFields(d, "a statement of "+c.name, known)
-		}
-		if err == nil {
-			err = execute(i, d)
-		}
+		err := execute(i, value.Open(statement))
 		if err == nil {
 			continue
 		}
@@ -182,6 +208,9 @@ func report(n int, faults []bson.RawValue, more ...value.Field) value.Document {
 }
 
 func (c *command) insert() (value.Document, error) {
+	if err := c.checkStatements("documents"); err != nil {
+		return nil, err
+	}
 	n := 0
 	faults := c.each("documents", func(_ int, d value.Document) error {
 		err := c.made().insert(d.Close())
@@ -194,6 +223,9 @@ func (c *command) insert() (value.Document, error) {
 }
 
 func (c *command) update() (value.Document, error) {
+	if err := c.checkStatements("updates"); err != nil {
+		return nil, err
+	}
 	n, modified := 0, 0
 	var upserted []bson.RawValue
 	faults := c.each("updates", func(i int, statement value.Document) error {
@@ -247,6 +279,9 @@ func (c *command) update() (value.Document, error) {
 }
 
 func (c *command) delete() (value.Document, error) {
+	if err := c.checkStatements("deletes"); err != nil {
+		return nil, err
+	}
 	n := 0
 	faults := c.each("deletes", func(_ int, statement value.Document) error {
 		limit, _ := value.Whole(statement.Get("limit"))
