@@ -32,35 +32,38 @@ var exact = map[string]int{
 // Check refuses an expression that a server would not parse, or that has an
 // operator which is not known, also in a part that need not be evaluated.
 func Check(e bson.RawValue) error {
-	switch {
-	case value.IsArray(e):
-		for _, element := range value.Elements(e) {
+	switch e.Type {
+	case bson.TypeArray:
+		for _, element := range value.Fields(e) {
 			if err := Check(element); err != nil {
 				return err
 			}
 		}
-	case value.IsDocument(e):
+	case bson.TypeEmbeddedDocument:
 		return checkDocument(e)
-	case strings.HasPrefix(value.Text(e), "$"):
-		return checkPath(strings.TrimPrefix(value.Text(e)[1:], "$"))
+	case bson.TypeString:
+		if path, found := strings.CutPrefix(e.StringValue(), "$"); found {
+			return checkPath(strings.TrimPrefix(path, "$"))
+		}
 	}
 	return nil
 }
 
 func checkDocument(e bson.RawValue) error {
-	fields := value.Open(e)
-	for _, f := range fields {
-		operator := strings.HasPrefix(f.Key, "$")
+	n, operator := 0, false
+	for key, field := range value.Fields(e) {
+		n++
+		operator = operator || strings.HasPrefix(key, "$")
 		var err error
 		switch {
-		case operator && len(fields) > 1:
+		case operator && n > 1:
 			err = value.Refuse(15983, "an expression must have exactly one field: %s", e)
 		case operator:
-			err = checkOperator(f.Key, f.Value)
-		case strings.Contains(f.Key, "."):
-			err = value.Refuse(16412, "FieldPath field names may not contain '.': %s", f.Key)
+			err = checkOperator(key, field)
+		case strings.Contains(key, "."):
+			err = value.Refuse(16412, "FieldPath field names may not contain '.': %s", key)
 		default:
-			err = Check(f.Value)
+			err = Check(field)
 		}
 		if err != nil {
 			return err
@@ -70,7 +73,7 @@ func checkDocument(e bson.RawValue) error {
 }
 
 func checkPath(path string) error {
-	if slices.Contains(strings.Split(path, "."), "") {
+	if path == "" || path[0] == '.' || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
 		return value.Refuse(40353, "FieldPath must not be empty, or have an empty part: '$%s'", path)
 	}
 	return nil
@@ -89,18 +92,21 @@ func checkOperator(name string, operand bson.RawValue) error {
 	case !value.IsDocument(operand):
 		return value.Refuse(value.FailedToParse, "%s needs an object with %s", name, strings.Join(named.allowed, ", "))
 	}
-	for _, argument := range named.allowed[:named.needed] {
-		if value.IsMissing(value.Get(operand, argument)) {
-			return value.Refuse(value.FailedToParse, "Missing '%s' parameter to %s", argument, name)
-		}
-	}
+	needed := 0
 	for argument, v := range value.Fields(operand) {
-		if !slices.Contains(named.allowed, argument) {
+		i := slices.Index(named.allowed, argument)
+		if i < 0 {
 			return value.Unsupported("the parameter %q of %s", argument, name)
+		}
+		if i < named.needed {
+			needed++
 		}
 		if err := Check(v); err != nil {
 			return err
 		}
+	}
+	if needed < named.needed {
+		return value.Refuse(value.FailedToParse, "Missing parameter to %s, which needs %s", name, strings.Join(named.allowed[:named.needed], ", "))
 	}
 	return nil
 }
@@ -109,7 +115,10 @@ func checkOperator(name string, operand bson.RawValue) error {
 func checkOperands(name string, operand bson.RawValue) error {
 	n := 1
 	if value.IsArray(operand) {
-		n = len(value.Elements(operand))
+		n = 0
+		for range value.Fields(operand) {
+			n++
+		}
 	}
 	switch wanted, fixed := exact[name]; {
 	case fixed && n != wanted:
