@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -32,9 +31,8 @@ const selectionTimeout = 30 * time.Second
 // deployment is a [Server] as the driver sees it for one client.
 type deployment struct {
 	*Server
-	patience time.Duration // with a server that can't be reached
-	end      sync.Once
-	ended    chan struct{} // is closed when the client is disconnected
+	patience     time.Duration // with a server that can't be reached
+	disconnected bool          // needs the server's mutex
 }
 
 var (
@@ -50,33 +48,31 @@ func (d *deployment) GetServerSelectionTimeout() time.Duration { return d.patien
 // Disconnect ends the client, as it does with any server. It says so if that was
 // done before.
 func (d *deployment) Disconnect(context.Context) error {
-	err := topology.ErrTopologyClosed
-	d.end.Do(func() {
-		close(d.ended)
-		err = nil
-	})
-	return err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.disconnected {
+		return topology.ErrTopologyClosed
+	}
+	d.disconnected = true
+	d.turn()
+	return nil
 }
 
 // SelectServer waits until the server can be reached.
 func (d *deployment) SelectServer(ctx context.Context, _ description.ServerSelector) (driver.Server, error) {
 	for {
 		d.mu.Lock()
-		down, turned := d.down, d.turned
-		d.mu.Unlock()
-		select {
-		case <-d.ended:
+		down := d.down
+		switch {
+		case d.disconnected:
+			d.mu.Unlock()
 			return nil, topology.ErrTopologyClosed
-		default:
-		}
-		if down == nil {
+		case down == nil:
+			d.mu.Unlock()
 			return d, nil
 		}
-		select {
-		case <-turned:
-		case <-d.ended:
-		case <-ctx.Done():
-			return nil, topology.ServerSelectionError{Wrapped: ctx.Err(), Desc: description.Topology{
+		if err := d.pause(ctx, time.Hour); err != nil {
+			return nil, topology.ServerSelectionError{Wrapped: err, Desc: description.Topology{
 				Kind:    description.TopologyKindSingle,
 				Servers: []description.Server{{Addr: here, LastError: down}},
 			}}
