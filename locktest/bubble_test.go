@@ -10,6 +10,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // In a bubble the timers of renewals and waits, the leases and the server have one
@@ -110,4 +111,33 @@ func TestLateRequestInABubble(t *testing.T) {
 		}
 		t.Error("the entry of the late acquire was not removed")
 	})
+}
+
+// A server of the test's outside may be used in one bubble: a command that waits
+// there doesn't keep the bubble's time from passing.
+func TestAServerFromOutside(t *testing.T) {
+	mem := locktest.New()
+	orders := collection(t, mem, bson.M{"_id": 1})
+	check(t, orders.FindOne(t.Context(), bson.M{}).Err())
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		mem.Delay(1, time.Minute)
+		check(t, orders.FindOne(t.Context(), bson.M{}).Err())
+		mem.Down(errors.New("connection refused"))
+		if err := mem.Client().Ping(t.Context(), nil); !mongo.IsTimeout(err) {
+			t.Errorf("a ping of a server that is down: %v", err)
+		}
+		mem.Up()
+		mem.Delay(1, time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := orders.FindOne(ctx, bson.M{}).Err(); !mongo.IsTimeout(err) {
+			t.Errorf("a find that was late: %v", err)
+		}
+		if passed := time.Since(start); passed != 91*time.Second {
+			t.Errorf("%v have passed", passed)
+		}
+	})
+	mem.Advance(time.Second)
+	check(t, orders.FindOne(t.Context(), bson.M{}).Err())
 }

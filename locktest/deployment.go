@@ -28,31 +28,51 @@ const here address.Address = "locktest"
 // selectionTimeout is the driver's own default.
 const selectionTimeout = 30 * time.Second
 
-// deployment is a [Server] as the driver sees it.
-type deployment struct{ *Server }
+// deployment is a [Server] as the driver sees it for one client.
+type deployment struct {
+	*Server
+	patience     time.Duration // with a server that can't be reached
+	disconnected bool          // needs the server's mutex
+}
 
 var (
-	_ driver.Deployment = deployment{}
-	_ driver.Server     = deployment{}
+	_ driver.Deployment   = (*deployment)(nil)
+	_ driver.Server       = (*deployment)(nil)
+	_ driver.Disconnector = (*deployment)(nil)
 )
 
-func (d deployment) Kind() description.TopologyKind { return description.TopologyKindSingle }
+func (d *deployment) Kind() description.TopologyKind { return description.TopologyKindSingle }
 
-func (d deployment) GetServerSelectionTimeout() time.Duration { return selectionTimeout }
+func (d *deployment) GetServerSelectionTimeout() time.Duration { return d.patience }
+
+// Disconnect ends the client, as it does with any server. It says so if that was
+// done before.
+func (d *deployment) Disconnect(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.disconnected {
+		return topology.ErrTopologyClosed
+	}
+	d.disconnected = true
+	d.turn()
+	return nil
+}
 
 // SelectServer waits until the server can be reached.
-func (d deployment) SelectServer(ctx context.Context, _ description.ServerSelector) (driver.Server, error) {
+func (d *deployment) SelectServer(ctx context.Context, _ description.ServerSelector) (driver.Server, error) {
 	for {
 		d.mu.Lock()
-		down, turned := d.down, d.turned
-		d.mu.Unlock()
-		if down == nil {
+		down := d.down
+		switch {
+		case d.disconnected:
+			d.mu.Unlock()
+			return nil, topology.ErrTopologyClosed
+		case down == nil:
+			d.mu.Unlock()
 			return d, nil
 		}
-		select {
-		case <-turned:
-		case <-ctx.Done():
-			return nil, topology.ServerSelectionError{Wrapped: ctx.Err(), Desc: description.Topology{
+		if err := d.pause(ctx, time.Hour); err != nil {
+			return nil, topology.ServerSelectionError{Wrapped: err, Desc: description.Topology{
 				Kind:    description.TopologyKindSingle,
 				Servers: []description.Server{{Addr: here, LastError: down}},
 			}}
@@ -60,11 +80,11 @@ func (d deployment) SelectServer(ctx context.Context, _ description.ServerSelect
 	}
 }
 
-func (d deployment) Connection(context.Context) (*mnet.Connection, error) {
+func (d *deployment) Connection(context.Context) (*mnet.Connection, error) {
 	return mnet.NewConnection(&connection{server: d.Server}), nil
 }
 
-func (d deployment) RTTMonitor() driver.RTTMonitor { return noTime{} }
+func (d *deployment) RTTMonitor() driver.RTTMonitor { return noTime{} }
 
 // noTime is how long a round trip takes.
 type noTime struct{}

@@ -33,7 +33,7 @@ func (s *Server) execute(ctx context.Context, command value.Document) (bson.RawV
 	s.mu.Unlock()
 	switch met {
 	case refused:
-		return store.Refused(&value.Refusal{Code: refusal.Code, Message: refusal.Message, Labels: refusal.Labels}), nil
+		return store.Refused(&value.Refusal{Code: refusal.Code, Name: refusal.Name, Message: refusal.Message, Labels: refusal.Labels}), nil
 	case requestLost:
 		return value.Missing, errBroken
 	case replyLost:
@@ -66,22 +66,16 @@ func (s *Server) wait(ctx context.Context, command value.Document, delay time.Du
 	due := s.Now().Add(delay)
 	for {
 		s.mu.Lock()
-		rest, turned := due.Sub(s.now()), s.turned
-		s.mu.Unlock()
+		rest := due.Sub(s.now())
 		if rest <= 0 {
+			s.mu.Unlock()
 			return nil
 		}
-		timer := time.NewTimer(rest)
-		select {
-		case <-timer.C:
-		case <-turned:
-		case <-ctx.Done():
+		if err := s.pause(ctx, rest); err != nil {
 			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.late = append(s.late, late{due, command})
-			s.mu.Unlock()
-			timer.Stop()
-			return ctx.Err()
+			return err
 		}
-		timer.Stop()
 	}
 }

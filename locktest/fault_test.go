@@ -212,6 +212,14 @@ func TestLose(t *testing.T) {
 	if err := s.Lose(nil); !contains(err, "the lease is nil") {
 		t.Errorf("nil: %v", err)
 	}
+	if err := s.Lose((*doclock.Lease)(nil)); !contains(err, "the lease is nil") {
+		t.Errorf("a lease of a failed acquire: %v", err)
+	}
+	for _, guard := range []bson.D{nil, {{Key: "_id", Value: 1}}, {{Key: "_id", Value: func() {}}}} {
+		if err := s.Lose(guarded(guard)); err == nil {
+			t.Errorf("no guard: %v", guard)
+		}
+	}
 	if err := s.Lose(&doclock.Lease{}); !contains(err, "has no entry in this server") {
 		t.Errorf("the zero lease: %v", err)
 	}
@@ -241,3 +249,7 @@ func TestAdvance(t *testing.T) {
 	}
 	check(t, held.Release(t.Context()))
 }
+
+type guarded bson.D
+
+func (g guarded) Guard() bson.D { return bson.D(g) }

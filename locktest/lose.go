@@ -3,6 +3,7 @@ package locktest
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,12 +17,26 @@ type Guarded interface{ Guard() bson.D }
 // counts as valid, and others may be let in. It is an error if the entry is not
 // there: the lease has ended, or it is another server's.
 func (s *Server) Lose(lease Guarded) error {
-	if lease == nil {
+	if v := reflect.ValueOf(lease); lease == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return errors.New("locktest: the lease is nil; give one that was acquired from this server")
 	}
-	guard := value.Open(value.Of(lease.Guard()))
-	entries := guard[len(guard)-1] // the last part of a guard is the entry's
-	pull := value.Document{{Key: "$pull", Value: value.Document{{Key: entries.Key, Value: value.Get(entries.Value, "$elemMatch")}}.Close()}}
+	raw, err := bson.Marshal(lease.Guard())
+	if err != nil {
+		return fmt.Errorf("locktest: the guard can't be encoded; give a lease that was acquired from this server: %w", err)
+	}
+	guard := value.Open(value.Doc(raw))
+	for _, entries := range guard[max(0, len(guard)-1):] { // the last part of a guard is the entry's
+		if entry := value.Get(entries.Value, "$elemMatch"); !value.IsMissing(entry) && s.pull(guard, entries.Key, entry) {
+			return nil
+		}
+	}
+	return fmt.Errorf("locktest: the lease has no entry in this server: it has ended, or it is another server's (%s)", guard.Close())
+}
+
+// pull removes an entry from the document that a guard matches, and reports whether
+// it was there.
+func (s *Server) pull(guard value.Document, entries string, entry bson.RawValue) bool {
+	pull := value.Document{{Key: "$pull", Value: value.Document{{Key: entries, Value: entry}}.Close()}}
 	statement := value.Document{{Key: "q", Value: guard.Close()}, {Key: "u", Value: pull.Close()}}
 	for _, at := range s.store.Collections() {
 		reply := s.run(value.Document{
@@ -30,8 +45,8 @@ func (s *Server) Lose(lease Guarded) error {
 			{Key: "$db", Value: value.String(at.Database)},
 		})
 		if n, _ := value.Whole(value.Get(reply, "n")); n > 0 {
-			return nil
+			return true
 		}
 	}
-	return fmt.Errorf("locktest: the lease has no entry in this server: it has ended, or it is another server's (%s)", guard.Close())
+	return false
 }

@@ -3,6 +3,7 @@ package locktest_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -62,6 +63,7 @@ var samples = []any{
 	d{{"_id", 6}, {"n", "2"}, {"s", "line\n"}, {"in", d{{"x", a{1, 2}}}}, {"docs", d{{"x", 7}}}},
 	d{{"_id", 7}, {"id", bson.Binary{Subtype: 4, Data: make([]byte, 16)}}, {"list", 2}, {"in", 3}},
 	d{{"_id", "seven"}},
+	d{{"_id", 8}, {"n", math.NaN()}, {"list", a{a{5}, 7, d{{"x", 3}}}}, {"s", bson.Regex{Pattern: "^a"}}, {"docs", a{d{{"x", 3}, {"y", 9}}, d{{"x", 0}, {"y", 8}}}}},
 }
 
 var filters = []any{
@@ -83,17 +85,21 @@ var filters = []any{
 	d{{"s", op("$not", bson.Regex{Pattern: "^a"})}}, d{{"s", op("$in", a{bson.Regex{Pattern: "B"}, nil})}},
 	d{{"flag", true}}, d{{"flag", op("$ne", true)}}, d{{"at", op("$lt", bson.DateTime(2000))}}, d{{"id", bson.Binary{Subtype: 4, Data: make([]byte, 16)}}},
 	d{{"$expr", op("$gt", a{"$n", 1})}}, d{{"$expr", op("$eq", a{"$s", nil})}}, d{{"$expr", op("$in", a{2, op("$cond", a{op("$isArray", "$list"), "$list", a{}})})}},
+	d{{"n", op("$lt", 5)}}, d{{"n", op("$gte", math.NaN())}}, d{{"n", op("$gt", math.NaN())}}, d{{"n", d{{"$gt", bson.MinKey{}}, {"$exists", true}}}}, d{{"n", d{{"$lt", bson.MaxKey{}}, {"$exists", true}}}}, d{{"n", op("$lt", bson.MinKey{})}},
+	d{{"list", op("$elemMatch", op("$gt", 4))}}, d{{"list", op("$elemMatch", op("$gt", 6))}}, d{{"list.0.x", nil}}, d{{"list.2.x", op("$ne", nil)}}, d{{"s", op("$eq", bson.Regex{Pattern: "^a"})}}, d{{"s", op("$ne", bson.Regex{Pattern: "^a"})}},
+	d{{"s", op("$options", "i")}}, d{{"s", op("$regex", 5)}}, d{{"list", op("$all", 5)}}, d{{"list", op("$size", -1)}}, d{{"_id", "none"}, {"n", op("$in", a{op("$gt", 1)})}}, d{{"$expr", d{{"$eq", a{1, 1}}, {"$ne", a{1, 1}}}}},
 	d{{"n", op("$nonsense", 1)}}, d{{"$nonsense", 1}}, d{{"n", op("$in", 1)}}, d{{"$or", a{}}},
 }
 
 var sorts = []any{
 	d{{"n", 1}, {"_id", 1}}, d{{"n", -1}, {"_id", 1}}, d{{"s", 1}, {"_id", -1}}, d{{"list", 1}, {"_id", 1}}, d{{"list", -1}, {"_id", 1}},
-	d{{"n", "up"}}, d{{"n", 2}}, d{{"docs.x", 1}, {"_id", 1}}, d{{"docs.x", -1}, {"_id", 1}}, d{{"in.x", 1}, {"_id", 1}}, d{{"_id", 1}}, d{{"_id", -1}},
+	d{{"n", "up"}}, d{{"n", 2}}, d{{"docs.0.x", 1}, {"_id", 1}}, d{{"docs.1.y", -1}, {"_id", 1}}, d{{"docs.x", 1}, {"docs.y", 1}, {"_id", 1}}, d{{"docs.x", -1}, {"docs.y", 1}, {"_id", 1}}, d{{"docs.x", 1}, {"_id", 1}}, d{{"docs.x", -1}, {"_id", 1}}, d{{"in.x", 1}, {"_id", 1}}, d{{"_id", 1}}, d{{"_id", -1}},
 }
 
 var projections = []any{
 	d{{"n", 1}}, d{{"n", 1}, {"_id", 0}}, d{{"n", 0}}, d{{"_id", 0}}, d{{"docs.x", 1}}, d{{"docs.x", 0}}, d{{"in.x", 1}, {"list", true}}, d{{"in", d{{"x", 1}}}},
 	d{{"n", 1}, {"twice", op("$add", a{op("$ifNull", a{op("$size", op("$ifNull", a{"$docs.y", a{}})), 0}), 1})}}, d{{"all", "$$ROOT"}}, d{{"x", "$docs.x"}}, d{{"_id", 1}},
+	d{{"n", 1}, {"s", 0}}, d{{"x", op("$slice", a{"$docs", 5, 1, 1})}}, d{{"x", d{{"$add", a{1, 1}}, {"y", 1}}}}, d{{"x", op("$ifNull", "$n")}},
 	d{{"k", op("$cond", a{op("$gt", a{"$n", 1}), "$s", "$$REMOVE"})}},
 }
 
@@ -123,6 +129,11 @@ func both(t *testing.T) map[string]*mongo.Collection {
 
 // differ are the cases in which the server may differ, and why.
 var differ = map[string]string{
+	fmt.Sprint("update ", of("$set", "x.$y", 1), " of ", nested):                                "MongoDB refuses a path with a dollar",
+	fmt.Sprint("update ", computed("$"), " of ", nested):                                        "MongoDB refuses an empty path",
+	fmt.Sprint("update ", computed("$$"), " of ", nested):                                       "MongoDB refuses an empty path",
+	fmt.Sprint("update ", computed("$x..y"), " of ", nested):                                    "MongoDB refuses a path with an empty name",
+	fmt.Sprint("update ", computed(op("$subtract", a{"$t", 0.4})), " of ", nested):              "DocumentDB subtracts before it cuts the result; memory refuses it",
 	fmt.Sprint("sort by ", d{{"list", -1}, {"_id", 1}}):                                         "DocumentDB has empty arrays before null in both directions; MongoDB has them after it in the descending one",
 	fmt.Sprint("update ", op("$set", d{{"c", 1}, {"b2", 2}, {"a", 3}}), " of ", nested):         "MongoDB adds new fields in the order of their names since 5.0, DocumentDB in that of the update",
 	fmt.Sprint("update ", a{op("$replaceWith", d{{"_id", 1}, {"only", "$s"}})}, " of ", nested): "DocumentDB stores the _id twice",

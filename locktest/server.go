@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Server is a database server in memory. It is safe for concurrent use. It has no
-// goroutine, listens nowhere, and needs no end.
+// Server is a database server in memory, made by [New]. It is safe for concurrent
+// use. It has no goroutine, listens nowhere, and needs no end.
 type Server struct {
 	store  *store.Store
 	client *mongo.Client
@@ -20,15 +21,15 @@ type Server struct {
 	mu     sync.Mutex
 	ahead  time.Duration // of the clock, before this machine's
 	faults faults
-	late   []late        // requests that have not arrived yet
-	turned chan struct{} // is closed when something changes that a command waits for
-	down   error         // why no server can be reached; nil if one can
+	late   []late                 // requests that have not arrived yet
+	waits  map[chan struct{}]bool // of commands, closed when something changes that they wait for
+	down   error                  // why no server can be reached; nil if one can
 }
 
-// New makes a server without documents. In a [testing/synctest] bubble, make it
-// there.
+// New makes a server without documents. It may be made outside of the
+// [testing/synctest] bubble that uses it.
 func New() *Server {
-	s := &Server{store: store.New(), turned: make(chan struct{})}
+	s := &Server{store: store.New(), waits: map[chan struct{}]bool{}}
 	var err error
 	if s.client, err = s.Connect(); err != nil {
 		panic(fmt.Sprintf("locktest: this version of the driver can't be used: %v", err))
@@ -37,21 +38,34 @@ func New() *Server {
 }
 
 // Connect makes one more client of the server, with options as a program has them:
-// a registry, BSON options, a command monitor. Those that say where a server is
-// have no effect. Clients need no Disconnect.
+// a registry, BSON options, a command monitor, timeouts. Those that say where a
+// server is have no effect. Clients need no Disconnect.
 func (s *Server) Connect(opts ...*options.ClientOptions) (*mongo.Client, error) {
+	if s.store == nil {
+		return nil, errors.New("locktest: a Server is made by New")
+	}
+	to := &deployment{Server: s, patience: selectionTimeout}
+	for _, o := range opts {
+		if o != nil && o.ServerSelectionTimeout != nil {
+			to.patience = *o.ServerSelectionTimeout
+		}
+	}
 	here := options.Client()
 	//lint:ignore SA1019 the driver has no other way to give a client a server in memory
-	here.Deployment = deployment{s}
+	here.Deployment = to
 	return mongo.Connect(append(opts[:len(opts):len(opts)], here)...)
 }
 
-// Client is the client that all callers of it share.
+// Client is the client that all callers of it share, and that has the collections of
+// [Server.Collection]. A program that disconnects its client needs one of its own.
 func (s *Server) Client() *mongo.Client { return s.client }
 
 // Collection is a collection of the database "test", with these documents in it.
 // Each is what the driver's InsertOne takes. Two Lockers of it are two programs.
 func (s *Server) Collection(name string, documents ...any) (*mongo.Collection, error) {
+	if s.client == nil {
+		return nil, errors.New("locktest: a Server is made by New")
+	}
 	coll := s.client.Database("test").Collection(name)
 	if len(documents) == 0 {
 		return coll, nil
@@ -89,6 +103,30 @@ func (s *Server) Advance(d time.Duration) {
 
 // turn wakes the commands that wait. It needs the mutex.
 func (s *Server) turn() {
-	close(s.turned)
-	s.turned = make(chan struct{})
+	for turned := range s.waits {
+		close(turned)
+	}
+	clear(s.waits)
+}
+
+// pause waits for the next turn. It is called with the mutex and returns without it.
+// Each wait has a channel of its own, which belongs to the bubble of the command.
+func (s *Server) pause(ctx context.Context, atMost time.Duration) error {
+	turned := make(chan struct{})
+	s.waits[turned] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waits, turned)
+	}()
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-turned:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }

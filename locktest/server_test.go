@@ -159,3 +159,15 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("%v; the total is %d", err, s.total(t))
 	}
 }
+
+// Without New there is no server.
+func TestZeroServer(t *testing.T) {
+	var zero locktest.Server
+	zero.Advance(1)
+	if _, err := zero.Connect(); !contains(err, "made by New") {
+		t.Error(err)
+	}
+	if _, err := zero.Collection("orders"); !contains(err, "made by New") {
+		t.Error(err)
+	}
+}

@@ -8,7 +8,7 @@ import (
 )
 
 func (s *Scope) size(e bson.RawValue) bson.RawValue {
-	v := s.exactly(1, "$size", e)[0]
+	v := s.operands(e)[0]
 	if !value.IsArray(v) {
 		return s.refusef(17124, "The argument to $size must be an array, but was of type: %s", value.TypeName(v))
 	}
@@ -16,7 +16,7 @@ func (s *Scope) size(e bson.RawValue) bson.RawValue {
 }
 
 func (s *Scope) elementAt(e bson.RawValue) bson.RawValue {
-	v := s.exactly(2, "$arrayElemAt", e)
+	v := s.operands(e)
 	if value.IsNullish(v[0]) || value.IsNullish(v[1]) {
 		return value.Null
 	}
@@ -54,9 +54,6 @@ func (s *Scope) concatArrays(e bson.RawValue) bson.RawValue {
 // slice takes an array and a number, or an array, a position and a number.
 func (s *Scope) slice(e bson.RawValue) bson.RawValue {
 	v := s.operands(e)
-	if len(v) != 2 && len(v) != 3 {
-		return s.refusef(28667, "Expression $slice takes at least 2 arguments, and at most 3, but %d were passed in.", len(v))
-	}
 	if slices.ContainsFunc(v, value.IsNullish) {
 		return value.Null
 	}
@@ -66,7 +63,7 @@ func (s *Scope) slice(e bson.RawValue) bson.RawValue {
 	all := value.Elements(v[0])
 	length := int64(len(all))
 	n, whole := value.Whole(v[len(v)-1])
-	if !whole {
+	if !whole || n != int64(int32(n)) {
 		return s.refusef(28725, "Second argument to $slice must be numeric")
 	}
 	if len(v) == 2 && n < 0 {
@@ -86,7 +83,7 @@ func (s *Scope) slice(e bson.RawValue) bson.RawValue {
 }
 
 func (s *Scope) in(e bson.RawValue) bson.RawValue {
-	v := s.exactly(2, "$in", e)
+	v := s.operands(e)
 	if !value.IsArray(v[1]) {
 		return s.refusef(40081, "$in requires an array as a second argument, found: %s", value.TypeName(v[1]))
 	}
@@ -119,9 +116,6 @@ func (s *Scope) filter(e bson.RawValue) bson.RawValue {
 	if !ok {
 		return value.Null
 	}
-	if !value.IsMissing(value.Get(e, "limit")) {
-		return s.refuse(value.Unsupported("the limit of $filter"))
-	}
 	test := value.Get(e, "cond")
 	var kept []bson.RawValue
 	for _, v := range elements {
@@ -149,7 +143,7 @@ func (s *Scope) mapped(e bson.RawValue) bson.RawValue {
 }
 
 func (s *Scope) subset(e bson.RawValue) bson.RawValue {
-	v := s.exactly(2, "$setIsSubset", e)
+	v := s.operands(e)
 	if !value.IsArray(v[0]) || !value.IsArray(v[1]) {
 		return s.refusef(17046, "both operands of $setIsSubset must be arrays")
 	}
@@ -182,7 +176,7 @@ func (s *Scope) union(e bson.RawValue) bson.RawValue {
 
 // elements tests an array's elements: all of them, or any.
 func (s *Scope) elements(e bson.RawValue, name string, code int32, all bool) bson.RawValue {
-	v := s.exactly(1, name, e)[0]
+	v := s.operands(e)[0]
 	if !value.IsArray(v) {
 		return s.refusef(code, "%s's argument must be an array, but is %s", name, value.TypeName(v))
 	}

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -24,12 +26,28 @@ type variable struct {
 	outer *variable
 }
 
-// With adds the variables of a command's `let`.
+// With adds the variables of a command's `let`, which [Let] has computed.
 func (s *Scope) With(let bson.RawValue) *Scope {
 	for name, v := range value.Fields(let) {
 		s.bind(name, v)
 	}
 	return s
+}
+
+// Let computes the variables of a command's `let`, which see no document.
+func Let(let, now bson.RawValue) (bson.RawValue, error) {
+	var vars value.Document
+	for name, e := range value.Fields(let) {
+		if err := Check(e); err != nil {
+			return value.Missing, err
+		}
+		v, err := (&Scope{Now: now}).Eval(e)
+		if err != nil {
+			return value.Missing, err
+		}
+		vars = append(vars, value.Field{Key: name, Value: v})
+	}
+	return vars.Close(), nil
 }
 
 // bind adds a variable; the result undoes that.
@@ -39,7 +57,7 @@ func (s *Scope) bind(name string, v bson.RawValue) (outer *variable) {
 	return outer
 }
 
-// Eval is the value of an expression. It may be missing.
+// Eval is the value of an expression, which [Check] has passed. It may be missing.
 func (s *Scope) Eval(expression bson.RawValue) (bson.RawValue, error) {
 	v := s.eval(expression)
 	return v, s.err
@@ -91,22 +109,14 @@ func (s *Scope) eval(e bson.RawValue) bson.RawValue {
 func (s *Scope) document(e bson.RawValue) bson.RawValue {
 	var d value.Document
 	for key, field := range value.Fields(e) {
-		if len(d) == 0 && strings.HasPrefix(key, "$") {
-			return s.operator(key, field)
+		if strings.HasPrefix(key, "$") {
+			return operators[key](s, field)
 		}
 		if v := s.eval(field); !value.IsMissing(v) {
 			d = append(d, value.Field{Key: key, Value: v})
 		}
 	}
 	return d.Close()
-}
-
-func (s *Scope) operator(name string, operands bson.RawValue) bson.RawValue {
-	f, known := operators[name]
-	if !known {
-		return s.refuse(value.Unsupported("the expression %s", name))
-	}
-	return f(s, operands)
 }
 
 func (s *Scope) variable(name string) bson.RawValue {
@@ -128,7 +138,7 @@ func (s *Scope) variable(name string) bson.RawValue {
 }
 
 // Path is what a path leads to. Through an array it leads to an array of what is
-// found in its elements.
+// found in its elements that are documents.
 func Path(v bson.RawValue, path string) bson.RawValue {
 	for {
 		if value.IsArray(v) {
@@ -146,31 +156,28 @@ func Path(v bson.RawValue, path string) bson.RawValue {
 func inEach(array bson.RawValue, path string) bson.RawValue {
 	var found []bson.RawValue
 	for _, element := range value.Elements(array) {
-		if v := Path(element, path); !value.IsMissing(v) {
+		if v := Path(element, path); value.IsDocument(element) && !value.IsMissing(v) {
 			found = append(found, v)
 		}
 	}
 	return value.Array(found)
 }
 
-// operands are the values of an operator's operands.
-func (s *Scope) operands(e bson.RawValue) []bson.RawValue {
-	if !value.IsArray(e) {
-		return []bson.RawValue{s.eval(e)}
+// each are the values of an operator's operands. Those after the last one that is
+// asked for are not computed.
+func (s *Scope) each(e bson.RawValue) iter.Seq[bson.RawValue] {
+	return func(yield func(bson.RawValue) bool) {
+		all := []bson.RawValue{e}
+		if value.IsArray(e) {
+			all = value.Elements(e)
+		}
+		for _, v := range all {
+			if !yield(s.eval(v)) {
+				return
+			}
+		}
 	}
-	all := value.Elements(e)
-	for i, v := range all {
-		all[i] = s.eval(v)
-	}
-	return all
 }
 
-// exactly are a fixed number of operands.
-func (s *Scope) exactly(n int, name string, e bson.RawValue) []bson.RawValue {
-	all := s.operands(e)
-	if len(all) != n {
-		s.refusef(16020, "Expression %s takes exactly %d arguments. %d were passed in.", name, n, len(all))
-		return make([]bson.RawValue, n)
-	}
-	return all
-}
+// operands are the values of all operands of an operator.
+func (s *Scope) operands(e bson.RawValue) []bson.RawValue { return slices.Collect(s.each(e)) }

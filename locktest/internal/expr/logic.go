@@ -22,9 +22,6 @@ func (s *Scope) cond(e bson.RawValue) bson.RawValue {
 		test, then, other = value.Get(e, "if"), value.Get(e, "then"), value.Get(e, "else")
 	} else {
 		branches := value.Elements(e)
-		if len(branches) != 3 {
-			return s.refusef(16020, "Expression $cond takes exactly 3 arguments. %d were passed in.", len(branches))
-		}
 		test, then, other = branches[0], branches[1], branches[2]
 	}
 	if value.Truth(s.eval(test)) {

@@ -11,26 +11,49 @@ import (
 
 func isDate(v bson.RawValue) bool { return v.Type == bson.TypeDateTime }
 
-// milliseconds are a date's, or those that a number stands for.
-func milliseconds(v bson.RawValue) int64 {
-	if isDate(v) {
-		return v.DateTime()
+// milliseconds are a date's, or those that a number stands for, as a long.
+func (s *Scope) milliseconds(v bson.RawValue) bson.RawValue {
+	switch v.Type {
+	case bson.TypeDateTime:
+		return value.Long(v.DateTime())
+	case bson.TypeInt32, bson.TypeInt64:
+		return value.Long(v.AsInt64())
 	}
-	return int64(math.Round(value.Float(v)))
+	exact := value.Exact(v)
+	if exact == nil {
+		return s.refusef(value.BadValue, "a date can't be changed by %s", v)
+	}
+	rounded, _ := exact.Float64()
+	if rounded = math.Round(rounded); math.Abs(rounded) >= 1<<63 {
+		return s.refusef(15, "date overflow")
+	}
+	return value.Long(int64(rounded))
+}
+
+// shifted is the date that comes a number of milliseconds after another one.
+func (s *Scope) shifted(date, by bson.RawValue) bson.RawValue {
+	if s.err != nil {
+		return value.Missing
+	}
+	sum := s.number(value.Add(date, by))
+	if sum.Type != bson.TypeInt64 {
+		return s.refusef(15, "date overflow")
+	}
+	return value.Date(sum.Int64())
 }
 
 func (s *Scope) add(e bson.RawValue) bson.RawValue {
 	sum := value.Int(0)
-	for _, v := range s.operands(e) {
+	for v := range s.each(e) {
 		switch {
-		case value.IsNullish(v) || sum.Type == bson.TypeNull:
-			sum = value.Null
+		case value.IsNullish(v):
+			return value.Null
 		case isDate(v) && isDate(sum):
 			return s.refusef(16612, "only one date allowed in an $add expression")
 		case !value.IsNumber(v) && !isDate(v):
 			return s.refusef(16554, "$add only supports numeric or date types, not %s", value.TypeName(v))
 		case isDate(v) || isDate(sum):
-			sum = value.Date(milliseconds(sum) + milliseconds(v))
+			sum = s.shifted(s.milliseconds(sum), s.milliseconds(v))
 		default:
 			sum = s.number(value.Add(sum, v))
 		}
@@ -39,7 +62,7 @@ func (s *Scope) add(e bson.RawValue) bson.RawValue {
 }
 
 func (s *Scope) subtract(e bson.RawValue) bson.RawValue {
-	v := s.exactly(2, "$subtract", e)
+	v := s.operands(e)
 	a, b := v[0], v[1]
 	switch {
 	case value.IsNullish(a) || value.IsNullish(b):
@@ -47,7 +70,14 @@ func (s *Scope) subtract(e bson.RawValue) bson.RawValue {
 	case isDate(a) && isDate(b):
 		return value.Long(a.DateTime() - b.DateTime())
 	case isDate(a) && value.IsNumber(b):
-		return value.Date(a.DateTime() - milliseconds(b))
+		if _, whole := value.Whole(b); !whole {
+			return s.refuse(value.Unsupported("$subtract of a number that is not whole from a date: %s", b))
+		}
+		by := s.milliseconds(b)
+		if s.err != nil {
+			return value.Missing
+		}
+		return s.shifted(s.milliseconds(a), s.number(value.Negate(by)))
 	case !value.IsNumber(a) || !value.IsNumber(b):
 		return s.refusef(16556, "can't $subtract %s from %s", value.TypeName(b), value.TypeName(a))
 	}
@@ -60,10 +90,10 @@ func (s *Scope) subtract(e bson.RawValue) bson.RawValue {
 
 func (s *Scope) multiply(e bson.RawValue) bson.RawValue {
 	product := value.Int(1)
-	for _, v := range s.operands(e) {
+	for v := range s.each(e) {
 		switch {
-		case value.IsNullish(v) || product.Type == bson.TypeNull:
-			product = value.Null
+		case value.IsNullish(v):
+			return value.Null
 		case !value.IsNumber(v):
 			return s.refusef(16555, "$multiply only supports numeric types, not %s", value.TypeName(v))
 		default:
@@ -111,7 +141,7 @@ func (s *Scope) sum(e bson.RawValue) bson.RawValue {
 }
 
 func (s *Scope) toLong(e bson.RawValue) bson.RawValue {
-	v := s.exactly(1, "$toLong", e)[0]
+	v := s.operands(e)[0]
 	switch {
 	case value.IsNullish(v):
 		return value.Null

@@ -22,7 +22,7 @@ func (s *Scope) mergeObjects(e bson.RawValue) bson.RawValue {
 }
 
 func (s *Scope) objectToArray(e bson.RawValue) bson.RawValue {
-	v := s.exactly(1, "$objectToArray", e)[0]
+	v := s.operands(e)[0]
 	switch {
 	case value.IsNullish(v):
 		return value.Null
@@ -39,9 +39,6 @@ func (s *Scope) objectToArray(e bson.RawValue) bson.RawValue {
 // arrayToObject takes pairs in both forms: {k: …, v: …} and [k, v].
 func (s *Scope) arrayToObject(e bson.RawValue) bson.RawValue {
 	v := s.operands(e)
-	if len(v) != 1 {
-		return s.refusef(16020, "Expression $arrayToObject takes exactly 1 arguments. %d were passed in.", len(v))
-	}
 	switch {
 	case value.IsNullish(v[0]):
 		return value.Null

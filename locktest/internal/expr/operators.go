@@ -20,11 +20,11 @@ func init() {
 		"$and":    func(s *Scope, e bson.RawValue) bson.RawValue { return s.junction(e, false) },
 		"$or":     func(s *Scope, e bson.RawValue) bson.RawValue { return s.junction(e, true) },
 		"$not": func(s *Scope, e bson.RawValue) bson.RawValue {
-			return value.Bool(!value.Truth(s.exactly(1, "$not", e)[0]))
+			return value.Bool(!value.Truth(s.operands(e)[0]))
 		},
 
 		"$cmp": func(s *Scope, e bson.RawValue) bson.RawValue {
-			v := s.exactly(2, "$cmp", e)
+			v := s.operands(e)
 			return value.Int(int32(value.Compare(v[0], v[1])))
 		},
 		"$eq":  comparison("$eq", func(c int) bool { return c == 0 }),
@@ -43,10 +43,10 @@ func init() {
 		"$toLong":   (*Scope).toLong,
 
 		"$type": func(s *Scope, e bson.RawValue) bson.RawValue {
-			return value.String(value.TypeName(s.exactly(1, "$type", e)[0]))
+			return value.String(value.TypeName(s.operands(e)[0]))
 		},
 		"$isArray": func(s *Scope, e bson.RawValue) bson.RawValue {
-			return value.Bool(value.IsArray(s.exactly(1, "$isArray", e)[0]))
+			return value.Bool(value.IsArray(s.operands(e)[0]))
 		},
 		"$concat":     (*Scope).concat,
 		"$regexMatch": (*Scope).regexMatch,
@@ -71,7 +71,7 @@ func init() {
 
 func comparison(name string, holds func(int) bool) func(*Scope, bson.RawValue) bson.RawValue {
 	return func(s *Scope, e bson.RawValue) bson.RawValue {
-		v := s.exactly(2, name, e)
+		v := s.operands(e)
 		return value.Bool(holds(value.Compare(v[0], v[1])))
 	}
 }

@@ -14,15 +14,15 @@ type Query struct {
 	Let bson.RawValue // the command's variables, for $expr
 }
 
-// Match reports whether a document matches a filter.
+// Match reports whether a document matches a filter, which [Check] has passed.
 func (q Query) Match(filter, document bson.RawValue) (bool, error) {
 	m := &matcher{query: q}
 	matches := m.document(filter, document)
 	return matches, m.err
 }
 
-// MatchValue reports whether a value passes a condition: operators, or a value
-// that it must equal.
+// MatchValue reports whether a value passes a condition, which [CheckCondition] has
+// passed: operators, or a value that it must equal.
 func (q Query) MatchValue(condition, v bson.RawValue) (bool, error) {
 	m := &matcher{query: q}
 	matches := m.field(v, nil, condition)
@@ -40,6 +40,7 @@ func IsOperators(condition bson.RawValue) bool {
 // matcher remembers the first error. No result after it has a meaning.
 type matcher struct {
 	query Query
+	whole bool // an array counts as itself, and its elements don't: an $elemMatch has chosen it
 	err   error
 }
 
@@ -48,10 +49,6 @@ func (m *matcher) refuse(err error) bool {
 		m.err = err
 	}
 	return false
-}
-
-func (m *matcher) refusef(code int32, format string, args ...any) bool {
-	return m.refuse(value.Refuse(code, format, args...))
 }
 
 // document matches all parts of a filter.
@@ -74,11 +71,11 @@ func (m *matcher) document(filter, document bson.RawValue) bool {
 func (m *matcher) joint(name string, condition, document bson.RawValue) bool {
 	switch name {
 	case "$and":
-		return m.each(name, condition, document, false) == 0
+		return m.each(condition, document, false) == 0
 	case "$or":
-		return m.each(name, condition, document, true) > 0
+		return m.each(condition, document, true) > 0
 	case "$nor":
-		return m.each(name, condition, document, true) == 0
+		return m.each(condition, document, true) == 0
 	case "$expr":
 		scope := (&expr.Scope{Root: document, Now: m.query.Now}).With(m.query.Let)
 		v, err := scope.Eval(condition)
@@ -95,11 +92,8 @@ func (m *matcher) joint(name string, condition, document bson.RawValue) bool {
 
 // each counts the filters of a list that match, or don't, and ends with the first
 // one.
-func (m *matcher) each(name string, list, document bson.RawValue, matching bool) (n int) {
+func (m *matcher) each(list, document bson.RawValue, matching bool) (n int) {
 	filters := value.Elements(list)
-	if len(filters) == 0 {
-		m.refusef(value.BadValue, "%s must be a nonempty array", name)
-	}
 	for _, filter := range filters {
 		if m.document(filter, document) == matching {
 			return 1
@@ -111,7 +105,7 @@ func (m *matcher) each(name string, list, document bson.RawValue, matching bool)
 // field matches what a path leads to with a condition.
 func (m *matcher) field(v bson.RawValue, path []string, condition bson.RawValue) bool {
 	if !IsOperators(condition) {
-		return find(v, path, some(m.equals(condition)))
+		return find(v, path, m.some(m.equals(condition)))
 	}
 	for name, operand := range value.Fields(condition) {
 		if !m.operator(v, path, name, operand, condition) || m.err != nil {
@@ -124,13 +118,17 @@ func (m *matcher) field(v bson.RawValue, path []string, condition bson.RawValue)
 // equals is the test of equality. A missing value equals null; a regular
 // expression equals the texts that match it.
 func (m *matcher) equals(wanted bson.RawValue) func(bson.RawValue) bool {
-	switch wanted.Type {
-	case bson.TypeNull:
-		return value.IsNullish
-	case bson.TypeRegex:
-		pattern, flags := wanted.Regex()
+	if pattern, flags, ok := wanted.RegexOK(); ok {
 		return m.matches(pattern, flags)
-	default:
-		return func(v bson.RawValue) bool { return value.Equal(v, wanted) }
 	}
+	return exactly(wanted)
+}
+
+// exactly is the test of equality of an operator, to which a regular expression is
+// a value.
+func exactly(wanted bson.RawValue) func(bson.RawValue) bool {
+	if value.IsNullish(wanted) {
+		return value.IsNullish
+	}
+	return func(v bson.RawValue) bool { return value.Equal(v, wanted) }
 }

@@ -30,7 +30,8 @@ func find(v bson.RawValue, path []string, visit visitor) bool {
 
 func findInEach(elements []bson.RawValue, path []string, visit visitor) bool {
 	if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(elements) {
-		if len(path) == 1 && visit(elements[i], false) || len(path) > 1 && find(elements[i], path[1:], visit) {
+		nested := value.IsDocument(elements[i]) || value.IsArray(elements[i])
+		if len(path) == 1 && visit(elements[i], false) || len(path) > 1 && nested && find(elements[i], path[1:], visit) {
 			return true
 		}
 	}
@@ -43,9 +44,9 @@ func findInEach(elements []bson.RawValue, path []string, visit visitor) bool {
 }
 
 // some reports whether a value passes, or an element of it does if it is an array.
-func some(test func(bson.RawValue) bool) visitor {
+func (m *matcher) some(test func(bson.RawValue) bool) visitor {
 	return func(v bson.RawValue, elements bool) bool {
-		if elements {
+		if elements && !m.whole {
 			for _, element := range value.Elements(v) {
 				if test(element) {
 					return true

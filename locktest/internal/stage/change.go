@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/expr"
@@ -17,36 +18,93 @@ func Name(stage bson.RawValue) string {
 	return ""
 }
 
-// Change is a document after a stage that changes it.
-func Change(stage, document bson.RawValue, q query.Query) (bson.RawValue, error) {
+// Check refuses a stage that changes documents if a server would not parse it.
+func Check(stage bson.RawValue) error {
 	fields := value.Open(stage)
 	if len(fields) != 1 {
-		return value.Missing, value.Refuse(40323, "A pipeline stage specification object must contain exactly one field.")
+		return value.Refuse(40323, "A pipeline stage specification object must contain exactly one field.")
 	}
-	scope := (&expr.Scope{Root: document, Now: q.Now}).With(q.Let)
 	switch name, spec := fields[0].Key, fields[0].Value; name {
 	case "$set", "$addFields":
 		if !value.IsDocument(spec) {
-			return value.Missing, value.Refuse(40272, "%s specification stage must be an object, got %s", name, value.TypeName(spec))
+			return value.Refuse(40272, "%s specification stage must be an object, got %s", name, value.TypeName(spec))
 		}
+		return checkComputed(spec)
+	case "$project":
+		if len(value.Open(spec)) == 0 {
+			return value.Refuse(51272, "$project specification must be an object with at least one field: %s", spec)
+		}
+		return CheckProjection(spec)
+	case "$unset":
+		paths, seen := unset(spec), tree{}
+		for _, path := range paths {
+			if text := value.Text(path); text == "" || strings.HasPrefix(text, "$") || slices.Contains(strings.Split(text, "."), "") {
+				return value.Refuse(31002, "$unset specification must be a path or an array of paths: %s", path)
+			}
+			if !seen.add(strings.Split(value.Text(path), ".")) {
+				return value.Refuse(31250, "Path collision at %s", path)
+			}
+		}
+		if len(paths) == 0 {
+			return value.Refuse(31119, "$unset specification must be a string or an array with at least one field")
+		}
+		return nil
+	case "$replaceRoot":
+		if newRoot := value.Get(spec, "newRoot"); len(value.Open(spec)) != 1 || value.IsMissing(newRoot) {
+			return value.Refuse(40231, "$replaceRoot needs newRoot, and nothing else")
+		}
+		return expr.Check(value.Get(spec, "newRoot"))
+	case "$replaceWith":
+		return expr.Check(spec)
+	default:
+		return value.Unsupported("the pipeline stage %q", name)
+	}
+}
+
+// checkComputed checks the paths of a specification and its expressions. No path
+// may be there twice, or lead into another one.
+func checkComputed(spec bson.RawValue) error {
+	seen := tree{}
+	return computed(spec, nil, func(path []string, expression bson.RawValue) error {
+		whole := strings.Join(path, ".")
+		for _, name := range path {
+			if name == "" || strings.HasPrefix(name, "$") {
+				return value.Refuse(15998, "FieldPath field names may not be empty strings, or start with '$': %q", whole)
+			}
+		}
+		if !seen.add(path) {
+			return value.Refuse(31250, "Path collision at %s", whole)
+		}
+		return expr.Check(expression)
+	})
+}
+
+func unset(spec bson.RawValue) []bson.RawValue {
+	if value.IsArray(spec) {
+		return value.Elements(spec)
+	}
+	return []bson.RawValue{spec}
+}
+
+// Change is a document after a stage that changes it, which [Check] has passed.
+func Change(stage, document bson.RawValue, q query.Query) (bson.RawValue, error) {
+	fields := value.Open(stage)
+	scope := (&expr.Scope{Root: document, Now: q.Now}).With(q.Let)
+	switch spec := fields[0].Value; fields[0].Key {
+	case "$set", "$addFields":
 		return add(scope, spec, document)
 	case "$unset":
-		paths := []bson.RawValue{spec}
-		if value.IsArray(spec) {
-			paths = value.Elements(spec)
+		paths := tree{}
+		for _, path := range unset(spec) {
+			paths.add(strings.Split(value.Text(path), "."))
 		}
-		for _, path := range paths {
-			document = put(document, strings.Split(value.Text(path), "."), value.Missing)
-		}
-		return document, nil
+		return excluded(document, paths), nil
 	case "$project":
 		return Project(spec, document, q)
 	case "$replaceRoot":
 		return replace(scope, value.Get(spec, "newRoot"))
-	case "$replaceWith":
+	default: // $replaceWith
 		return replace(scope, spec)
-	default:
-		return value.Missing, value.Unsupported("the pipeline stage %q", name)
 	}
 }
 
@@ -90,8 +148,8 @@ func computed(spec bson.RawValue, at []string, set func(path []string, expressio
 	return nil
 }
 
-// put sets the value at a path, also in each element of an array on the way. A
-// missing value removes it.
+// put sets the value at a path, also in each element of an array on the way. What is
+// no document on the way becomes one, even where a missing value removes the field.
 func put(v bson.RawValue, path []string, to bson.RawValue) bson.RawValue {
 	if len(path) == 0 {
 		return to
@@ -102,9 +160,6 @@ func put(v bson.RawValue, path []string, to bson.RawValue) bson.RawValue {
 			elements[i] = put(element, path, to)
 		}
 		return value.Array(elements)
-	}
-	if !value.IsDocument(v) && value.IsMissing(to) {
-		return v
 	}
 	d := value.Open(v)
 	return d.Set(path[0], put(d.Get(path[0]), path[1:], to)).Close()

@@ -1,64 +1,48 @@
 package stage
 
 import (
-	"strings"
+	"slices"
 
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Order compares two documents by the keys of a sort.
-func Order(keys, a, b bson.RawValue) int {
+// Sort sorts documents, or what has them, by the keys of a sort.
+func Sort[T any](keys bson.RawValue, all []T, document func(T) bson.RawValue) error {
+	if !value.IsDocument(keys) {
+		return value.Refuse(value.TypeMismatch, "a sort is of type %s, and must be an object", value.TypeName(keys))
+	}
+	var signs []int
 	for path, direction := range value.Fields(keys) {
-		sign := 1
-		if n, _ := value.Whole(direction); n < 0 {
-			sign = -1
+		n, whole := value.Whole(direction)
+		if !whole || n != 1 && n != -1 {
+			return value.Refuse(value.BadValue, "$sort key ordering must be 1 (for ascending) or -1 (for descending): %s", path)
 		}
-		if c := value.Compare(sortKey(a, path, sign), sortKey(b, path, sign)); c != 0 {
-			return sign * c
-		}
+		signs = append(signs, int(n))
 	}
-	return 0
-}
-
-// sortKey is the value by which a document is sorted: of an array the least
-// element, or the greatest if the order descends. A missing value sorts as null.
-func sortKey(document bson.RawValue, path string, sign int) bson.RawValue {
-	best := value.Missing
-	consider := func(v bson.RawValue) {
-		if value.IsMissing(v) {
-			v = value.Null
-		}
-		if value.IsMissing(best) || sign*value.Compare(v, best) < 0 {
-			best = v
-		}
-	}
-	leaves(document, strings.Split(path, "."), consider)
-	if value.IsMissing(best) {
-		return value.Null
-	}
-	return best
-}
-
-func leaves(v bson.RawValue, path []string, visit func(bson.RawValue)) {
-	switch {
-	case value.IsArray(v):
-		elements := value.Elements(v)
-		for _, element := range elements {
-			if len(path) == 0 {
-				visit(element)
-			} else {
-				leaves(element, path, visit)
+	compare := func(a, b []bson.RawValue) int {
+		for i, sign := range signs {
+			if c := value.Compare(a[i], b[i]); c != 0 {
+				return sign * c
 			}
 		}
-		if len(elements) == 0 && len(path) == 0 {
-			visit(bson.RawValue{Type: bson.TypeUndefined}) // an empty array comes before null
-		}
-	case len(path) == 0:
-		visit(v)
-	case value.IsDocument(v):
-		leaves(value.Get(v, path[0]), path[1:], visit)
-	default:
-		visit(value.Missing)
+		return 0
 	}
+	type placed struct {
+		item  T
+		entry []bson.RawValue
+	}
+	order := make([]placed, len(all))
+	for i, item := range all {
+		entries, ok := Entries(keys, document(item))
+		if !ok {
+			return value.Refuse(value.BadValue, "cannot sort with keys that are parallel arrays")
+		}
+		order[i] = placed{item, slices.MinFunc(entries, compare)}
+	}
+	slices.SortStableFunc(order, func(a, b placed) int { return compare(a.entry, b.entry) })
+	for i, p := range order {
+		all[i] = p.item
+	}
+	return nil
 }

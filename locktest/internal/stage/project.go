@@ -12,68 +12,95 @@ import (
 // tree has the paths that a projection names, by their segments.
 type tree map[string]tree
 
-func (t tree) add(path []string) {
-	if len(path) == 0 {
-		return
+// add adds a path. It is not added if it is there, or leads into another one.
+func (t tree) add(path []string) (added bool) {
+	inner, there := t[path[0]]
+	switch {
+	case there && (len(path) == 1 || len(inner) == 0):
+		return false
+	case !there:
+		inner = tree{}
+		t[path[0]] = inner
 	}
-	if t[path[0]] == nil {
-		t[path[0]] = tree{}
-	}
-	t[path[0]].add(path[1:])
+	return len(path) == 1 || inner.add(path[1:])
 }
 
-// Project is the part of a document that a projection asks for: the fields that
-// it names and those that it computes, or all but those that it names.
-func Project(spec, document bson.RawValue, q query.Query) (bson.RawValue, error) {
-	if len(value.Open(spec)) == 0 {
-		return document, nil
+// projection is one that was parsed.
+type projection struct {
+	in, out tree
+	id      bool
+	more    []added
+}
+
+// added is a field that is computed.
+type added struct {
+	path       []string
+	expression bson.RawValue
+}
+
+// CheckProjection refuses a projection that a server would not parse, or that is
+// not known.
+func CheckProjection(spec bson.RawValue) error {
+	if _, err := parse(spec); err != nil {
+		return err
 	}
-	scope := (&expr.Scope{Root: document, Now: q.Now}).With(q.Let)
-	in, out, id := tree{}, tree{}, true
-	type added struct {
-		path []string
-		v    bson.RawValue
-	}
-	var more []added
-	err := computed(spec, nil, func(path []string, e bson.RawValue) error {
+	return checkComputed(spec)
+}
+
+func parse(spec bson.RawValue) (p projection, err error) {
+	p = projection{in: tree{}, out: tree{}, id: true}
+	err = computed(spec, nil, func(path []string, e bson.RawValue) error {
 		whole := strings.Join(path, ".")
 		switch flag := value.IsNumber(e) || e.Type == bson.TypeBoolean; {
 		case strings.Contains(whole, "$"):
 			return value.Unsupported("the projection of %q", whole)
 		case flag && whole == "_id":
-			id = value.Truth(e)
+			p.id = value.Truth(e)
 		case flag && value.Truth(e):
-			in.add(path)
+			p.in.add(path)
 		case flag:
-			out.add(path)
+			p.out.add(path)
 		default:
 			if op := value.Open(e); len(op) == 1 && (op[0].Key == "$elemMatch" || op[0].Key == "$slice" && !value.IsArray(op[0].Value) || op[0].Key == "$meta") {
 				return value.Unsupported("%s in a projection", op[0].Key)
 			}
-			v, err := scope.Eval(e)
-			if err != nil {
-				return err
-			}
-			more = append(more, added{path, v})
+			p.more = append(p.more, added{path, e})
 		}
 		return nil
 	})
+	if err == nil && len(p.out) > 0 && len(p.in)+len(p.more) > 0 {
+		err = value.Refuse(31254, "Cannot do exclusion and inclusion in one projection")
+	}
+	return p, err
+}
+
+// Project is the part of a document that a projection asks for, which
+// [CheckProjection] has passed: the fields that it names and those that it
+// computes, or all but those that it names.
+func Project(spec, document bson.RawValue, q query.Query) (bson.RawValue, error) {
+	if len(value.Open(spec)) == 0 {
+		return document, nil
+	}
+	p, err := parse(spec)
 	switch {
 	case err != nil:
 		return value.Missing, err
-	case len(out) > 0 && len(in)+len(more) > 0:
-		return value.Missing, value.Refuse(31254, "Cannot do exclusion and inclusion in one projection")
-	case len(in)+len(more) == 0 && (len(out) > 0 || !id):
-		if !id {
-			out.add([]string{"_id"})
+	case len(p.in)+len(p.more) == 0 && (len(p.out) > 0 || !p.id):
+		if !p.id {
+			p.out.add([]string{"_id"})
 		}
-		return excluded(document, out), nil
-	case id:
-		in.add([]string{"_id"})
+		return excluded(document, p.out), nil
+	case p.id:
+		p.in.add([]string{"_id"})
 	}
-	result := included(document, in)
-	for _, a := range more {
-		result = put(result, a.path, a.v)
+	result := included(document, p.in)
+	scope := (&expr.Scope{Root: document, Now: q.Now}).With(q.Let)
+	for _, a := range p.more {
+		v, err := scope.Eval(a.expression)
+		if err != nil {
+			return value.Missing, err
+		}
+		result = put(result, a.path, v)
 	}
 	return result, nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -11,9 +12,10 @@ import (
 
 // collection has documents in the order in which they were inserted.
 type collection struct {
-	records []*record
-	byID    map[string][]*record
-	unique  []bson.RawValue // the keys of unique indexes
+	namespace string
+	records   []*record
+	byID      map[string][]*record
+	unique    []index
 }
 
 // record is one document.
@@ -45,6 +47,9 @@ func (c *collection) candidates(filter bson.RawValue) []*record {
 
 // matching are the documents that a filter matches, at most limit; 0 is all.
 func (c *collection) matching(q query.Query, filter bson.RawValue, limit int) ([]*record, error) {
+	if err := query.Check(filter); err != nil {
+		return nil, err
+	}
 	var found []*record
 	for _, r := range c.candidates(filter) {
 		matches, err := q.Match(filter, r.document)
@@ -57,10 +62,6 @@ func (c *collection) matching(q query.Query, filter bson.RawValue, limit int) ([
 		if limit > 0 && len(found) == limit {
 			break
 		}
-	}
-	if len(c.records) == 0 { // a filter is checked where there is nothing to match, too
-		_, err := q.Match(filter, value.Document{}.Close())
-		return nil, err
 	}
 	return found, nil
 }
@@ -78,10 +79,15 @@ func (c *collection) insert(document bson.RawValue) error {
 	if value.IsArray(id) || id.Type == bson.TypeRegex || id.Type == bson.TypeUndefined {
 		return value.Refuse(53, "The '_id' value cannot be of type %s", value.TypeName(id))
 	}
+	for name := range value.Fields(id) {
+		if strings.HasPrefix(name, "$") {
+			return value.Refuse(value.DollarPrefixed, "_id fields may not contain '$'-prefixed fields: %s is not valid for storage.", name)
+		}
+	}
 	key := bucket(id)
 	for _, r := range c.byID[key] {
 		if value.Equal(id, value.Get(r.document, "_id")) {
-			return value.Refuse(value.DuplicateKey, "E11000 duplicate key error, dup key: { _id: %s }", id)
+			return c.duplicate("_id_", value.Document{{Key: "_id", Value: id}})
 		}
 	}
 	d = append(value.Document{{Key: "_id", Value: id}}, d.Set("_id", value.Missing)...)

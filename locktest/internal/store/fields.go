@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/doclock/doclock/locktest/internal/value"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // without are the fields of commands that have no effect here: there is one
@@ -27,7 +26,8 @@ var fields = map[string][]string{
 	"createIndexes": {"indexes", "commitQuorum"},
 }
 
-// statements are the fields of one statement of a command that has several.
+// statements are the fields of one statement of a command that has several. The
+// first two must be there.
 var statements = map[string][]string{
 	"updates": {"q", "u", "multi", "upsert", "arrayFilters", "sort", "collation", "hint"},
 	"deletes": {"q", "limit", "collation", "hint"},
@@ -50,14 +50,4 @@ func refuseCollation(d value.Document) error {
 		return nil
 	}
 	return value.Unsupported("collations")
-}
-
-// refuseOrder refuses sort keys that are no directions.
-func refuseOrder(keys bson.RawValue) error {
-	for path, direction := range value.Fields(keys) {
-		if n, whole := value.Whole(direction); !whole || n != 1 && n != -1 {
-			return value.Refuse(value.BadValue, "$sort key ordering must be 1 (for ascending) or -1 (for descending): %s", path)
-		}
-	}
-	return nil
 }

@@ -2,29 +2,40 @@ package store
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/stage"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
+// index is a unique one.
+type index struct {
+	name string
+	keys bson.RawValue
+}
+
 // createIndexes keeps the unique ones. The others only make finds faster, and
 // nothing is slow here.
 func (c *command) createIndexes() (value.Document, error) {
-	for _, index := range value.Elements(c.Get("indexes")) {
+	for _, spec := range value.Elements(c.Get("indexes")) {
 		for _, effect := range []string{"expireAfterSeconds", "partialFilterExpression", "collation"} {
-			if v := value.Get(index, effect); !value.IsMissing(v) && (value.IsNumber(v) || value.Truth(v)) {
+			if v := value.Get(spec, effect); !value.IsMissing(v) && (value.IsNumber(v) || value.Truth(v)) {
 				return nil, value.Unsupported("an index with %s", effect)
 			}
 		}
+		unique, keys := value.Truth(value.Get(spec, "unique")), value.Get(spec, "key")
+		if err := checkKeys(keys, unique); err != nil {
+			return nil, err
+		}
 		coll := c.made()
-		if !value.Truth(value.Get(index, "unique")) {
+		if !unique {
 			continue
 		}
-		if value.Truth(value.Get(index, "sparse")) {
+		if value.Truth(value.Get(spec, "sparse")) {
 			return nil, value.Unsupported("an index that is sparse and unique")
 		}
-		coll.unique = append(coll.unique, value.Get(index, "key"))
+		coll.unique = append(coll.unique, index{value.Text(value.Get(spec, "name")), keys})
 		for _, r := range coll.records {
 			if err := coll.checkUnique(r.document, r); err != nil {
 				coll.unique = coll.unique[:len(coll.unique)-1]
@@ -35,13 +46,58 @@ func (c *command) createIndexes() (value.Document, error) {
 	return nil, nil
 }
 
-// checkUnique refuses a document whose keys another one has. Arrays are compared
-// by their least element, where a server compares each.
-func (c *collection) checkUnique(document bson.RawValue, itself *record) error {
-	for _, keys := range c.unique {
-		if slices.ContainsFunc(c.records, func(r *record) bool { return r != itself && stage.Order(keys, r.document, document) == 0 }) {
-			return value.Refuse(value.DuplicateKey, "E11000 duplicate key error, index: %s", keys)
+// checkKeys refuses keys that no index can have, or that a unique one can't have.
+func checkKeys(keys bson.RawValue, unique bool) error {
+	for path, direction := range value.Fields(keys) {
+		switch {
+		case slices.Contains(strings.Split(path, "."), "") || value.IsNumber(direction) && !value.Truth(direction):
+			return value.Refuse(value.CannotCreateIndex, "an index needs names and directions other than 0: %s", keys)
+		case unique && (!value.IsNumber(direction) || strings.Contains(path, "$")):
+			return value.Unsupported("a unique index on %s", keys)
 		}
+	}
+	if len(value.Open(keys)) == 0 {
+		return value.Refuse(value.CannotCreateIndex, "an index needs at least one key")
+	}
+	return nil
+}
+
+// duplicate is the refusal of an entry that another document has in an index.
+func (c *collection) duplicate(index string, entry value.Document) error {
+	return value.Refuse(value.DuplicateKey, "E11000 duplicate key error collection: %s index: %s dup key: %s", c.namespace, index, entry.Close())
+}
+
+// checkUnique refuses a document that has an entry of another one in a unique index.
+func (c *collection) checkUnique(document bson.RawValue, itself *record) error {
+	for _, u := range c.unique {
+		mine, ok := stage.Entries(u.keys, document)
+		if !ok {
+			return value.Refuse(171, "cannot index parallel arrays, index: %s", u.keys)
+		}
+		for _, r := range c.records {
+			if r == itself {
+				continue
+			}
+			if entry := common(u.keys, mine, r.document); entry != nil {
+				return c.duplicate(u.name, entry)
+			}
+		}
+	}
+	return nil
+}
+
+// common is one of the entries that is also another document's, or nil.
+func common(keys bson.RawValue, mine [][]bson.RawValue, other bson.RawValue) value.Document {
+	theirs, _ := stage.Entries(keys, other)
+	for _, entry := range mine {
+		if !slices.ContainsFunc(theirs, func(e []bson.RawValue) bool { return slices.EqualFunc(e, entry, value.Equal) }) {
+			continue
+		}
+		var d value.Document
+		for path := range value.Fields(keys) {
+			d = append(d, value.Field{Key: path, Value: entry[len(d)]})
+		}
+		return d
 	}
 	return nil
 }

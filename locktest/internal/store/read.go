@@ -1,9 +1,11 @@
 package store
 
 import (
-	"slices"
+	"math"
+	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/expr"
+	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/stage"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -19,6 +21,9 @@ func (c *command) cursor(documents []bson.RawValue) value.Document {
 }
 
 func (c *command) find() (value.Document, error) {
+	if err := stage.CheckProjection(c.Get("projection")); err != nil {
+		return nil, err
+	}
 	documents, err := c.found(c.Get("filter"))
 	if err != nil {
 		return nil, err
@@ -47,17 +52,25 @@ func (c *command) found(filter bson.RawValue) ([]bson.RawValue, error) {
 			return nil, err
 		}
 	}
-	skip, _ := value.Whole(c.Get("skip"))
-	limit, _ := value.Whole(c.Get("limit"))
-	return cut(documents, skip, max(limit, -limit)), nil
+	skip, err := amount(c.Get("skip"), "skip", 0)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := amount(c.Get("limit"), "limit", math.MinInt32)
+	return cut(documents, skip, max(limit, -limit)), err
 }
 
 func sort(keys bson.RawValue, documents []bson.RawValue) error {
-	if err := refuseOrder(keys); err != nil {
-		return err
+	return stage.Sort(keys, documents, func(d bson.RawValue) bson.RawValue { return d })
+}
+
+// amount is how many documents are to be left out or kept; 0 if that is missing.
+func amount(v bson.RawValue, of string, least int64) (int64, error) {
+	n, whole := value.Whole(v)
+	if !value.IsMissing(v) && (!whole || n < least) {
+		return 0, value.Refuse(51024, "the %s must be a whole number of at least %d: %s", of, least, v)
 	}
-	slices.SortStableFunc(documents, func(a, b bson.RawValue) int { return stage.Order(keys, a, b) })
-	return nil
+	return n, nil
 }
 
 // cut leaves documents out at the beginning, and those over a limit. 0 is none.
@@ -81,6 +94,14 @@ func (c *command) aggregate() (value.Document, error) {
 		return nil, value.Unsupported("the aggregation of a database")
 	}
 	stages := value.Elements(c.Get("pipeline"))
+	if !value.IsArray(c.Get("pipeline")) {
+		return nil, value.Refuse(value.TypeMismatch, "the pipeline is of type %s, and must be an array", value.TypeName(c.Get("pipeline")))
+	}
+	for _, spec := range stages {
+		if err := checkStage(spec); err != nil {
+			return nil, err
+		}
+	}
 	first := value.Document{}.Close()
 	if len(stages) > 0 && stage.Name(stages[0]) == "$match" { // it may find by _id
 		first, stages = value.Get(stages[0], "$match"), stages[1:]
@@ -98,10 +119,12 @@ func (c *command) aggregate() (value.Document, error) {
 		case "$sort":
 			err = sort(operand, documents)
 		case "$limit":
-			n, _ := value.Whole(operand)
+			var n int64
+			n, err = amount(operand, name, 1)
 			documents = cut(documents, 0, n)
 		case "$skip":
-			n, _ := value.Whole(operand)
+			var n int64
+			n, err = amount(operand, name, 0)
 			documents = cut(documents, n, 0)
 		case "$count":
 			documents = counted(value.Text(operand), documents)
@@ -119,6 +142,30 @@ func (c *command) aggregate() (value.Document, error) {
 		}
 	}
 	return c.cursor(documents), nil
+}
+
+// checkStage refuses a stage that is not known, also where there are no documents.
+func checkStage(spec bson.RawValue) error {
+	name := stage.Name(spec)
+	operand := value.Get(spec, name)
+	switch name {
+	case "$match":
+		return query.Check(operand)
+	case "$count":
+		if text := value.Text(operand); text == "" || strings.ContainsAny(text, "$.") {
+			return value.Refuse(40157, "the count field must be a non-empty string without '$' and '.': %s", operand)
+		}
+		return nil
+	case "$sort":
+		if len(value.Open(operand)) == 0 {
+			return value.Refuse(15973, "the $sort key specification must be an object with at least one field: %s", operand)
+		}
+		return nil
+	case "$limit", "$skip", "$group":
+		return nil
+	default:
+		return stage.Check(spec)
+	}
 }
 
 func (c *command) matched(filter bson.RawValue, documents []bson.RawValue) (kept []bson.RawValue, err error) {

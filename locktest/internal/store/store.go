@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/doclock/doclock/locktest/internal/expr"
 	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -58,7 +59,11 @@ func (s *Store) Run(now time.Time, document value.Document) bson.RawValue {
 	defer s.mu.Unlock()
 	c := &command{
 		store: s, name: document[0].Key, database: value.Text(document.Get("$db")), Document: document,
-		query: query.Query{Now: value.Time(now), Let: document.Get("let")},
+		query: query.Query{Now: value.Time(now)},
+	}
+	var err error
+	if c.query.Let, err = expr.Let(document.Get("let"), c.query.Now); err != nil {
+		return Refused(err)
 	}
 	reply, err := c.run()
 	if err != nil {
@@ -93,7 +98,7 @@ func Refused(err error) bson.RawValue {
 		{Key: "ok", Value: value.Double(0)},
 		{Key: "errmsg", Value: value.String(refusal.Message)},
 		{Key: "code", Value: value.Int(refusal.Code)},
-		{Key: "codeName", Value: value.String("Location")},
+		{Key: "codeName", Value: value.String(refusal.CodeName())},
 	}
 	if len(refusal.Labels) > 0 {
 		reply = append(reply, value.Field{Key: "errorLabels", Value: value.Of(refusal.Labels)})
@@ -122,7 +127,7 @@ func (c *command) namespace() string { return c.database + "." + value.Text(c.Do
 func (c *command) collection() *collection {
 	known := c.store.collections[c.namespace()]
 	if known == nil {
-		known = &collection{}
+		known = &collection{namespace: c.namespace()}
 	}
 	return known
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -15,16 +16,26 @@ import (
 
 // findAndModify changes the first document that matches, and answers with it.
 func (c *command) findAndModify() (value.Document, error) {
-	filter := c.Get("query")
+	filter, u := c.Get("query"), c.updateOf(c.Document, c.Get("update"))
+	if err := stage.CheckProjection(c.Get("fields")); err != nil {
+		return nil, err
+	}
+	switch remove := value.Truth(c.Get("remove")); {
+	case !remove:
+		if err := u.Check(); err != nil {
+			return nil, err
+		}
+	case value.Truth(c.Get("new")) || value.Truth(c.Get("upsert")) || !value.IsMissing(u.Spec):
+		return nil, value.Refuse(value.FailedToParse, "Cannot specify both remove=true and new, upsert or an update")
+	}
 	records, err := c.collection().matching(c.query, filter, 0)
 	if err != nil {
 		return nil, err
 	}
 	if keys := c.Get("sort"); !value.IsMissing(keys) {
-		if err := refuseOrder(keys); err != nil {
+		if err := stage.Sort(keys, records, func(r *record) bson.RawValue { return r.document }); err != nil {
 			return nil, err
 		}
-		slices.SortStableFunc(records, func(a, b *record) int { return stage.Order(keys, a.document, b.document) })
 	}
 	answer := value.Null
 	last := value.Document{{Key: "n", Value: value.Int(int32(min(len(records), 1)))}}
@@ -34,7 +45,6 @@ func (c *command) findAndModify() (value.Document, error) {
 		c.collection().remove(records[0])
 	case len(records) > 0:
 		answer = records[0].document
-		u := c.updateOf(c.Document, c.Get("update"))
 		after, err := u.Apply(answer)
 		if err != nil {
 			return nil, err
@@ -47,7 +57,7 @@ func (c *command) findAndModify() (value.Document, error) {
 		}
 		last = append(last, value.Field{Key: "updatedExisting", Value: value.True})
 	case value.Truth(c.Get("upsert")):
-		made, err := c.upsert(filter, c.updateOf(c.Document, c.Get("update")))
+		made, err := c.upsert(filter, u)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +80,7 @@ func (c *command) updateOf(statement value.Document, spec bson.RawValue) update.
 
 // upsert inserts the document that a filter's equalities and an update make.
 func (c *command) upsert(filter bson.RawValue, u update.Update) (bson.RawValue, error) {
-	made, err := fromEqualities(value.Document{}.Close(), filter)
+	made, err := fromEqualities(filter, u.Replaces())
 	if err != nil {
 		return value.Missing, err
 	}
@@ -84,31 +94,85 @@ func (c *command) upsert(filter bson.RawValue, u update.Update) (bson.RawValue, 
 	return made, c.made().insert(made)
 }
 
-func fromEqualities(made, filter bson.RawValue) (bson.RawValue, error) {
-	for key, v := range value.Fields(filter) {
-		var err error
-		switch {
-		case key == "$and":
-			for _, part := range value.Elements(v) {
-				if made, err = fromEqualities(made, part); err != nil {
-					return made, err
-				}
-			}
-		case strings.HasPrefix(key, "$") || v.Type == bson.TypeRegex:
-		default:
-			if query.IsOperators(v) {
-				if v = value.Get(v, "$eq"); value.IsMissing(v) {
-					continue
-				}
-			}
-			set := value.Document{{Key: "$set", Value: value.Document{{Key: key, Value: v}}.Close()}}.Close()
-			made, err = update.Update{Spec: set}.Apply(made)
+// fromEqualities is a document with the values that a filter asks for, or with the
+// _id only.
+func fromEqualities(filter bson.RawValue, onlyID bool) (bson.RawValue, error) {
+	var fields value.Document
+	equalities(filter, func(path string, v bson.RawValue) {
+		if path == "_id" || !onlyID {
+			fields = append(fields, value.Field{Key: path, Value: v})
 		}
-		if err != nil {
-			return made, err
+	})
+	slices.SortStableFunc(fields, func(a, b value.Field) int { return cmp.Compare(a.Key, b.Key) })
+	for i, f := range fields[min(1, len(fields)):] {
+		if before := fields[i].Key; f.Key == before || strings.HasPrefix(f.Key, before+".") {
+			return value.Missing, value.Refuse(54, "cannot infer query fields to set, path '%s' is matched twice", before)
 		}
 	}
-	return made, nil
+	if len(fields) == 0 {
+		return fields.Close(), nil
+	}
+	set := update.Update{Spec: value.Document{{Key: "$set", Value: fields.Close()}}.Close()}
+	return set.Apply(value.Document{}.Close())
+}
+
+// equalities calls found for each path that a filter wants to equal a value.
+func equalities(filter bson.RawValue, found func(path string, v bson.RawValue)) {
+	for key, v := range value.Fields(filter) {
+		joint := value.Elements(v)
+		switch {
+		case key == "$and" || key == "$or" && len(joint) == 1:
+			for _, part := range joint {
+				equalities(part, found)
+			}
+		case strings.HasPrefix(key, "$") || v.Type == bson.TypeRegex:
+		case !query.IsOperators(v):
+			found(key, v)
+		default:
+			if equal := value.Get(v, "$eq"); !value.IsMissing(equal) {
+				found(key, equal)
+			}
+			alternatives := value.Elements(value.Get(v, "$in"))
+			if len(alternatives) > 1 {
+				alternatives = nil
+			}
+			for _, equal := range append(alternatives, value.Elements(value.Get(v, "$all"))...) {
+				if !query.IsOperators(equal) && equal.Type != bson.TypeRegex {
+					found(key, equal)
+				}
+			}
+		}
+	}
+}
+
+// checkStatements refuses a command that has several if they are not what it takes.
+func (c *command) checkStatements(list string) error {
+	all := value.Elements(c.Get(list))
+	if len(all) == 0 {
+		return value.Refuse(value.InvalidLength, "%s needs a list %q with at least one document", c.name, list)
+	}
+	for i, statement := range all {
+		d := value.Open(statement)
+		if !value.IsDocument(statement) {
+			return value.Refuse(value.TypeMismatch, "%s.%s.%d is of type %s, and must be an object", c.name, list, i, value.TypeName(statement))
+		}
+		known := statements[list]
+		if known == nil {
+			continue
+		}
+		if err := refuseFields(d, "a statement of "+c.name, known); err != nil {
+			return err
+		}
+		for _, needed := range known[:2] {
+			if value.IsMissing(d.Get(needed)) {
+				return value.Refuse(40414, "%s.%s.%s is missing, and is required", c.name, list, needed)
+			}
+		}
+		if n, whole := value.Whole(d.Get("limit")); list == "deletes" && (!whole || n != 0 && n != 1) {
+			return value.Refuse(value.FailedToParse, "The limit field in delete objects must be 0 or 1: %s", d.Get("limit"))
+		}
+	}
+	return nil
 }
 
 // each executes the statements of a command that has several. An error ends an
@@ -116,14 +180,7 @@ func fromEqualities(made, filter bson.RawValue) (bson.RawValue, error) {
 func (c *command) each(list string, execute func(i int, statement value.Document) error) (faults []bson.RawValue) {
 	ordered := c.Get("ordered")
 	for i, statement := range value.Elements(c.Get(list)) {
-		d := value.Open(statement)
-		var err error
-		if known := statements[list]; known != nil {
-			err = refuseFields(d, "a statement of "+c.name, known)
-		}
-		if err == nil {
-			err = execute(i, d)
-		}
+		err := execute(i, value.Open(statement))
 		if err == nil {
 			continue
 		}
@@ -151,6 +208,9 @@ func report(n int, faults []bson.RawValue, more ...value.Field) value.Document {
 }
 
 func (c *command) insert() (value.Document, error) {
+	if err := c.checkStatements("documents"); err != nil {
+		return nil, err
+	}
 	n := 0
 	faults := c.each("documents", func(_ int, d value.Document) error {
 		err := c.made().insert(d.Close())
@@ -163,6 +223,9 @@ func (c *command) insert() (value.Document, error) {
 }
 
 func (c *command) update() (value.Document, error) {
+	if err := c.checkStatements("updates"); err != nil {
+		return nil, err
+	}
 	n, modified := 0, 0
 	var upserted []bson.RawValue
 	faults := c.each("updates", func(i int, statement value.Document) error {
@@ -174,6 +237,12 @@ func (c *command) update() (value.Document, error) {
 			return value.Unsupported("the sort of an update")
 		}
 		filter, u := statement.Get("q"), c.updateOf(statement, statement.Get("u"))
+		if err := u.Check(); err != nil {
+			return err
+		}
+		if limit == 0 && u.Replaces() {
+			return value.Refuse(value.FailedToParse, "multi update is not supported for replacement-style update")
+		}
 		records, err := c.collection().matching(c.query, filter, limit)
 		if err != nil {
 			return err
@@ -186,19 +255,20 @@ func (c *command) update() (value.Document, error) {
 			}
 			return err
 		}
-		for _, r := range records {
+		changed := 0
+		for _, r := range records { // one that can't be changed leaves the changes before it
 			after, err := u.Apply(r.document)
 			if err != nil {
 				return err
 			}
-			n++
 			if !bytes.Equal(after.Value, r.document.Value) {
-				modified++
+				changed++
 			}
 			if err := c.collection().put(r, after); err != nil {
 				return err
 			}
 		}
+		n, modified = n+len(records), modified+changed
 		return nil
 	})
 	more := []value.Field{{Key: "nModified", Value: value.Int(int32(modified))}}
@@ -209,6 +279,9 @@ func (c *command) update() (value.Document, error) {
 }
 
 func (c *command) delete() (value.Document, error) {
+	if err := c.checkStatements("deletes"); err != nil {
+		return nil, err
+	}
 	n := 0
 	faults := c.each("deletes", func(_ int, statement value.Document) error {
 		limit, _ := value.Whole(statement.Get("limit"))

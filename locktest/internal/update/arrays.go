@@ -42,18 +42,23 @@ func push(_ Update, c change) (modifier, error) {
 		return nil, err
 	}
 	slice, position, sort := value.Missing, value.Missing, value.Missing
-	if query.IsOperators(c.operand) {
+	if !value.IsMissing(value.Get(c.operand, "$each")) {
 		for name, operand := range value.Fields(c.operand) {
+			_, whole := value.Whole(operand)
 			switch name {
 			case "$each":
+				continue
 			case "$slice":
 				slice = operand
 			case "$position":
 				position = operand
 			case "$sort":
-				sort = operand
+				sort, whole = operand, checkSort(operand)
 			default:
 				return nil, value.Refuse(value.BadValue, "Unrecognized clause in $push: %s", name)
+			}
+			if !whole {
+				return nil, value.Refuse(value.BadValue, "The value of %s in $push is invalid: %s", name, operand)
 			}
 		}
 	}
@@ -67,7 +72,9 @@ func push(_ Update, c change) (modifier, error) {
 		}
 		elements = slices.Insert(elements, at, more...)
 		if !value.IsMissing(sort) {
-			slices.SortStableFunc(elements, func(a, b bson.RawValue) int { return sorted(sort, a, b) })
+			if err := sorted(sort, elements); err != nil {
+				return nil, err
+			}
 		}
 		if n, whole := value.Whole(slice); whole {
 			if n < 0 {
@@ -79,12 +86,28 @@ func push(_ Update, c change) (modifier, error) {
 	}), nil
 }
 
-// sorted compares two elements by the $sort of a $push.
-func sorted(by, a, b bson.RawValue) int {
-	if value.IsDocument(by) {
-		return stage.Order(by, a, b)
+// checkSort reports whether the $sort of a $push is a direction, or one for each of
+// some fields.
+func checkSort(by bson.RawValue) bool {
+	if n, whole := value.Whole(by); whole {
+		return n == 1 || n == -1
 	}
-	return int(value.Float(by)) * value.Compare(a, b)
+	for _, direction := range value.Fields(by) {
+		if n, whole := value.Whole(direction); !whole || n != 1 && n != -1 {
+			return false
+		}
+	}
+	return len(value.Open(by)) > 0
+}
+
+// sorted sorts elements by the $sort of a $push.
+func sorted(by bson.RawValue, elements []bson.RawValue) error {
+	if value.IsDocument(by) {
+		return stage.Sort(by, elements, func(e bson.RawValue) bson.RawValue { return e })
+	}
+	direction, _ := value.Whole(by)
+	slices.SortStableFunc(elements, func(a, b bson.RawValue) int { return int(direction) * value.Compare(a, b) })
+	return nil
 }
 
 func addToSet(_ Update, c change) (modifier, error) {
@@ -106,6 +129,14 @@ func addToSet(_ Update, c change) (modifier, error) {
 // or by equality.
 func pull(u Update, c change) (modifier, error) {
 	asFilter := value.IsDocument(c.operand) && !query.IsOperators(c.operand)
+	asCondition := query.IsOperators(c.operand) || c.operand.Type == bson.TypeRegex
+	check := query.CheckCondition
+	if asFilter {
+		check = query.Check
+	}
+	if err := check(c.operand); err != nil {
+		return nil, err
+	}
 	return onArray(c, func(elements []bson.RawValue) ([]bson.RawValue, error) {
 		var kept []bson.RawValue
 		for _, e := range elements {
@@ -114,7 +145,9 @@ func pull(u Update, c change) (modifier, error) {
 			switch {
 			case asFilter && value.IsDocument(e):
 				matches, err = u.Query.Match(c.operand, e)
-			case !asFilter:
+			case !asFilter && !asCondition:
+				matches = value.Equal(e, c.operand)
+			case asCondition:
 				matches, err = u.Query.MatchValue(c.operand, e)
 			}
 			if err != nil {

@@ -1,6 +1,8 @@
 package update
 
 import (
+	"strings"
+
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -26,6 +28,7 @@ var modifiers = map[string]func(Update, change) (modifier, error){
 	"$pull":        pull,
 	"$pullAll":     pullAll,
 	"$pop":         pop,
+	"$rename":      rename,
 }
 
 // keepers are the operators that make nothing where a path leads nowhere.
@@ -33,6 +36,15 @@ var keepers = map[string]bool{"$unset": true, "$pull": true, "$pullAll": true, "
 
 func set(_ Update, c change) (modifier, error) {
 	return func(bson.RawValue) (bson.RawValue, error) { return c.operand, nil }, nil
+}
+
+// rename checks a $rename, which is no modifier: it moves a value.
+func rename(_ Update, c change) (modifier, error) {
+	to, ok := c.operand.StringValueOK()
+	if !ok || strings.Contains(c.path+to, "$") {
+		return nil, value.Refuse(value.BadValue, "The fields of $rename must be strings, and may not be dynamic: %s", c.path)
+	}
+	return nil, checkPath(to)
 }
 
 func arithmetic(c change, missing bson.RawValue, compute func(a, b bson.RawValue) (bson.RawValue, error)) (modifier, error) {
@@ -46,7 +58,11 @@ func arithmetic(c change, missing bson.RawValue, compute func(a, b bson.RawValue
 		case !value.IsNumber(v):
 			return v, value.Refuse(value.TypeMismatch, "Cannot apply %s to a value of non-numeric type: the field '%s' is of type %s", c.operator, c.path, value.TypeName(v))
 		}
-		return compute(v, c.operand)
+		result, err := compute(v, c.operand)
+		if err == nil && result.Type == bson.TypeDouble && v.Type != bson.TypeDouble && c.operand.Type != bson.TypeDouble {
+			err = value.Refuse(value.BadValue, "Failed to apply %s operations to current value (%s) for the field '%s': it would overflow", c.operator, v, c.path)
+		}
+		return result, err
 	}, nil
 }
 

@@ -1,7 +1,6 @@
 package update
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -19,39 +18,85 @@ type Update struct {
 	Insert  bool // the document is being inserted
 }
 
-// Apply returns the document after the update.
+// Check refuses an update that a server would not parse, or that has an operator
+// which is not known, whatever the documents are.
+func (u Update) Check() error {
+	switch {
+	case value.IsArray(u.Spec):
+		return u.checkPipeline()
+	case query.IsOperators(u.Spec):
+		changes, err := u.changes()
+		if err != nil {
+			return err
+		}
+		_, err = arrayFilters(u.Filters, changes)
+		return err
+	case !value.IsDocument(u.Spec):
+		return value.Refuse(value.FailedToParse, "an update is a document or an array, and not of type %s", value.TypeName(u.Spec))
+	case len(value.Elements(u.Filters)) > 0:
+		return value.Refuse(value.FailedToParse, "arrayFilters may not be specified for a replacement")
+	}
+	for key := range value.Fields(u.Spec) {
+		if strings.HasPrefix(key, "$") {
+			return value.Refuse(value.DollarPrefixed, "The dollar ($) prefixed field '%s' is not allowed in a replacement document", key)
+		}
+	}
+	return nil
+}
+
+// Replaces reports whether the update is a whole document.
+func (u Update) Replaces() bool { return value.IsDocument(u.Spec) && !query.IsOperators(u.Spec) }
+
+func (u Update) checkPipeline() error {
+	if len(value.Elements(u.Filters)) > 0 {
+		return value.Refuse(value.FailedToParse, "arrayFilters may not be specified for pipeline-style updates")
+	}
+	for _, spec := range value.Elements(u.Spec) {
+		switch name := stage.Name(spec); name {
+		case "$set", "$addFields", "$unset", "$project", "$replaceRoot", "$replaceWith":
+			if err := stage.Check(spec); err != nil {
+				return err
+			}
+		default:
+			return value.Refuse(72, "%s is not allowed to be used within an update", name)
+		}
+	}
+	return nil
+}
+
+// Apply returns the document after the update, which [Update.Check] has passed.
 func (u Update) Apply(document bson.RawValue) (after bson.RawValue, err error) {
 	switch {
 	case value.IsArray(u.Spec):
 		after, err = u.pipeline(document)
 	case query.IsOperators(u.Spec):
 		after, err = u.classic(document)
-	case value.IsDocument(u.Spec):
-		after = replaced(document, u.Spec)
 	default:
-		return value.Missing, value.Refuse(value.FailedToParse, "an update is a document or an array, and not of type %s", value.TypeName(u.Spec))
+		after = replaced(document, u.Spec)
 	}
 	if err != nil {
 		return value.Missing, err
 	}
 	id := value.Get(document, "_id")
-	if !value.IsMissing(id) && !value.Equal(id, value.Get(after, "_id")) {
+	if value.IsMissing(id) {
+		return after, nil
+	}
+	d := value.Open(after)
+	if !value.Equal(id, d.Get("_id")) {
 		return value.Missing, value.Refuse(value.ImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
 	}
-	return after, nil
+	if d[0].Key == "_id" && d[0].Value.Equal(id) {
+		return after, nil
+	}
+	return append(value.Document{{Key: "_id", Value: id}}, d.Set("_id", value.Missing)...).Close(), nil
 }
 
 func (u Update) pipeline(before bson.RawValue) (bson.RawValue, error) {
 	document := before
 	var err error
 	for _, spec := range value.Elements(u.Spec) {
-		switch name := stage.Name(spec); name {
-		case "$set", "$addFields", "$unset", "$project", "$replaceRoot", "$replaceWith":
-			if document, err = stage.Change(spec, document, u.Query); err != nil {
-				return value.Missing, err
-			}
-		default:
-			return value.Missing, value.Refuse(72, "%s is not allowed to be used within an update", name)
+		if document, err = stage.Change(spec, document, u.Query); err != nil {
+			return value.Missing, err
 		}
 	}
 	if value.IsMissing(value.Get(document, "_id")) {
@@ -75,41 +120,66 @@ type change struct {
 	operator string
 	path     string
 	operand  bson.RawValue
+	modify   modifier
 }
 
-// classic applies the operators in the order of their paths.
-func (u Update) classic(document bson.RawValue) (bson.RawValue, error) {
+// changes are the operators on their paths, in the order in which they are applied.
+func (u Update) changes() ([]change, error) {
 	var changes []change
 	for operator, fields := range value.Fields(u.Spec) {
-		if !strings.HasPrefix(operator, "$") {
-			return value.Missing, value.Refuse(value.FailedToParse, "Unknown modifier: %s", operator)
-		}
-		if !value.IsDocument(fields) {
-			return value.Missing, value.Refuse(value.FailedToParse, "Modifiers operate on fields but we found type %s instead", value.TypeName(fields))
+		prepare, known := modifiers[operator]
+		switch {
+		case !strings.HasPrefix(operator, "$"):
+			return nil, value.Refuse(value.FailedToParse, "Unknown modifier: %s", operator)
+		case !known:
+			return nil, value.Unsupported("the update operator %s", operator)
+		case !value.IsDocument(fields):
+			return nil, value.Refuse(value.FailedToParse, "Modifiers operate on fields but we found type %s instead", value.TypeName(fields))
 		}
 		for path, operand := range value.Fields(fields) {
-			changes = append(changes, change{operator, path, operand})
+			c := change{operator: operator, path: path, operand: operand}
+			err := checkPath(path)
+			if err == nil {
+				c.modify, err = prepare(u, c)
+			}
+			if err != nil {
+				return nil, err
+			}
+			changes = append(changes, c)
 		}
 	}
-	if err := conflict(changes); err != nil {
+	slices.SortStableFunc(changes, func(a, b change) int { return comparePaths(a.path, b.path) })
+	return changes, conflict(changes)
+}
+
+// classic applies the operators.
+func (u Update) classic(document bson.RawValue) (bson.RawValue, error) {
+	changes, err := u.changes()
+	if err != nil {
 		return value.Missing, err
 	}
-	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.path, b.path) })
 	filters, err := arrayFilters(u.Filters, changes)
 	if err != nil {
 		return value.Missing, err
 	}
-	paths := make([][][]string, len(changes))
-	for i, c := range changes {
-		if paths[i], err = u.expand(document, strings.Split(c.path, "."), filters); err != nil {
+	var single []change
+	for _, c := range changes {
+		paths, err := u.expand(document, strings.Split(c.path, "."), filters)
+		if err != nil {
 			return value.Missing, err
 		}
+		for _, path := range paths {
+			one := c
+			one.path = strings.Join(path, ".")
+			single = append(single, one)
+		}
 	}
-	for i, c := range changes {
-		for _, path := range paths[i] {
-			if document, err = u.apply(c, document, path); err != nil {
-				return value.Missing, err
-			}
+	if err := conflict(single); err != nil {
+		return value.Missing, err
+	}
+	for _, c := range single {
+		if document, err = u.apply(c, document); err != nil {
+			return value.Missing, err
 		}
 	}
 	return document, nil
@@ -125,7 +195,7 @@ func conflict(changes []change) error {
 		}
 		for _, path := range mine {
 			for _, other := range paths {
-				if path == other || strings.HasPrefix(path, other+".") || strings.HasPrefix(other, path+".") {
+				if meet(strings.Split(path, "."), strings.Split(other, ".")) {
 					return value.Refuse(value.Conflicting, "Updating the path '%s' would create a conflict at '%s'", path, other)
 				}
 			}
@@ -135,32 +205,39 @@ func conflict(changes []change) error {
 	return nil
 }
 
-func (u Update) apply(c change, document bson.RawValue, path []string) (bson.RawValue, error) {
-	if c.operator == "$setOnInsert" && !u.Insert {
-		return document, nil
+// meet reports whether one path is in the other one, or goes through an array that
+// the other one takes for a document.
+func meet(a, b []string) bool {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return strings.HasPrefix(a[i], "$[") != strings.HasPrefix(b[i], "$[")
+		}
 	}
-	if c.operator == "$rename" {
-		return rename(c, document)
-	}
-	prepare, known := modifiers[c.operator]
-	if !known {
-		return value.Missing, value.Unsupported("the update operator %s", c.operator)
-	}
-	modify, err := prepare(u, c)
-	if err != nil {
-		return value.Missing, err
-	}
-	return walk{creates: !keepers[c.operator], modify: modify}.at(document, path, c.path)
+	return true
 }
 
-// rename moves a field. It goes through no array.
-func rename(c change, document bson.RawValue) (bson.RawValue, error) {
-	to, ok := c.operand.StringValueOK()
-	if !ok {
-		return value.Missing, value.Refuse(value.BadValue, "The 'to' field for $rename must be a string: %s", c.path)
+func (u Update) apply(c change, document bson.RawValue) (bson.RawValue, error) {
+	switch c.operator {
+	case "$rename":
+		return move(c, document)
+	case "$setOnInsert":
+		if !u.Insert {
+			return document, nil
+		}
+	}
+	return walk{creates: !keepers[c.operator], passes: c.operator == "$unset", modify: c.modify}.at(document, strings.Split(c.path, "."), c.path)
+}
+
+// move is a $rename. It goes through no array.
+func move(c change, document bson.RawValue) (bson.RawValue, error) {
+	to := value.Text(c.operand)
+	for _, path := range []string{c.path, to} {
+		if err := throughNoArray(document, strings.Split(path, "."), path); err != nil {
+			return value.Missing, err
+		}
 	}
 	moved := value.Missing
-	take := walk{modify: func(v bson.RawValue) (bson.RawValue, error) {
+	take := walk{passes: true, modify: func(v bson.RawValue) (bson.RawValue, error) {
 		moved = v
 		return value.Missing, nil
 	}}
@@ -170,4 +247,14 @@ func rename(c change, document bson.RawValue) (bson.RawValue, error) {
 	}
 	put := walk{creates: true, modify: func(bson.RawValue) (bson.RawValue, error) { return moved, nil }}
 	return put.at(document, strings.Split(to, "."), to)
+}
+
+func throughNoArray(v bson.RawValue, path []string, whole string) error {
+	for _, key := range path {
+		if value.IsArray(v) {
+			return value.Refuse(value.BadValue, "a field of $rename cannot be an array element: %s", whole)
+		}
+		v = value.Get(v, key)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -11,6 +12,7 @@ import (
 // walk follows one path and changes what is at its end.
 type walk struct {
 	creates bool // it makes what is missing on the way
+	passes  bool // it does nothing where something else is in the way
 	modify  func(bson.RawValue) (bson.RawValue, error)
 }
 
@@ -24,8 +26,6 @@ func (w walk) at(v bson.RawValue, path []string, whole string) (bson.RawValue, e
 	}
 	key, rest := path[0], path[1:]
 	switch {
-	case key == "$":
-		return v, value.Unsupported("the positional operator in %q; use an array filter", whole)
 	case value.IsDocument(v):
 		inner, err := w.at(value.Get(v, key), rest, whole)
 		if err != nil {
@@ -34,7 +34,7 @@ func (w walk) at(v bson.RawValue, path []string, whole string) (bson.RawValue, e
 		return value.Open(v).Set(key, inner).Close(), nil
 	case value.IsArray(v):
 		return w.element(v, key, rest, whole)
-	case !w.creates:
+	case value.IsMissing(v) && !w.creates || w.passes:
 		return v, nil
 	case value.IsMissing(v):
 		inner, err := w.at(value.Missing, rest, whole)
@@ -51,7 +51,7 @@ func (w walk) at(v bson.RawValue, path []string, whole string) (bson.RawValue, e
 func (w walk) element(array bson.RawValue, key string, rest []string, whole string) (bson.RawValue, error) {
 	i, err := strconv.Atoi(key)
 	if err != nil || i < 0 {
-		if !w.creates {
+		if w.passes {
 			return array, nil
 		}
 		return array, value.Refuse(value.NotViable, "Cannot create field '%s' in an array (path %s)", key, whole)
@@ -139,13 +139,16 @@ func arrayFilters(list bson.RawValue, changes []change) (map[string]bson.RawValu
 	filters := map[string]bson.RawValue{}
 	for _, filter := range value.Elements(list) {
 		name := ""
-		for key := range value.Fields(filter) {
+		for key, condition := range value.Fields(filter) {
 			identifier, _, _ := strings.Cut(key, ".")
 			switch {
 			case strings.HasPrefix(key, "$"):
 				return nil, value.Unsupported("%s in an array filter", key)
 			case name != "" && name != identifier:
 				return nil, value.Refuse(value.FailedToParse, "Error parsing array filter :: caused by :: Expected a single top-level field name, found '%s' and '%s'", name, identifier)
+			}
+			if err := query.CheckCondition(condition); err != nil {
+				return nil, err
 			}
 			name = identifier
 		}

@@ -8,11 +8,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Digits of a decimal, and the bits that a number of as many digits needs while it
-// is rounded.
+// Digits of a decimal, the bits that a number of as many digits needs while it is
+// rounded, and the digits that count of a double.
 const (
-	digits    = 34
-	precision = 256
+	digits       = 34
+	precision    = 256
+	doubleDigits = 15
 )
 
 func addDecimals(a, b bson.RawValue) (bson.RawValue, error) {
@@ -23,9 +24,11 @@ func multiplyDecimals(a, b bson.RawValue) (bson.RawValue, error) {
 	return withDecimals(a, b, (*big.Rat).Mul, func(x, y int) int { return x + y })
 }
 
-// withDecimals computes exactly. The result has the exponent that the operation
-// prefers, if it has room for the digits, and is rounded otherwise.
+// withDecimals computes exactly, after doubles have become decimals. The result has
+// the exponent that the operation prefers, if it has room for the digits, and is
+// rounded otherwise.
 func withDecimals(a, b bson.RawValue, compute func(z, x, y *big.Rat) *big.Rat, prefer func(x, y int) int) (bson.RawValue, error) {
+	a, b = asDecimal(a), asDecimal(b)
 	x, y := Exact(a), Exact(b)
 	if x == nil || y == nil {
 		return Missing, Unsupported("arithmetic with decimals that are no numbers")
@@ -43,6 +46,18 @@ func withDecimals(a, b bson.RawValue, compute func(z, x, y *big.Rat) *big.Rat, p
 		mantissa = strings.TrimSuffix(strings.TrimRight(mantissa, "0"), ".")
 	}
 	return parsed(mantissa + "E" + exponent)
+}
+
+// asDecimal is a double as a decimal of 15 digits, as in MongoDB.
+func asDecimal(v bson.RawValue) bson.RawValue {
+	if v.Type != bson.TypeDouble {
+		return v
+	}
+	d, err := bson.ParseDecimal128(strconv.FormatFloat(v.Double(), 'e', doubleDigits-1, 64))
+	if err != nil { // infinite, or not a number
+		return v
+	}
+	return Of(d)
 }
 
 // exponent is a decimal's; another number is whole.

@@ -1,28 +1,46 @@
 package value
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Refusal is an error that the server answers with. Its codes are MongoDB's.
 type Refusal struct {
 	Code    int32
+	Name    string // of the code; "" is MongoDB's
 	Message string
 	Labels  []string
+}
+
+// CodeName is the name of the code.
+func (r *Refusal) CodeName() string {
+	return cmp.Or(r.Name, codeNames[r.Code], fmt.Sprintf("Location%d", r.Code))
+}
+
+var codeNames = map[int32]string{
+	BadValue: "BadValue", FailedToParse: "FailedToParse", TypeMismatch: "TypeMismatch", 15: "Overflow", InvalidLength: "InvalidLength", NotViable: "PathNotViable",
+	Conflicting: "ConflictingUpdateOperators", DollarPrefixed: "DollarPrefixedFieldName", 53: "InvalidIdField", 54: "NotSingleValueField",
+	56: "EmptyFieldName", CommandNotFound: "CommandNotFound", ImmutableField: "ImmutableField", CannotCreateIndex: "CannotCreateIndex", 72: "InvalidOptions", 73: "InvalidNamespace",
+	NotSupported: "CommandNotSupported", 171: "CannotIndexParallelArrays", 241: "ConversionFailure", DuplicateKey: "DuplicateKey",
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("(%d) %s", r.Code, r.Message) }
 
 // Codes of refusals.
 const (
-	BadValue        = 2
-	FailedToParse   = 9
-	TypeMismatch    = 14
-	NamespaceExists = 48
-	NotViable       = 28
-	Conflicting     = 40
-	CommandNotFound = 59
-	ImmutableField  = 66
-	NotSupported    = 115
-	DuplicateKey    = 11000
+	BadValue          = 2
+	FailedToParse     = 9
+	TypeMismatch      = 14
+	InvalidLength     = 16
+	DollarPrefixed    = 52
+	NotViable         = 28
+	Conflicting       = 40
+	CommandNotFound   = 59
+	ImmutableField    = 66
+	CannotCreateIndex = 67
+	NotSupported      = 115
+	DuplicateKey      = 11000
 )
 
 // Refuse makes a refusal.

@@ -37,6 +37,18 @@ func IsNumber(v bson.RawValue) bool {
 	}
 }
 
+// IsNaN reports whether a value is a number that is none.
+func IsNaN(v bson.RawValue) bool {
+	switch v.Type {
+	case bson.TypeDouble:
+		return math.IsNaN(v.Double())
+	case bson.TypeDecimal128:
+		return v.Decimal128().IsNaN()
+	default:
+		return false
+	}
+}
+
 // IsDocument and IsArray tell a value's type.
 func IsDocument(v bson.RawValue) bool { return v.Type == bson.TypeEmbeddedDocument }
 func IsArray(v bson.RawValue) bool    { return v.Type == bson.TypeArray }

@@ -1,0 +1,166 @@
+package locktest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/locktest"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// connects makes clients of a server in memory, and of the real one.
+func connects(t *testing.T) map[string]func(*options.ClientOptions) (*mongo.Client, error) {
+	uri := mongotest.URI(t)
+	return map[string]func(*options.ClientOptions) (*mongo.Client, error){
+		"memory": func(opts *options.ClientOptions) (*mongo.Client, error) { return locktest.New().Connect(opts) },
+		"server": func(opts *options.ClientOptions) (*mongo.Client, error) { return mongo.Connect(opts.ApplyURI(uri)) },
+	}
+}
+
+// After a Disconnect a client is of no more use. Others are.
+func TestDisconnect(t *testing.T) {
+	for name, connect := range connects(t) {
+		client, err := connect(options.Client())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, client.Ping(t.Context(), nil))
+		check(t, client.Disconnect(t.Context()))
+		_, err = client.Database("test").Collection("orders").InsertOne(t.Context(), bson.M{"_id": 1})
+		for what, err := range map[string]error{"insert": err, "ping": client.Ping(t.Context(), nil), "a second one": client.Disconnect(t.Context())} {
+			if !errors.Is(err, mongo.ErrClientDisconnected) {
+				t.Errorf("%s: %s after Disconnect: %v", name, what, err)
+			}
+		}
+	}
+	mem := locktest.New()
+	client, err := mem.Connect()
+	check(t, err)
+	check(t, client.Disconnect(t.Context()))
+	check(t, mem.Client().Ping(t.Context(), nil))
+}
+
+// A Disconnect ends commands that wait for a server, and the option for it holds.
+func TestSelection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := locktest.New()
+		client, err := mem.Connect(options.Client().SetServerSelectionTimeout(3 * time.Second))
+		check(t, err)
+		mem.Down(errors.New("connection refused"))
+		start := time.Now()
+		if err := client.Ping(t.Context(), nil); !mongo.IsTimeout(err) || !contains(err, "connection refused") || time.Since(start) != 3*time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		ended := make(chan error)
+		go func() { ended <- client.Ping(t.Context(), nil) }()
+		synctest.Wait()
+		check(t, client.Disconnect(t.Context()))
+		if err := <-ended; !errors.Is(err, mongo.ErrClientDisconnected) {
+			t.Errorf("a ping that waited: %v", err)
+		}
+	})
+}
+
+// What a program can see of a command's error and its events is the same.
+func TestErrorsAreTheServers(t *testing.T) {
+	for what, run := range map[string]func(context.Context, *mongo.Collection) error{
+		"insert a duplicate": func(ctx context.Context, coll *mongo.Collection) error {
+			_, err := coll.InsertOne(ctx, bson.M{"_id": 1})
+			return err
+		},
+		"update to a duplicate": func(ctx context.Context, coll *mongo.Collection) error {
+			_, err := coll.UpdateOne(ctx, bson.M{"_id": 2}, bson.M{"$set": bson.M{"n": 1}})
+			return err
+		},
+		"change the _id": func(ctx context.Context, coll *mongo.Collection) error {
+			_, err := coll.UpdateOne(ctx, bson.M{"_id": 1}, bson.M{"$set": bson.M{"_id": 3}})
+			return err
+		},
+		"conflicting operators": func(ctx context.Context, coll *mongo.Collection) error {
+			return coll.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.D{{Key: "$set", Value: bson.M{"n": 1}}, {Key: "$inc", Value: bson.M{"n": 1}}}).Err()
+		},
+		"a type": func(ctx context.Context, coll *mongo.Collection) error {
+			return coll.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"s": 1}}).Err()
+		},
+		"a bad value": func(ctx context.Context, coll *mongo.Collection) error {
+			return coll.FindOne(ctx, bson.M{"n": bson.M{"$in": 1}}).Err()
+		},
+		"an _id with a dollar": func(ctx context.Context, coll *mongo.Collection) error {
+			_, err := coll.InsertOne(ctx, bson.M{"_id": bson.M{"$x": 1}})
+			return err
+		},
+		"nothing": func(ctx context.Context, coll *mongo.Collection) error {
+			return coll.FindOneAndDelete(ctx, bson.M{"_id": 9}).Err()
+		},
+		"a canceled context": func(ctx context.Context, coll *mongo.Collection) error {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return coll.FindOne(ctx, bson.M{}).Err()
+		},
+		"no time left": func(ctx context.Context, coll *mongo.Collection) error {
+			ctx, cancel := context.WithTimeout(ctx, -1)
+			defer cancel()
+			return coll.FindOne(ctx, bson.M{}).Err()
+		},
+		"unacknowledged": func(ctx context.Context, coll *mongo.Collection) error {
+			_, err := coll.Database().Collection(coll.Name(), options.Collection().SetWriteConcern(writeconcern.Unacknowledged())).DeleteOne(ctx, bson.M{"_id": 9})
+			return err
+		},
+		"bulk": func(ctx context.Context, coll *mongo.Collection) error {
+			_, err := coll.BulkWrite(ctx, []mongo.WriteModel{mongo.NewInsertOneModel().SetDocument(bson.M{"_id": 1}), mongo.NewInsertOneModel().SetDocument(bson.M{"_id": 2})}, options.BulkWrite().SetOrdered(false))
+			return err
+		},
+	} {
+		seen := map[string]string{}
+		for name, connect := range connects(t) {
+			var events string
+			client, err := connect(options.Client().SetMonitor(&event.CommandMonitor{
+				Started:   func(_ context.Context, e *event.CommandStartedEvent) { events += " started " + e.CommandName },
+				Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { events += " succeeded " + e.CommandName },
+				Failed:    func(_ context.Context, e *event.CommandFailedEvent) { events += " failed " + e.CommandName },
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { check(t, client.Disconnect(context.Background())) })
+			coll := mongotest.DatabaseOn(t, client).Collection("errors")
+			_, err = coll.InsertMany(t.Context(), []any{bson.M{"_id": 1, "n": 1, "s": "text"}, bson.M{"_id": 2, "n": 2}})
+			check(t, err)
+			_, err = coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.M{"n": 1}, Options: options.Index().SetUnique(true)})
+			check(t, err)
+			events = ""
+			err = run(t.Context(), coll)
+			seen[name] = fmt.Sprint(asked(err), events)
+		}
+		if seen["memory"] != seen["server"] {
+			t.Errorf("%s\nmemory: %s\nserver: %s", what, seen["memory"], seen["server"])
+		}
+	}
+}
+
+// asked is what a program can ask an error.
+func asked(err error) string {
+	var command mongo.CommandError
+	var write mongo.WriteException
+	var bulk mongo.BulkWriteException
+	codes := ""
+	if errors.As(err, &command) {
+		codes += fmt.Sprint(" command ", command.Name)
+	}
+	if errors.As(err, &write) {
+		codes += fmt.Sprint(" write ", write.WriteErrors[0].Code)
+	}
+	if errors.As(err, &bulk) {
+		codes += fmt.Sprint(" bulk ", len(bulk.WriteErrors), bulk.WriteErrors[0].Code)
+	}
+	return fmt.Sprint(err != nil, mongo.IsDuplicateKeyError(err), mongo.IsTimeout(err), mongo.IsNetworkError(err), errors.Is(err, mongo.ErrNoDocuments), errors.Is(err, context.Canceled), codes)
+}

@@ -1,0 +1,3 @@
+// Package random has the tests that compare random commands in memory with the
+// same commands on a server.
+package random
