@@ -60,7 +60,7 @@ func exitCodeOf(err error, ran *cobra.Command) int {
 	isRun := ran != nil && ran.Name() == "run"
 	var end *ending
 	switch {
-	case isRun && !errors.As(err, &end), isRun && end.code == exitUsage:
+	case isRun && !errors.As(err, &end), isRun && end.code == exitUsage && end.err != nil: // without one it is the command's own
 		return exitNotRun
 	case errors.As(err, &end):
 		return end.code

@@ -19,7 +19,7 @@ import (
 func TestRunPassesTheExitCodeOn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	for script, code := range map[string]int{"true": 0, "exit 3": 3, "exit 124": 124, "kill -9 $$": 137, "kill -TERM $$": 143} {
+	for script, code := range map[string]int{"true": 0, "exit 1": 1, "exit 2": 2, "exit 3": 3, "exit 124": 124, "kill -9 $$": 137, "kill -TERM $$": 143} {
 		p.want(code, nil, "run", "nightly", "--", "sh", "-c", script)
 		p.free("nightly")
 	}
