@@ -163,7 +163,13 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 		}
 		opts = append(opts, doclock.Sort(keys))
 	}
-	lease, err := locks.TryAcquire(ctx, t.filter, tag, opts...)
+	first := ctx
+	if h.first > 0 {
+		bounded, cancel := context.WithTimeout(ctx, h.first)
+		defer cancel()
+		first = bounded
+	}
+	lease, err := locks.TryAcquire(first, t.filter, tag, opts...)
 	waits := errors.Is(err, doclock.ErrConflict) || h.skip && errors.Is(err, doclock.ErrNotFound)
 	if h.wait == 0 || !waits {
 		return lease, err

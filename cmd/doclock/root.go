@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -18,6 +19,7 @@ import (
 type cli struct {
 	out, err io.Writer
 	json     bool
+	timeout  time.Duration
 
 	uri, uriFile, collection, field string
 	shardKey                        []string
@@ -71,6 +73,7 @@ func newRoot(c *cli) *cobra.Command {
 	f.StringVar(&c.uriFile, "uri-file", "", "a `FILE` with the server's URI, which may have a password")
 	f.StringVar(&c.field, "field", "lock", "the `NAME` of the documents' field that holds the lock, as for doclock.Field")
 	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key, as for doclock.ShardKey")
+	f.DurationVar(&c.timeout, "timeout", patience, "give up when the server has answered nothing for this `DURATION`; in run: for the first answer, instead of 30s")
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newReleaseOwner(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root

@@ -92,6 +92,7 @@ const defaultTTL = 10 * time.Second
 // held is how run holds its lock.
 type held struct {
 	wait         time.Duration // negative: for ever
+	first        time.Duration // for the first answer; 0: as long as the library tries
 	ttl, grace   time.Duration
 	least        time.Duration
 	n            int
@@ -115,6 +116,9 @@ func newRun(c *cli) *cobra.Command {
 				return usage("--wait is %v; give 0 for one try, or more", h.wait)
 			}
 			h.graceIsGiven = cmd.Flags().Changed("grace")
+			if cmd.Flags().Changed("timeout") {
+				h.first = c.timeout
+			}
 			if dash := cmd.ArgsLenAtDash(); dash != 1 || len(args) < 2 {
 				return usage("give one NAME or FILTER, then --, then the command, as in doclock run nightly -- ./backup.sh")
 			}

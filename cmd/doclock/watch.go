@@ -64,7 +64,11 @@ func (c *cli) watch(ctx context.Context, q *choice, every time.Duration, rounds 
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for round := 1; ; round++ {
-		seen, err := c.look(ctx, coll, query, s.rows(), c.adminOptions(opts...))
+		var seen glance
+		err := c.answered(ctx, coll, func(ctx context.Context, coll *mongo.Collection) (err error) {
+			seen, err = c.look(ctx, coll, query, s.rows(), c.adminOptions(opts...))
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -180,11 +184,12 @@ func (s *screen) text(g glance) string {
 	on := colours(s.c.out)
 	db, coll, _ := s.c.namespace()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s  every %v  %s\n\n", styled(on, bold, db+"."+coll), g.at.Format(time.TimeOnly+"Z"), g.every, &g.count)
+	fmt.Fprintf(&b, "%s  %s  every %v", styled(on, bold, db+"."+coll), g.at.Format(time.TimeOnly+"Z"), g.every)
 	if g.err != nil {
-		fmt.Fprintf(&b, "%s\n%s\n", styled(on, red, cell(trimmed(s.c.redacted(g.err.Error())))), hintOf(g.err))
+		fmt.Fprintf(&b, "\n\n%s\n%s\n", styled(on, red, cell(trimmed(s.c.redacted(g.err.Error())))), hintOf(g.err))
 		return b.String()
 	}
+	fmt.Fprintf(&b, "  %s\n\n", &g.count)
 	rows := newTable(&b, entryHead...)
 	rows.colour = on
 	for _, e := range g.oldest {
