@@ -34,5 +34,5 @@ func (c *cli) confirm(ctx context.Context, question string) error {
 	case <-ctx.Done():
 		fmt.Fprintln(c.err)
 	}
-	return &ending{exitFailed, errors.New("nothing was removed")}
+	return &ending{code: exitFailed, err: errors.New("nothing was removed")}
 }

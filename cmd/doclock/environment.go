@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,9 +14,10 @@ import (
 // environment is what the command of run gets.
 func (c *cli) environment(lease *doclock.Lease) []string {
 	db, coll, _ := c.namespace()
-	env := append(os.Environ(),
+	outer := slices.DeleteFunc(os.Environ(), isOuter)
+	env := append(outer,
 		fmt.Sprintf("DOCLOCK_FENCE=%d", lease.Fence()),
-		"DOCLOCK_LEASE="+lease.ID().String(),
+		leaseVariable(lease),
 		"DOCLOCK_TAG="+lease.Tag(),
 		"DOCLOCK_COLLECTION="+db+"."+coll,
 		"DOCLOCK_DOCUMENT="+extended(lease.DocumentID()),
@@ -22,10 +25,24 @@ func (c *cli) environment(lease *doclock.Lease) []string {
 	if guard, err := bson.MarshalExtJSON(lease.Guard(), true, false); err == nil {
 		env = append(env, "DOCLOCK_GUARD="+string(guard))
 	}
-	if name, ok := lease.DocumentID().StringValueOK(); ok {
+	if name, ok := lease.DocumentID().StringValueOK(); ok && !strings.Contains(name, "\x00") {
 		env = append(env, "DOCLOCK_NAME="+name)
 	}
 	return env
+}
+
+// leaseVariable marks all that the command of run starts.
+func leaseVariable(lease *doclock.Lease) string { return "DOCLOCK_LEASE=" + lease.ID().String() }
+
+// isOuter reports whether a variable speaks of the lock of another run, which
+// this one is the command of.
+func isOuter(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	switch name {
+	case "DOCLOCK_FENCE", "DOCLOCK_GUARD", "DOCLOCK_DOCUMENT", "DOCLOCK_NAME", "DOCLOCK_COLLECTION", "DOCLOCK_TAG", "DOCLOCK_LEASE":
+		return true
+	}
+	return false
 }
 
 // say tells on stderr how a run goes: always what on says, and with --json

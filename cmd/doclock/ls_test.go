@@ -198,7 +198,7 @@ func TestLsIntoHead(t *testing.T) {
 	if said.Len() > 0 {
 		t.Error(said.String())
 	}
-	if code := exitCode(ls.ProcessState); code != 128+13 { // of a SIGPIPE, as any command's
+	if code := endedWith(ls.ProcessState); code != 128+13 { // of a SIGPIPE, as any command's
 		t.Errorf("it ended with %d", code)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -41,8 +40,8 @@ NAME is the _id of a document, as a string. FILTER is MongoDB's extended JSON: a
 such as '{"_id": 7}', or an _id alone such as '{"$oid": "665f1f77bcf86cd799439011"}'. What
 ls shows in its first column can be pasted as either.
 
-Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C. The codes of run are
-its own: see doclock run --help.
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C, 143 by a TERM. The
+codes of run are its own: see doclock run --help.
 
 Colours are used only on a terminal, and not if NO_COLOR is set. With --json the output is
 JSON, one object for each line, and errors are JSON on stderr.`
@@ -92,11 +91,12 @@ func version() string {
 // SIGTERM.
 func action(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
+		signals, ignore := notified(os.Interrupt, syscall.SIGTERM)
+		defer ignore()
+		ctx, stop := untilSignal(signals, 0)
 		err := work(ctx, args)
-		if err != nil && ctx.Err() != nil {
-			return &ending{code: signalled(os.Interrupt)}
+		if s := stop(); s != nil && err != nil {
+			return interrupted(s)
 		}
 		return err
 	}

@@ -92,6 +92,7 @@ func TestRunWithoutACommand(t *testing.T) {
 	if err := os.Chmod(script, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	p.want(exitNotExecutable, []string{"is a directory"}, "run", "nightly", "--", t.TempDir())
 	for _, args := range [][]string{{"nightly"}, {"nightly", "true"}, {"--", "true"}, {"nightly", "x", "--", "true"}, {"nightly", "--"}} {
 		p.want(exitNotRun, []string{"doclock run nightly -- ./backup.sh"}, append([]string{"run"}, args...)...)
 	}

@@ -40,7 +40,7 @@ func (c *cli) serverURI() (string, error) {
 	uri := cmp.Or(os.Getenv("DOCLOCK_URI"), os.Getenv("MONGODB_URI"))
 	c.secrets = secretsOf(uri)
 	if uri == "" {
-		return "", &ending{exitUsage, errNoServer}
+		return "", &ending{code: exitUsage, err: errNoServer}
 	}
 	return uri, nil
 }
