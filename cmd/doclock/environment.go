@@ -55,7 +55,7 @@ func (c *cli) say(on bool, event, format string, args ...any) {
 			Event   string `json:"event"`
 			Message string `json:"message"`
 		}{event, text})
-		fmt.Fprintf(c.err, "%s\n", line)
+		fmt.Fprintln(c.err, escapedJSON(line))
 	case on:
 		fmt.Fprintln(c.err, "doclock:", cell(text))
 	}

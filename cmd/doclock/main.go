@@ -34,6 +34,7 @@ func execute(args []string) (code int, by os.Signal) {
 	code = exitCodeOf(err, ran)
 	var end *ending
 	if !errors.As(err, &end) {
+		c.json = c.json || wantsJSON(args) // the flags may not have been read so far
 		c.report(err, code)
 		return code, nil
 	}
@@ -41,6 +42,16 @@ func execute(args []string) (code int, by os.Signal) {
 		c.report(err, code)
 	}
 	return code, end.by
+}
+
+// wantsJSON reports whether --json is among the arguments.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		if arg == "--json" || arg == "--" {
+			return arg == "--json"
+		}
+	}
+	return false
 }
 
 // The exit codes of all subcommands but run, which has its own.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // cli is what all subcommands share: where they write, and the flags that they
@@ -54,15 +55,16 @@ const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
 
 func newRoot(c *cli) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "doclock",
-		Short:         "Locks in MongoDB documents: hold, see, and remove them",
-		Long:          rootLong,
-		Example:       rootExample,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Version:       version(),
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:               "doclock",
+		Short:             "Locks in MongoDB documents: hold, see, and remove them",
+		Long:              rootLong,
+		Example:           rootExample,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Version:           version(),
+		Args:              cobra.NoArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return noneEmpty(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(c.out)
 	root.SetErr(c.err)
@@ -76,6 +78,17 @@ func newRoot(c *cli) *cobra.Command {
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newReleaseOwner(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root
+}
+
+// noneEmpty refuses flags that are given as "", as by a shell's variable that isn't
+// set: without the flag, more may match than is meant.
+func noneEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if text := f.Value.String(); text == "" || text == "[]" {
+			err = usage("--%s is empty; give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
 }
 
 // version is that of the module, as far as the build knows it.
@@ -108,7 +121,7 @@ func (c *cli) printJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s\n", text)
+	_, err = fmt.Fprintln(c.out, escapedJSON(text))
 	return err
 }
 
@@ -122,10 +135,10 @@ func (c *cli) report(err error, code int) {
 			Hint  string `json:"hint,omitempty"`
 			Exit  int    `json:"exit"`
 		}{text, hint, code})
-		fmt.Fprintf(c.err, "%s\n", line)
+		fmt.Fprintln(c.err, escapedJSON(line))
 		return
 	}
-	fmt.Fprintln(c.err, "doclock:", printable(trimmed(text)))
+	fmt.Fprintln(c.err, "doclock:", cell(trimmed(text)))
 	if hint != "" {
 		fmt.Fprintln(c.err, "  "+hint)
 	}
