@@ -34,8 +34,11 @@ func (p *process) sendAll(s syscall.Signal) {
 		send(-p.cmd.Process.Pid, s)
 		return
 	}
+	_ = p.cmd.Process.Signal(s) // also where nothing is known of others
 	for _, pid := range p.members() {
-		send(pid, s)
+		if pid != p.cmd.Process.Pid {
+			send(pid, s)
+		}
 	}
 }
 
@@ -79,9 +82,10 @@ func (p *process) terminate() {
 
 func (p *process) kill() { p.sendAll(syscall.SIGKILL) }
 
-// dieOf ends this process by a signal.
+// dieOf ends this process by a signal. Process 1, as in a container, can't die of
+// one.
 func dieOf(s os.Signal) {
-	if s, ok := s.(syscall.Signal); ok {
+	if s, ok := s.(syscall.Signal); ok && os.Getpid() != 1 {
 		signal.Reset(s)
 		send(syscall.Getpid(), s)
 		time.Sleep(time.Second) // another thread may get it

@@ -129,3 +129,22 @@ func TestRunSIGTERMWaitsForAll(t *testing.T) {
 		p.free("nightly")
 	}
 }
+
+// As process 1, as in a container, doclock ends with the same codes, and waits
+// only for those that live: nobody reaps the others.
+func TestRunAsProcess1(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
+		t.Skipf("no namespace of processes: %v: %s", err, out)
+	}
+	p := newPlace(t)
+	for script, code := range map[string]int{
+		"kill -INT $$": 130,
+		`(sh -c "exit 3" &); kill -TERM $PPID; while :; do sleep 0.1; done`: 143,
+	} {
+		cmd := p.command("--pid", "--fork", "--mount-proc", os.Args[0], "run", "nightly", "--", "sh", "-c", script)
+		cmd.Path = lookedUp(t, "unshare")
+		p.startAs(cmd).ends(code)
+		p.free("nightly")
+	}
+}
