@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -43,6 +44,13 @@ func isOuter(variable string) bool {
 		return true
 	}
 	return false
+}
+
+// sayLate says for people what a run waits for, if answered isn't called soon.
+func (c *cli) sayLate(h held, event, format string, args ...any) (answered func()) {
+	const soon = 2 * time.Second
+	timer := time.AfterFunc(soon, func() { c.say(h.verbose || isTerminal(c.err), event, format, args...) })
+	return func() { timer.Stop() }
 }
 
 // say tells on stderr how a run goes: always what on says, and with --json

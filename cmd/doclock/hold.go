@@ -173,7 +173,9 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 		defer cancel()
 		first = bounded
 	}
+	answered := c.sayLate(h, "asking", "%s: no server has answered so far", t.text)
 	lease, err := locks.TryAcquire(first, t.filter, tag, opts...)
+	answered()
 	waits := errors.Is(err, doclock.ErrConflict) || h.skip && errors.Is(err, doclock.ErrNotFound)
 	if h.wait == 0 || !waits {
 		return lease, err
@@ -206,7 +208,9 @@ func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os
 	// The Ctrl-C that has ended the command comes here a moment later, and is not
 	// meant for the release.
 	ctx, stop := untilSignal(signals, time.Second)
+	answered := c.sayLate(h, "releasing", "%s: the command ended with %d; the release waits for the server, until Ctrl-C", t.text, code)
 	err := lease.Release(ctx)
+	answered()
 	stop()
 	switch {
 	case failed != nil: // the command was not started

@@ -45,7 +45,7 @@ Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C, 143 by a T
 codes of run are its own: see doclock run --help.
 
 Colours are used only on a terminal, and not if NO_COLOR is set. With --json the output is
-JSON, one object for each line, and errors are JSON on stderr.`
+JSON, one object for each line, and errors are JSON on stderr: {"error", "hint", "exit"}.`
 
 const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
   doclock run nightly -- ./backup.sh        # one at a time, on all machines

@@ -73,6 +73,9 @@ the command alone on other systems. A daemon, which has a session of its own, ge
 A command of another user, as "sudo" makes one, gets no signal, and survives a kill -9 of
 doclock: run doclock under sudo, not sudo under doclock.
 
+With --json, stderr has {"event", "message"} for each step: asking (no server has answered
+so far), waiting, acquired, lost, releasing (no server has answered so far), released.
+
 A process that was stopped may work for a moment after its lock was lost. No lock in
 another process can prevent that; DOCLOCK_FENCE and DOCLOCK_GUARD can.`
 

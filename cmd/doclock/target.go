@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -112,6 +113,9 @@ func extended(v bson.RawValue) string {
 // escapedJSON is the same JSON, without a character that can steer a terminal. A
 // string is the only place for one.
 func escapedJSON(text []byte) string {
+	if utf8.Valid(text) && !bytes.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return string(text)
+	}
 	var b strings.Builder
 	for _, r := range string(text) {
 		if strconv.IsPrint(r) {

@@ -23,7 +23,7 @@ func (c *cli) serverURI() (string, error) {
 	case c.uri != "":
 		c.secrets = secretsOf(c.uri)
 		if len(c.secrets) > 0 {
-			return "", usage("--uri has a password, which ps shows to everybody; set MONGODB_URI, or write it to a file for --uri-file")
+			return "", usage("--uri has a password, which ps shows to everybody and a shell keeps in its history; set MONGODB_URI, or write it to a file for --uri-file")
 		}
 		return c.uri, nil
 	case c.uriFile != "":

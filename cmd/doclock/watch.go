@@ -136,14 +136,14 @@ func newScreen(c *cli) *screen {
 	file, _ := c.out.(*os.File)
 	s := &screen{c: c, file: file, terminal: isTerminal(c.out) && !c.json && os.Getenv("TERM") != "dumb"}
 	if s.terminal {
-		fmt.Fprint(c.out, "\x1b[?1049h\x1b[?25l") // the alternate screen, no cursor
+		fmt.Fprint(c.out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // the alternate screen, no cursor, no second line for wide characters
 	}
 	return s
 }
 
 func (s *screen) close() {
 	if s.terminal {
-		fmt.Fprint(s.c.out, "\x1b[?25h\x1b[?1049l")
+		fmt.Fprint(s.c.out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}
 }
 
