@@ -11,10 +11,13 @@ import (
 )
 
 // confirm asks a question on the terminal. Without a terminal it refuses: a
-// script says --yes. It returns errNo if the answer isn't yes.
+// script says --yes. It returns an error if the answer isn't yes.
 func (c *cli) confirm(ctx context.Context, question string) error {
-	if !isTerminal(os.Stdin) {
+	switch {
+	case !isTerminal(os.Stdin):
 		return usage("stdin is not a terminal, so nobody can be asked; give --yes")
+	case !isTerminal(c.err):
+		return usage("stderr is not a terminal, so nobody sees the question; give --yes")
 	}
 	fmt.Fprintf(c.err, "%s [y/N] ", question)
 	answers := make(chan string, 1)
@@ -34,5 +37,5 @@ func (c *cli) confirm(ctx context.Context, question string) error {
 	case <-ctx.Done():
 		fmt.Fprintln(c.err)
 	}
-	return &ending{exitFailed, errors.New("nothing was removed")}
+	return &ending{code: exitFailed, err: errors.New("nothing was removed")}
 }

@@ -8,9 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const breakLong = `break removes entries of one document's lock: it shows them, asks, and removes exactly
@@ -61,43 +64,43 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 			return usage("--id is %q, which is no id; inspect shows them", b.id)
 		}
 	}
-	coll, disconnect, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer disconnect()
-	lock, err := admin.Inspect(ctx, coll, t.filter, c.adminOptions()...)
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.text, err)
-	}
-	chosen := b.choose(lock.Entries)
-	if !c.json {
-		c.showChosen(chosen)
-	}
-	switch {
-	case len(chosen) == 0:
-		return &ending{exitFailed, fmt.Errorf("%s has no such entry; nothing was removed", t.text)}
-	case len(chosen) > 1 && !b.all:
-		return usage("%d entries match; give --all, or choose one with --id", len(chosen))
-	}
-	if !b.yes {
-		if err := c.confirm(ctx, fmt.Sprintf("Remove %s?", counted(len(chosen), "entry", "entries"))); err != nil {
-			return err
+	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		lock, err := admin.Inspect(ctx, coll, t.filter, c.adminOptions()...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.text, err)
 		}
-	}
-	var failed []error
-	for _, e := range chosen {
-		gone, err := admin.Break(ctx, coll, e, c.adminOptions()...)
+		chosen := b.choose(lock.Entries)
+		if !c.json {
+			c.showChosen(chosen)
+		}
 		switch {
-		case err != nil:
-			failed = append(failed, fmt.Errorf("entry %s: %w", e.ID, err))
-		case c.json:
-			failed = append(failed, c.printJSON(gone))
-		default:
-			fmt.Fprintln(c.out, cell(fmt.Sprintf("removed %q of %s, id %s", gone.Tag, cmp.Or(gone.Owner, "nobody known"), gone.ID)))
+		case len(chosen) == 0:
+			return &ending{code: exitFailed, err: fmt.Errorf("%s has no such entry; nothing was removed", t.text)}
+		case len(chosen) > 1 && !b.all:
+			return usage("%d entries match; give --all, or choose one with --id", len(chosen))
 		}
-	}
-	return errors.Join(failed...)
+		if !b.yes {
+			if err := c.confirm(ctx, fmt.Sprintf("Remove %s?", counted(len(chosen), "entry", "entries"))); err != nil {
+				return err
+			}
+		}
+		var failed []error
+		for _, e := range chosen {
+			gone, err := admin.Break(ctx, coll, e, c.adminOptions()...)
+			switch {
+			case errors.Is(err, doclock.ErrInvalidArgument):
+				failed = append(failed, fmt.Errorf("entry %s: another program than doclock has written it; remove it from the document's field %s.tags by mongosh: %v", e.ID, c.field, err))
+			case err != nil:
+				failed = append(failed, fmt.Errorf("entry %s: %w", e.ID, err))
+			case c.json:
+				failed = append(failed, c.printJSON(gone))
+			default:
+				_, err := fmt.Fprintln(c.out, cell(fmt.Sprintf("removed %q of %s, id %s", gone.Tag, cmp.Or(gone.Owner, "nobody known"), gone.ID)))
+				failed = append(failed, err)
+			}
+		}
+		return oneline.Join(failed...)
+	})
 }
 
 func (b broken) choose(entries []admin.Entry) (chosen []admin.Entry) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const checkLong = `check asks the server what it is, whether it can run doclock's commands, and how far the
@@ -31,33 +32,30 @@ func newCheck(c *cli) *cobra.Command {
 }
 
 func (c *cli) check(ctx context.Context) error {
-	coll, disconnect, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer disconnect()
-	info, err := doclock.CheckServer(ctx, coll)
-	if err != nil && !errors.Is(err, doclock.ErrUnsupportedServer) {
-		return err
-	}
-	skewed := info.ClockSkew >= defaultTolerance
-	if c.json {
-		if printErr := c.printJSON(struct {
-			Supported     bool    `json:"supported"`
-			Kind          string  `json:"kind"`
-			Version       string  `json:"version"`
-			ClockSkewMs   float64 `json:"clockSkewMs"`
-			NeedsShardKey bool    `json:"needsShardKey"`
-		}{err == nil, string(info.Kind), info.Version, float64(info.ClockSkew.Microseconds()) / 1000, info.NeedsShardKey}); printErr != nil {
-			return printErr
+	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		info, err := doclock.CheckServer(ctx, coll)
+		if err != nil && !errors.Is(err, doclock.ErrUnsupportedServer) {
+			return err
 		}
-	} else {
-		c.checkText(info, err == nil)
-	}
-	if err == nil && skewed {
-		return fmt.Errorf("the servers' clocks differ by %v; synchronise them, or give the lockers a doclock.ClockTolerance that is greater", info.ClockSkew.Round(time.Millisecond))
-	}
-	return err
+		skewed := info.ClockSkew >= defaultTolerance
+		if c.json {
+			if printErr := c.printJSON(struct {
+				Supported     bool    `json:"supported"`
+				Kind          string  `json:"kind"`
+				Version       string  `json:"version"`
+				ClockSkewMs   float64 `json:"clockSkewMs"`
+				NeedsShardKey bool    `json:"needsShardKey"`
+			}{err == nil, string(info.Kind), info.Version, float64(info.ClockSkew.Microseconds()) / 1000, info.NeedsShardKey}); printErr != nil {
+				return printErr
+			}
+		} else {
+			c.checkText(info, err == nil)
+		}
+		if err == nil && skewed {
+			return fmt.Errorf("the servers' clocks differ by %v; synchronise them, or give the lockers a doclock.ClockTolerance that is greater", info.ClockSkew.Round(time.Millisecond))
+		}
+		return err
+	})
 }
 
 func (c *cli) checkText(info doclock.ServerInfo, supported bool) {

@@ -15,9 +15,6 @@ import (
 // defaultCollection is where "doclock run NAME" keeps its locks.
 const defaultCollection = "doclock.locks"
 
-// patience is how long a subcommand other than run looks for a server.
-const patience = 10 * time.Second
-
 // namespace is the collection's database and name.
 func (c *cli) namespace() (db, coll string, err error) {
 	full := cmp.Or(c.collection, os.Getenv("DOCLOCK_COLLECTION"), defaultCollection)
@@ -34,12 +31,18 @@ func (c *cli) connect() (coll *mongo.Collection, close func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if c.timeout < shortestTimeout {
+		return nil, nil, usage("--timeout is %v; give at least %v", c.timeout, shortestTimeout)
+	}
 	opts, err := c.clientOptions()
 	if err != nil {
 		return nil, nil, err
 	}
-	if opts.ServerSelectionTimeout == nil {
-		opts.SetServerSelectionTimeout(patience)
+	if opts.ServerSelectionTimeout == nil || c.timeout != patience {
+		opts.SetServerSelectionTimeout(c.timeout)
+	}
+	if opts.ConnectTimeout == nil {
+		opts.SetConnectTimeout(c.timeout)
 	}
 	client, err := mongo.Connect(opts)
 	if err != nil {

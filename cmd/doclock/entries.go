@@ -87,11 +87,14 @@ func (t *tally) String() string {
 var entryHead = []string{"DOCUMENT", "TAG", "STATE", "LEFT", "AGE", "OWNER"}
 
 func entryRow(e admin.Entry) []string {
-	left := short(e.Remaining)
+	left, age := short(e.Remaining), short(e.Age)
 	if e.Expires.IsZero() {
 		left = "?"
 	}
-	return []string{cell(word(e.DocumentID)), cell(e.Tag), stateOf(e), left, short(e.Age), cell(cmp.Or(e.Owner, "?"))}
+	if e.Since.IsZero() {
+		age = "?"
+	}
+	return []string{cell(word(e.DocumentID)), cell(e.Tag), stateOf(e), left, age, cell(cmp.Or(e.Owner, "?"))}
 }
 
 func stateOf(e admin.Entry) string {

@@ -159,7 +159,13 @@ func (o *output) String() string {
 // start starts the command line, without a terminal.
 func (p *place) start(args ...string) *running {
 	p.Helper()
-	r := &running{place: p, cmd: p.command(args...)}
+	return p.startAs(p.command(args...))
+}
+
+// startAs starts a command, without a terminal. Its stderr may be set.
+func (p *place) startAs(cmd *exec.Cmd) *running {
+	p.Helper()
+	r := &running{place: p, cmd: cmd}
 	in, err := r.cmd.StdinPipe()
 	if err != nil {
 		p.Fatal(err)
@@ -168,7 +174,11 @@ func (p *place) start(args ...string) *running {
 	if err != nil {
 		p.Fatal(err)
 	}
-	r.cmd.Stdout, r.cmd.Stderr = write, write
+	r.cmd.Stdout = write
+	if r.cmd.Stderr == nil {
+		r.cmd.Stderr = write
+	}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // away from the terminal of whoever tests
 	if err := r.cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
@@ -262,7 +272,15 @@ func (r *running) endsAlone(code int) {
 	case <-time.After(2 * fixture.Patience):
 		r.Fatalf("it does not end; it said:\n%s", r.out)
 	}
-	if got := exitCode(r.cmd.ProcessState); got != code {
+	if got := endedWith(r.cmd.ProcessState); got != code {
 		r.Errorf("it ended with %d, want %d; it said:\n%s", got, code, r.out)
 	}
+}
+
+// endedWith is the exit code as a shell gives it.
+func endedWith(state *os.ProcessState) int {
+	if by := endedBy(state); by != nil {
+		return signalled(by)
+	}
+	return state.ExitCode()
 }

@@ -7,6 +7,7 @@ require (
 	github.com/doclock/doclock v0.0.0
 	github.com/google/uuid v1.6.0
 	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
 	go.mongodb.org/mongo-driver/v2 v2.9.3
 	golang.org/x/term v0.45.0
 )
@@ -14,7 +15,6 @@ require (
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/klauspost/compress v1.19.2 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/xdg-go/pbkdf2 v1.0.0 // indirect
 	github.com/xdg-go/scram v1.2.0 // indirect
 	github.com/xdg-go/stringprep v1.0.4 // indirect
@@ -26,4 +26,8 @@ require (
 	golang.org/x/text v0.39.0 // indirect
 )
 
+// The library in this repository, until a version of it is tagged. "go install
+// …@version" refuses a module with a replace. When v1.2.3 is tagged: require it here
+// instead of this line, and tag the commit cmd/doclock/v1.2.3. A go.work in the root
+// that uses "." and "./cmd/doclock" then builds the two together.
 replace github.com/doclock/doclock => ../..

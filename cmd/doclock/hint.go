@@ -26,6 +26,8 @@ func hintOf(err error) string {
 		return "Set MONGODB_URI, as in export MONGODB_URI=mongodb://localhost:27017, or give --uri-file."
 	case errors.As(err, &refused) && (refused.HasErrorCode(unauthorized) || refused.HasErrorCode(authenticationFailed)):
 		return "Check the user, the password and authSource in the server's URI. Reading needs find; removing and run need update, too."
+	case errors.As(err, new(*silenceError)):
+		return "Something accepts connections there and doesn't answer: look at the server. For a slow one give a longer --timeout."
 	case errors.Is(err, doclock.ErrForeignLock):
 		return "The document's lock field holds something that is not doclock's. If the application uses another field, give --field."
 	case errors.Is(err, doclock.ErrUnsupportedServer):
@@ -34,6 +36,8 @@ func hintOf(err error) string {
 		return `Check --collection and the _id's type: A-17 is a string; a number is '{"_id": 7}', an ObjectID '{"$oid": "…"}'.`
 	case errors.Is(err, admin.ErrNoEntry):
 		return `It was released, or somebody was granted the lock meanwhile. "doclock inspect" shows who is there now.`
+	case errors.Is(err, doclock.ErrInvalidArgument):
+		return ""
 	case errors.Is(err, relations.ErrInvalidRules):
 		return `"doclock rules --help" shows the form.`
 	case mongo.IsTimeout(err), mongo.IsNetworkError(err), strings.Contains(err.Error(), "server selection error"):

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -31,8 +32,9 @@ func (c *cli) run(arg string, command []string, h held) error {
 	if err := h.check(t); err != nil {
 		return err
 	}
-	signals, stop := notified()
+	signals, stop := notified(forwarded()...)
 	defer stop()
+	surviveBrokenPipes()
 	coll, disconnect, err := c.connect()
 	if err != nil {
 		return err
@@ -48,12 +50,12 @@ func (c *cli) run(arg string, command []string, h held) error {
 	if err != nil {
 		return c.notAcquired(err, t, h)
 	}
-	c.say(h.verbose, "acquired", "%s: acquired, fence %d", t.text, lease.Fence())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w := watched{lease: lease, kept: lease.KeepAlive(ctx), grace: h.grace, signals: signals, say: c.say}
-	code, err := w.run(path, command, c.environment(lease))
-	return c.released(lease, t, h, signals, code, w.ended, err)
+	c.say(h.verbose, "acquired", "%s: acquired, fence %d", t.text, lease.Fence())
+	ended, err := w.run(path, command, c.environment(lease))
+	return c.released(lease, t, h, signals, ended, w.ended, err)
 }
 
 // check completes and checks the flags.
@@ -62,7 +64,7 @@ func (h *held) check(t target) error {
 		h.grace = h.ttl / 5
 	}
 	switch {
-	case h.grace < 0 || h.grace > h.ttl/2:
+	case h.graceIsGiven && (h.grace < 0 || h.grace > h.ttl/2):
 		return usage("--grace is %v; give at least 0 and at most half of the TTL, %v", h.grace, h.ttl/2)
 	case h.skip && t.named:
 		return usage(`--skip needs a FILTER, which may match several documents, as in '{"state": "new"}'`)
@@ -78,10 +80,12 @@ func lookPath(name string) (string, error) {
 	switch {
 	case err == nil:
 		return path, nil
-	case errors.Is(err, os.ErrPermission):
-		return "", &ending{exitNotExecutable, fmt.Errorf("the command can't be executed: %w", err)}
+	case errors.Is(err, exec.ErrDot): // a path with "." in it is the user's choice, as for a shell
+		return path, nil
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EISDIR):
+		return "", &ending{code: exitNotExecutable, err: fmt.Errorf("the command can't be executed: %w", err)}
 	default:
-		return "", &ending{exitNoCommand, fmt.Errorf("there is no such command: %w", err)}
+		return "", &ending{code: exitNoCommand, err: fmt.Errorf("there is no such command: %w", err)}
 	}
 }
 
@@ -127,7 +131,7 @@ func closed(locks *multilock.Locker) {
 
 // acquire asks once, says who is in the way, and waits.
 func (c *cli) acquire(locks *multilock.Locker, t target, tag string, h held, signals <-chan os.Signal) (*doclock.Lease, error) {
-	ctx, stop := untilSignal(signals)
+	ctx, stop := untilSignal(signals, 0)
 	var bounded context.Context = ctx
 	if h.wait > 0 {
 		limited, cancel := context.WithTimeout(ctx, h.wait)
@@ -140,9 +144,9 @@ func (c *cli) acquire(locks *multilock.Locker, t target, tag string, h held, sig
 		release, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		_ = lease.Release(release) // what is left expires
-		return nil, &ending{code: signalled(s)}
+		return nil, interrupted(s)
 	case s != nil:
-		return nil, &ending{code: signalled(s)}
+		return nil, interrupted(s)
 	default:
 		return lease, err
 	}
@@ -153,7 +157,7 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 	if h.skip {
 		opts = append(opts, doclock.SkipLocked())
 	}
-	if h.least > 0 {
+	if h.least != 0 {
 		opts = append(opts, doclock.HoldAtLeast(h.least))
 	}
 	if h.sort != "" {
@@ -163,7 +167,15 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 		}
 		opts = append(opts, doclock.Sort(keys))
 	}
-	lease, err := locks.TryAcquire(ctx, t.filter, tag, opts...)
+	first := ctx
+	if h.first > 0 {
+		bounded, cancel := context.WithTimeout(ctx, h.first)
+		defer cancel()
+		first = bounded
+	}
+	answered := c.sayLate(h, "asking", "%s: no server has answered so far", t.text)
+	lease, err := locks.TryAcquire(first, t.filter, tag, opts...)
+	answered()
 	waits := errors.Is(err, doclock.ErrConflict) || h.skip && errors.Is(err, doclock.ErrNotFound)
 	if h.wait == 0 || !waits {
 		return lease, err
@@ -182,32 +194,37 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 	noneFree := h.skip && (errors.Is(err, doclock.ErrNotFound) || errors.Is(err, context.DeadlineExceeded))
 	switch {
 	case errors.Is(err, doclock.ErrConflict):
-		return &ending{exitConflict, c.ofCollection(&heldError{t.conflict(err), err})}
+		return &ending{code: exitConflict, err: c.ofCollection(&heldError{t.conflict(err), err})}
 	case noneFree && !unreachable:
-		return &ending{exitConflict, c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
+		return &ending{code: exitConflict, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
 	default:
-		return &ending{exitNotRun, c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
+		return &ending{code: exitNotRun, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
 	}
 }
 
 // released releases the lock, and says what the run ends with.
-func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, code int, ended bool, failed error) error {
-	ctx, stop := untilSignal(signals)
+func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, command end, ended bool, failed error) error {
+	code := command.code
+	// The Ctrl-C that has ended the command comes here a moment later, and is not
+	// meant for the release.
+	ctx, stop := untilSignal(signals, time.Second)
+	answered := c.sayLate(h, "releasing", "%s: the command ended with %d; the release waits for the server, until Ctrl-C", t.text, code)
 	err := lease.Release(ctx)
+	answered()
 	stop()
 	switch {
 	case failed != nil: // the command was not started
 		return failed
 	case errors.Is(err, doclock.ErrLost):
-		return &ending{exitLost, fmt.Errorf("%s: the lock was lost while the command ran (it ended with %d); others may have been let in: check what it wrote", t.text, code)}
+		return &ending{code: exitLost, err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with %d); others may have been let in: check what it wrote", t.text, code)}
 	case ended:
-		return &ending{exitLost, fmt.Errorf("%s: the lock could not be renewed, so the command was ended (with %d); check what it left undone", t.text, code)}
+		return &ending{code: exitLost, err: fmt.Errorf("%s: the lock could not be renewed, so the command was ended (with %d); check what it left undone", t.text, code)}
 	case err != nil:
-		return &ending{exitUnknown, fmt.Errorf("%s: the command ended with %d, but whether the lock was held until then can't be told: %w", t.text, code, err)}
+		return &ending{code: exitUnknown, err: fmt.Errorf("%s: the command ended with %d, but whether the lock was held until then can't be told: %w", t.text, code, err)}
 	}
 	c.say(h.verbose, "released", "%s: released; the command ended with %d", t.text, code)
 	if code != 0 {
-		return &ending{code: code}
+		return &ending{code: code, by: command.by}
 	}
 	return nil
 }

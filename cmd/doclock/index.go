@@ -6,6 +6,7 @@ import (
 
 	"github.com/doclock/doclock/admin"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const indexLong = `index makes a sparse index for each tag, if it isn't there. With it "ls --tag" and "watch
@@ -27,22 +28,19 @@ func newIndex(c *cli) *cobra.Command {
 }
 
 func (c *cli) index(ctx context.Context, tags []string) error {
-	coll, disconnect, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer disconnect()
-	names, err := admin.EnsureIndexes(ctx, coll, tags, admin.Field(c.field))
-	if err != nil {
-		return err
-	}
-	if c.json {
-		return c.printJSON(map[string][]string{"indexes": names})
-	}
-	for _, name := range names {
-		if _, err := fmt.Fprintln(c.out, name); err != nil {
+	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		names, err := admin.EnsureIndexes(ctx, coll, tags, admin.Field(c.field))
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		if c.json {
+			return c.printJSON(map[string][]string{"indexes": names})
+		}
+		for _, name := range names {
+			if _, err := fmt.Fprintln(c.out, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

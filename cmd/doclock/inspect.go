@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock/admin"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const inspectLong = `inspect shows who holds one document, for how long, and until when.
@@ -57,20 +58,17 @@ func (c *cli) inspect(ctx context.Context, arg, rules string) error {
 		}
 		opts = append(opts, admin.Rules(r))
 	}
-	coll, disconnect, err := c.connect()
-	if err != nil {
+	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		lock, err := admin.Inspect(ctx, coll, t.filter, c.adminOptions(opts...)...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.text, err)
+		}
+		if c.json {
+			return c.printJSON(lock)
+		}
+		_, err = fmt.Fprint(c.out, c.lockText(lock))
 		return err
-	}
-	defer disconnect()
-	lock, err := admin.Inspect(ctx, coll, t.filter, c.adminOptions(opts...)...)
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.text, err)
-	}
-	if c.json {
-		return c.printJSON(lock)
-	}
-	_, err = fmt.Fprint(c.out, c.lockText(lock))
-	return err
+	})
 }
 
 // lockText is a lock for people: first whether it is held and by whom.
@@ -126,7 +124,9 @@ func (c *cli) entryText(e admin.Entry, among []admin.Entry, on bool) string {
 	head := fmt.Sprintf("%s %q by %s", stateOf(e), e.Tag, cmp.Or(e.Owner, "nobody known"))
 	fmt.Fprintln(&b, styled(on, cmp.Or(styleOf(e), bold), "  "+cell(head)))
 	field := func(name, value string) { fmt.Fprintf(&b, "    %-8s %s\n", name, value) }
-	field("for", fmt.Sprintf("%s, since %s", short(e.Age), e.Since.Format(time.RFC3339)))
+	if !e.Since.IsZero() {
+		field("for", fmt.Sprintf("%s, since %s", short(e.Age), e.Since.Format(time.RFC3339)))
+	}
 	field("left", leftText(e))
 	if e.Fence != 0 {
 		field("fence", fmt.Sprint(e.Fence))

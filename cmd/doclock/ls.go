@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const lsLong = `ls lists the entries of a collection's locks, held and waiting, as the server finds them.
@@ -47,44 +48,41 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 	if err != nil {
 		return err
 	}
-	coll, disconnect, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer disconnect()
-	rows := newTable(c.out, entryHead...)
-	defer rows.flush()
-	var seen tally
-	for e, err := range admin.Entries(ctx, coll, query, c.adminOptions(opts...)...) {
-		switch {
-		case errors.Is(err, doclock.ErrForeignLock):
-			seen.Foreign++
-			err = c.listForeign(e, err)
-		case err != nil:
-		case c.json:
-			seen.add(e)
-			err = c.printJSON(e)
-		default:
-			seen.add(e)
-			err = rows.add(styleOf(e), entryRow(e)...)
+	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		rows := newTable(c.out, entryHead...)
+		defer rows.flush()
+		var seen tally
+		for e, err := range admin.Entries(ctx, coll, query, c.adminOptions(opts...)...) {
+			switch {
+			case errors.Is(err, doclock.ErrForeignLock):
+				seen.Foreign++
+				err = c.listForeign(e, err)
+			case err != nil:
+			case c.json:
+				seen.add(e)
+				err = c.printJSON(e)
+			default:
+				seen.add(e)
+				err = rows.add(styleOf(e), entryRow(e)...)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
+		if err := rows.flush(); err != nil {
 			return err
 		}
-	}
-	if err := rows.flush(); err != nil {
-		return err
-	}
-	if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
-		fmt.Fprintln(c.err, styled(colours(c.err), dim, c.summary(&seen)))
-	}
-	return nil
+		if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
+			fmt.Fprintln(c.err, styled(colours(c.err), dim, c.summary(&seen)))
+		}
+		return nil
+	})
 }
 
 func (c *cli) summary(seen *tally) string {
 	db, coll, _ := c.namespace()
 	if seen.total() == 0 && seen.Foreign == 0 {
-		return fmt.Sprintf("No entry of %s.%s matches.", db, coll)
+		return fmt.Sprintf("No entry of %s.%s matches. If that is a surprise, check --collection.", db, coll)
 	}
 	return fmt.Sprintf("%s.%s: %v", db, coll, seen)
 }

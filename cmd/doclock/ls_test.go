@@ -198,7 +198,7 @@ func TestLsIntoHead(t *testing.T) {
 	if said.Len() > 0 {
 		t.Error(said.String())
 	}
-	if code := exitCode(ls.ProcessState); code != 128+13 { // of a SIGPIPE, as any command's
+	if code := endedWith(ls.ProcessState); code != 128+13 { // of a SIGPIPE, as any command's
 		t.Errorf("it ended with %d", code)
 	}
 }
@@ -268,7 +268,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	r.ends(0)
 	fixture.Eventually(t, "all is read", r.out.isEnded)
 	text := r.out.String()
-	if !strings.Contains(text, "\x1b[?1049h") || !strings.HasSuffix(strings.TrimSpace(text), "\x1b[?25h\x1b[?1049l") {
+	if !strings.Contains(text, "\x1b[?1049h") || !strings.HasSuffix(strings.TrimSpace(text), "\x1b[?7h\x1b[?25h\x1b[?1049l") {
 		t.Errorf("it begins or ends wrong: %q", text)
 	}
 	round := strings.Split(text, "\x1b[H")[1]

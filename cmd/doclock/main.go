@@ -10,23 +10,48 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func main() { os.Exit(execute(os.Args[1:])) }
+func main() { leave(execute(os.Args[1:])) }
 
-// execute runs one subcommand and returns the exit code.
-func execute(args []string) int {
+// leave ends this process as execute says.
+func leave(code int, by os.Signal) {
+	if by == os.Interrupt {
+		dieOf(by)
+	}
+	os.Exit(code)
+}
+
+// execute runs one subcommand, and returns the exit code, and the signal that
+// ended it or its command, if one did. A shell goes on with a loop or a script
+// after a Ctrl-C, unless the program that it waits for dies of the signal.
+func execute(args []string) (code int, by os.Signal) {
 	c := &cli{out: os.Stdout, err: os.Stderr}
 	root := newRoot(c)
 	root.SetArgs(args)
 	ran, err := root.ExecuteC()
 	if err == nil {
-		return 0
+		return 0, nil
 	}
-	code := exitCodeOf(err, ran)
+	code = exitCodeOf(err, ran)
 	var end *ending
-	if !errors.As(err, &end) || end.err != nil {
+	if !errors.As(err, &end) {
+		c.json = c.json || wantsJSON(args) // the flags may not have been read so far
+		c.report(err, code)
+		return code, nil
+	}
+	if end.err != nil {
 		c.report(err, code)
 	}
-	return code
+	return code, end.by
+}
+
+// wantsJSON reports whether --json is among the arguments.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		if arg == "--json" || arg == "--" {
+			return arg == "--json"
+		}
+	}
+	return false
 }
 
 // The exit codes of all subcommands but run, which has its own.
@@ -40,7 +65,11 @@ const (
 type ending struct {
 	code int
 	err  error
+	by   os.Signal // that ended it, or nil
 }
+
+// interrupted is the end by a signal.
+func interrupted(s os.Signal) error { return &ending{code: signalled(s), by: s} }
 
 func (e *ending) Error() string {
 	if e.err == nil {
@@ -53,14 +82,14 @@ func (e *ending) Unwrap() error { return e.err }
 
 // usage is the end of a call that can't be meant.
 func usage(format string, args ...any) error {
-	return &ending{exitUsage, fmt.Errorf(format, args...)}
+	return &ending{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
 func exitCodeOf(err error, ran *cobra.Command) int {
 	isRun := ran != nil && ran.Name() == "run"
 	var end *ending
 	switch {
-	case isRun && !errors.As(err, &end), isRun && end.code == exitUsage:
+	case isRun && !errors.As(err, &end), isRun && end.code == exitUsage && end.err != nil: // without one it is the command's own
 		return exitNotRun
 	case errors.As(err, &end):
 		return end.code

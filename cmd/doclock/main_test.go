@@ -27,11 +27,11 @@ func TestMain(m *testing.M) {
 	case len(os.Args) > 1 && os.Args[1] == childArgument:
 		child(os.Args[2:])
 	case os.Getenv(asCLI) != "":
-		code := execute(os.Args[1:])
+		code, by := execute(os.Args[1:])
 		if file := os.Getenv(memoryFile); file != "" {
 			copyStatus(file)
 		}
-		os.Exit(code)
+		leave(code, by)
 	default:
 		mongotest.Main(m)
 	}

@@ -2,13 +2,12 @@
 
 package main
 
-import (
-	"os"
-	"time"
-)
+import "os"
 
 // canGroup: a command can have a process group of its own.
 const canGroup = false
+
+func hasTerminal() bool { return false }
 
 func prepare(*process) {}
 
@@ -23,6 +22,10 @@ func (p *process) terminate() {}
 
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-func (p *process) endOthers(<-chan time.Time) {}
+// alive is false: nothing is known of what the command has started.
+func (p *process) alive() bool { return false }
 
-func exitCode(state *os.ProcessState) int { return state.ExitCode() }
+// dieOf does nothing: no signal ends a process here.
+func dieOf(os.Signal) {}
+
+func endedBy(*os.ProcessState) os.Signal { return nil }

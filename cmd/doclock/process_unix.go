@@ -12,33 +12,50 @@ import (
 // canGroup: a command can have a process group of its own.
 const canGroup = true
 
+// hasTerminal reports whether this process has a controlling terminal.
+func hasTerminal() bool {
+	fd, err := syscall.Open("/dev/tty", syscall.O_RDONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = syscall.Close(fd)
+	return true
+}
+
 func prepare(p *process) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: p.own}
 	killWithParent(p.cmd.SysProcAttr)
 }
 
-// all is what kill needs to reach the command, and its group if that is its own.
-func (p *process) all() int {
+// sendAll sends a signal to the command and to what it has started: to its
+// group, if that is its own, or else to each process.
+func (p *process) sendAll(s syscall.Signal) {
 	if p.own {
-		return -p.cmd.Process.Pid
+		send(-p.cmd.Process.Pid, s)
+		return
 	}
-	return p.cmd.Process.Pid
+	_ = p.cmd.Process.Signal(s) // also where nothing is known of others
+	for _, pid := range p.members() {
+		if pid != p.cmd.Process.Pid {
+			send(pid, s)
+		}
+	}
 }
 
 // send sends a signal. If nobody is left to get it, that is as well.
 func send(pid int, s syscall.Signal) { _ = syscall.Kill(pid, s) }
 
 // forward gives the command a signal that this process got. Those that end
-// programs go to its whole group. In a terminal's foreground group the terminal
-// has sent them itself.
+// programs go to all that it has started. In a terminal's foreground group the
+// terminal has sent INT and QUIT itself.
 func (p *process) forward(s os.Signal) {
 	switch s := s.(syscall.Signal); s {
 	case syscall.SIGINT, syscall.SIGQUIT:
 		if p.own {
-			send(p.all(), s)
+			p.sendAll(s)
 		}
 	case syscall.SIGTERM:
-		send(p.all(), s)
+		p.sendAll(s)
 	default:
 		send(p.cmd.Process.Pid, s)
 	}
@@ -51,41 +68,33 @@ func (p *process) suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	send(p.all(), syscall.SIGTSTP)
+	p.sendAll(syscall.SIGTSTP)
 	send(syscall.Getpid(), syscall.SIGSTOP)
 	<-continued // the call before may return before this process is stopped
-	send(p.all(), syscall.SIGCONT)
+	p.sendAll(syscall.SIGCONT)
 }
 
 // terminate asks the command to end, also if it is stopped.
 func (p *process) terminate() {
-	send(p.all(), syscall.SIGTERM)
-	send(p.all(), syscall.SIGCONT)
+	p.sendAll(syscall.SIGTERM)
+	p.sendAll(syscall.SIGCONT)
 }
 
-func (p *process) kill() { send(p.all(), syscall.SIGKILL) }
+func (p *process) kill() { p.sendAll(syscall.SIGKILL) }
 
-// endOthers waits until the rest of the group has ended too, and kills it when
-// the time is up.
-func (p *process) endOthers(timeUp <-chan time.Time) {
-	if !p.own {
-		return
-	}
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for syscall.Kill(p.all(), 0) == nil {
-		select {
-		case <-look.C:
-		case <-timeUp:
-			p.kill()
-			return
-		}
+// dieOf ends this process by a signal. Process 1, as in a container, can't die of
+// one.
+func dieOf(s os.Signal) {
+	if s, ok := s.(syscall.Signal); ok && os.Getpid() != 1 {
+		signal.Reset(s)
+		send(syscall.Getpid(), s)
+		time.Sleep(time.Second) // another thread may get it
 	}
 }
 
-func exitCode(state *os.ProcessState) int {
+func endedBy(state *os.ProcessState) os.Signal {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return 128 + int(status.Signal())
+		return status.Signal()
 	}
-	return state.ExitCode()
+	return nil
 }

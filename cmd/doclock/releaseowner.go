@@ -7,7 +7,9 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const releaseOwnerLong = `release-owner removes all entries of one owner, held and waiting, from all documents of a
@@ -45,40 +47,37 @@ func (c *cli) releaseOwner(ctx context.Context, owner, within string, yes bool) 
 	if err != nil {
 		return err
 	}
-	coll, disconnect, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer disconnect()
-	opts = c.adminOptions(opts...)
-	if !yes {
-		const shown = 10
-		rows := newTable(c.err, entryHead...)
-		n := 0
-		for e, err := range admin.Entries(ctx, coll, admin.Query{Owner: owner}, opts...) {
-			switch {
-			case errors.Is(err, doclock.ErrForeignLock):
-				continue
-			case err != nil:
+	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		opts = c.adminOptions(opts...)
+		if !yes {
+			const shown = 10
+			rows := newTable(c.err, entryHead...)
+			n := 0
+			for e, err := range admin.Entries(ctx, coll, admin.Query{Owner: owner}, opts...) {
+				switch {
+				case errors.Is(err, doclock.ErrForeignLock):
+					continue
+				case err != nil:
+					return err
+				}
+				if n++; n <= shown {
+					_ = rows.add(styleOf(e), entryRow(e)...)
+				}
+			}
+			_ = rows.flush()
+			if n > shown {
+				fmt.Fprintf(c.err, "… and %d more\n", n-shown)
+			}
+			if n == 0 {
+				return &ending{code: exitFailed, err: fmt.Errorf("%q has no entry; ls shows the owners", owner)}
+			}
+			if err := c.confirm(ctx, fmt.Sprintf("Remove %s of %s?", counted(n, "entry", "entries"), cell(owner))); err != nil {
 				return err
 			}
-			if n++; n <= shown {
-				_ = rows.add(styleOf(e), entryRow(e)...)
-			}
 		}
-		_ = rows.flush()
-		if n > shown {
-			fmt.Fprintf(c.err, "… and %d more\n", n-shown)
-		}
-		if n == 0 {
-			return &ending{exitFailed, fmt.Errorf("%q has no entry; ls shows the owners", owner)}
-		}
-		if err := c.confirm(ctx, fmt.Sprintf("Remove %s of %s?", counted(n, "entry", "entries"), cell(owner))); err != nil {
-			return err
-		}
-	}
-	count, err := admin.ReleaseOwner(ctx, coll, owner, append(opts, admin.Progress(c.progress))...)
-	return c.done(count, err)
+		count, err := admin.ReleaseOwner(ctx, coll, owner, append(opts, admin.Progress(c.progress))...)
+		return c.done(count, err)
+	})
 }
 
 // progress shows on a terminal what was done so far.
@@ -94,7 +93,7 @@ func (c *cli) done(n admin.Count, err error) error {
 		return err
 	}
 	if c.json {
-		return errors.Join(err, c.printJSON(n))
+		return oneline.Join(err, c.printJSON(n))
 	}
 	if isTerminal(c.err) {
 		fmt.Fprint(c.err, "\r\x1b[K")
@@ -107,5 +106,5 @@ func (c *cli) done(n admin.Count, err error) error {
 		text += fmt.Sprintf("; %s with a lock field that is not doclock's left alone", counted(int(n.Foreign), "document", "documents"))
 	}
 	_, printErr := fmt.Fprintln(c.out, text)
-	return errors.Join(err, printErr)
+	return oneline.Join(err, printErr)
 }

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // cli is what all subcommands share: where they write, and the flags that they
@@ -18,6 +19,7 @@ import (
 type cli struct {
 	out, err io.Writer
 	json     bool
+	timeout  time.Duration
 
 	uri, uriFile, collection, field string
 	shardKey                        []string
@@ -39,11 +41,11 @@ NAME is the _id of a document, as a string. FILTER is MongoDB's extended JSON: a
 such as '{"_id": 7}', or an _id alone such as '{"$oid": "665f1f77bcf86cd799439011"}'. What
 ls shows in its first column can be pasted as either.
 
-Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C. The codes of run are
-its own: see doclock run --help.
+Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C, 143 by a TERM. The
+codes of run are its own: see doclock run --help.
 
 Colours are used only on a terminal, and not if NO_COLOR is set. With --json the output is
-JSON, one object for each line, and errors are JSON on stderr.`
+JSON, one object for each line, and errors are JSON on stderr: {"error", "hint", "exit"}.`
 
 const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
   doclock run nightly -- ./backup.sh        # one at a time, on all machines
@@ -53,15 +55,16 @@ const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
 
 func newRoot(c *cli) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "doclock",
-		Short:         "Locks in MongoDB documents: hold, see, and remove them",
-		Long:          rootLong,
-		Example:       rootExample,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Version:       version(),
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:               "doclock",
+		Short:             "Locks in MongoDB documents: hold, see, and remove them",
+		Long:              rootLong,
+		Example:           rootExample,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Version:           version(),
+		Args:              cobra.NoArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return noneEmpty(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(c.out)
 	root.SetErr(c.err)
@@ -71,9 +74,21 @@ func newRoot(c *cli) *cobra.Command {
 	f.StringVar(&c.uriFile, "uri-file", "", "a `FILE` with the server's URI, which may have a password")
 	f.StringVar(&c.field, "field", "lock", "the `NAME` of the documents' field that holds the lock, as for doclock.Field")
 	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key, as for doclock.ShardKey")
+	f.DurationVar(&c.timeout, "timeout", patience, "give up when the server has answered nothing for this `DURATION`; in run: for the first answer, instead of 30s")
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newReleaseOwner(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root
+}
+
+// noneEmpty refuses flags that are given as "", as by a shell's variable that isn't
+// set: without the flag, more may match than is meant.
+func noneEmpty(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if text := f.Value.String(); text == "" || text == "[]" {
+			err = usage("--%s is empty; give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
 }
 
 // version is that of the module, as far as the build knows it.
@@ -89,11 +104,12 @@ func version() string {
 // SIGTERM.
 func action(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
+		signals, ignore := notified(os.Interrupt, syscall.SIGTERM)
+		defer ignore()
+		ctx, stop := untilSignal(signals, 0)
 		err := work(ctx, args)
-		if err != nil && ctx.Err() != nil {
-			return &ending{code: signalled(os.Interrupt)}
+		if s := stop(); s != nil && err != nil {
+			return interrupted(s)
 		}
 		return err
 	}
@@ -105,7 +121,7 @@ func (c *cli) printJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s\n", text)
+	_, err = fmt.Fprintln(c.out, escapedJSON(text))
 	return err
 }
 
@@ -119,10 +135,10 @@ func (c *cli) report(err error, code int) {
 			Hint  string `json:"hint,omitempty"`
 			Exit  int    `json:"exit"`
 		}{text, hint, code})
-		fmt.Fprintf(c.err, "%s\n", line)
+		fmt.Fprintln(c.err, escapedJSON(line))
 		return
 	}
-	fmt.Fprintln(c.err, "doclock:", printable(trimmed(text)))
+	fmt.Fprintln(c.err, "doclock:", cell(trimmed(text)))
 	if hint != "" {
 		fmt.Fprintln(c.err, "  "+hint)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,22 +35,25 @@ Exit codes:
   123  the command ended, but no server says whether the lock was held until then
   124  not acquired: others hold it. The command was not run
   125  not acquired for another reason: arguments, server, no such document. It was not run
-  126  the command can't be executed. No lock was taken
+  126  the command can't be executed
   127  there is no such command. No lock was taken
 
 What happens when
   the command ends          The lock is released at once, also if it failed. What it has left
                             running in the background runs on without the lock.
-  the lock is lost          The command gets a TERM, and after --grace a KILL. If renewals fail,
-                            the TERM comes --grace before the lease ends, so that the KILL comes
-                            before anybody else is let in. If somebody broke the lock, it comes
-                            when the next renewal finds out. The exit code is 122.
+  the lock is lost          The command and what it has started get a TERM, and after --grace a
+                            KILL. If renewals fail, the TERM comes --grace before the lease
+                            ends, so that the KILL comes before anybody else is let in. If
+                            somebody broke the lock, it comes when the next renewal finds out.
+                            The exit code is 122.
   the server is gone        The command runs on, and renewals are tried again, until --grace
                             before the end of the lease. If the server comes back before
                             that, nothing has happened.
   Ctrl-C, SIGTERM           The command gets the signal, and doclock waits for its end, so the
-                            lock is held until the command is done. While doclock waits for the
-                            lock, it gives up, leaves no entry, and ends with 130 or 143.
+                            lock is held until the command is done. A TERM goes to what it has
+                            started, too, and doclock waits for the end of all. While doclock
+                            waits for the lock, it gives up, leaves no entry, and ends with 130
+                            or 143.
   HUP, USR1, USR2           The command gets them.
   kill -9 of doclock        On Linux the kernel kills the command, too. What it has started
                             goes on: so "exec" the last program of a script. The entry stays
@@ -60,10 +64,17 @@ What happens when
                             doclock alone leaves the command running without renewals.
   the machine dies          The entry stays until the TTL is over.
 
-Without a terminal on stdin, the command has a process group of its own, and TERM, INT,
-QUIT and KILL go to all of it. With one, it stays in doclock's group, so that it can read
-the terminal: Ctrl-C reaches it from there, doclock doesn't forward INT and QUIT, and the
-others go to the command alone.
+Without a terminal, as in a crontab or a service, the command has a process group of its
+own, and TERM, INT, QUIT and KILL go to all of it. At a terminal it stays in doclock's
+group, so that it can use the terminal: Ctrl-C reaches it from there, and doclock doesn't
+forward INT and QUIT. There TERM and KILL go to all that it has started, on Linux, and to
+the command alone on other systems. A daemon, which has a session of its own, gets none.
+
+A command of another user, as "sudo" makes one, gets no signal, and survives a kill -9 of
+doclock: run doclock under sudo, not sudo under doclock.
+
+With --json, stderr has {"event", "message"} for each step: asking (no server has answered
+so far), waiting, acquired, lost, releasing (no server has answered so far), released.
 
 A process that was stopped may work for a moment after its lock was lost. No lock in
 another process can prevent that; DOCLOCK_FENCE and DOCLOCK_GUARD can.`
@@ -92,6 +103,7 @@ const defaultTTL = 10 * time.Second
 // held is how run holds its lock.
 type held struct {
 	wait         time.Duration // negative: for ever
+	first        time.Duration // for the first answer; 0: as long as the library tries
 	ttl, grace   time.Duration
 	least        time.Duration
 	n            int
@@ -114,7 +126,15 @@ func newRun(c *cli) *cobra.Command {
 			} else if h.wait < 0 {
 				return usage("--wait is %v; give 0 for one try, or more", h.wait)
 			}
+			if cmd.Flags().Changed("holders") {
+				if _, err := semaphore(fmt.Sprint(h.n)); err != nil { // 0 is no flag
+					return err
+				}
+			}
 			h.graceIsGiven = cmd.Flags().Changed("grace")
+			if cmd.Flags().Changed("timeout") {
+				h.first = c.timeout
+			}
 			if dash := cmd.ArgsLenAtDash(); dash != 1 || len(args) < 2 {
 				return usage("give one NAME or FILTER, then --, then the command, as in doclock run nightly -- ./backup.sh")
 			}

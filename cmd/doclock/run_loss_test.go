@@ -121,11 +121,11 @@ func TestRunServerGoneAtTheEnd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	way := p.proxied()
-	r := p.run([]string{"nightly", "--ttl", "4s"})
+	r := p.run([]string{"nightly", "--ttl", "4s", "-v"})
 	way.net.Down(true)
 	r.tell("exit 0")
 	r.ends(exitUnknown)
-	if r.out.count("can't be told") != 1 {
+	if r.out.count("can't be told") != 1 || r.out.count("the release waits for the server") != 1 {
 		t.Error("it said something else")
 	}
 }
@@ -136,6 +136,7 @@ func TestRunWithoutAServer(t *testing.T) {
 	p := newPlace(t)
 	p.proxied().net.Down(true)
 	p.want(exitNotRun, []string{"No server answered"}, "run", "nightly", "--wait", "1s", "--", "echo", "it ran")
+	p.want(exitNotRun, []string{"no server has answered so far", "No server answered"}, "run", "nightly", "-v", "--wait", "3s", "--", "echo", "it ran")
 	p.uri += "&serverSelectionTimeoutMS=200"
 	p.want(exitFailed, []string{"No server answered"}, "ls")
 }

@@ -19,7 +19,7 @@ import (
 func TestRunPassesTheExitCodeOn(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	for script, code := range map[string]int{"true": 0, "exit 3": 3, "exit 124": 124, "kill -9 $$": 137, "kill -TERM $$": 143} {
+	for script, code := range map[string]int{"true": 0, "exit 1": 1, "exit 2": 2, "exit 3": 3, "exit 124": 124, "kill -9 $$": 137, "kill -TERM $$": 143} {
 		p.want(code, nil, "run", "nightly", "--", "sh", "-c", script)
 		p.free("nightly")
 	}
@@ -92,6 +92,7 @@ func TestRunWithoutACommand(t *testing.T) {
 	if err := os.Chmod(script, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	p.want(exitNotExecutable, []string{"is a directory"}, "run", "nightly", "--", t.TempDir())
 	for _, args := range [][]string{{"nightly"}, {"nightly", "true"}, {"--", "true"}, {"nightly", "x", "--", "true"}, {"nightly", "--"}} {
 		p.want(exitNotRun, []string{"doclock run nightly -- ./backup.sh"}, append([]string{"run"}, args...)...)
 	}

@@ -5,13 +5,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
-// notified gets the signals that run forwards, but not those that the parent has
-// told it to ignore, as nohup does.
-func notified() (signals <-chan os.Signal, stop func()) {
+// notified gets these signals, but not those that the parent has told this
+// process to ignore, as nohup does.
+func notified(which ...os.Signal) (signals <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 16)
-	for _, s := range forwarded() {
+	for _, s := range which {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
 		}
@@ -19,9 +20,11 @@ func notified() (signals <-chan os.Signal, stop func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// untilSignal is a context that ends with a signal that ends programs. stop ends
-// the wait for it, and returns the signal if there was one.
-func untilSignal(signals <-chan os.Signal) (ctx context.Context, stop func() os.Signal) {
+// untilSignal is a context that ends with a signal that ends programs and comes
+// after the first moment, deaf. stop ends the wait for it, and returns the signal
+// if there was one.
+func untilSignal(signals <-chan os.Signal, deaf time.Duration) (ctx context.Context, stop func() os.Signal) {
+	begun := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
 	var got os.Signal
 	ended := make(chan struct{})
@@ -30,7 +33,7 @@ func untilSignal(signals <-chan os.Signal) (ctx context.Context, stop func() os.
 		for {
 			select {
 			case s := <-signals:
-				if ends(s) {
+				if ends(s) && time.Since(begun) >= deaf {
 					got = s
 					cancel()
 					return

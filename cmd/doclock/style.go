@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func cell(s string) string { return strings.ReplaceAll(printable(s), "\n", `\n`)
 func short(d time.Duration) string {
 	sign := ""
 	if d < 0 {
-		sign, d = "-", -d
+		sign, d = "-", -max(d, -math.MaxInt64)
 	}
 	switch s := int64(d / time.Second); {
 	case s < 60:

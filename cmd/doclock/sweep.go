@@ -6,6 +6,7 @@ import (
 
 	"github.com/doclock/doclock/admin"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const sweepLong = `sweep removes the expired entries of a collection. They exclude nobody, and each grant
@@ -43,11 +44,8 @@ func (c *cli) sweep(ctx context.Context, within string, idle time.Duration) erro
 	if idle != 0 {
 		opts = append(opts, admin.DeleteIdle(idle))
 	}
-	coll, disconnect, err := c.connect()
-	if err != nil {
-		return err
-	}
-	defer disconnect()
-	count, err := admin.Sweep(ctx, coll, c.adminOptions(append(opts, admin.Progress(c.progress))...)...)
-	return c.done(count, err)
+	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		count, err := admin.Sweep(ctx, coll, c.adminOptions(append(opts, admin.Progress(c.progress))...)...)
+		return c.done(count, err)
+	})
 }

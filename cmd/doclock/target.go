@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -37,7 +41,7 @@ func parseTarget(arg string) (target, error) {
 // parseDocument reads a document that isn't empty in extended JSON.
 func parseDocument(what, text string) (bson.D, error) {
 	var doc bson.D
-	if err := bson.UnmarshalExtJSON([]byte(text), false, &doc); err != nil {
+	if err := readExtended(text, &doc); err != nil {
 		return nil, usage(`%s is not extended JSON, as '{"_id": 7}' is: %s: %v`, what, text, err)
 	}
 	if len(doc) == 0 {
@@ -48,10 +52,19 @@ func parseDocument(what, text string) (bson.D, error) {
 
 func parseValue(text string) (bson.RawValue, error) {
 	var holder bson.Raw
-	if err := bson.UnmarshalExtJSON([]byte(`{"v":`+text+`}`), false, &holder); err != nil {
+	if err := readExtended(`{"v":`+text+`}`, &holder); err != nil {
 		return bson.RawValue{}, usage(`the FILTER is not extended JSON, as '{"_id": 7}' is: %s: %v`, text, err)
 	}
 	return holder.Lookup("v"), nil
+}
+
+// readExtended reads extended JSON. The driver reads it up to the end of the first
+// document, whatever follows.
+func readExtended(text string, into any) error {
+	if err := bson.UnmarshalExtJSON([]byte(text), false, into); err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(text), new(json.RawMessage))
 }
 
 // word is a document's _id as an argument that means it, ready to be pasted into
@@ -94,13 +107,32 @@ func extended(v bson.RawValue) string {
 		return v.String()
 	}
 	const before, after = `{"v":`, `}`
-	return string(text[len(before) : len(text)-len(after)])
+	return escapedJSON(text[len(before) : len(text)-len(after)])
+}
+
+// escapedJSON is the same JSON, without a character that can steer a terminal. A
+// string is the only place for one.
+func escapedJSON(text []byte) string {
+	if utf8.Valid(text) && !bytes.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return string(text)
+	}
+	var b strings.Builder
+	for _, r := range string(text) {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // printable is a text of others that can't steer a terminal.
 func printable(s string) string {
 	clean := !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) && r != '\n' })
-	if clean {
+	if clean && utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder

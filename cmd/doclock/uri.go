@@ -3,9 +3,10 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -22,7 +23,7 @@ func (c *cli) serverURI() (string, error) {
 	case c.uri != "":
 		c.secrets = secretsOf(c.uri)
 		if len(c.secrets) > 0 {
-			return "", usage("--uri has a password, which ps shows to everybody; set MONGODB_URI, or write it to a file for --uri-file")
+			return "", usage("--uri has a password, which ps shows to everybody and a shell keeps in its history; set MONGODB_URI, or write it to a file for --uri-file")
 		}
 		return c.uri, nil
 	case c.uriFile != "":
@@ -40,13 +41,13 @@ func (c *cli) serverURI() (string, error) {
 	uri := cmp.Or(os.Getenv("DOCLOCK_URI"), os.Getenv("MONGODB_URI"))
 	c.secrets = secretsOf(uri)
 	if uri == "" {
-		return "", &ending{exitUsage, errNoServer}
+		return "", &ending{code: exitUsage, err: errNoServer}
 	}
 	return uri, nil
 }
 
 // clientOptions parses the URI. A URI that can't be parsed may have its password
-// anywhere, so the driver's error is printed only after redaction.
+// anywhere, so the driver's error is printed only if it has no secret.
 func (c *cli) clientOptions() (*options.ClientOptions, error) {
 	uri, err := c.serverURI()
 	if err != nil {
@@ -54,7 +55,11 @@ func (c *cli) clientOptions() (*options.ClientOptions, error) {
 	}
 	opts := options.Client().ApplyURI(uri)
 	if err := opts.Validate(); err != nil {
-		return nil, usage("the server's URI can't be used: %s", c.redacted(err.Error()))
+		why := err.Error()
+		if slices.ContainsFunc(c.secrets, func(secret string) bool { return strings.Contains(why, secret) }) {
+			why = "the reason can't be shown without a password in it"
+		}
+		return nil, usage("the server's URI can't be used: %s. A password's special characters are escaped: %% is %%25, / %%2F, : %%3A, @ %%40", why)
 	}
 	if opts.AppName == nil {
 		opts.SetAppName("doclock")
@@ -63,14 +68,14 @@ func (c *cli) clientOptions() (*options.ClientOptions, error) {
 }
 
 // secretsOf are the parts of a URI that nobody may see, as they are written and
-// as they are meant. What is between :// and the last @ is the user and the
+// as they are meant, and as errors quote them. What is between :// and the last @ is the user and the
 // password, also where the password has characters that it should have escaped.
 func secretsOf(uri string) []string {
 	var secrets []string
 	add := func(secret string) {
 		for _, s := range []string{secret, unescaped(secret)} {
 			if s != "" {
-				secrets = append(secrets, s)
+				secrets = append(secrets, s, strings.Trim(strconv.Quote(s), `"`))
 			}
 		}
 	}
@@ -84,10 +89,10 @@ func secretsOf(uri string) []string {
 	for pair := range strings.SplitSeq(query, "&") {
 		key, value, _ := strings.Cut(pair, "=")
 		switch strings.ToLower(key) {
-		case "tlscertificatekeyfilepassword", "sslclientcertificatekeypassword":
+		case "tlscertificatekeyfilepassword", "sslclientcertificatekeypassword", "proxypassword", "password":
 			add(value)
 		case "authmechanismproperties":
-			for property := range strings.SplitSeq(value, ",") {
+			for property := range strings.SplitSeq(escape.Replace(value), ",") {
 				if name, token, _ := strings.Cut(property, ":"); strings.EqualFold(name, "AWS_SESSION_TOKEN") {
 					add(token)
 				}
@@ -97,6 +102,9 @@ func secretsOf(uri string) []string {
 	return secrets
 }
 
+// escape undoes what may be written for the separators of a URI's properties.
+var escape = strings.NewReplacer("%3A", ":", "%3a", ":", "%2C", ",", "%2c", ",")
+
 func unescaped(s string) string {
 	plain, err := url.PathUnescape(s)
 	if err != nil {
@@ -105,11 +113,15 @@ func unescaped(s string) string {
 	return plain
 }
 
-// redacted is a text without the secrets of the URI.
+// redacted is a text without the secrets of the URI. The driver has no reason to
+// speak of one after it has read the URI. A shorter secret stays: its place would
+// be seen in each text that has the same letters.
 func (c *cli) redacted(text string) string {
+	const shortest = 5
 	for _, secret := range c.secrets {
-		text = strings.ReplaceAll(text, secret, "***")
-		text = strings.ReplaceAll(text, strings.Trim(fmt.Sprintf("%q", secret), `"`), "***")
+		if len(secret) >= shortest {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
 	}
 	return text
 }

@@ -23,6 +23,8 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 		"mongo://ann:geheim@127.0.0.1",
 		"mongodb://ann:geheim@/",
 		"mongodb://127.0.0.1:1/?tls=true&tlsCertificateKeyFile=/no/such&tlsCertificateKeyFilePassword=geheim",
+		"mongodb://127.0.0.1:1/?authMechanismProperties=AWS_SESSION_TOKEN%3Ageheim%zz",
+		"mongodb://ann:ge\"heim@127.0.0.1:1/?tls=ge\"heim",
 		"mongodb://127.0.0.1:1/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:geheim&serverSelectionTimeoutMS=100",
 	} {
 		p.uri = uri
@@ -42,6 +44,13 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A short password isn't shown by the holes that it leaves in a message.
+func TestAShortPasswordLeavesNoHoles(t *testing.T) {
+	t.Parallel()
+	p := &place{T: t, uri: "mongodb://ann:e@127.0.0.1:99999/"}
+	p.want(exitUsage, []string{"the server's URI can't be used", "%40"}, "ls")
 }
 
 // The URI comes from a flag without a password, a file, or the environment.

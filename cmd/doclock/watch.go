@@ -64,7 +64,11 @@ func (c *cli) watch(ctx context.Context, q *choice, every time.Duration, rounds 
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for round := 1; ; round++ {
-		seen, err := c.look(ctx, coll, query, s.rows(), c.adminOptions(opts...))
+		var seen glance
+		err := c.answered(ctx, coll, func(ctx context.Context, coll *mongo.Collection) (err error) {
+			seen, err = c.look(ctx, coll, query, s.rows(), c.adminOptions(opts...))
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -132,14 +136,14 @@ func newScreen(c *cli) *screen {
 	file, _ := c.out.(*os.File)
 	s := &screen{c: c, file: file, terminal: isTerminal(c.out) && !c.json && os.Getenv("TERM") != "dumb"}
 	if s.terminal {
-		fmt.Fprint(c.out, "\x1b[?1049h\x1b[?25l") // the alternate screen, no cursor
+		fmt.Fprint(c.out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // the alternate screen, no cursor, no second line for wide characters
 	}
 	return s
 }
 
 func (s *screen) close() {
 	if s.terminal {
-		fmt.Fprint(s.c.out, "\x1b[?25h\x1b[?1049l")
+		fmt.Fprint(s.c.out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	}
 }
 
@@ -180,11 +184,12 @@ func (s *screen) text(g glance) string {
 	on := colours(s.c.out)
 	db, coll, _ := s.c.namespace()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s  %s  every %v  %s\n\n", styled(on, bold, db+"."+coll), g.at.Format(time.TimeOnly+"Z"), g.every, &g.count)
+	fmt.Fprintf(&b, "%s  %s  every %v", styled(on, bold, db+"."+coll), g.at.Format(time.TimeOnly+"Z"), g.every)
 	if g.err != nil {
-		fmt.Fprintf(&b, "%s\n%s\n", styled(on, red, cell(trimmed(s.c.redacted(g.err.Error())))), hintOf(g.err))
+		fmt.Fprintf(&b, "\n\n%s\n%s\n", styled(on, red, cell(trimmed(s.c.redacted(g.err.Error())))), hintOf(g.err))
 		return b.String()
 	}
+	fmt.Fprintf(&b, "  %s\n\n", &g.count)
 	rows := newTable(&b, entryHead...)
 	rows.colour = on
 	for _, e := range g.oldest {

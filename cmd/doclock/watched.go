@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"os"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -16,28 +18,44 @@ type watched struct {
 	signals <-chan os.Signal
 	say     func(on bool, event, format string, args ...any)
 
-	ended bool // by doclock, because of the lease
+	ended bool           // by doclock, because of the lease
+	said  sync.WaitGroup // of a message
 }
 
-// run runs the command to its end. The error says that it was not started.
-func (w *watched) run(path string, command, env []string) (code int, err error) {
-	p, err := start(path, command, env)
+// lookEvery is how often run looks whether all have ended that were told to.
+const lookEvery = 20 * time.Millisecond
+
+// run runs the command to its end. The error says that it was not started. If it
+// was told to end, by a TERM or because of the lease, run also waits for the
+// processes that it has started.
+func (w *watched) run(path string, command, env []string) (ended end, err error) {
+	p, err := start(path, command, env, leaseVariable(w.lease))
 	if err != nil {
-		return 0, err
+		return end{}, err
 	}
 	suspended, stop := suspensions(p.own)
 	defer stop()
+	defer w.said.Wait()
 	lost := w.kept.Done()
 	timer := time.NewTimer(w.untilTerm())
 	defer timer.Stop()
+	var told, killed bool
+	var look <-chan time.Time // whether the others live, when the command has ended
 	for {
 		select {
-		case code := <-p.ended:
-			if w.ended {
-				p.endOthers(timer.C)
+		case ended = <-p.ended:
+			if !told && !w.ended || !p.alive() {
+				return ended, nil
 			}
-			return code, nil
+			ticker := time.NewTicker(lookEvery)
+			defer ticker.Stop()
+			look = ticker.C
+		case <-look:
+			if killed || !p.alive() {
+				return ended, nil
+			}
 		case s := <-w.signals:
+			told = told || s == syscall.SIGTERM
 			p.forward(s)
 		case <-suspended:
 			p.suspend()
@@ -50,6 +68,7 @@ func (w *watched) run(path string, command, env []string) (code int, err error) 
 			switch {
 			case w.ended:
 				p.kill()
+				killed = true
 			case w.untilTerm() > 0:
 				timer.Reset(w.untilTerm())
 			default:
@@ -62,10 +81,11 @@ func (w *watched) run(path string, command, env []string) (code int, err error) 
 // untilTerm is how long the command may run without a renewal.
 func (w *watched) untilTerm() time.Duration { return w.lease.Remaining() - w.grace }
 
-// end tells the command to end, and lets the timer say when it must.
+// end tells the command to end, and lets the timer say when it must. Nobody may
+// be reading what is said, and that delays neither.
 func (w *watched) end(p *process, timer *time.Timer, why string) {
 	w.ended = true
-	w.say(true, "lost", "%s: the command gets TERM, and KILL in %v", why, w.grace)
 	p.terminate()
 	timer.Reset(w.grace)
+	w.said.Go(func() { w.say(true, "lost", "%s: the command gets TERM, and KILL in %v", why, w.grace) })
 }

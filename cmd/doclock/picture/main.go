@@ -128,7 +128,7 @@ func screen(out string) string {
 		out, _, _ = strings.Cut(rest, "\x1b[J")
 		out += "\n^C"
 	}
-	for _, sequence := range []string{"\x1b[K", "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h", "\x1b[?25l"} {
+	for _, sequence := range []string{"\x1b[K", "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h", "\x1b[?25l", "\x1b[?7h", "\x1b[?7l"} {
 		out = strings.ReplaceAll(out, sequence, "")
 	}
 	var b strings.Builder
