@@ -25,6 +25,7 @@ import (
 type account struct {
 	ctx    context.Context // with the values of the caller's
 	sent   atomic.Int64    // commands
+	behind error           // the last conflict of an acquire that waits; of its goroutine
 	waited atomic.Bool     // it was told that the acquire waits
 	over   atomic.Bool     // and how it has ended
 	doubt  atomic.Bool     // and that the outcome of its ticket's removal is unknown
@@ -63,7 +64,8 @@ func (a *acquisition) tell(ctx context.Context, held *lease.Handle, err error) {
 	switch {
 	case held != nil:
 		e := a.event(observe.Granted, nil)
-		held.Announce(of.ctx, e.Owner, e.Waited, e.Commands)
+		e.Conflict = of.behind
+		held.Announce(of.ctx, e)
 	case refused(ctx, err):
 		a.locker.observer.Emit(of.ctx, a.event(observe.Refused, notAcquired(err)))
 	default:
@@ -88,7 +90,14 @@ func (a *acquisition) tellUnknown(err error) {
 // waits tells, once, that the acquire waits from now on, behind the entries of the
 // conflict.
 func (a *acquisition) waits(conflict error) {
-	if of := a.account; of != nil && !of.waited.Swap(true) {
+	of := a.account
+	if of == nil {
+		return
+	}
+	if conflict != nil {
+		of.behind = conflict
+	}
+	if !of.waited.Swap(true) {
 		e := a.event(observe.Waiting, nil)
 		e.Conflict = conflict
 		a.locker.observer.Emit(of.ctx, e)

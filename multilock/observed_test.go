@@ -108,7 +108,8 @@ func (l *ledger) balanced() bool {
 	return l.ended > 0
 }
 
-// A waiter tells once that it waits, and behind whom. A lock that is handed over
+// A waiter tells once that it waits, and behind whom. Its grant names the holder that
+// was in its way. A lock that is handed over
 // ends the holder's lease as such.
 func TestEventsOfAWait(t *testing.T) {
 	t.Parallel()
@@ -136,6 +137,8 @@ func TestEventsOfAWait(t *testing.T) {
 				all = h.want(passedOn, "granted")
 				if e := all[1]; e.Waited < waited || e.LeaseID != lease.ID() || all[0].LeaseID != holder.ID() || all[0].Commands == 0 {
 					t.Errorf("passed on %+v, granted %+v", all[0], e)
+				} else if len(e.Holders) != 1 || e.Holders[0].ID != holder.ID() {
+					t.Errorf("granted behind %v", e.Holders)
 				}
 				handed = all[0].Kind == doclock.EventHandedOver
 				p.release(lease)

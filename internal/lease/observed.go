@@ -25,9 +25,9 @@ type account struct {
 }
 
 // Announce tells the observer that a caller has got the lease, and from then on
-// what becomes of it. It is called once, with the acquire's context, its time and
-// its commands.
-func (h *Handle) Announce(ctx context.Context, owner string, waited time.Duration, commands int) {
+// what becomes of it. It is called once, with the acquire's context. Of the acquire's
+// event it takes the owner, the wait, the commands and the conflict.
+func (h *Handle) Announce(ctx context.Context, acquire observe.Event) {
 	s := h.hold
 	if s.observer == nil {
 		return
@@ -35,9 +35,9 @@ func (h *Handle) Announce(ctx context.Context, owner string, waited time.Duratio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx = clean(ctx)
-	h.account = &account{ctx: ctx, owner: owner, granted: s.engine.Clocks().Mono, commands: s.sent.Load()}
+	h.account = &account{ctx: ctx, owner: acquire.Owner, granted: s.engine.Clocks().Mono, commands: s.sent.Load()}
 	e := h.event(observe.Granted, nil)
-	e.Held, e.Waited, e.Commands = 0, waited, commands
+	e.Held, e.Waited, e.Commands, e.Conflict = 0, acquire.Waited, acquire.Commands, acquire.Conflict
 	s.observer.Emit(ctx, e)
 	if errors.Is(h.over, ErrLost) { // before the caller had it
 		h.tellEnd(ctx, observe.Lost, ErrLost)
@@ -53,7 +53,7 @@ func (h *Handle) succeed(ctx context.Context, other *Handle) {
 	of := other.account
 	other.hold.mu.Unlock()
 	if of != nil {
-		h.Announce(ctx, of.owner, h.hold.engine.Clocks().Mono-h.hold.since().Mono, 0)
+		h.Announce(ctx, observe.Event{Owner: of.owner, Waited: h.hold.engine.Clocks().Mono - h.hold.since().Mono})
 	}
 }
 

@@ -59,7 +59,7 @@ func (r *rig) wantTold(e *events, want ...string) {
 // announced takes a lease that a caller gets.
 func (r *rig) announced(id int, tag string) *Handle {
 	h := r.take(id, tag)
-	h.Announce(context.Background(), "ann", time.Second, 7)
+	h.Announce(context.Background(), observe.Event{Owner: "ann", Waited: time.Second, Commands: 7})
 	return h
 }
 
@@ -132,7 +132,7 @@ func TestEventsOfALeaseWithoutACaller(t *testing.T) {
 		time.Sleep(2 * ttl)
 		_ = lost.Release(context.Background())
 		r.wantTold(e)
-		lost.Announce(context.Background(), "", 0, 0)
+		lost.Announce(context.Background(), observe.Event{})
 		r.wantTold(e, "granted 0", "lost 0")
 	})
 }
@@ -146,7 +146,7 @@ func TestEventsOfASharedEntry(t *testing.T) {
 		r.keep(first)
 		time.Sleep(ttl / 2)
 		second := r.Join(first.ID())
-		second.Announce(context.Background(), "ann", 0, 0)
+		second.Announce(context.Background(), observe.Event{Owner: "ann"})
 		time.Sleep(ttl / 3)
 		r.wantTold(e, "granted 7", "renewed 1", "granted 0", "renewed 2")
 		_ = first.Release(context.Background())
@@ -197,7 +197,7 @@ func TestEventsOfABatch(t *testing.T) {
 		e := r.observe()
 		all := r.many(3)
 		for _, h := range all {
-			h.Announce(context.Background(), "", 0, 0)
+			h.Announce(context.Background(), observe.Event{})
 		}
 		r.keep(all...)
 		e.take()
@@ -228,7 +228,7 @@ func TestContextsOfEvents(t *testing.T) {
 		e := r.observe()
 		acquiring, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "acquire"))
 		h := r.take(1, "write")
-		h.Announce(acquiring, "", 0, 0)
+		h.Announce(acquiring, observe.Event{})
 		cancel()
 		r.keep(h)
 		time.Sleep(ttl / 2)
@@ -263,7 +263,7 @@ func TestNoObserver(t *testing.T) {
 	s, v, ctx, holds := h.hold, &verdict{}, t.Context(), []*Hold{h.hold}
 	h.hold.mu.Lock()
 	n := testing.AllocsPerRun(100, func() {
-		h.Announce(ctx, "ann", 0, 0)
+		h.Announce(ctx, observe.Event{Owner: "ann"})
 		h.succeed(ctx, h)
 		h.tellUnknown(ctx, ErrOutcomeUnknown)
 		h.tellDoubt(ctx, v, ErrOutcomeUnknown)

@@ -208,6 +208,15 @@ var observers = []Mutant{
 		Tests: "^TestEventsOfADecodingThatPanics$", Packages: inLocker,
 	},
 	{
+		Name: "a grant does not name what it waited for", Rule: 0,
+		Why:  "the operator sees a long wait, and not the holder that caused it",
+		File: "multilock/observed.go",
+		Edits: swap(`		e.Conflict = of.behind
+`,
+			``),
+		Tests: "^TestEventsOfAWait$", Packages: inLocker,
+	},
+	{
 		Name: "leases that AcquireAll gives back are told as unknown", Rule: 0,
 		Why:  "an operator is warned of what no caller was told",
 		File: "internal/lease/observed.go",
