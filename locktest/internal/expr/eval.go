@@ -34,22 +34,6 @@ func (s *Scope) With(let bson.RawValue) *Scope {
 	return s
 }
 
-// Let computes the variables of a command's `let`, which see no document.
-func Let(let, now bson.RawValue) (bson.RawValue, error) {
-	var vars value.Document
-	for name, e := range value.Fields(let) {
-		if err := Check(e); err != nil {
-			return value.Missing, err
-		}
-		v, err := (&Scope{Now: now}).Eval(e)
-		if err != nil {
-			return value.Missing, err
-		}
-		vars = append(vars, value.Field{Key: name, Value: v})
-	}
-	return vars.Close(), nil
-}
-
 // bind adds a variable; the result undoes that.
 func (s *Scope) bind(name string, v bson.RawValue) (outer *variable) {
 	outer = s.vars
