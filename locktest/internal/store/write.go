@@ -14,7 +14,8 @@ import (
 // findAndModify changes the first document that matches, and answers with it.
 func (c *command) findAndModify() (value.Document, error) {
 	filter, u := c.Get("query"), c.updateOf(c.Document, c.Get("update"))
-	if err := stage.CheckProjection(c.Get("fields")); err != nil {
+	projection, err := stage.ParseProjection(c.Get("fields"))
+	if err != nil {
 		return nil, err
 	}
 	switch remove := value.Truth(c.Get("remove")); {
@@ -64,7 +65,7 @@ func (c *command) findAndModify() (value.Document, error) {
 		last = value.Document{{Key: "n", Value: value.Int(1)}, {Key: "updatedExisting", Value: value.False}, {Key: "upserted", Value: value.Get(made, "_id")}}
 	}
 	if value.IsDocument(answer) {
-		if answer, err = stage.Project(c.Get("fields"), answer, c.query); err != nil {
+		if answer, err = projection.Of(answer, c.query); err != nil {
 			return nil, err
 		}
 	}
