@@ -20,8 +20,7 @@
 //   - In a [testing/synctest] bubble all clocks and timers are virtual: the lease's
 //     validity, renewals, pauses of waiters, timeouts, and the server's time. An
 //     hour of renewals takes milliseconds. This is the natural way to test a wait,
-//     a renewal or the end of a lease. Make the server and the Lockers in the
-//     bubble:
+//     a renewal or the end of a lease. Make the Lockers in the bubble:
 //
 //     synctest.Test(t, func(t *testing.T) {
 //     mem := locktest.New()
@@ -51,21 +50,26 @@
 // $max, $rename, $currentDate, $push (with $each, $slice, $sort, $position),
 // $addToSet, $pull, $pullAll, $pop, with array filters; and pipelines of $set,
 // $unset, $project, $replaceRoot and $replaceWith. Stages of aggregations: those,
-// and $match, $sort, $limit, $skip and $count. Expressions: those of the locks' own
-// commands, arithmetic, and what is common on arrays and documents.
+// and $match, $sort, $limit, $skip and $count. Expressions: $literal, $let, $cond,
+// $ifNull, $switch, $and, $or, $not, $cmp, $eq, $ne, $gt, $gte, $lt, $lte, $add,
+// $subtract, $multiply, $max, $min, $sum, $toLong, $type, $isArray, $concat,
+// $regexMatch, $size, $arrayElemAt, $concatArrays, $slice, $in, $filter, $map,
+// $setIsSubset, $setUnion, $allElementsTrue, $anyElementTrue, $mergeObjects,
+// $objectToArray and $arrayToObject.
 //
 // # What it does not know
 //
 // It refuses everything else with an error that names it, code 115 or 59: it never
-// passes over an operator. In particular it has no transactions and sessions, no
-// collations but the simple one, no TTL and partial indexes, no validators, views
-// and capped collections, no change streams, and no positional operator `.$`.
-// Regular expressions are Go's, without look-aheads and back references.
+// passes over an operator, also where no document matches. In particular it has no
+// transactions and sessions, no collations but the simple one, no TTL and partial
+// indexes, no validators, views and capped collections, no change streams, and no
+// positional operator `.$`. Regular expressions are Go's, without look-aheads and
+// back references.
 //
-// It has one member, so write concerns and read concerns have no effect. It checks
-// no rights. It answers a find with all documents at once. It is faster than a
-// server: a document that is deleted and made anew within one millisecond of the
-// server's clock may give out the same fencing token twice.
+// Write concerns, read concerns and hints have no effect: it has one member, and
+// nothing is slow. It checks no rights. It answers a find with all documents at
+// once. It is faster than a server: a document that is deleted and made anew within
+// one millisecond of the server's clock may give out the same fencing token twice.
 //
 // The tests of the library run on it, as they do on a server, and so do the random
 // tests of the protocol: see docs/locktest.md.

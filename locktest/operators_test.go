@@ -99,7 +99,7 @@ var sorts = []any{
 var projections = []any{
 	d{{"n", 1}}, d{{"n", 1}, {"_id", 0}}, d{{"n", 0}}, d{{"_id", 0}}, d{{"docs.x", 1}}, d{{"docs.x", 0}}, d{{"in.x", 1}, {"list", true}}, d{{"in", d{{"x", 1}}}},
 	d{{"n", 1}, {"twice", op("$add", a{op("$ifNull", a{op("$size", op("$ifNull", a{"$docs.y", a{}})), 0}), 1})}}, d{{"all", "$$ROOT"}}, d{{"x", "$docs.x"}}, d{{"_id", 1}},
-	d{{"n", 1}, {"s", 0}}, d{{"x", op("$slice", a{"$docs", 5, 1, 1})}}, d{{"x", d{{"$add", a{1, 1}}, {"y", 1}}}}, d{{"x", op("$ifNull", "$n")}},
+	d{{"n", 1}, {"s", 0}}, d{{"_id", 0}, {"x", "$n"}}, d{{"_id", 1}, {"n", 0}}, d{{"_id", 0}, {"in", d{{"x", "$n"}}}}, d{{"list.$", 1}}, d{{"x", op("$slice", a{"$docs", 5, 1, 1})}}, d{{"x", d{{"$add", a{1, 1}}, {"y", 1}}}}, d{{"x", op("$ifNull", "$n")}},
 	d{{"k", op("$cond", a{op("$gt", a{"$n", 1}), "$s", "$$REMOVE"})}},
 }
 

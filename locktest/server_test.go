@@ -61,6 +61,20 @@ func TestUnsupported(t *testing.T) {
 			_, err := orders.Aggregate(ctx, bson.A{bson.M{"$lookup": bson.M{"from": "x"}}})
 			return err
 		}, `the pipeline stage "$lookup"`},
+		"a stage, where there is no document": {func() error {
+			_, err := orders.Database().Collection("none").Watch(ctx, bson.A{})
+			return err
+		}, `the pipeline stage "$changeStream"`},
+		"an expression that is not evaluated": {func() error {
+			_, err := orders.UpdateOne(ctx, one, bson.A{bson.M{"$set": bson.M{"total": bson.M{"$cond": bson.A{true, 1, bson.M{"$sqrt": 4}}}}}})
+			return err
+		}, "the expression $sqrt"},
+		"the natural order": {func() error {
+			return orders.FindOne(ctx, one, options.FindOne().SetSort(bson.M{"$natural": -1})).Err()
+		}, "a sort by $natural"},
+		"a hint of it": {func() error {
+			return orders.FindOne(ctx, one, options.FindOne().SetHint(bson.M{"$natural": -1})).Err()
+		}, "a hint of $natural"},
 		"the positional operator": {func() error {
 			_, err := orders.UpdateOne(ctx, bson.M{"_id": 1, "items": 2}, bson.M{"$set": bson.M{"items.$": 3}})
 			return err

@@ -41,7 +41,7 @@ func disturb(mem *locktest.Server, r *rand.Rand) {
 // Many programs increment what a lock protects, while whatever the server can do to
 // them happens in any order. No increment is lost, and none is done twice.
 func TestStorm(t *testing.T) {
-	const programs, rounds = 6, 30
+	const programs, rounds = 5, 20
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			mem := locktest.New()

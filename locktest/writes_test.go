@@ -89,6 +89,34 @@ func TestWritesAreTheServers(t *testing.T) {
 		{"upsert: a pipeline", func(c *mongo.Collection) string {
 			return written(c.UpdateOne(t.Context(), d{{"_id", 7}}, a{op("$set", d{{"x", op("$ifNull", a{"$x", 5})}})}, upsert))
 		}},
+		{"upsert: values that the filter names twice", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"_id", 7}, {"k", 1}, {"$and", a{d{{"k", 2}}}}}, inc, upsert))
+		}},
+		{"upsert: by $or and $in of one, and $all", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"_id", 7}, {"$or", a{d{{"k", 1}}}}, {"l", op("$in", a{2})}, {"m", op("$all", a{3})}, {"o", op("$in", a{4, 5})}}, inc, upsert))
+		}},
+		{"upsert: $expr", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{{"_id", 7}, {"$expr", op("$eq", a{1, 1})}}, inc, upsert))
+		}},
+		{"upsert: a part of the _id", func(c *mongo.Collection) string {
+			return written(c.ReplaceOne(t.Context(), d{{"_id.x", 7}}, d{{"n", 1}}, options.Replace().SetUpsert(true)))
+		}},
+		{"upsert: a document, and its _id", func(c *mongo.Collection) string {
+			return written(c.ReplaceOne(t.Context(), d{{"_id", 7}, {"n", 1}, {"s", "x"}}, d{{"n", 1}}, options.Replace().SetUpsert(true)))
+		}},
+		{"replace: the _id is not first", func(c *mongo.Collection) string {
+			return written(c.ReplaceOne(t.Context(), d{{"_id", 2}}, d{{"n", 1}, {"_id", 2.0}}))
+		}},
+		{"replace: an operator", func(c *mongo.Collection) string {
+			return written(c.ReplaceOne(t.Context(), d{{"_id", 2}}, d{{"n", 1}, {"$set", 2}}))
+		}},
+		{"let", func(c *mongo.Collection) string {
+			opts := options.UpdateOne().SetLet(d{{"k", op("$add", a{1, 1})}})
+			return written(c.UpdateOne(t.Context(), d{{"$expr", op("$eq", a{"$n", "$$k"})}}, a{op("$set", d{{"k", "$$k"}})}, opts))
+		}},
+		{"let: of a field", func(c *mongo.Collection) string {
+			return written(c.UpdateOne(t.Context(), d{}, a{op("$set", d{{"k", "$$k"}})}, options.UpdateOne().SetLet(d{{"k", op("$add", a{"$n", 1})}})))
+		}},
 		{"insert: an _id that is there", func(c *mongo.Collection) string {
 			_, err := c.InsertMany(t.Context(), []any{d{{"_id", 4}}, d{{"_id", 1.0}}, d{{"_id", 5}}})
 			return kindOf(err)
@@ -137,6 +165,20 @@ func TestWritesAreTheServers(t *testing.T) {
 			_, updated := c.UpdateOne(t.Context(), d{{"_id", 1}}, op("$set", d{{"n", 2}}))
 			_, same := c.UpdateOne(t.Context(), d{{"_id", 1}}, op("$set", d{{"n", 1}}))
 			return fmt.Sprint(kindOf(made), kindOf(inserted), kindOf(updated), kindOf(same))
+		}},
+		{"unique index: arrays", func(c *mongo.Collection) string {
+			_, made := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"k", 1}, {"n", 1}}, Options: options.Index().SetUnique(true)})
+			_, first := c.InsertOne(t.Context(), d{{"_id", 4}, {"k", a{1, 2}}, {"n", 1}})
+			_, second := c.InsertOne(t.Context(), d{{"_id", 5}, {"k", a{3, 2}}, {"n", 1}})
+			_, third := c.InsertOne(t.Context(), d{{"_id", 6}, {"k", a{3, 2}}, {"n", 2}})
+			return fmt.Sprint(kindOf(made), kindOf(first), kindOf(second), kindOf(third))
+		}},
+		{"unique index: odd keys", func(c *mongo.Collection) string {
+			unique := options.Index().SetUnique(true)
+			_, hashed := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"k", "hashed"}}, Options: unique})
+			_, zero := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"k", 0}}})
+			_, empty := c.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: d{{"k..l", 1}}})
+			return fmt.Sprint(kindOf(hashed), kindOf(zero), kindOf(empty))
 		}},
 		{"aggregate", func(c *mongo.Collection) string {
 			return all(c, op("$match", d{{"n", op("$gte", 1)}}), op("$sort", d{{"n", -1}}), op("$set", d{{"m", op("$add", a{"$n", 1})}}), op("$match", d{{"m", op("$lt", 4)}}), op("$limit", 1), op("$project", d{{"m", 1}}))

@@ -39,7 +39,7 @@ func (s *Scope) elementAt(e bson.RawValue) bson.RawValue {
 
 func (s *Scope) concatArrays(e bson.RawValue) bson.RawValue {
 	var all []bson.RawValue
-	for _, v := range s.operands(e) {
+	for v := range s.each(e) {
 		switch {
 		case value.IsNullish(v):
 			return value.Null
@@ -158,7 +158,7 @@ func (s *Scope) subset(e bson.RawValue) bson.RawValue {
 
 func (s *Scope) union(e bson.RawValue) bson.RawValue {
 	var all []bson.RawValue
-	for _, v := range s.operands(e) {
+	for v := range s.each(e) {
 		switch {
 		case value.IsNullish(v):
 			return value.Null

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -32,22 +31,6 @@ func (s *Scope) With(let bson.RawValue) *Scope {
 		s.bind(name, v)
 	}
 	return s
-}
-
-// Let computes the variables of a command's `let`, which see no document.
-func Let(let, now bson.RawValue) (bson.RawValue, error) {
-	var vars value.Document
-	for name, e := range value.Fields(let) {
-		if err := Check(e); err != nil {
-			return value.Missing, err
-		}
-		v, err := (&Scope{Now: now}).Eval(e)
-		if err != nil {
-			return value.Missing, err
-		}
-		vars = append(vars, value.Field{Key: name, Value: v})
-	}
-	return vars.Close(), nil
 }
 
 // bind adds a variable; the result undoes that.
@@ -167,11 +150,11 @@ func inEach(array bson.RawValue, path string) bson.RawValue {
 // asked for are not computed.
 func (s *Scope) each(e bson.RawValue) iter.Seq[bson.RawValue] {
 	return func(yield func(bson.RawValue) bool) {
-		all := []bson.RawValue{e}
-		if value.IsArray(e) {
-			all = value.Elements(e)
+		if !value.IsArray(e) {
+			yield(s.eval(e))
+			return
 		}
-		for _, v := range all {
+		for _, v := range value.Fields(e) {
 			if !yield(s.eval(v)) {
 				return
 			}
@@ -180,4 +163,13 @@ func (s *Scope) each(e bson.RawValue) iter.Seq[bson.RawValue] {
 }
 
 // operands are the values of all operands of an operator.
-func (s *Scope) operands(e bson.RawValue) []bson.RawValue { return slices.Collect(s.each(e)) }
+func (s *Scope) operands(e bson.RawValue) []bson.RawValue {
+	if !value.IsArray(e) {
+		return []bson.RawValue{s.eval(e)}
+	}
+	all := value.Elements(e)
+	for i, v := range all {
+		all[i] = s.eval(v)
+	}
+	return all
+}

@@ -7,7 +7,7 @@ import (
 
 func (s *Scope) mergeObjects(e bson.RawValue) bson.RawValue {
 	var merged value.Document
-	for _, v := range s.operands(e) {
+	for v := range s.each(e) {
 		switch {
 		case value.IsNullish(v):
 			continue

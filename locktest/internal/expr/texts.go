@@ -10,7 +10,7 @@ import (
 
 func (s *Scope) concat(e bson.RawValue) bson.RawValue {
 	var all strings.Builder
-	for _, v := range s.operands(e) {
+	for v := range s.each(e) {
 		text, ok := v.StringValueOK()
 		switch {
 		case value.IsNullish(v):

@@ -156,3 +156,21 @@ func checkRegex(operand, options bson.RawValue) error {
 	_, err := regex.Match(pattern, flags, "")
 	return err
 }
+
+// CheckUpsert refuses a filter that an upsert can't have.
+func CheckUpsert(filter bson.RawValue) error {
+	for key, operand := range value.Fields(filter) {
+		if key == "$expr" {
+			return value.Refuse(224, "$expr is not allowed in the query predicate for an upsert")
+		}
+		for _, part := range value.Elements(operand) {
+			if !strings.HasPrefix(key, "$") {
+				break
+			}
+			if err := CheckUpsert(part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

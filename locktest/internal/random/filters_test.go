@@ -81,8 +81,10 @@ func condition(t *rapid.T, depth int) any {
 		name := pick(t, "operator", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$type", "$size", "$all", "$elemMatch", "$not", "$regex")
 		var v any
 		switch name {
-		case "$in", "$nin", "$all":
+		case "$in", "$nin":
 			v = values(t, 3)
+		case "$all": // DocumentDB's updates take none for all
+			v = append(values(t, 2), anyValue(t, 1))
 		case "$exists":
 			v = pick[any](t, "exists", true, false, int32(1), int32(0))
 		case "$type":
@@ -122,7 +124,9 @@ func filter(t *rapid.T, depth int, paths ...string) bson.D {
 			for range rapid.IntRange(0, 2).Draw(t, "filters") {
 				list = append(list, filter(t, depth-1, paths...))
 			}
-			d = append(d, bson.E{Key: pick(t, "joint", "$and", "$or", "$nor"), Value: list})
+			if name := pick(t, "joint", "$and", "$or", "$nor"); len(d) == 0 {
+				d = append(d, bson.E{Key: name, Value: list})
+			}
 			continue
 		}
 		p := ""
@@ -160,9 +164,9 @@ func projection(t *rapid.T) bson.D {
 		for range rapid.IntRange(1, 3).Draw(t, "fields") {
 			d = append(d, bson.E{Key: path(t), Value: flag})
 		}
-		if rapid.IntRange(0, 3).Draw(t, "id") == 0 {
-			d = append(d, bson.E{Key: "_id", Value: pick[any](t, "id", int32(1), int32(0))})
-		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "id") == 0 {
+		d = append(d, bson.E{Key: "_id", Value: pick[any](t, "id", int32(1), int32(0))})
 	}
 	return d
 }

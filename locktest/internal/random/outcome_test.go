@@ -22,7 +22,7 @@ type outcome struct {
 func (a attempt) on(t *testing.T, coll *mongo.Collection) outcome {
 	t.Helper()
 	ctx := t.Context()
-	if err := coll.Drop(ctx); err != nil {
+	if _, err := coll.DeleteMany(ctx, bson.D{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(a.documents) > 0 {

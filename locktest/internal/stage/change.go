@@ -29,12 +29,13 @@ func Check(stage bson.RawValue) error {
 		if !value.IsDocument(spec) {
 			return value.Refuse(40272, "%s specification stage must be an object, got %s", name, value.TypeName(spec))
 		}
-		return checkComputed(spec)
+		return checkComputed(spec, func([]string, bson.RawValue) error { return nil })
 	case "$project":
 		if len(value.Open(spec)) == 0 {
 			return value.Refuse(51272, "$project specification must be an object with at least one field: %s", spec)
 		}
-		return CheckProjection(spec)
+		_, err := ParseProjection(spec)
+		return err
 	case "$unset":
 		paths, seen := unset(spec), tree{}
 		for _, path := range paths {
@@ -61,11 +62,14 @@ func Check(stage bson.RawValue) error {
 	}
 }
 
-// checkComputed checks the paths of a specification and its expressions. No path
-// may be there twice, or lead into another one.
-func checkComputed(spec bson.RawValue) error {
+// checkComputed calls visit with each path of a specification and its expression,
+// and checks both. No path may be there twice, or lead into another one.
+func checkComputed(spec bson.RawValue, visit func(path []string, expression bson.RawValue) error) error {
 	seen := tree{}
 	return computed(spec, nil, func(path []string, expression bson.RawValue) error {
+		if err := visit(path, expression); err != nil {
+			return err
+		}
 		whole := strings.Join(path, ".")
 		for _, name := range path {
 			if name == "" || strings.HasPrefix(name, "$") {
@@ -100,7 +104,11 @@ func Change(stage, document bson.RawValue, q query.Query) (bson.RawValue, error)
 		}
 		return excluded(document, paths), nil
 	case "$project":
-		return Project(spec, document, q)
+		p, err := ParseProjection(spec)
+		if err != nil {
+			return value.Missing, err
+		}
+		return p.Of(document, q)
 	case "$replaceRoot":
 		return replace(scope, value.Get(spec, "newRoot"))
 	default: // $replaceWith

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,6 +15,12 @@ func Sort[T any](keys bson.RawValue, all []T, document func(T) bson.RawValue) er
 	}
 	var signs []int
 	for path, direction := range value.Fields(keys) {
+		if strings.HasPrefix(path, "$") {
+			return value.Unsupported("a sort by %s", path)
+		}
+		if slices.Contains(strings.Split(path, "."), "") {
+			return value.Refuse(15998, "FieldPath field names may not be empty strings: %q", path)
+		}
 		n, whole := value.Whole(direction)
 		if !whole || n != 1 && n != -1 {
 			return value.Refuse(value.BadValue, "$sort key ordering must be 1 (for ascending) or -1 (for descending): %s", path)

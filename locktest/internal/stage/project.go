@@ -25,11 +25,12 @@ func (t tree) add(path []string) (added bool) {
 	return len(path) == 1 || inner.add(path[1:])
 }
 
-// projection is one that was parsed.
-type projection struct {
-	in, out tree
-	id      bool
-	more    []added
+// Projection is what a find, a findAndModify or a stage asks for: the fields that it
+// names and those that it computes, or all but those that it names.
+type Projection struct {
+	including bool // what it names, and not all but that
+	in, out   tree
+	more      []added
 }
 
 // added is a field that is computed.
@@ -38,24 +39,17 @@ type added struct {
 	expression bson.RawValue
 }
 
-// CheckProjection refuses a projection that a server would not parse, or that is
-// not known.
-func CheckProjection(spec bson.RawValue) error {
-	if _, err := parse(spec); err != nil {
-		return err
-	}
-	return checkComputed(spec)
-}
-
-func parse(spec bson.RawValue) (p projection, err error) {
-	p = projection{in: tree{}, out: tree{}, id: true}
-	err = computed(spec, nil, func(path []string, e bson.RawValue) error {
+// ParseProjection refuses one that a server would not parse, or that is not known.
+func ParseProjection(spec bson.RawValue) (p Projection, err error) {
+	p = Projection{in: tree{}, out: tree{}}
+	id := value.Missing
+	err = checkComputed(spec, func(path []string, e bson.RawValue) error {
 		whole := strings.Join(path, ".")
 		switch flag := value.IsNumber(e) || e.Type == bson.TypeBoolean; {
 		case strings.Contains(whole, "$"):
 			return value.Unsupported("the projection of %q", whole)
 		case flag && whole == "_id":
-			p.id = value.Truth(e)
+			id = e
 		case flag && value.Truth(e):
 			p.in.add(path)
 		case flag:
@@ -68,32 +62,27 @@ func parse(spec bson.RawValue) (p projection, err error) {
 		}
 		return nil
 	})
-	if err == nil && len(p.out) > 0 && len(p.in)+len(p.more) > 0 {
+	p.including = len(p.in)+len(p.more) > 0 || value.Truth(id) && len(p.out) == 0
+	switch {
+	case err == nil && p.including && len(p.out) > 0:
 		err = value.Refuse(31254, "Cannot do exclusion and inclusion in one projection")
+	case p.including && (value.IsMissing(id) || value.Truth(id)):
+		p.in.add([]string{"_id"})
+	case !p.including && !value.IsMissing(id) && !value.Truth(id):
+		p.out.add([]string{"_id"})
 	}
 	return p, err
 }
 
-// Project is the part of a document that a projection asks for, which
-// [CheckProjection] has passed: the fields that it names and those that it
-// computes, or all but those that it names.
-func Project(spec, document bson.RawValue, q query.Query) (bson.RawValue, error) {
-	if len(value.Open(spec)) == 0 {
-		return document, nil
-	}
-	p, err := parse(spec)
-	switch {
-	case err != nil:
-		return value.Missing, err
-	case len(p.in)+len(p.more) == 0 && (len(p.out) > 0 || !p.id):
-		if !p.id {
-			p.out.add([]string{"_id"})
-		}
+// Of is the part of a document that the projection asks for.
+func (p Projection) Of(document bson.RawValue, q query.Query) (bson.RawValue, error) {
+	if !p.including {
 		return excluded(document, p.out), nil
-	case p.id:
-		p.in.add([]string{"_id"})
 	}
-	result := included(document, p.in)
+	result := value.Document{}.Close()
+	if len(p.in) > 0 {
+		result = included(document, p.in)
+	}
 	scope := (&expr.Scope{Root: document, Now: q.Now}).With(q.Let)
 	for _, a := range p.more {
 		v, err := scope.Eval(a.expression)

@@ -40,6 +40,9 @@ func refuseFields(d value.Document, where string, known ...[]string) error {
 			return value.Unsupported("the field %q of %s", f.Key, where)
 		}
 	}
+	if !value.IsMissing(value.Get(d.Get("hint"), "$natural")) {
+		return value.Unsupported("a hint of $natural")
+	}
 	return refuseCollation(d)
 }
 

@@ -21,7 +21,8 @@ func (c *command) cursor(documents []bson.RawValue) value.Document {
 }
 
 func (c *command) find() (value.Document, error) {
-	if err := stage.CheckProjection(c.Get("projection")); err != nil {
+	projection, err := stage.ParseProjection(c.Get("projection"))
+	if err != nil {
 		return nil, err
 	}
 	documents, err := c.found(c.Get("filter"))
@@ -29,7 +30,7 @@ func (c *command) find() (value.Document, error) {
 		return nil, err
 	}
 	for i, d := range documents {
-		if documents[i], err = stage.Project(c.Get("projection"), d, c.query); err != nil {
+		if documents[i], err = projection.Of(d, c.query); err != nil {
 			return nil, err
 		}
 	}

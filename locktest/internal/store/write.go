@@ -2,10 +2,7 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/query"
 	"github.com/doclock/doclock/locktest/internal/stage"
@@ -17,12 +14,13 @@ import (
 // findAndModify changes the first document that matches, and answers with it.
 func (c *command) findAndModify() (value.Document, error) {
 	filter, u := c.Get("query"), c.updateOf(c.Document, c.Get("update"))
-	if err := stage.CheckProjection(c.Get("fields")); err != nil {
+	projection, err := stage.ParseProjection(c.Get("fields"))
+	if err != nil {
 		return nil, err
 	}
 	switch remove := value.Truth(c.Get("remove")); {
 	case !remove:
-		if err := u.Check(); err != nil {
+		if err := c.checkUpdate(c.Document, filter, u); err != nil {
 			return nil, err
 		}
 	case value.Truth(c.Get("new")) || value.Truth(c.Get("upsert")) || !value.IsMissing(u.Spec):
@@ -67,7 +65,7 @@ func (c *command) findAndModify() (value.Document, error) {
 		last = value.Document{{Key: "n", Value: value.Int(1)}, {Key: "updatedExisting", Value: value.False}, {Key: "upserted", Value: value.Get(made, "_id")}}
 	}
 	if value.IsDocument(answer) {
-		if answer, err = stage.Project(c.Get("fields"), answer, c.query); err != nil {
+		if answer, err = projection.Of(answer, c.query); err != nil {
 			return nil, err
 		}
 	}
@@ -78,71 +76,14 @@ func (c *command) updateOf(statement value.Document, spec bson.RawValue) update.
 	return update.Update{Spec: spec, Filters: statement.Get("arrayFilters"), Query: c.query}
 }
 
-// upsert inserts the document that a filter's equalities and an update make.
-func (c *command) upsert(filter bson.RawValue, u update.Update) (bson.RawValue, error) {
-	made, err := fromEqualities(filter, u.Replaces())
-	if err != nil {
-		return value.Missing, err
-	}
-	u.Insert = true
-	if made, err = u.Apply(made); err != nil {
-		return value.Missing, err
-	}
-	if d := value.Open(made); value.IsMissing(d.Get("_id")) {
-		made = append(value.Document{{Key: "_id", Value: value.Of(bson.NewObjectID())}}, d...).Close()
-	}
-	return made, c.made().insert(made)
-}
-
-// fromEqualities is a document with the values that a filter asks for, or with the
-// _id only.
-func fromEqualities(filter bson.RawValue, onlyID bool) (bson.RawValue, error) {
-	var fields value.Document
-	equalities(filter, func(path string, v bson.RawValue) {
-		if path == "_id" || !onlyID {
-			fields = append(fields, value.Field{Key: path, Value: v})
-		}
-	})
-	slices.SortStableFunc(fields, func(a, b value.Field) int { return cmp.Compare(a.Key, b.Key) })
-	for i, f := range fields[min(1, len(fields)):] {
-		if before := fields[i].Key; f.Key == before || strings.HasPrefix(f.Key, before+".") {
-			return value.Missing, value.Refuse(54, "cannot infer query fields to set, path '%s' is matched twice", before)
+// checkUpdate refuses an update that no document can be changed or made with.
+func (c *command) checkUpdate(statement value.Document, filter bson.RawValue, u update.Update) error {
+	if value.Truth(statement.Get("upsert")) {
+		if err := query.CheckUpsert(filter); err != nil {
+			return err
 		}
 	}
-	if len(fields) == 0 {
-		return fields.Close(), nil
-	}
-	set := update.Update{Spec: value.Document{{Key: "$set", Value: fields.Close()}}.Close()}
-	return set.Apply(value.Document{}.Close())
-}
-
-// equalities calls found for each path that a filter wants to equal a value.
-func equalities(filter bson.RawValue, found func(path string, v bson.RawValue)) {
-	for key, v := range value.Fields(filter) {
-		joint := value.Elements(v)
-		switch {
-		case key == "$and" || key == "$or" && len(joint) == 1:
-			for _, part := range joint {
-				equalities(part, found)
-			}
-		case strings.HasPrefix(key, "$") || v.Type == bson.TypeRegex:
-		case !query.IsOperators(v):
-			found(key, v)
-		default:
-			if equal := value.Get(v, "$eq"); !value.IsMissing(equal) {
-				found(key, equal)
-			}
-			alternatives := value.Elements(value.Get(v, "$in"))
-			if len(alternatives) > 1 {
-				alternatives = nil
-			}
-			for _, equal := range append(alternatives, value.Elements(value.Get(v, "$all"))...) {
-				if !query.IsOperators(equal) && equal.Type != bson.TypeRegex {
-					found(key, equal)
-				}
-			}
-		}
-	}
+	return u.Check()
 }
 
 // checkStatements refuses a command that has several if they are not what it takes.
@@ -237,7 +178,7 @@ func (c *command) update() (value.Document, error) {
 			return value.Unsupported("the sort of an update")
 		}
 		filter, u := statement.Get("q"), c.updateOf(statement, statement.Get("u"))
-		if err := u.Check(); err != nil {
+		if err := c.checkUpdate(statement, filter, u); err != nil {
 			return err
 		}
 		if limit == 0 && u.Replaces() {

@@ -81,14 +81,16 @@ func (u Update) Apply(document bson.RawValue) (after bson.RawValue, err error) {
 	if value.IsMissing(id) {
 		return after, nil
 	}
-	d := value.Open(after)
-	if !value.Equal(id, d.Get("_id")) {
+	if !value.Equal(id, value.Get(after, "_id")) {
 		return value.Missing, value.Refuse(value.ImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
 	}
-	if d[0].Key == "_id" && d[0].Value.Equal(id) {
-		return after, nil
+	for key, v := range value.Fields(after) {
+		if key == "_id" && v.Equal(id) {
+			return after, nil
+		}
+		break
 	}
-	return append(value.Document{{Key: "_id", Value: id}}, d.Set("_id", value.Missing)...).Close(), nil
+	return append(value.Document{{Key: "_id", Value: id}}, value.Open(after).Set("_id", value.Missing)...).Close(), nil
 }
 
 func (u Update) pipeline(before bson.RawValue) (bson.RawValue, error) {
