@@ -89,6 +89,20 @@ func lookedUp(t *testing.T, name string) string {
 	return path
 }
 
+// In the background of a terminal nothing is typed for it, so an INT is forwarded.
+func TestRunSIGINTInTheBackground(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	cmd := p.command(runArguments([]string{"nightly"}, nil)...)
+	cmd.Path, cmd.Args = lookedUp(t, "bash"), append([]string{"bash", "-c", `set -m; "$0" "$@" < /dev/null & read -r; kill -INT $!; wait $!`, os.Args[0]}, cmd.Args[1:]...)
+	r := p.startOnTerminal(cmd)
+	r.says("started")
+	r.tell("")
+	r.says("got interrupt")
+	r.ends(9)
+	p.free("nightly")
+}
+
 // The Ctrl-C that has ended the command doesn't end the release after it.
 func TestRunCtrlCDuringTheRelease(t *testing.T) {
 	t.Parallel()
