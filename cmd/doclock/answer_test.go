@@ -34,7 +34,7 @@ func TestSilentServer(t *testing.T) {
 		{"find", []string{"has not answered for 400ms", "longer --timeout"}, []string{"ls"}},
 		{"find", []string{"has not answered for 400ms"}, []string{"inspect", "A-17", "--json"}},
 		{"find", []string{"has not answered for 400ms"}, []string{"release-owner", "web-3/4711/api", "--yes"}},
-		{"findAndModify", []string{"has not answered for 400ms", "outcome unknown"}, []string{"break", "A-17", "--yes"}},
+		{"findAndModify", []string{"has not answered for 400ms", "outcome unknown", "doclock inspect"}, []string{"break", "A-17", "--yes"}},
 	} {
 		t.Run(c.args[0], func(t *testing.T) {
 			t.Parallel()
