@@ -77,6 +77,7 @@ func TestSlowAnswer(t *testing.T) {
 	p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
 	way := p.proxied()
 	slow := way.net.Arm(faultnet.DelayReply, "find")
+	p.uri += "&maxPoolSize=1"
 	r := p.start("ls", "--timeout", "200ms")
 	<-slow.Fired()
 	time.Sleep(time.Second) // five times as long
