@@ -44,8 +44,9 @@ func (p *process) sendAll(s syscall.Signal) {
 		send(-p.cmd.Process.Pid, s)
 		return
 	}
+	members := p.members()      // before the command's end takes their parent away
 	_ = p.cmd.Process.Signal(s) // also where nothing is known of others
-	for _, pid := range p.members() {
+	for _, pid := range members {
 		if pid != p.cmd.Process.Pid {
 			send(pid, s)
 		}
