@@ -31,17 +31,17 @@ func TestSilentServer(t *testing.T) {
 		says  []string
 		args  []string
 	}{
-		{"find", []string{"has not answered for 400ms", "longer --timeout"}, []string{"ls"}},
-		{"find", []string{"has not answered for 400ms"}, []string{"inspect", "A-17", "--json"}},
-		{"find", []string{"has not answered for 400ms"}, []string{"release-owner", "web-3/4711/api", "--yes"}},
-		{"findAndModify", []string{"has not answered for 400ms", "outcome unknown"}, []string{"break", "A-17", "--yes"}},
+		{"find", []string{"has not answered for 1s", "longer --timeout"}, []string{"ls"}},
+		{"find", []string{"has not answered for 1s"}, []string{"inspect", "A-17", "--json"}},
+		{"find", []string{"has not answered for 1s"}, []string{"release-owner", "web-3/4711/api", "--yes"}},
+		{"findAndModify", []string{"has not answered for 1s", "outcome unknown", "doclock inspect"}, []string{"break", "A-17", "--yes"}},
 	} {
 		t.Run(c.args[0], func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
 			p.proxied().silentFrom(c.first)
-			p.want(exitFailed, c.says, append(c.args, "--timeout", "400ms")...)
+			p.want(exitFailed, c.says, append(c.args, "--timeout", "1s")...)
 		})
 	}
 	t.Run("run", func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestSilentServer(t *testing.T) {
 		p := newPlace(t)
 		p.proxied().silentFrom("findAndModify")
 		begun := time.Now()
-		p.want(exitNotRun, []string{"not acquired"}, "run", "A-17", "--timeout", "400ms", "--", "echo", "it ran")
+		p.want(exitNotRun, []string{"not acquired"}, "run", "A-17", "--timeout", "1s", "--", "echo", "it ran")
 		if took := time.Since(begun); took > 20*time.Second { // without the flag it tries for 30 s
 			t.Errorf("it took %v", took)
 		}
@@ -59,10 +59,10 @@ func TestSilentServer(t *testing.T) {
 		p := newPlace(t)
 		way := p.proxied()
 		p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
-		r := p.start("watch", "--timeout", "400ms", "--every", "100ms")
+		r := p.start("watch", "--timeout", "1s", "--every", "100ms")
 		r.says("A-17")
 		way.silentFrom("find")
-		r.says("has not answered for 400ms")
+		r.says("has not answered for 1s")
 		way.net.Block(nil)
 		seen := r.out.count("A-17")
 		fixture.Eventually(r, "it goes on", func() bool { return r.out.count("A-17") > seen })
@@ -77,9 +77,10 @@ func TestSlowAnswer(t *testing.T) {
 	p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
 	way := p.proxied()
 	slow := way.net.Arm(faultnet.DelayReply, "find")
-	r := p.start("ls", "--timeout", "200ms")
+	p.uri += "&maxPoolSize=1"
+	r := p.start("ls", "--timeout", "1s")
 	<-slow.Fired()
-	time.Sleep(time.Second) // five times as long
+	time.Sleep(3 * time.Second) // three times as long
 	if err := slow.Let(); err != nil {
 		t.Error(err)
 	}

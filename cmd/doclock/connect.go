@@ -44,6 +44,9 @@ func (c *cli) connect() (coll *mongo.Collection, close func(), err error) {
 	if opts.ConnectTimeout == nil {
 		opts.SetConnectTimeout(c.timeout)
 	}
+	if opts.MaxPoolSize != nil && *opts.MaxPoolSize == 1 {
+		opts.SetMaxPoolSize(2) // the second one for the pings of answered
+	}
 	client, err := mongo.Connect(opts)
 	if err != nil {
 		return nil, nil, err

@@ -26,6 +26,8 @@ func hintOf(err error) string {
 		return "Set MONGODB_URI, as in export MONGODB_URI=mongodb://localhost:27017, or give --uri-file."
 	case errors.As(err, &refused) && (refused.HasErrorCode(unauthorized) || refused.HasErrorCode(authenticationFailed)):
 		return "Check the user, the password and authSource in the server's URI. Reading needs find; removing and run need update, too."
+	case errors.Is(err, doclock.ErrOutcomeUnknown):
+		return `When the server answers again, "doclock inspect" shows what is there.`
 	case errors.As(err, new(*silenceError)):
 		return "Something accepts connections there and doesn't answer: look at the server. For a slow one give a longer --timeout."
 	case errors.Is(err, doclock.ErrForeignLock):

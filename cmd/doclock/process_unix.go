@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // canGroup: a command can have a process group of its own.
@@ -14,12 +16,20 @@ const canGroup = true
 
 // hasTerminal reports whether this process has a controlling terminal.
 func hasTerminal() bool {
-	fd, err := syscall.Open("/dev/tty", syscall.O_RDONLY|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	_, ok := foregroundGroup()
+	return ok
+}
+
+// foregroundGroup is the process group that may use the controlling terminal, and
+// that gets what is typed as a signal.
+func foregroundGroup() (group int, ok bool) {
+	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return 0, false
 	}
-	_ = syscall.Close(fd)
-	return true
+	defer unix.Close(fd)
+	group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return group, err == nil
 }
 
 func prepare(p *process) {
@@ -34,8 +44,9 @@ func (p *process) sendAll(s syscall.Signal) {
 		send(-p.cmd.Process.Pid, s)
 		return
 	}
+	members := p.members()      // before the command's end takes their parent away
 	_ = p.cmd.Process.Signal(s) // also where nothing is known of others
-	for _, pid := range p.members() {
+	for _, pid := range members {
 		if pid != p.cmd.Process.Pid {
 			send(pid, s)
 		}
@@ -51,7 +62,7 @@ func send(pid int, s syscall.Signal) { _ = syscall.Kill(pid, s) }
 func (p *process) forward(s os.Signal) {
 	switch s := s.(syscall.Signal); s {
 	case syscall.SIGINT, syscall.SIGQUIT:
-		if p.own {
+		if group, ok := foregroundGroup(); p.own || !ok || group != syscall.Getpgrp() {
 			p.sendAll(s)
 		}
 	case syscall.SIGTERM:

@@ -67,8 +67,9 @@ What happens when
 Without a terminal, as in a crontab or a service, the command has a process group of its
 own, and TERM, INT, QUIT and KILL go to all of it. At a terminal it stays in doclock's
 group, so that it can use the terminal: Ctrl-C reaches it from there, and doclock doesn't
-forward INT and QUIT. There TERM and KILL go to all that it has started, on Linux, and to
-the command alone on other systems. A daemon, which has a session of its own, gets none.
+forward INT and QUIT unless it runs in the background. There TERM and KILL go to all that
+the command has started, on Linux, and to the command alone on other systems. A daemon,
+which has a session of its own, gets none.
 
 A command of another user, as "sudo" makes one, gets no signal, and survives a kill -9 of
 doclock: run doclock under sudo, not sudo under doclock.

@@ -136,7 +136,7 @@ func TestRunWithoutAServer(t *testing.T) {
 	p := newPlace(t)
 	p.proxied().net.Down(true)
 	p.want(exitNotRun, []string{"No server answered"}, "run", "nightly", "--wait", "1s", "--", "echo", "it ran")
-	p.want(exitNotRun, []string{"no server has answered so far", "No server answered"}, "run", "nightly", "-v", "--wait", "3s", "--", "echo", "it ran")
+	p.want(exitNotRun, []string{"no server has answered so far", "No server answered"}, "run", "nightly", "-v", "--wait", "2500ms", "--", "echo", "it ran")
 	p.uri += "&serverSelectionTimeoutMS=200"
 	p.want(exitFailed, []string{"No server answered"}, "ls")
 }

@@ -25,10 +25,8 @@ func TestRunLostAtATerminal(t *testing.T) {
 	r := p.startOnTerminal(p.command("run", "nightly", "--ttl", "3s", "--", "bash", "-c", script, os.Args[0]))
 	fixture.Eventually(t, "all have started", func() bool { return len(r.started()) == 3 })
 	p.broken("nightly")
+	fixture.Eventually(t, "all get a TERM", func() bool { return r.out.count("got terminated") == 3 })
 	r.endsAlone(exitLost)
-	if r.out.count("got terminated") != 3 {
-		t.Error("not all of them got a TERM")
-	}
 	for _, pid := range r.started() {
 		fixture.Eventually(t, "it is gone", func() bool { return gone(pid) })
 	}
@@ -87,6 +85,20 @@ func lookedUp(t *testing.T, name string) string {
 		t.Skip(err)
 	}
 	return path
+}
+
+// In the background of a terminal nothing is typed for it, so an INT is forwarded.
+func TestRunSIGINTInTheBackground(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	cmd := p.command(runArguments([]string{"nightly"}, nil)...)
+	cmd.Path, cmd.Args = lookedUp(t, "bash"), append([]string{"bash", "-c", `set -m; "$0" "$@" < /dev/null & read -r; kill -INT $!; wait $!`, os.Args[0]}, cmd.Args[1:]...)
+	r := p.startOnTerminal(cmd)
+	r.says("started")
+	r.tell("")
+	r.says("got interrupt")
+	r.ends(9)
+	p.free("nightly")
 }
 
 // The Ctrl-C that has ended the command doesn't end the release after it.

@@ -67,9 +67,10 @@ func (c *cli) clientOptions() (*options.ClientOptions, error) {
 	return opts, nil
 }
 
-// secretsOf are the parts of a URI that nobody may see, as they are written and
-// as they are meant, and as errors quote them. What is between :// and the last @ is the user and the
-// password, also where the password has characters that it should have escaped.
+// secretsOf are the parts of a URI that nobody may see: as they are written, as
+// they are meant, and as errors quote them. What is between :// and the last @ is
+// the user and the password, also where the password has characters that it should
+// have escaped.
 func secretsOf(uri string) []string {
 	var secrets []string
 	add := func(secret string) {

@@ -22,8 +22,12 @@ type watched struct {
 	said  sync.WaitGroup // of a message
 }
 
-// lookEvery is how often run looks whether all have ended that were told to.
-const lookEvery = 20 * time.Millisecond
+// lookEvery is how often run looks whether all have ended that were told to, and
+// killsFor how long it goes on with those that can't be killed.
+const (
+	lookEvery = 20 * time.Millisecond
+	killsFor  = time.Second
+)
 
 // run runs the command to its end. The error says that it was not started. If it
 // was told to end, by a TERM or because of the lease, run also waits for the
@@ -39,7 +43,8 @@ func (w *watched) run(path string, command, env []string) (ended end, err error)
 	lost := w.kept.Done()
 	timer := time.NewTimer(w.untilTerm())
 	defer timer.Stop()
-	var told, killed bool
+	var told bool
+	var killed time.Time
 	var look <-chan time.Time // whether the others live, when the command has ended
 	for {
 		select {
@@ -51,8 +56,11 @@ func (w *watched) run(path string, command, env []string) (ended end, err error)
 			defer ticker.Stop()
 			look = ticker.C
 		case <-look:
-			if killed || !p.alive() {
+			if !p.alive() || !killed.IsZero() && time.Since(killed) > killsFor {
 				return ended, nil
+			}
+			if !killed.IsZero() {
+				p.kill() // those that were started beside the last kill
 			}
 		case s := <-w.signals:
 			told = told || s == syscall.SIGTERM
@@ -68,7 +76,7 @@ func (w *watched) run(path string, command, env []string) (ended end, err error)
 			switch {
 			case w.ended:
 				p.kill()
-				killed = true
+				killed = time.Now()
 			case w.untilTerm() > 0:
 				timer.Reset(w.untilTerm())
 			default:
