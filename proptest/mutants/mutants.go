@@ -62,6 +62,7 @@ var (
 	inQueue     = []string{queuePkg}
 	inClaims    = []string{"./internal/claims"}
 	inObserver  = []string{"./internal/observe"}
+	inStorm     = []string{"./proptest/storm"}
 	inLocker    = []string{lockerPkg}
 	inRelations = []string{relationsPkg}
 	inAdmin     = []string{adminPkg}

@@ -105,7 +105,6 @@ type holding struct {
 	lost    time.Time // when its time was up, or it was found lost, before its release
 	alone   bool      // it was left alone
 	verdict *call     // the last Release, which tells what became of the lease
-	events  []*heard
 }
 
 // begin records an acquire of a call. The storm is not locked.
@@ -148,7 +147,6 @@ type heard struct {
 	doclock.Event
 	program *program
 	call    *call // whose value its context has, or nil
-	taken   bool  // the ledger has understood it
 }
 
 // hear is the observer.

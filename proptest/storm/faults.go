@@ -24,6 +24,9 @@ const (
 	FaultLose        = "in memory: lease taken away"
 )
 
+// forbidden is the reason of a refusal: the command was certainly not executed.
+const forbidden = "the storm forbids it"
+
 // faults has the server do wrong.
 func (r runner) faults(over context.Context) {
 	for over.Err() == nil {
@@ -31,7 +34,11 @@ func (r runner) faults(over context.Context) {
 		n := 1 + r.IntN(3)
 		switch k := r.IntN(40); {
 		case k < 8:
-			r.mem.Fail(n, mongo.CommandError{Code: []int32{13, 11600, 42}[r.IntN(3)], Message: "the storm refuses"})
+			r.mem.Fail(n, []mongo.CommandError{
+				{Code: 13, Message: forbidden},                       // a refusal
+				{Code: 11600, Message: "the storm interrupts"},       // which passes
+				{Code: 424242, Message: "the storm answers nothing"}, // which proves nothing
+			}[r.IntN(3)])
 			r.fire(FaultRefused)
 		case k < 16:
 			r.mem.LoseRequests(n)

@@ -82,15 +82,19 @@ func (l *ledger) isUnder(of *life, c *command) bool {
 	}
 }
 
-// standing says that a find in the background asks for the lease: the renewal of
-// several before it names it, and has not matched all.
+// standing says that a find in the background asks for the lease: it is the first one
+// after a renewal of several that names the lease, and has not matched all.
 func (l *ledger) standing(of *life, c *command) bool {
 	if c.name != "find" {
 		return false
 	}
 	var last *command
 	for _, b := range l.commands {
-		if b.order < c.order && b.program == c.program && b.call == nil && b.name == "update" && (b.failed || !b.matched) && !b.answered.After(c.sent) {
+		switch {
+		case b.order >= c.order || b.program != c.program || b.call != nil:
+		case b.name == "find": // of the renewal before, or of a release
+			last = nil
+		case b.name == "update" && (b.failed || !b.matched) && !b.answered.After(c.sent):
 			last = b
 		}
 	}

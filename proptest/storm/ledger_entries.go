@@ -29,6 +29,7 @@ func (l *ledger) entries() {
 			}
 		}
 	}
+	l.forbidden(why)
 	for _, e := range l.leftover {
 		if e.Expired() {
 			continue
@@ -60,4 +61,24 @@ func (l *ledger) failedFor(id string) bool {
 		}
 	}
 	return false
+}
+
+// forbidden checks that a removal in the background that the server has refused is told
+// as failed, for each entry that no caller has got.
+func (l *ledger) forbidden(why map[string]string) {
+	last := map[string]*command{}
+	for _, c := range l.commands {
+		for _, id := range c.removes {
+			if c.call == nil {
+				last[key(c.program, id)] = c
+			}
+		}
+	}
+	for _, c := range l.commands {
+		for _, id := range c.removes {
+			if c.forbidden && last[key(c.program, id)] == c && l.lives[key(c.program, id)] == nil {
+				l.check(CleanUpsTold, why[id] != "", "the removal of %s was refused at %s, and not told", id, at(c.answered))
+			}
+		}
+	}
 }

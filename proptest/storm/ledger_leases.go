@@ -2,6 +2,7 @@ package storm
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/doclock/doclock"
 )
@@ -102,8 +103,8 @@ func (l *ledger) released(of *life) {
 	l.check(LeasesEnd, !errors.Is(e.Err, doclock.ErrLost), "%v", l.show(e))
 	l.check(LeasesEnd, e.Err != nil || c.name == "Downgrade" || !l.handedOver(of), "%v, and its command has handed the lock over", l.show(e))
 	failed, err := false, c.err
-	next := h.next(c)
-	own := next != nil && l.sentBy(next) > 0 // so the command before was not executed
+	next := l.next(h, c)
+	own := next != nil && !l.repeats(h, next) // so the command before was not executed
 	hidden := c.lease == nil && (c.name == "DoAll" || c.panicked) || c.name == "UpdateAndRelease" || c.name == "Delete"
 	switch {
 	case c.lease != nil && c.err == nil:
@@ -126,24 +127,15 @@ func (l *ledger) released(of *life) {
 	}
 }
 
-// next is the first release after another call.
-func (h *holding) next(after *call) *call {
-	for _, c := range h.calls {
-		if c.name == "Release" && c.order > after.order {
+// next is the first release after another call, which may be that of a Do.
+func (l *ledger) next(h *holding, after *call) *call {
+	calls := h.ending()
+	for _, c := range calls[slices.Index(calls, after)+1:] {
+		if c.name == "Release" || c == h.by && !l.repeats(h, c) {
 			return c
 		}
 	}
 	return nil
-}
-
-// sentBy is how many commands a call has sent.
-func (l *ledger) sentBy(c *call) (n int) {
-	for _, sent := range l.commands {
-		if sent.call == c {
-			n++
-		}
-	}
-	return n
 }
 
 // successor is the id of a lease that the same command has granted, or "".

@@ -51,13 +51,18 @@ type runner struct {
 	*rand.Rand
 }
 
+// runner makes one with a fate of its own.
+func (s *storm) runner(number int) runner {
+	return runner{s, rand.New(rand.NewPCG(s.seed, uint64(number)))}
+}
+
 // run drives for a virtual time, and then lets all come to its end.
 func (s *storm) run(long time.Duration) {
 	over, stop := context.WithTimeout(context.Background(), long)
 	defer stop()
 	var callers, others sync.WaitGroup
 	for i := range goroutines {
-		r := runner{s, rand.New(rand.NewPCG(s.seed, uint64(i)))}
+		r := s.runner(i)
 		callers.Go(func() {
 			for over.Err() == nil {
 				r.turn()
@@ -65,10 +70,9 @@ func (s *storm) run(long time.Duration) {
 			}
 		})
 	}
-	fate := runner{s, rand.New(rand.NewPCG(s.seed, 1000))}
-	others.Go(func() { fate.garden(over) })
+	others.Go(func() { s.runner(goroutines).garden(over) })
 	if !s.calm {
-		others.Go(func() { fate.faults(over) })
+		others.Go(func() { s.runner(goroutines + 1).faults(over) })
 	}
 	if s.closes {
 		others.Go(func() {

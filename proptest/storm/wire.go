@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/doclock/doclock/proptest/history"
@@ -14,19 +15,21 @@ import (
 
 // command is what a Locker's client has sent.
 type command struct {
-	name     string // "findAndModify", "update", "find", …
-	kind     string // of package history, of a findAndModify's first effect
-	program  *program
-	call     *call // whose context it had, or nil: it was sent in the background
-	order    int
-	sent     time.Time
-	answered time.Time // zero until then
-	failed   bool
-	matched  bool // a findAndModify found a document; an update matched all
-	document string
-	ids      []string // that it names
-	found    []string // ids in the reply
-	several  int      // statements of an update
+	name      string // "findAndModify", "update", "find", …
+	kind      string // of package history, of a findAndModify's first effect
+	program   *program
+	call      *call // whose context it had, or nil: it was sent in the background
+	order     int
+	sent      time.Time
+	answered  time.Time // zero until then
+	failed    bool
+	forbidden bool // and certainly not executed
+	matched   bool // a findAndModify found a document; an update matched all
+	document  string
+	ids       []string // that it names
+	removes   []string // that it releases, or removes
+	found     []string // ids in the reply
+	several   int      // statements of an update
 }
 
 // monitor records what a program's client sends.
@@ -38,8 +41,14 @@ func (s *storm) monitor(p *program) *event.CommandMonitor {
 				return
 			}
 			c := &command{name: e.CommandName, program: p, sent: time.Now(), ids: idsIn(e.Command)}
-			if effects := history.ReadCommand(e.Command); len(effects) > 0 {
+			effects := history.ReadCommand(e.Command)
+			if len(effects) > 0 {
 				c.kind = effects[0].Kind
+			}
+			for _, effect := range effects {
+				if effect.Kind == history.CommandRelease {
+					c.removes = append(c.removes, effect.ID)
+				}
 			}
 			c.document = documentIn(e.Command)
 			if statements, ok := e.Command.Lookup("updates").ArrayOK(); ok {
@@ -57,18 +66,20 @@ func (s *storm) monitor(p *program) *event.CommandMonitor {
 			s.answer(flying, e.RequestID, e.Reply)
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
-			s.answer(flying, e.RequestID, nil)
+			if c := s.answer(flying, e.RequestID, nil); c != nil {
+				c.forbidden = strings.Contains(e.Failure.Error(), forbidden)
+			}
 		},
 	}
 }
 
 // answer records a reply, or that there is none.
-func (s *storm) answer(flying map[int64]*command, request int64, reply bson.Raw) {
+func (s *storm) answer(flying map[int64]*command, request int64, reply bson.Raw) *command {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := flying[request]
 	if c == nil { // a ping
-		return
+		return nil
 	}
 	delete(flying, request)
 	c.answered, c.failed, c.found = time.Now(), reply == nil, idsIn(reply)
@@ -76,13 +87,14 @@ func (s *storm) answer(flying map[int64]*command, request int64, reply bson.Raw)
 		for _, id := range c.ids {
 			s.late[id] = true
 		}
-		return
+		return c
 	}
 	_, c.matched = reply.Lookup("value").DocumentOK()
 	if c.name == "update" {
 		n, _ := reply.Lookup("n").AsInt64OK()
 		c.matched = int(n) == c.several && reply.Lookup("writeErrors").IsZero()
 	}
+	return c
 }
 
 // names reports whether the command names the lease.
