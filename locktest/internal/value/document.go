@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"encoding/binary"
 	"iter"
 	"slices"
@@ -26,12 +27,13 @@ func each(data []byte) iter.Seq2[string, bson.RawValue] {
 			return
 		}
 		for rest := data[4 : len(data)-1]; len(rest) > 0; {
-			element, more, ok := bsoncore.ReadElement(rest)
-			if !ok {
+			end := bytes.IndexByte(rest, 0)
+			if end < 1 {
 				return
 			}
-			v := element.Value()
-			if !yield(element.Key(), bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}) {
+			key := rest[1:end]
+			v, more, ok := bsoncore.ReadValue(rest[end+1:], bsoncore.Type(rest[0]))
+			if !ok || !yield(string(key), bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}) {
 				return
 			}
 			rest = more

@@ -147,7 +147,7 @@ func Elements(v bson.RawValue) []bson.RawValue {
 	if !IsArray(v) {
 		return nil
 	}
-	var all []bson.RawValue
+	all := make([]bson.RawValue, 0, 4)
 	for _, element := range each(v.Value) {
 		all = append(all, element)
 	}
