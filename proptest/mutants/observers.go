@@ -290,4 +290,12 @@ var observers = []Mutant{
 			`of == nil || of.over.Load() && held != nil`),
 		Tests: "^TestStorm$", Packages: inStorm,
 	},
+	{
+		Name: "a release that nobody waits for fails without a word", Rule: 0,
+		Why:  "a lock stays held, and nobody knows why",
+		File: "multilock/cleanup.go",
+		Edits: swap(`		l.cleanup.failed(held.DocumentID(), held.Tag(), held.ID(), err)
+`, ``),
+		Tests: "^TestStorm$", Packages: inStorm,
+	},
 }
