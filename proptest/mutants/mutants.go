@@ -21,7 +21,7 @@ const Rules = 26
 // All are the mutants.
 func All() []Mutant {
 	var all []Mutant
-	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, operators, several, claims, terms, tokens, downgrades, observers} {
+	for _, some := range [][]Mutant{decisions, commands, writes, failures, leases, renewals, acquires, waitQueues, handoffs, shares, options, relationRules, values, servers, cleanups, unreachable, operators, several, claims, terms, tokens, downgrades, observers, storms} {
 		all = append(all, some...)
 	}
 	return all

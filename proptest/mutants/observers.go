@@ -291,12 +291,4 @@ var observers = []Mutant{
 			`s.tellAll(ctx, observe.Released, nil)`),
 		Tests: "^TestEventsOfCallersWhoGiveUp$", Packages: inHold,
 	},
-	{
-		Name: "a ticket whose document can't be decoded ends twice", Rule: 0,
-		Why:  "one acquire counts as two",
-		File: "multilock/observed.go",
-		Edits: swap(`of == nil || of.over.Swap(true)`,
-			`of == nil || of.over.Load() && held != nil`),
-		Tests: "^TestStorm$", Packages: inStorm,
-	},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // turn is one thing that a program does.
@@ -72,18 +73,36 @@ func (r runner) plan(p *program, claims bool) plan {
 		add(doclock.HoldAtLeast(r.upTo(2 * time.Second)))
 	}
 	if r.one(4) {
-		add(doclock.Into(&document{spoiled: r.IntN(16)}))
+		add(doclock.Into(r.document(16)))
 	}
 	return pl
 }
 
 // document is what an acquire decodes. Some can't be decoded.
-type document struct{ spoiled int }
+type document struct {
+	spoiled int
+	refuse  func() // has the release that follows be refused, or nil
+}
+
+// document draws one of n, of which three can't be decoded.
+func (r runner) document(n int) *document {
+	d := &document{spoiled: r.IntN(n)}
+	if !r.calm && !r.peaceful() && r.one(2) {
+		d.refuse = func() {
+			r.mem.Fail(2, mongo.CommandError{Code: 13, Message: forbidden})
+			r.fire(FaultRefused)
+		}
+	}
+	return d
+}
 
 var errSpoiled = errors.New("the storm's own decoding has failed")
 
 // UnmarshalBSON implements bson.Unmarshaler.
 func (d *document) UnmarshalBSON([]byte) error {
+	if d.spoiled < 3 && d.refuse != nil {
+		d.refuse()
+	}
 	switch d.spoiled {
 	case 0, 1:
 		return errSpoiled

@@ -93,7 +93,7 @@ func (r runner) resume(p *program) {
 	defer cancel()
 	var opts []doclock.AcquireOption
 	if r.one(4) {
-		opts = append(opts, doclock.Into(&document{spoiled: r.IntN(8)}))
+		opts = append(opts, doclock.Into(r.document(8)))
 	}
 	var h *holding
 	r.call(ctx, p, "Resume", nil, func(ctx context.Context, c *call) error {
