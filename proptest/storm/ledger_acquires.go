@@ -106,6 +106,16 @@ func (a *acquire) ended() doclock.EventKind {
 	return ""
 }
 
+// waited reports whether the acquire was told to wait, and whether behind a holder.
+func (a *acquire) waited() (waited, behind bool) {
+	for _, e := range a.events {
+		if e.Kind == doclock.EventWaiting {
+			return true, len(e.Holders) > 0
+		}
+	}
+	return false, false
+}
+
 // ticketEnds is how many a ticket has that was not refused.
 func (l *ledger) ticketEnds(a *acquire) (least, most int) {
 	switch {
@@ -128,6 +138,9 @@ func (l *ledger) end(a *acquire, e *heard) {
 	}
 	if a.holding != nil {
 		l.check(AcquiresEnd, e.Kind == doclock.EventGranted && e.Err == nil, "%v, and the caller has a lease", l.show(e))
+		waited, behind := a.waited()
+		l.check(AcquiresEnd, len(e.Holders) > 0 || !behind, "%v names no holder, and it has waited behind some", l.show(e))
+		l.check(AcquiresEnd, len(e.Holders) == 0 || waited, "%v names holders, and it has not waited", l.show(e))
 		return
 	}
 	if len(a.by.acquires) > 1 {
