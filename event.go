@@ -55,7 +55,7 @@ type Event struct {
 	// it: a handoff and a downgrade for the lease that ends by it.
 	Commands int
 
-	Holders []Holder // the entries in the way, as the last image showed them; of a grant, those that it waited for
+	Holders []Holder // the entries in the way, as the last image showed them; of a grant, those that it waited for last
 	Err     error    // the error that the caller gets, or the reason of a failure in the background
 	Dropped int      // events that the observer was too slow for, since the last delivered one
 }

@@ -25,7 +25,7 @@ import (
 type account struct {
 	ctx    context.Context // with the values of the caller's
 	sent   atomic.Int64    // commands
-	behind error           // the last conflict of an acquire that waits; of its goroutine
+	behind error           // the last conflict that named holders, of an acquire that waits; of its goroutine
 	waited atomic.Bool     // it was told that the acquire waits
 	over   atomic.Bool     // and how it has ended
 	doubt  atomic.Bool     // and that the outcome of its ticket's removal is unknown
@@ -94,7 +94,7 @@ func (a *acquisition) waits(conflict error) {
 	if of == nil {
 		return
 	}
-	if conflict != nil {
+	if c := (*doclock.ConflictError)(nil); errors.As(conflict, &c) && len(c.Holders) > 0 {
 		of.behind = conflict
 	}
 	if !of.waited.Swap(true) {

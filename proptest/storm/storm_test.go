@@ -11,7 +11,7 @@ import (
 
 var (
 	first = flag.Uint64("first", 1, "the first seed")
-	seeds = flag.Int("seeds", 12, "how many seeds")
+	seeds = flag.Int("seeds", 6, "how many seeds")
 	long  = flag.Duration("for", time.Minute, "how long each run is, in virtual time")
 )
 
@@ -21,7 +21,7 @@ func TestStorm(t *testing.T) {
 	var counts tally.Tally
 	storm.Run(t, storm.Config{First: *first, Seeds: *seeds, Long: *long}, &counts)
 	var floors []tally.Floor
-	if *seeds >= 12 {
+	if *seeds >= 6 {
 		floors = storm.Floors(*seeds)
 	}
 	for _, failure := range counts.Failures(floors...) {
