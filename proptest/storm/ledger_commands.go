@@ -45,6 +45,8 @@ func (l *ledger) isFor(a *acquire, c *command) bool {
 
 // sentUnder checks the commands of a lease: those of its own calls and of others for
 // the same entry, those of a Do that release it, and the renewals in the background.
+// A command of another holder that is sent at the instant of the grant may count or not:
+// the library counts it a moment before the driver's monitor sees it.
 func (l *ledger) sentUnder(of *life) {
 	e, g := of.end, of.granted
 	least, most := 0, 0
@@ -56,7 +58,7 @@ func (l *ledger) sentUnder(of *life) {
 			continue
 		}
 		most++
-		sure := c.sent.After(g.Time) || of.holding != nil && c.order > of.holding.got
+		sure := c.sent.After(g.Time) || of.holding != nil && c.order > of.holding.got && (of.alone() || c.call != nil && c.call.lease == of.holding)
 		if sure && (c.sent.Before(e.Time) || c.call != nil && c.call == e.call && !c.call.gaveUp() && c.call.lease != nil && c.order < c.call.returned) {
 			least++
 		}
