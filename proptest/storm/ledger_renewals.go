@@ -1,6 +1,7 @@
 package storm
 
 import (
+	"slices"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -15,8 +16,8 @@ type renewed struct {
 	failed bool
 }
 
-// renewals checks those of one entry, whose leases these are. What is answered at the
-// very instant of a grant or an end may be told or not.
+// renewals checks the renewals of one entry. lives are the leases of that entry. A
+// renewal that is answered at the very instant of a grant or an end may be told or not.
 func (l *ledger) renewals(lives []*life) {
 	first, last := lives[0].granted.Time, time.Time{}
 	for _, of := range lives {
@@ -56,10 +57,9 @@ func (l *ledger) renewals(lives []*life) {
 			continue
 		}
 		l.check(RenewalsTold, !e.Time.Before(first) && !e.Time.After(last), "%v comes before the grant or after the end", l.show(e))
-		grants := false
-		for _, of := range lives {
-			grants = grants || e.Time.Add(-e.Held).Equal(of.granted.Time) && of.granted.call == e.call
-		}
+		grants := slices.ContainsFunc(lives, func(of *life) bool {
+			return e.Time.Add(-e.Held).Equal(of.granted.Time) && of.granted.call == e.call
+		})
 		l.check(DurationsRight, grants, "%v, and it was granted at %s", l.show(e), at(first))
 	}
 	l.check(RenewalsTold, least[0] <= told[0] && told[0] <= most[0], "lease %s: %d renewals were told, and %d to %d executed", lives[0].id, told[0], least[0], most[0])
@@ -73,6 +73,11 @@ func (l *ledger) renewals(lives []*life) {
 // it matched all. Where it did not, a read tells: an entry that is there was renewed.
 func (l *ledger) answersTo(of *life) (all []renewed) {
 	var asks *command // a renewal of several that did not match all
+	add := func(c *command, executed bool) {
+		if c.failed || executed {
+			all = append(all, renewed{c.answered, c.failed})
+		}
+	}
 	for _, c := range l.commands {
 		if c.program != of.program {
 			continue
@@ -80,24 +85,15 @@ func (l *ledger) answersTo(of *life) (all []renewed) {
 		switch {
 		case c.answered.IsZero():
 		case c.kind == history.CommandRenew && c.names(of.id) && (c.call == nil || c.call.name == "Renew"):
-			if c.failed || c.matched {
-				all = append(all, renewed{c.answered, c.failed})
-			}
+			add(c, c.matched)
 		case c.name == "update" && c.call == nil && c.names(of.id):
+			add(c, c.matched)
 			asks = nil
-			if c.failed || c.matched {
-				all = append(all, renewed{c.answered, c.failed})
-			} else {
+			if !c.failed && !c.matched {
 				asks = c
 			}
 		case c.name == "find" && c.call == nil && asks != nil && !c.sent.Before(asks.answered):
-			here := false
-			for _, id := range c.found {
-				here = here || id == of.id
-			}
-			if c.failed || here {
-				all = append(all, renewed{c.answered, c.failed})
-			}
+			add(c, slices.Contains(c.found, of.id))
 			asks = nil
 		}
 	}
