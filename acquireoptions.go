@@ -10,40 +10,39 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// AcquireOption changes how one acquire works.
-type AcquireOption func(*engine.AcquireConfig) error
-
 // ID is the filter for the document with this _id: bson.D{{"_id", id}}.
 func ID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 
 // Into decodes the document as of the grant into target, a non-nil pointer,
 // with the collection's registry and in the same command. The lock field is
 // left out, so that saving the document back can't bring an old lock back. It
-// is decoded in the caller's goroutine. If that fails, the lock is released and
-// the error returned; if it panics, the lock is released too.
+// is decoded in the caller's goroutine. If that fails, the error is returned, and
+// the lock is released in the background; if it panics, the lock is released too.
+// Until that release is answered, a TryAcquire of anybody may still be refused.
 func Into(target any) AcquireOption {
-	return func(c *engine.AcquireConfig) error {
+	return acquireOption(func(c *engine.AcquireConfig) error {
 		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {
 			return fmt.Errorf("%w: Into got a %T; give a non-nil pointer", ErrInvalidArgument, target)
 		}
 		c.Into = target
 		return nil
-	}
+	})
 }
 
 // MaxWait bounds how long an Acquire or a Do waits for the lock, and nothing
-// else: the context bounds the work that follows too. 0 is one try, as
-// TryAcquire's. When the wait is over, the error is an [ErrNotAcquired], and an
+// else: the context bounds the work that follows too. 0 is one attempt, which lasts
+// no longer than an [AttemptTimeout]: unlike TryAcquire, it isn't repeated for 30 s
+// while no server can be reached. When the wait is over, the error is an [ErrNotAcquired], and an
 // [ErrConflict] that names who is in the way, as far as this process knows.
 // TryAcquire and Enqueue don't wait, and refuse this option.
 func MaxWait(d time.Duration) AcquireOption {
-	return func(c *engine.AcquireConfig) error {
+	return acquireOption(func(c *engine.AcquireConfig) error {
 		if d < 0 {
 			return fmt.Errorf("%w: MaxWait is %v; give 0 for one try, or more", ErrInvalidArgument, d)
 		}
 		c.MaxWait = &d
 		return nil
-	}
+	})
 }
 
 // Sort says which document an acquire means if its filter matches several: the
@@ -57,10 +56,10 @@ func MaxWait(d time.Duration) AcquireOption {
 // matches, locked or not. TryAcquire is refused if that one is locked, and Acquire
 // waits for that one, even if others that match are free or become free.
 func Sort(keys any) AcquireOption {
-	return func(c *engine.AcquireConfig) (err error) {
+	return acquireOption(func(c *engine.AcquireConfig) (err error) {
 		c.Sort, err = sortKeys(keys)
 		return err
-	}
+	})
 }
 
 // SkipLocked makes an acquire take any document that matches the filter and is
@@ -77,18 +76,33 @@ func Sort(keys any) AcquireOption {
 // yet. They look again after a pause that grows from some milliseconds to a second, and
 // soon after each release by the same Locker.
 //
+// A filter may be empty, for any document of the collection.
+//
 // A claim that is alone in its process sends one command: the acquire itself, for
 // the first document that matches. If that one is locked, or other goroutines
 // claim at the same time, one read looks up free documents for all claims of this
 // Locker with the same filter, keys and tag. Then each claim tries one of them by
-// its _id. So a claim costs little more than one command, also where
-// several processes compete. The look-ups are shared only if the filters are equal:
-// round a time in a filter.
+// its _id. So a claim costs one to two commands, and with 32 workers in 4
+// processes some 1.5. The look-ups are shared only if the filters are equal: round a time in a
+// filter.
 //
-// While no other process competes for the same documents, the order is that of
-// Sort, as it was at a look-up up to a second ago. Processes that meet try
-// the first documents in a random order, up to 512 of them, so that they seldom
-// meet.
+// The order is nearly that of Sort. While no other process competes for the same
+// documents, a claim takes the first one that is free, as of a look-up in the
+// last tenth of a second; so it does if processes claim in turn. Processes
+// that claim at the same time take one of the first by chance, so that they seldom
+// meet. How far from the first follows from how often they meet: of n workers
+// half take one of the first n that are free, all but a few take one of the first 4n, and
+// a document is seldom overtaken by more than 6n. Nothing is promised for one
+// claim: where jobs must be done in order, have one worker.
+//
+// A document that can't take the lock is passed over, and told as an
+// [EventSkipped]: one without room for the entry below the server's 16 MB, or one
+// that a validator refuses with it. The Locker doesn't try it again for a minute. A
+// claim that has met one ends with the server's error if nothing else is free, and after
+// three in a row that were refused for the same reason.
+//
+// "None is free" is true: TryAcquire returns it only if each document was locked, didn't
+// match, or couldn't take the lock at some moment of the call.
 //
 // A document whose lock field is foreign ([ErrForeignLock]) is not free, nor is one
 // that [HoldAtLeast] keeps others out of. Enqueue
@@ -96,10 +110,10 @@ func Sort(keys any) AcquireOption {
 // [Upsert] refuses it too. With [ShardKey] each look-up asks all shards, unless
 // the filter names the shard key.
 func SkipLocked() AcquireOption {
-	return func(c *engine.AcquireConfig) error {
+	return acquireOption(func(c *engine.AcquireConfig) error {
 		c.SkipLocked = true
 		return nil
-	}
+	})
 }
 
 // sortKeys encodes the keys of a Sort.
@@ -147,31 +161,6 @@ func isDirection(v bson.RawValue) bool {
 	return ok && (f == 1 || f == -1)
 }
 
-// LeaseTTL is the TTL of this acquire's lease, in place of the Locker's [TTL] or
-// [TagTTL], with the same bounds. The lease is valid for that time, renewed by it,
-// and kept by the server for as long. How long a waiting entry keeps its place is
-// still the Locker's [WaitTTL].
-//
-// Under a tag of [ShareInProcess] such an acquire makes an entry of its own. A
-// classic update hands the lock over to a waiter of this process in its own
-// command only between leases of one TTL. Otherwise the waiter asks for itself.
-func LeaseTTL(d time.Duration) AcquireOption {
-	return func(c *engine.AcquireConfig) error {
-		c.Terms.TTL = d.Truncate(time.Millisecond)
-		return within("LeaseTTL", d, MinTTL, MaxTTL)
-	}
-}
-
-// OwnedBy is the owner of this acquire's entry, in place of the Locker's
-// [Owner]: a worker, a job, a user. It is a text for people, and decides nothing.
-// Under a tag of [ShareInProcess] such an acquire makes an entry of its own.
-func OwnedBy(name string) AcquireOption {
-	return func(c *engine.AcquireConfig) error {
-		c.Terms.Owner = name
-		return ownerText("OwnedBy", name)
-	}
-}
-
 // HoldAtLeast keeps others out for at least d after the grant, even if the lease
 // is released before, or its holder crashes. Several machines may start a job at
 // the same tick, and the job may take a few milliseconds. With HoldAtLeast it runs
@@ -192,11 +181,11 @@ func OwnedBy(name string) AcquireOption {
 // rounded up to whole milliseconds. HoldAtLeast is refused for a tag of
 // [ShareInProcess].
 func HoldAtLeast(d time.Duration) AcquireOption {
-	return func(c *engine.AcquireConfig) error {
+	return acquireOption(func(c *engine.AcquireConfig) error {
 		if err := within("HoldAtLeast", d, 0, MaxTTL); err != nil {
 			return err
 		}
 		c.Terms.Least = (d + time.Millisecond - 1).Truncate(time.Millisecond) // d is too small to overflow
 		return nil
-	}
+	})
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -47,16 +49,16 @@ func TestRule20ALossInABatch(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		mongotest.RunVirtual(t, name, func(t *testing.T) {
 			r := newRig(t)
 			leases := r.many(3)
 			lose(r, leases[1])
 			kept := r.due(leases...)
-			within(t, 10*time.Second, kept[1].Done(), "the loss")
+			within(t, kept[1].Done(), "the loss")
 			if cause := context.Cause(kept[1]); !errors.Is(cause, doclock.ErrLost) {
 				t.Errorf("cause %v", cause)
 			}
-			until(t, "the others", fresh(leases[0], leases[2]))
+			fixture.Eventually(t, "the others", fresh(leases[0], leases[2]))
 			if kept[0].Err() != nil || kept[2].Err() != nil {
 				t.Errorf("the others: %v, %v", context.Cause(kept[0]), context.Cause(kept[2]))
 			}
@@ -72,24 +74,26 @@ func TestRule20EverythingIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kept := range r.due(leases...) {
-		within(t, 10*time.Second, kept.Done(), "the loss")
+		within(t, kept.Done(), "the loss")
 	}
 }
 
 func TestRule20TwoLeasesOnOneDocument(t *testing.T) {
-	r := newRig(t)
-	one, two := r.take(1, "read"), r.take(1, "read")
-	r.sent.forget()
-	kept := r.due(one, two)
-	until(t, "both", fresh(one, two))
-	r.wantSent("update")
-	r.prune(1, two)
-	r.clock.pass(ttl / 3)
-	within(t, 10*time.Second, kept[1].Done(), "the loss")
-	until(t, "the other", fresh(one))
-	if kept[0].Err() != nil {
-		t.Errorf("the other: %v", context.Cause(kept[0]))
-	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		one, two := r.take(1, "read"), r.take(1, "read")
+		r.sent.forget()
+		kept := r.due(one, two)
+		fixture.Eventually(t, "both", fresh(one, two))
+		r.wantSent("update")
+		r.prune(1, two)
+		r.clock.pass(ttl / 3)
+		within(t, kept[1].Done(), "the loss")
+		fixture.Eventually(t, "the other", fresh(one))
+		if kept[0].Err() != nil {
+			t.Errorf("the other: %v", context.Cause(kept[0]))
+		}
+	})
 }
 
 // Rule 20, and 4: the validity is anchored at the send of the command that
@@ -104,12 +108,12 @@ func TestRule20AnchoredAtTheSend(t *testing.T) {
 			}
 			reply := r.net.Arm(faultnet.DelayReply, command)
 			r.due(leases...)
-			within(t, 10*time.Second, reply.Fired(), command)
+			within(t, reply.Fired(), command)
 			r.clock.pass(ttl / 4)
 			if err := reply.Let(); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the answer", fresh(leases[0], leases[1]))
+			fixture.Eventually(t, "the answer", fresh(leases[0], leases[1]))
 			for _, l := range leases[:2] {
 				if got, most := l.Remaining(), ttl*3/4-time.Millisecond; got > most {
 					t.Errorf("Remaining = %v, want at most %v", got, most)
@@ -122,21 +126,23 @@ func TestRule20AnchoredAtTheSend(t *testing.T) {
 // The read tells what the server keeps, and that is the tolerance longer than
 // the validity.
 func TestRule20AReadIsValidForTheTTL(t *testing.T) {
-	r := newRig(t)
-	leases := r.many(2)
-	r.net.Arm(faultnet.LoseReply, "update")
-	if _, err := r.other.UpdateMany(t.Context(), bson.M{"_id": bson.M{"$gte": 100}}, bson.M{"$set": bson.M{
-		"lock.tags.write.0.expires": serverNow(t, r).Add(time.Hour)}}); err != nil {
-		t.Fatal(err)
-	}
-	r.due(leases...)
-	until(t, "a renewal", fresh(leases...))
-	for _, l := range leases {
-		if got, most := l.Remaining(), ttl-time.Millisecond; got > most {
-			t.Errorf("Remaining = %v, want at most %v", got, most)
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		leases := r.many(2)
+		r.net.Arm(faultnet.LoseReply, "update")
+		if _, err := r.other.UpdateMany(t.Context(), bson.M{"_id": bson.M{"$gte": 100}}, bson.M{"$set": bson.M{
+			"lock.tags.write.0.expires": serverNow(t, r).Add(time.Hour)}}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	r.wantSent("update", "find")
+		r.due(leases...)
+		fixture.Eventually(t, "a renewal", fresh(leases...))
+		for _, l := range leases {
+			if got, most := l.Remaining(), ttl-time.Millisecond; got > most {
+				t.Errorf("Remaining = %v, want at most %v", got, most)
+			}
+		}
+		r.wantSent("update", "find")
+	})
 }
 
 func TestRule20UnknownOutcomes(t *testing.T) {
@@ -148,15 +154,14 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 		{"the reply is lost", func(n *faultnet.Net) { n.Arm(faultnet.LoseReply, "update") }, []string{"update", "find"}},
 		{"the request is lost", func(n *faultnet.Net) { n.Arm(faultnet.LoseRequest, "update") }, []string{"update", "find", "update"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		mongotest.RunVirtual(t, c.name, func(t *testing.T) {
 			r := newRig(t)
 			leases := r.many(3)
 			r.age()
 			c.arm(r.net)
 			kept := r.due(leases...)
 			// What failed is tried again after a pause, on the hand-turned clock.
-			until(t, "the renewals", func() bool {
+			fixture.Eventually(t, "the renewals", func() bool {
 				if fresh(leases...)() {
 					return true
 				}
@@ -171,7 +176,7 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 			}
 			r.sent.forget()
 			r.clock.pass(ttl / 3)
-			until(t, "the next renewals", fresh(leases...))
+			fixture.Eventually(t, "the next renewals", fresh(leases...))
 			r.wantSent("update")
 		})
 	}
@@ -180,17 +185,19 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 // A batch of unknown outcome, and one entry that is not there: that one goes
 // alone, and is told.
 func TestRule20ALossInABatchOfUnknownOutcome(t *testing.T) {
-	r := newRig(t)
-	leases := r.many(3)
-	r.prune(101, leases[1])
-	r.net.Arm(faultnet.LoseReply, "update")
-	kept := r.due(leases...)
-	until(t, "the loss", func() bool {
-		r.clock.pass(time.Millisecond)
-		return kept[1].Err() != nil
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		leases := r.many(3)
+		r.prune(101, leases[1])
+		r.net.Arm(faultnet.LoseReply, "update")
+		kept := r.due(leases...)
+		fixture.Eventually(t, "the loss", func() bool {
+			r.clock.pass(time.Millisecond)
+			return kept[1].Err() != nil
+		})
+		if cause := context.Cause(kept[1]); !errors.Is(cause, doclock.ErrLost) || leases[1].Err() == nil {
+			t.Errorf("cause %v", cause)
+		}
+		r.wantSent("update", "find", "findAndModify")
 	})
-	if cause := context.Cause(kept[1]); !errors.Is(cause, doclock.ErrLost) || leases[1].Err() == nil {
-		t.Errorf("cause %v", cause)
-	}
-	r.wantSent("update", "find", "findAndModify")
 }

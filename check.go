@@ -164,7 +164,7 @@ func version(ctx context.Context, db *mongo.Database) (string, error) {
 
 // probe sends an acquire and a majority read for a document that doesn't exist.
 func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err error) {
-	e, err := engine.New(coll, relations.Exclusive(), engine.Config{TTL: engine.DefaultTTL, Field: engine.DefaultField, Owner: "doclock.CheckServer"})
+	e, err := engine.New(coll, relations.Exclusive(), engine.Config{Terms: engine.Terms{TTL: engine.DefaultTTL, Owner: "doclock.CheckServer"}, Field: engine.DefaultField})
 	if err != nil {
 		return false, err
 	}
@@ -188,7 +188,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 }
 
 func refusal(what string, err error) error {
-	if engine.AsFailure(err).Certain {
+	if engine.AsFailure(err).Refused() {
 		return fmt.Errorf("%w: it refuses %s: %w", ErrUnsupportedServer, what, err)
 	}
 	return fmt.Errorf("doclock: probe the server with %s: %w", what, err)

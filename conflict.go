@@ -12,7 +12,9 @@ import (
 
 // ConflictError says who is in the way. It is an [ErrConflict]. That of a
 // [Lease.Downgrade] names the lease's own entry if the time of [HoldAtLeast] is in
-// the way, and has no Holders if all have left since the refusal.
+// the way, and has no Holders if all have left since the refusal. If the context of an
+// acquire holds the entries that are in the way, the acquire is refused at once, and
+// the Holders are these entries alone: it would wait for ever.
 type ConflictError struct {
 	Tag        string        // the tag that was wanted
 	DocumentID bson.RawValue // the document's _id
@@ -31,6 +33,14 @@ type Holder struct {
 	Since     time.Time     // arrival, on the server's clock
 	Waiting   bool          // not held yet, but ahead in the document's queue
 	Remaining time.Duration // until it expires, unless it is renewed
+
+	// InContext: a lease of the call's own context holds it, as that of a Do or a
+	// KeepAlive.
+	InContext bool
+
+	// InProcess: a lease of the Locker that was asked holds it, so somebody in this
+	// process does. Other Lockers of the process are not looked at.
+	InProcess bool
 
 	// AtLeast is for how long it keeps others out even if its holder releases
 	// the lock ([HoldAtLeast]), or 0. A remainder, whose holder has released the
@@ -55,8 +65,13 @@ func (e *ConflictError) Error() string {
 			b.WriteString(", ")
 		}
 		state := "held"
-		if h.Waiting {
+		switch {
+		case h.Waiting:
 			state = "waiting"
+		case h.InContext:
+			state = "held by this context"
+		case h.InProcess:
+			state = "held in this process"
 		}
 		fmt.Fprintf(&b, "%q of %s (%s, %v left", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
 		if h.AtLeast > 0 {

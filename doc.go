@@ -62,10 +62,11 @@
 // tells an entry from one that a delayed duplicate of its acquire brought back.
 //
 // A write to another document under the lock has no such guard, and may come
-// late from a process that was stopped. Release then returns [ErrLost]: undo the
-// write, or check the fencing token at its target. The library can't protect
-// what it can't see. A lock excludes only those who ask for it, and a write that
-// replaces the whole document erases the lock or brings an old one back.
+// late from a process that was stopped. Release then returns [ErrLost], or
+// [ErrOutcomeUnknown] if no server can be asked: undo the write, or check the
+// fencing token at its target. The library can't protect what it can't see. A lock
+// excludes only those who ask for it, and a write that replaces the whole document
+// erases the lock or brings an old one back.
 //
 // # Errors
 //
@@ -73,9 +74,11 @@
 // an acquire is an [ErrNotAcquired], whatever its cause: the caller holds
 // nothing. Where nobody can say whether a write or a release was executed, it is
 // repeated while its context allows, and is then an [ErrOutcomeUnknown], never a
-// guess. A command that can't be sent, because no server can be reached, was
-// certainly not executed. It is tried for 30 s, and then the driver's error is
-// returned.
+// guess. A release of unknown outcome says of the lock that nobody knows whether
+// others were let in. A command that can't be sent, because no server can be
+// reached, or that no primary takes, was certainly not executed. It is tried for
+// 30 s, and then the driver's error is returned. A refusal, also of the
+// credentials, is returned at once.
 //
 // # Observing
 //

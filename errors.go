@@ -11,10 +11,12 @@ import (
 var (
 	// ErrNotAcquired: the caller doesn't hold the lock. Every error of an
 	// acquire is one, beside its cause. An error of Do that is one says that the
-	// function was never called, unless it comes from an acquire inside it.
+	// function was never called. An acquire inside the function doesn't make it one.
 	ErrNotAcquired = errors.New("doclock: not acquired")
 
-	// ErrNotFound: no document matches the filter.
+	// ErrNotFound: no document matches the filter, or, with [SkipLocked], none that
+	// matches is free. That of an acquire names the collection, and the _id that the
+	// filter demands or else the filter.
 	ErrNotFound = errors.New("doclock: no such document")
 
 	// ErrConflict: others hold the lock, or came first. The error is a
@@ -23,7 +25,8 @@ var (
 	ErrConflict = errors.New("doclock: conflict")
 
 	// ErrLost: the lease ended before it was released. Its time ran out, or its
-	// entry is not in the document any more. Others may have been let in since.
+	// entry is not in the document any more. Others may have been let in since. An
+	// error of Do, DoAll, Lead or Release that is one speaks of that call's lock.
 	ErrLost = lease.ErrLost
 
 	// ErrReleased: the lease was released, detached or downgraded, or its ticket
@@ -47,10 +50,13 @@ var (
 	// doclock's. It was left as it is. [Field] chooses another field.
 	ErrForeignLock = errors.New("doclock: foreign lock field")
 
-	// ErrOutcomeUnknown: a write, a delete, a detach, a downgrade or a release may
-	// have been executed, or may be yet. It wraps what the driver said. No acquire returns it: a
-	// caller without a lease holds nothing, and what an acquire may have been
-	// granted is released in the background.
+	// ErrOutcomeUnknown, of a write, a delete, a detach or a downgrade: it may have
+	// been executed, or may be yet. Of a release, and so of Do, DoAll and Lead: nobody
+	// knows whether others were let in while the lease was held. Whether the release was
+	// executed is another question: one that was never sent was not, but if the
+	// lease's time is up, somebody may have the lock. The error wraps what the driver
+	// said. No acquire returns it: a caller without a lease holds nothing, and what an
+	// acquire may have been granted is released in the background.
 	ErrOutcomeUnknown = lease.ErrOutcomeUnknown
 
 	// ErrUnsupportedServer: the server can't run the protocol. See

@@ -63,12 +63,18 @@ type Event struct {
 // EventKind is what happened. Its text is stable: it may be a metric's label.
 type EventKind string
 
-// The kinds of events. EventOutcomeUnknown comes once for each command whose caller
+// The kinds of events. EventStillWaiting names the holders in the way, as far as they
+// are known. It comes of no ticket, and of no claim, which may wait long for work.
+//
+// EventOutcomeUnknown comes once for each command whose caller
 // is told [ErrOutcomeUnknown], because its context ended during the command, or
-// because no attempt was answered. If the command ends the lease, the end follows
-// when the command has ended, unless it came before.
+// because no attempt was answered, or because a release was not executed before the
+// lease's time was up: nobody knows then whether others were let in. If the command
+// ends the lease, the end follows when the command has ended, unless it came before.
 const (
 	EventWaiting        EventKind = "waiting"         // an acquire was kept back, and waits from now on
+	EventStillWaiting   EventKind = "still waiting"   // an Acquire, a Do or a want of several has taken the Locker's TTL, and goes on; told once
+	EventSkipped        EventKind = "skipped"         // a claim ([SkipLocked]) goes past a document that can't take the lock; Err says why
 	EventGranted        EventKind = "granted"         // a lease began: by an acquire, a resume or a downgrade
 	EventRefused        EventKind = "refused"         // an acquire ended with a conflict or without a document
 	EventGaveUp         EventKind = "gave up"         // an acquire ended for another reason: its context, MaxWait, Close, an error
@@ -79,7 +85,7 @@ const (
 	EventHandedOver     EventKind = "handed over"     // a lease ended by its release to a waiter of the same Locker
 	EventDetached       EventKind = "detached"        // a lease ended here, and its entry is left to the users of its token; Err as above
 	EventOutcomeUnknown EventKind = "outcome unknown" // a command may have been executed, a release for example; see below
-	EventCleanUpFailed  EventKind = "clean-up failed" // an entry that nobody uses could not be removed; it expires by itself
+	EventCleanUpFailed  EventKind = "clean-up failed" // the server refuses to remove an entry that nobody uses, or none could be reached before it expired
 )
 
 // LogValue implements [slog.LogValuer]: the kind, the time and the fields that are

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -30,8 +32,12 @@ type rig struct {
 	other    *mongo.Collection // through a network that works
 }
 
-// newRig turns this machine's clocks by hand; realTime leaves them alone.
+// newRig turns this machine's clocks by hand; realTime leaves them alone. A test on
+// the real server runs beside others from here on.
 func newRig(t *testing.T, opts ...doclock.Option) *rig {
+	if mongotest.Memory(t) == nil {
+		t.Parallel()
+	}
 	document := fixture.NewDocument(t, bson.E{Key: "count", Value: 0})
 	r := &rig{T: t, net: faultnet.New(), sent: &sentCommands{}, clock: newHandClock(), document: document, other: document.Hand}
 	r.doc = document.Through(options.Client().SetDialer(r.net).SetMonitor(fixture.Monitor(r.sent.record)).SetRetryWrites(false))
@@ -40,20 +46,19 @@ func newRig(t *testing.T, opts ...doclock.Option) *rig {
 	return r
 }
 
-func realTime(c *engine.Config) error { c.Clock = nil; return nil }
+var realTime = adjust.Locker(func(c *engine.Config) { c.Clock = nil })
 
 // short is a TTL that a Locker's option refuses: it would not survive a broken
 // connection. Tests have no time.
 func short(ttl time.Duration) doclock.Option {
-	return func(c *engine.Config) error {
+	return adjust.Locker(func(c *engine.Config) {
 		c.TTL = ttl
-		return nil
-	}
+	})
 }
 
 func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 	r.Helper()
-	locks, err := multilock.New(r.doc, relations.WritePreferring(), opts...)
+	locks, err := multilock.New(r.doc, relations.WritePreferring(), append([]doclock.Option{doclock.TTL(ttl), doclock.WaitTTL(ttl)}, opts...)...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -108,7 +113,7 @@ func (r *rig) change(update bson.M) {
 func (r *rig) takeOver() *doclock.Lease {
 	r.Helper()
 	r.change(bson.M{"$unset": bson.M{"lock.tags": ""}})
-	locks, err := multilock.New(r.other, relations.WritePreferring())
+	locks, err := multilock.New(r.other, relations.WritePreferring(), doclock.TTL(ttl), doclock.WaitTTL(ttl))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -132,12 +137,13 @@ func (r *rig) onNext(command string, f func()) {
 	})
 }
 
-func within(t *testing.T, d time.Duration, c <-chan struct{}, what string) {
+// within waits for a channel that is closed by what must happen.
+func within(t *testing.T, c <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(d):
-		t.Fatalf("%s: not within %v", what, d)
+	case <-time.After(fixture.Patience):
+		t.Fatalf("it did not come about: %s", what)
 	}
 }
 
@@ -181,10 +187,9 @@ type handClock struct{ fixture.Clock }
 func newHandClock() *handClock { return &handClock{} }
 
 func (c *handClock) option() doclock.Option {
-	return func(cfg *engine.Config) error {
+	return adjust.Locker(func(cfg *engine.Config) {
 		cfg.Clock = func() engine.Reading { return engine.Reading(c.Read()) }
-		return nil
-	}
+	})
 }
 
 func (c *handClock) turn(mono, wall time.Duration) { c.Turn(mono, wall) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -16,42 +17,36 @@ func keepAliveRig(t *testing.T) (*rig, *doclock.Lease) {
 	return r, r.acquire()
 }
 
-// until waits for a condition that commands of the loop bring about.
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}
-
 func TestKeepAliveTellsTheLoss(t *testing.T) {
-	r, lease := keepAliveRig(t)
-	kept := lease.KeepAlive(t.Context())
-	r.change(bson.M{"$unset": bson.M{"lock": ""}})
-	within(t, 5*time.Second, kept.Done(), "the loss")
-	if cause := context.Cause(kept); !errors.Is(cause, doclock.ErrLost) {
-		t.Errorf("cause %v", cause)
-	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		r, lease := keepAliveRig(t)
+		kept := lease.KeepAlive(t.Context())
+		r.change(bson.M{"$unset": bson.M{"lock": ""}})
+		within(t, kept.Done(), "the loss")
+		if cause := context.Cause(kept); !errors.Is(cause, doclock.ErrLost) {
+			t.Errorf("cause %v", cause)
+		}
+	})
 }
 
 // The network stands still in the middle of a renewal, which may take a minute:
 // the loss is told when the lease ends.
 func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
-	r := newRig(t, realTime, short(500*time.Millisecond), doclock.AttemptTimeout(time.Minute))
-	lease := r.acquire()
-	for range 50 {
-		r.net.Arm(faultnet.Stall, "findAndModify")
-	}
-	t.Cleanup(r.net.Disarm)
-	kept := lease.KeepAlive(t.Context())
-	within(t, 20*time.Second, kept.Done(), "the end of the lease")
-	if cause := context.Cause(kept); !errors.Is(cause, doclock.ErrLost) {
-		t.Errorf("cause %v", cause)
-	}
-	if lease.Remaining() != 0 {
-		t.Errorf("Remaining = %v", lease.Remaining())
-	}
-	r.net.Disarm()
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t, realTime, short(500*time.Millisecond), doclock.AttemptTimeout(time.Minute))
+		lease := r.acquire()
+		for range 50 {
+			r.net.Arm(faultnet.Stall, "findAndModify")
+		}
+		t.Cleanup(r.net.Disarm)
+		kept := lease.KeepAlive(t.Context())
+		within(t, kept.Done(), "the end of the lease")
+		if cause := context.Cause(kept); !errors.Is(cause, doclock.ErrLost) {
+			t.Errorf("cause %v", cause)
+		}
+		if lease.Remaining() != 0 {
+			t.Errorf("Remaining = %v", lease.Remaining())
+		}
+		r.net.Disarm()
+	})
 }

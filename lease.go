@@ -54,9 +54,11 @@ func (l *Lease) DocumentID() bson.RawValue { return l.handle().DocumentID() }
 
 // Guard is a filter that matches the document as long as the lock is held in
 // it: {_id: …, "lock.tags.<tag>": {$elemMatch: {id: …, fence: …}}}. Use it for
-// writes of your own, also in bulk or in a transaction, with two exceptions.
+// writes of your own, also in bulk or in a transaction, with three exceptions.
 // Never use it with an upsert. Never use it with the positional operator `.$`:
-// the server may take the position from the lock's array. It doesn't number the
+// the server may take the position from the lock's array. Never use it with
+// ReplaceOne or another replacement of the document: that is applied, and erases
+// the lock, of all its holders, so that others are let in. It doesn't number the
 // write: if you send it again after a lost reply, it is applied again, unlike
 // [Lease.Update]. The Guard of a released lease matches nothing.
 func (l *Lease) Guard() bson.D { return l.handle().Guard() }
@@ -94,17 +96,19 @@ func (l *Lease) KeepAlive(ctx context.Context) context.Context {
 	return l.handle().KeepAlive(ctx)
 }
 
-// Renew extends the lease to a TTL from now, in one command. [Lease.KeepAlive]
-// does it by itself. Errors that may pass are retried while ctx and the lease
-// last. It returns [ErrLost] if the entry is gone. It also returns ErrLost if the
-// lease's time is up, and then sends nothing: a lease is never revived.
+// Renew extends the lease to a TTL from now, or to the end of [HoldAtMost], in one
+// command. [Lease.KeepAlive] does it by itself. After an error that may pass it is
+// repeated for 30 s, but not beyond the end of ctx or of the lease. It returns
+// [ErrLost] if the entry is gone. It also returns ErrLost if the lease's time is up,
+// and then sends nothing: a lease is never revived.
 func (l *Lease) Renew(ctx context.Context) error {
 	return l.handle().Renew(ctx)
 }
 
 // Update applies an update to the locked document if, and only if, the lock is
-// still held in it, in one command. It keeps the lock. The update is applied at
-// most once, however often it has to be sent.
+// still held in it, in one command. It keeps the lock. A call's update is applied at
+// most once, however often the library has to send it. A second call is a second
+// update, also after an ErrOutcomeUnknown.
 //
 // It takes what the driver's UpdateOne takes (bson.D, bson.M, bson.Raw, a
 // struct, a pipeline), with its options. All of it is encoded once, with the
@@ -133,12 +137,14 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 // [Lease.Release] does. Release, called after it, sends nothing and returns the
 // answer; if ctx ended first, it waits for that. There is one exception: if the
 // server refuses the update, the lock is released by a command of its own,
-// UpdateAndRelease returns the server's error, joined with [ErrLost] if the lock
-// was lost, and Release returns what became of the lock.
+// UpdateAndRelease returns the server's error, joined with [ErrLost] or
+// [ErrOutcomeUnknown] if that release says so, and Release returns what became of
+// the lock.
 //
 // It is repeated until it is answered, ctx ends, or the server would let others
 // in anyway. If no server can be reached for 30 s, the driver's error is
-// returned: nothing was written, and Release may be called.
+// returned, with ErrOutcomeUnknown if the lease's time is up: nothing was written,
+// and Release may be called.
 //
 // Where other goroutines share the entry ([ShareInProcess]), it writes, and
 // leaves the lock to them.
@@ -173,13 +179,13 @@ func (l *Lease) Delete(ctx context.Context) error {
 // command. A user of the token can make a lease of the entry by a Locker's Resume, in
 // this or another process, and can extend the entry by Touch. The entry is extended
 // to a TTL from now. The lease ends with [ErrReleased] as the
-// command is sent: Done is closed, and it sends nothing more. A write that had an
-// unknown outcome may still be applied until a resume, once, and never after one.
+// command is sent: Done is closed, and it sends nothing more. A write in doubt may
+// still be applied once, but only before the next Resume.
 //
 // The token is a text in the alphabet of URLs. It names the collection, the lock
 // field, the document, the tag and a random key. Whoever has the token can resume
 // the lock and release it: keep it as secret as that. A lease that was itself
-// resumed gives the same token again; if it has a LeaseTTL of its own, the token's
+// resumed gives the same token again; if it has a TTL of its own, the token's
 // text differs, and both texts are good.
 //
 // It returns
@@ -188,17 +194,18 @@ func (l *Lease) Delete(ctx context.Context) error {
 //   - the token and [ErrOutcomeUnknown] if that can't be told, or ctx ended first.
 //     A resume tells. Instead of using the token, call Release: it ends the entry,
 //     detached or not;
-//   - the server's error if the server refused it: the entry stands, and Detach or
-//     Release may be called.
+//   - the server's error if the server refused it, without a token: the entry stands,
+//     and Detach or Release may be called. If the lease's time is up, it is an
+//     ErrOutcomeUnknown too: others may have been let in.
 //
 // Release, called after a Detach that returned nil or ErrLost, sends nothing and
 // returns the same: so a deferred Release does not end what was detached. The
 // detach is repeated until it is answered, ctx ends, or the server would let
 // others in anyway.
 //
-// Where other goroutines share the entry ([ShareInProcess]) it returns
-// [ErrInvalidArgument], nothing is sent, and the lease stands. No goroutine joins
-// the entry after the detach was sent.
+// Where other goroutines share the entry ([ShareInProcess]), and after an acquire with
+// [HoldAtMost], it returns [ErrInvalidArgument], nothing is sent, and the lease stands.
+// No goroutine joins the entry after the detach was sent.
 func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 	return l.handle().Detach(ctx)
 }
@@ -207,7 +214,7 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 // to oneself. No other client gets the lock in between. The other tag is one of
 // the Locker's; it may be any tag, not only a weaker one. The new lease has an ID
 // and a fencing token of its own, its validity counts from the send, and its TTL
-// is that of its tag, or the one of [LeaseTTL] if the acquire had it. Its owner is
+// is that of its tag, or the [TTL] of the acquire if it had one. Its owner is
 // the lease's. A token of the lease is worth nothing after it. The lease ends with
 // [ErrReleased]; Release, called after it, sends nothing and returns nil. Release
 // the new lease.
@@ -228,9 +235,10 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 //   - ErrConflict if it was refused: the lease goes on;
 //   - [ErrLost] if the lock was not held any more;
 //   - ErrOutcomeUnknown if that can't be told: the lease has ended, and both entries
-//     are removed in the background. Or ctx ended first: a lease that is granted
-//     after that is released. If it is refused, the lease goes on. Call Release, which
-//     waits for that;
+//     are removed in the background. Or ctx ended first. Call Release, which waits
+//     for the answer. If it is refused, the lease goes on until then. A lease that is
+//     granted is released in the background, and Release returns ErrLost: others may
+//     have been let in since;
 //   - the server's error if the server refused the command: the lease goes on.
 //
 // It is repeated until it is answered, ctx ends, or the server would let others in
@@ -246,9 +254,23 @@ func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
 // answer and sends nothing. It returns
 //   - nil if the entry was there with this lease's fencing token: nobody was let
 //     in while it was held;
-//   - [ErrLost] if it was not;
-//   - [ErrOutcomeUnknown] if that can't be told, or ctx ended first;
-//   - the server's error if the server refused it: it may be called again.
+//   - [ErrLost] if it was not, or if it is known to have been taken from the lease
+//     before: others may have been let in;
+//   - [ErrOutcomeUnknown] if nobody knows whether others were let in, or ctx ended
+//     first;
+//   - the driver's error alone if the server refused the release, or if it could not
+//     be sent, and the lease's time is not up: the entry stands, and nobody was let in.
+//     If the time is up, the error is an ErrOutcomeUnknown too. In both cases Release
+//     may be called again. Without that the entry expires by itself.
+//
+// These answers know of an entry that an operator has removed (package admin), or that
+// another user of its token has resumed ([Lease.Detach]), only if the server has looked
+// for it: a release that was refused or not sent has not. After a lost reply, the repeat
+// of a release can't tell an operator's removal from its own.
+//
+// So others were certainly kept out, until the lease's end by Release, by another
+// method that ends it, or until this call has returned, unless the error is an
+// ErrLost or an ErrOutcomeUnknown.
 //
 // The release goes on after the end of ctx: it is repeated in the background
 // until it is answered or the server would let others in anyway.

@@ -31,13 +31,13 @@ import (
 //
 // Without an observer nothing is counted, and no event is made.
 func OnEvent(f func(context.Context, Event)) Option {
-	return func(c *engine.Config) error {
+	return lockerOption(func(c *engine.Config) error {
 		if f == nil {
 			return fmt.Errorf("%w: OnEvent got a nil function; leave the option out", ErrInvalidArgument)
 		}
 		c.Observers = append(slices.Clone(c.Observers), func(ctx context.Context, e observe.Event) { f(ctx, made(e)) })
 		return nil
-	}
+	})
 }
 
 // made makes the event that users see.
@@ -60,14 +60,14 @@ func made(e observe.Event) Event {
 // the event's time and the attributes of [Event.LogValue]. The levels are
 //
 //   - Warn: [EventLost], [EventOutcomeUnknown], [EventRenewalFailed],
-//     [EventCleanUpFailed], and an [EventReleased] or [EventDetached] with an Err;
-//   - Info: [EventGaveUp];
+//     [EventCleanUpFailed], [EventSkipped], and an [EventReleased] or [EventDetached] with an Err;
+//   - Info: [EventGaveUp], [EventStillWaiting];
 //   - Debug: all others.
 func LogTo(logger *slog.Logger) Option {
 	if logger == nil {
-		return func(*engine.Config) error {
+		return lockerOption(func(*engine.Config) error {
 			return fmt.Errorf("%w: LogTo got a nil logger; give one, as slog.Default()", ErrInvalidArgument)
-		}
+		})
 	}
 	return OnEvent(func(ctx context.Context, e Event) {
 		level := e.level()
@@ -82,11 +82,11 @@ func LogTo(logger *slog.Logger) Option {
 
 func (e Event) level() slog.Level {
 	switch {
-	case e.Kind == EventLost, e.Kind == EventOutcomeUnknown, e.Kind == EventRenewalFailed, e.Kind == EventCleanUpFailed:
+	case e.Kind == EventLost, e.Kind == EventOutcomeUnknown, e.Kind == EventRenewalFailed, e.Kind == EventCleanUpFailed, e.Kind == EventSkipped:
 		return slog.LevelWarn
 	case e.Err != nil && (e.Kind == EventReleased || e.Kind == EventDetached):
 		return slog.LevelWarn
-	case e.Kind == EventGaveUp:
+	case e.Kind == EventGaveUp, e.Kind == EventStillWaiting:
 		return slog.LevelInfo
 	default:
 		return slog.LevelDebug

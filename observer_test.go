@@ -15,13 +15,16 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/observe"
+	"github.com/doclock/doclock/internal/option"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
+func apply(o doclock.Option, c *engine.Config) error { return o.(option.Locker).ApplyLocker(c) }
+
 func TestObserversThatAreNil(t *testing.T) {
-	for name, option := range map[string]doclock.Option{"OnEvent": doclock.OnEvent(nil), "LogTo": doclock.LogTo(nil)} {
-		if err := option(&engine.Config{}); !errors.Is(err, doclock.ErrInvalidArgument) {
+	for name, o := range map[string]doclock.Option{"OnEvent": doclock.OnEvent(nil), "LogTo": doclock.LogTo(nil)} {
+		if err := apply(o, &engine.Config{}); !errors.Is(err, doclock.ErrInvalidArgument) {
 			t.Errorf("%s(nil): %v", name, err)
 		}
 	}
@@ -29,7 +32,7 @@ func TestObserversThatAreNil(t *testing.T) {
 
 // kinds are the exported kinds, each with that of the package that sends it.
 var kinds = map[doclock.EventKind]observe.Kind{
-	doclock.EventWaiting: observe.Waiting, doclock.EventGranted: observe.Granted, doclock.EventRefused: observe.Refused, doclock.EventGaveUp: observe.GaveUp,
+	doclock.EventWaiting: observe.Waiting, doclock.EventStillWaiting: observe.StillWaiting, doclock.EventSkipped: observe.Skipped, doclock.EventGranted: observe.Granted, doclock.EventRefused: observe.Refused, doclock.EventGaveUp: observe.GaveUp,
 	doclock.EventRenewed: observe.Renewed, doclock.EventRenewalFailed: observe.RenewalFailed, doclock.EventLost: observe.Lost, doclock.EventReleased: observe.Released,
 	doclock.EventHandedOver: observe.HandedOver, doclock.EventDetached: observe.Detached, doclock.EventOutcomeUnknown: observe.OutcomeUnknown, doclock.EventCleanUpFailed: observe.CleanUpFailed,
 }
@@ -47,7 +50,7 @@ func observed(t *testing.T, options ...doclock.Option) (all []observe.Func) {
 	t.Helper()
 	var cfg engine.Config
 	for _, o := range options {
-		if err := o(&cfg); err != nil {
+		if err := apply(o, &cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +105,7 @@ func logged(t *testing.T, least slog.Level, e observe.Event) map[string]any {
 
 func TestLevelsOfLogTo(t *testing.T) {
 	levels := map[observe.Kind]string{
-		observe.Lost: "WARN", observe.OutcomeUnknown: "WARN", observe.RenewalFailed: "WARN", observe.CleanUpFailed: "WARN", observe.GaveUp: "INFO",
+		observe.Lost: "WARN", observe.OutcomeUnknown: "WARN", observe.RenewalFailed: "WARN", observe.CleanUpFailed: "WARN", observe.Skipped: "WARN", observe.GaveUp: "INFO", observe.StillWaiting: "INFO",
 	}
 	failed := map[observe.Kind]string{observe.Released: "WARN", observe.Detached: "WARN"}
 	for _, kind := range kinds {

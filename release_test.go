@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -92,34 +93,38 @@ func TestReleaseOfADeletedDocument(t *testing.T) {
 }
 
 func TestReleaseWhoseReplyIsLost(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	r.net.Arm(faultnet.LoseReply, "findAndModify")
-	if err := lease.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
-	if n := r.sent.count(); n != 2 {
-		t.Errorf("sent %v", r.sent.all())
-	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		if n := r.sent.count(); n != 2 {
+			t.Errorf("sent %v", r.sent.all())
+		}
+	})
 }
 
 // The same, but the repeat is answered when the lease could have been taken
 // over: whether the first attempt removed the entry can't be told.
 func TestReleaseWhoseReplyIsLostUntilTheEnd(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	r.net.Arm(faultnet.LoseReply, "findAndModify")
-	second := r.net.Arm(faultnet.DelayReply, "findAndModify")
-	released := make(chan error, 1)
-	go func() { released <- lease.Release(context.Background()) }()
-	<-second.Fired()
-	r.clock.pass(ttl)
-	if err := second.Let(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-released; !errors.Is(err, doclock.ErrOutcomeUnknown) {
-		t.Errorf("Release = %v", err)
-	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		second := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		released := make(chan error, 1)
+		go func() { released <- lease.Release(context.Background()) }()
+		<-second.Fired()
+		r.clock.pass(ttl)
+		if err := second.Let(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-released; !errors.Is(err, doclock.ErrOutcomeUnknown) {
+			t.Errorf("Release = %v", err)
+		}
+	})
 }
 
 // A caller who gives up gets its answer at once; the release goes on.
@@ -193,9 +198,7 @@ func TestReleaseWaitsForTheRenewal(t *testing.T) {
 	go func() { renewed <- lease.Renew(context.Background()) }()
 	<-reply.Fired()
 	go func() { released <- lease.Release(context.Background()) }()
-	for lease.Guard()[0].Value != nil && len(lease.Guard()) > 1 { // until the release is claimed
-		time.Sleep(time.Millisecond)
-	}
+	fixture.Eventually(t, "the release is claimed", func() bool { return lease.Guard()[0].Value == nil || len(lease.Guard()) <= 1 })
 	if n := r.sent.count(); n != 1 {
 		t.Errorf("sent %v while the renewal was under way", r.sent.all())
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
 )
 
 // A renewal whose answer comes after the lease's end was anchored too early to
@@ -33,24 +34,26 @@ func TestRenewAnsweredAfterTheEnd(t *testing.T) {
 // Rule 18: done had ids at the grant. The newest of them was pushed out since,
 // and the lease's own id too: the absence is no verdict.
 func TestRule18NewestDoneOfTheGrantIsGone(t *testing.T) {
-	r := newRig(t)
-	if err := r.acquire().UpdateAndRelease(t.Context(), increment); err != nil {
-		t.Fatal(err)
-	}
-	lease := r.acquire()
-	r.net.Arm(faultnet.LoseReply, "findAndModify")
-	r.onNext("findAndModify", func() {
-		for range 8 {
-			other := r.takeOver()
-			if err := other.UpdateAndRelease(context.Background(), increment); err != nil {
-				r.Error(err)
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		if err := r.acquire().UpdateAndRelease(t.Context(), increment); err != nil {
+			t.Fatal(err)
+		}
+		lease := r.acquire()
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		r.onNext("findAndModify", func() {
+			for range 8 {
+				other := r.takeOver()
+				if err := other.UpdateAndRelease(context.Background(), increment); err != nil {
+					r.Error(err)
+				}
 			}
+		})
+		if err := lease.UpdateAndRelease(t.Context(), increment); !errors.Is(err, doclock.ErrOutcomeUnknown) {
+			t.Errorf("UpdateAndRelease = %v, want unknown", err)
+		}
+		if got := r.stored().Count; got != 10 { // it was applied
+			t.Errorf("count = %d", got)
 		}
 	})
-	if err := lease.UpdateAndRelease(t.Context(), increment); !errors.Is(err, doclock.ErrOutcomeUnknown) {
-		t.Errorf("UpdateAndRelease = %v, want unknown", err)
-	}
-	if got := r.stored().Count; got != 10 { // it was applied
-		t.Errorf("count = %d", got)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -62,6 +63,6 @@ func TestOneLeaseIsRenewedByItself(t *testing.T) {
 	r := newRig(t)
 	lease := r.acquire()
 	r.due(lease)
-	until(t, "a renewal", fresh(lease))
+	fixture.Eventually(t, "a renewal", fresh(lease))
 	r.wantSent("findAndModify")
 }

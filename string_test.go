@@ -13,9 +13,9 @@ import (
 
 // What a lease prints is for people: in a format, in a log, held or over.
 func TestLeaseIsReadable(t *testing.T) {
-	r := newRig(t, doclock.TTL(10*time.Second))
+	r := newRig(t, doclock.TTL(30*time.Second))
 	lease := r.acquire()
-	held := fmt.Sprintf(`lease "write" on document 1, fence %d, 9.999s left`, lease.Fence())
+	held := fmt.Sprintf(`lease "write" on document 1, fence %d, 29.999s left`, lease.Fence())
 	for _, format := range []string{"%v", "%+v", "%s"} {
 		if got := fmt.Sprintf(format, lease); got != held {
 			t.Errorf("%s: %s, want %s", format, got, held)
@@ -26,7 +26,7 @@ func TestLeaseIsReadable(t *testing.T) {
 		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "lease", lease)
 		return out.String()
 	}
-	if got, want := logged(), fmt.Sprintf("lease.document=1 lease.tag=write lease.fence=%d lease.left=9.999s\n", lease.Fence()); !strings.HasSuffix(got, want) {
+	if got, want := logged(), fmt.Sprintf("lease.document=1 lease.tag=write lease.fence=%d lease.left=29.999s\n", lease.Fence()); !strings.HasSuffix(got, want) {
 		t.Errorf("logged %q, want it to end with %q", got, want)
 	}
 	if err := lease.Release(t.Context()); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -57,15 +59,14 @@ func TestWriteThatCantBeSent(t *testing.T) {
 		"Delete": (*doclock.Lease).Delete,
 		"Renew":  (*doclock.Lease).Renew,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		mongotest.RunVirtual(t, name, func(t *testing.T) {
 			r, lease := goneServer(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			wantUnsent(t, name, write(lease, ctx))
 			r.net.Down(false)
 			_ = lease.Release(t.Context()) // after it nothing of the lease's can come
-			until(t, "the document is free", func() bool { return len(r.stored().Lock.Tags["write"]) == 0 })
+			fixture.Eventually(t, "the document is free", func() bool { return len(r.stored().Lock.Tags["write"]) == 0 })
 			if n := r.stored().Count; n != 0 {
 				t.Errorf("it was written %d times", n)
 			}
@@ -75,14 +76,16 @@ func TestWriteThatCantBeSent(t *testing.T) {
 
 // A server that comes back is found by the command that waits for it.
 func TestCommandsFindTheServerAgain(t *testing.T) {
-	r, lease := goneServer(t)
-	time.AfterFunc(300*time.Millisecond, func() { r.net.Down(false) })
-	if err := lease.Update(context.Background(), bson.M{"$inc": bson.M{"count": 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if n := r.stored().Count; n != 1 {
-		t.Errorf("written %d times", n)
-	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		r, lease := goneServer(t)
+		time.AfterFunc(300*time.Millisecond, func() { r.net.Down(false) })
+		if err := lease.Update(context.Background(), bson.M{"$inc": bson.M{"count": 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := r.stored().Count; n != 1 {
+			t.Errorf("written %d times", n)
+		}
+	})
 }
 
 // A write that was sent for the only holder of a shared entry is of unknown
@@ -104,7 +107,7 @@ func TestSharedWriteThatWasSentIsUnknown(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			given := make(chan error, 1)
 			go func() { given <- give(lease, ctx) }()
-			within(t, 5*time.Second, slow.Fired(), "the write")
+			within(t, slow.Fired(), "the write")
 			cancel()
 			if err := <-given; !errors.Is(err, doclock.ErrOutcomeUnknown) {
 				t.Errorf("%v", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -21,9 +22,10 @@ var writes = map[string]func(*doclock.Lease, context.Context, any) error{
 	"UpdateAndRelease": func(l *doclock.Lease, ctx context.Context, u any) error { return l.UpdateAndRelease(ctx, u) },
 }
 
-func eachWrite(t *testing.T, f func(*rig, *doclock.Lease, func(context.Context, any) error)) {
+func eachWrite(t *testing.T, run func(*testing.T, string, func(*testing.T)) bool, f func(*rig, *doclock.Lease, func(context.Context, any) error)) {
+	t.Helper()
 	for name, write := range writes {
-		t.Run(name, func(t *testing.T) {
+		run(t, name, func(t *testing.T) {
 			r := newRig(t)
 			lease := r.acquire()
 			f(r, lease, func(ctx context.Context, u any) error { return write(lease, ctx, u) })
@@ -93,7 +95,7 @@ func TestUpdateTakesPipelinesAndArrayFilters(t *testing.T) {
 
 // A lease that others were let in after writes nothing.
 func TestLateWriteIsRefused(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		r.takeOver()
 		if err := write(r.Context(), increment); !errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) {
 			r.Errorf("write = %v", err)
@@ -108,7 +110,7 @@ func TestLateWriteIsRefused(t *testing.T) {
 }
 
 func TestWriteWhoseReplyIsLostIsAppliedOnce(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		fault := r.net.Arm(faultnet.LoseReply, "findAndModify")
 		if err := write(r.Context(), increment); err != nil {
 			r.Errorf("write = %v", err)
@@ -121,7 +123,7 @@ func TestWriteWhoseReplyIsLostIsAppliedOnce(t *testing.T) {
 }
 
 func TestWriteWhoseRequestIsLostIsAppliedOnce(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		r.net.Arm(faultnet.LoseRequest, "findAndModify")
 		if err := write(r.Context(), increment); err != nil {
 			r.Errorf("write = %v", err)
@@ -135,7 +137,7 @@ func TestWriteWhoseRequestIsLostIsAppliedOnce(t *testing.T) {
 // A write-concern error: applied on the primary, the image dropped by the
 // driver. It is not taken for a refusal, and not applied again.
 func TestWriteConcernErrorIsNoRefusal(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		r.net.ArmRewrite(faultnet.Rewrite, "findAndModify", func(reply bson.Raw) any {
 			var d bson.D
 			_ = bson.Unmarshal(reply, &d)
@@ -153,21 +155,23 @@ func TestWriteConcernErrorIsNoRefusal(t *testing.T) {
 // The reply is lost and the entry gone: whether the write came before or not
 // can't be told.
 func TestWriteOfUnknownOutcome(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	r.net.Arm(faultnet.LoseReply, "findAndModify")
-	r.onNext("findAndModify", func() { r.change(bson.M{"$unset": bson.M{"lock.tags": ""}}) })
-	err := lease.Update(t.Context(), increment)
-	if !errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
-		t.Errorf("Update = %v", err)
-	}
-	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
-		t.Errorf("Err = %v", err)
-	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		r.net.Arm(faultnet.LoseReply, "findAndModify")
+		r.onNext("findAndModify", func() { r.change(bson.M{"$unset": bson.M{"lock.tags": ""}}) })
+		err := lease.Update(t.Context(), increment)
+		if !errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
+			t.Errorf("Update = %v", err)
+		}
+		if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
+			t.Errorf("Err = %v", err)
+		}
+	})
 }
 
 func TestWriteOutlivesItsCaller(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
 		ctx, cancel := context.WithCancel(r.Context())
 		go func() {
@@ -191,7 +195,7 @@ func TestWriteOutlivesItsCaller(t *testing.T) {
 }
 
 func TestWriteWithAnEndedContextSendsNothing(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
 		err := write(ctx, increment)
@@ -210,7 +214,7 @@ func TestWriteWithAnEndedContextSendsNothing(t *testing.T) {
 // The server refuses the update: Update's lease stands, UpdateAndRelease
 // releases plainly.
 func TestServerRefusesTheUpdate(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		r.change(bson.M{"$set": bson.M{"text": "a"}})
 		err := write(r.Context(), bson.M{"$inc": bson.M{"text": 1}})
 		var refused mongo.CommandError
@@ -232,7 +236,7 @@ func TestServerRefusesTheUpdate(t *testing.T) {
 }
 
 func TestInvalidUpdates(t *testing.T) {
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		before := r.stored()
 		for name, update := range map[string]any{
 			"nil":                 nil,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -37,7 +38,7 @@ var losses = map[string]func(*rig, *doclock.Lease){
 	},
 	"a batch": func(r *rig, l *doclock.Lease) {
 		kept := r.due(append(r.many(1), l)...)
-		within(r.T, ttl, kept[1].Done(), "the loss")
+		within(r.T, kept[1].Done(), "the loss")
 		r.wantSent("update", "find")
 	},
 }
@@ -51,8 +52,7 @@ func TestAKnownLossIsRemembered(t *testing.T) {
 			"UpdateAndRelease": func(r *rig, l *doclock.Lease) error { return l.UpdateAndRelease(r.Context(), increment) },
 			"Update":           func(r *rig, l *doclock.Lease) error { return l.Update(r.Context(), increment) },
 		} {
-			t.Run(known+"/"+name, func(t *testing.T) {
-				t.Parallel()
+			mongotest.RunVirtual(t, known+"/"+name, func(t *testing.T) {
 				r := newRig(t)
 				lease := r.acquire()
 				other := r.takeOver()
@@ -126,7 +126,7 @@ func TestAWriteHasOneVerdict(t *testing.T) {
 			}
 		}
 	}
-	eachWrite(t, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+	eachWrite(t, mongotest.RunVirtual, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
 		r.net.Arm(faultnet.LoseReply, "findAndModify")
 		r.onNext("findAndModify", func() { finish(r, 12) })
 		err := write(r.Context(), increment)

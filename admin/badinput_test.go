@@ -15,7 +15,6 @@ import (
 
 // What can't be meant is refused before anything is sent.
 func TestBadArguments(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	ctx := t.Context()
 	entries := func(q admin.Query, opts ...admin.Option) error {
@@ -86,7 +85,6 @@ func TestBadArguments(t *testing.T) {
 
 // A running transaction would hide the change, or be waited for.
 func TestInATransaction(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	session, err := p.coll.Database().Client().StartSession()
 	if err != nil {

@@ -27,7 +27,6 @@ func TestBreakRemovesExactlyOneEntry(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ann", "bob", "old", "cid", "rem"} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := newPlace(t)
 			crowd(p)
 			entries := p.inspect("crowd", p.clocked()).Entries
@@ -57,7 +56,6 @@ func TestBreakRemovesExactlyOneEntry(t *testing.T) {
 // An entry that is another one by now stays: granted, resumed, or brought back
 // by a late duplicate of its acquire, it has another fencing token.
 func TestBreakLeavesAnEntryThatHasChanged(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	for name, was := range map[string]bson.D{"granted": entry("ann", 3, 0, time.Minute), "again": entry("ann", 3, 4, time.Minute)} {
 		p.Insert(idIs(name), lock(9, tag("write", was)))
@@ -117,7 +115,6 @@ func TestBreakRefusesTheHolder(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := newPlace(t)
 			p.Insert(bson.E{Key: "n", Value: 0})
 			l := p.locker(relations.Exclusive())
@@ -149,7 +146,6 @@ func TestBreakRefusesTheHolder(t *testing.T) {
 
 // A waiter whose entry is removed has lost its place.
 func TestBreakOfAWaiter(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.Insert()
 	l := p.locker(relations.Semaphore(1))
@@ -173,7 +169,6 @@ func TestBreakOfAWaiter(t *testing.T) {
 // A renewal that is under way beside Break doesn't bring the entry back, and
 // the holder learns its loss from the next one.
 func TestBreakBesideRenewals(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.Insert()
 	l := p.locker(relations.Exclusive())
@@ -204,23 +199,24 @@ func TestBreakBesideRenewals(t *testing.T) {
 // Do ends with its context.
 func TestBreakEndsDo(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	p.Insert()
-	l := p.locker(relations.Exclusive(), doclock.TTL(doclock.MinTTL))
-	err := l.Do(t.Context(), doclock.ID(p.ID), "write", func(ctx context.Context, lease *doclock.Lease) error {
-		if _, err := admin.Break(ctx, p.coll, p.inspect(p.ID).Entries[0]); err != nil {
-			t.Error(err)
-		}
-		<-ctx.Done()
-		p.want(context.Cause(ctx), doclock.ErrLost)
-		return nil
+	mongotest.Virtual(t, func(t *testing.T) {
+		p := alone(t)
+		p.Insert()
+		l := p.locker(relations.Exclusive(), doclock.TTL(doclock.MinTTL))
+		err := l.Do(t.Context(), doclock.ID(p.ID), "write", func(ctx context.Context, lease *doclock.Lease) error {
+			if _, err := admin.Break(ctx, p.coll, p.inspect(p.ID).Entries[0]); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+			p.want(context.Cause(ctx), doclock.ErrLost)
+			return nil
+		})
+		p.want(err, doclock.ErrLost)
 	})
-	p.want(err, doclock.ErrLost)
 }
 
 // The reply is lost: Break doesn't know, and a second one does.
 func TestBreakOfUnknownOutcome(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.Insert(idIs(1), lock(9, tag("write", entry("ann", 3, 4, time.Minute))))
 	seen := p.inspect(1, p.clocked()).Entries[0]
@@ -236,7 +232,6 @@ func TestBreakOfUnknownOutcome(t *testing.T) {
 // An entry that went through JSON is the same entry, whatever the type of the
 // document's _id is.
 func TestBreakOfAnEntryFromJSON(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	for i, id := range []any{
 		int32(7), int64(8), int64(1) << 50, 9.5, "text", bson.NewObjectID(), bson.NewDateTimeFromTime(at(0)), true, binary(named("id")),
@@ -260,7 +255,6 @@ func TestBreakOfAnEntryFromJSON(t *testing.T) {
 // Through a router, an entry has the values of the shard key, so that a command
 // for its document goes to one shard.
 func TestShardKey(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	router := routertest.Start(t, mongotest.URI(t))
 	router.Shard(p.Hand.Database().Name()+"."+p.Hand.Name(), "city", "at.zone")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -16,10 +17,11 @@ import (
 
 // Query says which entries of a collection are wanted. The zero Query is all.
 type Query struct {
-	Owner     string        // of this owner
-	Tags      []string      // under one of these tags
-	OlderThan time.Duration // arrived at least so long ago
-	Only      Only          // live, or expired
+	Owner       string        // of this owner
+	OwnerPrefix string        // of the owners whose names begin so, letter by letter
+	Tags        []string      // under one of these tags
+	OlderThan   time.Duration // arrived at least so long ago
+	Only        Only          // live, or expired
 }
 
 // Only chooses entries by their expiry.
@@ -57,7 +59,8 @@ const (
 // Without an index the server reads all documents of the collection. With
 // [EnsureIndexes] a query of tags reads only the documents that have entries of
 // these. (An entry without an id, which only an outside writer makes, is then
-// found by a query without tags.)
+// found by a query without tags.) An OwnerPrefix does not spare the server a
+// document: this process reads the lock of each, and chooses.
 //
 // Errors: those of [Inspect], without ErrNotFound. Options: [Within], [Rules],
 // [Field], [ShardKey].
@@ -138,7 +141,7 @@ func foundAt(img *engine.Image) Entry {
 }
 
 func (q Query) chooses(e Entry) bool {
-	return (q.Owner == "" || e.Owner == q.Owner) &&
+	return (q.Owner == "" || e.Owner == q.Owner) && strings.HasPrefix(e.Owner, q.OwnerPrefix) &&
 		(len(q.Tags) == 0 || slices.Contains(q.Tags, e.Tag)) &&
 		(q.OlderThan == 0 || e.Age >= q.OlderThan) &&
 		(q.Only == LiveOrExpired || e.Expired() == (q.Only == Expired))

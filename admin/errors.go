@@ -27,7 +27,7 @@ func read(what string, err error) error {
 
 // written is the error of a command that changes something.
 func written(what string, err error) error {
-	if engine.AsFailure(err).Certain {
+	if engine.AsFailure(err).Nothing {
 		return read(what, err)
 	}
 	return fmt.Errorf("%w: %s: %w", doclock.ErrOutcomeUnknown, what, err)

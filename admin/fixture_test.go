@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
@@ -28,8 +30,13 @@ type place struct {
 	coll  *mongo.Collection // its commands are recorded
 }
 
-// newPlace has no document yet.
-func newPlace(t testing.TB) *place {
+// newPlace has no document yet, and has the test run beside others.
+func newPlace(t *testing.T) *place {
+	t.Parallel()
+	return alone(t)
+}
+
+func alone(t testing.TB) *place {
 	t.Helper()
 	p := &place{Document: fixture.NoDocument(t)}
 	p.coll = p.Through(options.Client().SetMonitor(p.sent.Monitor()))
@@ -88,16 +95,6 @@ func (p *place) stored(id any) bson.Raw {
 	return raw
 }
 
-// locked are the names of the entries of the document with this _id.
-func (p *place) locked(id any) (names []string) {
-	p.Helper()
-	l := p.inspect(id, p.clocked())
-	for _, e := range l.Entries {
-		names = append(names, string(bytes.TrimRight(e.ID[:], ".")))
-	}
-	return names
-}
-
 func (p *place) inspect(id any, opts ...admin.Option) *admin.Lock {
 	p.Helper()
 	l, err := admin.Inspect(fixture.Bounded(p), p.Hand, doclock.ID(id), opts...)
@@ -107,10 +104,13 @@ func (p *place) inspect(id any, opts ...admin.Option) *admin.Lock {
 	return l
 }
 
+// calm is the TTL of leases on the real server: they outlive whatever keeps the machine busy.
+const calm = 30 * time.Second
+
 // locker makes a Locker that must come to rest before the test is over.
 func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(p.Hand, rules, opts...)
+	l, err := multilock.New(p.Hand, rules, append([]doclock.Option{doclock.TTL(calm), doclock.WaitTTL(calm)}, opts...)...)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -124,10 +124,9 @@ func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock
 
 // drivenBy has a Locker's server go by a clock.
 func drivenBy(server *fixture.Clock) doclock.Option {
-	return func(c *engine.Config) error {
+	return adjust.Locker(func(c *engine.Config) {
 		c.Now = server.Now
-		return nil
-	}
+	})
 }
 
 func (p *place) acquire(l *multilock.Locker, id any, tag string) *doclock.Lease {
@@ -175,16 +174,8 @@ func (p *place) want(err error, targets ...error) {
 // sends fails unless just these commands were sent since the last call.
 func (p *place) sends(what string, want ...string) {
 	p.Helper()
-	got := p.sent.Take()
-	if len(got) != len(want) {
+	if got := p.sent.Take(); !slices.Equal(got, want) {
 		p.Errorf("%s sent %v, want %v", what, got, want)
-		return
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			p.Errorf("%s sent %v, want %v", what, got, want)
-			return
-		}
 	}
 }
 

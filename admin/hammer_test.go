@@ -10,6 +10,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
@@ -18,10 +19,9 @@ import (
 
 // short is a TTL that a Locker's option refuses: a test has no time.
 func short(ttl time.Duration) doclock.Option {
-	return func(c *engine.Config) error {
+	return adjust.Locker(func(c *engine.Config) {
 		c.TTL = ttl
-		return nil
-	}
+	})
 }
 
 // Many lock a few documents that come and go. Some leave without a release,
@@ -29,9 +29,9 @@ func short(ttl time.Duration) doclock.Option {
 // is ever lost, no two are held together, and fencing tokens increase.
 func TestSweepBesideRunningLockers(t *testing.T) {
 	t.Parallel()
-	const documents, workers, leastGrants, leastDeleted, leastRemoved = 3, 6, 300, 20, 5
-	p := newPlace(t)
-	ctx, stop := context.WithTimeout(context.Background(), 2*fixture.Patience)
+	const documents, workers, leastGrants, leastDeleted, leastRemoved = 3, 6, 100, 8, 2
+	p := alone(t)
+	ctx, stop := context.WithTimeout(context.Background(), fixture.Patience)
 	defer stop()
 	var grants, deleted, removed atomic.Int64
 	enough := func() bool {
@@ -43,7 +43,7 @@ func TestSweepBesideRunningLockers(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range workers {
 		l := p.locker(relations.Exclusive(), doclock.Upsert(), doclock.TTL(time.Minute))
-		leaver := p.locker(relations.Exclusive(), doclock.Upsert(), short(20*time.Millisecond), doclock.ClockTolerance(0))
+		leaver := p.locker(relations.Exclusive(), doclock.Upsert(), short(20*time.Millisecond), doclock.AttemptTimeout(10*time.Second), doclock.ClockTolerance(0))
 		all.Go(func() {
 			for n := i; !enough(); n++ {
 				if n%10 == 0 { // its lease ends by itself; nothing is written under it

@@ -37,7 +37,6 @@ func crowd(p *place) {
 // Inspect shows every entry in the order of arrival, with its state and its
 // times by the server's clock, in one majority read that changes nothing.
 func TestInspectShowsTheLock(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	crowd(p)
 	before := p.stored("crowd")
@@ -86,7 +85,6 @@ func TestInspectShowsTheLock(t *testing.T) {
 // A lease whose TTL ends later than its Until, or that has written, is no
 // remainder. A fence of 0 is that of a waiting entry.
 func TestStates(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	until := bson.E{Key: "until", Value: at(time.Second)}
 	for name, c := range map[string]struct {
@@ -115,7 +113,6 @@ func TestStates(t *testing.T) {
 // acquire back under each tag. Expired entries keep nobody back, unknown tags
 // everybody.
 func TestInspectSaysWhoIsInWhoseWay(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	crowd(p)
 	got := p.inspect("crowd", p.clocked(), admin.Rules(relations.WritePreferring()))
@@ -153,7 +150,6 @@ func TestInspectSaysWhoIsInWhoseWay(t *testing.T) {
 // A waiter that a cooperative relation keeps back is in no list. An assertive
 // one is.
 func TestWhoCanBeSeenWaiting(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.Insert()
 	for _, c := range []struct {
@@ -191,7 +187,6 @@ func TestWhoCanBeSeenWaiting(t *testing.T) {
 
 // The key of a token is in nothing that an Entry is printed as.
 func TestTheKeyIsNeverShown(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	crowd(p)
 	l := p.inspect("crowd", p.clocked())
@@ -209,7 +204,6 @@ func TestTheKeyIsNeverShown(t *testing.T) {
 }
 
 func TestInspectOfNothing(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	_, err := admin.Inspect(t.Context(), p.coll, doclock.ID("none")) // and there is no collection
 	p.want(err, doclock.ErrNotFound)
@@ -235,7 +229,6 @@ func TestInspectOfNothing(t *testing.T) {
 
 // The times are those of the server where no test sets them.
 func TestInspectByTheServersClock(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.Insert()
 	lease := p.acquire(p.locker(relations.Exclusive(), doclock.TTL(time.Minute)), p.ID, "write")

@@ -10,6 +10,7 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/internal/option"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -32,15 +33,17 @@ type config struct {
 // Field is the name of the top-level field that holds the lock, for any
 // function. Default "lock", as for [doclock.Field].
 func Field(name string) Option {
-	return Option{"Field", func(c *config) error { return doclock.Field(name)(&c.engine) }}
+	return Option{"Field", func(c *config) error { return apply(doclock.Field(name), c) }}
 }
 
 // ShardKey names the fields of a sharded collection's key, for any function, as
 // [doclock.ShardKey] does for a Locker. An [Entry] then has their values, and
 // the commands that change its document go to one shard.
 func ShardKey(fields ...string) Option {
-	return Option{"ShardKey", func(c *config) error { return doclock.ShardKey(fields...)(&c.engine) }}
+	return Option{"ShardKey", func(c *config) error { return apply(doclock.ShardKey(fields...), c) }}
 }
+
+func apply(o doclock.Option, c *config) error { return o.(option.Locker).ApplyLocker(&c.engine) }
 
 // Rules tells [Inspect] and [Entries] the rules of the programs that lock here,
 // so that they say who is in whose way.
@@ -51,7 +54,7 @@ func Rules(rules relations.Rules) Option {
 	}}
 }
 
-// Within has [Entries], [ReleaseOwner] and [Sweep] look only at documents that
+// Within has [Entries], [ReleaseOwner], [ReleaseOwners] and [Sweep] look only at documents that
 // match a filter of the caller's. An index can help with it.
 func Within(filter any) Option {
 	return Option{"Within", func(c *config) error {
@@ -63,7 +66,7 @@ func Within(filter any) Option {
 	}}
 }
 
-// Progress has [ReleaseOwner] and [Sweep] call report after each command that
+// Progress has [ReleaseOwner], [ReleaseOwners] and [Sweep] call report after each command that
 // changes something, with what was done so far. They call it in their own
 // goroutine, and wait for it.
 func Progress(report func(Count)) Option {
@@ -111,7 +114,7 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 		return nil, fmt.Errorf("%w: call %s outside", doclock.ErrInTransaction, function)
 	}
 	takes = append(takes, "Field", "ShardKey")
-	d := &desk{config: config{engine: engine.Config{TTL: engine.DefaultTTL, Field: engine.DefaultField}}}
+	d := &desk{config: config{engine: engine.Config{Terms: engine.Terms{TTL: engine.DefaultTTL}, Field: engine.DefaultField}}}
 	var faults []error
 	for i, opt := range opts {
 		switch {

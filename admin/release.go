@@ -37,7 +37,18 @@ const batchSize = 100
 // Errors: those of [Break] without ErrNoEntry. Options: [Within], [Progress],
 // [Field], [ShardKey].
 func ReleaseOwner(ctx context.Context, coll *mongo.Collection, owner string, opts ...Option) (Count, error) {
-	d, err := open(ctx, coll, "ReleaseOwner", opts, "Within", "Progress")
+	return release(ctx, coll, "ReleaseOwner", owner, Query{Owner: owner}, opts)
+}
+
+// ReleaseOwners is [ReleaseOwner] for all owners whose names begin with the prefix,
+// letter by letter: with "web-4/", and the default owners host/pid/program, for all
+// programs of a machine. "web-4" would also take those of web-40.
+func ReleaseOwners(ctx context.Context, coll *mongo.Collection, prefix string, opts ...Option) (Count, error) {
+	return release(ctx, coll, "ReleaseOwners", prefix, Query{OwnerPrefix: prefix}, opts)
+}
+
+func release(ctx context.Context, coll *mongo.Collection, function, owner string, of Query, opts []Option) (Count, error) {
+	d, err := open(ctx, coll, function, opts, "Within", "Progress")
 	if err != nil {
 		return Count{}, err
 	}
@@ -45,7 +56,7 @@ func ReleaseOwner(ctx context.Context, coll *mongo.Collection, owner string, opt
 		return Count{}, fmt.Errorf("%w: the owner is empty; name one, as an Entry shows it", doclock.ErrInvalidArgument)
 	}
 	w := work{desk: d, what: "release an owner's entries"}
-	w.remove(ctx, d.entries(ctx, Query{Owner: owner}), always)
+	w.remove(ctx, d.entries(ctx, of), always)
 	return w.count, w.err()
 }
 

@@ -39,7 +39,6 @@ func office(p *place, n int) {
 
 // All entries of the owner go, in one command for a hundred, and no others.
 func TestReleaseOwner(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	office(p, 120)
 	p.Insert(idIs("foreign"), bson.E{Key: "lock", Value: "gone"})
@@ -62,11 +61,16 @@ func TestReleaseOwner(t *testing.T) {
 	if count, err := admin.ReleaseOwner(t.Context(), p.coll, "here", p.clocked(), admin.Within(bson.M{"n": bson.M{"$lt": 5}})); err != nil || count.Removed != 5 {
 		t.Errorf("Within: %+v, %v", count, err)
 	}
+	if count, err := admin.ReleaseOwners(t.Context(), p.coll, "", p.clocked()); !errors.Is(err, doclock.ErrInvalidArgument) {
+		t.Errorf("an empty prefix: %+v, %v", count, err)
+	}
+	if count, err := admin.ReleaseOwners(t.Context(), p.coll, "he", p.clocked()); err != nil || count != (admin.Count{Removed: 115, Foreign: 1}) {
+		t.Errorf("a prefix: %+v, %v", count, err)
+	}
 }
 
 // The owner's program is refused from then on, and everybody else works on.
 func TestReleaseOwnerOfARunningProgram(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	gone, here := p.locker(relations.Semaphore(3), doclock.Owner("gone")), p.locker(relations.Semaphore(3), doclock.Owner("here"))
 	var lost, kept []*doclock.Lease
@@ -88,7 +92,6 @@ func TestReleaseOwnerOfARunningProgram(t *testing.T) {
 // One document that can't be written doesn't keep the others from being
 // released. Its error comes at the end.
 func TestReleaseOwnerGoesOnAfterARefusal(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	office(p, 150)
 	net := faultnet.New()
@@ -108,7 +111,6 @@ func TestReleaseOwnerGoesOnAfterARefusal(t *testing.T) {
 // An answer that is lost ends the work, with what is known to be done. A further
 // call does the rest.
 func TestReleaseOwnerOfUnknownOutcome(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	office(p, 150)
 	net := faultnet.New()
@@ -130,7 +132,6 @@ func TestReleaseOwnerOfUnknownOutcome(t *testing.T) {
 
 // A context that ends ends the work.
 func TestReleaseOwnerCancelled(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	office(p, 150)
 	ctx, cancel := context.WithCancel(t.Context())

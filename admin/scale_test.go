@@ -49,7 +49,7 @@ func live() uint64 {
 // than a few batches at a time. The test runs alone: it isn't parallel.
 func TestConstantMemory(t *testing.T) {
 	const bound = 3 << 19 // some batches of 500 documents; all of them at once are twice as much
-	p := newPlace(t)
+	p := alone(t)
 	crowded(p, *documents)
 	before, most, n := live(), uint64(0), 0
 	for _, err := range admin.Entries(t.Context(), p.coll, admin.Query{}, p.clocked()) {
@@ -86,7 +86,7 @@ func TestConstantMemory(t *testing.T) {
 //
 //	go test ./admin -run '^$' -bench Scale -benchtime 5x -documents 100000
 func BenchmarkScale(b *testing.B) {
-	p := newPlace(b)
+	p := alone(b)
 	crowded(p, *documents)
 	ctx := context.Background()
 	plain := func() (first time.Duration, n int) {

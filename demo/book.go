@@ -2,125 +2,131 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
 
+	"github.com/doclock/doclock/examples/contact/book"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// Contact is a document of the collection "contacts".
-type Contact struct {
-	ID         int             `bson:"_id"`
-	Name       string          `bson:"name"`
-	Email      string          `bson:"email"`
-	Phone      string          `bson:"phone"`
-	City       string          `bson:"city"`
-	Categories []bson.ObjectID `bson:"categories"`
+var (
+	firstNames = strings.Fields("Ada Bilal Chen Deepa Emeka Fiona Grace Henrik Ines Jamal Keisha Lars Mei Noah Olga Priya")
+	lastNames  = strings.Fields("Abara Bakker Costa Diallo Eriksen Fofana Garcia Haddad Ito Jansen Kim Mbeki Novak Rossi")
+)
+
+func anyOf(names []string) string { return names[rand.IntN(len(names))] }
+
+// A plainBook is the address book of examples/contact, without locks.
+type plainBook struct{ contacts, categories *mongo.Collection }
+
+func openPlain(database *mongo.Database) plainBook {
+	return plainBook{database.Collection("contacts"), database.Collection("categories")}
 }
 
-// Category is a document of the collection "categories". At most one has a given name at a time. A category that is deleted and
-// created again has the same name and a new id.
-type Category struct {
-	ID   bson.ObjectID `bson:"_id"`
-	Name string        `bson:"name"`
-}
-
-var errNoCategory = errors.New("no such category")
-
-// book is the address book. It uses no locks. Each method is one command, except reset.
-type book struct{ contacts, categories *mongo.Collection }
-
-func openBook(database *mongo.Database) *book {
-	return &book{contacts: database.Collection("contacts"), categories: database.Collection("categories")}
-}
-
-// findCategory finds a category by its name.
-func (b *book) findCategory(ctx context.Context, name string) (found Category, err error) {
-	err = b.categories.FindOne(ctx, bson.M{"name": name}).Decode(&found)
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		err = errNoCategory
+// AddContact looks whether the category is there, and then inserts. The category can be deleted in between.
+func (b plainBook) AddContact(ctx context.Context, name string, category bson.ObjectID) error {
+	if err := b.categories.FindOne(ctx, bson.M{"_id": category}).Err(); err != nil {
+		return err
 	}
-	return found, err
-}
-
-// createCategory creates a category with a new id.
-func (b *book) createCategory(ctx context.Context, name string) error {
-	_, err := b.categories.InsertOne(ctx, Category{ID: bson.NewObjectID(), Name: name})
+	_, err := b.contacts.InsertOne(ctx, bson.M{"name": name, "category": category})
 	return err
 }
 
-// deleteCategory deletes a category, and returns whether one matched the filter.
-func (b *book) deleteCategory(ctx context.Context, filter any) (deleted bool, err error) {
-	result, err := b.categories.DeleteOne(ctx, filter)
+// DeleteCategory looks whether a contact has the category, and then deletes it. A contact can be inserted in between.
+func (b plainBook) DeleteCategory(ctx context.Context, category bson.ObjectID) error {
+	contacts, err := b.contacts.CountDocuments(ctx, bson.M{"category": category})
+	switch {
+	case err != nil:
+		return err
+	case contacts > 0:
+		return book.ErrInUse
+	}
+	_, err = b.categories.DeleteOne(ctx, bson.M{"_id": category})
+	return err
+}
+
+// create creates a category. Ids begin with the time, to the nanosecond: the newest ones are easily found.
+func (b plainBook) create(ctx context.Context) (category bson.ObjectID, err error) {
+	category = bson.NewObjectID()
+	binary.BigEndian.PutUint64(category[:], uint64(time.Now().UnixNano()))
+	_, err = b.categories.InsertOne(ctx, bson.M{"_id": category})
+	return category, err
+}
+
+// oneOfTheNewest is a category that was created lately. It may be deleted by now.
+func (b plainBook) oneOfTheNewest(ctx context.Context) (category bson.ObjectID, err error) {
+	cursor, err := b.categories.Find(ctx, bson.M{}, options.Find().SetSort(bson.M{"_id": -1}).SetLimit(6))
 	if err != nil {
-		return false, err
+		return category, err
 	}
-	return result.DeletedCount > 0, nil
+	var found []struct {
+		ID bson.ObjectID `bson:"_id"`
+	}
+	if err := cursor.All(ctx, &found); err != nil || len(found) == 0 {
+		return category, errors.Join(err, mongo.ErrNoDocuments)
+	}
+	return found[rand.IntN(len(found))].ID, nil
 }
 
-// addCategory puts a category's id on a contact.
-func (b *book) addCategory(ctx context.Context, contact int, category bson.ObjectID) error {
-	return unlessDeadlocked(func() error {
-		_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$addToSet": bson.M{"categories": category}})
-		return err
-	})
+// reset empties the address book.
+func (b plainBook) reset(ctx context.Context) error {
+	if err := errors.Join(b.contacts.Drop(ctx), b.categories.Drop(ctx)); err != nil {
+		return fmt.Errorf("emptying the address book: %w", err)
+	}
+	_, err := b.contacts.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.M{"category": 1}})
+	return err
 }
 
-// removeCategory takes a category's id off a contact.
-func (b *book) removeCategory(ctx context.Context, contact int, category bson.ObjectID) error {
-	return unlessDeadlocked(func() error {
-		_, err := b.contacts.UpdateByID(ctx, contact, bson.M{"$pull": bson.M{"categories": category}})
-		return err
-	})
+// A scan is what a full scan of the address book found.
+type scan struct {
+	Contacts int
+	Dangling int // contacts of categories that don't exist
+	Example  string
 }
 
-// removeCategoryFromAll takes a category's id off all contacts.
-func (b *book) removeCategoryFromAll(ctx context.Context, category bson.ObjectID) error {
-	return unlessDeadlocked(func() error {
-		_, err := b.contacts.UpdateMany(ctx, bson.M{"categories": category}, bson.M{"$pull": bson.M{"categories": category}})
-		return err
-	})
-}
-
-// unlessDeadlocked repeats a write that the server aborted because of a deadlock. Such a write had no effect. MongoDB repeats it
-// by itself; DocumentDB, on PostgreSQL, leaves that to its client.
-func unlessDeadlocked(write func() error) error {
-	const deadlockDetected, maxTries = 16908292, 10
-	for try := 1; ; try++ {
-		err := write()
-		var failure mongo.ServerError
-		if try == maxTries || !errors.As(err, &failure) || !failure.HasErrorCode(deadlockDetected) {
-			return err
+// scan reads all categories and all contacts, and compares them. No adder or deleter may run meanwhile.
+func (b plainBook) scan(ctx context.Context) (found scan, err error) {
+	var categories, contacts []struct {
+		ID       bson.ObjectID `bson:"_id"`
+		Name     string
+		Category bson.ObjectID
+	}
+	for collection, into := range map[*mongo.Collection]any{b.categories: &categories, b.contacts: &contacts} {
+		cursor, err := collection.Find(ctx, bson.M{})
+		if err == nil {
+			err = cursor.All(ctx, into)
+		}
+		if err != nil {
+			return found, fmt.Errorf("scanning the %s: %w", collection.Name(), err)
 		}
 	}
+	exists := map[bson.ObjectID]bool{}
+	for _, category := range categories {
+		exists[category.ID] = true
+	}
+	found.Contacts = len(contacts)
+	for _, contact := range contacts {
+		if !exists[contact.Category] {
+			found.Dangling++
+			found.Example = fmt.Sprintf("%s is in category %s, which does not exist", contact.Name, contact.Category.Hex())
+		}
+	}
+	return found, nil
 }
 
-// reset empties the address book, and fills it with all categories and these people.
-func (b *book) reset(ctx context.Context, people []person) error {
-	for _, collection := range []*mongo.Collection{b.contacts, b.categories} {
-		if err := collection.Drop(ctx); err != nil {
-			return fmt.Errorf("emptying the address book: %w", err)
-		}
+func (s scan) String() string {
+	switch s.Dangling {
+	case 0:
+		return "no dangling reference"
+	case 1:
+		return "1 dangling reference: " + s.Example
+	default:
+		return fmt.Sprintf("%d dangling references; for example, %s", s.Dangling, s.Example)
 	}
-	ids := map[string]bson.ObjectID{}
-	var categories []Category
-	for _, name := range categoryNames {
-		ids[name] = bson.NewObjectID()
-		categories = append(categories, Category{ID: ids[name], Name: name})
-	}
-	contacts := make([]Contact, len(people))
-	for i, p := range people {
-		contacts[i] = Contact{ID: i, Name: p.name, Email: p.email, Phone: p.phone, City: p.city, Categories: []bson.ObjectID{}}
-		for _, name := range p.categories {
-			contacts[i].Categories = append(contacts[i].Categories, ids[name])
-		}
-	}
-	if _, err := b.categories.InsertMany(ctx, categories); err != nil {
-		return fmt.Errorf("filling in the categories: %w", err)
-	}
-	if _, err := b.contacts.InsertMany(ctx, contacts); err != nil {
-		return fmt.Errorf("filling in the contacts: %w", err)
-	}
-	return nil
 }

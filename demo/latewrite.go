@@ -4,81 +4,176 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/examples/contact/book"
+	"github.com/doclock/doclock/internal/child"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 )
-
-// A lateWriteJob tells a worker to be the adder whose write is late.
-type lateWriteJob struct {
-	Contact  int
-	Category string // that the contact is given
-	TTL      time.Duration
-}
-
-// newLateWriteJob chooses the first contact, and a category that it does not have yet.
-func newLateWriteJob(people []person) lateWriteJob {
-	i := slices.IndexFunc(categoryNames, func(name string) bool { return !slices.Contains(people[0].categories, name) })
-	return lateWriteJob{Contact: 0, Category: categoryNames[i], TTL: time.Second}
-}
-
-// The names of the adder's steps.
-const (
-	aboutToWrite = "about to write"
-	hasWritten   = "has written"
-	hasReleased  = "has released"
-)
-
-// A step is what the adder reports of itself.
-type step struct {
-	Name  string
-	Lost  bool   `json:",omitempty"` // of hasReleased: the adder noticed that the lock was lost
-	Error string `json:",omitempty"` // of hasReleased: what its call returned
-}
 
 // A lateWriteResult is how the late write went.
 type lateWriteResult struct {
-	LeftOut  string     `json:"leftOut,omitempty"` // why it was left out
-	Log      []logEntry `json:"lines,omitempty"`
-	Noticed  bool       `json:"noticed"`         // the adder noticed at the release that its lock was lost
-	Dangling int        `json:"danglingBetween"` // references, between the late write and the release
-	After    int        `json:"danglingAfter"`   // and at the end
+	leftOut  bool
+	noticed  bool // the adder noticed that its lock was lost
+	dangling int  // references, between the late insert and its undoing
+	after    int  // and at the end
 }
 
-// A logEntry is a line of the report on the late write.
-type logEntry struct {
-	Seconds float64 `json:"seconds"` // since the first entry
-	Who     string  `json:"who"`
-	What    string  `json:"what"`
+// A lateJob tells a process to be the adder whose insert is late.
+type lateJob struct {
+	URI, Database string
+	Category      bson.ObjectID
+	TTL           time.Duration
 }
 
-// writeLate is the adder whose process is stopped. It runs the same code as all adders, except for the write. No check can help
-// a process that is stopped just before its request leaves the machine. To reach that moment every time, this write waits until
-// it is told to go on.
-func (w *worker) writeLate(ctx context.Context) error {
-	j := w.job.LateWrite
-	locks, err := multilock.New(w.book.categories, relations.WritePreferring(), doclock.TTL(j.TTL), doclock.AttemptTimeout(j.TTL))
+// The lines that it prints; the last one is followed by the error of its call.
+const (
+	aboutToInsert = "about to insert"
+	aboutToUndo   = "about to undo"
+	hasReturned   = "returned"
+)
+
+// writeLate is the adder whose process is stopped. It runs the same code as all adders. No check can help a process that is
+// stopped just before its request leaves the machine. To reach that moment every time, the insert waits there until it is told to
+// go on. So does the command that undoes it, so that the dangling reference can be seen.
+func writeLate(ctx context.Context, j lateJob) error {
+	pause := func(line string) {
+		fmt.Println(line)
+		_ = child.Await(ctx) // the process ends soon if ctx has ended
+	}
+	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
+		switch {
+		case insertsContact(command):
+			pause(aboutToInsert)
+		case command.CommandName == "delete":
+			pause(aboutToUndo)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	if err := w.client.Ping(ctx, nil); err != nil {
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	locked, err := book.Open(client.Database(j.Database), doclock.TTL(j.TTL), doclock.AttemptTimeout(j.TTL))
+	if err != nil {
 		return err
 	}
-	a := newAdder(w.book, locks, 0)
-	a.write = func(held context.Context, contact int, category bson.ObjectID) error {
-		w.send(message{Step: &step{Name: aboutToWrite}})
-		if err := w.await(ctx); err != nil {
-			return err
-		}
-		err := w.book.addCategory(held, contact, category)
-		w.send(message{Step: &step{Name: hasWritten}})
-		return errors.Join(err, w.await(ctx))
+	err = locked.AddContact(ctx, "Noah Costa", j.Category)
+	fmt.Println(hasReturned, err)
+	return locked.Close(ctx)
+}
+
+// lateWrite stops an adder's process just before its insert, until its lease has expired and the category is deleted. Then it
+// continues the process.
+func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
+	if !child.CanStop {
+		d.print("   Left out: this system can't stop a process and continue it (SIGSTOP, SIGCONT).")
+		return lateWriteResult{leftOut: true}, nil
 	}
-	err = a.addWithLock(ctx, j.Contact, j.Category)
-	w.send(message{Step: &step{Name: hasReleased, Lost: errors.Is(err, doclock.ErrLost), Error: fmt.Sprint(err)}})
-	return locks.Close(ctx)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	plain := openPlain(d.database)
+	if err := plain.reset(ctx); err != nil {
+		return r, err
+	}
+	category, err := plain.create(ctx)
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	say := func(who, what string, args ...any) {
+		d.print("   %5.3f s  %-9s  %s", time.Since(began).Seconds(), who, fmt.Sprintf(what, args...))
+	}
+	fullScan := func(dangling *int) error {
+		found, err := plain.scan(ctx)
+		if err == nil {
+			*dangling = found.Dangling
+			say("full scan", "%v", found)
+		}
+		return err
+	}
+
+	j := lateJob{URI: d.uri, Database: d.database.Name(), Category: category, TTL: time.Second}
+	adder, err := child.Start(ctx, "late", j, nil)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		adder.Kill() // a stopped process doesn't react to anything else
+		_ = adder.End()
+	}()
+	if _, err := expect(adder, aboutToInsert); err != nil {
+		return r, err
+	}
+	began = time.Now()
+	say("adder", `holds "read" on the category for %v, and is about to insert a contact of it`, j.TTL)
+	adder.Stop()
+	say("system", "stops the adder's process %d (SIGSTOP); it can't renew its lease now", adder.Pid())
+	if err := d.deleteMeanwhile(ctx, category, say); err != nil {
+		return r, err
+	}
+	if err := fullScan(&r.dangling); err != nil {
+		return r, err
+	}
+
+	if err := adder.Proceed(); err != nil {
+		return r, err
+	}
+	say("system", "continues the adder (SIGCONT)")
+	adder.Continue()
+	if _, err := expect(adder, aboutToUndo); err != nil {
+		return r, err
+	}
+	say("adder", "has inserted, too late: the lock is in the category, and can't stop a write to a contact")
+	if err := fullScan(&r.dangling); err != nil {
+		return r, err
+	}
+	if err := adder.Proceed(); err != nil {
+		return r, err
+	}
+	returned, err := expect(adder, hasReturned)
+	if err != nil {
+		return r, err
+	}
+	r.noticed = strings.Contains(returned, doclock.ErrLost.Error())
+	say("adder", "has noticed the loss when it released its lock, and undone the insert; its call returns: %s", returned)
+	return r, fullScan(&r.after)
+}
+
+// deleteMeanwhile deletes the category of the stopped adder.
+func (d *demo) deleteMeanwhile(ctx context.Context, category bson.ObjectID, say func(who, what string, args ...any)) error {
+	locks, err := multilock.New(d.database.Collection("categories"), relations.WritePreferring())
+	if err != nil {
+		return err
+	}
+	deleter, err := book.Open(d.database)
+	if err != nil {
+		return err
+	}
+	_, err = locks.TryAcquire(ctx, doclock.ID(category), "write")
+	var conflict *doclock.ConflictError
+	if !errors.As(err, &conflict) {
+		return fmt.Errorf("a deleter should have got a conflict, and got: %w", err)
+	}
+	say("deleter", `asks for "write", and is refused: "%s" is held by %s, for %v at most`,
+		conflict.Holders[0].Tag, conflict.Holders[0].Owner, conflict.RetryAfter)
+	if err := deleter.DeleteCategory(ctx, category); err != nil {
+		return fmt.Errorf("deleting the category of the stopped adder: %w", err)
+	}
+	say("deleter", `waits until the lease has expired, gets "write", and deletes the category`)
+	return errors.Join(locks.Close(ctx), deleter.Close(ctx))
+}
+
+// expect waits for a line that begins so, and returns the rest of it.
+func expect(adder *child.Process, beginning string) (rest string, err error) {
+	line, err := adder.Hear()
+	rest, found := strings.CutPrefix(line, beginning)
+	if err == nil && !found {
+		err = fmt.Errorf("the adder should have printed %q, and printed %q", beginning, line)
+	}
+	return strings.TrimSpace(rest), err
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/doclock/doclock/internal/child"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -19,124 +20,140 @@ import (
 )
 
 func main() {
-	if os.Getenv(workerEnv) != "" {
-		os.Exit(work(os.Stdin, os.Stdout))
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	children()
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// children are what this program does when it has started itself as another process.
+func children() {
+	child.Main("race", compete)
+	child.Main("late", writeLate)
 }
 
 // run is the program, and returns its exit status.
 func run(ctx context.Context, args []string, out, progress io.Writer) (status int) {
-	s, err := parse(args, progress)
+	d, err := parse(args, progress)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
+		_, _ = fmt.Fprintln(progress, "demo:", err)
 		return 2
 	}
-	good, err := demonstrate(ctx, s, out, progress)
-	switch {
-	case ctx.Err() != nil:
-		_, _ = fmt.Fprintln(progress, "demo: interrupted; the workers are stopped and the database is dropped")
-		return 1
-	case err != nil:
-		_, _ = fmt.Fprintln(progress, "demo:", err)
-		return 1
-	case !good:
-		return 1
-	default:
-		return 0
+	d.out, d.progress = out, progress
+	r, err := d.demonstrate(ctx)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted; the processes are stopped and the database is dropped")
 	}
+	if err != nil {
+		_, _ = fmt.Fprintln(progress, "demo:", err)
+	}
+	if err != nil || !r.good {
+		return 1
+	}
+	return 0
 }
 
-// demonstrate gets a server and a database, runs the three parts there, and prints the report. It returns whether all parts
-// ended as they should.
-func demonstrate(ctx context.Context, s settings, out, progress io.Writer) (good bool, err error) {
-	server, err := mongotest.Start(ctx, progress)
+// A demo is what the command line chooses, and what the three parts have in common. They have a database of their own.
+type demo struct {
+	duration, work time.Duration
+	processes      int
+
+	uri           string
+	database      *mongo.Database
+	out, progress io.Writer
+}
+
+func parse(args []string, out io.Writer) (*demo, error) {
+	var d demo
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() {
+		_, _ = fmt.Fprintln(out, "Usage: go run ./demo [flags]\n\nThe demo shows what the locks are for; see go doc ./demo.")
+		flags.PrintDefaults()
+	}
+	flags.DurationVar(&d.duration, "duration", 5*time.Second, "how long each of the two runs takes, 100ms to 1h")
+	flags.DurationVar(&d.work, "work", 2*time.Millisecond, "what an application does between its look at the category and its insert, up to 1s; the same in both runs")
+	flags.IntVar(&d.processes, "processes", 2, "number of processes, 2 to 64")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return nil, fmt.Errorf("there are no arguments but flags, and %q is none", flags.Args())
+	case d.duration < 100*time.Millisecond || d.duration > time.Hour:
+		return nil, fmt.Errorf("-duration is %v; give 100ms to 1h", d.duration)
+	case d.work < 0 || d.work > time.Second:
+		return nil, fmt.Errorf("-work is %v; give 0 to 1s", d.work)
+	case d.processes < 2 || d.processes > 64:
+		return nil, fmt.Errorf("-processes is %d; give 2 to 64", d.processes)
+	}
+	return &d, nil
+}
+
+// print prints a line. The program goes on if it can't be printed.
+func (d *demo) print(format string, args ...any) { _, _ = fmt.Fprintf(d.out, format+"\n", args...) }
+
+// demonstrate gets a server and a database, and runs the three parts there.
+func (d *demo) demonstrate(ctx context.Context) (r report, err error) {
+	server, err := mongotest.Start(ctx, d.progress)
 	if err != nil {
-		return false, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
 	if err != nil {
-		return false, fmt.Errorf("connecting to the server: %w", err)
+		return r, fmt.Errorf("connecting to the server: %w", err)
 	}
-	database := client.Database("doclock_demo_" + strings.ReplaceAll(uuid.NewString(), "-", ""))
+	d.uri, d.database = server.URI(), client.Database("doclock_demo_"+strings.ReplaceAll(uuid.NewString(), "-", ""))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		err = errors.Join(err, database.Drop(ctx), client.Disconnect(ctx))
+		err = errors.Join(err, d.database.Drop(ctx), client.Disconnect(ctx))
 	}()
-
-	d := &demo{settings: s, uri: server.URI(), database: database, book: openBook(database), people: people(s.seed)}
-	printer := newPrinter(out, progress)
-	if s.json {
-		printer = newPrinter(io.Discard, progress)
-	}
-	r, err := d.runParts(ctx, server.Description(), printer)
-	if err != nil {
-		return false, err
-	}
-	if s.json {
-		return r.Good, r.writeJSON(out)
-	}
-	return r.Good, nil
-}
-
-// A demo is what the three parts have in common. They have a database of their own.
-type demo struct {
-	settings settings
-	uri      string
-	database *mongo.Database
-	book     *book
-	people   []person
+	return d.runParts(ctx, server.Description())
 }
 
 // maxTries bounds how often the run without locks is repeated, with more work and time, until it leaves a dangling reference.
 const maxTries = 5
 
 // runParts runs the two races and the late write.
-func (d *demo) runParts(ctx context.Context, server string, p *printer) (report, error) {
-	r := newReport(d.settings, server)
-	p.introduce(r)
+func (d *demo) runParts(ctx context.Context, server string) (r report, err error) {
+	d.print(`An address book that several processes change at the same time, on %s.
 
-	p.title("1. Without locks")
-	without, err := d.race(ctx, false, p.progress())
-	for try := 1; err == nil && without.Dangling == 0 && try < maxTries; try++ {
-		d.settings.work = max(2*d.settings.work, time.Millisecond)
-		d.settings.duration *= 2
-		p.result(without)
-		p.note("No reference dangles yet. Once more, with %v of work between look and write, and for %v; the run with locks will be the same.",
-			d.settings.work, d.settings.duration)
-		without, err = d.race(ctx, false, p.progress())
+Adders look a category up, work for %s, and insert a contact of it.
+Deleters create a category, and delete it soon after if no contact has it.
+The race: if a deleter runs between an adder's look and its insert, the contact has a category that doesn't exist,
+a dangling reference.
+
+%d processes with %d adders and %d deleters each do the same work twice.
+
+1. Without locks`, server, d.work, d.processes, adders, deleters)
+	r.without, err = d.race(ctx, false)
+	for try := 1; err == nil && r.without.Dangling == 0 && try < maxTries; try++ {
+		d.work = max(2*d.work, time.Millisecond)
+		d.duration *= 2
+		d.print("   No reference dangles yet. Once more, with %v of work between look and insert, and for %v; the run with locks will be the same.",
+			d.work, d.duration)
+		r.without, err = d.race(ctx, false)
 	}
 	if err != nil {
 		return r, fmt.Errorf("the run without locks: %w", err)
 	}
-	p.result(without)
 
-	p.title(`2. With locks: an adder holds "read" on the category, a deleter "write"`)
-	with, err := d.race(ctx, true, p.progress())
+	d.print("\n2. With locks: an adder holds \"read\" on the category, a deleter \"write\"")
+	r.with, err = d.race(ctx, true)
 	if err != nil {
 		return r, fmt.Errorf("the run with locks: %w", err)
 	}
-	p.result(with)
 
-	p.title("3. A late write: an adder is stopped until its lease has expired, and continued")
-	r.LateWrite, err = d.lateWrite(ctx, p.logEntry)
+	d.print("\n3. A late write: an adder is stopped until its lease has expired, and continued")
+	r.late, err = d.lateWrite(ctx)
 	if err != nil {
 		return r, fmt.Errorf("the late write: %w", err)
 	}
-	if r.LateWrite.LeftOut != "" {
-		p.note("Left out: %s.", r.LateWrite.LeftOut)
-	}
-
-	r.Work = d.settings.work.String()
-	r.Runs = []result{without, with}
 	r.judge()
-	p.conclude(r)
+	d.print("\n%s\n%s", r.table(), strings.Join(r.verdict, "\n"))
 	return r, nil
 }

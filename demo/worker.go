@@ -3,220 +3,194 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
+	"errors"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"sync"
 	"time"
 
-	"github.com/doclock/doclock/multilock"
-	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/examples/contact/book"
+	"github.com/doclock/doclock/internal/child"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// workerEnv in the environment makes this program a worker: a process in which adders and deleters run. It reads a job, and then
-// empty objects that tell it to go on, from its standard input. It writes messages to its standard output. All are lines of JSON.
-// A worker ends when its input ends, and so it ends with the program that started it.
-const workerEnv = "DOCLOCK_DEMO_WORKER"
-
-// A job tells a worker what to do: the late write, or else adders and deleters for a while.
+// A job tells a process of the race what to do.
 type job struct {
-	URI       string
-	Database  string
-	LateWrite *lateWriteJob `json:",omitempty"`
-
-	Locks    bool
-	Adders   int
-	Deleters int
-	Work     time.Duration
-	Duration time.Duration
-	Seed     uint64 // of this worker
+	URI, Database  string
+	Locks          bool
+	Work, Duration time.Duration
 }
 
-// A message is what a worker reports.
+// The goroutines of a process.
+const adders, deleters = 12, 4
+
+// What is counted: how operations end, and what they take.
+const (
+	added     = "contacts added"
+	deleted   = "categories deleted"
+	inUse     = "not deleted: a contact has it"
+	gone      = "not added: the category is gone"
+	lost      = "lock lost"
+	conflicts = "conflicts: made to wait by a lock"
+	commands  = "commands"
+)
+
+var endings = []string{added, deleted, inUse, gone, lost}
+
+// A message is a line that a process of the race prints: what it has counted so far.
 type message struct {
-	Ready    bool          `json:",omitempty"`
-	Progress *Counts       `json:",omitempty"`
-	Result   *Counts       `json:",omitempty"`
-	Elapsed  time.Duration `json:",omitempty"` // of the result
-	Step     *step         `json:",omitempty"`
-	Error    string        `json:",omitempty"`
+	Counts  map[string]int
+	Elapsed time.Duration
 }
 
-// A worker is the state of a worker's process.
+// A worker is a process of the race.
 type worker struct {
-	job     job
-	proceed chan struct{} // the program says: go on
-	send    func(message)
-	client  *mongo.Client
-	book    *book
-	adder   *adder
-	deleter *deleter
-	end     time.Time // of the work
-	tally   tally
+	job
+	plain plainBook
+	book  interface { // with locks or without
+		AddContact(ctx context.Context, name string, category bson.ObjectID) error
+		DeleteCategory(ctx context.Context, category bson.ObjectID) error
+	}
+	began, end time.Time // of the work
+
+	mu     sync.Mutex
+	counts map[string]int
 }
 
-// work is a worker's main function.
-func work(in io.Reader, out io.Writer) (status int) {
-	signal.Ignore(os.Interrupt) // Ctrl-C reaches all processes of the terminal; the main program ends this one
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+func (w *worker) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
 
-	var mu sync.Mutex
-	encoder := json.NewEncoder(out)
-	w := &worker{proceed: make(chan struct{}), send: func(m message) {
-		mu.Lock()
-		defer mu.Unlock()
-		_ = encoder.Encode(m) // if nobody reads, the input ends too
-	}}
-	fail := func(err error) int {
-		w.send(message{Error: err.Error()})
-		return 1
-	}
+// say prints the counts. If nobody reads them, the process ends soon.
+func (w *worker) say() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = json.NewEncoder(os.Stdout).Encode(message{w.counts, time.Since(w.began)})
+}
 
-	decoder := json.NewDecoder(in)
-	if err := decoder.Decode(&w.job); err != nil {
-		return fail(fmt.Errorf("reading the job: %w", err))
-	}
-	go func() {
-		defer cancel()
-		for decoder.Decode(new(struct{})) == nil {
-			select {
-			case w.proceed <- struct{}{}:
-			case <-ctx.Done():
-			}
+// connect connects to the server. Each command first calls before.
+func connect(uri string, before func(*event.CommandStartedEvent)) (*mongo.Client, error) {
+	return mongo.Connect(options.Client().ApplyURI(uri).SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, command *event.CommandStartedEvent) { before(command) },
+	}))
+}
+
+// insertsContact reports whether a command is the one that an adder sends after its look at the category.
+func insertsContact(command *event.CommandStartedEvent) bool {
+	collection, _ := command.Command.Lookup("insert").StringValueOK()
+	return collection == "contacts"
+}
+
+// compete is the main function of a process of the race.
+func compete(ctx context.Context, j job) error {
+	w := &worker{job: j, counts: map[string]int{}}
+	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
+		w.count(commands)
+		if insertsContact(command) {
+			time.Sleep(j.Work)
 		}
-	}()
-
-	client, err := mongo.Connect(options.Client().ApplyURI(w.job.URI).SetMonitor(w.tally.monitor()))
+	})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	w.client, w.book = client, openBook(client.Database(w.job.Database))
-
-	do := w.workConcurrently
-	if w.job.LateWrite != nil {
-		do = w.writeLate
+	w.plain = openPlain(client.Database(j.Database))
+	w.book = w.plain
+	if j.Locks {
+		locked, err := book.Open(client.Database(j.Database), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+			if len(e.Holders) > 0 {
+				w.count(conflicts)
+			}
+		}))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = locked.Close(context.WithoutCancel(ctx)) }()
+		w.book = locked
 	}
-	if err := do(ctx); err != nil {
-		return fail(err)
+	w.say() // it is ready
+	if err := child.Await(ctx); err != nil {
+		return err
 	}
-	return 0
+	return w.work(ctx)
 }
 
-// await waits until the program says: go on.
-func (w *worker) await(ctx context.Context) error {
-	select {
-	case <-w.proceed:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// workConcurrently runs many adders and deleters for a while.
-func (w *worker) workConcurrently(ctx context.Context) error {
-	locks, err := multilock.New(w.book.categories, relations.WritePreferring())
-	if err != nil {
-		return err
-	}
-	if err := w.client.Ping(ctx, nil); err != nil {
-		return err
-	}
-	w.adder, w.deleter = newAdder(w.book, locks, w.job.Work), &deleter{book: w.book, locks: locks}
-	w.send(message{Ready: true})
-	if err := w.await(ctx); err != nil {
-		return err
-	}
-
+// work runs many adders and deleters for a while.
+func (w *worker) work(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	began := time.Now()
-	w.end = began.Add(w.job.Duration)
-	before := w.tally.counts()
+	w.began = time.Now()
+	w.end = w.began.Add(w.Duration)
 	var running sync.WaitGroup
-	for i := range w.job.Adders + w.job.Deleters {
-		random := rand.New(rand.NewPCG(w.job.Seed, uint64(i)))
-		operate := w.adding
-		if i >= w.job.Adders {
-			operate = w.deleting
-		}
-		running.Go(func() {
-			for time.Now().Before(w.end) && ctx.Err() == nil {
-				if err := operate(ctx, random); err != nil {
-					fail(err)
+	repeat := func(n int, operate func(context.Context) error) {
+		for range n {
+			running.Go(func() {
+				for time.Now().Before(w.end) && ctx.Err() == nil {
+					if err := operate(ctx); err != nil {
+						fail(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
-	stop := w.reportProgress()
+	repeat(adders, w.adding)
+	repeat(deleters, w.deleting)
+	repeat(1, func(context.Context) error {
+		time.Sleep(100 * time.Millisecond)
+		w.say()
+		return nil
+	})
 	running.Wait()
-	stop()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	result := w.tally.counts()
-	result.Commands -= before.Commands
-	w.send(message{Result: &result, Elapsed: time.Since(began)})
-	return locks.Close(ctx)
+	w.say()
+	return nil
 }
 
-// reportProgress sends the counts ten times a second.
-func (w *worker) reportProgress() (stop func()) {
-	done := make(chan struct{})
-	var reporting sync.WaitGroup
-	reporting.Go(func() {
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				counts := w.tally.counts()
-				w.send(message{Progress: &counts})
-			case <-done:
-				return
-			}
-		}
-	})
-	return func() {
-		close(done)
-		reporting.Wait()
-	}
-}
-
-// adding is one operation of an adder, with a random category and contact.
-func (w *worker) adding(ctx context.Context, random *rand.Rand) error {
-	add := w.adder.addWithoutLock
-	if w.job.Locks {
-		add = w.adder.addWithLock
-	}
-	return w.tally.count(&w.tally.added, add(begin(ctx), random.IntN(contactCount), anyCategory(random)))
-}
-
-// longestPause bounds a deleter's pause after each deletion: categories are deleted less often than they are used.
-const longestPause = 400 * time.Millisecond
-
-// deleting is one operation of a deleter. It then creates a category of the same name, so that the others find one, and pauses.
-func (w *worker) deleting(ctx context.Context, random *rand.Rand) error {
-	remove := w.deleter.deleteWithoutLock
-	if w.job.Locks {
-		remove = w.deleter.deleteWithLock
-	}
-	name := anyCategory(random)
-	err := remove(begin(ctx), name)
+// adding is one operation of an adder.
+func (w *worker) adding(ctx context.Context) error {
+	category, err := w.plain.oneOfTheNewest(ctx)
 	if err == nil {
-		if err := w.book.createCategory(ctx, name); err != nil {
-			return err
-		}
+		err = w.book.AddContact(ctx, anyOf(firstNames)+" "+anyOf(lastNames), category)
 	}
-	time.Sleep(min(time.Duration(random.Int64N(int64(longestPause))), time.Until(w.end)))
-	return w.tally.count(&w.tally.deleted, err)
+	return w.ended(added, err)
 }
 
-func anyCategory(random *rand.Rand) string {
-	return categoryNames[random.IntN(len(categoryNames))]
+// deleting is one operation of a deleter: it creates a category, and deletes it soon after.
+func (w *worker) deleting(ctx context.Context) error {
+	category, err := w.plain.create(ctx)
+	if err == nil {
+		w.pause(20 * time.Millisecond)
+		err = w.book.DeleteCategory(ctx, category)
+	}
+	w.pause(100 * time.Millisecond)
+	return w.ended(deleted, err)
+}
+
+// ended counts an operation by how it ended. It returns an error that nobody expects.
+func (w *worker) ended(as string, err error) error {
+	switch {
+	case err == nil:
+	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
+		as = lost
+	case errors.Is(err, mongo.ErrNoDocuments), errors.Is(err, doclock.ErrNotFound):
+		as = gone
+	case errors.Is(err, book.ErrInUse):
+		as = inUse
+	default:
+		return err
+	}
+	w.count(as)
+	return nil
+}
+
+func (w *worker) pause(longest time.Duration) {
+	time.Sleep(min(rand.N(longest), time.Until(w.end)))
 }

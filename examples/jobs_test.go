@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-var update = flag.Bool("update", false, "write the excerpts of docs/jobs.md anew, from the programs")
+var update = flag.Bool("update", false, "write the excerpts of README and docs/jobs.md anew, from the programs")
 
-// excerpt is an excerpt in docs/jobs.md. The comment before it names the file
+// excerpt is an excerpt in a page. The comment before it names the file
 // and the lines, by the beginning of each. "first … last" are all lines from one
 // to the other. What follows an empty line has an indentation of its own.
 //
@@ -19,25 +19,12 @@ var update = flag.Bool("update", false, "write the excerpts of docs/jobs.md anew
 //	return locks.Do( … }
 //	receipt, err := charge(
 //	-->
-var excerpt = regexp.MustCompile("(?s)(<!-- (examples/[a-z]+/[a-z]+\\.[a-z]+)\n(.*?)-->\n)```go\n(.*?)```\n")
+var excerpt = regexp.MustCompile("(?s)(<!-- (examples/[a-z/]+\\.[a-z]+)\n(.*?)-->\n)```go\n(.*?)```\n")
 
 // Each job has a program, an excerpt of it that is short, and a link to it.
 func TestJobsShowTheExamples(t *testing.T) {
-	const path = "docs/jobs.md"
-	page := source(t, path)
-	fresh := excerpt.ReplaceAllStringFunc(page, func(old string) string {
-		m := excerpt.FindStringSubmatch(old)
-		return m[1] + "```go\n" + cut(t, m[2], m[3]) + "```\n"
-	})
-	if fresh != page && *update {
-		if err := os.WriteFile("../"+path, []byte(fresh), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if fresh != page {
-		t.Errorf("%s shows other lines than the programs have; go test ./examples -run Jobs -update writes them anew", path)
-	}
-
-	jobs := strings.Split(fresh, "\n## ")[1:]
+	page := fresh(t, "docs/jobs.md")
+	jobs := strings.Split(page, "\n## ")[1:]
 	for _, job := range jobs {
 		title, _, _ := strings.Cut(job, "\n")
 		const least, most = 3, 6
@@ -60,9 +47,27 @@ func TestJobsShowTheExamples(t *testing.T) {
 			t.Errorf("%s doesn't say what goes wrong without the lock", title)
 		}
 	}
-	if !strings.Contains(source(t, "README.md"), "("+path+")") {
-		t.Errorf("the README has no link to %s", path)
+	if !strings.Contains(source(t, "README.md"), "(docs/jobs.md)") {
+		t.Error("the README has no link to docs/jobs.md")
 	}
+}
+
+// fresh is a page with the excerpts as the programs are now.
+func fresh(t *testing.T, path string) string {
+	t.Helper()
+	page := source(t, path)
+	fresh := excerpt.ReplaceAllStringFunc(page, func(old string) string {
+		m := excerpt.FindStringSubmatch(old)
+		return m[1] + "```go\n" + cut(t, m[2], m[3]) + "```\n"
+	})
+	if fresh != page && *update {
+		if err := os.WriteFile("../"+path, []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if fresh != page {
+		t.Errorf("%s shows other lines than the programs have; go test ./examples -run Show -update writes them anew", path)
+	}
+	return fresh
 }
 
 // cut returns lines of a file. A line with an ellipsis stands for those that

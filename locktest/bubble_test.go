@@ -113,6 +113,45 @@ func TestLateRequestInABubble(t *testing.T) {
 	})
 }
 
+// A client that is cut off loses its lease to another one, which goes on. A request
+// that is on its way arrives all the same.
+func TestCutInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := locktest.New()
+		orders := collection(t, mem, bson.M{"_id": 1, "total": 0})
+		client, err := mem.Connect()
+		check(t, err)
+		mine := locker(t, client.Database("test").Collection(orders.Name()))
+		lease, err := mine.TryAcquire(t.Context(), bson.M{"_id": 1})
+		check(t, err)
+		mem.Delay(1, 2*time.Second)
+		time.AfterFunc(time.Second, func() { check(t, mem.Cut(client, errors.New("the cable is out"))) })
+		_, err = client.Database("test").Collection(orders.Name()).UpdateByID(t.Context(), 1, bson.M{"$inc": bson.M{"total": 1}})
+		if !mongo.IsNetworkError(err) {
+			t.Errorf("a request on its way when its connection broke: %v", err)
+		}
+		held, err := locker(t, orders).Acquire(t.Context(), bson.M{"_id": 1})
+		check(t, err)
+		if lease.Err() == nil {
+			t.Error("the holder that was cut off believes in its lease beside another one")
+		}
+		check(t, held.Release(t.Context()))
+		if err := client.Ping(t.Context(), nil); !mongo.IsTimeout(err) || !contains(err, "the cable is out") {
+			t.Errorf("a ping of the client that is cut off: %v", err)
+		}
+		check(t, mem.Cut(client, nil))
+		var stored struct{ Total int }
+		check(t, client.Database("test").Collection(orders.Name()).FindOne(t.Context(), bson.M{"_id": 1}).Decode(&stored))
+		if stored.Total != 1 {
+			t.Error("the request on its way has not arrived")
+		}
+		check(t, client.Disconnect(t.Context()))
+		if mem.Cut(client, nil) == nil {
+			t.Error("a disconnected client was cut off")
+		}
+	})
+}
+
 // A server of the test's outside may be used in one bubble: a command that waits
 // there doesn't keep the bubble's time from passing.
 func TestAServerFromOutside(t *testing.T) {

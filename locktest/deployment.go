@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/address"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
@@ -31,8 +32,12 @@ const selectionTimeout = 30 * time.Second
 // deployment is a [Server] as the driver sees it for one client.
 type deployment struct {
 	*Server
-	patience     time.Duration // with a server that can't be reached
-	disconnected bool          // needs the server's mutex
+	patience time.Duration // with a server that can't be reached
+	client   *mongo.Client
+
+	// These need the server's mutex.
+	disconnected bool
+	cut          error // why this client reaches no server; nil if it can
 }
 
 var (
@@ -54,6 +59,7 @@ func (d *deployment) Disconnect(context.Context) error {
 		return topology.ErrTopologyClosed
 	}
 	d.disconnected = true
+	delete(d.clients, d.client)
 	d.turn()
 	return nil
 }
@@ -63,6 +69,9 @@ func (d *deployment) SelectServer(ctx context.Context, _ description.ServerSelec
 	for {
 		d.mu.Lock()
 		down := d.down
+		if d.cut != nil {
+			down = d.cut
+		}
 		switch {
 		case d.disconnected:
 			d.mu.Unlock()
@@ -81,7 +90,7 @@ func (d *deployment) SelectServer(ctx context.Context, _ description.ServerSelec
 }
 
 func (d *deployment) Connection(context.Context) (*mnet.Connection, error) {
-	return mnet.NewConnection(&connection{server: d.Server}), nil
+	return mnet.NewConnection(&connection{of: d}), nil
 }
 
 func (d *deployment) RTTMonitor() driver.RTTMonitor { return noTime{} }
@@ -96,10 +105,10 @@ func (noTime) Stats() string       { return "" }
 // connection carries one command at a time. The driver writes it, and then reads
 // the reply.
 type connection struct {
-	server *Server
-	id     int32
-	reply  bson.RawValue
-	err    error
+	of    *deployment
+	id    int32
+	reply bson.RawValue
+	err   error
 }
 
 // Write executes a command.
@@ -109,7 +118,7 @@ func (c *connection) Write(ctx context.Context, message []byte) error {
 		return err
 	}
 	c.id = id
-	c.reply, c.err = c.server.execute(ctx, command)
+	c.reply, c.err = c.of.execute(ctx, command)
 	return nil
 }
 

@@ -38,8 +38,10 @@
 // # Faults
 //
 // [Server.Fail], [Server.LoseRequests], [Server.LoseReplies] and [Server.Delay]
-// are for the next commands. [Server.Down] has no server be reachable. [Server.Lose]
-// takes a lease away.
+// are for the next commands, or for the next of some kinds (see [Kind]):
+// mem.Fail(1, refusal, locktest.Releases) passes over the renewals and clean-ups of
+// the background. [Server.Down] has no server be reachable, and [Server.Cut] for one client. [Server.Lose] takes a
+// lease away.
 //
 // # What it knows
 //

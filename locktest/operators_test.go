@@ -87,6 +87,8 @@ var filters = []any{
 	d{{"$expr", op("$gt", a{"$n", 1})}}, d{{"$expr", op("$eq", a{"$s", nil})}}, d{{"$expr", op("$in", a{2, op("$cond", a{op("$isArray", "$list"), "$list", a{}})})}},
 	d{{"n", op("$lt", 5)}}, d{{"n", op("$gte", math.NaN())}}, d{{"n", op("$gt", math.NaN())}}, d{{"n", d{{"$gt", bson.MinKey{}}, {"$exists", true}}}}, d{{"n", d{{"$lt", bson.MaxKey{}}, {"$exists", true}}}}, d{{"n", op("$lt", bson.MinKey{})}},
 	d{{"list", op("$elemMatch", op("$gt", 4))}}, d{{"list", op("$elemMatch", op("$gt", 6))}}, d{{"list.0.x", nil}}, d{{"list.2.x", op("$ne", nil)}}, d{{"s", op("$eq", bson.Regex{Pattern: "^a"})}}, d{{"s", op("$ne", bson.Regex{Pattern: "^a"})}},
+	d{{"list", op("$elemMatch", d{{"0", 1}})}}, d{{"list", op("$elemMatch", d{{"0", op("$gt", 4)}})}}, d{{"list", op("$elemMatch", d{{"x", nil}})}}, d{{"list", op("$elemMatch", d{{"0", op("$exists", false)}})}},
+	d{{"list", op("$elemMatch", d{{"$or", a{d{{"0", 5}}, d{{"y", 3}}}}})}}, d{{"list", op("$elemMatch", d{{"1", nil}, {"0", op("$type", "number")}})}}, d{{"list", op("$elemMatch", op("$elemMatch", op("$gt", 4)))}}, d{{"list", op("$not", op("$elemMatch", d{{"0", 1}}))}},
 	d{{"s", op("$options", "i")}}, d{{"s", op("$regex", 5)}}, d{{"list", op("$all", 5)}}, d{{"list", op("$size", -1)}}, d{{"_id", "none"}, {"n", op("$in", a{op("$gt", 1)})}}, d{{"$expr", d{{"$eq", a{1, 1}}, {"$ne", a{1, 1}}}}},
 	d{{"n", op("$nonsense", 1)}}, d{{"$nonsense", 1}}, d{{"n", op("$in", 1)}}, d{{"$or", a{}}},
 }

@@ -18,18 +18,19 @@ type Server struct {
 	store  *store.Store
 	client *mongo.Client
 
-	mu     sync.Mutex
-	ahead  time.Duration // of the clock, before this machine's
-	faults faults
-	late   []late                 // requests that have not arrived yet
-	waits  map[chan struct{}]bool // of commands, closed when something changes that they wait for
-	down   error                  // why no server can be reached; nil if one can
+	mu      sync.Mutex
+	ahead   time.Duration // of the clock, before this machine's
+	faults  faults
+	late    []late                        // requests that have not arrived yet
+	clients map[*mongo.Client]*deployment // that are connected
+	waits   map[chan struct{}]bool        // of commands, closed when something changes that they wait for
+	down    error                         // why no server can be reached; nil if one can
 }
 
 // New makes a server without documents. It may be made outside of the
 // [testing/synctest] bubble that uses it.
 func New() *Server {
-	s := &Server{store: store.New(), waits: map[chan struct{}]bool{}}
+	s := &Server{store: store.New(), waits: map[chan struct{}]bool{}, clients: map[*mongo.Client]*deployment{}}
 	var err error
 	if s.client, err = s.Connect(); err != nil {
 		panic(fmt.Sprintf("locktest: this version of the driver can't be used: %v", err))
@@ -53,7 +54,14 @@ func (s *Server) Connect(opts ...*options.ClientOptions) (*mongo.Client, error) 
 	here := options.Client()
 	//lint:ignore SA1019 the driver has no other way to give a client a server in memory
 	here.Deployment = to
-	return mongo.Connect(append(opts[:len(opts):len(opts)], here)...)
+	client, err := mongo.Connect(append(opts[:len(opts):len(opts)], here)...)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to.client, s.clients[client] = client, to
+	return client, nil
 }
 
 // Client is the client that all callers of it share, and that has the collections of

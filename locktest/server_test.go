@@ -2,7 +2,6 @@ package locktest_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/doclock/doclock"
@@ -147,30 +146,6 @@ func TestConnect(t *testing.T) {
 	}
 	if _, err := mem.Connect(options.Client().ApplyURI("nonsense")); err == nil {
 		t.Error("a bad URI is accepted")
-	}
-}
-
-// Many goroutines of several programs, under the race detector.
-func TestConcurrentUse(t *testing.T) {
-	s := newScene(t)
-	var all []error
-	results := make(chan error)
-	for i := range 16 {
-		locks := s.mine
-		if i%2 == 0 {
-			locks = s.others
-		}
-		go func() {
-			results <- locks.Do(t.Context(), order, func(ctx context.Context, lease *doclock.Lease) error {
-				return lease.Update(ctx, bson.M{"$inc": bson.M{"total": 1}})
-			})
-		}()
-	}
-	for range 16 {
-		all = append(all, <-results)
-	}
-	if err := errors.Join(all...); err != nil || s.total(t) != 17 {
-		t.Errorf("%v; the total is %d", err, s.total(t))
 	}
 }
 

@@ -24,7 +24,7 @@ type fault struct {
 	says []string
 }
 
-func (f fault) check(t *testing.T, name string, err error) {
+func (f fault) check(t testing.TB, name string, err error) {
 	t.Helper()
 	if !errors.Is(err, f.is) {
 		t.Errorf("%s: got error %v, want one that is %q", name, err, f.is)
@@ -80,7 +80,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 			t.Errorf("%s: there is a Locker", name)
 		}
 	}
-	if sent := w.commands(); len(sent) != 0 {
+	if sent := w.Take(); len(sent) != 0 {
 		t.Errorf("New sent %v", sent)
 	}
 }
@@ -105,8 +105,8 @@ func TestNewReportsAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	_, err := multilock.New(p.coll, relations.WritePreferring(), doclock.TTL(1), doclock.Owner(""), doclock.Field("a.b"),
-		doclock.TagTTL("skim", time.Second), doclock.TagTTL("scan", time.Second))
-	fault{doclock.ErrInvalidArgument, []string{"TTL", "Owner", "Field", `"skim"`, `"scan"`}}.check(t, "New", err)
+		doclock.TagTTL("skim", time.Second), doclock.TagTTL("scan", time.Second), nil, struct{ doclock.Option }{})
+	fault{doclock.ErrInvalidArgument, []string{"TTL", "Owner", "Field", "option 5 is nil", "option 6 is a struct", `"skim"`, `"scan"`}}.check(t, "New", err)
 }
 
 func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
@@ -131,20 +131,14 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 	plain, upserting := p.locker(coll, relations.Fair()), p.locker(coll, relations.Fair(), doclock.Upsert())
 	sharing := p.locker(coll, relations.WritePreferring(), doclock.ShareInProcess("read"))
 	session, err := coll.Database().Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, session.StartTransaction())
 	ended, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")
 	cancel(why)
 	empty, err := bson.Marshal(bson.D{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inFilter := fault{doclock.ErrInvalidArgument, []string{"_id"}}
 	noDocument := fault{doclock.ErrInvalidArgument, []string{"bson.M"}}
 	pinned := fault{doclock.ErrInvalidArgument, []string{"Upsert", "equal _id", "top level"}}
@@ -173,15 +167,17 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		"filter that is a number":   {filter: 7, fault: noDocument},
 		"filter that can't marshal": {filter: make(chan int), fault: noDocument},
 		"nil option":                {fault: fault{doclock.ErrInvalidArgument, []string{"option 0", "nil"}}},
+		"foreign option":            {into: struct{ doclock.AcquireOption }{}, fault: fault{doclock.ErrInvalidArgument, []string{"option 0", "struct"}}},
 		"Into nil":                  {into: doclock.Into(nil), fault: pointer},
 		"Into a value":              {into: doclock.Into(bson.M{}), fault: pointer},
 		"Into a nil pointer":        {into: doclock.Into((*bson.M)(nil)), fault: pointer},
-		"LeaseTTL":                  {into: doclock.LeaseTTL(999 * time.Millisecond), fault: fault{doclock.ErrInvalidArgument, []string{"LeaseTTL", "999ms", "1s", "720h0m0s"}}},
-		"LeaseTTL 0":                {into: doclock.LeaseTTL(0), fault: fault{doclock.ErrInvalidArgument, []string{"LeaseTTL", "0s", "1s"}}},
-		"LeaseTTL above":            {into: doclock.LeaseTTL(doclock.MaxTTL + 1), fault: fault{doclock.ErrInvalidArgument, []string{"LeaseTTL", "720h0m0s"}}},
-		"OwnedBy nobody":            {into: doclock.OwnedBy(""), fault: fault{doclock.ErrInvalidArgument, []string{"OwnedBy", "0 bytes", "256"}}},
-		"OwnedBy":                   {into: doclock.OwnedBy(strings.Repeat("x", 257)), fault: fault{doclock.ErrInvalidArgument, []string{"OwnedBy", "257 bytes", "256"}}},
-		"OwnedBy with NUL":          {into: doclock.OwnedBy("a\x00b"), fault: fault{doclock.ErrInvalidArgument, []string{"OwnedBy", "NUL"}}},
+		"TTL":                       {into: doclock.TTL(999 * time.Millisecond), fault: fault{doclock.ErrInvalidArgument, []string{"TTL", "999ms", "1s", "720h0m0s"}}},
+		"MaxWait below 0":           {into: doclock.MaxWait(-1), fault: fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}},
+		"TTL 0":                     {into: doclock.TTL(0), fault: fault{doclock.ErrInvalidArgument, []string{"TTL", "0s", "1s"}}},
+		"TTL above":                 {into: doclock.TTL(doclock.MaxTTL + 1), fault: fault{doclock.ErrInvalidArgument, []string{"TTL", "720h0m0s"}}},
+		"Owner nobody":              {into: doclock.Owner(""), fault: fault{doclock.ErrInvalidArgument, []string{"Owner", "0 bytes", "256"}}},
+		"Owner":                     {into: doclock.Owner(strings.Repeat("x", 257)), fault: fault{doclock.ErrInvalidArgument, []string{"Owner", "257 bytes", "256"}}},
+		"Owner with NUL":            {into: doclock.Owner("a\x00b"), fault: fault{doclock.ErrInvalidArgument, []string{"Owner", "NUL"}}},
 		"HoldAtLeast below 0":       {into: doclock.HoldAtLeast(-1), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "-1ns", "0s", "720h0m0s"}}},
 		"HoldAtLeast above":         {into: doclock.HoldAtLeast(doclock.MaxTTL + 1), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "720h0m0s"}}},
 		"HoldAtLeast without end":   {into: doclock.HoldAtLeast(math.MaxInt64), fault: fault{doclock.ErrInvalidArgument, []string{"HoldAtLeast", "720h0m0s"}}},
@@ -196,7 +192,7 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		"running transaction":     {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
 		"ended context":           {ctx: ended, fault: fault{why, nil}},
 	}
-	before := p.raw()
+	before := p.Stored()
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		in := inputs[name]
 		if in.ctx == nil {
@@ -229,52 +225,29 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 			return nil
 		}, opts...)
 		in.fault.check(t, name+": Do", err)
-		if sent := w.commands(); len(sent) != 0 {
+		if sent := w.Take(); len(sent) != 0 {
 			t.Errorf("%s: it sent %v", name, sent)
 		}
 	}
-	if after := p.raw(); !slices.Equal(before, after) {
+	if after := p.Stored(); !slices.Equal(before, after) {
 		t.Errorf("the document was %v, and is %v", before, after)
 	}
 }
 
-// A lease and a ticket are not used inside a transaction either.
-func TestTransactionIsRefusedEverywhere(t *testing.T) {
+// A ticket is not used inside a transaction either. The root's tests have the lease.
+func TestTransactionIsRefusedForTickets(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair())
-	lease, ticket := p.try(l, "read"), p.enqueue(l, "write")
+	ticket := p.enqueue(p.locker(coll, relations.Fair()), "write")
 	session, err := coll.Database().Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, session.StartTransaction())
 	ctx := mongo.NewSessionContext(t.Context(), session)
-	set := bson.M{"$set": bson.M{"total": 2}}
-	for name, call := range map[string]func() error{
-		"Confirm":          func() error { _, err := ticket.Confirm(ctx); return err },
-		"Wait":             func() error { _, err := ticket.Wait(ctx); return err },
-		"Renew":            func() error { return lease.Renew(ctx) },
-		"Update":           func() error { return lease.Update(ctx, set) },
-		"UpdateAndRelease": func() error { return lease.UpdateAndRelease(ctx, set) },
-		"Release":          func() error { return lease.Release(ctx) },
-	} {
-		acquires, want := name == "Confirm" || name == "Wait", []error{doclock.ErrInTransaction}
-		if acquires {
-			want = append(want, doclock.ErrNotAcquired)
-		}
-		p.sends(w, 0, name, call, want...)
-		if err := call(); !acquires && !strings.Contains(err.Error(), "Guard") {
-			t.Errorf("%s doesn't say what serves instead: %v", name, err)
-		}
+	for name, call := range map[string]func(context.Context) (*doclock.Lease, error){"Confirm": ticket.Confirm, "Wait": ticket.Wait} {
+		p.sends(w, 0, name, func() error { return errOf(call(ctx)) }, doclock.ErrInTransaction, doclock.ErrNotAcquired)
 	}
-	if err := session.AbortTransaction(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p.sends(w, 1, "Release after the transaction, in its session", func() error { return lease.Release(ctx) })
-	p.sends(w, 1, "Confirm after the transaction, in its session", func() error { _, err := ticket.Confirm(ctx); return err })
+	must(t, session.AbortTransaction(t.Context()))
+	p.got(ticket.Confirm(ctx)) // after the transaction, in its session
 }

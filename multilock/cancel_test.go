@@ -10,7 +10,7 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// acquires are the three ways to ask, where only the error matters.
+// acquires are the ways to ask, where only the error matters.
 var acquires = map[string]func(p *place, ctx context.Context, l locker, tag string) error{
 	"TryAcquire": func(_ *place, ctx context.Context, l locker, tag string) error {
 		_, err := l.TryAcquire(ctx, flowers, tag)
@@ -40,126 +40,72 @@ func TestCancelledBeforeTheCommandSendsNone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ask := range acquires {
-		err := ask(p, ctx, l, "write")
-		p.want(err, context.Canceled)
-		p.wantNot(err, doclock.ErrOutcomeUnknown)
-		if sent := w.commands(); len(sent) != 0 {
-			t.Errorf("%s sent %v", name, sent)
-		}
+		p.sends(w, 0, name, func() error { return ask(p, ctx, l, "write") }, context.Canceled, doclock.ErrNotAcquired)
 	}
 	p.wantEntries()
 }
 
-// The caller has its answer at once. The command goes on in the background, and
-// what it was granted is released.
+// What a command is granted whose caller has left is released, and so is a place that
+// it takes.
 func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	for name, ask := range acquires {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, net := p.faulty()
-			l := p.locker(coll, relations.Fair())
-			slow := net.Arm(faultnet.DelayReply, "findAndModify")
-			ctx, cancel := context.WithCancel(t.Context())
-			call := begin(t, func() (struct{}, error) { return struct{}{}, ask(p, ctx, l, "write") })
-			wait(t, slow.Fired())
-			if n := len(p.entries("write")); n != 1 {
-				t.Fatalf("%d entries while the command is under way", n)
-			}
-			cancel()
-			_, err := call.wait() // the reply is still on its way
-			p.want(err, context.Canceled, doclock.ErrNotAcquired)
-			if err := slow.Let(); err != nil {
-				t.Fatal(err)
-			}
+		for _, waits := range []bool{false, true} {
+			virtually(t, name, func(p *place) {
+				coll, net := p.faulty()
+				l := p.locker(coll, relations.Fair())
+				var others []*doclock.Lease
+				if waits {
+					others = append(others, p.try(p.locker(p.coll, relations.Fair()), "read"))
+				}
+				slow := p.giveUp(net, func(ctx context.Context) error { return ask(p, ctx, l, "write") }, doclock.ErrNotAcquired)
+				if entered := name != "TryAcquire" || !waits; (len(p.entries("write")) == 1) != entered {
+					p.Errorf("entered: %v", !entered)
+				}
+				must(p, slow.Let())
+				p.rest(l)
+				p.wantEntries(others...)
+			})
+		}
+	}
+}
+
+// A waiter that gives up between its commands leaves no entry either, and its error
+// names the holder.
+func TestCancelledWhileItWaitsLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	for name, rules := range map[string]relations.Rules{"refused": relations.Exclusive(), "queued": relations.Fair()} {
+		virtually(t, name, func(p *place) {
+			holder := p.try(p.locker(p.coll, rules), "write")
+			l := p.locker(p.coll, rules)
+			ctx, cancel := context.WithCancel(p.Context())
+			time.AfterFunc(10*time.Second, cancel)
+			p.want(errOf(l.Acquire(ctx, flowers, "write")), context.Canceled, doclock.ErrConflict)
 			p.rest(l)
-			p.wantEntries()
+			p.wantEntries(holder)
 		})
 	}
 }
 
-// The same for a command that entered a waiting entry.
-func TestCancelledDuringAnEnqueueLeavesNoWaitingEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	holder := p.try(p.locker(p.coll, relations.Fair()), "read")
-	l := p.locker(coll, relations.Fair())
-	slow := net.Arm(faultnet.DelayReply, "findAndModify")
-	ctx, cancel := context.WithCancel(t.Context())
-	call := acquire(t, ctx, l, "write")
-	wait(t, slow.Fired())
-	p.waiting("write")
-	cancel()
-	_, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrNotAcquired)
-	if err := slow.Let(); err != nil {
-		t.Fatal(err)
-	}
-	p.rest(l)
-	p.wantEntries(holder)
-}
-
-func TestCancelledWhileRefusedLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	holder := p.try(p.locker(p.coll, relations.Exclusive()), "write")
-	l := p.locker(coll, relations.Exclusive())
-	ctx, cancel := context.WithCancel(t.Context())
-	call := acquire(t, ctx, l, "write")
-	p.eventually("it asks a few times", func() bool { return w.count() > 5 })
-	cancel()
-	_, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrConflict)
-	p.rest(l)
-	p.wantEntries(holder)
-}
-
-func TestCancelledWhileItsEntryWaitsLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	holder := p.try(p.locker(p.coll, relations.Fair()), "read")
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	call := acquire(t, ctx, l, "write")
-	p.eventually("it asks a few times", func() bool { return w.count() > 2 })
-	cancel()
-	_, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrConflict)
-	p.rest(l)
-	p.wantEntries(holder)
-}
-
 // A confirm is granted at the moment when its caller gives up.
 func TestCancelledDuringTheConfirmThatGrantedLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	holder := p.try(p.locker(p.coll, relations.Fair()), "read")
-	l := p.locker(coll, relations.Fair())
-	ctx, cancel := context.WithCancel(t.Context())
-	call := acquire(t, ctx, l, "write")
-	p.waiting("write")
-	slow := net.Arm(faultnet.DelayReply, "findAndModify") // a confirm, refused
-	wait(t, slow.Fired())
-	granting := net.Arm(faultnet.DelayReply, "findAndModify")
-	p.release(holder)
-	if err := slow.Let(); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, granting.Fired())
-	if e := p.entries("write"); len(e) != 1 || !e[0].held() {
-		t.Fatalf("not granted: %+v", e)
-	}
-	cancel()
-	_, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrNotAcquired)
-	if err := granting.Let(); err != nil {
-		t.Fatal(err)
-	}
-	p.rest(l)
-	p.wantEntries()
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		holder := p.try(p.locker(p.coll, relations.Fair()), "read")
+		l := p.locker(coll, relations.Fair())
+		ctx, cancel := context.WithCancel(p.Context())
+		call := acquire(p, ctx, l, "write")
+		p.waiting("write")
+		p.release(holder)
+		granting := net.Arm(faultnet.DelayReply, "findAndModify")
+		wait(p, granting.Fired())
+		if e := p.entries("write"); len(e) != 1 || !e[0].held() {
+			p.Fatalf("not granted: %+v", e)
+		}
+		cancel()
+		p.want(errOf(call.wait()), context.Canceled, doclock.ErrNotAcquired)
+		must(p, granting.Let())
+		p.rest(l)
+		p.wantEntries()
+	})
 }

@@ -1,12 +1,14 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/claims"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
@@ -14,133 +16,177 @@ import (
 	"github.com/doclock/doclock/internal/waitqueue"
 )
 
-// errNoneFree is the end of a claim that has found nothing.
-var errNoneFree = fmt.Errorf("%w: none that matches is free", doclock.ErrNotFound)
+// claim is how an acquire waits that takes any document which matches the filter and
+// is free.
+type claim struct {
+	*asked
+	claimant *claims.Claimant
+	once     bool  // it doesn't wait
+	noneFree error // documents match, or may match
+	none     error // the same, or that no document matches
+	last     error // why the last document was refused
+	unfit    unfit
+}
+
+// unfit counts the documents that a claim has met and that can't take the lock.
+type unfit struct {
+	err  error // the last one's refusal
+	code int
+	row  int // how many had this code, one after the other
+}
+
+// mostInRow is how many documents in a row may be refused for the same reason. Then
+// it is the collection's: that of its validator, for example.
+const mostInRow = 3
 
 // claim takes any document that matches the filter and is free (rule 26). Each
 // candidate is tried by the ordinary acquire, with the caller's filter and the
 // candidate's _id, under an id of its own.
-func (a *acquisition) claim(ctx context.Context, once bool) (*lease.Handle, error) {
-	all, wanted := a.locker.claims, a.filter
-	w := all.Enter(a.request.Tag+"\x00"+wanted.Key(), claims.Request{
+func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
+	all := a.locker.claims
+	w := all.Enter(a.request.Tag+"\x00"+a.filter.Key(), claims.Request{
 		Once: once,
-		Asks: wanted.Pin != nil || len(a.locker.engine.ShardKey) == 0, // old routers refuse a filter without the shard key
+		Asks: a.filter.Pin != nil || len(a.locker.engine.ShardKey) == 0, // old routers refuse a filter without the shard key
 	})
 	defer all.Leave(w)
-	none := errNoneFree
-	var last error // why the last document was refused
+	c := &claim{asked: a, claimant: w, once: once, noneFree: a.notFound(true)}
+	c.none = c.noneFree
 	for {
 		if a.account != nil && !once && all.Asleep(w) {
-			a.waits(last)
+			a.account.waits(c.last)
 		}
 		turn, err := all.Await(ctx, w)
 		if err != nil {
-			return nil, a.failed(ctx, err, oneline.Join(none, last))
+			return nil, c.failed(ctx, err, c.soFar())
 		}
+		filter := a.filter
 		switch turn.Kind {
 		case claims.None:
-			return nil, notAcquired(oneline.Join(none, last))
+			return nil, notAcquired(cmp.Or(c.unfit.err, c.soFar()))
 		case claims.Look:
-			found, err := a.lookUp(ctx, wanted, turn.Limit)
+			found, err := c.lookUp(ctx, turn.Limit)
 			if err != nil {
-				return nil, a.giveUp(ctx, w, err, oneline.Join(none, last))
+				return nil, c.giveUp(ctx, err)
 			}
 			all.Found(w, found)
 			continue
-		case claims.Ask:
-			a.aim(wanted)
 		case claims.Try:
-			a.aim(wanted.At(turn.Candidate))
+			filter = filter.At(turn.Candidate)
 		}
-		held, err := a.once(ctx)
-		if held != nil {
-			a.leave(held)
-			all.Settle(w, claims.Granted, a.where())
-			return held, nil
+		s := newAttempts(a.of(filter), nil).once(ctx)
+		if s.held != nil {
+			s.leave(nil)
+			all.Settle(w, claims.Granted, s.where())
+			return s.held, nil
 		}
-		outcome, goesOn := a.refusal(turn, err)
-		if a.gone || !goesOn {
-			a.leave(nil)
-			return nil, a.giveUp(ctx, w, err, oneline.Join(none, last))
+		outcome, err := c.refused(turn, s)
+		if err != nil {
+			s.leave(nil)
+			if outcome == claims.Unfit { // the others pass over it, too
+				all.Settle(w, claims.LastUnfit, "")
+			}
+			return nil, c.giveUp(ctx, err)
 		}
-		if outcome == claims.Missing && turn.Kind == claims.Ask {
-			none = doclock.ErrNotFound
-		} else {
-			none, last = errNoneFree, err
+		if err := c.leave(ctx, s); err != nil {
+			return nil, c.failed(ctx, err, c.soFar())
 		}
-		document := a.where()
-		if err := a.anew(ctx); err != nil {
-			return nil, a.failed(ctx, err, oneline.Join(none, last))
-		}
-		all.Settle(w, outcome, document)
+		all.Settle(w, outcome, "")
 	}
 }
 
-// refusal says what an answer that granted nothing tells of the document, and
-// whether the claim goes on. A filter without a pin is not sent twice: if the
-// outcome of that is unknown, the claim goes on with candidates.
-func (a *acquisition) refusal(turn claims.Turn, err error) (outcome claims.Outcome, goesOn bool) {
+// soFar is why the claim has no document so far.
+func (c *claim) soFar() error { return oneline.Join(c.none, c.last) }
+
+// giveUp ends the claim with an error. In an outage the others need not try.
+func (c *claim) giveUp(ctx context.Context, err error) error {
+	if outage(c.bounds, err) {
+		c.locker.claims.Fail(c.claimant, err)
+	}
+	return c.failed(ctx, err, c.soFar())
+}
+
+// refused says what an answer that granted nothing tells of the document. An error
+// ends the claim.
+func (c *claim) refused(turn claims.Turn, s attempts) (claims.Outcome, error) {
+	outcome, goesOn := refusal(turn, s)
+	err := s.err
+	if outcome == claims.Unfit && turn.Kind == claims.Try { // an ask doesn't know which one it was
+		err, goesOn = c.unfit.met(s)
+		c.account.skips(err)
+	}
 	switch {
-	case errors.Is(err, doclock.ErrConflict), errors.Is(err, doclock.ErrForeignLock):
+	case s.gone, !goesOn:
+		return outcome, err
+	case outcome != claims.Missing:
+		c.none, c.last = c.noneFree, err
+	case turn.Kind == claims.Ask:
+		c.none = err
+	default: // the candidate was taken, or has left, and its error says nothing of the others
+		c.none = c.noneFree
+	}
+	return outcome, nil
+}
+
+// refusal is the outcome of such an answer, and whether a claim goes on after it. A
+// filter without a pin is not sent twice: if the outcome of that is unknown, the claim
+// goes on with candidates.
+func refusal(turn claims.Turn, s attempts) (outcome claims.Outcome, goesOn bool) {
+	switch {
+	case errors.Is(s.err, doclock.ErrConflict), errors.Is(s.err, doclock.ErrForeignLock):
 		return claims.Refused, true
-	case errors.Is(err, doclock.ErrNotFound) && !engine.AsFailure(err).Again:
+	case errors.Is(s.err, doclock.ErrNotFound):
 		return claims.Missing, true
+	case engine.AsFailure(s.err).Unfit != 0 && (turn.Kind == claims.Try || s.filter.Pin == nil):
+		return claims.Unfit, true
 	default:
-		return claims.Failed, turn.Kind == claims.Ask && a.filter.Pin == nil && a.unsure.n > 0
+		return claims.Failed, turn.Kind == claims.Ask && s.filter.Pin == nil && s.unsure.n > 0
 	}
 }
 
-// giveUp ends a claim with an error. If no server can be reached, the others
-// need not try.
-func (a *acquisition) giveUp(ctx context.Context, w *claims.Claimant, err, last error) error {
-	if engine.AsFailure(err).NotSent {
-		a.locker.claims.Fail(w, err)
+// met passes over a document. The claim goes on, unless this is the last one.
+func (u *unfit) met(s attempts) (explained error, goesOn bool) {
+	u.err = fmt.Errorf("doclock: document %s can't take the lock: %w", bsonvalue.Readable(s.filter.Pin.ID()), s.err)
+	code := engine.AsFailure(s.err).Unfit
+	if code != u.code {
+		u.code, u.row = code, 0
 	}
-	return a.failed(ctx, err, last)
+	u.row++
+	return u.err, u.row < mostInRow
 }
 
-// anew goes on under another id, once the entry that an attempt of unknown
-// outcome may have made was looked for.
-func (a *acquisition) anew(ctx context.Context) error {
+// leave waits until the entry that an attempt of unknown outcome may have made was
+// looked for.
+func (c *claim) leave(ctx context.Context, s attempts) error {
 	cleaned := make(chan error, 1)
-	a.discard(a.filter.Pin, a.request.ID, a.unsure, false, func(err error) { cleaned <- err })
-	a.renamed()
+	s.leave(func(err error) { cleaned <- err })
 	select {
 	case <-cleaned: // or it goes on in the background
 		return nil
 	case <-ctx.Done():
 		return attempt.Ended(ctx)
-	case <-a.locker.ops.Closing():
+	case <-c.locker.ops.Closing():
 		return doclock.ErrClosed
 	}
 }
 
 // lookUp looks up candidates.
-func (a *acquisition) lookUp(ctx context.Context, wanted engine.Filter, limit int) ([]engine.Pin, error) {
+func (c *claim) lookUp(ctx context.Context, limit int) (found []engine.Pin, err error) {
 	type answer struct {
 		found []engine.Pin
 		err   error
 	}
-	a.aim(wanted)
-	got, gaveUp, err := run(ctx, a, a.locker.ops.Closing(), func() (got answer) {
-		if a.locker.closing() {
+	c.account.names(documentOf(c.filter.Pin))
+	got, _, err := run(ctx, c.asked, nil, c.locker.ops.Closing(), func() (got answer) {
+		if c.locker.closing() {
 			return answer{err: doclock.ErrClosed}
 		}
-		unsure, err := attempt.Settle(ctx, a.timeout, func(ctx context.Context) (err error) {
-			got.found, err = a.locker.engine.Candidates(ctx, wanted, a.request.Tag, limit)
+		got.err = c.settle(ctx, "look-up", attempt.Settle, func(ctx context.Context) (err error) {
+			got.found, err = c.locker.engine.Candidates(ctx, c.filter, c.request.Tag, limit)
 			return err
 		})
-		got.err = a.unanswered("look-up", unsure, err)
 		return got
 	}, func(_ answer, done func()) { done() })
-	switch {
-	case err != nil:
-		return nil, err
-	case gaveUp != nil:
-		return nil, gaveUp
-	default:
-		return got.found, got.err
-	}
+	return got.found, cmp.Or(err, got.err)
 }
 
 // succession tells the claims of the releases too.

@@ -1,10 +1,7 @@
 package multilock_test
 
 import (
-	"context"
-	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,16 +21,19 @@ var (
 func newJobs(t *testing.T, n int) *place {
 	t.Helper()
 	p := newPlace(t)
+	p.jobs(n)
+	return p
+}
+
+func (p *place) jobs(n int) {
+	p.Helper()
 	for i := 1; i <= n; i++ {
-		if _, err := p.coll.InsertOne(t.Context(), bson.M{"_id": 100 + i, "state": "pending", "priority": 100 + i}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.coll.InsertOne(p.Context(), bson.M{"_id": 100 + i, "state": "pending", "priority": 100 + i})
+		must(p, err)
 	}
 	index := mongo.IndexModel{Keys: bson.D{{Key: "state", Value: 1}, {Key: "priority", Value: -1}}}
-	if _, err := p.coll.Indexes().CreateOne(t.Context(), index); err != nil { // DocumentDB decides otherwise with one
-		t.Fatal(err)
-	}
-	return p
+	_, err := p.coll.Indexes().CreateOne(p.Context(), index) // DocumentDB decides otherwise with one
+	must(p, err)
 }
 
 func (p *place) claim(l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
@@ -67,14 +67,12 @@ func TestAClaimThatIsAloneIsOneCommand(t *testing.T) {
 	l := p.locker(coll, relations.Exclusive())
 	for range 3 {
 		var job struct{ Priority int }
-		w.commands()
+		w.Take()
 		lease := p.claim(l, doclock.Into(&job))
-		if sent := w.commands(); !slices.Equal(sent, []string{"findAndModify"}) || lease.DocumentID().AsInt64() != int64(job.Priority) {
+		if sent := w.Take(); !slices.Equal(sent, []string{"findAndModify"}) || lease.DocumentID().AsInt64() != int64(job.Priority) {
 			t.Errorf("sent %v, job %v", sent, job)
 		}
-		if err := lease.UpdateAndRelease(p.bounded(), bson.M{"$set": bson.M{"state": "done"}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, lease.UpdateAndRelease(p.bounded(), bson.M{"$set": bson.M{"state": "done"}}))
 	}
 	p.sends(w, 1, "a claim that nothing matches", func() error {
 		_, err := l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
@@ -85,134 +83,174 @@ func TestAClaimThatIsAloneIsOneCommand(t *testing.T) {
 
 // Locked documents are skipped, in the order of Sort, with one look-up for several claims.
 func TestClaimsSkipLockedDocuments(t *testing.T) {
-	t.Parallel()
-	p := newJobs(t, 4)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
-	leases := p.claims(l, 104, 103, 102, 101)
-	if sent := w.commands(); len(sent) != 6 { // an ask that is granted, one that is refused, a look-up, three tries
-		t.Errorf("sent %v", sent)
-	}
-	_, err := l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
-	p.want(err, doclock.ErrNotFound, doclock.ErrNotAcquired)
-	p.release(leases[1])
-	p.claims(l, 103)
+	virtual(t, func(p *place) { // a look-up is of use for a tenth of a second
+		p.jobs(4)
+		coll, w := p.watched()
+		l := p.locker(coll, relations.Exclusive())
+		leases := p.claims(l, 104, 103, 102, 101)
+		if sent := w.Take(); len(sent) != 6 { // an ask that is granted, one that is refused, a look-up, three tries
+			p.Errorf("sent %v", sent)
+		}
+		p.want(errOf(l.TryAcquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound, doclock.ErrNotAcquired)
+		p.release(leases[1])
+		time.Sleep(time.Millisecond)
+		p.claims(l, 103)
+	})
 }
 
 // A document that was locked, changed or deleted after the look-up is not claimed.
 func TestTheTryJudgesTheCandidate(t *testing.T) {
-	t.Parallel()
-	p := newJobs(t, 6)
-	l, other := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive())
-	p.claims(l, 106, 105) // the look-up shows 104 to 101 too
-	if _, err := other.TryAcquire(p.bounded(), bson.M{"_id": 104}, "write"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.coll.UpdateOne(t.Context(), bson.M{"_id": 103}, bson.M{"$set": bson.M{"state": "done"}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.coll.DeleteOne(t.Context(), bson.M{"_id": 102}); err != nil {
-		t.Fatal(err)
-	}
-	p.claims(l, 101)
+	virtual(t, func(p *place) {
+		p.jobs(6)
+		l, other := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive())
+		p.claims(l, 106, 105) // the look-up shows 104 to 101 too
+		must(p, errOf(other.TryAcquire(p.Context(), bson.M{"_id": 104}, "write")))
+		must(p, errOf(p.coll.UpdateOne(p.Context(), bson.M{"_id": 103}, bson.M{"$set": bson.M{"state": "done"}})))
+		must(p, errOf(p.coll.DeleteOne(p.Context(), bson.M{"_id": 102})))
+		p.claims(l, 101)
+	})
 }
 
-// An Acquire waits for a new document, for a release of this process, and for an expiry of another one's entry.
+// An Acquire waits for an expiry of another process's entry, for a release of this process, which it is told of at once, for
+// a new document, and for Close.
 func TestAClaimWaits(t *testing.T) {
+	virtual(t, func(p *place) {
+		p.jobs(1)
+		l, other := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Minute))
+		wait := func() *pending[*doclock.Lease] {
+			call := begin(p, func() (*doclock.Lease, error) {
+				return l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
+			})
+			p.eventually("it waits", func() bool { return l.Claimants() == 1 })
+			return call
+		}
+		begun := time.Now()
+		dead := p.claim(other)
+		lease := p.granted(wait())
+		if took := time.Since(begun); took < time.Minute {
+			p.Errorf("claimed %v after another process had claimed it", took)
+		}
+		p.want(dead.Release(p.Context()), doclock.ErrLost)
+
+		waiting := wait()
+		time.Sleep(10 * time.Second) // it asks seldom now
+		p.release(lease)
+		begun = time.Now()
+		p.granted(waiting)
+		if took := time.Since(begun); took > 10*time.Millisecond {
+			p.Errorf("told of the release after %v", took)
+		}
+
+		waiting = wait()
+		must(p, errOf(p.coll.InsertOne(p.Context(), bson.M{"_id": 200, "state": "pending"})))
+		if got := p.granted(waiting).DocumentID().AsInt64(); got != 200 {
+			p.Errorf("claimed %d", got)
+		}
+		_, err := l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), doclock.MaxWait(time.Second))
+		p.want(err, doclock.ErrNotAcquired, doclock.ErrNotFound)
+		waiting = wait()
+		p.rest(l)
+		p.want(errOf(waiting.wait()), doclock.ErrClosed)
+	})
+}
+
+// A document is free for a tag if an arrival would be granted: beside other holders, and not behind a waiting entry.
+func TestAClaimFindsWhatIsFreeForItsTag(t *testing.T) {
 	t.Parallel()
-	p := newJobs(t, 1)
-	l, other := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive(), short(700*time.Millisecond))
-	wait := func() *pending[*doclock.Lease] {
-		return begin(t, func() (*doclock.Lease, error) {
-			return l.Acquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
+	for name, c := range map[string]struct {
+		rules  relations.Rules
+		held   []string
+		tag    string
+		shared bool
+		free   bool
+	}{
+		"a semaphore with room":    {relations.Semaphore(2), []string{relations.Semaphore(2).Tags()[0]}, relations.Semaphore(2).Tags()[0], false, true},
+		"a reader beside a reader": {relations.Fair(), []string{"read"}, "read", false, true},
+		"a shared tag":             {relations.ReadPreferring(), []string{"read"}, "read", true, true},
+		"a writer behind a reader": {relations.Fair(), []string{"read"}, "write", false, false},
+		"a reader behind a writer": {relations.Fair(), []string{"write"}, "read", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newJobs(t, 2)
+			var opts []doclock.Option
+			if c.shared {
+				opts = append(opts, doclock.ShareInProcess(c.tag))
+			}
+			l, other := p.locker(p.coll, c.rules, opts...), p.locker(p.coll, c.rules)
+			for _, tag := range c.held {
+				must(t, errOf(other.TryAcquire(p.bounded(), bson.M{"_id": 102}, tag)))
+			}
+			for range 2 { // by an ask, and by a look-up
+				lease := p.got(l.TryAcquire(p.bounded(), pendingJobs, c.tag, doclock.SkipLocked(), byPriority))
+				if got := lease.DocumentID().AsInt64() == 102; got != c.free {
+					t.Errorf("claimed %v", lease.DocumentID())
+				}
+				p.release(lease)
+			}
 		})
 	}
-	dead := p.claim(other)
-	begun := time.Now()
-	lease := p.granted(wait())
-	if took := time.Since(begun); took < 500*time.Millisecond {
-		t.Errorf("claimed %v after another process had claimed it", took)
-	}
-	p.want(dead.Release(p.bounded()), doclock.ErrLost)
-
-	waiting := wait()
-	p.eventually("it waits", func() bool { return l.Claimants() == 1 })
-	p.release(lease)
-	_ = p.granted(waiting)
-
-	waiting = wait()
-	p.eventually("it waits", func() bool { return l.Claimants() == 1 })
-	if _, err := p.coll.InsertOne(t.Context(), bson.M{"_id": 200, "state": "pending"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.granted(waiting).DocumentID().AsInt64(); got != 200 {
-		t.Errorf("claimed %d", got)
-	}
-	_, err := l.Acquire(context.Background(), pendingJobs, "write", doclock.SkipLocked(), doclock.MaxWait(50*time.Millisecond))
-	p.want(err, doclock.ErrNotAcquired, doclock.ErrNotFound)
-	waiting = wait()
-	p.eventually("it waits", func() bool { return l.Claimants() == 1 })
-	p.rest(l)
-	_, err = waiting.wait()
-	p.want(err, doclock.ErrClosed)
 }
 
-// Two processes claim each document once, and none is left over.
-func TestRivalsClaimEachDocumentOnce(t *testing.T) {
+// The terms of a claim are those of its entry, by the filter itself and by a candidate's _id. A remainder is skipped.
+func TestAClaimHasItsTerms(t *testing.T) {
 	t.Parallel()
-	const jobs, workers = 60, 4
-	p := newJobs(t, jobs)
-	var mu sync.Mutex
-	claimed := map[int64]int{}
-	var all sync.WaitGroup
-	for range 2 {
-		l := p.locker(p.coll, relations.Exclusive())
-		for range workers {
-			all.Go(func() {
-				for {
-					lease, err := l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
-					if errors.Is(err, doclock.ErrNotFound) {
-						return
-					}
-					if err == nil {
-						err = lease.UpdateAndRelease(p.bounded(), bson.M{"$set": bson.M{"state": "done"}})
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					claimed[lease.DocumentID().AsInt64()]++
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	all.Wait()
-	if len(claimed) != jobs {
-		t.Errorf("%d of %d were claimed", len(claimed), jobs)
-	}
-	for id, n := range claimed {
-		if n != 1 {
-			t.Errorf("%d was claimed %d times", id, n)
-		}
-	}
-}
-
-// A release of this Locker is noticed long before the next poll.
-func TestAReleaseWakesAClaim(t *testing.T) {
-	t.Parallel()
-	p := newJobs(t, 1)
+	p := newJobs(t, 3)
 	l := p.locker(p.coll, relations.Exclusive())
-	lease := p.claim(l)
-	woken := l.Woken()
-	waiting := begin(t, func() (*doclock.Lease, error) {
-		return l.Acquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked())
-	})
-	p.eventually("it waits", func() bool { return l.Claimants() == 1 })
-	p.release(lease)
-	p.granted(waiting)
-	if l.Woken() == woken {
-		t.Error("the claims were not told of the release")
+	for _, want := range []int64{103, 102, 101} { // by an ask, and by two tries
+		lease := p.claim(l, doclock.HoldAtLeast(time.Hour), doclock.TTL(time.Minute), doclock.Owner("a worker"))
+		if got := lease.DocumentID().AsInt64(); got != want {
+			t.Errorf("claimed %d, want %d", got, want)
+		}
+		if left := lease.Remaining(); left > time.Minute || left < 15*time.Second { // and not the Locker's 10 s
+			t.Errorf("%d is valid for %v", want, left)
+		}
+		n, err := p.coll.CountDocuments(t.Context(), bson.M{"_id": want, "lock.tags.write.owner": "a worker", "lock.tags.write.until": bson.M{"$exists": true}})
+		if n != 1 || err != nil {
+			t.Errorf("%d is stored otherwise (%v)", want, err)
+		}
+		p.release(lease)
 	}
+	p.want(errOf(l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound)
+}
+
+func TestOptionsThatDontFitAreRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l, upserting := p.locker(coll, relations.Exclusive()), p.locker(coll, relations.Exclusive(), doclock.Upsert())
+	for name, keys := range map[string]any{
+		"nil": nil, "none": bson.D{}, "several in a map": bson.M{"a": 1, "b": 1}, "an operator": bson.D{{Key: "$a", Value: 1}}, "empty": bson.D{{Key: "", Value: 1}},
+		"twice": bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}, "a direction": bson.D{{Key: "a", Value: 2}}, "a text": bson.D{{Key: "a", Value: "up"}},
+		"malformed": bson.Raw{1, 2}, "no document": 7,
+	} {
+		_, err := l.TryAcquire(p.bounded(), byName, "write", doclock.Sort(keys))
+		fault{doclock.ErrInvalidArgument, []string{"Sort"}}.check(t, name, err)
+	}
+	_, err := l.Enqueue(p.bounded(), byName, "write", doclock.SkipLocked())
+	fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}.check(t, "Enqueue", err)
+	_, err = upserting.TryAcquire(p.bounded(), flowers, "write", doclock.SkipLocked())
+	fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}.check(t, "Upsert", err)
+	_, err = l.TryAcquire(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))
+	fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}.check(t, "TryAcquire", err)
+	_, err = l.Enqueue(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))
+	fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}.check(t, "Enqueue", err)
+	if sent := w.Take(); len(sent) != 0 {
+		t.Errorf("sent %v", sent)
+	}
+}
+
+// Without SkipLocked, an acquire means the first document by the keys, and waits for that one.
+func TestSortWithoutSkipLocked(t *testing.T) {
+	t.Parallel()
+	p := newJobs(t, 2)
+	l := p.locker(p.coll, relations.Exclusive())
+	first, err := l.TryAcquire(p.bounded(), pendingJobs, "write", byPriority)
+	if err != nil || first.DocumentID().AsInt64() != 102 {
+		t.Fatalf("%v, %v", first.DocumentID(), err)
+	}
+	p.want(errOf(l.TryAcquire(p.bounded(), pendingJobs, "write", byPriority)), doclock.ErrConflict)
+	lease := p.got(l.TryAcquire(p.bounded(), bson.M{"_id": 101}, "write", byPriority, doclock.SkipLocked()))
+	p.want(errOf(l.TryAcquire(p.bounded(), bson.M{"_id": 101}, "write", doclock.SkipLocked())), doclock.ErrNotFound, doclock.ErrConflict)
+	p.release(lease)
 }

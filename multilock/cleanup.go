@@ -2,7 +2,6 @@ package multilock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -20,10 +18,10 @@ import (
 
 // Bounds of the clean-up.
 const (
-	mostCleanUps   = 8   // commands at a time
-	mostIDs        = 500 // in one command
-	firstRest      = 50 * time.Millisecond
-	longestFailing = time.Second // the pause after a command without an answer
+	mostCleanUps = 8   // commands at a time
+	mostIDs      = 500 // in one command
+	firstRest    = 50 * time.Millisecond
+	longestRest  = time.Second // of what is owed, until a command is answered
 )
 
 // cleanup removes in the background the entries of acquires without a lease. It
@@ -31,7 +29,9 @@ const (
 // all. An entry that was seen is removed once. An attempt of unknown outcome may
 // be executed later. So its id is removed again and again, with pauses that
 // double, until its entry was found or would have expired, and once more when the
-// Locker is closed. It has no goroutine while nothing is due.
+// Locker is closed. Until a server answers, an entry stays owed for as long as it
+// may live. While no server can be reached, nothing is sent, and one timer looks
+// for a server on behalf of all. The cleanup has no goroutine while nothing is due.
 type cleanup struct {
 	engine   *engine.Engine
 	commands engine.Commands
@@ -39,15 +39,19 @@ type cleanup struct {
 
 	removed func(document string, id uuid.UUID) // is told of every entry that is not there any more
 
-	// failed is told of every clean-up that failed for good. Without a pin the
-	// document is not known.
+	// failed is told once of every entry that the server refuses to remove, or
+	// that was not removed before its life was over. Without a pin the document
+	// is not known.
 	failed func(document bson.RawValue, tag string, id uuid.UUID, err error)
 
 	mu      sync.Mutex
 	spots   map[string]*spot
 	ready   []*spot
 	workers int
+	asleep  *time.Timer   // until a server can be reached; nil while one can
+	rest    time.Duration // the last sleep; 0 after an answer
 	closed  bool
+	left    []remnant // what Close leaves
 }
 
 // spot is one document and tag with leftovers.
@@ -69,15 +73,20 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 	return max(c.engine.LeaseBy(r.Tag, r.Terms), r.Terms.Least, c.engine.Wait(r.Tag)) + c.engine.Tolerance
 }
 
-// add has a leftover removed. Its answers are called, from another goroutine,
-// after the first command that was answered, or with the error of the last.
-func (c *cleanup) add(pin engine.Pin, tag string, l leftover) {
+// add has the entries of a request removed, of which the last attempt was sent
+// before the given time. The leftover's answers are called, from another
+// goroutine, once a command was answered, or with an error after the Patience of
+// any other command. The removal goes on after that.
+func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftover) {
+	bounds := c.engine.Attempt(c.engine.LeaseBy(r.Tag, r.Terms))
+	l.id, l.until, l.timeout = r.ID, last.Add(c.life(r)), bounds.Timeout
+	l.due, l.rest, l.patience = time.Now(), firstRest, time.Now().Add(bounds.Patience)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := spotKey(pin, tag)
+	key := spotKey(pin, r.Tag)
 	p := c.spots[key]
 	if p == nil {
-		p = &spot{key: key, pin: pin, tag: tag, left: map[uuid.UUID]*leftover{}}
+		p = &spot{key: key, pin: pin, tag: r.Tag, left: map[uuid.UUID]*leftover{}}
 		c.spots[key] = p
 	}
 	if known := p.left[l.id]; known != nil {
@@ -85,10 +94,11 @@ func (c *cleanup) add(pin engine.Pin, tag string, l leftover) {
 		if known.until.After(l.until) {
 			l.until = known.until
 		}
-		l.answers, l.owed = append(known.answers, l.answers...), known.owed
+		l.answers, l.told, l.owed = append(known.answers, l.answers...), known.told, known.owed
 	}
-	l.due, l.rest = time.Now(), firstRest
-	c.owe(&l)
+	if c.closed {
+		c.owe(&l)
+	}
 	p.left[l.id] = &l
 	c.take(p)
 }
@@ -96,28 +106,6 @@ func (c *cleanup) add(pin engine.Pin, tag string, l leftover) {
 // spotKey is equal for equal documents.
 func spotKey(pin engine.Pin, tag string) string {
 	return tag + "\x00" + waitqueue.Key(pin)
-}
-
-// owe has Close wait for the leftover.
-func (c *cleanup) owe(l *leftover) {
-	if !l.owed {
-		l.owed = true
-		c.ops.Enter()
-	}
-}
-
-// close has all leftovers removed once more, and none later.
-func (c *cleanup) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	for _, p := range c.spots {
-		for _, l := range p.left {
-			c.owe(l)
-			l.due, l.last = time.Now(), true
-		}
-		c.take(p)
-	}
 }
 
 // take hands a spot to a worker.
@@ -130,7 +118,12 @@ func (c *cleanup) take(p *spot) {
 		p.timer.Stop()
 	}
 	c.ready = append(c.ready, p)
-	if c.workers < mostCleanUps {
+	c.start(1)
+}
+
+// start has up to n more workers work, unless no server can be reached.
+func (c *cleanup) start(n int) {
+	for ; n > 0 && c.asleep == nil && c.workers < mostCleanUps; n-- {
 		c.workers++
 		c.ops.Go(c.work)
 	}
@@ -138,104 +131,140 @@ func (c *cleanup) take(p *spot) {
 
 func (c *cleanup) work() {
 	for {
-		p, ids := c.next()
-		if p == nil {
+		d := c.next()
+		if d == nil {
 			return
 		}
-		for _, answer := range c.answered(p, ids, c.send(p, ids)) {
-			answer()
+		for _, tell := range c.answered(d, c.send(d)) {
+			tell()
 		}
 	}
 }
 
+// due is what one command removes.
+type due struct {
+	*spot
+	ids     []uuid.UUID
+	timeout time.Duration
+	last    bool // Close waits for it
+}
+
 // next is a spot with what is due there, or nil.
-func (c *cleanup) next() (*spot, []uuid.UUID) {
+func (c *cleanup) next() *due {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.ready) == 0 {
-		c.ready = nil
+	if len(c.ready) == 0 || c.asleep != nil {
 		c.workers--
-		return nil, nil
+		return nil
 	}
-	p := c.ready[0]
-	c.ready = c.ready[1:]
-	var ids []uuid.UUID
-	for id, l := range p.left {
-		if !l.due.After(time.Now()) && len(ids) < mostIDs {
+	d := &due{spot: c.ready[0], last: c.closed}
+	c.ready = slices.Delete(c.ready, 0, 1)
+	for id, l := range d.left {
+		if !l.due.After(time.Now()) && len(d.ids) < mostIDs {
 			l.last = false
-			ids = append(ids, id)
+			d.ids, d.timeout = append(d.ids, id), max(d.timeout, l.timeout)
+			if d.last { // it waits for a server
+				d.timeout = max(d.timeout, min(engine.MaxAttemptTimeout, time.Until(l.until)))
+			}
 		}
 	}
-	return p, ids
+	return d
 }
 
 // sent is what a command was answered with.
 type sent struct {
-	found []uuid.UUID
-	err   error // nil where it was answered
-	never bool  // it is of no use to send it again
+	found   []uuid.UUID
+	err     error // nil where it was answered
+	refused bool
+	away    bool // no server can be reached
 }
 
-func (c *cleanup) send(p *spot, ids []uuid.UUID) (s sent) {
-	if len(ids) == 0 {
+// send sends the command, if a server can be reached. The last one waits for a
+// server.
+func (c *cleanup) send(d *due) (s sent) {
+	if len(d.ids) == 0 {
 		return s
 	}
-	unsure, err := attempt.Once(context.Background(), c.engine.Attempt(c.engine.Lease(p.tag)), func(ctx context.Context) (err error) {
-		s.found, err = c.commands.Remove(ctx, p.pin, p.tag, ids)
-		return err
-	})
-	switch {
+	err := c.commands.Unreachable()
+	if err == nil || d.last {
+		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
+			s.found, err = c.commands.Remove(ctx, d.pin, d.tag, d.ids)
+			return err
+		})
+	}
+	switch failure := engine.AsFailure(err); {
 	case err == nil:
-	case unsure == nil:
-		s.err, s.never = explain("release", err), true
+	case failure.Nothing:
+		s.err, s.refused, s.away = explain("release", err), failure.Refused(), c.commands.Unreachable() != nil
 	default:
-		s.err = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, unsure)
+		s.err, s.away = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err), c.commands.Unreachable() != nil
 	}
 	return s
 }
 
 // answered applies an answer to the leftovers that were due, and returns whom to
 // tell.
-func (c *cleanup) answered(p *spot, ids []uuid.UUID, s sent) (tell []func()) {
+func (c *cleanup) answered(d *due, s sent) (tell []func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	for _, id := range ids {
-		l := p.left[id]
+	for _, id := range d.ids {
 		found := slices.Contains(s.found, id)
-		switch {
-		case p.pin == nil && len(s.found) > 0 && !found: // it may be in another document: at once again
+		if d.pin == nil && len(s.found) > 0 && !found { // it may be in another document: at once again
 			continue
-		case s.err == nil:
-			l.count(found)
-			if p.pin != nil {
-				tell = append(tell, func() { c.removed(waitqueue.Key(p.pin), id) })
-			}
-			l.due = now.Add(min(l.rest, max(0, l.until.Sub(now))))
-		case !s.never && now.Before(l.until):
-			l.due = now.Add(min(l.rest, longestFailing))
-			l.rest *= 2
-			continue
-		default:
-			l.entries = 0
-			tell = append(tell, func() { c.failed(documentOf(p.pin), p.tag, id, s.err) })
 		}
+		tell = append(tell, c.settle(d.spot, d.left[id], found, s, now)...)
+	}
+	if s.away && c.closed == d.last {
+		return append(tell, c.sleep(d.spot, s, now)...)
+	}
+	c.schedule(d.spot, now)
+	if s.err == nil && len(d.ids) > 0 && c.rest > 0 {
+		c.rest = 0
+		c.start(len(c.ready))
+	}
+	return tell
+}
+
+// settle applies an answer to one leftover. While none comes, it stays owed until
+// its entry's life is over.
+func (c *cleanup) settle(p *spot, l *leftover, found bool, s sent, now time.Time) (tell []func()) {
+	dead := !now.Before(l.until)
+	over := dead || c.closed && !l.last // no other command follows
+	switch {
+	case s.err == nil:
+		l.count(found)
+		if p.pin != nil {
+			tell = append(tell, func() { c.removed(waitqueue.Key(p.pin), l.id) })
+		}
+	case !l.told && (over || s.refused):
+		l.told = true
+		tell = append(tell, func() { c.failed(documentOf(p.pin), p.tag, l.id, s.err) })
+	}
+	if over || s.err == nil || s.refused || !now.Before(l.patience) {
 		for _, answer := range l.answers {
 			tell = append(tell, func() { answer(s.err) })
 		}
-		if l.last && l.entries > 0 { // what was answered was sent before Close
-			l.answers, l.due = nil, now
-			continue
-		}
+		l.answers = nil
+	}
+	if over || l.entries <= 0 {
+		delete(p.left, l.id)
 		if l.owed {
 			tell = append(tell, c.ops.Leave)
 		}
-		l.answers, l.owed, l.rest = nil, false, 2*l.rest
-		if l.entries <= 0 || c.closed || !now.Before(l.until) {
-			delete(p.left, id)
+		if s.err != nil && !dead {
+			c.left = append(c.left, remnant{p, l, s.err})
 		}
+		return tell
 	}
-	c.schedule(p, now)
+	rest := l.rest
+	if s.err != nil && !s.refused {
+		rest = min(rest, longestRest)
+	}
+	l.due, l.rest = now.Add(min(rest, l.until.Sub(now))), 2*rest
+	if l.last { // what was answered was sent before Close
+		l.due = now
+	}
 	return tell
 }
 
@@ -261,24 +290,4 @@ func (c *cleanup) schedule(p *spot, now time.Time) {
 			c.take(p)
 		}
 	})
-}
-
-// release releases a lease in the background, which no caller has got. So it
-// keeps nobody out any longer.
-func (l *Locker) release(held *lease.Handle, answer func(error)) {
-	held.Unused()
-	l.ops.Go(func() {
-		err := held.Release(context.Background())
-		l.cleanedUp(held, err)
-		if answer != nil {
-			answer(err)
-		}
-	})
-}
-
-// cleanedUp records how a release in the background ended.
-func (l *Locker) cleanedUp(held *lease.Handle, err error) {
-	if err != nil && !errors.Is(err, doclock.ErrLost) {
-		l.cleanup.failed(held.DocumentID(), held.Tag(), held.ID(), err)
-	}
 }

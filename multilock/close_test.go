@@ -2,6 +2,7 @@ package multilock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,10 +21,7 @@ func TestCloseRefusesNewAcquires(t *testing.T) {
 	l := p.locker(coll, relations.Fair())
 	p.rest(l)
 	for name, ask := range acquires {
-		p.want(ask(p, t.Context(), l, "write"), doclock.ErrClosed)
-		if sent := w.commands(); len(sent) != 0 {
-			t.Errorf("%s sent %v", name, sent)
-		}
+		p.sends(w, 0, name, func() error { return ask(p, t.Context(), l, "write") }, doclock.ErrClosed)
 	}
 	p.rest(l) // twice
 }
@@ -36,93 +34,94 @@ func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 	lease := p.try(l, "read")
 	ticket := p.enqueue(l, "write")
 	p.rest(l)
-	if err := lease.Renew(t.Context()); err != nil {
-		t.Errorf("Renew: %v", err)
-	}
+	ok(t, lease.Renew(t.Context()))
 	p.release(lease)
-	second, err := ticket.Confirm(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.release(second)
+	p.release(p.got(ticket.Confirm(t.Context())))
 	p.wantEntries()
 }
 
-// Close wakes the waiters, and returns after their entries were removed.
+// Close wakes the waiters between two polls, and returns after their entries were
+// removed. They send nothing more.
 func TestCloseWakesWaitersAndRemovesTheirEntries(t *testing.T) {
 	t.Parallel()
-	for range 5 {
-		p := newPlace(t)
-		holder := p.try(p.locker(p.coll, relations.Fair()), "read")
-		l := p.locker(p.coll, relations.Fair())
-		call := acquire(t, p.bounded(), l, "write")
-		p.waiting("write")
-		time.Sleep(50 * time.Millisecond) // most likely it is between two polls then
-		p.rest(l)
-		p.wantEntries(holder)
-		_, err := call.wait()
-		p.want(err, doclock.ErrClosed, doclock.ErrConflict)
+	for name, rules := range map[string]relations.Rules{"refused": relations.Exclusive(), "queued": relations.Fair()} {
+		virtually(t, name, func(p *place) {
+			holder := p.try(p.locker(p.coll, rules), "write")
+			coll, w := p.watched()
+			l := p.locker(coll, rules)
+			call := acquire(p, p.bounded(), l, "write")
+			time.Sleep(10 * time.Second)
+			begun := time.Now()
+			p.rest(l)
+			p.wantEntries(holder)
+			w.Take()
+			p.want(errOf(call.wait()), doclock.ErrClosed, doclock.ErrConflict)
+			if sent, took := w.Take(), time.Since(begun); len(sent) > 0 || took > 0 {
+				p.Errorf("it sent %v after Close, which took %v", sent, took)
+			}
+		})
 	}
 }
 
-func TestCloseWakesWaitersThatAreRefused(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	holder := p.try(p.locker(p.coll, relations.Exclusive()), "write")
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
-	call := acquire(t, p.bounded(), l, "write")
-	p.eventually("it asks a few times", func() bool { return w.count() > 3 })
-	p.rest(l)
-	w.commands()
-	_, err := call.wait()
-	p.want(err, doclock.ErrClosed, doclock.ErrConflict)
-	if sent := w.commands(); len(sent) != 0 {
-		t.Errorf("after Close it sent %v", sent)
-	}
-	p.wantEntries(holder)
-}
-
+// Close does not cancel tickets.
 func TestCloseWakesTicketWait(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	p.try(l, "read")
-	ticket := p.enqueue(l, "write")
-	call := begin(t, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) })
-	first := p.entries("write")[0].Expires
-	p.eventually("Wait has confirmed", func() bool { return p.entries("write")[0].Expires.After(first) })
-	p.rest(l)
-	_, err := call.wait()
-	p.want(err, doclock.ErrClosed, doclock.ErrConflict)
-	if n := len(p.entries("write")); n != 1 {
-		t.Errorf("%d waiting entries: Close does not cancel tickets", n)
-	}
-	if err := ticket.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair())
+		p.try(l, "read")
+		ticket := p.enqueue(l, "write")
+		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) })
+		p.queued(l, 1)
+		p.rest(l)
+		p.want(errOf(call.wait()), doclock.ErrClosed, doclock.ErrConflict)
+		if n := len(p.entries("write")); n != 1 {
+			p.Errorf("%d waiting entries", n)
+		}
+		must(p, ticket.Cancel(p.Context()))
+	})
 }
 
 func TestCloseWaitsForWhatRunsInTheBackground(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Exclusive())
-	slow := net.Arm(faultnet.DelayReply, "findAndModify")
-	ctx, cancel := context.WithCancel(t.Context())
-	call := acquire(t, ctx, l, "write")
-	wait(t, slow.Fired())
-	cancel()
-	_, err := call.wait()
-	p.want(err, context.Canceled)
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive())
+		slow := p.giveUp(net, func(ctx context.Context) error { return acquires["Acquire"](p, ctx, l, "write") })
+		short, stop := context.WithTimeout(p.Context(), time.Second)
+		defer stop()
+		p.want(l.Close(short), context.DeadlineExceeded)
+		p.want(acquires["TryAcquire"](p, p.Context(), l, "write"), doclock.ErrClosed)
+		must(p, slow.Let())
+		p.rest(l)
+		p.wantEntries()
+	})
+}
 
-	short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer stop()
-	p.want(l.Close(short), context.DeadlineExceeded)
-	p.want(acquires["TryAcquire"](p, t.Context(), l, "write"), doclock.ErrClosed)
-	if err := slow.Let(); err != nil {
-		t.Fatal(err)
-	}
-	p.rest(l)
-	p.wantEntries()
+// Close ends a claim at once that waits for the clean-up of an ask of unknown outcome.
+func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive(), short(time.Hour), doclock.AttemptTimeout(time.Minute))
+		net.Arm(faultnet.LoseReply, "findAndModify")
+		var sent atomic.Int32
+		cleaning := make(chan struct{})
+		net.Block(func(command string, _ []byte) bool {
+			if command != "findAndModify" {
+				return false
+			}
+			n := sent.Add(1)
+			if n == 2 {
+				close(cleaning)
+			}
+			return n > 1
+		})
+		waiting := begin(p, func() (*doclock.Lease, error) {
+			return l.Acquire(context.Background(), byName, "write", doclock.SkipLocked())
+		})
+		wait(p, cleaning)
+		closed := begin(p, func() (struct{}, error) { return struct{}{}, l.Close(context.Background()) })
+		p.want(errOf(waiting.wait()), doclock.ErrClosed)
+		net.Block(nil)
+		net.Reset()
+		_, err := closed.wait()
+		ok(p, err)
+	})
 }

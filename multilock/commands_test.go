@@ -1,31 +1,15 @@
 package multilock_test
 
 import (
-	"errors"
-	"slices"
 	"testing"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
-
-// sends runs a call that must send n commands.
-func (p *place) sends(w *watch, n int, name string, call func() error, is ...error) {
-	p.Helper()
-	w.commands()
-	err := call()
-	sent := w.commands()
-	if len(sent) != n || slices.ContainsFunc(sent, func(s string) bool { return s != "findAndModify" }) {
-		p.Errorf("%s sent %v; want %d", name, sent, n)
-	}
-	if len(is) == 0 && err != nil {
-		p.Errorf("%s: %v", name, err)
-	}
-	p.want(err, is...)
-}
 
 func TestOneCommandForEveryAnsweredAcquire(t *testing.T) {
 	t.Parallel()
@@ -66,10 +50,10 @@ func TestOneCommandForEveryAnsweredAcquire(t *testing.T) {
 	p.sends(w, 1, "Release", func() error { return reader.Release(p.bounded()) })
 	p.sends(w, 0, "Release again", func() error { return reader.Release(p.bounded()) })
 
-	p.change(bson.M{"$set": bson.M{"lock": "another program's"}})
+	p.Change(bson.M{"$set": bson.M{"lock": "another program's"}})
 	p.sends(w, 1, "TryAcquire, foreign", try(flowers, "write"), doclock.ErrForeignLock)
 	p.sends(w, 1, "Acquire, foreign", func() error { _, err := l.Acquire(p.bounded(), flowers, "write"); return err }, doclock.ErrForeignLock)
-	p.change(bson.M{"$unset": bson.M{"lock": 1}})
+	p.Change(bson.M{"$unset": bson.M{"lock": 1}})
 	p.sends(w, 1, "Acquire, uncontended", func() (err error) { lease, err = l.Acquire(p.bounded(), flowers, "write"); return err })
 	p.sends(w, 1, "Acquire, not found", func() error { _, err := l.Acquire(p.bounded(), bson.M{"_id": 2}, "write"); return err }, doclock.ErrNotFound)
 	p.erase("write")
@@ -108,9 +92,9 @@ func TestOneCommandForEveryWriteUnderALock(t *testing.T) {
 	lease := p.try(l, "write")
 	p.sends(w, 1, "Update", func() error { return lease.Update(t.Context(), set) })
 	p.sends(w, 1, "Update, a pipeline", func() error { return lease.Update(t.Context(), bson.A{set}) })
-	w.commands()
+	w.Take()
 	err := lease.Update(t.Context(), wrong)
-	if sent := w.commands(); len(sent) != 1 || driverError(err) == nil {
+	if sent := w.Take(); len(sent) != 1 || driverError(err) == nil {
 		t.Errorf("Update, refused by the server, sent %v and returned %v", sent, err)
 	}
 	p.sends(w, 0, "Update, refused before sending", func() error { return lease.Update(t.Context(), bson.M{"total": 2}) }, doclock.ErrInvalidArgument)
@@ -129,38 +113,19 @@ func TestOneCommandForEveryWriteUnderALock(t *testing.T) {
 	p.sends(w, 0, "Renew, known to be lost", func() error { return lease.Renew(t.Context()) }, doclock.ErrLost)
 }
 
-func TestTwoCommandsForReadModifyWrite(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair())
-	p.sends(w, 2, "read-modify-write", func() error {
-		var doc struct{ Total int }
-		lease, err := l.Acquire(p.bounded(), flowers, "write", doclock.Into(&doc))
-		if err != nil {
-			return err
-		}
-		return lease.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"total": doc.Total + 41}})
-	})
-	if total := p.raw().Lookup("total").AsInt64(); total != 42 {
-		t.Errorf("total is %d", total)
-	}
-	p.wantEntries()
-}
-
 // An upsert of an existing document is one command. Making the document costs
 // two more, whether or not another client is faster.
 func TestOneCommandForAnUpsertAndTwoMoreToMakeTheDocument(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	net, w := faultnet.New(), &watch{}
-	coll := p.via(options.Client().SetDialer(net).SetMonitor(w.monitor(p.coll.Database().Name())))
+	net, w := faultnet.New(), &fixture.Commands{}
+	coll := p.Through(options.Client().SetDialer(net).SetMonitor(w.Monitor()))
 	l, rival := p.locker(coll, relations.Exclusive(), doclock.Upsert()), p.locker(p.coll, relations.Exclusive(), doclock.Upsert())
 	try := func(id string, want int, is ...error) {
 		t.Helper()
-		w.commands()
+		w.Take()
 		_, err := l.TryAcquire(p.bounded(), bson.M{"_id": id}, "write")
-		if sent := w.commands(); len(sent) != want {
+		if sent := w.Take(); len(sent) != want {
 			t.Errorf("%s: it sent %v", id, sent)
 		}
 		if len(is) == 0 && err != nil {
@@ -190,22 +155,4 @@ func TestOneCommandForAnUpsertAndTwoMoreToMakeTheDocument(t *testing.T) {
 		}
 		wait(t, lost.Fired())
 	}
-}
-
-// The refusal names the holders, so a caller needs no second command.
-func TestConflictNamesTheHoldersInTheSameCommand(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	holder := p.try(p.locker(p.coll, relations.Exclusive(), doclock.Owner("ann")), "write")
-	l := p.locker(coll, relations.Exclusive())
-	p.sends(w, 1, "TryAcquire", func() error {
-		_, err := l.TryAcquire(p.bounded(), flowers, "write")
-		var c *doclock.ConflictError
-		if !errors.As(err, &c) || len(c.Holders) != 1 || c.Holders[0].ID != holder.ID() || c.Holders[0].Owner != "ann" ||
-			c.Holders[0].Remaining <= 0 || c.RetryAfter <= 0 {
-			t.Errorf("the conflict is %+v", c)
-		}
-		return err
-	}, doclock.ErrConflict)
 }

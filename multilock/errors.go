@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/internal/waitqueue"
+	"github.com/google/uuid"
 )
 
 var errInTransaction = fmt.Errorf("%w: lock before it starts", doclock.ErrInTransaction)
-
-// holdOfSeveral refuses HoldAtLeast for a shared tag: the last holder to leave
-// would decide for all.
-func holdOfSeveral(tag string) error {
-	return fmt.Errorf("%w: HoldAtLeast for %q, whose holders share an entry (ShareInProcess); give it for a tag that is not shared", doclock.ErrInvalidArgument, tag)
-}
 
 // notAcquired makes the error of an acquire from its cause.
 func notAcquired(err error) error {
@@ -32,21 +33,89 @@ func endedBy(ctx context.Context, err error) bool {
 	return errors.Is(err, doclock.ErrClosed) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 }
 
-// conflict names the entries of an image that block an arrival under the tag, or
-// the waiting entry own.
-func conflict(e *engine.Engine, img *engine.Image, tag string, own *engine.Entry) error {
-	entries, free := e.InTheWay(img, tag, own)
-	if len(entries) == 0 {
-		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, tag)
+// nested refuses, before anything is sent, an acquire of a document whose lock the
+// context holds: it would wait for ever for a lease that is released after it.
+func (a *asked) nested() error {
+	if len(a.holding) == 0 || a.filter.Pin == nil {
+		return nil
 	}
-	return inTheWay(img, tag, entries, free)
+	img := &engine.Image{ID: a.filter.Pin.ID(), Now: a.locker.engine.Clocks().Wall}
+	for _, h := range a.holding {
+		if of, pin := h.Place(); !of.SamePlace(a.locker.engine) || waitqueue.Key(pin) != a.document {
+			continue
+		}
+		if entry, standing := h.Standing(); standing {
+			img.Lock.Entries = append(img.Lock.Entries, entry)
+		}
+	}
+	err := a.locker.keptBack(img, a.request.Tag, standing(a.holding))
+	if err != nil && a.skip {
+		err = oneline.Join(a.notFound(true), err)
+	}
+	return notAcquired(err)
 }
 
-// inTheWay is the conflict with these entries of an image.
-func inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.Duration) error {
+// conflict names the entries of an image that block an arrival, or the waiting entry
+// own.
+func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
+	held := standing(a.holding)
+	if err := a.locker.keptBack(img, a.request.Tag, held); err != nil {
+		return err
+	}
+	entries, free := a.locker.engine.InTheWay(img, a.request.Tag, own)
+	if len(entries) == 0 {
+		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, a.request.Tag)
+	}
+	return a.locker.inTheWay(img, a.request.Tag, entries, free, held)
+}
+
+// keptBack is the conflict with those entries of an image that the caller's context
+// holds, or nil if they alone are not in the way.
+func (l *Locker) keptBack(img *engine.Image, tag string, held []uuid.UUID) error {
+	if len(held) == 0 {
+		return nil
+	}
+	ours := *img
+	ours.Lock.Entries = nil
+	for _, e := range img.Lock.Entries {
+		again := slices.ContainsFunc(ours.Lock.Entries, func(other engine.Entry) bool { return other.ID == e.ID }) // two leases may have one entry
+		if slices.Contains(held, e.ID) && !again {
+			ours.Lock.Entries = append(ours.Lock.Entries, e)
+		}
+	}
+	blocking, free := l.engine.InTheWay(&ours, tag, nil)
+	if len(blocking) == 0 {
+		return nil
+	}
+	return l.inTheWay(img, tag, blocking, free, held)
+}
+
+// standing are the ids of the entries that these leases have.
+func standing(held []*lease.Handle) (ids []uuid.UUID) {
+	for _, h := range held {
+		if _, standing := h.Standing(); standing && !slices.Contains(ids, h.ID()) {
+			ids = append(ids, h.ID())
+		}
+	}
+	return ids
+}
+
+// isNested says of a conflict that the context's own leases are in the way, and that
+// to wait is of no use.
+func isNested(err error) bool {
+	var c *doclock.ConflictError
+	return errors.As(err, &c) && len(c.Holders) > 0 && !slices.ContainsFunc(c.Holders, func(h doclock.Holder) bool { return !h.InContext })
+}
+
+// inTheWay is the conflict with these entries of an image. The caller's context holds
+// those with the ids held.
+func (l *Locker) inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.Duration, held []uuid.UUID) error {
 	c := &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free}
 	for _, e := range entries {
-		h := doclock.Holder{Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held()}
+		h := doclock.Holder{
+			Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
+			InContext: slices.Contains(held, e.ID), InProcess: l.leases.Valid(e.ID),
+		}
 		if !img.Whole() { // which has no clock
 			h.Remaining = e.Expires.Sub(img.Now)
 			h.AtLeast = max(0, e.Until.Sub(img.Now))
@@ -56,13 +125,33 @@ func inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.D
 	return c
 }
 
+// downgrades implements [lease.Downgrades].
+type downgrades struct{ *Locker }
+
+var _ lease.Downgrades = downgrades{}
+
+// Refused names the entries that an arrival under the tag would meet without the
+// grant's own one. If the own entry must keep others out for longer, it is named
+// too. A refusal that a repeat has found may name none: they have left since.
+func (l downgrades) Refused(img *engine.Image, g engine.Grant, tag string) error {
+	others := *img
+	others.Lock.Entries = slices.DeleteFunc(slices.Clone(img.Lock.Entries), func(e engine.Entry) bool { return e.Tag == g.Tag && e.ID == g.ID })
+	entries, free := l.engine.InTheWay(&others, tag, nil)
+	if own, _ := img.Lock.Find(g.Tag, g.ID); own.Until.After(img.Now) {
+		entries, free = append(entries, own), max(free, own.Until.Sub(img.Now))
+	}
+	return l.inTheWay(img, tag, entries, free, nil)
+}
+
+// Unanswered has the entry removed by its id: it is one at most, whatever the
+// number of attempts, since the lease's own entry is released.
+func (l downgrades) Unanswered(pin engine.Pin, to engine.Request) {
+	l.cleanup.add(pin, to, time.Now(), leftover{entries: 1})
+}
+
 // explain names the causes that a user can remove.
 func explain(command string, err error) error {
-	failure := engine.AsFailure(err)
-	if failure.Again {
-		return fmt.Errorf("%w: %w", doclock.ErrNotFound, err)
-	}
-	switch failure.Cause {
+	switch engine.AsFailure(err).Cause {
 	case engine.CauseForeign:
 		return fmt.Errorf("%w: %w", doclock.ErrForeignLock, err)
 	case engine.CauseUnsupported:
@@ -78,4 +167,118 @@ func explain(command string, err error) error {
 	default:
 		return fmt.Errorf("doclock: %s: %w", command, err)
 	}
+}
+
+// verdicts are what the error of a call says of the call's own lock.
+var verdicts = []error{doclock.ErrNotAcquired, doclock.ErrLost, doclock.ErrOutcomeUnknown}
+
+// only is err with this verdict, or with none. The other verdicts in it are of
+// other locks, or of a write: they stay in the text.
+func only(verdict, err error) error {
+	for _, other := range verdicts {
+		if other != verdict && errors.Is(err, other) {
+			return &ofOne{err, verdict}
+		}
+	}
+	return err
+}
+
+// ended is an acquire's error. If ctx has ended it, [doclock.ErrLost] in it is the
+// loss of another lock, which has ended ctx.
+func ended(ctx context.Context, err error) error {
+	if !endedBy(ctx, err) {
+		return err
+	}
+	return only(doclock.ErrNotAcquired, err)
+}
+
+// beside is the error of a call that has held a lock: what its function returned,
+// and what the release says of the lock.
+func beside(returned, released error) error {
+	return oneline.Join(only(nil, returned), released)
+}
+
+// ofOne hides the verdicts of an error from [errors.Is], all but one. It can't be
+// unwrapped, because that would bring them back.
+type ofOne struct {
+	error
+	verdict error
+}
+
+// Is is for [errors.Is].
+func (o *ofOne) Is(target error) bool {
+	for _, v := range verdicts {
+		if target == v {
+			return v == o.verdict
+		}
+	}
+	return errors.Is(o.error, target)
+}
+
+// As is for [errors.As].
+func (o *ofOne) As(target any) bool { return errors.As(o.error, target) }
+
+// notFound is a [doclock.ErrNotFound] that says where the acquire has looked, and for
+// what. Its text is made only if somebody reads it.
+type notFound struct {
+	namespace string
+	filter    engine.Filter
+	noneFree  bool // of a claim: documents match, or may match, but none of them is free
+	mayUpsert bool // the option Upsert would make the document
+}
+
+// notFound is that of an acquire, or of a claim that has found none free.
+func (a *asked) notFound(noneFree bool) error {
+	return &notFound{
+		namespace: a.locker.engine.Namespace(), filter: a.filter, noneFree: noneFree,
+		mayUpsert: !noneFree && !a.skip && !a.locker.engine.Upsert && a.filter.Exact,
+	}
+}
+
+// Is is for [errors.Is].
+func (e *notFound) Is(target error) bool { return target == doclock.ErrNotFound }
+
+func (e *notFound) Error() string { return doclock.ErrNotFound.Error() + e.where() + e.hints() }
+
+// where names the collection, and the _id or else the filter.
+func (e *notFound) where() string {
+	switch {
+	case e.noneFree:
+		return fmt.Sprintf(": none of %s that matches %s is free", e.namespace, cut(e.filter.String()))
+	case e.filter.Pin == nil:
+		return fmt.Sprintf(": %s has none that matches %s", e.namespace, cut(e.filter.String()))
+	case e.filter.Exact && len(e.filter.Pin) == 1:
+		return fmt.Sprintf(": %s has none with _id %s", e.namespace, cut(bsonvalue.Readable(e.filter.Pin.ID())))
+	case e.filter.Exact:
+		return fmt.Sprintf(": %s has none with _id %s and this shard key", e.namespace, cut(bsonvalue.Readable(e.filter.Pin.ID())))
+	default:
+		return fmt.Sprintf(": %s has none with _id %s that matches the whole filter", e.namespace, cut(bsonvalue.Readable(e.filter.Pin.ID())))
+	}
+}
+
+var hexOfObjectID = regexp.MustCompile(`^[0-9a-fA-F]{24}$`)
+
+// hints are what the caller may have meant.
+func (e *notFound) hints() (text string) {
+	id, _ := e.filter.EqualID()
+	if s, isString := id.StringValueOK(); isString && hexOfObjectID.MatchString(s) {
+		text = "; the _id is a string: should it be an ObjectID?"
+	}
+	if e.mayUpsert {
+		text += "; doclock.Upsert() would make it"
+	}
+	return text
+}
+
+// cut shortens a text that a caller's value has made.
+func cut(text string) string {
+	const most = 120
+	if len(text) <= most {
+		return text
+	}
+	end := most
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }

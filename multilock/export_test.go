@@ -41,21 +41,17 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release fun
 	if err != nil {
 		return err
 	}
-	_, p, refused := a.arrive(ctx)
+	s := newAttempts(a, nil).arrive(ctx, false)
 	handed := false
-	a.request.Late = func(turn waitqueue.Turn) {
+	var w *waitqueue.Waiter
+	w = l.queues.Enter(s.where(), s.queuedBy(s.id, func(turn waitqueue.Turn) {
 		handed = turn.Answer.Image != nil
-		a.late(turn)
-	}
-	known := waitqueue.Known{Image: a.seen, Sent: a.request.Begun}
-	if p != nil {
-		known.Place = p.queued()
-	}
-	w := l.queues.Enter(a.where(), a.request, known)
+		a.late(w, turn)
+	}), waitqueue.Known{Place: s.place.queued(), Image: s.image, Sent: s.begun})
 	err = release()
 	l.queues.Leave(w)
 	if err == nil && !handed {
-		err = errors.Join(errors.New("it was handed nothing"), refused)
+		err = errors.Join(errors.New("it was handed nothing"), s.err)
 	}
 	return err
 }
@@ -85,9 +81,6 @@ func (l *Locker) OnFailedCleanUp(failed func(error)) {
 // Claimants is how many claims sleep.
 func (l *Locker) Claimants() int { return l.claims.Sleeping() }
 
-// Woken is how often the claims were told of a release.
-func (l *Locker) Woken() int { return l.claims.Releases() }
-
 // Life is for how long the clean-up looks for an entry of an acquire with these
 // options.
 func (l *Locker) Life(filter any, tag string, opts ...doclock.AcquireOption) (time.Duration, error) {
@@ -95,15 +88,15 @@ func (l *Locker) Life(filter any, tag string, opts ...doclock.AcquireOption) (ti
 	if err != nil {
 		return 0, err
 	}
-	return l.cleanup.life(a.request.Request), nil
+	return l.cleanup.life(a.request), nil
 }
 
 // TellNobody does what an acquire does for an observer.
 func (l *Locker) TellNobody(ctx context.Context) (same bool) {
-	a := acquisition{locker: l, account: l.account(ctx)}
-	a.queued(nil, doclock.ErrConflict)
-	a.waits(doclock.ErrConflict)
-	a.tell(ctx, nil, doclock.ErrConflict)
-	l.tellFailed(bson.RawValue{}, "write", a.request.ID, doclock.ErrConflict)
-	return a.counted(ctx) == ctx
+	of := l.account(ctx, nil)
+	of.queued(nil, doclock.ErrConflict)
+	of.waits(doclock.ErrConflict)
+	of.tell(ctx, nil, doclock.ErrConflict)
+	l.tellFailed(bson.RawValue{}, "write", uuid.Nil, doclock.ErrConflict)
+	return of.counted(ctx) == ctx
 }

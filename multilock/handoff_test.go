@@ -2,21 +2,20 @@ package multilock_test
 
 import (
 	"context"
-	"errors"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// queued waits until n acquires wait in the document's wait queue.
-func (p *place) queued(l *multilock.Locker, n int) {
-	p.Helper()
-	p.eventually("they wait", func() bool { return l.Waiters(1) == n })
-}
+// Whom a release hands the lock over to, and who asks.
 
 func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 	t.Parallel()
@@ -30,10 +29,7 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 			p := newPlace(t)
 			coll, w := p.watched()
 			l := p.locker(coll, relations.Exclusive())
-			first, err := l.Acquire(t.Context(), flowers, "write")
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := p.got(l.Acquire(t.Context(), flowers, "write"))
 			var seen struct{ Total int }
 			second := acquire(t, t.Context(), l, "write", doclock.Into(&seen))
 			p.queued(l, 1)
@@ -55,180 +51,191 @@ func TestALocalReleaseHandsTheLockOver(t *testing.T) {
 				t.Errorf("the successor reads %d, want %d", seen.Total, want)
 			}
 			p.wantEntries(got)
-			if err := got.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			ok(t, got.Release(t.Context()))
 			p.wantEntries()
 		})
 	}
+}
+
+// A waiter whose filter has more than an _id is not a successor: the holder may
+// have changed the fields that the filter names.
+func TestASuccessorsFilterIsAskedAgain(t *testing.T) {
+	virtual(t, func(p *place) {
+		r := p.relay(relations.Exclusive(), "write")
+		next := begin(p, func() (*doclock.Lease, error) { return r.locks.Acquire(r.bounded(), byName, "write") })
+		r.queued(r.locks, 1)
+		must(p, r.holder.UpdateAndRelease(p.Context(), bson.M{"$set": bson.M{"name": "trees"}}))
+		lease, err := next.wait()
+		r.want(err, doclock.ErrNotFound)
+		if lease != nil {
+			p.Error("it has what it didn't ask for")
+		}
+		r.rest(r.locks)
+		r.wantEntries()
+	})
+}
+
+// A waiter's entry is removed from the document. The waiters that it blocked are told,
+// though they would not ask for long.
+func TestARemovedEntryWakesTheNext(t *testing.T) {
+	virtual(t, func(p *place) {
+		long := []doclock.Option{doclock.TTL(100 * time.Hour), doclock.WaitTTL(100 * time.Hour)}
+		l := p.locker(p.coll, relations.WritePreferring(), long...)
+		p.try(p.locker(p.coll, relations.WritePreferring(), long...), "read")
+		writer := p.enqueue(l, "write")
+		reader := acquire(p, p.Context(), l, "read")
+		time.Sleep(10 * time.Minute) // which makes its pauses long
+		must(p, writer.Cancel(p.Context()))
+		begun := time.Now()
+		p.granted(reader)
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			p.Errorf("it was let in after %v", took)
+		}
+	})
+}
+
+// Rule 15: the answer has come, and the waiter leaves without it.
+func TestRule15ASuccessorThatLeavesWithoutTheAnswerLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
+		p := newPlace(t)
+		l := p.locker(p.coll, rules)
+		holder := p.try(l, "write")
+		ok(t, l.GiveUp(t.Context(), flowers, "write", func() error { return holder.Release(t.Context()) }))
+		p.rest(l)
+		p.wantEntries()
+	}
+}
+
+// No waiter asks past the first one while the first waits only for commands that
+// are under way. With overlapping readers there is always such a command.
+func TestNoWaiterAsksPastTheFirst(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, net := p.faulty()
+	l := p.sharing(coll)
+	leases := []*doclock.Lease{p.acquire(l, "read")}
+	var asking []*pending[*doclock.Lease]
+	var asked []*faultnet.Fault
+	read := func() *pending[*doclock.Lease] { return acquire(t, p.bounded(), l, "read", doclock.Into(&bson.M{})) }
+	ask := func() {
+		asked = append(asked, net.Arm(faultnet.DelayReply, "findAndModify"))
+		asking = append(asking, read())
+		wait(t, asked[len(asked)-1].Fired())
+	}
+	ask()
+	writer := acquire(t, p.bounded(), l, "write")
+	p.queued(l, 1)
+	ask()
+	for i, answered := range asked {
+		must(t, answered.Let())
+		leases = append(leases, p.granted(asking[i]))
+		if i == 0 { // the writer is the first now
+			asking = append(asking, read())
+			p.queued(l, 2)
+		}
+	}
+	p.eventually("the writer waits in the document", func() bool { return len(p.entries("write")) == 1 })
+	for _, lease := range leases {
+		p.release(lease)
+	}
+	for _, next := range []*pending[*doclock.Lease]{writer, asking[2]} {
+		p.release(p.granted(next))
+	}
+}
+
+// named is a value that a registry encodes as the _id of the flowers.
+type named string
+
+// Only the caller's registry can encode the _id. A release still wakes the
+// waiter.
+func TestTheWaitQueueOfAnEncodedID(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	registry := bson.NewRegistry()
+	registry.RegisterTypeEncoder(reflect.TypeFor[named](), bson.ValueEncoderFunc(func(_ bson.EncodeContext, w bson.ValueWriter, _ reflect.Value) error {
+		return w.WriteInt32(1)
+	}))
+	l := p.locker(p.Through(options.Client().SetRegistry(registry)), relations.Exclusive(), doclock.TTL(time.Hour))
+	ctx, filter := p.bounded(), bson.M{"_id": named("flowers")}
+	for _, acquire := range []func(context.Context, any, string, ...doclock.AcquireOption) (*doclock.Lease, error){l.Acquire, l.TryAcquire} {
+		holder, err := acquire(ctx, filter, "write")
+		must(t, err)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				lease, err := l.Acquire(ctx, filter, "write")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ok(t, lease.Release(ctx))
+			})
+		}
+		p.queued(l, 3)
+		p.release(holder)
+		all.Wait()
+	}
+	p.eventually("the wait queues are dropped", func() bool { return l.WaitQueues() == 0 })
+}
+
+// If only the server knows which document the filter finds, a waiter gets no
+// place in the document before its turn in the wait queue. An earlier place would
+// block the waiters ahead of it.
+func TestAWaiterByAnyFilterWaitsForItsTurn(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
+		holder := p.acquire(l, "write")
+		var all []*pending[*doclock.Lease]
+		for i, filter := range []bson.M{flowers, flowers, byName, flowers, byName} {
+			all = append(all, begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), filter, "write") }))
+			p.queued(l, i+1)
+		}
+		p.eventually("the first waits in the document", func() bool { return len(p.entries("write")) >= 2 })
+		if n := len(p.entries("write")); n != 2 {
+			p.Errorf("%d wait in the document, want the first of them alone", n-1)
+		}
+		fences := []int64{holder.Fence()}
+		for _, one := range all {
+			p.release(holder)
+			holder = p.granted(one)
+			fences = append(fences, holder.Fence())
+		}
+		if !slices.IsSorted(fences) {
+			p.Errorf("served out of order: %v", fences)
+		}
+	})
 }
 
 // In a hot document a critical section costs one command, apart from a bounded
 // number of local runs. Each section reads what the previous one wrote.
 func TestOneCommandForEachSection(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
-	const people, each = 16, 20
-	var all sync.WaitGroup
-	for range people {
-		all.Go(func() {
-			for range each {
-				var doc struct{ Total int }
-				lease, err := l.Acquire(t.Context(), flowers, "write", doclock.Into(&doc))
-				if err != nil {
-					t.Error(err)
-					return
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
+		l := p.locker(coll, relations.Exclusive())
+		const people, each = 8, 10
+		var all sync.WaitGroup
+		for range people {
+			all.Go(func() {
+				for range each {
+					var doc struct{ Total int }
+					lease, err := l.Acquire(p.Context(), flowers, "write", doclock.Into(&doc))
+					if err != nil {
+						p.Error(err)
+						return
+					}
+					time.Sleep(time.Millisecond) // the others wait by then
+					ok(p, lease.UpdateAndRelease(p.Context(), bson.M{"$set": bson.M{"total": doc.Total + 1}}))
 				}
-				if err := lease.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"total": doc.Total + 1}}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	sent := len(w.commands())
-	var doc struct{ Total int }
-	if err := p.coll.FindOne(t.Context(), flowers).Decode(&doc); err != nil || doc.Total != 1+people*each {
-		t.Errorf("total is %d, %v; want %d", doc.Total, err, 1+people*each)
-	}
-	if per := float64(sent) / (people * each); per > 1.25 {
-		t.Errorf("%d commands for %d sections: %.2f each", sent, people*each, per)
-	}
-	p.wantEntries()
-}
-
-// Many readers of one process get the lock together: no reader waits for another.
-func TestReadersDontBlockEachOther(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.ReadPreferring())
-	writer, err := l.Acquire(t.Context(), flowers, "write")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const readers = 50
-	var all []*pending[*doclock.Lease]
-	for range readers {
-		all = append(all, acquire(t, t.Context(), l, "read"))
-	}
-	p.queued(l, readers)
-	if err := writer.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range all {
-		p.granted(one)
-	}
-	if n := len(p.entries("read")); n != readers {
-		t.Errorf("%d readers are in the document", n)
-	}
-}
-
-// A waiter that gives up does not disturb the others, even if it is the poller.
-func TestCancelInTheWaitQueue(t *testing.T) {
-	t.Parallel()
-	for name, cancelled := range map[string]int{"the poller": 0, "the next": 1, "the last": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			l := p.locker(p.coll, relations.Exclusive())
-			holder, err := l.Acquire(t.Context(), flowers, "write")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var waiters [3]*pending[*doclock.Lease]
-			var cancels [3]context.CancelFunc
-			for i := range waiters {
-				var ctx context.Context
-				ctx, cancels[i] = context.WithCancel(t.Context())
-				defer cancels[i]()
-				waiters[i] = acquire(t, ctx, l, "write")
-				p.queued(l, i+1)
-			}
-			cancels[cancelled]()
-			if _, err := waiters[cancelled].wait(); !errors.Is(err, context.Canceled) {
-				t.Errorf("cancelled: %v", err)
-			}
-			last := holder
-			for i := range waiters {
-				if i == cancelled {
-					continue
-				}
-				if err := last.Release(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				last = p.granted(waiters[i])
-			}
-			if err := last.Release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			p.wantEntries()
-		})
-	}
-}
-
-// With rules that have a document queue, the order of the places decides, and a
-// local waiter with a place is handed the lock in its turn.
-func TestHandoffWithADocumentQueue(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	ours, theirs := p.locker(coll, relations.Fair()), p.locker(p.coll, relations.Fair())
-	holder, err := ours.Acquire(t.Context(), flowers, "write")
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiting, err := theirs.Enqueue(t.Context(), flowers, "write")
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := acquire(t, t.Context(), ours, "write")
-	p.eventually("in the document", func() bool { return len(p.entries("write")) == 3 })
-	p.queued(ours, 1)
-	if err := holder.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	theirLease, err := waiting.Wait(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := theirLease.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	got := p.granted(next)
-	last := acquire(t, t.Context(), ours, "write")
-	p.eventually("in the document", func() bool { return len(p.entries("write")) == 2 })
-	p.queued(ours, 1) // and its process knows
-	p.sends(w, 1, "release", func() error { return got.Release(t.Context()) })
-	p.granted(last)
-}
-
-// A local run ends: another process gets the lock, even if many wait in this one.
-func TestALocalRunEnds(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	ours, theirs := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive())
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer stop()
-	for range 8 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				if lease, err := ours.Acquire(ctx, flowers, "write"); err == nil {
-					_ = lease.Release(context.Background())
-				}
-			}
-		})
-	}
-	for range 5 {
-		lease, err := theirs.Acquire(p.bounded(), flowers, "write")
-		if err != nil {
-			t.Fatal(err)
+			})
 		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Fatal(err)
+		all.Wait()
+		if sent := len(w.Take()); sent > people*each*5/4 {
+			p.Errorf("%d commands for %d sections", sent, people*each)
 		}
-	}
+		if total := p.total(); total != 1+people*each {
+			p.Errorf("total is %d, want %d", total, 1+people*each)
+		}
+		p.wantEntries()
+	})
 }

@@ -1,12 +1,16 @@
 package multilock
 
 import (
+	"cmp"
 	"container/list"
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/waitqueue"
 )
 
 // Bounds of the acquires and confirms of one Locker that are under way at a
@@ -48,6 +52,60 @@ type turn struct {
 
 func newInflight() *inflight {
 	return &inflight{all: slots{free: mostPerLocker}, lanes: map[string]*lane{}}
+}
+
+// run runs a command as [attempt.Run] does, within the bounds of what may be
+// under way. With an error the caller has left while the command was under way
+// (gone), or nothing was sent. If the caller has left, abandoned gets the result, and
+// calls done once what the command entered is removed: the waiter leaves its queue then.
+func run[T any](ctx context.Context, a *asked, w *waitqueue.Waiter, closing <-chan struct{}, op func() T, abandoned func(got T, done func())) (got T, gone bool, err error) {
+	ended, leave, err := a.locker.inflight.enter(ctx, a.lane, closing)
+	if err != nil {
+		return got, false, err
+	}
+	got, err = attempt.Run(ctx, &a.locker.ops, func() T {
+		defer ended()
+		return op()
+	}, func(got T) {
+		abandoned(got, func() {
+			leave()
+			if w != nil {
+				a.locker.queues.Leave(w)
+			}
+		})
+	})
+	if err != nil {
+		return got, true, err
+	}
+	leave()
+	return got, false, nil
+}
+
+// settle sends a command until it is answered, or explains why it has no answer. After
+// an outage, the acquires that wait to send theirs need not try.
+func (a *asked) settle(ctx context.Context, command string, settle settler, send func(context.Context) error) error {
+	unsure, err := settle(ctx, a.bounds, send)
+	if err == nil {
+		return nil
+	}
+	cause := cmp.Or(unsure, err)
+	explained := explain(command, cause)
+	if engine.AsFailure(cause).Cause == engine.CauseRace {
+		explained = fmt.Errorf("%w: %w", a.notFound(false), cause)
+	}
+	if unsure == nil && ctx.Err() == nil && outage(a.bounds, err) {
+		a.locker.inflight.fail(explained)
+	}
+	return explained
+}
+
+// settler is [attempt.Settle] or [attempt.SettleOnce].
+type settler func(context.Context, engine.Attempts, func(context.Context) error) (unsure, err error)
+
+// outage reports that no server has taken a command for as long as any command is
+// repeated.
+func outage(bounds engine.Attempts, err error) bool {
+	return bounds.Patience > 0 && engine.AsFailure(err).Outage()
 }
 
 // enter waits until a command to the document may be sent, ctx ends or closing

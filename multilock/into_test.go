@@ -1,11 +1,14 @@
 package multilock_test
 
 import (
-	"strings"
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
@@ -14,39 +17,42 @@ import (
 
 var whole = bson.M{"_id": int32(1), "name": "flowers", "total": int32(1)}
 
+func (p *place) wantDocument(name string, got, want any) {
+	p.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		p.Errorf("%s (- want, + got):\n%s", name, diff)
+	}
+}
+
 func TestIntoOnGrant(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	l := p.locker(p.coll, relations.WritePreferring())
 	var m bson.M
 	p.release(p.try(l, "read", doclock.Into(&m)))
-	if diff := cmp.Diff(whole, m); diff != "" {
-		t.Errorf("TryAcquire (- want, + got):\n%s", diff)
-	}
-	var category struct {
+	p.wantDocument("TryAcquire", m, whole)
+	type category struct {
 		ID    int `bson:"_id"`
 		Name  string
 		Total int
 		Lock  *lock
 	}
-	lease, err := l.Acquire(p.bounded(), byName, "read", doclock.Into(&category))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if category.ID != 1 || category.Name != "flowers" || category.Total != 1 || category.Lock != nil {
-		t.Errorf("Acquire: %+v", category)
-	}
-	p.release(lease)
+	var c category
+	p.release(p.got(l.Acquire(p.bounded(), byName, "read", doclock.Into(&c))))
+	p.wantDocument("Acquire", c, category{ID: 1, Name: "flowers", Total: 1})
 	var raw bson.Raw
-	if ticket := p.enqueue(l, "write", doclock.Into(&raw)); !ticket.Granted() {
-		t.Error("not granted")
-	}
-	if err := raw.Validate(); err != nil || raw.Lookup("name").StringValue() != "flowers" {
-		t.Errorf("Enqueue: %v, %v", raw, err)
-	}
-	if _, err := raw.LookupErr("lock"); err == nil {
-		t.Errorf("the lock is in %v", raw)
-	}
+	p.enqueue(l, "write", doclock.Into(&raw))
+	must(t, bson.Unmarshal(raw, &m))
+	p.wantDocument("Enqueue", m, whole)
+
+	upserting := p.locker(p.coll, relations.Exclusive(), doclock.Upsert())
+	var made bson.M
+	p.got(upserting.TryAcquire(t.Context(), bson.M{"_id": "new"}, "write", doclock.Into(&made)))
+	p.wantDocument("Upsert", made, bson.M{"_id": "new"})
+
+	mine := bson.M{"mine": true} // is unchanged by a refusal
+	p.conflict(errOf(l.TryAcquire(t.Context(), flowers, "write", doclock.Into(&mine))))
+	p.wantDocument("refused", mine, bson.M{"mine": true})
 }
 
 // The document is read at the grant, not at the arrival.
@@ -57,127 +63,173 @@ func TestIntoOnConfirm(t *testing.T) {
 	writer := p.try(l, "write")
 	var ticketed, waited bson.M
 	ticket := p.enqueue(l, "read", doclock.Into(&ticketed))
-	call := begin(t, func() (*doclock.Lease, error) {
-		return l.Acquire(p.bounded(), flowers, "read", doclock.Into(&waited))
-	})
+	call := acquire(t, p.bounded(), l, "read", doclock.Into(&waited))
 	p.eventually("both wait", func() bool { return len(p.entries("read")) == 2 })
-	if err := writer.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"total": 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writer.UpdateAndRelease(t.Context(), plusOne))
 	if ticketed != nil {
 		t.Errorf("a ticket that waits has brought %v", ticketed)
 	}
-	if _, err := ticket.Confirm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := call.wait(); err != nil {
-		t.Fatal(err)
-	}
+	p.got(ticket.Confirm(t.Context()))
+	p.granted(call)
 	want := bson.M{"_id": int32(1), "name": "flowers", "total": int32(2)}
-	for name, got := range map[string]bson.M{"ticket": ticketed, "acquire": waited} {
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (- want, + got):\n%s", name, diff)
+	p.wantDocument("ticket", ticketed, want)
+	p.wantDocument("acquire", waited, want)
+}
+
+// recovered calls f and returns what it panicked with.
+func recovered(f func()) (panicked any) {
+	defer func() { panicked = recover() }()
+	f()
+	return nil
+}
+
+// panicking is a document whose decoding panics.
+type panicking struct{}
+
+func (*panicking) UnmarshalBSON([]byte) error { panic("the caller's codec") }
+
+// decodings are the calls that decode a document for the caller, each of which the lock
+// is free for.
+var decodings = map[string]func(p *place, l *multilock.Locker, into doclock.AcquireOption) error{
+	"TryAcquire": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+		_, err := l.TryAcquire(p.Context(), flowers, "write", into)
+		return err
+	},
+	"Acquire": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+		_, err := l.Acquire(p.Context(), flowers, "write", into)
+		return err
+	},
+	"Enqueue": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+		_, err := l.Enqueue(p.Context(), flowers, "write", into)
+		return err
+	},
+	"Confirm": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+		return p.decodeTicket(l, into, (*multilock.Ticket).Confirm)
+	},
+	"Wait": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+		return p.decodeTicket(l, into, (*multilock.Ticket).Wait)
+	},
+	"Confirm after its caller gave up": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+		return p.decodeTicket(l, into, func(ticket *multilock.Ticket, ctx context.Context) (*doclock.Lease, error) {
+			p.mem.Delay(1, 2*time.Second)
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			p.want(errOf(ticket.Confirm(short)), context.DeadlineExceeded)
+			p.eventually("the ticket is granted", ticket.Granted)
+			return ticket.Confirm(ctx)
+		})
+	},
+}
+
+// decodeTicket has the document of a ticket decoded, which is over then.
+func (p *place) decodeTicket(l *multilock.Locker, into doclock.AcquireOption, call func(*multilock.Ticket, context.Context) (*doclock.Lease, error)) (err error) {
+	holder := p.try(l, "write")
+	ticket := p.enqueue(l, "read", into)
+	p.release(holder)
+	defer func() {
+		lease, again := ticket.Confirm(p.Context())
+		if lease != nil || again == nil || err == nil && !errors.Is(again, doclock.ErrReleased) {
+			p.Errorf("Confirm again: %v, %v", lease, again)
 		}
-	}
-}
-
-func TestIntoOnUpsert(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive(), doclock.Upsert())
-	var m bson.M
-	lease, err := l.TryAcquire(t.Context(), bson.M{"_id": "new"}, "write", doclock.Into(&m))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(bson.M{"_id": "new"}, m); diff != "" {
-		t.Errorf("(- want, + got):\n%s", diff)
-	}
-	p.release(lease)
-}
-
-// A refused acquire leaves the target unchanged.
-func TestIntoIsUntouchedByARefusal(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive())
-	p.try(l, "write")
-	m := bson.M{"mine": true}
-	_, err := l.TryAcquire(t.Context(), flowers, "write", doclock.Into(&m))
-	p.conflict(err)
-	if diff := cmp.Diff(bson.M{"mine": true}, m); diff != "" {
-		t.Errorf("(- want, + got):\n%s", diff)
-	}
+		ok(p, ticket.Cancel(p.Context()))
+	}()
+	_, err = call(ticket, p.Context())
+	return err
 }
 
 // If the document can't be decoded, the error says so, and the lock is released.
 func TestIntoThatFailsReleasesTheLock(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	var wrong struct{ Name int }
-	check := func(name string, lease *doclock.Lease, err error) {
-		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "decode the document") || !strings.Contains(err.Error(), "name") {
-			t.Errorf("%s returned the error %v", name, err)
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair())
+		for name, decode := range decodings {
+			var wrong struct{ Name int }
+			fault{doclock.ErrNotAcquired, []string{"decode the document", "name"}}.check(p, name, decode(p, l, doclock.Into(&wrong)))
+			p.eventually("the lock is free", func() bool { return len(p.entries()) == 0 })
 		}
-		if lease != nil {
-			t.Errorf("%s returned a lease", name)
-		}
-		p.eventually("the lock is free", func() bool { return len(p.entries()) == 0 })
-	}
-	lease, err := l.TryAcquire(t.Context(), flowers, "write", doclock.Into(&wrong))
-	check("TryAcquire", lease, err)
-	lease, err = l.Acquire(p.bounded(), flowers, "write", doclock.Into(&wrong))
-	check("Acquire", lease, err)
-	ticket, err := l.Enqueue(t.Context(), flowers, "write", doclock.Into(&wrong))
-	check("Enqueue", nil, err)
-	if ticket != nil {
-		t.Error("Enqueue returned a ticket")
-	}
-
-	for name, call := range map[string]func(*multilock.Ticket) (*doclock.Lease, error){
-		"Confirm": func(ticket *multilock.Ticket) (*doclock.Lease, error) { return ticket.Confirm(p.bounded()) },
-		"Wait":    func(ticket *multilock.Ticket) (*doclock.Lease, error) { return ticket.Wait(p.bounded()) },
-	} {
-		holder := p.try(l, "write")
-		ticket := p.enqueue(l, "read", doclock.Into(&wrong))
-		p.release(holder)
-		lease, err := call(ticket)
-		check(name, lease, err)
-		_, err = ticket.Confirm(t.Context())
-		check("Confirm again", nil, err)
-		if err := ticket.Cancel(t.Context()); err != nil {
-			t.Errorf("Cancel: %v", err)
-		}
-	}
+	})
 }
 
-// panicky is what a caller's own code may do.
-type panicky struct{}
+// Until the release after a failed decoding is answered, a TryAcquire may be refused.
+// Then the lock is free.
+func TestIntoThatFailsReleasesInTheBackground(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Exclusive())
+		p.mem.Delay(1, time.Second, locktest.Releases, locktest.CleanUps)
+		begun := time.Now()
+		var wrong struct{ Name int }
+		_, err := l.TryAcquire(p.Context(), flowers, "write", doclock.Into(&wrong))
+		if err == nil || time.Since(begun) > 0 {
+			p.Errorf("%v, after %v", err, time.Since(begun))
+		}
+		p.want(errOf(l.TryAcquire(p.Context(), flowers, "write")), doclock.ErrConflict)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		p.try(l, "write")
+	})
+}
 
-func (*panicky) UnmarshalBSON([]byte) error { panic("the caller's") }
+// The caller can recover from a panic of its own decoder, and the lock is released.
+func TestAPanicInIntoIsTheCallers(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair())
+		into := doclock.Into(&panicking{})
+		for name, decode := range decodings {
+			if got := recovered(func() { _ = decode(p, l, into) }); got != "the caller's codec" {
+				p.Errorf("%s: recovered %v", name, got)
+			}
+			p.eventually("the lock is free", func() bool { return len(p.entries()) == 0 })
+		}
 
-// The caller can recover from a panic of its own decoder, and the lock is
-// released.
-func TestIntoThatPanicsReleasesTheLock(t *testing.T) {
+		// A waiter that is handed the lock, and the next one behind it.
+		holder := p.try(l, "write")
+		first := begin(p, func() (any, error) {
+			return recovered(func() { _, _ = l.Acquire(p.bounded(), flowers, "write", into) }), nil
+		})
+		p.queued(l, 1)
+		next := acquire(p, p.bounded(), l, "write")
+		p.queued(l, 2)
+		p.release(holder)
+		if got, _ := first.wait(); got != "the caller's codec" {
+			p.Errorf("the waiter: recovered %v", got)
+		}
+		p.wantEntries(p.granted(next))
+	})
+}
+
+// exploding is a value whose codec panics.
+type exploding struct{}
+
+func (exploding) MarshalBSONValue() (byte, []byte, error) { panic("the caller's codec") }
+
+// The caller can recover from a panic in its own codec. Nothing is sent, and
+// nothing stays behind.
+func TestAPanicInACodecIsTheCallers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour))
-	var into panicky
-	for name, ask := range map[string]func(){
-		"TryAcquire": func() { _, _ = l.TryAcquire(p.bounded(), flowers, "write", doclock.Into(&into)) },
-		"Acquire":    func() { _, _ = l.Acquire(p.bounded(), flowers, "write", doclock.Into(&into)) },
-		"Enqueue":    func() { _, _ = l.Enqueue(p.bounded(), flowers, "write", doclock.Into(&into)) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s did not panic", name)
-				}
-			}()
-			ask()
-		}()
-		p.eventually("the lock is free", func() bool { return len(p.entries()) == 0 })
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Fair())
+	explodes := func(name string, call func()) {
+		t.Helper()
+		p.sends(w, 0, name, func() error {
+			if got := recovered(call); got != "the caller's codec" {
+				t.Errorf("%s: recovered %v", name, got)
+			}
+			return nil
+		})
+	}
+	for name, call := range calls {
+		explodes(name, func() { _, _ = call(p.bounded(), l, bson.M{"_id": exploding{}}) })
+	}
+	for name, write := range writes {
+		lease := p.try(l, "write")
+		for place, g := range placesOf(exploding{}) {
+			explodes(name+", "+place, func() { _ = g.to(p.bounded(), lease, write) })
+		}
+		ok(t, errors.Join(lease.Renew(p.bounded()), lease.Update(p.bounded(), plusOne)))
+		p.wantEntries(lease)
+		p.release(lease)
+	}
+	if n := l.WaitQueues(); n != 0 {
+		t.Errorf("%d documents are remembered", n)
 	}
 }

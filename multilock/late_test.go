@@ -2,12 +2,12 @@ package multilock_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -23,17 +23,25 @@ type late struct {
 	*place
 	here, there *multilock.Locker
 	net         *faultnet.Net
-	watch       *watch
+	watch       *fixture.Commands
 }
 
-func newLate(t *testing.T, rules relations.Rules, opts ...doclock.Option) *late {
+func lately(t *testing.T, rules relations.Rules, test func(l *late), opts ...doclock.Option) {
 	t.Helper()
-	l := &late{place: newPlace(t), net: faultnet.New(), watch: &watch{}}
-	monitor := l.watch.monitor(l.coll.Database().Name())
-	coll := l.via(options.Client().SetDialer(l.net).SetRetryWrites(false).SetMonitor(monitor))
-	l.here = l.locker(coll, rules, append([]doclock.Option{doclock.TTL(time.Hour)}, opts...)...)
-	l.there = l.locker(l.coll, rules, doclock.TTL(time.Hour))
-	return l
+	bubble(t, func(p *place) {
+		l := &late{place: p, net: faultnet.New(), watch: &fixture.Commands{}}
+		coll := p.Through(options.Client().SetDialer(l.net).SetRetryWrites(false).SetMonitor(l.watch.Monitor()))
+		l.here = p.locker(coll, rules, append([]doclock.Option{doclock.TTL(time.Hour)}, opts...)...)
+		l.there = p.locker(p.coll, rules, doclock.TTL(time.Hour))
+		test(l)
+	})
+}
+
+// removed waits until the late entry is gone, and only these leases' are left.
+func (l *late) removed(leases ...*doclock.Lease) {
+	l.Helper()
+	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == len(leases) })
+	l.wantEntries(leases...)
 }
 
 // An acquire was refused, or given up, while an earlier attempt was under way.
@@ -42,29 +50,26 @@ func TestALateAttemptOfARefusedAcquireLeavesNoEntry(t *testing.T) {
 	for name, ask := range acquires {
 		for _, atClose := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				l := newLate(t, relations.Exclusive())
-				other := l.try(l.there, "write")
-				held := l.net.Arm(faultnet.Hold, "findAndModify")
-				ctx, cancel := context.WithCancel(t.Context())
-				call := begin(t, func() (struct{}, error) { return struct{}{}, ask(l.place, ctx, l.here, "write") })
-				l.eventually("the second attempt is refused", func() bool { return l.watch.count() >= 2 })
-				if name == "Acquire" || name == "Do" { // which wait
-					l.eventually("it waits", func() bool { return l.here.Waiters(1) == 1 })
+				lately(t, relations.Exclusive(), func(l *late) {
+					other := l.try(l.there, "write")
+					held := l.net.Arm(faultnet.Hold, "findAndModify")
+					ctx, cancel := context.WithCancel(l.Context())
+					call := begin(l, func() (struct{}, error) { return struct{}{}, ask(l.place, ctx, l.here, "write") })
+					l.eventually("the second attempt is refused", func() bool { return l.watch.Count() >= 2 })
+					if name == "Acquire" || name == "Do" { // which wait
+						l.queued(l.here, 1)
+						cancel()
+					}
+					l.want(errOf(call.wait()), doclock.ErrConflict)
 					cancel()
-				}
-				_, err := call.wait()
-				l.want(err, doclock.ErrConflict)
-				cancel()
-				l.release(other)
-				if err := held.Let(); err != nil {
-					t.Fatal(err)
-				}
-				if atClose {
-					l.rest(l.here)
-					l.wantEntries()
-				}
-				l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 0 })
+					l.release(other)
+					must(l, held.Let())
+					if atClose {
+						l.rest(l.here)
+						l.wantEntries()
+					}
+					l.removed()
+				})
 			})
 		}
 	}
@@ -75,197 +80,206 @@ func TestALateAttemptOfAReleasedLeaseLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	for name, handoff := range handoffs {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newLate(t, relations.Exclusive())
-			held := l.net.Arm(faultnet.Hold, "findAndModify")
-			if err := handoff.release(l.try(l.here, "write")); err != nil {
-				t.Fatal(err)
-			}
-			l.wantEntries()
-			if err := held.Let(); err != nil {
-				t.Fatal(err)
-			}
-			l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 0 })
+			lately(t, relations.Exclusive(), func(l *late) {
+				held := l.net.Arm(faultnet.Hold, "findAndModify")
+				must(l, handoff.release(l.try(l.here, "write")))
+				l.wantEntries()
+				must(l, held.Let())
+				l.removed()
+			})
 		})
 	}
 }
 
-// A waiting entry was cancelled.
-func TestALateAttemptOfACancelledTicketLeavesNoEntry(t *testing.T) {
+// A waiting entry was cancelled, or pruned.
+func TestALateAttemptOfATicketLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.Fair())
-	other := l.try(l.there, "read")
-	held := l.net.Arm(faultnet.Hold, "findAndModify")
-	ticket := l.enqueue(l.here, "write")
-	if err := ticket.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
+	for name, end := range map[string]func(*late, *multilock.Ticket){
+		"cancelled": func(l *late, ticket *multilock.Ticket) { must(l, ticket.Cancel(l.Context())) },
+		"lost": func(l *late, ticket *multilock.Ticket) {
+			l.erase("write")
+			l.want(errOf(ticket.Confirm(l.bounded())), doclock.ErrLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lately(t, relations.Fair(), func(l *late) {
+				other := l.try(l.there, "read")
+				held := l.net.Arm(faultnet.Hold, "findAndModify")
+				end(l, l.enqueue(l.here, "write"))
+				l.wantEntries(other)
+				must(l, held.Let())
+				l.removed(other)
+			})
+		})
 	}
-	l.wantEntries(other)
-	if err := held.Let(); err != nil {
-		t.Fatal(err)
-	}
-	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 1 })
-	l.wantEntries(other)
-}
-
-// A waiting entry was pruned.
-func TestALateAttemptOfALostTicketLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	l := newLate(t, relations.Fair())
-	other := l.try(l.there, "read")
-	held := l.net.Arm(faultnet.Hold, "findAndModify")
-	ticket := l.enqueue(l.here, "write")
-	l.erase("write")
-	_, err := ticket.Confirm(l.bounded())
-	l.want(err, doclock.ErrLost)
-	if err := held.Let(); err != nil {
-		t.Fatal(err)
-	}
-	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 1 })
-	l.wantEntries(other)
 }
 
 // A reader joins another holder's entry while its first attempt is under way.
 func TestALateAttemptOfAHolderThatJoinedLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.WritePreferring(), doclock.ShareInProcess("read"))
-	l.try(l.here, "write") // so that a waiter for it does not poll
-	held := l.net.Arm(faultnet.Hold, "findAndModify")
-	waits := acquire(t, l.bounded(), l.here, "read")
-	l.eventually("it is refused, and waits", func() bool { return l.watch.count() >= 3 && l.here.Waiters(1) == 1 })
-	l.erase("write")
-	first := l.try(l.here, "read")
-	second := l.granted(waits)
-	if first.ID() != second.ID() {
-		t.Fatal("it has an entry of its own")
-	}
-	l.release(first)
-	l.release(second)
-	if err := held.Let(); err != nil {
-		t.Fatal(err)
-	}
-	l.eventually("the late entry is removed", func() bool { return len(l.entries()) == 0 })
+	lately(t, relations.WritePreferring(), func(l *late) {
+		l.try(l.here, "write") // so that a waiter for it does not poll
+		held := l.net.Arm(faultnet.Hold, "findAndModify")
+		waits := acquire(l, l.bounded(), l.here, "read")
+		l.eventually("it is refused, and waits", func() bool { return l.watch.Count() >= 3 && l.here.Waiters(1) == 1 })
+		l.erase("write")
+		first := l.try(l.here, "read")
+		second := l.granted(waits)
+		if first.ID() != second.ID() {
+			l.Fatal("it has an entry of its own")
+		}
+		l.release(first)
+		l.release(second)
+		must(l, held.Let())
+		l.removed()
+	}, doclock.ShareInProcess("read"))
 }
 
 // A handoff whose reply was lost has entered its successor, a reader. Before the
 // successor asks, another reader of its process has an entry that can be shared.
 func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.WritePreferring(), doclock.ShareInProcess("read"))
-	w := l.try(l.here, "write")
-	waits := acquire(t, l.bounded(), l.here, "read")
-	l.queued(l.here, 1)
-	lost := l.net.Arm(faultnet.LoseReply, "findAndModify") // the handoff's
-	slow := l.net.Arm(faultnet.DelayReply, "findAndModify")
-	released := begin(t, func() (struct{}, error) { return struct{}{}, w.Release(context.Background()) })
-	wait(t, lost.Fired())
-	wait(t, slow.Fired())
-	if n := len(l.entries("read")); n != 1 {
-		t.Fatalf("%d readers: it was not handed over", n)
-	}
-	other := l.try(l.here, "read")
-	if err := slow.Let(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := released.wait(); err != nil {
-		t.Errorf("the holder's verdict: %v", err)
-	}
-	lease := l.granted(waits)
-	if lease.ID() == other.ID() {
-		t.Error("it has an entry of its own, and joined another's")
-	}
-	l.release(lease)
-	l.release(other)
-	l.wantEntries()
+	lately(t, relations.WritePreferring(), func(l *late) {
+		w := l.try(l.here, "write")
+		waits := acquire(l, l.bounded(), l.here, "read")
+		l.queued(l.here, 1)
+		l.net.Arm(faultnet.LoseReply, "findAndModify") // the handoff's
+		slow := l.net.Arm(faultnet.DelayReply, "findAndModify")
+		released := begin(l, func() (struct{}, error) { return struct{}{}, w.Release(context.Background()) })
+		wait(l, slow.Fired())
+		if n := len(l.entries("read")); n != 1 {
+			l.Fatalf("%d readers: it was not handed over", n)
+		}
+		other := l.try(l.here, "read")
+		must(l, slow.Let())
+		_, err := released.wait()
+		ok(l, err)
+		lease := l.granted(waits)
+		if lease.ID() == other.ID() {
+			l.Error("it has an entry of its own, and joined another's")
+		}
+		l.release(lease)
+		l.release(other)
+		l.wantEntries()
+	}, doclock.ShareInProcess("read"))
 }
 
 // An attempt that no server will execute costs few clean-up commands, and they
 // end.
 func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.Exclusive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
-	other := l.try(l.there, "write")
-	l.net.Arm(faultnet.LoseRequest, "findAndModify")
-	_, err := l.here.TryAcquire(l.bounded(), flowers, "write")
-	l.want(err, doclock.ErrConflict)
-	l.eventually("the id is forgotten", func() bool { return l.here.Leftovers() == 0 })
-	const acquires, cleanUps = 2, 6 // at 0, 50, 150, 350, 750 ms, and at the end
-	if n := l.watch.count(); n > acquires+cleanUps {
-		t.Errorf("%d commands", n)
-	}
-	l.release(other)
+	lately(t, relations.Exclusive(), func(l *late) {
+		l.try(l.there, "write")
+		l.net.Arm(faultnet.LoseRequest, "findAndModify")
+		l.want(errOf(l.here.TryAcquire(l.bounded(), flowers, "write")), doclock.ErrConflict)
+		l.eventually("the id is forgotten", func() bool { return l.here.Leftovers() == 0 })
+		const acquires, cleanUps = 2, 6 // at 0, 50, 150, 350, 750 ms, and at the end
+		if n := l.watch.Count(); n > acquires+cleanUps {
+			l.Errorf("%d commands", n)
+		}
+	}, doclock.TTL(time.Second), doclock.WaitTTL(time.Second), doclock.ClockTolerance(0))
 }
 
 // An entry that was found is not looked for again.
 func TestTheCleanUpEndsWithTheEntry(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.Exclusive())
-	lost := l.net.Arm(faultnet.LoseReply, "findAndModify")
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-lost.Fired()
-		cancel()
-	}()
-	_, err := l.here.TryAcquire(ctx, flowers, "write")
-	l.want(err, context.Canceled, doclock.ErrNotAcquired)
-	l.eventually("the entry is removed, and its id forgotten", func() bool { return len(l.entries()) == 0 && l.here.Leftovers() == 0 })
-	if n := l.watch.count(); n > 2 {
-		t.Errorf("%d commands", n)
-	}
+	lately(t, relations.Exclusive(), func(l *late) {
+		lost := l.net.Arm(faultnet.LoseReply, "findAndModify")
+		ctx, cancel := context.WithCancel(l.Context())
+		go func() {
+			<-lost.Fired()
+			cancel()
+		}()
+		l.want(errOf(l.here.TryAcquire(ctx, flowers, "write")), context.Canceled, doclock.ErrNotAcquired)
+		time.Sleep(time.Second)
+		l.wantEntries()
+		if n := l.watch.Count(); n > 2 || l.here.Leftovers() != 0 {
+			l.Errorf("%d commands; %d ids are owed", n, l.here.Leftovers())
+		}
+	})
 }
 
 // The ids of one document and tag are removed together, and a clean-up that the
 // server refuses is reported.
 func TestCleanUpIsOneCommandForManyAndItsFailureIsReported(t *testing.T) {
 	t.Parallel()
-	l := newLate(t, relations.Fair())
-	other := l.try(l.there, "read")
-	failed := make(chan error, 10)
-	l.here.OnFailedCleanUp(func(err error) { failed <- err })
-	pulls := func(name string, body bson.Raw) bool {
-		_, err := body.LookupErr("update", "$pull")
-		return name == "findAndModify" && err == nil
-	}
-	slow := l.net.ArmWhere(faultnet.DelayReply, pulls) // the first one's; the others gather
-	var tickets []*multilock.Ticket
-	for range 20 {
-		tickets = append(tickets, l.enqueue(l.here, "write"))
-	}
-	var calls []*pending[struct{}]
-	cancel := func(ticket *multilock.Ticket) {
-		calls = append(calls, begin(t, func() (struct{}, error) { return struct{}{}, ticket.Cancel(l.bounded()) }))
-	}
-	cancel(tickets[0])
-	wait(t, slow.Fired())
-	l.watch.commands()
-	for _, ticket := range tickets[1:] {
-		cancel(ticket)
-	}
-	l.eventually("they are all left to the clean-up", func() bool { return l.here.Leftovers() == len(tickets) })
-	if err := slow.Let(); err != nil {
-		t.Fatal(err)
-	}
-	for _, call := range calls {
-		if _, err := call.wait(); err != nil {
-			t.Error(err)
+	lately(t, relations.Fair(), func(l *late) {
+		other := l.try(l.there, "read")
+		failed := 0
+		l.here.OnFailedCleanUp(func(error) { failed++ })
+		var tickets []*multilock.Ticket
+		for range 20 {
+			tickets = append(tickets, l.enqueue(l.here, "write"))
 		}
-	}
-	if n := l.watch.count(); n != 1 {
-		t.Errorf("%d commands removed the rest", n)
-	}
-	l.wantEntries(other)
+		l.net.Delay(time.Second)
+		l.watch.Take()
+		var calls []*pending[struct{}]
+		for _, ticket := range tickets {
+			calls = append(calls, begin(l, func() (struct{}, error) { return struct{}{}, ticket.Cancel(l.bounded()) }))
+		}
+		for _, call := range calls {
+			_, err := call.wait()
+			ok(l, err)
+		}
+		if n := l.watch.Count(); n > 2 { // the first one's; the others gather
+			l.Errorf("%d commands removed them", n)
+		}
+		l.wantEntries(other)
 
-	ticket := l.enqueue(l.here, "write")
-	l.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
-		return bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not allowed"}
+		ticket := l.enqueue(l.here, "write")
+		l.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return unauthorized })
+		if err := ticket.Cancel(l.bounded()); driverError(err) == nil || failed != 1 {
+			l.Errorf("Cancel = %v; reported %d times", err, failed)
+		}
+		l.erase("write")
 	})
-	if err := ticket.Cancel(l.bounded()); err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) {
-		t.Errorf("Cancel = %v", err)
+}
+
+// A successor was refused, and a duplicate of its acquire is executed late. So
+// its entry waits in the document, and neither the successor nor the holder that
+// releases knows. The successor must use that place, or remove it.
+func TestASuccessorThatALateAcquireHasEntered(t *testing.T) {
+	t.Parallel()
+	rules := relations.Rules{
+		"late": {"slow": {Kind: relations.Cooperative}, "fast": {Kind: relations.Assertive}},
+		"slow": {},
+		"fast": {},
 	}
-	select {
-	case <-failed:
-	case <-time.After(patience):
-		t.Error("the failure was not reported")
+	for name, stays := range map[string]bool{"stays": true, "gives up": false} {
+		virtually(t, name, func(p *place) {
+			coll, net := p.faulty()
+			l := p.locker(coll, rules)
+			p.try(p.locker(p.coll, rules, doclock.TTL(time.Second), doclock.ClockTolerance(0)), "slow")
+			fast := p.try(l, "fast")
+			ctx, cancel := context.WithCancel(p.Context())
+			defer cancel()
+			duplicate := net.Arm(faultnet.Repeat, "findAndModify")
+			successor := acquire(p, ctx, l, "late")
+			p.queued(l, 1)
+			time.Sleep(1200 * time.Millisecond) // "slow" has crashed
+			must(p, duplicate.Let())
+			if len(p.entries("late")) != 1 {
+				p.Fatal("the duplicate has not entered")
+			}
+			handoff := net.Arm(faultnet.DelayReply, "findAndModify")
+			released := begin(p, func() (struct{}, error) { return struct{}{}, fast.Release(p.Context()) })
+			wait(p, handoff.Fired())
+			if !stays {
+				cancel()
+				if _, err := successor.wait(); err == nil {
+					p.Error("granted, though it gave up")
+				}
+			}
+			must(p, handoff.Let())
+			_, err := released.wait()
+			ok(p, err)
+			if stays {
+				p.release(p.granted(successor))
+			}
+			p.rest(l)
+			if left := p.entries("late", "fast"); len(left) > 0 {
+				p.Errorf("left behind: %+v", left)
+			}
+		})
 	}
-	l.erase("write")
 }

@@ -1,10 +1,18 @@
 package multilock
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 )
 
@@ -13,14 +21,18 @@ import (
 type leftover struct {
 	id      uuid.UUID
 	seen    bool      // an answer showed the entry
-	entries int       // how often the document may have it yet: once if seen, and for each attempt of unknown outcome
+	entries int       // how many copies may still appear: one if seen, and one for each attempt of unknown outcome
 	until   time.Time // when an entry that is not extended has expired
-	answers []func(error)
 
-	last bool          // Close has asked for a command that is not sent yet
-	owed bool          // Close waits for an answer to the next command
-	due  time.Time     // of the next command
-	rest time.Duration // after that
+	answers  []func(error)
+	patience time.Time // they wait no longer than that
+	told     bool      // that it has failed
+
+	last    bool          // Close has asked for a command that is not sent yet
+	owed    bool          // Close waits for it
+	due     time.Time     // of the next command
+	rest    time.Duration // after that
+	timeout time.Duration // of it
 }
 
 // count records whether a command has found the entry. If it was seen and is not
@@ -32,39 +44,149 @@ func (l *leftover) count(found bool) {
 	l.seen = false
 }
 
-// discard leaves the entry with the id to the clean-up, if one was seen or may
-// be entered yet. Without a pin the server has to look through the
-// collection.
-func (a *acquisition) discard(pin engine.Pin, id uuid.UUID, late unsure, seen bool, answer func(error)) {
-	l := leftover{id: id, seen: seen, entries: late.n}
+// discard removes the entry of a request, if one was seen or may be entered yet.
+// Without a pin the server has to look through the collection.
+func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bool, answer func(error)) {
+	l := leftover{seen: seen, entries: late.n}
 	last := late.last
 	if seen {
 		l.entries++
 		last = time.Now()
 	}
-	l.until = last.Add(a.locker.cleanup.life(a.request.Request))
 	if answer != nil {
 		l.answers = append(l.answers, answer)
 	}
 	if l.entries > 0 {
-		a.locker.cleanup.add(pin, a.request.Tag, l)
+		c.add(pin, r, last, l)
 	} else if answer != nil {
 		answer(nil)
 	}
 }
 
-// leave is the end of an acquire whose caller has the answer. Without a lease of
-// its own id, no entry may stay in the document by that id.
-func (a *acquisition) leave(held *lease.Handle) {
-	if !a.gone && (held == nil || held.ID() != a.request.ID) {
-		a.discard(a.filter.Pin, a.request.ID, a.unsure, false, nil)
+// release releases in the background a lease that no caller has got, of an acquire
+// with this request. So it keeps nobody out any longer. An observer gets ctx's values.
+func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
+	held.Unused()
+	c.ops.Go(func() {
+		err := held.Release(attempt.Detached(ctx))
+		c.released(r, held, err)
+		if answer != nil {
+			answer(err)
+		}
+	})
+}
+
+// released takes over what a release in the background has not removed.
+func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) {
+	if err == nil || errors.Is(err, doclock.ErrLost) {
+		return
+	}
+	r.Tag, r.ID = held.Tag(), held.ID()
+	c.add(held.Pin(), r, time.Now(), leftover{seen: true, entries: 1})
+}
+
+// sleep stops the workers while no server can be reached: what is ready gets the
+// answer that the spot got, and is due at the end of the sleep. After Close there
+// is no other time.
+func (c *cleanup) sleep(asked *spot, s sent, now time.Time) (tell []func()) {
+	waiting := append(c.ready, asked)
+	c.ready = nil
+	for _, p := range waiting {
+		for _, l := range p.left {
+			if p != asked {
+				l.last = false
+				tell = append(tell, c.settle(p, l, false, s, now)...)
+			}
+			l.due = now
+		}
+		if len(p.left) == 0 {
+			delete(c.spots, p.key)
+		} else {
+			c.ready = append(c.ready, p)
+		}
+	}
+	switch {
+	case len(c.ready) == 0 || c.asleep != nil:
+	case c.closed:
+		c.start(1)
+	default:
+		c.rest = min(max(2*c.rest, firstRest), longestRest)
+		c.asleep = time.AfterFunc(c.rest, func() { c.wake(1) })
+		c.engine.WhenAnswered(func() { c.wake(mostCleanUps) })
+	}
+	return tell
+}
+
+// wake ends the sleep. One worker looks whether a server can be reached; more
+// begin at once where it is known.
+func (c *cleanup) wake(workers int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asleep == nil {
+		return
+	}
+	c.asleep.Stop()
+	c.asleep = nil
+	c.start(min(workers, len(c.ready)))
+}
+
+// close has all leftovers removed once more, and none later.
+func (c *cleanup) close() {
+	c.mu.Lock()
+	c.closed = true
+	for _, p := range c.spots {
+		for _, l := range p.left {
+			c.owe(l)
+			l.due, l.last = time.Now(), true
+		}
+		c.take(p)
+	}
+	c.mu.Unlock()
+	c.wake(mostCleanUps)
+}
+
+// owe has Close wait for the leftover.
+func (c *cleanup) owe(l *leftover) {
+	if !l.owed {
+		l.owed = true
+		c.ops.Enter()
 	}
 }
 
-// end is the end of an acquire whose caller left before it.
-func (a *acquisition) end(done func()) {
-	done()
-	if a.ended != nil {
-		a.ended()
+// remnant is what the last command has not removed.
+type remnant struct {
+	*spot
+	*leftover
+	err error
+}
+
+// remains is the error of a Close that leaves entries of acquires without a lease.
+func (c *cleanup) remains() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.left
+	for _, p := range c.spots { // Close's context has ended
+		for _, l := range p.left {
+			left = append(left[:len(left):len(left)], remnant{p, l, nil})
+		}
 	}
+	if len(left) == 0 {
+		return nil
+	}
+	const most = 3
+	var names []string
+	var errs []error
+	for _, r := range left[:min(most, len(left))] {
+		document := "a document"
+		if id := documentOf(r.pin); !id.IsZero() {
+			document = "document " + bsonvalue.Readable(id)
+		}
+		names = append(names, fmt.Sprintf("%s of %q in %s until %s at the latest", r.id, r.tag, document, r.until.UTC().Format(time.RFC3339)))
+		errs = append(errs, r.err)
+	}
+	if more := len(left) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	err := fmt.Errorf("doclock: Close may leave entries that nobody holds: %s", strings.Join(names, ", "))
+	return oneline.Join(append([]error{err}, errs...)...)
 }

@@ -1,12 +1,12 @@
 package multilock
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/internal/option"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -41,6 +42,10 @@ type Locker struct {
 // The lock's commands go to the primary with majority write concern, whatever the
 // collection's own settings are.
 //
+// Give the same rules to all Lockers of the same documents. Each acquire is decided by
+// its own Locker's rules: beside a Semaphore(3), a Locker with Semaphore(5) lets in a
+// fourth holder.
+//
 // Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidArgument].
 func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) (*Locker, error) {
 	if coll == nil {
@@ -49,26 +54,8 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := rules.Validate(); err != nil {
 		return nil, err
 	}
-	cfg := engine.Config{
-		TTL:       engine.DefaultTTL,
-		Tolerance: engine.DefaultTolerance,
-		Field:     engine.DefaultField,
-		Owner:     defaultOwner(),
-	}
-	var faults []error
-	for i, opt := range opts {
-		if opt == nil {
-			faults = append(faults, nilOption(i))
-			continue
-		}
-		faults = append(faults, opt(&cfg))
-	}
-	for tag := range cfg.TagTTL {
-		if _, known := rules[tag]; !known {
-			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(rules)))
-		}
-	}
-	if err := oneline.Join(faults...); err != nil {
+	cfg, err := lockerConfig(rules, opts)
+	if err != nil {
 		return nil, err
 	}
 	e, err := engine.New(coll, rules, cfg)
@@ -111,6 +98,20 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 //     [doclock.ErrUnsupportedServer];
 //   - the driver's errors, and ctx's.
 //
+// An acquire that a lease of its own context keeps back would wait for ever, and is
+// refused at once, by each call: in the function of a Do, DoAll or Lead, with its
+// context, and with a context of [doclock.Lease.KeepAlive]. The conflict names these
+// leases alone ([doclock.Holder]), and says "held by this context". If the filter
+// demands an equal _id, nothing is sent, else one command. It is so while the lease
+// holds its entry, also for a goroutine that has inherited the context: one that means
+// to wait for the end of the function takes a context from outside. Of a lease by
+// another client the first conflict that is answered tells.
+//
+// Longer circles are not recognised: a nested read waits behind another client's
+// waiting writer, which waits for the read that the context holds. Bound a nested wait
+// by [doclock.MaxWait]. Neither are the waits of a [Ticket] that was enqueued outside
+// the function.
+//
 // If ctx ends first, TryAcquire returns at once. Its error is ctx's, with the
 // conflict that this process knows of by then, and with the driver's reason if no
 // server can be reached. A lock that the command is granted later is released.
@@ -118,11 +119,13 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // At most 8 acquires of one document and 64 of one Locker are under way at a
 // time. The others wait for their turn.
 //
-// A command of unknown outcome is sent again until ctx ends, if the filter
-// demands an equal _id at its top level. By another filter it could find another
-// document the second time, so it is not sent again. A command that can't be sent,
-// because no server can be reached, is tried for 30 s; then the driver's error is
-// returned, with the addresses and the reason.
+// A command of unknown outcome is sent again for 30 s, if the filter demands an
+// equal _id at its top level. By another filter it could find another document the
+// second time, so it is not sent again. A command of which certainly nothing
+// happened, because no server can be reached or none is primary, is tried for 30 s by
+// any filter; then the error has the reason, and the driver's with the addresses.
+// [doclock.MaxWait] of 0, with Acquire, is the same in one attempt. Wrong credentials
+// are an error at once.
 //
 // The filter is encoded once, with the collection's registry and BSON options, in
 // the caller's goroutine and before anything is sent. When the call has returned,
@@ -130,15 +133,15 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
-		err = a.refuseMaxWait("TryAcquire")
+		err = a.refuse("TryAcquire", false)
 	}
 	if err != nil {
-		return nil, notAcquired(err)
+		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	var held *lease.Handle
-	defer func() { a.tell(ctx, held, err) }()
-	held, err = a.try(a.counted(ctx))
-	return (*doclock.Lease)(held), err
+	defer func() { a.account.tell(ctx, held, err) }()
+	held, err = a.try(a.account.counted(ctx))
+	return (*doclock.Lease)(held), only(doclock.ErrNotAcquired, err)
 }
 
 // Enqueue asks for the lock in one command, and doesn't wait. The ticket is
@@ -149,19 +152,19 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
-		err = cmp.Or(a.refuseMaxWait("Enqueue"), a.refuseSkipLocked("Enqueue"))
+		err = a.refuse("Enqueue", true)
 	}
 	if err != nil {
-		return nil, notAcquired(err)
+		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
 	}
-	t, err := a.enqueue(a.counted(ctx))
+	a.shared = false // a ticket's entry is its own
+	t, err := a.enqueue(a.account.counted(ctx))
 	if err == nil {
 		return t, nil
 	}
-	a.leave(nil)
 	err = a.failed(ctx, err, nil)
-	a.tell(ctx, nil, err)
-	return nil, err
+	a.account.tell(ctx, nil, err)
+	return nil, only(doclock.ErrNotAcquired, err)
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of
@@ -176,28 +179,36 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
-		return nil, notAcquired(err)
+		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	held, err := a.acquire(ctx)
-	return (*doclock.Lease)(held), err
+	return (*doclock.Lease)(held), only(doclock.ErrNotAcquired, err)
 }
 
 // Do holds the lock while fn runs, renews it, and releases it whatever happens:
 // return, panic, or Goexit. fn's context ends with cause [doclock.ErrLost] at the
 // moment when the lease is lost.
 //
-// A [doclock.ErrNotAcquired] says that fn was never called: there is nothing to
-// undo. ctx bounds the wait and fn. To bound the wait alone, give
-// [doclock.MaxWait].
+// Do's error is fn's error, joined with the release's. Three errors in it speak of
+// this call's lock, and of nothing else:
+//   - [doclock.ErrNotAcquired]: fn was never called, so there is nothing to undo;
+//   - ErrLost: others may have been let in while fn was working;
+//   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were let in.
 //
-// Otherwise Do returns fn's error, joined with the release's. If fn returns nil
-// and the lease was lost, Do returns ErrLost: others may have been let in while fn
-// was working, so undo what fn wrote to other places. Do the same after an
-// [doclock.ErrOutcomeUnknown]. Test for these two errors first: a loss also cancels
-// fn's context, and fn may have returned the context's error. If fn's error is one
-// of the two already, the release's is not joined to it: a write of unknown outcome
-// must not be reported as lost, which would mean that it was not applied. fn may
-// release the lease itself, or delete the document with [doclock.Lease.Delete].
+// It is at most one of the three. After the last two, undo what fn wrote to other
+// places, unless fn has done so. Without them nobody was let in until Do's end, and
+// any other error is fn's own business. If the error is the driver's, the lock was
+// not released, and its entry expires by itself.
+//
+// If one of the three errors comes from fn, it speaks of another lock, of a write,
+// or of the end of fn's context. Its text is in Do's error, but [errors.Is] doesn't
+// find it there. So fn itself must act on the outcome of a write. All else is found
+// in fn's error as usual. If fn panics or calls Goexit, nobody gets Do's error; an
+// observer ([doclock.OnEvent]) is told how the lease ended.
+//
+// ctx bounds the wait and fn. To bound the wait alone, give [doclock.MaxWait]. fn
+// may release the lease itself, or delete the document with [doclock.Lease.Delete]:
+// Do's error then says what that command has found.
 //
 // Two effects may surprise. After the process was stopped, fn's context may live
 // for a moment longer than [doclock.Lease.Err] is nil, because its timer has to run
@@ -210,29 +221,23 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 		return err
 	}
 	defer func() {
-		// Bounded by the lease's life on the server.
-		released := held.Release(attempt.Detached(ctx))
-		if !isVerdict(err) || !isVerdict(released) {
-			err = oneline.Join(err, released)
-		}
+		err = beside(err, held.Release(attempt.Detached(ctx))) // bounded by the lease's life on the server
 	}()
 	return fn(held.KeepAlive(ctx), held)
-}
-
-// isVerdict says of an error that it tells what became of a write or of a lock.
-func isVerdict(err error) bool {
-	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
 }
 
 // Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits
 // for what runs in the background (commands and releases whose callers gave up), or
 // for the end of ctx. Leases stay valid, and can be renewed and released.
 //
-// Close removes once more what an acquire without a lease may have entered. An
-// attempt that the server executes after Close leaves an entry until it expires.
+// Close removes once more what an acquire without a lease may have entered, and
+// waits for a server for up to twenty seconds. If it can't remove an entry, its error
+// names it, with the time when the entry expires. An attempt that the server executes
+// after Close leaves an entry until it expires.
 func (l *Locker) Close(ctx context.Context) error {
 	l.cleanup.close()
-	return l.ops.Close(ctx)
+	err := l.ops.Close(ctx)
+	return oneline.Join(err, l.cleanup.remains())
 }
 
 func (l *Locker) closing() bool {
@@ -244,8 +249,42 @@ func (l *Locker) closing() bool {
 	}
 }
 
-func nilOption(i int) error {
-	return fmt.Errorf("%w: option %d is nil; leave it out", doclock.ErrInvalidArgument, i)
+// lockerConfig reads the options of a Locker, and reports all faults at once.
+func lockerConfig(rules relations.Rules, opts []doclock.Option) (engine.Config, error) {
+	cfg := engine.Config{
+		Terms:     engine.Terms{TTL: engine.DefaultTTL, Owner: defaultOwner()},
+		Tolerance: engine.DefaultTolerance,
+		Field:     engine.DefaultField,
+	}
+	var faults []error
+	for i, opt := range opts {
+		if o, ok := opt.(option.Locker); ok {
+			faults = append(faults, o.ApplyLocker(&cfg))
+		} else {
+			faults = append(faults, noOption(i, opt))
+		}
+	}
+	for _, tag := range slices.Sorted(maps.Keys(cfg.TagTTL)) {
+		if _, known := rules[tag]; !known {
+			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(rules)))
+		}
+	}
+	return cfg, oneline.Join(faults...)
+}
+
+// checkShared refuses shared tags that the rules don't allow.
+func checkShared(e *engine.Engine) error {
+	var faults []error
+	for _, tag := range e.Shared {
+		if _, known := e.Rules()[tag]; !known {
+			faults = append(faults, fmt.Errorf("%w: ShareInProcess is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(e.Rules())))
+		} else if reason := e.Rules().CheckShareable(tag); reason != nil {
+			faults = append(faults, fmt.Errorf("%w: holders of %q can't share an entry: %w", doclock.ErrInvalidArgument, tag, reason))
+		} else if e.Most > 0 {
+			faults = append(faults, holdOfSeveral("HoldAtMost", tag))
+		}
+	}
+	return oneline.Join(faults...)
 }
 
 func unknownTag(rules relations.Rules) string {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
@@ -21,27 +23,57 @@ import (
 // is told by package lease.
 
 // account is what the observer must know of an acquire. Without an observer there
-// is none.
+// is none, and nothing is told.
 type account struct {
+	asked  *asked
 	ctx    context.Context // with the values of the caller's
 	sent   atomic.Int64    // commands
-	behind error           // the last conflict that named holders, of an acquire that waits; of its goroutine
 	waited atomic.Bool     // it was told that the acquire waits
-	over   atomic.Bool     // and how it has ended
 	doubt  atomic.Bool     // and that the outcome of its ticket's removal is unknown
+
+	mu       sync.Mutex
+	document bson.RawValue // the _id that the last answer has shown, or that the filter demands
+	behind   error         // the last conflict that named holders, of an acquire that waits
+	over     bool          // it was told how the acquire has ended
 }
 
 // account is that of an acquire with this context, or nil.
-func (l *Locker) account(ctx context.Context) *account {
+func (l *Locker) account(ctx context.Context, a *asked) *account {
 	if l.observer == nil {
 		return nil
 	}
-	return &account{ctx: attempt.Detached(ctx)}
+	return &account{asked: a, ctx: attempt.Detached(ctx), document: documentOf(a.filter.Pin)}
+}
+
+// ends says whether this is the acquire's end, and not the second one. Nothing is told
+// of the acquire after it, but by its caller.
+func (of *account) ends() bool {
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	first := !of.over
+	of.over = true
+	return first
+}
+
+// names has the events name this document from now on.
+func (of *account) names(document bson.RawValue) {
+	if of == nil {
+		return
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.document = document
+}
+
+// sees has the events name the document of an image, if there is one.
+func (of *account) sees(img *engine.Image) {
+	if img != nil {
+		of.names(img.ID)
+	}
 }
 
 // counted is ctx for the acquire's commands: they are counted.
-func (a *acquisition) counted(ctx context.Context) context.Context {
-	of := a.account
+func (of *account) counted(ctx context.Context) context.Context {
 	if of == nil {
 		return ctx
 	}
@@ -53,9 +85,8 @@ var errPanicked = fmt.Errorf("%w: the caller's own decoding has panicked", doclo
 
 // tell tells, once, how the acquire has ended: with neither a lease nor an error, by
 // a panic. ctx is what bounded it.
-func (a *acquisition) tell(ctx context.Context, held *lease.Handle, err error) {
-	of := a.account
-	if of == nil || of.over.Swap(true) {
+func (of *account) tell(ctx context.Context, held *lease.Handle, err error) {
+	if of == nil || !of.ends() {
 		return
 	}
 	if held == nil && err == nil {
@@ -63,13 +94,13 @@ func (a *acquisition) tell(ctx context.Context, held *lease.Handle, err error) {
 	}
 	switch {
 	case held != nil:
-		e := a.event(observe.Granted, nil)
+		e := of.event(observe.Granted, nil)
 		e.Conflict = of.behind
 		held.Announce(of.ctx, e)
 	case refused(ctx, err):
-		a.locker.observer.Emit(of.ctx, a.event(observe.Refused, notAcquired(err)))
+		of.emit(of.event(observe.Refused, notAcquired(err)))
 	default:
-		a.locker.observer.Emit(of.ctx, a.event(observe.GaveUp, notAcquired(err)))
+		of.emit(of.event(observe.GaveUp, notAcquired(err)))
 	}
 }
 
@@ -81,58 +112,81 @@ func refused(ctx context.Context, err error) bool {
 // tellUnknown tells, once, that the removal of a ticket's entry may have been
 // executed, if the error that the caller gets says so. Several callers of Cancel may
 // wait for one removal.
-func (a *acquisition) tellUnknown(err error) {
-	if of := a.account; of != nil && errors.Is(err, doclock.ErrOutcomeUnknown) && !of.doubt.Swap(true) {
-		a.locker.observer.Emit(of.ctx, a.event(observe.OutcomeUnknown, err))
+func (of *account) tellUnknown(err error) {
+	if of != nil && errors.Is(err, doclock.ErrOutcomeUnknown) && !of.doubt.Swap(true) {
+		of.emit(of.event(observe.OutcomeUnknown, err))
+	}
+}
+
+// skips tells that a claim has passed over the document.
+func (of *account) skips(err error) {
+	if of != nil {
+		of.emit(of.event(observe.Skipped, err))
 	}
 }
 
 // waits tells, once, that the acquire waits from now on, behind the entries of the
 // conflict.
-func (a *acquisition) waits(conflict error) {
-	of := a.account
+func (of *account) waits(conflict error) {
 	if of == nil {
 		return
 	}
 	if c := (*doclock.ConflictError)(nil); errors.As(conflict, &c) && len(c.Holders) > 0 {
+		of.mu.Lock()
 		of.behind = conflict
+		of.mu.Unlock()
 	}
 	if !of.waited.Swap(true) {
-		e := a.event(observe.Waiting, nil)
+		e := of.event(observe.Waiting, nil)
 		e.Conflict = conflict
-		a.locker.observer.Emit(of.ctx, e)
+		of.emit(e)
 	}
 }
 
 // queued tells that the acquire waits, if its wait queue keeps it back.
-func (a *acquisition) queued(w *waitqueue.Waiter, last error) {
-	if a.account == nil {
+func (of *account) queued(w *waitqueue.Waiter, last error) {
+	if of == nil {
 		return
 	}
 	if last != nil {
-		a.waits(last)
-	} else if a.locker.queues.Asleep(w) {
-		a.waits(a.known())
+		of.waits(last)
+	} else if of.asked.locker.queues.Asleep(w) {
+		of.waits(of.asked.known())
 	}
 }
 
-func (a *acquisition) event(kind observe.Kind, err error) observe.Event {
-	now := a.locker.engine.Clocks()
+// reminds tells, once, that the acquire still waits when it has taken the Locker's
+// TTL, until the wait's end calls stop.
+func (of *account) reminds() (stop func()) {
+	if of == nil {
+		return func() {}
+	}
+	e, begun, l := of.event(observe.StillWaiting, nil), of.asked.begun, of.asked.locker
+	timer := time.AfterFunc(l.engine.TTL-e.Waited, func() {
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		if of.over {
+			return
+		}
+		now := l.engine.Clocks()
+		e.Time, e.Waited, e.Commands, e.Conflict = now.Wall, now.Mono-begun, int(of.sent.Load()), of.behind
+		of.emit(e)
+	})
+	return func() { timer.Stop() }
+}
+
+func (of *account) event(kind observe.Kind, err error) observe.Event {
+	a, now := of.asked, of.asked.locker.engine.Clocks()
+	of.mu.Lock()
+	defer of.mu.Unlock()
 	return observe.Event{
-		Kind: kind, Time: now.Wall, DocumentID: a.documentID(), Tag: a.request.Tag,
+		Kind: kind, Time: now.Wall, DocumentID: of.document, Tag: a.request.Tag,
 		Owner:  cmp.Or(a.request.Terms.Owner, a.locker.engine.Owner),
-		Waited: now.Mono - a.request.Begun, Commands: int(a.account.sent.Load()), Err: err,
+		Waited: now.Mono - a.begun, Commands: int(of.sent.Load()), Err: err,
 	}
 }
 
-// documentID is the _id of the document that the acquire was answered with last, or
-// that its filter demands.
-func (a *acquisition) documentID() bson.RawValue {
-	if a.seen != nil {
-		return a.seen.ID
-	}
-	return documentOf(a.filter.Pin)
-}
+func (of *account) emit(e observe.Event) { of.asked.locker.observer.Emit(of.ctx, e) }
 
 // documentOf is the _id that a pin names, or the zero value without a pin.
 func documentOf(pin engine.Pin) bson.RawValue {

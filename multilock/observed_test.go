@@ -7,9 +7,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -32,31 +37,19 @@ func (p *place) heard() (*heard, doclock.Option) {
 	})
 }
 
-func (h *heard) events() []doclock.Event {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.all)
-}
-
-// passedOn is what want takes for a lease that was released, whether or not its
-// waiter was just asking the server: then it is not handed over.
-const passedOn = "released or handed over"
-
-// want waits for events, each as "kind commands", or "kind" with any number of
-// commands, or passedOn, and returns them. No others may have come since the last
-// call.
+// want are the events since the last call, which must be these, each as "kind
+// commands", or "kind" with any number of commands.
 func (h *heard) want(want ...string) []doclock.Event {
 	h.Helper()
-	h.eventually(fmt.Sprintf("%q come", want), func() bool { return len(h.events()) >= len(want) })
+	synctest.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var got []string
 	for i, e := range h.all {
-		text := fmt.Sprint(e.Kind, " ", e.Commands)
-		if i < len(want) && (string(e.Kind) == want[i] || want[i] == passedOn && (e.Kind == doclock.EventReleased || e.Kind == doclock.EventHandedOver)) {
-			text = want[i]
+		got = append(got, fmt.Sprint(e.Kind, " ", e.Commands))
+		if i < len(want) && string(e.Kind) == want[i] {
+			got[i] = want[i]
 		}
-		got = append(got, text)
 	}
 	if !slices.Equal(got, want) {
 		h.Fatalf("told %q, want %q", got, want)
@@ -66,201 +59,141 @@ func (h *heard) want(want ...string) []doclock.Event {
 	return all
 }
 
-// ledger counts the leases of a Locker that have no end in the events.
-type ledger struct {
-	*place
-	mu    sync.Mutex
-	open  map[uuid.UUID]int
-	ended int
-}
-
-// ledger makes one. At the end of the test all leases must have had theirs.
-func (p *place) ledger() *ledger {
-	l := &ledger{place: p, open: map[uuid.UUID]int{}}
-	p.Cleanup(func() { p.eventually("each lease has an end", l.balanced) })
-	return l
-}
-
-func (l *ledger) option() doclock.Option {
-	return doclock.OnEvent(func(_ context.Context, e doclock.Event) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		switch e.Kind {
-		case doclock.EventGranted:
-			l.open[e.LeaseID]++
-		case doclock.EventLost, doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached:
-			l.ended++
-			if l.open[e.LeaseID]--; l.open[e.LeaseID] < 0 {
-				l.Errorf("an end without a grant: %+v", e)
+// The life of a lease, with what each event says.
+func TestEventsOfALease(t *testing.T) {
+	virtual(t, func(p *place) {
+		h, option := p.heard()
+		l := p.locker(p.coll, relations.Exclusive(), option, doclock.Owner("ann"))
+		p.mem.Delay(1, time.Second)
+		lease := p.try(l, "write")
+		granted := time.Now()
+		time.Sleep(time.Second)
+		must(p, lease.Renew(p.Context()))
+		p.release(lease)
+		for i, e := range h.want("granted 1", "renewed 1", "released 2") {
+			want := doclock.Event{
+				Kind: e.Kind, Commands: e.Commands, Collection: p.coll.Database().Name() + "." + p.coll.Name(), DocumentID: lease.DocumentID(),
+				Tag: "write", Owner: "ann", LeaseID: lease.ID(), Fence: lease.Fence(), Time: granted.Add(time.Second), Held: time.Second,
+			}
+			if i == 0 {
+				want.Time, want.Held, want.Waited = granted, 0, time.Second
+			}
+			if got, want := fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", want); got != want {
+				p.Errorf("told %s\nwant %s", got, want)
 			}
 		}
+
+		lease = p.try(l, "write", doclock.Owner("bob"))
+		p.want(errOf(l.TryAcquire(p.Context(), flowers, "write")), doclock.ErrConflict)
+		p.want(errOf(l.TryAcquire(p.Context(), bson.M{"_id": 2}, "write")), doclock.ErrNotFound)
+		p.erase("write")
+		p.want(lease.Release(p.Context()), doclock.ErrLost)
+		all := h.want("granted 1", "refused 1", "refused 1", "lost 1")
+		if refused := all[1]; all[0].Owner != "bob" || len(refused.Holders) != 1 || refused.Holders[0].Owner != "bob" ||
+			refused.LeaseID != uuid.Nil || !refused.DocumentID.Equal(lease.DocumentID()) {
+			p.Errorf("granted %+v, refused %+v", all[0], refused)
+		}
+		p.want(all[1].Err, doclock.ErrConflict)
+		p.want(all[2].Err, doclock.ErrNotFound, doclock.ErrNotAcquired)
+		p.want(all[3].Err, doclock.ErrLost)
+
+		// A call that is refused before it begins sends no event.
+		p.want(errOf(l.TryAcquire(p.Context(), flowers, "no tag")), doclock.ErrInvalidArgument)
+		over, cancel := context.WithCancel(p.Context())
+		cancel()
+		p.want(errOf(l.Acquire(over, flowers, "write")), context.Canceled)
+		p.rest(l)
+		p.want(errOf(l.Acquire(p.Context(), flowers, "write")), doclock.ErrClosed)
+		h.want()
 	})
 }
 
-func (l *ledger) balanced() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, open := range l.open {
-		if open != 0 {
-			return false
+// Without an observer an acquire allocates nothing for one, and reads no clock.
+func TestNoObserver(t *testing.T) {
+	p := newPlace(t)
+	readings := 0
+	l := p.locker(p.coll, relations.Exclusive(), adjust.Locker(func(c *engine.Config) {
+		c.Clock = func() engine.Reading { readings++; return engine.Reading{} }
+	}))
+	ctx := t.Context()
+	n := testing.AllocsPerRun(100, func() {
+		if !l.TellNobody(ctx) {
+			t.Error("commands are counted")
 		}
-	}
-	return l.ended > 0
-}
-
-// A waiter tells once that it waits, and behind whom. Its grant names the holder that
-// was in its way. A lock that is handed over
-// ends the holder's lease as such.
-func TestEventsOfAWait(t *testing.T) {
-	t.Parallel()
-	for name, rules := range map[string]relations.Rules{"refused": relations.Exclusive(), "queued": relations.Fair()} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			h, option := p.heard()
-			l := p.locker(p.coll, rules, option)
-			for handed, round := false, 0; !handed; round++ {
-				if round == 50 {
-					t.Fatal("no lock was handed over")
-				}
-				holder := p.acquire(l, "write")
-				waiter := acquire(t, p.bounded(), l, "write")
-				all := h.want("granted", "waiting")
-				if waits := all[1]; len(waits.Holders) != 1 || waits.Holders[0].ID != holder.ID() || waits.Err != nil || waits.LeaseID != uuid.Nil || waits.Waited < 0 {
-					t.Errorf("waiting %+v", waits)
-				}
-				begun := time.Now()
-				p.queued(l, 1)
-				waited := time.Since(begun)
-				p.release(holder)
-				lease := p.granted(waiter)
-				all = h.want(passedOn, "granted")
-				if e := all[1]; e.Waited < waited || e.LeaseID != lease.ID() || all[0].LeaseID != holder.ID() || all[0].Commands == 0 {
-					t.Errorf("passed on %+v, granted %+v", all[0], e)
-				} else if len(e.Holders) != 1 || e.Holders[0].ID != holder.ID() {
-					t.Errorf("granted behind %v", e.Holders)
-				}
-				handed = all[0].Kind == doclock.EventHandedOver
-				p.release(lease)
-				h.want("released 1")
-			}
-		})
-	}
-}
-
-// A waiter behind another one of its process waits before it asks.
-func TestEventsOfAWaiterThatDoesNotAsk(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	h, option := p.heard()
-	l := p.locker(p.coll, relations.Exclusive(), option)
-	holder := p.acquire(l, "write")
-	first := acquire(t, p.bounded(), l, "write")
-	h.want("granted 1", "waiting")
-	second := acquire(t, p.bounded(), l, "write")
-	if e := h.want("waiting 0")[0]; len(e.Holders) != 1 || e.Holders[0].ID != holder.ID() {
-		t.Errorf("behind %v", e.Holders)
-	}
-	p.release(holder)
-	p.release(p.granted(first))
-	p.release(p.granted(second))
-}
-
-// An acquire that gives up says why, and who was in the way.
-func TestEventsOfAcquiresThatGiveUp(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	h, option := p.heard()
-	holder := p.try(p.locker(p.coll, relations.Fair()), "write")
-	l := p.locker(p.coll, relations.Fair(), option)
-	gaveUp := func(is error) {
-		t.Helper()
-		all := h.want("waiting", "gave up")
-		if e := all[1]; !errors.Is(e.Err, doclock.ErrNotAcquired) || is != nil && !errors.Is(e.Err, is) || len(e.Holders) == 0 || e.Holders[0].ID != holder.ID() {
-			t.Errorf("gave up with %v, behind %v", e.Err, e.Holders)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := l.Acquire(ctx, flowers, "write")
-	p.want(err, context.DeadlineExceeded)
-	gaveUp(context.DeadlineExceeded)
-	_, err = l.Acquire(p.bounded(), flowers, "write", doclock.MaxWait(500*time.Millisecond))
-	p.want(err, doclock.ErrConflict)
-	gaveUp(nil)
-	_, err = l.Acquire(p.bounded(), flowers, "write", doclock.MaxWait(0))
-	p.want(err, doclock.ErrConflict)
-	h.want("refused 1")
-	waiter := acquire(t, p.bounded(), l, "write")
-	p.waiting("write")
-	p.rest(l)
-	_, err = waiter.wait()
-	p.want(err, doclock.ErrClosed)
-	gaveUp(doclock.ErrClosed)
-}
-
-// A ticket's acquire ends when the ticket does, and not before.
-func TestEventsOfTickets(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	h, option := p.heard()
-	l := p.locker(p.coll, relations.Fair(), option)
-	ticket := p.enqueue(l, "write")
-	holder, err := ticket.Confirm(p.bounded())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.want("granted 1")
-	second, cancelled, lost := p.enqueue(l, "write"), p.enqueue(l, "write"), p.enqueue(l, "write")
-	h.want("waiting 1", "waiting 1", "waiting 1")
-	_, err = second.Confirm(p.bounded())
-	p.want(err, doclock.ErrConflict)
-	if err := cancelled.Cancel(p.bounded()); err != nil {
-		t.Fatal(err)
-	}
-	if e := h.want("gave up 1")[0]; !errors.Is(e.Err, doclock.ErrReleased) {
-		t.Errorf("the cancelled one: %v", e.Err)
-	}
-	id := lost.ID()
-	p.change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: id[:]}}}})
-	for range 2 {
-		_, err = lost.Confirm(p.bounded())
-		p.want(err, doclock.ErrLost)
-	}
-	if e := h.want("gave up 2")[0]; !errors.Is(e.Err, doclock.ErrLost) {
-		t.Errorf("the lost one: %v", e.Err)
-	}
-	p.release(holder)
-	if _, err = second.Wait(p.bounded()); err != nil {
-		t.Fatal(err)
-	}
-	if all := h.want("released 1", "granted"); all[1].Commands < 2 || all[1].LeaseID != second.ID() {
-		t.Errorf("granted after %d commands", all[1].Commands)
-	}
-}
-
-// A claim counts its look-ups, and waits when nothing is free.
-func TestEventsOfClaims(t *testing.T) {
-	t.Parallel()
-	p := newJobs(t, 2)
-	h, option := p.heard()
-	l := p.locker(p.coll, relations.Exclusive(), option)
-	first, second := p.claim(l), p.claim(l)
-	h.want("granted 1", "granted")
-	_, err := l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
-	p.want(err, doclock.ErrNotFound)
-	h.want("refused")
-	waiter := begin(t, func() (*doclock.Lease, error) {
-		return l.Acquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
 	})
-	h.want("waiting")
-	p.release(first)
-	third := p.granted(waiter)
-	all := h.want("released 1", "granted")
-	if e := all[1]; e.LeaseID != third.ID() || !e.DocumentID.Equal(third.DocumentID()) || e.Commands < 2 {
-		t.Errorf("granted %+v", e)
+	if n > 0 || readings > 0 {
+		t.Errorf("%v allocations, %d readings of the clock", n, readings)
 	}
-	p.release(second)
-	p.release(third)
-	h.want("released 1", "released 1")
+}
+
+// An observer may use the Locker: it is called under no lock of it, whatever it is
+// told.
+func TestAnObserverUsesItsLocker(t *testing.T) {
+	virtual(t, func(p *place) {
+		h, heard := p.heard()
+		var l *multilock.Locker
+		var lease *doclock.Lease
+		l = p.locker(p.coll, relations.Exclusive(), heard, doclock.OnEvent(func(ctx context.Context, e doclock.Event) {
+			if e.Kind == doclock.EventLost {
+				_ = lease.Release(ctx) // its entry was erased
+				lease, err := l.Acquire(ctx, flowers, "write")
+				ok(p, errors.Join(err, lease.Release(ctx)))
+			}
+		}))
+		lease = p.try(l, "write")
+		p.erase("write")
+		p.want(lease.Renew(p.Context()), doclock.ErrLost)
+		h.want("granted 1", "lost 1", "granted 1", "released 1")
+	})
+}
+
+// Each command is counted where it is sent: repeats too, and those that make the
+// document.
+func TestEventsCountCommands(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
+		h, option := p.heard()
+		l := p.locker(coll, relations.Exclusive(), option, doclock.Upsert())
+		counted := func(n int, want ...string) {
+			p.Helper()
+			all := h.want(want...)
+			if got := all[len(all)-1].Commands; got != n || w.Count() != n {
+				p.Errorf("%q: told %d, sent %v, want %d", want, got, w.Take(), n)
+			}
+			w.Take()
+		}
+		lease := p.got(l.TryAcquire(p.Context(), bson.M{"_id": "new"}, "write"))
+		counted(3, "granted")
+		p.mem.LoseReplies(1, locktest.Renewals)
+		must(p, lease.Renew(p.Context()))
+		h.want("renewal failed 1", "renewed 2")
+		p.mem.LoseReplies(1, locktest.Releases)
+		p.release(lease)
+		counted(4, "released")
+		p.mem.LoseReplies(1, locktest.Acquires)
+		p.try(l, "write")
+		counted(2, "granted")
+	})
+}
+
+// A ticket's cancel whose caller gives up is of unknown outcome. Another caller who
+// gives up waiting for the same removal is told so too, and the observer is not.
+func TestEventsOfACancelOfUnknownOutcome(t *testing.T) {
+	virtual(t, func(p *place) {
+		h, option := p.heard()
+		p.try(p.locker(p.coll, relations.Fair()), "write")
+		l := p.locker(p.coll, relations.Fair(), option)
+		ticket := p.enqueue(l, "write")
+		p.mem.Delay(1, time.Minute, locktest.CleanUps, locktest.Releases)
+		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
+		defer cancel()
+		p.want(ticket.Cancel(ctx), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
+		if e := h.want("waiting 1", "gave up 1", "outcome unknown 1")[2]; !errors.Is(e.Err, context.DeadlineExceeded) || !e.DocumentID.Equal(ticket.DocumentID()) || e.Tag != "write" {
+			p.Errorf("unknown: %+v", e)
+		}
+		p.want(ticket.Cancel(ctx), doclock.ErrOutcomeUnknown)
+		must(p, ticket.Cancel(p.Context()))
+		p.rest(l)
+		h.want()
+	})
 }

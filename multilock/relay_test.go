@@ -17,9 +17,9 @@ import (
 // poll while its own process has the lock.
 const relayTTL = time.Hour
 
-// promptly bounds an action that takes a moment. It would take for ever if no
+// promptly bounds an action that takes a moment. It would take the relayTTL if no
 // waiter were told.
-const promptly = 8 * time.Second
+const promptly = patience
 
 // relay is a holder of one Locker and its successor. The test controls the
 // network's faults and the machine's clocks.
@@ -33,12 +33,12 @@ type relay struct {
 	cancel    context.CancelFunc // of the successor
 }
 
-// newRelay makes a relay whose holder has a lease under the tag.
-func newRelay(t testing.TB, rules relations.Rules, tag string, opts ...doclock.Option) *relay {
-	t.Helper()
-	r := &relay{place: newPlace(t), net: faultnet.New()}
-	coll := r.via(options.Client().SetDialer(r.net).SetRetryWrites(false))
-	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL), r.option}, opts...)...)
+// relay makes a relay whose holder has a lease under the tag.
+func (p *place) relay(rules relations.Rules, tag string, opts ...doclock.Option) *relay {
+	p.Helper()
+	r := &relay{place: p, net: faultnet.New()}
+	coll := r.Through(options.Client().SetDialer(r.net).SetRetryWrites(false))
+	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL), r.option()}, opts...)...)
 	r.holder = r.try(r.locks, tag)
 	return r
 }
@@ -69,12 +69,6 @@ func (r *relay) remains(lease *doclock.Lease, ago time.Duration) {
 	}
 }
 
-func (r *relay) total() int32 {
-	r.Helper()
-	total, _ := r.raw().Lookup("total").AsInt64OK()
-	return int32(total)
-}
-
 // The commands that hand a lease over, and how much each adds to the document's
 // total.
 var handoffs = map[string]struct {
@@ -94,9 +88,8 @@ var (
 // eachHandoff runs body for each of them, in a relay of its own.
 func eachHandoff(t *testing.T, body func(r *relay, release func() error, adds int32)) {
 	for name, h := range handoffs {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRelay(t, relations.Exclusive(), "write")
+		virtually(t, name, func(p *place) {
+			r := p.relay(relations.Exclusive(), "write")
 			r.queue("write")
 			body(r, func() error { return h.release(r.holder) }, h.adds)
 		})

@@ -33,8 +33,8 @@ import (
 // [doclock.Into] decodes the document as of the resume. If that fails, Resume
 // detaches the entry, in one more command, and returns the error. The entry stays
 // for the next resume. The lease has the
-// TTL of the one that detached, unless [doclock.LeaseTTL] says otherwise, and the
-// owner of this Locker, unless [doclock.OwnedBy] does. Other options are refused.
+// TTL of the one that detached, unless [doclock.TTL] says otherwise, and the
+// owner of this Locker, unless [doclock.Owner] does. Other options are refused.
 //
 // Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
 // nothing. The causes are
@@ -49,7 +49,7 @@ import (
 // resume's.
 func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	held, err := l.resume(ctx, token, opts)
-	return (*doclock.Lease)(held), notAcquired(err)
+	return (*doclock.Lease)(held), ended(ctx, notAcquired(err))
 }
 
 func (l *Locker) resume(ctx context.Context, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {
@@ -65,22 +65,29 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
-	a := &acquisition{
-		locker: l,
-		request: waitqueue.Request{
-			Request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
-			Begun:   l.queues.Now(),
-		},
-		timeout: l.engine.Attempt(cfg.Terms.TTL),
-		lane:    waitqueue.Key(k.Pin),
+	a := &asked{
+		locker:  l,
 		filter:  engine.Filter{Pin: k.Pin},
-		account: l.account(ctx),
+		lane:    waitqueue.Key(k.Pin),
+		request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
+		begun:   l.queues.Now(),
+		bounds:  l.engine.Attempt(cfg.Terms.TTL),
 	}
-	defer func() { a.tell(ctx, held, err) }()
-	got, gaveUp, err := run(ctx, a, l.ops.Closing(), func() reply { return a.askAgain(a.counted(ctx), k) }, func(_ reply, done func()) { done() })
+	a.account = l.account(ctx, a)
+	defer func() { a.account.tell(ctx, held, err) }()
+	got, gone, err := run(ctx, a, nil, l.ops.Closing(), func() (got reply) {
+		if l.closing() {
+			return reply{err: doclock.ErrClosed}
+		}
+		got.err = a.settle(a.account.counted(ctx), "resume", attempt.Settle, func(ctx context.Context) (err error) {
+			got.Answer, err = l.commands.Resume(ctx, k, a.request) // a repeat finds the entry by the same id
+			return err
+		})
+		return got
+	}, func(_ reply, done func()) { done() })
 	switch {
-	case gaveUp != nil:
-		return nil, oneline.Join(gaveUp, l.commands.Unreachable())
+	case gone:
+		return nil, oneline.Join(err, l.commands.Unreachable())
 	case err != nil:
 		return nil, err
 	case got.err != nil:
@@ -88,8 +95,8 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	case got.Outcome == engine.Lost:
 		return nil, doclock.ErrLost
 	}
-	resumed := l.leases.New(l.engine.Grant(got.Image, a.request.Request), got.Sent, false)
-	l.queues.Resumed(a.lane, got.Image, a.request.Begun)
+	resumed := l.leases.New(l.engine.Grant(got.Image, a.request), got.Sent, false)
+	l.queues.Resumed(a.lane, got.Image, a.begun)
 	// If the document can't be decoded, the entry is left to the users of the token
 	// again: a later release leaves no remainder for a lease that nobody got. If the
 	// detach fails, the entry stays as it is, and the token good.
@@ -97,20 +104,6 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 		return nil, err
 	}
 	return resumed, nil
-}
-
-// askAgain sends the resume until it is answered. A repeat finds the entry by the
-// same id.
-func (a *acquisition) askAgain(ctx context.Context, k engine.Token) (got reply) {
-	if a.locker.closing() {
-		return reply{err: doclock.ErrClosed}
-	}
-	unsure, err := attempt.Settle(ctx, a.timeout, func(ctx context.Context) (err error) {
-		got.Answer, err = a.locker.commands.Resume(ctx, k, a.request.Request)
-		return err
-	})
-	got.err = a.unanswered("resume", unsure, err)
-	return got
 }
 
 // Touch extends the entry of a token to a TTL from now, in one command: a
@@ -128,13 +121,13 @@ func (l *Locker) Touch(ctx context.Context, token string) error {
 		return err
 	}
 	if err := l.open(ctx); err != nil {
-		return err
+		return only(nil, err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, k.TTL+l.engine.Tolerance)
 	defer cancel()
 	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, k) }, func(error) {})
 	if gaveUp != nil {
-		return oneline.Join(gaveUp, l.commands.Unreachable())
+		return only(nil, oneline.Join(gaveUp, l.commands.Unreachable()))
 	}
 	return err
 }
@@ -172,7 +165,7 @@ func resumeConfig(opts []doclock.AcquireOption) (cfg engine.AcquireConfig, err e
 	other := cfg
 	other.Into, other.Terms.TTL, other.Terms.Owner = nil, 0, ""
 	if !reflect.DeepEqual(other, engine.AcquireConfig{}) {
-		return cfg, fmt.Errorf("%w: a resume gives what was acquired, and doesn't wait: it takes Into, LeaseTTL and OwnedBy only", doclock.ErrInvalidArgument)
+		return cfg, fmt.Errorf("%w: a resume gives what was acquired, and doesn't wait: it takes Into, TTL and Owner only", doclock.ErrInvalidArgument)
 	}
 	return cfg, nil
 }

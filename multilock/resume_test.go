@@ -53,23 +53,21 @@ func TestDetachAndResume(t *testing.T) {
 	here := p.locker(coll, relations.Exclusive(), doclock.Owner("ann"))
 	there := p.locker(coll, relations.Exclusive(), doclock.Owner("bob"))
 	lease := p.try(here, "write")
-	w.commands()
+	w.Take()
 	token := p.detach(lease)
-	if n := len(w.commands()); n != 1 {
+	if n := len(w.Take()); n != 1 {
 		t.Errorf("Detach sent %d commands", n)
 	}
 	p.want(lease.Err(), doclock.ErrReleased)
-	if err := lease.Release(t.Context()); err != nil {
-		t.Errorf("Release after a Detach: %v", err)
-	}
+	ok(t, lease.Release(t.Context()))
 	_, err := there.TryAcquire(t.Context(), flowers, "write")
 	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "ann" || c.Holders[0].Since.IsZero() {
 		t.Errorf("in the way of others: %+v", c.Holders)
 	}
-	w.commands()
+	w.Take()
 	var doc bson.M
 	resumed := p.resume(there, token, doclock.Into(&doc))
-	if n := len(w.commands()); n != 1 {
+	if n := len(w.Take()); n != 1 {
 		t.Errorf("Resume sent %d commands", n)
 	}
 	if diff := cmp.Diff(whole, doc); diff != "" {
@@ -79,40 +77,17 @@ func TestDetachAndResume(t *testing.T) {
 		t.Errorf("%v with %d after %v with %d", resumed.ID(), resumed.Fence(), lease.ID(), lease.Fence())
 	}
 	p.wantEntries(resumed)
-	if err := there.Touch(t.Context(), token); err != nil {
-		t.Errorf("Touch: %v", err)
-	}
-	if n := len(w.commands()); n != 1 {
+	ok(t, there.Touch(t.Context(), token))
+	if n := len(w.Take()); n != 1 {
 		t.Errorf("Touch sent %d commands", n)
 	}
 	_, err = here.TryAcquire(t.Context(), flowers, "write")
 	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "bob" {
 		t.Errorf("in the way of others: %+v", c.Holders)
 	}
-	if err := resumed.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, resumed.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
 	p.gone(here, token)
 	p.release(p.try(here, "write"))
-}
-
-// A lease that was resumed detaches again, with the same token.
-func TestDetachAgain(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive())
-	token := p.detach(p.try(l, "write"))
-	for range 3 {
-		lease := p.resume(l, token)
-		if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
-			t.Fatal(err)
-		}
-		if again := p.detach(lease); again != token {
-			t.Errorf("the token is %q, and was %q", again, token)
-		}
-	}
-	p.release(p.resume(l, token))
-	p.wantEntries()
 }
 
 // Tokens that are not of this Locker are refused before anything is sent.
@@ -123,68 +98,69 @@ func TestTokensOfAnotherPlaceAreRefused(t *testing.T) {
 	l := p.locker(coll, relations.Exclusive())
 	token := p.detach(p.try(l, "write"))
 	other := coll.Database().Collection(coll.Name() + "2")
-	tokens := map[string]string{
-		"empty":   "",
-		"text":    "write lock of order 7",
-		"cut off": token[:len(token)-1],
-		"altered": token[:10] + "x" + token[11:],
-		"longer":  token + "A",
-	}
-	w.commands()
-	for name, text := range tokens {
-		_, err := l.Resume(t.Context(), text)
-		if text == token { // the tenth letter was an x
-			continue
-		}
-		p.want(err, doclock.ErrInvalidArgument, doclock.ErrNotAcquired)
-		p.want(l.Touch(t.Context(), text), doclock.ErrInvalidArgument)
-		if n := len(w.commands()); n != 0 {
-			t.Errorf("%s: sent %d commands", name, n)
-		}
-	}
-	for name, foreign := range map[string]*multilock.Locker{
-		"collection": p.locker(other, relations.Exclusive()),
-		"field":      p.locker(coll, relations.Exclusive(), doclock.Field("hold")),
-		"tag":        p.locker(coll, relations.Semaphore(3)),
-		"shard key":  p.locker(coll, relations.Exclusive(), doclock.ShardKey("name")),
+	for name, c := range map[string]struct {
+		l     *multilock.Locker
+		token string
+	}{
+		"empty":              {l, ""},
+		"cut off":            {l, token[:len(token)-1]},
+		"another collection": {p.locker(other, relations.Exclusive()), token},
+		"another field":      {p.locker(coll, relations.Exclusive(), doclock.Field("hold")), token},
+		"another tag":        {p.locker(coll, relations.Semaphore(3)), token},
+		"a shard key":        {p.locker(coll, relations.Exclusive(), doclock.ShardKey("name")), token},
 	} {
-		_, err := foreign.Resume(t.Context(), token)
-		p.want(err, doclock.ErrInvalidArgument, doclock.ErrNotAcquired)
-		if n := len(w.commands()); n != 0 {
-			t.Errorf("%s: sent %d commands", name, n)
+		p.sends(w, 0, name, func() error { _, err := c.l.Resume(t.Context(), c.token); return err }, doclock.ErrInvalidArgument, doclock.ErrNotAcquired)
+		p.sends(w, 0, name, func() error { return c.l.Touch(t.Context(), c.token) }, doclock.ErrInvalidArgument)
+	}
+}
+
+// If the document can't be decoded, or its decoding panics, the entry stays for the next
+// resume.
+func TestResumeIntoWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.coll, relations.Exclusive())
+	token := p.detach(p.try(l, "write"))
+	for _, into := range []doclock.AcquireOption{doclock.Into(&unreadable{}), doclock.Into(&panicking{})} {
+		_ = recovered(func() {
+			p.want(errOf(l.Resume(t.Context(), token, into)), doclock.ErrNotAcquired)
+		})
+		if e := p.entries("write"); len(e) != 1 || !e[0].Detached {
+			t.Errorf("the entry is %+v", e)
 		}
 	}
 	p.release(p.resume(l, token))
+	p.wantEntries() // no remainder for a lease that nobody got
 }
 
 // A resume doesn't wait, and gives what was acquired.
 func TestOptionsOfResume(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive(), doclock.Owner("the process"))
-	token := p.detach(p.try(l, "write", doclock.LeaseTTL(time.Minute)))
-	for name, option := range map[string]doclock.AcquireOption{
-		"MaxWait": doclock.MaxWait(0), "HoldAtLeast": doclock.HoldAtLeast(time.Second), "nil": nil, "Into nothing": doclock.Into(nil),
-	} {
-		if _, err := l.Resume(t.Context(), token, option); !errors.Is(err, doclock.ErrInvalidArgument) {
-			t.Errorf("%s: %v", name, err)
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Exclusive(), doclock.Owner("the process"))
+		token := p.detach(p.try(l, "write", doclock.TTL(time.Minute)))
+		for name, option := range map[string]doclock.AcquireOption{
+			"MaxWait": doclock.MaxWait(0), "HoldAtLeast": doclock.HoldAtLeast(time.Second), "nil": nil, "Into nothing": doclock.Into(nil),
+		} {
+			if _, err := l.Resume(p.Context(), token, option); !errors.Is(err, doclock.ErrInvalidArgument) {
+				p.Errorf("%s: %v", name, err)
+			}
 		}
-	}
-	lease := p.resume(l, token)
-	if left := lease.Remaining(); left < 50*time.Second {
-		t.Errorf("%v left of the TTL of the acquire", left)
-	}
-	if e := p.entries("write")[0]; e.Owner != "the process" {
-		t.Errorf("the owner is %q", e.Owner)
-	}
-	lease = p.resume(l, p.detach(lease), doclock.LeaseTTL(2*time.Minute), doclock.OwnedBy("ann"))
-	if left := lease.Remaining(); left < 110*time.Second {
-		t.Errorf("%v left of the TTL of the resume", left)
-	}
-	if e := p.entries("write")[0]; e.Owner != "ann" {
-		t.Errorf("the owner is %q", e.Owner)
-	}
-	p.release(lease)
+		lease := p.resume(l, token)
+		if left := lease.Remaining(); left < 50*time.Second {
+			p.Errorf("%v left of the TTL of the acquire", left)
+		}
+		if e := p.entries("write")[0]; e.Owner != "the process" {
+			p.Errorf("the owner is %q", e.Owner)
+		}
+		lease = p.resume(l, p.detach(lease), doclock.TTL(2*time.Minute), doclock.Owner("ann"))
+		if left := lease.Remaining(); left < 110*time.Second {
+			p.Errorf("%v left of the TTL of the resume", left)
+		}
+		if e := p.entries("write")[0]; e.Owner != "ann" {
+			p.Errorf("the owner is %q", e.Owner)
+		}
+		p.release(lease)
+	})
 }
 
 func TestResumeAfterClose(t *testing.T) {
@@ -194,19 +170,8 @@ func TestResumeAfterClose(t *testing.T) {
 	token := p.detach(p.try(l, "write"))
 	closed := p.locker(p.coll, relations.Exclusive())
 	p.rest(closed)
-	_, err := closed.Resume(t.Context(), token)
-	p.want(err, doclock.ErrClosed, doclock.ErrNotAcquired)
+	p.want(errOf(closed.Resume(t.Context(), token)), doclock.ErrClosed, doclock.ErrNotAcquired)
 	p.want(closed.Touch(t.Context(), token), doclock.ErrClosed)
-}
-
-func TestResumeInAForeignLock(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive())
-	token := p.detach(p.try(l, "write"))
-	p.change(bson.M{"$set": bson.M{"lock.fence": "x"}})
-	_, err := l.Resume(t.Context(), token)
-	p.want(err, doclock.ErrForeignLock, doclock.ErrNotAcquired)
 }
 
 // fn of a Do may detach: the lock lives on after Do.
@@ -222,9 +187,7 @@ func TestDetachInDo(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.release(p.resume(l, token))
 }
 
@@ -243,32 +206,10 @@ func TestWaitersPollAfterADetach(t *testing.T) {
 	p.eventually("two wait", func() bool { return here.Waiters(1) == 2 })
 	p.release(holder)
 	lease, err := next.wait() // by a handoff
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.release(p.resume(there, p.detach(lease)))
 	if lease, err = last.wait(); err != nil {
 		t.Fatal(err)
 	}
 	p.release(lease)
-}
-
-// The waiters of a process that has resumed a lock get it when that is released.
-func TestWaitersAfterAResume(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive())
-	token := p.detach(p.try(l, "write"))
-	waiter := begin(t, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), flowers, "write") })
-	p.eventually("it waits", func() bool { return l.Waiters(1) == 1 })
-	lease := p.resume(l, token)
-	if err := lease.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
-		t.Fatal(err)
-	}
-	granted, err := waiter.wait()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.gone(l, token)
-	p.release(granted)
 }

@@ -24,15 +24,25 @@ var northern = bson.D{{Key: "_id", Value: 1}, {Key: "region", Value: "north"}}
 func sharded(t *testing.T, apart time.Duration) (p *place, slow, fast *mongo.Collection, routers [2]*routertest.Router) {
 	t.Helper()
 	p = newPlace(t)
-	p.change(bson.M{"$set": bson.M{"region": "north"}})
+	p.Change(bson.M{"$set": bson.M{"region": "north"}})
 	var colls [2]*mongo.Collection
 	for i := range routers {
 		routers[i] = routertest.Start(t, mongotest.URI(t))
 		routers[i].Shard(p.coll.Database().Name()+"."+p.coll.Name(), "region")
-		colls[i] = p.via(options.Client().ApplyURI(routers[i].URI()))
+		colls[i] = p.Through(options.Client().ApplyURI(routers[i].URI()))
 	}
 	routers[1].Skew(apart)
 	return p, colls[0], colls[1], routers
+}
+
+// unrefused fails if a router has refused a command.
+func unrefused(t *testing.T, routers [2]*routertest.Router) {
+	t.Helper()
+	for i, r := range routers {
+		if n := r.Refused(); n > 0 {
+			t.Errorf("router %d refused %d commands", i, n)
+		}
+	}
 }
 
 // All commands of a holder and of its waiters name the shard key.
@@ -41,57 +51,29 @@ func TestThroughRouters(t *testing.T) {
 	p, slow, fast, routers := sharded(t, 200*time.Millisecond)
 	key := doclock.ShardKey("region")
 	one, two := p.locker(slow, relations.Fair(), key), p.locker(fast, relations.Fair(), key)
-	try := func(tag string) *doclock.Lease {
-		t.Helper()
-		lease, err := one.TryAcquire(p.bounded(), northern, tag)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return lease
-	}
-
-	holder, beside := try("read"), try("read")
-	if err := holder.Renew(p.bounded()); err != nil {
-		t.Errorf("Renew: %v", err)
-	}
-	if err := holder.Update(p.bounded(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
-		t.Errorf("Update: %v", err)
-	}
+	holder, beside := p.got(one.TryAcquire(p.bounded(), northern, "read")), p.got(one.TryAcquire(p.bounded(), northern, "read"))
+	ok(t, holder.Renew(p.bounded()))
+	ok(t, holder.Update(p.bounded(), plusOne))
 	ticket, err := two.Enqueue(p.bounded(), northern, "write")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ticket.Confirm(p.bounded()); !errors.Is(err, doclock.ErrConflict) {
-		t.Errorf("Confirm beside readers: %v", err)
-	}
-	if err := holder.UpdateAndRelease(p.bounded(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
-		t.Errorf("UpdateAndRelease: %v", err)
-	}
+	must(t, err)
+	p.conflict(errOf(ticket.Confirm(p.bounded())))
+	ok(t, holder.UpdateAndRelease(p.bounded(), plusOne))
 	p.release(beside)
-	lease, err := ticket.Confirm(p.bounded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := p.got(ticket.Confirm(p.bounded()))
 
 	// Two wait in one process: the first one's release hands the lock to the second.
-	waiting := make(chan error, 2)
+	var waiting []*pending[*doclock.Lease]
 	for range 2 {
-		go func() {
-			waiting <- two.Do(p.bounded(), northern, "write", func(context.Context, *doclock.Lease) error { return nil })
-		}()
+		waiting = append(waiting, begin(p, func() (*doclock.Lease, error) {
+			return nil, two.Do(p.bounded(), northern, "write", func(context.Context, *doclock.Lease) error { return nil })
+		}))
 	}
 	p.release(lease)
-	for range 2 {
-		if err := <-waiting; err != nil {
-			t.Errorf("Do: %v", err)
-		}
+	for _, call := range waiting {
+		ok(t, errOf(call.wait()))
 	}
 	p.wantEntries()
-	for i, r := range routers {
-		if n := r.Refused(); n > 0 {
-			t.Errorf("router %d refused %d commands", i, n)
-		}
-	}
+	unrefused(t, routers)
 }
 
 // An acquire of unknown outcome is cleaned up with the pin that its filter
@@ -100,63 +82,35 @@ func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
 	t.Parallel()
 	p, _, _, routers := sharded(t, 0)
 	net := faultnet.New()
-	l := p.locker(p.via(options.Client().SetDialer(net).SetRetryWrites(false).ApplyURI(routers[0].URI())), relations.Fair(), doclock.ShardKey("region"))
-	lost := net.ArmWhere(faultnet.LoseReply, func(command string, _ bson.Raw) bool { return command == "findAndModify" })
+	l := p.locker(p.Through(options.Client().SetDialer(net).SetRetryWrites(false).ApplyURI(routers[0].URI())), relations.Fair(), doclock.ShardKey("region"))
+	lost := net.Arm(faultnet.LoseReply, "findAndModify")
 	ctx, cancel := context.WithCancel(p.bounded())
-	answered := make(chan error, 1)
-	go func() {
-		_, err := l.TryAcquire(ctx, northern, "write")
-		answered <- err
-	}()
+	call := begin(p, func() (*doclock.Lease, error) { return l.TryAcquire(ctx, northern, "write") })
 	wait(t, lost.Fired())
 	cancel()
-	if err := <-answered; err == nil {
-		t.Error("TryAcquire whose caller gave up is granted")
-	}
+	p.want(errOf(call.wait()), doclock.ErrNotAcquired)
 	p.rest(l)
 	p.wantEntries()
-	if n := routers[0].Refused(); n > 0 {
-		t.Errorf("the router refused %d commands", n)
-	}
+	unrefused(t, routers)
 }
 
 // A filter with the shard key's equalities names the document, as an _id does
 // elsewhere. Readers share an entry, and a waiter is handed the lock.
 func TestFiltersWithTheShardKeyShareAndInherit(t *testing.T) {
 	t.Parallel()
-	p, _, _, routers := sharded(t, 0)
-	w := &watch{}
-	coll := p.via(options.Client().ApplyURI(routers[0].URI()).SetMonitor(w.monitor(p.coll.Database().Name())))
-	l := p.locker(coll, relations.Fair(), doclock.ShardKey("region"), doclock.ShareInProcess("read"))
-	first, err := l.TryAcquire(p.bounded(), northern, "read")
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := l.TryAcquire(p.bounded(), northern, "read")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, slow, _, routers := sharded(t, 0)
+	l := p.locker(slow, relations.Fair(), doclock.ShardKey("region"), doclock.ShareInProcess("read"))
+	first, second := p.got(l.TryAcquire(p.bounded(), northern, "read")), p.got(l.TryAcquire(p.bounded(), northern, "read"))
 	if first.ID() != second.ID() {
 		t.Error("two readers of one process have two entries")
 	}
 	p.release(first)
-	waiting := make(chan *doclock.Lease, 1)
-	go func() {
-		lease, err := l.Acquire(p.bounded(), northern, "write")
-		if err != nil {
-			t.Error(err)
-		}
-		waiting <- lease
-	}()
+	waiting := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), northern, "write") })
 	p.waiting("write")
 	p.release(second)
-	if lease := <-waiting; lease != nil {
-		p.release(lease)
-	}
+	p.release(p.granted(waiting))
 	p.wantEntries()
-	if n := routers[0].Refused(); n > 0 {
-		t.Errorf("the router refused %d commands", n)
-	}
+	unrefused(t, routers)
 }
 
 // An entry may be written by the clock of one router and expire by the clock of
@@ -175,10 +129,7 @@ func TestTheToleranceCoversTheRoutersClocks(t *testing.T) {
 			p, slow, fast, _ := sharded(t, 30*time.Minute)
 			opts := []doclock.Option{doclock.ShardKey("region"), doclock.ClockTolerance(c.tolerance)}
 			one, two := p.locker(slow, relations.Fair(), opts...), p.locker(fast, relations.Fair(), opts...)
-			holder, err := one.TryAcquire(p.bounded(), northern, "write")
-			if err != nil {
-				t.Fatal(err)
-			}
+			holder := p.got(one.TryAcquire(p.bounded(), northern, "write"))
 			defer holder.Release(p.bounded())
 			other, err := two.TryAcquire(p.bounded(), northern, "write")
 			if !errors.Is(err, c.is) {
@@ -207,7 +158,7 @@ func TestAFilterWithoutTheShardKey(t *testing.T) {
 func TestCheckServerThroughRouters(t *testing.T) {
 	t.Parallel()
 	p, _, _, routers := sharded(t, 30*time.Minute)
-	coll := p.via(options.Client().ApplyURI(routertest.URI(routers[:]...)).SetLocalThreshold(patience))
+	coll := p.Through(options.Client().ApplyURI(routertest.URI(routers[:]...)).SetLocalThreshold(patience))
 	info, err := doclock.CheckServer(p.bounded(), coll)
 	if err != nil || info.Kind != doclock.Sharded || !info.NeedsShardKey {
 		t.Errorf("CheckServer = %+v, %v", info, err)

@@ -55,9 +55,7 @@ func TestRule12AHandoffIsRepeated(t *testing.T) {
 				}
 				lease := r.inherited()
 				before := r.entries("write")
-				if err := fault.Let(); err != nil {
-					r.Fatal(err)
-				}
+				must(r, fault.Let())
 				r.wantEntries(lease)
 				if after := r.entries("write"); len(before) != 1 || len(after) != 1 || !after[0].Expires.Equal(before[0].Expires) || after[0].Fence != lease.Fence() {
 					r.Errorf("the entries were %+v, and are %+v", before, after)
@@ -80,13 +78,9 @@ func TestRule04ASuccessorIsAnchoredAtTheSend(t *testing.T) {
 		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
 		released := r.releasing(release)
 		wait(r, reply.Fired())
-		r.pass(4 * time.Second)
-		if err := reply.Let(); err != nil {
-			r.Fatal(err)
-		}
-		if _, err := released.wait(); err != nil {
-			r.Fatal(err)
-		}
+		r.Pass(4 * time.Second)
+		must(r, reply.Let())
+		must(r, errOf(released.wait()))
 		r.remains(r.inherited(), 4*time.Second)
 	})
 }
@@ -102,12 +96,8 @@ func TestRule13ValidityEndsAtTheHandoffsSend(t *testing.T) {
 		if err := r.holder.Err(); !errors.Is(err, doclock.ErrReleased) {
 			r.Errorf("the lease is valid beside its successor's: %v", err)
 		}
-		if err := reply.Let(); err != nil {
-			r.Fatal(err)
-		}
-		if _, err := released.wait(); err != nil {
-			r.Fatal(err)
-		}
+		must(r, reply.Let())
+		must(r, errOf(released.wait()))
 		r.inherited()
 	})
 }
@@ -124,17 +114,14 @@ func TestRule17ASuccessorInheritsTheRestOfTheLease(t *testing.T) {
 		{"much", relayTTL / 20, relayTTL / 20},
 		{"little", relayTTL / 5, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			r := newRelay(t, relations.Exclusive(), "write")
+		virtually(t, c.name, func(p *place) {
+			r := p.relay(relations.Exclusive(), "write")
 			r.queue("write")
-			r.pass(c.held)
-			if err := r.holder.UpdateAndRelease(t.Context(), plusOne); err != nil {
-				t.Fatal(err)
-			}
+			r.Pass(c.held)
+			must(p, r.holder.UpdateAndRelease(p.Context(), plusOne))
 			r.remains(r.inherited(), c.remain)
 			if got := r.total(); got != 2 {
-				t.Errorf("the total is %d", got)
+				p.Errorf("the total is %d", got)
 			}
 		})
 	}
@@ -143,63 +130,52 @@ func TestRule17ASuccessorInheritsTheRestOfTheLease(t *testing.T) {
 // Rule 17: while the handoff is under way, the lease becomes too old for another
 // one, and the update is sent by itself. The late handoff applies nothing.
 func TestRule17TheUpdateIsSentByItselfInTheEnd(t *testing.T) {
-	t.Parallel()
-	r := newRelay(t, relations.Exclusive(), "write")
-	r.queue("write")
-	late := r.net.ArmWhere(faultnet.Hold, func(name string, _ bson.Raw) bool {
-		r.pass(relayTTL / 5)
-		return true
+	virtual(t, func(p *place) {
+		r := p.relay(relations.Exclusive(), "write")
+		r.queue("write")
+		late := r.net.ArmWhere(faultnet.Hold, func(name string, _ bson.Raw) bool {
+			r.Pass(relayTTL / 5)
+			return true
+		})
+		must(p, r.holder.UpdateAndRelease(p.Context(), plusOne))
+		lease := r.inherited()
+		r.release(lease)
+		must(p, late.Let())
+		r.wantEntries()
+		if got := r.total(); got != 2 {
+			p.Errorf("the total is %d", got)
+		}
 	})
-	if err := r.holder.UpdateAndRelease(t.Context(), plusOne); err != nil {
-		t.Fatal(err)
-	}
-	lease := r.inherited()
-	r.release(lease)
-	if err := late.Let(); err != nil {
-		t.Fatal(err)
-	}
-	r.wantEntries()
-	if got := r.total(); got != 2 {
-		t.Errorf("the total is %d", got)
-	}
 }
 
-// The lock is released even if the server refuses the handoff, or an outside
-// writer has made the lock field foreign.
+// The lock is released even if the server refuses the handoff.
 func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
 	t.Parallel()
-	t.Run("by the server", func(t *testing.T) {
-		t.Parallel()
-		eachHandoff(t, func(r *relay, release func() error, adds int32) {
-			r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
-				return bson.M{"ok": 0, "code": 17419, "errmsg": "Resulting document after update is larger than 16777216"}
-			})
-			if err := release(); err != nil {
-				r.Errorf("the holder's verdict: %v", err)
-			}
-			lease := r.inherited()
-			r.wantEntries(lease)
-			if got := r.total(); got != 1+adds {
-				r.Errorf("the total is %d", got)
-			}
+	eachHandoff(t, func(r *relay, release func() error, adds int32) {
+		r.net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
+			return bson.M{"ok": 0, "code": 17419, "errmsg": "Resulting document after update is larger than 16777216"}
 		})
+		ok(r, release())
+		r.wantEntries(r.inherited())
+		if got := r.total(); got != 1+adds {
+			r.Errorf("the total is %d", got)
+		}
 	})
-	t.Run("by a foreign field", func(t *testing.T) {
-		t.Parallel()
-		eachHandoff(t, func(r *relay, release func() error, adds int32) {
-			r.change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
-			if err := release(); err != nil {
-				r.Errorf("the holder's verdict: %v", err)
-			}
-			_, err := r.successor.wait()
-			r.want(err, doclock.ErrForeignLock)
-			if got := r.total(); got != 1+adds {
-				r.Errorf("the total is %d", got)
-			}
-			r.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
-			r.rest(r.locks)
-			r.wantEntries()
-		})
+}
+
+// So it is if an outside writer has made the lock field foreign.
+func TestAHandoffInAForeignFieldIsARelease(t *testing.T) {
+	t.Parallel()
+	eachHandoff(t, func(r *relay, release func() error, adds int32) {
+		r.Change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
+		ok(r, release())
+		r.want(errOf(r.successor.wait()), doclock.ErrForeignLock)
+		if got := r.total(); got != 1+adds {
+			r.Errorf("the total is %d", got)
+		}
+		r.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+		r.rest(r.locks)
+		r.wantEntries()
 	})
 }
 
@@ -211,9 +187,7 @@ func TestASuccessorsSinceIsItsOwn(t *testing.T) {
 		const passed = 50 * time.Millisecond
 		before := r.entries("write")[0].Since
 		time.Sleep(passed)
-		if err := release(); err != nil {
-			r.Fatal(err)
-		}
+		must(r, release())
 		r.inherited()
 		if since := r.entries("write")[0].Since; since.Sub(before) < passed {
 			r.Errorf("the successor's since is %v after the holder's, and %v had passed", since.Sub(before), passed)

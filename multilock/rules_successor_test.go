@@ -18,16 +18,17 @@ import (
 // Rule 15: a successor that can't be granted leaves no entry in the document, and
 // the lock is released all the same.
 func TestRule15ASuccessorThatIsRefusedIsNoLoss(t *testing.T) {
-	t.Parallel()
-	r := newRelay(t, relations.ReadPreferring(), "read")
-	r.queue("write")
-	other := r.try(r.locker(r.coll, relations.ReadPreferring()), "read") // the wait queue has not seen it
-	if err := r.holder.Release(t.Context()); err != nil {
-		t.Errorf("the holder's verdict: %v", err)
-	}
-	r.wantEntries(other)
-	r.release(other)
-	r.wantEntries(r.inherited())
+	virtual(t, func(p *place) {
+		r := p.relay(relations.ReadPreferring(), "read")
+		r.queue("write")
+		other := r.try(r.locker(r.coll, relations.ReadPreferring()), "read") // the wait queue has not seen it
+		if err := r.holder.Release(p.Context()); err != nil {
+			p.Errorf("the holder's verdict: %v", err)
+		}
+		r.wantEntries(other)
+		r.release(other)
+		r.wantEntries(r.inherited())
+	})
 }
 
 // Rule 15: a successor that has given up leaves no entry.
@@ -50,12 +51,8 @@ func TestRule15ASuccessorThatGaveUpLeavesNoEntry(t *testing.T) {
 				if n := len(r.entries("write")); n != 1 {
 					r.Fatalf("%d entries: it was not handed over", n)
 				}
-				if err := reply.Let(); err != nil {
-					r.Fatal(err)
-				}
-				if _, err := released.wait(); err != nil {
-					r.Fatal(err)
-				}
+				must(r, reply.Let())
+				must(r, errOf(released.wait()))
 				r.rest(r.locks)
 				r.wantEntries()
 			})
@@ -71,14 +68,11 @@ func TestRule15ASuccessorThatIsAnsweredWithAnErrorLeavesNoEntry(t *testing.T) {
 		repeat := r.net.Arm(faultnet.DelayReply, "findAndModify")
 		released := r.releasing(release)
 		wait(r, repeat.Fired())
-		r.change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
-		if err := repeat.Let(); err != nil {
-			r.Fatal(err)
-		}
+		r.Change(bson.M{"$set": bson.M{"lock.tags.read": "tampered"}})
+		must(r, repeat.Let())
 		_, _ = released.wait() // the verdict on an update can't be read
-		_, err := r.successor.wait()
-		r.want(err, doclock.ErrForeignLock)
-		r.change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
+		r.want(errOf(r.successor.wait()), doclock.ErrForeignLock)
+		r.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
 		r.rest(r.locks)
 		r.wantEntries()
 	})
@@ -87,74 +81,75 @@ func TestRule15ASuccessorThatIsAnsweredWithAnErrorLeavesNoEntry(t *testing.T) {
 // Rule 16: a successor that waits in the document is confirmed by the release's
 // command. Its id and its `seq` stay.
 func TestRule16AWaitingSuccessorIsHandedTheLock(t *testing.T) {
-	t.Parallel()
-	r := newRelay(t, relations.Fair(), "write")
-	r.queue("write")
-	var place entry
-	for _, e := range r.entries("write") {
-		if !e.held() {
-			place = e
+	virtual(t, func(p *place) {
+		r := p.relay(relations.Fair(), "write")
+		r.queue("write")
+		var place entry
+		for _, e := range r.entries("write") {
+			if !e.held() {
+				place = e
+			}
 		}
-	}
-	asked := r.net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
-		_, err := body.LookupErr("update", "0") // a confirm, or an acquire: one stage
-		_, more := body.LookupErr("update", "1")
-		return err == nil && more != nil
+		asked := r.net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
+			_, err := body.LookupErr("update", "0") // a confirm, or an acquire: one stage
+			_, more := body.LookupErr("update", "1")
+			return err == nil && more != nil
+		})
+		r.release(r.holder)
+		lease := r.inherited()
+		select {
+		case <-asked.Fired():
+			p.Error("the successor had to ask")
+		default:
+		}
+		r.wantEntries(lease)
+		if e := r.entries("write")[0]; string(e.ID.Data) != string(place.ID.Data) || e.Seq != place.Seq || e.Fence != lease.Fence() {
+			p.Errorf("it waited as %+v, and holds as %+v", place, e)
+		}
 	})
-	r.release(r.holder)
-	lease := r.inherited()
-	select {
-	case <-asked.Fired():
-		t.Error("the successor had to ask")
-	default:
-	}
-	r.wantEntries(lease)
-	if e := r.entries("write")[0]; string(e.ID.Data) != string(place.ID.Data) || e.Seq != place.Seq || e.Fence != lease.Fence() {
-		t.Errorf("it waited as %+v, and holds as %+v", place, e)
-	}
 }
 
 // Rule 16: an entry that was removed is never made anew. The waiter asks again by
 // another id.
 func TestRule16ASuccessorThatWasPrunedTakesAnotherID(t *testing.T) {
-	t.Parallel()
-	r := newRelay(t, relations.Fair(), "write")
-	r.queue("write")
-	id := r.waiting("write")
-	r.change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
-	r.release(r.holder)
-	lease := r.inherited()
-	if now := lease.ID(); string(now[:]) == id {
-		t.Error("the id was used again")
-	}
-	r.wantEntries(lease)
+	virtual(t, func(p *place) {
+		r := p.relay(relations.Fair(), "write")
+		r.queue("write")
+		id := r.waiting("write")
+		r.Change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
+		r.release(r.holder)
+		lease := r.inherited()
+		if now := lease.ID(); string(now[:]) == id {
+			p.Error("the id was used again")
+		}
+		r.wantEntries(lease)
+	})
 }
 
 // Rules 7 and 16: the successor's entry was pruned, and a late duplicate of its
 // arrival has brought the id back. The handoff grants that id. This is not the
 // place that the waiter had: it is released, and the waiter waits again.
 func TestRule16ASuccessorThatALateDuplicateBroughtBack(t *testing.T) {
-	t.Parallel()
-	r := newRelay(t, relations.WritePreferring(), "read", doclock.AttemptTimeout(time.Second))
-	late := r.net.Arm(faultnet.Repeat, "findAndModify")
-	r.queue("write")
-	id := r.waiting("write")
-	r.change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
-	if err := late.Let(); err != nil {
-		t.Fatal(err)
-	}
-	if again := r.waiting("write"); again != id {
-		t.Fatal("the id was not brought back")
-	}
-	removal := r.net.ArmWhere(faultnet.Stall, func(_ string, body bson.Raw) bool { // so that the waiter meets its own old entry
-		_, err := body.LookupErr("update", "$pull")
-		return err == nil
+	virtual(t, func(p *place) {
+		r := p.relay(relations.WritePreferring(), "read", doclock.AttemptTimeout(time.Second))
+		late := r.net.Arm(faultnet.Repeat, "findAndModify")
+		r.queue("write")
+		id := r.waiting("write")
+		r.Change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
+		must(p, late.Let())
+		if again := r.waiting("write"); again != id {
+			p.Fatal("the id was not brought back")
+		}
+		removal := r.net.ArmWhere(faultnet.Stall, func(_ string, body bson.Raw) bool { // so that the waiter meets its own old entry
+			_, err := body.LookupErr("update", "$pull")
+			return err == nil
+		})
+		r.release(r.holder)
+		wait(p, removal.Fired())
+		lease := r.inherited()
+		if now := lease.ID(); string(now[:]) == id {
+			p.Error("its lease is of another arrival's entry")
+		}
+		r.wantEntries(lease)
 	})
-	r.release(r.holder)
-	wait(t, removal.Fired())
-	lease := r.inherited()
-	if now := lease.ID(); string(now[:]) == id {
-		t.Error("its lease is of another arrival's entry")
-	}
-	r.wantEntries(lease)
 }

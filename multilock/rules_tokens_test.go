@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,44 +14,10 @@ import (
 // The protocol's rule 23. Each test is a trace that breaks without a part of the
 // rule. The mutants in proptest/mutants remove the parts.
 
-var one = bson.M{"$inc": bson.M{"total": 1}}
-
 // total is the document's total.
 func (p *place) total() int32 {
 	p.Helper()
-	return p.raw().Lookup("total").Int32()
-}
-
-// Resume gives a new id, a new fencing token, and no number. Without them two
-// tabs that save both number their write 1, and the second is taken for a repeat
-// of the first and reported as applied.
-func TestRule23TwoTabsSave(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
-	token := p.detach(p.try(l, "write"))
-	first, second := p.resume(l, token), p.resume(l, token)
-	p.want(first.Update(p.bounded(), one), doclock.ErrLost)
-	fault := net.Arm(faultnet.LoseRequest, "findAndModify")
-	if err := second.Update(p.bounded(), one); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, fault.Fired())
-	if got := p.total(); got != 2 {
-		t.Errorf("the total is %d", got)
-	}
-	third := p.resume(l, token)
-	if err := third.Update(p.bounded(), one); err != nil {
-		t.Fatal(err)
-	}
-	p.want(second.UpdateAndRelease(p.bounded(), one), doclock.ErrLost)
-	if err := third.UpdateAndRelease(p.bounded(), one); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.total(); got != 4 {
-		t.Errorf("the total is %d", got)
-	}
+	return int32(p.Stored().Lookup("total").AsInt64())
 }
 
 // Two resumes race. The later one has the entry, and both leases exclude others.
@@ -68,16 +33,13 @@ func TestRule23TwoResumesRace(t *testing.T) {
 	applied := 0
 	var last *doclock.Lease
 	for _, c := range calls {
-		lease, err := c.wait()
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := p.got(c.wait())
 		if last == nil || lease.Fence() > last.Fence() {
 			last = lease
 		}
 	}
 	for _, c := range calls {
-		switch err := c.value.Update(p.bounded(), one); {
+		switch err := c.value.Update(p.bounded(), plusOne); {
 		case err == nil && c.value == last:
 			applied++
 		case !errors.Is(err, doclock.ErrLost):
@@ -98,7 +60,7 @@ func TestRule23OthersAreKeptOutForAnEarlierHandle(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*place, *doclock.Lease) error{
 		"release":            func(p *place, l *doclock.Lease) error { return l.Release(p.bounded()) },
-		"update and release": func(p *place, l *doclock.Lease) error { return l.UpdateAndRelease(p.bounded(), one) },
+		"update and release": func(p *place, l *doclock.Lease) error { return l.UpdateAndRelease(p.bounded(), plusOne) },
 		"update by pipeline, released": func(p *place, l *doclock.Lease) error {
 			return l.UpdateAndRelease(p.bounded(), bson.A{bson.M{"$set": bson.M{"a": 1}}})
 		},
@@ -106,23 +68,20 @@ func TestRule23OthersAreKeptOutForAnEarlierHandle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			now := newClock()
+			now := &clock{}
 			l := p.locker(p.coll, relations.Exclusive(), now.drive(), doclock.TTL(time.Minute), doclock.ClockTolerance(0))
 			token := p.detach(p.try(l, "write"))
 			first := p.resume(l, token)
-			now.pass(30 * time.Second)
+			now.Pass(30 * time.Second)
 			second := p.resume(l, token)
-			if err := end(p, second); err != nil {
-				t.Fatal(err)
-			}
+			must(t, end(p, second))
 			p.gone(l, token)
-			now.pass(29 * time.Second)
+			now.Pass(29 * time.Second)
 			if first.Err() != nil {
 				t.Fatal("the first lease is over")
 			}
-			_, err := l.TryAcquire(p.bounded(), flowers, "write")
-			p.want(err, doclock.ErrConflict)
-			now.pass(time.Second)
+			p.want(errOf(l.TryAcquire(p.bounded(), flowers, "write")), doclock.ErrConflict)
+			now.Pass(time.Second)
 			p.release(p.try(l, "write"))
 		})
 	}
@@ -138,71 +97,4 @@ func TestRule23NoRemainderIfEachUserDetaches(t *testing.T) {
 	p.release(p.resume(l, token))
 	p.wantEntries()
 	p.release(p.try(l, "write"))
-}
-
-// An entry with a key is removed by its last handle only. Without it a late
-// resume brings the first user's id back, and that user's release ends the lock
-// of the others.
-func TestRule23ALateResumeEndsNobodysLock(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Exclusive())
-	token := p.detach(p.try(l, "write"))
-	held := net.Arm(faultnet.Hold, "findAndModify")
-	first := p.resume(l, token) // the second attempt was answered
-	wait(t, held.Fired())
-	second := p.resume(l, token)
-	if err := second.Update(p.bounded(), one); err != nil {
-		t.Fatal(err)
-	}
-	if err := held.Let(); err != nil { // the first attempt is executed
-		t.Fatal(err)
-	}
-	id := first.ID()
-	if e := p.entries("write"); len(e) != 1 || string(e[0].ID.Data) != string(id[:]) || e[0].Fence <= second.Fence() {
-		t.Fatalf("the entries are %+v", e)
-	}
-	p.want(first.Release(p.bounded()), doclock.ErrLost)
-	p.want(second.Release(p.bounded()), doclock.ErrLost)
-	p.release(p.resume(l, token))
-}
-
-// The clean-up of an acquire spares the lock that was detached.
-func TestRule23TheCleanUpOfAnAcquireSparesTheToken(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Exclusive())
-	held := net.Arm(faultnet.Hold, "findAndModify")
-	lease := p.try(l, "write") // the second attempt was answered
-	wait(t, held.Fired())
-	token := p.detach(lease)
-	p.rest(l) // which removes the acquire's id once more
-	if err := held.Let(); err != nil {
-		t.Fatal(err)
-	}
-	other := p.locker(p.coll, relations.Exclusive())
-	p.release(p.resume(other, token))
-}
-
-// A detach whose reply is lost, and whose entry another user has resumed since,
-// has left the entry.
-func TestRule23ADetachThatWasResumedMeanwhile(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Exclusive())
-	other := p.locker(p.coll, relations.Exclusive())
-	token := p.detach(p.try(l, "write"))
-	lease := p.resume(l, token)
-	reply := net.ArmRewrite(faultnet.Rewrite, "findAndModify", func(reply bson.Raw) any {
-		p.resume(other, token)
-		return unreplicated(reply)
-	})
-	again, err := lease.Detach(p.bounded())
-	wait(t, reply.Fired())
-	if err != nil || again != token {
-		t.Errorf("%q, %v; the token is %q", again, err, token)
-	}
 }

@@ -2,11 +2,15 @@ package multilock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/bsonvalue"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 )
 
@@ -23,10 +27,13 @@ import (
 //
 // Equal wants (of one Locker, with equal filters, tags and options) are one
 // lease, which stands at each of their places; the document is decoded into each
-// of their [doclock.Into] targets. Two other wants of one document and lock field
+// of their [doclock.Into] targets, as of the grant. So what is written by the one
+// is not in the target of the other: a transfer of an account to itself, computed
+// from both, would lose the first write. Compare the _ids before where they
+// must differ. Two other wants of one document and lock field
 // are refused, whatever their tags are: two callers could each have the first and
-// wait for the second. Documents are told apart by the collection's name and
-// the _id alone. Two clusters' documents with the same names, and _ids that only a
+// wait for the second. Documents are told apart by the collection's name, the _id,
+// and the shard key as far as both Lockers know it ([doclock.ShardKey]). Two clusters' documents with the same names, and _ids that only a
 // collation takes for equal, are not recognised for what they are.
 //
 // The wait is Acquire's, for one lease at a time. MaxWait of a want bounds the wait
@@ -38,7 +45,7 @@ import (
 // a [*WantError]: the index, document and tag of that want, and what a single
 // acquire of it would return ([doclock.ErrNotAcquired], [doclock.ErrConflict],
 // [doclock.ErrNotFound] and so on). If a lease is lost before all are held, the
-// error is that want's, and a [doclock.ErrLost] too. A lease that is released so
+// error is that want's, and its text says so. A lease that is released so
 // leaves no remainder, whatever [doclock.HoldAtLeast] says. Into may have written into
 // the targets of the others. No wants at all are a [doclock.ErrInvalidArgument].
 func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
@@ -70,12 +77,11 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error
 	all := false
 	defer func() {
 		if !all { // or the caller's own decoding has panicked
-			held.unused()
-			_ = held.Release(ctx) // no function ran under these
+			giveBack(ctx, ordered, held)
 		}
 	}()
 	for _, w := range ordered {
-		w.request.Begun = w.locker.queues.Now()
+		w.begun = w.locker.queues.Now()
 		got, err := w.acquire(kept)
 		if err != nil {
 			err = w.fault(err)
@@ -92,6 +98,23 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error
 	}
 	all = true
 	return held, nil
+}
+
+// giveBack releases leases that no caller has got, each by its own acquire, and waits
+// for the answers unless ctx has ended.
+func giveBack(ctx context.Context, ordered []*wanted, held Leases) {
+	handles := held.handles()
+	answers := make(chan error, len(handles))
+	for i, h := range handles {
+		ordered[i].locker.cleanup.release(ctx, ordered[i].request, h, func(err error) { answers <- err })
+	}
+	for range handles {
+		select {
+		case <-answers:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // orLost is the error of the first lease that is lost, or else err.
@@ -112,15 +135,17 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 //		…
 //	}, accounts.Want(doclock.ID("ann"), "write"), accounts.Want(doclock.ID("bob"), "write"))
 //
+// Equal wants are one lease (see AcquireAll): an UpdateAndRelease of the one ends
+// the other, too.
+//
 // fn's context ends with the first loss, cause [doclock.ErrLost]. fn may release
 // a lease itself, as with [doclock.Lease.UpdateAndRelease]; the context goes on
 // for the others.
 //
-// The error is as that of [Locker.Do]. A [doclock.ErrNotAcquired] says that fn was
-// never called. Otherwise it is fn's error, joined with those of the releases,
-// and ErrLost if fn returns nil and a lease was lost. If fn's error is an
-// ErrLost or a [doclock.ErrOutcomeUnknown] already, the releases' errors of these
-// two kinds are not joined to it.
+// The error is as that of [Locker.Do]: fn's error, joined with that of
+// [Leases.Release]. It is a [doclock.ErrNotAcquired] if fn was never called, an
+// ErrLost if one of the leases was lost, and else a [doclock.ErrOutcomeUnknown] if
+// that can't be told of one of them. It is at most one of the three.
 //
 // DoAll promises that nobody else is let in, and not that fn's writes are applied
 // all or none. A process that is killed between two guarded writes leaves the
@@ -136,10 +161,62 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 		return err
 	}
 	defer func() {
-		released := leases.Release(attempt.Detached(ctx)) // bounded by the leases' life on the server
-		if !isVerdict(err) || !isVerdict(released) {
-			err = oneline.Join(err, released)
-		}
+		err = beside(err, leases.Release(attempt.Detached(ctx))) // bounded by the leases' life on the server
 	}()
 	return fn(leases.KeepAlive(ctx), slices.Clone(leases)) // all are released, whatever fn does with its own
+}
+
+// Leases are leases that are held together. A lease may stand at several places;
+// it is then renewed and released once.
+type Leases []*doclock.Lease
+
+// KeepAlive renews the leases, each until it is released or lost or ctx ends, as
+// [doclock.Lease.KeepAlive] does. The context that it returns ends with the first
+// loss (cause [doclock.ErrLost]), when all leases are released
+// ([doclock.ErrReleased]), or with ctx. So a lease that is released before the
+// others doesn't end it, whatever its release returns.
+//
+// After a loss the other leases are still renewed, until they are released or ctx
+// ends.
+func (ls Leases) KeepAlive(ctx context.Context) context.Context {
+	return lease.KeepAlive(ctx, ls.handles())
+}
+
+// Release releases the leases, all at the same time, each as
+// [doclock.Lease.Release] does, and waits for the answers. A lease that is lost
+// stops no other lease's release. The errors are joined, and each names its
+// document. The joined error is a [doclock.ErrLost] if one of the leases was lost, and
+// else a [doclock.ErrOutcomeUnknown] if that can't be told of one of them; it is never
+// both. A lease that was released before gives its answer once more, and sends
+// nothing.
+func (ls Leases) Release(ctx context.Context) error {
+	handles := ls.handles()
+	errs := make([]error, len(handles))
+	var all sync.WaitGroup
+	for i, h := range handles {
+		all.Go(func() {
+			errs[i] = h.Release(ctx)
+		})
+	}
+	all.Wait()
+	for i, h := range handles {
+		if err := h.Judged(errs[i]); err != nil { // the releases of the others have taken their time
+			errs[i] = oneline.Because(fmt.Errorf("doclock: %q on document %s", h.Tag(), bsonvalue.Readable(h.DocumentID())), err)
+		}
+	}
+	err := oneline.Join(errs...)
+	if errors.Is(err, doclock.ErrLost) {
+		return only(doclock.ErrLost, err)
+	}
+	return err
+}
+
+// handles are the leases, each once.
+func (ls Leases) handles() (handles []*lease.Handle) {
+	for _, l := range ls {
+		if h := (*lease.Handle)(l); !slices.Contains(handles, h) {
+			handles = append(handles, h)
+		}
+	}
+	return handles
 }

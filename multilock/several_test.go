@@ -28,13 +28,11 @@ func TestDoAllMovesMoney(t *testing.T) {
 		}
 		return leases[1].Update(ctx, bson.M{"$set": bson.M{"total": to.Total + 3}})
 	}, accounts.Want(doclock.ID(2), "write", doclock.Into(&from)), accounts.Want(doclock.ID(1), "write", doclock.Into(&to)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if p.at(2).Total != 7 || p.at(1).Total != 13 {
 		t.Errorf("the totals are %d and %d", p.at(2).Total, p.at(1).Total)
 	}
-	if sent := w.count(); sent != 2+2+2 {
+	if sent := w.Count(); sent != 2+2+2 {
 		t.Errorf("%d commands", sent)
 	}
 	p.wantHeld()
@@ -66,14 +64,12 @@ func TestAcquireAllGoesInOneOrder(t *testing.T) {
 			shuffled = append(shuffled, wants[i])
 		}
 		leases, err := multilock.AcquireAll(p.bounded(), shuffled...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var sent []string
 		for _, command := range w.All() {
 			sent = append(sent, fmt.Sprintf("%s %d", command.Index(0).Value().StringValue(), command.Lookup("query", "_id").AsInt64()))
 		}
-		if w.commands(); !slices.Equal(sent, want) {
+		if w.Take(); !slices.Equal(sent, want) {
 			t.Fatalf("sent %v", sent)
 		}
 		for place, i := range order {
@@ -81,10 +77,8 @@ func TestAcquireAllGoesInOneOrder(t *testing.T) {
 				t.Errorf("the lease at %d is of document %s, and the want of %s", place, id, want[i])
 			}
 		}
-		if err := leases.Release(p.bounded()); err != nil {
-			t.Fatal(err)
-		}
-		if sent := w.commands(); len(sent) != len(wants) {
+		must(t, leases.Release(p.bounded()))
+		if sent := w.Take(); len(sent) != len(wants) {
 			t.Errorf("the releases sent %v", sent)
 		}
 	}
@@ -108,80 +102,77 @@ func TestEqualWantsAreOneLease(t *testing.T) {
 		l.Want(doclock.ID(1), "write"),
 		l.Want(doclock.ID(2.0), "write", doclock.Into(&first)),
 		l.Want(bson.M{"_id": int64(2)}, "write", doclock.Into(&second)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if first.Total != 10 || second.Total != 10 {
 		t.Errorf("the targets are %v and %v", first, second)
 	}
-	if sent := w.count(); sent != 2+2 {
+	if sent := w.Count(); sent != 2+2 {
 		t.Errorf("%d commands", sent)
 	}
 }
 
 func TestAcquireAllRefusesBadInput(t *testing.T) {
-	t.Parallel()
-	p := newPlaces(t, 2)
-	coll, w := p.watched()
-	l, same := p.locker(coll, relations.MultiGranularity()), p.locker(coll, relations.MultiGranularity())
-	field := p.locker(coll, relations.Exclusive(), doclock.Field("second"))
-	one := l.Want(doclock.ID(1), "IS")
-	for name, c := range map[string]struct {
-		wants []multilock.Want
-		index int
-		says  []string
-	}{
-		"none":              {nil, -1, []string{"no wants", "one at least"}},
-		"an empty Want":     {[]multilock.Want{one, {}}, 1, []string{"wants[1]", "a Locker's Want"}},
-		"no tag":            {[]multilock.Want{one, l.Want(doclock.ID(2), "write")}, 1, []string{"wants[1]", `"write"`, "tags: IS"}},
-		"no _id":            {[]multilock.Want{one, l.Want(bson.M{"total": 10}, "IS")}, 1, []string{"wants[1]", "equal _id"}},
-		"a range of _ids":   {[]multilock.Want{one, l.Want(bson.M{"_id": bson.M{"$gt": 1}}, "IS")}, 1, []string{"equal _id"}},
-		"no filter":         {[]multilock.Want{one, l.Want(nil, "IS")}, 1, []string{"filter"}},
-		"a nil option":      {[]multilock.Want{one, l.Want(doclock.ID(2), "IS", nil)}, 1, []string{"option 0 is nil"}},
-		"a bad option":      {[]multilock.Want{one, l.Want(doclock.ID(2), "IS", doclock.MaxWait(-1))}, 1, []string{"MaxWait"}},
-		"a tag in the way":  {[]multilock.Want{l.Want(doclock.ID(1), "X"), one}, 1, []string{"wants[1]", "wants[0] is of the same document"}},
-		"a compatible tag":  {[]multilock.Want{one, l.Want(doclock.ID(2), "IS"), l.Want(doclock.ID(1.0), "IX")}, 2, []string{"wants[0]"}},
-		"another Locker":    {[]multilock.Want{one, same.Want(doclock.ID(1), "IS")}, 1, []string{"one Locker"}},
-		"another filter":    {[]multilock.Want{one, l.Want(bson.M{"_id": 1, "total": 10}, "IS")}, 1, []string{"equal filters"}},
-		"another option":    {[]multilock.Want{one, l.Want(doclock.ID(1), "IS", doclock.MaxWait(time.Second))}, 1, []string{"options"}},
-		"beside good wants": {[]multilock.Want{field.Want(doclock.ID(1), "write"), one, one, l.Want(doclock.ID(1), "S")}, 3, []string{"wants[3]", "wants[1]"}},
-	} {
-		_, err := multilock.AcquireAll(t.Context(), c.wants...)
-		fault{doclock.ErrInvalidArgument, c.says}.check(t, name, err)
-		p.want(err, doclock.ErrNotAcquired)
-		var which *multilock.WantError
-		if errors.As(err, &which) != (c.index >= 0) || which != nil && which.Index != c.index {
-			t.Errorf("%s: the error is of want %+v", name, which)
+	virtual(t, func(p *place) {
+		p.several(2)
+		coll, w := p.watched()
+		l, same := p.locker(coll, relations.MultiGranularity()), p.locker(coll, relations.MultiGranularity())
+		field := p.locker(coll, relations.Exclusive(), doclock.Field("second"))
+		sharded := p.locker(coll, relations.MultiGranularity(), doclock.ShardKey("region"))
+		zoned := p.locker(coll, relations.MultiGranularity(), doclock.ShardKey("area", "region"))
+		one := l.Want(doclock.ID(1), "IS")
+		for name, c := range map[string]struct {
+			wants []multilock.Want
+			index int
+			says  []string
+		}{
+			"none":              {nil, -1, []string{"no wants", "one at least"}},
+			"an empty Want":     {[]multilock.Want{one, {}}, 1, []string{"wants[1]", "a Locker's Want"}},
+			"no tag":            {[]multilock.Want{one, l.Want(doclock.ID(2), "write")}, 1, []string{"wants[1]", `"write"`, "tags: IS"}},
+			"no _id":            {[]multilock.Want{one, l.Want(bson.M{"total": 10}, "IS")}, 1, []string{"wants[1]", "equal _id"}},
+			"a range of _ids":   {[]multilock.Want{one, l.Want(bson.M{"_id": bson.M{"$gt": 1}}, "IS")}, 1, []string{"equal _id"}},
+			"no filter":         {[]multilock.Want{one, l.Want(nil, "IS")}, 1, []string{"filter"}},
+			"a nil option":      {[]multilock.Want{one, l.Want(doclock.ID(2), "IS", nil)}, 1, []string{"option 0 is nil"}},
+			"a bad option":      {[]multilock.Want{one, l.Want(doclock.ID(2), "IS", doclock.MaxWait(-1))}, 1, []string{"MaxWait"}},
+			"a tag in the way":  {[]multilock.Want{l.Want(doclock.ID(1), "X"), one}, 1, []string{"wants[1]", "wants[0] is of the same document"}},
+			"a compatible tag":  {[]multilock.Want{one, l.Want(doclock.ID(2), "IS"), l.Want(doclock.ID(1.0), "IX")}, 2, []string{"wants[0]"}},
+			"another Locker":    {[]multilock.Want{one, same.Want(doclock.ID(1), "IS")}, 1, []string{"one Locker"}},
+			"another shard key": {[]multilock.Want{one, l.Want(doclock.ID(2), "IS"), sharded.Want(bson.M{"_id": 1, "region": "eu"}, "IS")}, 2, []string{"wants[0]", "one Locker"}},
+			"fields in common":  {[]multilock.Want{sharded.Want(bson.M{"_id": 1, "region": "eu"}, "IS"), zoned.Want(bson.M{"_id": 1, "area": 7, "region": "us"}, "IS"), zoned.Want(bson.M{"_id": 1, "area": 7, "region": "eu"}, "IS")}, 0, []string{"wants[2]"}},
+			"another filter":    {[]multilock.Want{one, l.Want(bson.M{"_id": 1, "total": 10}, "IS")}, 1, []string{"equal filters"}},
+			"another option":    {[]multilock.Want{one, l.Want(doclock.ID(1), "IS", doclock.MaxWait(time.Second))}, 1, []string{"options"}},
+			"beside good wants": {[]multilock.Want{field.Want(doclock.ID(1), "write"), one, one, l.Want(doclock.ID(1), "S")}, 3, []string{"wants[3]", "wants[1]"}},
+		} {
+			_, err := multilock.AcquireAll(p.Context(), c.wants...)
+			fault{doclock.ErrInvalidArgument, c.says}.check(p, name, err)
+			p.want(err, doclock.ErrNotAcquired)
+			var which *multilock.WantError
+			if errors.As(err, &which) != (c.index >= 0) || which != nil && which.Index != c.index {
+				p.Errorf("%s: the error is of want %+v", name, which)
+			}
+			p.want(multilock.DoAll(p.Context(), func(context.Context, multilock.Leases) error {
+				p.Errorf("%s: fn was called", name)
+				return nil
+			}, c.wants...), doclock.ErrInvalidArgument)
 		}
-		p.want(multilock.DoAll(t.Context(), func(context.Context, multilock.Leases) error {
-			t.Errorf("%s: fn was called", name)
-			return nil
-		}, c.wants...), doclock.ErrInvalidArgument)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := multilock.AcquireAll(ended, one)
-	p.want(err, doclock.ErrNotAcquired, context.Canceled)
-	var which *multilock.WantError
-	if !errors.As(err, &which) || which.DocumentID.IsZero() || which.DocumentID.AsInt64() != 1 {
-		t.Errorf("the error of an ended context names no document: %+v", which)
-	}
-	p.rest(same)
-	_, err = multilock.AcquireAll(t.Context(), one, same.Want(doclock.ID(2), "IS"))
-	p.want(err, doclock.ErrNotAcquired, doclock.ErrClosed)
-	session, err := coll.Database().Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = multilock.AcquireAll(mongo.NewSessionContext(t.Context(), session), one)
-	p.want(err, doclock.ErrNotAcquired, doclock.ErrInTransaction)
-	if sent := w.commands(); len(sent) != 0 {
-		t.Errorf("sent %v", sent)
-	}
+		ended, cancel := context.WithCancel(p.Context())
+		cancel()
+		_, err := multilock.AcquireAll(ended, one)
+		p.want(err, doclock.ErrNotAcquired, context.Canceled)
+		var which *multilock.WantError
+		if !errors.As(err, &which) || which.DocumentID.IsZero() || which.DocumentID.AsInt64() != 1 {
+			p.Errorf("the error of an ended context names no document: %+v", which)
+		}
+		p.rest(same)
+		p.want(errOf(multilock.AcquireAll(p.Context(), one, same.Want(doclock.ID(2), "IS"))), doclock.ErrNotAcquired, doclock.ErrClosed)
+		session, err := coll.Database().Client().StartSession()
+		must(p, err)
+		defer session.EndSession(context.Background())
+		must(p, session.StartTransaction())
+		p.want(errOf(multilock.AcquireAll(mongo.NewSessionContext(p.Context(), session), one)), doclock.ErrNotAcquired, doclock.ErrInTransaction)
+		if sent := w.Take(); len(sent) != 0 {
+			p.Errorf("sent %v", sent)
+		}
+	})
 }
 
 type unreadable struct{ Panic string }
@@ -191,4 +182,80 @@ func (u *unreadable) UnmarshalBSON([]byte) error {
 		panic(u.Panic)
 	}
 	return errors.New("unreadable")
+}
+
+// newPlaces are documents 1 to n of one collection, each with a total of 10.
+func newPlaces(t testing.TB, n int) *place {
+	t.Helper()
+	p := newPlace(t)
+	p.several(n)
+	return p
+}
+
+// several has the documents 1 to n in the place of its own.
+func (p *place) several(n int) {
+	p.Helper()
+	p.Delete()
+	p.furnish(p.coll, n)
+}
+
+func (p *place) furnish(coll *mongo.Collection, n int) {
+	p.Helper()
+	for id := range n {
+		_, err := coll.InsertOne(p.bounded(), bson.M{"_id": id + 1, "total": 10})
+		must(p, err)
+	}
+}
+
+type stored struct {
+	Total   int
+	Counted int
+	Lock    lock
+}
+
+func (p *place) at(id any) (doc stored) {
+	p.Helper()
+	must(p, p.coll.FindOne(p.bounded(), doclock.ID(id)).Decode(&doc))
+	return doc
+}
+
+// held are the ids of the documents that have an entry.
+func (p *place) held() (ids []int) {
+	p.Helper()
+	cursor, err := p.coll.Find(p.bounded(), bson.M{})
+	must(p, err)
+	var docs []struct {
+		ID   int `bson:"_id"`
+		Lock lock
+	}
+	must(p, cursor.All(p.bounded(), &docs))
+	for _, doc := range docs {
+		for _, entries := range doc.Lock.Tags {
+			for range entries {
+				ids = append(ids, doc.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (p *place) wantHeld(ids ...int) {
+	p.Helper()
+	if held := p.held(); !slices.Equal(held, ids) {
+		p.Errorf("entries are in the documents %v, want %v", held, ids)
+	}
+}
+
+func (p *place) eraseOf(id any) {
+	p.Helper()
+	ok(p, errOf(p.coll.UpdateOne(p.bounded(), doclock.ID(id), bson.M{"$unset": bson.M{"lock.tags": 1}})))
+}
+
+// of are write locks of these documents.
+func of(l *multilock.Locker, ids ...any) (wants []multilock.Want) {
+	for _, id := range ids {
+		wants = append(wants, l.Want(doclock.ID(id), "write"))
+	}
+	return wants
 }

@@ -1,7 +1,11 @@
 package multilock_test
 
 import (
+	"bytes"
 	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,19 +17,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
+// Rule 21: holders of one process share an entry. internal/lease and internal/waitqueue
+// have the tests of their parts.
+
 // sharing is a locker whose readers share their entries.
 func (p *place) sharing(coll *mongo.Collection, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
 	return p.locker(coll, relations.WritePreferring(), append(opts, doclock.ShareInProcess("read"))...)
-}
-
-func (p *place) acquire(l *multilock.Locker, tag string, opts ...doclock.AcquireOption) *doclock.Lease {
-	p.Helper()
-	lease, err := l.Acquire(p.bounded(), flowers, tag, opts...)
-	if err != nil {
-		p.Fatalf("Acquire %q: %v", tag, err)
-	}
-	return lease
 }
 
 // Readers that arrive at the same time share one entry and cost two commands,
@@ -35,17 +33,17 @@ func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
 	p := newPlace(t)
 	coll, w := p.watched()
 	l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
-	const readers = 100
+	const readers = 20
 	var all []*pending[*doclock.Lease]
 	for range readers {
 		all = append(all, acquire(t, t.Context(), l, "read"))
 	}
-	var leases []*doclock.Lease
-	for _, one := range all {
+	leases := []*doclock.Lease{p.granted(all[0])}
+	for _, one := range all[1:] {
 		leases = append(leases, p.granted(one))
 	}
 	leases = append(leases, p.try(l, "read"))
-	if sent := w.commands(); len(sent) != 1 {
+	if sent := w.Take(); len(sent) != 1 {
 		t.Errorf("%d readers sent %v", len(leases), sent)
 	}
 	p.wantEntries(leases[0])
@@ -53,9 +51,7 @@ func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
 		if lease.ID() != leases[0].ID() || lease.Fence() != leases[0].Fence() {
 			t.Errorf("reader %d has entry %v, %d", i, lease.ID(), lease.Fence())
 		}
-		if _, err := theirs.TryAcquire(p.bounded(), flowers, "write"); !errors.Is(err, doclock.ErrConflict) {
-			t.Fatalf("beside %d readers a writer got %v", len(leases)-i, err)
-		}
+		p.want(errOf(theirs.TryAcquire(p.bounded(), flowers, "write")), doclock.ErrConflict)
 		want := 0
 		if i == readers {
 			want = 1
@@ -64,42 +60,33 @@ func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
 		p.want(lease.Err(), doclock.ErrReleased)
 	}
 	p.wantEntries()
-	p.release(p.try(theirs, "write"))
 	p.eventually("the wait queue is dropped", func() bool { return l.WaitQueues() == 0 })
 }
 
-// Readers that wait for a writer of their own process get the lock together: one
-// entry is handed over, and all join it.
-func TestASharedEntryIsHandedOver(t *testing.T) {
-	t.Parallel()
+// Holders that leave at the same time, long before the end, have lost nothing: one of
+// them releases the entry, and each release returns nil.
+func TestRule21HoldersThatLeaveTogether(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	const sharers, rounds = 64, 30
 	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.sharing(coll)
-	writer := p.acquire(l, "write")
-	var all []*pending[*doclock.Lease]
-	for range 20 {
-		all = append(all, acquire(t, t.Context(), l, "read"))
+	locks := p.sharing(p.coll)
+	for range rounds {
+		var leases []*doclock.Lease
+		for range sharers {
+			leases = append(leases, p.try(locks, "read"))
+		}
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for _, l := range leases {
+			all.Go(func() {
+				<-start
+				ok(t, l.Release(p.bounded()))
+			})
+		}
+		close(start)
+		all.Wait()
 	}
-	p.queued(l, len(all))
-	p.sends(w, 1, "release", func() error { return writer.Release(t.Context()) })
-	var leases []*doclock.Lease
-	for _, one := range all {
-		leases = append(leases, p.granted(one))
-	}
-	p.wantEntries(leases[0])
-	next := acquire(t, t.Context(), l, "write")
-	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
-	p.queued(l, 1)
-	w.commands()
-	for _, lease := range leases {
-		p.release(lease)
-	}
-	if sent := w.commands(); len(sent) != 1 {
-		t.Errorf("the readers' releases sent %v", sent)
-	}
-	got := p.granted(next)
-	p.wantEntries(got)
-	p.release(got)
+	p.wantEntries()
 }
 
 // No holder joins after an image has shown an entry that blocks the tag. A
@@ -108,155 +95,171 @@ func TestASharedEntryIsHandedOver(t *testing.T) {
 func TestRule21NoHolderJoinsPastAWaiter(t *testing.T) {
 	t.Parallel()
 	for name, passes := range map[string]time.Duration{"unchecked": 220 * time.Millisecond, "third": 180 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
+		virtually(t, name, func(p *place) {
 			coll, w := p.watched()
 			var clocks turned
 			ttl := 10 * time.Second
 			if name == "third" {
 				ttl = 500 * time.Millisecond
 			}
-			l, theirs := p.sharing(coll, clocks.option, short(ttl), doclock.ClockTolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
+			l, theirs := p.sharing(coll, clocks.option(), short(ttl), doclock.ClockTolerance(time.Minute)), p.locker(p.coll, relations.WritePreferring())
 			first := p.acquire(l, "read")
-			clocks.pass(passes)
+			clocks.Pass(passes)
 			var second *doclock.Lease
 			p.sends(w, 1, "acquire", func() (err error) { second, err = l.Acquire(p.bounded(), flowers, "read"); return err })
 			if r := first.Remaining(); second.ID() != first.ID() || r <= ttl-passes/2 {
-				t.Errorf("%v joined %v, of which %v remain", second.ID(), first.ID(), r)
+				p.Errorf("%v joined %v, of which %v remain", second.ID(), first.ID(), r)
 			}
-			waiting := p.enqueue(theirs, "write")
+			p.enqueue(theirs, "write")
 			p.sends(w, 0, "acquire", func() (err error) { second, err = l.TryAcquire(p.bounded(), flowers, "read"); return err })
-			clocks.pass(passes)
+			clocks.Pass(passes)
 			p.sends(w, 1, "acquire", func() (err error) { _, err = l.TryAcquire(p.bounded(), flowers, "read"); return err }, doclock.ErrConflict)
-			if err := waiting.Cancel(p.bounded()); err != nil {
-				t.Fatal(err)
-			}
 		})
 	}
 }
 
-// The image of any waiter's answer counts.
+// The image of any answer counts: that of a waiter, and that of a refused try.
 func TestRule21AWaiterIsSeenByOthers(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	l := p.sharing(p.coll)
-	first := p.acquire(l, "read")
-	next := acquire(t, t.Context(), l, "write")
-	p.eventually("in the document", func() bool { return len(p.entries("write")) == 1 })
-	p.queued(l, 1)
-	if _, err := l.TryAcquire(p.bounded(), flowers, "read"); !errors.Is(err, doclock.ErrConflict) {
-		t.Errorf("a reader passed a waiting writer: %v", err)
-	}
-	p.release(first)
-	p.release(p.granted(next))
+	virtually(t, "a waiter of the process", func(p *place) {
+		l := p.sharing(p.coll)
+		first := p.acquire(l, "read")
+		next := acquire(p, p.Context(), l, "write")
+		p.waiting("write")
+		p.queued(l, 1)
+		p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read")), doclock.ErrConflict)
+		p.release(first)
+		p.release(p.granted(next))
+	})
+	virtually(t, "another process's, by a try", func(p *place) {
+		l, theirs := p.sharing(p.coll), p.locker(p.coll, relations.WritePreferring())
+		p.acquire(l, "read")
+		p.enqueue(theirs, "write")
+		for _, opts := range [][]doclock.AcquireOption{{doclock.Into(&bson.M{})}, nil} { // the second sends nothing
+			p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read", opts...)), doclock.ErrConflict)
+		}
+	})
 }
 
-// A holder never joins an entry that is being released: it gets one of its own.
-func TestRule21NoHolderJoinsAReleasedEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.sharing(coll)
-	first := p.acquire(l, "read")
-	renewal := net.Arm(faultnet.DelayReply, "findAndModify")
-	renewed := begin(t, func() (struct{}, error) { return struct{}{}, first.Renew(p.bounded()) })
-	wait(t, renewal.Fired())
-	released := begin(t, func() (struct{}, error) { return struct{}{}, first.Release(p.bounded()) })
-	p.eventually("the holder has left", func() bool { return first.Err() != nil }) // the release waits for the renewal
-	second := p.try(l, "read")
-	if second.ID() == first.ID() {
-		t.Error("a reader joined an entry that is being released")
-	}
-	if err := renewal.Let(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := renewed.wait(); err != nil {
-		t.Error(err)
-	}
-	if _, err := released.wait(); err != nil {
-		t.Error(err)
-	}
-	p.wantEntries(second)
-	p.release(second)
+// A waiter whose check finds a waiting writer asks for an entry of its own from
+// then on. Further checks would keep the shared entry alive, without a pause.
+func TestRule21ACheckThatFindsAWaiterIsTheLast(t *testing.T) {
+	virtual(t, func(p *place) {
+		var clocks turned
+		coll, net := p.faulty()
+		l, theirs := p.sharing(coll, clocks.option()), p.locker(p.coll, relations.WritePreferring())
+		first, waiting := p.acquire(l, "read"), p.enqueue(theirs, "write")
+		var checks, commands atomic.Int32
+		net.ArmWhere(faultnet.LoseRequest, func(_ string, body bson.Raw) bool {
+			commands.Add(1)
+			if bytes.Contains(body, []byte("$elemMatch")) {
+				checks.Add(1)
+			}
+			return false
+		})
+		clocks.Pass(1100 * time.Millisecond)
+		second := acquire(p, p.bounded(), l, "read")
+		p.eventually("it has asked a few times", func() bool { return commands.Load() >= 5 })
+		if n := checks.Load(); n != 1 {
+			p.Errorf("it checked %d times", n)
+		}
+		p.release(first)
+		must(p, waiting.Cancel(p.bounded()))
+		p.release(p.granted(second))
+	})
 }
 
-// All holders of a shared entry have one validity. A holder that joins gets no
-// longer one. After its end the first release releases the entry for all.
-func TestRule21OneValidityForAll(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	var clocks turned
-	l := p.sharing(coll, clocks.option)
-	first := p.acquire(l, "read")
-	clocks.pass(150 * time.Millisecond)
-	second, third := p.acquire(l, "read"), p.acquire(l, "read")
-	if r := second.Remaining(); r > 9850*time.Millisecond || r != first.Remaining() {
-		t.Errorf("%v remain of the second's, %v of the first's", r, first.Remaining())
-	}
-	p.sends(w, 1, "renew", func() error { return third.Renew(t.Context()) })
-	if r := first.Remaining(); r < 9900*time.Millisecond {
-		t.Errorf("%v remain after a renewal", r)
-	}
-	clocks.pass(11 * time.Second)
-	for _, lease := range []*doclock.Lease{first, second, third} {
-		p.want(lease.Err(), doclock.ErrLost)
-		wait(t, lease.Done())
-	}
-	p.sends(w, 1, "release", func() error { return second.Release(t.Context()) }) // no other holder was let in
-	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) }, doclock.ErrLost)
-	p.sends(w, 0, "update", func() error { return third.Update(t.Context(), bson.M{"$set": bson.M{"late": true}}) }, doclock.ErrLost)
-	p.sends(w, 0, "renew", func() error { return third.Renew(t.Context()) }, doclock.ErrLost)
-	p.sends(w, 0, "update", func() error { return third.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"late": true}}) }, doclock.ErrLost)
-	p.wantEntries()
+// A grant that is older than the last image makes no entry joinable.
+func TestRule21NoHolderJoinsALateGrant(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
+		granted := net.Arm(faultnet.DelayReply, "findAndModify")
+		first := begin(p, func() (*doclock.Lease, error) { return l.TryAcquire(p.bounded(), flowers, "read") })
+		wait(p, granted.Fired())
+		waiting := p.enqueue(theirs, "write")
+		second := acquire(p, p.bounded(), l, "read")
+		p.queued(l, 1)
+		must(p, granted.Let())
+		lease := p.got(first.wait())
+		p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read")), doclock.ErrConflict)
+		select {
+		case <-second.done:
+			p.Error("a reader passed a writer that it had seen itself")
+		default:
+		}
+		p.release(lease)
+		must(p, waiting.Cancel(p.bounded()))
+		p.release(p.granted(second))
+	})
 }
 
-// The writes of all holders of an entry are numbered in one sequence. Each is
-// one command, whether or not the other holders stay.
-func TestRule21WritesOfOneEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.sharing(coll)
-	add := bson.M{"$inc": bson.M{"total": 1}}
-	first, second, third := p.acquire(l, "read"), p.acquire(l, "read"), p.acquire(l, "read")
-	p.sends(w, 1, "update", func() error { return first.Update(t.Context(), add) })
-	p.sends(w, 1, "update", func() error { return second.Update(t.Context(), add) })
-	p.sends(w, 1, "update and release", func() error { return second.UpdateAndRelease(t.Context(), add) })
-	p.sends(w, 0, "release", func() error { return second.Release(t.Context()) })
-	p.sends(w, 0, "update", func() error { return second.Update(t.Context(), add) }, doclock.ErrReleased)
-	if n := p.entries("read")[0].N; n != 3 {
-		t.Errorf("the last write is number %d, want 3", n)
-	}
-	p.sends(w, 0, "release", func() error { return first.Release(t.Context()) })
-	p.sends(w, 1, "update and release", func() error { return third.UpdateAndRelease(t.Context(), add) })
-	p.sends(w, 0, "release", func() error { return third.Release(t.Context()) })
-	p.wantEntries()
-	var doc struct{ Total int }
-	if err := p.coll.FindOne(t.Context(), flowers).Decode(&doc); err != nil || doc.Total != 5 {
-		t.Errorf("total is %d, %v; want 5", doc.Total, err)
-	}
+// Waiters behind the one that waits in the document join its entry when it is
+// granted, although others have arrived since: they have no places of their own.
+func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
+	virtual(t, func(p *place) {
+		l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), doclock.WaitTTL(time.Minute))
+		holder := p.acquire(theirs, "write")
+		var all []*pending[*doclock.Lease]
+		for range 10 {
+			all = append(all, acquire(p, p.bounded(), l, "read"))
+		}
+		p.waiting("read")
+		p.queued(l, len(all))
+		next := p.enqueue(theirs, "write")
+		p.release(holder)
+		var leases []*doclock.Lease
+		for _, one := range all {
+			leases = append(leases, p.granted(one))
+		}
+		if n := len(p.entries("read")); n != 1 {
+			p.Errorf("they have %d entries", n)
+		}
+		p.want(errOf(l.TryAcquire(p.bounded(), flowers, "read")), doclock.ErrConflict)
+		for _, lease := range leases {
+			p.release(lease)
+		}
+		p.release(p.got(next.Wait(p.bounded())))
+	})
+}
+
+// Several checks may be under way, each for a caller that wants the document. (The race
+// detector is what fails.)
+func TestChecksAtTheSameTime(t *testing.T) {
+	virtual(t, func(p *place) {
+		var clocks turned
+		l := p.sharing(p.coll, clocks.option())
+		first := p.acquire(l, "read")
+		clocks.Pass(1100 * time.Millisecond)
+		var all []*pending[*doclock.Lease]
+		for range 8 {
+			all = append(all, begin(p, func() (*doclock.Lease, error) {
+				return l.TryAcquire(p.bounded(), flowers, "read", doclock.Into(&bson.M{}))
+			}))
+		}
+		for _, one := range all {
+			p.release(p.granted(one))
+		}
+		p.release(first)
+		p.wantEntries()
+	})
 }
 
 // KeepAlive renews the entry for all holders. Each context belongs to one holder.
 func TestASharedLeaseIsKept(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.sharing(p.coll, doclock.TTL(time.Second))
-	first, second := p.acquire(l, "read"), p.acquire(l, "read")
-	kept, end := p.entries("read")[0].Expires, second.KeepAlive(t.Context())
-	ours := first.KeepAlive(t.Context())
-	p.eventually("renewed", func() bool { return p.entries("read")[0].Expires.After(kept) })
-	p.release(second)
-	<-end.Done()
-	if ours.Err() != nil || first.Err() != nil {
-		t.Errorf("the first holder's context: %v, %v", ours.Err(), first.Err())
-	}
-	kept = p.entries("read")[0].Expires
-	p.eventually("renewed", func() bool { return p.entries("read")[0].Expires.After(kept) })
-	p.release(first)
-	<-ours.Done()
+	virtual(t, func(p *place) {
+		l := p.sharing(p.coll, doclock.TTL(time.Second))
+		first, second := p.acquire(l, "read"), p.acquire(l, "read")
+		ours, end := first.KeepAlive(p.Context()), second.KeepAlive(p.Context())
+		p.release(second)
+		<-end.Done()
+		time.Sleep(10 * time.Second)
+		if err := errors.Join(ours.Err(), first.Err()); err != nil {
+			p.Errorf("the first holder's: %v", err)
+		}
+		p.release(first)
+		<-ours.Done()
+	})
 }
 
 // A caller that wants the document sends a command, and joins. A caller whose
@@ -267,48 +270,29 @@ func TestHoldersWithAnEntryOfTheirOwn(t *testing.T) {
 	coll, w := p.watched()
 	l := p.sharing(coll)
 	first := p.acquire(l, "read")
-	p.change(bson.M{"$set": bson.M{"total": 7}})
-	var doc struct{ Total int }
-	for _, acquire := range []func(opts ...doclock.AcquireOption) (*doclock.Lease, error){
-		func(opts ...doclock.AcquireOption) (*doclock.Lease, error) {
-			return l.Acquire(p.bounded(), flowers, "read", opts...)
-		},
-		func(opts ...doclock.AcquireOption) (*doclock.Lease, error) {
-			return l.TryAcquire(p.bounded(), flowers, "read", opts...)
-		},
-	} {
-		doc.Total = 0
-		p.sends(w, 1, "acquire", func() error {
-			second, err := acquire(doclock.Into(&doc))
-			if err == nil && second.ID() != first.ID() {
-				t.Error("it has an entry of its own")
+	p.Change(bson.M{"$set": bson.M{"total": 7}})
+	for name, acquire := range map[string]func(*multilock.Locker, string, ...doclock.AcquireOption) *doclock.Lease{"Acquire": p.acquire, "TryAcquire": p.try} {
+		var doc struct{ Total int }
+		p.sends(w, 1, name, func() error {
+			if second := acquire(l, "read", doclock.Into(&doc)); second.ID() != first.ID() {
+				t.Errorf("%s has made an entry of its own", name)
 			}
-			return err
+			return nil
 		})
 		if doc.Total != 7 {
 			t.Errorf("the document has %d, want 7", doc.Total)
 		}
-		var wrong struct{ Name int }
-		p.sends(w, 1, "acquire", func() error {
-			if _, err := acquire(doclock.Into(&wrong)); err == nil {
-				t.Error("a text was decoded into a number")
-			}
-			return nil
-		})
 	}
-	ticket := p.enqueue(l, "read")
-	open, err := l.Acquire(p.bounded(), bson.M{"_id": 1, "name": "flowers"}, "read")
-	if err != nil {
-		t.Fatal(err)
-	}
-	named, err := l.Acquire(p.bounded(), byName, "read")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ticketed, err := ticket.Confirm(p.bounded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var wrong struct{ Name int }
+	p.sends(w, 1, "acquire", func() error {
+		if _, err := l.Acquire(p.bounded(), flowers, "read", doclock.Into(&wrong)); err == nil {
+			t.Error("a text was decoded into a number")
+		}
+		return nil
+	})
+	open := p.got(l.Acquire(p.bounded(), bson.M{"_id": 1, "name": "flowers"}, "read"))
+	named := p.got(l.Acquire(p.bounded(), byName, "read"))
+	ticketed := p.got(p.enqueue(l, "read").Confirm(p.bounded()))
 	p.wantEntries(first, open, named, ticketed)
 }
 

@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -38,15 +40,36 @@ type Ticket struct {
 
 // enqueue sends one acquire. The caller is handed the lease of a ticket that is
 // granted.
-func (a *acquisition) enqueue(ctx context.Context) (*Ticket, error) {
-	a.request.Shared = false
-	got, err := a.send(ctx)
-	if err != nil {
+func (a *asked) enqueue(ctx context.Context) (t *Ticket, err error) {
+	if err := a.nested(); err != nil {
 		return nil, err
 	}
-	t := &Ticket{place: a.arrived(got.Image), turn: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
-	if refused := t.judge(got); refused != nil {
-		a.waits(refused)
+	s, got := newAttempts(a, nil).send(ctx, false)
+	if s.err == nil {
+		a.account.sees(got.Image)
+		s.place, s.err = s.arrived(got)
+	}
+	if s.err == nil {
+		t, s.err = newTicket(s.place, got)
+	}
+	if s.err != nil {
+		s.leave(nil)
+		return nil, s.err
+	}
+	return t, nil
+}
+
+// newTicket makes the ticket of a place.
+func newTicket(p *place, got engine.Answer) (*Ticket, error) {
+	if p.filter.Pin == nil { // the ticket is for the document that the filter has found
+		p.asked = p.of(p.filter.At(p.grant.Pin))
+	}
+	t := &Ticket{place: p, turn: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
+	if refused := t.judge(got); isNested(refused) {
+		p.withdraw(nil, func(error) {})
+		return nil, refused
+	} else if refused != nil {
+		p.account.waits(refused)
 		return t, nil
 	}
 	if _, err := t.handOver(); err != nil {
@@ -91,17 +114,17 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
 		return nil, notAcquired(errInTransaction)
 	}
-	held, _, err := t.confirm(ctx, func(done func()) { done() })
-	return (*doclock.Lease)(held), t.place.a.failed(ctx, err, nil)
+	held, _, err := t.confirm(ctx, nil)
+	return (*doclock.Lease)(held), ended(ctx, t.place.failed(ctx, err, nil))
 }
 
-// confirm is Confirm. If the caller leaves before the command is answered,
-// abandoned is called at the command's end.
-func (t *Ticket) confirm(ctx context.Context, abandoned func(done func())) (_ *lease.Handle, gone bool, _ error) {
+// confirm is Confirm, of a ticket that waits in the wait queue or doesn't (nil). It says
+// whether the caller has left before the command is answered.
+func (t *Ticket) confirm(ctx context.Context, w *waitqueue.Waiter) (_ *lease.Handle, gone bool, _ error) {
 	if ctx.Err() != nil {
 		return nil, false, attempt.Ended(ctx)
 	}
-	ctx = t.place.a.counted(ctx)
+	ctx = t.place.account.counted(ctx)
 	select {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -112,18 +135,15 @@ func (t *Ticket) confirm(ctx context.Context, abandoned func(done func())) (_ *l
 		held, err := t.handOver()
 		return held, false, err
 	}
-	refused, gaveUp, err := run(ctx, t.place.a, nil, func() error {
+	refused, gone, err := run(ctx, t.place.asked, w, nil, func() error {
 		defer func() { <-t.turn }()
-		return t.read(t.place.a.confirm(ctx, t.place.grant.Pin))
-	}, func(_ error, done func()) { abandoned(done) })
-	switch {
-	case err != nil: // nothing was sent
+		return t.read(t.place.confirm(ctx))
+	}, func(_ error, done func()) { done() })
+	if err != nil && !gone { // nothing was sent
 		<-t.turn
-		return nil, false, err
-	case gaveUp != nil:
-		return nil, true, gaveUp
-	case refused != nil:
-		return nil, false, refused
+	}
+	if err := cmp.Or(err, refused); err != nil {
+		return nil, gone, err
 	}
 	held, err := t.handOver()
 	return held, false, err
@@ -144,7 +164,7 @@ func (t *Ticket) judge(got engine.Answer) error {
 		return t.over
 	}
 	if got.Image != nil {
-		t.seen, t.answered = got, t.place.a.locker.queues.Now()
+		t.seen, t.answered = got, t.place.locker.queues.Now()
 		t.answers++
 	}
 	held, err := t.place.judge(got)
@@ -166,7 +186,7 @@ func (t *Ticket) judge(got engine.Answer) error {
 
 // pause is how long to wait after a conflict.
 func (t *Ticket) pause(conflict error) time.Duration {
-	waited := t.place.a.locker.queues.Now() - t.place.a.request.Begun
+	waited := t.place.locker.queues.Now() - t.place.begun
 	var free time.Duration
 	ahead := 0
 	var c *doclock.ConflictError
@@ -207,7 +227,7 @@ func (t *Ticket) handOver() (*lease.Handle, error) {
 	held := t.lease
 	t.lease, t.over = nil, errPanicked
 	defer func() { t.tell(t.lease, t.over) }() // or the caller's code has panicked
-	if err := t.place.a.decode(t.seen.Image, held); err != nil {
+	if _, err := t.place.deliver(t.seen.Image, held, nil); err != nil {
 		t.over = err
 		return nil, err
 	}
@@ -217,5 +237,58 @@ func (t *Ticket) handOver() (*lease.Handle, error) {
 
 // tell tells the observer how the ticket has ended.
 func (t *Ticket) tell(held *lease.Handle, err error) {
-	t.place.a.tell(context.Background(), held, err)
+	t.place.account.tell(context.Background(), held, err)
+}
+
+// Cancel leaves the document's queue: it removes the ticket's entry. It does
+// nothing if the ticket is lost or the lease was handed out, which is also so if Enqueue
+// was granted the lock at once: release the lease then. Tickets of one document
+// that are cancelled together are removed by one command. If ctx ends first, Cancel
+// returns ctx's error and [doclock.ErrOutcomeUnknown]; after 30 s without an answer
+// it returns the driver's error. The removal goes on in the background.
+func (t *Ticket) Cancel(ctx context.Context) error {
+	answer := make(chan error, 1)
+	t.cancel(func(err error) { answer <- err })
+	select {
+	case err := <-answer:
+		t.place.account.tellUnknown(err)
+		return err
+	case <-ctx.Done():
+		err := only(doclock.ErrOutcomeUnknown, oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown))
+		t.place.account.tellUnknown(err)
+		return err
+	}
+}
+
+// cancel removes the place once no command is under way, and then calls answer.
+func (t *Ticket) cancel(answer func(error)) {
+	select {
+	case t.turn <- struct{}{}:
+		t.withdraw(answer)
+	default:
+		t.place.locker.ops.Go(func() {
+			t.turn <- struct{}{}
+			t.withdraw(answer)
+		})
+	}
+}
+
+// withdraw is cancel in the ticket's turn.
+func (t *Ticket) withdraw(answer func(error)) {
+	done := func(err error) {
+		<-t.turn
+		answer(err)
+	}
+	t.mu.Lock()
+	held, nothing := t.lease, t.handed || t.over != nil
+	if !nothing {
+		t.over, t.lease = doclock.ErrReleased, nil
+		t.tell(nil, t.over)
+	}
+	t.mu.Unlock()
+	if nothing {
+		done(nil)
+		return
+	}
+	t.place.withdraw(held, done) // held was granted to a caller who had given up
 }

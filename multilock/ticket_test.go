@@ -15,24 +15,18 @@ import (
 func TestEnqueueGrantedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll, relations.WritePreferring())
-	ticket := p.enqueue(l, "write")
+	ticket := p.enqueue(p.locker(p.coll, relations.WritePreferring()), "write")
 	if !ticket.Granted() {
 		t.Fatal("the ticket is not granted")
 	}
-	lease, err := ticket.Confirm(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := p.got(ticket.Confirm(t.Context()))
 	if lease.ID() != ticket.ID() || lease.Tag() != ticket.Tag() || !lease.DocumentID().Equal(ticket.DocumentID()) {
 		t.Errorf("ticket %v %q %v, lease %v %q %v", ticket.ID(), ticket.Tag(), ticket.DocumentID(), lease.ID(), lease.Tag(), lease.DocumentID())
 	}
 	if e := p.entries("write")[0]; e.Seq != e.Fence || e.Fence != lease.Fence() {
 		t.Errorf("granted at once, seq is %d, fence %d, the lease's fence %d", e.Seq, e.Fence, lease.Fence())
 	}
-	if err := ticket.Cancel(t.Context()); err != nil {
-		t.Errorf("Cancel of a granted ticket: %v", err)
-	}
+	ok(t, ticket.Cancel(t.Context())) // of a granted ticket
 	p.wantEntries(lease)
 }
 
@@ -44,220 +38,237 @@ func TestEnqueueRefused(t *testing.T) {
 	writer := p.try(l, "write")
 	for _, tag := range []string{"read", "write"} {
 		ticket, err := l.Enqueue(t.Context(), flowers, tag)
-		if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() || c.Holders[0].Waiting {
-			t.Errorf("in the way of %q: %+v", tag, c.Holders)
-		}
-		if ticket != nil {
-			t.Errorf("there is a ticket for %q", tag)
+		if c := p.conflict(err); ticket != nil || len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() || c.Holders[0].Waiting {
+			t.Errorf("ticket %v, in the way of %q: %+v", ticket, tag, c.Holders)
 		}
 	}
 	p.wantEntries(writer)
-	ticket, err := l.Enqueue(t.Context(), bson.M{"_id": 2}, "write")
-	p.want(err, doclock.ErrNotFound)
-	if ticket != nil {
-		t.Error("there is a ticket for a document that is not there")
-	}
+	p.want(errOf(l.Enqueue(t.Context(), bson.M{"_id": 2}, "write")), doclock.ErrNotFound)
 }
 
 // A waiting ticket blocks the tags that respect its tag. Each confirm extends
 // it. It is granted when the entries that it waits for have left.
 func TestTicketWaitsAndIsGranted(t *testing.T) {
-	t.Parallel()
-	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
-		doclock.TTL(10*time.Second), doclock.WaitTTL(3*time.Second), doclock.ClockTolerance(0))
-	reader := p.try(l, "read")
-	ticket := p.enqueue(l, "write")
-	if ticket.Granted() {
-		t.Fatal("granted beside a reader")
-	}
-	entered := p.entries("write")[0]
-	if entered.held() || entered.Expires.Sub(at.now()) != 3*time.Second {
-		t.Errorf("the waiting entry is %+v", entered)
-	}
-	_, err := l.TryAcquire(t.Context(), flowers, "read")
-	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != ticket.ID() || !c.Holders[0].Waiting {
-		t.Errorf("in the way of a reader: %+v", c.Holders)
-	}
+	virtual(t, func(p *place) {
+		at := &clock{}
+		l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
+			doclock.TTL(10*time.Second), doclock.WaitTTL(3*time.Second), doclock.ClockTolerance(0))
+		reader := p.try(l, "read")
+		ticket := p.enqueue(l, "write")
+		if ticket.Granted() {
+			p.Fatal("granted beside a reader")
+		}
+		entered := p.entries("write")[0]
+		if entered.held() || entered.Expires.Sub(at.Now()) != 3*time.Second {
+			p.Errorf("the waiting entry is %+v", entered)
+		}
+		_, err := l.TryAcquire(p.Context(), flowers, "read")
+		if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != ticket.ID() || !c.Holders[0].Waiting {
+			p.Errorf("in the way of a reader: %+v", c.Holders)
+		}
 
-	at.pass(2 * time.Second)
-	lease, err := ticket.Confirm(t.Context())
-	if c := p.conflict(err); lease != nil || len(c.Holders) != 1 || c.Holders[0].ID != reader.ID() || c.Tag != "write" {
-		t.Errorf("the confirm's conflict is %+v, its lease %v", c, lease)
-	}
-	if e := p.entries("write")[0]; e.Expires.Sub(at.now()) != 3*time.Second || e.Seq != entered.Seq {
-		t.Errorf("confirmed, the waiting entry is %+v", e)
-	}
+		at.Pass(2 * time.Second)
+		lease, err := ticket.Confirm(p.Context())
+		if c := p.conflict(err); lease != nil || len(c.Holders) != 1 || c.Holders[0].ID != reader.ID() || c.Tag != "write" {
+			p.Errorf("the confirm's conflict is %+v, its lease %v", c, lease)
+		}
+		if e := p.entries("write")[0]; e.Expires.Sub(at.Now()) != 3*time.Second || e.Seq != entered.Seq {
+			p.Errorf("confirmed, the waiting entry is %+v", e)
+		}
 
-	p.release(reader)
-	lease, err = ticket.Confirm(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := p.entries("write")[0]
-	if !e.held() || e.Fence != lease.Fence() || e.Seq != entered.Seq || e.Fence <= reader.Fence() || e.Expires.Sub(at.now()) != 10*time.Second {
-		t.Errorf("granted, the entry is %+v, the lease's fence %d", e, lease.Fence())
-	}
-	again, err := ticket.Confirm(t.Context())
-	if err != nil || again != lease {
-		t.Errorf("confirmed again, the lease is %p (%v), was %p", again, err, lease)
-	}
+		p.release(reader)
+		lease = p.got(ticket.Confirm(p.Context()))
+		e := p.entries("write")[0]
+		if !e.held() || e.Fence != lease.Fence() || e.Seq != entered.Seq || e.Fence <= reader.Fence() || e.Expires.Sub(at.Now()) != 10*time.Second {
+			p.Errorf("granted, the entry is %+v, the lease's fence %d", e, lease.Fence())
+		}
+		if again := p.got(ticket.Confirm(p.Context())); again != lease {
+			p.Errorf("confirmed again, the lease is %p, was %p", again, lease)
+		}
+	})
 }
 
-// RetryAt is soon enough to keep the place, and no later than the lock can become
-// free by itself.
+// Rule 4: the validity counts from the send of the confirm that was granted. If
+// it counted from the reply, another client could enter while the lease is valid.
+func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
+	virtual(t, func(p *place) {
+		ann := p.locker(p.coll, relations.Fair(), doclock.TTL(10*time.Second))
+		holder := p.try(p.locker(p.coll, relations.Fair()), "write")
+		ticket := p.enqueue(ann, "write")
+		p.release(holder)
+		time.Sleep(time.Second) // before the confirm: no matter
+		p.mem.Delay(1, 3*time.Second)
+		lease := p.got(ticket.Confirm(p.Context()))
+		if r := lease.Remaining(); r > 7*time.Second || r < 6*time.Second {
+			p.Errorf("%v remain of 10s, 3s after the confirm was sent", r)
+		}
+	})
+}
+
+// RetryAt is soon enough to keep the place, however long the ticket has waited.
 func TestTicketRetryAt(t *testing.T) {
-	t.Parallel()
-	p, at := newPlace(t), newClock()
-	l := p.locker(p.coll, relations.WritePreferring(), at.drive(), shortWait(300*time.Millisecond), doclock.ClockTolerance(0))
-	p.try(l, "read")
-	before := time.Now()
-	ticket := p.enqueue(l, "write")
-	for range 5 {
-		if r := ticket.RetryAt(); r.Before(before) || r.After(time.Now().Add(100*time.Millisecond)) {
-			t.Errorf("RetryAt is %v from now; the place is kept for 300ms", time.Until(r))
+	virtual(t, func(p *place) {
+		at := &clock{} // which stands still
+		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), shortWait(300*time.Millisecond), doclock.ClockTolerance(0))
+		p.try(l, "read")
+		ticket := p.enqueue(l, "write")
+		for range 5 {
+			if r := time.Until(ticket.RetryAt()); r < 0 || r > 100*time.Millisecond {
+				p.Errorf("RetryAt is %v from now; the place is kept for 300ms", r)
+			}
+			time.Sleep(time.Second)
+			p.conflict(errOf(ticket.Confirm(p.Context())))
 		}
-		before = time.Now()
-		_, err := ticket.Confirm(t.Context())
-		p.conflict(err)
-	}
+	})
 }
 
+// Wait keeps the place for several times WaitTTL and tolerance. The entry stays after
+// the end of its context, and the error names the holders in the way.
 func TestTicketWait(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair(), shortWait(100*time.Millisecond))
-	writer := p.try(l, "write")
-	ticket := p.enqueue(l, "read")
-	call := begin(t, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) })
-	// It keeps its place, for several times WaitTTL and tolerance.
-	first := p.entries("read")[0].Expires
-	p.eventually("the waiting is extended", func() bool { return p.entries("read")[0].Expires.Sub(first) > time.Second })
-	p.release(writer)
-	lease, err := call.wait()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.wantEntries(lease)
-	if lease, err = ticket.Wait(t.Context()); err != nil || lease == nil {
-		t.Errorf("Wait again: %v", err)
-	}
-}
-
-// The entry stays after the end of Wait's context, and the error names the
-// holders in the way.
-func TestTicketWaitCancelledKeepsTheEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	writer := p.try(l, "write")
-	ticket := p.enqueue(l, "read")
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := ticket.Wait(ended)
-	p.want(err, context.Canceled, doclock.ErrConflict)
-
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = ticket.Wait(short)
-	p.want(err, context.DeadlineExceeded)
-	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() {
-		t.Errorf("in the way: %+v", c.Holders)
-	}
-	if e := p.entries("read"); len(e) != 1 || e[0].held() {
-		t.Errorf("the waiting entry: %+v", e)
-	}
-	p.release(writer)
-	lease, err := ticket.Wait(p.bounded())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.wantEntries(lease)
-}
-
-func TestTicketCancel(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair())
-	writer := p.try(l, "write")
-	ticket := p.enqueue(l, "read")
-	w.commands()
-	if err := ticket.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p.wantEntries(writer)
-	if err := ticket.Cancel(t.Context()); err != nil {
-		t.Errorf("Cancel again: %v", err)
-	}
-	for name, call := range map[string]func(context.Context) (*doclock.Lease, error){"Confirm": ticket.Confirm, "Wait": ticket.Wait} {
-		lease, err := call(p.bounded())
-		p.want(err, doclock.ErrReleased)
-		if lease != nil {
-			t.Errorf("%s of a cancelled ticket has a lease", name)
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair(), shortWait(100*time.Millisecond))
+		writer := p.try(l, "write")
+		ticket := p.enqueue(l, "read")
+		ctx, cancel := context.WithTimeout(p.Context(), 5*time.Second)
+		defer cancel()
+		for range 2 { // the second's context has ended before
+			_, err := ticket.Wait(ctx)
+			p.want(err, context.DeadlineExceeded)
+			if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() {
+				p.Errorf("in the way: %+v", c.Holders)
+			}
 		}
-	}
-	if n := len(w.commands()); n != 1 {
-		t.Errorf("%d commands; want one, the first Cancel's", n)
+		if e := p.entries("read"); len(e) != 1 || e[0].held() {
+			p.Errorf("the waiting entry: %+v", e)
+		}
+		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.Context()) })
+		p.queued(l, 1)
+		p.release(writer)
+		lease := p.granted(call)
+		p.wantEntries(lease)
+		if again := p.got(ticket.Wait(p.Context())); again != lease {
+			p.Errorf("Wait again: %v", again)
+		}
+	})
+}
+
+// Releases of the same process hand the lock over to waiting tickets in the order
+// of their places, in whatever order they began to wait. All Waits of one ticket return
+// one lease. All times are so long that no pause ends within the test.
+func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
+		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
+		holder := p.try(l, "write")
+		first, second, third := p.enqueue(l, "write"), p.enqueue(l, "read"), p.enqueue(l, "write")
+		ctx, cancel := context.WithTimeout(p.Context(), promptly)
+		defer cancel()
+		wait := func(n int, wait func(context.Context) (*doclock.Lease, error)) *pending[*doclock.Lease] {
+			call := begin(p, func() (*doclock.Lease, error) { return wait(ctx) })
+			p.queued(l, n)
+			return call
+		}
+		last, reader, next := wait(1, third.Wait), wait(2, second.Wait), wait(3, first.Wait)
+		twice := begin(p, func() (*doclock.Lease, error) { return third.Wait(ctx) })
+		w.Take()
+		for _, call := range []*pending[*doclock.Lease]{next, reader, last} {
+			p.release(holder)
+			holder = p.granted(call)
+		}
+		if p.granted(twice) != holder {
+			p.Error("the second Wait of a ticket has another lease")
+		}
+		p.release(holder)
+		if sent := w.Take(); len(sent) > 8 {
+			p.Errorf("four releases sent %v", sent)
+		}
+		p.wantEntries()
+	})
+}
+
+// A handoff to a Wait whose context ends in the meantime grants the ticket: a
+// later Confirm returns the lease, and Cancel releases it.
+func TestAHandoffToAWaitThatEnds(t *testing.T) {
+	t.Parallel()
+	for name, cancels := range map[string]bool{"confirmed": false, "cancelled": true} {
+		virtually(t, name, func(p *place) {
+			coll, net := p.faulty()
+			l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
+			holder := p.try(l, "write")
+			ticket := p.enqueue(l, "write")
+			ctx, cancel := context.WithCancel(p.Context())
+			call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(ctx) })
+			p.queued(l, 1)
+			handoff := net.Arm(faultnet.DelayReply, "findAndModify")
+			released := begin(p, func() (struct{}, error) { return struct{}{}, holder.Release(p.bounded()) })
+			wait(p, handoff.Fired())
+			cancel()
+			p.want(errOf(call.wait()), context.Canceled, doclock.ErrNotAcquired, doclock.ErrConflict)
+			must(p, handoff.Let())
+			_, err := released.wait()
+			ok(p, err)
+			p.eventually("the ticket is granted", ticket.Granted)
+			if cancels {
+				must(p, ticket.Cancel(p.bounded()))
+				p.wantEntries()
+				return
+			}
+			p.wantEntries(p.got(ticket.Confirm(p.bounded())))
+		})
 	}
 }
 
-// A Cancel whose context ends continues in the background.
-func TestTicketCancelOutlivesItsContext(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Fair())
-	writer := p.try(l, "write")
-	ticket := p.enqueue(l, "read")
-	slow := net.Arm(faultnet.DelayReply, "findAndModify")
-	ctx, cancel := context.WithCancel(t.Context())
-	call := begin(t, func() (struct{}, error) { return struct{}{}, ticket.Cancel(ctx) })
-	wait(t, slow.Fired())
-	cancel()
-	_, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrOutcomeUnknown)
-	if err := slow.Let(); err != nil {
-		t.Fatal(err)
-	}
-	p.rest(l)
-	p.wantEntries(writer)
-}
-
-// A confirm is granted after its caller has given up: the ticket has the lease,
-// and Cancel releases it.
-func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
-	t.Parallel()
-	for _, cancelled := range []bool{false, true} {
-		p := newPlace(t)
-		coll, net := p.faulty()
+// A cancelled ticket sends nothing more. A Wait ends, at the latest at its next confirm.
+func TestTicketCancel(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
 		l := p.locker(coll, relations.Fair())
 		writer := p.try(l, "write")
 		ticket := p.enqueue(l, "read")
-		p.release(writer)
-		slow := net.Arm(faultnet.DelayReply, "findAndModify")
-		ctx, cancel := context.WithCancel(t.Context())
-		call := begin(t, func() (*doclock.Lease, error) { return ticket.Confirm(ctx) })
-		wait(t, slow.Fired())
-		cancel()
-		_, err := call.wait()
-		p.want(err, context.Canceled, doclock.ErrNotAcquired)
-		if err := slow.Let(); err != nil {
-			t.Fatal(err)
-		}
-		if cancelled {
-			if err := ticket.Cancel(t.Context()); err != nil {
-				t.Errorf("Cancel: %v", err)
+		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.Context()) })
+		p.queued(l, 1)
+		must(p, ticket.Cancel(p.Context()))
+		p.wantEntries(writer)
+		p.want(errOf(call.wait()), doclock.ErrReleased)
+		p.sends(w, 0, "Cancel", func() error { return ticket.Cancel(p.Context()) })
+		p.sends(w, 0, "Confirm", func() error { _, err := ticket.Confirm(p.Context()); return err }, doclock.ErrReleased)
+		p.sends(w, 0, "Wait", func() error { _, err := ticket.Wait(p.Context()); return err }, doclock.ErrReleased)
+	})
+}
+
+// A confirm is granted after its caller has given up: the ticket has the lease,
+// and Cancel releases it. The ticket's methods may be called meanwhile. (The race
+// detector is what fails.)
+func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
+	t.Parallel()
+	for name, cancelled := range map[string]bool{"confirmed": false, "cancelled": true} {
+		virtually(t, name, func(p *place) {
+			coll, net := p.faulty()
+			l := p.locker(coll, relations.Fair())
+			writer := p.try(l, "write")
+			ticket := p.enqueue(l, "read")
+			p.release(writer)
+			slow := p.giveUp(net, func(ctx context.Context) error { _, err := ticket.Confirm(ctx); return err }, doclock.ErrNotAcquired)
+			id := ticket.ID()
+			reading := begin(p, func() (bool, error) {
+				same := true
+				for range 1000 {
+					same = same && ticket.ID() == id && ticket.Tag() == "read" && !ticket.DocumentID().IsZero()
+				}
+				return same, nil
+			})
+			must(p, slow.Let())
+			if same, _ := reading.wait(); !same {
+				p.Error("the ticket is another one")
 			}
-			p.wantEntries()
-			continue
-		}
-		p.eventually("the ticket is granted", ticket.Granted)
-		lease, err := ticket.Confirm(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.wantEntries(lease)
+			if cancelled {
+				ok(p, ticket.Cancel(p.Context()))
+				p.wantEntries()
+				return
+			}
+			p.eventually("the ticket is granted", ticket.Granted)
+			p.wantEntries(p.got(ticket.Confirm(p.Context())))
+		})
 	}
 }
 

@@ -2,199 +2,194 @@ package multilock_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // cuts are the faults after which a command's outcome is unknown.
 var cuts = []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply, faultnet.Stall}
 
+// eachCut runs body for each of them. cut has the next command meet it, and the
+// function that it returns waits until it has.
+func eachCut(t *testing.T, body func(p *place, l locker, cut func() (met func()))) {
+	t.Parallel()
+	for _, kind := range cuts {
+		virtually(t, kind.String(), func(p *place) {
+			coll, net := p.faulty()
+			body(p, p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second)), func() func() {
+				fault := net.Arm(kind, "findAndModify")
+				return func() { p.Helper(); wait(p, fault.Fired()) }
+			})
+		})
+	}
+}
+
 // An acquire that pins its document is repeated by its id. It is granted, and
 // there is one entry, whether or not the first attempt was executed.
 func TestUnknownOutcomeOfPinnedAcquireIsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, cut := range cuts {
-		t.Run(cut.String(), func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, net := p.faulty()
-			l := p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second))
+	eachCut(t, func(p *place, l locker, cut func() func()) {
+		met := cut()
+		lease := p.try(l, "read")
+		met()
+		p.wantEntries(lease)
+		if e := p.entries("read")[0]; e.Fence != lease.Fence() {
+			p.Errorf("the fencing token is %d in the document, %d in the lease", e.Fence, lease.Fence())
+		}
 
-			fault := net.Arm(cut, "findAndModify")
-			lease, err := l.TryAcquire(p.bounded(), flowers, "read")
-			wait(t, fault.Fired())
-			if err != nil {
-				t.Fatalf("TryAcquire: %v", err)
-			}
-			p.wantEntries(lease)
-			if e := p.entries("read")[0]; e.Fence != lease.Fence() {
-				t.Errorf("the fencing token is %d in the document, %d in the lease", e.Fence, lease.Fence())
-			}
-
-			// A waiting entry, whose acquire and confirm are cut off.
-			fault = net.Arm(cut, "findAndModify")
-			ticket := p.enqueue(l, "write")
-			wait(t, fault.Fired())
-			if n := len(p.entries()); n != 2 || ticket.Granted() {
-				t.Fatalf("%d entries, granted: %v", n, ticket.Granted())
-			}
-			p.release(lease)
-			fault = net.Arm(cut, "findAndModify")
-			lease, err = ticket.Confirm(p.bounded())
-			wait(t, fault.Fired())
-			if err != nil {
-				t.Fatalf("Confirm: %v", err)
-			}
-			p.wantEntries(lease)
-			p.release(lease)
-		})
-	}
+		// A waiting entry, whose acquire and confirm are cut off.
+		met = cut()
+		ticket := p.enqueue(l, "write")
+		met()
+		if n := len(p.entries()); n != 2 || ticket.Granted() {
+			p.Fatalf("%d entries, granted: %v", n, ticket.Granted())
+		}
+		p.release(lease)
+		met = cut()
+		lease = p.got(ticket.Confirm(p.bounded()))
+		met()
+		p.wantEntries(lease)
+	})
 }
 
 // A filter that may find another document the next time is sent once. The outcome
-// stays unknown, and the entry of the command is released.
+// stays unknown, and the entry of the command is released. Once the acquire has met its
+// document, it is repeated.
 func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
-	t.Parallel()
-	for _, cut := range cuts {
-		t.Run(cut.String(), func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, net := p.faulty()
-			holder := p.try(p.locker(p.coll, relations.Fair()), "read")
-			for _, tag := range []string{"read", "write"} { // granted, or waiting
-				l := p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second))
-				fault := net.Arm(cut, "findAndModify")
-				lease, err := l.Acquire(p.bounded(), byName, tag)
-				wait(t, fault.Fired())
-				p.want(err, doclock.ErrNotAcquired)
-				if lease != nil {
-					t.Error("there is a lease")
-				}
-				if cause := driverError(err); cause == nil {
-					t.Errorf("the driver's error is not in %v", err)
-				}
-				p.rest(l)
-				p.wantEntries(holder)
+	eachCut(t, func(p *place, l locker, cut func() func()) {
+		holder := p.try(p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour)), "read")
+		for _, tag := range []string{"read", "write"} { // granted, or waiting
+			met := cut()
+			lease, err := l.Acquire(p.bounded(), byName, tag)
+			met()
+			p.want(err, doclock.ErrNotAcquired)
+			if lease != nil || driverError(err) == nil {
+				p.Errorf("lease %v, error %v", lease, err)
 			}
-		})
-	}
+			p.eventually("the entry is looked for no more", func() bool { return l.Leftovers() == 0 })
+			p.wantEntries(holder)
+		}
+		call := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
+		p.waiting("write")
+		met := cut()
+		met()
+		p.release(holder)
+		p.wantEntries(p.granted(call))
+	})
 }
 
-// An Acquire by another field is also repeated, once it has met its document.
-func TestUnknownOutcomeOfAPollIsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, cut := range cuts {
-		t.Run(cut.String(), func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, net := p.faulty()
-			holder := p.try(p.locker(p.coll, relations.Exclusive()), "write")
-			l := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
-			polls := 0
-			fault := net.ArmWhere(cut, func(name string, _ bson.Raw) bool {
-				if name == "findAndModify" { // not the driver's own commands
-					polls++
-				}
-				return polls == 3
-			})
-			call := begin(t, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
-			wait(t, fault.Fired())
-			p.release(holder)
-			lease, err := call.wait()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.wantEntries(lease)
-		})
-	}
+// Detach, resume and touch are repeated if their outcome is unknown.
+func TestUnknownOutcomesOfTokens(t *testing.T) {
+	eachCut(t, func(p *place, l locker, cut func() func()) {
+		lease := p.try(l, "write")
+		met := cut()
+		token := p.detach(lease)
+		met()
+		met = cut()
+		lease = p.resume(l, token)
+		met()
+		p.wantEntries(lease)
+		if e := p.entries("write")[0]; e.Fence != lease.Fence() || !e.Until.IsZero() {
+			p.Errorf("the entry is %+v, the lease's fencing token %d", e, lease.Fence())
+		}
+		met = cut()
+		ok(p, l.Touch(p.bounded(), token))
+		met()
+		met = cut()
+		p.release(lease)
+		met()
+		p.gone(l, token)
+	})
 }
 
 // Rule 22: an acquire that is executed after its caller gave up leaves an entry
 // without a holder, for at most TTL + tolerance. It delays others, and is never a
 // second holder.
 func TestRule22ALateAcquireDelaysOthersAndIsNoHolder(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	const ttl, tolerance = 300 * time.Millisecond, 100 * time.Millisecond
-	ann := p.locker(coll, relations.Exclusive(), short(ttl), doclock.ClockTolerance(tolerance))
-	bob := p.locker(p.coll, relations.Exclusive())
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		const ttl, tolerance = 10 * time.Second, 5 * time.Second
+		ann := p.locker(coll, relations.Exclusive(), doclock.TTL(ttl), doclock.ClockTolerance(tolerance))
+		bob := p.locker(p.coll, relations.Exclusive())
+		held := net.Arm(faultnet.Hold, "findAndModify")
+		ctx, cancel := context.WithCancel(p.Context())
+		call := acquire(p, ctx, ann, "write")
+		wait(p, held.Fired())
+		cancel()
+		p.want(errOf(call.wait()), context.Canceled, doclock.ErrNotAcquired)
+		p.rest(ann) // the clean-up found nothing
+		p.wantEntries()
 
-	held := net.Arm(faultnet.Hold, "findAndModify")
-	ctx, cancel := context.WithCancel(t.Context())
-	call := acquire(t, ctx, ann, "write")
-	wait(t, held.Fired())
-	cancel()
-	lease, err := call.wait()
-	p.want(err, context.Canceled, doclock.ErrNotAcquired)
-	if lease != nil {
-		t.Fatal("there is a lease")
-	}
-	p.rest(ann) // the clean-up found nothing
-	p.wantEntries()
-
-	if err := held.Let(); err != nil {
-		t.Fatal(err)
-	}
-	late := p.entries("write")
-	if len(late) != 1 || late[0].Expires.Sub(late[0].Since) != ttl+tolerance {
-		t.Fatalf("the late acquire left %+v", late)
-	}
-	successor, err := bob.Acquire(p.bounded(), flowers, "write")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.wantEntries(successor)
-	if e := p.entries("write")[0]; e.Since.Before(late[0].Expires) {
-		t.Errorf("let in %v before the late entry expired", late[0].Expires.Sub(e.Since))
-	}
+		must(p, held.Let())
+		late := p.entries("write")
+		if len(late) != 1 || late[0].Expires.Sub(late[0].Since) != ttl+tolerance {
+			p.Fatalf("the late acquire left %+v", late)
+		}
+		p.wantEntries(p.acquire(bob, "write"))
+		if e := p.entries("write")[0]; e.Since.Before(late[0].Expires) {
+			p.Errorf("let in %v before the late entry expired", late[0].Expires.Sub(e.Since))
+		}
+	})
 }
 
-// If another client holds the lock, the late acquire is refused as any other.
-func TestRule22LateAcquireIsRefusedWhereAnotherHolds(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	ann := p.locker(coll, relations.Exclusive())
-	held := net.Arm(faultnet.Hold, "findAndModify")
-	_, err := ann.TryAcquire(t.Context(), byName, "write")
-	p.want(err, doclock.ErrNotAcquired)
-	p.rest(ann)
-	holder := p.try(p.locker(p.coll, relations.Exclusive()), "write")
-	before := p.raw()
-	if err := held.Let(); err != nil {
-		t.Fatal(err)
-	}
-	p.wantEntries(holder)
-	if after := p.raw(); !slices.Equal(before, after) {
-		t.Errorf("the document was %v, and is %v", before, after)
-	}
-	p.release(holder)
+// A caller who gives up on a resume holds nothing, and the token stays good.
+func TestResumeGivenUp(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive())
+		token := p.detach(p.try(l, "write"))
+		before, cancel := context.WithCancel(p.Context())
+		cancel()
+		p.want(errOf(l.Resume(before, token)), context.Canceled, doclock.ErrNotAcquired)
+		p.want(l.Touch(before, token), context.Canceled)
+		if e := p.entries("write")[0]; !e.Detached {
+			p.Error("a resume was sent")
+		}
+		slow := p.giveUp(net, func(ctx context.Context) error {
+			_, err := l.Resume(ctx, token)
+			p.wantVerdict("Resume", err, doclock.ErrNotAcquired)
+			return err
+		})
+		must(p, slow.Let())
+		p.release(p.resume(l, token))
+	})
 }
 
-// The late command is the first attempt of an acquire that was repeated. It finds
-// the acquire's entry, and there is still one.
-func TestLateFirstAttemptFindsTheEntryOfTheSecond(t *testing.T) {
+// If another user has resumed a lease, its release and its delete did nothing, also
+// if the first attempt is of unknown outcome. Without it a document counts as
+// deleted that the other user works on.
+func TestRule23AnEndOfUnknownOutcomeAfterAnotherResume(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Fair())
-	held := net.Arm(faultnet.Hold, "findAndModify")
-	lease := p.try(l, "write")
-	before := p.entries("write")[0]
-	if err := held.Let(); err != nil {
-		t.Fatal(err)
+	for name, c := range map[string]struct {
+		end      func(*doclock.Lease, context.Context) error
+		released bool // by the other user
+		want     error
+	}{
+		"release":                 {(*doclock.Lease).Release, false, doclock.ErrLost},
+		"delete":                  {(*doclock.Lease).Delete, false, doclock.ErrLost},
+		"release after a release": {(*doclock.Lease).Release, true, doclock.ErrOutcomeUnknown},
+		"delete after a release":  {(*doclock.Lease).Delete, true, doclock.ErrOutcomeUnknown},
+	} {
+		virtually(t, name, func(p *place) {
+			coll, net := p.faulty()
+			here := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
+			there := p.locker(p.coll, relations.Exclusive())
+			token := p.detach(p.try(there, "write"))
+			lease := p.resume(here, token)
+			other := p.resume(there, token)
+			if c.released {
+				p.release(other)
+			}
+			fault := net.Arm(faultnet.LoseRequest, "findAndModify")
+			err := c.end(lease, p.bounded())
+			wait(p, fault.Fired())
+			p.want(err, c.want)
+			if !c.released {
+				p.wantEntries(other)
+			}
+		})
 	}
-	p.wantEntries(lease)
-	if after := p.entries("write")[0]; after.Fence != before.Fence || after.Seq != before.Seq || after.Expires.Before(before.Expires) {
-		t.Errorf("the entry was %+v and is %+v", before, after)
-	}
-	p.release(lease)
-	p.wantEntries()
 }

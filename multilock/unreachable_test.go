@@ -3,159 +3,172 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// noServer is a Locker whose client's address has no server.
-func noServer(t *testing.T) *multilock.Locker {
-	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := multilock.New(client.Database("none").Collection("none"), relations.Fair(), impatient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := l.Close(ctx); err != nil {
-			t.Error(err)
-		}
-		_ = client.Disconnect(ctx)
-	})
-	return l
-}
-
-// impatient stops trying to reach a server after a tenth of the time. The
-// README's programs are run with the whole time.
-func impatient(cfg *engine.Config) error {
-	cfg.Patience = engine.DefaultPatience / 10
-	return nil
-}
-
-// waysToAcquire are the ways to acquire; fn is called where Do is granted.
-func waysToAcquire(l *multilock.Locker, fn func(), opts ...doclock.AcquireOption) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"TryAcquire": func(ctx context.Context) error { _, err := l.TryAcquire(ctx, flowers, "write"); return err },
-		"by name":    func(ctx context.Context) error { _, err := l.TryAcquire(ctx, byName, "write"); return err },
-		"Enqueue":    func(ctx context.Context) error { _, err := l.Enqueue(ctx, flowers, "write"); return err },
-		"Acquire":    func(ctx context.Context) error { _, err := l.Acquire(ctx, flowers, "write", opts...); return err },
-		"Do": func(ctx context.Context) error {
-			return l.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error { fn(); return nil }, opts...)
-		},
-	}
-}
-
-// wantUnreachable demands an error that says why no server was reached.
-func wantUnreachable(t *testing.T, what string, err error) {
-	t.Helper()
-	if !errors.Is(err, doclock.ErrNotAcquired) || errors.Is(err, doclock.ErrOutcomeUnknown) {
-		t.Errorf("%s: %v", what, err)
-		return
-	}
-	for _, word := range []string{"server selection error", "127.0.0.1:1", "connection refused"} {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%s doesn't say %q: %v", what, word, err)
-		}
-	}
-	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("%s takes several lines: %q", what, err)
-	}
-}
-
-// A lease's commands without a deadline don't wait for ever either. Their writes
-// are not applied, and the lease can be released once the server is back.
-func TestALeaseWithoutAServer(t *testing.T) {
+// How long each way to acquire takes without a server: TryAcquire for half a minute,
+// MaxWait(0) for one attempt, also behind others, and nobody waits where the servers
+// refuse the credentials. The error begins with the reason, on one line.
+func TestHowLongAServerIsAwaited(t *testing.T) {
 	t.Parallel()
-	for name, write := range map[string]func(context.Context, *doclock.Lease) error{
-		"Update":           func(ctx context.Context, l *doclock.Lease) error { return l.Update(ctx, plusOne) },
-		"UpdateAndRelease": func(ctx context.Context, l *doclock.Lease) error { return l.UpdateAndRelease(ctx, plusOne) },
-		"Delete":           func(ctx context.Context, l *doclock.Lease) error { return l.Delete(ctx) },
-		"Release":          func(ctx context.Context, l *doclock.Lease) error { return l.Release(ctx) },
+	const once, long = engine.DefaultTTL / 3, engine.DefaultPatience
+	login := mongo.CommandError{Code: 18, Name: "AuthenticationFailed", Message: "Authentication failed."}
+	for name, c := range map[string]struct {
+		reason   error
+		behind   int                     // others
+		opts     []doclock.AcquireOption // of Acquire and Do
+		deadline time.Duration
+		took     time.Duration
+		begins   string
+	}{
+		"away":               {errAway, 0, nil, 0, long, "doclock: not acquired: acquire: " + errAway.Error() + ": server selection error"},
+		"away, a deadline":   {errAway, 0, nil, time.Second, time.Second, "doclock: not acquired: "},
+		"away, MaxWait(0)":   {errAway, 0, []doclock.AcquireOption{doclock.MaxWait(0)}, 0, once, "doclock: not acquired: "},
+		"away, MaxWait(1s)":  {errAway, 0, []doclock.AcquireOption{doclock.MaxWait(time.Second)}, 0, time.Second, "doclock: not acquired: waited for 1s; " + errAway.Error()},
+		"behind others":      {errAway, 2 * multilock.MostPerDocument, nil, 0, long, "doclock: not acquired: "},
+		"behind, MaxWait(0)": {errAway, 2 * multilock.MostPerDocument, []doclock.AcquireOption{doclock.MaxWait(0)}, 0, once, "doclock: not acquired: "},
+		"credentials":        {login, 0, nil, 0, 0, "doclock: not acquired: acquire: authentication failed: (AuthenticationFailed) Authentication failed.: server selection error"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, net := p.faulty()
-			lease := p.try(p.locker(coll, relations.Exclusive(), doclock.TTL(time.Minute), doclock.AttemptTimeout(time.Second), impatient), "write")
-			net.Down(true)
-			t.Cleanup(func() { net.Down(false) })
-			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_ = lease.Renew(short) // it finds that no server can be reached
-			begun := time.Now()
-			err := write(context.Background(), lease)
-			if took := time.Since(begun); err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) || took > 2*patience {
-				t.Errorf("after %v: %v", took, err)
+		for call, waits := range map[string]bool{"Acquire": true, "Do": true, "TryAcquire": false, "by name": false, "Enqueue": false} {
+			took := c.took
+			if !waits && c.opts != nil {
+				took = long
 			}
-			if !strings.Contains(err.Error(), "server selection error") || !strings.Contains(err.Error(), "connection refused") {
-				t.Errorf("it doesn't say why: %v", err)
-			}
-			net.Down(false)
-			p.release(lease)
-			p.wantEntries()
-			if total := p.raw().Lookup("total").AsInt64(); total != 1 {
-				t.Errorf("the total is %d", total)
-			}
-		})
-	}
-}
-
-// A caller's deadline ends before the library gives up: the error has the
-// driver's reason too.
-func TestNoServerBeforeTheDeadline(t *testing.T) {
-	t.Parallel()
-	l := noServer(t)
-	for name, call := range waysToAcquire(l, func() { t.Error("fn was called") }) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			err := call(ctx)
-			wantUnreachable(t, name, err)
-			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-}
-
-// Without a deadline no acquire waits for ever for a server, however many wait
-// for the one that asks.
-func TestNoServerWithoutADeadline(t *testing.T) {
-	t.Parallel()
-	l := noServer(t)
-	var calls sync.WaitGroup
-	begun := time.Now()
-	for name, call := range waysToAcquire(l, func() { t.Error("fn was called") }) {
-		for range 10 {
-			calls.Go(func() {
-				err := call(context.Background())
-				wantUnreachable(t, name, err)
-				if errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "server selection error: context deadline exceeded") {
-					t.Errorf("%s: %v", name, err)
-				}
+			t.Run(name+"/"+call, func(t *testing.T) {
+				virtualOutage(t, func(o *outage) {
+					o.mem.Down(c.reason)
+					for range c.behind {
+						go func() { _, _ = o.here.TryAcquire(context.Background(), flowers, "write") }()
+					}
+					synctest.Wait()
+					ctx := context.Background()
+					if c.deadline > 0 {
+						var cancel context.CancelFunc
+						ctx, cancel = context.WithTimeout(ctx, c.deadline)
+						defer cancel()
+					}
+					begun := time.Now()
+					err := o.acquireBy(ctx, call, c.opts...)
+					if is := time.Since(begun); is < took || is > took+4*time.Second || took <= once && is > took {
+						o.Errorf("it took %v, want %v", is, took)
+					}
+					o.wantVerdict(call, err, doclock.ErrNotAcquired)
+					if !strings.Contains(err.Error(), c.reason.Error()) || took == c.took && !strings.HasPrefix(err.Error(), c.begins) || strings.Contains(err.Error(), "\n") {
+						o.Errorf("want %q: %v", c.begins, err)
+					}
+					if c.deadline > 0 {
+						o.want(err, context.DeadlineExceeded)
+					}
+					time.Sleep(time.Minute)
+				})
 			})
 		}
 	}
-	done := make(chan struct{})
-	go func() { defer close(done); calls.Wait() }()
-	select {
-	case <-done:
-		t.Logf("after %v", time.Since(begun).Round(time.Second))
-	case <-time.After(patience): // three times as long as one call
-		t.Fatal("a call still waits for a server")
+}
+
+// acquireBy acquires in this way. The options are of those that wait.
+func (o *outage) acquireBy(ctx context.Context, call string, opts ...doclock.AcquireOption) (err error) {
+	switch call {
+	case "Acquire":
+		_, err = o.here.Acquire(ctx, flowers, "write", opts...)
+	case "Do":
+		err = o.here.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error { return errors.New("fn was called") }, opts...)
+	case "TryAcquire":
+		_, err = o.here.TryAcquire(ctx, flowers, "write")
+	case "by name":
+		_, err = o.here.TryAcquire(ctx, byName, "write")
+	case "Enqueue":
+		_, err = o.here.Enqueue(ctx, flowers, "write")
+	}
+	return err
+}
+
+// A primary that steps down refuses commands for some seconds, with any of its
+// labels. Every call goes on, and one that is refused for too long has its error.
+func TestAFailOverIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	for _, labels := range [][]string{nil, {"RetryableWriteError"}, {"RetryableWriteError", "NoWritesPerformed"}, {"NoWritesPerformed"}} {
+		refusal := mongo.CommandError{Code: 10107, Name: "NotWritablePrimary", Message: "not primary", Labels: labels}
+		t.Run(fmt.Sprint(labels), func(t *testing.T) {
+			virtualOutage(t, func(o *outage) {
+				ctx := context.Background()
+				var lease *doclock.Lease
+				var token string
+				try := func(name string, call func() error) {
+					o.mem.Fail(3, refusal)
+					if err := call(); err != nil {
+						o.Errorf("%s: %v", name, err)
+					}
+					o.mem.Fail(0, refusal)
+				}
+				try("Acquire", func() (err error) { lease, err = o.here.Acquire(ctx, flowers, "write"); return err })
+				try("Renew", func() error { return lease.Renew(ctx) })
+				try("Update", func() error { return lease.Update(ctx, plusOne) })
+				try("Release", func() error { return lease.Release(ctx) })
+				try("TryAcquire", func() (err error) { lease, err = o.here.TryAcquire(ctx, flowers, "write"); return err })
+				try("Detach", func() (err error) { token, err = lease.Detach(ctx); return err })
+				try("Touch", func() error { return o.here.Touch(ctx, token) })
+				try("Resume", func() (err error) { lease, err = o.here.Resume(ctx, token); return err })
+				try("Downgrade", func() (err error) { lease, err = lease.Downgrade(ctx, "read"); return err })
+				try("UpdateAndRelease", func() error { return lease.UpdateAndRelease(ctx, plusOne) })
+				try("Do", func() error {
+					return o.here.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error {
+						o.mem.Fail(3, refusal)
+						return nil
+					})
+				})
+				if !o.free() {
+					o.Error("Do has not released")
+				}
+				if len(labels) == 2 { // nothing was done: what is sent once is sent again
+					try("by name", func() (err error) { lease, err = o.here.TryAcquire(ctx, byName, "write"); return err })
+					try("Delete", func() error { return lease.Delete(ctx) })
+					o.insert()
+				}
+				o.mem.Fail(1<<30, refusal)
+				begun := time.Now()
+				_, err := o.here.TryAcquire(ctx, flowers, "write")
+				fault{doclock.ErrNotAcquired, []string{"not primary"}}.check(o, "TryAcquire", err)
+				if took := time.Since(begun); took < engine.DefaultPatience || took > engine.DefaultPatience+2*time.Second {
+					o.Errorf("it ended after %v", took)
+				}
+				o.mem.Fail(0, refusal)
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
+// The driver wraps a failed login in several errors, in the command's own error or
+// in that of the selection of a server.
+func TestWrongCredentialsAreAnErrorAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	net := faultnet.New()
+	for range 20 {
+		net.ArmRewrite(faultnet.Refuse, "saslStart", func(bson.Raw) any {
+			return bson.M{"ok": 0, "code": 18, "codeName": "AuthenticationFailed", "errmsg": "Authentication failed."}
+		})
+	}
+	coll := p.Through(options.Client().SetDialer(net).SetAuth(options.Credential{AuthMechanism: "SCRAM-SHA-256", Username: "ann", Password: "wrong"}))
+	l := p.locker(coll, relations.Fair())
+	for range 3 {
+		_, err := l.TryAcquire(p.bounded(), flowers, "write")
+		if err == nil || !strings.HasPrefix(err.Error(), "doclock: not acquired: acquire: authentication failed: ") || !strings.Contains(err.Error(), "AuthenticationFailed") {
+			t.Errorf("got %v", err)
+		}
 	}
 }

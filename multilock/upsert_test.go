@@ -47,63 +47,38 @@ func TestUpsertByManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestUpsertWaits(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair(), doclock.Upsert())
-	filter := bson.M{"_id": "new"}
-	var all sync.WaitGroup
-	for range 12 {
-		all.Go(func() {
-			lease, err := l.Acquire(p.bounded(), filter, "write")
-			if err != nil {
-				t.Errorf("Acquire: %v", err)
-				return
-			}
-			if err := lease.UpdateAndRelease(p.bounded(), bson.M{"$inc": bson.M{"total": 1}}); err != nil {
-				t.Errorf("UpdateAndRelease: %v", err)
-			}
-		})
-	}
-	all.Wait()
-	var doc struct{ Total int }
-	if err := p.coll.FindOne(t.Context(), filter).Decode(&doc); err != nil || doc.Total != 12 {
-		t.Errorf("total is %d (%v)", doc.Total, err)
-	}
-}
-
 // A duplicate key without a lost race must not be retried for ever: the document
 // exists and doesn't match the rest of the filter, or another unique index
 // prevents the insert.
 func TestUpsertThatCanNeverInsertIsAnError(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive(), doclock.Upsert())
-	if _, err := p.coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{
-		Keys: bson.M{"name": 1}, Options: options.Index().SetUnique(true),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for name, filter := range map[string]bson.M{
-		"the rest of the filter": {"_id": 1, "name": "weeds"},
-		"another unique index":   {"_id": 2, "name": "flowers"},
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		w.commands()
-		begun := time.Now()
-		_, err := l.TryAcquire(ctx, filter, "write")
-		if ctx.Err() != nil || time.Since(begun) > 5*time.Second {
-			t.Errorf("%s: it went on for ever, with %d commands", name, len(w.commands()))
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
+		l := p.locker(coll, relations.Exclusive(), doclock.Upsert())
+		if _, err := p.coll.Indexes().CreateOne(p.Context(), mongo.IndexModel{
+			Keys: bson.M{"name": 1}, Options: options.Index().SetUnique(true),
+		}); err != nil {
+			p.Fatal(err)
 		}
-		p.wantNot(err, doclock.ErrOutcomeUnknown)
-		if err == nil || !mongo.IsDuplicateKeyError(err) {
-			t.Errorf("%s: %v", name, err)
+		for name, filter := range map[string]bson.M{
+			"the rest of the filter": {"_id": 1, "name": "weeds"},
+			"another unique index":   {"_id": 2, "name": "flowers"},
+		} {
+			ctx, cancel := context.WithTimeout(p.Context(), 10*time.Second)
+			defer cancel()
+			w.Take()
+			begun := time.Now()
+			_, err := l.TryAcquire(ctx, filter, "write")
+			if ctx.Err() != nil || time.Since(begun) > 5*time.Second {
+				p.Errorf("%s: it went on for ever, with %d commands", name, len(w.Take()))
+			}
+			p.wantNot(err, doclock.ErrOutcomeUnknown)
+			if err == nil || !mongo.IsDuplicateKeyError(err) {
+				p.Errorf("%s: %v", name, err)
+			}
 		}
-	}
-	if n, err := p.coll.CountDocuments(t.Context(), bson.M{}); n != 1 || err != nil {
-		t.Errorf("%d documents (%v)", n, err)
-	}
-	p.wantEntries()
+		if n, err := p.coll.CountDocuments(p.Context(), bson.M{}); n != 1 || err != nil {
+			p.Errorf("%d documents (%v)", n, err)
+		}
+		p.wantEntries()
+	})
 }

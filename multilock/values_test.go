@@ -37,6 +37,14 @@ func (s *spy) MarshalBSONValue() (byte, []byte, error) {
 	return byte(kind), data, err
 }
 
+// check fails unless it was encoded so many times, by its caller.
+func (s *spy) check(p *place, name string, times int32) {
+	p.Helper()
+	if got := s.times.Load(); got != times || s.elsewhere.Load() != 0 {
+		p.Errorf("%s: encoded %d times, %d of them in another goroutine", name, got, s.elsewhere.Load())
+	}
+}
+
 // goroutine is the name of the goroutine that calls it.
 func goroutine() string {
 	stack := make([]byte, 64)
@@ -103,52 +111,46 @@ func placesOf(v any) map[string]given {
 // A caller's value is encoded once for each call, by the caller, even if the
 // command is sent several times.
 func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	p.change(bson.M{"$set": bson.M{"items": bson.A{7}}})
-	coll, net := p.faulty()
-	l := p.locker(coll, relations.Exclusive())
-	check := func(name string, times int32, s *spy) {
-		t.Helper()
-		if got := s.times.Load(); got != times || s.elsewhere.Load() != 0 {
-			t.Errorf("%s: encoded %d times, %d of them in another goroutine", name, got, s.elsewhere.Load())
+	virtual(t, func(p *place) {
+		p.Change(bson.M{"$set": bson.M{"items": bson.A{7}}})
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive())
+		for name, call := range calls {
+			for _, by := range []string{"_id", "total"} {
+				s := newSpy(1)
+				filter := bson.M{by: s}
+				if by == "_id" { // which is sent again
+					net.Arm(faultnet.LoseReply, "findAndModify")
+				}
+				lease, err := call(p.bounded(), l, filter)
+				if err != nil {
+					p.Fatal(name, by, err)
+				}
+				if lease != nil {
+					p.release(lease)
+				}
+				s.check(p, name+" by "+by, 1)
+			}
 		}
-	}
-	for name, call := range calls {
-		for _, by := range []string{"_id", "total"} {
-			s := newSpy(1)
-			filter := bson.M{by: s}
-			if by == "_id" { // which is sent again
+		for name, write := range writes {
+			s := newSpy(7)
+			for place, g := range placesOf(s) {
+				lease := p.try(l, "write")
+				s.times.Store(0)
 				net.Arm(faultnet.LoseReply, "findAndModify")
+				if err := g.to(p.bounded(), lease, write); err != nil {
+					p.Fatal(name, place, err)
+				}
+				times := int32(1)
+				if place == "beside the library's" {
+					times = 2 // it is there twice
+				}
+				s.check(p, name+", "+place, times)
+				_ = lease.Release(p.bounded())
 			}
-			lease, err := call(p.bounded(), l, filter)
-			if err != nil {
-				t.Fatal(name, by, err)
-			}
-			if lease != nil {
-				p.release(lease)
-			}
-			check(name+" by "+by, 1, s)
 		}
-	}
-	for name, write := range writes {
-		s := newSpy(7)
-		for place, g := range placesOf(s) {
-			lease := p.try(l, "write")
-			s.times.Store(0)
-			net.Arm(faultnet.LoseReply, "findAndModify")
-			if err := g.to(p.bounded(), lease, write); err != nil {
-				t.Fatal(name, place, err)
-			}
-			times := int32(1)
-			if place == "beside the library's" {
-				times = 2 // it is there twice
-			}
-			check(name+", "+place, times, s)
-			_ = lease.Release(p.bounded())
-		}
-	}
-	p.wantEntries()
+		p.wantEntries()
+	})
 }
 
 // A waiter's filter is encoded once, however often the waiter asks and whichever
@@ -156,116 +158,40 @@ func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
 func TestAWaitersFilterIsEncodedOnce(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{"_id", "total"} {
-		p := newPlace(t)
-		coll, w := p.watched()
-		l := p.locker(coll, relations.Fair())
-		holder := p.try(p.locker(p.coll, relations.Fair()), "write")
-		ctx, cancel := context.WithCancel(t.Context())
-		var s *spy
-		call := begin(t, func() (*doclock.Lease, error) {
-			s = newSpy(1)
-			return l.Acquire(ctx, bson.M{by: s}, "write")
+		virtually(t, by, func(p *place) {
+			l := p.locker(p.coll, relations.Fair())
+			p.try(p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour)), "write")
+			s := newSpy(1)
+			p.want(errOf(l.Acquire(p.Context(), bson.M{by: s}, "write", doclock.MaxWait(time.Minute))), doclock.ErrConflict)
+			p.rest(l)
+			s.check(p, "Acquire", 1)
 		})
-		p.eventually("it has asked twice", func() bool { return w.count() > 1 })
-		cancel()
-		_, err := call.wait()
-		p.want(err, context.Canceled)
-		p.rest(l)
-		p.wantEntries(holder)
-		if s.times.Load() != 1 || s.elsewhere.Load() != 0 {
-			t.Errorf("by %s: encoded %d times, %d of them in another goroutine", by, s.times.Load(), s.elsewhere.Load())
-		}
-	}
-}
-
-// pausing is a value whose encoding makes its caller give up, and gives the
-// caller time to continue.
-type pausing struct {
-	giveUp context.CancelFunc
-	left   <-chan struct{}
-}
-
-func (v pausing) MarshalBSONValue() (byte, []byte, error) {
-	v.giveUp()
-	select {
-	case <-v.left:
-	case <-time.After(50 * time.Millisecond): // the caller is here
-	}
-	kind, data, err := bson.MarshalValue(1)
-	return byte(kind), data, err
-}
-
-// A caller may change its values after a call has returned. The changes are
-// neither written nor searched for.
-func TestOnlyWhatWasGivenIsSent(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	if _, err := p.coll.InsertOne(t.Context(), bson.M{"_id": 2, "total": 1}); err != nil {
-		t.Fatal(err)
-	}
-	untouched := func(name string) {
-		t.Helper()
-		if n, err := p.coll.CountDocuments(t.Context(), bson.M{"$or": bson.A{bson.M{"_id": 2, "lock": bson.M{"$exists": true}}, bson.M{"total": -1}}}); n != 0 || err != nil {
-			t.Errorf("%s: a value that was not passed was used: %d, %v", name, n, err)
-		}
-	}
-	for name, call := range calls {
-		l := p.locker(p.coll, relations.Exclusive())
-		ctx, cancel := context.WithCancel(t.Context())
-		left := make(chan struct{})
-		filter := bson.D{{Key: "total", Value: bson.M{"$gte": pausing{cancel, left}}}, {Key: "_id", Value: 1}}
-		if lease, err := call(ctx, l, filter); err == nil && lease != nil {
-			p.release(lease)
-		}
-		filter[1].Value = 2 // the call has returned
-		close(left)
-		p.rest(l)
-		untouched(name)
-		p.wantEntries()
-	}
-	for name, write := range writes {
-		l := p.locker(p.coll, relations.Exclusive())
-		for form, wrap := range map[string]func(set bson.D) any{
-			"classic":  func(set bson.D) any { return bson.D{{Key: "$set", Value: set}} },
-			"pipeline": func(set bson.D) any { return bson.A{bson.D{{Key: "$set", Value: set}}} },
-		} {
-			lease := p.try(l, "write")
-			ctx, cancel := context.WithCancel(t.Context())
-			left := make(chan struct{})
-			set := bson.D{{Key: "x", Value: pausing{cancel, left}}, {Key: "total", Value: 1}}
-			_ = write(ctx, lease, wrap(set))
-			set[1].Value = -1 // the call has returned
-			close(left)
-			_ = lease.Release(p.bounded())
-			untouched(name + ", " + form)
-		}
-		p.rest(l)
 	}
 }
 
 // Callers may use their maps again as soon as a call has returned, wherever it
 // was cut off. (The race detector is what fails.)
 func TestMapsAreTheCallersAgain(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Exclusive())
-	lease := p.try(l, "write")
-	fields, filter := bson.M{}, bson.M{"_id": 1}
-	for i := range 100 {
-		for k := range 50 {
-			fields[fmt.Sprint("k", k)] = i
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Exclusive())
+		lease := p.try(l, "write")
+		fields, filter := bson.M{}, bson.M{"_id": 1}
+		for i := range 100 {
+			for k := range 50 {
+				fields[fmt.Sprint("k", k)] = i
+			}
+			ctx, cancel := context.WithCancel(p.Context())
+			timer := time.AfterFunc(rand.N(60*time.Microsecond), cancel)
+			_ = lease.Update(ctx, bson.M{"$set": fields})
+			for k := range 50 { // the call has returned
+				delete(fields, fmt.Sprint("k", k))
+			}
+			_, _ = l.TryAcquire(ctx, filter, "write")
+			filter["name"] = i // and so has this one
+			delete(filter, "name")
+			timer.Stop()
+			cancel()
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		timer := time.AfterFunc(rand.N(60*time.Microsecond), cancel)
-		_ = lease.Update(ctx, bson.M{"$set": fields})
-		for k := range 50 { // the call has returned
-			delete(fields, fmt.Sprint("k", k))
-		}
-		_, _ = l.TryAcquire(ctx, filter, "write")
-		filter["name"] = i // and so has this one
-		delete(filter, "name")
-		timer.Stop()
-		cancel()
-	}
-	p.release(lease)
+		p.release(lease)
+	})
 }

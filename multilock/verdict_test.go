@@ -3,92 +3,158 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// The lock is removed while fn runs. Do reports each fact once, and a write of
-// unknown outcome is not also reported as lost.
-func TestDoReturnsOneVerdict(t *testing.T) {
+// What the callers get for each failure is in docs/verdicts.md, which proptest/verdicts
+// makes. These are the cases that it doesn't have.
+
+// wantVerdict fails unless err is of just these verdicts on a lock.
+func (p *place) wantVerdict(what string, err error, want ...error) {
+	p.Helper()
+	var all []error
+	for _, v := range []error{doclock.ErrNotAcquired, doclock.ErrLost, doclock.ErrOutcomeUnknown} {
+		if errors.Is(err, v) {
+			all = append(all, v)
+		}
+	}
+	if !slices.Equal(all, want) {
+		p.Errorf("%s: %v is %v, want %v", what, err, all, want)
+	}
+}
+
+// What fn returns is of another lock, of a write, or of its context. The error of Do
+// is none of it, but has its text and what is in it.
+func TestWhatFnReturnsIsNoVerdict(t *testing.T) {
 	t.Parallel()
-	increment := bson.M{"$inc": bson.M{"total": 1}}
-	for name, c := range map[string]struct {
-		fn   func(context.Context, *doclock.Lease, *faultnet.Net) error
-		want error
-	}{
-		"a write that was not applied": {func(ctx context.Context, l *doclock.Lease, _ *faultnet.Net) error { return l.Update(ctx, increment) }, doclock.ErrLost},
-		"a write of unknown outcome": {func(ctx context.Context, l *doclock.Lease, net *faultnet.Net) error {
-			net.Arm(faultnet.LoseRequest, "findAndModify")
-			return l.Update(ctx, increment)
-		}, doclock.ErrOutcomeUnknown},
-		"a last write of unknown outcome": {func(ctx context.Context, l *doclock.Lease, net *faultnet.Net) error {
-			net.Arm(faultnet.LoseRequest, "findAndModify")
-			return l.UpdateAndRelease(ctx, increment)
-		}, doclock.ErrOutcomeUnknown},
-		"a loss that is known, and a release that goes astray": {func(ctx context.Context, l *doclock.Lease, net *faultnet.Net) error {
-			p := l.Renew(ctx)
-			net.Arm(faultnet.LoseRequest, "findAndModify")
-			if !errors.Is(p, doclock.ErrLost) {
-				return errors.New("the loss was not found")
+	conflict := &doclock.ConflictError{Tag: "write"}
+	returned := errors.Join(io.EOF, fmt.Errorf("the other document: %w: %w", doclock.ErrNotAcquired, conflict), doclock.ErrLost, doclock.ErrOutcomeUnknown)
+	for name, lost := range map[string]bool{"held": false, "lost": true} {
+		virtually(t, name, func(p *place) {
+			l := p.plain(relations.Exclusive())
+			var want []error
+			fn := func(lease *doclock.Lease) error {
+				if lost {
+					must(p, p.mem.Lose(lease))
+					want = []error{doclock.ErrLost}
+				}
+				return returned
 			}
-			return nil
-		}, doclock.ErrLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, net := p.faulty()
-			l := p.locker(coll, relations.Exclusive())
-			err := l.Do(t.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
-				p.change(bson.M{"$unset": bson.M{"lock": 1}})
-				return c.fn(ctx, lease, net)
-			})
-			p.want(err, c.want)
-			for _, other := range []error{doclock.ErrLost, doclock.ErrOutcomeUnknown} {
-				if other != c.want {
-					p.wantNot(err, other)
+			for name, err := range map[string]error{
+				"Do":    l.Do(p.Context(), flowers, "write", func(_ context.Context, lease *doclock.Lease) error { return fn(lease) }),
+				"DoAll": multilock.DoAll(p.Context(), func(_ context.Context, leases multilock.Leases) error { return fn(leases[0]) }, l.Want(flowers, "write")),
+			} {
+				p.wantVerdict(name, err, want...)
+				p.want(err, io.EOF, doclock.ErrConflict)
+				if !strings.Contains(err.Error(), "the other document") {
+					p.Errorf("%s has not the text of what fn returned: %v", name, err)
 				}
-				if n := strings.Count(err.Error(), other.Error()); n > 1 {
-					t.Errorf("it says %q %d times: %q", other, n, err)
-				}
+			}
+			ordinary := errors.Join(io.EOF)
+			if err := l.Do(p.Context(), flowers, "write", func(context.Context, *doclock.Lease) error { return ordinary }); err != ordinary {
+				p.Errorf("an error that is no verdict became %#v", err)
 			}
 		})
 	}
 }
 
-// A release that the server refuses can be repeated, also by the last holder of a
-// shared entry.
-func TestASharedReleaseThatIsRefusedIsTriedAgain(t *testing.T) {
+// The lock is removed while fn runs. Do has one verdict on the lock, whatever the
+// outcome of fn's own write is.
+func TestDoReturnsOneVerdict(t *testing.T) {
 	t.Parallel()
-	for name, release := range map[string]func(*doclock.Lease) error{
-		"Release": func(l *doclock.Lease) error { return l.Release(context.Background()) },
-		"UpdateAndRelease": func(l *doclock.Lease) error {
-			return l.UpdateAndRelease(context.Background(), bson.M{"$inc": bson.M{"total": 1}})
-		},
+	for name, c := range map[string]struct {
+		fn   func(context.Context, *place, *doclock.Lease) error
+		want error
+	}{
+		"a write that was not applied": {func(ctx context.Context, _ *place, l *doclock.Lease) error { return l.Update(ctx, plusOne) }, doclock.ErrLost},
+		"a write of unknown outcome": {func(ctx context.Context, p *place, l *doclock.Lease) error {
+			p.mem.LoseRequests(1, locktest.Writes)
+			return l.Update(ctx, plusOne)
+		}, doclock.ErrLost},
+		"a last write of unknown outcome": {func(ctx context.Context, p *place, l *doclock.Lease) error {
+			p.mem.LoseRequests(1, locktest.Writes)
+			return l.UpdateAndRelease(ctx, plusOne)
+		}, doclock.ErrOutcomeUnknown},
+		"a loss that is known, and a release that goes astray": {func(ctx context.Context, p *place, l *doclock.Lease) error {
+			p.want(l.Renew(ctx), doclock.ErrLost)
+			p.mem.LoseRequests(1, locktest.Releases)
+			return nil
+		}, doclock.ErrLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPlace(t)
-			coll, net := p.faulty()
-			l := p.sharing(coll)
-			one, two := p.try(l, "read"), p.try(l, "read")
-			p.release(one)
-			for range 3 { // the update, the release in its place, and the release that asks what became of it
-				net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
-					return bson.M{"ok": 0, "code": 13, "errmsg": "not authorized"}
-				})
+		virtually(t, name, func(p *place) {
+			err := p.plain(relations.Exclusive()).Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+				p.Change(bson.M{"$unset": bson.M{"lock": 1}})
+				return c.fn(ctx, p, lease)
+			})
+			p.wantVerdict("Do", err, c.want)
+			if text := strings.TrimPrefix(c.want.Error(), "doclock: "); strings.Count(err.Error(), text) != 1 {
+				p.Errorf("it doesn't say %q once: %v", text, err)
 			}
-			if err := release(two); err == nil || errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown) {
-				t.Errorf("%s = %v", name, err)
+		})
+	}
+}
+
+// The context of an acquire ends by the loss of another lock. Nothing was lost here.
+func TestAnAcquireWhoseContextHasLostAnotherLock(t *testing.T) {
+	t.Parallel()
+	for name, ask := range acquires {
+		bubbly(t, name, func(p *place) {
+			ann, bob := p.plain(relations.Exclusive()), p.plain(relations.Exclusive())
+			outer := p.got(ann.Acquire(p.Context(), doclock.ID(2), "write"))
+			p.try(bob, "write", doclock.TTL(time.Hour))
+			ctx := outer.KeepAlive(p.Context())
+			time.AfterFunc(time.Second, func() { ok(p, p.mem.Lose(outer)) })
+			p.mem.Delay(1, time.Minute, locktest.Acquires)
+			for range 2 { // during the wait, and before it
+				err := ask(p, ctx, ann, "write")
+				p.wantVerdict(name, err, doclock.ErrNotAcquired)
+				p.want(err, context.Canceled)
 			}
-			net.Disarm()
-			p.release(two)
-			p.wantEntries()
+		})
+	}
+}
+
+// One of several holders of a shared entry writes and releases, after the lease's time
+// is up. The update is not executed, and the error says all the same what became of the
+// lock.
+func TestTheLastUpdateOfASharerHasAVerdict(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		arm  func(*place, *mongo.Client)
+		want error
+	}{
+		"no server can be reached": {func(p *place, c *mongo.Client) { ok(p, p.mem.Cut(c, io.ErrUnexpectedEOF)) }, doclock.ErrOutcomeUnknown},
+		"the server refuses it": {func(p *place, _ *mongo.Client) {
+			p.mem.Fail(1, mongo.CommandError{Code: 13, Message: "not authorized"}, locktest.Writes)
+		}, doclock.ErrLost},
+	} {
+		virtually(t, name, func(p *place) {
+			coll, _ := p.watched()
+			readers, others := p.sharing(coll, doclock.TTL(time.Minute)), p.plain(relations.WritePreferring())
+			one, two := p.try(readers, "read"), p.try(readers, "read")
+			theirs := p.got(others.Acquire(p.Context(), flowers, "write")) // once the entry has expired
+			c.arm(p, coll.Database().Client())
+			err := one.UpdateAndRelease(p.Context(), plusOne)
+			p.wantVerdict("UpdateAndRelease", err, c.want)
+			if !errors.As(err, new(mongo.CommandError)) && !mongo.IsTimeout(err) {
+				p.Errorf("the driver's error is not in %v", err)
+			}
+			ok(p, p.mem.Cut(coll.Database().Client(), nil))
+			p.want(one.Release(p.Context()), doclock.ErrLost)
+			p.want(two.Release(p.Context()), doclock.ErrLost)
+			p.release(theirs)
 		})
 	}
 }

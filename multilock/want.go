@@ -1,11 +1,13 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/bsonvalue"
@@ -51,7 +53,11 @@ func (e *WantError) Error() string {
 	if !e.DocumentID.IsZero() {
 		what = fmt.Sprintf("doclock: wants[%d], %q on document %s of %s", e.Index, e.Tag, bsonvalue.Readable(e.DocumentID), e.Collection)
 	}
-	return oneline.Because(errors.New(what), e.err).Error()
+	text := oneline.Because(errors.New(what), e.err).Error()
+	if missing := (*notFound)(nil); errors.As(e.err, &missing) && !e.DocumentID.IsZero() {
+		text = strings.Replace(text, missing.where(), "", 1) // which what has said
+	}
+	return text
 }
 
 // Unwrap returns what a single acquire would return.
@@ -59,7 +65,7 @@ func (e *WantError) Unwrap() error { return e.err }
 
 // wanted is a want whose arguments were checked.
 type wanted struct {
-	*acquisition
+	*asked
 	config  engine.AcquireConfig // its options, without the target of Into
 	indexes []int                // of the equal wants that it stands for
 }
@@ -72,9 +78,9 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	}
 	a, err := w.locker.begin(ctx, w.filter, w.tag, w.opts)
 	if err != nil {
-		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: notAcquired(err)}
+		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: only(doclock.ErrNotAcquired, notAcquired(err))}
 	}
-	checked.acquisition = a
+	checked.asked = a
 	if a.filter.Pin == nil {
 		return nil, checked.fault(fmt.Errorf("%w: its filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key: several documents are locked in the order of their _id", doclock.ErrInvalidArgument))
 	}
@@ -93,8 +99,8 @@ func (w Want) document() (id bson.RawValue) {
 
 // fault is the error of this want.
 func (w *wanted) fault(err error) error {
-	e := &WantError{Index: w.indexes[0], err: notAcquired(err)}
-	if w.acquisition != nil {
+	e := &WantError{Index: w.indexes[0], err: only(doclock.ErrNotAcquired, notAcquired(err))}
+	if w.asked != nil {
 		e.Collection, e.Tag = w.locker.engine.Namespace(), w.request.Tag
 		e.DocumentID = documentOf(w.filter.Pin)
 	}
@@ -113,4 +119,82 @@ func (w *wanted) add(other *wanted) {
 	w.indexes = append(w.indexes, other.indexes...)
 	w.into = append(w.into, other.into...)
 	w.request.Document = len(w.into) > 0
+}
+
+// inOrder checks wants, and returns them in the order in which everybody locks:
+// by collection, lock field, _id and shard key. Equal wants become one. Two
+// others of one lock are refused, whatever their tags are: each caller could
+// hold the first and wait for the second, behind the other's first or behind a
+// waiter that waits for both.
+func inOrder(ctx context.Context, wants []Want) ([]*wanted, error) {
+	all := make([]*wanted, len(wants))
+	for i, w := range wants {
+		checked, err := w.check(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = checked
+	}
+	slices.SortStableFunc(all, byLock)
+	var ordered []*wanted
+	for _, w := range all {
+		first := sameLock(ordered, w)
+		if first == nil {
+			ordered = append(ordered, w)
+			continue
+		}
+		if !first.equals(w) {
+			return nil, w.fault(fmt.Errorf("%w: wants[%d] is of the same document; give one want for it, or equal ones (of one Locker, with equal filters, tags and options)", doclock.ErrInvalidArgument, first.indexes[0]))
+		}
+		first.add(w)
+	}
+	return ordered, nil
+}
+
+// sameLock is the one of the wants, which are in order, that may be of the same lock
+// as w, or nil. Two Lockers may know different fields of the shard key: those that
+// both know tell the documents apart.
+func sameLock(ordered []*wanted, w *wanted) *wanted {
+	for _, other := range slices.Backward(ordered) {
+		switch {
+		case byID(other, w) != 0:
+			return nil
+		case agree(other.filter.Pin, w.filter.Pin):
+			return other
+		}
+	}
+	return nil
+}
+
+// byLock compares the locks that two wants are of.
+func byLock(a, b *wanted) int {
+	return cmp.Or(byID(a, b), slices.CompareFunc(byName(a.filter.Pin), byName(b.filter.Pin), func(x, y bson.E) int {
+		return cmp.Or(strings.Compare(x.Key, y.Key), compareValues(x, y))
+	}))
+}
+
+// byID compares them without the shard key.
+func byID(a, b *wanted) int {
+	return cmp.Or(
+		strings.Compare(a.locker.engine.Namespace(), b.locker.engine.Namespace()),
+		strings.Compare(a.locker.engine.Field, b.locker.engine.Field),
+		compareValues(a.filter.Pin[0], b.filter.Pin[0]),
+	)
+}
+
+// byName are a pin's fields of the shard key, in an order that is the same for all
+// Lockers.
+func byName(pin engine.Pin) []bson.E {
+	return slices.SortedFunc(slices.Values(pin[1:]), func(x, y bson.E) int { return strings.Compare(x.Key, y.Key) })
+}
+
+// agree reports whether two pins have the same values for the fields that both have.
+func agree(a, b engine.Pin) bool {
+	return !slices.ContainsFunc(a, func(x bson.E) bool {
+		return slices.ContainsFunc(b, func(y bson.E) bool { return x.Key == y.Key && compareValues(x, y) != 0 })
+	})
+}
+
+func compareValues(x, y bson.E) int {
+	return bsonvalue.Compare(x.Value.(bson.RawValue), y.Value.(bson.RawValue))
 }

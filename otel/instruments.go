@@ -12,9 +12,9 @@ type instruments struct {
 	wait, hold metric.Float64Histogram
 	active     metric.Int64UpDownCounter
 
-	conflicts, losses, unknown, cleanUpFailures metric.Int64Counter
-	renewals, renewalFailures                   metric.Int64Counter
-	commands, dropped                           metric.Int64Counter
+	conflicts, skipped, losses, unknown, cleanUpFailures metric.Int64Counter
+	renewals, renewalFailures                            metric.Int64Counter
+	commands, dropped                                    metric.Int64Counter
 }
 
 // The buckets' bounds, in seconds. A wait takes a round trip at least, and people
@@ -40,6 +40,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		wait:            histogram("doclock.wait.duration", "How long acquires took, from the call to the grant, the refusal or the end.", waitBounds),
 		hold:            histogram("doclock.hold.duration", "How long leases were held, from the grant to the end.", holdBounds),
 		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others were in the way of: they waited, or were refused."),
+		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, counted each time that a claim goes past one."),
 		losses:          counter("doclock.losses", "{lease}", "Leases that ended before their release: their time ran out, or their entry is gone."),
 		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands of which callers were told that nobody knows whether they were executed."),
 		cleanUpFailures: counter("doclock.clean_up_failures", "{entry}", "Entries that nobody uses and that could not be removed. They expire by themselves."),
@@ -56,7 +57,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 // beginTag makes the counters start at 0. A backend that computes an increase, as
 // Prometheus does, would miss the first failure of a series that begins with it.
 func (i *instruments) beginTag(ctx context.Context, plain *label) {
-	for _, c := range []metric.Int64Counter{i.conflicts, i.losses, i.unknown, i.cleanUpFailures, i.renewals, i.renewalFailures, i.commands} {
+	for _, c := range []metric.Int64Counter{i.conflicts, i.skipped, i.losses, i.unknown, i.cleanUpFailures, i.renewals, i.renewalFailures, i.commands} {
 		c.Add(ctx, 0, plain.add...)
 	}
 }

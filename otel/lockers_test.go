@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -31,7 +33,7 @@ type real struct {
 func newReal(t *testing.T, opts ...doclock.Option) *real {
 	r := &real{rig: newRig(t), doc: fixture.NewDocument(t)}
 	var err error
-	r.locks, err = multilock.New(r.doc.Hand, relations.WritePreferring(), append(opts, doclock.OnEvent(r.Observe))...)
+	r.locks, err = multilock.New(r.doc.Hand, relations.WritePreferring(), append([]doclock.Option{doclock.TTL(30 * time.Second), doclock.WaitTTL(30 * time.Second), doclock.OnEvent(r.Observe)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,44 +186,13 @@ func (r *real) inside(inner, outer trace.ReadOnlySpan) {
 	}
 }
 
-// Each of many acquires at once has its spans, and is counted once.
-func TestManyCallers(t *testing.T) {
-	r := newReal(t)
-	const callers, each = 4, 5
-	done := make(chan error)
-	for range callers {
-		go func() {
-			var errs []error
-			for range each {
-				errs = append(errs, r.locks.Do(r.ctx, bson.M{"_id": 1}, "write", func(context.Context, *doclock.Lease) error { return nil }))
-			}
-			done <- errors.Join(errs...)
-		}()
-	}
-	for range callers {
-		r.succeeds(<-done)
-	}
-	r.closed(2 * callers * each)
-	r.equal("active leases", r.active(), 0)
-	ids := map[string][]string{}
-	for _, s := range r.ended() {
-		id, _ := attr(s, "doclock.lease.id")
-		ids[id] = append(ids[id], s.Name())
-	}
-	r.equal("leases", len(ids), callers*each)
-	for id, names := range ids {
-		r.equal("spans of "+id, names, []string{"acquire documents", "hold documents"})
-	}
-}
-
 // The spans have the times at which things happened, and not those at which the
 // observer was told. The clock is turned by hand.
 func TestTimesOfSpans(t *testing.T) {
 	var clock fixture.Clock
-	r := newReal(t, func(c *engine.Config) error {
+	r := newReal(t, adjust.Locker(func(c *engine.Config) {
 		c.Clock = func() engine.Reading { return engine.Reading(clock.Read()) }
-		return nil
-	})
+	}))
 	began := clock.Now()
 	lease := r.acquire()
 	clock.Pass(3 * time.Second)
@@ -235,46 +206,19 @@ func TestTimesOfSpans(t *testing.T) {
 	r.equal("spans", all, []string{"acquire documents 0s 0s", "hold documents 0s 3s"})
 }
 
-// The leases of one entry have one ID, and each has spans of its own.
-func TestSpansOfASharedEntry(t *testing.T) {
-	r := newReal(t, doclock.ShareInProcess("read"))
-	var leases []*doclock.Lease
-	for range 3 {
-		lease, err := r.locks.Acquire(r.ctx, bson.M{"_id": 1}, "read")
-		if err != nil {
-			t.Fatal(err)
-		}
-		leases = append(leases, lease)
-	}
-	for _, i := range []int{1, 0, 2} {
-		r.succeeds(leases[i].Release(context.Background()))
-	}
-	r.closed(6)
-	r.equal("active leases", r.active(), 0)
-	grants, ids := map[string]bool{}, map[string]bool{}
-	for _, s := range r.ended() {
-		id, _ := attr(s, "doclock.lease.id")
-		ids[id] = true
-		r.equal("parent of "+s.Name(), s.Parent().SpanID(), r.span.SpanContext().SpanID())
-		if s.Name() == "hold documents" {
-			grants[s.StartTime().Format(time.StampNano)] = true
-		}
-	}
-	r.equal("IDs", len(ids), 1)
-	r.equal("different grants", len(grants), 3)
-}
-
 // A lease that its holder has forgotten is lost when its time is up.
 func TestALeaseThatNobodyReleases(t *testing.T) {
-	r := newReal(t, doclock.TTL(doclock.MinTTL))
-	lease := r.acquire()
-	fixture.Eventually(t, "the lease is lost", func() bool { return r.counts()["doclock.losses{tag=write}"] == "1" })
-	r.fails(lease.Err(), doclock.ErrLost)
-	r.closed(2)
-	r.equal("active leases", r.active(), 0)
-	hold := r.ended()[1]
-	r.equal("status", hold.Status().Code, codes.Error)
-	if held := hold.EndTime().Sub(hold.StartTime()); held <= 0 || held > fixture.Patience {
-		t.Errorf("it was held for %v", held)
-	}
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newReal(t, doclock.TTL(doclock.MinTTL))
+		lease := r.acquire()
+		fixture.Eventually(t, "the lease is lost", func() bool { return r.counts()["doclock.losses{tag=write}"] == "1" })
+		r.fails(lease.Err(), doclock.ErrLost)
+		r.closed(2)
+		r.equal("active leases", r.active(), 0)
+		hold := r.ended()[1]
+		r.equal("status", hold.Status().Code, codes.Error)
+		if held := hold.EndTime().Sub(hold.StartTime()); held <= 0 || held > fixture.Patience {
+			t.Errorf("it was held for %v", held)
+		}
+	})
 }

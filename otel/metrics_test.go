@@ -43,9 +43,12 @@ func story() []doclock.Event {
 	unknown.Err = doclock.ErrOutcomeUnknown
 	cleanUp := event(doclock.EventCleanUpFailed, 7*time.Second)
 	cleanUp.Err, cleanUp.Dropped = errors.New("no server"), 5
+	skipped := event(doclock.EventSkipped, 0)
+	skipped.Err = mongo.CommandError{Code: 17419, Message: "too large"}
 	return []doclock.Event{
+		skipped,
 		granted(1, 0, 2*time.Millisecond),
-		event(doclock.EventWaiting, 0),
+		event(doclock.EventWaiting, 0), event(doclock.EventStillWaiting, 0),
 		refused, gone,
 		end(1, doclock.EventHandedOver, 2*time.Second, 2*time.Second, nil),
 		granted(2, 2*time.Second, 500*time.Millisecond),
@@ -80,6 +83,7 @@ func TestMetricsOfEachKind(t *testing.T) {
 		"doclock.hold.duration{outcome=released,tag=write}":                            "1 in 1s",
 		"doclock.active_leases{tag=write}":                                             "1",
 		"doclock.conflicts{tag=write}":                                                 "2",
+		"doclock.skipped_documents{tag=write}":                                         "1",
 		"doclock.losses{tag=write}":                                                    "1",
 		"doclock.unknown_outcomes{tag=write}":                                          "1",
 		"doclock.clean_up_failures{tag=write}":                                         "1",
@@ -117,7 +121,7 @@ func TestFailuresAreCountedFromZero(t *testing.T) {
 	r := newRig(t)
 	r.observe(leased(1, doclock.EventGranted, 0))
 	metrics := r.metrics()
-	for _, name := range []string{"conflicts", "losses", "unknown_outcomes", "clean_up_failures", "renewals", "renewal_failures", "commands", "dropped_events"} {
+	for _, name := range []string{"conflicts", "skipped_documents", "losses", "unknown_outcomes", "clean_up_failures", "renewals", "renewal_failures", "commands", "dropped_events"} {
 		sum, ok := metrics["doclock."+name].Data.(metricdata.Sum[int64])
 		if !ok || len(sum.DataPoints) != 1 || sum.DataPoints[0].Value != 0 {
 			t.Errorf("%s: %+v, want one point of 0", name, sum)

@@ -80,6 +80,9 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	switch e.Kind {
 	case doclock.EventWaiting:
 		o.metrics.conflicts.Add(ctx, 1, o.labels.of(ctx, e).add...)
+	case doclock.EventSkipped:
+		o.metrics.skipped.Add(ctx, 1, o.labels.of(ctx, e).add...)
+	case doclock.EventStillWaiting: // its EventWaiting was counted
 	case doclock.EventGranted:
 		o.granted(ctx, e)
 	case doclock.EventRefused, doclock.EventGaveUp:

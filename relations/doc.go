@@ -49,6 +49,13 @@
 //	Fair              many readers or one writer, in a queue
 //	MultiGranularity  intentions below, shared and exclusive locks above
 //
+// All programs that lock the same documents must have the same rules, for each
+// acquire is decided by the rules of its own program. An entry of a tag that these
+// don't have keeps it out. But nothing compares the relations of the tags that both
+// have: beside a Semaphore of 3, a program with a Semaphore of 5 lets in a fourth and
+// a fifth holder. To change rules, give the tags new names, or stop the old
+// programs first.
+//
 // # Checking rules
 //
 // [Rules.Validate] finds mistakes. [Rules.Starvations] finds tags that can be

@@ -106,7 +106,7 @@ func ExampleLocker_TryAcquire_oncePerTick() {
 	}
 	tick := func(machine string) error {
 		lease, err := locks.TryAcquire(ctx, bson.M{"_id": "nightly report"},
-			doclock.HoldAtLeast(time.Minute), doclock.OwnedBy(machine))
+			doclock.HoldAtLeast(time.Minute), doclock.Owner(machine))
 		var conflict *doclock.ConflictError
 		if errors.As(err, &conflict) {
 			fmt.Println(machine, "leaves it to", conflict.Holders[0].Owner)

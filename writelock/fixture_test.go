@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/writelock"
@@ -27,18 +28,16 @@ var order = bson.M{"_id": 1}
 // short is a TTL that a Locker's option refuses: it would not survive a broken
 // connection. Tests have no time.
 func short(ttl time.Duration) doclock.Option {
-	return func(c *engine.Config) error {
+	return adjust.Locker(func(c *engine.Config) {
 		c.TTL = ttl
-		return nil
-	}
+	})
 }
 
 // drivenBy has a Locker's server go by a clock.
 func drivenBy(server *fixture.Clock) doclock.Option {
-	return func(c *engine.Config) error {
+	return adjust.Locker(func(c *engine.Config) {
 		c.Now = server.Now
-		return nil
-	}
+	})
 }
 
 func newPlace(t testing.TB) *place {
@@ -61,10 +60,13 @@ func (p *place) sends(n int, what string) {
 	}
 }
 
+// calm is the TTL of leases on the real server: they outlive whatever keeps the machine busy.
+const calm = 30 * time.Second
+
 // locker makes a Locker that must come to rest before the test is over.
 func (p *place) locker(coll *mongo.Collection, opts ...doclock.Option) *writelock.Locker {
 	p.Helper()
-	l, err := writelock.New(coll, opts...)
+	l, err := writelock.New(coll, append([]doclock.Option{doclock.TTL(calm), doclock.WaitTTL(calm)}, opts...)...)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -20,17 +20,20 @@ const campaignPause = 200 * time.Millisecond
 // holds it: this process is the leader then. The lease is renewed, and released
 // whatever happens: return, panic, or Goexit.
 //
-// If fn returns while it leads, Lead returns fn's error, nil included: call Lead
-// again to campaign again. fn's context ends with the lease (cause
-// [doclock.ErrLost]). fn must return then: Lead ignores its error, and campaigns
-// again. It does the same if fn's error is an ErrLost, or if the release finds that
-// the lease was lost.
+// If fn returns while it leads, Lead returns what [Locker.Do] returns, nil included:
+// call Lead again to campaign again. fn's context ends with the lease (cause
+// [doclock.ErrLost]). fn must return then. Lead drops its error, and campaigns again,
+// also if the release finds that the lease was lost before. So fn itself must undo, or
+// report, what it did in a term that has ended so: fn learns the end by its context,
+// or by the next term. If fn returns while it leads, and only the release has
+// failed, Lead ends: its error is the driver's, or a [doclock.ErrOutcomeUnknown] if the
+// lease's time was up by then.
 //
-// If ctx ends, Lead returns what fn returns, or a [doclock.ErrNotAcquired] with
+// If ctx ends, Lead returns what Do returns, or a [doclock.ErrNotAcquired] with
 // ctx's error if fn is not running. Errors that may pass, such as that no server can
-// be reached, don't end Lead. It returns the other errors of [Locker.Acquire]: bad
+// be reached or that none is primary, don't end Lead. It returns the other errors of [Locker.Acquire]: bad
 // arguments, a closed Locker, a document that does not exist (see
-// [doclock.Upsert]), a refusal of the server. [doclock.MaxWait] is refused: ctx
+// [doclock.Upsert]), a refusal of the server, also of the credentials. [doclock.MaxWait] is refused: ctx
 // bounds the campaign.
 //
 // No two leaders have leases that are valid at the same time, in whatever
@@ -41,7 +44,7 @@ const campaignPause = 200 * time.Millisecond
 // The lock tells who leads: [doclock.Owner] is in its entry, and in the
 // [doclock.ConflictError] of a [Locker.TryAcquire].
 func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
-	opts = append(opts[:len(opts):len(opts)], noMaxWait)
+	opts = append(opts[:len(opts):len(opts)], noMaxWait{})
 	for {
 		led, lost := false, false
 		err := l.Do(ctx, filter, func(ctx context.Context, lease *doclock.Lease) error {
@@ -59,21 +62,28 @@ func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, 
 			select {
 			case <-time.After(campaignPause):
 			case <-ctx.Done():
-				return oneline.Join(err, attempt.Ended(ctx))
+				ended := attempt.Ended(ctx)
+				if errors.Is(ended, doclock.ErrLost) { // of another lock
+					ended = ctx.Err()
+				}
+				return oneline.Join(err, ended)
 			}
 		}
 	}
 }
 
-// mayPass says of an acquire's error that the server has refused nothing, or that
-// the document came and went.
+// mayPass says of an acquire's error that a command has failed, and was not
+// refused.
 func mayPass(err error) bool {
 	var failure *engine.Failure
-	return errors.As(err, &failure) && (failure.NotSent || !failure.Certain || failure.Again)
+	return errors.As(err, &failure) && !failure.Refused()
 }
 
 // noMaxWait comes after the caller's options.
-func noMaxWait(c *engine.AcquireConfig) error {
+type noMaxWait struct{ doclock.AcquireOption }
+
+// ApplyAcquire implements option.Acquire.
+func (noMaxWait) ApplyAcquire(c *engine.AcquireConfig) error {
 	if c.MaxWait == nil {
 		return nil
 	}

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -55,53 +57,57 @@ func TestLeadersComeOneAfterTheOther(t *testing.T) {
 // After a loss Lead campaigns again, whatever fn returns then.
 func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.Hand, doclock.TTL(time.Second))
-	erase := func() { p.Change(bson.M{"$unset": bson.M{"lock.tags": 1}}) }
-	var terms []int64
-	err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease *doclock.Lease) error {
-		terms = append(terms, lease.Fence())
-		switch len(terms) {
-		case 1:
-			erase()
-			<-ctx.Done()
-			p.want(context.Cause(ctx), doclock.ErrLost)
-			return context.Cause(ctx)
-		case 2:
-			erase()
-			<-ctx.Done()
-			return errors.New("which is ignored")
-		case 3:
-			erase() // which the release finds
-			return nil
-		default:
-			return nil
+	mongotest.Virtual(t, func(t *testing.T) {
+		p := newPlace(t)
+		l := p.locker(p.Hand, doclock.TTL(time.Second))
+		erase := func() { p.Change(bson.M{"$unset": bson.M{"lock.tags": 1}}) }
+		var terms []int64
+		err := l.Lead(fixture.Bounded(p), order, func(ctx context.Context, lease *doclock.Lease) error {
+			terms = append(terms, lease.Fence())
+			switch len(terms) {
+			case 1:
+				erase()
+				<-ctx.Done()
+				p.want(context.Cause(ctx), doclock.ErrLost)
+				return context.Cause(ctx)
+			case 2:
+				erase()
+				<-ctx.Done()
+				return errors.New("which is ignored")
+			case 3:
+				erase() // which the release finds
+				return nil
+			default:
+				return nil
+			}
+		})
+		if err != nil || len(terms) != 4 || terms[0] >= terms[1] || terms[1] >= terms[2] || terms[2] >= terms[3] {
+			t.Errorf("Lead returned %v after the terms %v", err, terms)
 		}
+		p.heldBy(nil)
 	})
-	if err != nil || len(terms) != 4 || terms[0] >= terms[1] || terms[1] >= terms[2] || terms[2] >= terms[3] {
-		t.Errorf("Lead returned %v after the terms %v", err, terms)
-	}
-	p.heldBy(nil)
 }
 
 func TestLeadEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	l, others := p.locker(p.Hand), p.locker(p.Hand)
-	fault := errors.New("fn's own")
-	ctx, cancel := context.WithCancel(t.Context())
-	err := l.Lead(ctx, order, func(ctx context.Context, _ *doclock.Lease) error {
-		cancel()
-		<-ctx.Done()
-		return fault
+	mongotest.Virtual(t, func(t *testing.T) {
+		p := newPlace(t)
+		l, others := p.locker(p.Hand), p.locker(p.Hand)
+		fault := errors.New("fn's own")
+		ctx, cancel := context.WithCancel(t.Context())
+		err := l.Lead(ctx, order, func(ctx context.Context, _ *doclock.Lease) error {
+			cancel()
+			<-ctx.Done()
+			return fault
+		})
+		p.want(err, fault)
+		holder := p.try(others)
+		ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		p.want(l.Lead(ctx, order, never(t)), doclock.ErrNotAcquired, context.DeadlineExceeded, doclock.ErrConflict)
+		p.heldBy(holder)
+		p.release(holder)
 	})
-	p.want(err, fault)
-	holder := p.try(others)
-	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	p.want(l.Lead(ctx, order, never(t)), doclock.ErrNotAcquired, context.DeadlineExceeded, doclock.ErrConflict)
-	p.heldBy(holder)
-	p.release(holder)
 }
 
 func never(t *testing.T) func(context.Context, *doclock.Lease) error {
@@ -163,27 +169,34 @@ func TestLeadOutlivesAnUnreachableServer(t *testing.T) {
 	}
 	defer client.Disconnect(context.Background())
 	var tries atomic.Int32
-	l, err := writelock.New(client.Database("none").Collection("none"), func(c *engine.Config) error {
+	l, err := writelock.New(client.Database("none").Collection("none"), adjust.Locker(func(c *engine.Config) {
 		c.Patience = 50 * time.Millisecond
-		return nil
-	}, doclock.AttemptTimeout(100*time.Millisecond))
+	}), doclock.AttemptTimeout(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(fixture.Bounded(p))
 	defer cancel()
-	err = l.Lead(ctx, order, never(t), func(*engine.AcquireConfig) error {
+	err = l.Lead(ctx, order, never(t), each{apply: func() error {
 		if tries.Add(1) == 3 {
 			cancel()
 		}
 		return nil
-	})
+	}})
 	p.want(err, doclock.ErrNotAcquired, context.Canceled)
 	if tries.Load() != 3 {
 		t.Errorf("it ended after %d tries: %v", tries.Load(), err)
 	}
 	p.want(l.Close(fixture.Bounded(p)))
 }
+
+// each is an option that has a function called by each acquire.
+type each struct {
+	doclock.AcquireOption
+	apply func() error
+}
+
+func (e each) ApplyAcquire(*engine.AcquireConfig) error { return e.apply() }
 
 // away is the error of a server that can't be reached.
 type away struct{}
@@ -193,7 +206,7 @@ func (away) Error() string { return "no server" }
 func (away) As(target any) bool {
 	failure, ok := target.(**engine.Failure)
 	if ok {
-		*failure = &engine.Failure{Certain: true, NotSent: true}
+		*failure = &engine.Failure{Nothing: true, Passes: true}
 	}
 	return ok
 }
@@ -209,14 +222,14 @@ func TestLeadEndsWithItsContextBetweenTwoTries(t *testing.T) {
 			cause := errors.New("the user has left")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			begun := time.Now()
-			err := l.Lead(ctx, order, never(t), func(*engine.AcquireConfig) error {
+			err := l.Lead(ctx, order, never(t), each{apply: func() error {
 				if after == 0 {
 					cancel(cause)
 				} else {
 					time.AfterFunc(after, func() { cancel(cause) })
 				}
 				return away{}
-			})
+			}})
 			for _, is := range []error{doclock.ErrNotAcquired, context.Canceled, cause, away{}} {
 				if !errors.Is(err, is) {
 					t.Errorf("after %v: %v is no %v", after, err, is)

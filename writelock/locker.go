@@ -2,11 +2,8 @@ package writelock
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -21,22 +18,12 @@ const Tag = "write"
 type Locker struct{ locks *multilock.Locker }
 
 // New makes a Locker, as [multilock.New] does with [relations.Exclusive].
-// [doclock.TagTTL] is refused: there is one tag, and [doclock.TTL] is its.
 func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
-	locks, err := multilock.New(coll, relations.Exclusive(), append(slices.Clone(opts), noTagTTL)...)
+	locks, err := multilock.New(coll, relations.Exclusive(), opts...)
 	if err != nil {
 		return nil, err
 	}
 	return &Locker{locks}, nil
-}
-
-// noTagTTL comes after the caller's options, so that its fault is reported with
-// theirs.
-func noTagTTL(c *engine.Config) error {
-	if c.TagTTL == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: TagTTL has no meaning for a write lock, which has one tag; give TTL", doclock.ErrInvalidArgument)
 }
 
 // TryAcquire acquires the lock, or fails, in one command; see

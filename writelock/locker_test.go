@@ -8,12 +8,10 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 func TestOneHolderAtATime(t *testing.T) {
@@ -62,31 +60,6 @@ func TestReadModifyWriteIsTwoCommands(t *testing.T) {
 	p.heldBy(nil)
 }
 
-func TestAcquireWaits(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.Hand)
-	holder := p.try(l)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := l.Acquire(ctx, order)
-	p.want(err, context.DeadlineExceeded, doclock.ErrConflict)
-
-	released := make(chan error, 1)
-	time.AfterFunc(50*time.Millisecond, func() { released <- holder.Release(fixture.Bounded(p)) })
-	lease, err := l.Acquire(fixture.Bounded(p), order)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-released; err != nil {
-		t.Errorf("Release: %v", err)
-	}
-	if lease.Fence() <= holder.Fence() {
-		t.Errorf("the token went from %d to %d", holder.Fence(), lease.Fence())
-	}
-	p.heldBy(lease)
-}
-
 func TestDo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -108,31 +81,13 @@ func TestDo(t *testing.T) {
 	p.heldBy(nil)
 }
 
-func TestClose(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.watched())
-	lease := p.try(l)
-	if err := l.Close(fixture.Bounded(p)); err != nil {
-		t.Fatal(err)
-	}
-	p.sends(1, "TryAcquire")
-	_, err := l.TryAcquire(t.Context(), order)
-	p.want(err, doclock.ErrClosed)
-	_, err = l.Acquire(t.Context(), order)
-	p.want(err, doclock.ErrClosed)
-	p.sends(0, "a closed Locker")
-	p.release(lease)
-	p.heldBy(nil)
-}
-
 // A multilock whose table has the tag sees the entries: an application can
 // grow from one package to the other.
 func TestMultilockSeesTheSameLocks(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	simple := p.locker(p.Hand)
-	grown, err := multilock.New(p.Hand, relations.WritePreferring())
+	grown, err := multilock.New(p.Hand, relations.WritePreferring(), doclock.TTL(calm), doclock.WaitTTL(calm))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,12 +124,10 @@ func TestNewRefusesBadInput(t *testing.T) {
 		opts []doclock.Option
 		says []string
 	}{
-		"TagTTL":                   {[]doclock.Option{doclock.TagTTL("write", time.Second)}, []string{"TagTTL", "one tag", "TTL"}},
-		"TagTTL of an unknown tag": {[]doclock.Option{doclock.TagTTL("read", time.Second)}, []string{"TagTTL", "one tag"}},
-		"TagTTL too short":         {[]doclock.Option{doclock.TagTTL("write", 1)}, []string{"TagTTL", "one tag"}},
+		"TagTTL of an unknown tag": {[]doclock.Option{doclock.TagTTL("read", time.Second)}, []string{"TagTTL", "tags: write"}},
 		"TTL":                      {[]doclock.Option{doclock.TTL(time.Millisecond)}, []string{"TTL", "1s"}},
-		"several": {[]doclock.Option{doclock.TTL(1), doclock.TagTTL("write", time.Second), doclock.Owner(""), doclock.Field("_id")},
-			[]string{"TTL is 1ns", "one tag", "Owner", "Field"}},
+		"several": {[]doclock.Option{doclock.TTL(1), doclock.TagTTL("read", time.Second), doclock.Owner(""), doclock.Field("_id")},
+			[]string{"TTL is 1ns", "TagTTL", "Owner", "Field"}},
 	} {
 		l, err := writelock.New(p.Hand, bad.opts...)
 		p.want(err, doclock.ErrInvalidArgument)
@@ -189,46 +142,4 @@ func TestNewRefusesBadInput(t *testing.T) {
 	}
 	_, err := writelock.New(nil)
 	p.want(err, doclock.ErrInvalidArgument)
-}
-
-func TestAcquireRefusesBadInput(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll := p.watched()
-	l, upserting := p.locker(coll), p.locker(coll, doclock.Upsert())
-	session, err := coll.Database().Client().StartSession()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.EndSession(context.Background())
-	if err := session.StartTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, in := range map[string]struct {
-		ctx    context.Context
-		l      *writelock.Locker
-		filter any
-		opts   []doclock.AcquireOption
-		is     error
-	}{
-		"nil filter":          {t.Context(), l, nil, nil, doclock.ErrInvalidArgument},
-		"empty filter":        {t.Context(), l, bson.D{}, nil, doclock.ErrInvalidArgument},
-		"unpinned upsert":     {t.Context(), upserting, bson.M{"total": 1}, nil, doclock.ErrInvalidArgument},
-		"Into nil":            {t.Context(), l, order, []doclock.AcquireOption{doclock.Into(nil)}, doclock.ErrInvalidArgument},
-		"running transaction": {mongo.NewSessionContext(t.Context(), session), l, order, nil, doclock.ErrInTransaction},
-		"ended context":       {ended, l, order, nil, context.Canceled},
-	} {
-		_, err := in.l.TryAcquire(in.ctx, in.filter, in.opts...)
-		p.want(err, in.is)
-		_, err = in.l.Acquire(in.ctx, in.filter, in.opts...)
-		p.want(err, in.is)
-		p.want(in.l.Do(in.ctx, in.filter, func(context.Context, *doclock.Lease) error {
-			t.Errorf("%s: fn was called", name)
-			return nil
-		}, in.opts...), in.is)
-		p.sends(0, name)
-	}
-	p.heldBy(nil)
 }

@@ -12,17 +12,22 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// defaultCollection is where "doclock run NAME" keeps its locks.
+// defaultCollection is where "doclock run NAME" makes its locks.
 const defaultCollection = "doclock.locks"
 
 // namespace is the collection's database and name.
 func (c *cli) namespace() (db, coll string, err error) {
-	full := cmp.Or(c.collection, os.Getenv("DOCLOCK_COLLECTION"), defaultCollection)
+	full := c.full()
 	db, coll, _ = strings.Cut(full, ".")
 	if db == "" || coll == "" {
 		return "", "", usage("the collection is %q; give DB.COLLECTION, as in -c shop.orders", full)
 	}
 	return db, coll, nil
+}
+
+// full is the collection's name with its database's.
+func (c *cli) full() string {
+	return cmp.Or(c.collection, os.Getenv("DOCLOCK_COLLECTION"), defaultCollection)
 }
 
 // connect opens the collection. Nothing is sent yet. The caller calls close.

@@ -14,7 +14,6 @@ import (
 // No text of others steers a terminal, in tables or in JSON, and JSON still says
 // what it is.
 func TestNothingSteersTheTerminal(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	evil := "a\x1b[2J\u009b31m\x7f\u202e\U000e0001\r\nb"
 	p.insert(evil, stored{tag: "write", owner: evil, fence: 10, expires: time.Hour})

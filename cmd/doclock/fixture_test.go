@@ -31,7 +31,13 @@ type place struct {
 	uri  string
 }
 
+// newPlace has the test run beside others.
 func newPlace(t *testing.T) *place {
+	t.Parallel()
+	return alone(t)
+}
+
+func alone(t *testing.T) *place {
 	return &place{t, mongotest.Database(t).Collection("locks"), mongotest.URI(t)}
 }
 
@@ -75,8 +81,12 @@ func (p *place) hold(id any, owner string, ttl time.Duration) *doclock.Lease {
 	return lease
 }
 
-// command is a process of the command line that has not begun.
+// command is a process of the command line that has not begun. A run of it makes the
+// document of its NAME, as the tests' collections are not the default one.
 func (p *place) command(args ...string) *exec.Cmd {
+	if i := slices.Index(args, "run"); i >= 0 && i+1 < len(args) && !strings.HasPrefix(args[i+1], "{") && !slices.Contains(args, "--create=false") {
+		args = slices.Insert(slices.Clone(args), i+1, "--create")
+	}
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DOCLOCK_") || strings.HasPrefix(v, "MONGODB_URI=") || strings.HasPrefix(v, "NO_COLOR=")
@@ -263,6 +273,9 @@ func (r *running) ends(code int) {
 	r.endsAlone(code)
 	fixture.Eventually(r, "the output ends", r.out.isEnded)
 }
+
+// exits has the command exit with a code, which the process ends with too.
+func (r *running) exits(code int) { r.Helper(); r.tell("exit " + itoa(code)); r.ends(code) }
 
 // endsAlone is ends where others go on that have the output open.
 func (r *running) endsAlone(code int) {

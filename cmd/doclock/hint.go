@@ -34,8 +34,12 @@ func hintOf(err error) string {
 		return "The document's lock field holds something that is not doclock's. If the application uses another field, give --field."
 	case errors.Is(err, doclock.ErrUnsupportedServer):
 		return `"doclock check" says what this server is and what it can't do.`
+	case errors.Is(err, errNoSuchName):
+		return `Check --collection and the NAME (a number's document is '{"_id": 7}'). For a lock of its own leave --collection out, or give --create.`
 	case errors.Is(err, doclock.ErrNotFound):
 		return `Check --collection and the _id's type: A-17 is a string; a number is '{"_id": 7}', an ObjectID '{"$oid": "…"}'.`
+	case errors.Is(err, errNoOwner):
+		return `An OWNER is matched as a whole, letter by letter; --prefix web-3/ takes all that begin so. "doclock ls" shows the owners.`
 	case errors.Is(err, admin.ErrNoEntry):
 		return `It was released, or somebody was granted the lock meanwhile. "doclock inspect" shows who is there now.`
 	case errors.Is(err, doclock.ErrInvalidArgument):

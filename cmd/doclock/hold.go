@@ -53,19 +53,28 @@ func (c *cli) run(arg string, command []string, h held) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w := watched{lease: lease, kept: lease.KeepAlive(ctx), grace: h.grace, signals: signals, say: c.say}
+	if h.limited {
+		w.limit = time.Now().Add(h.most)
+	}
 	c.say(h.verbose, "acquired", "%s: acquired, fence %d", t.text, lease.Fence())
 	ended, err := w.run(path, command, c.environment(lease))
-	return c.released(lease, t, h, signals, ended, w.ended, err)
+	return c.released(lease, t, h, signals, ended, &w, err)
 }
 
 // check completes and checks the flags.
 func (h *held) check(t target) error {
+	life, what := h.ttl, "the TTL"
+	if h.limited && h.most < life {
+		life, what = h.most, "--at-most"
+	}
 	if !h.graceIsGiven {
-		h.grace = h.ttl / 5
+		h.grace = life / 5
 	}
 	switch {
-	case h.graceIsGiven && (h.grace < 0 || h.grace > h.ttl/2):
-		return usage("--grace is %v; give at least 0 and at most half of the TTL, %v", h.grace, h.ttl/2)
+	case h.graceIsGiven && (h.grace < 0 || h.grace > life/2):
+		return usage("--grace is %v; give at least 0 and at most half of %s, %v", h.grace, what, life/2)
+	case h.create && !t.named:
+		return usage("--create needs a NAME: a FILTER doesn't say what to make")
 	case h.skip && t.named:
 		return usage(`--skip needs a FILTER, which may match several documents, as in '{"state": "new"}'`)
 	case h.sort != "" && t.named:
@@ -105,7 +114,7 @@ func (c *cli) locker(coll *mongo.Collection, t target, h held, command string) (
 		return nil, "", err
 	}
 	opts := c.lockerOptions(doclock.TTL(h.ttl), doclock.Owner(cmp.Or(h.owner, defaultOwner(command))))
-	if t.named {
+	if h.create || t.named && c.full() == defaultCollection {
 		opts = append(opts, doclock.Upsert())
 	}
 	locks, err := multilock.New(coll, rules, opts...)
@@ -160,6 +169,9 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 	if h.least != 0 {
 		opts = append(opts, doclock.HoldAtLeast(h.least))
 	}
+	if h.limited {
+		opts = append(opts, doclock.HoldAtMost(h.most))
+	}
 	if h.sort != "" {
 		keys, err := parseDocument("--sort", h.sort)
 		if err != nil {
@@ -197,13 +209,23 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 		return &ending{code: exitConflict, err: c.ofCollection(&heldError{t.conflict(err), err})}
 	case noneFree && !unreachable:
 		return &ending{code: exitConflict, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
+	case errors.Is(err, doclock.ErrNotFound): // without the names, which are said here, and the options of Go
+		missing := doclock.ErrNotFound
+		if t.named {
+			missing = errNoSuchName
+		}
+		return &ending{code: exitNotRun, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, missing))}
 	default:
 		return &ending{code: exitNotRun, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, err))}
 	}
 }
 
+// errNoSuchName is the end of a run whose NAME has no document, in a collection
+// where run makes none.
+var errNoSuchName = errors.New("no such document, and none was made")
+
 // released releases the lock, and says what the run ends with.
-func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, command end, ended bool, failed error) error {
+func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, command end, w *watched, failed error) error {
 	code := command.code
 	// The Ctrl-C that has ended the command comes here a moment later, and is not
 	// meant for the release.
@@ -217,12 +239,17 @@ func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os
 		return failed
 	case errors.Is(err, doclock.ErrLost):
 		return &ending{code: exitLost, err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with %d); others may have been let in: check what it wrote", t.text, code)}
-	case ended:
+	case w.over:
+		return &ending{code: exitLost, err: fmt.Errorf("%s: the command was ended (with %d) after the %v of --at-most; check what it left undone", t.text, code, h.most)}
+	case w.ended:
 		return &ending{code: exitLost, err: fmt.Errorf("%s: the lock could not be renewed, so the command was ended (with %d); check what it left undone", t.text, code)}
-	case err != nil:
+	case errors.Is(err, doclock.ErrOutcomeUnknown):
 		return &ending{code: exitUnknown, err: fmt.Errorf("%s: the command ended with %d, but whether the lock was held until then can't be told: %w", t.text, code, err)}
+	case err != nil: // nobody was let in
+		c.say(true, "not released", "%s: the command ended with %d under the lock, which stands until it expires, because the release failed: %v", t.text, code, err)
+	default:
+		c.say(h.verbose, "released", "%s: released; the command ended with %d", t.text, code)
 	}
-	c.say(h.verbose, "released", "%s: released; the command ended with %d", t.text, code)
 	if code != 0 {
 		return &ending{code: code, by: command.by}
 	}

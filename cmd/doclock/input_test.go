@@ -31,7 +31,6 @@ func TestEmptyFlags(t *testing.T) {
 
 // A HoldAtLeast that can't be meant is refused.
 func TestNegativeHoldAtLeast(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.want(exitNotRun, []string{"HoldAtLeast is -1s"}, "run", "nightly", "--hold-at-least", "-1s", "--", "echo", "it ran")
 }
@@ -65,7 +64,6 @@ func TestErrorsAreJSON(t *testing.T) {
 
 // A TERM ends with the code of a TERM.
 func TestSIGTERM(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	silent := p.proxied().silentFrom("find")
 	r := p.start("ls")
@@ -76,7 +74,6 @@ func TestSIGTERM(t *testing.T) {
 
 // break asks only if its question can be seen.
 func TestBreakWithoutAReader(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
 	read, write := pipe(t)
@@ -98,7 +95,6 @@ func TestBreakWithoutAReader(t *testing.T) {
 
 // An entry that can't be removed: the error says what to do.
 func TestBreakOfADamagedEntry(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.insert("A-17", stored{tag: "not a tag", owner: "another program", fence: 10, expires: time.Hour})
 	p.want(exitFailed, []string{"another program than doclock has written it", "lock.tags"}, "break", "A-17", "--yes")

@@ -17,6 +17,9 @@ func (p *process) forward(os.Signal) {}
 // suspend is never called: there is no such signal.
 func (p *process) suspend() {}
 
+// proceed is never called: nothing is told to end here.
+func (p *process) proceed() {}
+
 // terminate does nothing: this system has no gentle signal.
 func (p *process) terminate() {}
 

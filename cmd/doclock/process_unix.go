@@ -57,8 +57,9 @@ func (p *process) sendAll(s syscall.Signal) {
 func send(pid int, s syscall.Signal) { _ = syscall.Kill(pid, s) }
 
 // forward gives the command a signal that this process got. Those that end
-// programs go to all that it has started. In a terminal's foreground group the
-// terminal has sent INT and QUIT itself.
+// programs go to all that it has started, and continue what is stopped: it would
+// not get them else. In a terminal's foreground group the terminal has sent INT
+// and QUIT itself.
 func (p *process) forward(s os.Signal) {
 	switch s := s.(syscall.Signal); s {
 	case syscall.SIGINT, syscall.SIGQUIT:
@@ -69,6 +70,9 @@ func (p *process) forward(s os.Signal) {
 		p.sendAll(s)
 	default:
 		send(p.cmd.Process.Pid, s)
+	}
+	if ends(s) {
+		p.proceed()
 	}
 }
 
@@ -88,8 +92,11 @@ func (p *process) suspend() {
 // terminate asks the command to end, also if it is stopped.
 func (p *process) terminate() {
 	p.sendAll(syscall.SIGTERM)
-	p.sendAll(syscall.SIGCONT)
+	p.proceed()
 }
+
+// proceed continues what is stopped.
+func (p *process) proceed() { p.sendAll(syscall.SIGCONT) }
 
 func (p *process) kill() { p.sendAll(syscall.SIGKILL) }
 

@@ -13,7 +13,6 @@ import (
 
 // inspect says first who holds the document, and with rules who is in whose way.
 func TestInspect(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	crowd(p)
 	if out := p.want(0, []string{"3h00m", "fence    10", "59m", "unless it is renewed"}, "inspect", "A-17"); !strings.HasPrefix(out, "A-17 in ") || !strings.Contains(strings.Split(out, "\n")[0], "is held by web-3/4711/api") {
@@ -38,7 +37,6 @@ func TestInspect(t *testing.T) {
 
 // break shows what it removes, and removes exactly that.
 func TestBreak(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	crowd(p)
 	p.want(exitUsage, []string{"web-3/4711/api", "stdin is not a terminal", "--yes"}, "break", "A-17")
@@ -65,7 +63,6 @@ func TestBreak(t *testing.T) {
 
 // On a terminal break asks. Everything but yes leaves the entry.
 func TestBreakAsks(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	for answer, code := range map[string]int{"\n": exitFailed, "n\n": exitFailed, "yess\n": exitFailed, "\x04": exitFailed, "\x03": 130} {
 		p.insert("for "+answer, stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
@@ -89,7 +86,6 @@ func TestBreakAsks(t *testing.T) {
 
 // An entry that became another one after it was shown stays.
 func TestBreakLeavesWhatItHasNotShown(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
 	r := p.startOnTerminal(p.command("break", "A-17"))
@@ -107,7 +103,6 @@ func TestBreakLeavesWhatItHasNotShown(t *testing.T) {
 
 // release-owner removes one owner's entries, from all documents.
 func TestReleaseOwner(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	var many []any
 	for i := range 250 {
@@ -118,9 +113,14 @@ func TestReleaseOwner(t *testing.T) {
 	}
 	p.want(exitUsage, []string{"--yes", "and 240 more"}, "release-owner", "dead/1/x")
 	p.want(exitFailed, []string{"has no entry"}, "release-owner", "Dead/1/x")
-	p.want(exitUsage, []string{"OWNER is empty"}, "release-owner", "", "--yes")
+	p.want(exitFailed, []string{"has no entry", "--prefix"}, "release-owner", "dead/1", "--yes")
+	p.want(exitFailed, []string{`begins with "Dead/"`}, "release-owner", "--prefix", "Dead/", "--yes")
+	p.want(exitUsage, []string{"give one OWNER"}, "release-owner", "", "--yes")
+	p.want(exitUsage, []string{"give one OWNER"}, "release-owner", "dead/1/x", "--prefix", "dead/", "--yes")
+	p.want(exitUsage, []string{"give one OWNER"}, "release-owner", "--yes")
+	p.want(exitUsage, []string{"--prefix is empty"}, "release-owner", "--prefix", "", "--yes")
 	p.want(0, []string{"removed 1 entry"}, "release-owner", "dead/1/x", "--within", `{"_id": 3}`, "--yes")
-	if out := p.want(0, nil, "release-owner", "dead/1/x", "--yes", "--json"); strings.TrimSpace(out) != `{"removed":249,"deleted":0,"foreign":0}` {
+	if out := p.want(0, nil, "release-owner", "--prefix", "dead/", "--yes", "--json"); strings.TrimSpace(out) != `{"removed":249,"deleted":0,"foreign":0}` {
 		t.Errorf("as JSON: %s", out)
 	}
 	for i := range 250 {
@@ -137,7 +137,6 @@ func TestReleaseOwner(t *testing.T) {
 
 // sweep removes what has expired, and with --delete-idle old named locks.
 func TestSweep(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	crowd(p)
 	p.want(0, []string{"removed 1 entry; 1 document with a lock field that is not doclock's left alone"}, "sweep")
@@ -155,7 +154,6 @@ func TestSweep(t *testing.T) {
 
 // index makes the index of the package admin.
 func TestIndex(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.want(0, []string{"lock.tags.write.id_1"}, "index", "write")
 	if out := p.want(0, nil, "index", "write", "read", "--json"); !strings.Contains(out, `{"indexes":["lock.tags.write.id_1","lock.tags.read.id_1"]}`) {
@@ -167,7 +165,6 @@ func TestIndex(t *testing.T) {
 
 // check says what the server is.
 func TestCheck(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.want(0, []string{"supported", "clock skew"}, "check")
 	var info struct {

@@ -8,8 +8,10 @@ import (
 )
 
 const runLong = `run acquires a lock, runs the command while it holds and renews it, and releases it when
-the command ends. NAME is a lock of its own: a document with that _id, made if it isn't
-there. FILTER is a document of yours, which must be there.
+the command ends. NAME is the document with that _id. In doclock.locks it is a lock of its
+own, and made if it isn't there. In any other collection it must be there, so that a wrong
+NAME leaves no document among yours; --create makes it there, too. FILTER is a document of
+yours, which must be there.
 
 If others hold the lock, run waits, for ever or for --wait; --wait 0 is one try. With -n
 up to N may hold it at the same time, first come, first served; all users of the name must
@@ -31,8 +33,9 @@ get the URI.
 
 Exit codes:
   the command's own, or 128 + the number of the signal that ended it
-  122  the lock was lost, or could not be renewed in time: others may have been let in
-  123  the command ended, but no server says whether the lock was held until then
+  122  the lock was lost, could not be renewed in time, or was held for --at-most: others
+       may have been let in
+  123  the command ended, but nobody knows whether others were let in before
   124  not acquired: others hold it. The command was not run
   125  not acquired for another reason: arguments, server, no such document. It was not run
   126  the command can't be executed
@@ -46,12 +49,14 @@ What happens when
                             ends, so that the KILL comes before anybody else is let in. If
                             somebody broke the lock, it comes when the next renewal finds out.
                             The exit code is 122.
+  --at-most is over         The same, and the TERM comes --grace before it.
   the server is gone        The command runs on, and renewals are tried again, until --grace
                             before the end of the lease. If the server comes back before
                             that, nothing has happened.
   Ctrl-C, SIGTERM           The command gets the signal, and doclock waits for its end, so the
                             lock is held until the command is done. A TERM goes to what it has
-                            started, too, and doclock waits for the end of all. While doclock
+                            started, too, and doclock waits for the end of all. What is stopped
+                            is continued, so that it can end. While doclock
                             waits for the lock, it gives up, leaves no entry, and ends with 130
                             or 143.
   HUP, USR1, USR2           The command gets them.
@@ -82,8 +87,9 @@ another process can prevent that; DOCLOCK_FENCE and DOCLOCK_GUARD can.`
 
 const runExample = `  doclock run nightly -- ./backup.sh                               # one at a time
   doclock run nightly --wait 0 --hold-at-least 1h -- ./backup.sh   # in a crontab: once a night, on whichever machine
+  doclock run sync --at-most 10m -- ./sync.sh                      # which may be stuck
   doclock run uploads -n 3 --wait 10m -- ./upload.sh               # three at a time
-  doclock run -c shop.orders '{"_id": "A-17"}' -- ./ship.sh        # one of your documents
+  doclock run -c shop.orders A-17 -- ./ship.sh                     # one of your documents
   doclock run -c shop.jobs '{"state": "new"}' --skip -- sh -c './work.sh "$DOCLOCK_DOCUMENT"'
   doclock run migrate --ttl 30s -v -- ./migrate.sh; case $? in 122|123) echo "look what it wrote";; esac`
 
@@ -106,9 +112,10 @@ type held struct {
 	wait         time.Duration // negative: for ever
 	first        time.Duration // for the first answer; 0: as long as the library tries
 	ttl, grace   time.Duration
-	least        time.Duration
+	least, most  time.Duration
+	limited      bool // most was given
 	n            int
-	skip         bool
+	create, skip bool
 	sort         string
 	rules, tag   string
 	owner        string
@@ -132,7 +139,7 @@ func newRun(c *cli) *cobra.Command {
 					return err
 				}
 			}
-			h.graceIsGiven = cmd.Flags().Changed("grace")
+			h.graceIsGiven, h.limited = cmd.Flags().Changed("grace"), cmd.Flags().Changed("at-most")
 			if cmd.Flags().Changed("timeout") {
 				h.first = c.timeout
 			}
@@ -145,9 +152,11 @@ func newRun(c *cli) *cobra.Command {
 	f := cmd.Flags()
 	f.DurationVarP(&h.wait, "wait", "w", 0, "how long to wait for the lock, a `DURATION`; 0 is one try (default: for ever)")
 	f.DurationVar(&h.ttl, "ttl", defaultTTL, "how long the lock lasts without a renewal, a `DURATION`: so long others wait after a kill -9")
-	f.DurationVar(&h.grace, "grace", 0, "from the TERM to the KILL of a command whose lock is lost, a `DURATION` (default: a fifth of the TTL)")
+	f.DurationVar(&h.grace, "grace", 0, "from the TERM to the KILL of a command whose lock is lost, a `DURATION` (default: a fifth of the TTL, or of --at-most)")
 	f.DurationVar(&h.least, "hold-at-least", 0, "keep others out for this `DURATION` after the grant, also if the command ends before")
+	f.DurationVar(&h.most, "at-most", 0, "end the lock, and the command, this `DURATION` after the grant at the latest (default: never)")
 	f.IntVarP(&h.n, "holders", "n", 0, "a semaphore: up to this `NUMBER` of holders (default: one holder)")
+	f.BoolVar(&h.create, "create", false, "make the document of the NAME if it isn't there, in any collection")
 	f.BoolVar(&h.skip, "skip", false, "take any free document that matches the FILTER")
 	f.StringVar(&h.sort, "sort", "", "which document comes first, with --skip or if several match: `KEYS` in extended JSON")
 	rulesFlag(cmd, &h.rules, "the `RULES` of the programs that lock here: a preset, or a file; with --tag")

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +14,10 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -27,47 +34,46 @@ func (p *place) broken(id any) {
 	}
 }
 
-// A lock that somebody broke ends the command, with a TERM first.
+// A lock that somebody broke ends the command, with a TERM first. What ignores the TERM is
+// killed: the command, and the child of one that has ended in time.
 func TestRunLost(t *testing.T) {
-	t.Parallel()
+	for name, how := range map[string][]string{"alone": nil, "stubborn, with a child": {"stubborn", "parent"}, "with a stubborn child": {"parent"}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			r := p.run([]string{"nightly", "--ttl", "2s"}, how...)
+			processes := 1
+			if slices.Contains(how, "parent") {
+				processes = 2
+			}
+			fixture.Eventually(t, "all have started", func() bool { return len(r.started()) == processes })
+			p.broken("nightly")
+			r.ends(exitLost)
+			if r.out.count("got terminated") != processes || r.out.count("the lock was lost") != 1 {
+				t.Error("it said something else")
+			}
+			p.free("nightly")
+		})
+	}
+}
+
+// A command that goes on for ever is ended, and the lock with it, after --at-most.
+func TestRunAtMost(t *testing.T) {
 	p := newPlace(t)
-	r := p.run([]string{"nightly", "--ttl", "2s"})
-	p.broken("nightly")
+	begun := time.Now()
+	r := p.run([]string{"nightly", "--at-most", "3s"})
 	r.ends(exitLost)
-	if r.out.count("got terminated") != 1 || r.out.count("the lock was lost") != 1 {
+	if passed := time.Since(begun); passed < 2*time.Second {
+		t.Errorf("it was ended after %v", passed)
+	}
+	if r.out.count("got terminated") != 1 || r.out.count("the time of --at-most is over") != 1 || r.out.count("after the 3s of --at-most") != 1 {
 		t.Error("it said something else")
 	}
 	p.free("nightly")
-}
-
-// A command that ignores the TERM is killed, and so is its child.
-func TestRunLostAndStubborn(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	r := p.run([]string{"nightly", "--ttl", "2s"}, "stubborn", "parent")
-	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
-	p.broken("nightly")
-	r.ends(exitLost)
-	if r.out.count("got terminated") != 2 {
-		t.Error("not both of them got a TERM")
-	}
-	fixture.Eventually(t, "nobody is left", r.out.isEnded)
-}
-
-// A command that ends in time doesn't leave behind what ignores the TERM.
-func TestRunLostAndAStubbornGrandchild(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	r := p.run([]string{"nightly", "--ttl", "2s"}, "parent")
-	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
-	p.broken("nightly")
-	r.ends(exitLost)
-	fixture.Eventually(t, "nobody is left", r.out.isEnded)
+	p.want(0, nil, "run", "nightly", "--at-most", "1h", "--", "true")
 }
 
 // The command ended well, but its lock was broken meanwhile.
 func TestRunLostAtTheEnd(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	r := p.run([]string{"nightly", "--ttl", "1m"}) // no renewal finds out
 	p.broken("nightly")
@@ -78,7 +84,6 @@ func TestRunLostAtTheEnd(t *testing.T) {
 // A server that is gone for longer than the lease: the command is ended before
 // anybody else can be let in.
 func TestRunServerGone(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	way := p.proxied()
 	r := p.run([]string{"nightly", "--ttl", "6s", "--grace", "3s"})
@@ -95,7 +100,6 @@ func TestRunServerGone(t *testing.T) {
 
 // A server that comes back in time: nothing has happened.
 func TestRunServerGoneAndBack(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	way := p.proxied()
 	r := p.run([]string{"nightly", "--ttl", "15s"})
@@ -107,8 +111,7 @@ func TestRunServerGoneAndBack(t *testing.T) {
 		now := p.entries("nightly")
 		return len(now) == 1 && now[0].ID == before[0].ID && now[0].Expires.After(before[0].Expires)
 	})
-	r.tell("exit 3")
-	r.ends(3)
+	r.exits(3)
 	if r.out.count("got ") > 0 {
 		t.Error("the command got a signal")
 	}
@@ -118,7 +121,6 @@ func TestRunServerGoneAndBack(t *testing.T) {
 // A server that is gone when the command ends: nobody can say whether the lock
 // was held until then.
 func TestRunServerGoneAtTheEnd(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	way := p.proxied()
 	r := p.run([]string{"nightly", "--ttl", "4s", "-v"})
@@ -130,9 +132,44 @@ func TestRunServerGoneAtTheEnd(t *testing.T) {
 	}
 }
 
+// A release that was not executed while the lease was valid: the lock was held until
+// the command's end, so the code is the command's.
+func TestReleaseIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		ttl  time.Duration
+		code int
+	}{"in time": {time.Hour, 3}, "late": {time.Second, exitUnknown}} {
+		mem := locktest.New()
+		coll, err := mem.Collection("locks", bson.M{"_id": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, err := writelock.New(coll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := locks.TryAcquire(t.Context(), doclock.ID(1), doclock.TTL(c.ttl))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.code == exitUnknown {
+			<-lease.Done()
+		}
+		mem.Fail(1, mongo.CommandError{Code: unauthorized}, locktest.Releases)
+		var said strings.Builder
+		err = (&cli{err: &said}).released(lease, target{text: "nightly"}, held{}, nil, end{code: 3}, &watched{}, nil)
+		var ended *ending
+		if !errors.As(err, &ended) || ended.code != c.code {
+			t.Errorf("%s: it ended with %v", name, err)
+		}
+		if told := strings.Contains(said.String(), "stands until it expires"); told != (c.code == 3) {
+			t.Errorf("%s: it said %q", name, said.String())
+		}
+	}
+}
+
 // No server at all: the command is not run, and the error says what to check.
 func TestRunWithoutAServer(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.proxied().net.Down(true)
 	p.want(exitNotRun, []string{"No server answered"}, "run", "nightly", "--wait", "1s", "--", "echo", "it ran")
@@ -144,7 +181,6 @@ func TestRunWithoutAServer(t *testing.T) {
 // doclock was stopped for longer than the lease: others are let in, and the
 // command is ended when doclock goes on.
 func TestRunStoppedAndContinued(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	r := p.run([]string{"nightly", "--ttl", "1s"})
 	r.signal(syscall.SIGSTOP)
@@ -161,15 +197,13 @@ func TestRunStoppedAndContinued(t *testing.T) {
 
 // The owner is the process to look for.
 func TestRunOwner(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	r := p.run([]string{"nightly"})
 	e := p.entries("nightly")
 	if len(e) != 1 || e[0].Owner != defaultOwnerOf(r) {
 		t.Errorf("the entries are %v", e)
 	}
-	r.tell("exit 0")
-	r.ends(0)
+	r.exits(0)
 	if _, err := admin.Inspect(t.Context(), p.coll, doclock.ID("nightly")); err != nil {
 		t.Errorf("the document of a named lock: %v", err)
 	}

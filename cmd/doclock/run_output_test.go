@@ -14,7 +14,6 @@ import (
 // Nobody reads stderr any more when the lock is lost: the command ends all the
 // same, and its group.
 func TestRunLostWithABrokenPipe(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	cmd := p.command(runArguments([]string{"nightly", "--ttl", "2s", "--json"}, []string{"stubborn", "parent"})...)
 	read, write := pipe(t)
@@ -30,7 +29,6 @@ func TestRunLostWithABrokenPipe(t *testing.T) {
 // The reader of stderr doesn't go on when the lock is lost: the command is ended
 // in time.
 func TestRunLostWithAFullPipe(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	read, write := pipe(t)
 	if err := write.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
@@ -63,7 +61,6 @@ func pipe(t *testing.T) (read, write *os.File) {
 // A run in a run speaks of its own lock alone, and of a name that no environment
 // can hold in JSON alone.
 func TestRunInARun(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	for _, id := range []any{7, "a\x00b"} {
 		if _, err := p.coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}}); err != nil {
@@ -80,7 +77,6 @@ func TestRunInARun(t *testing.T) {
 
 // A script without a first line that names its interpreter runs as in a shell.
 func TestRunAScriptWithoutAnInterpreter(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	script := t.TempDir() + "/script"
 	if err := os.WriteFile(script, []byte(`echo "it has $1"; exit 4`), 0o700); err != nil {

@@ -17,7 +17,6 @@ import (
 
 // The command gets the signals, once each, and the lock is held until it ends.
 func TestRunForwardsSignals(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	r := p.run([]string{"nightly"}, "stubborn")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
@@ -33,14 +32,12 @@ func TestRunForwardsSignals(t *testing.T) {
 	if e := p.entries("nightly"); len(e) != 1 || e[0].Expired() {
 		t.Errorf("the entries are %v", e)
 	}
-	r.tell("exit 4")
-	r.ends(4)
+	r.exits(4)
 	p.free("nightly")
 }
 
 // A SIGTERM ends the command, its exit code is passed on, and nothing is left.
 func TestRunSIGTERM(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	r := p.run([]string{"nightly"})
 	r.signal(syscall.SIGTERM)
@@ -54,7 +51,6 @@ func TestRunSIGTERMWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{"exclusive": {"nightly"}, "semaphore": {"nightly", "-n", "1"}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := newPlace(t)
 			holder := p.run(flags)
 			for s, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
@@ -69,8 +65,7 @@ func TestRunSIGTERMWhileWaiting(t *testing.T) {
 					t.Errorf("the entries are %v", e)
 				}
 			}
-			holder.tell("exit 0")
-			holder.ends(0)
+			holder.exits(0)
 		})
 	}
 }
@@ -90,7 +85,6 @@ func (p *place) startOnTerminal(cmd *exec.Cmd) *running {
 // A Ctrl-C at the terminal reaches the command once. doclock waits for it, and
 // releases the lock.
 func TestRunCtrlC(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, []string{"stubborn"})...))
 	r.says("started")
@@ -106,15 +100,13 @@ func TestRunCtrlC(t *testing.T) {
 	if e := p.entries("nightly"); len(e) != 1 || e[0].Expired() {
 		t.Errorf("the entries are %v", e)
 	}
-	r.tell("exit 130")
-	r.ends(130)
+	r.exits(130)
 	p.free("nightly")
 }
 
 // At a terminal, too, the command gets a SIGTERM that doclock got, and those of a
 // loss.
 func TestRunSIGTERMAtATerminal(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, nil)...))
 	r.says("started")
@@ -131,15 +123,13 @@ func TestRunSIGTERMAtATerminal(t *testing.T) {
 
 // A Ctrl-C while it waits at the terminal: it has said for whom it waits.
 func TestRunCtrlCWhileWaiting(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	holder := p.run([]string{"nightly", "--owner", "web-3/1/api"})
 	r := p.startOnTerminal(p.command("run", "nightly", "--", "true"))
 	r.says("web-3/1/api")
 	r.types("\x03")
 	r.ends(130)
-	holder.tell("exit 0")
-	holder.ends(0)
+	holder.exits(0)
 }
 
 // gone reports whether a process has ended, or only its parent doesn't know yet.
@@ -154,7 +144,6 @@ func gone(pid int) bool {
 // A kill -9 of doclock: the kernel kills the command, and the entry keeps others
 // out until the TTL is over. The next one gets it then, with a greater fence.
 func TestRunKill9(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills the command")
 	}
@@ -175,13 +164,11 @@ func TestRunKill9(t *testing.T) {
 	if waited := time.Since(begun); left[0].Remaining > waited+time.Second {
 		t.Errorf("the next one waited for %v; %v were left", waited, left[0].Remaining)
 	}
-	next.tell("exit 0")
-	next.ends(0)
+	next.exits(0)
 }
 
 // What the command has started is not killed with doclock: the documented limit.
 func TestRunKill9LeavesTheGrandchildren(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills the command")
 	}
@@ -202,10 +189,38 @@ func stopped(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") T ")
 }
 
+// A SIGTERM ends a command that is stopped, and one that stops after it is continued:
+// the lock is not renewed for a command that can't go on.
+func TestRunSIGTERMWhileStopped(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the test looks at /proc")
+	}
+	p := newPlace(t)
+	stop := func(r *running) {
+		pid := r.started()[0]
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Eventually(t, "it is stopped", func() bool { return stopped(pid) })
+	}
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		r := p.run([]string{"nightly", "--ttl", "1m"})
+		stop(r)
+		r.signal(s)
+		r.ends(9)
+		p.free("nightly")
+	}
+	r := p.run([]string{"nightly", "--ttl", "1m"}, "stubborn")
+	r.signal(syscall.SIGTERM)
+	r.says("got terminated")
+	stop(r)
+	r.exits(4)
+	p.free("nightly")
+}
+
 // A Ctrl-Z stops the command too, if it has a group of its own, and a continue
 // goes on with both.
 func TestRunSuspended(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the test looks at /proc")
 	}
@@ -215,7 +230,6 @@ func TestRunSuspended(t *testing.T) {
 	fixture.Eventually(t, "both are stopped", func() bool { return stopped(r.cmd.Process.Pid) && stopped(r.started()[0]) })
 	r.signal(syscall.SIGCONT)
 	fixture.Eventually(t, "both go on", func() bool { return !stopped(r.cmd.Process.Pid) && !stopped(r.started()[0]) })
-	r.tell("exit 3")
-	r.ends(3)
+	r.exits(3)
 	p.free("nightly")
 }

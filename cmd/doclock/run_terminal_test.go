@@ -16,7 +16,6 @@ import (
 // At a terminal a loss ends all that the command has started, also the child of
 // a process that has ended, and a child in a group of its own.
 func TestRunLostAtATerminal(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells what a command has started")
 	}
@@ -35,7 +34,6 @@ func TestRunLostAtATerminal(t *testing.T) {
 // A command whose stdin comes from elsewhere asks at the terminal, as for a
 // password.
 func TestRunReadsTheTerminal(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	cmd := p.command("run", "nightly", "--", "sh", "-c", `echo ready; read -r word < /dev/tty; echo "the word is $word"`)
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `exec "$0" "$@" < /dev/null`}, append([]string{os.Args[0]}, cmd.Args[1:]...)...)
@@ -50,11 +48,10 @@ func TestRunReadsTheTerminal(t *testing.T) {
 // signal: so a shell ends its loop, too. A command that ends with 130 by itself
 // does not.
 func TestCtrlCEndsLoops(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	loop := func(args ...string) *exec.Cmd {
 		cmd := p.command(args...)
-		cmd.Path, cmd.Args = lookedUp(t, "bash"), append([]string{"bash", "-c", `for i in 1 2; do echo "round $i"; "$0" "$@"; done`, os.Args[0]}, args...)
+		cmd.Path, cmd.Args = lookedUp(t, "bash"), append([]string{"bash", "-c", `for i in 1 2; do echo "round $i"; "$0" "$@"; done`, os.Args[0]}, cmd.Args[1:]...)
 		return cmd
 	}
 	holder := p.run([]string{"held"})
@@ -73,8 +70,7 @@ func TestCtrlCEndsLoops(t *testing.T) {
 	r := p.startOnTerminal(loop("run", "nightly", "--", "sh", "-c", "exit 130"))
 	r.says("round 2")
 	r.ends(130)
-	holder.tell("exit 0")
-	holder.ends(0)
+	holder.exits(0)
 	p.free("nightly")
 }
 
@@ -89,7 +85,6 @@ func lookedUp(t *testing.T, name string) string {
 
 // In the background of a terminal nothing is typed for it, so an INT is forwarded.
 func TestRunSIGINTInTheBackground(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	cmd := p.command(runArguments([]string{"nightly"}, nil)...)
 	cmd.Path, cmd.Args = lookedUp(t, "bash"), append([]string{"bash", "-c", `set -m; "$0" "$@" < /dev/null & read -r; kill -INT $!; wait $!`, os.Args[0]}, cmd.Args[1:]...)
@@ -103,7 +98,6 @@ func TestRunSIGINTInTheBackground(t *testing.T) {
 
 // The Ctrl-C that has ended the command doesn't end the release after it.
 func TestRunCtrlCDuringTheRelease(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	way := p.proxied()
 	r := p.run([]string{"nightly", "--ttl", "1m"})
@@ -121,7 +115,6 @@ func TestRunCtrlCDuringTheRelease(t *testing.T) {
 
 // A TERM goes to all of the command, and the lock is held until all have ended.
 func TestRunSIGTERMWaitsForAll(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the test looks at /proc")
 	}
@@ -145,7 +138,6 @@ func TestRunSIGTERMWaitsForAll(t *testing.T) {
 // As process 1, as in a container, doclock ends with the same codes, and waits
 // only for those that live: nobody reaps the others.
 func TestRunAsProcess1(t *testing.T) {
-	t.Parallel()
 	if out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("no namespace of processes: %v: %s", err, out)
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // run ends with the command's exit code, whatever it is, and leaves no entry.
 func TestRunPassesTheExitCodeOn(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	for script, code := range map[string]int{"true": 0, "exit 1": 1, "exit 2": 2, "exit 3": 3, "exit 124": 124, "kill -9 $$": 137, "kill -TERM $$": 143} {
 		p.want(code, nil, "run", "nightly", "--", "sh", "-c", script)
@@ -27,7 +27,6 @@ func TestRunPassesTheExitCodeOn(t *testing.T) {
 
 // The command knows what it needs for fencing.
 func TestRunTellsTheCommand(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	var last string
 	for range 2 {
@@ -43,7 +42,6 @@ func TestRunTellsTheCommand(t *testing.T) {
 // The guard, in the command's environment, matches the document while the lock
 // is held, and not after that.
 func TestRunGuard(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	if _, err := p.coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 7}}); err != nil {
 		t.Fatal(err)
@@ -69,8 +67,7 @@ func TestRunGuard(t *testing.T) {
 	if matches() != 1 {
 		t.Errorf("the guard doesn't match: %s", text)
 	}
-	r.tell("exit 0")
-	r.ends(0)
+	r.exits(0)
 	if matches() != 0 {
 		t.Error("the guard matches after the release")
 	}
@@ -78,7 +75,6 @@ func TestRunGuard(t *testing.T) {
 
 // A command that can't be run takes no lock.
 func TestRunWithoutACommand(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o600); err != nil {
@@ -103,9 +99,38 @@ func TestRunWithoutACommand(t *testing.T) {
 	p.free("nightly")
 }
 
+// A wrong NAME leaves no document in a collection of other documents. In that of
+// named locks, and with --create, the document is made.
+func TestRunMakesDocumentsOfNamedLocksOnly(t *testing.T) {
+	p := newPlace(t)
+	if _, err := p.coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "A-17"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.want(exitNotRun, []string{"A-71: no such document, and none was made", p.coll.Name(), "--create"}, "run", "A-71", "--create=false", "--", "echo", "it ran")
+	p.want(exitNotRun, []string{"none was made"}, "run", "A-71", "-n", "2", "--create=false", "--", "echo", "it ran")
+	p.want(0, nil, "run", "A-17", "--create=false", "--", "true")
+	p.want(exitNotRun, []string{"--create needs a NAME"}, "run", `{"_id": "A-71"}`, "--create", "--", "echo", "it ran")
+	if n, err := p.coll.CountDocuments(t.Context(), bson.D{}); err != nil || n != 1 {
+		t.Errorf("there are %d documents: %v", n, err)
+	}
+	p.want(0, nil, "run", "A-71", "--create", "--", "true")
+	if n, err := p.coll.CountDocuments(t.Context(), bson.D{}); err != nil || n != 2 {
+		t.Errorf("there are %d documents: %v", n, err)
+	}
+
+	named, locks := uuid.NewString(), p.coll.Database().Client().Database("doclock").Collection("locks")
+	cmd := p.command("run", named, "--create=false", "--", "true")
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "DOCLOCK_COLLECTION=") })
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("in doclock.locks: %v, %s", err, out)
+	}
+	if r, err := locks.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: named}}); err != nil || r.DeletedCount != 1 {
+		t.Errorf("in doclock.locks it has made %+v documents: %v", r, err)
+	}
+}
+
 // Bad flags are refused before anything is sent.
 func TestRunRefusesBadFlags(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	for text, flags := range map[string][]string{
 		"--wait is -1s":               {"nightly", "--wait", "-1s"},
@@ -123,6 +148,8 @@ func TestRunRefusesBadFlags(t *testing.T) {
 		"give DB.COLLECTION":          {"nightly", "-c", "shop"},
 		"[holders skip] were all set": {`{"a": 1}`, "-n", "2", "--skip"},
 		"HoldAtLeast is":              {"nightly", "--hold-at-least", "100000h"},
+		"HoldAtMost is":               {"nightly", "--at-most", "0"},
+		"at most half of --at-most":   {"nightly", "--at-most", "4s", "--grace", "3s"},
 		"Owner is":                    {"nightly", "--owner", strings.Repeat("x", 300)},
 		"--sort is not extended JSON": {`{"a": 1}`, "--sort", "a"},
 	} {
@@ -135,11 +162,10 @@ func TestRunRefusesBadFlags(t *testing.T) {
 
 // A refused run says who holds the lock. A waiting run gets it when it is free.
 func TestRunConflictAndWait(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	lease := p.hold("nightly", "web-3/1/api", time.Minute)
 	p.want(exitConflict, []string{"web-3/1/api", "--wait"}, "run", "nightly", "--wait", "0", "--", "echo", "it ran")
-	p.want(exitConflict, []string{"web-3/1/api"}, "run", "nightly", "--wait", "50ms", "--", "echo", "it ran")
+	p.want(exitConflict, []string{"web-3/1/api"}, "run", "nightly", "--wait", "3s", "--", "echo", "it ran")
 	_, _, stderr := p.do("run", "nightly", "--wait", "0", "--json", "--", "true")
 	var said struct {
 		Error, Hint string
@@ -158,14 +184,12 @@ func TestRunConflictAndWait(t *testing.T) {
 	if e := p.entries("nightly"); len(e) != 1 || e[0].Owner != "the next" {
 		t.Errorf("the entries are %v", e)
 	}
-	r.tell("exit 0")
-	r.ends(0)
+	r.exits(0)
 	p.free("nightly")
 }
 
 // A semaphore lets in as many as it says, and the next one in its turn.
 func TestRunSemaphore(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	flags := []string{"uploads", "-n", "2"}
 	first, second := p.run(flags), p.run(flags)
@@ -174,8 +198,7 @@ func TestRunSemaphore(t *testing.T) {
 		e := p.entries("uploads")
 		return len(e) == 3 && e[2].State == admin.Waiting
 	})
-	first.tell("exit 0")
-	first.ends(0)
+	first.exits(0)
 	third.says("started")
 	second.tell("exit 0")
 	third.tell("exit 5")
@@ -187,7 +210,6 @@ func TestRunSemaphore(t *testing.T) {
 // --skip takes a document that is free, the first by the keys, and 124 says that
 // there is none.
 func TestRunSkip(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	for i := range 3 {
 		if _, err := p.coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "state", Value: "new"}}); err != nil {
@@ -201,8 +223,8 @@ func TestRunSkip(t *testing.T) {
 	}
 	p.want(exitConflict, []string{"a worker", "with --wait"}, "run", `{"_id": 2, "state": "new"}`, "--skip", "--wait", "0", "--", "echo", "it ran")
 	p.want(exitConflict, []string{"no document matches and is free"}, "run", `{"state": "old"}`, "--skip", "--wait", "0", "--", "echo", "it ran")
-	p.want(exitConflict, []string{"no document matches and is free"}, "run", `{"state": "old"}`, "--skip", "--wait", "50ms", "--", "echo", "it ran")
-	p.want(exitNotRun, []string{"no such document", p.coll.Name()}, "run", `{"_id": 9}`, "--", "echo", "it ran")
+	p.want(exitConflict, []string{"no document matches and is free"}, "run", `{"state": "old"}`, "--skip", "--wait", "0", "--", "echo", "it ran")
+	p.want(exitNotRun, []string{p.coll.Name() + `: {"_id": 9}: no such document` + "\n", "an ObjectID"}, "run", `{"_id": 9}`, "--", "echo", "it ran")
 	if err := lease.Release(fixture.Bounded(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +232,6 @@ func TestRunSkip(t *testing.T) {
 
 // A short command keeps others out for as long as --hold-at-least says.
 func TestRunHoldAtLeast(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	p.want(0, nil, "run", "tick", "--wait", "0", "--hold-at-least", "1h", "--", "true")
 	p.want(exitConflict, nil, "run", "tick", "--wait", "0", "--hold-at-least", "1h", "--", "echo", "it ran")
@@ -221,7 +242,6 @@ func TestRunHoldAtLeast(t *testing.T) {
 
 // With the rules of the programs that lock here, run is one of them.
 func TestRunByRules(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	if _, err := p.coll.InsertOne(t.Context(), doclock.ID("friends")); err != nil {
 		t.Fatal(err)
@@ -229,13 +249,11 @@ func TestRunByRules(t *testing.T) {
 	reader := p.run([]string{"friends", "--rules", "write-preferring", "--tag", "read"})
 	p.want(0, nil, "run", "friends", "--rules", "write-preferring", "--tag", "read", "--", "true")
 	p.want(exitConflict, nil, "run", "friends", "--wait", "0", "--", "echo", "it ran") // a tag that it doesn't know is in the way
-	reader.tell("exit 0")
-	reader.ends(0)
+	reader.exits(0)
 }
 
 // With --json, run tells each step on stderr, one object for each line.
 func TestRunJSON(t *testing.T) {
-	t.Parallel()
 	p := newPlace(t)
 	_, stdout, stderr := p.do("run", "nightly", "--json", "--", "echo", "it ran")
 	var events []string

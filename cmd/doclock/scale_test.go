@@ -82,7 +82,7 @@ func TestScale(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test looks at /proc")
 	}
-	p, few := newPlace(t), newPlace(t)
+	p, few := alone(t), alone(t)
 	for i := 0; i < *documents; {
 		var batch []any
 		for ; i < *documents && len(batch) < 1000; i++ {

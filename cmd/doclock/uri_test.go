@@ -55,7 +55,7 @@ func TestAShortPasswordLeavesNoHoles(t *testing.T) {
 
 // The URI comes from a flag without a password, a file, or the environment.
 func TestWhereTheURIComesFrom(t *testing.T) {
-	p := newPlace(t)
+	p := alone(t)
 	uri := p.uri
 	p.uri = ""
 	p.want(exitUsage, []string{"no server is named", "MONGODB_URI"}, "ls")

@@ -15,18 +15,22 @@ type watched struct {
 	lease   *doclock.Lease
 	kept    context.Context // of KeepAlive: it ends when the lease does
 	grace   time.Duration
+	limit   time.Time // the lease ends then at the latest; zero for never
 	signals <-chan os.Signal
 	say     func(on bool, event, format string, args ...any)
 
 	ended bool           // by doclock, because of the lease
+	over  bool           // and of its limit
 	said  sync.WaitGroup // of a message
 }
 
-// lookEvery is how often run looks whether all have ended that were told to, and
+// lookEvery is how often run looks whether all have ended that were told to,
+// proceedEvery how often it continues those of them that were stopped since, and
 // killsFor how long it goes on with those that can't be killed.
 const (
-	lookEvery = 20 * time.Millisecond
-	killsFor  = time.Second
+	lookEvery    = 20 * time.Millisecond
+	proceedEvery = time.Second
+	killsFor     = time.Second
 )
 
 // run runs the command to its end. The error says that it was not started. If it
@@ -46,6 +50,7 @@ func (w *watched) run(path string, command, env []string) (ended end, err error)
 	var told bool
 	var killed time.Time
 	var look <-chan time.Time // whether the others live, when the command has ended
+	var proceed <-chan time.Time
 	for {
 		select {
 		case ended = <-p.ended:
@@ -63,8 +68,15 @@ func (w *watched) run(path string, command, env []string) (ended end, err error)
 				p.kill() // those that were started beside the last kill
 			}
 		case s := <-w.signals:
-			told = told || s == syscall.SIGTERM
 			p.forward(s)
+			if s == syscall.SIGTERM && !told {
+				told = true
+				ticker := time.NewTicker(proceedEvery)
+				defer ticker.Stop()
+				proceed = ticker.C
+			}
+		case <-proceed: // or it would be waited for, and the lock renewed, for ever
+			p.proceed()
 		case <-suspended:
 			p.suspend()
 		case <-lost:
@@ -80,7 +92,8 @@ func (w *watched) run(path string, command, env []string) (ended end, err error)
 			case w.untilTerm() > 0:
 				timer.Reset(w.untilTerm())
 			default:
-				w.end(p, timer, "the lock can't be renewed")
+				w.over = w.atLimit()
+				w.end(p, timer, w.reason())
 			}
 		}
 	}
@@ -88,6 +101,20 @@ func (w *watched) run(path string, command, env []string) (ended end, err error)
 
 // untilTerm is how long the command may run without a renewal.
 func (w *watched) untilTerm() time.Duration { return w.lease.Remaining() - w.grace }
+
+// atLimit says that it is the limit that leaves no more time, and no renewal that
+// failed. It counts from before the answer to the acquire.
+func (w *watched) atLimit() bool {
+	const answer = time.Second
+	return !w.limit.IsZero() && time.Until(w.limit) <= w.grace+answer
+}
+
+func (w *watched) reason() string {
+	if w.over {
+		return "the time of --at-most is over"
+	}
+	return "the lock can't be renewed"
+}
 
 // end tells the command to end, and lets the timer say when it must. Nobody may
 // be reading what is said, and that delays neither.

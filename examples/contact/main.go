@@ -1,6 +1,6 @@
 // Command contact adds a contact to a category while the category is being
 // deleted. Either order is right; a contact of a deleted category is not.
-// The two functions to copy are in book.go.
+// The two functions to copy are in book/book.go.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/examples/contact/book"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -24,17 +25,18 @@ func main() {
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	check(err)
-	b, err := openBook(client.Database("book"))
+	db := client.Database("book")
+	b, err := book.Open(db)
 	check(err)
 	friends := bson.NewObjectID()
-	_, err = b.categories.InsertOne(ctx, bson.M{"_id": friends, "name": "Friends"})
+	_, err = db.Collection("categories").InsertOne(ctx, bson.M{"_id": friends, "name": "Friends"})
 	check(err)
 
 	added := make(chan error)
-	go func() { added <- b.addContact(ctx, "Ada", friends) }()
-	deleted := b.deleteCategory(ctx, friends)
+	go func() { added <- b.AddContact(ctx, "Ada", friends) }()
+	deleted := b.DeleteCategory(ctx, friends)
 	report("add Ada to Friends", <-added, doclock.ErrNotFound)
-	report("delete Friends", deleted, errInUse)
+	report("delete Friends", deleted, book.ErrInUse)
 }
 
 // report prints how an action ended. An error other than the refusal ends the

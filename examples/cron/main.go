@@ -12,6 +12,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -38,9 +39,9 @@ func main() {
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	check(err)
-	collection := client.Database("cron").Collection("locks")
-	check(collection.Drop(ctx))
-	locks, err := writelock.New(collection, doclock.Upsert())
+	scratch := client.Database("cron-" + bson.NewObjectID().Hex()) // of this run's own
+	defer func() { check(scratch.Drop(ctx)) }()
+	locks, err := writelock.New(scratch.Collection("locks"), doclock.Upsert())
 	check(err)
 
 	runs := 0

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	rounds = flag.Int("rounds", 40, "how many double saves TestDoubleSaves makes")
+	rounds = flag.Int("rounds", 20, "how many double saves TestDoubleSaves makes")
 	seed   = flag.Uint64("seed", 0, "of the faults of TestDoubleSaves; 0 chooses one")
 )
 

@@ -26,7 +26,7 @@ func formOf(req *http.Request) form {
 // whoever has the token.
 func (r *replica) edit(w http.ResponseWriter, req *http.Request) {
 	ctx, f := req.Context(), formOf(req)
-	lease, err := r.locks.TryAcquire(ctx, doclock.ID(f.ID), doclock.Into(&f.page), doclock.OwnedBy(f.User))
+	lease, err := r.locks.TryAcquire(ctx, doclock.ID(f.ID), doclock.Into(&f.page), doclock.Owner(f.User))
 	if conflict := (*doclock.ConflictError)(nil); errors.As(err, &conflict) {
 		r.render(w, http.StatusConflict, "conflict", map[string]any{"Form": f, "Holder": conflict.Holders[0]})
 		return

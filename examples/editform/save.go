@@ -39,7 +39,7 @@ var errOtherTab = errors.New("the page was saved from another tab since")
 // or broken meanwhile.
 func (r *replica) store(ctx context.Context, f *form, goOn bool) error {
 	var now page
-	lease, err := r.locks.Resume(ctx, f.Token, doclock.Into(&now), doclock.OwnedBy(f.User))
+	lease, err := r.locks.Resume(ctx, f.Token, doclock.Into(&now), doclock.Owner(f.User))
 	if err != nil {
 		return err // ErrLost: the lock was broken, or it has expired and others have edited the page
 	}

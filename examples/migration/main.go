@@ -54,8 +54,8 @@ func main() {
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	check(err)
-	db := client.Database("migration")
-	check(db.Drop(ctx))
+	db := client.Database("migration-" + bson.NewObjectID().Hex()) // a scratch database of this run's own
+	defer func() { check(db.Drop(ctx)) }()
 	_, err = db.Collection("people").InsertMany(ctx, []bson.M{{"name": "Ada"}, {"name": "Bob"}, {"name": "Cem"}})
 	check(err)
 

@@ -34,6 +34,7 @@ func main() {
 	check(transfer(ctx, locks, ann, bob, 30))
 	check(<-back)
 	fmt.Println("too much:", transfer(ctx, locks, ann, bob, 1000))
+	fmt.Println("to itself:", transfer(ctx, locks, ann, ann, 10))
 	for _, id := range []bson.ObjectID{ann, bob} {
 		var a account
 		check(accounts.FindOne(ctx, bson.M{"_id": id}).Decode(&a))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/mongotest"
 )
 
@@ -104,6 +105,9 @@ func TestClosingIsToldToWaiters(t *testing.T) {
 	}
 }
 
+// bounds are a Locker's, with the default patience.
+var bounds = engine.Attempts{Timeout: time.Second, Patience: engine.DefaultPatience}
+
 type key struct{}
 
 func TestDetachedKeepsValuesOnly(t *testing.T) {
@@ -120,7 +124,7 @@ func TestDetachedKeepsValuesOnly(t *testing.T) {
 func TestSettleRepeatsTheUnknown(t *testing.T) {
 	lost := errors.New("connection lost")
 	n := 0
-	unsure, err := attempt.Settle(t.Context(), time.Second, func(ctx context.Context) error {
+	unsure, err := attempt.Settle(t.Context(), bounds, func(ctx context.Context) error {
 		if _, limited := ctx.Deadline(); !limited {
 			t.Error("an attempt without a deadline")
 		}
@@ -135,7 +139,7 @@ func TestSettleRepeatsTheUnknown(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	n = 0
-	unsure, err = attempt.Settle(ctx, time.Second, func(attemptCtx context.Context) error {
+	unsure, err = attempt.Settle(ctx, bounds, func(attemptCtx context.Context) error {
 		n++
 		cancel()
 		if attemptCtx.Err() != nil {

@@ -15,67 +15,45 @@ const (
 	longPause  = time.Second
 )
 
-// longestAnswered bounds the repeats of a command that a living server always
-// answers with an error that proves nothing: it may answer so for ever.
-const longestAnswered = 10 * time.Second
-
-// mostRaces bounds the repeats after lost races. More losses than that have
-// another reason than a race.
-const mostRaces = 4
-
-// Settle sends a command until an attempt is answered, ctx ends, or the server
-// certainly refuses the command. It also stops if the server has for a while
-// answered only with errors that prove nothing, or can't be reached for as long
-// as [engine.Failure] allows. Each attempt runs under its own timeout, on a
+// Settle sends a command until an attempt is answered, ctx ends, the server
+// refuses the command, or the attempts' Patience is over. If each answer proves
+// nothing and no reason passes ([engine.Failure]), a third of that is enough:
+// the server may answer so for ever. Each attempt runs under its own timeout, on a
 // context that carries ctx's values but neither its end nor its session.
 //
 // unsure is the error of the last attempt of unknown outcome, or nil. If it is
 // set, the answer to a later attempt may show the effect of an earlier one, and
 // the refusal of a later attempt says nothing about an earlier one. err is nil
 // if an attempt was answered.
-//
-// If unsure is Answered, every attempt of unknown outcome was: none of them is
-// still on its way.
-func Settle(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, timeout, send, false)
+func Settle(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
+	return settle(ctx, bounds, send, false)
 }
 
-// SettleOnce is Settle for a command that can't be repeated: it ends with the
-// first attempt that may have been sent.
-func SettleOnce(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, timeout, send, true)
+// SettleOnce is Settle for a command that must not be executed twice: it ends with
+// the first attempt of which it isn't certain that nothing happened.
+func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
+	return settle(ctx, bounds, send, true)
 }
 
-func settle(ctx context.Context, timeout time.Duration, send func(context.Context) error, once bool) (unsure, err error) {
+func settle(ctx context.Context, bounds engine.Attempts, send func(context.Context) error, once bool) (unsure, err error) {
 	begun := time.Now()
-	races := 0
-	var answered time.Time // the first of the answers in a row that prove nothing
+	passed := begun // no failure since then passes
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		maybe, err := Once(ctx, timeout, send)
-		if maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered) {
-			unsure = maybe
-		}
+		maybe, err := Once(ctx, bounds.Timeout, send)
 		if err == nil {
 			return unsure, nil
 		}
+		if maybe != nil {
+			unsure = maybe
+		}
 		failure := engine.AsFailure(err)
-		switch {
-		case !failure.Answered:
-			answered = time.Time{}
-		case answered.IsZero():
-			answered = time.Now()
-		case time.Since(answered) > longestAnswered:
-			return unsure, err
-		}
-		if failure.Again {
-			races++
+		if failure.Passes {
+			passed = time.Now()
 		}
 		switch {
-		case failure.NotSent && time.Since(begun) < failure.Patience:
-		case once, maybe == nil && (!failure.Again || races > mostRaces):
-			return unsure, err
-		}
-		if !Sleep(ctx, pause/2+rand.N(pause)) {
+		case failure.Refused(), once && !failure.Nothing,
+			time.Since(begun) >= bounds.Patience, time.Since(passed) >= bounds.Patience/3,
+			!Sleep(ctx, pause/2+rand.N(pause)):
 			return unsure, err
 		}
 	}
@@ -85,7 +63,7 @@ func settle(ctx context.Context, timeout time.Duration, send func(context.Contex
 func Once(ctx context.Context, timeout time.Duration, send func(context.Context) error) (unsure, err error) {
 	detached, cancel := context.WithTimeout(Detached(ctx), timeout)
 	defer cancel()
-	if err = send(detached); err != nil && !engine.AsFailure(err).Certain {
+	if err = send(detached); err != nil && !engine.AsFailure(err).Nothing {
 		unsure = err
 	}
 	return unsure, err

@@ -27,7 +27,7 @@ type Config struct {
 	Now     func() time.Duration // a clock that is never set back
 	Rand    func(n int) int      // a random number below n; nil is math/rand's
 	Closing <-chan struct{}      // is closed when all waits must end
-	Closed  error                // what claimants are told then
+	Closed  error                // the error of all claimants then
 }
 
 // New makes queues without claimants.
@@ -40,7 +40,7 @@ func New(c Config) *Claims {
 
 // Request is what a claimant wants.
 type Request struct {
-	Once bool // it doesn't wait: it is told when nothing is free
+	Once bool // it doesn't wait: it gets None if nothing is free, or if its candidate was unfit
 	Asks bool // it may send the acquire by the filter itself
 }
 
@@ -67,10 +67,12 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Granted Outcome = iota // the claimant has the lock
-	Refused                // the document is locked
-	Missing                // no document matches
-	Failed                 // nobody knows
+	Granted   Outcome = iota // the claimant has the lock
+	Refused                  // the document is locked
+	Missing                  // no document matches
+	Unfit                    // the document can't take the lock
+	LastUnfit                // nor can it, and the claimant gives up
+	Failed                   // nobody knows
 )
 
 // Claimant is one claim. One goroutine uses it.
@@ -84,7 +86,7 @@ type Claimant struct {
 	turn      Turn          // what it does now; none while it sleeps
 	given     time.Duration // since when
 	candidate candidate
-	failure   error // that it was told
+	failure   error // that ends its claim
 }
 
 // Enter puts a claimant into the queue with this key, which is the same for equal
@@ -105,7 +107,7 @@ func (c *Claims) Enter(key string, r Request) *Claimant {
 }
 
 // Await returns the claimant's turn. Otherwise its error is the end of ctx, the
-// Locker's end, or a failure that all claimants are told.
+// Locker's end, or a failure of all claimants ([Claims.Fail]).
 func (c *Claims) Await(ctx context.Context, w *Claimant) (Turn, error) {
 	for {
 		turn, pause, err := c.next(w)
@@ -162,12 +164,12 @@ func (c *Claims) sleep(ctx context.Context, w *Claimant, pause time.Duration) er
 }
 
 // Settle ends a turn that was an Ask or a Try. document is the key of the
-// document that an Ask was answered with, or "".
+// document that was granted.
 func (c *Claims) Settle(w *Claimant, outcome Outcome, document string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.queue.settle(w, outcome, document, c.Now())
-	if outcome == Granted { // it wants nothing more
+	if outcome == Granted || outcome == LastUnfit { // it wants nothing more
 		w.queue.remove(w)
 	}
 	w.queue.changed(c.Now())
@@ -204,7 +206,7 @@ func (c *Claims) Fail(failed *Claimant, err error) {
 	}
 }
 
-// Released is told that this process has released an entry of some document. The
+// Released notes that this process has released an entry of some document. The
 // claimants look soon whether it is theirs.
 func (c *Claims) Released() {
 	c.mu.Lock()

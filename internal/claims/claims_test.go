@@ -3,68 +3,12 @@ package claims
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/waitqueue"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// server has documents that are locked until a time each.
-type server struct {
-	mu    sync.Mutex
-	rng   *rand.Rand
-	begun time.Time
-	free  []time.Duration // by document
-	pins  []engine.Pin
-}
-
-func newServer(seed uint64, documents int) *server {
-	s := &server{rng: rand.New(rand.NewPCG(seed, 2)), begun: time.Now(), free: make([]time.Duration, documents)}
-	for i := range documents {
-		_, data, _ := bson.MarshalValue(int64(i))
-		s.pins = append(s.pins, engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt64, Value: data}}})
-		s.free[i] = s.below(5 * time.Second)
-	}
-	return s
-}
-
-func (s *server) now() time.Duration { return time.Since(s.begun) }
-
-func (s *server) rand(n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rng.IntN(n)
-}
-
-func (s *server) below(d time.Duration) time.Duration { return time.Duration(s.rand(int(d))) }
-
-// first are the first free documents.
-func (s *server) first(limit int) (found []engine.Pin) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, at := range s.free {
-		if at <= s.now() && len(found) < limit {
-			found = append(found, s.pins[i])
-		}
-	}
-	return found
-}
-
-// lock locks a document for ever, or is refused.
-func (s *server) lock(i int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.free[i] > s.now() {
-		return false
-	}
-	s.free[i] = time.Hour
-	return true
-}
 
 // Whatever claims meet, each gets a document within the longest pause, or sees the end of its context. A claim that nobody
 // wakes is a deadlock in virtual time.
@@ -73,16 +17,15 @@ func TestEachClaimGetsADocument(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const documents = 12
 			s := newServer(seed, documents)
-			all := New(Config{Now: s.now, Rand: s.rand})
-			index := map[string]int{}
-			for i, pin := range s.pins {
-				index[waitqueue.Key(pin)] = i
+			for _, d := range s.docs {
+				d.free = s.below(5 * time.Second)
 			}
+			all := New(Config{Now: s.now, Rand: s.rand})
 			var claimants sync.WaitGroup
 			for range documents {
 				claimants.Go(func() {
 					time.Sleep(s.below(3 * time.Second))
-					if err := s.claim(t.Context(), all, index); err != nil {
+					if _, err := s.claim(t.Context(), all, Request{Asks: true}); err != nil {
 						t.Errorf("seed %d: %v", seed, err)
 					}
 				})
@@ -92,38 +35,6 @@ func TestEachClaimGetsADocument(t *testing.T) {
 				t.Errorf("seed %d: the last claim was granted after %v", seed, took)
 			}
 		})
-	}
-}
-
-// claim does what a claim of multilock does.
-func (s *server) claim(ctx context.Context, all *Claims, index map[string]int) error {
-	w := all.Enter("", Request{Asks: true})
-	defer all.Leave(w)
-	for {
-		turn, err := all.Await(ctx, w)
-		if err != nil {
-			return err
-		}
-		time.Sleep(s.below(5 * time.Millisecond)) // the command's way
-		var document int
-		switch turn.Kind {
-		case Look:
-			found := s.first(turn.Limit)
-			time.Sleep(s.below(5 * time.Millisecond))
-			all.Found(w, found)
-			continue
-		case Try:
-			document = index[waitqueue.Key(turn.Candidate)]
-		case None:
-			return errors.New("a claim that waits was told that nothing is free")
-		}
-		granted := s.lock(document)
-		time.Sleep(s.below(20 * time.Millisecond))
-		if granted {
-			all.Settle(w, Granted, waitqueue.Key(s.pins[document]))
-			return nil
-		}
-		all.Settle(w, Refused, waitqueue.Key(s.pins[document]))
 	}
 }
 
@@ -138,10 +49,84 @@ func TestALoneClaimantRemembersNothing(t *testing.T) {
 				t.Fatal(turn, err)
 			}
 			all.Settle(w, Granted, string(rune(i)))
-			if n := len(all.queues[""].window.settled); n > 0 {
+			if n := len(all.queues[""].window.taken); n > 0 {
 				t.Fatalf("%d documents are remembered", n)
 			}
 			all.Leave(w)
+		}
+	})
+}
+
+// A claim ends with "none is free" only if no document was free all the time. A claim of
+// unknown outcome and a claimant that leaves prove nothing about their documents.
+func TestNoneMeansThatNoDocumentWasFree(t *testing.T) {
+	var told atomic.Int64
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(seed, 6)
+			s.fails = 5
+			s.docs[0].unfit = true
+			var group sync.WaitGroup
+			for range 2 {
+				all := New(Config{Now: s.now, Rand: s.rand})
+				for range 6 {
+					group.Go(func() {
+						for range 20 {
+							time.Sleep(s.below(4 * time.Millisecond))
+							begun := s.now()
+							got, err := s.claim(t.Context(), all, Request{Once: true, Asks: true})
+							switch {
+							case errors.Is(err, errNone):
+								told.Add(1)
+								if n := s.idle(begun); n > 0 {
+									t.Errorf("seed %d: %d documents were free all the time", seed, n)
+								}
+							case err == nil:
+								time.Sleep(s.below(4 * time.Millisecond))
+								s.release(got.document, false)
+							}
+						}
+					})
+				}
+			}
+			group.Wait()
+		})
+	}
+	if told.Load() == 0 {
+		t.Error("none was told that no document is free")
+	}
+}
+
+// All claims of the process pass over a document that can't take the lock, and try it again after a
+// while. A claimant that has met one doesn't wait.
+func TestUnfitDocumentsArePassedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(1, 40)
+		for _, d := range s.docs[:30] {
+			d.unfit = true
+		}
+		all := New(Config{Now: s.now, Rand: s.rand})
+		for i, want := range []struct{ rank, unfit int }{{30, 31}, {31, 0}, {32, 0}} { // the first one asks, too
+			got, err := s.claim(t.Context(), all, Request{Asks: i == 0})
+			if err != nil || got.rank != want.rank || got.unfit != want.unfit {
+				t.Fatalf("document %d after %d unfit ones, %v", got.rank, got.unfit, err)
+			}
+		}
+		time.Sleep(unfitFor)
+		if got, err := s.claim(t.Context(), all, Request{}); err != nil || got.unfit != 30 {
+			t.Fatalf("after %d unfit ones, %v", got.unfit, err)
+		}
+		time.Sleep(unfitFor)
+		for _, d := range s.docs[30:] {
+			d.free = time.Duration(1<<63 - 1)
+		}
+		if got, err := s.claim(t.Context(), all, Request{}); !errors.Is(err, errNone) || got.unfit != 30 {
+			t.Errorf("after %d unfit ones: %v", got.unfit, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got, err := s.claim(ctx, all, Request{}); !errors.Is(err, context.DeadlineExceeded) || got.unfit != 0 {
+			t.Errorf("a claim that met none: %d, %v", got.unfit, err)
 		}
 	})
 }

@@ -10,7 +10,7 @@
 //	for {
 //		turn, err := all.Await(ctx, w)
 //		if err != nil {
-//			return err // ctx's end, closed, or a failure that all are told
+//			return err // ctx's end, closed, or a failure of all claimants
 //		}
 //		switch turn.Kind {
 //		case claims.Ask: // send the acquire, by the filter itself
@@ -24,23 +24,29 @@
 // # Who does what
 //
 // A claimant that is alone asks: one command, and the server finds the first
-// document. If that document is locked, it does not ask again for a while, and
-// the while doubles. Several claimants, or one that doesn't ask, take
-// candidates from the window, in the order in which the claimants came. If the
-// window is empty, one of them looks up candidates for all.
+// document. If that document is locked, it looks up candidates, and so do the next
+// lone claimants: 1, 2, 4 and up to 64 of them before one asks again. Several
+// claimants, or one that doesn't ask, take candidates from the window, in the order in
+// which the claimants came. If the window is empty, one of them looks up candidates for
+// all.
 //
-// If nothing is free, a claimant that doesn't wait is told so. The look-up, or
-// the ask, that showed it was begun after the claimant came. The other claimants
-// sleep. The first of them polls after a pause, or soon after this process has
-// released an entry.
+// If nothing is free, a claimant that doesn't wait gets None. Each document was then
+// not free at some moment since the claimant came: the look-up, or the ask, that
+// showed it was begun after that, and each document that the look-up found
+// was tried since, with an answer. The other claimants sleep. The first of them polls
+// after a pause, or soon after this process has released an entry.
 //
 // # The window
 //
-// A look-up that returns the first 16 documents would send all processes to the same
-// 16. So a process that meets others looks up more documents, up to 512, and tries
-// them in a random order. It uses a look-up until the first collision, which shows that
-// the others have taken their share of it. A process that meets none looks up fewer
-// again. With 16, the order is exact. See window.go.
+// A process that meets no other one tries the documents of a look-up in their exact
+// order, for a tenth of a second. Several processes would try the same ones. So
+// a process that meets others tries one of the first documents by chance, among as
+// many that one try in five meets a document that another process has taken since:
+// see window.go. It looks up anew after eight tries. A claimant that is alone then uses
+// only what was looked up for it.
+//
+// A document that can't take the lock, for which it has no room for example, is passed over for
+// a minute. A claimant that has met one doesn't wait.
 //
 // What was looked up may be false by now. The acquire's own command judges (rule
 // 26), so nothing here decides who holds a lock.

@@ -14,7 +14,7 @@ const (
 	patience      = 8                      // the pause is this fraction of the time for which nothing has been free
 	shortestRest  = time.Millisecond       // after a look-up, before a release leads to the next one
 	longestRest   = 250 * time.Millisecond // if such look-ups found nothing
-	longestDoubt  = time.Minute            // after an Ask that met a locked document, before the next
+	longestDoubt  = 64                     // look-ups of lone claimants after an Ask that was refused, before the next
 )
 
 // queue is the claims with one filter, sort keys and tag.
@@ -26,7 +26,7 @@ type queue struct {
 	used      time.Duration
 
 	looking *Claimant
-	busy    bool          // the last look-up found only documents that this process is trying
+	busy    bool          // and its tries are under way: the last look-up found only documents that this process is trying
 	nothing time.Duration // when the last Ask or Look was begun that showed that nothing else is free; negative is never
 
 	drySince time.Duration // since when nothing has been found; negative is not
@@ -35,12 +35,12 @@ type queue struct {
 	woken    bool          // the next look follows a release
 	rest     time.Duration // between a look that finds nothing and the next that follows a release
 
-	doubt time.Duration // for how long no claimant asks after the next Ask that is refused
-	askAt time.Duration // when one may ask again
+	doubt int // how many look-ups of lone claimants come after the next Ask that is refused
+	skip  int // how many of them are left
 }
 
 func newQueue(key string, rand func(n int) int) *queue {
-	return &queue{key: key, rand: rand, window: newWindow(rand), nothing: -1, drySince: -1, left: -1, rest: shortestRest, doubt: fresh}
+	return &queue{key: key, rand: rand, window: newWindow(rand), nothing: -1, drySince: -1, left: -1, rest: shortestRest, doubt: 1}
 }
 
 // judge gives turns to the claimants that sleep, in their order.
@@ -48,6 +48,10 @@ func (q *queue) judge(now time.Duration) {
 	for _, w := range q.claimants {
 		if w.turn.Kind != 0 || w.failure != nil {
 			continue
+		}
+		alone := len(q.claimants) == 1
+		if alone && q.window.looked < w.begun && q.window.met(now) {
+			q.window.drop() // by now the others have taken the first of them
 		}
 		if c, ok := q.window.take(now); ok {
 			w.candidate = c
@@ -61,18 +65,23 @@ func (q *queue) judge(now time.Duration) {
 		case q.looking != nil, q.busy && q.trying():
 			return
 		case q.nothing < w.begun: // or it doesn't know yet
+		case w.Once && q.trying(): // one of these may turn out to be free
+			return
 		case w.Once:
 			q.give(w, Turn{Kind: None}, now)
 			continue
 		case now < q.pollAt:
 			continue
 		}
-		if w.Asks && len(q.claimants) == 1 && now >= q.askAt {
+		if alone && w.Asks && q.skip == 0 && len(q.window.unfit) == 0 {
 			q.give(w, Turn{Kind: Ask}, now)
 			return
 		}
+		if alone {
+			q.skip = max(0, q.skip-1)
+		}
 		q.looking = w
-		q.give(w, Turn{Kind: Look, Limit: q.window.limit(q.waiting(), now)}, now)
+		q.give(w, Turn{Kind: Look, Limit: q.window.limit(len(q.claimants), now)}, now)
 		return
 	}
 }
@@ -90,25 +99,8 @@ func (q *queue) give(w *Claimant, turn Turn, now time.Duration) {
 	w.wake()
 }
 
-// waiting is how many claimants have nothing to do.
-func (q *queue) waiting() (n int) {
-	for _, w := range q.claimants {
-		if w.turn.Kind == 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// trying reports whether a claimant's acquire is under way.
-func (q *queue) trying() bool {
-	for _, w := range q.claimants {
-		if w.turn.Kind == Try || w.turn.Kind == Ask {
-			return true
-		}
-	}
-	return false
-}
+// trying reports whether a candidate's try is under way.
+func (q *queue) trying() bool { return len(q.window.tried) > 0 }
 
 // settle ends an Ask or a Try.
 func (q *queue) settle(w *Claimant, outcome Outcome, document string, now time.Duration) {
@@ -119,45 +111,45 @@ func (q *queue) settle(w *Claimant, outcome Outcome, document string, now time.D
 		q.nothing = -1
 	}
 	if turn.Kind == Try {
-		q.window.settle(w.candidate, outcome == Refused || outcome == Missing, now)
+		w.Once = w.Once || outcome == Unfit
+		q.window.settle(w.candidate, outcome, now)
 		return
-	}
-	if document != "" {
-		q.window.forget(document, now)
 	}
 	switch outcome {
 	case Granted:
-		q.doubt = fresh
+		q.doubt = 1
+		q.window.granted(document, now)
 	case Missing:
 		q.dry(w.given, now)
 	default:
-		q.askAt = now + q.doubt
+		q.skip = q.doubt
 		q.doubt = min(2*q.doubt, longestDoubt)
 	}
 }
 
 // found ends a Look. If it has found fewer than it was to return, nothing else is
-// free.
+// free than what is left of them.
 func (q *queue) found(w *Claimant, found []engine.Pin, now time.Duration) {
 	limit, sent := w.turn.Limit, w.given
 	q.looking, w.turn, q.used = nil, Turn{}, now
-	q.busy = q.window.fill(found, sent)
+	all, busy := q.window.fill(found, sent, now)
+	q.busy = busy
 	if len(q.window.left) > 0 {
 		q.drySince, q.rest, q.woken = -1, shortestRest, false
 	}
 	switch {
-	case q.busy, len(found) >= limit:
+	case !all, len(found) >= limit:
 		q.nothing = -1
 	default:
 		q.dry(sent, now)
 	}
 }
 
-// prune forgets the ends of tries that no look-up can have missed. A claimant
+// prune forgets the grants that no look-up can have missed. A claimant
 // that is alone may never look.
 func (q *queue) prune() {
 	if q.looking == nil {
-		clear(q.window.settled)
+		clear(q.window.taken)
 	}
 }
 
@@ -171,7 +163,7 @@ func (q *queue) abandon(w *Claimant, now time.Duration) {
 	case Look:
 		q.looking = nil
 	case Try:
-		q.window.forget(w.candidate.key, now)
+		delete(q.window.tried, w.candidate.key)
 		q.nothing = -1
 	}
 	w.turn = Turn{}
@@ -209,7 +201,7 @@ func (q *queue) released(now time.Duration) {
 
 // pause is how long a claimant sleeps. The first one that waits polls for all.
 func (q *queue) pause(w *Claimant, now time.Duration) time.Duration {
-	if q.poller() != w || q.looking != nil || q.busy && q.trying() {
+	if q.poller() != w || q.looking != nil || (q.busy || w.Once) && q.trying() {
 		return -1
 	}
 	return max(0, q.pollAt-now)

@@ -10,39 +10,40 @@ import (
 
 // Bounds of a window.
 const (
-	narrowest = 16              // candidates of a look-up while no other process is met
-	widest    = 512             // and at most
-	most      = 64              // tries after one look-up
-	calm      = 4               // look-ups in a row without a collision, after which the window is narrowed
-	fresh     = time.Second     // candidates that were looked up earlier are dropped
-	forgotten = 5 * time.Second // without a collision for this long, there are no others
+	fewest    = 16                     // candidates of a look-up
+	widest    = 512                    // candidates among which one is chosen
+	some      = 8                      // tries after one look-up, while other processes are met
+	most      = 64                     // tries after one look-up, while none are
+	fresh     = 100 * time.Millisecond // candidates that came earlier are dropped
+	forgotten = 5 * time.Second        // without a collision for this long, there are no other processes
+	growth    = 0.1                    // of the width by a collision
+	shrinkage = growth / 4             // by a grant: so that a fifth of the tries collide
+	unfitFor  = time.Minute            // a document that can't take the lock is not tried again
+	mostUnfit = 64                     // of them are remembered
 )
 
 // window is what a queue knows of the documents that were free at the last
 // look-up. It has no lock and no clock of its own.
 //
-// While no other process is met, a look-up returns the first documents, and they
-// are tried in their order. Several processes would try the same ones. So a
-// process that meets others widens its window and tries the candidates in a
-// random order. Each other process takes some of them meanwhile. The first
-// collision shows that the look-up is old, and ends its use. With P processes and
-// W candidates that is after about the root of 2W/(P-1) tries: the number at which
-// look-ups and collisions together cost least.
+// A try takes one of the first candidates, by chance. From how many of them it
+// chooses is the width: 1 while no other process is met, which is the exact order. A try
+// of a document that another process was faster to take is a collision. Collisions
+// widen the window, and grants narrow it, so that one try in five collides, however
+// many workers there are.
 type window struct {
 	rand func(n int) int // a random number below n
 
-	left   []candidate   // not yet tried, in the order of the tries
+	left   []candidate   // not yet tried, in their order
 	cut    bool          // some of the last look-up were dropped untried
 	budget int           // how many of them may be tried before the next look-up
 	looked time.Duration // when the look-up was sent
+	until  time.Duration // when the candidates are too old
 
-	tried   map[string]struct{}      // candidates whose try is under way
-	settled map[string]time.Duration // when a try ended that the last look-up may have missed
+	tried map[string]struct{}      // candidates whose try is under way
+	taken map[string]time.Duration // when a try was granted that the last look-up may have missed
+	unfit map[string]time.Duration // until when a document that can't take the lock is passed over
 
-	width   int           // how many candidates a look-up returns
-	taken   int           // tries since the look-up that didn't collide
-	met     bool          // one did
-	calm    int           // look-ups in a row without a collision
+	width   float64
 	lastMet time.Duration // when the last collision was
 }
 
@@ -53,103 +54,106 @@ type candidate struct {
 }
 
 func newWindow(rand func(n int) int) window {
-	return window{rand: rand, width: narrowest, tried: map[string]struct{}{}, settled: map[string]time.Duration{}}
+	return window{
+		rand: rand, width: 1, lastMet: -forgotten,
+		tried: map[string]struct{}{}, taken: map[string]time.Duration{}, unfit: map[string]time.Duration{},
+	}
 }
 
 // limit is how many candidates the next look-up is to return, for so many
 // claimants.
 func (w *window) limit(claimants int, now time.Duration) int {
-	w.adapt(now)
-	return max(w.width, claimants)
-}
-
-// adapt chooses the width by how far the last look-up could be used.
-func (w *window) adapt(now time.Duration) {
-	switch {
-	case w.met && w.taken < narrowest/4:
-		w.resize(4 * w.width)
-	case w.met && w.taken < narrowest:
-		w.resize(2 * w.width)
-	case now-w.lastMet > forgotten:
-		w.resize(narrowest)
-	case w.met:
-		w.calm = 0
-	case w.taken > 0:
-		if w.calm++; w.calm == calm {
-			w.resize(w.width / 2)
+	for key, until := range w.unfit {
+		if until <= now {
+			delete(w.unfit, key)
 		}
 	}
-	w.taken, w.met = 0, false
+	switch {
+	case !w.met(now):
+		w.width = 1
+	case claimants > 1: // a process that claims as much takes as many at a time
+		w.width = max(w.width, float64(claimants))
+	}
+	return max(fewest, claimants, int(w.width)+some) + len(w.unfit)
 }
 
-func (w *window) resize(width int) { w.width, w.calm = min(max(width, narrowest), widest), 0 }
-
-// fill takes the documents that a look-up found. It drops those that this
-// process was trying when the look-up was sent, or has tried since: the look-up
-// may not have seen the result. busy reports that only documents were found
-// whose try is still under way.
-func (w *window) fill(found []engine.Pin, sent time.Duration) (busy bool) {
-	w.left, w.cut, w.looked, w.budget = nil, false, sent, most
+// fill takes the documents that a look-up found, without those that this process
+// is trying, or has taken since it was sent. all reports that nothing that it found is
+// left out of which this process doesn't know that it was locked meanwhile; busy, that
+// it found nothing but documents that this process is trying.
+func (w *window) fill(found []engine.Pin, sent, now time.Duration) (all, busy bool) {
+	w.left, w.cut, w.looked, w.until, w.budget = nil, false, sent, now+fresh, most
+	if w.met(now) {
+		w.budget = some
+	}
+	all = true
 	for _, pin := range found {
 		key := waitqueue.Key(pin)
 		_, trying := w.tried[key]
-		at, done := w.settled[key]
+		_, unfit := w.unfit[key]
+		at, taken := w.taken[key]
 		switch {
 		case trying:
-			busy = true
-		case !done || at < sent:
+			all = false
+		case !unfit && (!taken || at < sent):
 			w.left = append(w.left, candidate{pin, key})
 		}
 	}
-	for key, at := range w.settled {
+	for key, at := range w.taken {
 		if at < sent {
-			delete(w.settled, key)
+			delete(w.taken, key)
 		}
 	}
-	if w.width > narrowest {
-		for i := range w.left {
-			j := i + w.rand(len(w.left)-i)
-			w.left[i], w.left[j] = w.left[j], w.left[i]
-		}
-	}
-	return busy && len(w.left) == 0
+	return all, !all && len(w.left) == 0
 }
 
 // take returns the next candidate.
 func (w *window) take(now time.Duration) (c candidate, ok bool) {
-	if w.budget == 0 || now-w.looked > fresh {
+	if w.budget == 0 || now > w.until {
 		w.drop()
 	}
 	if len(w.left) == 0 {
 		return candidate{}, false
 	}
-	c, w.left = w.left[0], w.left[1:]
+	i := 0
+	if n := min(int(w.width), len(w.left)); n > 1 {
+		i = w.rand(n)
+	}
+	c = w.left[i]
+	w.left = slices.Delete(w.left, i, i+1)
 	w.budget--
 	w.tried[c.key] = struct{}{}
 	return c, true
 }
 
-// settle notes that a try has ended. A collision is a try of a document that
-// another process has locked or changed since the look-up.
-func (w *window) settle(c candidate, collided bool, now time.Duration) {
-	w.forget(c.key, now)
-	if !collided {
-		w.taken++
-		return
+// settle notes how a try has ended.
+func (w *window) settle(c candidate, outcome Outcome, now time.Duration) {
+	delete(w.tried, c.key)
+	switch outcome {
+	case Granted:
+		w.granted(c.key, now)
+	case Refused, Missing:
+		w.width, w.lastMet = min(w.width*(1+growth), widest), now
+	case Unfit, LastUnfit:
+		if len(w.unfit) == mostUnfit {
+			clear(w.unfit)
+		}
+		w.unfit[c.key] = now + unfitFor
 	}
-	w.met, w.lastMet = true, now
-	w.drop()
 }
+
+// granted notes that a claim of this process has taken a document.
+func (w *window) granted(key string, now time.Duration) {
+	w.width = max(w.width*(1-shrinkage), 1)
+	w.taken[key] = now
+	w.left = slices.DeleteFunc(w.left, func(c candidate) bool { return c.key == key })
+}
+
+// met reports whether other processes claim the same documents.
+func (w *window) met(now time.Duration) bool { return now-w.lastMet < forgotten }
 
 // drop ends the use of the last look-up.
 func (w *window) drop() {
 	w.cut = w.cut || len(w.left) > 0
 	w.left = nil
-}
-
-// forget drops a document that this process has tried.
-func (w *window) forget(key string, now time.Duration) {
-	delete(w.tried, key)
-	w.settled[key] = now
-	w.left = slices.DeleteFunc(w.left, func(c candidate) bool { return c.key == key })
 }

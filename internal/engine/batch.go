@@ -29,6 +29,7 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 	if err != nil {
 		return a, e.failed(err)
 	}
+	e.answered()
 	if result.MatchedCount == int64(len(grants)) {
 		a.Outcome = Renewed
 	}

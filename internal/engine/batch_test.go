@@ -65,23 +65,6 @@ func TestRenewAll(t *testing.T) {
 	p.standing(map[uuid.UUID]time.Duration{ann: ttl, bob: ttl, cid: ttl}, a, b, c)
 }
 
-// An extension is a maximum in a batch too. A statement that changes nothing
-// has still matched.
-func TestRenewAllNeverShortens(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.ReadPreferring())
-	w.at(4 * second)
-	a, b := p.acquire(ann, "read", Granted), p.elsewhere(bob, "read")
-	before := w.Stored()
-	p.renewAll(true, a, b)
-	w.at(0)
-	p.renewAll(true, a, b)
-	if after := w.Stored(); string(after) != string(before) {
-		t.Errorf("%v became %v", before, after)
-	}
-}
-
 func TestRenewAllButOne(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*world){

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,12 +26,11 @@ type bench struct {
 	*Engine
 	docs   *mongo.Collection
 	filter Filter
-	pin    Pin
 }
 
 func newBench(b *testing.B, rules relations.Rules, size, entries int) *bench {
 	docs := mongotest.Database(b).Collection("documents")
-	e, err := New(docs, rules, Config{TTL: time.Hour, WaitTTL: time.Hour, Tolerance: extra, Owner: "bench/4711/0123456789", Field: DefaultField})
+	e, err := New(docs, rules, Config{Terms: Terms{TTL: time.Hour, Owner: "bench/4711/0123456789"}, WaitTTL: time.Hour, Tolerance: extra, Field: DefaultField})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -48,7 +46,7 @@ func newBench(b *testing.B, rules relations.Rules, size, entries int) *bench {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &bench{b, e, docs, f, f.Pin}
+	return &bench{b, e, docs, f}
 }
 
 // plain is the driver's command that ours are compared with.
@@ -94,7 +92,7 @@ func (b *bench) against(op func(ctx context.Context)) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func median[T cmp.Ordered](values []T) T {
+func median(values []time.Duration) time.Duration {
 	slices.Sort(values)
 	return values[len(values)/2]
 }
@@ -105,28 +103,19 @@ func sizes(b *testing.B, rules relations.Rules, body func(b *bench)) {
 	}
 }
 
-// crowds benchmarks a command beside live entries that its tag ignores. The
-// command has to read through them all the same.
-func crowds(b *testing.B, body func(b *bench)) {
+// BenchmarkPairInCrowd is an acquire and a release beside live entries that the tag ignores. The
+// commands have to read through them all the same.
+func BenchmarkPairInCrowd(b *testing.B) {
 	for _, n := range []int{0, 10, 100, 1000} {
-		b.Run(fmt.Sprintf("%dentries", n), func(b *testing.B) { body(newBench(b, relations.Fair(), 1000, n)) })
-	}
-}
-
-func pair(tag string) func(b *bench) {
-	return func(b *bench) {
-		b.against(func(ctx context.Context) {
-			g := b.acquire(ctx, tag, Granted)
-			got, err := b.Release(ctx, g)
-			b.expect(got.Outcome, err, Released)
+		b.Run(fmt.Sprintf("%dentries", n), func(b *testing.B) {
+			crowd := newBench(b, relations.Fair(), 1000, n)
+			crowd.against(func(ctx context.Context) {
+				got, err := crowd.Release(ctx, crowd.acquire(ctx, "read", Granted))
+				crowd.expect(got.Outcome, err, Released)
+			})
 		})
 	}
 }
-
-// BenchmarkPair is an acquire and a release: two commands.
-func BenchmarkPair(b *testing.B) { sizes(b, relations.Exclusive(), pair("write")) }
-
-func BenchmarkPairInCrowd(b *testing.B) { crowds(b, pair("read")) }
 
 func BenchmarkAcquire(b *testing.B) { // and its repeats, which change little
 	sizes(b, relations.Exclusive(), func(b *bench) {
@@ -136,58 +125,6 @@ func BenchmarkAcquire(b *testing.B) { // and its repeats, which change little
 			b.expect(got.Outcome, err, Granted)
 		})
 	})
-}
-
-func BenchmarkRefusal(b *testing.B) {
-	crowds(b, func(b *bench) {
-		b.acquire(b.Context(), "read", Granted)
-		id := uuid.New()
-		b.against(func(ctx context.Context) {
-			got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Try: true})
-			b.expect(got.Outcome, err, Conflict)
-		})
-	})
-}
-
-func BenchmarkConfirm(b *testing.B) {
-	crowds(b, func(b *bench) {
-		b.acquire(b.Context(), "read", Granted)
-		g := b.acquire(b.Context(), "write", Waiting)
-		b.against(func(ctx context.Context) {
-			got, err := b.Confirm(ctx, b.pin, Request{Tag: "write", ID: g.ID})
-			b.expect(got.Outcome, err, Waiting)
-		})
-	})
-}
-
-func BenchmarkRenew(b *testing.B) {
-	crowds(b, func(b *bench) {
-		g := b.acquire(b.Context(), "read", Granted)
-		b.against(func(ctx context.Context) {
-			got, err := b.Renew(ctx, g)
-			b.expect(got.Outcome, err, Renewed)
-		})
-	})
-}
-
-func BenchmarkWrite(b *testing.B) {
-	for form, update := range increments {
-		b.Run(form, func(b *testing.B) {
-			crowds(b, func(b *bench) {
-				g := b.acquire(b.Context(), "read", Granted)
-				u, err := b.ParseUpdate(update)
-				if err != nil {
-					b.Fatal(err)
-				}
-				k := int64(0)
-				b.against(func(ctx context.Context) {
-					k++
-					got, err := b.Write(ctx, g, u, k)
-					b.expect(got.Outcome, err, Applied)
-				})
-			})
-		})
-	}
 }
 
 // BenchmarkReadModifyWrite is the whole of a critical section: acquire with
@@ -246,21 +183,5 @@ func BenchmarkBuilding(b *testing.B) {
 		if _, _, err := bson.MarshalValue(d.arrival(e.field, true, idValue(id), e.Owner)); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkMaking measures what it costs to make a template for the terms of one
-// acquire. The same terms cost it once.
-func BenchmarkMaking(b *testing.B) {
-	e := offline(b, relations.Exclusive())
-	for name, command := range map[string]timed{"acquire": acquiring, "confirm": confirming, "renew": renewing} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := e.makeTimed(command, "write", Terms{TTL: time.Minute, Least: time.Hour}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

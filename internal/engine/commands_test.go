@@ -73,7 +73,7 @@ func TestNoOtherCommandsAreKept(t *testing.T) {
 // configured is an engine for commandsOf.
 func (w *world) configured(rules relations.Rules, owner string, shardKey ...string) *Engine {
 	w.Helper()
-	e, err := New(w.lab, rules, Config{TTL: ttl, WaitTTL: waitTTL, Tolerance: extra, Owner: owner, Field: DefaultField, ShardKey: shardKey})
+	e, err := New(w.lab, rules, Config{Terms: Terms{TTL: ttl, Owner: owner}, WaitTTL: waitTTL, Tolerance: extra, Field: DefaultField, ShardKey: shardKey})
 	if err != nil {
 		w.Fatal(err)
 	}

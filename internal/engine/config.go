@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/doclock/doclock/internal/observe"
@@ -10,13 +11,12 @@ import (
 // Config holds the options of a Locker. Durations are whole milliseconds, which
 // is the server's precision.
 type Config struct {
-	TTL            time.Duration            // of a held entry
-	TagTTL         map[string]time.Duration // by tag, where it differs from TTL
+	Terms                                   // of an acquire that asks for none of its own
+	TagTTL         map[string]time.Duration // by tag, where it differs from the TTL
 	WaitTTL        time.Duration            // of a waiting entry; 0 means min(TTL, DefaultWaitTTL)
 	Tolerance      time.Duration            // added to what the server stores
-	AttemptTimeout time.Duration            // of one command; 0 means min(TTL/3, MaxAttemptTimeout)
-	Patience       time.Duration            // with a server that can't be reached; 0 means DefaultPatience
-	Owner          string
+	AttemptTimeout time.Duration            // of one attempt; 0 means min(TTL/3, MaxAttemptTimeout)
+	Patience       time.Duration            // with failures that pass; 0 means DefaultPatience
 	Field          string
 	ShardKey       []string
 	Upsert         bool
@@ -69,12 +69,18 @@ func (c *Config) Wait(tag string) time.Duration {
 	return min(c.Lease(tag), DefaultWaitTTL)
 }
 
-// Attempt returns the timeout of one command for a lease with this TTL.
-func (c *Config) Attempt(ttl time.Duration) time.Duration {
-	if c.AttemptTimeout > 0 {
-		return c.AttemptTimeout
+// Attempts bounds the attempts at one command.
+type Attempts struct {
+	Timeout  time.Duration // of each
+	Patience time.Duration // none begins later
+}
+
+// Attempt returns the bounds of a command for a lease with this TTL.
+func (c *Config) Attempt(ttl time.Duration) Attempts {
+	return Attempts{
+		Timeout:  cmp.Or(c.AttemptTimeout, min(ttl/3, MaxAttemptTimeout)),
+		Patience: cmp.Or(c.Patience, DefaultPatience),
 	}
-	return min(ttl/3, MaxAttemptTimeout)
 }
 
 // Reading is one reading of both clocks of this machine. The monotonic clock

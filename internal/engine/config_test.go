@@ -19,20 +19,20 @@ func TestConfigDurations(t *testing.T) {
 		read                 [3]time.Duration
 	}{
 		"defaults of a long TTL": {
-			Config{TTL: time.Hour, TagTTL: tags}, time.Hour, DefaultWaitTTL, MaxAttemptTimeout,
+			Config{Terms: Terms{TTL: time.Hour}, TagTTL: tags}, time.Hour, DefaultWaitTTL, MaxAttemptTimeout,
 			[3]time.Duration{time.Minute, DefaultWaitTTL, MaxAttemptTimeout},
 		},
 		"defaults of a short TTL": {
-			Config{TTL: 3 * second, TagTTL: tags}, 3 * second, 3 * second, second,
+			Config{Terms: Terms{TTL: 3 * second}, TagTTL: tags}, 3 * second, 3 * second, second,
 			[3]time.Duration{time.Minute, DefaultWaitTTL, MaxAttemptTimeout},
 		},
 		"set": {
-			Config{TTL: time.Hour, TagTTL: tags, WaitTTL: 7 * second, AttemptTimeout: 20 * second}, time.Hour, 7 * second, 20 * second,
+			Config{Terms: Terms{TTL: time.Hour}, TagTTL: tags, WaitTTL: 7 * second, AttemptTimeout: 20 * second}, time.Hour, 7 * second, 20 * second,
 			[3]time.Duration{time.Minute, 7 * second, 20 * second},
 		},
 	} {
 		for tag, want := range map[string][3]time.Duration{"write": {c.lease, c.wait, c.attempt}, "read": c.read} {
-			got := [3]time.Duration{c.cfg.Lease(tag), c.cfg.Wait(tag), c.cfg.Attempt(c.cfg.Lease(tag))}
+			got := [3]time.Duration{c.cfg.Lease(tag), c.cfg.Wait(tag), c.cfg.Attempt(c.cfg.Lease(tag)).Timeout}
 			if got != want {
 				t.Errorf("%s, %s: lease, wait and attempt are %v, want %v", name, tag, got, want)
 			}
@@ -94,7 +94,7 @@ func TestNewGrowsWithTheSquareOfTheTags(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := New(w.lab, rules, Config{TTL: ttl, Owner: "owner", Field: DefaultField}); err != nil {
+		if _, err := New(w.lab, rules, Config{Terms: Terms{TTL: ttl, Owner: "owner"}, Field: DefaultField}); err != nil {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)

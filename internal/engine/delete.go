@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -10,8 +9,8 @@ import (
 // Delete deletes the document, and the lock in it, under the guard. The outcome
 // is Released. If the guard matches nothing, a read finds the reason. If the
 // entry or the document is not there, the outcome is Lost. If the entry is
-// there, the failure says to send the command again: DocumentDB's delete may
-// pass over a document that is being updated at that moment.
+// there, a race is lost: DocumentDB's delete may pass over a document that is
+// being updated at that moment.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
 	sent, err := e.begin(ctx)
 	if err != nil {
@@ -27,7 +26,7 @@ func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
 		return a, err
 	}
 	if own, there := img.Lock.Find(g.Tag, g.ID); there && own.Fence == g.Fence {
-		return a, &Failure{Certain: true, Again: true, err: errors.New("the document was being updated")}
+		return a, race("the document was being updated")
 	}
 	return a, nil
 }

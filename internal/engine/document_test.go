@@ -127,20 +127,6 @@ func TestFieldOfAnotherName(t *testing.T) {
 	p.release(p.acquire(cid, "read", Granted), Released)
 }
 
-// An owner is free text, even if it looks like an expression.
-func TestOwnerIsFreeText(t *testing.T) {
-	t.Parallel()
-	for _, owner := range []string{"$lock", "$$ROOT", "", "host/4711/ünï", strings.Repeat("x", 10_000)} {
-		forked(t, fmt.Sprintf("%.12s", owner), func(w *world) {
-			p := w.peer(relations.Exclusive(), func(c *Config) { c.Owner = owner })
-			img := p.arrive(Request{Tag: "write", ID: ann}, Granted)
-			if own, _ := img.Lock.Find("write", ann); own.Owner != owner {
-				w.Errorf("owner is %q", own.Owner)
-			}
-		})
-	}
-}
-
 func TestThousandEntries(t *testing.T) {
 	t.Parallel()
 	entries := bson.A{}

@@ -205,7 +205,7 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 	_, refused := e.coll.UpdateOne(ctx, filter, unlocked, options.UpdateOne().SetUpsert(true))
 	if refused != nil {
 		refused = e.failed(refused)
-		if !AsFailure(refused).Certain {
+		if !AsFailure(refused).Nothing {
 			return nil, e.Clocks(), refused
 		}
 	}
@@ -216,7 +216,7 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 	case refused != nil: // not by a race: no other client made the document
 		return nil, sent, refused
 	default:
-		return nil, sent, &Failure{Certain: true, Again: true, err: errors.New("the document was removed as soon as it was made")}
+		return nil, sent, race("the document was removed as soon as it was made")
 	}
 }
 

@@ -4,33 +4,29 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Failure describes an attempt that was not answered with an image, and what is
-// known of the command's effect. Unwrap returns the driver's error.
+// Failure describes an attempt that was not answered with an image. Unwrap
+// returns the driver's error. A Failure that neither proves that nothing
+// happened nor passes is worth some repeats all the same: nobody knows what
+// became of the attempt.
 type Failure struct {
-	// Certain: the server has not executed the command and will not. Anything
-	// else (a lost connection, a deadline, a write-concern error, an answer
-	// that proves nothing) may have happened, or may yet.
-	Certain bool
+	// Nothing happened: the server has not executed this attempt and will not.
+	// Any other attempt (a lost connection, a deadline, a write-concern error, an
+	// answer that proves nothing) may have been executed, or may be yet.
+	Nothing bool
 
-	// Answered: a server that can be reached gave an answer that proves
-	// nothing. It may give the same answer to every repeat.
-	Answered bool
+	// It Passes by itself: no server can be reached, a primary is being elected,
+	// another client was faster. A repeat may be answered otherwise.
+	Passes bool
 
-	// NotSent: the command never left, because no server could be reached. It
-	// is Certain too. A repeat may leave, so it is repeated for Patience.
-	NotSent  bool
-	Patience time.Duration
+	// Unfit is the code of a refusal that is about this document: the new document
+	// can't be stored. Another one may be.
+	Unfit int
 
-	// Again: another client was faster. The same command, sent again, may be
-	// answered.
-	Again bool
-
-	// Cause names a reason that the user can remove.
+	// Cause names a reason that the user can remove, or a lost race.
 	Cause Cause
 
 	err error
@@ -48,11 +44,18 @@ const (
 	CauseCapped            // the collection is capped: its documents can't grow
 	CauseForeign           // the lock field is not a lock of ours
 	CauseShardKey          // the filter lacks the shard key's fields
+	CauseRace              // the document came and went, or was being updated
 )
 
 func (f *Failure) Error() string { return f.err.Error() }
 
 func (f *Failure) Unwrap() error { return f.err }
+
+// Refused reports that a repeat would be refused as well.
+func (f *Failure) Refused() bool { return f.Nothing && !f.Passes }
+
+// Outage reports that no server takes commands at present.
+func (f *Failure) Outage() bool { return f.Nothing && f.Passes && f.Cause != CauseRace }
 
 // AsFailure returns the Failure in err's chain, or the most careful one.
 func AsFailure(err error) *Failure {
@@ -60,11 +63,16 @@ func AsFailure(err error) *Failure {
 	if errors.As(err, &f) {
 		return f
 	}
-	return &Failure{err: err}
+	return &Failure{Passes: true, err: err}
 }
 
 // certain wraps an error of the library's own checks, before anything was sent.
-func certain(err error) error { return &Failure{Certain: true, err: err} }
+func certain(err error) error { return &Failure{Nothing: true, err: err} }
+
+// race is the failure of a command that another client was faster than.
+func race(why string) error {
+	return &Failure{Nothing: true, Passes: true, Cause: CauseRace, err: errors.New(why)}
+}
 
 // classify derives from the driver's err what is known of the command's effect.
 func classify(err error) error {
@@ -72,35 +80,53 @@ func classify(err error) error {
 	if errors.As(err, &f) { // the library's own error, already classified
 		return err
 	}
-	f = &Failure{err: err}
 	var marshal mongo.MarshalError
 	var invalid mongo.InvalidArgumentError
 	var unordered mongo.ErrMapForOrderedArgument
-	if errors.Is(err, mongo.ErrClientDisconnected) || errors.As(err, &marshal) || errors.As(err, &invalid) || errors.As(err, &unordered) {
-		f.Certain = true
-		return f
-	}
 	var server mongo.ServerError
-	if !errors.As(err, &server) {
-		// The driver returns an internal type of marshalling error for array
-		// filters, hints and comments.
-		f.Certain = strings.HasPrefix(err.Error(), "cannot marshal type ")
-		return f
-	}
-	// Errors of the network come as server errors with code 0.
-	codes := server.ErrorCodes()
-	lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)
-	concern, hasConcern := writeConcernCode(err)
 	switch {
-	case hasConcern: // the write stands on the primary
-		f.Answered = !lost && !passes(concern)
-	case server.HasErrorLabel("NoWritesPerformed"):
-		f.Certain = true
-	case lost, server.HasErrorLabel("RetryableWriteError"), slices.ContainsFunc(codes, passes):
-	case len(codes) == 0, slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil }):
-		f.Answered = true
+	case errors.Is(err, mongo.ErrClientDisconnected), errors.As(err, &marshal), errors.As(err, &invalid), errors.As(err, &unordered):
+		return certain(err)
+	case errors.As(err, &server):
+		return judge(err, server)
 	default:
-		f.Certain, f.Cause = true, causeOf(codes, server)
+		// The driver returns an internal type of marshalling error for array
+		// filters, hints and comments. Any other error is a broken connection's.
+		unsent := strings.HasPrefix(err.Error(), "cannot marshal type ")
+		return &Failure{Nothing: unsent, Passes: !unsent, err: err}
+	}
+}
+
+// labels of errors that pass. (TransientTransactionError says nothing: a command
+// of this library is never part of a transaction.)
+var passingLabels = []string{"RetryableWriteError", "SystemOverloadedError", "RetryableError"}
+
+// judge reads a reply's codes and labels: docs/error-codes.md. A write-concern
+// error comes after the write, whatever stands beside it. RetryableWriteError
+// comes from a server that may have executed the command, unless it adds
+// NoWritesPerformed. A server that is overloaded has not executed the command, but
+// the driver may have sent it twice, and shows one of the errors.
+func judge(err error, server mongo.ServerError) *Failure {
+	f := &Failure{err: err}
+	codes := server.ErrorCodes()
+	lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err) // errors of the network have code 0
+	concern, afterTheWrite := writeConcernCode(err)
+	if afterTheWrite {
+		codes = []int{concern}
+	}
+	f.Passes = lost || slices.ContainsFunc(codes, passes) || slices.ContainsFunc(passingLabels, server.HasErrorLabel)
+	switch {
+	case afterTheWrite:
+	case server.HasErrorLabel("NoWritesPerformed"):
+		f.Nothing = true
+	case !lost && !server.HasErrorLabel("RetryableWriteError") && len(codes) > 0:
+		f.Nothing = !slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil })
+	}
+	if f.Nothing {
+		f.Cause = causeOf(codes, server)
+		if i := slices.IndexFunc(codes, unstorable); i == 0 && f.Refused() {
+			f.Unfit = codes[0]
+		}
 	}
 	return f
 }
@@ -110,8 +136,8 @@ func classify(err error) error {
 // caller's filter.
 func causeOf(codes []int, server mongo.ServerError) Cause {
 	for _, code := range codes {
-		if r := refused(code); r.cause != CauseOther {
-			return r.cause
+		if k := lookUp(code); k != nil && k.cause != CauseOther {
+			return k.cause
 		}
 		if (code == 9 || code == 14) && server.HasErrorMessage("update") {
 			return CauseUnsupported

@@ -1,14 +1,15 @@
 package engine
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,10 +24,10 @@ import (
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	type verdict struct {
-		certain, again, answered bool
-		cause                    Cause
+		nothing, passes bool
+		cause           Cause
 	}
-	unknown, refused, answered := verdict{}, verdict{certain: true}, verdict{answered: true}
+	unknown, refused, stays, unmoved := verdict{passes: true}, verdict{nothing: true}, verdict{}, verdict{nothing: true, passes: true}
 	reply := func(code int32, labels ...string) mongo.CommandError {
 		return mongo.CommandError{Code: code, Message: fmt.Sprintf("code %d", code), Labels: labels}
 	}
@@ -62,15 +63,15 @@ func TestClassify(t *testing.T) {
 		},
 		"A write-concern error: the write may have happened": {
 			"exception":                    {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, unknown},
-			"exception by pointer's code":  {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}, Labels: []string{"NoWritesPerformed"}}, answered},
+			"exception by pointer's code":  {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}, Labels: []string{"NoWritesPerformed"}}, stays},
 			"beside a write error":         {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}, WriteErrors: mongo.WriteErrors{{Code: 121}}}, unknown},
 			"in the raw reply of an error": {mongo.CommandError{Code: 2, Raw: concern}, unknown},
 			"in it, and a label beside it": {mongo.CommandError{Code: 2, Raw: concern, Labels: []string{"NoWritesPerformed"}}, unknown},
 		},
 		"Not executed is certain for: the library's own checks": {
 			"certain": {certain(errors.New("no")), refused},
-			"foreign": {&Failure{Certain: true, Cause: CauseForeign, err: errForeign}, verdict{certain: true, cause: CauseForeign}},
-			"wrapped": {fmt.Errorf("read: %w", &Failure{Certain: true, Cause: CauseForeign, err: errForeign}), verdict{certain: true, cause: CauseForeign}},
+			"foreign": {&Failure{Nothing: true, Cause: CauseForeign, err: errForeign}, verdict{nothing: true, cause: CauseForeign}},
+			"wrapped": {fmt.Errorf("read: %w", &Failure{Nothing: true, Cause: CauseForeign, err: errForeign}), verdict{nothing: true, cause: CauseForeign}},
 		},
 		"… marshalling errors, a disconnected client": {
 			"marshal":      {mongo.MarshalError{Value: 1, Err: errors.New("no encoder")}, refused},
@@ -81,10 +82,10 @@ func TestClassify(t *testing.T) {
 			"wrapped":      {fmt.Errorf("x: %w", mongo.ErrClientDisconnected), refused},
 		},
 		"… the label NoWritesPerformed": {
-			"alone":                       {reply(91, "NoWritesPerformed"), refused},
-			"beside RetryableWriteError":  {reply(189, "RetryableWriteError", "NoWritesPerformed"), refused},
-			"beside the network's":        {mongo.CommandError{Labels: []string{"NetworkError", "NoWritesPerformed"}}, refused},
-			"of an exception":             {mongo.WriteException{Labels: []string{"NoWritesPerformed"}, WriteErrors: mongo.WriteErrors{{Code: 50}}}, refused},
+			"alone":                       {reply(91, "NoWritesPerformed"), unmoved},
+			"beside RetryableWriteError":  {reply(189, "RetryableWriteError", "NoWritesPerformed"), unmoved},
+			"beside the network's":        {mongo.CommandError{Labels: []string{"NetworkError", "NoWritesPerformed"}}, unmoved},
+			"of an exception":             {mongo.WriteException{Labels: []string{"NoWritesPerformed"}, WriteErrors: mongo.WriteErrors{{Code: 50}}}, unmoved},
 			"another label says nothing":  {reply(0, "SystemOverloadedError"), unknown},
 			"a retryable one is no proof": {reply(2, "RetryableWriteError"), unknown},
 		},
@@ -94,14 +95,14 @@ func TestClassify(t *testing.T) {
 			"duplicate key":              {reply(11000), refused},
 			"an exception's write error": {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}}}, refused},
 			"several":                    {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}, {Code: 11000}}}, refused},
-			"several, one not of it":     {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}, {Code: 40635}}}, answered},
-			"without the shard key":      {reply(61), verdict{certain: true, cause: CauseShardKey}},
-			"no majority reads":          {reply(148), verdict{certain: true, cause: CauseUnsupported}},
+			"several, one not of it":     {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}, {Code: 40635}}}, stays},
+			"without the shard key":      {reply(61), verdict{nothing: true, cause: CauseShardKey}},
+			"no majority reads":          {reply(148), verdict{nothing: true, cause: CauseUnsupported}},
 		},
 		"A write-concern error that stays is an answer, however often it is asked for": {
-			"of an exception":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}}, answered},
+			"of an exception":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}}, stays},
 			"one that passes":     {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, unknown},
-			"no errors, no label": {mongo.WriteException{}, answered},
+			"no errors, no label": {mongo.WriteException{}, stays},
 		},
 		"A member that steps down says it without a label where retryable writes are off": {
 			"NotWritablePrimary":       {reply(10107), unknown},
@@ -120,27 +121,27 @@ func TestClassify(t *testing.T) {
 			"in an exception's errors": {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 10107}}}, unknown},
 		},
 		"A validator (121), a view (166), a capped collection: say so by name": {
-			"validator": {reply(121), verdict{certain: true, cause: CauseValidator}},
-			"view":      {reply(166), verdict{certain: true, cause: CauseView}},
-			"capped":    {says(10003, "Cannot change the size of a document in a capped collection: 1 != 2"), verdict{certain: true, cause: CauseCapped}},
+			"validator": {reply(121), verdict{nothing: true, cause: CauseValidator}},
+			"view":      {reply(166), verdict{nothing: true, cause: CauseView}},
+			"capped":    {says(10003, "Cannot change the size of a document in a capped collection: 1 != 2"), verdict{nothing: true, cause: CauseCapped}},
 		},
 		"A server that refuses the pipeline or $$NOW gets ErrUnsupportedServer": {
-			"no pipelines":      {says(14, "BSON field 'findAndModify.update' is the wrong type 'array'"), verdict{certain: true, cause: CauseUnsupported}},
-			"update not parsed": {says(9, "Either an update or remove=true must be specified"), verdict{certain: true, cause: CauseUnsupported}},
+			"no pipelines":      {says(14, "BSON field 'findAndModify.update' is the wrong type 'array'"), verdict{nothing: true, cause: CauseUnsupported}},
+			"update not parsed": {says(9, "Either an update or remove=true must be specified"), verdict{nothing: true, cause: CauseUnsupported}},
 			"a filter's type":   {says(14, "$in needs an array"), refused},
-			"no $$NOW":          {says(17276, "Use of undefined variable: NOW"), verdict{certain: true, cause: CauseUnsupported}},
-			"unknown operator":  {says(168, "Unrecognized expression '$toLong'"), verdict{certain: true, cause: CauseUnsupported}},
-			"unknown stage":     {says(40324, "Unrecognized pipeline stage name: '$set'"), verdict{certain: true, cause: CauseUnsupported}},
-			"not implemented":   {reply(238), verdict{certain: true, cause: CauseUnsupported}},
-			"not supported":     {reply(115), verdict{certain: true, cause: CauseUnsupported}},
-			"removed":           {reply(303), verdict{certain: true, cause: CauseUnsupported}},
+			"no $$NOW":          {says(17276, "Use of undefined variable: NOW"), verdict{nothing: true, cause: CauseUnsupported}},
+			"unknown operator":  {says(168, "Unrecognized expression '$toLong'"), verdict{nothing: true, cause: CauseUnsupported}},
+			"unknown stage":     {says(40324, "Unrecognized pipeline stage name: '$set'"), verdict{nothing: true, cause: CauseUnsupported}},
+			"not implemented":   {reply(238), verdict{nothing: true, cause: CauseUnsupported}},
+			"not supported":     {reply(115), verdict{nothing: true, cause: CauseUnsupported}},
+			"removed":           {reply(303), verdict{nothing: true, cause: CauseUnsupported}},
 		},
 	} {
 		for name, c := range cases {
 			t.Run(sentence+"/"+name, func(t *testing.T) {
 				err := classify(c.err)
 				f := AsFailure(err)
-				if got := (verdict{f.Certain, f.Again, f.Answered, f.Cause}); got != c.want {
+				if got := (verdict{f.Nothing, f.Passes, f.Cause}); got != c.want {
 					t.Errorf("%v\nis   %+v\nwant %+v", c.err, got, c.want)
 				}
 				if !errors.Is(err, c.err) && f.Unwrap() == nil {
@@ -154,77 +155,97 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// An answer after the write, or from a router that doesn't know what the shard
-// did, is no refusal. The first group passes by itself and is repeated for as
-// long as the caller waits; the second may come for ever.
-func TestAnswersThatProveNothing(t *testing.T) {
+// Each code of the page, and some others, with all combinations of labels, with and
+// without a write-concern error beside it.
+func TestEveryCodeWithEveryLabel(t *testing.T) {
 	t.Parallel()
-	for answered, codes := range map[bool][]int32{
-		false: {
-			6, 7, 24, 50, 64, 89, 90, 91, 133, 189, 202, 262, 279, 281, 282, 290, 355, 407, 453,
-			9001, 10107, 11600, 11601, 11602, 13435, 13436, 46841, 91331,
-		},
-		true: {
-			1, 8, 79, 96, 100, 217, 10334, 40606, 40607, 40608, 40609, 40611, 40612, 40613, 40635, 40638, 5637601, 5637602,
-			1234567, // of a later version
-		},
-	} {
-		for _, code := range codes {
-			f := AsFailure(classify(mongo.CommandError{Code: code, Message: "the server says so"}))
-			if f.Certain || f.Answered != answered || f.Cause != CauseOther {
-				t.Errorf("code %d: certain %v, answered %v, cause %v", code, f.Certain, f.Answered, f.Cause)
+	nothing, passing := map[int]bool{}, map[int]bool{}
+	for _, row := range documented(t) {
+		for code := row.from; code <= row.to; code++ {
+			nothing[code], passing[code] = row.nothing, row.passes
+		}
+	}
+	for _, code := range []int{1, 8, 79, 96, 100, 217, 10334, 40606, 40638, 5637601, 5637602, 1234567} {
+		nothing[code] = false // and may stay
+	}
+	labels := []string{"RetryableWriteError", "NoWritesPerformed", "TransientTransactionError", "SystemOverloadedError", "RetryableError"}
+	concern, err := bson.Marshal(bson.M{"ok": 0, "writeConcernError": bson.M{"code": 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, proven := range nothing {
+		for set := range 1 << len(labels) {
+			has := map[string]bool{}
+			reply := mongo.CommandError{Code: int32(code), Message: "the server says so"}
+			for i, label := range labels {
+				if set&(1<<i) != 0 {
+					has[label] = true
+					reply.Labels = append(reply.Labels, label)
+				}
+			}
+			passes := has["RetryableWriteError"] || has["SystemOverloadedError"] || has["RetryableError"]
+			f := AsFailure(classify(reply))
+			if f.Nothing != (has["NoWritesPerformed"] || proven && !has["RetryableWriteError"]) || f.Passes != (passes || passing[code]) {
+				t.Errorf("code %d with %v: %+v", code, reply.Labels, f)
+			}
+			reply.Raw = concern
+			f = AsFailure(classify(reply))
+			passes = passes || code == 50 // which the driver takes for a timeout
+			if f.Nothing || f.Passes != passes || f.Cause != CauseOther {
+				t.Errorf("code %d with %v beside a write-concern error: %+v", code, reply.Labels, f)
 			}
 		}
 	}
 }
 
-// The codes in the documentation are those in the code.
+// pageRow is a row of the page's tables.
+type pageRow struct {
+	from, to        int
+	name            string
+	means           meaning
+	nothing, passes bool
+}
+
+func documented(t *testing.T) (rows []pageRow) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/error-codes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var section meaning
+	for line := range strings.Lines(string(text)) {
+		if title, found := strings.CutPrefix(line, "## "); found {
+			section = meaning(strings.ToLower(strings.TrimSpace(title)))
+		}
+		cells := regexp.MustCompile(`^\| (\d+)(?:–(\d+))? \| (.*) \| (yes|no) \| (yes|no) \|$`).FindStringSubmatch(strings.TrimSpace(line))
+		if cells == nil {
+			continue
+		}
+		r := pageRow{name: cells[3], means: section, nothing: cells[4] == "yes", passes: cells[5] == "yes"}
+		r.from, _ = strconv.Atoi(cells[1])
+		r.to, _ = strconv.Atoi(cmp.Or(cells[2], cells[1]))
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// The codes in the documentation are those in the code, with both properties.
 func TestErrorCodesAreDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/error-codes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string]proof{}
-	var section proof
-	for line := range strings.Lines(string(page)) {
-		if title, found := strings.CutPrefix(line, "## "); found {
-			section = proof(strings.ToLower(strings.TrimSpace(title)))
+	rows := documented(t)
+	for i, k := range knownCodes {
+		f := AsFailure(classify(mongo.CommandError{Code: int32(k.from)}))
+		if want := (pageRow{k.from, k.to, k.name, k.means, f.Nothing, f.Passes}); !slices.Contains(rows, want) {
+			t.Errorf("the page has no row %+v", want)
 		}
-		if row := regexp.MustCompile(`^\| (\d.*?) \| (.*) \|$`).FindStringSubmatch(strings.TrimSpace(line)); row != nil {
-			documented[row[1]+" "+row[2]] = section
-		}
-	}
-	for i, r := range refusals {
-		codes := strconv.Itoa(r.from)
-		if r.to > r.from {
-			codes += "–" + strconv.Itoa(r.to)
-		}
-		row := codes + " " + r.name
-		if documented[row] != r.why {
-			t.Errorf("the page has no row %q where %s", row, r.why)
-		}
-		delete(documented, row)
-		for _, code := range passing {
-			if r.from <= code && code <= r.to {
-				t.Errorf("code %d is both refused and passing", code)
-			}
-		}
-		for _, other := range refusals[:i] {
-			if r.from <= other.to && other.from <= r.to {
-				t.Errorf("%q and %q have codes in common", r.name, other.name)
+		for _, other := range knownCodes[:i] {
+			if k.from <= other.to && other.from <= k.to {
+				t.Errorf("%q and %q have codes in common", k.name, other.name)
 			}
 		}
 	}
-	rows, err := json.Marshal(passing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list := strings.ReplaceAll(strings.Trim(string(rows), "[]"), ",", ", "); !strings.Contains(strings.Join(strings.Fields(string(page)), " "), list) {
-		t.Errorf("the page does not list the codes that pass: %s", list)
-	}
-	for row, section := range documented {
-		t.Errorf("the page has %q where %s, the code has not", row, section)
+	if len(rows) != len(knownCodes) {
+		t.Errorf("the page has %d rows, the code %d", len(rows), len(knownCodes))
 	}
 }
 
@@ -232,11 +253,30 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 func TestAsFailure(t *testing.T) {
 	t.Parallel()
 	odd := errors.New("odd")
-	if f := AsFailure(odd); f.Certain || f.Again || f.Cause != CauseOther || !errors.Is(f, odd) || f.Error() != "odd" {
+	if f := AsFailure(odd); f.Nothing || f.Cause != CauseOther || !errors.Is(f, odd) || f.Error() != "odd" {
 		t.Errorf("%+v", f)
 	}
-	inner := &Failure{Certain: true, err: odd}
+	inner := &Failure{Nothing: true, err: odd}
 	if f := AsFailure(fmt.Errorf("acquire: %w", inner)); f != inner {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A refusal is about one document if its new version is not stored.
+func TestUnfitDocuments(t *testing.T) {
+	t.Parallel()
+	for _, r := range knownCodes {
+		want := 0
+		if r.means == uncomputed {
+			want = r.from
+		}
+		reply := mongo.CommandError{Code: int32(r.from)}
+		if got := AsFailure(classify(reply)).Unfit; got != want {
+			t.Errorf("%s: %d, want %d", r.name, got, want)
+		}
+		reply.Labels = []string{"RetryableWriteError"}
+		if got := AsFailure(classify(reply)).Unfit; got != 0 {
+			t.Errorf("%s, maybe executed: %d", r.name, got)
+		}
 	}
 }

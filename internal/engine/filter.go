@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -27,6 +28,15 @@ type Filter struct {
 // ParseFilter checks and encodes a caller's filter, and keeps no reference to
 // it. It refuses a filter that names no document in particular.
 func (e *Engine) ParseFilter(filter any) (Filter, error) {
+	f, err := e.ParseAny(filter)
+	if err == nil && f.empty() {
+		err = errors.New("an empty filter would lock any document; name one, as by its _id")
+	}
+	return f, err
+}
+
+// ParseAny is ParseFilter for an acquire that takes any document.
+func (e *Engine) ParseAny(filter any) (Filter, error) {
 	doc, err := e.encoder.document(filter)
 	if err != nil {
 		return Filter{}, err
@@ -35,12 +45,29 @@ func (e *Engine) ParseFilter(filter any) (Filter, error) {
 	if err != nil {
 		return Filter{}, err
 	}
-	if len(fields) == 0 {
-		return Filter{}, errors.New("an empty filter would lock any document; name one, as by its _id")
-	}
 	f := Filter{doc: doc, Pin: e.pinned(doc)}
-	f.Exact = len(fields) == len(f.Pin)
+	f.Exact = f.Pin != nil && len(fields) == len(f.Pin)
 	return f, nil
+}
+
+// EqualID is the _id that the filter demands at its top level, with or without a
+// shard key's fields.
+func (f Filter) EqualID() (id bson.RawValue, demanded bool) {
+	if f.Pin != nil {
+		return f.Pin.ID(), true
+	}
+	id, err := f.doc.LookupErr("_id")
+	return id, err == nil && isEquality(id)
+}
+
+// String is the filter as relaxed extended JSON.
+func (f Filter) String() string {
+	return bsonvalue.Readable(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: f.doc})
+}
+
+func (f Filter) empty() bool {
+	elements, _ := f.doc.Elements()
+	return len(elements) == 0
 }
 
 // Sorted has the filter find the first of the documents that match, by these

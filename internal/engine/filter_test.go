@@ -72,6 +72,18 @@ func TestFilterOfDocuments(t *testing.T) {
 	}
 }
 
+func TestAnyFilterMayBeEmpty(t *testing.T) {
+	t.Parallel()
+	for _, filter := range []any{bson.D{}, bson.M{}, struct{}{}} {
+		if f, err := plain.ParseAny(filter); err != nil || f.Pin != nil || f.Exact {
+			t.Errorf("%#v: %v, %v", filter, f, err)
+		}
+	}
+	if f, err := plain.ParseAny(nil); err == nil {
+		t.Errorf("nil: %v", f)
+	}
+}
+
 func TestFilterRefused(t *testing.T) {
 	t.Parallel()
 	for want, filters := range map[string][]any{

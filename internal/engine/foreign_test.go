@@ -85,25 +85,25 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
 			before := w.Stored()
 			pin := Pin{{Key: "_id", Value: name}}
-			for _, tag := range []string{"read", "write"} {
-				for _, document := range []bool{false, true} {
-					r := Request{Tag: tag, ID: ann, Document: document}
-					isForeign(t, "acquire", p, func(ctx context.Context) (Answer, error) {
-						return p.Engine.Acquire(ctx, p.filter(), r)
-					})
-					isForeign(t, "confirm", p, func(ctx context.Context) (Answer, error) {
-						return p.Confirm(ctx, pin, r)
-					})
-					r.Try = true
-					isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
-						return p.Engine.Acquire(ctx, p.filter(), r)
-					})
+			for tag, document := range map[string]bool{"read": false, "write": true} {
+				r := Request{Tag: tag, ID: ann, Document: document}
+				isForeign(t, "acquire", p, func(ctx context.Context) (Answer, error) {
+					return p.Engine.Acquire(ctx, p.filter(), r)
+				})
+				isForeign(t, "confirm", p, func(ctx context.Context) (Answer, error) {
+					return p.Confirm(ctx, pin, r)
+				})
+				r.Try = true
+				isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
+					return p.Engine.Acquire(ctx, p.filter(), r)
+				})
+				for _, until := range []time.Time{{}, epoch.Add(held)} {
+					g := Grant{Pin: pin, Tag: tag, ID: bob, Fence: 1, Until: until}
+					p.renew(g, Lost)
+					p.release(g, Lost)
+					p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
+					p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
 				}
-				g := Grant{Pin: pin, Tag: tag, ID: bob, Fence: 1}
-				p.renew(g, Lost)
-				p.release(g, Lost)
-				p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
-				p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
 			}
 			isForeign(t, "read", p, func(ctx context.Context) (Answer, error) {
 				img, err := p.Read(ctx, pin)
@@ -123,7 +123,7 @@ func isForeign(t *testing.T, name string, p *peer, send func(context.Context) (A
 		if err == nil {
 			t.Fatalf("%s: %v, image %+v, no error", name, got.Outcome, got.Image)
 		}
-		if f := AsFailure(err); f.Cause != CauseForeign || !f.Certain || f.Again || !errors.Is(err, errForeign) {
+		if f := AsFailure(err); f.Cause != CauseForeign || !f.Nothing || !errors.Is(err, errForeign) {
 			t.Errorf("%s: %+v: %v", name, f, err)
 		}
 		if got.Outcome == Granted || got.Outcome == Waiting {

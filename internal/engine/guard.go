@@ -54,9 +54,12 @@ type Grant struct {
 	ID    uuid.UUID
 	Seq   int64
 	Fence int64
+	Owner string
+	Since time.Time // arrival, on the server's clock
 	TTL   time.Duration
-	Until time.Time // a release before this time leaves a remainder; zero for none
-	Key   uuid.UUID // of the token; Nil for none
+	Most  time.Duration // of its terms
+	Until time.Time     // a release before this time leaves a remainder; zero for none
+	Key   uuid.UUID     // of the token; Nil for none
 
 	// LastDone is the newest id in `done` in the grant's image, or Nil. While
 	// that id is still there, no later id was pushed out.
@@ -72,8 +75,8 @@ type Grant struct {
 func (e *Engine) Grant(img *Image, r Request) Grant {
 	own, _ := img.Lock.Find(r.Tag, r.ID)
 	g := Grant{
-		Pin: e.Pin(img), DocID: img.ID, Tag: r.Tag, ID: r.ID, Seq: own.Seq, Fence: own.Fence,
-		TTL: e.LeaseBy(r.Tag, r.Terms), Until: own.Until, Key: own.Key,
+		Pin: e.Pin(img), DocID: img.ID, Tag: r.Tag, ID: r.ID, Seq: own.Seq, Fence: own.Fence, Owner: own.Owner, Since: own.Since,
+		TTL: e.LeaseBy(r.Tag, r.Terms), Most: r.Terms.Most, Until: own.Until, Key: own.Key,
 	}
 	if len(img.Lock.Entries) == 1 {
 		g.Alone = img.Lock.Fence

@@ -62,7 +62,7 @@ func (e *Engine) Piggybacks(g Grant, u *Update, s Successor) (can, inherits bool
 	if u.stages != nil {
 		return true, false
 	}
-	unchanged := e.LeaseBy(s.Tag, s.Terms) == g.TTL && s.Terms.Least == 0 && g.Until.IsZero()
+	unchanged := e.LeaseBy(s.Tag, s.Terms) == g.TTL && s.Terms.Least == 0 && s.Terms.Most == 0 && g.Until.IsZero()
 	return g.Alone != 0 && !s.Waiting && s.Tag == g.Tag && unchanged, true
 }
 

@@ -12,148 +12,6 @@ func successor(id uuid.UUID, tag string) Successor {
 	return Successor{Request: Request{ID: id, Tag: tag}}
 }
 
-func TestHandoffGrantsTheSuccessor(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	g := p.acquire(ann, "write", Granted)
-	p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)
-	w.at(second)
-	next := p.handoff(g, successor(bob, "write"), Granted)
-	if next.Fence != n0+1000 || next.Seq != n0+1000 || next.Alone != next.Fence {
-		t.Errorf("the successor's grant is %+v", next)
-	}
-	w.is(stored{fence: n0 + 1000, tags: rows{"write": {
-		{id: bob, seq: n0 + 1000, fence: n0 + 1000, since: second, expires: second + held},
-	}}})
-}
-
-// A handoff that is not possible is a release, and leaves no trace of the
-// successor.
-func TestRule15ASuccessorThatIsRefusedLeavesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.ReadPreferring())
-	p.acquire(bob, "read", Granted)
-	g := p.acquire(ann, "read", Granted)
-	next := p.handoff(g, successor(cid, "write"), Conflict)
-	if next.Fence != 0 {
-		t.Errorf("the successor's grant is %+v", next)
-	}
-	w.is(stored{fence: n0 + 1, tags: rows{"read": {{id: bob, seq: n0, fence: n0, expires: held}}}})
-}
-
-// In rules with a queue, a waiter in the document comes first.
-func TestRule15ASuccessorLeavesNoWaiter(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	g := p.acquire(ann, "write", Granted)
-	p.acquire(bob, "write", Waiting)
-	p.handoff(g, successor(cid, "write"), Conflict)
-	w.is(stored{fence: n0 + 1, tags: rows{"write": {{id: bob, seq: n0 + 1, expires: waits}}}})
-}
-
-func TestHandoffBetweenTags(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.ReadPreferring())
-	g := p.acquire(ann, "write", Granted)
-	r := p.handoff(g, successor(bob, "read"), Granted)
-	if r.Tag != "read" || r.Fence != n0+1 {
-		t.Errorf("the successor's grant is %+v", r)
-	}
-	p.handoff(r, successor(cid, "write"), Granted)
-	w.is(stored{fence: n0 + 2, tags: rows{"write": {{id: cid, seq: n0 + 2, fence: n0 + 2, expires: held}}}})
-}
-
-// Rule 1: a late duplicate of an acquire, with the old id and another fencing
-// token, hands nothing over. A repeat does not either.
-func TestRule01HandoffMatchesTheFence(t *testing.T) {
-	t.Parallel()
-	bothWays(t, func(w *world, increment any) {
-		p := w.peer(relations.Exclusive())
-		g := p.acquire(ann, "write", Granted)
-		w.at(held)
-		p.release(p.acquire(bob, "write", Granted), Released)
-		p.acquire(ann, "write", Granted) // the duplicate
-		p.noHandoff(g, increment, successor(cid, "write"))
-	})
-}
-
-// The other half of rule 1: fencing tokens may repeat after an outside writer
-// erased the lock.
-func TestRule01HandoffMatchesTheID(t *testing.T) {
-	t.Parallel()
-	bothWays(t, func(w *world, increment any) {
-		p := w.peer(relations.Exclusive())
-		g := p.acquire(ann, "write", Granted)
-		w.Change(bson.M{"$unset": bson.M{"lock": 1}})
-		if b := p.acquire(bob, "write", Granted); b.Fence != g.Fence {
-			w.Fatalf("fences %d and %d", g.Fence, b.Fence)
-		}
-		p.noHandoff(g, increment, successor(cid, "write"))
-	})
-}
-
-// Rule 5: the successor's grant prunes like any other.
-func TestRule05HandoffPrunes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Semaphore(2))
-	p.acquire(ann, "slot", Granted)
-	w.at(second)
-	g := p.acquire(bob, "slot", Granted)
-	w.at(held) // ann's entry has expired
-	p.handoff(g, successor(cid, "slot"), Granted)
-	n := n0 + held.Milliseconds()
-	w.is(stored{fence: n, tags: rows{"slot": {{id: cid, seq: n, fence: n, since: held, expires: 2 * held}}}})
-}
-
-// Rules 12 and 15: a repeat, or a late first attempt, finds nothing to do.
-func TestRule12AHandoffLeavesNothingForARepeat(t *testing.T) {
-	t.Parallel()
-	bothWays(t, func(w *world, increment any) {
-		p := w.peer(relations.Exclusive())
-		g := p.acquire(ann, "write", Granted)
-		next := p.handoff(g, successor(bob, "write"), Granted)
-		p.noHandoff(g, increment, successor(bob, "write"))
-		p.release(next, Released)
-		p.noHandoff(g, increment, successor(bob, "write"))
-	})
-}
-
-// Rule 16: a waiter keeps its place, and a waiter that has left is never made
-// again.
-func TestRule16AWaitingSuccessorIsConfirmed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	waiting := func(g Grant) Successor { return Successor{Request: Request{ID: g.ID, Tag: g.Tag}, Waiting: true} }
-
-	g := p.acquire(ann, "write", Granted)
-	b := p.acquire(bob, "write", Waiting)
-	c := p.acquire(cid, "write", Waiting)
-	w.at(second)
-	b = p.handoff(g, waiting(b), Granted)
-	w.is(stored{fence: n0 + 1000, tags: rows{"write": {
-		{id: cid, seq: n0 + 2, expires: waits},
-		{id: bob, seq: n0 + 1, fence: n0 + 1000, expires: second + held},
-	}}})
-
-	p.acquire(dan, "write", Waiting)
-	d := p.Grant(p.read(b), Request{Tag: "write", ID: dan})
-	p.handoff(b, waiting(d), Waiting) // cid comes first
-	if img := p.read(c); len(img.Lock.Entries) != 2 {
-		t.Errorf("the entries are %+v", img.Lock.Entries)
-	}
-
-	c = p.confirm(c, Granted)
-	p.release(d, Released)
-	p.handoff(c, waiting(d), Lost)
-	w.is(stored{fence: n0 + 1002, tags: rows{"write": {}}})
-}
-
 // The update, the release and the grant are one command. The successor gets the
 // document with the update applied.
 func TestWriteAndHandOff(t *testing.T) {
@@ -198,14 +56,6 @@ func TestRule17CompareAndSet(t *testing.T) {
 			t.Errorf("made %v of %v", after, before)
 		}
 	})
-	t.Run("the expiry stays", func(t *testing.T) {
-		w := newWorld(t, hello())
-		p := w.peer(relations.Exclusive())
-		g := p.acquire(ann, "write", Granted)
-		w.at(second)
-		p.writeAndHandOff(g, classic, successor(bob, "write"), Granted)
-		w.is(stored{fence: n0 + 1, tags: rows{"write": {{id: bob, seq: n0 + 1, fence: n0 + 1, since: second, expires: held}}}, done: []uuid.UUID{ann}})
-	})
 	t.Run("beside the caller's own operators", func(t *testing.T) {
 		w := newWorld(t, hello())
 		p := w.peer(relations.Exclusive())
@@ -216,19 +66,6 @@ func TestRule17CompareAndSet(t *testing.T) {
 		if doc["a"] != int32(1) || doc["text"] != nil || len(doc["list"].(bson.A)) != 1 {
 			t.Errorf("the document is %v", doc)
 		}
-	})
-}
-
-// Rule 17: the update was sent by itself after all, and the handoff comes late.
-// The fence has not moved since, but the entry is removed.
-func TestRule17ALateHandoffAppliesNothing(t *testing.T) {
-	t.Parallel()
-	bothWays(t, func(w *world, increment any) {
-		p := w.peer(relations.Exclusive())
-		g := p.acquire(ann, "write", Granted)
-		p.finish(g, increment, Applied)
-		p.noHandoff(g, increment, successor(bob, "write"))
-		w.counts(1)
 	})
 }
 
@@ -268,5 +105,33 @@ func TestRule17WhatPiggybacks(t *testing.T) {
 		if can != c.can || inherits != c.inherits {
 			t.Errorf("%s: %v, %v", c.name, can, inherits)
 		}
+	}
+}
+
+// A successor does not inherit the key. Without it the token resumes the lock of
+// another holder.
+func TestRule23SuccessorsHaveNoKey(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(*peer, Grant) Grant{
+		"handoff": func(p *peer, g Grant) Grant {
+			return p.handoff(g, Successor{Request: Request{Tag: "write", ID: dan}}, Granted)
+		},
+		"compare-and-set": func(p *peer, g Grant) Grant {
+			return p.writeAndHandOff(g, bson.M{"$set": bson.M{"x": 1}}, Successor{Request: Request{Tag: "write", ID: dan}}, Granted)
+		},
+		"pipeline": func(p *peer, g Grant) Grant {
+			return p.writeAndHandOff(g, bson.A{bson.M{"$set": bson.M{"x": 1}}}, Successor{Request: Request{Tag: "write", ID: dan}}, Granted)
+		},
+	} {
+		forked(t, name, func(w *world) {
+			p := w.peer(relations.Exclusive())
+			k := p.detach(p.acquire(ann, "write", Granted), Detached)
+			next := pass(p, p.resume(k, bob))
+			p.gone(k)
+			if next.Key != uuid.Nil {
+				w.Errorf("the successor's key is %v", next.Key)
+			}
+			p.release(next, Released)
+		})
 	}
 }

@@ -33,6 +33,9 @@ func TestParseLock(t *testing.T) {
 	if a, b := want.Entries[0], want.Entries[1]; !a.Held() || b.Held() {
 		t.Error("held and waiting are mixed up")
 	}
+	if !got.FinishedBy(dan) || got.FinishedBy(ann) {
+		t.Errorf("done is %v", got.Done)
+	}
 	if _, there := got.Find("write", ann); there {
 		t.Error("ann was found under another tag")
 	}
@@ -82,5 +85,21 @@ func TestInTheWayLeavesTheIgnoredOut(t *testing.T) {
 	}
 	if entries, free := e.InTheWay(img, "write", nil); len(entries) != 0 || free != 0 {
 		t.Errorf("of write: %+v, for %v", entries, free)
+	}
+}
+
+func TestInTheWayOfAWaitingEntry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	g := p.acquire(ann, "write", Granted)
+	p.acquire(bob, "write", Waiting)
+	p.acquire(cid, "write", Waiting)
+	p.acquire(dan, "write", Waiting)
+	img := p.ask(Grant{Pin: g.Pin}, Request{Tag: "write", ID: cid}, Waiting)
+	own, _ := img.Lock.Find("write", cid)
+	entries, free := p.InTheWay(img, "write", &own)
+	if len(entries) != 2 || entries[0].ID == dan || entries[1].ID == dan || free != held {
+		t.Errorf("in the way: %+v, for %v; want ann and bob", entries, free)
 	}
 }

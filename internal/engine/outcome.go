@@ -79,7 +79,7 @@ func (e *Engine) imageOf(raw bson.Raw) (*Image, error) {
 	var err error
 	img.Lock, err = parseLock(field)
 	if err != nil {
-		return img, &Failure{Certain: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, img.ID, err)}
+		return img, &Failure{Nothing: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, img.ID, err)}
 	}
 	return img, nil
 }

@@ -25,8 +25,8 @@ type peer struct {
 func (w *world) peer(rules relations.Rules, changes ...func(*Config)) *peer {
 	w.Helper()
 	cfg := Config{
-		TTL: ttl, WaitTTL: waitTTL, Tolerance: extra,
-		Owner: "test", Field: DefaultField,
+		Terms:   Terms{TTL: ttl, Owner: "test"},
+		WaitTTL: waitTTL, Tolerance: extra, Field: DefaultField,
 		Now: w.clock.Now,
 	}
 	for _, change := range changes {

@@ -1,11 +1,8 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"reflect"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,11 +15,19 @@ import (
 // contact records whether the last command could reach the server. If it could
 // not, the next command first asks the driver for a server. So a command that
 // can't be sent is known not to have left.
-type contact struct{ known atomic.Bool }
+type contact struct {
+	known    atomic.Bool
+	answered atomic.Pointer[func()] // is called once, after the next answer; or nil
+}
 
-// unsent is the Failure of a command that could not be sent.
-func (e *Engine) unsent(err error) *Failure {
-	return &Failure{Certain: true, NotSent: true, Patience: cmp.Or(e.Patience, DefaultPatience), err: err}
+// WhenAnswered has f called after the next command that a server answers. There
+// is one f at a time.
+func (e *Engine) WhenAnswered(f func()) { e.contact.answered.Store(&f) }
+
+func (e *Engine) answered() {
+	if f := e.contact.answered.Load(); f != nil && e.contact.answered.CompareAndSwap(f, nil) {
+		(*f)()
+	}
 }
 
 // failed classifies a command's error, and updates contact by it.
@@ -32,7 +37,7 @@ func (e *Engine) failed(err error) error {
 		e.contact.known.Store(false)
 	}
 	if !left {
-		return e.unsent(err)
+		return unsent(err)
 	}
 	return classify(err)
 }
@@ -44,7 +49,11 @@ func (e *Engine) findOneAndUpdate(ctx context.Context, filter, update any, opts 
 	if err != nil {
 		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil), sent
 	}
-	return e.coll.FindOneAndUpdate(ctx, filter, update, opts), sent
+	result := e.coll.FindOneAndUpdate(ctx, filter, update, opts)
+	if err := result.Err(); err == nil || errors.Is(err, mongo.ErrNoDocuments) {
+		e.answered()
+	}
+	return result, sent
 }
 
 // begin makes sure that a command can be sent, and reads the clocks before the
@@ -55,19 +64,22 @@ func (e *Engine) begin(ctx context.Context) (sent Reading, err error) {
 }
 
 // reach waits until the driver knows a server to send to. It returns a Failure
-// if there is none when ctx ends, or if the caller has revoked the command. It
-// sends nothing.
+// if there is none when ctx ends, if the servers refuse the client's credentials,
+// or if the caller has revoked the command. It sends nothing.
 func (e *Engine) reach(ctx context.Context) error {
 	for pause := firstLook; !e.contact.known.Load(); pause = min(2*pause, longLook) {
-		err := e.Unreachable()
+		err := e.unreachable()
 		if err == nil {
 			e.contact.known.Store(true)
 			break
 		}
+		if !err.Passes {
+			return err
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return e.unsent(err)
+			return err
 		}
 	}
 	return BeginSending(ctx)
@@ -79,10 +91,17 @@ const (
 	longLook  = 50 * time.Millisecond
 )
 
-// Unreachable returns the driver's reason why no command can be sent at
-// present: the addresses, and the error of each. It is nil if no reason is
-// known.
+// Unreachable returns the reason why no command can be sent at present: a
+// server's last error, and then the driver's, with the addresses and the error of
+// each. It is nil if no reason is known.
 func (e *Engine) Unreachable() error {
+	if f := e.unreachable(); f != nil {
+		return f
+	}
+	return nil
+}
+
+func (e *Engine) unreachable() *Failure {
 	if e.contact.known.Load() {
 		return nil
 	}
@@ -91,10 +110,10 @@ func (e *Engine) Unreachable() error {
 	ended, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
 	err := e.coll.Database().Client().Ping(ended, readpref.Primary())
-	if unselected(err) {
-		return err
+	if unselected(err) == nil {
+		return nil
 	}
-	return nil
+	return unsent(err)
 }
 
 // Sending tells a caller that doesn't wait for a command's answer whether the
@@ -131,7 +150,7 @@ func BeginSending(ctx context.Context) error {
 	case s == nil:
 		return nil
 	case !s.begin():
-		return &Failure{Certain: true, err: ErrRevoked}
+		return certain(ErrRevoked)
 	case s.Each != nil:
 		s.Each()
 	}
@@ -145,43 +164,4 @@ func (s *Sending) begin() bool {
 // Revoke reports that nothing was sent, and makes sure that nothing will be.
 func (s *Sending) Revoke() bool {
 	return s.state.CompareAndSwap(waiting, revoked) || s.state.Load() == revoked
-}
-
-// The driver's error types for a command that never left are in one of its x/
-// packages, so they are known by name. The driver selected no server, or got no
-// connection to one. (After a retry the driver returns the error of the attempt
-// before, which may have left.)
-const driversTopology = "go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
-
-func notSent(err error) bool {
-	return in(err, func(name string, err error) bool {
-		switch name {
-		case "ServerSelectionError", "WaitQueueTimeoutError", "poolClearedError":
-			return true
-		case "ConnectionError":
-			return strings.Contains(err.Error(), "error occurred during connection handshake")
-		default:
-			return false
-		}
-	})
-}
-
-// unselected reports whether the driver found no server to send to.
-func unselected(err error) bool {
-	return in(err, func(name string, _ error) bool { return name == "ServerSelectionError" })
-}
-
-// in looks for an error of the driver in the chain.
-func in(err error, wanted func(name string, err error) bool) bool {
-	for err != nil {
-		if t := reflect.TypeOf(err); t.PkgPath() == driversTopology && wanted(t.Name(), err) {
-			return true
-		}
-		unwrapper, ok := err.(interface{ Unwrap() error })
-		if !ok {
-			return false
-		}
-		err = unwrapper.Unwrap()
-	}
-	return false
 }

@@ -9,17 +9,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Terms are what one acquire asks for its entry instead of its Locker's own
-// configuration. The zero Terms ask for nothing. Durations are whole
-// milliseconds.
+// Terms are what one acquire asks for its entry, or, of a Locker, what an acquire gets
+// that asks for none. The zero Terms of an acquire ask for nothing. Durations are
+// whole milliseconds.
 type Terms struct {
 	TTL   time.Duration // of the entry once it is held; 0 is the Locker's
 	Owner string        // "" is the Locker's
 	Least time.Duration // others are kept out for that long after the grant, whatever the holder does; 0 is none
+	Most  time.Duration // the lease ends that long after the grant, whatever the holder does; 0 is none
 }
 
 // LeaseBy returns the TTL of a held entry of this tag by an acquire's terms.
-func (c *Config) LeaseBy(tag string, t Terms) time.Duration { return cmp.Or(t.TTL, c.Lease(tag)) }
+func (c *Config) LeaseBy(tag string, t Terms) time.Duration {
+	ttl := cmp.Or(t.TTL, c.Lease(tag))
+	if t.Most > 0 {
+		ttl = min(ttl, t.Most)
+	}
+	return ttl
+}
 
 // timed is a command that is made for the TTL and the owner that it writes.
 type timed uint8
@@ -59,7 +66,7 @@ func (e *Engine) arriving(r Request) *template {
 
 // confirming is the template of a confirm, which leaves the owner as it is.
 func (e *Engine) confirming(r Request) *template {
-	return e.template(confirming, r.Tag, Terms{TTL: r.Terms.TTL, Least: r.Terms.Least})
+	return e.template(confirming, r.Tag, Terms{TTL: r.Terms.TTL, Least: r.Terms.Least, Most: r.Terms.Most})
 }
 
 // renewing is the template of a renewal, which leaves all but the expiry as it
@@ -72,6 +79,9 @@ func (e *Engine) renewing(g Grant) *template {
 }
 
 func (e *Engine) template(c timed, tag string, t Terms) *template {
+	if t.Most > 0 { // the entry has no more of it than a TTL
+		t.TTL, t.Most = e.LeaseBy(tag, t), 0
+	}
 	if t == (Terms{}) {
 		return &e.tags[tag].timed[c]
 	}

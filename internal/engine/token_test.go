@@ -23,7 +23,7 @@ func somewhere(t testing.TB, collection string, rules relations.Rules, changes .
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
-	cfg := Config{TTL: ttl, Field: DefaultField}
+	cfg := Config{Terms: Terms{TTL: ttl}, Field: DefaultField}
 	for _, change := range changes {
 		change(&cfg)
 	}

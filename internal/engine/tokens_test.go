@@ -55,97 +55,6 @@ func (p *peer) touch(k Token) {
 	})
 }
 
-func TestDetach(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	g := p.acquire(ann, "read", Granted)
-	p.acquire(bob, "read", Granted)
-	p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)
-	w.at(4 * second)
-	p.detach(g, Detached)
-	p.detach(g, Detached) // a repeat
-	w.is(stored{fence: n0 + 1, tags: rows{"read": {
-		{id: ann, seq: n0, fence: n0, expires: 4*second + held, n: 1, key: key, detached: true},
-		{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held},
-	}}})
-	w.Delete()
-	p.plain("detach", g, Lost, func(ctx context.Context) (Answer, error) { return p.Detach(ctx, g, key) })
-}
-
-// A waiting entry has no handle to detach.
-func TestDetachOfAWaitingEntryIsLost(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	p.acquire(ann, "read", Granted)
-	p.detach(p.acquire(bob, "write", Waiting), Lost)
-}
-
-func TestResume(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	g := p.acquire(ann, "read", Granted)
-	p.acquire(bob, "read", Granted)
-	p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)
-	k := p.detach(g, Detached)
-	w.at(20 * second) // both have expired, and nobody has pruned them
-	first := p.resume(k, cid)
-	if first.Key != key || first.Fence != n0+20_000 || first.Seq != n0 {
-		t.Errorf("the grant is %+v", first)
-	}
-	others := row{id: bob, seq: n0 + 1, fence: n0 + 1, expires: held}
-	mine := row{id: cid, seq: n0, fence: n0 + 20_000, expires: 20*second + held, key: key}
-	w.is(stored{fence: n0 + 20_000, tags: rows{"read": {mine, others}}})
-	w.at(21 * second)
-	p.resume(k, cid) // a repeat
-	mine.expires = 21*second + held
-	w.is(stored{fence: n0 + 20_000, tags: rows{"read": {mine, others}}})
-	w.at(22 * second)
-	p.resume(k, dan) // the earlier handle may count as valid until the entry's expiry
-	mine.id, mine.fence, mine.expires, mine.until = dan, n0+22_000, 22*second+held, mine.expires
-	w.is(stored{fence: n0 + 22_000, tags: rows{"read": {mine, others}}})
-	w.at(23 * second)
-	p.touch(k)
-	mine.expires = 23*second + held
-	w.is(stored{fence: n0 + 22_000, tags: rows{"read": {mine, others}}})
-}
-
-// A handle of a token detaches with the token's key. What was to be kept until
-// then is kept.
-func TestDetachAndResumeAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	k := p.detach(p.acquire(ann, "write", Granted), Detached)
-	for i := range int64(3) {
-		p.detach(p.resume(k, named(string(rune('a'+i)))), Detached)
-	}
-	mine := row{id: named("c"), seq: n0, fence: n0 + 3, expires: held, key: key, detached: true}
-	w.is(stored{fence: n0 + 3, tags: rows{"write": {mine}}})
-	p.resume(k, dan)
-	last := p.resume(k, eve)
-	p.detach(last, Detached)
-	p.resume(k, bob)
-	w.is(stored{fence: n0 + 6, tags: rows{"write": {{id: bob, seq: n0, fence: n0 + 6, expires: held, key: key, until: held}}}})
-}
-
-func TestResumeShowsTheDocument(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	k := p.detach(p.acquire(ann, "read", Granted), Detached)
-	got, err := p.Resume(t.Context(), k, Request{Tag: k.Tag, ID: bob, Document: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back bson.Raw
-	if err := p.Decode(got.Image, &back); err != nil || !bytes.Equal(back, p.users()) {
-		t.Errorf("%v, %v; in the document: %v", back, err, p.users())
-	}
-}
-
 // A token finds its entry by the key, under its tag, in its document.
 func TestTokenOfNothing(t *testing.T) {
 	t.Parallel()
@@ -174,38 +83,23 @@ func TestTokenOfNothing(t *testing.T) {
 // lock that is not ours stays as it is.
 func TestResumeInADamagedLock(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		damage  bson.M
-		foreign bool
-	}{
-		"no fence":     {bson.M{"$unset": bson.M{"lock.fence": 1}}, false},
-		"a null fence": {bson.M{"$set": bson.M{"lock.fence": nil}}, false},
-		"a text fence": {bson.M{"$set": bson.M{"lock.fence": "x"}}, true},
-		"the last one": {bson.M{"$set": bson.M{"lock.fence": int64(fenceLimit)}}, true},
-		"another tag":  {bson.M{"$set": bson.M{"lock.tags.x": "y"}}, true},
+	inADamagedLock(t, map[string]damage{
+		"no fence":     {bson.M{"$unset": bson.M{"lock.fence": 1}}, false, Granted},
+		"a null fence": {bson.M{"$set": bson.M{"lock.fence": nil}}, false, Granted},
+		"a text fence": {bson.M{"$set": bson.M{"lock.fence": "x"}}, true, Lost},
+		"the last one": {bson.M{"$set": bson.M{"lock.fence": int64(fenceLimit)}}, true, Lost},
+		"another tag":  {bson.M{"$set": bson.M{"lock.tags.x": "y"}}, true, Lost},
 		"odd values": {bson.M{"$set": bson.M{
 			"lock.tags.write.0.n": "many", "lock.tags.write.0.detached": "yes", "lock.tags.write.0.seq": bson.A{},
 			"lock.tags.write.0.since": nil,
-		}}, false},
-		"an odd expiry": {bson.M{"$set": bson.M{"lock.tags.write.0.expires": "soon", "lock.tags.write.0.until": bson.M{}}}, false},
-	} {
-		forked(t, name, func(w *world) {
-			p := w.peer(relations.Exclusive())
-			k := p.detach(p.acquire(ann, "write", Granted), Detached)
-			w.Change(c.damage)
-			before := w.Stored()
-			got, err := p.Resume(w.Context(), k, Request{Tag: k.Tag, ID: bob})
-			if c.foreign {
-				if f := AsFailure(err); f.Cause != CauseForeign || !bytes.Equal(before, w.Stored()) {
-					w.Errorf("%v, %v", f.Cause, err)
-				}
-				return
-			}
-			if err != nil || got.Outcome != Granted {
-				w.Fatalf("%v, %v", got.Outcome, err)
-			}
-			p.touch(k)
+		}}, false, Granted},
+		"an odd expiry": {bson.M{"$set": bson.M{"lock.tags.write.0.expires": "soon", "lock.tags.write.0.until": bson.M{}}}, false, Granted},
+	}, func(p *peer, g Grant) (Answer, error) {
+		got, err := p.Resume(p.Context(), token(g), Request{Tag: "write", ID: bob})
+		if err == nil {
+			p.touch(token(g))
 			p.release(p.Grant(got.Image, Request{Tag: "write", ID: bob}), Released)
-		})
-	}
+		}
+		return got, err
+	})
 }

@@ -2,14 +2,14 @@ package faultnet
 
 import (
 	"bytes"
-	"encoding/binary"
+	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/doclock/doclock/internal/wire"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -31,10 +31,7 @@ type conn struct {
 
 // Write handles every message to the server.
 func (c *conn) Write(message []byte) (int, error) {
-	if d := c.net.latency(); d > 0 {
-		time.Sleep(d)
-	}
-	name, body := command(message)
+	name, body := wire.Message(message).Body()
 	if c.net.blocks(name, message) {
 		return len(message), nil
 	}
@@ -62,7 +59,6 @@ func (c *conn) Write(message []byte) (int, error) {
 		return 0, c.breakOff()
 	case Repeat:
 		c.later(f, bytes.Clone(message))
-		close(f.fired)
 		return c.Conn.Write(message)
 	case Stall:
 		close(f.fired)
@@ -98,12 +94,17 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) receive(f *Fault) error {
 	switch f.kind {
 	case LoseReply:
-		_, err := readMessage(c.Conn)
+		_, err := wire.Read(c.Conn)
 		close(f.fired)
 		f.finish(err)
 		return c.breakOff()
+	case Repeat: // the duplicate never overtakes the command itself
+		message, err := wire.Read(c.Conn)
+		close(f.fired)
+		c.reply.Write(message)
+		return err
 	case DelayReply:
-		message, err := readMessage(c.Conn)
+		message, err := wire.Read(c.Conn)
 		close(f.fired)
 		f.finish(err)
 		if err == nil {
@@ -112,9 +113,9 @@ func (c *conn) receive(f *Fault) error {
 		c.reply.Write(message)
 		return err
 	case Rewrite:
-		message, err := readMessage(c.Conn)
+		message, err := wire.Read(c.Conn)
 		if err == nil {
-			_, body := command(message)
+			_, body := message.Body()
 			c.answer(f, message, body)
 		}
 		close(f.fired)
@@ -159,21 +160,18 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// answer puts the rewritten document into the buffer of the reply. Request and
-// reply differ in their header only by the positions of their ids.
-func (c *conn) answer(f *Fault, message []byte, body bson.Raw) {
-	doc, err := bson.Marshal(f.rewrite(body))
+// answer puts the rewritten document into the buffer of the reply: instead of a
+// server's, or for a request that it never gets.
+func (c *conn) answer(f *Fault, message wire.Message, body bson.Raw) {
+	form := message.With
+	if f.kind == Refuse {
+		form = message.Reply
+	}
+	reply, err := form(f.rewrite(body))
 	if err != nil {
 		panic("faultnet: a rewrite that is not a document: " + err.Error())
 	}
-	header := bytes.Clone(message[:16])
-	if f.kind == Refuse {
-		copy(header[8:12], message[4:8])
-	}
-	binary.LittleEndian.PutUint32(header, uint32(16+4+1+len(doc)))
-	c.reply.Write(header)
-	c.reply.Write([]byte{0, 0, 0, 0, 0})
-	c.reply.Write(doc)
+	c.reply.Write(reply)
 }
 
 // later sends the message by its own connection when the fault is let go.
@@ -182,7 +180,9 @@ func (c *conn) later(f *Fault, message []byte) {
 	go func() {
 		<-f.let
 		f.finish(func() error {
-			fresh, err := net.DialTimeout(address.Network(), address.String(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			fresh, err := c.net.dial(ctx, address.Network(), address.String())
 			if err != nil {
 				return err
 			}
@@ -190,7 +190,7 @@ func (c *conn) later(f *Fault, message []byte) {
 			if _, err := fresh.Write(message); err != nil {
 				return err
 			}
-			_, err = readMessage(fresh)
+			_, err = wire.Read(fresh)
 			return err
 		}())
 	}()
@@ -198,11 +198,14 @@ func (c *conn) later(f *Fault, message []byte) {
 
 // abrupt makes the end of the connection a reset, not an orderly one.
 func (c *conn) abrupt() error {
-	tcp, ok := c.Conn.(*net.TCPConn)
-	if !ok {
-		return nil
+	under := c.Conn
+	if l, delayed := under.(*late); delayed {
+		under = l.Conn
 	}
-	return tcp.SetLinger(0)
+	if tcp, ok := under.(*net.TCPConn); ok {
+		return tcp.SetLinger(0)
+	}
+	return nil
 }
 
 // reset leaves the closing to the client, which finds the connection broken.
@@ -223,35 +226,4 @@ func (c *conn) Close() error {
 		c.net.forget(c)
 	})
 	return c.Conn.Close()
-}
-
-func readMessage(r io.Reader) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	message := make([]byte, binary.LittleEndian.Uint32(size[:]))
-	copy(message, size[:])
-	_, err := io.ReadFull(r, message[4:])
-	return message, err
-}
-
-// command reads the body of an OP_MSG: a header of 16 bytes, 4 of flags, then
-// sections. The section of kind 0 is the command.
-func command(message []byte) (string, bson.Raw) {
-	const opMsg = 2013
-	if len(message) < 26 || binary.LittleEndian.Uint32(message[12:]) != opMsg || message[20] != 0 {
-		return "", nil
-	}
-	body := bson.Raw(message[21:])
-	size := binary.LittleEndian.Uint32(body)
-	if int(size) > len(body) {
-		return "", nil
-	}
-	body = body[:size]
-	first, err := body.IndexErr(0)
-	if err != nil {
-		return "", nil
-	}
-	return first.Key(), body
 }

@@ -55,8 +55,8 @@ type Fault struct {
 	err   error
 }
 
-// Fired is closed when the fault has met its command: for LoseReply and
-// DelayReply after the command was executed.
+// Fired is closed when the fault has met its command: for LoseReply, DelayReply and
+// Repeat after the command was executed.
 func (f *Fault) Fired() <-chan struct{} { return f.fired }
 
 // Let lets a held, delayed or repeated message go, and waits until the server

@@ -3,7 +3,6 @@ package faultnet_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
@@ -50,8 +49,14 @@ func TestFaults(t *testing.T) {
 			} else {
 				fault = net.Arm(c.kind, "findAndModify")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithCancel(fixture.Bounded(t))
 			defer cancel()
+			if c.kind == faultnet.Stall || c.kind == faultnet.DelayReply { // nothing else ends it
+				go func() {
+					<-fault.Fired()
+					cancel()
+				}()
+			}
 			err := docs.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"count": 1}}).Err()
 			if (err != nil) != c.fails {
 				t.Errorf("the client gets %v", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Net implements the driver's ContextDialer. It is safe for concurrent use.
@@ -19,10 +20,29 @@ type Net struct {
 	delay   time.Duration
 	open    map[*conn]struct{}
 	down    bool
+	over    options.ContextDialer // nil for the machine's own network
 }
 
 // New returns a network without faults.
 func New() *Net { return &Net{fired: map[Kind]int{}, open: map[*conn]struct{}{}} }
+
+// Over connects by another dialer from now on.
+func (n *Net) Over(dialer options.ContextDialer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over = dialer
+}
+
+// dial makes a connection without faults.
+func (n *Net) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n.mu.Lock()
+	over := n.over
+	n.mu.Unlock()
+	if over == nil {
+		over = &net.Dialer{}
+	}
+	return over.DialContext(ctx, network, address)
+}
 
 // Arm makes the next message of this command meet a fault. The command has its
 // name on the wire ("findAndModify", "find"); "" is any command. Messages to
@@ -92,7 +112,8 @@ func (n *Net) Down(down bool) {
 	}
 }
 
-// Delay delays every message to the server.
+// Delay delays every message to the server, and the opening of a connection, which
+// TCP does in one round trip.
 func (n *Net) Delay(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,11 +135,16 @@ func (n *Net) DialContext(ctx context.Context, network, address string) (net.Con
 	if down {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
-	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	select {
+	case <-time.After(n.latency()):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	c, err := n.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	opened := &conn{Conn: c, net: n, closed: make(chan struct{})}
+	opened := &conn{Conn: newLate(c, n.latency), net: n, closed: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.open[opened] = struct{}{}

@@ -17,13 +17,13 @@ func TestAllocations(t *testing.T) {
 	r := newRig(t, unconnected(t))
 	exclusive, shared := r.grant(1, "write"), r.grant(2, "read")
 	r.New(shared, r.engine.Clocks(), true)
-	defer r.find(shared.ID).finish(ErrReleased)
+	defer r.find(shared.ID).giveUp()
 	for name, c := range map[string]struct {
 		most float64
 		do   func()
 	}{
 		"a grant": {3, func() {
-			r.New(exclusive, r.engine.Clocks(), false).hold.finish(ErrReleased)
+			r.New(exclusive, r.engine.Clocks(), false).hold.giveUp()
 		}},
 		"a grant and a release": {5, func() {
 			h := r.New(exclusive, r.engine.Clocks(), false)
@@ -33,7 +33,7 @@ func TestAllocations(t *testing.T) {
 			h.hold.renewing.take()
 			h.hold.writing.take()
 			to := h.hold.handoff()
-			h.hold.finish(ErrReleased)
+			h.hold.giveUp()
 			h.settleAll(context.Background(), v, nil)
 			to.close()
 			h.hold.writing.leave()
@@ -50,7 +50,7 @@ func TestAllocations(t *testing.T) {
 			h := r.New(exclusive, r.engine.Clocks(), false)
 			ctx, cancel := context.WithCancel(context.Background())
 			h.KeepAlive(ctx)
-			h.hold.finish(ErrReleased)
+			h.hold.giveUp()
 			cancel()
 		}},
 	} {
@@ -89,7 +89,7 @@ func TestTenThousandLeases(t *testing.T) {
 		t.Errorf("%d leases are kept by %d goroutines", n, more)
 	}
 	for _, h := range all {
-		h.hold.finish(ErrReleased)
+		h.hold.giveUp()
 	}
 }
 

@@ -66,7 +66,7 @@ func (d *due) renewals(now time.Duration) (all []renewal) {
 		first := now + rest[0].rest
 		for len(batch) < min(size, len(rest)) {
 			s := rest[len(batch)].Hold
-			size = min(size, max(1, int(s.engine.Attempt(s.grant.TTL)/perStatement)))
+			size = min(size, max(1, int(s.engine.Attempt(s.grant.TTL).Timeout/perStatement)))
 			batch = append(batch, s)
 		}
 		rest = rest[len(batch):]
@@ -120,7 +120,7 @@ func renew(holds []*Hold) (alone bool) {
 		return false
 	case 1:
 		s := ours[0]
-		ctx, cancel := context.WithTimeout(counted(context.Background(), ours), s.engine.Attempt(s.grant.TTL))
+		ctx, cancel := context.WithTimeout(counted(context.Background(), ours), s.engine.Attempt(s.grant.TTL).Timeout)
 		defer cancel()
 		_ = s.renew(ctx) // it ends the hold by a loss; any other error is tried again
 		return false
@@ -136,14 +136,14 @@ func renewAll(holds []*Hold) (alone bool) {
 	with := holds[0].locker
 	grants := make([]engine.Grant, len(holds))
 	for i, s := range holds {
-		grants[i] = s.grant
+		grants[i] = s.renewal()
 	}
 	ctx, cancel := patienceFor(holds)
 	got, failed := with.commands.RenewAll(ctx, grants)
 	cancel()
 	if got.Outcome == engine.Renewed {
-		for _, s := range holds {
-			s.extend(validity{from: got.Sent, ttl: s.grant.TTL})
+		for i, s := range holds {
+			s.renewed(grants[i], got.Sent)
 			s.tellRenewal(engine.Renewed, nil)
 		}
 		return false
@@ -183,7 +183,7 @@ func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTi
 func patienceFor(holds []*Hold) (context.Context, context.CancelFunc) {
 	shortest := time.Duration(engine.MaxAttemptTimeout)
 	for _, s := range holds {
-		shortest = min(shortest, s.engine.Attempt(s.grant.TTL), s.left()/2)
+		shortest = min(shortest, s.engine.Attempt(s.grant.TTL).Timeout, s.left()/2)
 	}
 	return context.WithTimeout(counted(context.Background(), holds), shortest)
 }

@@ -43,7 +43,7 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 		"the reply is lost":   {func(s *server) { s.lose = once("renew all", broken) }, []string{"renew all", "read"}},
 		"the request is lost": {before(once("renew all", broken)), []string{"renew all", "read", "renew all"}},
 		// One of them may be the reason, and must not end the others.
-		"refused":        {before(once("renew all", &engine.Failure{Certain: true})), []string{"renew all", "read", "renew", "renew", "renew"}},
+		"refused":        {before(once("renew all", &engine.Failure{Nothing: true})), []string{"renew all", "read", "renew", "renew", "renew"}},
 		"nobody answers": {before(once("renew all", context.DeadlineExceeded)), []string{"renew all", "read", "renew", "renew", "renew"}},
 		"and nothing can be read": {
 			before(once("renew all", broken), once("read", errors.New("not authorized"))),
@@ -72,38 +72,41 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 }
 
 // Where the command has extended nothing, a read tells for how long the entries
-// stand, which is less than a TTL.
+// stand, which is less than a TTL: the Locker's, or a lease's own.
 func TestRule20WhatStandsIsNotExtended(t *testing.T) {
-	virtual(t, func(r *rig) {
-		leases := r.many(3)
-		r.server.fault = func(_ context.Context, c call) error {
-			if c.name != "read" {
-				return mongo.CommandError{Labels: []string{"NetworkError"}}
+	for _, own := range []time.Duration{ttl, 10 * ttl} {
+		virtual(t, func(r *rig) {
+			var leases []*Handle
+			for i := range 3 {
+				leases = append(leases, r.New(r.grantBy(1+i, "write", engine.Terms{TTL: own}), r.engine.Clocks(), false))
 			}
-			return nil
-		}
-		r.keep(leases...)
-		for passed := aLittle; passed < ttl; passed += ttl / 30 {
-			time.Sleep(ttl / 30)
-			for _, h := range leases {
-				if left := h.Remaining(); left > ttl-passed {
-					r.Fatalf("%v left after %v", left, passed)
+			r.server.fault = func(_ context.Context, c call) error {
+				if c.name != "read" {
+					return mongo.CommandError{Labels: []string{"NetworkError"}}
+				}
+				return nil
+			}
+			r.keep(leases...)
+			for passed := aLittle; passed < own; passed += own / 30 {
+				time.Sleep(own / 30)
+				for _, h := range leases {
+					if left := h.Remaining(); left > own-passed {
+						r.Fatalf("%v left after %v", left, passed)
+					}
 				}
 			}
-		}
-	})
+			for _, h := range leases {
+				r.wantErr("after its TTL", h.Err(), ErrLost)
+			}
+		})
+	}
 }
 
 // A batch that nobody answers holds up no other.
 func TestASlowBatchHoldsUpNoOther(t *testing.T) {
 	virtual(t, func(r *rig) {
 		first := r.many(2)
-		r.server.lose = func(c call) error {
-			if c.name == "renew all" {
-				time.Sleep(time.Minute)
-			}
-			return nil
-		}
+		r.delay("renew all", time.Minute)
 		r.keep(first...)
 		time.Sleep(ttl / 6)
 		other := r.take(1, "write")

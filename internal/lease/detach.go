@@ -18,6 +18,9 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 	if err := h.ready(ctx); err != nil {
 		return "", err
 	}
+	if h.hold.limit.ttl > 0 { // it never changes
+		return "", errLimitedDetach
+	}
 	if err := h.hold.enter(ctx, &h.writing); err != nil {
 		return "", err
 	}
@@ -44,8 +47,8 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
 	}
-	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
-		return "", err
+	if err != nil && (!errors.Is(err, ErrOutcomeUnknown) || repeatable(err)) {
+		return "", h.Judged(err)
 	}
 	return h.hold.engine.Text(k), err
 }
@@ -69,8 +72,8 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	if s.isLost() {
 		return ErrLost
 	}
-	s.detaching(k.Key)
-	s.finish(ErrReleased) // before anything is sent
+	s.mark(k.Key)
+	s.giveUp() // before anything is sent
 	bounded, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
 	var got engine.Answer
@@ -80,7 +83,7 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	})
 	switch {
 	case err != nil && unsure == nil:
-		return failed("detach", err)
+		return s.judged(failed("detach", err))
 	case err != nil:
 		return unknown("detach", unsure)
 	case got.Outcome == engine.Detached:
@@ -104,11 +107,11 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	}
 }
 
-// detaching lets nobody join any more, and only a release follow.
-func (s *Hold) detaching(key uuid.UUID) {
+// mark notes the key that the entry has, or may have, after a detach.
+func (s *Hold) mark(key uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.detached, s.key = true, key
+	s.key = key
 }
 
 // last is the grant as the release names it: after a detach of unknown outcome
@@ -141,11 +144,14 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	h.tellVerdict(ctx, v, observe.Detached, err)
 	v.err = err
 	close(v.done)
-	s.releasing = false
+	if repeatable(err) {
+		s.key = uuid.Nil
+		s.become(held)
+		h.reopen(v) // here: a write that waits for the detach goes on as soon as it ends
+		return
+	}
+	s.become(detached)
 	switch {
-	case repeatable(err):
-		s.detached, s.key = false, uuid.Nil
-		h.reopen(v)
 	case errors.Is(err, ErrOutcomeUnknown):
 		h.reopen(v)
 	case s.afterRelease != nil: // it spares entries with a key
@@ -153,8 +159,8 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	}
 }
 
-// mayRelease lets a release be sent after a detach that has failed, or whose
-// caller has given up. It waits for the detach's end.
+// mayRelease lets a release be sent after a detach whose caller has given up. It waits
+// for the detach's end.
 func (h *Handle) mayRelease(v *verdict) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()

@@ -30,6 +30,29 @@ func (r *rig) detach(h *Handle, want error) uuid.UUID {
 	return k.Key
 }
 
+// wantEnded checks that a handle has ended: it sends nothing more.
+func (r *rig) wantEnded(h *Handle, kept context.Context) {
+	r.Helper()
+	<-h.Done()
+	<-kept.Done()
+	r.wantErr("KeepAlive", context.Cause(kept), ErrReleased)
+	r.wantErr("Err", h.Err(), ErrReleased)
+	if r.Valid(h.ID()) || h.Remaining() != 0 || len(h.Guard()) != 1 {
+		r.Errorf("valid %v, %v left, guard %v", r.Valid(h.ID()), h.Remaining(), h.Guard())
+	}
+	ctx := context.Background()
+	_, err := h.Downgrade(ctx, "read")
+	r.wantErr("Downgrade", err, ErrReleased)
+	_, err = h.Detach(ctx)
+	r.wantErr("Detach", err, ErrReleased)
+	r.wantErr("Update", h.Update(ctx, increment), ErrReleased)
+	r.wantErr("UpdateAndRelease", h.UpdateAndRelease(ctx, increment), ErrReleased)
+	r.wantErr("Delete", h.Delete(ctx), ErrReleased)
+	r.wantErr("Renew", h.Renew(ctx), ErrReleased)
+	r.wantErr("Release", h.Release(ctx), nil)
+	r.wantErr("Release again", h.Release(ctx), nil)
+}
+
 // A handle that detached has ended: it sends nothing more, and a Release after it
 // leaves the entry where it is.
 func TestDetachEndsTheHandle(t *testing.T) {
@@ -40,20 +63,7 @@ func TestDetachEndsTheHandle(t *testing.T) {
 		if e := r.server.entries[h.ID()]; e == nil || e.key != key {
 			r.Errorf("the entry is %+v, the token's key %v", e, key)
 		}
-		<-h.Done()
-		<-kept.Done()
-		r.wantErr("KeepAlive", context.Cause(kept), ErrReleased)
-		r.wantErr("Err", h.Err(), ErrReleased)
-		if r.Valid(h.ID()) || h.Remaining() != 0 || len(h.Guard()) != 1 {
-			r.Errorf("valid %v, %v left, guard %v", r.Valid(h.ID()), h.Remaining(), h.Guard())
-		}
-		_, err := h.Detach(context.Background())
-		r.wantErr("another Detach", err, ErrReleased)
-		r.wantErr("Update", h.Update(context.Background(), increment), ErrReleased)
-		r.wantErr("UpdateAndRelease", h.UpdateAndRelease(context.Background(), increment), ErrReleased)
-		r.wantErr("Delete", h.Delete(context.Background()), ErrReleased)
-		r.wantErr("Renew", h.Renew(context.Background()), ErrReleased)
-		r.wantErr("Release", h.Release(context.Background()), nil)
+		r.wantEnded(h, kept)
 		r.wantSent("detach")
 	})
 }
@@ -75,55 +85,78 @@ func TestRule23DetachEndsTheValidityAtItsSend(t *testing.T) {
 	})
 }
 
-// Rule 23. Detach is refused for an entry that other local holders have. Without
-// it a user of the token releases the entry of the others.
-func TestRule23DetachOfASharedEntryIsRefused(t *testing.T) {
-	virtual(t, func(r *rig) {
-		all := r.share(2)
-		r.detach(all[0], ErrInvalidArgument)
-		r.wantErr("Err", all[0].Err(), nil)
-		r.wantErr("Release", all[1].Release(context.Background()), nil)
-		r.detach(all[0], nil)
-		r.wantSent("detach")
-	})
+// parting are the commands that give an entry up, each with the name that it is sent by.
+var parting = map[string]func(*rig, *Handle, error){
+	"detach":    func(r *rig, h *Handle, want error) { r.detach(h, want) },
+	"downgrade": func(r *rig, h *Handle, want error) { r.downgrade(h, want) },
 }
 
-// Rule 23. From the send of a detach on no local holder joins.
-func TestRule23NobodyJoinsADetachedEntry(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "read")
-		r.server.fault = func(context.Context, call) error {
-			if r.Join(h.ID()) != nil || h.hold.join() != nil {
-				r.Error("joined at the send")
+// Rules 23 and 24. An entry that other local holders have is neither detached nor
+// downgraded. Without it a user of the token releases the entry of the others, or their
+// tag is no longer held.
+func TestRule23And24SharedEntriesAreKept(t *testing.T) {
+	for name, part := range parting {
+		virtual(t, func(r *rig) {
+			all := r.share(2)
+			part(r, all[0], ErrInvalidArgument)
+			r.wantErr("Err", all[0].Err(), nil)
+			r.wantErr("Release", all[1].Release(context.Background()), nil)
+			part(r, all[0], nil)
+			r.wantSent(name)
+		})
+	}
+}
+
+// Rules 23 and 24. From the send on no local holder joins.
+func TestRule23And24NobodyJoins(t *testing.T) {
+	for _, part := range parting {
+		virtual(t, func(r *rig) {
+			h := r.take(1, "read")
+			joined := func() bool { return r.Join(h.ID()) != nil || h.hold.join() != nil }
+			r.server.fault = func(context.Context, call) error {
+				if joined() {
+					r.Error("joined at the send")
+				}
+				return nil
 			}
-			return nil
-		}
-		r.detach(h, nil)
-		if r.Join(h.ID()) != nil || h.hold.join() != nil {
-			r.Error("joined a detached entry")
-		}
-	})
+			part(r, h, nil)
+			if joined() {
+				r.Error("joined an entry that was given up")
+			}
+		})
+	}
 }
 
-// A detach that the server refuses leaves the entry, and a Release ends it.
+// A detach that the server refuses leaves the entry, also for a write that has waited
+// behind it, and a Release ends it.
 func TestDetachRefused(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		refused := true
 		r.server.fault = func(_ context.Context, c call) error {
 			if refused && c.name == "detach" {
-				return &engine.Failure{Certain: true}
+				return &engine.Failure{Nothing: true}
 			}
 			return nil
 		}
-		_, err := h.Detach(context.Background())
-		if err == nil || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrLost) {
+		detached, written := make(chan error, 1), make(chan error, 1)
+		h.writing.take() // a write is under way
+		go func() {
+			_, err := h.Detach(context.Background())
+			detached <- err
+		}()
+		synctest.Wait()
+		go func() { written <- h.Update(context.Background(), increment) }()
+		synctest.Wait()
+		h.writing.leave()
+		if err := <-detached; err == nil || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrLost) {
 			r.Errorf("Detach: %v", err)
 		}
+		r.wantErr("Update", <-written, nil)
 		refused = false
 		r.detach(h, nil)
 		r.wantErr("Release", h.Release(context.Background()), nil)
-		r.wantSent("detach", "detach")
+		r.wantSent("detach", "write", "detach")
 	})
 }
 

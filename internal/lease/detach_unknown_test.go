@@ -179,7 +179,7 @@ func TestDetachRevoked(t *testing.T) {
 		h := r.take(1, "write")
 		r.server.fault = func(context.Context, call) error {
 			time.Sleep(time.Second)
-			return &engine.Failure{Certain: true, NotSent: true, Patience: time.Minute}
+			return &engine.Failure{Nothing: true, Passes: true}
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

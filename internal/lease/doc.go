@@ -8,27 +8,44 @@
 // hold with one handle. Where goroutines of one process share an entry, the
 // hold has a handle for each of them. [Holds] are those of one Locker.
 //
-// A hold's validity has three states:
+// # States
 //
-//	granted ──► valid ──┬── its time is up, or the server says that it is lost ──► ErrLost
-//	            ▲    │  └── the release is about to be sent ─────────────────────► ErrReleased
-//	            └────┘
-//	            renewed
+// A hold has a phase: what its commands have come to.
 //
-// Its entry stands until it is released, whatever the validity:
+//	            ┌────────── refused, or not sent ───────────┐
+//	            ▼                                           │
+//	granted ─► held ── its last command is sent ─────────► ending ─── executed, or in doubt ──► gone
+//	          │    ▲                                        ▲   │
+//	Downgrade │    │ refused                      a Release │   │ a Detach: executed, or in doubt
+//	          ▼    │                              after it  │   ▼
+//	        suspended ── granted, or in doubt ─► replaced   detached
 //
-//	standing ──► releasing ──┬── answered, or of unknown outcome ──► released for good
-//	    ▲                    │
-//	    └── refused, unsent ─┘
+// The last command is a Release, UpdateAndRelease, Delete or Detach, of the only
+// holder, or of the last one of several. A Release of a detached hold is sent only
+// if the Detach is in doubt: it ends the entry, detached or not. If it is refused,
+// the hold is detached as before.
 //
-// A detach ends the hold and leaves the entry to the users of a token. Only its
-// last holder detaches. After one of unknown outcome nothing but a release may
-// follow: it ends the entry, detached or not.
+// A hold has a validity, which ends once, and never begins again: valid, expired (its
+// time was up), given up (before a command is sent that ends the lock or leaves it to
+// others; that command may be executed though its answer is lost), or lost (the
+// server has said so; this may also follow the other two).
 //
-// A downgrade suspends the hold from its send on: it is valid for nobody, and
-// nobody joins. If it is refused, the hold goes on with the validity that it had.
-// If it is granted, the hold ends, and the new entry is another hold. Only the last
-// holder downgrades.
+// What a call of the only holder does:
+//
+//	                                held                  ending, gone      detached            replaced
+//	Update                          sent                  ErrReleased       ErrReleased         ErrReleased
+//	UpdateAndRelease, Delete        sent: ending          ErrReleased       ErrReleased         ErrReleased
+//	Detach                          sent: ending          ErrReleased       ErrReleased         ErrReleased
+//	Downgrade                       sent: suspended       ErrReleased       ErrReleased         ErrReleased
+//	Renew, a valid hold             sent                  –                 –                   –
+//	Renew, another one              why it has ended      as held           as held             as held
+//	Release                         sent: ending          the same answer   the same answer,    nil, or the
+//	                                                                        or sent: ending     Downgrade's doubt
+//
+// While a command is under way that ends or suspends the hold, other calls wait for
+// it. Where the hold is lost, Release is sent, for a late duplicate may have brought
+// the entry back, and returns ErrLost; all others return ErrLost and send nothing, or
+// a release in their place.
 //
 // A handle ends with its hold, or before it if other holders stay. As long as the
 // hold is valid, only the last holder to leave releases it; the others leave
@@ -46,13 +63,10 @@
 // revived. A hold that the server has declared lost stays lost, and nothing is
 // written under it.
 //
-// The validity ends before a command is sent that removes the entry, or leaves it
-// to others. That command may be executed though its answer is lost.
-//
 // # Commands
 //
 // A command outlives its caller: it runs to its end in a goroutine of the
-// Locker's group, and a caller who gives up is told at once that its outcome is
+// Locker's group, and a caller who gives up learns at once that its outcome is
 // unknown, or that nothing was sent and nothing will be. A command of unknown
 // outcome is repeated. What an earlier attempt may have done is then read from
 // the document: a write's number in the entry, the id in `done`, or the key of a
@@ -73,7 +87,7 @@
 //
 // # Events
 //
-// The observer of a Locker is told of the leases that callers have got. A loss by
-// time is told by the timer that ends the validity. All other ends are told by the
-// verdict on the command that ends the lease, before its caller gets it.
+// The observer of a Locker gets the events of leases that callers have got. The timer
+// that ends the validity emits a loss by time. The verdict on the command that ends
+// the lease emits all other ends, before the caller gets it.
 package lease

@@ -3,8 +3,10 @@ package lease
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -18,7 +20,7 @@ type Downgrades interface {
 	Refused(img *engine.Image, g engine.Grant, tag string) error
 
 	// Unanswered has the request's entry removed, which a downgrade of unknown
-	// outcome has made, or may make yet.
+	// outcome has made, or may make yet, or whose release has failed.
 	Unanswered(engine.Pin, engine.Request)
 }
 
@@ -45,23 +47,29 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 		h.writing.leave()
 		return nil, err
 	}
+	to := s.below(tag)
 	got, err := runFor(ctx, h, func(patient context.Context) downgraded {
-		defer h.writing.leave()
 		defer s.renewing.leave()
 		s.writing.take()
 		defer s.writing.leave()
-		return s.downgrade(patient, s.below(tag))
+		return s.downgrade(patient, to)
 	}, func(got downgraded) {
+		defer h.writing.leave()
 		if got.lease != nil {
-			got.lease.tellDiscarded(got.lease.Release(context.Background()))
+			s.discard(ctx)
+			if err := got.lease.Release(context.Background()); err != nil && !errors.Is(err, ErrLost) {
+				s.downgrades.Unanswered(s.grant.Pin, to)
+			}
 		}
 	})
 	h.tellUnknown(ctx, cmp.Or(err, got.err))
 	if err != nil {
 		return nil, err
 	}
+	h.writing.leave() // a release learns whether the caller has the new lease
 	if got.lease != nil {
-		got.lease.succeed(ctx, h)
+		s.tellAll(ctx, observe.Released, nil)
+		got.lease.succeed(ctx, h, got.sent)
 	}
 	return got.lease, got.err
 }
@@ -69,6 +77,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 // downgraded is the result of a downgrade.
 type downgraded struct {
 	lease *Handle
+	sent  engine.Reading // where there is a lease
 	err   error
 }
 
@@ -79,14 +88,17 @@ func (h *Handle) suspend() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.released != nil, s.detached, s.replaced:
+	case h.left():
 		return ErrReleased
-	case s.releasing: // by another holder, after the end of the validity
+	case s.phase != held: // by another holder, after the end of the validity
 		return ErrLost
 	case len(s.holders) > 1:
 		return ofSeveral("Downgrade", s.grant.Tag)
 	}
-	s.suspended = true
+	if now := s.engine.Clocks(); s.limited() && s.limit.left(now) <= 0 {
+		return s.check() // nothing may go on
+	}
+	s.become(suspended)
 	return nil
 }
 
@@ -94,7 +106,7 @@ func (h *Handle) suspend() error {
 // acquire has chosen, or else its own tag's.
 func (s *Hold) below(tag string) engine.Request {
 	r := engine.Request{Tag: tag, ID: uuid.New()}
-	if s.grant.TTL != s.engine.Lease(s.grant.Tag) {
+	if s.grant.TTL != s.engine.LeaseBy(s.grant.Tag, engine.Terms{Most: s.grant.Most}) {
 		r.Terms.TTL = s.grant.TTL
 	}
 	return r
@@ -112,8 +124,10 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 	bounded, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
 	var got engine.Answer
+	var asked engine.Request
 	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
-		got, err = s.commands.Downgrade(ctx, s.grant, k, to)
+		asked = s.within(to)
+		got, err = s.commands.Downgrade(ctx, s.grant, k, asked)
 		return err
 	})
 	switch {
@@ -125,7 +139,7 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 		s.withdraw(ctx, to, err)
 		return downgraded{err: err}
 	case got.Outcome == engine.Granted:
-		return downgraded{lease: s.giveWay(ctx, got, to)}
+		return downgraded{lease: s.giveWay(got, to, s.engine.LeaseBy(to.Tag, asked.Terms)), sent: got.Sent}
 	case got.Outcome == engine.Conflict:
 		s.resume()
 		return downgraded{err: s.downgrades.Refused(got.Image, s.grant, to.Tag)}
@@ -140,17 +154,26 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 func (s *Hold) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.suspended = false
+	s.become(held)
 }
 
 // giveWay ends the hold, whose entry has given way to the request's, and makes
-// the new one's. The waiters are told as after a release.
-func (s *Hold) giveWay(ctx context.Context, got engine.Answer, to engine.Request) *Handle {
-	s.tellAll(ctx, observe.Released, nil)
+// the new one's, which lasts for span. The waiters learn it as after a release.
+func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration) *Handle {
 	s.replace(nil)
 	held := s.granted(s.engine.Grant(got.Image, to), got.Sent, false)
+	held.hold.inherit(s.limit, lasting(span, got.Sent, held.hold.grant.TTL))
 	s.succession.Released(s.grant)
 	return held
+}
+
+// discard says of a hold that has given way that no caller has the new lease. Others
+// have been let in beside it, or after its release.
+func (s *Hold) discard(ctx context.Context) {
+	s.tellAll(ctx, observe.Lost, ErrLost)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.verdict = ErrLost
 }
 
 // withdraw ends a hold whose downgrade has no answer: nobody knows which entry
@@ -171,10 +194,11 @@ func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
 // replace ends the hold after a downgrade that was not refused. A release
 // returns released, and sends nothing.
 func (s *Hold) replace(released error) {
-	s.finish(ErrReleased)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.suspended, s.replaced, s.verdict = false, true, released
+	s.finish(givenUp, ErrReleased)
+	s.become(replaced)
+	s.verdict = released
 	if s.afterRelease != nil {
 		s.afterRelease()
 	}

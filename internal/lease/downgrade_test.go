@@ -27,6 +27,35 @@ func (r *rig) refuses(refuses bool) {
 	r.server.refuse = refuses
 }
 
+// A context that KeepAlive makes during a downgrade is that of the lease: it goes on if
+// the downgrade is refused, with renewals, and ends with the lease if it is granted.
+func TestKeepAliveDuringADowngrade(t *testing.T) {
+	virtual(t, func(r *rig) {
+		for _, refused := range []bool{true, false} {
+			h := r.take(1, "write")
+			r.refuses(refused)
+			r.delay("downgrade", time.Second)
+			made := make(chan context.Context, 1)
+			time.AfterFunc(time.Second/2, func() { made <- h.KeepAlive(context.Background()) })
+			want := error(nil)
+			if refused {
+				want = errRefused
+			}
+			r.downgrade(h, want)
+			kept := <-made
+			if !refused {
+				<-kept.Done()
+				r.wantErr("KeepAlive", context.Cause(kept), ErrReleased)
+				continue
+			}
+			time.Sleep(3 * ttl)
+			r.wantErr("KeepAlive", context.Cause(kept), nil)
+			r.wantErr("Err", h.Err(), nil)
+			r.wantErr("Release", h.Release(context.Background()), nil)
+		}
+	})
+}
+
 // A handle that was downgraded has ended: it sends nothing more. The new one is
 // a lease of its own.
 func TestDowngradeEndsTheHandle(t *testing.T) {
@@ -34,23 +63,7 @@ func TestDowngradeEndsTheHandle(t *testing.T) {
 		h := r.take(1, "write")
 		kept := h.KeepAlive(context.Background())
 		next := r.downgrade(h, nil)
-		<-h.Done()
-		<-kept.Done()
-		r.wantErr("KeepAlive", context.Cause(kept), ErrReleased)
-		r.wantErr("Err", h.Err(), ErrReleased)
-		if r.Valid(h.ID()) || h.Remaining() != 0 || len(h.Guard()) != 1 {
-			r.Errorf("valid %v, %v left, guard %v", r.Valid(h.ID()), h.Remaining(), h.Guard())
-		}
-		_, err := h.Downgrade(context.Background(), "read")
-		r.wantErr("another Downgrade", err, ErrReleased)
-		_, err = h.Detach(context.Background())
-		r.wantErr("Detach", err, ErrReleased)
-		r.wantErr("Update", h.Update(context.Background(), increment), ErrReleased)
-		r.wantErr("UpdateAndRelease", h.UpdateAndRelease(context.Background(), increment), ErrReleased)
-		r.wantErr("Delete", h.Delete(context.Background()), ErrReleased)
-		r.wantErr("Renew", h.Renew(context.Background()), ErrReleased)
-		r.wantErr("Release", h.Release(context.Background()), nil)
-		r.wantErr("Release again", h.Release(context.Background()), nil)
+		r.wantEnded(h, kept)
 		r.wantSent("downgrade")
 
 		if next.Tag() != "read" || next.ID() == h.ID() || next.Fence() <= h.Fence() || !r.Valid(next.ID()) {
@@ -150,37 +163,6 @@ func TestRule24DowngradeTakesANumber(t *testing.T) {
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
 		if n := r.server.entries[h.ID()].writes; n != 3 {
 			r.Errorf("the write after it has the number %d", n)
-		}
-	})
-}
-
-// Rule 24. Downgrade is refused for an entry that other local holders have.
-// Without it their tag is no longer held.
-func TestRule24DowngradeOfASharedEntryIsRefused(t *testing.T) {
-	virtual(t, func(r *rig) {
-		all := r.share(2)
-		r.downgrade(all[0], ErrInvalidArgument)
-		r.wantErr("Err", all[0].Err(), nil)
-		r.wantErr("Release", all[1].Release(context.Background()), nil)
-		r.wantSent()
-		r.downgrade(all[0], nil)
-		r.wantSent("downgrade")
-	})
-}
-
-// Rule 24. From the send on no local holder joins.
-func TestRule24NobodyJoinsDuringADowngrade(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "read")
-		r.server.fault = func(context.Context, call) error {
-			if r.Join(h.ID()) != nil || h.hold.join() != nil {
-				r.Error("joined at the send")
-			}
-			return nil
-		}
-		r.downgrade(h, nil)
-		if r.Join(h.ID()) != nil || h.hold.join() != nil {
-			r.Error("joined an entry that is gone")
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestDowngradeOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 			if c.name == "downgrade" {
 				return errReplyLost
 			}
-			return &engine.Failure{Certain: true}
+			return &engine.Failure{Nothing: true}
 		}
 		r.downgrade(h, ErrOutcomeUnknown)
 		if len(r.unanswered) != 1 {
@@ -90,7 +90,7 @@ func TestDowngradeRepeatFindsNothing(t *testing.T) {
 func TestDowngradeNotExecuted(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
-		r.server.fault = func(context.Context, call) error { return &engine.Failure{Certain: true} }
+		r.server.fault = func(context.Context, call) error { return &engine.Failure{Nothing: true} }
 		_, err := h.Downgrade(context.Background(), "read")
 		if err == nil || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrLost) || h.Err() != nil || h.Remaining() == 0 {
 			r.Errorf("%v, %v, %v left", err, h.Err(), h.Remaining())
@@ -100,14 +100,15 @@ func TestDowngradeNotExecuted(t *testing.T) {
 	})
 }
 
-// If the caller gives up, a lease that is granted after that is released. If the
-// downgrade is refused, the lease goes on. A Release waits for it.
+// If the caller gives up, a lease that is granted after that is released, and others
+// are let in: the old lease is lost. If the downgrade is refused, the lease goes on.
+// A Release waits for it.
 func TestDowngradeGivenUp(t *testing.T) {
-	for name, refused := range map[string]bool{"granted": false, "refused": true} {
+	for name, want := range map[string]error{"granted": ErrLost, "refused": nil} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
 				h := r.take(1, "write")
-				r.refuses(refused)
+				r.refuses(name == "refused")
 				r.delay("downgrade", time.Second)
 				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 				defer cancel()
@@ -115,8 +116,9 @@ func TestDowngradeGivenUp(t *testing.T) {
 				r.wantErr("Downgrade", err, ErrOutcomeUnknown)
 				r.wantErr("Downgrade", err, context.DeadlineExceeded)
 				r.wantErr("Err", h.Err(), ErrOutcomeUnknown)
-				r.wantErr("Release", h.Release(context.Background()), nil)
+				r.wantErr("Release", h.Release(context.Background()), want)
 				time.Sleep(time.Second)
+				r.wantErr("Release", h.Release(context.Background()), want)
 				r.wantSent("downgrade", "release")
 				if len(r.server.entries) != 0 {
 					r.Errorf("there are %v", r.server.entries)
@@ -161,7 +163,7 @@ func TestDowngradeRevoked(t *testing.T) {
 	virtual(t, func(r *rig) {
 		h := r.take(1, "write")
 		r.server.fault = func(context.Context, call) error {
-			return &engine.Failure{Certain: true, NotSent: true, Patience: time.Minute}
+			return &engine.Failure{Nothing: true, Passes: true}
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

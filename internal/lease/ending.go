@@ -3,8 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -13,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// ending is a command that releases the lock and does something else with it.
-type ending struct {
+// lastCommand is a command that releases the lock and does something else with it.
+type lastCommand struct {
 	name string // in errors
 	send func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error)
 
@@ -57,7 +55,7 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 		err := h.hold.write(patient, u)
 		h.tellDoubt(patient, v, err)
 		h.leave(attempt.Detached(patient), v)
-		return err
+		return besides(err, v.err)
 	})
 	h.tellDoubt(ctx, v, err)
 	return err
@@ -96,12 +94,12 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.released != nil, s.detached, s.replaced:
+	case h.left():
 		err = ErrReleased
-	case s.releasing: // by another holder, after the end of the validity
+	case s.phase != held: // another holder releases it, after the end of the validity
 		err = ErrLost
 	case len(s.holders) == 1:
-		s.releasing = true
+		s.become(ending)
 		h.released = &verdict{done: make(chan struct{})}
 		return h.released, nil
 	}
@@ -110,7 +108,7 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 }
 
 // runLast ends the hold with the command, after claimAll.
-func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
+func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
 	err := h.run(ctx, func(patient context.Context) error {
 		defer h.writing.leave()
 		s := h.hold
@@ -131,12 +129,12 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c ending) error {
 // release follows if the command may not have released the lock. That is safe
 // even if an attempt is still on its way: both need the hold's entry, and both
 // remove it.
-func (s *Hold) sendLast(ctx context.Context, to *handoff, c ending) (err, released error) {
+func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, released error) {
 	if s.isLost() {
 		released = s.release(attempt.Detached(ctx), to)
 		return released, released
 	}
-	s.finish(ErrReleased) // before anything is sent
+	s.giveUp() // before anything is sent
 	bounded, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
 	first := s.engine.Clocks()
@@ -149,26 +147,31 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c ending) (err, releas
 	case err == nil:
 		err = c.judge(ctx, to, got, unsure)
 		return err, err
-	case unsure == nil && ctx.Err() == nil && engine.AsFailure(err).NotSent: // and neither can the release be
-		err = failed(c.name, err)
+	case unsure == nil && ctx.Err() == nil && engine.AsFailure(err).Outage(): // and neither can the release be
+		err = s.judged(failed(c.name, err))
 		return err, err
 	}
 	released = s.release(attempt.Detached(ctx), to)
-	switch {
-	case unsure != nil: // what the release finds can't tell more
+	if unsure != nil { // what the release finds can't tell more
 		err = unknown(c.name, unsure)
 		return err, err
-	case errors.Is(released, ErrLost):
-		return oneline.Join(failed(c.name, err), ErrLost), released
-	default:
-		return failed(c.name, err), released
 	}
+	return besides(failed(c.name, err), released), released
+}
+
+// besides is the error of a command that ends the lease, where a release of its own
+// has followed. If the command was not executed, that release has the verdict.
+func besides(err, released error) error {
+	if repeatable(err) && (errors.Is(released, ErrLost) || errors.Is(released, ErrOutcomeUnknown)) {
+		return oneline.Join(err, released)
+	}
+	return err
 }
 
 // lastUpdate writes and releases. Where the update can't go with a handoff, it
 // goes by itself.
-func (s *Hold) lastUpdate(u *engine.Update) ending {
-	return ending{
+func (s *Hold) lastUpdate(u *engine.Update) lastCommand {
+	return lastCommand{
 		name: "update",
 		send: func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error) {
 			done, err := to.writeAndRelease(ctx, first, u)
@@ -206,16 +209,11 @@ func (s *Hold) lastWritten(ctx context.Context, to *handoff, got engine.Answer, 
 }
 
 // deletion deletes the document, and the lock with it.
-func (s *Hold) deletion() ending {
-	return ending{
+func (s *Hold) deletion() lastCommand {
+	return lastCommand{
 		name: "delete",
-		send: func(ctx context.Context, _ *handoff, _ engine.Reading) (got engine.Answer, err error) {
-			for {
-				got, err = s.commands.Delete(ctx, s.grant)
-				if !engine.AsFailure(err).Again || !attempt.Sleep(ctx, rand.N(5*time.Millisecond)) {
-					return got, err
-				}
-			}
+		send: func(ctx context.Context, _ *handoff, _ engine.Reading) (engine.Answer, error) {
+			return s.commands.Delete(ctx, s.grant)
 		},
 		judge: s.deleted,
 	}

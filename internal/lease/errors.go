@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/oneline"
@@ -32,7 +33,27 @@ func ofSeveral(command, tag string) error {
 
 // failed is the error of a command that was certainly not executed.
 func failed(command string, cause error) error {
-	return fmt.Errorf("doclock: %s: %w", command, cause)
+	return &notExecuted{fmt.Errorf("doclock: %s: %w", command, cause)}
+}
+
+// notExecuted marks the error of a command that the server refused, or that was not
+// sent.
+type notExecuted struct{ error }
+
+func (e *notExecuted) Unwrap() error { return e.error }
+
+// repeatable says of a release's error that the entry still stands, unless it has
+// expired: the server refused the release, or it was not sent.
+func repeatable(err error) bool { return err != nil && errors.As(err, new(*notExecuted)) }
+
+// judged is a release's error as a verdict on the lock. A release that was not
+// executed says nothing of the lock by itself. While the lease's time lasts nobody
+// is let in. After that nobody knows.
+func (s *Hold) judged(err error) error {
+	if !repeatable(err) || errors.Is(err, ErrOutcomeUnknown) || s.left() > 0 {
+		return err
+	}
+	return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", ErrOutcomeUnknown, err)
 }
 
 // unknown is the error of a command that may have been executed, or may be yet.
@@ -54,8 +75,10 @@ func ended(ctx context.Context) error {
 	return err
 }
 
-// repeatable says of a release's error that the entry still stands: the server
-// refused the release, or it was not sent.
-func repeatable(err error) bool {
-	return err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrOutcomeUnknown)
+// heldAtMost is the loss of a lease whose HoldAtMost is over.
+func heldAtMost(d time.Duration) error {
+	return fmt.Errorf("%w: held for the HoldAtMost of %v", ErrLost, d)
 }
+
+// errLimitedDetach refuses to leave an entry to others that must end with its holder.
+var errLimitedDetach = fmt.Errorf("%w: Detach: the lease has a HoldAtMost, and the entry of a token outlives its leases; acquire without it what is to be detached", ErrInvalidArgument)

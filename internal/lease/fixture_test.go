@@ -48,7 +48,7 @@ func unconnected(tb testing.TB, adjust ...func(*engine.Config)) *engine.Engine {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	cfg := engine.Config{TTL: ttl, Tolerance: engine.DefaultTolerance, Field: engine.DefaultField}
+	cfg := engine.Config{Terms: engine.Terms{TTL: ttl}, Tolerance: engine.DefaultTolerance, Field: engine.DefaultField}
 	for _, a := range adjust {
 		a(&cfg)
 	}

@@ -25,6 +25,9 @@ func (h *Handle) Fence() int64 { return h.grant().Fence }
 // DocumentID implements doclock.Lease.
 func (h *Handle) DocumentID() bson.RawValue { return h.grant().DocID }
 
+// Pin names the document in filters.
+func (h *Handle) Pin() engine.Pin { return h.grant().Pin }
+
 func (h *Handle) grant() *engine.Grant {
 	if h.hold == nil {
 		return &engine.Grant{}
@@ -56,10 +59,20 @@ func (h *Handle) Err() error {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
 	_ = h.hold.check()
-	if h.over == nil && h.hold.suspended {
+	if h.over == nil && h.hold.phase == suspended {
 		return ErrOutcomeUnknown
 	}
 	return h.over
+}
+
+// ended is why this holder's part has ended, or nil. A downgrade that is under way
+// has not ended it.
+func (h *Handle) ended() error {
+	if h.hold == nil {
+		return ErrLost
+	}
+	_ = h.hold.err()
+	return h.cause()
 }
 
 // Done implements doclock.Lease.
@@ -109,5 +122,10 @@ func (h *Handle) Unused() {
 func (h *Handle) leaving() bool {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	return h.released != nil || h.hold.detached || h.hold.replaced
+	return h.left()
+}
+
+// left is leaving, for callers who have locked the hold.
+func (h *Handle) left() bool {
+	return h.released != nil || h.hold.phase == detached || h.hold.phase == replaced
 }

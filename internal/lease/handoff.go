@@ -77,11 +77,10 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 // attempt that finds nothing, or is refused, says nothing about the successor,
 // and the lock can still be released to nobody. An attempt that leaves
 // something unreadable was executed: the successor asks what it means. An
-// attempt that can't be sent is repeated.
+// attempt of which nothing happened, for a reason that passes, is repeated.
 func (o *handoff) answer(ctx context.Context, got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
-	failure := engine.AsFailure(err)
 	switch {
-	case got.Image == nil && failure.Certain && !failure.NotSent:
+	case got.Image == nil && engine.AsFailure(err).Refused():
 		return false, nil
 	case got.Image == nil:
 		return false, err

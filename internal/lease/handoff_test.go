@@ -38,7 +38,7 @@ func TestAttemptsThatCantBeSentSayNothing(t *testing.T) {
 					if unsent--; unsent < 0 {
 						return nil
 					}
-					return &engine.Failure{Certain: true, NotSent: true, Patience: time.Minute}
+					return &engine.Failure{Nothing: true, Passes: true}
 				}
 				r.wantErr(name, c.end(h), nil)
 				r.wantSent(c.sent, c.sent, c.sent)
@@ -64,12 +64,12 @@ func TestAnUnknownAttemptBeforeThoseThatCantBeSent(t *testing.T) {
 				h := r.take(1, "write")
 				r.server.lose = func(call) error {
 					r.server.fault = func(context.Context, call) error {
-						return &engine.Failure{Certain: true, NotSent: true, Patience: time.Minute}
+						return &engine.Failure{Nothing: true, Passes: true}
 					}
 					return context.DeadlineExceeded
 				}
 				r.wantErr(name, end(h), ErrOutcomeUnknown)
-			})
+			}, func(c *engine.Config) { c.TTL = 5 * time.Minute }) // longer than it is tried: what is unknown is the attempt
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,16 +28,14 @@ type Hold struct {
 	sent     atomic.Int64 // commands, if there is an observer
 
 	mu           sync.Mutex // of the fields below, and of the holders'
-	valid        validity
+	phase        phase
+	key          uuid.UUID // that a detach has, or may have, written
+	verdict      error     // what a release returns once the hold is replaced
+	validity     validity
+	limit        validity // HoldAtMost's, which nothing extends; zero without one
 	watch        *time.Timer
-	over         error     // why the validity has ended, or nil
-	lost         bool      // the server has said so; after the validity's end the entry may still stand
-	releasing    bool      // the lock is being released, for all holders: nobody joins any more
-	detached     bool      // a detach was sent: nothing but a release may follow
-	key          uuid.UUID // that the detach has, or may have, written
-	suspended    bool      // a downgrade is under way: the hold is not valid until its outcome is known
-	replaced     bool      // a downgrade has ended the hold, or may have: nothing may follow
-	verdict      error     // what a release returns then
+	end          end       // of the validity
+	cause        error     // of the end, or nil
 	holders      []*Handle // those who have not left
 	unused       bool      // nobody used the lock: its release leaves no remainder; no entry that is shared does
 	afterRelease func()    // or nil
@@ -66,7 +65,7 @@ type follower interface{ ended(cause error) }
 type verdict struct {
 	err     error
 	done    chan struct{}
-	doubted bool // the observer was told that the outcome is unknown
+	doubted bool // the event of the unknown outcome was emitted
 }
 
 // locker is what the holds of one Locker have in common.
@@ -86,7 +85,10 @@ type locker struct {
 }
 
 func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool) *Hold {
-	s := &Hold{locker: l, grant: g, shared: shared, valid: validity{from: sent, ttl: g.TTL}}
+	s := &Hold{locker: l, grant: g, shared: shared, validity: validity{from: sent, ttl: g.TTL}}
+	if g.Most > 0 {
+		s.limit = validity{from: sent, ttl: g.Most}
+	}
 	s.first.hold = s
 	s.holders = append(s.room[:0], &s.first)
 	return s
@@ -108,12 +110,12 @@ func (s *Hold) err() error {
 
 // check ends the validity when its time is up. The hold is locked.
 func (s *Hold) check() error {
-	if s.over != nil {
-		return s.over
+	if s.end != valid {
+		return s.cause
 	}
-	if s.valid.left(s.engine.Clocks()) <= 0 {
-		s.end(ErrLost)
-		return s.over
+	if now := s.engine.Clocks(); s.leftAt(now) <= 0 {
+		s.finish(expired, s.runOut(now))
+		return s.cause
 	}
 	s.watch.Reset(s.nextCheck())
 	return nil
@@ -122,39 +124,40 @@ func (s *Hold) check() error {
 // nextCheck is when to check again: a few times more often than renewals make
 // necessary, for no timer follows the wall clock.
 func (s *Hold) nextCheck() time.Duration {
-	return max(0, min(s.valid.left(s.engine.Clocks()), s.valid.ttl/4))
+	return max(0, min(s.leftAt(s.engine.Clocks()), s.validity.ttl/4))
 }
 
-// finish ends the validity for another reason than time.
-func (s *Hold) finish(cause error) {
+// giveUp ends the validity before a command is sent that ends the lock, or leaves it
+// to others.
+func (s *Hold) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watch.Stop()
-	s.end(cause)
+	s.finish(givenUp, ErrReleased)
 }
 
 // lose ends the hold by the server's verdict, and remembers that.
 func (s *Hold) lose() {
 	s.mu.Lock()
-	s.lost = true
-	s.mu.Unlock()
-	s.finish(ErrLost)
+	defer s.mu.Unlock()
+	s.finish(lost, ErrLost)
+	s.end = lost // also if the validity had ended before
 }
 
 // isLost says that the server has declared the entry gone.
 func (s *Hold) isLost() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lost
+	return s.end == lost
 }
 
-// end ends the validity for good, and every holder's part with it. The hold is
+// finish ends the validity for good, and every holder's part with it. The hold is
 // locked.
-func (s *Hold) end(cause error) {
-	if s.over != nil {
+func (s *Hold) finish(how end, cause error) {
+	s.watch.Stop()
+	if s.end != valid {
 		return
 	}
-	s.over = cause
+	s.end, s.cause = how, cause
 	s.forget(s.grant.ID)
 	for _, h := range s.holders {
 		h.end(cause)
@@ -167,7 +170,7 @@ func (h *Handle) end(cause error) {
 		return
 	}
 	h.over = cause
-	if cause == ErrLost {
+	if errors.Is(cause, ErrLost) {
 		h.tellLost()
 	}
 	if h.done != nil {
@@ -183,12 +186,12 @@ func (h *Handle) end(cause error) {
 func (s *Hold) extend(v validity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.valid = s.valid.later(v)
+	s.validity = s.validity.later(v)
 }
 
 // remaining is how long the holders may go on without a renewal.
 func (s *Hold) remaining() time.Duration {
-	if s.err() != nil || s.isSuspended() {
+	if s.err() != nil || s.in(suspended) {
 		return 0
 	}
 	return max(0, s.left())
@@ -198,30 +201,30 @@ func (s *Hold) remaining() time.Duration {
 func (s *Hold) left() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.valid.left(s.engine.Clocks())
+	return s.leftAt(s.engine.Clocks())
 }
 
 // since is when the validity began.
 func (s *Hold) since() engine.Reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.valid.from
+	return s.validity.from
 }
 
 // kept is how long the server may still keep the entry, and at least an
 // attempt.
 func (s *Hold) kept() time.Duration {
-	return max(s.left()+s.engine.Tolerance, s.engine.Attempt(s.grant.TTL))
+	return max(s.left()+s.engine.Tolerance, s.engine.Attempt(s.grant.TTL).Timeout)
 }
 
 // join is one more holder's part, or nil where the lock is being released.
 func (s *Hold) join() *Handle {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.releasing || s.detached || s.suspended || s.replaced {
+	if s.phase != held {
 		return nil
 	}
-	h := &Handle{hold: s, over: s.over}
+	h := &Handle{hold: s, over: s.cause}
 	s.holders = append(s.holders, h)
 	return h
 }
@@ -245,9 +248,9 @@ func (s *Hold) depart(h *Handle) departure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.replaced:
+	case s.phase == replaced:
 		return leftReplaced
-	case s.releasing:
+	case s.phase == ending, s.phase == gone:
 		s.remove(h)
 		return leftAfterAll
 	case len(s.holders) > 1 && s.check() == nil:
@@ -255,7 +258,7 @@ func (s *Hold) depart(h *Handle) departure {
 		h.end(ErrReleased)
 		return leftOthers
 	default:
-		s.releasing = true
+		s.become(ending)
 		if s.shared { // its part ends as the others' did; an exclusive hold's ends when the release is sent
 			h.end(ErrReleased)
 		}
@@ -271,26 +274,12 @@ func (s *Hold) remove(h *Handle) {
 func (s *Hold) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over != nil
-}
-
-// isSuspended says that a downgrade is under way.
-func (s *Hold) isSuspended() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.suspended
-}
-
-// isReleasing says that the lock is being released for all holders, or was.
-func (s *Hold) isReleasing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.releasing
+	return s.end != valid
 }
 
 // several says that more than one holder has the lock.
 func (s *Hold) several() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.holders) > 1 && !s.releasing
+	return len(s.holders) > 1 && s.phase == held
 }

@@ -64,6 +64,12 @@ func TestAHoldEndsForAllItsHolders(t *testing.T) {
 	virtual(t, func(r *rig) {
 		begun := time.Now()
 		holders := r.share(3)
+		time.Sleep(ttl / 10)
+		for _, h := range holders {
+			if left := h.Remaining(); left > ttl-ttl/10 {
+				r.Errorf("%v remain", left)
+			}
+		}
 		for _, h := range holders {
 			<-h.Done()
 			r.wantErr("Err", h.Err(), ErrLost)

@@ -69,7 +69,7 @@ func TestARefusedReleaseIsTriedAgain(t *testing.T) {
 				}
 				called := 0
 				h.AfterRelease(func() { called++ })
-				refused := &engine.Failure{Certain: true}
+				refused := &engine.Failure{Nothing: true}
 				r.server.fault = func(context.Context, call) error { return refused }
 				r.wantErr("refused", h.Release(context.Background()), refused)
 				r.server.fault = nil

@@ -65,8 +65,8 @@ func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Hand
 	if h = s.join(); h == nil {
 		return nil, nil, ErrLost
 	}
-	err = s.renewWith(ctx, func(ctx context.Context) (engine.Answer, error) {
-		got, err := hs.commands.Look(ctx, s.grant, document)
+	err = s.renewWith(ctx, func(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+		got, err := hs.commands.Look(ctx, g, document)
 		img = got.Image
 		return got, err
 	})

@@ -45,6 +45,9 @@ type joint struct {
 
 // Value implements context.Context.
 func (j *joint) Value(key any) any {
+	if key == (heldKey{}) {
+		return j
+	}
 	for _, h := range j.holders {
 		if key == (outerKey{h}) {
 			return h.outer(j.outer)

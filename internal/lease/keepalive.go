@@ -9,7 +9,7 @@ import (
 func (h *Handle) KeepAlive(ctx context.Context) context.Context {
 	inner, end := context.WithCancelCause(ctx)
 	kept := &keptContext{Context: inner, holder: h, outer: ctx, end: end}
-	if err := h.Err(); err != nil {
+	if err := h.ended(); err != nil {
 		end(err)
 		return kept
 	}
@@ -35,8 +35,11 @@ type keptContext struct {
 
 // Value implements context.Context.
 func (c *keptContext) Value(key any) any {
-	if key == (outerKey{c.holder}) {
+	switch key {
+	case outerKey{c.holder}:
 		return c.outer
+	case heldKey{}:
+		return c
 	}
 	return c.Context.Value(key)
 }

@@ -49,7 +49,10 @@ type keeping struct {
 func (s *Hold) rest(now engine.Reading) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.valid.left(now) - s.valid.ttl*2/3
+	if s.full(now) {
+		return s.validity.ttl
+	}
+	return s.validity.left(now) - s.validity.ttl*2/3
 }
 
 // soon is how much earlier than due a hold is renewed with others: a third of

@@ -122,7 +122,7 @@ func TestKeepAliveSurvivesWhatPasses(t *testing.T) {
 		"refusals": func(s *server, err func() error) {
 			s.fault = func(context.Context, call) error {
 				if err() != nil {
-					return &engine.Failure{Certain: true}
+					return &engine.Failure{Nothing: true}
 				}
 				return nil
 			}

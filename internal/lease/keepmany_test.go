@@ -70,12 +70,7 @@ func TestABatchIsInOrder(t *testing.T) {
 func TestReleaseDuringABatch(t *testing.T) {
 	virtual(t, func(r *rig) {
 		leases := r.many(3)
-		r.server.lose = func(c call) error {
-			if c.name == "renew all" {
-				time.Sleep(time.Second)
-			}
-			return nil
-		}
+		r.delay("renew all", time.Second)
 		kept := r.keep(leases...)
 		time.Sleep(ttl/3 + aLittle)
 		begun := time.Now()
@@ -97,12 +92,7 @@ func TestReleaseDuringABatch(t *testing.T) {
 func TestABatchPassesOverWhatIsBusy(t *testing.T) {
 	virtual(t, func(r *rig) {
 		leases := r.many(3)
-		r.server.lose = func(c call) error {
-			if c.name == "renew" {
-				time.Sleep(time.Second)
-			}
-			return nil
-		}
+		r.delay("renew", time.Second)
 		r.keep(leases...)
 		time.Sleep(ttl/3 - aLittle)
 		renewed := make(chan error, 1)

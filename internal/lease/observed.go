@@ -10,9 +10,8 @@ import (
 	"github.com/doclock/doclock/internal/observe"
 )
 
-// This file tells the Locker's observer what becomes of the leases that callers
-// have got. Nothing is told of a lease without a caller. Where there is no observer,
-// no handle has an account.
+// This file emits the events of leases that callers have got. A lease without a caller
+// has none. Without an observer no handle has an account.
 
 // account is what the observer must know of one holder's part. The hold's mutex
 // guards it.
@@ -21,7 +20,7 @@ type account struct {
 	owner    string
 	granted  time.Duration // on the monotonic clock
 	commands int64         // that were sent for the entry before
-	over     bool          // the end was told
+	over     bool          // the event of its end was emitted
 }
 
 // Announce tells the observer that a caller has got the lease, and from then on
@@ -40,12 +39,12 @@ func (h *Handle) Announce(ctx context.Context, acquire observe.Event) {
 	e.Held, e.Waited, e.Commands, e.Conflict = 0, acquire.Waited, acquire.Commands, acquire.Conflict
 	s.observer.Emit(ctx, e)
 	if errors.Is(h.over, ErrLost) { // before the caller had it
-		h.tellEnd(ctx, observe.Lost, ErrLost)
+		h.tellEnd(ctx, observe.Lost, h.over)
 	}
 }
 
-// succeed announces the lease that a downgrade has made of another.
-func (h *Handle) succeed(ctx context.Context, other *Handle) {
+// succeed announces the lease that a downgrade, sent at that time, has made of another.
+func (h *Handle) succeed(ctx context.Context, other *Handle, sent engine.Reading) {
 	if h.hold.observer == nil {
 		return
 	}
@@ -53,7 +52,7 @@ func (h *Handle) succeed(ctx context.Context, other *Handle) {
 	of := other.account
 	other.hold.mu.Unlock()
 	if of != nil {
-		h.Announce(ctx, observe.Event{Owner: of.owner, Waited: h.hold.engine.Clocks().Mono - h.hold.since().Mono})
+		h.Announce(ctx, observe.Event{Owner: of.owner, Waited: h.hold.engine.Clocks().Mono - sent.Mono})
 	}
 }
 
@@ -73,7 +72,7 @@ func (h *Handle) event(kind observe.Kind, err error) observe.Event {
 	return e
 }
 
-// tellEnd tells the end of the lease, unless it was told before. The hold is locked.
+// tellEnd emits the event of the lease's end, once. The hold is locked.
 func (h *Handle) tellEnd(ctx context.Context, kind observe.Kind, err error) {
 	of := h.account
 	if of == nil || of.over {
@@ -87,12 +86,12 @@ func (h *Handle) tellEnd(ctx context.Context, kind observe.Kind, err error) {
 // locked.
 func (h *Handle) tellLost() {
 	if h.account != nil && !h.account.over {
-		h.tellEnd(h.account.ctx, observe.Lost, ErrLost)
+		h.tellEnd(h.account.ctx, observe.Lost, h.over)
 	}
 }
 
-// tellVerdict tells the end by a release's verdict. One of unknown outcome is told
-// as such first. The hold is locked.
+// tellVerdict emits the event of the end by a release's verdict, and before it that of
+// an unknown outcome. The hold is locked.
 func (h *Handle) tellVerdict(ctx context.Context, v *verdict, kind observe.Kind, err error) {
 	h.doubt(ctx, v, err)
 	if errors.Is(err, ErrLost) {
@@ -127,8 +126,8 @@ func (h *Handle) tellUnknown(ctx context.Context, err error) {
 	}
 }
 
-// tellDoubt is tellUnknown for a command that ends the lease. It is told once for
-// the command: when the caller gives up, or by the verdict.
+// tellDoubt is tellUnknown for a command that ends the lease, once for the command:
+// when the caller gives up, or by the verdict.
 func (h *Handle) tellDoubt(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	if s.observer == nil {
@@ -139,8 +138,8 @@ func (h *Handle) tellDoubt(ctx context.Context, v *verdict, err error) {
 	h.doubt(ctx, v, err)
 }
 
-// doubt is tellDoubt while the hold is locked. Nobody is told of the doubt about a
-// lease that is given back before a caller has got it.
+// doubt is tellDoubt while the hold is locked. A lease that goes back before a caller
+// has got it has no event.
 func (h *Handle) doubt(ctx context.Context, v *verdict, err error) {
 	if h.account != nil && !h.unused && !v.doubted && errors.Is(err, ErrOutcomeUnknown) {
 		v.doubted = true

@@ -264,7 +264,7 @@ func TestNoObserver(t *testing.T) {
 	h.hold.mu.Lock()
 	n := testing.AllocsPerRun(100, func() {
 		h.Announce(ctx, observe.Event{Owner: "ann"})
-		h.succeed(ctx, h)
+		h.succeed(ctx, h, engine.Reading{})
 		h.tellUnknown(ctx, ErrOutcomeUnknown)
 		h.tellDoubt(ctx, v, ErrOutcomeUnknown)
 		h.tellDiscarded(ErrOutcomeUnknown)
@@ -281,5 +281,5 @@ func TestNoObserver(t *testing.T) {
 		t.Errorf("%v allocations, %d readings of the clock", n, readings)
 	}
 	e.Clock = nil
-	h.hold.finish(ErrReleased)
+	h.hold.giveUp()
 }

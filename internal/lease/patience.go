@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -31,6 +32,9 @@ func (s *Hold) enter(ctx context.Context, g *gate) error {
 	err := g.enter(ctx)
 	if err == nil {
 		return nil
+	}
+	if !errors.Is(s.err(), ErrLost) { // the loss that may have ended ctx is another lease's
+		err = ended(ctx)
 	}
 	return oneline.Join(err, s.commands.Unreachable())
 }

@@ -26,7 +26,16 @@ func (h *Handle) Release(ctx context.Context) error {
 			h.leave(ctx, v)
 		})
 	}
-	return h.await(ctx, v)
+	return h.Judged(h.await(ctx, v))
+}
+
+// Judged is an error of Release as a verdict at this moment: the lease's time may be
+// up since.
+func (h *Handle) Judged(err error) error {
+	if h.hold == nil {
+		return err
+	}
+	return h.hold.judged(err)
 }
 
 // claim claims the right to release this holder's part; only the first caller
@@ -74,7 +83,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 		h.settle(ctx, v, ErrLost)
 		return
 	case leftReplaced:
-		v.doubted = true // the downgrade's caller was told
+		v.doubted = true // the downgrade's caller knows
 		h.settle(ctx, v, s.verdict)
 		return
 	}
@@ -97,7 +106,7 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	known := s.isLost()
 	// It is sent, whoever has given up.
 	ctx = engine.WithSending(ctx, s.sending())
-	s.finish(ErrReleased) // before anything is sent
+	s.giveUp() // before anything is sent
 	ctx, cancel := context.WithTimeout(ctx, s.kept())
 	defer cancel()
 	first := s.engine.Clocks()
@@ -110,7 +119,7 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	case known:
 		return ErrLost
 	case err != nil && unsure == nil:
-		return failed("release", err)
+		return s.judged(failed("release", err))
 	case err != nil:
 		return unknown("release", unsure)
 	default:
@@ -163,9 +172,11 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 	v.err = err
 	close(v.done)
 	if repeatable(err) {
-		h.released, s.releasing = nil, false
+		h.released = nil
+		s.stands()
 		return
 	}
+	s.become(gone)
 	if s.afterRelease != nil {
 		s.afterRelease()
 	}

@@ -27,25 +27,27 @@ func (h *Handle) Renew(ctx context.Context) error {
 
 // renew renews with one command, repeated while the hold is valid.
 func (s *Hold) renew(ctx context.Context) error {
-	return s.renewWith(ctx, func(ctx context.Context) (engine.Answer, error) {
-		got, err := s.commands.Renew(ctx, s.grant)
+	return s.renewWith(ctx, func(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+		got, err := s.commands.Renew(ctx, g)
 		s.tellRenewal(got.Outcome, err)
 		return got, err
 	})
 }
 
 // renewWith renews with a command that finds the hold's own entry or none.
-func (s *Hold) renewWith(ctx context.Context, send func(context.Context) (engine.Answer, error)) error {
+func (s *Hold) renewWith(ctx context.Context, send func(context.Context, engine.Grant) (engine.Answer, error)) error {
 	if err := s.err(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.remaining())
 	defer cancel()
 	var got engine.Answer
+	var g engine.Grant
 	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, s.remaining())
 		defer cancel()
-		got, err = send(ctx)
+		g = s.renewal()
+		got, err = send(ctx, g)
 		return err
 	})
 	if err != nil {
@@ -58,6 +60,6 @@ func (s *Hold) renewWith(ctx context.Context, send func(context.Context) (engine
 		s.lose()
 		return ErrLost
 	}
-	s.extend(validity{from: got.Sent, ttl: s.grant.TTL})
+	s.renewed(g, got.Sent)
 	return s.err()
 }

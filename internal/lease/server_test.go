@@ -13,7 +13,8 @@ import (
 
 // server answers commands from memory, after a millisecond.
 type server struct {
-	engine *engine.Engine
+	engine.Commands // nil: what these tests don't send
+	engine          *engine.Engine
 
 	mu      sync.Mutex
 	entries map[uuid.UUID]*entry
@@ -220,26 +221,6 @@ func (s *server) Downgrade(ctx context.Context, g engine.Grant, k int64, to engi
 	})
 	a.Sent = sent
 	return a, err
-}
-
-// What these tests don't send.
-
-func (s *server) Resume(context.Context, engine.Token, engine.Request) (engine.Answer, error) {
-	panic("a resume")
-}
-
-func (s *server) Touch(context.Context, engine.Token) (engine.Answer, error) { panic("a touch") }
-
-func (s *server) Acquire(context.Context, engine.Filter, engine.Request) (engine.Answer, error) {
-	panic("an acquire")
-}
-
-func (s *server) Confirm(context.Context, engine.Pin, engine.Request) (engine.Answer, error) {
-	panic("a confirm")
-}
-
-func (s *server) Remove(context.Context, engine.Pin, string, []uuid.UUID) ([]uuid.UUID, error) {
-	panic("a clean-up")
 }
 
 func (s *server) Read(ctx context.Context, _ engine.Pin) (*engine.Image, error) {

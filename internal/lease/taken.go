@@ -9,9 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// taken is the verdict on a release or a delete that found nothing, after an
-// attempt of unknown outcome, where others have the token of the entry: that
-// attempt has removed the entry, or another user has taken it before.
+// taken decides whether our lost attempt or another user of the token removed the
+// entry, after a release or a delete that found nothing.
 func (s *Hold) taken(ctx context.Context, command string, unsure error) error {
 	img, err := s.read(ctx)
 	g := s.last()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // A lease ends a TTL of its own after its acquire was sent.
@@ -72,35 +71,6 @@ func TestLeasesOfSeveralTTLsAreKept(t *testing.T) {
 			if n := renewals[int(h.DocumentID().Int32())]; n < least || n > most {
 				r.Errorf("the lease of %v was renewed %d times, want %d to %d", own, n, least, most)
 			}
-		}
-	})
-}
-
-// Where a batch has extended nothing, the read counts for each lease by its own
-// TTL.
-func TestRule20StandingByTheLeasesOwnTTL(t *testing.T) {
-	virtual(t, func(r *rig) {
-		var leases []*Handle
-		for i := range 3 {
-			leases = append(leases, r.New(r.grantBy(1+i, "write", engine.Terms{TTL: 10 * ttl}), r.engine.Clocks(), false))
-		}
-		r.server.fault = func(_ context.Context, c call) error {
-			if c.name != "read" {
-				return mongo.CommandError{Labels: []string{"NetworkError"}}
-			}
-			return nil
-		}
-		r.keep(leases...)
-		for passed := aLittle; passed < 10*ttl; passed += ttl {
-			time.Sleep(ttl)
-			for _, h := range leases {
-				if left := h.Remaining(); left > 10*ttl-passed {
-					r.Fatalf("%v left after %v", left, passed)
-				}
-			}
-		}
-		for _, h := range leases {
-			r.wantErr("after its TTL", h.Err(), ErrLost)
 		}
 	})
 }

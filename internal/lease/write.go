@@ -50,7 +50,7 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 		return err
 	}
 	defer s.writing.leave()
-	if s.isReleasing() { // by another holder, after the end of the validity
+	if s.in(ending, gone) { // by another holder, after the end of the validity
 		return ErrLost
 	}
 	s.writes++

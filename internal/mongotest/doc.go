@@ -26,8 +26,15 @@
 // Tests that stop or kill a server have a private one; see [Private].
 //
 // With DOCLOCK_TEST_MEMORY all tests of a process share a server in memory
-// instead, of package locktest. Those that need an address or a network are
-// skipped.
+// instead, of package locktest. Those that need an address are skipped.
+//
+// # Time
+//
+// What is about time runs in virtual time, on a server in memory; see [Virtual].
+// On a real server nothing may depend on a punctual machine: [Main] fails if a
+// command had less than 5 s to be answered, or made an entry with a TTL under
+// 10 s. A test waits for what must happen for as long as [Patience], and doesn't
+// sleep.
 //
 // # Use
 //

@@ -2,7 +2,10 @@ package mongotest
 
 import (
 	"os"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -11,7 +14,7 @@ import (
 
 // memory is the server of all tests of the process if DOCLOCK_TEST_MEMORY is set:
 // the tests then show that locktest's server behaves as the real one. Those that
-// need a network, or another server than that, are skipped, and say so.
+// need an address, or another server than that, are skipped, and say so.
 var memory = func() *locktest.Server {
 	if os.Getenv("DOCLOCK_TEST_MEMORY") == "" {
 		return nil
@@ -19,18 +22,66 @@ var memory = func() *locktest.Server {
 	return locktest.New()
 }()
 
-// inMemory is a client of the server in memory.
-func inMemory(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
+// bubbles are the servers of the tests that run in virtual time, by name.
+var bubbles sync.Map
+
+// Virtual runs a test in a bubble of [testing/synctest], with a server in memory
+// of its own: [Client] and [Database] give that one. A client with a dialer
+// reaches it by connections, so that the driver does all that it does in a
+// network. All time is virtual: a test may sleep, and its leases may be as short
+// as it likes.
+func Virtual(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		bubbles.Store(t.Name(), locktest.New())
+		t.Cleanup(func() { bubbles.Delete(t.Name()) })
+		test(t)
+	})
+}
+
+// RunVirtual is Virtual for a subtest.
+func RunVirtual(t *testing.T, name string, test func(t *testing.T)) bool {
+	t.Helper()
+	return t.Run(name, func(t *testing.T) { Virtual(t, test) })
+}
+
+// Memory is the server of a test that [Virtual] runs.
+func Memory(tb testing.TB) *locktest.Server { return ofMemory(tb) }
+
+// inBubble reports whether time is virtual here: it begins with the year 2000.
+func inBubble() bool { return time.Now().Year() < 2020 }
+
+// ofMemory is the server in memory that this test has, or nil.
+func ofMemory(tb testing.TB) *locktest.Server {
+	if !inBubble() {
+		return memory
+	}
+	own, _ := bubbles.Load(tb.Name())
+	server, _ := own.(*locktest.Server)
+	if server == nil {
+		tb.Fatal("mongotest: a test in a bubble has no server, unless it is run by Virtual")
+	}
+	return server
+}
+
+// inMemory is a client of a server in memory.
+func inMemory(tb testing.TB, server *locktest.Server, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
 	if len(opts) == 0 {
-		return memory.Client()
+		return server.Client()
 	}
-	if all := options.MergeClientOptions(opts...); all.Dialer != nil {
-		tb.Skip("a server in memory has no network")
+	all := options.MergeClientOptions(opts...)
+	if all.Dialer == nil {
+		client, err := server.Connect(all)
+		if err != nil {
+			tb.Fatalf("mongotest: connecting: %v", err)
+		}
+		return client
 	}
-	client, err := memory.Connect(opts...)
-	if err != nil {
-		tb.Fatalf("mongotest: connecting: %v", err)
+	faults, ok := all.Dialer.(over)
+	if !ok {
+		tb.Skip("a server in memory can't be reached by this dialer")
 	}
-	return client
+	faults.Over(network{server})
+	return connect(tb, "mongodb://127.0.0.1/?directConnection=true", opts...)
 }

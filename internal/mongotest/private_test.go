@@ -9,12 +9,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-func TestPrivateKeepsItsDataWhenKilled(t *testing.T) {
-	t.Parallel()
+// A private server is another than the shared one. It stops in its tracks, and is
+// killed, and keeps its data.
+func TestPrivate(t *testing.T) {
+	t.Setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
 	server := Private(t)
 	uri := server.URI()
 	database := DatabaseOn(t, server.Client(options.Client().SetServerSelectionTimeout(10*time.Second)))
 	insert(t, database, "before")
+
+	server.Stop()
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := database.Client().Ping(short, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stopped server answers: %v", err)
+	}
+	server.Continue()
+	if n := count(t, database); n != 1 {
+		t.Errorf("%d documents, not 1", n)
+	}
 
 	server.Kill()
 	if _, err := probe(t.Context(), uri, 200*time.Millisecond); err == nil {
@@ -31,31 +44,5 @@ func TestPrivateKeepsItsDataWhenKilled(t *testing.T) {
 	server.Restart() // of a running server
 	if n := count(t, database); n != 2 {
 		t.Errorf("%d of 2 documents survived", n)
-	}
-}
-
-func TestPrivateStopsInItsTracks(t *testing.T) {
-	t.Parallel()
-	server := Private(t)
-	database := DatabaseOn(t, server.Client())
-	insert(t, database, "before")
-
-	server.Stop()
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if err := database.Client().Ping(short, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a stopped server answers: %v", err)
-	}
-	server.Continue()
-	if n := count(t, database); n != 1 {
-		t.Errorf("%d documents, not 1", n)
-	}
-}
-
-func TestPrivateIsNotShared(t *testing.T) {
-	t.Setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
-	server := Private(t)
-	if _, err := probe(t.Context(), server.URI(), 10*time.Second); err != nil {
-		t.Error(err)
 	}
 }

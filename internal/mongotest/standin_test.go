@@ -154,9 +154,10 @@ ps|image|container) ;;
 esac
 `
 
-func TestStandIns(t *testing.T) {
-	bin, data := t.TempDir(), t.TempDir()
-	t.Setenv("STANDIN_DATA", data)
+// standInOnPath makes mongod the stand-in, for this process and those that it starts.
+func standInOnPath(t *testing.T) (bin string) {
+	t.Helper()
+	bin = t.TempDir()
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	program, err := os.Executable()
 	if err != nil {
@@ -165,6 +166,12 @@ func TestStandIns(t *testing.T) {
 	if err := os.Symlink(program, filepath.Join(bin, "mongod")); err != nil {
 		t.Fatal(err)
 	}
+	return bin
+}
+
+func TestStandIns(t *testing.T) {
+	t.Setenv("STANDIN_DATA", t.TempDir())
+	bin := standInOnPath(t)
 	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(dockerStandIn), 0o700); err != nil {
 		t.Fatal(err)
 	}

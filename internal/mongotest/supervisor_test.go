@@ -35,18 +35,33 @@ func ownCache(t *testing.T) cache {
 	if _, err := find(t.Context(), realOne, say); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv("MONGODB_URI", "")
-	own, err := openCache()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := emptyCache(t)
 	if _, err := os.Stat(realOne.path("debian")); err == nil {
 		if err := os.Symlink(realOne.path("debian"), own.path("debian")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return own
+}
+
+func emptyCache(t *testing.T) cache {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("MONGODB_URI", "")
+	own, err := openCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
+// standInCache is a cache whose server is the stand-in for a mongod, which starts
+// at once: for what is about the supervisor, not the server.
+func standInCache(t *testing.T) cache {
+	t.Helper()
+	t.Setenv(imageEnv, "")
+	standInOnPath(t)
+	return emptyCache(t)
 }
 
 // userEnv makes this test binary a user: it connects to the shared server, with
@@ -129,7 +144,7 @@ func startUsers(t *testing.T, n int) []*user {
 }
 
 func TestProcessesShareOneServer(t *testing.T) {
-	c := ownCache(t)
+	c := standInCache(t)
 	users := startUsers(t, 4)
 	first := users[0].greeting
 	for _, u := range users[1:] {
@@ -154,11 +169,7 @@ func TestProcessesShareOneServer(t *testing.T) {
 
 // Users that come when a supervisor is about to end get a server that stays.
 func TestComingAndGoing(t *testing.T) {
-	ownCache(t)
-	c, err := openCache()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := standInCache(t)
 	var last *Shared
 	for range 4 {
 		server, err := attach(t.Context(), c, time.Millisecond, newProgress(nil))
@@ -182,7 +193,7 @@ func TestComingAndGoing(t *testing.T) {
 }
 
 func TestKilledSupervisorLeavesNothing(t *testing.T) {
-	c := ownCache(t)
+	c := standInCache(t)
 	victim := startUsers(t, 1)[0]
 	family := descendants(victim.PID)
 	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {

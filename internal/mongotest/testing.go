@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -20,18 +20,24 @@ import (
 
 // shared is this process's connection to the shared server, and its one client.
 var shared struct {
-	mu     sync.Mutex
-	server *Shared
-	client *mongo.Client
-	err    error // why there is no server; it is not tried again
+	mu        sync.Mutex
+	server    *Shared
+	client    *mongo.Client
+	databases []*mongo.Database // of its tests
+	err       error             // why there is no server; it is not tried again
 }
 
 // Main is every package's TestMain. It runs the tests, leaves the shared
 // server, checks that the tests have left no goroutines, and exits.
 func Main(m *testing.M) {
 	sideBySide()
+	debug.SetGCPercent(400) // tests allocate much and keep little
 	code := m.Run()
 	if err := disconnect(); err != nil {
+		fmt.Fprintln(os.Stderr, "mongotest:", err)
+		code = max(code, 1)
+	}
+	if err := checkPunctual(); err != nil {
 		fmt.Fprintln(os.Stderr, "mongotest:", err)
 		code = max(code, 1)
 	}
@@ -44,7 +50,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// disconnect leaves the shared server.
+// sideBySide runs more tests at a time than there are cores, because they wait for the server.
 func sideBySide() {
 	if flag.Parsed() {
 		return
@@ -59,8 +65,11 @@ func disconnect() error {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.client != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
+		if err := drop(ctx, shared.databases); err != nil {
+			fmt.Fprintln(os.Stderr, "mongotest:", err)
+		}
 		if err := shared.client.Disconnect(ctx); err != nil {
 			return fmt.Errorf("disconnecting the shared client: %w", err)
 		}
@@ -75,10 +84,20 @@ func disconnect() error {
 	return nil
 }
 
+// drop drops databases, up to the first that it can't.
+func drop(ctx context.Context, databases []*mongo.Database) error {
+	for _, database := range databases {
+		if err := database.Drop(ctx); err != nil {
+			return fmt.Errorf("dropping %s: %w", database.Name(), err)
+		}
+	}
+	return nil
+}
+
 // URI is the shared server's connection string. The test fails if there is no server.
 func URI(tb testing.TB) string {
 	tb.Helper()
-	if memory != nil {
+	if ofMemory(tb) != nil {
 		tb.Skip("a server in memory has no address")
 	}
 	shared.mu.Lock()
@@ -106,8 +125,8 @@ func sharedServer(tb testing.TB) *Shared {
 // test.
 func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
-	if memory != nil {
-		return inMemory(tb, opts...)
+	if server := ofMemory(tb); server != nil {
+		return inMemory(tb, server, opts...)
 	}
 	if len(opts) > 0 {
 		return connect(tb, URI(tb), opts...)
@@ -115,7 +134,7 @@ func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.client == nil {
-		client, err := mongo.Connect(options.Client().ApplyURI(sharedServer(tb).URI()))
+		client, err := mongo.Connect(patient(options.Client().ApplyURI(sharedServer(tb).URI())))
 		if err != nil {
 			tb.Fatalf("mongotest: connecting: %v", err)
 		}
@@ -127,12 +146,19 @@ func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 // connect makes a client that is disconnected at the end of the test.
 func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
-	client, err := mongo.Connect(append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)...)
+	all := options.MergeClientOptions(append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)...)
+	if !inBubble() {
+		all = patient(all)
+	}
+	client, err := mongo.Connect(all)
 	if err != nil {
 		tb.Fatalf("mongotest: connecting: %v", err)
 	}
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.Background(), func() {}
+		if !inBubble() { // there the driver would spin until the deadline, which never comes
+			ctx, cancel = context.WithTimeout(ctx, Patience)
+		}
 		defer cancel()
 		if err := client.Disconnect(ctx); err != nil {
 			tb.Errorf("mongotest: disconnecting: %v", err)
@@ -141,25 +167,39 @@ func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.C
 	return client
 }
 
-// Database is a new database for the test, on the shared client. It is dropped
-// at the end of the test.
+// Database is a new database for the test, on the shared client. All are dropped
+// at the end of the process, together: after a drop each of DocumentDB's backends
+// reads its catalogues again, which takes ten times as long as the drop.
 func Database(tb testing.TB) *mongo.Database {
 	tb.Helper()
-	return DatabaseOn(tb, Client(tb))
+	if ofMemory(tb) != nil {
+		return DatabaseOn(tb, Client(tb))
+	}
+	database := newDatabase(tb, Client(tb))
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	shared.databases = append(shared.databases, database)
+	return database
 }
 
 // DatabaseOn is a new database for the test, on the given client. It is dropped
 // at the end of the test, if the server can be reached then.
 func DatabaseOn(tb testing.TB, client *mongo.Client) *mongo.Database {
 	tb.Helper()
-	database := client.Database(databaseName(tb.Name()))
+	database := newDatabase(tb, client)
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
-		if err := database.Drop(ctx); err != nil {
-			tb.Logf("mongotest: dropping %s: %v", database.Name(), err)
+		if err := drop(ctx, []*mongo.Database{database}); err != nil {
+			tb.Logf("mongotest: %v", err)
 		}
 	})
+	return database
+}
+
+func newDatabase(tb testing.TB, client *mongo.Client) *mongo.Database {
+	database := client.Database(databaseName(tb.Name()))
+	tests.Store(database.Name(), tb.Name())
 	return database
 }
 

@@ -1,6 +1,7 @@
 package mongotest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,8 +30,14 @@ func TestEachTestHasItsDatabase(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	if !slices.Contains(shared.databases, dropped) {
+		t.Error("it would not be dropped at the end")
+	}
+	if err := drop(t.Context(), []*mongo.Database{dropped}); err != nil {
+		t.Error(err)
+	}
 	if n := count(t, dropped); n != 0 {
-		t.Errorf("the database of a test that is over has %d documents", n)
+		t.Errorf("a database that was dropped has %d documents", n)
 	}
 }
 

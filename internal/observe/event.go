@@ -33,7 +33,9 @@ type Kind string
 // The kinds of events.
 const (
 	Waiting        Kind = "waiting"
+	StillWaiting   Kind = "still waiting"
 	Granted        Kind = "granted"
+	Skipped        Kind = "skipped"
 	Refused        Kind = "refused"
 	GaveUp         Kind = "gave up"
 	Renewed        Kind = "renewed"
@@ -55,7 +57,7 @@ func (e *Event) rank() int {
 	switch e.Kind {
 	case Renewed:
 		return 0
-	case Waiting, Refused, GaveUp, RenewalFailed:
+	case Waiting, StillWaiting, Skipped, Refused, GaveUp, RenewalFailed:
 		return 1
 	case Lost, OutcomeUnknown:
 		return 3

@@ -138,6 +138,47 @@ func TestEventsOfASlowObserver(t *testing.T) {
 	}
 }
 
+// Whatever comes while an observer is stuck, it gets what waits, and the number of the others.
+func TestWhatAnObserverHasMissedIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		var all told
+		o := New("", []Func{func(ctx context.Context, e Event) {
+			<-stuck
+			all.hear(ctx, e)
+		}})
+		kinds := []Kind{Granted, Refused, Renewed, Lost, Released, Renewed, OutcomeUnknown}
+		const emitted = 5000
+		losses := 0
+		for n := range emitted {
+			kind := kinds[n%len(kinds)]
+			if n%10 > 0 && (kind == Lost || kind == OutcomeUnknown) { // so few that all of them can stay
+				kind = Refused
+			}
+			if kind == Lost || kind == OutcomeUnknown {
+				losses++
+			}
+			o.Emit(t.Context(), numbered(kind, n))
+			if n == 0 {
+				synctest.Wait() // it is being delivered
+			}
+		}
+		close(stuck)
+		synctest.Wait()
+		missed, got := 0, map[Kind]int{}
+		for _, e := range all {
+			missed += e.Dropped
+			got[e.Kind]++
+		}
+		if len(all) != most+1 || missed != emitted-most-1 {
+			t.Errorf("of %d events %d were delivered, and %d counted as dropped", emitted, len(all), missed)
+		}
+		if got[Renewed] > 0 || got[Lost]+got[OutcomeUnknown] != losses {
+			t.Errorf("delivered are %v, and should be all %d losses and unknown outcomes, and no renewal", got, losses)
+		}
+	})
+}
+
 // A panic is logged with its stack, and is the end of one call.
 func TestAPanickingObserver(t *testing.T) {
 	var logged bytes.Buffer

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock/internal/wire"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -127,7 +128,7 @@ func (r *Router) serve(client net.Conn) {
 	}
 	defer r.forget(client, shard)
 	for {
-		request, err := readMessage(client)
+		request, err := wire.Read(client)
 		if err != nil {
 			return
 		}
@@ -142,31 +143,31 @@ func (r *Router) serve(client net.Conn) {
 }
 
 // answer refuses a request, or passes it to the shard.
-func (r *Router) answer(request message, shard io.ReadWriter) ([]byte, error) {
-	command, ours := request.command()
+func (r *Router) answer(request wire.Message, shard io.ReadWriter) ([]byte, error) {
+	command, ours := request.Command()
 	if !ours {
 		return nil, errors.New("routertest: a message that is no command")
 	}
 	routed, refusal := r.route(command)
 	if refusal != nil {
-		return request.reply(refusal)
+		return request.Reply(refusal)
 	}
-	forward, err := request.with(routed)
+	forward, err := request.With(routed)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := shard.Write(forward); err != nil {
 		return nil, err
 	}
-	reply, err := readMessage(shard)
+	reply, err := wire.Read(shard)
 	if err != nil {
 		return nil, err
 	}
-	answer, ours := reply.command()
+	answer, ours := reply.Command()
 	if !ours {
 		return nil, errors.New("routertest: a reply that is no document")
 	}
-	return reply.with(r.pass(command, answer))
+	return reply.With(r.pass(command, answer))
 }
 
 // track records connections, unless the router is closed.

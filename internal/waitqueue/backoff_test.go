@@ -103,7 +103,7 @@ func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
 	t.Parallel()
 	h := newHand()
 	now := time.UnixMilli(1_000_000)
-	d := newQueue(relations.Fair(), h.now, noLeases{}, "one")
+	d := newQueue(relations.Fair(), h.now, new(int), noLeases{}, "one")
 	d.view.update(image(1, now, heldBy("write", 1, now.Add(time.Hour))), 0)
 	place := Place{Seq: 2, Confirm: time.Hour}
 	for _, c := range []struct {

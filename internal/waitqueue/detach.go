@@ -21,8 +21,8 @@ func (q *Queues) Detached(g engine.Grant) {
 	}
 }
 
-// Resumed is told of the image that a resume was answered with: the entry has
-// another id than before.
+// Resumed takes in the image of a resume's answer: the entry has another id than
+// before.
 func (q *Queues) Resumed(document string, img *engine.Image, sent time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

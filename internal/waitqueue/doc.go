@@ -29,7 +29,7 @@
 //	asleep   → promised   a lease of this process is being handed over to it
 //	promised → answered   the handoff has ended: Await returns Answer
 //	asleep   → answered   a shared entry was joined for it: Await returns Joined;
-//	                      or it is told a failure
+//	                      or all waiters have failed
 //	answered → taking     Await has returned
 //	asking, taking → asleep   Settle
 //	every state → left    Leave
@@ -46,8 +46,9 @@
 // released since. A waiter of another tag does not overtake an earlier one that
 // has a chance.
 //
-// The first waiter of all is the poller. It alone asks on suspicion: after a
-// pause that is the shortest among the first waiters of all tags. Other waiters
+// The first waiter of all is the poller. Only the poller asks without
+// having seen a change: after a pause that is the shortest among the first waiters of
+// all tags. Other waiters
 // ask after a pause only to keep their places in the document. Whatever the view
 // says, a refused waiter rests before it asks again, or waits until an entry has
 // left. So a view that differs from the document costs a command now and then
@@ -59,7 +60,8 @@
 // ([Queues.Removed]), an answer ([Queues.Settle], a handoff's, [Check.End]) and
 // a waiter that comes or leaves change the view or the order. Each judges the
 // queue anew: it wakes those who may ask now, and the poller if its pause may
-// have changed. A detach ([Queues.Detached]) wakes the poller only: the entry
+// have changed. However many waiters ask or rest, that takes few steps: see
+// sleepers.go. A detach ([Queues.Detached]) wakes the poller only: the entry
 // stays, and this process will not release it.
 //
 // # Fairness between processes

@@ -17,6 +17,7 @@ type queue struct {
 	document  string // its key
 	rules     relations.Rules
 	clock     func() time.Duration
+	steps     *int
 	leases    Leases
 	tags      map[string]*tagQueue // those with waiters
 	poller    *Waiter
@@ -30,13 +31,14 @@ type queue struct {
 
 // tagQueue holds the waiters of one tag.
 type tagQueue struct {
-	list.List     // of *Waiter: first those with a place, by place; then by arrival
+	list.List // of *Waiter: first those with a place, by place; then by arrival
+	asleep    sleepers
 	busy      int // asking, or promised the lock
 }
 
-func newQueue(rules relations.Rules, clock func() time.Duration, leases Leases, document string) *queue {
+func newQueue(rules relations.Rules, clock func() time.Duration, steps *int, leases Leases, document string) *queue {
 	return &queue{
-		document: document, rules: rules, clock: clock, leases: leases,
+		document: document, rules: rules, clock: clock, steps: steps, leases: leases,
 		tags:   map[string]*tagQueue{},
 		view:   view{clock: clock, leases: leases},
 		run:    localRun{clock: clock, most: firstRun},
@@ -49,7 +51,7 @@ func (t *tagQueue) first() *Waiter { return t.Front().Value.(*Waiter) }
 func (d *queue) push(w *Waiter) {
 	t := d.tags[w.Tag]
 	if t == nil {
-		t = &tagQueue{}
+		t = &tagQueue{asleep: newSleepers(d.steps)}
 		d.tags[w.Tag] = t
 	}
 	w.queue, w.element = d, t.PushBack(w)
@@ -59,6 +61,7 @@ func (d *queue) push(w *Waiter) {
 		}
 	}
 	d.sort(w)
+	d.count(t, w)
 	d.stirred = d.stirred || t.first() == w
 }
 
@@ -81,9 +84,7 @@ func (d *queue) remove(w *Waiter) {
 		return
 	}
 	t := d.tags[w.Tag]
-	if w.state.busy() {
-		t.busy--
-	}
+	d.uncount(t, w)
 	d.stirred = d.stirred || t.first() == w
 	t.Remove(w.element)
 	w.element = nil
@@ -93,16 +94,33 @@ func (d *queue) remove(w *Waiter) {
 }
 
 func (d *queue) set(w *Waiter, s state) {
-	if w.element != nil {
-		t := d.tags[w.Tag]
-		if w.state.busy() {
-			t.busy--
-		}
-		if s.busy() {
-			t.busy++
-		}
+	if w.element == nil {
+		w.state = s
+		return
 	}
+	t := d.tags[w.Tag]
+	d.uncount(t, w)
 	w.state = s
+	d.count(t, w)
+}
+
+// count has a waiter be among those of its tag with the same state.
+func (d *queue) count(t *tagQueue, w *Waiter) {
+	switch {
+	case w.state.busy():
+		t.busy++
+	case w.state == asleep:
+		t.asleep.add(w, d.view.news)
+	}
+}
+
+func (d *queue) uncount(t *tagQueue, w *Waiter) {
+	switch {
+	case w.state.busy():
+		t.busy--
+	case w.state == asleep:
+		t.asleep.remove(w)
+	}
 }
 
 // granted removes a waiter that has its lease. A waiter that got it by asking
@@ -132,10 +150,10 @@ func (d *queue) observe(img *engine.Image, sent time.Duration) {
 	d.stirred = d.stirred || d.view.changes != changed
 }
 
-// releasing is told that an entry is being released, or handed over.
+// releasing notes that an entry is being released, or handed over.
 func (d *queue) releasing(id uuid.UUID) { d.forget(departure{id: id}) }
 
-// released is told that it was, or may have been.
+// released notes that it was, or may have been.
 func (d *queue) released(id uuid.UUID) { d.forget(departure{id: id, over: true, end: d.clock()}) }
 
 func (d *queue) forget(entry departure) {
@@ -174,38 +192,38 @@ func (d *queue) judge() {
 	}
 	img := d.view.now()
 	for _, head := range heads {
-		d.judgeTag(head, img)
+		d.judgeTag(d.tags[head.Tag], img)
 	}
 }
 
-// judgeTag tells the first waiter of a tag to ask, and the waiters behind it that
-// do not depend on it.
-func (d *queue) judgeTag(head *Waiter, img *engine.Image) {
+// judgeTag tells the first waiters of a tag to ask: all that do not depend on each
+// other.
+func (d *queue) judgeTag(t *tagQueue, img *engine.Image) {
+	last := d.lastToAsk(t)
 	free := false // what is true of one is true of all behind it
-	for e := head.element; e != nil; e = e.Next() {
-		w := e.Value.(*Waiter)
-		if w.state == asleep {
-			if !free && !d.mayAsk(w, img) {
-				return
-			}
-			free = w != d.poller && !w.place.taken()
-			if d.ask(w) {
-				w.wake()
-			}
-		}
-		if d.related(w.Tag, w.Tag) || d.gathers(w.Request) {
+	for {
+		w := t.asleep.first(d.clock(), d.view.news)
+		if w == nil || last != nil && last.before(w) || !free && !d.mayAsk(w, img) {
 			return
 		}
+		free = w != d.poller && !w.place.taken()
+		d.poll(w)
+		w.wake()
 	}
 }
 
-// ask lets a rested waiter ask the server.
-func (d *queue) ask(w *Waiter) bool {
-	if w.state != asleep || d.unrested(w) > 0 {
-		return false
+// lastToAsk is the first waiter of a tag on which those behind it depend, or nil.
+func (d *queue) lastToAsk(t *tagQueue) (last *Waiter) {
+	first := t.first()
+	if d.related(first.Tag, first.Tag) {
+		return first
 	}
-	d.poll(w)
-	return true
+	for _, sharing := range t.asleep.sharing {
+		if w := sharing.first(); w != nil && d.gathers(w.Request) && (last == nil || w.before(last)) {
+			last = w
+		}
+	}
+	return last
 }
 
 // poll lets a waiter ask after its pause.

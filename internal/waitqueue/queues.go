@@ -23,6 +23,7 @@ type Queues struct {
 	queues map[string]*queue
 	swept  int    // queues that the last sweep left
 	count  uint64 // of arrivals
+	steps  int    // in which waiters were found, added and removed
 }
 
 // Config is what the queues need.
@@ -30,7 +31,7 @@ type Config struct {
 	Rules   relations.Rules
 	Now     func() time.Duration // a clock that is never set back; pauses are timed by the real one
 	Closing <-chan struct{}      // is closed when all waits must end
-	Closed  error                // what waiters are told then
+	Closed  error                // the error of all waits then
 }
 
 // Leases is what the queues ask of the leases of their Locker.
@@ -66,7 +67,7 @@ func (q *Queues) Enter(document string, r Request, known Known) *Waiter {
 }
 
 // Await returns when it is the waiter's turn. Otherwise its error is the end of ctx,
-// the queues' end, or a failure that all waiters are told.
+// the queues' end, or a failure of all waiters ([Queues.Fail]).
 func (q *Queues) Await(ctx context.Context, w *Waiter) (Turn, error) {
 	for {
 		turn, pause, err := q.claim(w)
@@ -157,8 +158,8 @@ func (q *Queues) Settle(w *Waiter, r Result) {
 		d.sort(w)
 		d.refused(w, r.Image)
 	}
-	d.set(w, asleep)
 	w.asked = q.Now()
+	d.set(w, asleep)
 	d.judge()
 }
 
@@ -208,8 +209,9 @@ func (q *Queues) Fail(failed *Waiter, err error) {
 	defer q.mu.Unlock()
 	d := failed.queue
 	for _, t := range d.tags {
-		for e := t.Front(); e != nil; e = e.Next() {
-			if w := e.Value.(*Waiter); w != failed && w.state == asleep {
+		for _, w := range t.asleep.all() {
+			q.steps++
+			if w != failed {
 				w.failure = err
 				d.set(w, answered)
 				w.wake()
@@ -237,11 +239,7 @@ func (q *Queues) Waiting(document string) (n int) {
 		return 0
 	}
 	for _, t := range d.tags {
-		for e := t.Front(); e != nil; e = e.Next() {
-			if e.Value.(*Waiter).state == asleep {
-				n++
-			}
-		}
+		n += len(t.asleep.all())
 	}
 	return n
 }
@@ -258,7 +256,7 @@ func (q *Queues) queue(document string) *queue {
 	d := q.queues[document]
 	if d == nil {
 		q.sweep()
-		d = newQueue(q.Rules, q.Now, q.leases, document)
+		d = newQueue(q.Rules, q.Now, &q.steps, q.leases, document)
 		q.queues[document] = d
 	}
 	return d

@@ -56,7 +56,7 @@ func TestWhoWasRefusedRests(t *testing.T) {
 
 // A waiter that is not the poller rests too, where the server doesn't agree
 // with the view that the lock is free.
-func TestWhoeverWasRefusedRests(t *testing.T) {
+func TestAWaiterThatIsNotThePollerRestsToo(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	h := newHand()

@@ -2,6 +2,7 @@ package waitqueue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
@@ -185,12 +186,13 @@ func (d *queue) admit(tag string) {
 	if t == nil {
 		return
 	}
-	for e := t.Front(); e != nil; {
-		w := e.Value.(*Waiter)
-		e = e.Next() // before w is removed
-		if w.state != asleep || w.place.taken() || !w.Shared || w.Document {
-			continue
+	sharers := t.asleep.sharers(false)
+	for {
+		i := slices.IndexFunc(sharers.waiters, func(w *Waiter) bool { *d.steps++; return !w.place.taken() })
+		if i < 0 {
+			return
 		}
+		w := sharers.waiters[i]
 		held := d.join(w.Request)
 		if held == nil {
 			return

@@ -84,8 +84,8 @@ func (q *Queues) Released(g engine.Grant) {
 	}
 }
 
-// Removed is told that the entry of a waiter that gave up was removed from the
-// document. It may have blocked others.
+// Removed notes that the entry of a waiter that gave up is gone from the document.
+// It may have blocked others.
 func (q *Queues) Removed(document string, id uuid.UUID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

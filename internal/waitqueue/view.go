@@ -147,7 +147,7 @@ func aged(img *engine.Image, ago time.Duration) *engine.Image {
 // now is the image with the time that has passed since, or nil.
 func (v *view) now() *engine.Image { return aged(v.image, v.clock()-v.taken) }
 
-// owns is told of an entry that was granted here.
+// owns notes an entry that was granted to this process.
 func (v *view) owns(id uuid.UUID) {
 	if v.own == nil {
 		v.own = map[uuid.UUID]struct{}{}
@@ -175,7 +175,7 @@ func (v *view) mine(e engine.Entry) bool {
 	return own || v.leases.Valid(e.ID)
 }
 
-// forget is told that an entry is being released, or was. An image that is
+// forget notes that an entry is being released, or was. An image that is
 // already on its way may still show it.
 func (v *view) forget(d departure) {
 	const memory = 16

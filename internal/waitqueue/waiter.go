@@ -65,12 +65,14 @@ type Waiter struct {
 	place   Place
 	state   state
 	element *list.Element // in its queue, or nil
+	bed     *pile         // that it sleeps in, and
+	at      [2]int        // its positions in its piles
 	asked   time.Duration // when it was last answered, or came
 	sent    time.Duration // when it was last let ask, or promised the lock
 	news    uint64        // the view's then, or at the answer
 	rest    time.Duration // for how long after a refusal it doesn't ask without news
 	turn    Turn          // what it was handed
-	failure error         // that it was told
+	failure error         // that ends its wait
 }
 
 // state is what a waiter is doing.
@@ -78,7 +80,7 @@ type state uint8
 
 const (
 	asleep   state = iota
-	asking         // it asks the server, or was told to
+	asking         // it asks the server, or is about to
 	promised       // a lease is being handed over to it
 	answered       // the handoff's answer has come, or a lease, or a failure
 	taking         // it reads that

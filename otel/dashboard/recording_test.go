@@ -119,6 +119,7 @@ func program(n int) (events []doclock.Event) {
 		lease(100, doclock.EventGranted, nil)
 		lease(100, doclock.EventOutcomeUnknown, doclock.ErrOutcomeUnknown)
 		lease(100, doclock.EventReleased, doclock.ErrOutcomeUnknown)
+		events = append(events, fresh(doclock.EventSkipped, errors.New("the document is too large")))
 		failed := fresh(doclock.EventCleanUpFailed, errors.New("no server"))
 		failed.Dropped = 2
 		events = append(events, failed)

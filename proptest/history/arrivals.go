@@ -80,7 +80,7 @@ func (c *check) gather() {
 			case CommandResume:
 				a.asked, a.resumed = min(a.asked, c.sent(command)), true
 			case CommandRelease, CommandWriteAndRelease:
-				if command.Fence == 0 || command.Fence == a.Fence {
+				if command.Fence == 0 || a.Fence == 0 || command.Fence == a.Fence { // its grant may never have been seen
 					a.released = min(a.released, c.sent(command))
 				}
 			}
@@ -101,6 +101,13 @@ func (c *check) gather() {
 	}
 	for i := range c.commands {
 		command := &c.commands[i]
+		if command.Kind == CommandDelete && (command.Matched || command.Answered == 0) {
+			for _, a := range c.arrivals {
+				if c.answered(command) > a.asked {
+					a.released = min(a.released, max(a.asked, c.sent(command)))
+				}
+			}
+		}
 		for _, id := range c.ended(command) {
 			for _, a := range byID[id] {
 				if c.answered(command) > a.asked { // otherwise the entry came after it

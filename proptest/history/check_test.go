@@ -2,7 +2,9 @@ package history_test
 
 import (
 	"bytes"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/doclock/doclock/proptest/history"
@@ -94,13 +96,6 @@ func write(name string, fence, at int64, outcome string) Operation {
 	return o
 }
 
-// refusal is an acquire that another entry blocks.
-func refusal(id string, at int64) Command {
-	c := command(CommandAcquire, id, at, image(at, 10, held("a", 10, 10, 110)))
-	c.Answered -= 500_000
-	return c
-}
-
 func removal(id string, at int64, own Entry) Command {
 	c := command(CommandRelease, id, at, nil)
 	c.Own = &own
@@ -108,6 +103,7 @@ func removal(id string, at int64, own Entry) Command {
 }
 
 func TestTheCheckerRefuses(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	covered := map[string]bool{}
 	for _, s := range slices.Concat(stories, handoffs, terms) {
 		covered[s.property] = true
@@ -127,6 +123,38 @@ func TestTheCheckerRefuses(t *testing.T) {
 		if !covered[p] {
 			t.Errorf("no history is refused by %q", p)
 		}
+	}
+}
+
+// The first violation of a document has its operations and commands with it.
+func TestViolationPrintsItsDocument(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s := story{rules: exclusive, commands: []Command{acquire("aaaaaaaaaaaa", 10, 10, 110), acquire("b", 50, 20, 150), unanswered(guarded(CommandRelease, "b", 20, 60))},
+		operations: []Operation{operation(Acquire, "b", 20, 50, Granted), operation(Release, "b", 20, 60, Unknown)}}
+	var counts tally.Tally
+	s.history().Check(&counts)
+	if len(counts.Details) == 0 {
+		t.Fatal("no violation")
+	}
+	first := counts.Details[0]
+	for _, line := range []string{
+		"acquire write aaaaaaaa = at 0.010, fence …10: [write aaaaaaaa …10 +100 ms]",
+		"p0.0 CALL Acquire write b …20 = granted",
+		"---- the violation ----",
+		"p0.0 CALL Release write b …20 = unknown",
+		"release write b …20 = no answer",
+	} {
+		i := strings.Index(first, line)
+		if i < 0 {
+			t.Fatalf("no line %q after those before in:\n%s", line, first)
+		}
+		first = first[i:]
+	}
+	_, path, _ := strings.Cut(counts.Details[0], "all of them: ")
+	path, _, _ = strings.Cut(path, "\n")
+	whole, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(whole), "CALL Release write b …20") {
+		t.Errorf("the file has %q, %v", whole, err)
 	}
 }
 

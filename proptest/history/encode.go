@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -23,12 +25,23 @@ type line struct {
 // killed process is complete. It is safe for concurrent use.
 type Writer struct {
 	mu  sync.Mutex
-	w   io.Writer
+	w   io.Writer // or nil
+	all *records  // or nil
 	err error
 }
 
 // NewWriter writes to w, with one call per line.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Keep makes a Writer that keeps the history itself.
+func Keep() *Writer { return &Writer{all: newRecords()} }
+
+// History is what a Writer of [Keep] has.
+func (w *Writer) History() *History {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.history()
+}
 
 // Document writes a document.
 func (w *Writer) Document(d Document) { w.write(line{Document: &d}) }
@@ -43,6 +56,12 @@ func (w *Writer) Command(c Command) { w.write(line{Command: &c}) }
 func (w *Writer) Fault(name string) { w.write(line{Fault: name}) }
 
 func (w *Writer) write(l line) {
+	if w.all != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all.add(l)
+		return
+	}
 	data, err := json.Marshal(l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,12 +107,7 @@ func (h *History) Encode(out io.Writer) error {
 // Decode reads JSON lines. If something was written twice, the later line
 // counts. A last line that is cut off, by the end of its process, is left out.
 func Decode(in io.Reader) (*History, error) {
-	type key struct {
-		process int
-		number  int64
-	}
-	operations, commands := map[key]Operation{}, map[key]Command{}
-	h := &History{Faults: map[string]int{}}
+	all := newRecords()
 	r := bufio.NewReader(in)
 	for {
 		text, err := r.ReadBytes('\n')
@@ -107,23 +121,44 @@ func Decode(in io.Reader) (*History, error) {
 		if err := json.Unmarshal(text, &l); err != nil {
 			return nil, fmt.Errorf("line %q: %w", text, err)
 		}
-		switch {
-		case l.Document != nil:
-			h.Documents = append(h.Documents, *l.Document)
-		case l.Operation != nil:
-			operations[key{l.Operation.Process, l.Operation.Number}] = *l.Operation
-		case l.Command != nil:
-			commands[key{l.Command.Process, l.Command.Number}] = *l.Command
-		case l.Fault != "":
-			h.Faults[l.Fault]++
-		}
+		all.add(l)
 	}
-	for _, o := range operations {
-		h.Operations = append(h.Operations, o)
+	return all.history(), nil
+}
+
+// records are the lines of a history. Of what was written twice the later line counts.
+type records struct {
+	History
+	operations map[recorded]Operation
+	commands   map[recorded]Command
+}
+
+// recorded names an operation or a command.
+type recorded struct {
+	process int
+	number  int64
+}
+
+func newRecords() *records {
+	return &records{History{Faults: map[string]int{}}, map[recorded]Operation{}, map[recorded]Command{}}
+}
+
+func (r *records) add(l line) {
+	switch {
+	case l.Document != nil:
+		r.Documents = append(r.Documents, *l.Document)
+	case l.Operation != nil:
+		r.operations[recorded{l.Operation.Process, l.Operation.Number}] = *l.Operation
+	case l.Command != nil:
+		r.commands[recorded{l.Command.Process, l.Command.Number}] = *l.Command
+	case l.Fault != "":
+		r.Faults[l.Fault]++
 	}
-	for _, c := range commands {
-		h.Commands = append(h.Commands, c)
-	}
+}
+
+func (r *records) history() *History {
+	h := r.History
+	h.Operations, h.Commands = slices.Collect(maps.Values(r.operations)), slices.Collect(maps.Values(r.commands))
 	h.sort()
-	return h, nil
+	return &h
 }

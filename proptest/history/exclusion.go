@@ -35,8 +35,7 @@ func (c *check) exclusion() {
 			}
 		}
 		if by := c.over(x.Tag, beside); len(by) > 0 {
-			c.Violated(PropertyExclusion, "document %s: %v was granted by %d while %d of %v held, among them %v until %d at the least",
-				c.ID, x, x.held/millisecond, beside[by[0]], by, last, last.end()/millisecond)
+			c.violated(x.held, PropertyExclusion, "%v was granted by %d while %d of %v held, among them %v until %d at the least", x, x.held/millisecond, beside[by[0]], by, last, last.end()/millisecond)
 		}
 	}
 }
@@ -49,7 +48,7 @@ func (c *check) images() {
 		c.Checked(PropertyNumbers, 1)
 		for _, e := range s.Entries {
 			if e.Seq > s.Fence || e.Fence > s.Fence || e.Fence != 0 && e.Fence < e.Seq || e.Seq == 0 {
-				c.Violated(PropertyNumbers, "document %s: lock.fence %d, entry %s %.8s has seq %d and fence %d", c.ID, s.Fence, e.Tag, e.ID, e.Seq, e.Fence)
+				c.violated(s.to, PropertyNumbers, "lock.fence %d, entry %s %.8s has seq %d and fence %d", s.Fence, e.Tag, e.ID, e.Seq, e.Fence)
 			}
 		}
 		for _, x := range s.Entries {
@@ -72,9 +71,9 @@ func (c *check) images() {
 				}
 			}
 			if by := c.over(x.Tag, held); len(by) > 0 {
-				c.Violated(PropertyImage, "document %s at %d: %s %.8s (fence %d) holds beside %d of %v", c.ID, s.Now, x.Tag, x.ID, x.Fence, held[by[0]], by)
+				c.violated(s.to, PropertyImage, "at %d: %s %.8s (fence %d) holds beside %d of %v", s.Now, x.Tag, x.ID, x.Fence, held[by[0]], by)
 			} else if by := c.over(x.Tag, earlier); len(by) > 0 {
-				c.Violated(PropertyBarrier, "document %s at %d: %s %.8s (seq %d) holds past %d of %v that came before", c.ID, s.Now, x.Tag, x.ID, x.Seq, earlier[by[0]], by)
+				c.violated(s.to, PropertyBarrier, "at %d: %s %.8s (seq %d) holds past %d of %v that came before", s.Now, x.Tag, x.ID, x.Seq, earlier[by[0]], by)
 			}
 		}
 	}

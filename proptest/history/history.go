@@ -3,6 +3,8 @@ package history
 import (
 	"cmp"
 	"slices"
+
+	"github.com/doclock/doclock/relations"
 )
 
 // History is a recorded history.
@@ -26,6 +28,9 @@ type Document struct {
 	// downgraded. The checker of linearizability doesn't know these.
 	Terms bool `json:"terms,omitempty"`
 
+	// Deleted: it may be deleted and made anew, so that its log is not complete.
+	Deleted bool `json:"deleted,omitempty"`
+
 	// Log has one line for every guarded write, in the order of their
 	// application: "fence name". Each write appends its own line.
 	Log []string `json:"log,omitempty"`
@@ -38,6 +43,20 @@ type Rules map[string]map[string]Relation
 type Relation struct {
 	Assertive bool `json:"assertive,omitempty"` // waits; otherwise it is refused
 	Allow     int  `json:"allow,omitempty"`
+}
+
+// Plain is the checker's form of the rules.
+func Plain(rules relations.Rules) Rules {
+	t := Rules{}
+	for x, row := range rules {
+		t[x] = map[string]Relation{}
+		for y, r := range row {
+			if r.Kind != relations.None {
+				t[x][y] = Relation{Assertive: r.Kind == relations.Assertive, Allow: r.Allow}
+			}
+		}
+	}
+	return t
 }
 
 // Kinds of operations.
@@ -57,8 +76,7 @@ const (
 	Resume           = "Resume"
 	Touch            = "Touch"
 	Downgrade        = "Downgrade"
-	Look             = "look"  // with Remaining and Err: the validity that the holder sees
-	Crash            = "crash" // the lease is dropped without a release
+	Look             = "look" // with Remaining and Err: the validity that the holder sees
 )
 
 // Outcomes of operations.
@@ -72,7 +90,6 @@ const (
 	Done       = "done"     // renewed, applied, released
 	Unknown    = "unknown"
 	Failed     = "failed" // certainly without effect
-	Timeout    = "timeout"
 	StillValid = "valid"
 	Over       = "over"
 )
@@ -93,7 +110,6 @@ type Operation struct {
 
 	Call    int64  `json:"call"`             // nanoseconds on the process's clock
 	Return  int64  `json:"return,omitempty"` // 0: it never returned
-	Wall    int64  `json:"wall,omitempty"`   // the holder's wall clock at the call, right or wrong
 	Outcome string `json:"outcome,omitempty"`
 	Error   string `json:"error,omitempty"`
 
@@ -114,6 +130,7 @@ const (
 	CommandResume          = "resume"
 	CommandTouch           = "touch"
 	CommandDowngrade       = "downgrade"
+	CommandDelete          = "delete" // of the document, with all entries
 	CommandRead            = "read"
 	commandNothing         = "nothing" // the second half of a handoff whose first found nothing
 )

@@ -61,19 +61,20 @@ func (c *check) liveness() {
 				continue // the next one was sent before
 			}
 			if took := time.Duration(line[next].Sent - poll.Answered); took > pause+Bound {
-				c.Violated(PropertyPoll, "document %s: the waiter %s %.8s, or one that polls for it, asked again after %v, the lock could have become free after %v",
-					c.ID, poll.Tag, id, took, pause)
+				c.violated(c.answered(poll), PropertyPoll, "the waiter %s %.8s, or one that polls for it, asked again after %v, the lock could have become free after %v", poll.Tag, id, took, pause)
 			}
 		}
 	}
 }
 
 // waits are the entries that the library waits for: those of Acquire and Wait,
-// which have no polling operation of their own.
+// which have no polling operation of their own. A TryAcquire asks again only after an
+// attempt of unknown outcome.
 func (c *check) waits() map[string]bool {
 	byHand := map[string]bool{}
 	for _, o := range c.operations {
-		if o.Kind == Enqueue || o.Kind == Confirm || o.Kind == Cancel {
+		switch o.Kind {
+		case Enqueue, Confirm, Cancel, TryAcquire, Claim:
 			byHand[o.ID] = true
 		}
 	}
@@ -122,7 +123,7 @@ func (c *check) reason(command *Command) {
 		counts[tag] = len(entries)
 	}
 	if len(c.over(command.Tag, counts)) == 0 {
-		c.Violated(PropertyReason, "document %s at %d: %s of %s %.8s was not granted, though no entry blocks it", c.ID, command.Image.Now, command.Kind, command.Tag, command.ID)
+		c.violated(c.answered(command), PropertyReason, "at %d: %s of %s %.8s was not granted, though no entry blocks it", command.Image.Now, command.Kind, command.Tag, command.ID)
 	}
 }
 

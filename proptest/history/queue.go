@@ -19,7 +19,7 @@ func (c *check) queue() {
 			}
 		}
 		if by := c.over(x.Tag, overtaken); len(by) > 0 {
-			c.Violated(PropertyFIFO, "document %s: %v was granted before %d of %v that came before it", c.ID, x, overtaken[by[0]], by)
+			c.violated(x.held, PropertyFIFO, "%v was granted before %d of %v that came before it", x, overtaken[by[0]], by)
 		}
 	}
 }

@@ -19,7 +19,13 @@ func ReadCommand(body bson.Raw) []Command {
 		return nil
 	}
 	query, _ := body.Lookup("query").DocumentOK()
-	return readStatement(query, body.Lookup("update"))
+	commands := readStatement(query, body.Lookup("update"))
+	if remove, _ := body.Lookup("remove").BooleanOK(); remove {
+		for i := range commands {
+			commands[i].Kind = CommandDelete
+		}
+	}
+	return commands
 }
 
 // readCommands reads a findAndModify, or the statements of an update that
@@ -155,7 +161,7 @@ func asked(c Command, pipeline bson.RawValue) Command {
 	if c.Owner != "" {
 		c.Kind = CommandAcquire
 	}
-	ids := idsIn(text)
+	ids := IDs(text)
 	if len(ids) > 0 {
 		c.ID = ids[0]
 	}
@@ -219,20 +225,21 @@ func documentOf(filter bson.Raw) string {
 	return ""
 }
 
-// idsIn finds the ids in an update: binaries of 16 bytes and subtype 4.
-func idsIn(text []byte) (ids []string) {
+// IDs finds the ids in a message, once each: binaries of 16 bytes and subtype 4.
+func IDs(text []byte) (ids []string) {
 	header := []byte{16, 0, 0, 0, 4}
-	for i := bytes.Index(text, header); i >= 0 && len(text) >= i+21; {
-		ids = append(ids, hex.EncodeToString(text[i+5:i+21]))
+	for i := bytes.Index(text, header); i >= 0 && len(text) >= i+21; i = bytes.Index(text, header) {
+		if id := hex.EncodeToString(text[i+5 : i+21]); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 		text = text[i+21:]
-		i = bytes.Index(text, header)
 	}
 	return ids
 }
 
 // otherID is the other id in an update, besides the lease's.
 func otherID(text []byte, own string) string {
-	for _, id := range idsIn(text) {
+	for _, id := range IDs(text) {
 		if id != own {
 			return id
 		}

@@ -8,47 +8,132 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// The commands for tokens, downgrades and entries that leave a remainder.
-func TestReadCommandOfTerms(t *testing.T) {
-	id := func(text string) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(text)} }
-	own, key, next := id("0123456789abcdef"), id("kkkkkkkkkkkkkkkk"), id("fedcba9876543210")
-	set := func(path string, v any) bson.A {
-		return bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: v}}}}}
+// doc is a document of these keys and values.
+func doc(pairs ...any) (d bson.D) {
+	for i := 0; i < len(pairs); i += 2 {
+		d = append(d, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
 	}
-	now := bson.D{{Key: "$add", Value: bson.A{"$$NOW", 9}}}
-	guard := bson.D{{Key: "lock.tags.read", Value: bson.D{{Key: "$elemMatch", Value: bson.D{{Key: "id", Value: own}, {Key: "fence", Value: int64(7)}}}}}}
-	shown := bson.D{{Key: "lock.tags.read", Value: bson.D{{Key: "$elemMatch", Value: bson.D{{Key: "key", Value: key}, {Key: "fence", Value: bson.D{{Key: "$gt", Value: 0}}}}}}}}
-	remainder := bson.D{{Key: "id", Value: next}, {Key: "owner", Value: "$$e.owner"}}
-	hexed := func(b bson.Binary) string { return hex.EncodeToString(b.Data) }
+	return d
+}
+
+// message is the driver's, or a reply to it.
+func message(t *testing.T, pairs ...any) bson.Raw {
+	t.Helper()
+	raw, err := bson.Marshal(doc(pairs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func id(text string) bson.Binary {
+	return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: []byte(text)}
+}
+
+func hexed(b bson.Binary) string { return hex.EncodeToString(b.Data) }
+
+var own, next, key = id("0123456789abcdef"), id("fedcba9876543210"), id("kkkkkkkkkkkkkkkk")
+
+// The commands whose forms differ the most. A handoff is a release and the successor's
+// request, with or without an update.
+func TestReadCommand(t *testing.T) {
+	set := func(pairs ...any) bson.D { return doc("$set", doc(pairs...)) }
+	now := doc("$add", bson.A{"$$NOW", 9})
+	match := func(more ...any) bson.D {
+		return doc("lock.tags.read", doc("$elemMatch", doc(append([]any{"id", own, "fence", int64(7)}, more...)...)))
+	}
+	guard := match()
+	shown := doc("lock.tags.read", doc("$elemMatch", doc("key", key, "fence", doc("$gt", 0))))
+	remainder := doc("id", next, "owner", "$$e.owner")
+	leave, write := set("lock.tags.read", bson.A{"$lock.tags.read", own}), set("log", "7/w:1")
+	finish := set("lock.tags.read", bson.A{own}, "lock.done", bson.A{own})
+	arrival := func(entry bson.D) bson.D {
+		return set("lock", doc("live", bson.A{"$lock.tags.read", "$lock.tags.write", "$$NOW"},
+			"tags", doc("read", "$$live", "write", doc("$concatArrays", bson.A{entry}))))
+	}
+	try, confirm := arrival(doc("id", next, "owner", doc("$literal", "me"))), arrival(doc("own", next))
+	mine := Command{Tag: "read", ID: hexed(own), Fence: 7}
+	as := func(c Command, kind, write string) Command { c.Kind, c.Write = kind, write; return c }
+	theirs := Command{Kind: CommandAcquire, Tag: "write", ID: hexed(next), Owner: "me", Handed: true}
 	for name, c := range map[string]struct {
 		query  bson.D
 		update any
-		want   Command
+		want   []Command
 	}{
-		"detach": {guard, set("lock.tags.read", bson.A{own, bson.D{{Key: "key", Value: key}, {Key: "detached", Value: true}, {Key: "expires", Value: now}}}),
-			Command{Kind: CommandDetach, Tag: "read", ID: hexed(own), Fence: 7, Key: hexed(key)}},
-		"resume": {shown, set("lock", bson.A{next, bson.D{{Key: "id", Value: next}, {Key: "owner", Value: bson.D{{Key: "$literal", Value: "me"}}}, {Key: "key", Value: key}, {Key: "expires", Value: now}}}),
-			Command{Kind: CommandResume, Tag: "read", ID: hexed(next), Key: hexed(key), Owner: "me"}},
-		"touch": {shown, set("lock.tags.read", bson.A{key, now}), Command{Kind: CommandTouch, Tag: "read", Key: hexed(key)}},
-		"downgrade": {bson.D{}, set("lock", bson.A{next, own, bson.D{{Key: "tags", Value: bson.D{{Key: "read", Value: bson.D{{Key: "$concatArrays", Value: bson.A{
-			bson.A{bson.D{{Key: "id", Value: next}, {Key: "owner", Value: "$$own.owner"}}}}}}}}}}}),
-			Command{Kind: CommandDowngrade, Tag: "read", ID: hexed(next), From: hexed(own)}},
-		"last write, which leaves a remainder": {guard, bson.A{set("log", "7/w:1")[0], set("lock.tags.read", bson.A{own, remainder, "$$NOW"})[0], set("lock.done", bson.A{own})[0]},
-			Command{Kind: CommandWriteAndRelease, Tag: "read", ID: hexed(own), Fence: 7, Write: "w:1"}},
-		"last write, by operators": {guard, bson.D{{Key: "$push", Value: bson.D{{Key: "log", Value: "7/w:1"}}}, {Key: "$set", Value: bson.D{{Key: "lock.tags.read.$[doclock].id", Value: next}}}},
-			Command{Kind: CommandWriteAndRelease, Tag: "read", ID: hexed(own), Fence: 7, Write: "w:1"}},
+		"detach": {guard, bson.A{set("lock.tags.read", bson.A{own, doc("key", key, "detached", true, "expires", now)})},
+			[]Command{{Kind: CommandDetach, Tag: "read", ID: hexed(own), Fence: 7, Key: hexed(key)}}},
+		"resume": {shown, bson.A{set("lock", bson.A{next, doc("id", next, "owner", doc("$literal", "me"), "key", key, "expires", now)})},
+			[]Command{{Kind: CommandResume, Tag: "read", ID: hexed(next), Key: hexed(key), Owner: "me"}}},
+		"touch": {shown, bson.A{set("lock.tags.read", bson.A{key, now})}, []Command{{Kind: CommandTouch, Tag: "read", Key: hexed(key)}}},
+		"downgrade": {nil, bson.A{set("lock", bson.A{next, own, doc("tags", doc("read", doc("$concatArrays", bson.A{bson.A{doc("id", next, "owner", "$$own.owner")}})))})},
+			[]Command{{Kind: CommandDowngrade, Tag: "read", ID: hexed(next), From: hexed(own)}}},
+		"write": {match("n", doc("$not", doc("$gte", int64(3)))), doc("$push", doc("log", "7/w:1"), "$set", doc("lock.tags.read.$.n", int64(3))),
+			[]Command{{Kind: CommandWrite, Tag: "read", ID: hexed(own), Fence: 7, K: 3, Write: "w:1"}}},
+		"last write, which leaves a remainder": {guard, bson.A{write, set("lock.tags.read", bson.A{own, remainder, "$$NOW"}), set("lock.done", bson.A{own})},
+			[]Command{as(mine, CommandWriteAndRelease, "w:1")}},
+		"last write, by operators": {guard, doc("$push", doc("log", "7/w:1"), "$set", doc("lock.tags.read.$[doclock].id", next)),
+			[]Command{as(mine, CommandWriteAndRelease, "w:1")}},
+		"handoff to a new one":      {guard, bson.A{leave, try}, []Command{as(mine, CommandRelease, ""), theirs}},
+		"handoff to one that waits": {guard, bson.A{leave, confirm}, []Command{as(mine, CommandRelease, ""), {Kind: CommandConfirm, Tag: "write", ID: hexed(next), Handed: true}}},
+		"handoff with a pipeline":   {guard, bson.A{write, finish, try}, []Command{as(mine, CommandWriteAndRelease, "w:1"), theirs}},
+		"handoff by compare-and-set": {append(match(), bson.E{Key: "lock.fence", Value: int64(9)}),
+			doc("$push", doc("log", "7/w:1", "lock.done", own), "$set", doc("lock.tags.read.0.id", next, "lock.tags.read.0.owner", "me")),
+			[]Command{as(mine, CommandWriteAndRelease, "w:1"), {Kind: CommandAcquire, Tag: "read", ID: hexed(next), Owner: "me", Handed: true, Inherits: true}}},
 	} {
-		body, err := bson.Marshal(bson.D{
-			{Key: "findAndModify", Value: "documents"},
-			{Key: "query", Value: append(bson.D{{Key: "_id", Value: "a"}}, c.query...)},
-			{Key: "update", Value: c.update},
-		})
-		if err != nil {
-			t.Fatal(err)
+		for i := range c.want {
+			c.want[i].Document = "a"
 		}
-		c.want.Document = "a"
-		if diff := cmp.Diff([]Command{c.want}, ReadCommand(body)); diff != "" {
+		got := ReadCommand(message(t, "findAndModify", "documents", "query", append(doc("_id", "a"), c.query...), "update", c.update))
+		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// A batch of renewals is that many commands. An update that is no batch is none. If not
+// all matched, it is unknown which did.
+func TestReadCommandsOfABatch(t *testing.T) {
+	statement := func(document string, of bson.Binary, fence int64) bson.D {
+		return doc("q", doc("_id", document, "lock.tags.read", doc("$elemMatch", doc("id", of, "fence", fence))), "u", bson.A{doc("$set", doc("lock.tags.read", "$$NOW"))})
+	}
+	want := []Command{{Kind: CommandRenew, Document: "a", Tag: "read", ID: hexed(own), Fence: 7}, {Kind: CommandRenew, Document: "b", Tag: "read", ID: hexed(next), Fence: 8}}
+	if diff := cmp.Diff(want, readCommands(message(t, "update", "documents", "updates", bson.A{statement("a", own, 7), statement("b", next, 8)}))); diff != "" {
+		t.Error(diff)
+	}
+	insert := doc("q", doc("_id", "a"), "u", doc("$setOnInsert", doc("lock", doc())))
+	if commands := readCommands(message(t, "update", "documents", "updates", bson.A{insert})); commands != nil {
+		t.Errorf("an insert was read as %+v", commands)
+	}
+	for name, c := range map[string]struct {
+		reply bson.Raw
+		want  bool
+	}{
+		"both":                  {message(t, "ok", 1, "n", 2, "nModified", 1), true},
+		"one":                   {message(t, "ok", 1, "n", 1), false},
+		"a write error":         {message(t, "ok", 1, "n", 2, "writeErrors", bson.A{doc("index", 2)}), false},
+		"a write-concern error": {message(t, "ok", 1, "n", 2, "writeConcernError", doc("code", 64)), false},
+	} {
+		if got := matchedAll(c.reply, 2); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A clean-up is a release of each of its ids. Those whose entries its image has
+// are done.
+func TestReadCommandOfACleanUp(t *testing.T) {
+	among := doc("$in", bson.A{own, next})
+	got := ReadCommand(message(t, "findAndModify", "documents", "query", doc("_id", "a", "lock.tags.read.id", among),
+		"update", doc("$pull", doc("lock.tags.read", doc("id", among)))))
+	before := doc("_id", "a", "lock", doc("tags", doc("read", bson.A{doc("id", own, "seq", int64(7))})))
+	for i := range got {
+		got[i].readReply(message(t, "value", before), true)
+	}
+	want := []Command{
+		{Kind: CommandRelease, Document: "a", Tag: "read", ID: hexed(own), Matched: true, Own: &Entry{Tag: "read", ID: hexed(own), Seq: 7}},
+		{Kind: CommandRelease, Document: "a", Tag: "read", ID: hexed(next)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

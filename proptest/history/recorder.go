@@ -17,7 +17,10 @@ type Clock struct{ start time.Time }
 func NewClock() Clock { return Clock{time.Now()} }
 
 // Now reads the clock.
-func (c Clock) Now() int64 { return c.start.UnixNano() + int64(time.Since(c.start)) }
+func (c Clock) Now() int64 { return c.At(time.Now()) }
+
+// At is what the clock has shown, or will show, at an instant.
+func (c Clock) At(t time.Time) int64 { return c.start.UnixNano() + int64(t.Sub(c.start)) }
 
 // Recorder writes the commands of one process's clients when the driver sends
 // them, and the replies when they come, even if no caller waits for them.

@@ -13,8 +13,7 @@ func (c *check) releases() {
 		}
 		c.Checked(PropertyRelease, 1)
 		if a.released > a.absent && a.expires > a.absent {
-			c.Violated(PropertyRelease, "document %s: %v is absent by %d, would have lived until %d, and was not released",
-				c.ID, a, a.absent/millisecond, a.expires/millisecond)
+			c.violated(a.absent, PropertyRelease, "%v is absent by %d, would have lived until %d, and was not released", a, a.absent/millisecond, a.expires/millisecond)
 		}
 	}
 }

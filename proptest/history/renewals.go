@@ -20,7 +20,7 @@ func (c *check) renewals() {
 		}
 		c.Checked(PropertyRenewal, 1)
 		if a.absent < c.sent(renewal) {
-			c.Violated(PropertyRenewal, "document %s: %v was absent by %d, and renewed after %d", c.ID, a, a.absent/millisecond, c.sent(renewal)/millisecond)
+			c.violated(c.sent(renewal), PropertyRenewal, "%v was absent by %d, and renewed after %d", a, a.absent/millisecond, c.sent(renewal)/millisecond)
 		}
 	}
 	// The entry must not be seen again with its old values either.
@@ -28,7 +28,7 @@ func (c *check) renewals() {
 		c.Checked(PropertyRenewal, 1)
 		for _, s := range c.sightings {
 			if s.from > a.absent && s.shows(a) {
-				c.Violated(PropertyRenewal, "document %s: %v was absent by %d, and is present again after %d", c.ID, a, a.absent/millisecond, s.from/millisecond)
+				c.violated(s.from, PropertyRenewal, "%v was absent by %d, and is present again after %d", a, a.absent/millisecond, s.from/millisecond)
 				break
 			}
 		}
@@ -52,7 +52,7 @@ func (c *check) validAgain() {
 		case o.Kind == Look && o.Outcome == StillValid, o.Kind == Renew && o.Outcome == Done:
 			c.Checked(PropertyOver, 1)
 			if known && over < o.Call {
-				c.Violated(PropertyOver, "document %s: %s %.8s (fence %d) was over for its holder, and then %s: %s", c.ID, o.Tag, o.ID, o.Fence, o.Kind, o.Outcome)
+				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyOver, "%s %.8s (fence %d) was over for its holder, and then %s: %s", o.Tag, o.ID, o.Fence, o.Kind, o.Outcome)
 			}
 		}
 	}

@@ -53,6 +53,11 @@ func resumed(more ...Command) []Command {
 	return append([]Command{acquire("a", 10, 10, 110), detach("a", 10, 20), resume("b", 30, 10, 20, 130)}, more...)
 }
 
+func byOperator(c Command) Command {
+	c.Process = 1
+	return c
+}
+
 // terms are histories with tokens, downgrades, and entries that keep others out.
 var terms = []told{
 	{"granted while a resumed lease holds", PropertyExclusion,
@@ -79,6 +84,10 @@ var terms = []told{
 	{"a write that succeeds after the resume", PropertyVerdict,
 		story{rules: exclusive, log: []string{"10/w1"}, commands: resumed(), operations: []Operation{write("w1", 10, 60, Done)}},
 		story{rules: exclusive, log: []string{"10/w1"}, commands: resumed(), operations: []Operation{write("w1", 10, 25, Done)}}},
+	{"a release that succeeds after the resume", PropertyVerdict,
+		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Release, "a", 10, 60, Done)}},
+		story{rules: exclusive, commands: resumed(byOperator(removal("b", 40, held("b", 10, 20, 130)))),
+			operations: []Operation{operation(Resume, "b", 20, 30, Granted), operation(Release, "a", 10, 60, Done)}}},
 	{"valid for longer than a touch has extended it", PropertyValidity,
 		story{rules: exclusive, commands: resumed(touch(60)), operations: []Operation{look("b", 20, 70, 95)}},
 		story{rules: exclusive, commands: resumed(touch(60)), operations: []Operation{look("b", 20, 70, 85)}}},

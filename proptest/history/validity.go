@@ -22,10 +22,12 @@ func (c *check) validity() {
 			continue // its grant was never seen: verdicts reports that
 		}
 		clock := c.clocks[o.Process]
+		if _, others := c.releasesOf(a, o.Process); others <= clock.latest(o.Return) {
+			continue // the lock was broken, and the holder doesn't know
+		}
 		c.Checked(PropertyValidity, 1)
 		if until, kept := clock.earliest(o.Call+o.Remaining), c.keptAtMost(a, &o); until > kept {
-			c.Violated(PropertyValidity, "document %s: %v is valid until %d at the least, the server keeps it until %d at the most",
-				c.ID, a, until/millisecond, kept/millisecond)
+			c.violated(clock.earliest(o.Call), PropertyValidity, "%v is valid until %d at the least, the server keeps it until %d at the most", a, until/millisecond, kept/millisecond)
 		}
 
 		c.Checked(PropertyValidAlone, 1)
@@ -35,8 +37,7 @@ func (c *check) validity() {
 				continue
 			}
 			if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {
-				c.Violated(PropertyValidAlone, "document %s: %v is valid at %d, %v was granted by %d",
-					c.ID, a, at/millisecond, x, x.held/millisecond)
+				c.violated(at, PropertyValidAlone, "%v is valid at %d, %v was granted by %d", a, at/millisecond, x, x.held/millisecond)
 			}
 		}
 	}

@@ -3,7 +3,7 @@ package history
 // Properties of the callers' results.
 const (
 	PropertyGrant   = "a returned lease was granted by the server, with this fence"
-	PropertyVerdict = "a successful release, write or detach means that no other holder was let in and nobody had resumed the lease, a lost release that the entry was absent"
+	PropertyVerdict = "a successful release, write or detach means that no other holder was let in and nobody had resumed the lease, a lost release that the entry was absent, a failed release that nobody else was let in until its return"
 )
 
 func (c *check) verdicts() {
@@ -30,7 +30,7 @@ func (c *check) verdicts() {
 			}
 			c.Checked(PropertyGrant, 1)
 			if a == nil || a.Tag != o.Tag {
-				c.Violated(PropertyGrant, "document %s: %s returned %s %.8s with fence %d, which no image shows", c.ID, o.Kind, o.Tag, o.ID, o.Fence)
+				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyGrant, "%s returned %s %.8s with fence %d, which no image shows", o.Kind, o.Tag, o.ID, o.Fence)
 			}
 		case Release, UpdateAndRelease, Update, Detach:
 			if a == nil {
@@ -38,25 +38,62 @@ func (c *check) verdicts() {
 			}
 			c.Checked(PropertyVerdict, 1)
 			if o.Outcome == Lost && removed[key] && o.Kind == Release {
-				c.Violated(PropertyVerdict, "document %s: Release of %v was lost, though the server found it", c.ID, a)
+				c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "Release of %v was lost, though the server found it", a)
 			}
-			if o.Outcome != Done {
+			until := c.clocks[o.Process].earliest(o.Call)
+			own, others := c.releasesOf(a, o.Process)
+			switch {
+			case others != never && o.Kind == Release:
+				continue // the lock was broken; a holder whose replies are lost can't know
+			case (o.Outcome == Failed || o.Outcome == Done) && o.Kind == Release:
+				until = min(c.clocks[o.Process].earliest(o.Return), own)
+			case o.Outcome != Done:
 				continue
 			}
-			call := c.clocks[o.Process].earliest(o.Call)
 			for _, x := range c.arrivals {
-				if x.Fence <= a.Fence || x.held >= call {
+				if x.Fence <= a.Fence || x.held >= until {
 					continue
 				}
-				if x.resumed && x.Seq == a.Seq {
-					c.Violated(PropertyVerdict, "document %s: %s of %v succeeded, though its entry had been resumed by %d as %v, before the call at %d", c.ID, o.Kind, a, x.held/millisecond, x, call/millisecond)
+				if x.resumed && x.Seq == a.Seq && o.Outcome == Done && !(o.Kind == Release && c.broken(x)) { // a release that was refused has not looked
+					c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "%s of %v: %s, though its entry had been resumed by %d as %v, before %d", o.Kind, a, o.Outcome, x.held/millisecond, x, until/millisecond)
 				}
 				if x.new() {
 					if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {
-						c.Violated(PropertyVerdict, "document %s: %s of %v succeeded, though %v had been granted by %d, before the call at %d", c.ID, o.Kind, a, x, x.held/millisecond, call/millisecond)
+						c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "%s of %v: %s, though %v had been granted by %d, before %d", o.Kind, a, o.Outcome, x, x.held/millisecond, until/millisecond)
 					}
 				}
 			}
 		}
 	}
+}
+
+// broken reports whether an operator may have removed the entry. That leaves no trace
+// of it for an earlier user of its token, whose release has lost a reply.
+func (c *check) broken(a *arrival) bool {
+	for _, o := range c.operations {
+		if o.ID == a.ID {
+			_, others := c.releasesOf(a, o.Process)
+			return others != never
+		}
+	}
+	return false
+}
+
+// releasesOf are the earliest times at which the holder, and an operator or another
+// holder who has deleted the document, may have removed the entry.
+func (c *check) releasesOf(a *arrival, process int) (own, others int64) {
+	own, others = never, never
+	for i := range c.commands {
+		switch command := &c.commands[i]; {
+		case command.Kind == CommandDelete && command.ID != a.ID: // by another holder beside it
+			others = min(others, c.sent(command))
+		case command.ID != a.ID || command.Fence != 0 && command.Fence != a.Fence:
+		case command.Kind != CommandRelease && command.Kind != CommandWriteAndRelease && command.Kind != CommandDelete:
+		case command.Process == process:
+			own = min(own, c.sent(command))
+		default:
+			others = min(others, c.sent(command))
+		}
+	}
+	return own, others
 }

@@ -14,6 +14,9 @@ const (
 // writes checks the document's log, which has the writes in the order of their
 // application.
 func (c *check) writes() {
+	if c.Deleted {
+		return
+	}
 	applied := map[string]int{}
 	for _, entry := range c.Log {
 		_, name, _ := strings.Cut(entry, "/")
@@ -27,11 +30,11 @@ func (c *check) writes() {
 		c.Checked(PropertyOnce, 1)
 		switch {
 		case n > 1:
-			c.Violated(PropertyOnce, "document %s: %s %s under fence %d was applied %d times", c.ID, o.Kind, o.Write, o.Fence, n)
+			c.violated(c.clocks[o.Process].earliest(o.Call), PropertyOnce, "%s %s under fence %d was applied %d times", o.Kind, o.Write, o.Fence, n)
 		case n == 0 && o.Outcome == Done:
-			c.Violated(PropertyOnce, "document %s: %s %s under fence %d was reported applied, and was not", c.ID, o.Kind, o.Write, o.Fence)
+			c.violated(c.clocks[o.Process].earliest(o.Call), PropertyOnce, "%s %s under fence %d was reported applied, and was not", o.Kind, o.Write, o.Fence)
 		case n == 1 && (o.Outcome == Lost || o.Outcome == Released || o.Outcome == Failed):
-			c.Violated(PropertyOnce, "document %s: %s %s under fence %d was reported %s, and was applied", c.ID, o.Kind, o.Write, o.Fence, o.Outcome)
+			c.violated(c.clocks[o.Process].earliest(o.Call), PropertyOnce, "%s %s under fence %d was reported %s, and was applied", o.Kind, o.Write, o.Fence, o.Outcome)
 		}
 	}
 	// A write of a later fence comes first: the earlier lease had ended by
@@ -56,7 +59,7 @@ func (c *check) writes() {
 			}
 			if x.resumed {
 				if x.Seq == a.Seq {
-					c.Violated(PropertyGuarded, "document %s: %s of %v was applied after a write of %v, which had resumed it", c.ID, name, a, x)
+					c.violated(a.held, PropertyGuarded, "%s of %v was applied after a write of %v, which had resumed it", name, a, x)
 				}
 				continue // its fence doesn't say when it was let in
 			}
@@ -69,7 +72,7 @@ func (c *check) writes() {
 				beside[y.Tag]++
 			}
 			if by := c.over(x.Tag, beside); len(by) > 0 && beside[a.Tag] > 0 {
-				c.Violated(PropertyGuarded, "document %s: %s of %v was applied after a write of %v", c.ID, name, a, x)
+				c.violated(a.held, PropertyGuarded, "%s of %v was applied after a write of %v", name, a, x)
 			}
 		}
 		if !written {

@@ -6,29 +6,21 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"pgregory.net/rapid"
 )
 
-// The properties in the tally. Each counts once per run, step, outcome, image,
-// stored document or check of a validity.
+// The properties in the tally. Each counts once per run, step, outcome, image or
+// stored document.
 const (
 	EngineRuns     = "engine agrees with the model"
 	EngineSteps    = "engine's steps"
 	EngineOutcomes = "engine's outcome is the model's"
 	EngineImages   = "engine's image is the model's"
 	EngineStored   = "engine's document is the model's"
-	APIRuns        = "API agrees with the model"
-	APISteps       = "API's steps"
-	APIOutcomes    = "API's outcome is the model's"
-	APIStored      = "API's document is the model's"
-	APIValidity    = "holder's validity is the model's"
-	APIEvents      = "observer's events are the model's"
 )
 
 // Outcomes are those of the protocol's table of commands. A run of any size
@@ -48,8 +40,7 @@ func Outcomes() []string {
 	}
 }
 
-// Engine runs the machine that tests the engine: a number of runs, each with
-// its own document, of a number of steps on average. It fails tb at the first
+// Engine runs the machine: a number of runs, each with its own document, of a number of steps on average. It fails tb at the first
 // disagreement, with the shrunk sequence and the seed.
 func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
 	tb.Helper()
@@ -57,43 +48,15 @@ func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally
 	b.check(tb, runs, steps, EngineRuns, b.engineRun)
 }
 
-// API runs the machine that tests the public packages, in the same way.
-func API(tb testing.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
-	tb.Helper()
-	apiOn(tb, db.Name(), func(opts *options.ClientOptions) *mongo.Client { return mongotest.Client(tb, opts) }, runs, steps, count)
-}
-
-// EngineInMemory and APIInMemory run the machines on locktest's server.
+// EngineInMemory runs the machine on locktest's server.
 func EngineInMemory(tb rapid.TB, runs, steps int, count *tally.Tally) {
 	tb.Helper()
 	Engine(tb, locktest.New().Client().Database("machine"), runs, steps, count)
 }
 
-func APIInMemory(tb testing.TB, runs, steps int, count *tally.Tally) {
-	tb.Helper()
-	mem := locktest.New()
-	apiOn(tb, "machine", func(opts *options.ClientOptions) *mongo.Client {
-		client, err := mem.Connect(opts)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return client
-	}, runs, steps, count)
-}
-
-// apiOn runs the machine on the server whose clients connect makes.
-func apiOn(tb rapid.TB, database string, connect func(*options.ClientOptions) *mongo.Client, runs, steps int, count *tally.Tally) {
-	tb.Helper()
-	w := &wire{}
-	watched := connect(options.Client().SetMonitor(w.monitor()))
-	b := &bench{coll: watched.Database(database).Collection("api"), wire: w, count: count}
-	b.check(tb, runs, steps, APIRuns, b.apiRun)
-}
-
 // bench is shared by the runs of a machine.
 type bench struct {
 	coll  *mongo.Collection
-	wire  *wire // of the API's machine
 	count *tally.Tally
 	model model.Protocol // with a rule left out in the test that must notice it
 }

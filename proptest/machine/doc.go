@@ -3,20 +3,19 @@
 // of rules. After each command the outcome and the whole stored lock field must
 // equal the model's. A sequence that fails is shrunk.
 //
-// There are two machines. [Engine] sends each of the protocol's commands
-// through the engine, correct and wrong ones: repeats, late duplicates, old
-// fences, old write numbers. [API] uses the public packages: lockers, tickets
-// and leases, and the validity of the leases.
+// [Engine] sends each of the protocol's commands through the engine, correct and wrong
+// ones: repeats, late duplicates, old fences, old write numbers. What the public packages
+// make of these commands is for package simulation.
 //
-// The machine sets the time by hand, the server's and the clients'. So time
+// The machine sets the time by hand. So time
 // stands still, goes to the very millisecond of an expiry, and steps back.
 // Between the commands an outside writer deletes the document, erases the lock,
 // or saves an old one back.
 //
 // How to read it: check.go has the entry points, place.go the document on the
 // server with the model's beside it. stored.go, shapes.go and rules.go convert
-// between the two. engine.go, guarded.go, handoffs.go, tokens.go and downgrades.go
-// are the first machine; api.go, tickets.go, leases.go and successors.go the second.
+// between the two. engine.go, guarded.go, handoffs.go, tokens.go and downgrades.go have
+// the steps.
 //
 // The comparison allows for everything that the protocol's text leaves open;
 // see open.go.

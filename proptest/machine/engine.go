@@ -8,6 +8,7 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
@@ -47,7 +48,7 @@ type asker struct {
 
 // engineRun is one run.
 func (b *bench) engineRun(t *rapid.T) {
-	m := &engineMachine{place: b.place(t, EngineStored)}
+	m := &engineMachine{place: b.place(t)}
 	rules := drawRules(t)
 	m.programs = append(m.programs, m.newProgram(t, rules))
 	if rapid.Bool().Draw(t, "a second program") {
@@ -73,8 +74,8 @@ func (b *bench) engineRun(t *rapid.T) {
 		"resume, too":       m.resume,
 		"touch":             m.touch,
 		"downgrade":         m.downgrade,
-		"time":              m.pass,
-		"time, too":         m.pass,
+		"time":              m.advance,
+		"time, too":         m.advance,
 		"outside writer":    m.outsideWrite,
 	}
 	if rapid.Bool().Draw(t, "handoffs") {
@@ -84,8 +85,6 @@ func (b *bench) engineRun(t *rapid.T) {
 	}
 	t.Repeat(actions)
 }
-
-func (m *engineMachine) pass(t *rapid.T) { m.advance(t) }
 
 func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
 	p := &program{rules: rules}
@@ -100,10 +99,9 @@ func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
 	t.Logf("a program with rules %v; TTL %d, waiting %d, tolerance %d, upsert %v", p.rules, p.terms.TTL, p.terms.WaitTTL, p.terms.Tolerance, p.terms.Upsert)
 	var err error
 	p.engine, err = engine.New(m.coll, rulesOf(p.rules), engine.Config{
-		TTL:       ms(p.terms.TTL),
+		Terms:     engine.Terms{TTL: ms(p.terms.TTL), Owner: p.terms.Owner},
 		WaitTTL:   ms(p.terms.WaitTTL),
 		Tolerance: ms(p.terms.Tolerance),
-		Owner:     p.terms.Owner,
 		Field:     engine.DefaultField,
 		Upsert:    p.terms.Upsert,
 		Now:       m.time,
@@ -225,7 +223,7 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 	}
 	if err != nil {
 		f := engine.AsFailure(err)
-		if f.Cause != engine.CauseForeign || !f.Certain {
+		if f.Cause != engine.CauseForeign || !f.Nothing {
 			t.Fatalf("%s: %v", command, err)
 		}
 		said = model.ForeignLock
@@ -254,7 +252,11 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 	if len(m.entries()) == 1 {
 		a.alone = m.doc.Lock.Fence
 	}
-	if g := a.engine.Grant(img, r); g.Fence != e.Fence || g.Alone != a.alone || g.TTL != ms(a.request().TTL) || !g.Until.Equal(e.Until) {
+	var newest uuid.UUID
+	if done := img.Lock.Done; len(done) > 0 {
+		newest = done[len(done)-1]
+	}
+	if g := a.engine.Grant(img, r); g.Fence != e.Fence || g.Alone != a.alone || g.LastDone != newest || g.TTL != ms(a.request().TTL) || !g.Until.Equal(e.Until) {
 		t.Fatalf("the grant is %+v; document: %v", g, m.doc)
 	}
 	if !r.Document {

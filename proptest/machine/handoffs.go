@@ -67,7 +67,7 @@ func (m *engineMachine) handoff(t *rapid.T) {
 	pipeline := isPipeline(update)
 	g.Alone = a.alone
 	can, inherits := a.engine.Piggybacks(g, u, next)
-	inherited := s.request().TTL == a.request().TTL && s.own.Least == 0 && g.Until.IsZero()
+	inherited := s.request().TTL == a.request().TTL && s.own.Least == 0 && s.own.Most == 0 && g.Until.IsZero()
 	if wantCan := pipeline || !waits && s.tag == a.tag && inherited && g.Alone != 0; can != wantCan || inherits == pipeline {
 		t.Fatalf("Piggybacks says %v and %v", can, inherits)
 	}

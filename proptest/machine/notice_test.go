@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/proptest/tally"
 )
@@ -28,7 +28,7 @@ func TestNotices(t *testing.T) {
 		rules = []string{"FenceInRenew", "RepeatExtends", "Pruning", "JoinRaisesFence", "ReleaseAnyway", "SetPushesDone", "ResumeUnsetsNumber"}
 	}
 	defer set("rapid.shrinktime", "0s")()
-	db := mongotest.Database(t)
+	db := locktest.New().Client().Database("notices")
 	for _, rule := range rules {
 		b := &bench{coll: db.Collection("documents"), count: &tally.Tally{}}
 		reflect.ValueOf(&b.model.Without).Elem().FieldByName(rule).SetBool(true)

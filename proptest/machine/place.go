@@ -23,7 +23,6 @@ type place struct {
 	coll  *mongo.Collection // the machine's own access
 	id    string            // the document's
 	count *tally.Tally
-	says  string // the property that the stored document is checked for
 
 	model   model.Protocol
 	doc     *model.Document // nil: there is none
@@ -31,17 +30,18 @@ type place struct {
 	foreign bson.RawValue   // the field's value if doc's field is foreign
 	now     int64           // the server's clock
 
+	alone bool // no outside writer comes
+
 	ids    map[uuid.UUID]model.ID
 	uuids  map[model.ID]uuid.UUID
 	update model.Update // the last one that was sent
-	alone  bool         // no outside writer comes
 
 	leaving model.ID // whose release may have left a remainder, under an id that is new
 }
 
-func (b *bench) place(t *rapid.T, says string) *place {
+func (b *bench) place(t *rapid.T) *place {
 	p := &place{
-		t: t, coll: b.coll, model: b.model, id: uuid.NewString(), count: b.count, says: says, now: epoch,
+		t: t, coll: b.coll, model: b.model, id: uuid.NewString(), count: b.count, now: epoch,
 		ids: map[uuid.UUID]model.ID{}, uuids: map[model.ID]uuid.UUID{},
 	}
 	p.alone = rapid.Bool().Draw(t, "alone")
@@ -97,7 +97,7 @@ func (p *place) load() stored {
 func (p *place) settle(may ...*model.Document) {
 	p.t.Helper()
 	s := p.load()
-	p.count.Checked(p.says, 1)
+	p.count.Checked(EngineStored, 1)
 	before := p.doc
 	for _, doc := range may {
 		if model.Same(doc, s.doc) {
@@ -113,14 +113,13 @@ func (p *place) settle(may ...*model.Document) {
 }
 
 // advance sets the server's clock.
-func (p *place) advance(t *rapid.T) (passed int64) {
+func (p *place) advance(t *rapid.T) {
 	var ends []int64
 	for _, e := range p.entries() {
 		if e.Expires > p.now {
 			ends = append(ends, e.Expires)
 		}
 	}
-	before := p.now
 	switch kind := rapid.IntRange(0, 5).Draw(t, "kind of time"); {
 	case kind < 2 && len(ends) > 0: // near the expiry of an entry
 		p.now = pick(t, "end", ends) + rapid.Int64Range(-1, 1).Draw(t, "beside it")
@@ -130,7 +129,6 @@ func (p *place) advance(t *rapid.T) (passed int64) {
 		p.now += pick(t, "ms", []int64{1, 0, 100, 1000, 1000, 3000, 20_000, 100_000})
 	}
 	t.Logf("it is %d", p.now-epoch)
-	return p.now - before
 }
 
 // entries are those of all tags.

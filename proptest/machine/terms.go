@@ -18,6 +18,7 @@ func drawTerms(t *rapid.T) engine.Terms {
 		TTL:   ms(rapid.SampledFrom([]int64{0, 1000, 30_000}).Draw(t, "own TTL")),
 		Owner: rapid.SampledFrom([]string{"", "a job", "$$e.id"}).Draw(t, "own owner"),
 		Least: ms(rapid.SampledFrom([]int64{0, 1, 5000, 50_000}).Draw(t, "hold at least")),
+		Most:  ms(rapid.SampledFrom([]int64{0, 0, 2000, 60_000}).Draw(t, "hold at most")),
 	}
 }
 
@@ -31,6 +32,9 @@ func (a *asker) request() model.Request {
 	r := a.terms
 	r.Tag, r.ID = a.tag, a.id
 	r.TTL = cmp.Or(a.own.TTL.Milliseconds(), r.TTL)
+	if most := a.own.Most.Milliseconds(); most > 0 {
+		r.TTL = min(r.TTL, most)
+	}
 	r.Owner = cmp.Or(a.own.Owner, r.Owner)
 	r.Hold = a.own.Least.Milliseconds()
 	return r

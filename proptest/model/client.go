@@ -42,11 +42,6 @@ const (
 	stopped                 // has finished, or has crashed
 )
 
-func (p phase) String() string {
-	return [...]string{"idle", "requesting", "waiting", "promised", "holding",
-		"writing", "leaving", "resolving", "detaching", "resuming", "lowering", "stopped"}[p]
-}
-
 // validAt reports whether the client's lease is valid at this true time.
 func (c *client) validAt(time int64) bool { return time < c.valid }
 

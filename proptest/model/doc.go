@@ -17,21 +17,21 @@
 // have one function for each row of the protocol's table of commands.
 // handoff.go has the handoff as the library does it: a release and the
 // successor's request, as two stages of one command. token.go has detach, resume
-// and touch, downgrade.go the downgrade, and hold.go HoldAtLeast. foreign.go has the effects of outside writers. [Without] lists the
-// rules of the protocol that can be left out, so that tests can show that they
-// would notice.
+// and touch, downgrade.go the downgrade, and hold.go HoldAtLeast. foreign.go has the
+// effects of outside writers. [Without] lists the rules of the protocol that can be left
+// out, so that tests can show that they would notice. What each command leaves in the
+// document is compared with the library's by package machine, and has no test here.
 //
-// starvation.go has the protocol's formula for the tags that can be overtaken
-// for ever.
+// Which tags can be overtaken for ever is decided by rules alone: package
+// relations compares its formula with a search of its own.
 //
 // The rest is the proof, and no part of the API. world.go is a network that
 // loses and delays messages, and a clock. client.go, message.go, sending.go,
 // answers.go, endings.go and users.go are the clients. step.go executes the
 // steps. properties.go, states.go and lines.go have the properties. search.go
-// searches every interleaving, and key.go distinguishes its states. queues.go
-// decides starvation by search. The tests run all this: exhaustively over all
-// rules of two tags, at random over larger ones, and once for each rule of the
-// protocol without that rule. DOCLOCK_MODEL=full, DOCLOCK_MODEL_SCALE,
+// searches every interleaving, and key.go distinguishes its states. The tests run all
+// this: exhaustively over all rules of two tags, at random over larger ones, and once for each rule of the
+// protocol without that rule. DOCLOCK_MODEL, DOCLOCK_MODEL_SCALE,
 // DOCLOCK_MODEL_STEPS and -rapid.checks lengthen the tests.
 //
 // An acquire with SkipLocked needs nothing in the model: see users.go.

@@ -171,7 +171,7 @@ func (d *Document) finish(id ID) {
 	}
 }
 
-// String shows the lock for traces: "fence 7 {a: [11 seq 5 fence 7 until 9]}".
+// String shows the lock for traces: "fence 7 {a: [[11 seq 5 fence 7 until 9]]} done [3]".
 func (d *Document) String() string {
 	if d == nil {
 		return "no document"
@@ -179,37 +179,16 @@ func (d *Document) String() string {
 	if d.Field != Ours {
 		return [...]string{"no lock", "null lock", "foreign lock"}[d.Field]
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "fence %d {", d.Lock.Fence)
-	for i, bucket := range d.Lock.Tags {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "%s:", bucket.Tag)
-		for _, e := range bucket.Entries {
-			state := "waits"
-			if e.Held() {
-				state = fmt.Sprintf("fence %d", e.Fence)
-			}
-			fmt.Fprintf(&b, " [%d seq %d %s until %d", e.ID, e.Seq, state, e.Expires)
-			if e.N > 0 {
-				fmt.Fprintf(&b, " n %d", e.N)
-			}
-			if e.Key != 0 {
-				fmt.Fprintf(&b, " key %d", e.Key)
-			}
-			if e.Detached {
-				b.WriteString(" detached")
-			}
-			if e.Until != 0 {
-				fmt.Fprintf(&b, " hold %d", e.Until)
-			}
-			b.WriteString("]")
-		}
+	var tags []string
+	for _, b := range d.Lock.Tags {
+		tags = append(tags, fmt.Sprintf("%s: %v", b.Tag, b.Entries))
 	}
-	b.WriteString("}")
-	if d.Lock.Done != nil {
-		fmt.Fprintf(&b, " done %v", d.Lock.Done)
-	}
-	return b.String()
+	return fmt.Sprintf("fence %d {%s} done %v", d.Lock.Fence, strings.Join(tags, "; "), d.Lock.Done)
+}
+
+// unsaid leaves zeros out of a trace.
+var unsaid = strings.NewReplacer(" fence 0)", ")", " fence 0", " waits", " n 0", "", " key 0", "", " detached false", "", " detached true", " detached", " hold 0", "", " update 0", "", " number 0", "")
+
+func (e Entry) String() string {
+	return unsaid.Replace(fmt.Sprintf("[%d seq %d fence %d until %d n %d key %d detached %v hold %d]", e.ID, e.Seq, e.Fence, e.Expires, e.N, e.Key, e.Detached, e.Until))
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -10,24 +11,23 @@ import (
 	"go.uber.org/goleak"
 )
 
-// full reports whether DOCLOCK_MODEL=full asks for the long search. It takes
-// some ten minutes on two processors, the default some twenty seconds, -short
-// a few.
-func full() bool { return os.Getenv("DOCLOCK_MODEL") == "full" }
+// How far the tests search is DOCLOCK_MODEL: not set, for some seconds; proof, for a minute of two processors; full,
+// for some ten minutes.
+var searchFor = os.Getenv("DOCLOCK_MODEL")
 
 // pick returns the number for the available time. DOCLOCK_MODEL_SCALE
 // multiplies the numbers of the full search.
-func pick[T int | int64](short, usual, long T) T {
-	switch {
-	case full():
+func pick[T int | int64](seconds, minute, long T) T {
+	switch searchFor {
+	case "full":
 		if scale, err := strconv.Atoi(os.Getenv("DOCLOCK_MODEL_SCALE")); err == nil && scale > 0 {
 			return long * T(scale)
 		}
 		return long
-	case testing.Short():
-		return short
+	case "proof":
+		return minute
 	}
-	return usual
+	return seconds
 }
 
 func TestMain(m *testing.M) {
@@ -46,18 +46,6 @@ func base(rules Rules, tags ...Tag) config {
 	}
 }
 
-// cover runs the searches, fails on a violation, and logs what was covered.
-func cover(t *testing.T, what string, searches []search) {
-	t.Helper()
-	start := time.Now()
-	all := runAll(searches)
-	t.Logf("%s: %d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
-		what, all.worlds, all.complete, all.minDepth, all.states, time.Since(start).Round(time.Millisecond))
-	if len(all.broken) > 0 {
-		t.Errorf("%d of them broken, such as: %v", len(all.broken), all.broken[0])
-	}
-}
-
 // sampled keeps n of all, evenly spread.
 func sampled[T any](all []T, n int) []T {
 	var out []T
@@ -67,15 +55,74 @@ func sampled[T any](all []T, n int) []T {
 	return out
 }
 
-// TestAllTwoTagRules lets three clients take every possible step, under all
-// rules of two tags. The only faults are steps of the clock and slow clients.
-// It visits every reachable state.
-func TestAllTwoTagRules(t *testing.T) {
-	var searches []search
-	for _, cfg := range sampled(threeClients(twoTagRules()), pick(30, 60, 655)) {
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 8_000, 200_000)})
+// each is these worlds with something more.
+func each(worlds []config, more func(*config)) []config {
+	out := slices.Clone(worlds)
+	for i := range out {
+		more(&out[i])
 	}
-	cover(t, "two tags, three clients, no faults", searches)
+	return out
+}
+
+// faulty has this many attempts lost, delayed, doubled or not answered.
+func faulty(n int) func(*config) { return func(cfg *config) { cfg.faults = n } }
+
+// TestExhaustive searches small worlds for every interleaving, and visits every reachable
+// state, or as many as the time allows. Without faults the clock still steps, and clients
+// are slow.
+func TestExhaustive(t *testing.T) {
+	three := sampled(threeClients(twoTagRules()), pick(30, 60, 655))
+	again := func(cfg *config) { cfg.faults, cfg.rounds, cfg.tries = 1, 2, true }
+	user, beside := tokens(2, 0, exclusive, "a", "a", "a"), tokens(2, 0, exclusive, "a", "a", "a", "a")
+	save := []config{saving(user), with(beside, saves)}
+	handed := with(saving(tokens(1, 1, exclusive, "a", "a", "a")), func(cfg *config) { cfg.handoffs = true })
+	all := with(keeping(3, tokens(1, 0, writers, "a", "b", "a")), func(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 1 })
+	held := slices.Concat(each(pairs(), func(cfg *config) { cfg.hold = 1 }), each(pairs(), func(cfg *config) { cfg.hold = 4 }))
+	for _, c := range []struct {
+		what   string
+		worlds []config
+		states int
+	}{
+		{"two tags, three clients", three, pick(500, 8_000, 200_000)},
+		{"two tags, three clients, one fault", each(three, faulty(1)), pick(500, 4_000, 10_000)},
+		{"two clients, one fault", each(pairs(), faulty(1)), pick(500, 25_000, 10_000_000)},
+		{"two clients, two faults", each(pairs(), faulty(2)), pick(500, 10_000, 50_000)},
+		{"two clients, two leases each, one fault", each(pairs(), again), pick(500, 5_000, 50_000)},
+		{"three tags, three clients, every other one with a fault", threeTags(pick(20, 100, 1000)), pick(500, 1_000, 3_000)},
+		{"two programs", twoPrograms(), pick(1_000, 10_000, 50_000)},
+		{"a token, a step of the clock", each(tokenWorlds(), func(cfg *config) { cfg.steps = 1 }), pick(500, 3_000, 1_000_000)},
+		{"a token, one fault", each(tokenWorlds(), faulty(1)), pick(500, 2_000, 100_000)},
+		{"two users that write", save, pick(500, 10_000, 300_000)}, // all number their first write 1
+		{"two users that write, one fault", each(save, faulty(1)), pick(500, 30_000, 500_000)},
+		{"two users that write, two faults", each(save, faulty(2)), pick(500, 5_000, 500_000)},
+		{"a token and handoffs", []config{handed}, pick(500, 20_000, 500_000)},
+		{"downgrades", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 0), pick(500, 2_000, 8_000)},
+		{"downgrades, one fault", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 1), pick(500, 1_000, 4_000)},
+		{"downgrades of two clients that write", downgrades(twoClients(), pick(15, 20, 999), 1, 0), pick(500, 3_000, 1_000_000)},
+		{"downgrades of two clients that write, one fault", downgrades(twoClients(), pick(15, 20, 999), 1, 1), pick(500, 1_000, 5_000)},
+		{"pairs that keep others out", held, pick(500, 2_000, 1_000_000)}, // for less than a TTL, and for more
+		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(500, 1_000, 30_000)},
+		{"a token that keeps others out and is downgraded", []config{all}, pick(500, 20_000, 400_000)},
+		{"a token that keeps others out and is downgraded, one fault", each([]config{all}, faulty(1)), pick(500, 20_000, 400_000)},
+	} {
+		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })
+	}
+}
+
+// cover searches the worlds, fails on a violation, and logs what was covered.
+func cover(t *testing.T, worlds []config, states int) {
+	t.Helper()
+	start := time.Now()
+	var searches []search
+	for _, cfg := range worlds {
+		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: states})
+	}
+	all := runAll(searches)
+	t.Logf("%d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
+		all.worlds, all.complete, all.minDepth, all.states, time.Since(start).Round(time.Millisecond))
+	if len(all.broken) > 0 {
+		t.Errorf("%d of them broken, such as: %v", len(all.broken), all.broken[0])
+	}
 }
 
 // threeClients lists the worlds of three clients for rules of two tags. If all
@@ -91,15 +138,13 @@ func threeClients(ruleSets []Rules) []config {
 	return out
 }
 
-// TestAllTwoTagRulesWithFaults is the same with an attempt that is lost,
-// delayed, doubled or not answered.
-func TestAllTwoTagRulesWithFaults(t *testing.T) {
-	var searches []search
-	for _, cfg := range sampled(threeClients(twoTagRules()), pick(30, 60, 655)) {
-		cfg.faults = 1
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 4_000, 10_000)})
+// twoClients lists the worlds of two clients for all rules of two tags.
+func twoClients() []config {
+	var out []config
+	for _, rules := range twoTagRules() {
+		out = append(out, base(rules, "a", "a"), base(rules, "a", "b"))
 	}
-	cover(t, "two tags, three clients, one fault", searches)
+	return out
 }
 
 // pairs lists the worlds of two clients: with the same tag, or with two tags.
@@ -115,58 +160,50 @@ func pairs() []config {
 	return out
 }
 
-// TestTwoClientsWithFaults searches the worlds of two clients completely for
-// one fault, and deeply for two.
-func TestTwoClientsWithFaults(t *testing.T) {
-	for faults, states := range map[int]int{1: pick(5_000, 25_000, 10_000_000), 2: pick(2_000, 10_000, 50_000)} {
-		var searches []search
-		for _, cfg := range pairs() {
-			cfg.faults = faults
-			searches = append(searches, search{cfg: cfg, depth: 99, maxStates: states})
-		}
-		cover(t, "two clients, "+strconv.Itoa(faults)+" fault(s)", searches)
+// threeTags samples the rules of three tags, with one client for each.
+func threeTags(n int) []config {
+	var out []config
+	for i, rules := range threeTagRules(n, 1) {
+		out = append(out, with(base(rules, "a", "b", "c"), faulty(i%2)))
 	}
+	return out
 }
 
-// TestTwoLeasesPerClient lets clients acquire again with new ids, and
-// try-acquire.
-func TestTwoLeasesPerClient(t *testing.T) {
-	var searches []search
-	for _, cfg := range pairs() {
-		cfg.faults, cfg.rounds, cfg.tries = 1, 2, true
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(1_000, 5_000, 50_000)})
+// twoPrograms lets programs with different rules meet.
+func twoPrograms() []config {
+	var out []config
+	for _, other := range []Rules{{"b": {"b": {Cooperative, 0}}}, {"a": {"a": {Assertive, 0}}, "b": {}}, {"a": {"a": {Assertive, 0}}, "b": {"a": {Assertive, 0}}}} {
+		cfg := programs(base(nil, "a", "a", "b"), queue, queue, other)
+		cfg.handoffs = false
+		out = append(out, cfg, with(cfg, faulty(1)))
 	}
-	cover(t, "two clients, two leases each, one fault", searches)
+	return out
 }
 
-// TestThreeTagRules samples the rules of three tags, with one client for each.
-func TestThreeTagRules(t *testing.T) {
-	const seed = 1
-	ruleSets := threeTagRules(pick(20, 100, 1000), seed)
-	t.Logf("seed %d", seed)
-	var searches []search
-	for i, rules := range ruleSets {
-		cfg := base(rules, "a", "b", "c")
-		cfg.faults = i % 2
-		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(500, 1_000, 3_000)})
-	}
-	cover(t, "three tags, three clients, every other one with a fault", searches)
-}
-
-// TestTwoPrograms lets programs with different rules meet.
-func TestTwoPrograms(t *testing.T) {
-	one := Rules{"a": {"a": {Assertive, 0}}}
-	var searches []search
-	for _, other := range []Rules{
-		{"b": {"b": {Cooperative, 0}}},
-		{"a": {"a": {Assertive, 0}}, "b": {}},
-		{"a": {"a": {Assertive, 0}}, "b": {"a": {Assertive, 0}}},
-	} {
-		for _, faults := range []int{0, 1} {
-			cfg := base(nil, "a", "a", "b")
-			cfg.ruleSets, cfg.faults, cfg.handoffs = []Rules{one, one, other}, faults, false
-			searches = append(searches, search{cfg: cfg, depth: 99, maxStates: pick(2_000, 10_000, 50_000)})
+// tokenWorlds lists the worlds of a holder that may detach, two users of its
+// token, and an outsider with the same tag or with another one. Only the
+// relations between the two matter.
+func tokenWorlds() []config {
+	var out []config
+	for _, r := range relations {
+		out = append(out, tokens(2, 0, Rules{"a": {"a": r}}, "a", "a", "a", "a"))
+		for _, back := range relations {
+			out = append(out, tokens(2, 0, Rules{"a": {"b": r}, "b": {"a": back}}, "a", "b", "a", "a"))
 		}
 	}
-	cover(t, "two programs", searches)
+	return out
+}
+
+// saves lets the users of a token write, beside an outsider.
+func saves(cfg *config) { cfg.writes, cfg.steps, cfg.beats = 1, 1, 1 }
+
+// downgrades lets the clients of n of these worlds downgrade, each tag to the other.
+func downgrades(worlds []config, n, writes, faults int) []config {
+	return each(sampled(worlds, n), func(cfg *config) {
+		cfg.faults, cfg.writes, cfg.handoffs = faults, writes, false
+		cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b", "b": "a"}, 1+faults
+		if own := cfg.ruleSets[0]; len(own) == 1 {
+			cfg.ruleSets = []Rules{{"a": own["a"], "b": {}}}
+		}
+	})
 }

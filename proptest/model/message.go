@@ -87,29 +87,14 @@ func (m message) plain() message {
 	return m.as(opRelease)
 }
 
-// String shows the attempt for traces: "client 0: write 1 with {a 10 5}".
+// String shows the attempt for traces: "client 0: write (a 10 fence 5) update 101 number 1".
 func (m message) String() string {
-	text := fmt.Sprintf("client %d: %v", m.from, m.op)
-	switch {
-	case m.op == opWrite:
-		text += fmt.Sprintf(" %d", m.k)
-	case m.handsOver():
-		text += fmt.Sprintf(" to client %d as %d", m.to, m.second)
-		if m.waits {
-			text += ", which waits,"
-		}
-		if m.u != 0 {
-			text += fmt.Sprintf(" with update %d", m.u)
-		}
+	text := unsaid.Replace(fmt.Sprintf("client %d: %v (%s %d fence %d) update %d number %d key %d", m.from, m.op, m.lease.Tag, m.lease.ID, m.lease.Fence, m.u, m.k, m.key))
+	if m.handsOver() {
+		text += fmt.Sprintf(" to client %d as %d, which waits: %v, lock.fence was %d", m.to, m.second, m.waits, m.f)
 	}
-	switch {
-	case m.op == opDowngrade:
-		text += fmt.Sprintf(" %d to %s %d", m.k, m.next.Tag, m.next.ID)
-	case m.key != 0:
-		text += fmt.Sprintf(" by key %d", m.key)
+	if m.op == opDowngrade {
+		text += fmt.Sprintf(" to %s %d", m.next.Tag, m.next.ID)
 	}
-	if m.op == opSet {
-		text += fmt.Sprintf(" if lock.fence is %d", m.f)
-	}
-	return text + fmt.Sprintf(" (%s %d fence %d)", m.lease.Tag, m.lease.ID, m.lease.Fence)
+	return text
 }

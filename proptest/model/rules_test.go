@@ -2,8 +2,8 @@ package model
 
 import "testing"
 
-// Each test of this file leaves out one rule of the protocol and shows that the
-// search notices: it prints the shortest trace to the violation. With the rule,
+// Each row of TestRules leaves out a part of one rule of the protocol and shows that
+// the search notices: it prints the shortest trace to the violation. With the rule,
 // the same search to the same depth finds nothing. The searches of
 // exhaustive_test.go test all rules much further. traces_test.go has the rules
 // that need many steps, or several documents.
@@ -26,7 +26,7 @@ func notice(t *testing.T, cfg config, without Without, property string) {
 		t.Errorf("noticed by %q, not by %q", r.broken.property, property)
 	}
 	t.Logf("%d states to find it: %v", r.states, r)
-	if whole := (search{cfg: cfg, depth: min(r.depth+1, 7)}).run(); whole.broken != nil {
+	if whole := (search{cfg: cfg, depth: min(r.depth+1, pick(4, 7, 7))}).run(); whole.broken != nil {
 		t.Errorf("with the rule: %v", whole)
 	}
 }
@@ -41,6 +41,12 @@ var (
 	mutual = Rules{"a": {"b": {Assertive, 0}}, "b": {"a": {Assertive, 0}}}
 	// a is refused because of b; b waits for a.
 	readers = Rules{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}, "b": {Cooperative, 0}}}
+	// The same, but for b beside b.
+	beside = Rules{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}}}
+	// Writers refuse readers and each other; readers refuse writers.
+	writers = Rules{"a": {"a": {Cooperative, 0}, "b": {Cooperative, 0}}, "b": {"a": {Cooperative, 0}}}
+	// What a becomes is refused because of c.
+	refused = Rules{"a": {"a": {Cooperative, 0}}, "b": {"c": {Cooperative, 0}}, "c": {}}
 )
 
 // plain is a world whose clients only acquire, confirm, renew and release.
@@ -50,163 +56,106 @@ func plain(faults int, rules Rules, tags ...Tag) config {
 	return cfg
 }
 
-func TestRule01GuardMatchesIDAndFence(t *testing.T) {
-	t.Run("write", func(t *testing.T) {
-		cfg := plain(1, exclusive, "a", "a")
-		cfg.writes = 1
-		notice(t, cfg, Without{FenceInWrite: true}, "presence")
-	})
-	t.Run("handoff", func(t *testing.T) {
-		cfg := plain(1, exclusive, "a", "a", "a")
-		cfg.handoffs = true
-		notice(t, cfg, Without{FenceInHandoff: true}, "presence")
-	})
-	t.Run("renew", func(t *testing.T) {
-		cfg := plain(2, exclusive, "a", "a")
-		cfg.steps = 1
-		notice(t, cfg, Without{FenceInRenew: true}, "validity")
-	})
-}
+// with is a world with something more.
+func with(cfg config, more func(*config)) config { more(&cfg); return cfg }
 
-func TestRule02ExtendIsMaximum(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{Maximum: true}, "validity")
-}
+// saving lets the clients of a world write.
+func saving(cfg config) config { cfg.writes = 1; return cfg }
 
-func TestRule03RepeatExtends(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{RepeatExtends: true}, "validity")
-}
+// keeping has the acquires of a world keep others out for some time.
+func keeping(time int64, cfg config) config { cfg.hold = time; return cfg }
 
-func TestRule04AnchorAtSend(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{AnchorAtSend: true}, "validity")
-}
+// programs is a world in which each client has rules of its own.
+func programs(cfg config, each ...Rules) config { cfg.ruleSets = each; return cfg }
 
-func TestRule05GrantsPrune(t *testing.T) {
-	cfg := plain(0, exclusive, "a", "a")
-	cfg.writes = 1
-	notice(t, cfg, Without{Pruning: true}, "presence")
-}
-
-func TestRule06ConfirmBlockedByCooperative(t *testing.T) {
-	notice(t, plain(0, ignored, "a", "a", "b"), Without{CooperativeBlocks: true}, "exclusion")
-}
-
-func TestRule07ConfirmNeverCreates(t *testing.T) {
-	t.Run("creates", func(t *testing.T) {
-		notice(t, plain(1, queue, "a", "a"), Without{ConfirmNeverCreates: true}, "leak")
-	})
-	t.Run("creates, seq", func(t *testing.T) {
-		notice(t, plain(0, queue, "a", "a", "a"), Without{ConfirmNeverCreates: true, TicketSeq: true}, "queue")
-	})
-	t.Run("seq", func(t *testing.T) {
-		notice(t, plain(1, queue, "a", "a", "a"), Without{TicketSeq: true}, "queue")
-	})
-}
-
-func TestRule08UnknownTagsRefuse(t *testing.T) {
-	cfg := plain(0, nil, "a", "b")
-	cfg.ruleSets = []Rules{exclusive, {"b": {"b": {Cooperative, 0}}}}
-	notice(t, cfg, Without{UnknownRefuses: true}, "exclusion")
-}
-
-func TestRule09UnknownTagsBlockConfirm(t *testing.T) {
-	cfg := plain(0, nil, "a", "a", "b")
-	newer := Rules{"a": {"a": {Assertive, 0}}, "b": {}}
-	cfg.ruleSets = []Rules{queue, queue, newer}
-	notice(t, cfg, Without{UnknownBlocks: true}, "exclusion")
-}
-
-func TestRule10WaitForHeldOrEarlier(t *testing.T) {
-	notice(t, plain(0, mutual, "a", "b", "a"), Without{HeldOrEarlier: true}, "queue")
-}
-
-func TestRule11JoinsRaiseFence(t *testing.T) {
-	cfg := plain(0, readers, "a", "a", "b")
-	cfg.ruleSets[0] = Rules{"a": {"b": {Cooperative, 0}}, "b": {"a": {Assertive, 0}}}
-	cfg.handoffs, cfg.writes = true, 1
-	notice(t, cfg, Without{JoinRaisesFence: true}, "exclusion")
-}
-
-// handing is a world in which clients of one tag hand over, with and without
-// updates.
+// handing is a world in which clients hand over.
 func handing(faults int, rules Rules, tags ...Tag) config {
-	cfg := plain(faults, rules, tags...)
-	cfg.handoffs, cfg.writes = true, 1
-	return cfg
+	return with(plain(faults, rules, tags...), func(cfg *config) { cfg.handoffs = true })
 }
 
-func TestRule12SuccessorAsksByTheSameID(t *testing.T) {
-	cfg := handing(1, exclusive, "a", "a")
-	cfg.writes = 0
-	notice(t, cfg, Without{SuccessorAsksBySameID: true}, "leak")
+// tokens is a world in which clients detach, and the last ones only resume.
+func tokens(users, faults int, rules Rules, tags ...Tag) config {
+	return with(plain(faults, rules, tags...), func(cfg *config) { cfg.tokens, cfg.users = true, users })
 }
 
-func TestRule13ValidityEndsAtSend(t *testing.T) {
-	notice(t, plain(1, exclusive, "a", "a"), Without{ValidityEndsAtSend: true}, "validity")
+// lowers is a world in which a downgrades to b.
+func lowers(faults int, rules Rules, tags ...Tag) config {
+	return with(plain(faults, rules, tags...), func(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 2 })
 }
 
-func TestRule14WritesAreNumbered(t *testing.T) {
-	cfg := plain(1, exclusive, "a")
-	cfg.writes = 1
-	notice(t, cfg, Without{Numbering: true}, "once")
-}
-
-func TestRule15HandoffReleases(t *testing.T) {
-	cfg := handing(0, queue, "a", "a", "a")
-	cfg.writes = 0
-	t.Run("whether the successor is granted or not", func(t *testing.T) {
-		notice(t, cfg, Without{ReleaseAnyway: true}, "handoff")
-	})
-	t.Run("and leaves nothing of a successor that isn't", func(t *testing.T) {
-		notice(t, cfg, Without{SuccessorTries: true}, "frame")
-	})
-	t.Run("and is followed by a release where it finds nothing", func(t *testing.T) {
-		cfg := handing(1, exclusive, "a", "a", "a")
-		cfg.writes = 0
-		notice(t, cfg, Without{ReleaseFollows: true}, "leak")
-	})
-}
-
-func TestRule16WaitingHeirIsConfirmed(t *testing.T) {
-	cfg := handing(1, queue, "a", "a", "a")
-	cfg.writes = 0
-	t.Run("never recreated", func(t *testing.T) {
-		notice(t, cfg, Without{WaitingMustBeThere: true}, "leak")
-	})
-	t.Run("keeps its place", func(t *testing.T) {
-		notice(t, cfg, Without{WaitingKeepsPlace: true}, "frame")
-	})
-}
-
-func TestRule17CompareAndSetHandoff(t *testing.T) {
-	cfg := handing(1, exclusive, "a", "a", "a")
-	t.Run("compares the fence", func(t *testing.T) {
-		notice(t, handing(0, readers, "a", "a", "b"), Without{SetComparesFence: true}, "exclusion")
-	})
-	t.Run("where the grant was alone", func(t *testing.T) {
-		notice(t, handing(0, queue, "a", "a", "a", "a"), Without{SetWhereAlone: true}, "exclusion")
-	})
-	t.Run("inherits the validity", func(t *testing.T) {
-		notice(t, cfg, Without{InheritedValidity: true}, "validity")
-	})
-	t.Run("unsets the number", func(t *testing.T) {
-		notice(t, cfg, Without{SetUnsetsNumber: true}, "once")
-	})
-	t.Run("pushes the id to done", func(t *testing.T) {
-		notice(t, cfg, Without{SetPushesDone: true}, "once")
-	})
-	t.Run("verdict from done", func(t *testing.T) {
-		notice(t, cfg, Without{VerdictFromDone: true}, "once")
-	})
-}
-
-func TestRule18AbsenceNeedsWitness(t *testing.T) {
-	cfg := plain(1, exclusive, "a")
-	cfg.writes, cfg.outside, cfg.outsideWrites, cfg.patience = 1, erases, 1, 0
-	notice(t, cfg, Without{DoneNeedsWitness: true}, "once")
-}
-
-func TestRule20AReadIsValidForTheRest(t *testing.T) {
-	cfg := plain(0, exclusive, "a", "a")
-	cfg.checks = true
-	notice(t, cfg, Without{RemainingFromExpiry: true}, "validity")
+func TestRules(t *testing.T) {
+	stepping := with(plain(2, exclusive, "a", "a"), func(cfg *config) { cfg.steps = 1 })
+	looking := with(plain(0, exclusive, "a", "a"), func(cfg *config) { cfg.checks = true })
+	erasing := with(saving(plain(1, exclusive, "a")), func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.patience = erases, 1, 0 })
+	lonely, newer := Rules{"b": {"b": {Cooperative, 0}}}, Rules{"a": {"a": {Assertive, 0}}, "b": {}}
+	sets := saving(handing(1, exclusive, "a", "a", "a"))
+	two, three := tokens(2, 0, exclusive, "a", "a", "a"), tokens(2, 1, exclusive, "a", "a", "a")
+	stranger := tokens(2, 0, exclusive, "a", "a", "a", "a")
+	oneHandle := Without{NewIDAtResume: true, NewFenceAtResume: true, ResumeUnsetsNumber: true}
+	resumedSets := with(saving(tokens(1, 0, exclusive, "a", "a", "a")), func(cfg *config) { cfg.handoffs, cfg.rounds = true, 2 })
+	for _, c := range []struct {
+		rule     string
+		world    config
+		without  Without
+		property string
+	}{
+		{"01, a write matches the fence", saving(plain(1, exclusive, "a", "a")), Without{FenceInWrite: true}, "presence"},
+		{"01, a handoff", handing(1, exclusive, "a", "a", "a"), Without{FenceInHandoff: true}, "presence"},
+		{"01, a renewal", stepping, Without{FenceInRenew: true}, "validity"},
+		{"02, an extension is a maximum", plain(1, exclusive, "a", "a"), Without{Maximum: true}, "validity"},
+		{"03, a repeat extends", plain(1, exclusive, "a", "a"), Without{RepeatExtends: true}, "validity"},
+		{"04, validity counts from the send", plain(1, exclusive, "a", "a"), Without{AnchorAtSend: true}, "validity"},
+		{"05, grants prune", saving(plain(0, exclusive, "a", "a")), Without{Pruning: true}, "presence"},
+		{"06, a confirm is blocked by cooperative relations", plain(0, ignored, "a", "a", "b"), Without{CooperativeBlocks: true}, "exclusion"},
+		{"07, a confirm never creates", plain(1, queue, "a", "a"), Without{ConfirmNeverCreates: true}, "leak"},
+		{"07, nor accepts another seq then", plain(0, queue, "a", "a", "a"), Without{ConfirmNeverCreates: true, TicketSeq: true}, "queue"},
+		{"07, nor of a late acquire", plain(1, queue, "a", "a", "a"), Without{TicketSeq: true}, "queue"},
+		{"08, unknown tags refuse", programs(plain(0, nil, "a", "b"), exclusive, lonely), Without{UnknownRefuses: true}, "exclusion"},
+		{"09, unknown tags block a confirm", programs(plain(0, nil, "a", "a", "b"), queue, queue, newer), Without{UnknownBlocks: true}, "exclusion"},
+		{"10, one waits for those that hold or came before", plain(0, mutual, "a", "b", "a"), Without{HeldOrEarlier: true}, "queue"},
+		{"11, joins raise the fence", saving(handing(0, beside, "a", "a", "b")), Without{JoinRaisesFence: true}, "exclusion"},
+		{"12, a successor asks by the same id", handing(1, exclusive, "a", "a"), Without{SuccessorAsksBySameID: true}, "leak"},
+		{"13, validity ends at the send", plain(1, exclusive, "a", "a"), Without{ValidityEndsAtSend: true}, "validity"},
+		{"14, writes are numbered", saving(plain(1, exclusive, "a")), Without{Numbering: true}, "once"},
+		{"15, a handoff releases, whether the successor is granted or not", handing(0, queue, "a", "a", "a"), Without{ReleaseAnyway: true}, "handoff"},
+		{"15, and leaves nothing of a successor that isn't", handing(0, queue, "a", "a", "a"), Without{SuccessorTries: true}, "frame"},
+		{"15, and is followed by a release where it finds nothing", handing(1, exclusive, "a", "a", "a"), Without{ReleaseFollows: true}, "leak"},
+		{"16, a waiting successor is never made again", handing(1, queue, "a", "a", "a"), Without{WaitingMustBeThere: true}, "leak"},
+		{"16, and keeps its place", handing(1, queue, "a", "a", "a"), Without{WaitingKeepsPlace: true}, "frame"},
+		{"17, compare-and-set compares the fence", saving(handing(0, readers, "a", "a", "b")), Without{SetComparesFence: true}, "exclusion"},
+		{"17, is sent where the grant was alone", saving(handing(0, queue, "a", "a", "a", "a")), Without{SetWhereAlone: true}, "exclusion"},
+		{"17, inherits the validity", sets, Without{InheritedValidity: true}, "validity"},
+		{"17, unsets the number", sets, Without{SetUnsetsNumber: true}, "once"},
+		{"17, pushes the id to done", sets, Without{SetPushesDone: true}, "once"},
+		{"17, has its verdict from done", sets, Without{VerdictFromDone: true}, "once"},
+		{"18, absence needs a witness", erasing, Without{DoneNeedsWitness: true}, "once"},
+		{"20, a read is valid for the rest", looking, Without{RemainingFromExpiry: true}, "validity"},
+		{"23, a detach matches the fence", tokens(0, 1, exclusive, "a", "a"), Without{FenceInDetach: true}, "presence"},
+		{"23, extends", tokens(1, 0, exclusive, "a", "a"), Without{DetachExtends: true}, "extended"},
+		{"23, ends the validity at its send", tokens(1, 1, exclusive, "a", "a", "a"), Without{ValidityEndsAtSend: true}, "validity"},
+		{"23, a resume makes a handle", saving(two), oneHandle, "once"}, // two tabs by one id: both number their write 1
+		{"23, gives a new id", saving(three), Without{NewIDAtResume: true}, "once"},
+		{"23, gives a new fence", two, Without{NewFenceAtResume: true}, "fences"},
+		{"23, raises lock.fence", two, Without{ResumeRaisesFence: true}, "fences"},
+		{"23, unsets the number", saving(two), Without{ResumeUnsetsNumber: true}, "once"},
+		{"23, holds others out for an earlier handle", stranger, Without{TakeoverHoldsOut: true}, "validity"},
+		{"23, whatever releases the lock", stranger, Without{HoldsOut: true}, "validity"},
+		{"23, ends the detached state", stranger, Without{ResumeAttaches: true}, "validity"},
+		{"23, leaves the release to the last handle", three, Without{KeyNeedsFence: true}, "last"},
+		{"23, compare-and-set unsets the key", resumedSets, Without{SetUnsetsKey: true}, "token"},
+		{"23, and is not sent before the lease's time", resumedSets, Without{SetWithoutHold: true}, "validity"},
+		{"24, a downgrade matches the fence", lowers(1, writers, "a", "a"), Without{FenceInDowngrade: true}, "presence"},
+		{"24, is judged", lowers(0, refused, "a", "c"), Without{DowngradeIsJudged: true}, "exclusion"},
+		{"24, changes nothing when refused", lowers(0, readers, "a", "b"), Without{RefusalKeeps: true}, "downgrade"},
+		{"24, is not executed after a refusal", lowers(1, refused, "a", "a", "c"), Without{DowngradeIsNumbered: true}, "validity"},
+		{"24, ends the validity at its send", lowers(1, writers, "a", "b"), Without{ValidityEndsAtSend: true}, "validity"},
+		{"24, not before the old tag's time", keeping(4, lowers(0, writers, "a", "b")), Without{DowngradeHoldsOut: true}, "kept"},
+		{"24, is cleaned up from the old id on", lowers(1, writers, "a", "b"), Without{OldIDFirst: true}, "leak"},
+		{"25, a release leaves an entry", keeping(4, plain(0, exclusive, "a", "a")), Without{HoldsOut: true}, "kept"},
+		{"25, under a new id", keeping(4, plain(1, exclusive, "a", "a")), Without{NewIDAtHold: true}, "kept"},
+		{"25, without the key", keeping(4, tokens(1, 0, exclusive, "a", "a")), Without{HoldDropsKey: true}, "kept"},
+		{"25, for a time that counts from the grant", keeping(2, plain(1, exclusive, "a", "a")), Without{HoldFromGrant: true}, "kept"},
+	} {
+		t.Run("rule "+c.rule, func(t *testing.T) { notice(t, c.world, c.without, c.property) })
+	}
 }

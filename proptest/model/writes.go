@@ -48,27 +48,6 @@ func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*D
 	return c, Applied, Image{c, now}
 }
 
-// Renewal is one statement of a batched renewal.
-type Renewal struct {
-	Doc            *Document
-	Lease          Lease
-	TTL, Tolerance int64
-}
-
-// RenewBatch renews several leases, each in its own document, in one command,
-// and returns only the number of matches. The number proves something only if
-// all matched.
-func (p Protocol) RenewBatch(batch []Renewal, now int64) (after []*Document, matched int) {
-	for _, r := range batch {
-		d, outcome, _ := p.Renew(r.Doc, r.Lease, r.TTL, r.Tolerance, now)
-		if outcome == Renewed {
-			matched++
-		}
-		after = append(after, d)
-	}
-	return after, matched
-}
-
 // Remaining is the time for which a lease stays valid after the send of the
 // read that returned the image. It is 0 if the image lacks the lease's entry
 // with its fence.

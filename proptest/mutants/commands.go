@@ -1,83 +1,52 @@
 package mutants
 
 // commands are built or read wrongly.
-var commands = []Mutant{
-	{
-		Name: "the client's clock instead of the server's", Rule: 0,
-		Why:  "clients whose clocks differ prune each other's live entries",
-		File: "internal/engine/engine.go",
-		Edits: swap(`	var now expr = "$$NOW"
+var commands = []Mutant{{
+	Name: "the client's clock instead of the server's",
+	Why:  "clients whose clocks differ prune each other's live entries",
+	File: "internal/engine/engine.go", Tests: "^TestServerKeepsTheEntryLonger$", Packages: []string{leasePkg, lockerPkg},
+	Old: `var now expr = "$$NOW"
 	if cfg.Now != nil {
 		now = nowPlaceholder
 	}`,
-			`	var now expr = nowPlaceholder
+	New: `var now expr = nowPlaceholder
 	if e.Now == nil {
 		e.Now = func() time.Time { return e.Clocks().Wall }
-	}`),
-		Tests: "^TestServerKeepsTheEntryLonger$", Packages: []string{leasePkg, lockerPkg},
-	},
-	{
-		Name: "a release removes all entries of its tag", Rule: 0,
-		Why:  "a reader that leaves removes the others",
-		File: "internal/engine/engine.go",
-		Edits: swap(`bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}`,
-			`bson.D{{Key: "$set", Value: bson.D{{Key: e.path(tag), Value: bson.A{}}}}}`),
-		Tests: "^TestReleaseLeavesTheRest$", Packages: inEngine,
-	},
-	{
-		Name: "a release matches the owner, not the id", Rule: 0,
-		Why:  "one program's leases of a document release each other",
-		File: "internal/engine/engine.go",
-		Edits: swap(`Value: bson.D{{Key: idKey, Value: id}}}}}}`,
-			`Value: bson.D{{Key: ownerKey, Value: cfg.Owner}}}}}}`),
-		Tests: "^TestReleaseLeavesTheRest$", Packages: inEngine,
-	},
-	{
-		Name: "a release that finds another fence is reported as released", Rule: 1,
-		Why:  "a lost lease is reported as held throughout",
-		File: "internal/engine/leave.go",
-		Edits: swap(`case e.ownEntry(raw, g).Fence == g.Fence:`,
-			`case e.ownEntry(raw, g).ID == g.ID:`),
-		Tests: "^TestRule01", Packages: inEngine,
-	},
-	{
-		Name: "the server keeps no tolerance", Rule: 0,
-		Why:  "a primary whose clock is ahead lets another holder in",
-		File: "internal/engine/terms.go",
-		Edits: swap(`(e.LeaseBy(tag, t) + e.Tolerance).Milliseconds()`,
-			`e.LeaseBy(tag, t).Milliseconds()`),
-		Tests: "^TestAcquireFree$", Packages: inEngine,
-	},
-	{
-		Name: "a command needs one member's acknowledgement only", Rule: 0,
-		Why:  "an election rolls back a granted lock",
-		File: "internal/engine/engine.go",
-		Edits: swap(`writeconcern.Majority()`,
-			`writeconcern.W1()`),
-		Tests: "^TestMajority$", Packages: inEngine,
-	},
-	{
-		Name: "a verdict is read without a majority", Rule: 18,
-		Why:  "an election rolls back the state that proved that a write was not applied",
-		File: "internal/engine/engine.go",
-		Edits: swap(`readconcern.Majority()`,
-			`readconcern.Local()`),
-		Tests: "^TestMajority$", Packages: inEngine,
-	},
-	{
-		Name: "the document is returned with its lock", Rule: 0,
-		Why:  "saving the document brings an old lock back",
-		File: "internal/engine/assemble.go",
-		Edits: swap(`if e.Key() != field {`,
-			`if e.Key() != field+"s" {`),
-		Tests: "^TestDecodeLeavesTheLockOut$", Packages: inEngine,
-	},
-	{
-		Name: "the time to try again is the last holder's expiry", Rule: 0,
-		Why:  "a waiter for a semaphore sleeps past the first free slot",
-		File: "internal/engine/conflict.go",
-		Edits: swap(`entries[len(entries)-1-allow].Expires`,
-			`entries[len(entries)-1].Expires`),
-		Tests: "^TestAcquireAllows$", Packages: inEngine,
-	},
-}
+	}`,
+}, {
+	Name: "a release removes all entries of its tag",
+	Why:  "a reader that leaves removes the others",
+	File: "internal/engine/engine.go", Tests: "^TestEngine$", Packages: inMachine,
+	Old: `bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}`,
+	New: `bson.D{{Key: "$set", Value: bson.D{{Key: e.path(tag), Value: bson.A{}}}}}`,
+}, {
+	Name: "a release that finds another fence is reported as released", Rule: 1,
+	Why:  "a lost lease is reported as held throughout",
+	File: "internal/engine/leave.go", Tests: "^TestRule01", Packages: inEngine,
+	Old: `case e.ownEntry(raw, g).Fence == g.Fence:`,
+	New: `case e.ownEntry(raw, g).ID == g.ID:`,
+}, {
+	Name: "the server keeps no tolerance",
+	Why:  "a primary whose clock is ahead lets another holder in",
+	File: "internal/engine/terms.go", Tests: "^TestAcquireFree$", Packages: inEngine,
+	Old: `(e.LeaseBy(tag, t) + e.Tolerance).Milliseconds()`,
+	New: `e.LeaseBy(tag, t).Milliseconds()`,
+}, {
+	Name: "a command needs one member's acknowledgement only",
+	Why:  "an election rolls back a granted lock",
+	File: "internal/engine/engine.go", Tests: "^TestMajority$", Packages: inEngine,
+	Old: `writeconcern.Majority()`,
+	New: `writeconcern.W1()`,
+}, {
+	Name: "a verdict is read without a majority", Rule: 18,
+	Why:  "an election rolls back the state that proved that a write was not applied",
+	File: "internal/engine/engine.go", Tests: "^TestMajority$", Packages: inEngine,
+	Old: `readconcern.Majority()`,
+	New: `readconcern.Local()`,
+}, {
+	Name: "the document is returned with its lock",
+	Why:  "saving the document brings an old lock back",
+	File: "internal/engine/assemble.go", Tests: "^TestDecodeLeavesTheLockOut$", Packages: inEngine,
+	Old: `if e.Key() != field {`,
+	New: `if e.Key() != field+"s" {`,
+}}

@@ -7,7 +7,11 @@
 // the compiler only: the product has no switch, and the checkout is never
 // changed. A failed test counts only if it passes without the mutant.
 //
-// A plain go test runs a few mutants. All of them take some minutes:
+// There is one for each clause of a rule, and one for each promise of the README. A
+// new one needs a new clause or promise. CUT.md lists those that have gone, with the
+// tests that caught them.
 //
-//	go test ./proptest/mutants -run TestMutantsAreCaught -all -v -timeout 30m
+// All of them take some minutes. A plain go test only shows that they apply:
+//
+//	go test ./proptest/mutants -v -timeout 60m -args -only .
 package mutants

@@ -1,102 +1,65 @@
 package mutants
 
-// failures classify the driver's errors wrongly.
-var failures = []Mutant{
-	{
-		Name: "a write-concern error counts as a refusal", Rule: 0,
-		Why:  "the write is done on the primary, and the caller is told that it failed",
-		File: "internal/engine/failure.go",
-		Edits: swap(`		f.Answered = !lost && !passes(concern)`,
-			`		f.Certain = !lost || passes(concern)`),
-		Tests: "^(TestWriteConcernErrorIsUnknown|TestClassify)$", Packages: []string{enginePkg, leasePkg},
-	},
-	{
-		Name: "a deadline inside the server counts as a refusal", Rule: 0,
-		Why:  "the command was executed, and the caller is told that it failed",
-		File: "internal/engine/failure.go",
-		Edits: swap(`server.HasErrorLabel("RetryableWriteError"), slices.ContainsFunc(codes, passes):`,
-			`server.HasErrorLabel("RetryableWriteError"):`),
-		Tests: "^(TestClassify|TestAnswersThatProveNothing)$", Packages: inEngine,
-	},
-	{
-		Name: "an error that is not listed counts as a refusal", Rule: 0,
-		Why:  "the reply was too large, or had no image; the command was executed, and the caller is told that it failed",
-		File: "internal/engine/failure.go",
-		Edits: swap(`return refused(code) == nil }):
-		f.Answered = true`,
-			`return refused(code) == nil }):
-		f.Certain = true`),
-		Tests: "^TestAnswersThatProveNothing$", Packages: inEngine,
-	},
-	{
-		Name: "one refusal among several errors counts for all", Rule: 0,
-		Why:  "the command was executed, and the caller is told that it failed",
-		File: "internal/engine/failure.go",
-		Edits: swap(`	case len(codes) == 0, slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil }):`,
-			`	case !slices.ContainsFunc(codes, func(code int) bool { return refused(code) != nil }):`),
-		Tests: "^TestClassify$", Packages: inEngine,
-	},
-	{
-		Name: "a server that answers is asked for ever", Rule: 0,
-		Why:  "a caller without a deadline never returns, and the server gets commands without end",
-		File: "internal/attempt/settle.go",
-		Edits: swap(`		case time.Since(answered) > longestAnswered:
-			return unsure, err
-`,
-			``),
-		Tests: "^TestSettleBoundsAnswersThatProveNothing$", Packages: inAttempt,
-	},
-	{
-		Name: "answers are counted over a lost connection", Rule: 0,
-		Why:  "commands to a server that is being restarted are given up",
-		File: "internal/attempt/settle.go",
-		Edits: swap(`		case !failure.Answered:
-			answered = time.Time{}
-`,
-			`		case !failure.Answered:
-`),
-		Tests: "^TestSettleGoesOnWhereAnswersAreLostBetween$", Packages: inAttempt,
-	},
-	{
-		Name: "an answer hides an attempt that was lost before it", Rule: 0,
-		Why:  "the lost attempt may still be on its way, and counts as ended",
-		File: "internal/attempt/settle.go",
-		Edits: swap(`maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered)`,
-			`maybe != nil`),
-		Tests: "^TestSettleRemembersTheLostAttempt$", Packages: inAttempt,
-	},
-	{
-		Name: "a lost connection counts as a refusal", Rule: 0,
-		Why:  "the command was executed, and the caller is told that it failed",
-		File: "internal/engine/failure.go",
-		Edits: swap(`lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)`,
-			`lost := mongo.IsTimeout(err)`),
-		Tests: "^TestClassify$", Packages: inEngine,
-	},
-	{
-		Name: "a later attempt's refusal counts for the earlier one", Rule: 0,
-		Why:  "the first attempt was executed, and the caller is told that it was not",
-		File: "internal/attempt/settle.go",
-		Edits: swap(`		if maybe != nil && (unsure == nil || !engine.AsFailure(maybe).Answered) {
+// failures take the driver's errors for what they are not, try for ever or not at all
+// to reach a server, or leave entries of acquires without a lease.
+var failures = []Mutant{{
+	Name: "a command that can't be sent is tried for ever",
+	Why:  "while the server is down, a call whose context has no end never returns",
+	File: "internal/attempt/settle.go", Tests: "^TestHowLongAServerIsAwaited$", Packages: inLocker,
+	Old: `time.Since(begun) >= bounds.Patience, time.Since(passed) >= bounds.Patience/3,`,
+	New: `!failure.Passes && time.Since(begun) >= bounds.Patience, passed.IsZero(),`,
+}, {
+	Name: "a command that can't be sent is not tried again",
+	Why:  "a primary that is being elected ends every command at once",
+	File: "internal/attempt/settle.go", Tests: "^TestSettleRepeatsWhatPasses$", Packages: inAttempt,
+	Old: `case failure.Refused(),`,
+	New: `case failure.Nothing,`,
+}, {
+	Name: "a revoked write is sent",
+	Why:  "a write that was reported as not sent is applied later",
+	File: "internal/engine/reach.go", Tests: "^TestWriteThatCantBeSent$", Packages: inLease,
+	Old: `return s.state.CompareAndSwap(waiting, sent) || s.state.Load() == sent`,
+	New: `s.state.CompareAndSwap(waiting, sent); return true`,
+}, {
+	Name: "MaxWait bounds the work too",
+	Why:  "a deadline that was meant for the wait ends fn",
+	File: "multilock/locker.go", Tests: "^TestMaxWaitBoundsNothingElse$", Packages: inLocker,
+	Old: `return fn(held.KeepAlive(ctx), held)`,
+	New: `if cfg, _ := acquireConfig(opts); cfg.MaxWait != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, *cfg.MaxWait)
+		defer cancel()
+	}
+	return fn(held.KeepAlive(ctx), held)`,
+}, {
+	Name: "the error of a wait that ran out has the time alone",
+	Why:  "a held document can't be distinguished from a dead server",
+	File: "multilock/asked.go", Tests: "^TestAWaitThatRanOutNamesTheHolder$", Packages: inLocker,
+	Old: `last = a.known()`,
+}, {
+	Name: "a lost connection counts as a refusal",
+	Why:  "the command was executed, and the caller is told that it failed",
+	File: "internal/engine/failure.go", Tests: "^TestClassify$", Packages: inEngine,
+	Old: `lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)`,
+	New: `lost := mongo.IsTimeout(err)`,
+}, {
+	Name: "a later attempt's refusal counts for the earlier one",
+	Why:  "the first attempt was executed, and the caller is told that it was not",
+	File: "internal/attempt/settle.go", Tests: "^TestSettle", Packages: inAttempt,
+	Old: `if maybe != nil {
 			unsure = maybe
 		}`,
-			`		unsure = maybe`),
-		Tests: "^TestSettle", Packages: inAttempt,
-	},
-	{
-		Name: "a command is cut off with its caller", Rule: 22,
-		Why:  "an acquire executes after its clean-up, and nobody holds the entry",
-		File: "internal/attempt/settle.go",
-		Edits: swap(`context.WithTimeout(Detached(ctx), timeout)`,
-			`context.WithTimeout(ctx, timeout)`),
-		Tests: "^TestSettle", Packages: inAttempt,
-	},
-	{
-		Name: "a detached command keeps the caller's session", Rule: 0,
-		Why:  "two goroutines use one session",
-		File: "internal/attempt/settle.go",
-		Edits: swap(`return mongo.NewSessionContext(ctx, nil)`,
-			`return ctx`),
-		Tests: "^TestDetached", Packages: inAttempt,
-	},
-}
+	New: `unsure = maybe`,
+}, {
+	Name: "a late entry is removed only once", Rule: 22,
+	Why:  "the entry comes after that, and nobody holds the lock until it expires",
+	File: "multilock/cleanup.go", Tests: "^TestALateAttempt", Packages: inLocker,
+	Old: `if over || l.entries <= 0 {`,
+	New: `if over || l.entries <= 0 || s.err == nil {`,
+}, {
+	Name: "acquires of a document are not bounded",
+	Why:  "callers that give up pile up commands, and the holder's renewal comes too late",
+	File: "multilock/inflight.go", Tests: "^TestAcquiresBehindTheBound", Packages: inLocker,
+	Old: `slots{free: mostPerDocument}`,
+	New: `slots{free: 1 << 20}`,
+}}

@@ -1,162 +1,50 @@
 package mutants
 
 // renewals of many leases by one command.
-var renewals = []Mutant{
-	{
-		Name: "a batch that matched some counts for all", Rule: 20,
-		Why:  "the lease of a skipped document is valid beside the next one",
-		File: "internal/engine/batch.go",
-		Edits: swap(`if result.MatchedCount == int64(len(grants)) {`,
-			`if result.MatchedCount > 0 {`),
-		Tests: "^TestRenewAllButOne$", Packages: inEngine,
-	},
-	{
-		Name: "leases of a batch are valid from its answer on", Rule: 20,
-		Why:  "another holder enters while the leases are still valid",
-		File: "internal/lease/batch.go",
-		Edits: swap(`got, failed := with.commands.RenewAll(ctx, grants)`,
-			`got, failed := with.commands.RenewAll(ctx, grants)
-	got.Sent = with.engine.Clocks()`),
-		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
-	},
-	{
-		Name: "leases of a read are valid from its answer on", Rule: 20,
-		Why:  "another holder enters while the leases are still valid",
-		File: "internal/lease/batch.go",
-		Edits: swap(`standing, sent, err := with.commands.Standing(ctx, grants)`,
-			`standing, sent, err := with.commands.Standing(ctx, grants)
-	sent = with.engine.Clocks()`),
-		Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
-	},
-	{
-		Name: "an entry that is present counts as valid for a TTL", Rule: 20,
-		Why:  "it was not extended, and expires before its lease ends",
-		File: "internal/lease/batch.go",
-		Edits: swap(`lasting(span, sent, s.grant.TTL)`,
-			`lasting(max(span, s.grant.TTL), sent, s.grant.TTL)`),
-		Tests: "^TestRule20(UnknownOutcomes|WhatStandsIsNotExtended)$", Packages: inHold,
-	},
-	{
-		Name: "an entry that is present is matched by its id alone", Rule: 20,
-		Why:  "a late duplicate of the acquire counts as the lease that was lost",
-		File: "internal/engine/batch.go",
-		Edits: swap(`entry.Tag == g.Tag && entry.Fence == g.Fence`,
-			`entry.Tag == g.Tag && g.Fence != 0`),
-		Tests: "^TestRenewAllButOne$", Packages: inEngine,
-	},
-	{
-		Name: "a read's validity includes the tolerance", Rule: 20,
-		Why:  "the tolerance has no effect after a read",
-		File: "internal/engine/batch.go",
-		Edits: swap(`entry.Expires.Sub(now)-e.Tolerance`,
-			`entry.Expires.Sub(now)`),
-		Tests: "^TestRenewAll$", Packages: inEngine,
-	},
-	{
-		Name: "a read's validity may be longer than the TTL", Rule: 20,
-		Why:  "an expiry that an outside writer moved keeps a lease valid for an hour, whatever happens",
-		File: "internal/engine/batch.go",
-		Edits: swap(`min(entry.Expires.Sub(now)-e.Tolerance, g.TTL)`,
-			`entry.Expires.Sub(now) - e.Tolerance`),
-		Tests: "^TestRenewAll$", Packages: inEngine,
-	},
-	{
-		Name: "a loss in a batch is not reported", Rule: 0,
-		Why:  "the holder works on until the local end of its lease",
-		File: "internal/lease/batch.go",
-		Edits: swap(`case failed == nil:`,
-			`case failed != nil && got.Outcome == engine.Renewed:`),
-		Tests: "^TestRule20ALossInABatch$", Packages: inLease,
-	},
-	{
-		Name: "absence after a failed batch is a loss", Rule: 0,
-		Why:  "a read of a primary that was just elected ends a lease whose entry is present",
-		File: "internal/lease/batch.go",
-		Edits: swap(`case failed == nil:`,
-			`case got.Outcome != engine.Renewed:`),
-		Tests: "^TestRule20ALossInABatchOfUnknownOutcome$", Packages: inLease,
-	},
-	{
-		Name: "a refused batch is sent again unchanged", Rule: 0,
-		Why:  "one document that can't be written ends a hundred leases",
-		File: "internal/lease/batch.go",
-		Edits: swap(`return failed != nil && !brokenOff(failed)`,
-			`return failed != nil && brokenOff(failed)`),
-		Tests: "^TestRule20UnknownOutcomes$", Packages: inHold,
-	},
-	{
-		Name: "after a broken connection each lease is renewed alone", Rule: 0,
-		Why:  "a hundred commands on new connections take longer than the leases have left",
-		File: "internal/lease/batch.go",
-		Edits: swap(`return failed != nil && !brokenOff(failed)`,
-			`return failed != nil && (!brokenOff(failed) || mongo.IsNetworkError(failed))`),
-		Tests: "^TestRule20UnknownOutcomes$", Packages: inHold,
-	},
-	{
-		Name: "every lease is renewed alone", Rule: 0,
-		Why:  "ten thousand leases cost ten thousand commands",
-		File: "internal/lease/batch.go",
-		Edits: swap(`batchSize = 100`,
-			`batchSize = 1`),
-		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inHold,
-	},
-	{
-		Name: "a batch has only the leases that are due", Rule: 0,
-		Why:  "leases that were acquired one after the other are renewed one after the other for ever",
-		File: "internal/lease/keeper.go",
-		Edits: swap(`pause <= 0 && rest <= s.soon()`,
-			`pause <= 0 && rest <= 0`),
-		Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inHold,
-	},
-	{
-		Name: "a slow renewal makes no room", Rule: 0,
-		Why:  "four documents that are blocked for all writes end the leases of others",
-		File: "internal/lease/keeper.go",
-		Edits: swap(`	k.prompt--
-	k.send()`,
-			`	k.send()`),
-		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inHold,
-	},
-	{
-		Name: "a few renewals are out at a time", Rule: 0,
-		Why:  "a few more documents that are blocked for all writes end the leases of others",
-		File: "internal/lease/keeper.go",
-		Edits: swap(`mostOut    = 100`,
-			`mostOut    = 8`),
-		Tests: "^TestBlockedDocumentsHoldUpNoOthers$", Packages: inHold,
-	},
-	{
-		Name: "stuck renewals take all the room", Rule: 0,
-		Why:  "leases that can't be renewed are the most urgent, and the others' batch waits for them",
-		File: "internal/lease/keeper.go",
-		Edits: swap(`of.stuck = of.stuck || len(holds) == 1`,
-			`of.stuck = false`),
-		Tests: "^TestTheStuckLeaveRoom$", Packages: inHold,
-	},
-	{
-		Name: "a lease that was not renewed rests for half a TTL", Rule: 0,
-		Why:  "one broken connection ends every lease",
-		File: "internal/lease/keeper.go",
-		Edits: swap(`return s.grant.TTL / 20 `,
-			`return s.grant.TTL / 2 `),
-		Tests: "^TestTheShortestLeaseSurvivesAReset$", Packages: inLease,
-	},
-	{
-		Name: "a batch is in no order", Rule: 0,
-		Why:  "the batches of two processes lock the documents in different orders, and wait for each other",
-		File: "internal/engine/guard.go",
-		Edits: swap(`return cmp.Or(cmp.Compare(x.Type, y.Type), bytes.Compare(x.Value, y.Value))`,
-			`return cmp.Compare(len(x.Value), len(y.Value)) * bytes.Compare(x.Value, y.Value)`),
-		Tests: "^TestABatchIsInOrder$", Packages: inHold,
-	},
-	{
-		Name: "the loop goes on without leases", Rule: 0,
-		Why:  "a goroutine outlives its owner",
-		File: "internal/lease/keeper.go",
-		Edits: swap(`	if len(k.kept) == 0 {
+var renewals = []Mutant{{
+	Name: "a batch that matched some counts for all", Rule: 20,
+	Why:  "the lease of a skipped document is valid beside the next one",
+	File: "internal/engine/batch.go", Tests: "^TestRenewAllButOne$", Packages: inEngine,
+	Old: `if result.MatchedCount == int64(len(grants)) {`,
+	New: `if result.MatchedCount > 0 {`,
+}, {
+	Name: "leases of a batch are valid from its answer on", Rule: 20,
+	Why:  "another holder enters while the leases are still valid",
+	File: "internal/lease/batch.go", Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
+	Old: `got, failed := with.commands.RenewAll(ctx, grants)`,
+	New: `got, failed := with.commands.RenewAll(ctx, grants)
+	got.Sent = with.engine.Clocks()`,
+}, {
+	Name: "leases of a read are valid from its answer on", Rule: 20,
+	Why:  "another holder enters while the leases are still valid",
+	File: "internal/lease/batch.go", Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
+	Old: `standing, sent, err := with.commands.Standing(ctx, grants)`,
+	New: `standing, sent, err := with.commands.Standing(ctx, grants)
+	sent = with.engine.Clocks()`,
+}, {
+	Name: "an entry that is present counts as valid for a TTL", Rule: 20,
+	Why:  "it was not extended, and expires before its lease ends",
+	File: "internal/lease/batch.go", Tests: "^TestRule20(UnknownOutcomes|WhatStandsIsNotExtended)$", Packages: inHold,
+	Old: `lasting(span, sent, s.grant.TTL)`,
+	New: `lasting(max(span, s.grant.TTL), sent, s.grant.TTL)`,
+}, {
+	Name: "an entry that is present is matched by its id alone", Rule: 20,
+	Why:  "a late duplicate of the acquire counts as the lease that was lost",
+	File: "internal/engine/batch.go", Tests: "^TestRenewAllButOne$", Packages: inEngine,
+	Old: `entry.Tag == g.Tag && entry.Fence == g.Fence`,
+	New: `entry.Tag == g.Tag && g.Fence != 0`,
+}, {
+	Name: "every lease is renewed alone",
+	Why:  "ten thousand leases cost ten thousand commands",
+	File: "internal/lease/batch.go", Tests: "^TestManyLeasesAreRenewedByFewCommands$", Packages: inHold,
+	Old: `batchSize = 100`,
+	New: `batchSize = 1`,
+}, {
+	Name: "the loop goes on without leases",
+	Why:  "a goroutine outlives its owner",
+	File: "internal/lease/keeper.go", Tests: "^TestOneLoopForAllThatAreKept$", Packages: inHold,
+	Old: `if len(k.kept) == 0 {
 		k.running = false`,
-			`	if k.kept == nil && !k.running {
-		k.running = false`),
-		Tests: "^TestOneLoopForAllThatAreKept$", Packages: inHold,
-	},
-}
+	New: `if k.kept == nil && !k.running {
+		k.running = false`,
+}}

@@ -98,21 +98,8 @@ type lab struct {
 	dir  string // of the copies and the test binaries
 
 	mu       sync.Mutex
-	healthy  map[string]*healthy // by package
-	controls map[string]*control // by package and pattern
-}
-
-// control is a test's verdict on the source without a mutant.
-type control struct {
-	once sync.Once
-	err  error
-}
-
-// healthy is the test binary of a package without a mutant.
-type healthy struct {
-	once   sync.Once
-	binary string
-	err    error
+	binaries map[string]func() (string, error) // of a package's tests without a mutant
+	controls map[string]func() error           // of some of these tests: whether they pass
 }
 
 func open(root string) (*lab, error) {
@@ -124,7 +111,7 @@ func open(root string) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab{root: root, dir: dir, healthy: map[string]*healthy{}, controls: map[string]*control{}}, nil
+	return &lab{root: root, dir: dir, binaries: map[string]func() (string, error){}, controls: map[string]func() error{}}, nil
 }
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
@@ -186,7 +173,7 @@ func (m Mutant) Overlay(root, dir string) (string, error) {
 
 // apply makes the edits.
 func (m Mutant) apply(text string) (string, error) {
-	for _, e := range m.Edits {
+	for _, e := range append([]Edit{{m.Old, m.New}}, m.More...) {
 		if n := strings.Count(text, e.Old); n != 1 {
 			return "", fmt.Errorf("%s has this text %d times, and must have it once:\n%s", m.File, n, e.Old)
 		}
@@ -245,48 +232,31 @@ func (l *lab) judge(ctx context.Context, pkg, binary, tests string, expected boo
 // passes runs tests without a mutant, once for all mutants.
 func (l *lab) passes(ctx context.Context, pkg, tests string) error {
 	l.mu.Lock()
-	c := l.controls[pkg+tests]
-	if c == nil {
-		c = &control{}
-		l.controls[pkg+tests] = c
+	if l.binaries[pkg] == nil {
+		l.binaries[pkg] = sync.OnceValues(func() (string, error) {
+			return l.compile(ctx, pkg, filepath.Join(l.dir, "untouched"+strings.NewReplacer("/", "_", ".", "_").Replace(pkg)))
+		})
 	}
-	l.mu.Unlock()
-	c.once.Do(func() {
-		binary, err := l.untouched(ctx, pkg)
-		if err != nil {
-			c.err = err
-			return
-		}
-		for range 2 { // a busy machine may fail it once
-			out, failed, err := l.test(ctx, pkg, binary, tests, packageTimeout)
-			if c.err = err; !failed {
-				return
+	if l.controls[pkg+tests] == nil {
+		untouched, log := l.binaries[pkg], []byte(nil)
+		l.controls[pkg+tests] = sync.OnceValue(func() error {
+			binary, err := untouched()
+			if err != nil {
+				return err
 			}
-			c.err = fmt.Errorf("\n%s", tail(out))
-		}
-	})
-	return c.err
-}
-
-// untouched is the package's test binary without a mutant.
-func (l *lab) untouched(ctx context.Context, pkg string) (string, error) {
-	l.mu.Lock()
-	h := l.healthy[pkg]
-	if h == nil {
-		h = &healthy{}
-		l.healthy[pkg] = h
+			for range 2 { // a busy machine may fail it once
+				out, failed, err := l.test(ctx, pkg, binary, tests, packageTimeout)
+				if err != nil || !failed {
+					return err
+				}
+				log = out
+			}
+			return fmt.Errorf("\n%s", tail(log))
+		})
 	}
+	passes := l.controls[pkg+tests]
 	l.mu.Unlock()
-	h.once.Do(func() {
-		name := strings.Map(func(r rune) rune {
-			if r == '/' || r == '.' {
-				return '_'
-			}
-			return r
-		}, pkg)
-		h.binary, h.err = l.compile(ctx, pkg, filepath.Join(l.dir, "untouched"+name))
-	})
-	return h.binary, h.err
+	return passes()
 }
 
 // test runs a test binary in its package's directory, as go test does. A

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -82,28 +81,4 @@ func TestLinearizable(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestRecorded checks a recorded history, if one is named: HISTORY=file go test
-// -run Recorded.
-func TestRecorded(t *testing.T) {
-	path := os.Getenv("HISTORY")
-	if path == "" {
-		return
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	h, err := history.Decode(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var counts tally.Tally
-	linearizable(h, &counts, time.Minute)
-	for _, failure := range counts.Failures() {
-		t.Error(failure)
-	}
-	t.Log(counts.Checks, counts.Outcomes)
 }

@@ -22,17 +22,14 @@ var (
 
 // model runs the model's own tests, which need no server, and counts what they
 // report.
-func (p *proof) model(ctx context.Context) error {
+func (p *proof) searchModel(ctx context.Context) error {
 	args := []string{
 		"test", "-count=1", "-v", "-timeout=120m", "./proptest/model",
 		"-rapid.checks=" + strconv.Itoa(p.modelRuns),
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "DOCLOCK_MODEL_STEPS="+strconv.Itoa(p.modelSteps))
-	if p.modelFull {
-		cmd.Env = append(cmd.Env, "DOCLOCK_MODEL=full")
-	}
+	cmd.Env = append(os.Environ(), "DOCLOCK_MODEL="+p.model, "DOCLOCK_MODEL_STEPS="+strconv.Itoa(p.modelSteps))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

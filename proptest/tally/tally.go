@@ -73,17 +73,10 @@ func (t *Tally) Mutant(name, caughtBy string) {
 func (t *Tally) Merge(other *Tally) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name, n := range other.Checks {
-		add(&t.Checks, name, n)
-	}
-	for name, n := range other.Violations {
-		add(&t.Violations, name, n)
-	}
-	for name, n := range other.Faults {
-		add(&t.Faults, name, n)
-	}
-	for name, n := range other.Outcomes {
-		add(&t.Outcomes, name, n)
+	for to, from := range map[*map[string]int]map[string]int{&t.Checks: other.Checks, &t.Violations: other.Violations, &t.Faults: other.Faults, &t.Outcomes: other.Outcomes} {
+		for name, n := range from {
+			add(to, name, n)
+		}
 	}
 	for name, by := range other.Mutants {
 		if t.Mutants == nil {

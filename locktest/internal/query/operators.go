@@ -84,8 +84,8 @@ func (m *matcher) elemMatch(condition bson.RawValue) func(bson.RawValue) bool {
 			switch {
 			case ofValues && inner.field(element, nil, condition):
 				return true
-			case !ofValues && value.IsDocument(element) && inner.document(condition, element):
-				return true
+			case !ofValues && (value.IsDocument(element) || value.IsArray(element)) && inner.document(condition, value.Doc(element.Value)):
+				return true // an array is a document whose fields are 0, 1, …
 			}
 		}
 		return false

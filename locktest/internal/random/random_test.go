@@ -98,7 +98,7 @@ func (a attempt) String() string {
 // what MongoDB computes when it is needed.
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	from, n := setting("DOCLOCK_RANDOM", 0), setting("DOCLOCK_RANDOM_N", 100)
+	from, n := setting("DOCLOCK_RANDOM", 0), setting("DOCLOCK_RANDOM_N", 50)
 	for _, kind := range []string{"find", "count", "delete", "update", "modify", "upsert", "pipeline", "aggregate", "unique"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

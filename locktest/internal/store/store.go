@@ -172,6 +172,9 @@ func (c *command) hello() (value.Document, error) {
 		{Key: "localTime", Value: c.query.Now},
 		{Key: "minWireVersion", Value: value.Int(0)},
 		{Key: "maxWireVersion", Value: value.Int(WireVersion)},
+		{Key: "maxBsonObjectSize", Value: value.Int(16 << 20)},
+		{Key: "maxMessageSizeBytes", Value: value.Int(48_000_000)},
+		{Key: "maxWriteBatchSize", Value: value.Int(100_000)},
 	}, nil
 }
 

@@ -1,0 +1,36 @@
+package servers
+
+import (
+	"fmt"
+
+	"github.com/prometheus/procfs"
+)
+
+// Machine is the processor and the memory, as Linux reports them.
+func Machine() string {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return "unknown"
+	}
+	name, memory := "unknown processor", ""
+	if processors, err := fs.CPUInfo(); err == nil && len(processors) > 0 {
+		name = processors[0].ModelName
+	}
+	if info, err := fs.Meminfo(); err == nil && info.MemTotalBytes != nil {
+		memory = fmt.Sprintf(", %.0f GiB", float64(*info.MemTotalBytes)/(1<<30))
+	}
+	return name + memory
+}
+
+// Load is the machine's work in the last minute.
+func Load() string {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return "unknown"
+	}
+	average, err := fs.LoadAvg()
+	if err != nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f", average.Load1)
+}

@@ -1,0 +1,86 @@
+// Package servers starts the servers of a benchmark, connects clients to them, also
+// over a network that takes its time, and counts what clients send.
+package servers
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// Servers are all servers of the run. A child process gets them from its
+// parent, as JSON.
+type Servers struct {
+	MongoURI string
+	Database string
+	Network  *Network          // between the clients and every server; nil for none
+	Address  map[string]string // of redis and etcd
+
+	Mongo   string            // what server it is
+	Absent  map[string]string // server: the reason why it is missing
+	Version map[string]string // server: its kind, and its guarantees here
+}
+
+// Start starts the available servers. Only the MongoDB server is required. The
+// returned function stops everything, and is never nil.
+func (s *Servers) Start(ctx context.Context, say func(string, ...any)) (stop func() error, err error) {
+	var stops []func() error
+	stop = func() (err error) {
+		for _, f := range stops {
+			err = errors.Join(err, f())
+		}
+		return err
+	}
+	shared, err := mongotest.Start(ctx, os.Stderr)
+	if err != nil {
+		return stop, err
+	}
+	s.MongoURI, s.Mongo = shared.URI(), shared.Description()
+	s.Database = "bench_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	stops = append(stops, s.drop, shared.Close)
+	say("MongoDB: %s", s.Mongo)
+
+	s.Address, s.Absent, s.Version = map[string]string{}, map[string]string{}, map[string]string{}
+	for name, d := range daemons {
+		address, about, end, err := d.start(ctx, say)
+		if err != nil {
+			s.Absent[name] = err.Error()
+			say("%s: ABSENT, its rivals are not measured: %v", name, err)
+			continue
+		}
+		stops = append(stops, end)
+		s.Address[name], s.Version[name] = address, about
+		say("%s: %s", name, about)
+	}
+	return stop, nil
+}
+
+// drop removes the run's database.
+func (s *Servers) drop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	client, err := s.Connect(&Counter{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Disconnect(ctx) }()
+	return client.Database(s.Database).Drop(ctx)
+}
+
+// Connect makes a client whose commands are counted. All subjects have the same
+// driver and the same write concern.
+func (s *Servers) Connect(c *Counter) (*mongo.Client, error) {
+	o := options.Client().ApplyURI(s.MongoURI).SetMonitor(c.mongo()).SetWriteConcern(writeconcern.Majority())
+	if s.Network != nil {
+		o.SetDialer(s.Network)
+	}
+	return mongo.Connect(o)
+}

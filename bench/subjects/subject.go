@@ -1,0 +1,137 @@
+// Package subjects has the locks that are measured: doclock's, and those of its
+// rivals.
+package subjects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock/bench/servers"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// Subject is doclock or a rival, with its own connections and counter. The
+// functions are its abilities: nil for one that it doesn't have.
+type Subject struct {
+	Name    string
+	Sent    servers.Counter
+	Client  *mongo.Client
+	Docs    *mongo.Collection // the documents that are locked
+	servers *servers.Servers
+	ttl     time.Duration // how long a dead holder's lock is kept
+	closers []func()
+
+	// Lock waits for the lock of a key until ctx ends. LockShared is for locks
+	// that exclude only those of Lock, and not each other.
+	Lock, LockShared func(ctx context.Context, key string) (Unlock, error)
+	// Increment adds one to a document's count, as a program that reads, computes
+	// and writes, and loses no write of others. Without a way of its own a subject
+	// finds, computes and updates under its lock.
+	Increment func(ctx context.Context, key string) error
+	// Claim returns the pending document of a queue that has the highest priority of
+	// the free ones, or ErrNoneFree.
+	Claim func(context.Context) (Claimed, error)
+	// warm prepares n goroutines outside of the measurement.
+	warm func(n int) error
+}
+
+// Unlock releases a lock. Its context is not the waiter's.
+type Unlock func(context.Context) error
+
+// subjects by name.
+var subjects = map[string]struct {
+	open  func(*Subject) error
+	needs string // a server that may be missing
+}{
+	"doclock":                  {open: openWrite},
+	"doclock-fair":             {open: openTagged(relations.Fair())},
+	"doclock-read-preferring":  {open: openTagged(relations.ReadPreferring())},
+	"doclock-write-preferring": {open: openTagged(relations.WritePreferring())},
+	"plain":                    {open: openPlain},
+	"plain-1":                  {open: openPlain},
+	"optimistic":               {open: openOptimistic},
+	"monglock-write":           {open: openMonglockWrite},
+	"monglock-multi":           {open: openMonglockMulti},
+	"find-upsert":              {open: openFindUpsert},
+	"redislock":                {open: openRedislock, needs: "redis"},
+	"etcd":                     {open: openEtcd, needs: "etcd"},
+	"doclock-claim":            {open: openClaim},
+	"find-try-8":               {open: openFindTry},
+	"find-and-modify":          {open: openFindAndModify},
+}
+
+// ErrAbsent is the error of a rival whose server is missing.
+var ErrAbsent = errors.New("absent")
+
+// Open connects a subject.
+func Open(s *servers.Servers, name string, ttl time.Duration) (*Subject, error) {
+	kind := subjects[name]
+	if why := s.Absent[kind.needs]; why != "" {
+		return nil, fmt.Errorf("%w: %s: %s", ErrAbsent, kind.needs, why)
+	}
+	sub := &Subject{Name: name, servers: s, ttl: ttl}
+	var err error
+	if sub.Client, err = s.Connect(&sub.Sent); err != nil {
+		return nil, err
+	}
+	sub.closers = append(sub.closers, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = sub.Client.Disconnect(ctx)
+	})
+	sub.Docs = sub.Client.Database(s.Database).Collection("documents")
+	sub.Increment = sub.incrementLocked
+	if err := kind.open(sub); err != nil {
+		sub.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return sub, nil
+}
+
+// Close ends the connections, the last one first.
+func (s *Subject) Close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		s.closers[i]()
+	}
+}
+
+// Rival reports whether an error of the subject doesn't end the run.
+func (s *Subject) Rival() bool {
+	return !strings.HasPrefix(s.Name, "doclock") && !strings.HasPrefix(s.Name, "plain")
+}
+
+// Ping asks the MongoDB server.
+func (s *Subject) Ping(ctx context.Context) error { return s.Client.Ping(ctx, nil) }
+
+// Warm prepares n goroutines.
+func (s *Subject) Warm(n int) error {
+	if s.warm == nil {
+		return nil
+	}
+	return s.warm(n)
+}
+
+// others is a collection beside the documents.
+func (s *Subject) others(name string) *mongo.Collection { return s.Docs.Database().Collection(name) }
+
+// incrementLocked is the critical section under a lock: find, compute, update.
+func (s *Subject) incrementLocked(ctx context.Context, key string) error {
+	unlock, err := s.Lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	detached := context.WithoutCancel(ctx)
+	doc, err := s.Read(detached, key)
+	if err == nil {
+		err = unlessDeadlocked(func() error {
+			_, err := s.Docs.UpdateOne(detached, bson.M{"_id": key}, bson.M{"$set": bson.M{"count": doc.Count + 1}})
+			return err
+		})
+	}
+	return errors.Join(err, unlock(detached))
+}

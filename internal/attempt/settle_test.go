@@ -1,0 +1,84 @@
+package attempt_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// A server that always answers with an error that proves nothing is not asked
+// for ever.
+func TestSettleBoundsAnswersThatProveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		n, begun, tooLarge := 0, time.Now(), &engine.Failure{}
+		unsure, err := attempt.Settle(ctx, bounds, func(context.Context) error {
+			n++
+			return tooLarge
+		})
+		if took := time.Since(begun); took < bounds.Patience/3 || took > bounds.Patience/3+2*time.Second || n < 5 {
+			t.Errorf("%d attempts in %v", n, took)
+		}
+		if err != error(tooLarge) || unsure != error(tooLarge) {
+			t.Errorf("unsure %v, err %v", unsure, err)
+		}
+	})
+}
+
+// A failure that passes is repeated for as long as the bounds say, whether or not
+// anything happened, and whatever was answered between. What may have happened is
+// not repeated where a second execution would be another one.
+func TestSettleRepeatsWhatPasses(t *testing.T) {
+	lost, away, stays := &engine.Failure{Passes: true}, &engine.Failure{Nothing: true, Passes: true}, &engine.Failure{}
+	for name, c := range map[string]struct {
+		settle   func(context.Context, engine.Attempts, func(context.Context) error) (unsure, err error)
+		failures []*engine.Failure // in turn, again and again
+		took     time.Duration     // at least; 0 is each failure once
+		unsure   error
+	}{
+		"nothing happened":                 {attempt.Settle, []*engine.Failure{away}, bounds.Patience, nil},
+		"lost":                             {attempt.Settle, []*engine.Failure{lost}, bounds.Patience, lost},
+		"no proof, now and then lost":      {attempt.Settle, []*engine.Failure{stays, stays, lost}, bounds.Patience, nil},
+		"refused":                          {attempt.Settle, []*engine.Failure{{Nothing: true}}, 0, nil},
+		"nothing happened, any filter":     {attempt.SettleOnce, []*engine.Failure{away}, bounds.Patience, nil},
+		"lost, any filter":                 {attempt.SettleOnce, []*engine.Failure{lost}, 0, lost},
+		"lost, and then refused":           {attempt.Settle, []*engine.Failure{lost, {Nothing: true}}, 0, lost},
+		"nothing happened, and then a row": {attempt.Settle, []*engine.Failure{away, stays, stays, stays, stays}, bounds.Patience, stays},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, begun := 0, time.Now()
+				unsure, err := c.settle(t.Context(), bounds, func(context.Context) error {
+					n++
+					return c.failures[(n-1)%len(c.failures)]
+				})
+				took := time.Since(begun)
+				if took < c.took || took > c.took+2*time.Second || c.took == 0 && n != len(c.failures) || err == nil {
+					t.Errorf("%d attempts in %v, %v", n, took, err)
+				}
+				if c.unsure != nil && unsure != c.unsure || c.unsure == nil && len(c.failures) == 1 && unsure != nil {
+					t.Errorf("unsure: %v", unsure)
+				}
+			})
+		})
+	}
+}
+
+// No attempt follows the first where there is no patience.
+func TestSettleWithoutPatience(t *testing.T) {
+	for _, failure := range []*engine.Failure{{}, {Passes: true}, {Nothing: true, Passes: true}} {
+		n := 0
+		_, err := attempt.Settle(t.Context(), engine.Attempts{Timeout: time.Second}, func(context.Context) error {
+			n++
+			return failure
+		})
+		if n != 1 || err != error(failure) {
+			t.Errorf("%d attempts, %v", n, err)
+		}
+	}
+}

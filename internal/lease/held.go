@@ -1,0 +1,62 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// This file has what a context knows of the leases that it holds: those whose
+// KeepAlive has made it, or a parent of it.
+
+// heldKey finds the innermost context of a KeepAlive.
+type heldKey struct{}
+
+// holding is a context that KeepAlive made.
+type holding interface {
+	held() []*Handle
+	given() context.Context // the one that it was made of
+}
+
+func (c *keptContext) held() []*Handle        { return []*Handle{c.holder} }
+func (c *keptContext) given() context.Context { return c.Context }
+func (j *joint) held() []*Handle              { return j.holders }
+func (j *joint) given() context.Context       { return j.Context }
+
+// HeldBy are the leases that the context holds, or has held.
+func HeldBy(ctx context.Context) (all []*Handle) {
+	for {
+		of, made := ctx.Value(heldKey{}).(holding)
+		if !made {
+			return all
+		}
+		for _, h := range of.held() {
+			if h.Granted() && !slices.Contains(all, h) {
+				all = append(all, h)
+			}
+		}
+		ctx = of.given()
+	}
+}
+
+// Standing is the lease's entry, as far as this process knows it, and whether the
+// lease still holds it: it is neither lost nor being released, detached or
+// downgraded.
+func (h *Handle) Standing() (entry engine.Entry, standing bool) {
+	s := h.hold
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.check() != nil || h.over != nil || h.released != nil || s.phase != held {
+		return engine.Entry{}, false
+	}
+	now, g := s.engine.Clocks(), &s.grant
+	return engine.Entry{
+		Tag: g.Tag, ID: g.ID, Owner: g.Owner, Seq: g.Seq, Fence: g.Fence, Since: g.Since, Until: g.Until,
+		Expires: now.Wall.Add(s.validity.left(now) + s.engine.Tolerance).Truncate(time.Millisecond),
+	}, true
+}
+
+// Place is where the lease's entry is.
+func (h *Handle) Place() (*engine.Engine, engine.Pin) { return h.hold.engine, h.hold.grant.Pin }

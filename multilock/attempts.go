@@ -1,0 +1,313 @@
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/waitqueue"
+	"github.com/google/uuid"
+)
+
+// attempts are the acquires by one id, and what is known of them. They are a value:
+// each step takes one and returns the next. A command that outlives its caller cleans up
+// by the value from before the command, which is its own: no step changes its receiver
+// after it has sent one.
+type attempts struct {
+	*asked
+	id     uuid.UUID
+	unsure unsure            // those of unknown outcome
+	waiter *waitqueue.Waiter // in the document's wait queue, or nil
+	place  *place            // where the entry waits in the document, or nil
+	image  *engine.Image     // of the last answer in this turn, or nil
+	held   *lease.Handle     // what they were granted, or nil
+	err    error             // why they were not
+	gone   bool              // the caller left while a command was under way: its end is the acquire's
+}
+
+// newAttempts are none yet, by a new id: an id serves one entry only.
+func newAttempts(a *asked, w *waitqueue.Waiter) attempts {
+	return attempts{asked: a, id: uuid.New(), waiter: w}
+}
+
+// unsure counts attempts of unknown outcome: each of them may be executed yet.
+type unsure struct {
+	n    int
+	last time.Time // when the last one ended
+}
+
+// note records how an attempt ended.
+func (u *unsure) note(err error) {
+	if err != nil && !engine.AsFailure(err).Nothing {
+		u.n++
+		u.last = time.Now()
+	}
+}
+
+func (u *unsure) add(more unsure) {
+	u.n += more.n
+	if more.n > 0 {
+		u.last = more.last
+	}
+}
+
+// once asks for the lock, or joins an entry of this process; it doesn't wait.
+func (s attempts) once(ctx context.Context) attempts {
+	s = s.join(ctx)
+	if s.held == nil && s.err == nil {
+		s = s.arrive(ctx, true)
+	}
+	s.held, s.err = s.deliver(s.image, s.held, s.err)
+	if s.shared {
+		s.locker.queues.Tried(s.where(), s.queuedBy(s.id, nil), idOf(s.held), s.image)
+	}
+	return s
+}
+
+// join has the acquire share an entry that other holders of this process have. It
+// sends one command or none. Without an entry that can be joined there is neither a
+// lease nor an error.
+func (s attempts) join(ctx context.Context) attempts {
+	next := s
+	held, check, err := s.locker.queues.Join(ctx, s.document, s.queuedBy(s.id, nil))
+	if check == nil {
+		next.held, next.err = held, err
+		return next
+	}
+	checked, gone, err := run(ctx, s.asked, s.waiter, s.locker.ops.Closing(), func() attempts {
+		checked := s.check(ctx, check.ID)
+		check.End(checked.image)
+		return checked
+	}, func(checked attempts, done func()) {
+		if checked.held != nil {
+			s.locker.cleanup.released(s.request, checked.held, checked.held.Release(context.Background()))
+		}
+		done()
+	})
+	if err != nil {
+		if !gone { // nothing was sent
+			check.End(nil)
+		}
+		next.err, next.gone = err, gone
+		return next
+	}
+	s.account.sees(checked.image)
+	return checked
+}
+
+// check asks whether an entry may be joined. If the check fails, the acquire itself
+// asks.
+func (s attempts) check(ctx context.Context, id uuid.UUID) attempts {
+	held, img, err := s.locker.leases.Look(ctx, id, len(s.into) > 0)
+	if err != nil {
+		return s
+	}
+	s.image = img
+	if blocking, _ := s.locker.engine.InTheWay(img, s.request.Tag, nil); len(blocking) == 0 {
+		s.held = held
+		return s
+	}
+	s.locker.cleanup.released(s.request, held, held.Release(context.Background()))
+	s.err = s.conflict(img, nil)
+	return s
+}
+
+// arrive sends one acquire. With neither a lease nor an error, or with a conflict,
+// the entry waits at the place.
+func (s attempts) arrive(ctx context.Context, try bool) attempts {
+	s, got := s.send(ctx, try)
+	if s.err != nil {
+		return s
+	}
+	return s.answered(got)
+}
+
+// reply is the result of an acquire, a confirm or a resume.
+type reply struct {
+	engine.Answer
+	unsure unsure // attempts beside the one that was answered
+	err    error
+}
+
+// send sends the acquire until it is answered, or says in err why it was not. Only a
+// filter that pins the document may be sent twice: another one could find another
+// document. It runs in the locker's group: a Close that came before is seen here, one
+// that comes later waits.
+func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) {
+	next, r, settle := s, s.by(s.id), attempt.Settle
+	r.Try = try
+	if s.filter.Pin == nil {
+		settle = attempt.SettleOnce
+	}
+	got, gone, err := run(ctx, s.asked, s.waiter, s.locker.ops.Closing(), func() (got reply) {
+		if s.locker.closing() {
+			return reply{err: doclock.ErrClosed}
+		}
+		got.err = s.settle(ctx, "acquire", settle, func(ctx context.Context) (err error) {
+			got.Answer, err = s.locker.commands.Acquire(ctx, s.filter, r)
+			got.unsure.note(err)
+			return err
+		})
+		return got
+	}, s.undo)
+	next.unsure.add(got.unsure)
+	next.err, next.gone = cmp.Or(err, got.err), gone
+	return next, got.Answer
+}
+
+// undo removes the entry that an acquire has made, or may make, after its caller
+// gave up.
+func (s attempts) undo(got reply, done func()) {
+	s.unsure.add(got.unsure)
+	pin, entered := s.filter.Pin, got.err == nil && (got.Outcome == engine.Granted || got.Outcome == engine.Waiting)
+	if entered {
+		pin = s.locker.engine.Pin(got.Image)
+	}
+	s.locker.cleanup.discard(pin, s.by(s.id), s.unsure, entered, func(error) { done() })
+}
+
+// answered applies an answer. An arrival is granted, or refused, or waits at a place;
+// a place is granted, or kept, or lost.
+func (s attempts) answered(got engine.Answer) attempts {
+	s.image = got.Image
+	s.account.sees(got.Image)
+	arrives := s.place == nil
+	if arrives {
+		if s.place, s.err = s.arrived(got); s.err != nil {
+			return s
+		}
+	}
+	s.held, s.err = s.place.judge(got)
+	switch {
+	case s.held != nil, errors.Is(s.err, doclock.ErrLost):
+		s.place = nil
+	case arrives && !errors.Is(s.err, doclock.ErrConflict):
+		s.err = nil // a repeated acquire is not decided anew, and may wait although no entry blocks it
+	}
+	return s
+}
+
+// arrived is the place of an arrival, or its refusal.
+func (s attempts) arrived(got engine.Answer) (*place, error) {
+	switch {
+	case got.Outcome == engine.Granted, got.Outcome == engine.Waiting:
+		return &place{asked: s.asked, grant: s.locker.engine.Grant(got.Image, s.by(s.id)), unsure: s.unsure}, nil
+	case got.Image != nil:
+		return nil, s.conflict(got.Image, nil)
+	default:
+		return nil, s.notFound(false)
+	}
+}
+
+// leave is the end of attempts whose caller has the answer. Without a lease of their
+// own id, no entry may stay in the document by that id. answer, or nil, is called once
+// there is none, or an error, and not for those with a lease.
+func (s attempts) leave(answer func(error)) {
+	if !s.gone && (s.held == nil || s.held.ID() != s.id) {
+		s.locker.cleanup.discard(s.filter.Pin, s.by(s.id), s.unsure, false, answer)
+	}
+}
+
+// where is the key of the document that the attempts were answered with last, or
+// that the filter tells.
+func (s attempts) where() string {
+	if s.image != nil {
+		return waitqueue.Key(s.locker.engine.Pin(s.image))
+	}
+	return s.document
+}
+
+func idOf(held *lease.Handle) uuid.UUID {
+	if held == nil {
+		return uuid.Nil
+	}
+	return held.ID()
+}
+
+// place is an acquire's entry in the document, granted or waiting.
+type place struct {
+	*asked
+	grant  engine.Grant // of the arrival; it never changes
+	unsure unsure       // attempts of the arrival
+}
+
+// judge applies an answer to the place: it is granted as a lease, a conflict, or
+// [doclock.ErrLost]. A lost place leaves no entry. After a lease's release an earlier
+// attempt may still enter its id again.
+func (p *place) judge(got engine.Answer) (*lease.Handle, error) {
+	if got.Outcome == engine.Lost {
+		p.discard(p.unsure, false, nil)
+		return nil, doclock.ErrLost
+	}
+	own, _ := got.Image.Lock.Find(p.grant.Tag, p.grant.ID)
+	if own.Seq != p.grant.Seq { // pruned, and entered anew by a late duplicate
+		p.discard(p.unsure, true, nil)
+		return nil, doclock.ErrLost
+	}
+	if got.Outcome == engine.Waiting {
+		return nil, p.conflict(got.Image, &own)
+	}
+	held := p.locker.leases.New(p.locker.engine.Grant(got.Image, p.by(p.grant.ID)), got.Sent, p.shared)
+	if p.unsure.n > 0 {
+		held.AfterRelease(func() { p.discard(p.unsure, false, nil) })
+	}
+	return held, nil
+}
+
+// discard leaves the entry to the clean-up.
+func (p *place) discard(late unsure, seen bool, answer func(error)) {
+	p.locker.cleanup.discard(p.grant.Pin, p.by(p.grant.ID), late, seen, answer)
+}
+
+// withdraw removes the entry from the document, whether or not it has a lease,
+// and then calls done.
+func (p *place) withdraw(held *lease.Handle, done func(error)) {
+	if held != nil {
+		p.locker.cleanup.release(context.Background(), p.request, held, done)
+		return
+	}
+	leave := p.locker.inflight.owe(p.lane)
+	p.discard(p.unsure, true, func(err error) {
+		leave()
+		done(err)
+	})
+}
+
+// confirm asks for the place of the entry, until it is answered.
+func (p *place) confirm(ctx context.Context) (got reply) {
+	got.err = p.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
+		got.Answer, err = p.locker.commands.Confirm(ctx, p.grant.Pin, p.by(p.grant.ID))
+		return err
+	})
+	return got
+}
+
+// abandoned removes the waiter's entry from the document, granted or not, after
+// the end of a confirm whose caller has left.
+func (p *place) abandoned(got reply, done func()) {
+	var held *lease.Handle
+	if got.err == nil {
+		var err error
+		if held, err = p.judge(got.Answer); errors.Is(err, doclock.ErrLost) {
+			done()
+			return
+		}
+	}
+	p.withdraw(held, func(error) { done() })
+}
+
+// queued is the place, or none, as the wait queue knows it.
+func (p *place) queued() waitqueue.Place {
+	if p == nil {
+		return waitqueue.Place{}
+	}
+	return waitqueue.Place{Seq: p.grant.Seq, Confirm: p.keeps()}
+}
+
+// keeps is the longest pause between two confirms that keeps the place.
+func (p *place) keeps() time.Duration { return p.locker.engine.Wait(p.grant.Tag) / 3 }

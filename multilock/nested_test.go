@@ -1,0 +1,185 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// wantNested fails unless err is the conflict with a lease of the acquire's own
+// context.
+func (p *place) wantNested(what string, err error, own ...*doclock.Lease) {
+	p.Helper()
+	var c *doclock.ConflictError
+	if !errors.Is(err, doclock.ErrNotAcquired) || !errors.As(err, &c) || !strings.Contains(err.Error(), "held by this context") || len(c.Holders) != len(own) {
+		p.Errorf("%s: %v, want a conflict with the own context", what, err)
+		return
+	}
+	for _, h := range c.Holders {
+		ours := slices.ContainsFunc(own, func(l *doclock.Lease) bool { return h.ID == l.ID() && h.Tag == l.Tag() })
+		if !ours || h.Owner == "" || h.Since.IsZero() || !h.InContext || h.Remaining <= 0 {
+			p.Errorf("%s: in the way is %+v", what, h)
+		}
+	}
+}
+
+// An acquire of what its own context holds is refused at once, by each call, and
+// leaves no entry. So is one by another Locker of the collection.
+func TestNestedAcquire(t *testing.T) {
+	t.Parallel()
+	byRange := bson.M{"_id": bson.M{"$lt": 2}} // a filter that doesn't pin the document
+	for name, acquire := range map[string]func(context.Context, *multilock.Locker, any) error{
+		"TryAcquire": func(ctx context.Context, l *multilock.Locker, filter any) error {
+			_, err := l.TryAcquire(ctx, filter, "write")
+			return err
+		},
+		"Acquire": func(ctx context.Context, l *multilock.Locker, filter any) error {
+			_, err := l.Acquire(ctx, filter, "write")
+			return err
+		},
+		"one try": func(ctx context.Context, l *multilock.Locker, filter any) error {
+			_, err := l.Acquire(ctx, filter, "write", doclock.MaxWait(0))
+			return err
+		},
+		"Enqueue": func(ctx context.Context, l *multilock.Locker, filter any) error {
+			_, err := l.Enqueue(ctx, filter, "write")
+			return err
+		},
+		"DoAll": func(ctx context.Context, l *multilock.Locker, filter any) error {
+			return multilock.DoAll(ctx, func(context.Context, multilock.Leases) error { return errors.New("fn ran") },
+				l.Want(doclock.ID(2), "write"), l.Want(doclock.ID(1.0), "write"))
+		},
+	} {
+		for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
+			bubbly(t, name, func(p *place) {
+				mine, other := p.plain(rules), p.plain(rules)
+				ok(p, mine.Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+					begun := time.Now()
+					for _, l := range []*multilock.Locker{mine, other} {
+						for _, ctx := range []context.Context{ctx, context.WithValue(ctx, &name, 1), context.WithoutCancel(ctx)} {
+							p.wantNested("pinned", acquire(ctx, l, flowers), lease)
+						}
+						p.wantNested("another way", acquire(ctx, l, byRange), lease)
+					}
+					if took := time.Since(begun); took > time.Second {
+						p.Errorf("it took %v", took)
+					}
+					time.Sleep(10 * time.Second)
+					return lease.UpdateAndRelease(ctx, plusOne) // nobody is in its queue
+				}))
+				p.wantEntries()
+			})
+		}
+	}
+}
+
+// Nothing is sent for an acquire that its own context keeps back, where the Locker
+// knows it.
+func TestNestedAcquireSendsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Fair())
+	ok(t, l.Do(p.bounded(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+		p.sends(w, 0, "Acquire", func() error {
+			_, err := l.Acquire(ctx, bson.M{"_id": 1, "name": "flowers"}, "read")
+			p.wantNested("Acquire", err, lease)
+			return err
+		}, doclock.ErrConflict)
+		return nil
+	}))
+}
+
+// What does not keep an acquire back for ever is not refused: another document,
+// another tag, and a place of a semaphore.
+func TestNotNested(t *testing.T) {
+	bubble(t, func(p *place) {
+		for _, opts := range [][]doclock.Option{nil, {doclock.ShareInProcess("read")}} {
+			readers := p.plain(relations.WritePreferring(), opts...)
+			ok(p, readers.Do(p.Context(), flowers, "read", func(ctx context.Context, lease *doclock.Lease) error {
+				p.release(p.got(readers.Acquire(ctx, flowers, "read")))
+				p.release(p.got(readers.Acquire(ctx, doclock.ID(2), "write")))
+				_, err := readers.Acquire(ctx, flowers, "write")
+				p.wantNested("write under read", err, lease)
+				return nil
+			}))
+		}
+		slots := p.plain(relations.Semaphore(2), doclock.Field("slots"))
+		ok(p, slots.Do(p.Context(), flowers, "slot", func(ctx context.Context, first *doclock.Lease) error {
+			return slots.Do(ctx, flowers, "slot", func(ctx context.Context, second *doclock.Lease) error {
+				_, err := slots.Acquire(first.KeepAlive(ctx), flowers, "slot") // which has one of them twice
+				p.wantNested("a third place", err, first, second)
+				return nil
+			})
+		}))
+		ok(p, slots.Do(p.Context(), flowers, "slot", func(ctx context.Context, _ *doclock.Lease) error {
+			other := p.got(slots.Acquire(p.Context(), flowers, "slot"))
+			time.AfterFunc(time.Second, func() { _ = other.Release(context.Background()) })
+			p.release(p.got(slots.Acquire(ctx, flowers, "slot"))) // the other's place becomes free
+			return nil
+		}))
+	})
+}
+
+// A lease that has ended meanwhile keeps its context back no longer.
+func TestNotNestedAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context, *doclock.Lease) error{
+		"returned": func(context.Context, *doclock.Lease) error { return nil },
+		"released": func(ctx context.Context, lease *doclock.Lease) error { return lease.Release(ctx) },
+		"downgraded": func(ctx context.Context, lease *doclock.Lease) error {
+			_, err := lease.Downgrade(ctx, "read")
+			return err
+		},
+		"detached": func(ctx context.Context, lease *doclock.Lease) error { _, err := lease.Detach(ctx); return err },
+	} {
+		virtually(t, name, func(p *place) {
+			l := p.plain(relations.WritePreferring())
+			got := make(chan error, 1)
+			ok(p, l.Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
+				err := end(ctx, lease)
+				inherited := context.WithoutCancel(ctx)
+				go func() {
+					if name == "returned" {
+						<-ctx.Done()
+					}
+					held, err := l.Acquire(inherited, flowers, "write")
+					if err == nil {
+						err = held.Release(inherited)
+					}
+					got <- err
+				}()
+				synctest.Wait()
+				return err
+			}))
+			ok(p, <-got)
+		})
+	}
+}
+
+// A claim passes over a document that its context holds.
+func TestNestedClaim(t *testing.T) {
+	bubble(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		claim := func(ctx context.Context) (*doclock.Lease, error) {
+			return l.TryAcquire(ctx, bson.M{"_id": bson.M{"$gt": 0}}, "write", doclock.SkipLocked(), doclock.Sort(bson.D{{Key: "_id", Value: 1}}))
+		}
+		ok(p, l.Do(p.Context(), flowers, "write", func(ctx context.Context, _ *doclock.Lease) error {
+			held := p.got(claim(ctx))
+			if held.DocumentID().AsInt64() != 2 {
+				p.Errorf("claimed %v", held.DocumentID())
+			}
+			p.want(errOf(claim(held.KeepAlive(ctx))), doclock.ErrNotFound)
+			return held.Release(ctx)
+		}))
+	})
+}

@@ -1,0 +1,282 @@
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// In these tests the server is away, in virtual time, while entries that nobody holds
+// are to be removed.
+
+var errAway = errors.New("dial tcp: no route to host")
+
+// outage has two programs: here owes, and there meets what it owes.
+type outage struct {
+	*place
+	here, there *multilock.Locker
+
+	mu     sync.Mutex
+	events []doclock.Event
+}
+
+func virtualOutage(t *testing.T, test func(o *outage)) {
+	t.Helper()
+	bubble(t, func(p *place) {
+		o := &outage{place: p}
+		o.here = p.plain(relations.Fair(), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.events = append(o.events, e)
+		}))
+		o.there = p.plain(relations.Fair())
+		test(o)
+		p.mem.Up()
+	})
+}
+
+// told are the clean-ups of which it was told that they have failed.
+func (o *outage) told() []doclock.Event {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(o.events), func(e doclock.Event) bool { return e.Kind != doclock.EventCleanUpFailed })
+}
+
+// soon ends before any second attempt.
+func (o *outage) soon() context.Context {
+	ctx, cancel := context.WithTimeout(o.Context(), time.Millisecond)
+	o.Cleanup(cancel)
+	return ctx
+}
+
+// lose has an acquire of a caller who leaves executed, and its reply lost. It makes the
+// document if there is none.
+func (o *outage) lose(l *multilock.Locker, id int, opts ...doclock.AcquireOption) {
+	o.Helper()
+	if _, err := o.coll.InsertOne(o.Context(), doclock.ID(id)); !mongo.IsDuplicateKeyError(err) {
+		must(o, err)
+	}
+	o.mem.LoseReplies(1, locktest.Acquires)
+	o.want(errOf(l.TryAcquire(o.soon(), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
+}
+
+// free reports whether another program can have the document.
+func (o *outage) free() bool {
+	o.Helper()
+	lease, err := o.there.TryAcquire(o.Context(), flowers, "write")
+	if errors.Is(err, doclock.ErrConflict) {
+		return false
+	}
+	o.release(o.got(lease, err))
+	return true
+}
+
+// downAtDecode is a document that can't be decoded.
+type downAtDecode struct{ down func() }
+
+func (d *downAtDecode) UnmarshalBSON([]byte) error {
+	d.down()
+	return errAway
+}
+
+// What an acquire without a lease leaves is removed within a second after an outage,
+// or its life is over by then.
+func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	lives := map[string]struct {
+		life   time.Duration
+		option doclock.AcquireOption
+	}{
+		"TTL":         {5 * time.Minute, doclock.TTL(5 * time.Minute)},
+		"HoldAtLeast": {20 * time.Hour, doclock.HoldAtLeast(20 * time.Hour)},
+	}
+	for name, owe := range map[string]func(o *outage, down func(), opt doclock.AcquireOption){
+		"a lost reply, and the caller has left": func(o *outage, down func(), opt doclock.AcquireOption) {
+			o.lose(o.here, 1, opt)
+			down()
+		},
+		"a lost reply of any filter": func(o *outage, down func(), opt doclock.AcquireOption) {
+			o.mem.LoseReplies(1, locktest.Acquires)
+			down()
+			o.want(errOf(o.here.TryAcquire(o.Context(), byName, "write", opt)), doclock.ErrNotAcquired)
+		},
+		"a grant for a caller who has left": func(o *outage, down func(), opt doclock.AcquireOption) {
+			o.mem.Delay(1, 5*time.Millisecond, locktest.Acquires)
+			time.AfterFunc(5*time.Millisecond, down) // the answer is on its way
+			_, _ = o.here.TryAcquire(o.soon(), flowers, "write", opt)
+		},
+		"a document that can't be decoded": func(o *outage, down func(), opt doclock.AcquireOption) {
+			o.want(errOf(o.here.TryAcquire(o.Context(), flowers, "write", opt, doclock.Into(&downAtDecode{down}))), errAway)
+		},
+		"the first of several, of which another can't be decoded": func(o *outage, down func(), opt doclock.AcquireOption) {
+			_, err := multilock.AcquireAll(o.Context(), o.here.Want(doclock.ID(1), "write", opt),
+				o.here.Want(doclock.ID(2), "write", opt, doclock.Into(&downAtDecode{down})))
+			o.want(err, errAway)
+		},
+		"a cancelled ticket that was granted": func(o *outage, down func(), opt doclock.AcquireOption) {
+			reader := o.try(o.there, "read")
+			ticket := o.enqueue(o.here, "write", opt)
+			o.release(reader)
+			o.mem.Delay(1, 5*time.Millisecond)
+			_, _ = ticket.Confirm(o.soon())
+			time.Sleep(10 * time.Millisecond)
+			down()
+			o.want(ticket.Cancel(o.soon()), doclock.ErrOutcomeUnknown)
+		},
+	} {
+		for term, of := range lives {
+			for _, away := range []time.Duration{4 * time.Second, 10 * time.Minute} {
+				t.Run(fmt.Sprintf("%s/%s/%v", name, term, away), func(t *testing.T) {
+					virtualOutage(t, func(o *outage) {
+						began := time.Now()
+						owe(o, func() { o.mem.Down(errAway) }, of.option)
+						time.Sleep(time.Until(began.Add(away)))
+						o.mem.Up()
+						time.Sleep(1100 * time.Millisecond)
+						if !o.free() {
+							o.Errorf("it keeps others out %v after an outage of %v", time.Since(began)-away, away)
+						}
+						time.Sleep(of.life)
+						if n := o.here.Leftovers(); n != 0 {
+							o.Errorf("%d ids are still owed", n)
+						}
+						if told := o.told(); len(told) > 0 && away < of.life {
+							o.Errorf("clean-ups have failed: %v", told)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// The first command of the Locker that is answered wakes the clean-up: what the
+// document owes doesn't hold the slots of its acquires.
+func TestTheFirstAnswerWakesTheCleanUp(t *testing.T) {
+	t.Parallel()
+	virtualOutage(t, func(o *outage) {
+		for range multilock.MostPerDocument {
+			o.mem.Delay(1, 2*time.Millisecond, locktest.Acquires)
+			_, _ = o.here.TryAcquire(o.soon(), flowers, "read", doclock.TTL(time.Hour))
+		}
+		time.Sleep(time.Millisecond)
+		o.mem.Down(errAway)
+		time.Sleep(20 * time.Second)
+		o.mem.Up()
+		back := time.Now()
+		for _, id := range []int{2, 1} {
+			lease := o.got(o.here.Acquire(o.Context(), doclock.ID(id), "write"))
+			if took := time.Since(back); took > 100*time.Millisecond {
+				o.Errorf("document %d: after %v", id, took)
+			}
+			o.release(lease)
+		}
+	})
+}
+
+// However much is owed, an outage costs few goroutines and no commands, and all is
+// removed at once after it.
+func TestLeftoversWaitTogether(t *testing.T) { // alone: it counts goroutines
+	virtualOutage(t, func(o *outage) {
+		const many = 500
+		coll, w := o.watched()
+		l := o.locker(coll, relations.Fair(), doclock.TTL(time.Hour))
+		o.mem.Fail(1<<30, mongo.CommandError{Code: 10107, Labels: []string{"RetryableWriteError", "NoWritesPerformed"}}, locktest.CleanUps)
+		for i := range many {
+			o.lose(l, 10+i)
+		}
+		o.mem.Down(errAway)
+		synctest.Wait() // a clean-up on its way is refused
+		o.mem.Fail(0, mongo.CommandError{})
+		time.Sleep(10 * time.Second)
+		if n := l.Leftovers(); n != many {
+			o.Fatalf("%d are owed", n)
+		}
+		w.Take()
+		if n := runtime.NumGoroutine(); n > many/2 {
+			o.Errorf("%d goroutines", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if sent := w.Take(); len(sent) > 0 {
+			o.Errorf("%d commands", len(sent))
+		}
+		o.mem.Up()
+		time.Sleep(1100 * time.Millisecond)
+		if n := l.Leftovers(); n != 0 || w.Count() > many {
+			o.Errorf("%d are owed after %d commands", n, w.Count())
+		}
+	})
+}
+
+// Close makes one last attempt, which waits a moment for a server, and says what it
+// leaves.
+func TestCloseInAnOutageSaysWhatItLeaves(t *testing.T) {
+	t.Parallel()
+	for away, leaves := range map[time.Duration]bool{5 * time.Second: false, time.Hour: true} {
+		t.Run(away.String(), func(t *testing.T) {
+			virtualOutage(t, func(o *outage) {
+				l, err := multilock.New(o.coll, relations.Fair())
+				must(o, err)
+				o.mem.Fail(1<<30, mongo.CommandError{Code: 91}, locktest.CleanUps)
+				for id := range 20 {
+					o.lose(l, 10+id, doclock.TTL(24*time.Hour))
+				}
+				o.mem.Down(errAway)
+				time.AfterFunc(away, func() {
+					o.mem.Fail(0, mongo.CommandError{}) // until then a clean-up on its way is refused
+					o.mem.Up()
+				})
+				begun := time.Now()
+				err = l.Close(o.Context())
+				if took := time.Since(begun); took > 21*time.Second { // a clean-up may wait already
+					o.Errorf("it took %v", took)
+				}
+				if (err != nil) != leaves {
+					o.Errorf("Close: %v", err)
+				}
+				if leaves {
+					fault{errAway, []string{"doclock: Close may leave", `of "write" in document `, "and 17 more"}}.check(o, "Close", err)
+				}
+				if n := l.Leftovers(); n != 0 {
+					o.Errorf("%d are owed", n)
+				}
+				o.mem.Up()
+				_, err = o.there.TryAcquire(o.Context(), doclock.ID(10), "write")
+				if errors.Is(err, doclock.ErrConflict) != leaves {
+					o.Errorf("another program: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A clean-up that the server refuses is told once, and goes on: rights come back.
+func TestARefusedCleanUpGoesOn(t *testing.T) {
+	t.Parallel()
+	virtualOutage(t, func(o *outage) {
+		o.mem.Fail(1<<30, mongo.CommandError{Code: 13, Name: "Unauthorized"}, locktest.CleanUps)
+		o.lose(o.here, 1, doclock.TTL(time.Hour))
+		time.Sleep(time.Minute)
+		o.mem.Fail(0, mongo.CommandError{})
+		time.Sleep(time.Minute)
+		if !o.free() || o.here.Leftovers() != 0 {
+			o.Errorf("%d ids are owed", o.here.Leftovers())
+		}
+		if told := o.told(); len(told) != 1 || told[0].DocumentID.AsInt64() != 1 || told[0].Tag != "write" || told[0].LeaseID == uuid.Nil || driverError(told[0].Err) == nil {
+			o.Errorf("clean-ups have failed: %+v", told)
+		}
+	})
+}

@@ -1,0 +1,291 @@
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
+	"github.com/doclock/doclock/internal/waitqueue"
+)
+
+// try sends one acquire that doesn't wait.
+func (a *asked) try(ctx context.Context) (*lease.Handle, error) {
+	if err := a.nested(); err != nil {
+		return nil, err
+	}
+	if a.skip {
+		return a.claim(ctx, true)
+	}
+	s := newAttempts(a, nil).once(ctx)
+	s.leave(nil)
+	return s.held, a.failed(ctx, s.err, nil)
+}
+
+// acquire waits for the lock, for as long as MaxWait says. Close waits for its
+// end, and so returns after the waiters' entries were removed.
+func (a *asked) acquire(ctx context.Context) (held *lease.Handle, err error) {
+	defer func() { a.account.tell(ctx, held, err) }()
+	ctx = a.account.counted(ctx)
+	if a.maxWait != nil {
+		most := *a.maxWait
+		if most == 0 {
+			most = a.bounds.Timeout
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
+		defer cancel()
+		if *a.maxWait == 0 {
+			return a.try(ctx)
+		}
+	}
+	if err := a.nested(); err != nil {
+		return nil, err
+	}
+	a.locker.ops.Enter()
+	defer a.locker.ops.Leave()
+	if a.skip {
+		return a.claim(ctx, false)
+	}
+	if a.document == "" {
+		return a.find(ctx)
+	}
+	return newAttempts(a, nil).wait(ctx)
+}
+
+// find asks the server first if only the server knows which document the filter
+// finds. It asks for the lock and not for a place: a place in the document would
+// block the earlier waiters of this process.
+func (a *asked) find(ctx context.Context) (*lease.Handle, error) {
+	s := newAttempts(a, nil).arrive(ctx, true)
+	s.held, s.err = s.deliver(s.image, s.held, s.err)
+	if !errors.Is(s.err, doclock.ErrConflict) || isNested(s.err) {
+		s.leave(nil)
+		return s.held, a.failed(ctx, s.err, nil)
+	}
+	s.asked = a.of(a.filter.At(a.locker.engine.Pin(s.image)))
+	return s.wait(ctx)
+}
+
+// wait waits in the document's wait queue until the lock is granted, ctx ends,
+// the locker is closed, or something other than a conflict comes back. The error of
+// attempts that were answered before is the last conflict so far. At the end the entry
+// is removed from the document unless it is the lease's.
+func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
+	a, queues := s.asked, s.locker.queues
+	var w *waitqueue.Waiter
+	w = queues.Enter(s.where(), s.queuedBy(s.id, func(turn waitqueue.Turn) { a.late(w, turn) }), waitqueue.Known{Image: s.image, Sent: s.begun})
+	s.waiter = w
+	last := s.err
+	a.account.queued(w, last)
+	defer a.account.reminds()()
+	defer func() {
+		if s.gone { // the waiter stays in the queue, busy, so that the next one does not ask beside the command
+			return
+		}
+		s.leave(nil)
+		if s.place != nil {
+			s.place.withdraw(nil, func(error) {})
+		}
+		queues.Leave(w)
+	}()
+	for {
+		turn, err := queues.Await(ctx, w)
+		switch {
+		case err != nil:
+			s.err = err
+		case turn.Kind == waitqueue.Joined:
+			s.held = turn.Lease
+			return s.held, nil
+		default:
+			s = s.take(ctx, turn)
+			s.held, s.err = s.deliver(s.image, s.held, s.err)
+			if !s.gone {
+				queues.Settle(w, waitqueue.Result{ID: s.id, Held: idOf(s.held), Place: s.place.queued(), Image: s.image, Document: s.where()})
+			}
+		}
+		if s.held != nil {
+			return s.held, nil
+		}
+		if s.err != nil && (!errors.Is(s.err, doclock.ErrConflict) || isNested(s.err)) {
+			if outage(s.bounds, s.err) {
+				queues.Fail(w, s.err)
+			}
+			return nil, s.failed(ctx, s.err, last)
+		}
+		last = s.err
+		a.account.waits(last)
+	}
+}
+
+// take takes a turn: it reads a handoff's answer, or asks the server. An entry that was
+// pruned is entered anew, under a new id and at the end of the document's queue.
+func (s attempts) take(ctx context.Context, turn waitqueue.Turn) attempts {
+	s.image, s.err = nil, nil
+	handed := turn.Kind == waitqueue.Answer
+	switch {
+	case handed && turn.Answer.Image != nil:
+		s = s.answered(turn.Answer)
+	case s.place != nil:
+		s = s.keep(ctx)
+	case handed: // the handoff may have entered it
+		s.unsure.add(handoffUnknown())
+		s = s.enter(ctx)
+	default:
+		s = s.enter(ctx)
+	}
+	for !s.gone && s.err == doclock.ErrLost { // and not another lock's loss, which has ended ctx
+		s = newAttempts(s.asked, s.waiter).enter(ctx)
+	}
+	return s
+}
+
+// enter asks for a lease of an entry of this process, or a place in the
+// document.
+func (s attempts) enter(ctx context.Context) attempts {
+	if s.unsure.n == 0 { // else it may have an entry of its own by now
+		if s = s.join(ctx); s.held != nil || s.err != nil {
+			return s
+		}
+	}
+	return s.arrive(ctx, false)
+}
+
+// keep asks whether it is the place's turn, and extends the waiting entry.
+func (s attempts) keep(ctx context.Context) attempts {
+	next := s
+	if ctx.Err() != nil {
+		next.err = attempt.Ended(ctx)
+		return next
+	}
+	got, gone, err := run(ctx, s.asked, s.waiter, nil, func() reply { return s.place.confirm(ctx) }, s.place.abandoned)
+	if err == nil {
+		err = got.err
+	}
+	if err != nil {
+		next.err, next.gone = err, gone
+		return next
+	}
+	return next.answered(got.Answer)
+}
+
+// late releases what was handed over to a waiter that has given up.
+func (a *asked) late(w *waitqueue.Waiter, turn waitqueue.Turn) {
+	got, r, left := turn.Answer, a.by(w.ID), a.locker.cleanup
+	switch {
+	case turn.Kind == waitqueue.Joined:
+		left.release(context.Background(), r, turn.Lease, nil)
+	case got.Image == nil:
+		left.discard(a.filter.Pin, r, handoffUnknown(), false, nil)
+	case got.Outcome == engine.Waiting:
+		left.discard(a.filter.Pin, r, unsure{}, true, nil)
+	case got.Outcome == engine.Granted:
+		left.release(context.Background(), r, a.locker.leases.New(a.locker.engine.Grant(got.Image, r), got.Sent, false), nil)
+	}
+}
+
+// handoffUnknown is a handoff of unknown outcome: one more attempt to enter its
+// successor.
+func handoffUnknown() unsure { return unsure{n: 1, last: time.Now()} }
+
+// Wait waits until the lock is granted or ctx ends, and confirms meanwhile. A
+// release in this process wakes it. The entry stays after the end of ctx: call Wait
+// again within a WaitTTL, or cancel the ticket. The error is ctx's, joined with the
+// last conflict. Every error is a [doclock.ErrNotAcquired].
+func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
+	if attempt.InTransaction(ctx) {
+		return nil, notAcquired(errInTransaction)
+	}
+	held, err := t.wait(ctx)
+	return (*doclock.Lease)(held), ended(ctx, t.place.failed(ctx, err, t.conflict()))
+}
+
+// wait waits in the document's wait queue, as an Acquire whose place is there.
+func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
+	if ctx.Err() != nil {
+		return nil, attempt.Ended(ctx)
+	}
+	select {
+	case t.waits <- struct{}{}:
+		defer func() { <-t.waits }()
+	case <-ctx.Done():
+		return nil, attempt.Ended(ctx)
+	}
+	queues := t.place.locker.queues
+	known, answers := t.known()
+	if t.decided() {
+		return t.handOver()
+	}
+	gone := false
+	w := queues.Enter(t.document(), t.request(), known)
+	defer func() {
+		if !gone { // else its command's end is the waiter's
+			queues.Leave(w)
+		}
+	}()
+	for {
+		turn, err := queues.Await(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		held, gone, err = t.use(ctx, turn, w)
+		before := answers
+		known, answers = t.known()
+		if gone || answers == before { // a Confirm or a Cancel has decided, or there is no answer
+			if outage(t.place.bounds, err) {
+				queues.Fail(w, err)
+			}
+			return held, err
+		}
+		queues.Settle(w, waitqueue.Result{ID: t.ID(), Held: idOf(held), Place: known.Place, Image: known.Image, Sent: known.Sent, Document: t.document()})
+		if !errors.Is(err, doclock.ErrConflict) {
+			return held, err
+		}
+	}
+}
+
+func (t *Ticket) document() string { return waitqueue.Key(t.place.grant.Pin) }
+
+// request is the ticket as a waiter. A lock that is handed over to it is the
+// ticket's, whether or not a caller waits.
+func (t *Ticket) request() waitqueue.Request {
+	return t.place.queuedBy(t.ID(), func(turn waitqueue.Turn) {
+		t.place.locker.ops.Go(func() { _ = t.receive(turn.Answer) })
+	})
+}
+
+// known is the last answer, as the wait queue takes it, and its number.
+func (t *Ticket) known() (waitqueue.Known, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return waitqueue.Known{Place: t.place.queued(), Image: t.seen.Image, Sent: t.seen.Sent.Mono, Answered: t.answered}, t.answers
+}
+
+// use takes a handoff's answer, or asks the server. A handoff of unknown outcome
+// was for the ticket's own entry, so a confirm finds the outcome.
+func (t *Ticket) use(ctx context.Context, turn waitqueue.Turn, w *waitqueue.Waiter) (held *lease.Handle, gone bool, _ error) {
+	if turn.Answer.Image == nil {
+		return t.confirm(ctx, w)
+	}
+	refused, gaveUp := attempt.Run(ctx, &t.place.locker.ops, func() error { return t.receive(turn.Answer) }, func(error) {})
+	if err := cmp.Or(gaveUp, refused); err != nil {
+		return nil, false, err
+	}
+	held, err := t.handOver()
+	return held, false, err
+}
+
+// receive applies a handoff's answer, once no command is under way. An answer
+// without an image has no effect.
+func (t *Ticket) receive(got engine.Answer) error {
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
+	if got.Image == nil {
+		return nil
+	}
+	return t.judge(got)
+}

@@ -1,0 +1,195 @@
+package history
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A report of a violation has the lines of the document's transcript that are
+// nearest to it. The whole transcript is in a file.
+const (
+	linesBefore = 120
+	linesAfter  = 60
+)
+
+// transcribed is one line of a transcript: an operation, or a command and its image.
+type transcribed struct {
+	from, to int64 // on the server's clock
+	text     string
+}
+
+// violated counts a violation that was seen at an instant of the server's clock.
+// The first one of a document prints what happened around it.
+func (c *check) violated(at int64, property, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !c.told {
+		c.told = true
+		text += "\n" + c.around(at)
+	}
+	c.Violated(property, "document %s (%s): %s", c.ID, c.Name, text)
+}
+
+// Around is the part of a document's transcript around an instant of the server's
+// clock, in nanoseconds, or its first lines for 0, with the name of the file that has
+// the whole of it.
+func (h *History) Around(document string, at int64) string {
+	for _, d := range h.Documents {
+		if d.ID == document {
+			return newCheck(h, d, clocks(h.Commands), nil).around(at)
+		}
+	}
+	return ""
+}
+
+func (c *check) around(at int64) string {
+	lines := c.transcript()
+	if len(lines) == 0 {
+		return "nothing is recorded of this document"
+	}
+	begin := lines[len(lines)-1].from
+	for _, l := range slices.Backward(lines) {
+		if l.from != forever {
+			begin = l.from
+		}
+	}
+	middle, _ := slices.BinarySearchFunc(lines, at, func(l transcribed, at int64) int { return cmp.Compare(l.from, at) })
+	first, last := max(0, middle-linesBefore), min(len(lines), middle+linesAfter)
+	var b strings.Builder
+	where, err := c.keep(lines, begin)
+	if err != nil {
+		where = err.Error()
+	}
+	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them: %s\n", first+1, last, len(lines), begin/millisecond, where)
+	for i, l := range lines[first:last] {
+		if first+i == middle {
+			fmt.Fprintf(&b, "%s ---- the violation ----\n", instant(at, begin))
+		}
+		fmt.Fprintln(&b, l.show(begin))
+	}
+	return b.String()
+}
+
+// keep writes the whole transcript to a file that stays.
+func (c *check) keep(lines []transcribed, begin int64) (path string, err error) {
+	dir, err := os.MkdirTemp("", "doclock-history-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, filepath.Base(c.ID)+".txt")
+	f, err := os.Create(path)
+	if err != nil {
+		return "", err
+	}
+	out := bufio.NewWriter(f)
+	fmt.Fprintf(out, "document %s (%s), TTL %d ms, wait TTL %d ms, tolerance %d ms, rules %v\n", c.ID, c.Name, c.TTL, c.WaitTTL, c.Tolerance, c.Rules)
+	for _, l := range lines {
+		fmt.Fprintln(out, l.show(begin))
+	}
+	return path, cmp.Or(out.Flush(), f.Close())
+}
+
+func (l transcribed) show(begin int64) string {
+	return fmt.Sprintf("%s %s %s", instant(l.from, begin), instant(l.to, begin), l.text)
+}
+
+// instant is a time as a transcript has it, in seconds.
+func instant(at, begin int64) string {
+	if at == never || at == forever { // that of a process whose clock isn't known, or of no answer
+		return "        …"
+	}
+	return fmt.Sprintf("%9.3f", seconds(at-begin))
+}
+
+func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }
+
+// transcript has what is known of the document, in the order of its begin.
+func (c *check) transcript() (lines []transcribed) {
+	for _, o := range c.operations {
+		clock := c.clocks[o.Process]
+		l := transcribed{clock.earliest(o.Call), never, o.text()}
+		if o.Return != 0 {
+			l.to = clock.latest(o.Return)
+		}
+		lines = append(lines, l)
+	}
+	for i := range c.commands {
+		command := &c.commands[i]
+		lines = append(lines, transcribed{c.sent(command), c.answered(command), command.text()})
+	}
+	slices.SortStableFunc(lines, func(a, b transcribed) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
+	})
+	return lines
+}
+
+// words joins those that are not empty.
+func words(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), " ")
+}
+
+// given is a value as the format has it, or empty for the zero value.
+func given[T comparable](format string, value T) string {
+	if value == *new(T) {
+		return ""
+	}
+	return fmt.Sprintf(format, value)
+}
+
+// text is an operation as a transcript has it.
+func (o *Operation) text() string {
+	var valid string
+	if o.Kind == Look {
+		valid = fmt.Sprintf("for %.3f s", seconds(o.Remaining))
+	}
+	return words(fmt.Sprintf("p%d.%d CALL %s", o.Process, o.Client, o.Kind), name(o.Tag, o.ID, o.Fence),
+		given("TTL %d ms", o.TTL), given("at least %d ms", o.Least), o.Write, "=", cmp.Or(o.Outcome, "never returned"), valid, given("(%.160s)", o.Error))
+}
+
+// text is a command as a transcript has it, with its image.
+func (c *Command) text() string {
+	what := words(fmt.Sprintf("p%d      %s", c.Process, c.Kind), name(c.Tag, c.ID, c.Fence),
+		given("of %s", c.Owner), given("from %s", abbreviated(c.From)), given("key %s", abbreviated(c.Key)), c.Write,
+		either(c.Ghost, "(the server may execute it late or twice)", ""), either(c.Handed, "(handed over)", ""), either(c.Inherits, "(in the holder's place)", ""), "=")
+	switch {
+	case c.Answered == 0:
+		return what + " no answer"
+	case c.Own != nil:
+		return what + " removed " + c.Own.text(0)
+	case c.Image == nil:
+		return what + either(c.Matched, " found", " not found")
+	}
+	what += fmt.Sprintf(" at %d.%03d, fence %s:", c.Image.Now/1000%1000, c.Image.Now%1000, short(c.Image.Fence))
+	for _, e := range c.Image.Entries {
+		what += fmt.Sprintf(" [%s]", e.text(c.Image.Now))
+	}
+	return what + either(len(c.Image.Entries) == 0, " free", "")
+}
+
+// text is an entry as a transcript has it, with the rest of its life.
+func (e *Entry) text(now int64) string {
+	text := words(name(e.Tag, e.ID, e.Fence), either(e.Fence == 0, "waits", ""), either(e.Seq != e.Fence, "seq "+short(e.Seq), ""), given("key %s", abbreviated(e.Key)))
+	if now != 0 {
+		text += fmt.Sprintf(" %+d ms", e.Expires-now) + either(e.Until != 0, fmt.Sprintf(", until %+d ms", e.Until-now), "")
+	}
+	return text
+}
+
+// name is that of an entry, with the last digits of its fence.
+func name(tag, id string, fence int64) string { return words(tag, abbreviated(id), short(fence)) }
+
+func abbreviated(id string) string { return id[:min(8, len(id))] }
+
+// short is the end of a fence, whose beginning is the time.
+func short(fence int64) string {
+	if fence == 0 {
+		return ""
+	}
+	text := fmt.Sprint(fence)
+	return "…" + text[max(0, len(text)-7):]
+}

@@ -1,0 +1,261 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/multilock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// turn is one thing that a program does.
+func (r runner) turn() {
+	p := r.programs[r.IntN(len(r.programs))]
+	r.jump(p)
+	switch k := r.IntN(41); {
+	case k < 8:
+		r.try(p)
+	case k < 19:
+		r.acquire(p)
+	case k < 24:
+		r.do(p)
+	case k < 28:
+		r.several(p)
+	case k < 34:
+		r.enqueue(p)
+	case k < 37:
+		r.resume(p)
+	case k < 38:
+		r.touch(p)
+	case k < 39:
+		r.lead(p)
+	default:
+		r.badInput(p)
+	}
+}
+
+func (r runner) try(p *program) {
+	pl := r.plan(p)
+	ctx, cancel := r.patience()
+	defer cancel()
+	r.use(r.get(ctx, p, "TryAcquire", &pl, pl.locker.TryAcquire))
+}
+
+func (r runner) acquire(p *program) {
+	pl := r.plan(p)
+	r.waiting(&pl)
+	ctx, cancel := r.patience()
+	defer cancel()
+	r.use(r.get(ctx, p, "Acquire", &pl, pl.locker.Acquire))
+}
+
+// acquires is a method of a Locker that returns a lease.
+type acquires func(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error)
+
+// get is a call of one.
+func (r runner) get(ctx context.Context, p *program, name string, pl *plan, get acquires) (h *holding) {
+	r.call(ctx, p, name, nil, func(ctx context.Context, c *call) error {
+		a := r.begin(c, &pl.acquire)
+		lease, err := get(ctx, pl.filter, pl.tag, pl.opts...)
+		if err == nil {
+			h = r.got(c, a, lease, pl.ttl)
+		}
+		return err
+	})
+	return h
+}
+
+var errWork = errors.New("the simulation's own work has failed")
+
+func (r runner) do(p *program) {
+	pl := r.plan(p)
+	r.waiting(&pl)
+	ctx, cancel := r.patience()
+	defer cancel()
+	var h *holding
+	r.call(ctx, p, "Do", nil, func(ctx context.Context, c *call) error {
+		a := r.begin(c, &pl.acquire)
+		return pl.locker.Do(ctx, pl.filter, pl.tag, func(ctx context.Context, lease *doclock.Lease) error {
+			h = r.got(c, a, lease, pl.ttl)
+			return c.function(func() error { return r.inside(ctx, p, h) })
+		}, pl.opts...)
+	})
+	r.settle(h)
+}
+
+// inside is what the function of a Do does.
+func (r runner) inside(ctx context.Context, p *program, h *holding) error {
+	r.work(ctx, h)
+	switch r.IntN(12) {
+	case 0:
+		panic(thrown)
+	case 1:
+		return errWork
+	case 2:
+		r.end(ctx, h)
+	case 3, 4:
+		return r.nested(ctx, p, h)
+	}
+	return nil
+}
+
+// nested acquires, inside of a Do, what its context holds.
+func (r runner) nested(ctx context.Context, p *program, h *holding) error {
+	name, _ := h.lease.DocumentID().StringValueOK()
+	pl := r.planFor(p, h.group, name)
+	pl.inside = h
+	ctx, cancel := r.patienceIn(ctx)
+	defer cancel()
+	method, get := "TryAcquire", acquires(pl.locker.TryAcquire)
+	if r.one(2) {
+		r.waiting(&pl)
+		method, get = "Acquire", pl.locker.Acquire
+	}
+	next := r.get(ctx, p, method, &pl, get)
+	r.use(next)
+	if next == nil && r.one(2) {
+		return errors.Join(errWork, pl.by.err)
+	}
+	return nil
+}
+
+func (r runner) several(p *program) {
+	n := 2 + r.IntN(2)
+	plans := make([]*plan, n)
+	wants := make([]multilock.Want, n)
+	for i, d := range r.some(n) {
+		pl := r.planFor(p, d.group, d.name)
+		r.waiting(&pl)
+		plans[i], wants[i] = &pl, pl.locker.Want(pl.filter, pl.tag, pl.opts...)
+	}
+	ctx, cancel := r.patience()
+	defer cancel()
+	held := make([]*holding, n)
+	take := func(c *call, leases multilock.Leases) {
+		for i, lease := range leases {
+			held[i] = r.got(c, &plans[i].acquire, lease, plans[i].ttl)
+		}
+	}
+	name := "AcquireAll"
+	if r.one(2) {
+		name = "DoAll"
+	}
+	r.call(ctx, p, name, nil, func(ctx context.Context, c *call) error {
+		turns := slices.Clone(plans)
+		slices.SortFunc(turns, func(a, b *plan) int { return strings.Compare(a.document, b.document) })
+		for _, pl := range turns {
+			r.begin(c, &pl.acquire)
+		}
+		if name == "AcquireAll" {
+			leases, err := multilock.AcquireAll(ctx, wants...)
+			take(c, leases)
+			return err
+		}
+		return multilock.DoAll(ctx, func(ctx context.Context, leases multilock.Leases) error {
+			take(c, leases)
+			return c.function(func() error {
+				for _, h := range held {
+					r.work(ctx, h)
+				}
+				if h := held[r.IntN(n)]; h.group.terms && r.one(4) {
+					r.downgrade(ctx, h)
+				}
+				return nil
+			})
+		}, wants...)
+	})
+	for _, h := range held {
+		if name == "AcquireAll" {
+			r.use(h)
+		} else {
+			r.settle(h)
+		}
+	}
+}
+
+// named is a document of a group.
+type named struct {
+	*group
+	name string
+}
+
+// some draws some documents of which no two are the same.
+func (r runner) some(n int) (some []named) {
+	for len(some) < n {
+		g := r.groups[r.IntN(len(r.groups))]
+		d := named{g, g.documents[r.IntN(len(g.documents))]}
+		if !slices.Contains(some, d) {
+			some = append(some, d)
+		}
+	}
+	return some
+}
+
+// lead campaigns, and works in each term. It leads on until some terms were lost.
+func (r runner) lead(p *program) {
+	ctx, cancel := r.patience()
+	defer cancel()
+	terms := r.IntN(3)
+	r.campaign(ctx, p, func(ctx context.Context, h *holding) error {
+		r.work(ctx, h)
+		if terms--; terms >= 0 {
+			<-ctx.Done()
+		}
+		return context.Cause(ctx)
+	})
+}
+
+// campaign has a program lead.
+func (r runner) campaign(ctx context.Context, p *program, term func(context.Context, *holding) error) {
+	g := r.groups[len(r.groups)-1]
+	var held []*holding
+	r.call(ctx, p, "Lead", nil, func(ctx context.Context, c *call) error {
+		return p.leader.Lead(ctx, bson.M{"_id": g.documents[0]}, func(ctx context.Context, lease *doclock.Lease) error {
+			a := r.begin(c, &acquire{group: g, document: g.documents[0], tag: lease.Tag(), waits: true})
+			h := r.got(c, a, lease, p.ttl(g))
+			held = append(held, h)
+			return c.function(func() error { return term(ctx, h) })
+		})
+	})
+	for _, h := range held {
+		r.settle(h)
+	}
+}
+
+// badInput makes calls that are refused before they begin.
+func (r runner) badInput(p *program) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	g := r.group()
+	filter, locker := bson.M{"_id": g.documents[0]}, p.lockers[g]
+	refused := func(ctx context.Context, name string, f func(context.Context) error) {
+		r.call(ctx, p, name, nil, func(ctx context.Context, c *call) error {
+			r.begin(c, &acquire{group: g, refused: true})
+			return f(ctx)
+		})
+	}
+	refused(context.Background(), "Acquire", func(ctx context.Context) error {
+		_, err := locker.Acquire(ctx, filter, "no such tag")
+		return err
+	})
+	refused(over, "Enqueue", func(ctx context.Context) error {
+		_, err := locker.Enqueue(ctx, filter, g.tags[0])
+		return err
+	})
+	refused(context.Background(), "Resume", func(ctx context.Context) error {
+		_, err := locker.Resume(ctx, "no token")
+		return err
+	})
+}
+
+// jump sets the wall clock of a program now and then.
+func (r runner) jump(p *program) {
+	if r.faulty && !r.exact() && r.one(40) {
+		p.ahead.Add(int64(time.Duration(r.IntN(4000)-2000) * time.Millisecond))
+		r.fire(FaultJumpedClock)
+	}
+}

@@ -1,0 +1,199 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/proptest/history"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// use is what a caller does with a lease.
+func (r runner) use(h *holding) {
+	if h == nil {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	if r.one(2) {
+		ctx = h.lease.KeepAlive(ctx)
+	}
+	r.work(ctx, h)
+	if r.one(15) { // nobody releases it
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		h.alone = true
+		r.fire(FaultCrashed)
+		return
+	}
+	r.end(ctx, h)
+	r.settle(h)
+}
+
+// short is a context for one command: ctx, or one that ends soon.
+func (r runner) short(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.one(3) {
+		return context.WithTimeout(context.WithoutCancel(ctx), r.upTo(2*time.Second))
+	}
+	return context.WithTimeout(ctx, 20*time.Second)
+}
+
+// kindsOf are the kinds of the commands that a method sends.
+var kindsOf = map[string][]locktest.Kind{
+	"Downgrade": {locktest.Acquires}, "Renew": {locktest.Renewals}, "Update": {locktest.Writes},
+	"Release": {locktest.Releases}, "UpdateAndRelease": {locktest.Releases}, "Delete": {locktest.Releases}, "Detach": {locktest.Releases},
+}
+
+// on is a call of a lease's method. Some meet a fault that is meant for them.
+func (r runner) on(ctx context.Context, h *holding, name string, f func(context.Context, *call) error) *call {
+	if r.harms() && r.one(8) {
+		if r.one(2) {
+			r.mem.Delay(1, r.upTo(3*time.Second), kindsOf[name]...)
+			r.fire(FaultDelayed)
+		} else {
+			r.mem.LoseReplies([]int{1, 8, 60}[r.IntN(3)], kindsOf[name]...)
+			r.fire(FaultReplyLost)
+		}
+	}
+	defer r.look(h)
+	return r.call(ctx, h.program, name, h, f)
+}
+
+// plain is a method that has no result.
+func plain(f func(context.Context) error) func(context.Context, *call) error {
+	return func(ctx context.Context, _ *call) error { return f(ctx) }
+}
+
+// work is done under a lease.
+func (r runner) work(ctx context.Context, h *holding) {
+	r.look(h)
+	for range r.IntN(4) {
+		short, cancel := r.short(ctx)
+		switch r.IntN(8) {
+		case 0, 1:
+			r.write(short, h, "Update", h.lease.Update)
+		case 2:
+			r.on(short, h, "Renew", plain(h.lease.Renew))
+		case 3:
+			if r.one(3) {
+				r.lose(h)
+			}
+		default:
+			r.linger(h)
+		}
+		cancel()
+	}
+}
+
+// linger does nothing for a while, now and then as long as a long garbage collection.
+func (r runner) linger(h *holding) {
+	if r.one(10) {
+		time.Sleep(h.ttl/2 + time.Duration(r.Int64N(int64(h.ttl+h.group.tolerance))))
+		if h.lease.Remaining() <= 0 {
+			r.fire(FaultPaused)
+		}
+	}
+	r.pause(time.Second)
+	r.look(h)
+}
+
+// updates is a method of a lease that updates the document.
+type updates func(context.Context, any, ...options.Lister[options.UpdateOneOptions]) error
+
+// write adds one line to the document's log, by operators or by a pipeline.
+func (r runner) write(ctx context.Context, h *holding, name string, update updates) {
+	mark := fmt.Sprintf("%s%d.%d.%d", history.WriteMark, h.program.number, r.number, r.writes.Add(1))
+	line := fmt.Sprintf("%d/%s", h.lease.Fence(), mark)
+	var adds any = bson.M{"$push": bson.M{"log": line}}
+	if r.one(2) {
+		adds = bson.A{bson.M{"$set": bson.M{"log": bson.M{"$concatArrays": bson.A{bson.M{"$ifNull": bson.A{"$log", bson.A{}}}, bson.A{line}}}}}}
+	}
+	r.on(ctx, h, name, func(ctx context.Context, c *call) error {
+		r.writing(c, mark)
+		return update(ctx, adds)
+	})
+}
+
+// lose takes a lease away, in memory.
+func (r runner) lose(h *holding) {
+	if !r.harms() {
+		return
+	}
+	r.taken(h)
+	if r.mem.Lose(h.lease) == nil {
+		r.fire(FaultLose)
+	}
+}
+
+// end ends a lease in one of the ways.
+func (r runner) end(ctx context.Context, h *holding) {
+	short, cancel := r.short(ctx)
+	defer cancel()
+	name, _ := h.lease.DocumentID().StringValueOK()
+	switch k := r.IntN(20); {
+	case k < 8:
+		r.on(short, h, "Release", plain(h.lease.Release))
+	case k == 8 && slices.Contains(h.group.deleted, name):
+		r.on(short, h, "Delete", plain(h.lease.Delete))
+	case k < 13 || !h.group.terms:
+		r.write(short, h, "UpdateAndRelease", h.lease.UpdateAndRelease)
+	case k < 17:
+		r.detach(short, h)
+	default:
+		r.downgrade(short, h)
+	}
+}
+
+// token is one that somebody has left, and the terms of the leases that it names.
+type token struct {
+	text  string
+	group *group
+	ttl   time.Duration
+}
+
+func (r runner) detach(ctx context.Context, h *holding) {
+	r.on(ctx, h, "Detach", func(ctx context.Context, _ *call) error {
+		text, err := h.lease.Detach(ctx)
+		if text != "" {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.tokens = append(r.tokens, &token{text, h.group, h.ttl})
+		}
+		return err
+	})
+}
+
+func (r runner) downgrade(ctx context.Context, h *holding) {
+	tag := h.group.tags[r.IntN(len(h.group.tags))]
+	var next *holding
+	r.on(ctx, h, "Downgrade", func(ctx context.Context, c *call) error {
+		lease, err := h.lease.Downgrade(ctx, tag)
+		if err == nil {
+			next = r.got(c, nil, lease, h.ttl)
+		}
+		return err
+	})
+	r.use(next)
+}
+
+// settle asks for what became of a lease, until it is told.
+func (r runner) settle(h *holding) {
+	if h == nil {
+		return
+	}
+	var c *call
+	for range 100 {
+		c = r.on(context.Background(), h, "Release", plain(h.lease.Release))
+		if c.err == nil || slices.ContainsFunc([]error{doclock.ErrLost, doclock.ErrOutcomeUnknown, doclock.ErrReleased}, func(of error) bool { return errors.Is(c.err, of) }) {
+			return
+		}
+		r.pause(time.Second)
+	}
+	r.fault("100 releases of a lease have failed, the last with %v", c.err)
+}

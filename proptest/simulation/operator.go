@@ -1,0 +1,118 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/proptest/history"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// operator is a client without faults. It makes deleted documents anew, breaks entries,
+// and reads documents: the images between the commands show, for example, a renewal's
+// expiry.
+type operator struct {
+	*run
+	number   int // of its process in the history
+	coll     *mongo.Collection
+	recorder *history.Recorder
+	reads    atomic.Int64 // of documents, one after the other
+}
+
+// work goes on until ctx ends.
+func (o *operator) work(ctx context.Context, r runner) {
+	for i := 0; ctx.Err() == nil; i++ {
+		if o.exact() {
+			r.pause(time.Second)
+		} else {
+			sleep(ctx, 25*time.Millisecond)
+		}
+		bounded, cancel := context.WithTimeout(ctx, 10*time.Second/o.pace)
+		o.see(bounded)
+		if o.exact() || i%4 == 0 {
+			for _, g := range o.groups {
+				for _, name := range g.deleted {
+					_, _ = o.coll.UpdateOne(bounded, bson.M{"_id": name}, bson.M{"$set": bson.M{"group": g.name}}, options.UpdateOne().SetUpsert(true))
+				}
+			}
+		}
+		if r.one(8) {
+			o.breakOne(bounded, r)
+		}
+		cancel()
+	}
+}
+
+// see reads one document after the other.
+func (o *operator) see(ctx context.Context) {
+	var all []string
+	for _, g := range o.groups {
+		all = append(all, g.documents...)
+	}
+	c := history.Command{Process: o.number, Number: o.recorder.Number(), Kind: history.CommandRead, Document: all[int(o.reads.Add(1))%len(all)], Sent: o.clock.Now()}
+	projection := bson.M{"lock": 1, "__doclockNow": "$$NOW"}
+	raw, err := o.coll.FindOne(ctx, bson.M{"_id": c.Document}, options.FindOne().SetProjection(projection)).Raw()
+	if err != nil {
+		return // a missing document, or the end
+	}
+	c.Answered, c.Matched, c.Image = o.clock.Now(), true, history.ReadImage(raw)
+	o.run.history.Command(c)
+}
+
+// breakOne breaks an entry of a document whose history need not be linear.
+func (o *operator) breakOne(ctx context.Context, r runner) {
+	var names []string
+	for _, g := range o.groups {
+		if g.terms {
+			names = append(names, g.documents...)
+		}
+	}
+	for e, err := range admin.Entries(ctx, o.coll, admin.Query{Only: admin.Live}) {
+		if err != nil {
+			return
+		}
+		name, _ := e.DocumentID.StringValueOK()
+		if slices.Contains(names, name) && r.one(3) {
+			if _, err := admin.Break(ctx, o.coll, e); err == nil {
+				o.fire(FaultBroken)
+			}
+			return
+		}
+	}
+}
+
+// entries are those in the documents.
+func (o *operator) entries() (all []admin.Entry) {
+	for e, err := range admin.Entries(context.Background(), o.coll, admin.Query{}) {
+		if err != nil {
+			o.fault("the entries can't be read: %v", err)
+			return nil
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// log is that of a document: its guarded writes.
+func (o *operator) log(name string) []string {
+	var found struct{ Log []string }
+	if err := o.coll.FindOne(context.Background(), bson.M{"_id": name}).Decode(&found); err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		o.fault("the log of %s can't be read: %v", name, err)
+	}
+	return found.Log
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,197 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/proptest/tally"
+)
+
+// EntriesGone is counted for each outage.
+const EntriesGone = "an entry that nobody holds is gone within five seconds of the end of an outage"
+
+// calmSeed is a seed without faults of its own, under WritePreferring.
+const calmSeed = 20
+
+// steps of a command at which an outage begins.
+var steps = []string{"before a request arrives", "after a reply", "between the execution and the reply"}
+
+// operations are those that an outage meets: each is a caller's work from the first
+// call to the end of its lease.
+var operations = []struct {
+	name string
+	run  func(r runner, ctx context.Context, p *program)
+}{
+	{"Acquire", func(r runner, ctx context.Context, p *program) { r.hold(ctx, p) }},
+	{"Acquire for an hour", func(r runner, ctx context.Context, p *program) { r.hold(ctx, p, doclock.TTL(time.Hour)) }},
+	{"Acquire for at least 20 hours", func(r runner, ctx context.Context, p *program) { r.hold(ctx, p, doclock.HoldAtLeast(20*time.Hour)) }},
+	{"Acquire for at most 5 seconds", func(r runner, ctx context.Context, p *program) { r.hold(ctx, p, doclock.HoldAtMost(5*time.Second)) }},
+	{"Enqueue", func(r runner, ctx context.Context, p *program) {
+		pl := r.order(p)
+		pl.ticket = true
+		var t *multilock.Ticket
+		r.call(ctx, p, "Enqueue", nil, func(ctx context.Context, c *call) (err error) {
+			r.begin(c, &pl.acquire)
+			t, err = pl.locker.Enqueue(ctx, pl.filter, pl.tag)
+			return err
+		})
+		if t != nil {
+			_ = t.Cancel(ctx)
+		}
+	}},
+	{"Do", func(r runner, ctx context.Context, p *program) { r.doing(ctx, p, func(*holding) {}) }},
+	{"Do and Downgrade", func(r runner, ctx context.Context, p *program) {
+		r.doing(ctx, p, func(h *holding) {
+			var next *holding
+			r.call(ctx, p, "Downgrade", h, func(ctx context.Context, c *call) error {
+				lease, err := h.lease.Downgrade(ctx, "read")
+				if err == nil {
+					next = r.got(c, nil, lease, h.ttl)
+				}
+				return err
+			})
+			r.settle(next)
+		})
+	}},
+	{"Do and UpdateAndRelease", func(r runner, ctx context.Context, p *program) {
+		r.doing(ctx, p, func(h *holding) { r.write(ctx, h, "UpdateAndRelease", h.lease.UpdateAndRelease) })
+	}},
+	{"Lead", func(r runner, ctx context.Context, p *program) {
+		r.campaign(ctx, p, func(ctx context.Context, _ *holding) error {
+			sleep(ctx, 6*time.Second)
+			return nil
+		})
+	}},
+}
+
+// order is an acquire of the document that an outage is about.
+func (r runner) order(p *program) plan {
+	g := r.groups[0]
+	return plan{acquire: acquire{group: g, document: "a", tag: "write", waits: true}, locker: p.lockers[g], filter: doclock.ID("a"), ttl: p.ttl(g)}
+}
+
+// hold acquires a lease and releases it.
+func (r runner) hold(ctx context.Context, p *program, opts ...doclock.AcquireOption) {
+	pl := r.order(p)
+	pl.opts = opts
+	r.settle(r.get(ctx, p, "Acquire", &pl, pl.locker.Acquire))
+}
+
+// doing works for six seconds under a Do.
+func (r runner) doing(ctx context.Context, p *program, then func(*holding)) {
+	pl := r.order(p)
+	var h *holding
+	r.call(ctx, p, "Do", nil, func(ctx context.Context, c *call) error {
+		a := r.begin(c, &pl.acquire)
+		return pl.locker.Do(ctx, pl.filter, pl.tag, func(_ context.Context, lease *doclock.Lease) error {
+			h = r.got(c, a, lease, pl.ttl)
+			return c.function(func() error {
+				time.Sleep(6 * time.Second)
+				then(h)
+				return nil
+			})
+		})
+	})
+	r.settle(h)
+}
+
+// Outages cuts a program off at each step of each operation, for each length, with the
+// caller gone or not, while another program wants the lock. It makes one of some, from
+// the first on.
+func Outages(t *testing.T, first uint64, some int, counts *tally.Tally) {
+	made := int(first % uint64(some))
+	for _, of := range operations {
+		for _, length := range lengths {
+			for i := range 2 * len(steps) {
+				step, gone := i/2, i%2 == 1
+				if made++; made%some != 0 {
+					continue
+				}
+				for k := 0; ; k++ {
+					met := false
+					synctest.Test(t, func(t *testing.T) {
+						shape := shapeOf(calmSeed)
+						shape.fits = true
+						s, err := newInMemory(shape)
+						if err != nil {
+							t.Fatal(err)
+						}
+						met = s.outage(of.run, (length.least+length.most)/2, step, k, gone, counts, fmt.Sprintf("%s, an outage %s %s of command %d, the caller gone: %v", of.name, length.name, steps[step], k, gone))
+					})
+					if !met || t.Failed() {
+						break
+					}
+					counts.Fired(inMemory+outage("program cut off "+steps[step], length.name), 1)
+				}
+			}
+		}
+	}
+}
+
+// outage runs one operation, whose command k meets the outage. It returns false if there
+// are fewer commands.
+func (s *run) outage(run func(runner, context.Context, *program), d time.Duration, step, k int, gone bool, counts *tally.Tally, name string) (met bool) {
+	p, other := s.programs[0], s.programs[1]
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var begun atomic.Int64
+	cut := func() {
+		p.strikes[0].Store(nil)
+		p.strikes[1].Store(nil)
+		met = true
+		if err := s.mem.Cut(p.client, errCut); err != nil {
+			s.fault("%v", err)
+		}
+		time.AfterFunc(d, func() { _ = s.mem.Cut(p.client, nil) })
+		if gone {
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+	}
+	count := func() {
+		switch begun.Add(1) - 1 {
+		case int64(k):
+		default:
+			return
+		}
+		if step == 2 {
+			s.mem.LoseReplies(1, locktest.Acquires, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps)
+			p.strikes[1].Store(&cut)
+			return
+		}
+		cut()
+	}
+	p.strikes[min(step, 2)%2].Store(&count)
+	rival, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for r := s.runner(1); rival.Err() == nil; time.Sleep(500 * time.Millisecond) {
+			r.hold(rival, other)
+			r.campaign(rival, other, func(context.Context, *holding) error { return nil })
+		}
+	}()
+	run(s.runner(0), ctx, p)
+	stop()
+	<-done
+	time.Sleep(d + 5*time.Second)
+	counts.Checked(EntriesGone, 1)
+	for _, e := range s.operator.entries() {
+		if !e.Expired() && e.State != admin.Remainder {
+			counts.Violated(EntriesGone, "%s: %v", name, e)
+		}
+	}
+	s.checkHistory(counts)
+	for _, p := range s.programs {
+		s.close(p)
+	}
+	synctest.Wait()
+	return met
+}

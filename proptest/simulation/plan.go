@@ -1,0 +1,172 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/multilock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// plan is what an acquire asks for.
+type plan struct {
+	acquire
+	locker *multilock.Locker
+	filter any
+	ttl    time.Duration
+	opts   []doclock.AcquireOption
+}
+
+// Documents that a plan may name besides those of its group.
+const (
+	missing = "none"
+	fresh   = "new"  // made by an Upsert
+	full    = "full" // no entry fits into it
+)
+
+// group draws one. The first is often asked for, and the last, the leaders', seldom.
+func (r runner) group() *group {
+	g := r.groups[r.IntN(len(r.groups))]
+	if r.one(3) || g == r.groups[len(r.groups)-1] && !r.one(4) {
+		return r.groups[0]
+	}
+	return g
+}
+
+// plan draws one of any document.
+func (r runner) plan(p *program) plan {
+	g := r.group()
+	name := g.documents[r.IntN(len(g.documents))]
+	switch {
+	case !r.one(30):
+	case p.upsert:
+		name = fresh
+	case r.exact() && r.one(3):
+		name = full
+	default:
+		g, name = r.groups[0], missing
+	}
+	pl := r.planFor(p, g, name)
+	switch {
+	case p.upsert || !g.claims:
+	case g.jobs || r.one(6):
+		pl.document, pl.filter, pl.skip = "", bson.M{"group": g.name}, true
+		pl.add(doclock.SkipLocked())
+		if r.one(2) {
+			pl.add(doclock.Sort(bson.D{{Key: "_id", Value: 1 - 2*r.IntN(2)}}))
+		}
+	case r.one(8):
+		pl.document, pl.filter = "", bson.M{"group": g.name}
+	case r.one(4): // a filter that doesn't pin the document
+		pl.document, pl.filter = "", bson.M{"_id": bson.M{"$in": bson.A{name}}}
+	}
+	return pl
+}
+
+// planFor draws one of this document.
+func (r runner) planFor(p *program, g *group, name string) plan {
+	pl := plan{acquire: acquire{group: g, document: name, tag: g.tags[r.IntN(len(g.tags))]}, locker: p.lockers[g], filter: bson.M{"_id": name}, ttl: p.ttl(g)}
+	if r.one(8) && name != fresh {
+		pl.filter = bson.M{"_id": name, "group": g.name} // it pins the document, and demands more
+	}
+	if g.terms {
+		r.terms(p, &pl)
+	}
+	if r.one(4) {
+		pl.add(doclock.Into(r.document(16)))
+	}
+	return pl
+}
+
+// terms draws those of the acquire itself.
+func (r runner) terms(p *program, pl *plan) {
+	if r.one(5) {
+		pl.ttl = time.Second/r.pace + r.upTo(5*time.Second).Truncate(time.Millisecond)
+		pl.add(adjust.Acquire(func(cfg *engine.AcquireConfig) { cfg.Terms.TTL = pl.ttl }))
+	}
+	if r.one(5) {
+		pl.owner = "somebody"
+		pl.add(doclock.Owner(pl.owner))
+	}
+	switch {
+	case p.shares(pl.tag):
+	case r.one(8):
+		pl.least = r.upTo(2 * time.Second).Truncate(time.Millisecond)
+		pl.add(doclock.HoldAtLeast(pl.least))
+	case r.one(8):
+		pl.most = max(time.Millisecond, (pl.ttl/2 + r.upTo(6*time.Second)).Truncate(time.Millisecond))
+		pl.ttl = min(pl.ttl, pl.most)
+		pl.add(adjust.Acquire(func(cfg *engine.AcquireConfig) { cfg.Terms.Most = pl.most }))
+	}
+}
+
+func (pl *plan) add(o doclock.AcquireOption) { pl.opts = append(pl.opts, o) }
+
+// waiting has an acquire wait, some with MaxWait.
+func (r runner) waiting(pl *plan) {
+	pl.waits = true
+	if r.one(4) {
+		most := r.upTo(3 * time.Second)
+		if r.one(3) {
+			most = 0
+		}
+		pl.maxWait = &most
+		pl.add(doclock.MaxWait(most))
+	}
+}
+
+// document is what an acquire decodes. Some can't be decoded.
+type document struct {
+	spoiled int
+	refuse  func() // has the release that follows be refused, or nil
+}
+
+// document draws one of n, of which three can't be decoded.
+func (r runner) document(n int) *document {
+	d := &document{spoiled: r.IntN(n)}
+	if r.harms() && r.one(2) {
+		d.refuse = func() {
+			r.mem.Fail(2, mongo.CommandError{Code: 13, Message: forbidden})
+			r.fire(FaultRefused)
+		}
+	}
+	return d
+}
+
+var errSpoiled = errors.New("the simulation's own decoding has failed")
+
+// UnmarshalBSON implements bson.Unmarshaler.
+func (d *document) UnmarshalBSON([]byte) error {
+	if d.spoiled < 3 && d.refuse != nil {
+		d.refuse()
+	}
+	switch d.spoiled {
+	case 0, 1:
+		return errSpoiled
+	case 2:
+		panic(thrown)
+	default:
+		return nil
+	}
+}
+
+// patience is a caller's context.
+func (r runner) patience() (context.Context, context.CancelFunc) {
+	return r.patienceIn(context.Background())
+}
+
+func (r runner) patienceIn(ctx context.Context) (context.Context, context.CancelFunc) {
+	switch r.IntN(6) {
+	case 0:
+		return context.WithTimeout(ctx, r.upTo(300*time.Millisecond))
+	case 1, 2:
+		return context.WithTimeout(ctx, r.upTo(5*time.Second))
+	default:
+		return context.WithTimeout(ctx, 25*time.Second/r.pace)
+	}
+}

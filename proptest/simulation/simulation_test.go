@@ -1,0 +1,44 @@
+package simulation_test
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/proptest/simulation"
+	"github.com/doclock/doclock/proptest/tally"
+)
+
+var (
+	first = flag.Uint64("first", 1, "the first seed")
+	seeds = flag.Int("seeds", 2, "how many seeds")
+	long  = flag.Duration("for", 40*time.Second, "how long each run is, in virtual time")
+)
+
+// A short run; the full proof makes more. With -args -first 7 -seeds 1 it makes the run
+// of seed 7.
+func TestInMemory(t *testing.T) {
+	t.Parallel()
+	var counts tally.Tally
+	simulation.Run(t, simulation.Config{First: *first, Seeds: *seeds, Long: *long}, &counts)
+	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.LeasesEnd, Least: 100}) {
+		t.Error(failure)
+	}
+	if err := counts.Table(t.Output()); err != nil {
+		t.Error(err)
+	}
+}
+
+// After an outage, at whatever step it begins, no entry stays that nobody holds, and
+// nobody is told a wrong verdict on the lock.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	var counts tally.Tally
+	simulation.Outages(t, *first, 16, &counts)
+	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 30}) {
+		t.Error(failure)
+	}
+	if err := counts.Table(t.Output()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,3 @@
+// Package verdicts has the test that makes docs/verdicts.md: what the caller of each
+// method gets for each way to fail.
+package verdicts

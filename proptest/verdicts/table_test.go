@@ -1,0 +1,172 @@
+package verdicts
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var update = flag.Bool("update", false, "write the table anew")
+
+const page = "../../docs/verdicts.md"
+
+// TestVerdicts tries each call with each failure, checks the verdicts, and compares
+// them with the page.
+func TestVerdicts(t *testing.T) {
+	sections := map[string]string{
+		"<!-- acquires -->": table(t, ofAcquires, acquires, acquired),
+		"<!-- tickets -->":  table(t, ofEntries, ofTickets, acquired),
+		"<!-- leases -->":   table(t, ofLeases, underLeases, ended),
+	}
+	var rows []failure
+	cells := map[string][]string{}
+	names := []string{"Do", "DoAll", "Lead"}
+	for _, f := range ofFunctions {
+		rows = append(rows, f)
+		for _, c := range functions(f.arm) {
+			cells[c.name] = append(cells[c.name], try(t, failure{name: f.name, arm: nothing}, c, held))
+		}
+	}
+	sections["<!-- functions -->"] = render(rows, names, cells)
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(old)
+	for mark, section := range sections {
+		from := strings.Index(text, mark)
+		if from < 0 {
+			t.Fatalf("%s has no %s", page, mark)
+		}
+		from += len(mark) + 1
+		length := strings.Index(text[from:], "<!-- end -->")
+		text = text[:from] + section + text[from+length:]
+	}
+	switch {
+	case *update:
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case text != string(old):
+		t.Errorf("%s says something else; write it with -update:\n%s", page, text)
+	}
+}
+
+// table tries each call with each failure.
+func table(t *testing.T, failures []failure, calls []call, check func(*world, failure, call, error)) string {
+	cells := map[string][]string{}
+	var names []string
+	for _, c := range calls {
+		names = append(names, c.name)
+		for _, f := range failures {
+			cells[c.name] = append(cells[c.name], try(t, f, c, check))
+		}
+	}
+	return render(failures, names, cells)
+}
+
+// try is one cell.
+func try(t *testing.T, f failure, c call, check func(*world, failure, call, error)) (cell string) {
+	t.Run(c.name+"/"+f.name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.alone = f.name == nobodyWants
+			c.begin(w)
+			w.relied = time.Now()
+			f.arm(w)
+			err := c.send(w)
+			cell = words(err, w.returned)
+			if w.before() {
+				cell += " †"
+			}
+			check(w, f, c, err)
+		})
+	})
+	return cell
+}
+
+// acquired checks the error of an acquire.
+func acquired(w *world, _ failure, c call, err error) {
+	ofEntries := w.ticket != nil || w.token != "" // whose loss is another thing
+	if errors.Is(err, doclock.ErrNotAcquired) && w.ran || count(err) > 1 && !ofEntries {
+		w.Errorf("%v; its function ran: %t", err, w.ran)
+	}
+	if strings.Contains(c.name, "before fn") && err == nil && !w.ran {
+		w.Error("its function never ran")
+	}
+}
+
+// ended checks the verdict of a call that ends a lease.
+func ended(w *world, _ failure, c call, err error) {
+	if count(err) > 1 && c.name != "context of KeepAlive, after a minute" {
+		w.Errorf("several verdicts: %v", err)
+	}
+	ends := strings.Contains(c.name, "Release") || c.name == "Delete" || c.name == "Detach"
+	if ends && w.before() && !compensates(err) {
+		w.Errorf("another program was let in before the call, and the error is %v", err)
+	}
+}
+
+// held checks the verdict of a call that held a lock around a function.
+func held(w *world, _ failure, c call, err error) {
+	if count(err) > 1 {
+		w.Errorf("several verdicts: %v", err)
+	}
+	if errors.Is(err, doclock.ErrNotAcquired) {
+		w.Errorf("its function ran: %v", err)
+	}
+	if c.name == "Lead" {
+		return // it has campaigned again, and returned what the next term has
+	}
+	switch {
+	case w.before() && !compensates(err):
+		w.Errorf("another program was let in while fn worked, and the error is %v", err)
+	case !w.before() && errors.Is(err, doclock.ErrLost):
+		w.Errorf("nobody was let in, and the error is %v", err)
+	case w.returned != nil && !errors.Is(err, w.returned) && !strings.Contains(err.Error(), strings.TrimPrefix(w.returned.Error(), "doclock: ")):
+		w.Errorf("fn returned %v, and the error is %v", w.returned, err)
+	}
+}
+
+// compensates says what README's rule says of an error.
+func compensates(err error) bool {
+	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
+}
+
+// render is a table with a column for all calls with the same cells.
+func render(failures []failure, names []string, cells map[string][]string) string {
+	var columns [][]string // of names
+	for _, name := range names {
+		i := slices.IndexFunc(columns, func(of []string) bool { return slices.Equal(cells[of[0]], cells[name]) })
+		if i < 0 {
+			columns = append(columns, nil)
+			i = len(columns) - 1
+		}
+		columns[i] = append(columns[i], name)
+	}
+	var text strings.Builder
+	text.WriteString("| |")
+	for _, of := range columns {
+		fmt.Fprintf(&text, " %s |", strings.Join(of, "; "))
+	}
+	text.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	for i, f := range failures {
+		fmt.Fprintf(&text, "| %s |", f.name)
+		for _, of := range columns {
+			fmt.Fprintf(&text, " %s |", cells[of[0]][i])
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}

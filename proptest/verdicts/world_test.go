@@ -1,0 +1,279 @@
+package verdicts
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// ttl is that of all leases. The server keeps their entries for a second longer.
+const ttl = 10 * time.Second
+
+// world is one cell's: the caller's program, whose client can be cut off, and another
+// program that wants the same lock.
+type world struct {
+	*testing.T
+	mem     *locktest.Server
+	client  *mongo.Client
+	locks   *multilock.Locker
+	leaders *writelock.Locker
+	others  *multilock.Locker
+
+	base     context.Context // of all that goes on in this world
+	ctx      context.Context // the call's
+	end      context.CancelFunc
+	inner    context.Context // fn's
+	returned error           // by fn
+	alone    bool            // nobody else wants the lock
+	rivals   bool
+	running  sync.WaitGroup
+
+	lease  *doclock.Lease
+	leases multilock.Leases
+	ticket *multilock.Ticket
+	token  string
+	ran    bool          // the function has
+	relied time.Time     // until when the caller has relied on the lock
+	letIn  chan struct{} // closed when the other program is granted the lock
+	since  time.Time     // which was then
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, mem: locktest.New(), letIn: make(chan struct{})}
+	theirs, err := w.mem.Collection("documents", bson.M{"_id": 1}, bson.M{"_id": 2})
+	if err == nil {
+		w.client, err = w.mem.Connect()
+	}
+	w.must(err)
+	ours := w.client.Database("test").Collection("documents")
+	rules := relations.ReadPreferring()
+	rules["slot"] = relations.Semaphore(1)["slot"]
+	w.locks, err = multilock.New(ours, rules)
+	w.must(err)
+	w.others, err = multilock.New(theirs, rules)
+	w.must(err)
+	w.leaders, err = writelock.New(ours)
+	w.must(err)
+	base, cancel := context.WithCancel(t.Context())
+	w.base = base
+	w.ctx, w.end = context.WithCancel(base)
+	t.Cleanup(func() {
+		cancel()
+		w.mem.Fail(0, mongo.CommandError{})
+		w.cut(nil)
+		for _, l := range []interface{ Close(context.Context) error }{w.locks, w.leaders, w.others} {
+			if err := l.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		w.running.Wait()
+	})
+	return w
+}
+
+func (w *world) must(err error) {
+	if err != nil {
+		w.Helper()
+		w.Fatal(err)
+	}
+}
+
+func (w *world) cut(reason error) { w.must(w.mem.Cut(w.client, reason)) }
+
+var errAway = errors.New("connection refused")
+
+// away cuts the caller's program off from now on.
+func (w *world) away(d time.Duration) {
+	w.cut(errAway)
+	time.AfterFunc(d, func() { w.cut(nil) })
+}
+
+// broken loses the next command or its reply, and has the server be away then.
+func (w *world) broken(lose func(n int, only ...locktest.Kind), d time.Duration) {
+	lose(1, w.kinds()...)
+	if d > 0 {
+		time.AfterFunc(time.Millisecond, func() { w.away(d) })
+	}
+}
+
+// refuse has the server refuse the next n commands.
+func (w *world) refuse(n int, code int32, labels ...string) {
+	w.mem.Fail(n, mongo.CommandError{Code: code, Message: "refused", Labels: labels}, w.kinds()...)
+}
+
+// kinds are those of the caller's commands, and not of the rival's.
+func (w *world) kinds() []locktest.Kind {
+	kinds := []locktest.Kind{locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps}
+	if !w.rivals {
+		kinds = append(kinds, locktest.Acquires)
+	}
+	return kinds
+}
+
+// limit has the call's context end after a time.
+func (w *world) limit(d time.Duration) {
+	ctx, end := context.WithTimeout(w.ctx, d)
+	w.ctx = ctx
+	w.Cleanup(end)
+}
+
+// passed waits until the lease's time is up and the rival has the lock.
+func (w *world) passed() {
+	if w.rivals {
+		<-w.letIn
+		time.Sleep(time.Millisecond)
+	} else {
+		time.Sleep(2 * ttl)
+	}
+	w.relied = time.Now()
+}
+
+// held are the leases of document 1.
+func (w *world) held() *doclock.Lease {
+	if w.leases != nil {
+		return w.leases[0]
+	}
+	return w.lease
+}
+
+// rival wants the lock of document 1 as soon as it can have it, and keeps it for a
+// minute.
+func (w *world) rival() {
+	w.rivals = true
+	ctx := w.base
+	w.running.Go(func() {
+		for ctx.Err() == nil {
+			lease, err := w.others.Acquire(ctx, doclock.ID(1), "write")
+			if err != nil {
+				time.Sleep(10 * time.Millisecond)
+				continue
+			}
+			w.since = time.Now()
+			close(w.letIn)
+			kept := lease.KeepAlive(ctx)
+			select {
+			case <-kept.Done():
+			case <-time.After(time.Minute): // Lead campaigns again
+			}
+			_ = lease.Release(context.WithoutCancel(ctx))
+			return
+		}
+	})
+}
+
+// before says that the rival was let in while the caller relied on the lock.
+func (w *world) before() bool {
+	select {
+	case <-w.letIn:
+		return w.since.Before(w.relied)
+	default:
+		return false
+	}
+}
+
+// acquire gives the caller a lease of document 1, and the rival its chance.
+func (w *world) acquire() {
+	w.acquireAlone()
+	w.rival()
+}
+
+// acquireAlone is acquire without a rival.
+func (w *world) acquireAlone() {
+	var err error
+	w.lease, err = w.locks.Acquire(w.ctx, doclock.ID(1), "write")
+	w.must(err)
+}
+
+// acquireAll gives the caller leases of both documents.
+func (w *world) acquireAll() {
+	var err error
+	w.leases, err = multilock.AcquireAll(w.ctx, w.locks.Want(doclock.ID(1), "write"), w.locks.Want(doclock.ID(2), "write"))
+	w.must(err)
+	w.rival()
+}
+
+// enqueue gives the caller a ticket that is free to be granted: its holder has left.
+func (w *world) enqueue() {
+	lease, err := w.others.Acquire(w.ctx, doclock.ID(1), "slot")
+	w.must(err)
+	w.ticket, err = w.locks.Enqueue(w.ctx, doclock.ID(1), "slot")
+	w.must(err)
+	w.must(lease.Release(w.ctx))
+}
+
+// erase removes the entry of the caller's ticket or token, as an operator does.
+func (w *world) erase() {
+	_, err := w.mem.Client().Database("test").Collection("documents").UpdateByID(w.base, 1, bson.M{"$unset": bson.M{"lock.tags": 1}})
+	w.must(err)
+}
+
+// detach gives the caller the token of a lease.
+func (w *world) detach() {
+	w.acquireAlone()
+	var err error
+	w.token, err = w.lease.Detach(w.ctx)
+	w.must(err)
+}
+
+// verdicts are the errors that speak of a lock, and their words.
+var verdicts = []struct {
+	err  error
+	word string
+}{
+	{doclock.ErrNotAcquired, "NotAcquired"}, {doclock.ErrLost, "**Lost**"}, {doclock.ErrOutcomeUnknown, "**Unknown**"},
+}
+
+var errOwn = errors.New("fn's own")
+
+// words is a cell's text. What the function has returned is its own, whatever it is.
+func words(err, returned error) string {
+	if err == nil {
+		return "nil"
+	}
+	var all []string
+	for _, v := range verdicts {
+		if errors.Is(err, v.err) {
+			all = append(all, v.word)
+		}
+	}
+	unreachable := strings.Contains(err.Error(), "server selection error")
+	for _, c := range []struct {
+		is   bool
+		word string
+	}{
+		{errors.Is(err, doclock.ErrConflict), "Conflict"},
+		{errors.Is(err, doclock.ErrReleased), "Released"},
+		{returned != nil && err.Error() == returned.Error() || errors.Is(err, errOwn), "fn's"},
+		{errors.As(err, new(mongo.CommandError)) || unreachable || mongo.IsNetworkError(err), "driver's"},
+		{errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !unreachable, "ctx's"},
+	} {
+		if c.is {
+			all = append(all, c.word)
+		}
+	}
+	if len(all) == 0 {
+		return err.Error()
+	}
+	return strings.Join(all, ", ")
+}
+
+// count is how many verdicts an error is.
+func count(err error) (n int) {
+	for _, v := range verdicts {
+		if errors.Is(err, v.err) {
+			n++
+		}
+	}
+	return n
+}
