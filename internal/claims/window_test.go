@@ -82,7 +82,8 @@ func (l workload) simulate(t *testing.T, seed uint64) (all, first counts, overta
 }
 
 // Workers get nearly the best document that is free, for little more than a command each, however many processes
-// they are in.
+// they are in. The order of goroutines at one instant is the scheduler's: the worst places differ from run to run
+// (of 8 processes of 4: 111 in the median of 140 runs, 179 at most), and the bounds are far from them.
 func TestOrderOfClaims(t *testing.T) {
 	const ms = time.Millisecond
 	each := func(processes, workers int) []int { return slices.Repeat([]int{workers}, processes) }
@@ -102,13 +103,13 @@ func TestOrderOfClaims(t *testing.T) {
 		"4 processes of 2":                     {workload{processes: each(4, 2), documents: 1000}, 2.5, 8, 32, 48},
 		"8 processes of 1":                     {workload{processes: each(8, 1), documents: 1000}, 2.7, 8, 32, 48},
 		"2 processes of 16":                    {workload{processes: each(2, 16), documents: 2000}, 1.5, 32, 128, 512},
-		"4 processes of 8":                     {workload{processes: each(4, 8), documents: 2000}, 1.5, 32, 128, 512},
-		"4 processes of 8, keeping":            {workload{processes: each(4, 8), documents: 2000, keeps: true}, 1.6, 32, 128, 512},
+		"4 processes of 8":                     {workload{processes: each(4, 8), documents: 2000}, 1.6, 32, 256, 512},
+		"4 processes of 8, keeping":            {workload{processes: each(4, 8), documents: 2000, keeps: true}, 1.6, 32, 256, 512},
 		"4 processes of 8, work":               {workload{processes: each(4, 8), documents: 2000, work: 20 * ms}, 1.9, 32, 128, 512},
-		"8 processes of 4":                     {workload{processes: each(8, 4), documents: 2000}, 1.8, 32, 160, 512},
+		"8 processes of 4":                     {workload{processes: each(8, 4), documents: 2000}, 1.8, 32, 256, 512},
 		"32 processes of 1":                    {workload{processes: each(32, 1), documents: 2000}, 3.5, 32, 128, 512},
 		"32 processes of 1, work":              {workload{processes: each(32, 1), documents: 2000, work: 20 * ms}, 3.1, 32, 128, 512},
-		"16 processes of 8":                    {workload{processes: each(16, 8), documents: 4000}, 2, 128, 512, 1024},
+		"16 processes of 8":                    {workload{processes: each(16, 8), documents: 4000}, 2, 128, 1024, 2048},
 		"a lone worker beside 24":              {workload{processes: []int{1, 8, 8, 8}, documents: 2000}, 1.6, 32, 128, 512},
 		"a lone worker beside 24, long work":   {workload{processes: []int{1, 8, 8, 8}, documents: 1000, work: 100 * ms}, 2.3, 32, 128, 512},
 		"a lone worker beside 3 others, work":  {workload{processes: each(4, 1), documents: 500, work: 20 * ms}, 2.4, 3, 16, 16},
