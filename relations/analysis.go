@@ -88,7 +88,7 @@ func (r Rules) Starvations() []Starvation {
 	var found []Starvation
 	for _, x := range r.Tags() {
 		for _, z := range r.Tags() {
-			if r[x][z].Kind == Cooperative && r.canStandInTheWay(x, z) {
+			if r[x][z].Kind.Arriving() == Refused && r.canStandInTheWay(x, z) {
 				found = append(found, Starvation{Tag: x, By: z, Path: []string{x, z}})
 			}
 			if path := r.shortestOvertaking(x, z); path != nil {
@@ -104,13 +104,13 @@ func (r Rules) Starvations() []Starvation {
 // that is cooperative with itself: entries of any other tag can at least wait.
 func (r Rules) canStandInTheWay(x, y string) bool {
 	self := r[y][y]
-	return self.Kind != Cooperative || self.Allow >= r[x][y].Allow
+	return self.Kind.Arriving() != Refused || self.Allow >= r[x][y].Allow
 }
 
 // canWait reports whether an entry of x can be a waiting one.
 func (r Rules) canWait(x string) bool {
 	for y, rel := range r[x] {
-		if rel.Kind == Assertive && r.canStandInTheWay(x, y) {
+		if rel.Kind.Arriving() == Blocked && r.canStandInTheWay(x, y) {
 			return true
 		}
 	}
@@ -120,7 +120,7 @@ func (r Rules) canWait(x string) bool {
 // ignores reports whether x tolerates n live entries of y.
 func (r Rules) ignores(x, y string, n int) bool {
 	rel := r[x][y]
-	return rel.Kind == None || rel.Allow >= n
+	return rel.Kind.Arriving() == Ignored || rel.Allow >= n
 }
 
 // A queue is a list of waiting entries that never move, the last arrived first.
@@ -166,7 +166,7 @@ func (r Rules) findQueue(q queue, z string, length int) queue {
 	for _, y := range r.Tags() {
 		rel := r[last][y]
 		next := crowd{tag: y, n: rel.Allow + 1}
-		if rel.Kind != Assertive || y == z || !r.canQueueBefore(q, next) || !r.ignores(z, y, next.n) {
+		if rel.Kind.Arriving() != Blocked || y == z || !r.canQueueBefore(q, next) || !r.ignores(z, y, next.n) {
 			continue
 		}
 		if found := r.findQueue(append(slices.Clip(q), next), z, length); found != nil {
@@ -181,14 +181,14 @@ func (r Rules) findQueue(q queue, z string, length int) queue {
 // it causes no refusal of a crowd of q.
 func (r Rules) canQueueBefore(q queue, next crowd) bool {
 	self := r[next.tag][next.tag]
-	if self.Kind == Cooperative && self.Allow+1 < next.n {
+	if self.Kind.Arriving() == Refused && self.Allow+1 < next.n {
 		return false
 	}
 	for _, c := range q {
 		if c.tag == next.tag {
 			return false
 		}
-		if rel := r[c.tag][next.tag]; rel.Kind == Cooperative && rel.Allow < next.n {
+		if rel := r[c.tag][next.tag]; rel.Kind.Arriving() == Refused && rel.Allow < next.n {
 			return false
 		}
 	}
@@ -199,15 +199,12 @@ func (r Rules) canQueueBefore(q queue, next crowd) bool {
 // be so many at once that a waiting y is blocked whenever it asks.
 func (r Rules) keepsWaiting(z, y string) bool {
 	rel := r[y][z]
-	switch rel.Kind {
-	case Assertive:
-	case Cooperative:
-		// The entries that are there when y arrives would refuse it, so y must
-		// have begun to wait for another tag.
-		if !r.canWait(y) {
-			return false
-		}
-	default:
+	switch {
+	case rel.Kind.Waiting() == Ignored:
+		return false
+	case rel.Kind.Arriving() == Refused && !r.canWait(y):
+		// The entries that are there when y arrives refuse it: y must have begun to
+		// wait for another tag.
 		return false
 	}
 	return r.ignores(z, z, rel.Allow)

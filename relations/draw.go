@@ -58,11 +58,11 @@ func (r Rules) Mermaid() string {
 	for i, x := range tags {
 		for j, y := range tags {
 			rel := r[x][y]
-			arrow := "-.->"
-			switch rel.Kind {
-			case None:
+			if rel.Kind == None {
 				continue
-			case Assertive:
+			}
+			arrow := "-.->"
+			if rel.Kind.Arriving() == Blocked {
 				arrow = "==>"
 			}
 			fmt.Fprintf(&b, "    t%d %s|\"%v\"| t%d\n", i, arrow, rel, j)

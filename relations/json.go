@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // allowance is the form of a tag with an allow; a tag without one is a string.
@@ -34,16 +35,19 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	type row struct {
-		Cooperative []any `json:"cooperative,omitempty"`
-		Assertive   []any `json:"assertive,omitempty"`
-	}
-	table := make(map[string]row, len(r))
+	table := make(map[string]json.RawMessage, len(r))
 	for tag, relations := range r {
-		table[tag] = row{
-			Cooperative: elements(relations, Cooperative),
-			Assertive:   elements(relations, Assertive),
+		var row []string
+		for kind := None + 1; kind.valid(); kind++ {
+			if list := elements(relations, kind); list != nil {
+				text, err := json.Marshal(list)
+				if err != nil {
+					return nil, err
+				}
+				row = append(row, fmt.Sprintf("%q:%s", kind, text))
+			}
 		}
+		table[tag] = json.RawMessage("{" + strings.Join(row, ",") + "}")
 	}
 	return json.Marshal(table)
 }
@@ -121,7 +125,7 @@ func (d *decoder) table(text []byte) bool {
 func (d *decoder) row(tag string, text []byte) {
 	kinds, err := members(text)
 	if err != nil {
-		d.fault(`tag %q: its relations are %v, not an object of "cooperative" and "assertive"`, tag, err)
+		d.fault(`tag %q: its relations are %v, not an object of %s`, tag, err, kindList(None+1, "%q", " and "))
 		return
 	}
 	seen := map[string]bool{}
@@ -130,15 +134,21 @@ func (d *decoder) row(tag string, text []byte) {
 			d.fault("tag %q: %q is given twice (put its tags together)", tag, kind.key)
 		}
 		seen[kind.key] = true
-		switch kind.key {
-		case Cooperative.String():
-			d.kind(tag, Cooperative, kind.value)
-		case Assertive.String():
-			d.kind(tag, Assertive, kind.value)
-		default:
-			d.fault(`tag %q: unknown key %q (keys: "cooperative", "assertive")`, tag, kind.key)
+		if k := kindOf(kind.key); k.valid() {
+			d.kind(tag, k, kind.value)
+		} else {
+			d.fault("tag %q: unknown key %q (keys: %s)", tag, kind.key, kindList(None+1, "%q", ", "))
 		}
 	}
+}
+
+// kindOf is the kind of a row's key, or an invalid one.
+func kindOf(key string) Kind {
+	kind := None + 1
+	for kind.valid() && kind.String() != key {
+		kind++
+	}
+	return kind
 }
 
 // kind reads the array of one kind of relation of tag. Null counts as an empty

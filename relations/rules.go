@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Kind is the effect of live entries of another tag on an arriving lock. The
@@ -25,18 +26,51 @@ const (
 	Assertive
 )
 
+// Effect is what more than Allow live entries of another tag do to a lock.
+type Effect uint8
+
+const (
+	Ignored Effect = iota // the lock is granted beside them
+	Blocked               // the lock waits
+	Refused               // the lock is refused, without a trace
+)
+
+// kinds is all that tells one kind from another. The rest of it is for numbers that
+// are no Kind.
+var kinds = [256]struct {
+	name              string
+	arriving, waiting Effect
+}{
+	None:        {"none", Ignored, Ignored},
+	Cooperative: {"cooperative", Refused, Blocked},
+	Assertive:   {"assertive", Blocked, Blocked},
+}
+
+// Arriving returns the effect on a lock that arrives.
+func (k Kind) Arriving() Effect { return kinds[k].arriving }
+
+// Waiting returns the effect on a lock that waits already: Ignored or Blocked. Only
+// entries that are held, or earlier than it, have that effect.
+func (k Kind) Waiting() Effect { return kinds[k].waiting }
+
 // String returns "none", "cooperative" or "assertive", and "Kind(7)" for a
 // number that is no Kind.
 func (k Kind) String() string {
-	switch k {
-	case None:
-		return "none"
-	case Cooperative:
-		return "cooperative"
-	case Assertive:
-		return "assertive"
+	if !k.valid() {
+		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
+	return kinds[k].name
+}
+
+func (k Kind) valid() bool { return kinds[k].name != "" }
+
+// kindList names the kinds, from one on.
+func kindList(from Kind, format, separator string) string {
+	var names []string
+	for k := from; k.valid(); k++ {
+		names = append(names, fmt.Sprintf(format, k))
+	}
+	return strings.Join(names, separator)
 }
 
 // Relation is one tag's relation to another. The zero Relation is none: ignore.

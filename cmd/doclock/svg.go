@@ -33,10 +33,10 @@ func matrixSVG(rules relations.Rules) string {
 		text(margin, top, "start", "bold", x)
 		for j, y := range tags {
 			relation, fill, label := rules[x][y], "#f4f4f4", "–"
-			switch relation.Kind {
-			case relations.Cooperative:
+			switch relation.Kind.Arriving() {
+			case relations.Refused:
 				fill, label = "#fbd9b5", relation.String()
-			case relations.Assertive:
+			case relations.Blocked:
 				fill, label = "#bcd8f5", relation.String()
 			}
 			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%d" height="%d" fill="%s" stroke="white" stroke-width="2"/>`+"\n", left+column*j, top, column, height, fill)

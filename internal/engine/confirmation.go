@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -18,8 +15,8 @@ func (d decision) confirmation(field string, id expr) bson.A {
 		return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))
 	}
 	var blocked []expr
-	for _, tag := range slices.Sorted(maps.Keys(d.rules[d.tag])) {
-		if r := d.rules[d.tag][tag]; r.Kind != relations.None {
+	for _, tag := range d.order {
+		if r := d.rules[d.tag][tag]; r.Kind.Waiting() != relations.Ignored {
 			blocked = append(blocked, nth(filter(d.survivorsOf(tag), "e", counts("$$e")), r.Allow))
 		}
 	}

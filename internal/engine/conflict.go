@@ -22,24 +22,24 @@ func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entr
 			byTag[other.Tag] = append(byTag[other.Tag], other)
 		}
 	}
+	effect := relations.Kind.Arriving
+	if own != nil {
+		effect = relations.Kind.Waiting
+	}
 	var blocking []Entry
 	var free time.Time
 	for _, other := range slices.Sorted(maps.Keys(byTag)) {
 		entries := byTag[other]
-		allow := 0 // unknown tags are respected
-		if _, known := rules[other]; known {
-			r := rules[tag][other]
-			if r.Kind == relations.None {
-				continue
-			}
-			allow = r.Allow
+		r := rules[tag][other]
+		if _, known := rules[other]; !known {
+			r.Kind = relations.Cooperative // unknown tags are respected
 		}
-		if len(entries) <= allow {
+		if effect(r.Kind) == relations.Ignored || len(entries) <= r.Allow {
 			continue
 		}
 		blocking = append(blocking, entries...)
 		slices.SortFunc(entries, func(a, b Entry) int { return a.Expires.Compare(b.Expires) })
-		if t := entries[len(entries)-1-allow].Expires; t.After(free) {
+		if t := entries[len(entries)-1-r.Allow].Expires; t.After(free) {
 			free = t
 		}
 	}

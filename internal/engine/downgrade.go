@@ -44,7 +44,7 @@ func (d decision) downgrade(field, from string, g Grant, k int64, id expr) bson.
 	own := idValue(g.ID)
 	refused := []expr{call("$gt", "$$own."+untilKey, d.now)}
 	for _, tag := range d.order {
-		if r := d.rules[d.tag][tag]; r.Kind != relations.None {
+		if r := d.rules[d.tag][tag]; r.Kind.Arriving() != relations.Ignored {
 			refused = append(refused, nth(d.survivorsOf(tag), r.Allow))
 		}
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -151,16 +150,15 @@ func isOneOf(tag expr, tags []string) bson.D {
 }
 
 // arrivalRules sorts the relations of an arrival. In an exclusive tag no entry
-// may be live. The other tests count the entries of a tag against `allow`. With
-// joins, an assertive relation blocks an arrival, which then waits; without, it
-// refuses the arrival.
+// may be live. The other tests count the entries of a tag against `allow`.
+// Without joins, what blocks an arrival refuses it.
 func (d decision) arrivalRules(joins bool) (exclusive []string, refused, blocked []expr) {
-	for _, tag := range slices.Sorted(maps.Keys(d.rules[d.tag])) {
+	for _, tag := range d.order {
 		r := d.rules[d.tag][tag]
 		test := nth(d.survivorsOf(tag), r.Allow)
-		switch {
-		case r.Kind == relations.None:
-		case r.Kind == relations.Assertive && joins:
+		switch effect := r.Kind.Arriving(); {
+		case effect == relations.Ignored:
+		case effect == relations.Blocked && joins:
 			blocked = append(blocked, test)
 		case r.Allow == 0:
 			exclusive = append(exclusive, tag)
@@ -173,12 +171,8 @@ func (d decision) arrivalRules(joins bool) (exclusive []string, refused, blocked
 
 // waits reports whether an entry of this tag may wait.
 func (d decision) waits() bool {
-	for _, r := range d.rules[d.tag] {
-		if r.Kind == relations.Assertive {
-			return true
-		}
-	}
-	return false
+	_, _, blocked := d.arrivalRules(true)
+	return blocked != nil
 }
 
 // extended moves an expiry to ms from now, but never back: a delayed older

@@ -277,7 +277,7 @@ func (d *queue) mayAsk(w *Waiter, img *engine.Image) bool {
 func (d *queue) hasChance(w *Waiter, img *engine.Image) bool {
 	blocking, _ := d.inTheWay(w, img)
 	return len(blocking) == 0 || w == d.poller && !w.place.taken() && !slices.ContainsFunc(blocking, func(e engine.Entry) bool {
-		return d.rules[w.Tag][e.Tag].Kind != relations.Assertive
+		return d.rules[w.Tag][e.Tag].Kind.Arriving() != relations.Blocked
 	})
 }
 

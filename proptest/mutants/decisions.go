@@ -40,9 +40,9 @@ var decisions = []Mutant{{
 }, {
 	Name: "a confirm ignores cooperative relations", Rule: 6,
 	Why:  "a waiter is granted beside a holder that ignores it and came during the wait",
-	File: "internal/engine/confirmation.go", Tests: "^TestRule06", Packages: inEngine,
-	Old: `r.Kind != relations.None {`,
-	New: `r.Kind == relations.Assertive {`,
+	File: "relations/rules.go", Tests: "^TestRule06", Packages: inEngine,
+	Old: `{"cooperative", Refused, Blocked}`,
+	New: `{"cooperative", Refused, Ignored}`,
 }, {
 	Name: "a confirm makes a missing entry", Rule: 7,
 	Why:  "a pruned waiter silently rejoins as the last one",
@@ -119,7 +119,7 @@ var decisions = []Mutant{{
 	Name: "a cooperative relation is treated as assertive",
 	Why:  "an arrival that should be refused joins the queue and blocks others",
 	File: "internal/engine/expr.go", Tests: "^TestAcquireRefused$", Packages: inEngine,
-	Old: `case r.Kind == relations.Assertive && joins:`,
+	Old: `case effect == relations.Blocked && joins:`,
 	New: `case joins:`,
 }, {
 	Name: "an arrival allows one too many",

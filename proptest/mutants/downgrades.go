@@ -11,8 +11,8 @@ var downgrades = []Mutant{{
 	Name: "a downgrade is not judged", Rule: 24,
 	Why:  "it lets itself in beside a holder that the new tag excludes",
 	File: "internal/engine/downgrade.go", Tests: "^TestEngine$", Packages: inMachine,
-	Old: `r.Kind != relations.None {`,
-	New: `r.Kind != relations.None && d.tag == "" {`,
+	Old: `r.Kind.Arriving() != relations.Ignored {`,
+	New: `r.Kind.Arriving() != relations.Ignored && d.tag == "" {`,
 }, {
 	Name: "a downgrade passes by waiting entries", Rule: 24,
 	Why:  "it overtakes those that wait for it",
