@@ -50,17 +50,10 @@ func (d decision) downgrade(field, from string, g Grant, k int64, id expr) bson.
 	}
 	refused = append(refused, nth("$$strange", 0))
 
-	entry := bson.D{
-		{Key: idKey, Value: id},
-		{Key: ownerKey, Value: "$$own." + ownerKey},
-		{Key: seqKey, Value: "$$next"},
-		{Key: fenceKey, Value: "$$next"},
-		{Key: sinceKey, Value: d.now},
-		{Key: expiresKey, Value: call("$add", d.now, d.held)},
-	}
+	entry := newEntry{id: id, owner: "$$own." + ownerKey, seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.held)}
 	numbered := call("$mergeObjects", d.lock+"."+tagsKey, bson.D{{Key: g.Tag, Value: inPlace(from, own, bson.D{{Key: writeKey, Value: k}})}})
 	judged := let(append(d.survivors(nil, own), d.unknown(), bson.E{Key: "next", Value: d.next()}),
-		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.with(entry))))
+		cond(anyOf(refused...), d.put(d.lock+"."+fenceKey, numbered), d.put("$$next", d.with(entry.document()))))
 	decided := let(bson.D{{Key: "own", Value: nth(filter(from, "e", all(call("$eq", "$$e."+idKey, own), call("$eq", "$$e."+fenceKey, g.Fence))), 0)}},
 		cond(not("$$own"), d.lock, cond(call("$gte", "$$own."+writeKey, k), d.lock, judged)))
 	return stage(field, d.ours(cond(d.there(id), d.repeat(id), decided)))

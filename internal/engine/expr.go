@@ -211,21 +211,14 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 		fence = cond("$$waits", "$$REMOVE", "$$next")
 		lease = cond("$$waits", d.wait, lease)
 	}
-	entry := bson.D{
-		{Key: idKey, Value: id},
-		{Key: ownerKey, Value: bson.D{{Key: "$literal", Value: owner}}},
-		{Key: seqKey, Value: "$$next"},
-		{Key: fenceKey, Value: fence},
-		{Key: sinceKey, Value: d.now},
-		{Key: expiresKey, Value: call("$add", d.now, lease)},
-	}
+	entry := newEntry{id: id, owner: call("$literal", owner), seq: "$$next", fence: fence, since: d.now, expires: call("$add", d.now, lease)}
 	switch {
 	case d.until > 0 && joins:
-		entry = append(entry, bson.E{Key: untilKey, Value: cond("$$waits", "$$REMOVE", d.keptOut())})
+		entry.until = cond("$$waits", "$$REMOVE", d.keptOut())
 	case d.until > 0:
-		entry = append(entry, bson.E{Key: untilKey, Value: d.keptOut()})
+		entry.until = d.keptOut()
 	}
-	var entered expr = d.put("$$next", d.with(entry, exclusive...))
+	var entered expr = d.put("$$next", d.with(entry.document(), exclusive...))
 	if joins {
 		entered = let(bson.D{{Key: "waits", Value: anyOf(blocked...)}}, entered)
 	}

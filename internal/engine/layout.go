@@ -185,6 +185,35 @@ func parseEntry(tag string, doc bson.Raw) Entry {
 	return e
 }
 
+// newEntry has the expressions of an entry that a pipeline makes. A nil one is left
+// out.
+type newEntry struct{ id, owner, seq, fence, since, expires, key, until expr }
+
+// document has the fields in the order that all entries have.
+func (e newEntry) document() (doc bson.D) {
+	for _, field := range (bson.D{
+		{Key: idKey, Value: e.id},
+		{Key: ownerKey, Value: e.owner},
+		{Key: seqKey, Value: e.seq},
+		{Key: fenceKey, Value: e.fence},
+		{Key: sinceKey, Value: e.since},
+		{Key: expiresKey, Value: e.expires},
+		{Key: tokenKey, Value: e.key},
+		{Key: untilKey, Value: e.until},
+	}) {
+		if field.Value != nil {
+			doc = append(doc, field)
+		}
+	}
+	return doc
+}
+
+// inherited is what the entry $$e passes on to one that takes its place under
+// another id.
+func inherited() newEntry {
+	return newEntry{owner: "$$e." + ownerKey, seq: "$$e." + seqKey, fence: "$$e." + fenceKey, since: "$$e." + sinceKey}
+}
+
 func parseDone(v bson.RawValue) []uuid.UUID {
 	array, ok := v.ArrayOK()
 	if !ok {

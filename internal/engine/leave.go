@@ -66,14 +66,9 @@ func (e *Engine) remainder(g Grant) bson.Raw {
 func (e *Engine) leaving(g Grant) bson.D {
 	own, ours := call("$eq", "$$e."+idKey, idValue(g.ID)), call("$eq", "$$e."+fenceKey, long(g.Fence))
 	stays := call("$or", not(own), cond(ours, call("$gt", "$$e."+untilKey, e.serverTime()), "$$e."+tokenKey))
-	remainder := bson.D{{Key: idKey, Value: idValue(uuid.New())}}
-	for _, key := range []string{ownerKey, seqKey, fenceKey, sinceKey} {
-		remainder = append(remainder, bson.E{Key: key, Value: "$$e." + key})
-	}
-	remainder = append(remainder,
-		bson.E{Key: expiresKey, Value: "$$e." + untilKey},
-		bson.E{Key: untilKey, Value: "$$e." + untilKey})
-	return mapped(filter("$"+e.path(g.Tag), "e", stays), "e", cond(all(own, ours), remainder, "$$e"))
+	remainder := inherited()
+	remainder.id, remainder.expires, remainder.until = idValue(uuid.New()), "$$e."+untilKey, "$$e."+untilKey
+	return mapped(filter("$"+e.path(g.Tag), "e", stays), "e", cond(all(own, ours), remainder.document(), "$$e"))
 }
 
 // leaveClassic are the operators that make the remainder of the own entry, and

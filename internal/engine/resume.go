@@ -42,20 +42,14 @@ func (e *Engine) keyed(k Token) bson.D {
 // resumption is the pipeline of resume. The filter has checked that an entry
 // has the key.
 func (d decision) resumption(field string, key, id expr, owner string) bson.A {
-	resumed := bson.D{
-		{Key: idKey, Value: id},
-		{Key: ownerKey, Value: bson.D{{Key: "$literal", Value: owner}}},
-		{Key: seqKey, Value: "$$e." + seqKey},
-		{Key: fenceKey, Value: "$$next"},
-		{Key: sinceKey, Value: "$$e." + sinceKey},
-		{Key: expiresKey, Value: d.extended("$$e", d.held)},
-		{Key: tokenKey, Value: key},
-		{Key: untilKey, Value: cond("$$e."+detachedKey,
-			orElse("$$e."+untilKey, "$$REMOVE"),
-			call("$max", args{"$$e." + untilKey, "$$e." + expiresKey}))},
-	}
+	resumed := inherited()
+	resumed.id, resumed.owner, resumed.fence = id, call("$literal", owner), "$$next"
+	resumed.expires, resumed.key = d.extended("$$e", d.held), key
+	resumed.until = cond("$$e."+detachedKey,
+		orElse("$$e."+untilKey, "$$REMOVE"),
+		call("$max", args{"$$e." + untilKey, "$$e." + expiresKey}))
 	takeover := let(bson.D{{Key: "next", Value: d.next()}},
-		d.change("$$next", mapped(d.own, "e", cond(call("$eq", "$$e."+tokenKey, key), resumed, "$$e"))))
+		d.change("$$next", mapped(d.own, "e", cond(call("$eq", "$$e."+tokenKey, key), resumed.document(), "$$e"))))
 	return stage(field, d.ours(cond(d.there(id), d.repeat(id), takeover)))
 }
 

@@ -91,7 +91,7 @@ var tokens = []Mutant{{
 }, {
 	Name: "a remainder keeps the key", Rule: 23,
 	Why:  "the token resumes a lock that was released",
-	File: "internal/engine/leave.go", Tests: "^TestRule23OthersAreKeptOut", Packages: inLocker,
-	Old: `[]string{ownerKey, seqKey, fenceKey, sinceKey}`,
-	New: `[]string{ownerKey, seqKey, fenceKey, sinceKey, tokenKey}`,
+	File: "internal/engine/layout.go", Tests: "^TestRule23OthersAreKeptOut", Packages: inLocker,
+	Old: `since: "$$e." + sinceKey}`,
+	New: `since: "$$e." + sinceKey, key: "$$e." + tokenKey}`,
 }}
