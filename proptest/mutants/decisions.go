@@ -85,12 +85,12 @@ var decisions = []Mutant{{
 	Name: "a join takes no fence", Rule: 11,
 	Why:  "a compare-and-set misses the newcomer, and two waiters have the same seq",
 	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
-	Old: `var entered expr = d.put("$$next", d.with(entry, exclusive...))`,
+	Old: `var entered expr = d.put("$$next", d.with(entry.document(), exclusive...))`,
 	New: `var number expr = "$$next"
 	if joins {
 		number = cond("$$waits", d.lock+"."+fenceKey, "$$next")
 	}
-	var entered expr = d.put(number, d.with(entry, exclusive...))`,
+	var entered expr = d.put(number, d.with(entry.document(), exclusive...))`,
 }, {
 	Name: "fences begin again in a new document",
 	Why:  "a document that was deleted and made again gives out old fencing tokens",

@@ -18,8 +18,8 @@ var terms = []Mutant{{
 	Name: "hold at least: a remainder keeps its id", Rule: 25,
 	Why:  "a late renewal extends it",
 	File: "internal/engine/leave.go", Tests: "^TestEngine$", Packages: inMachine,
-	Old: `remainder := bson.D{{Key: idKey, Value: idValue(uuid.New())}}`,
-	New: `remainder := bson.D{{Key: idKey, Value: idValue(g.ID)}}`,
+	Old: `remainder.id, remainder.expires, remainder.until = idValue(uuid.New()),`,
+	New: `remainder.id, remainder.expires, remainder.until = idValue(g.ID),`,
 }, {
 	Name: "hold at least: the entry lives for its TTL only", Rule: 25,
 	Why:  "a holder that crashed keeps nobody out",
