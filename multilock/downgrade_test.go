@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -149,23 +148,4 @@ func TestDowngradeInDo(t *testing.T) {
 	must(t, err)
 	p.wantEntries(next)
 	p.release(next)
-}
-
-// If the downgrade was executed and its reply never comes, the clean-up removes
-// the new entry by its id.
-func TestDowngradeWithoutAReplyIsCleanedUp(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		l := p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second))
-		lease := p.try(l, "write")
-		fault := net.Arm(faultnet.DelayReply, "findAndModify")
-		ctx, cancel := context.WithCancel(p.Context())
-		call := begin(p, func() (*doclock.Lease, error) { return lease.Downgrade(ctx, "read") })
-		wait(p, fault.Fired())
-		p.eventually("the new entry is made", func() bool { return len(p.entries("read")) == 1 })
-		cancel()
-		p.want(errOf(call.wait()), context.Canceled, doclock.ErrOutcomeUnknown)
-		p.eventually("it is removed", func() bool { return len(p.entries()) == 0 })
-		p.want(lease.Release(p.bounded()), doclock.ErrOutcomeUnknown)
-	})
 }
