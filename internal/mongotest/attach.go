@@ -27,7 +27,7 @@ func attach(ctx context.Context, c cache, linger time.Duration, say *progress) (
 	if !errors.Is(err, errNoSupervisor) {
 		return shared, err
 	}
-	w, err := find(ctx, c, say)
+	w, err := find(ctx, ways(), c, say)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func startPrivate(ctx context.Context, say *progress) (server, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := find(ctx, c, say)
+	w, err := find(ctx, ways(), c, say)
 	lock.close()
 	if err != nil {
 		return nil, err

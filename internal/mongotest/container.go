@@ -35,15 +35,17 @@ type container struct {
 	stdin  io.Closer // the leash
 }
 
-func containerWay(engine string) way {
+func containerWay(engine, image string) way {
 	return way{
-		name:    engine,
-		prepare: func(ctx context.Context, _ cache, say *progress) error { return prepareContainer(ctx, engine, say) },
-		start:   func(ctx context.Context, c cache) (server, error) { return startContainer(ctx, engine, c) },
+		name: engine,
+		prepare: func(ctx context.Context, _ cache, say *progress) error {
+			return prepareContainer(ctx, engine, image, say)
+		},
+		start: func(ctx context.Context, c cache) (server, error) { return startContainer(ctx, engine, image, c) },
 	}
 }
 
-func prepareContainer(ctx context.Context, engine string, say *progress) error {
+func prepareContainer(ctx context.Context, engine, image string, say *progress) error {
 	if _, err := exec.LookPath(engine); err != nil {
 		return unavailable("not on PATH")
 	}
@@ -56,7 +58,6 @@ func prepareContainer(ctx context.Context, engine string, say *progress) error {
 	// The containers of killed owners have ended. The hour spares those that a
 	// test stopped and will start again.
 	_ = talk(ctx, engine, "container", "prune", "--force", "--filter", "label="+label, "--filter", "until=1h")
-	image, _ := image()
 	if talk(ctx, engine, "image", "inspect", image) == nil {
 		return nil
 	}
@@ -65,7 +66,7 @@ func prepareContainer(ctx context.Context, engine string, say *progress) error {
 	})
 }
 
-func startContainer(ctx context.Context, engine string, c cache) (server, error) {
+func startContainer(ctx context.Context, engine, image string, c cache) (server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -74,7 +75,6 @@ func startContainer(ctx context.Context, engine string, c cache) (server, error)
 	if err != nil {
 		return nil, err
 	}
-	image, _ := image()
 	s := &container{engine: engine, image: image, port: port, run: run}
 	// The port is the same inside and outside, because the replica set gives it
 	// to its clients.
@@ -129,9 +129,6 @@ func (s *container) kill() error {
 	}
 	return nil
 }
-
-func (s *container) freeze() error { return s.tell("pause") }
-func (s *container) thaw() error   { return s.tell("unpause") }
 
 func (s *container) remove() error {
 	err := s.tell("rm", "--force", "--volumes")

@@ -23,7 +23,7 @@
 // -9. If the supervisor itself is killed, the kernel kills the server with it
 // (on Linux), and the next supervisor removes the remaining data.
 //
-// Tests that stop or kill a server have a private one; see [Private].
+// Tests that kill a server have a private one; see [Private].
 //
 // With DOCLOCK_TEST_MEMORY all tests of a process share a server in memory
 // instead, of package locktest. Those that need an address are skipped.

@@ -28,8 +28,6 @@ type server interface {
 	uri() string
 	origin() string               // its origin, for people
 	kill() error                  // ends it at once, as kill -9 does; the data stays
-	freeze() error                // suspends it
-	thaw() error                  // resumes it
 	launch(context.Context) error // starts it again, on the same data and port
 	ended() bool                  // whether it has ended by itself
 	remove() error                // ends it and removes its data
@@ -37,12 +35,13 @@ type server interface {
 
 // ways are the ways of getting a server, in the order in which they are tried.
 func ways() []way {
-	containers := []way{containerWay("docker"), containerWay("podman")}
-	if _, demanded := image(); demanded {
+	image, demanded := image()
+	containers := []way{containerWay("docker", image), containerWay("podman", image)}
+	if demanded {
 		return containers
 	}
 	return slices.Concat(
-		[]way{{"mongod", prepareMongod, startMongod}},
+		[]way{mongodWay("mongod")},
 		containers,
 		[]way{{"DocumentDB", prepareDocumentDB, startDocumentDB}},
 	)
@@ -62,12 +61,8 @@ type unavailable string
 
 func (u unavailable) Error() string { return string(u) }
 
-// find picks the first way that this machine has, and prepares it.
-func find(ctx context.Context, c cache, say *progress) (way, error) {
-	return findAmong(ctx, ways(), c, say)
-}
-
-func findAmong(ctx context.Context, ways []way, c cache, say *progress) (way, error) {
+// find picks the first of the ways that this machine has, and prepares it.
+func find(ctx context.Context, ways []way, c cache, say *progress) (way, error) {
 	tried := []string{"MONGODB_URI: not set"}
 	for _, w := range ways {
 		err := w.prepare(ctx, c, say)

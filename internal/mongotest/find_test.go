@@ -13,32 +13,33 @@ import (
 )
 
 func TestServerOfTheEnvironment(t *testing.T) {
-	t.Run("answers", func(t *testing.T) {
-		uri := URI(t)
-		t.Setenv("MONGODB_URI", uri)
-		server, err := Start(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = server.Close() }()
-		if server.URI() != uri || !strings.Contains(server.Description(), "MONGODB_URI") {
-			t.Errorf("it is %s, %s", server.URI(), server.Description())
-		}
-	})
-	t.Run("does not answer", func(t *testing.T) {
-		t.Setenv("MONGODB_URI", "mongodb://user:secret@127.0.0.1:1/?serverSelectionTimeoutMS=100")
-		_, err := Start(t.Context(), nil)
-		if err == nil || !strings.Contains(err.Error(), "MONGODB_URI is set") || !strings.Contains(err.Error(), "127.0.0.1:1") {
-			t.Errorf("the error is: %v", err)
-		}
-		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("the error tells the password: %v", err)
-		}
-	})
+	t.Setenv("MONGODB_URI", "mongodb://user:secret@127.0.0.1:1/?serverSelectionTimeoutMS=100")
+	_, err := Start(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "MONGODB_URI is set") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("the error is: %v", err)
+	}
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("the error tells the password: %v", err)
+	}
+}
+
+func TestGivenServer(t *testing.T) {
+	t.Parallel()
+	uri := URI(t)
+	server, err := given(t.Context(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.URI() != uri || !strings.Contains(server.Description(), "MONGODB_URI") {
+		t.Errorf("it is %s, %s", server.URI(), server.Description())
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestFirstWayIsTaken(t *testing.T) {
-	got, err := findAmong(t.Context(), []way{missing("one"), present("two"), present("three")}, cache{}, newProgress(nil))
+	got, err := find(t.Context(), []way{missing("one"), present("two"), present("three")}, cache{}, newProgress(nil))
 	if err != nil || got.name != "two" {
 		t.Errorf("found %q, %v", got.name, err)
 	}
@@ -47,14 +48,14 @@ func TestFirstWayIsTaken(t *testing.T) {
 func TestBrokenWayEndsTheSearch(t *testing.T) {
 	boom := errors.New("boom")
 	broken := way{name: "two", prepare: func(context.Context, cache, *progress) error { return boom }}
-	_, err := findAmong(t.Context(), []way{missing("one"), broken, present("three")}, cache{}, newProgress(nil))
+	_, err := find(t.Context(), []way{missing("one"), broken, present("three")}, cache{}, newProgress(nil))
 	if !errors.Is(err, boom) || !strings.Contains(err.Error(), "two") || !strings.Contains(err.Error(), "one is missing") {
 		t.Errorf("the error is: %v", err)
 	}
 }
 
 func TestFailureTellsWhatWasTriedAndWhatHelps(t *testing.T) {
-	_, err := findAmong(t.Context(), []way{missing("one"), missing("two")}, cache{}, newProgress(nil))
+	_, err := find(t.Context(), []way{missing("one"), missing("two")}, cache{}, newProgress(nil))
 	if err == nil {
 		t.Fatal("found something")
 	}
@@ -79,9 +80,15 @@ func TestADemandedImageIsTheOnlyWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(imageEnv, "registry.example/mongo:4.4")
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	for _, engine := range []string{"docker", "podman"} {
+		script(t, filepath.Join(bin, engine), `[ "$1" = ps ]`)
+	}
 	for _, w := range ways() {
-		if w.name != "docker" && w.name != "podman" {
-			t.Errorf("%s is a way", w.name)
+		err := w.prepare(t.Context(), cache{}, newProgress(nil))
+		if err == nil || !strings.Contains(err.Error(), "pulling registry.example/mongo:4.4 with "+w.name) {
+			t.Errorf("%s is a way: %v", w.name, err)
 		}
 	}
 	demanded, err := openCache()
@@ -96,23 +103,26 @@ func TestADemandedImageIsTheOnlyWay(t *testing.T) {
 
 // A container client without an engine, or with one that hangs, is skipped.
 func TestContainerClientWithoutEngine(t *testing.T) {
-	bin := t.TempDir()
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	client := "#!/bin/sh\necho 'Cannot connect to the daemon.' >&2\nexit 1\n"
-	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte(client), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	docker := filepath.Join(t.TempDir(), "docker")
+	script(t, docker, "echo 'Cannot connect to the daemon.' >&2; exit 1")
 	var passed unavailable
-	if err := prepareContainer(t.Context(), "docker", newProgress(nil)); !errors.As(err, &passed) || !strings.Contains(string(passed), "Cannot connect") {
+	if err := prepareContainer(t.Context(), docker, defaultImage, newProgress(nil)); !errors.As(err, &passed) || !strings.Contains(string(passed), "Cannot connect") {
 		t.Errorf("a client without an engine: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "docker"), []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	script(t, docker, "exec sleep 60")
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := prepareContainer(short, "docker", newProgress(nil)); !errors.As(err, &passed) {
+	if err := prepareContainer(short, docker, defaultImage, newProgress(nil)); !errors.As(err, &passed) {
 		t.Errorf("a client whose engine hangs: %v", err)
+	}
+}
+
+// script writes a program.
+func script(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -30,15 +30,21 @@ type mongod struct {
 	run  *run
 }
 
-func prepareMongod(context.Context, cache, *progress) error {
-	if _, err := exec.LookPath("mongod"); err != nil {
-		return unavailable("not on PATH")
+func mongodWay(program string) way {
+	return way{
+		name: "mongod",
+		prepare: func(context.Context, cache, *progress) error {
+			if _, err := exec.LookPath(program); err != nil {
+				return unavailable("not on PATH")
+			}
+			return nil
+		},
+		start: func(ctx context.Context, c cache) (server, error) { return startMongod(ctx, program, c) },
 	}
-	return nil
 }
 
-func startMongod(ctx context.Context, c cache) (server, error) {
-	path, err := exec.LookPath("mongod")
+func startMongod(ctx context.Context, program string, c cache) (server, error) {
+	path, err := exec.LookPath(program)
 	if err != nil {
 		return nil, fmt.Errorf("finding mongod: %w", err)
 	}

@@ -14,8 +14,6 @@ import (
 type server interface {
 	uri() string
 	kill() error
-	freeze() error
-	thaw() error
 	launch(context.Context) error
 	remove() error
 }

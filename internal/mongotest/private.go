@@ -16,7 +16,7 @@ type Server struct {
 	server server
 }
 
-// Private starts a server for tests that stop or kill it: never the shared one,
+// Private starts a server for tests that kill it: never the shared one,
 // and never that of MONGODB_URI. It takes a second or two. The server and its
 // data are removed at the end of the test.
 func Private(tb testing.TB) *Server {
@@ -50,19 +50,6 @@ func (s *Server) Client(opts ...*options.ClientOptions) *mongo.Client {
 func (s *Server) Kill() {
 	s.tb.Helper()
 	s.report("killing", s.server.kill())
-}
-
-// Stop suspends the server, as SIGSTOP does: it still accepts connections, and
-// answers nothing until Continue.
-func (s *Server) Stop() {
-	s.tb.Helper()
-	s.report("stopping", s.server.freeze())
-}
-
-// Continue resumes a stopped server.
-func (s *Server) Continue() {
-	s.tb.Helper()
-	s.report("continuing", s.server.thaw())
 }
 
 // Restart kills the server if it still runs, starts it on the same data and port, and returns when it answers.

@@ -75,11 +75,22 @@ func (p *process) wait(ctx context.Context, ready func() bool) error {
 }
 
 // kill ends the process and all its descendants at once, and returns when they
-// have ended.
+// have ended. The process is stopped first, so that it starts no children during
+// the count.
 func (p *process) kill() error {
-	family, err := p.signal(syscall.SIGKILL)
-	if err != nil {
-		return err
+	select {
+	case <-p.ended:
+		return nil // its number may belong to another process by now
+	default:
+	}
+	if err := p.child.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping a server: %w", err)
+	}
+	family := append(descendants(p.child.Pid), p.child.Pid)
+	for _, pid := range family {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("killing a server: %w", err)
+		}
 	}
 	<-p.ended
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -93,29 +104,6 @@ func (p *process) kill() error {
 	}
 }
 
-// signal sends a signal to the process and all its descendants, and returns
-// them. The process is stopped first, so that it starts no children during the
-// count.
-func (p *process) signal(sig syscall.Signal) (family []int, err error) {
-	select {
-	case <-p.ended:
-		return nil, nil // its number may belong to another process by now
-	default:
-	}
-	if sig != syscall.SIGCONT {
-		if err := p.child.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return nil, fmt.Errorf("stopping a server: %w", err)
-		}
-	}
-	family = append(descendants(p.child.Pid), p.child.Pid)
-	for _, pid := range family {
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return nil, fmt.Errorf("sending %v to a server: %w", sig, err)
-		}
-	}
-	return family, nil
-}
-
 // A crew is the processes of one server, in the order of their start. All
 // servers that run on this machine without a container use it.
 type crew []*process
@@ -124,18 +112,6 @@ func (c crew) kill() error {
 	var errs []error
 	for _, p := range c {
 		errs = append(errs, p.kill())
-	}
-	return errors.Join(errs...)
-}
-
-func (c crew) freeze() error { return c.signal(syscall.SIGSTOP) }
-func (c crew) thaw() error   { return c.signal(syscall.SIGCONT) }
-
-func (c crew) signal(sig syscall.Signal) error {
-	var errs []error
-	for _, p := range c {
-		_, err := p.signal(sig)
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -8,13 +8,6 @@ import (
 	"syscall"
 )
 
-// These two numbers are the same on all Linux architectures of Go; package
-// syscall lacks the names.
-const (
-	sysPidfdOpen  = 434
-	sysPidfdGetfd = 438
-)
-
 // goToolStderr is the standard error of the `go` command that runs us, directly
 // or through a wrapper; nil if there is none or it can't be opened.
 func goToolStderr() *os.File {
@@ -55,26 +48,17 @@ func ancestor(pid int) (name string, parent int) {
 	return string(stat[open+1 : end]), parent
 }
 
-// stderrOf opens another process's standard error. A pipe or a terminal is
-// simply opened again. A regular file must not be: we would write at our own
-// offset, over the owner's output. To share the owner's offset takes a copy of
-// its descriptor. The kernel gives that only to processes that may trace the
-// owner; root may.
+// stderrOf opens another process's standard error, if that is a pipe or a
+// terminal. In a regular file we would write at our own offset, over the owner's
+// output.
 func stderrOf(pid int) *os.File {
 	path := fmt.Sprintf("/proc/%d/fd/2", pid)
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		if file, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOCTTY, 0); err == nil {
-			return file
-		}
-	}
-	pidfd, _, errno := syscall.Syscall(sysPidfdOpen, uintptr(pid), 0, 0)
-	if errno != 0 {
+	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
 		return nil
 	}
-	defer func() { _ = syscall.Close(int(pidfd)) }()
-	fd, _, errno := syscall.Syscall(sysPidfdGetfd, pidfd, 2, 0)
-	if errno != 0 {
+	file, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOCTTY, 0)
+	if err != nil {
 		return nil
 	}
-	return os.NewFile(fd, "the go command's standard error")
+	return file
 }

@@ -3,7 +3,6 @@
 package mongotest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -147,13 +146,12 @@ func finish(ctx context.Context, root debianRoot, build string) error {
 }
 
 func checkLog(path string) error {
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("reading a log: %w", err)
 	}
-	defer func() { _ = file.Close() }()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if line := lines.Text(); strings.Contains(line, "ERROR:") || strings.Contains(line, "FATAL:") || strings.Contains(line, "PANIC:") {
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "ERROR:") || strings.Contains(line, "FATAL:") || strings.Contains(line, "PANIC:") {
 			return fmt.Errorf("creating the extension: %s\n%s", line, tail(path))
 		}
 	}

@@ -32,17 +32,22 @@ type Shared struct {
 // closes it too.
 func Start(ctx context.Context, progress io.Writer) (*Shared, error) {
 	if uri := os.Getenv("MONGODB_URI"); uri != "" {
-		what, err := probe(ctx, uri, 10*time.Second)
-		if err != nil {
-			return nil, fmt.Errorf("MONGODB_URI is set, so nothing else is tried: %w", err)
-		}
-		return &Shared{uri: uri, description: what + "; MONGODB_URI"}, nil
+		return given(ctx, uri)
 	}
 	c, err := openCache()
 	if err != nil {
 		return nil, err
 	}
 	return attach(ctx, c, linger, newProgress(progress))
+}
+
+// given is the server of MONGODB_URI.
+func given(ctx context.Context, uri string) (*Shared, error) {
+	what, err := probe(ctx, uri, 10*time.Second)
+	if err != nil {
+		return nil, fmt.Errorf("MONGODB_URI is set, so nothing else is tried: %w", err)
+	}
+	return &Shared{uri: uri, description: what + "; MONGODB_URI"}, nil
 }
 
 // URI is the server's connection string.

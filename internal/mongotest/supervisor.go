@@ -160,7 +160,7 @@ func refuse(listener net.Listener, g greeting) {
 }
 
 // greet fails only for users that have ended, and their connection shows that.
-func greet(conn net.Conn, g greeting) { _ = json.NewEncoder(conn).Encode(g) }
+func greet(conn io.Writer, g greeting) { _ = json.NewEncoder(conn).Encode(g) }
 
 type supervisor struct {
 	charge

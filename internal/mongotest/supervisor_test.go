@@ -3,9 +3,8 @@
 package mongotest
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,89 +17,43 @@ import (
 	"time"
 )
 
-// ownCache is a cache without a server, but with the downloads and builds of
-// the real one.
-func ownCache(t *testing.T) cache {
-	t.Helper()
-	realOne, err := openCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	say := newProgress(os.Stderr)
-	lock, err := realOne.lock(t.Context(), say)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.close()
-	if _, err := find(t.Context(), realOne, say); err != nil {
-		t.Fatal(err)
-	}
-	own := emptyCache(t)
-	if _, err := os.Stat(realOne.path("debian")); err == nil {
-		if err := os.Symlink(realOne.path("debian"), own.path("debian")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return own
-}
-
-func emptyCache(t *testing.T) cache {
-	t.Helper()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv("MONGODB_URI", "")
-	own, err := openCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return own
-}
-
-// standInCache is a cache whose server is the stand-in for a mongod, which starts
-// at once: for what is about the supervisor, not the server.
-func standInCache(t *testing.T) cache {
-	t.Helper()
-	t.Setenv(imageEnv, "")
-	standInOnPath(t)
-	return emptyCache(t)
-}
-
-// userEnv makes this test binary a user: it connects to the shared server, with
-// a short linger, prints its greeting, and stays until its standard input ends.
+// userEnv makes this test binary a user, which prints its greeting, and stays until
+// its standard input ends. Its value is the cache of the shared server, which then
+// has a short linger; without a value it is the owner of a private server.
 const userEnv = "DOCLOCK_MONGOTEST_USER"
 
-const shortLinger = 500 * time.Millisecond
+const shortLinger = 100 * time.Millisecond
 
 func TestUserProcess(t *testing.T) {
-	if os.Getenv(userEnv) == "" {
+	dir, isUser := os.LookupEnv(userEnv)
+	if !isUser {
 		return // it is used by the tests below
 	}
-	c, err := openCache()
-	if err != nil {
-		t.Fatal(err)
+	hello := greeting{PID: os.Getpid()}
+	if dir == "" {
+		hello.URI = Private(t).URI()
+	} else {
+		server, err := attach(t.Context(), cache{dir: dir}, shortLinger, newProgress(os.Stderr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = server.Close() }()
+		hello = greeting{URI: server.URI(), PID: server.keeper}
 	}
-	server, err := attach(t.Context(), c, shortLinger, newProgress(os.Stderr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(greeting{URI: server.URI(), PID: server.keeper}); err != nil {
-		t.Fatal(err)
-	}
+	greet(os.Stdout, hello)
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
 }
 
-// A user is another process that uses the shared server.
+// A user is another process that uses a server.
 type user struct {
 	greeting
 	cmd   *exec.Cmd
 	stdin io.Closer
 }
 
-func startUser(t *testing.T) (*user, error) {
+func startUser(t *testing.T, env ...string) (*user, error) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestUserProcess$")
-	cmd.Env = append(os.Environ(), userEnv+"=1")
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -113,39 +66,34 @@ func startUser(t *testing.T) (*user, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	u := &user{cmd: cmd, stdin: stdin}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal([]byte(line), &u.greeting); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, line)
-	}
-	return u, nil
+	hello, err := understand(stdout)
+	return &user{greeting: hello, cmd: cmd, stdin: stdin}, err
 }
 
 func (u *user) leave() { _, _ = u.stdin.Close(), u.cmd.Wait() }
 func (u *user) kill()  { _, _ = u.cmd.Process.Kill(), u.cmd.Wait() }
 
-func startUsers(t *testing.T, n int) []*user {
+// startUsers starts users of one cache, whose server is the stand-in for a mongod,
+// which starts at once: for what is about the supervisor, not the server.
+func startUsers(t *testing.T, c cache, n int) []*user {
 	t.Helper()
 	users, errs := make([]*user, n), make([]error, n)
+	path := "PATH=" + standIns(t) + ":" + os.Getenv("PATH")
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() { users[i], errs[i] = startUser(t) })
+		all.Go(func() { users[i], errs[i] = startUser(t, userEnv+"="+c.dir, path, imageEnv+"=") })
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
 	}
 	return users
 }
 
 func TestProcessesShareOneServer(t *testing.T) {
-	c := standInCache(t)
-	users := startUsers(t, 4)
+	t.Parallel()
+	c := cache{dir: t.TempDir()}
+	users := startUsers(t, c, 4)
 	first := users[0].greeting
 	for _, u := range users[1:] {
 		if u.greeting != first {
@@ -169,7 +117,9 @@ func TestProcessesShareOneServer(t *testing.T) {
 
 // Users that come when a supervisor is about to end get a server that stays.
 func TestComingAndGoing(t *testing.T) {
-	c := standInCache(t)
+	t.Setenv(imageEnv, "")
+	t.Setenv("PATH", standIns(t)+":"+os.Getenv("PATH"))
+	c := cache{dir: t.TempDir()}
 	var last *Shared
 	for range 4 {
 		server, err := attach(t.Context(), c, time.Millisecond, newProgress(nil))
@@ -193,8 +143,9 @@ func TestComingAndGoing(t *testing.T) {
 }
 
 func TestKilledSupervisorLeavesNothing(t *testing.T) {
-	c := standInCache(t)
-	victim := startUsers(t, 1)[0]
+	t.Parallel()
+	c := cache{dir: t.TempDir()}
+	victim := startUsers(t, c, 1)[0]
 	family := descendants(victim.PID)
 	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -204,7 +155,7 @@ func TestKilledSupervisorLeavesNothing(t *testing.T) {
 
 	// The next one removes the data, even while a user of the first still
 	// lives.
-	next := startUsers(t, 1)[0]
+	next := startUsers(t, c, 1)[0]
 	if next.PID == victim.PID || !answers(t, next.URI) {
 		t.Errorf("no new server: %+v", next.greeting)
 	}
@@ -217,55 +168,37 @@ func TestKilledSupervisorLeavesNothing(t *testing.T) {
 }
 
 func TestKilledOwnerOfAPrivateServerLeavesNothing(t *testing.T) {
-	if os.Getenv(userEnv) != "" {
-		server := Private(t)
-		if err := json.NewEncoder(os.Stdout).Encode(greeting{URI: server.URI()}); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		return
-	}
-	c := ownCache(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), userEnv+"=1")
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
+	t.Parallel()
+	owner, err := startUser(t, userEnv+"=", "MONGODB_URI=mongodb://127.0.0.1:1/") // which is not its server
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = stdin.Close() }()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if !answers(t, owner.URI) {
+		t.Error("it does not answer")
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	owner, err := understand(stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	family := descendants(cmd.Process.Pid)
-	_, _ = cmd.Process.Kill(), cmd.Wait()
+	family := descendants(owner.PID)
+	owner.kill()
 	eventually(t, "the server's end", func() bool { return silent(t, owner.URI) })
 	eventually(t, "the end of its processes", func() bool { return len(alive(family)) == 0 })
-	for _, dir := range runsOf(t, c, cmd.Process.Pid) {
+	c, err := openCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range runsOf(t, c, owner.PID) {
 		sweep(filepath.Dir(dir))
 	}
-	if left := runsOf(t, c, cmd.Process.Pid); len(left) > 0 {
+	if left := runsOf(t, c, owner.PID); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
 // A server that does not start fails its users, with its output.
 func TestBrokenServerSaysWhy(t *testing.T) {
-	c := ownCache(t)
-	broken := filepath.Join(t.TempDir(), "mongod")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho this mongod is broken\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", filepath.Dir(broken)+":"+os.Getenv("PATH"))
-	_, err := attach(t.Context(), c, shortLinger, newProgress(nil))
+	bin := t.TempDir()
+	script(t, filepath.Join(bin, "mongod"), "echo this mongod is broken; exit 3")
+	t.Setenv(imageEnv, "")
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	_, err := attach(t.Context(), cache{dir: t.TempDir()}, shortLinger, newProgress(nil))
 	if err == nil || !strings.Contains(err.Error(), "this mongod is broken") {
 		t.Errorf("the error is: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 func TestMain(m *testing.M) { Main(m) }
 
 func TestEachTestHasItsDatabase(t *testing.T) {
+	t.Parallel()
 	var dropped *mongo.Database
 	t.Run("first", func(t *testing.T) {
 		dropped = Database(t)
@@ -30,7 +31,10 @@ func TestEachTestHasItsDatabase(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if !slices.Contains(shared.databases, dropped) {
+	shared.mu.Lock()
+	registered := slices.Contains(shared.databases, dropped)
+	shared.mu.Unlock()
+	if !registered {
 		t.Error("it would not be dropped at the end")
 	}
 	if err := drop(t.Context(), []*mongo.Database{dropped}); err != nil {
@@ -42,6 +46,7 @@ func TestEachTestHasItsDatabase(t *testing.T) {
 }
 
 func TestClients(t *testing.T) {
+	t.Parallel()
 	if first, second := Client(t), Client(t); first != second {
 		t.Error("without options, there are two clients")
 	}
