@@ -199,7 +199,7 @@ func (a *asked) failed(ctx context.Context, err, last error) error {
 		if last == nil && !errors.Is(err, doclock.ErrConflict) {
 			last = a.known()
 		}
-		err = oneline.Join(err, last, a.locker.commands.Unreachable())
+		err = oneline.Join(err, last, a.locker.engine.Unreachable())
 	}
 	return notAcquired(err)
 }

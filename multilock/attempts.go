@@ -149,7 +149,7 @@ func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) 
 			return reply{err: doclock.ErrClosed}
 		}
 		got.err = s.settle(ctx, "acquire", settle, func(ctx context.Context) (err error) {
-			got.Answer, err = s.locker.commands.Acquire(ctx, s.filter, r)
+			got.Answer, err = s.locker.engine.Acquire(ctx, s.filter, r)
 			got.unsure.note(err)
 			return err
 		})
@@ -281,7 +281,7 @@ func (p *place) withdraw(held *lease.Handle, done func(error)) {
 // confirm asks for the place of the entry, until it is answered.
 func (p *place) confirm(ctx context.Context) (got reply) {
 	got.err = p.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
-		got.Answer, err = p.locker.commands.Confirm(ctx, p.grant.Pin, p.by(p.grant.ID))
+		got.Answer, err = p.locker.engine.Confirm(ctx, p.grant.Pin, p.by(p.grant.ID))
 		return err
 	})
 	return got

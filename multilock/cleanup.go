@@ -33,9 +33,8 @@ const (
 // may live. While no server can be reached, nothing is sent, and one timer looks
 // for a server on behalf of all. The cleanup has no goroutine while nothing is due.
 type cleanup struct {
-	engine   *engine.Engine
-	commands engine.Commands
-	ops      *attempt.Group
+	engine *engine.Engine
+	ops    *attempt.Group
 
 	removed func(document string, id uuid.UUID) // is told of every entry that is not there any more
 
@@ -64,8 +63,8 @@ type spot struct {
 	taken bool // ready, or a worker's
 }
 
-func newCleanup(e *engine.Engine, commands engine.Commands, ops *attempt.Group, removed func(document string, id uuid.UUID), failed func(document bson.RawValue, tag string, id uuid.UUID, err error)) *cleanup {
-	return &cleanup{engine: e, commands: commands, ops: ops, removed: removed, failed: failed, spots: map[string]*spot{}}
+func newCleanup(e *engine.Engine, ops *attempt.Group, removed func(document string, id uuid.UUID), failed func(document bson.RawValue, tag string, id uuid.UUID, err error)) *cleanup {
+	return &cleanup{engine: e, ops: ops, removed: removed, failed: failed, spots: map[string]*spot{}}
 }
 
 // life is how long a request's entry lives if it is not extended.
@@ -185,19 +184,19 @@ func (c *cleanup) send(d *due) (s sent) {
 	if len(d.ids) == 0 {
 		return s
 	}
-	err := c.commands.Unreachable()
+	err := c.engine.Unreachable()
 	if err == nil || d.last {
 		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
-			s.found, err = c.commands.Remove(ctx, d.pin, d.tag, d.ids)
+			s.found, err = c.engine.Remove(ctx, d.pin, d.tag, d.ids)
 			return err
 		})
 	}
 	switch failure := engine.AsFailure(err); {
 	case err == nil:
 	case failure.Nothing:
-		s.err, s.refused, s.away = explain("release", err), failure.Refused(), c.commands.Unreachable() != nil
+		s.err, s.refused, s.away = explain("release", err), failure.Refused(), c.engine.Unreachable() != nil
 	default:
-		s.err, s.away = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err), c.commands.Unreachable() != nil
+		s.err, s.away = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err), c.engine.Unreachable() != nil
 	}
 	return s
 }

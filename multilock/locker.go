@@ -27,8 +27,7 @@ import (
 // Locker locks documents of one collection by one set of rules. It is safe for
 // concurrent use. Make one, and use it for the life of the program.
 type Locker struct {
-	engine   *engine.Engine  // for what is pure
-	commands engine.Commands // for what is sent
+	engine   *engine.Engine
 	ops      attempt.Group
 	queues   *waitqueue.Queues
 	leases   *lease.Holds
@@ -65,7 +64,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, commands: e, inflight: newInflight(), observer: observe.New(e.Namespace(), cfg.Observers)}
+	l := &Locker{engine: e, inflight: newInflight(), observer: observe.New(e.Namespace(), cfg.Observers)}
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
 		Now:     func() time.Duration { return e.Clocks().Mono },
@@ -77,9 +76,9 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 	})
-	l.leases = lease.NewHolds(e, e, &l.ops, succession{l.queues, l.claims}, downgrades{l}, l.observer)
+	l.leases = lease.NewHolds(e, &l.ops, succession{l.queues, l.claims}, downgrades{l}, l.observer)
 	l.queues.Connect(l.leases)
-	l.cleanup = newCleanup(e, e, &l.ops, func(document string, id uuid.UUID) {
+	l.cleanup = newCleanup(e, &l.ops, func(document string, id uuid.UUID) {
 		l.queues.Removed(document, id)
 		l.claims.Released()
 	}, l.tellFailed)

@@ -80,14 +80,14 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 			return reply{err: doclock.ErrClosed}
 		}
 		got.err = a.settle(a.account.counted(ctx), "resume", attempt.Settle, func(ctx context.Context) (err error) {
-			got.Answer, err = l.commands.Resume(ctx, k, a.request) // a repeat finds the entry by the same id
+			got.Answer, err = l.engine.Resume(ctx, k, a.request) // a repeat finds the entry by the same id
 			return err
 		})
 		return got
 	}, func(_ reply, done func()) { done() })
 	switch {
 	case gone:
-		return nil, oneline.Join(err, l.commands.Unreachable())
+		return nil, oneline.Join(err, l.engine.Unreachable())
 	case err != nil:
 		return nil, err
 	case got.err != nil:
@@ -127,7 +127,7 @@ func (l *Locker) Touch(ctx context.Context, token string) error {
 	defer cancel()
 	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, k) }, func(error) {})
 	if gaveUp != nil {
-		return only(nil, oneline.Join(gaveUp, l.commands.Unreachable()))
+		return only(nil, oneline.Join(gaveUp, l.engine.Unreachable()))
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func (l *Locker) Touch(ctx context.Context, token string) error {
 func (l *Locker) touch(ctx context.Context, k engine.Token) error {
 	var got engine.Answer
 	_, err := attempt.Settle(ctx, l.engine.Attempt(k.TTL), func(ctx context.Context) (err error) {
-		got, err = l.commands.Touch(ctx, k)
+		got, err = l.engine.Touch(ctx, k)
 		return err
 	})
 	switch {

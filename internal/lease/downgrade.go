@@ -161,7 +161,7 @@ func (s *Hold) resume() {
 // the new one's, which lasts for span. The waiters learn it as after a release.
 func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration) *Handle {
 	s.replace(nil)
-	held := s.granted(s.engine.Grant(got.Image, to), got.Sent, false)
+	held := s.holds.New(s.engine.Grant(got.Image, to), got.Sent, false)
 	held.hold.inherit(s.limit, lasting(span, got.Sent, held.hold.grant.TTL))
 	s.succession.Released(s.grant)
 	return held

@@ -75,7 +75,8 @@ func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 
 func newRig(tb testing.TB, e *engine.Engine) *rig {
 	r := &rig{TB: tb, server: &server{engine: e, entries: map[uuid.UUID]*entry{}}, ops: &attempt.Group{}}
-	r.Holds = NewHolds(e, r.server, r.ops, nobody{}, r, nil)
+	r.Holds = NewHolds(e, r.ops, nobody{}, r, nil)
+	r.commands = r.server
 	return r
 }
 

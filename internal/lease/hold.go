@@ -70,18 +70,13 @@ type verdict struct {
 
 // locker is what the holds of one Locker have in common.
 type locker struct {
-	engine     *engine.Engine  // durations, clocks, filters and updates: nothing is sent by it
-	commands   engine.Commands // what is sent
+	engine     *engine.Engine  // for what is pure
+	commands   engine.Commands // for what is sent: the engine's, or a test's
 	ops        *attempt.Group
 	succession Succession
 	downgrades Downgrades
-	granted    func(engine.Grant, engine.Reading, bool) *Handle // makes a hold
-	keeper     interface {
-		keep(*Hold)
-		dismiss(*Hold)
-	}
-	forget   func(id uuid.UUID) // a hold that is not valid any more
-	observer *observe.Observer  // or nil
+	holds      *Holds
+	observer   *observe.Observer // or nil
 }
 
 func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool) *Hold {
@@ -158,7 +153,7 @@ func (s *Hold) finish(how end, cause error) {
 		return
 	}
 	s.end, s.cause = how, cause
-	s.forget(s.grant.ID)
+	s.holds.remove(s.grant.ID)
 	for _, h := range s.holders {
 		h.end(cause)
 	}

@@ -13,7 +13,7 @@ import (
 // Holds are the holds of one Locker that are valid.
 type Holds struct {
 	locker
-	renewals keeper
+	keeper keeper
 
 	mu    sync.Mutex // taken last
 	valid map[uuid.UUID]*Hold
@@ -21,13 +21,13 @@ type Holds struct {
 
 // NewHolds is for Lockers: the commands are sent with ops, and succession is
 // told of every release, and the observer of the leases that are announced.
-func NewHolds(e *engine.Engine, commands engine.Commands, ops *attempt.Group, succession Succession, downgrades Downgrades, observer *observe.Observer) *Holds {
+func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, downgrades Downgrades, observer *observe.Observer) *Holds {
 	hs := &Holds{
-		locker:   locker{engine: e, commands: commands, ops: ops, succession: succession, downgrades: downgrades, observer: observer},
-		renewals: keeper{engine: e, wake: make(chan struct{}, 1)},
-		valid:    map[uuid.UUID]*Hold{},
+		locker: locker{engine: e, commands: e, ops: ops, succession: succession, downgrades: downgrades, observer: observer},
+		keeper: keeper{engine: e, wake: make(chan struct{}, 1)},
+		valid:  map[uuid.UUID]*Hold{},
 	}
-	hs.keeper, hs.granted, hs.forget = &hs.renewals, hs.New, hs.remove
+	hs.holds = hs
 	return hs
 }
 

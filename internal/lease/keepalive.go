@@ -14,11 +14,11 @@ func (h *Handle) KeepAlive(ctx context.Context) context.Context {
 		return kept
 	}
 	kept.outer = h.outer(ctx)
-	h.hold.keeper.keep(h.hold)
+	h.hold.holds.keeper.keep(h.hold)
 	h.follow(kept)
 	context.AfterFunc(inner, func() {
 		h.unfollow(kept)
-		h.hold.keeper.dismiss(h.hold)
+		h.hold.holds.keeper.dismiss(h.hold)
 	})
 	return kept
 }

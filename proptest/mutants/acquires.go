@@ -5,8 +5,8 @@ var acquires = []Mutant{{
 	Name: "validity counts from the acquire's reply", Rule: 4,
 	Why:  "another holder enters while the lease is still valid",
 	File: "multilock/attempts.go", Tests: "^TestRule04AnchoredAtTheSend$", Packages: []string{leasePkg, lockerPkg},
-	Old: `got.Answer, err = s.locker.commands.Acquire(ctx, s.filter, r)`,
-	New: `got.Answer, err = s.locker.commands.Acquire(ctx, s.filter, r)
+	Old: `got.Answer, err = s.locker.engine.Acquire(ctx, s.filter, r)`,
+	New: `got.Answer, err = s.locker.engine.Acquire(ctx, s.filter, r)
 		got.Sent = s.locker.engine.Clocks()`,
 }, {
 	Name: "an id is used again", Rule: 19,
