@@ -122,14 +122,16 @@ func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
 	}
 }
 
-// For bad arguments of an acquire the error says what would be right. Nothing is
-// sent, and nothing is changed.
+// For bad arguments of an acquire the error says what would be right. It is refused
+// after Close, and in an ended context, too. Nothing is sent, and nothing is changed.
 func TestAcquireRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
 	plain, upserting := p.locker(coll, relations.Fair()), p.locker(coll, relations.Fair(), doclock.Upsert())
 	sharing := p.locker(coll, relations.WritePreferring(), doclock.ShareInProcess("read"))
+	closed := p.locker(coll, relations.Fair())
+	p.rest(closed)
 	session, err := coll.Database().Client().StartSession()
 	must(t, err)
 	defer session.EndSession(context.Background())
@@ -142,10 +144,12 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 	inFilter := fault{doclock.ErrInvalidArgument, []string{"_id"}}
 	noDocument := fault{doclock.ErrInvalidArgument, []string{"bson.M"}}
 	pinned := fault{doclock.ErrInvalidArgument, []string{"Upsert", "equal _id", "top level"}}
+	sort := fault{doclock.ErrInvalidArgument, []string{"Sort"}}
+	most := fault{doclock.ErrInvalidArgument, []string{"HoldAtMost"}}
 	pointer := fault{doclock.ErrInvalidArgument, []string{"Into", "non-nil pointer"}}
 	type input struct {
 		ctx    context.Context
-		l      locker
+		l      *multilock.Locker
 		filter any
 		tag    string
 		into   doclock.AcquireOption
@@ -191,7 +195,27 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		"Upsert by a pattern":     {l: upserting, filter: bson.M{"_id": bson.Regex{Pattern: "^a"}}, fault: pinned},
 		"running transaction":     {ctx: mongo.NewSessionContext(t.Context(), session), fault: fault{doclock.ErrInTransaction, []string{"before it starts"}}},
 		"ended context":           {ctx: ended, fault: fault{why, nil}},
+		"ended context, the end":  {ctx: ended, fault: fault{context.Canceled, nil}},
+		"closed Locker":           {l: closed, fault: fault{doclock.ErrClosed, nil}},
+		"Sort nil":                {into: doclock.Sort(nil), fault: sort},
+		"Sort by nothing":         {into: doclock.Sort(bson.D{}), fault: sort},
+		"Sort by a map of two":    {into: doclock.Sort(bson.M{"a": 1, "b": 1}), fault: sort},
+		"Sort by an operator":     {into: doclock.Sort(bson.D{{Key: "$a", Value: 1}}), fault: sort},
+		"Sort by an empty field":  {into: doclock.Sort(bson.D{{Key: "", Value: 1}}), fault: sort},
+		"Sort by a field twice":   {into: doclock.Sort(bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}), fault: sort},
+		"Sort in no direction":    {into: doclock.Sort(bson.D{{Key: "a", Value: 2}}), fault: sort},
+		"Sort in a text":          {into: doclock.Sort(bson.D{{Key: "a", Value: "up"}}), fault: sort},
+		"Sort malformed":          {into: doclock.Sort(bson.Raw{1, 2}), fault: sort},
+		"Sort by a number":        {into: doclock.Sort(7), fault: sort},
+		"SkipLocked and Upsert":   {l: upserting, into: doclock.SkipLocked(), fault: fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}},
+		"HoldAtMost 0":            {into: doclock.HoldAtMost(0), fault: most},
+		"HoldAtMost below 0":      {into: doclock.HoldAtMost(-time.Second), fault: most},
+		"HoldAtMost too short":    {into: doclock.HoldAtMost(doclock.MinTTL - 1), fault: most},
+		"HoldAtMost above":        {into: doclock.HoldAtMost(doclock.MaxTTL + 1), fault: most},
+		"HoldAtMost, shared tag":  {l: sharing, tag: "read", into: doclock.HoldAtMost(time.Minute), fault: most},
 	}
+	ticket := p.enqueue(plain, "write")
+	w.Take()
 	before := p.Stored()
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		in := inputs[name]
@@ -211,43 +235,31 @@ func TestAcquireRefusesBadInput(t *testing.T) {
 		if in.into != nil || name == "nil option" {
 			opts = append(opts, in.into)
 		}
-		lease, err := in.l.TryAcquire(in.ctx, in.filter, in.tag, opts...)
-		in.fault.check(t, name+": TryAcquire", err)
-		ticket, err := in.l.Enqueue(in.ctx, in.filter, in.tag, opts...)
-		in.fault.check(t, name+": Enqueue", err)
-		waited, err := in.l.Acquire(in.ctx, in.filter, in.tag, opts...)
-		in.fault.check(t, name+": Acquire", err)
-		if lease != nil || waited != nil || ticket != nil {
-			t.Errorf("%s: there is a lease or a ticket", name)
+		for call, ask := range asks {
+			lease, err := ask(in.l, in.ctx, in.filter, in.tag, opts...)
+			in.fault.check(t, name+": "+call, err)
+			if lease != nil {
+				t.Errorf("%s: %s returned a lease", name, call)
+			}
+			p.want(err, doclock.ErrNotAcquired)
 		}
-		err = in.l.Do(in.ctx, in.filter, in.tag, func(context.Context, *doclock.Lease) error {
-			t.Errorf("%s: fn was called", name)
-			return nil
-		}, opts...)
-		in.fault.check(t, name+": Do", err)
 		if sent := w.Take(); len(sent) != 0 {
 			t.Errorf("%s: it sent %v", name, sent)
 		}
 	}
+	inTransaction := mongo.NewSessionContext(t.Context(), session)
+	for name, call := range tickets {
+		p.sends(w, 0, name, func() error { return errOf(call(ticket, inTransaction)) }, doclock.ErrInTransaction, doclock.ErrNotAcquired)
+	}
 	if after := p.Stored(); !slices.Equal(before, after) {
 		t.Errorf("the document was %v, and is %v", before, after)
 	}
+	must(t, session.AbortTransaction(t.Context()))
+	p.got(ticket.Confirm(inTransaction)) // after the transaction, in its session
 }
 
-// A ticket is not used inside a transaction either. The root's tests have the lease.
-func TestTransactionIsRefusedForTickets(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	ticket := p.enqueue(p.locker(coll, relations.Fair()), "write")
-	session, err := coll.Database().Client().StartSession()
-	must(t, err)
-	defer session.EndSession(context.Background())
-	must(t, session.StartTransaction())
-	ctx := mongo.NewSessionContext(t.Context(), session)
-	for name, call := range map[string]func(context.Context) (*doclock.Lease, error){"Confirm": ticket.Confirm, "Wait": ticket.Wait} {
-		p.sends(w, 0, name, func() error { return errOf(call(ctx)) }, doclock.ErrInTransaction, doclock.ErrNotAcquired)
-	}
-	must(t, session.AbortTransaction(t.Context()))
-	p.got(ticket.Confirm(ctx)) // after the transaction, in its session
+// tickets are the ways to have what a ticket waits for.
+var tickets = map[string]func(*multilock.Ticket, context.Context) (*doclock.Lease, error){
+	"Confirm": (*multilock.Ticket).Confirm,
+	"Wait":    (*multilock.Ticket).Wait,
 }

@@ -95,6 +95,22 @@ func (p *place) eventually(what string, holds func() bool) {
 // bounded is a context for what should not take long.
 func (p *place) bounded() context.Context { return fixture.Bounded(p) }
 
+// asks are the ways to ask, and to have what is granted at once.
+var asks = map[string]func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error){
+	"TryAcquire": (*multilock.Locker).TryAcquire,
+	"Acquire":    (*multilock.Locker).Acquire,
+	"Enqueue": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+		ticket, err := l.Enqueue(ctx, filter, tag, opts...)
+		if ticket == nil {
+			return nil, err
+		}
+		return ticket.Confirm(ctx)
+	},
+	"Do": func(l *multilock.Locker, ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+		return nil, l.Do(ctx, filter, tag, func(context.Context, *doclock.Lease) error { return nil }, opts...)
+	},
+}
+
 // pending is a call in another goroutine.
 type pending[T any] struct {
 	testing.TB

@@ -10,46 +10,11 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// acquires are the ways to ask, where only the error matters.
-var acquires = map[string]func(p *place, ctx context.Context, l locker, tag string) error{
-	"TryAcquire": func(_ *place, ctx context.Context, l locker, tag string) error {
-		_, err := l.TryAcquire(ctx, flowers, tag)
-		return err
-	},
-	"Enqueue": func(_ *place, ctx context.Context, l locker, tag string) error {
-		_, err := l.Enqueue(ctx, flowers, tag)
-		return err
-	},
-	"Acquire": func(_ *place, ctx context.Context, l locker, tag string) error {
-		_, err := l.Acquire(ctx, flowers, tag)
-		return err
-	},
-	"Do": func(p *place, ctx context.Context, l locker, tag string) error {
-		return l.Do(ctx, flowers, tag, func(context.Context, *doclock.Lease) error {
-			p.Error("Do called fn")
-			return nil
-		})
-	},
-}
-
-func TestCancelledBeforeTheCommandSendsNone(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, ask := range acquires {
-		p.sends(w, 0, name, func() error { return ask(p, ctx, l, "write") }, context.Canceled, doclock.ErrNotAcquired)
-	}
-	p.wantEntries()
-}
-
 // What a command is granted whose caller has left is released, and so is a place that
 // it takes.
 func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	for name, ask := range acquires {
+	for name, ask := range asks {
 		for _, waits := range []bool{false, true} {
 			virtually(t, name, func(p *place) {
 				coll, net := p.faulty()
@@ -58,7 +23,7 @@ func TestCancelledDuringTheCommandLeavesNoEntry(t *testing.T) {
 				if waits {
 					others = append(others, p.try(p.locker(p.coll, relations.Fair()), "read"))
 				}
-				slow := p.giveUp(net, func(ctx context.Context) error { return ask(p, ctx, l, "write") }, doclock.ErrNotAcquired)
+				slow := p.giveUp(net, func(ctx context.Context) error { return errOf(ask(l, ctx, flowers, "write")) }, doclock.ErrNotAcquired)
 				if entered := name != "TryAcquire" || !waits; (len(p.entries("write")) == 1) != entered {
 					p.Errorf("entered: %v", !entered)
 				}

@@ -214,23 +214,14 @@ func TestAClaimHasItsTerms(t *testing.T) {
 	p.want(errOf(l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound)
 }
 
+// TestAcquireRefusesBadInput has what each call refuses.
 func TestOptionsThatDontFitAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
-	l, upserting := p.locker(coll, relations.Exclusive()), p.locker(coll, relations.Exclusive(), doclock.Upsert())
-	for name, keys := range map[string]any{
-		"nil": nil, "none": bson.D{}, "several in a map": bson.M{"a": 1, "b": 1}, "an operator": bson.D{{Key: "$a", Value: 1}}, "empty": bson.D{{Key: "", Value: 1}},
-		"twice": bson.D{{Key: "a", Value: 1}, {Key: "a", Value: -1}}, "a direction": bson.D{{Key: "a", Value: 2}}, "a text": bson.D{{Key: "a", Value: "up"}},
-		"malformed": bson.Raw{1, 2}, "no document": 7,
-	} {
-		_, err := l.TryAcquire(p.bounded(), byName, "write", doclock.Sort(keys))
-		fault{doclock.ErrInvalidArgument, []string{"Sort"}}.check(t, name, err)
-	}
+	l := p.locker(coll, relations.Exclusive())
 	_, err := l.Enqueue(p.bounded(), byName, "write", doclock.SkipLocked())
 	fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}.check(t, "Enqueue", err)
-	_, err = upserting.TryAcquire(p.bounded(), flowers, "write", doclock.SkipLocked())
-	fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}.check(t, "Upsert", err)
 	_, err = l.TryAcquire(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))
 	fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}.check(t, "TryAcquire", err)
 	_, err = l.Enqueue(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))

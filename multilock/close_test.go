@@ -14,18 +14,6 @@ import (
 
 type locker = *multilock.Locker
 
-func TestCloseRefusesNewAcquires(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l := p.locker(coll, relations.Fair())
-	p.rest(l)
-	for name, ask := range acquires {
-		p.sends(w, 0, name, func() error { return ask(p, t.Context(), l, "write") }, doclock.ErrClosed)
-	}
-	p.rest(l) // twice
-}
-
 // Leases stay valid: they can be written under, renewed and released.
 func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 	t.Parallel()
@@ -84,11 +72,11 @@ func TestCloseWaitsForWhatRunsInTheBackground(t *testing.T) {
 	virtual(t, func(p *place) {
 		coll, net := p.faulty()
 		l := p.locker(coll, relations.Exclusive())
-		slow := p.giveUp(net, func(ctx context.Context) error { return acquires["Acquire"](p, ctx, l, "write") })
+		slow := p.giveUp(net, func(ctx context.Context) error { return errOf(l.Acquire(ctx, flowers, "write")) })
 		short, stop := context.WithTimeout(p.Context(), time.Second)
 		defer stop()
 		p.want(l.Close(short), context.DeadlineExceeded)
-		p.want(acquires["TryAcquire"](p, p.Context(), l, "write"), doclock.ErrClosed)
+		p.want(errOf(l.TryAcquire(p.Context(), flowers, "write")), doclock.ErrClosed)
 		must(p, slow.Let())
 		p.rest(l)
 		p.wantEntries()

@@ -54,8 +54,8 @@ func TestAcquiresBehindTheBoundWaitUnsent(t *testing.T) {
 		holder := l.try(l.here, "slot")
 		ticket := l.enqueue(l.here, "slot")
 		replies := l.crowd(flowers, "slot")
-		for name, ask := range acquires {
-			l.wantUnsent(name, func(ctx context.Context) error { return ask(l.place, ctx, l.here, "slot") })
+		for name, ask := range asks {
+			l.wantUnsent(name, func(ctx context.Context) error { return errOf(ask(l.here, ctx, flowers, "slot")) })
 		}
 		l.wantUnsent("Confirm", func(ctx context.Context) error { _, err := ticket.Confirm(ctx); return err })
 		l.release(l.got(l.here.TryAcquire(l.bounded(), bson.M{"_id": 2}, "slot")))
@@ -127,7 +127,7 @@ func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 	t.Parallel()
 	lately(t, relations.Fair(), func(l *late) {
 		holder := l.try(l.there, "read")
-		arrival := l.giveUp(l.net, func(ctx context.Context) error { return acquires["Acquire"](l.place, ctx, l.here, "write") }, doclock.ErrNotAcquired)
+		arrival := l.giveUp(l.net, func(ctx context.Context) error { return errOf(l.here.Acquire(ctx, flowers, "write")) }, doclock.ErrNotAcquired)
 		removal := l.net.ArmWhere(faultnet.DelayReply, func(_ string, body bson.Raw) bool {
 			_, err := body.LookupErr("update", "$pull")
 			return err == nil

@@ -92,16 +92,13 @@ func (*panicking) UnmarshalBSON([]byte) error { panic("the caller's codec") }
 // is free for.
 var decodings = map[string]func(p *place, l *multilock.Locker, into doclock.AcquireOption) error{
 	"TryAcquire": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		_, err := l.TryAcquire(p.Context(), flowers, "write", into)
-		return err
+		return errOf(l.TryAcquire(p.Context(), flowers, "write", into))
 	},
 	"Acquire": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		_, err := l.Acquire(p.Context(), flowers, "write", into)
-		return err
+		return errOf(l.Acquire(p.Context(), flowers, "write", into))
 	},
 	"Enqueue": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		_, err := l.Enqueue(p.Context(), flowers, "write", into)
-		return err
+		return errOf(l.Enqueue(p.Context(), flowers, "write", into))
 	},
 	"Confirm": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
 		return p.decodeTicket(l, into, (*multilock.Ticket).Confirm)
@@ -217,8 +214,8 @@ func TestAPanicInACodecIsTheCallers(t *testing.T) {
 			return nil
 		})
 	}
-	for name, call := range calls {
-		explodes(name, func() { _, _ = call(p.bounded(), l, bson.M{"_id": exploding{}}) })
+	for name, ask := range asks {
+		explodes(name, func() { _, _ = ask(l, p.bounded(), bson.M{"_id": exploding{}}, "write") })
 	}
 	for name, write := range writes {
 		lease := p.try(l, "write")

@@ -47,14 +47,14 @@ func (l *late) removed(leases ...*doclock.Lease) {
 // An acquire was refused, or given up, while an earlier attempt was under way.
 func TestALateAttemptOfARefusedAcquireLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	for name, ask := range acquires {
+	for name, ask := range asks {
 		for _, atClose := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				lately(t, relations.Exclusive(), func(l *late) {
 					other := l.try(l.there, "write")
 					held := l.net.Arm(faultnet.Hold, "findAndModify")
 					ctx, cancel := context.WithCancel(l.Context())
-					call := begin(l, func() (struct{}, error) { return struct{}{}, ask(l.place, ctx, l.here, "write") })
+					call := begin(l, func() (struct{}, error) { return struct{}{}, errOf(ask(l.here, ctx, flowers, "write")) })
 					l.eventually("the second attempt is refused", func() bool { return l.watch.Count() >= 2 })
 					if name == "Acquire" || name == "Do" { // which wait
 						l.queued(l.here, 1)

@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -37,28 +38,15 @@ func (p *place) wantNested(what string, err error, own ...*doclock.Lease) {
 func TestNestedAcquire(t *testing.T) {
 	t.Parallel()
 	byRange := bson.M{"_id": bson.M{"$lt": 2}} // a filter that doesn't pin the document
-	for name, acquire := range map[string]func(context.Context, *multilock.Locker, any) error{
-		"TryAcquire": func(ctx context.Context, l *multilock.Locker, filter any) error {
-			_, err := l.TryAcquire(ctx, filter, "write")
-			return err
-		},
-		"Acquire": func(ctx context.Context, l *multilock.Locker, filter any) error {
-			_, err := l.Acquire(ctx, filter, "write")
-			return err
-		},
-		"one try": func(ctx context.Context, l *multilock.Locker, filter any) error {
-			_, err := l.Acquire(ctx, filter, "write", doclock.MaxWait(0))
-			return err
-		},
-		"Enqueue": func(ctx context.Context, l *multilock.Locker, filter any) error {
-			_, err := l.Enqueue(ctx, filter, "write")
-			return err
-		},
-		"DoAll": func(ctx context.Context, l *multilock.Locker, filter any) error {
-			return multilock.DoAll(ctx, func(context.Context, multilock.Leases) error { return errors.New("fn ran") },
-				l.Want(doclock.ID(2), "write"), l.Want(doclock.ID(1.0), "write"))
-		},
-	} {
+	nested := maps.Clone(asks)
+	nested["one try"] = func(l *multilock.Locker, ctx context.Context, filter any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
+		return l.Acquire(ctx, filter, tag, doclock.MaxWait(0))
+	}
+	nested["DoAll"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
+		return nil, multilock.DoAll(ctx, func(context.Context, multilock.Leases) error { return nil },
+			l.Want(doclock.ID(2), tag), l.Want(doclock.ID(1.0), tag))
+	}
+	for name, ask := range nested {
 		for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
 			bubbly(t, name, func(p *place) {
 				mine, other := p.plain(rules), p.plain(rules)
@@ -66,9 +54,9 @@ func TestNestedAcquire(t *testing.T) {
 					begun := time.Now()
 					for _, l := range []*multilock.Locker{mine, other} {
 						for _, ctx := range []context.Context{ctx, context.WithValue(ctx, &name, 1), context.WithoutCancel(ctx)} {
-							p.wantNested("pinned", acquire(ctx, l, flowers), lease)
+							p.wantNested("pinned", errOf(ask(l, ctx, flowers, "write")), lease)
 						}
-						p.wantNested("another way", acquire(ctx, l, byRange), lease)
+						p.wantNested("another way", errOf(ask(l, ctx, byRange, "write")), lease)
 					}
 					if took := time.Since(begun); took > time.Second {
 						p.Errorf("it took %v", took)

@@ -64,8 +64,8 @@ func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
 			p.wantNotFound(name, err, c.want)
 		}
 		p.Delete()
-		for name, ask := range acquires {
-			p.wantNotFound(name, ask(p, p.Context(), p.plain(relations.Fair()), "write"), notAmong+"with _id 1"+upsert)
+		for name, ask := range asks {
+			p.wantNotFound(name, errOf(ask(p.plain(relations.Fair()), p.Context(), flowers, "write")), notAmong+"with _id 1"+upsert)
 		}
 	})
 }

@@ -119,11 +119,11 @@ func TestServersRefusalIsCertain(t *testing.T) {
 	coll, net := p.faulty()
 	l := p.locker(coll, relations.Fair())
 	before := p.Stored()
-	for name, ask := range acquires {
+	for name, ask := range asks {
 		net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any {
 			return bson.M{"ok": 0, "code": 17276, "errmsg": "Use of undefined variable: NOW"}
 		})
-		err := ask(p, t.Context(), l, "write")
+		err := errOf(ask(l, t.Context(), flowers, "write"))
 		p.wantVerdict(name, err, doclock.ErrNotAcquired)
 		fault{doclock.ErrUnsupportedServer, []string{"Use of undefined variable: NOW"}}.check(t, name, err)
 		p.wantNot(err, doclock.ErrConflict)

@@ -122,8 +122,8 @@ func TestForeignLockIsLeftUntouched(t *testing.T) {
 	l := p.locker(p.coll, relations.WritePreferring())
 	p.Change(bson.M{"$set": bson.M{"lock": "locked by ann"}})
 	before := p.Stored()
-	for name, ask := range acquires {
-		err := ask(p, t.Context(), l, "write")
+	for name, ask := range asks {
+		err := errOf(ask(l, t.Context(), flowers, "write"))
 		fault{doclock.ErrForeignLock, []string{`"lock"`}}.check(t, name, err)
 		p.wantNot(err, doclock.ErrConflict)
 	}

@@ -2,8 +2,8 @@ package multilock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,6 +25,10 @@ import (
 func TestHowLongAServerIsAwaited(t *testing.T) {
 	t.Parallel()
 	const once, long = engine.DefaultTTL / 3, engine.DefaultPatience
+	ways := maps.Clone(asks)
+	ways["by name"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
+		return l.TryAcquire(ctx, byName, tag)
+	}
 	login := mongo.CommandError{Code: 18, Name: "AuthenticationFailed", Message: "Authentication failed."}
 	for name, c := range map[string]struct {
 		reason   error
@@ -42,10 +46,10 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 		"behind, MaxWait(0)": {errAway, 2 * multilock.MostPerDocument, []doclock.AcquireOption{doclock.MaxWait(0)}, 0, once, "doclock: not acquired: "},
 		"credentials":        {login, 0, nil, 0, 0, "doclock: not acquired: acquire: authentication failed: (AuthenticationFailed) Authentication failed.: server selection error"},
 	} {
-		for call, waits := range map[string]bool{"Acquire": true, "Do": true, "TryAcquire": false, "by name": false, "Enqueue": false} {
-			took := c.took
-			if !waits && c.opts != nil {
-				took = long
+		for call, ask := range ways {
+			took, opts := c.took, c.opts
+			if waits := call == "Acquire" || call == "Do"; !waits && opts != nil {
+				took, opts = long, nil
 			}
 			t.Run(name+"/"+call, func(t *testing.T) {
 				virtualOutage(t, func(o *outage) {
@@ -61,7 +65,7 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 						defer cancel()
 					}
 					begun := time.Now()
-					err := o.acquireBy(ctx, call, c.opts...)
+					_, err := ask(o.here, ctx, flowers, "write", opts...)
 					if is := time.Since(begun); is < took || is > took+4*time.Second || took <= once && is > took {
 						o.Errorf("it took %v, want %v", is, took)
 					}
@@ -77,23 +81,6 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 			})
 		}
 	}
-}
-
-// acquireBy acquires in this way. The options are of those that wait.
-func (o *outage) acquireBy(ctx context.Context, call string, opts ...doclock.AcquireOption) (err error) {
-	switch call {
-	case "Acquire":
-		_, err = o.here.Acquire(ctx, flowers, "write", opts...)
-	case "Do":
-		err = o.here.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error { return errors.New("fn was called") }, opts...)
-	case "TryAcquire":
-		_, err = o.here.TryAcquire(ctx, flowers, "write")
-	case "by name":
-		_, err = o.here.TryAcquire(ctx, byName, "write")
-	case "Enqueue":
-		_, err = o.here.Enqueue(ctx, flowers, "write")
-	}
-	return err
 }
 
 // A primary that steps down refuses commands for some seconds, with any of its

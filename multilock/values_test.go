@@ -12,7 +12,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
-	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -50,26 +49,6 @@ func goroutine() string {
 	stack := make([]byte, 64)
 	name, _, _ := bytes.Cut(stack[:runtime.Stack(stack, false)], []byte(" ["))
 	return string(name)
-}
-
-// calls are the methods that take a caller's filter.
-var calls = map[string]func(ctx context.Context, l *multilock.Locker, filter any) (*doclock.Lease, error){
-	"TryAcquire": func(ctx context.Context, l *multilock.Locker, filter any) (*doclock.Lease, error) {
-		return l.TryAcquire(ctx, filter, "write")
-	},
-	"Acquire": func(ctx context.Context, l *multilock.Locker, filter any) (*doclock.Lease, error) {
-		return l.Acquire(ctx, filter, "write")
-	},
-	"Enqueue": func(ctx context.Context, l *multilock.Locker, filter any) (*doclock.Lease, error) {
-		ticket, err := l.Enqueue(ctx, filter, "write")
-		if err != nil {
-			return nil, err
-		}
-		return ticket.Confirm(ctx)
-	},
-	"Do": func(ctx context.Context, l *multilock.Locker, filter any) (*doclock.Lease, error) {
-		return nil, l.Do(ctx, filter, "write", func(context.Context, *doclock.Lease) error { return nil })
-	},
 }
 
 // writes are the methods that take a caller's update.
@@ -115,14 +94,14 @@ func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
 		p.Change(bson.M{"$set": bson.M{"items": bson.A{7}}})
 		coll, net := p.faulty()
 		l := p.locker(coll, relations.Exclusive())
-		for name, call := range calls {
+		for name, ask := range asks {
 			for _, by := range []string{"_id", "total"} {
 				s := newSpy(1)
 				filter := bson.M{by: s}
 				if by == "_id" { // which is sent again
 					net.Arm(faultnet.LoseReply, "findAndModify")
 				}
-				lease, err := call(p.bounded(), l, filter)
+				lease, err := ask(l, p.bounded(), filter, "write")
 				if err != nil {
 					p.Fatal(name, by, err)
 				}
