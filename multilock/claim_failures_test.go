@@ -2,7 +2,6 @@ package multilock_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -178,21 +177,6 @@ func TestAnAskOfUnknownOutcomeLeavesNoEntry(t *testing.T) {
 		p.claim(l)
 		p.rest(l)
 		p.wantLocked(1)
-	})
-}
-
-// The caller gives up while its ask is under way. It shares nothing with the answer that comes then: the race detector
-// would tell.
-func TestAClaimThatGaveUpLeavesNoEntry(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.plain(relations.Exclusive())
-		p.mem.Delay(1, 2*time.Second, locktest.Acquires)
-		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
-		defer cancel()
-		p.want(errOf(l.TryAcquire(ctx, bson.M{}, "write", doclock.SkipLocked())), context.DeadlineExceeded, doclock.ErrNotAcquired)
-		time.Sleep(2 * time.Second)
-		p.rest(l)
-		p.wantEntries()
 	})
 }
 

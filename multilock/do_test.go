@@ -90,13 +90,14 @@ func TestDoRenews(t *testing.T) {
 	}
 }
 
-// fn releases the lock itself. Do sends no second release, and returns the
-// verdict of fn's.
+// fn releases the lock itself, or gives it to the user of a token or to a lease of
+// another tag. Do sends no second release, and returns the verdict of fn's.
 func TestDoWhoseFnReleases(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
-	l := p.locker(coll, relations.Exclusive())
+	l := p.locker(coll, relations.Fair())
+	var after func()
 	for name, c := range map[string]struct {
 		fn func(context.Context, *doclock.Lease) error
 		is []error
@@ -106,6 +107,22 @@ func TestDoWhoseFnReleases(t *testing.T) {
 			p.want(context.Cause(ctx), doclock.ErrReleased)
 			return err
 		}, nil},
+		"Detach": {func(ctx context.Context, lease *doclock.Lease) error {
+			token, err := lease.Detach(ctx)
+			p.want(context.Cause(ctx), doclock.ErrReleased)
+			after = func() { p.release(p.resume(l, token)) }
+			return err
+		}, nil},
+		"Downgrade": {func(ctx context.Context, lease *doclock.Lease) error {
+			next := p.downgrade(lease, "read")
+			p.want(context.Cause(ctx), doclock.ErrReleased)
+			ok(t, next.KeepAlive(p.bounded()).Err()) // with a context from outside
+			after = func() {
+				p.wantEntries(next)
+				p.release(next)
+			}
+			return nil
+		}, nil},
 		"UpdateAndRelease": {func(ctx context.Context, lease *doclock.Lease) error { return lease.UpdateAndRelease(ctx, plusOne) }, nil},
 		"a lost lock": {func(ctx context.Context, lease *doclock.Lease) error {
 			p.erase("write")
@@ -113,7 +130,9 @@ func TestDoWhoseFnReleases(t *testing.T) {
 			return nil
 		}, []error{doclock.ErrLost}},
 	} {
+		after = func() {}
 		p.sends(w, 2, name, func() error { return l.Do(t.Context(), flowers, "write", c.fn) }, c.is...)
+		after()
 	}
 	if total := p.total(); total != 2 {
 		t.Errorf("total is %d", total)

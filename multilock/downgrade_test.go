@@ -1,11 +1,8 @@
 package multilock_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/relations"
@@ -84,68 +81,4 @@ func TestConflictOfADowngradeWhoseHoldersHaveLeft(t *testing.T) {
 		t.Errorf("the conflict is %v", c)
 	}
 	p.release(p.downgrade(lease, "read"))
-}
-
-// The function goes on after a downgrade that it gave up, which is granted after
-// that. The new lease is released in the background, and another writer is let in.
-// Do must not return nil.
-func TestDoAfterADowngradeThatWasGivenUp(t *testing.T) {
-	virtual(t, func(p *place) {
-		ann, bob := p.plain(relations.ReadPreferring()), p.plain(relations.ReadPreferring())
-		err := ann.Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
-			p.mem.Delay(1, 100*time.Millisecond)
-			short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-			defer cancel()
-			p.want(errOf(lease.Downgrade(short, "read")), doclock.ErrOutcomeUnknown)
-			time.Sleep(time.Second)
-			p.try(bob, "write")
-			return nil
-		})
-		p.wantVerdict("Do", err, doclock.ErrLost)
-	})
-}
-
-// A waiter of the same process asks after a downgrade, and is let in beside the
-// new lease.
-func TestDowngradeWakesTheWaiters(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.locker(p.coll, relations.Fair())
-		lease := p.try(l, "write")
-		call := acquire(p, p.bounded(), l, "read")
-		p.queued(l, 1)
-		begun := time.Now()
-		next := p.downgrade(lease, "read")
-		first := p.got(call.wait())
-		if passed := time.Since(begun); passed >= 10*time.Second {
-			p.Errorf("the waiter was let in after %v", passed)
-		}
-		p.wantEntries(next, first)
-		p.release(first)
-		p.release(next)
-	})
-}
-
-// After a downgrade Do's own release sends nothing. The context of Do has ended, and
-// the new lease is kept alive with one from outside.
-func TestDowngradeInDo(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	outside := p.bounded()
-	var next *doclock.Lease
-	err := l.Do(outside, flowers, "write", func(ctx context.Context, lease *doclock.Lease) (err error) {
-		if next, err = lease.Downgrade(ctx, "read"); err != nil {
-			return err
-		}
-		if cause := context.Cause(ctx); !errors.Is(cause, doclock.ErrReleased) {
-			t.Errorf("Do's context: %v", cause)
-		}
-		if kept := next.KeepAlive(outside); kept.Err() != nil {
-			t.Error(context.Cause(kept))
-		}
-		return nil
-	})
-	must(t, err)
-	p.wantEntries(next)
-	p.release(next)
 }

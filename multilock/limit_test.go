@@ -10,7 +10,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
-	"github.com/doclock/doclock/writelock"
 )
 
 // wantLimit fails unless err is the end of a HoldAtMost.
@@ -86,27 +85,6 @@ func TestHoldAtMostOfOneOfSeveral(t *testing.T) {
 			p.Errorf("AcquireAll: %v", err)
 		}
 		ok(p, held.Release(p.Context()))
-	})
-}
-
-// A leader whose time is over campaigns again.
-func TestHoldAtMostOfALeader(t *testing.T) {
-	virtual(t, func(p *place) {
-		l, err := writelock.New(p.coll)
-		must(p, err)
-		terms := 0
-		ok(p, l.Lead(p.Context(), flowers, func(ctx context.Context, lease *doclock.Lease) error {
-			if terms++; terms == 3 {
-				return nil
-			}
-			<-ctx.Done()
-			p.wantLimit("the context", context.Cause(ctx))
-			return context.Cause(ctx)
-		}, doclock.HoldAtMost(time.Minute)))
-		if terms != 3 {
-			p.Errorf("%d terms", terms)
-		}
-		ok(p, l.Close(p.Context()))
 	})
 }
 

@@ -154,16 +154,3 @@ func TestAFilterWithoutTheShardKey(t *testing.T) {
 	}
 	p.wantEntries()
 }
-
-func TestCheckServerThroughRouters(t *testing.T) {
-	t.Parallel()
-	p, _, _, routers := sharded(t, 30*time.Minute)
-	coll := p.Through(options.Client().ApplyURI(routertest.URI(routers[:]...)).SetLocalThreshold(patience))
-	info, err := doclock.CheckServer(p.bounded(), coll)
-	if err != nil || info.Kind != doclock.Sharded || !info.NeedsShardKey {
-		t.Errorf("CheckServer = %+v, %v", info, err)
-	}
-	if wrong := info.ClockSkew - 30*time.Minute; wrong.Abs() > time.Minute {
-		t.Errorf("the routers' clocks differ by %v", info.ClockSkew)
-	}
-}

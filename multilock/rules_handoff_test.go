@@ -70,24 +70,11 @@ func TestRule12AHandoffIsRepeated(t *testing.T) {
 	}
 }
 
-// Rules 4 and 17: the successor's time counts from the send of the handoff. If
-// the entry's expiry stays, it is the rest of the lease.
-func TestRule04ASuccessorIsAnchoredAtTheSend(t *testing.T) {
-	t.Parallel()
-	eachHandoff(t, func(r *relay, release func() error, _ int32) {
-		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-		released := r.releasing(release)
-		wait(r, reply.Fired())
-		r.Pass(4 * time.Second)
-		must(r, reply.Let())
-		must(r, errOf(released.wait()))
-		r.remains(r.inherited(), 4*time.Second)
-	})
-}
-
-// Rule 13: the validity ends at the send of the handoff. Otherwise the lease
-// would still be valid beside the successor's if the reply is lost.
-func TestRule13ValidityEndsAtTheHandoffsSend(t *testing.T) {
+// Rules 4, 13 and 17: the validity ends at the send of the handoff, and the
+// successor's counts from there. Otherwise the lease would still be valid beside the
+// successor's if the reply is lost. If the entry's expiry stays, the successor's time is
+// the rest of the lease.
+func TestRule04And13AHandoffCountsFromItsSend(t *testing.T) {
 	t.Parallel()
 	eachHandoff(t, func(r *relay, release func() error, _ int32) {
 		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
@@ -96,9 +83,10 @@ func TestRule13ValidityEndsAtTheHandoffsSend(t *testing.T) {
 		if err := r.holder.Err(); !errors.Is(err, doclock.ErrReleased) {
 			r.Errorf("the lease is valid beside its successor's: %v", err)
 		}
+		r.Pass(4 * time.Second)
 		must(r, reply.Let())
 		must(r, errOf(released.wait()))
-		r.inherited()
+		r.remains(r.inherited(), 4*time.Second)
 	})
 }
 

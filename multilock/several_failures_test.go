@@ -26,34 +26,47 @@ func (p *place) wantOf(err error, index int, id int64) {
 }
 
 // One of three documents can't be had. Nothing stays locked when the call returns, no
-// remainder of a HoldAtLeast either, and the error says which one and why.
+// remainder of a HoldAtLeast either, and the error says which one and why. If the caller
+// gives up, it returns at once, and the releases go on.
 func TestAFailureInTheMiddleLeavesNothing(t *testing.T) {
 	t.Parallel()
+	cause := errors.New("the user has left")
 	for name, c := range map[string]struct {
 		filter   any
 		opts     []doclock.AcquireOption
 		document int64
 		is       []error
 		says     string
+		gaveUp   bool // the caller, after a second
 	}{
-		"not found":     {bson.M{"_id": 2, "total": 11}, nil, 2, []error{doclock.ErrNotFound}, ""},
-		"unreadable":    {doclock.ID(2), []doclock.AcquireOption{doclock.Into(&unreadable{})}, 2, nil, "unreadable"},
-		"panic":         {doclock.ID(2), []doclock.AcquireOption{doclock.Into(&unreadable{"caller's own"})}, 2, nil, ""},
-		"held, one try": {doclock.ID(4), []doclock.AcquireOption{doclock.MaxWait(0)}, 4, []error{doclock.ErrConflict}, ""},
-		"held, a while": {doclock.ID(4), []doclock.AcquireOption{doclock.MaxWait(time.Minute)}, 4, []error{doclock.ErrConflict}, ""},
+		"not found":     {bson.M{"_id": 2, "total": 11}, nil, 2, []error{doclock.ErrNotFound}, "", false},
+		"unreadable":    {doclock.ID(2), []doclock.AcquireOption{doclock.Into(&unreadable{})}, 2, nil, "unreadable", false},
+		"panic":         {doclock.ID(2), []doclock.AcquireOption{doclock.Into(&unreadable{"caller's own"})}, 2, nil, "", false},
+		"held, one try": {doclock.ID(4), []doclock.AcquireOption{doclock.MaxWait(0)}, 4, []error{doclock.ErrConflict}, "", false},
+		"given up":      {doclock.ID(4), nil, 4, []error{context.Canceled, cause, doclock.ErrConflict}, "", true},
+		"held, a while": {doclock.ID(4), []doclock.AcquireOption{doclock.MaxWait(time.Minute)}, 4, []error{doclock.ErrConflict}, "", false},
 	} {
 		virtually(t, name, func(p *place) {
 			p.several(4)
 			l, others := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Hour))
 			p.got(others.TryAcquire(p.Context(), doclock.ID(4), "write"))
 			wants := []multilock.Want{l.Want(doclock.ID(3), "write", doclock.HoldAtLeast(time.Hour)), l.Want(doclock.ID(1), "write"), l.Want(c.filter, "write", c.opts...)}
+			ctx, cancel := context.WithCancelCause(p.Context())
+			defer cancel(nil)
+			if c.gaveUp {
+				time.AfterFunc(time.Second, func() { cancel(cause) })
+			}
+			begun := time.Now()
 			var err error
 			panicked := recovered(func() {
-				err = multilock.DoAll(p.Context(), func(context.Context, multilock.Leases) error {
+				err = multilock.DoAll(ctx, func(context.Context, multilock.Leases) error {
 					p.Error("fn was called")
 					return nil
 				}, wants...)
 			})
+			if took := time.Since(begun); c.gaveUp && took != time.Second {
+				p.Errorf("it returned after %v", took)
+			}
 			p.eventually("nothing else is held", func() bool { return slices.Equal(p.held(), []int{4}) })
 			if (panicked != nil) != (name == "panic") {
 				p.Fatalf("recovered %v", panicked)
@@ -65,26 +78,6 @@ func TestAFailureInTheMiddleLeavesNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The caller's context ends during the wait: the call returns at once, and the
-// releases go on.
-func TestAcquireAllWhoseCallerGivesUp(t *testing.T) {
-	virtual(t, func(p *place) {
-		p.several(3)
-		l, others := p.locker(p.coll, relations.Fair()), p.locker(p.coll, relations.Fair())
-		p.got(others.TryAcquire(p.bounded(), doclock.ID(2), "write"))
-		cause := errors.New("the user has left")
-		ctx, cancel := context.WithCancelCause(p.Context())
-		time.AfterFunc(time.Second, func() { cancel(cause) })
-		begun := time.Now()
-		_, err := multilock.AcquireAll(ctx, of(l, 1, 2, 3)...)
-		if took := time.Since(begun); took != time.Second {
-			p.Errorf("it returned after %v", took)
-		}
-		p.want(err, doclock.ErrNotAcquired, context.Canceled, cause, doclock.ErrConflict)
-		p.eventually("nothing of it is left", func() bool { return slices.Equal(p.held(), []int{2}) })
-	})
 }
 
 // A lease that was acquired early must not expire while a later one is waited

@@ -16,28 +16,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-func TestDoAllMovesMoney(t *testing.T) {
-	t.Parallel()
-	p := newPlaces(t, 2)
-	coll, w := p.watched()
-	accounts := p.locker(coll, relations.Exclusive())
-	var from, to stored
-	err := multilock.DoAll(t.Context(), func(ctx context.Context, leases multilock.Leases) error {
-		if err := leases[0].Update(ctx, bson.M{"$set": bson.M{"total": from.Total - 3}}); err != nil {
-			return err
-		}
-		return leases[1].Update(ctx, bson.M{"$set": bson.M{"total": to.Total + 3}})
-	}, accounts.Want(doclock.ID(2), "write", doclock.Into(&from)), accounts.Want(doclock.ID(1), "write", doclock.Into(&to)))
-	must(t, err)
-	if p.at(2).Total != 7 || p.at(1).Total != 13 {
-		t.Errorf("the totals are %d and %d", p.at(2).Total, p.at(1).Total)
-	}
-	if sent := w.Count(); sent != 2+2+2 {
-		t.Errorf("%d commands", sent)
-	}
-	p.wantHeld()
-}
-
 // The commands go in the canonical order, the leases are in the callers'. A set
 // of k documents takes k acquires and k releases where nobody else is there.
 func TestAcquireAllGoesInOneOrder(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 func TestEnqueueGrantedAtOnce(t *testing.T) {
@@ -28,22 +27,6 @@ func TestEnqueueGrantedAtOnce(t *testing.T) {
 	}
 	ok(t, ticket.Cancel(t.Context())) // of a granted ticket
 	p.wantEntries(lease)
-}
-
-// A refused Enqueue returns no ticket and leaves no entry: the tag is cooperative.
-func TestEnqueueRefused(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.WritePreferring())
-	writer := p.try(l, "write")
-	for _, tag := range []string{"read", "write"} {
-		ticket, err := l.Enqueue(t.Context(), flowers, tag)
-		if c := p.conflict(err); ticket != nil || len(c.Holders) != 1 || c.Holders[0].ID != writer.ID() || c.Holders[0].Waiting {
-			t.Errorf("ticket %v, in the way of %q: %+v", ticket, tag, c.Holders)
-		}
-	}
-	p.wantEntries(writer)
-	p.want(errOf(l.Enqueue(t.Context(), bson.M{"_id": 2}, "write")), doclock.ErrNotFound)
 }
 
 // A waiting ticket blocks the tags that respect its tag. Each confirm extends

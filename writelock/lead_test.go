@@ -54,6 +54,27 @@ func TestLeadersComeOneAfterTheOther(t *testing.T) {
 	p.heldBy(nil)
 }
 
+// A leader whose HoldAtMost is over campaigns again.
+func TestLeadCampaignsAgainAfterItsLimit(t *testing.T) {
+	t.Parallel()
+	mongotest.Virtual(t, func(t *testing.T) {
+		p := newPlace(t)
+		l := p.locker(p.Hand)
+		terms, begun := 0, time.Now()
+		err := l.Lead(p.Context(), order, func(ctx context.Context, lease *doclock.Lease) error {
+			if terms++; terms == 3 {
+				return nil
+			}
+			<-ctx.Done()
+			p.want(context.Cause(ctx), doclock.ErrLost)
+			return context.Cause(ctx)
+		}, doclock.HoldAtMost(time.Minute))
+		if passed := time.Since(begun); err != nil || terms != 3 || passed.Round(time.Second) != 2*time.Minute {
+			t.Errorf("Lead returned %v after %d terms and %v", err, terms, passed)
+		}
+	})
+}
+
 // After a loss Lead campaigns again, whatever fn returns then.
 func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 	t.Parallel()

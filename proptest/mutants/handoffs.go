@@ -35,7 +35,7 @@ var handoffs = []Mutant{{
 }, {
 	Name: "a successor's validity counts from the handoff's reply", Rule: 4,
 	Why:  "another holder enters while the successor's lease is still valid",
-	File: "internal/lease/handoff.go", Tests: "^TestRule04ASuccessor", Packages: []string{lockerPkg, leasePkg},
+	File: "internal/lease/handoff.go", Tests: "^TestRule04And13AHandoff", Packages: []string{lockerPkg, leasePkg},
 	Old: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())`,
 	New: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())
 	first = o.hold.engine.Clocks()`,
