@@ -58,7 +58,7 @@ func EngineInMemory(tb rapid.TB, runs, steps int, count *tally.Tally) {
 type bench struct {
 	coll  *mongo.Collection
 	count *tally.Tally
-	model model.Protocol // with a rule left out in the test that must notice it
+	model model.Protocol
 }
 
 // flags guards rapid's flags, which belong to the process.

@@ -18,7 +18,7 @@ import (
 // does not return. Tests that run scenarios call it first.
 func Main() {
 	for name, work := range map[string]func(context.Context, job, *mongo.Collection) error{
-		"holder": hold, "mover": move, "worker": workOnJobs, "candidate": lead,
+		"mover": move, "worker": workOnJobs, "candidate": lead,
 	} {
 		child.Main(name, func(ctx context.Context, j job) error {
 			client, _, err := child.Connect(j.URI)

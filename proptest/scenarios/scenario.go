@@ -26,7 +26,6 @@ var All = []Scenario{
 	{Name: "outside writers", Run: outsideWriters, Virtual: true,
 		faults: []string{"document replaced", "document deleted", "document deleted and inserted again", "lock field erased", "garbage in the lock field"}},
 	{Name: "blocked documents", Run: blockedDocuments, Virtual: true, faults: []string{blocked}, checks: []string{othersGo}},
-	{Name: "dead and stopped holders", Run: deadHolders, faults: []string{holderKilled, holderStopped}},
 	{Name: "a killed server", Run: killedServer, faults: []string{restarted}},
 	{Name: "transfers", Run: moveMoney, faults: []string{moverKilled, moverStopped}, checks: []string{conserved}},
 	{Name: "claims", Run: claimJobs, faults: []string{workerKilled}, checks: []string{once, notIdle}},
