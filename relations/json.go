@@ -7,14 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
-
-// allowance is the form of a tag with an allow; a tag without one is a string.
-type allowance struct {
-	Tag   string `json:"tag"`
-	Allow int    `json:"allow"`
-}
 
 // MarshalJSON writes the rules in the form of monglock's lockRelationships,
 // sorted, so that equal rules give equal text:
@@ -40,11 +35,7 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 		var row []string
 		for kind := None + 1; kind.valid(); kind++ {
 			if list := elements(relations, kind); list != nil {
-				text, err := json.Marshal(list)
-				if err != nil {
-					return nil, err
-				}
-				row = append(row, fmt.Sprintf("%q:%s", kind, text))
+				row = append(row, fmt.Sprintf("%q:[%s]", kind, strings.Join(list, ",")))
 			}
 		}
 		table[tag] = json.RawMessage("{" + strings.Join(row, ",") + "}")
@@ -52,17 +43,17 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 	return json.Marshal(table)
 }
 
-// elements returns the array of one kind: tags, and allowances.
-func elements(relations map[string]Relation, kind Kind) []any {
-	var list []any
+// elements are those of the array of one kind: tags, and objects with an allow. A
+// valid tag needs no escapes.
+func elements(relations map[string]Relation, kind Kind) (list []string) {
 	for _, tag := range slices.Sorted(maps.Keys(relations)) {
 		rel := relations[tag]
 		switch {
 		case rel.Kind != kind:
 		case rel.Allow == 0:
-			list = append(list, tag)
+			list = append(list, strconv.Quote(tag))
 		default:
-			list = append(list, allowance{Tag: tag, Allow: rel.Allow})
+			list = append(list, fmt.Sprintf(`{"tag":%q,"allow":%d}`, tag, rel.Allow))
 		}
 	}
 	return list
@@ -134,21 +125,16 @@ func (d *decoder) row(tag string, text []byte) {
 			d.fault("tag %q: %q is given twice (put its tags together)", tag, kind.key)
 		}
 		seen[kind.key] = true
-		if k := kindOf(kind.key); k.valid() {
-			d.kind(tag, k, kind.value)
-		} else {
-			d.fault("tag %q: unknown key %q (keys: %s)", tag, kind.key, kindList(None+1, "%q", ", "))
+		k := None + 1
+		for k.valid() && k.String() != kind.key {
+			k++
 		}
+		if !k.valid() {
+			d.fault("tag %q: unknown key %q (keys: %s)", tag, kind.key, kindList(None+1, "%q", ", "))
+			continue
+		}
+		d.kind(tag, k, kind.value)
 	}
-}
-
-// kindOf is the kind of a row's key, or an invalid one.
-func kindOf(key string) Kind {
-	kind := None + 1
-	for kind.valid() && kind.String() != key {
-		kind++
-	}
-	return kind
 }
 
 // kind reads the array of one kind of relation of tag. Null counts as an empty

@@ -12,8 +12,7 @@ type decision struct {
 	own   string // "$lock.tags.read"
 	tag   string
 	rules relations.Rules
-	order []string       // the known tags, sorted
-	place map[string]int // of a tag in it
+	order []string // the known tags, sorted
 	now   expr
 	held  int64 // milliseconds that a held entry is kept: TTL + tolerance
 	wait  int64 // the same for a waiting one
@@ -24,10 +23,6 @@ type decision struct {
 // may choose.
 func (e *Engine) decisions(now expr) map[string]decision {
 	order := e.rules.Tags()
-	place := make(map[string]int, len(order))
-	for i, tag := range order {
-		place[tag] = i
-	}
 	all := make(map[string]decision, len(order))
 	for _, tag := range order {
 		all[tag] = decision{
@@ -36,7 +31,6 @@ func (e *Engine) decisions(now expr) map[string]decision {
 			tag:   tag,
 			rules: e.rules,
 			order: order,
-			place: place,
 			now:   now,
 			wait:  (e.Wait(tag) + e.Tolerance).Milliseconds(),
 		}

@@ -81,10 +81,8 @@ func (d decision) live(except ...expr) expr {
 func (d decision) survivors(exclusive []string, except ...expr) bson.D {
 	live := d.live(except...)
 	var vars bson.D
-	for _, tag := range d.order {
-		if !slices.Contains(exclusive, tag) {
-			vars = append(vars, bson.E{Key: d.survivorsOf(tag)[2:], Value: filter(d.lock+"."+tagsKey+"."+tag, "e", live)})
-		}
+	for _, tag := range d.known(exclusive...) {
+		vars = append(vars, bson.E{Key: d.survivorsOf(tag)[2:], Value: filter(d.lock+"."+tagsKey+"."+tag, "e", live)})
 	}
 	return vars
 }
@@ -100,7 +98,7 @@ func (d decision) byTag() bson.D { return call("$objectToArray", orElse(d.lock+"
 
 // survivorsOf is the name of a known tag's variable.
 func (d decision) survivorsOf(tag string) string {
-	return fmt.Sprintf("$$live%d", d.place[tag])
+	return fmt.Sprintf("$$live%d", slices.Index(d.order, tag))
 }
 
 // next is the next value of lock.fence. It is never behind the clock, so it
@@ -133,13 +131,8 @@ func (d decision) with(e expr, exclusive ...string) bson.D {
 }
 
 // known are the known tags without the exclusive ones.
-func (d decision) known(exclusive ...string) (tags []string) {
-	for _, tag := range d.order {
-		if !slices.Contains(exclusive, tag) {
-			tags = append(tags, tag)
-		}
-	}
-	return tags
+func (d decision) known(exclusive ...string) []string {
+	return slices.DeleteFunc(slices.Clone(d.order), func(tag string) bool { return slices.Contains(exclusive, tag) })
 }
 
 // isOneOf tests that a tag is one of these, letter by letter. The names need no

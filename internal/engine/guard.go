@@ -88,10 +88,9 @@ func (e *Engine) Grant(img *Image, r Request) Grant {
 }
 
 // Guard is the filter that matches while the entry is in the document with its
-// own fencing token. It uses no clock: an entry is valid while it is present.
-func (e *Engine) Guard(g Grant) bson.D { return e.guard(g) }
-
-func (e *Engine) guard(g Grant, more ...bson.E) bson.D {
+// own fencing token, and with more, if that is given. It uses no clock: an entry is
+// valid while it is present.
+func (e *Engine) Guard(g Grant, more ...bson.E) bson.D {
 	entry := append(bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}, more...)
 	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
 }
@@ -110,7 +109,7 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer
 		update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
 		opts.SetArrayFilters(u.besides(g))
 	}
-	result, sent := e.findOneAndUpdate(ctx, e.guard(g, notYet), update, opts)
+	result, sent := e.findOneAndUpdate(ctx, e.Guard(g, notYet), update, opts)
 	return e.matched(result, sent, Applied)
 }
 
@@ -130,7 +129,7 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answe
 		update = u.classic(own...)
 		opts.SetArrayFilters(filters)
 	}
-	result, sent := e.findOneAndUpdate(ctx, e.guard(g), update, opts)
+	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), update, opts)
 	return e.matched(result, sent, Applied)
 }
 

@@ -29,7 +29,7 @@ type Successor struct {
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
 	now := e.now()
 	leave := e.left(g)
-	return e.pass(ctx, e.guard(g), bson.A{leave, e.entry(s).fill(s.ID, now).stage()}, e.shown(options.FindOneAndUpdate(), s), s)
+	return e.pass(ctx, e.Guard(g), bson.A{leave, e.entry(s).fill(s.ID, now).stage()}, e.shown(options.FindOneAndUpdate(), s), s)
 }
 
 // WriteAndHandOff is WriteAndRelease and a handoff in one command.
@@ -46,7 +46,7 @@ func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, s Succ
 	opts := u.options()
 	if u.stages != nil {
 		update := u.pipeline(e.finished(g), e.entry(s).fill(s.ID, e.now()).stage())
-		return e.pass(ctx, e.guard(g), update, e.shown(opts, s), s)
+		return e.pass(ctx, e.Guard(g), update, e.shown(opts, s), s)
 	}
 	if s.Document { // the image holds the lock too: nothing is computed, or sent twice
 		opts.SetProjection(nil)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,19 +60,18 @@ type Lock struct {
 
 // Find returns the entry with this tag and id.
 func (l Lock) Find(tag string, id uuid.UUID) (Entry, bool) {
-	for _, e := range l.Entries {
-		if e.ID == id && e.Tag == tag {
-			return e, true
-		}
-	}
-	return Entry{}, false
+	return l.first(func(e *Entry) bool { return e.ID == id && e.Tag == tag })
 }
 
 // Keyed returns the held entry of the tag that has the key of a token.
 func (l Lock) Keyed(tag string, key uuid.UUID) (Entry, bool) {
-	for _, e := range l.Entries {
-		if e.Tag == tag && e.Key == key && e.Held() {
-			return e, true
+	return l.first(func(e *Entry) bool { return e.Tag == tag && e.Key == key && e.Held() })
+}
+
+func (l Lock) first(is func(*Entry) bool) (Entry, bool) {
+	for i := range l.Entries {
+		if is(&l.Entries[i]) {
+			return l.Entries[i], true
 		}
 	}
 	return Entry{}, false
@@ -79,14 +79,7 @@ func (l Lock) Keyed(tag string, key uuid.UUID) (Entry, bool) {
 
 // FinishedBy reports whether `done` still holds this id: the lease ended with a
 // write.
-func (l Lock) FinishedBy(id uuid.UUID) bool {
-	for _, done := range l.Done {
-		if done == id {
-			return true
-		}
-	}
-	return false
-}
+func (l Lock) FinishedBy(id uuid.UUID) bool { return slices.Contains(l.Done, id) }
 
 var errForeign = errors.New("not a lock of doclock's")
 
