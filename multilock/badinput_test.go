@@ -71,6 +71,8 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"Field _id":                {doclock.Field("_id"), []string{"Field", "_id"}},
 		"Field with NUL":           {doclock.Field("a\x00b"), []string{"Field"}},
 		"Field of the library's":   {doclock.Field("__doclockNow"), []string{"Field"}},
+		"ShareInProcess":           {doclock.ShareInProcess("read", "write"), []string{`holders of "write" can't share an entry: it respects itself`}},
+		"ShareInProcess, no tag":   {doclock.ShareInProcess("reed"), []string{`ShareInProcess is for "reed", which is not a tag of the rules (tags: read, write)`}},
 		"no ShardKey":              {doclock.ShardKey("region", ""), []string{"ShardKey", `""`}},
 		"ShardKey":                 {doclock.ShardKey("$region"), []string{"ShardKey", `"$region"`}},
 	} {

@@ -14,20 +14,6 @@ import (
 
 type locker = *multilock.Locker
 
-// Leases stay valid: they can be written under, renewed and released.
-func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	lease := p.try(l, "read")
-	ticket := p.enqueue(l, "write")
-	p.rest(l)
-	ok(t, lease.Renew(t.Context()))
-	p.release(lease)
-	p.release(p.got(ticket.Confirm(t.Context())))
-	p.wantEntries()
-}
-
 // Close wakes the waiters between two polls, and returns after their entries were
 // removed. They send nothing more.
 func TestCloseWakesWaitersAndRemovesTheirEntries(t *testing.T) {
@@ -51,11 +37,12 @@ func TestCloseWakesWaitersAndRemovesTheirEntries(t *testing.T) {
 	}
 }
 
-// Close does not cancel tickets.
-func TestCloseWakesTicketWait(t *testing.T) {
+// Close ends the Wait of a ticket. Leases stay valid, and tickets keep their places: they
+// can be renewed, confirmed and released.
+func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.locker(p.coll, relations.Fair())
-		p.try(l, "read")
+		holder := p.try(l, "read")
 		ticket := p.enqueue(l, "write")
 		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.bounded()) })
 		p.queued(l, 1)
@@ -64,7 +51,10 @@ func TestCloseWakesTicketWait(t *testing.T) {
 		if n := len(p.entries("write")); n != 1 {
 			p.Errorf("%d waiting entries", n)
 		}
-		must(p, ticket.Cancel(p.Context()))
+		ok(p, holder.Renew(p.Context()))
+		p.release(holder)
+		p.release(p.got(ticket.Confirm(p.Context())))
+		p.wantEntries()
 	})
 }
 

@@ -75,40 +75,33 @@ func TestALateAttemptOfARefusedAcquireLeavesNoEntry(t *testing.T) {
 	}
 }
 
-// An acquire was granted by its second attempt, and released.
-func TestALateAttemptOfAReleasedLeaseLeavesNoEntry(t *testing.T) {
+// An acquire was granted by its second attempt, and released. Or its waiting entry was
+// cancelled, or pruned.
+func TestALateAttemptLeavesNoEntry(t *testing.T) {
 	t.Parallel()
-	for name, handoff := range handoffs {
-		t.Run(name, func(t *testing.T) {
-			lately(t, relations.Exclusive(), func(l *late) {
-				held := l.net.Arm(faultnet.Hold, "findAndModify")
-				must(l, handoff.release(l.try(l.here, "write")))
-				l.wantEntries()
-				must(l, held.Let())
-				l.removed()
-			})
-		})
-	}
-}
-
-// A waiting entry was cancelled, or pruned.
-func TestALateAttemptOfATicketLeavesNoEntry(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(*late, *multilock.Ticket){
-		"cancelled": func(l *late, ticket *multilock.Ticket) { must(l, ticket.Cancel(l.Context())) },
-		"lost": func(l *late, ticket *multilock.Ticket) {
+	ends := map[string]func(*late){
+		"cancelled": func(l *late) { must(l, l.enqueue(l.here, "write").Cancel(l.Context())) },
+		"lost": func(l *late) {
+			ticket := l.enqueue(l.here, "write")
 			l.erase("write")
 			l.want(errOf(ticket.Confirm(l.bounded())), doclock.ErrLost)
 		},
-	} {
+	}
+	for name, handoff := range handoffs {
+		ends[name] = func(l *late) { must(l, handoff.release(l.try(l.here, "write"))) }
+	}
+	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			lately(t, relations.Fair(), func(l *late) {
-				other := l.try(l.there, "read")
+				var others []*doclock.Lease
+				if _, released := handoffs[name]; !released {
+					others = append(others, l.try(l.there, "read"))
+				}
 				held := l.net.Arm(faultnet.Hold, "findAndModify")
-				end(l, l.enqueue(l.here, "write"))
-				l.wantEntries(other)
+				end(l)
+				l.wantEntries(others...)
 				must(l, held.Let())
-				l.removed(other)
+				l.removed(others...)
 			})
 		})
 	}

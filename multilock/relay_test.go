@@ -17,10 +17,6 @@ import (
 // poll while its own process has the lock.
 const relayTTL = time.Hour
 
-// promptly bounds an action that takes a moment. It would take the relayTTL if no
-// waiter were told.
-const promptly = patience
-
 // relay is a holder of one Locker and its successor. The test controls the
 // network's faults and the machine's clocks.
 type relay struct {
@@ -47,7 +43,7 @@ func (p *place) relay(rules relations.Rules, tag string, opts ...doclock.Option)
 func (r *relay) queue(tag string) {
 	r.Helper()
 	var ctx context.Context
-	ctx, r.cancel = context.WithTimeout(context.Background(), promptly)
+	ctx, r.cancel = context.WithTimeout(context.Background(), patience) // and not the relayTTL
 	r.Cleanup(r.cancel)
 	r.successor = acquire(r, ctx, r.locks, tag)
 	r.queued(r.locks, 1)

@@ -45,13 +45,18 @@ func unrefused(t *testing.T, routers [2]*routertest.Router) {
 	}
 }
 
-// All commands of a holder and of its waiters name the shard key.
+// All commands of a holder and of its waiters name the shard key. A filter with the
+// shard key's equalities names the document, as an _id does elsewhere: readers share an
+// entry, and a waiter is handed the lock.
 func TestThroughRouters(t *testing.T) {
 	t.Parallel()
 	p, slow, fast, routers := sharded(t, 200*time.Millisecond)
 	key := doclock.ShardKey("region")
-	one, two := p.locker(slow, relations.Fair(), key), p.locker(fast, relations.Fair(), key)
+	one, two := p.locker(slow, relations.Fair(), key, doclock.ShareInProcess("read")), p.locker(fast, relations.Fair(), key)
 	holder, beside := p.got(one.TryAcquire(p.bounded(), northern, "read")), p.got(one.TryAcquire(p.bounded(), northern, "read"))
+	if holder.ID() != beside.ID() {
+		t.Error("two readers of one process have two entries")
+	}
 	ok(t, holder.Renew(p.bounded()))
 	ok(t, holder.Update(p.bounded(), plusOne))
 	ticket, err := two.Enqueue(p.bounded(), northern, "write")
@@ -90,25 +95,6 @@ func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
 	cancel()
 	p.want(errOf(call.wait()), doclock.ErrNotAcquired)
 	p.rest(l)
-	p.wantEntries()
-	unrefused(t, routers)
-}
-
-// A filter with the shard key's equalities names the document, as an _id does
-// elsewhere. Readers share an entry, and a waiter is handed the lock.
-func TestFiltersWithTheShardKeyShareAndInherit(t *testing.T) {
-	t.Parallel()
-	p, slow, _, routers := sharded(t, 0)
-	l := p.locker(slow, relations.Fair(), doclock.ShardKey("region"), doclock.ShareInProcess("read"))
-	first, second := p.got(l.TryAcquire(p.bounded(), northern, "read")), p.got(l.TryAcquire(p.bounded(), northern, "read"))
-	if first.ID() != second.ID() {
-		t.Error("two readers of one process have two entries")
-	}
-	p.release(first)
-	waiting := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), northern, "write") })
-	p.waiting("write")
-	p.release(second)
-	p.release(p.granted(waiting))
 	p.wantEntries()
 	unrefused(t, routers)
 }

@@ -295,18 +295,3 @@ func TestHoldersWithAnEntryOfTheirOwn(t *testing.T) {
 	ticketed := p.got(p.enqueue(l, "read").Confirm(p.bounded()))
 	p.wantEntries(first, open, named, ticketed)
 }
-
-func TestShareIsRefused(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	for tag, reason := range map[string]string{
-		"write": `holders of "write" can't share an entry: it respects itself (cooperative)`,
-		"reed":  `ShareInProcess is for "reed", which is not a tag of the rules (tags: read, write)`,
-	} {
-		_, err := multilock.New(p.coll, relations.ReadPreferring(), doclock.ShareInProcess("read", tag))
-		p.want(err, doclock.ErrInvalidArgument)
-		if want := doclock.ErrInvalidArgument.Error() + ": " + reason; err == nil || err.Error() != want {
-			t.Errorf("%v\nwant %s", err, want)
-		}
-	}
-}

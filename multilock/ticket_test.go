@@ -144,7 +144,7 @@ func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
 		holder := p.try(l, "write")
 		first, second, third := p.enqueue(l, "write"), p.enqueue(l, "read"), p.enqueue(l, "write")
-		ctx, cancel := context.WithTimeout(p.Context(), promptly)
+		ctx, cancel := context.WithTimeout(p.Context(), patience) // and not the relayTTL
 		defer cancel()
 		wait := func(n int, wait func(context.Context) (*doclock.Lease, error)) *pending[*doclock.Lease] {
 			call := begin(p, func() (*doclock.Lease, error) { return wait(ctx) })
