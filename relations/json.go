@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 )
+
+// allowance is the form of a tag with an allow; a tag without one is a string.
+type allowance struct {
+	Tag   string `json:"tag"`
+	Allow int    `json:"allow"`
+}
 
 // MarshalJSON writes the rules in the form of monglock's lockRelationships,
 // sorted, so that equal rules give equal text:
@@ -30,30 +34,31 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	table := make(map[string]json.RawMessage, len(r))
+	type row struct {
+		Cooperative []any `json:"cooperative,omitempty"`
+		Assertive   []any `json:"assertive,omitempty"`
+	}
+	table := make(map[string]row, len(r))
 	for tag, relations := range r {
-		var row []string
-		for kind := None + 1; kind.valid(); kind++ {
-			if list := elements(relations, kind); list != nil {
-				row = append(row, fmt.Sprintf("%q:[%s]", kind, strings.Join(list, ",")))
-			}
+		table[tag] = row{
+			Cooperative: elements(relations, Cooperative),
+			Assertive:   elements(relations, Assertive),
 		}
-		table[tag] = json.RawMessage("{" + strings.Join(row, ",") + "}")
 	}
 	return json.Marshal(table)
 }
 
-// elements are those of the array of one kind: tags, and objects with an allow. A
-// valid tag needs no escapes.
-func elements(relations map[string]Relation, kind Kind) (list []string) {
+// elements returns the array of one kind: tags, and allowances.
+func elements(relations map[string]Relation, kind Kind) []any {
+	var list []any
 	for _, tag := range slices.Sorted(maps.Keys(relations)) {
 		rel := relations[tag]
 		switch {
 		case rel.Kind != kind:
 		case rel.Allow == 0:
-			list = append(list, strconv.Quote(tag))
+			list = append(list, tag)
 		default:
-			list = append(list, fmt.Sprintf(`{"tag":%q,"allow":%d}`, tag, rel.Allow))
+			list = append(list, allowance{Tag: tag, Allow: rel.Allow})
 		}
 	}
 	return list
@@ -116,7 +121,7 @@ func (d *decoder) table(text []byte) bool {
 func (d *decoder) row(tag string, text []byte) {
 	kinds, err := members(text)
 	if err != nil {
-		d.fault(`tag %q: its relations are %v, not an object of %s`, tag, err, kindList(None+1, "%q", " and "))
+		d.fault(`tag %q: its relations are %v, not an object of "cooperative" and "assertive"`, tag, err)
 		return
 	}
 	seen := map[string]bool{}
@@ -125,15 +130,14 @@ func (d *decoder) row(tag string, text []byte) {
 			d.fault("tag %q: %q is given twice (put its tags together)", tag, kind.key)
 		}
 		seen[kind.key] = true
-		k := None + 1
-		for k.valid() && k.String() != kind.key {
-			k++
+		switch kind.key {
+		case Cooperative.String():
+			d.kind(tag, Cooperative, kind.value)
+		case Assertive.String():
+			d.kind(tag, Assertive, kind.value)
+		default:
+			d.fault(`tag %q: unknown key %q (keys: "cooperative", "assertive")`, tag, kind.key)
 		}
-		if !k.valid() {
-			d.fault("tag %q: unknown key %q (keys: %s)", tag, kind.key, kindList(None+1, "%q", ", "))
-			continue
-		}
-		d.kind(tag, k, kind.value)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // Kind is the effect of live entries of another tag on an arriving lock. The
@@ -35,42 +34,38 @@ const (
 	Refused               // the lock is refused, without a trace
 )
 
-// kinds is all that tells one kind from another. The rest of it is for numbers that
-// are no Kind.
-var kinds = [256]struct {
-	name              string
-	arriving, waiting Effect
-}{
-	None:        {"none", Ignored, Ignored},
-	Cooperative: {"cooperative", Refused, Blocked},
-	Assertive:   {"assertive", Blocked, Blocked},
+// Arriving returns the effect on a lock that arrives.
+func (k Kind) Arriving() Effect {
+	switch k {
+	case Cooperative:
+		return Refused
+	case Assertive:
+		return Blocked
+	}
+	return Ignored
 }
 
-// Arriving returns the effect on a lock that arrives.
-func (k Kind) Arriving() Effect { return kinds[k].arriving }
-
-// Waiting returns the effect on a lock that waits already: Ignored or Blocked. Only
-// entries that are held, or earlier than it, have that effect.
-func (k Kind) Waiting() Effect { return kinds[k].waiting }
+// Waiting returns the effect on a lock that waits already, of entries that are held
+// or earlier than it: Ignored or Blocked.
+func (k Kind) Waiting() Effect {
+	if k == None {
+		return Ignored
+	}
+	return Blocked
+}
 
 // String returns "none", "cooperative" or "assertive", and "Kind(7)" for a
 // number that is no Kind.
 func (k Kind) String() string {
-	if !k.valid() {
-		return fmt.Sprintf("Kind(%d)", uint8(k))
+	switch k {
+	case None:
+		return "none"
+	case Cooperative:
+		return "cooperative"
+	case Assertive:
+		return "assertive"
 	}
-	return kinds[k].name
-}
-
-func (k Kind) valid() bool { return kinds[k].name != "" }
-
-// kindList names the kinds, from one on.
-func kindList(from Kind, format, separator string) string {
-	var names []string
-	for k := from; k.valid(); k++ {
-		names = append(names, fmt.Sprintf(format, k))
-	}
-	return strings.Join(names, separator)
+	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // Relation is one tag's relation to another. The zero Relation is none: ignore.

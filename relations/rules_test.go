@@ -18,7 +18,7 @@ func TestKindString(t *testing.T) {
 
 func TestEffects(t *testing.T) {
 	for kind, want := range map[Kind][2]Effect{
-		None: {Ignored, Ignored}, Cooperative: {Refused, Blocked}, Assertive: {Blocked, Blocked}, 3: {}, 255: {},
+		None: {Ignored, Ignored}, Cooperative: {Refused, Blocked}, Assertive: {Blocked, Blocked},
 	} {
 		if got := [2]Effect{kind.Arriving(), kind.Waiting()}; got != want {
 			t.Errorf("%v: %v, want %v", kind, got, want)

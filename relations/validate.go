@@ -27,7 +27,7 @@ const maxTagLength = 64
 //   - rules without tags;
 //   - a tag whose name isn't 1 to 64 of the characters A-Z a-z 0-9 _ -;
 //   - a relation to a tag that the rules do not have;
-//   - a Kind that is none of the constants;
+//   - a Kind that is none of the three;
 //   - an Allow that is negative, or greater than MaxAllow;
 //   - an Allow with Kind None, where it has no effect.
 //
@@ -74,11 +74,11 @@ func (r Rules) relationFaults(x, y string) []string {
 			", which is not a tag of the rules (tags: %s)", tagList(r.Tags())))
 	}
 	switch {
-	case !rel.Kind.valid():
-		faults = append(faults, fmt.Sprintf(": unknown kind (kinds: %s)", kindList(None, "%v", ", ")))
+	case rel.Kind > Assertive:
+		faults = append(faults, ": unknown kind (kinds: None, Cooperative, Assertive)")
 	case rel.Kind == None && rel.Allow != 0:
 		faults = append(faults, fmt.Sprintf(
-			" with allow %d, which has no effect (use %s, or leave Allow out)", rel.Allow, kindList(None+1, "%v", " or ")))
+			" with allow %d, which has no effect (use Cooperative or Assertive, or leave Allow out)", rel.Allow))
 		return faults
 	}
 	switch {

@@ -34,7 +34,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		},
 		"unknown kind": {
 			Rules{"a": {"a": {Kind: 3}}},
-			[]string{`tag "a": Kind(3) to "a": unknown kind (kinds: none, cooperative, assertive)`},
+			[]string{`tag "a": Kind(3) to "a": unknown kind (kinds: None, Cooperative, Assertive)`},
 		},
 		"negative allow": {
 			Rules{"a": {"b": {Kind: Cooperative, Allow: -2}}, "b": nil},
@@ -42,7 +42,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		},
 		"allow with none": {
 			Rules{"a": {"a": {Allow: 1}}},
-			[]string{`tag "a": none to "a" with allow 1, which has no effect (use cooperative or assertive, or leave Allow out)`},
+			[]string{`tag "a": none to "a" with allow 1, which has no effect (use Cooperative or Assertive, or leave Allow out)`},
 		},
 		"greatest allow": {Rules{"a": {"a": {Kind: Assertive, Allow: MaxAllow}}}, nil},
 		"too great an allow": {
@@ -58,9 +58,9 @@ func TestValidateNamesEveryFault(t *testing.T) {
 				`tag "a": cooperative to "a" with allow 20000, which is too many (at most 10000)`,
 				`tag "a": cooperative to "zz", which is not a tag of the rules (tags: a, "b c")`,
 				`tag "b c": not a valid name (1 to 64 of the characters A-Z a-z 0-9 _ -)`,
-				`tag "b c": none to "a" with allow 5, which has no effect (use cooperative or assertive, or leave Allow out)`,
+				`tag "b c": none to "a" with allow 5, which has no effect (use Cooperative or Assertive, or leave Allow out)`,
 				`tag "b c": Kind(9) to "z", which is not a tag of the rules (tags: a, "b c")`,
-				`tag "b c": Kind(9) to "z": unknown kind (kinds: none, cooperative, assertive)`,
+				`tag "b c": Kind(9) to "z": unknown kind (kinds: None, Cooperative, Assertive)`,
 				`tag "b c": Kind(9) to "z" with allow -1, which is negative (0 or more)`,
 			},
 		},

@@ -41,8 +41,8 @@ var decisions = []Mutant{{
 	Name: "a confirm ignores cooperative relations", Rule: 6,
 	Why:  "a waiter is granted beside a holder that ignores it and came during the wait",
 	File: "relations/rules.go", Tests: "^TestRule06", Packages: inEngine,
-	Old: `{"cooperative", Refused, Blocked}`,
-	New: `{"cooperative", Refused, Ignored}`,
+	Old: `k == None {`,
+	New: `k != Assertive {`,
 }, {
 	Name: "a confirm makes a missing entry", Rule: 7,
 	Why:  "a pruned waiter silently rejoins as the last one",
