@@ -95,7 +95,7 @@ func Sort(keys any) AcquireOption {
 // a document is seldom overtaken by more than 6n. Nothing is promised for one
 // claim: where jobs must be done in order, have one worker.
 //
-// A document that can't take the lock is passed over, and told as an
+// The claim passes over a document that can't take the lock, with an
 // [EventSkipped]: one without room for the entry below the server's 16 MB, or one
 // that a validator refuses with it. The Locker doesn't try it again for a minute. A
 // claim that has met one ends with the server's error if nothing else is free, and after

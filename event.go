@@ -66,19 +66,19 @@ type EventKind string
 // The kinds of events. EventStillWaiting names the holders in the way, as far as they
 // are known. It comes of no ticket, and of no claim, which may wait long for work.
 //
-// EventOutcomeUnknown comes once for each command whose caller
-// is told [ErrOutcomeUnknown], because its context ended during the command, or
-// because no attempt was answered, or because a release was not executed before the
-// lease's time was up: nobody knows then whether others were let in. If the command
-// ends the lease, the end follows when the command has ended, unless it came before.
+// EventOutcomeUnknown comes once for each command whose caller gets
+// [ErrOutcomeUnknown]: its context ended during the command, no attempt was answered,
+// or a release was not executed before the lease's time was up, so that nobody knows
+// whether others were let in. If the command ends the lease, the event of that end
+// follows when the command has ended, unless it came before.
 const (
 	EventWaiting        EventKind = "waiting"         // an acquire was kept back, and waits from now on
-	EventStillWaiting   EventKind = "still waiting"   // an Acquire, a Do or a want of several has taken the Locker's TTL, and goes on; told once
+	EventStillWaiting   EventKind = "still waiting"   // an Acquire, a Do or a want of several has taken the Locker's TTL, and goes on; once
 	EventSkipped        EventKind = "skipped"         // a claim ([SkipLocked]) goes past a document that can't take the lock; Err says why
 	EventGranted        EventKind = "granted"         // a lease began: by an acquire, a resume or a downgrade
 	EventRefused        EventKind = "refused"         // an acquire ended with a conflict or without a document
 	EventGaveUp         EventKind = "gave up"         // an acquire ended for another reason: its context, MaxWait, Close, an error
-	EventRenewed        EventKind = "renewed"         // a renewal was executed; told once for the leases of one entry
+	EventRenewed        EventKind = "renewed"         // a renewal was executed; once for all leases of one entry
 	EventRenewalFailed  EventKind = "renewal failed"  // a renewal's command failed; it is repeated while the lease is valid
 	EventLost           EventKind = "lost"            // a lease ended before its release: its time ran out, or its entry is gone
 	EventReleased       EventKind = "released"        // a lease ended by its holder; Err is set if that failed, or its outcome is unknown

@@ -42,7 +42,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		conflicts:       counter("doclock.conflicts", "{acquire}", "Acquires that others were in the way of: they waited, or were refused."),
 		skipped:         counter("doclock.skipped_documents", "{document}", "Documents that can't take the lock, counted each time that a claim goes past one."),
 		losses:          counter("doclock.losses", "{lease}", "Leases that ended before their release: their time ran out, or their entry is gone."),
-		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands of which callers were told that nobody knows whether they were executed."),
+		unknown:         counter("doclock.unknown_outcomes", "{command}", "Commands whose callers got ErrOutcomeUnknown."),
 		cleanUpFailures: counter("doclock.clean_up_failures", "{entry}", "Entries that nobody uses and that could not be removed. They expire by themselves."),
 		renewals:        counter("doclock.renewals", "{renewal}", "Renewals that were executed."),
 		renewalFailures: counter("doclock.renewal_failures", "{renewal}", "Renewals that failed. They are repeated while the lease is valid."),
