@@ -1,6 +1,9 @@
 package relations
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,13 +19,19 @@ func TestKindString(t *testing.T) {
 	}
 }
 
-func TestEffects(t *testing.T) {
-	for kind, want := range map[Kind][2]Effect{
-		None: {Ignored, Ignored}, Cooperative: {Refused, Blocked}, Assertive: {Blocked, Blocked},
-	} {
-		if got := [2]Effect{kind.Arriving(), kind.Waiting()}; got != want {
-			t.Errorf("%v: %v, want %v", kind, got, want)
-		}
+// The table of docs/protocol.md is that of the code.
+func TestEffectsOfTheProtocol(t *testing.T) {
+	page, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := [...]string{Ignored: "ignored", Blocked: "blocked", Refused: "refused"}
+	table := "| relation | an arrival | a waiting entry |\n|---|---|---|\n"
+	for _, kind := range []Kind{None, Cooperative, Assertive} {
+		table += fmt.Sprintf("| %v | %s | %s |\n", kind, names[kind.Arriving()], names[kind.Waiting()])
+	}
+	if !strings.Contains(string(page), table+"\n") {
+		t.Errorf("it doesn't have\n%s", table)
 	}
 }
 

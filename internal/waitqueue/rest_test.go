@@ -54,6 +54,23 @@ func TestWhoWasRefusedRests(t *testing.T) {
 	}
 }
 
+// Whoever is in the way of an acquire that would only wait doesn't keep it from asking
+// for its place. Whoever has it refused does.
+func TestTheFirstAsksForAPlaceWhereItsTagWaits(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	for tag, asks := range map[string]bool{"read": true, "write": false, "unknown": false} {
+		h := newHand()
+		q := handQueues(h, relations.WritePreferring())
+		w := q.Enter(keyOfOne, request("write", h), Known{
+			Image: image(7, now, heldBy(tag, 7, now.Add(time.Hour))), Sent: h.now(), Answered: h.now(),
+		})
+		if may, _ := may(q, w); may != asks {
+			t.Errorf("beside %q: it asks: %v, want %v", tag, may, asks)
+		}
+	}
+}
+
 // A waiter that is not the poller rests too, where the server doesn't agree
 // with the view that the lock is free.
 func TestAWaiterThatIsNotThePollerRestsToo(t *testing.T) {
