@@ -2,9 +2,6 @@ package multilock_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // crowd starts as many acquires of a document as may be under way, and cancels
@@ -149,48 +145,28 @@ func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 	})
 }
 
-// Many callers with short deadlines want a document that another process holds.
-// The document, the commands and the goroutines stay within bounds, the holder
-// keeps its lease, and no entry stays behind. proptest has longer storms.
-func TestAStormOfCallersWhoGiveUp(t *testing.T) { // alone: it counts goroutines
-	inBubble(t, func(p *place) {
-		const callers, long = 100, 300 * time.Millisecond
-		holder := p.try(p.locker(p.Through(options.Client()), relations.Semaphore(1)), "slot")
-		kept := holder.KeepAlive(p.Context())
-		coll, net := p.faulty()
-		net.Delay(2 * time.Millisecond)
-		l := p.locker(coll, relations.Semaphore(1))
-		ctx, cancel := context.WithTimeout(p.Context(), long)
-		defer cancel()
-		before := runtime.NumGoroutine()
-		var all sync.WaitGroup
-		for i := range callers {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					short, stop := context.WithTimeout(ctx, time.Millisecond+rand.N(20*time.Millisecond))
-					if i%2 == 0 {
-						_, _ = l.Acquire(short, flowers, "slot")
-					} else if ticket, err := l.Enqueue(short, flowers, "slot"); err == nil {
-						_ = ticket.Cancel(short)
-					}
-					stop()
-				}
-			})
+// What a command has entered for a caller who gave up counts until it is removed.
+func TestWhatIsToBeRemovedCountsAmongTheBound(t *testing.T) {
+	t.Parallel()
+	lately(t, relations.Fair(), func(l *late) {
+		holder := l.try(l.there, "read")
+		var replies []*faultnet.Fault
+		for range multilock.MostPerDocument {
+			replies = append(replies, l.giveUp(l.net, func(ctx context.Context) error {
+				return errOf(l.here.Enqueue(ctx, flowers, "write"))
+			}, doclock.ErrNotAcquired))
 		}
-		most, running := 0, 0
-		for ctx.Err() == nil {
-			most, running = max(most, len(p.entries())), max(running, runtime.NumGoroutine()-before)
-			time.Sleep(10 * time.Millisecond)
-		}
-		all.Wait()
-		p.rest(l)
-		ok(p, context.Cause(kept))
-		if most > 1+2*multilock.MostPerDocument {
-			p.Errorf("%d entries", most)
-		}
-		if running > 3*callers { // the callers, the driver's, and the commands of callers that left
-			p.Errorf("%d goroutines", running)
-		}
-		p.wantEntries(holder)
+		removal := l.net.ArmWhere(faultnet.DelayReply, func(_ string, body bson.Raw) bool {
+			_, err := body.LookupErr("update", "$pull")
+			return err == nil
+		})
+		l.let(replies)
+		wait(l, removal.Fired())
+		l.wantUnsent("TryAcquire", func(ctx context.Context) error {
+			return errOf(l.here.TryAcquire(ctx, flowers, "read"))
+		})
+		must(l, removal.Let())
+		l.rest(l.here)
+		l.wantEntries(holder)
 	})
 }
