@@ -3,14 +3,9 @@ package history
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/doclock/doclock/proptest/tally"
 )
-
-// Bound is the extra time that expiry liveness allows a waiter after its pause:
-// a busy machine needs it to wake the waiter.
-const Bound = 2 * time.Second
 
 // check is one document's history, ready for checking.
 type check struct {
@@ -58,7 +53,7 @@ func (s sighting) shows(a *arrival) bool {
 var Properties = []string{
 	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
 	PropertyValidity, PropertyValidAlone, PropertyRenewal, PropertyOver, PropertyRelease,
-	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason, PropertyPoll,
+	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason,
 	PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
 }
 
@@ -67,7 +62,7 @@ var Properties = []string{
 func (h *History) Check(t *tally.Tally) {
 	h.eachDocument(t, func(c *check) {
 		c.safety()
-		c.liveness()
+		c.reasons()
 		c.writes()
 		c.outcomes()
 	})
