@@ -58,7 +58,7 @@ func TestNestedAcquire(t *testing.T) {
 						for _, ctx := range []context.Context{ctx, context.WithValue(ctx, &name, 1), context.WithoutCancel(ctx)} {
 							p.wantNested("pinned", errOf(ask(l, ctx, flowers, "write")), lease)
 						}
-						if sent := w.Take(); len(sent) > 0 { // which the Locker knows
+						if sent := w.Take(); l == mine && len(sent) > 0 { // a clean-up may come later
 							p.Errorf("pinned, %s sent %v", name, sent)
 						}
 						p.wantNested("another way", errOf(ask(l, ctx, byRange, "write")), lease)
