@@ -49,6 +49,14 @@ func (u *unsure) note(err error) {
 	}
 }
 
+// of are the attempts as those of a request.
+func (u unsure) of(r engine.Request) []lease.Unanswered {
+	if u.n == 0 {
+		return nil
+	}
+	return []lease.Unanswered{{Request: r, Attempts: u.n, Last: u.last}}
+}
+
 func (u *unsure) add(more unsure) {
 	u.n += more.n
 	if more.n > 0 {
@@ -252,11 +260,8 @@ func (p *place) judge(got engine.Answer) (*lease.Handle, error) {
 	if got.Outcome == engine.Waiting {
 		return nil, p.conflict(got.Image, &own)
 	}
-	held := p.locker.leases.New(p.locker.engine.Grant(got.Image, p.by(p.grant.ID)), got.Sent, p.shared)
-	if p.unsure.n > 0 {
-		held.AfterRelease(func() { p.discard(p.unsure, false, nil) })
-	}
-	return held, nil
+	r := p.by(p.grant.ID)
+	return p.locker.leases.New(p.locker.engine.Grant(got.Image, r), got.Sent, p.shared, p.unsure.of(r)...), nil
 }
 
 // discard leaves the entry to the clean-up.

@@ -13,7 +13,6 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
-	"github.com/doclock/doclock/internal/waitqueue"
 )
 
 // claim is how an acquire waits that takes any document which matches the filter and
@@ -187,16 +186,4 @@ func (c *claim) lookUp(ctx context.Context, limit int) (found []engine.Pin, err 
 		return got
 	}, func(_ answer, done func()) { done() })
 	return got.found, cmp.Or(err, got.err)
-}
-
-// succession tells the claims of the releases too.
-type succession struct {
-	*waitqueue.Queues
-	claims *claims.Claims
-}
-
-// Released implements [lease.Succession].
-func (s succession) Released(g engine.Grant) {
-	s.Queues.Released(g)
-	s.claims.Released()
 }

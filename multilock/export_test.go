@@ -42,18 +42,23 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release fun
 		return err
 	}
 	s := newAttempts(a, nil).arrive(ctx, false)
-	handed := false
+	handed := make(chan bool, 1)
 	var w *waitqueue.Waiter
 	w = l.queues.Enter(s.where(), s.queuedBy(s.id, func(turn waitqueue.Turn) {
-		handed = turn.Answer.Image != nil
 		a.late(w, turn)
+		handed <- turn.Answer.Image != nil
 	}), waitqueue.Known{Place: s.place.queued(), Image: s.image, Sent: s.begun})
 	err = release()
-	l.queues.Leave(w)
-	if err == nil && !handed {
-		err = errors.Join(errors.New("it was handed nothing"), s.err)
+	l.leave(w)
+	select {
+	case something := <-handed:
+		if err == nil && !something {
+			err = errors.Join(errors.New("it was handed nothing"), s.err)
+		}
+		return err
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), err, s.err)
 	}
-	return err
 }
 
 // The bounds of the acquires that are under way.

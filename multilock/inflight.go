@@ -70,7 +70,7 @@ func run[T any](ctx context.Context, a *asked, w *waitqueue.Waiter, closing <-ch
 		abandoned(got, func() {
 			leave()
 			if w != nil {
-				a.locker.queues.Leave(w)
+				a.locker.leave(w)
 			}
 		})
 	})

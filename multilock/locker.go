@@ -76,7 +76,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 	})
-	l.leases = lease.NewHolds(e, &l.ops, succession{l.queues, l.claims}, downgrades{l}, l.observer)
+	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues.Connect(l.leases)
 	l.cleanup = newCleanup(e, &l.ops, func(document string, id uuid.UUID) {
 		l.queues.Removed(document, id)

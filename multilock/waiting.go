@@ -91,7 +91,7 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 		if s.place != nil {
 			s.place.withdraw(nil, func(error) {})
 		}
-		queues.Leave(w)
+		a.locker.leave(w)
 	}()
 	for {
 		turn, err := queues.Await(ctx, w)
@@ -224,7 +224,7 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 	w := queues.Enter(t.document(), t.request(), known)
 	defer func() {
 		if !gone { // else its command's end is the waiter's
-			queues.Leave(w)
+			t.place.locker.leave(w)
 		}
 	}()
 	for {

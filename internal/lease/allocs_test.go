@@ -35,7 +35,7 @@ func TestAllocations(t *testing.T) {
 			to := h.hold.handoff()
 			h.hold.giveUp()
 			h.settleAll(context.Background(), v, nil)
-			to.close()
+			to.close(nil)
 			h.hold.writing.leave()
 			h.hold.renewing.leave()
 			h.writing.leave()

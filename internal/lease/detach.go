@@ -134,11 +134,14 @@ func (s *Hold) last() engine.Grant {
 // is unknown, a release may end the entry, whether or not it has the key.
 func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	s := h.hold
+	e := Ending{How: Detached}
 	if errors.Is(err, ErrLost) {
-		s.succession.Released(s.grant)
-	} else {
-		s.succession.Detached(s.grant)
+		e.How = Released
 	}
+	if err == nil || e.How == Released {
+		e.Unanswered = s.unanswered // whose clean-up spares entries with a key
+	}
+	defer s.ended(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.tellVerdict(ctx, v, observe.Detached, err)
@@ -151,11 +154,8 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 		return
 	}
 	s.become(detached)
-	switch {
-	case errors.Is(err, ErrOutcomeUnknown):
+	if errors.Is(err, ErrOutcomeUnknown) {
 		h.reopen(v)
-	case s.afterRelease != nil: // it spares entries with a key
-		s.afterRelease()
 	}
 }
 

@@ -191,3 +191,34 @@ func TestDetachRevoked(t *testing.T) {
 		r.wantSent()
 	})
 }
+
+// Attempts of the acquire are left to the clean-up once the entry has a key, or is gone:
+// before that a removal by the id would end the lock.
+func TestDetachLeavesUnansweredAttempts(t *testing.T) {
+	refused := &engine.Failure{Nothing: true}
+	for name, want := range map[string]error{"detached": nil, "lost": ErrLost, "in doubt": ErrOutcomeUnknown, "refused": refused} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				h := r.doubted(1, "write")
+				switch want {
+				case ErrLost:
+					r.server.remove(h)
+				case ErrOutcomeUnknown:
+					r.server.lose = func(call) error { return errReplyLost }
+				case refused:
+					r.server.fault = func(context.Context, call) error { return refused }
+				}
+				_, err := h.Detach(context.Background())
+				r.wantErr("Detach", err, want)
+				if want == nil || want == ErrLost {
+					r.wantUnanswered(h.ID())
+					return
+				}
+				r.wantUnanswered()
+				r.server.lose, r.server.fault = nil, nil
+				_ = h.Release(context.Background())
+				r.wantUnanswered(h.ID())
+			})
+		})
+	}
+}

@@ -83,7 +83,7 @@
 // taken before that of [Holds]. A gate's own is taken last. No command is sent,
 // and no waiter is told, under any of them. An event for the observer is only put
 // into its queue, whose mutex is taken after all these. The end of a hold cancels
-// the contexts of KeepAlive under its mutex, and calls what AfterRelease was given.
+// the contexts of KeepAlive under its mutex.
 //
 // # Events
 //

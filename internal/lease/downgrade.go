@@ -14,16 +14,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// Downgrades is what a Locker does for the downgrades of its leases.
-type Downgrades interface {
-	// Refused is the error of a downgrade that was refused, as the image shows.
-	Refused(img *engine.Image, g engine.Grant, tag string) error
-
-	// Unanswered has the request's entry removed, which a downgrade of unknown
-	// outcome has made, or may make yet, or whose release has failed.
-	Unanswered(engine.Pin, engine.Request)
-}
-
 // Downgrade implements doclock.Lease. If its caller gives up, a lease that was
 // granted is released.
 func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
@@ -58,7 +48,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 		if got.lease != nil {
 			s.discard(ctx)
 			if err := got.lease.Release(context.Background()); err != nil && !errors.Is(err, ErrLost) {
-				s.downgrades.Unanswered(s.grant.Pin, to)
+				s.ended(Ending{How: Abandoned, Unanswered: oneAttempt(to)})
 			}
 		}
 	})
@@ -142,7 +132,7 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 		return downgraded{lease: s.giveWay(got, to, s.engine.LeaseBy(to.Tag, asked.Terms)), sent: got.Sent}
 	case got.Outcome == engine.Conflict:
 		s.resume()
-		return downgraded{err: s.downgrades.Refused(got.Image, s.grant, to.Tag)}
+		return downgraded{err: s.succession.Refused(got.Image, s.grant, to.Tag)}
 	default: // neither entry is there, and no attempt can make one
 		s.lose()
 		s.resume()
@@ -163,7 +153,7 @@ func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration)
 	s.replace(nil)
 	held := s.holds.New(s.engine.Grant(got.Image, to), got.Sent, false)
 	held.hold.inherit(s.limit, lasting(span, got.Sent, held.hold.grant.TTL))
-	s.succession.Released(s.grant)
+	s.ended(Ending{How: Released, Unanswered: s.unanswered})
 	return held
 }
 
@@ -182,13 +172,20 @@ func (s *Hold) discard(ctx context.Context) {
 func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
 	released := s.release(attempt.Detached(ctx), &handoff{hold: s})
 	s.tellAll(ctx, observe.Released, err)
+	unanswered := oneAttempt(to)
 	if repeatable(released) {
 		s.resume()
 	} else {
 		s.replace(err)
+		unanswered = append(unanswered, s.unanswered...)
 	}
-	s.succession.Released(s.grant)
-	s.downgrades.Unanswered(s.grant.Pin, to)
+	s.ended(Ending{How: Released, Unanswered: unanswered})
+}
+
+// oneAttempt is a downgrade whose entry may stand, or may be made yet: one at most,
+// whatever the number of attempts, since the lease's own entry is released.
+func oneAttempt(to engine.Request) []Unanswered {
+	return []Unanswered{{Request: to, Attempts: 1, Last: time.Now()}}
 }
 
 // replace ends the hold after a downgrade that was not refused. A release
@@ -199,7 +196,4 @@ func (s *Hold) replace(released error) {
 	s.finish(givenUp, ErrReleased)
 	s.become(replaced)
 	s.verdict = released
-	if s.afterRelease != nil {
-		s.afterRelease()
-	}
 }

@@ -221,9 +221,7 @@ func TestDowngradeKeepsTheChosenTTL(t *testing.T) {
 // The waiters of this process are told as after a release, and none is granted.
 func TestDowngradeTellsTheWaiters(t *testing.T) {
 	virtual(t, func(r *rig) {
-		waits := &somebody{}
-		h := r.take(1, "write")
-		h.hold.succession = waits
+		waits, h := r.somebody(), r.take(1, "write")
 		r.refuses(true)
 		r.downgrade(h, errRefused)
 		if waits.released != 0 {
@@ -238,20 +236,15 @@ func TestDowngradeTellsTheWaiters(t *testing.T) {
 }
 
 // Attempts of the acquire may enter the old id yet.
-func TestDowngradeCallsAfterRelease(t *testing.T) {
+func TestDowngradeLeavesUnansweredAttempts(t *testing.T) {
 	virtual(t, func(r *rig) {
-		h, called := r.take(1, "write"), 0
-		h.AfterRelease(func() { called++ })
+		h := r.doubted(1, "write")
 		r.refuses(true)
 		r.downgrade(h, errRefused)
 		r.refuses(false)
-		if called != 0 {
-			r.Error("AfterRelease was called early")
-		}
+		r.wantUnanswered()
 		r.downgrade(h, nil)
 		_ = h.Release(context.Background())
-		if called != 1 {
-			r.Errorf("AfterRelease was called %d times", called)
-		}
+		r.wantUnanswered(h.ID())
 	})
 }

@@ -116,9 +116,9 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
 		s.writing.take()
 		defer s.writing.leave()
 		to := s.handoff()
-		defer to.close()
 		err, released := s.sendLast(patient, to, c)
 		h.settleAll(patient, v, released)
+		to.close(released)
 		return err
 	})
 	h.tellDoubt(ctx, v, err)

@@ -28,17 +28,10 @@ type rig struct {
 	server *server
 	ops    *attempt.Group
 
-	unanswered []engine.Request // the new entries that downgrades have left to the clean-up
+	unanswered []engine.Request // that have attempts which the clean-up must look after
 }
 
 var errRefused = errors.New("refused")
-
-// Refused and Unanswered make the rig the Downgrades of its holds.
-func (r *rig) Refused(*engine.Image, engine.Grant, string) error { return errRefused }
-
-func (r *rig) Unanswered(_ engine.Pin, to engine.Request) {
-	r.unanswered = append(r.unanswered, to)
-}
 
 // unconnected is an engine whose server is nowhere: what is pure of it works.
 func unconnected(tb testing.TB, adjust ...func(*engine.Config)) *engine.Engine {
@@ -75,7 +68,7 @@ func virtual(t *testing.T, test func(*rig), adjust ...func(*engine.Config)) {
 
 func newRig(tb testing.TB, e *engine.Engine) *rig {
 	r := &rig{TB: tb, server: &server{engine: e, entries: map[uuid.UUID]*entry{}}, ops: &attempt.Group{}}
-	r.Holds = NewHolds(e, r.ops, nobody{}, r, nil)
+	r.Holds = NewHolds(e, r.ops, r, nil)
 	r.commands = r.server
 	return r
 }
@@ -102,6 +95,25 @@ func (r *rig) grantBy(id int, tag string, terms engine.Terms) engine.Grant {
 
 func (r *rig) take(id int, tag string) *Handle {
 	return r.New(r.grant(id, tag), r.engine.Clocks(), tag == "read")
+}
+
+// doubted is take by an acquire one of whose attempts may be executed yet.
+func (r *rig) doubted(id int, tag string) *Handle {
+	g := r.grant(id, tag)
+	return r.New(g, r.engine.Clocks(), tag == "read", Unanswered{Request: engine.Request{Tag: tag, ID: g.ID}, Attempts: 1})
+}
+
+// wantUnanswered fails unless just the attempts by these ids are left to the clean-up.
+func (r *rig) wantUnanswered(want ...uuid.UUID) {
+	r.Helper()
+	synctest.Wait() // they are, after the verdict
+	var ids []uuid.UUID
+	for _, to := range r.unanswered {
+		ids = append(ids, to.ID)
+	}
+	if !slices.Equal(ids, want) {
+		r.Errorf("the clean-up is of %v, want %v", ids, want)
+	}
 }
 
 // many takes n write locks, of the documents from 100 on.
@@ -139,19 +151,39 @@ func (r *rig) wantFresh(leases ...*Handle) {
 	}
 }
 
-// somebody is a wait queue with one waiter. It counts its answers, and the
+// Next, Ended and Refused make the rig the Locker of its holds, without waiters.
+
+func (r *rig) Next(engine.Grant) *engine.Successor { return nil }
+
+func (r *rig) Ended(e Ending) {
+	for _, u := range e.Unanswered {
+		r.unanswered = append(r.unanswered, u.Request)
+	}
+}
+
+func (r *rig) Refused(*engine.Image, engine.Grant, string) error { return errRefused }
+
+// somebody is the rig with one waiter. It counts the waiter's answers, and the
 // releases to nobody.
-type somebody struct{ answers, released int }
+type somebody struct {
+	*rig
+	answers, released int
+}
 
-func (s *somebody) Next(engine.Grant) Successor { return s }
-func (s *somebody) Released(engine.Grant)       { s.released++ }
-func (s *somebody) Detached(engine.Grant)       {}
-func (s *somebody) Request() engine.Successor   { return engine.Successor{} }
-func (s *somebody) Answer(engine.Answer)        { s.answers++ }
+func (r *rig) somebody() *somebody {
+	s := &somebody{rig: r}
+	r.succession = s
+	return s
+}
 
-// nobody is a wait queue without waiters.
-type nobody struct{}
+func (s *somebody) Next(engine.Grant) *engine.Successor { return &engine.Successor{} }
 
-func (nobody) Next(engine.Grant) Successor { return nil }
-func (nobody) Released(engine.Grant)       {}
-func (nobody) Detached(engine.Grant)       {}
+func (s *somebody) Ended(e Ending) {
+	s.rig.Ended(e)
+	switch e.How {
+	case HandedOver:
+		s.answers++
+	case Released:
+		s.released++
+	}
+}

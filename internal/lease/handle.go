@@ -99,15 +99,6 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// AfterRelease has f called once the lock has been released; f must not wait.
-// An attempt of the acquire that is of unknown outcome may enter the id again
-// after that.
-func (h *Handle) AfterRelease(f func()) {
-	h.hold.mu.Lock()
-	defer h.hold.mu.Unlock()
-	h.hold.afterRelease = f
-}
-
 // Unused says of a lease that no caller has got that nobody used its lock: its
 // release leaves no remainder. It comes before the release. The lease may be kept
 // alive meanwhile. An entry that others share leaves none anyway.

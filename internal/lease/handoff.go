@@ -10,9 +10,9 @@ import (
 // handoff is who gets the lock when a hold ends: a waiter of this process, or
 // whoever asks first.
 type handoff struct {
-	hold     *Hold
-	next     Successor // or nil
-	answered bool      // next has its answer
+	hold   *Hold
+	next   *engine.Successor // or nil
+	answer engine.Answer     // to next; without an image, nobody knows
 }
 
 // handoff claims the successor, if there is one. The caller must close it.
@@ -22,7 +22,7 @@ func (s *Hold) handoff() *handoff {
 
 // successor claims the waiter that gets the lock. A lock that may leave a
 // remainder is handed over to nobody: the remainder would keep the waiter out.
-func (s *Hold) successor() Successor {
+func (s *Hold) successor() *engine.Successor {
 	g := s.last()
 	if !g.Until.IsZero() {
 		return nil
@@ -30,17 +30,24 @@ func (s *Hold) successor() Successor {
 	return s.succession.Next(g)
 }
 
-// close tells the waiters of this process that the lock was released, or may
-// have been: the next one asks the server. A successor that a command of
-// unknown outcome was for asks by the same id, and so finds its entry.
-func (o *handoff) close() {
-	switch {
-	case o.answered:
-	case o.next != nil:
-		o.next.Answer(engine.Answer{Outcome: engine.Lost})
-	default:
-		o.hold.succession.Released(o.hold.grant)
+// close tells the Locker that the lock was released, or may have been, by a command
+// with this verdict. A successor without an answer asks by the same id, and so finds
+// its entry.
+func (o *handoff) close(verdict error) {
+	e := Ending{How: Released}
+	if o.next != nil {
+		e.How, e.Answer = HandedOver, o.answer
 	}
+	if !repeatable(verdict) {
+		e.Unanswered = o.hold.unanswered
+	}
+	o.hold.ended(e)
+}
+
+// ended tells the Locker how the hold has ended.
+func (s *Hold) ended(e Ending) {
+	e.Grant = s.grant
+	s.succession.Ended(e)
 }
 
 // release releases the hold and hands it over, and reports whether it did.
@@ -50,8 +57,8 @@ func (o *handoff) release(ctx context.Context, first engine.Reading) (done bool,
 	if o.next == nil {
 		return false, nil
 	}
-	got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())
-	return o.answer(ctx, got, err, first)
+	got, err := o.hold.commands.Handoff(ctx, o.hold.last(), *o.next)
+	return o.judge(ctx, got, err, first)
 }
 
 // writeAndRelease does the same with an update. A successor that inherits the
@@ -61,7 +68,7 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 		return false, nil
 	}
 	s := o.hold
-	can, inherits := s.engine.Piggybacks(s.grant, u, o.next.Request())
+	can, inherits := s.engine.Piggybacks(s.grant, u, *o.next)
 	if inherits {
 		first = s.since()
 		can = can && s.left() > s.grant.TTL*9/10
@@ -69,27 +76,26 @@ func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *
 	if !can {
 		return false, nil
 	}
-	got, err := s.commands.WriteAndHandOff(ctx, s.grant, u, o.next.Request())
-	return o.answer(ctx, got, err, first)
+	got, err := s.commands.WriteAndHandOff(ctx, s.grant, u, *o.next)
+	return o.judge(ctx, got, err, first)
 }
 
-// answer tells the successor, and reports whether the hold was released. An
+// judge keeps the successor's answer, and reports whether the hold was released. An
 // attempt that finds nothing, or is refused, says nothing about the successor,
 // and the lock can still be released to nobody. An attempt that leaves
 // something unreadable was executed: the successor asks what it means. An
 // attempt of which nothing happened, for a reason that passes, is repeated.
-func (o *handoff) answer(ctx context.Context, got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
+func (o *handoff) judge(ctx context.Context, got engine.Answer, err error, first engine.Reading) (done bool, _ error) {
 	switch {
 	case got.Image == nil && engine.AsFailure(err).Refused():
 		return false, nil
 	case got.Image == nil:
 		return false, err
 	case err == nil:
-		o.answered, got.Sent = true, first
+		o.answer, o.answer.Sent = got, first
 		if got.Outcome == engine.Granted {
 			o.hold.tellAll(ctx, observe.HandedOver, nil)
 		}
-		o.next.Answer(got)
 	}
 	return true, nil
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -30,7 +31,7 @@ func TestAttemptsThatCantBeSentSayNothing(t *testing.T) {
 			virtual(t, func(r *rig) {
 				waiter := &somebody{}
 				if c.waiter {
-					r.locker.succession = waiter
+					waiter = r.somebody()
 				}
 				h := r.take(1, "write")
 				unsent := 2
@@ -42,6 +43,7 @@ func TestAttemptsThatCantBeSentSayNothing(t *testing.T) {
 				}
 				r.wantErr(name, c.end(h), nil)
 				r.wantSent(c.sent, c.sent, c.sent)
+				synctest.Wait() // the waiter learns it after the caller
 				if answered := waiter.answers == 1; answered != c.waiter {
 					r.Errorf("%d answers for the successor", waiter.answers)
 				}

@@ -19,26 +19,26 @@ import (
 // many.
 type Hold struct {
 	*locker
-	grant  engine.Grant
-	shared bool // others may join
+	grant      engine.Grant
+	shared     bool         // others may join
+	unanswered []Unanswered // attempts of the acquire
 
 	renewing gate // one renewal at a time
 	writing  gate // one guarded write at a time, whichever holder's
 	writes   int64
 	sent     atomic.Int64 // commands, if there is an observer
 
-	mu           sync.Mutex // of the fields below, and of the holders'
-	phase        phase
-	key          uuid.UUID // that a detach has, or may have, written
-	verdict      error     // what a release returns once the hold is replaced
-	validity     validity
-	limit        validity // HoldAtMost's, which nothing extends; zero without one
-	watch        *time.Timer
-	end          end       // of the validity
-	cause        error     // of the end, or nil
-	holders      []*Handle // those who have not left
-	unused       bool      // nobody used the lock: its release leaves no remainder; no entry that is shared does
-	afterRelease func()    // or nil
+	mu       sync.Mutex // of the fields below, and of the holders'
+	phase    phase
+	key      uuid.UUID // that a detach has, or may have, written
+	verdict  error     // what a release returns once the hold is replaced
+	validity validity
+	limit    validity // HoldAtMost's, which nothing extends; zero without one
+	watch    *time.Timer
+	end      end       // of the validity
+	cause    error     // of the end, or nil
+	holders  []*Handle // those who have not left
+	unused   bool      // nobody used the lock: its release leaves no remainder; no entry that is shared does
 
 	first Handle     // the first holder's part,
 	room  [1]*Handle // and the list that holds it alone
@@ -74,13 +74,12 @@ type locker struct {
 	commands   engine.Commands // for what is sent: the engine's, or a test's
 	ops        *attempt.Group
 	succession Succession
-	downgrades Downgrades
 	holds      *Holds
 	observer   *observe.Observer // or nil
 }
 
-func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool) *Hold {
-	s := &Hold{locker: l, grant: g, shared: shared, validity: validity{from: sent, ttl: g.TTL}}
+func newHold(l *locker, g engine.Grant, sent engine.Reading, shared bool, unanswered []Unanswered) *Hold {
+	s := &Hold{locker: l, grant: g, shared: shared, unanswered: unanswered, validity: validity{from: sent, ttl: g.TTL}}
 	if g.Most > 0 {
 		s.limit = validity{from: sent, ttl: g.Most}
 	}

@@ -15,7 +15,7 @@ var increment = bson.D{{Key: "$inc", Value: bson.D{{Key: "count", Value: 1}}}}
 // share takes the read lock of document 1 for n holders.
 func (r *rig) share(n int) []*Handle {
 	r.Helper()
-	all := []*Handle{r.take(1, "read")}
+	all := []*Handle{r.doubted(1, "read")}
 	for len(all) < n {
 		h := r.Join(all[0].ID())
 		if h == nil {

@@ -19,11 +19,11 @@ type Holds struct {
 	valid map[uuid.UUID]*Hold
 }
 
-// NewHolds is for Lockers: the commands are sent with ops, and succession is
-// told of every release, and the observer of the leases that are announced.
-func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, downgrades Downgrades, observer *observe.Observer) *Holds {
+// NewHolds is for Lockers: the commands are sent with ops, succession learns how each
+// hold ends, and the observer gets the events of the leases that are announced.
+func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, observer *observe.Observer) *Holds {
 	hs := &Holds{
-		locker: locker{engine: e, commands: e, ops: ops, succession: succession, downgrades: downgrades, observer: observer},
+		locker: locker{engine: e, commands: e, ops: ops, succession: succession, observer: observer},
 		keeper: keeper{engine: e, wake: make(chan struct{}, 1)},
 		valid:  map[uuid.UUID]*Hold{},
 	}
@@ -33,9 +33,10 @@ func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, downg
 
 // New makes the hold of what was granted, and returns its first holder's part.
 // sent is when the command was sent that granted it, or earlier. Others may
-// join one that is shared.
-func (hs *Holds) New(g engine.Grant, sent engine.Reading, shared bool) *Handle {
-	s := newHold(&hs.locker, g, sent, shared)
+// join one that is shared. The hold's [Ending] has the unanswered attempts of the
+// acquire: they may enter the id again once the entry has gone.
+func (hs *Holds) New(g engine.Grant, sent engine.Reading, shared bool, unanswered ...Unanswered) *Handle {
+	s := newHold(&hs.locker, g, sent, shared, unanswered)
 	hs.mu.Lock()
 	hs.valid[g.ID] = s
 	hs.mu.Unlock()

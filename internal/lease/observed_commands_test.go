@@ -17,8 +17,7 @@ import (
 func TestEventsOfAHandoff(t *testing.T) {
 	virtual(t, func(r *rig) {
 		e := r.observe()
-		waiter := &somebody{}
-		r.Holds.succession = waiter
+		r.somebody()
 		if err := r.announced(1, "write").Release(context.Background()); err != nil {
 			t.Error(err)
 		}

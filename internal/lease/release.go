@@ -92,8 +92,9 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 	s.writing.take()
 	defer s.writing.leave()
 	to := s.handoff()
-	h.settleAll(ctx, v, s.release(ctx, to))
-	to.close()
+	err := s.release(ctx, to)
+	h.settleAll(ctx, v, err)
+	to.close(err)
 }
 
 // release sends the release and judges its answer. ctx has no end; the hold has
@@ -177,7 +178,4 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 		return
 	}
 	s.become(gone)
-	if s.afterRelease != nil {
-		s.afterRelease()
-	}
 }

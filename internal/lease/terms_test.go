@@ -111,8 +111,7 @@ func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
-				waiter := &somebody{}
-				r.locker.succession = waiter
+				waiter := r.somebody()
 				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks(), false)
 				r.wantErr(name, c.end(h), nil)
 				synctest.Wait() // the waiters are told after the caller

@@ -6,7 +6,7 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// Detached implements [lease.Succession]. The entry stays in the document, and
+// Detached notes that the grant's entry was left to a token, or may have been. It stays in the document, and
 // this process will not release it: its waiters poll, as for an entry of another
 // process.
 func (q *Queues) Detached(g engine.Grant) {

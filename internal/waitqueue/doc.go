@@ -5,7 +5,7 @@
 // the turn has brought, and leaves:
 //
 //	w := queues.Enter(document, request, waitqueue.Known{})
-//	defer queues.Leave(w)
+//	defer func() { late := queues.Leave(w); … }()
 //	for {
 //		turn, err := queues.Await(ctx, w)
 //		if err != nil {
@@ -73,5 +73,5 @@
 // # Locks
 //
 // One mutex guards all queues of a Locker. Under it the leases' locks are taken,
-// never the other way round. [Request.Late] is called without it.
+// never the other way round.
 package waitqueue

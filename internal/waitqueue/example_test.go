@@ -34,7 +34,7 @@ func Example() {
 	pin := engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}}
 	document, ctx := waitqueue.Key(pin), context.Background()
 	ask := func() waitqueue.Request {
-		return waitqueue.Request{Request: engine.Request{Tag: "write", ID: uuid.New()}, Exact: true, Begun: queues.Now(), Late: func(waitqueue.Turn) {}}
+		return waitqueue.Request{Request: engine.Request{Tag: "write", ID: uuid.New()}, Exact: true, Begun: queues.Now()}
 	}
 	granted := func(r waitqueue.Request, fence int64) *engine.Image {
 		own := engine.Entry{Tag: r.Tag, ID: r.ID, Seq: fence, Fence: fence, Expires: time.Now().Add(time.Minute)}
@@ -50,8 +50,8 @@ func Example() {
 	queues.Leave(w)
 
 	successor := queues.Next(engine.Grant{Pin: pin, Tag: "write", ID: first.ID})
-	fmt.Println("the second is handed the lock:", successor.Request().ID == second.ID)
-	successor.Answer(engine.Answer{Outcome: engine.Granted, Image: granted(second, 2)})
+	fmt.Println("the second is handed the lock:", successor.ID == second.ID)
+	queues.HandedOver(first.ID, engine.Answer{Outcome: engine.Granted, Image: granted(second, 2)})
 	turn, _ = queues.Await(ctx, next)
 	fmt.Println("the second has the answer:", turn.Kind == waitqueue.Answer)
 	queues.Settle(next, waitqueue.Result{ID: second.ID, Held: second.ID, Image: turn.Answer.Image, Document: document})

@@ -111,7 +111,9 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 			p.document.release(r.ID)
 			p.Removed(keyOfOne, r.ID)
 		}
-		p.Leave(w)
+		if late := p.Leave(w); late.Kind != 0 {
+			w.Late(late)
+		}
 	}()
 	for {
 		turn, err := p.Await(ctx, w)
@@ -220,7 +222,10 @@ func (p *process) release(tag string, id uuid.UUID) {
 		p.Released(grant)
 		return
 	}
-	next.Answer(p.document.handoff(id, next.Request()))
+	got := p.document.handoff(id, *next)
+	if w := p.HandedOver(id, got); w != nil {
+		w.Late(Turn{Kind: Answer, Answer: got})
+	}
 }
 
 // section is one critical section.

@@ -19,11 +19,12 @@ type Queues struct {
 	Config
 	leases Leases
 
-	mu     sync.Mutex
-	queues map[string]*queue
-	swept  int    // queues that the last sweep left
-	count  uint64 // of arrivals
-	steps  int    // in which waiters were found, added and removed
+	mu       sync.Mutex
+	queues   map[string]*queue
+	promised map[uuid.UUID]*Waiter // by the entry that is handed over to them
+	swept    int                   // queues that the last sweep left
+	count    uint64                // of arrivals
+	steps    int                   // in which waiters were found, added and removed
 }
 
 // Config is what the queues need.
@@ -44,7 +45,9 @@ type Leases interface {
 }
 
 // New makes queues without waiters.
-func New(c Config) *Queues { return &Queues{Config: c, queues: map[string]*queue{}} }
+func New(c Config) *Queues {
+	return &Queues{Config: c, queues: map[string]*queue{}, promised: map[uuid.UUID]*Waiter{}}
+}
 
 // Connect tells the queues of the leases. It comes before everything else.
 func (q *Queues) Connect(leases Leases) { q.leases = leases }
@@ -180,15 +183,9 @@ func (q *Queues) move(w *Waiter, document string) {
 	d.set(w, state)
 }
 
-// Leave removes the waiter from its queue. Its Late gets an answer or a lease that
-// the waiter was handed and has not taken.
-func (q *Queues) Leave(w *Waiter) {
-	if late := q.leave(w); late.Kind != 0 {
-		w.Late(late)
-	}
-}
-
-func (q *Queues) leave(w *Waiter) (late Turn) {
+// Leave removes the waiter from its queue. It returns the turn that came too late: an
+// answer or a lease that the waiter was handed and has not taken.
+func (q *Queues) Leave(w *Waiter) (late Turn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.state == answered {

@@ -171,7 +171,35 @@ func TestAHandoffOfUnknownOutcome(t *testing.T) {
 			return
 		}
 		d.release(holder)
-		next.Answer(engine.Answer{Outcome: engine.Lost})
+		p.HandedOver(holder, engine.Answer{})
 		all.Wait()
 	})
+}
+
+// The answer of a handoff comes back if its waiter has left before it, or leaves without
+// it.
+func TestAnAnswerThatIsNotTaken(t *testing.T) {
+	for name, early := range map[string]bool{"left before it": true, "left without it": false} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+				p, first, second := ps[0], ps[0].ask("write"), ps[0].ask("write")
+				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
+				p.Settle(holder, Result{ID: first.ID, Held: first.ID, Image: d.acquire(first.Request).Image, Document: keyOfOne})
+				p.Leave(holder)
+				next := p.Next(engine.Grant{Pin: pinOfOne, Tag: "write", ID: first.ID})
+				if early && p.Leave(w).Kind != 0 {
+					d.fault("it has an answer before there is one")
+				}
+				late := p.HandedOver(first.ID, d.handoff(first.ID, *next))
+				if early != (late == w) {
+					d.fault("%v came too late", late)
+				}
+				if !early && p.Leave(w).Answer.Outcome != engine.Granted {
+					d.fault("the answer got lost")
+				}
+				d.release(second.ID)
+				p.Released(engine.Grant{Pin: pinOfOne, ID: second.ID})
+			})
+		})
+	}
 }

@@ -101,23 +101,19 @@ func TestAnotherProcessesWriterIsLetIn(t *testing.T) {
 	})
 }
 
-// A lease that was joined for a waiter that leaves goes to its Late.
+// A lease that was joined for a waiter that leaves comes back.
 func TestALeaseIsJoinedForAWaiterThatLeaves(t *testing.T) {
 	simulated(t, relations.WritePreferring(), 1, func(d *document, ps []*process) {
 		p := ps[0]
 		first := p.reader()
 		asking := p.Enter(keyOfOne, first, Known{})
-		var late []Turn
-		second := p.reader()
-		second.Late = func(turn Turn) { late = append(late, turn) }
-		waiting := p.Enter(keyOfOne, second, Known{})
+		waiting := p.Enter(keyOfOne, p.reader(), Known{})
 		got := d.acquire(first.Request)
 		p.hold(first.ID)
 		p.Settle(asking, Result{ID: first.ID, Held: first.ID, Image: got.Image, Document: keyOfOne})
 		p.Leave(asking)
-		p.Leave(waiting)
-		if len(late) != 1 || late[0].Kind != Joined || p.joinedEntry(late[0].Lease) != first.ID {
-			d.fault("it is handed %+v", late)
+		if late := p.Leave(waiting); late.Kind != Joined || p.joinedEntry(late.Lease) != first.ID {
+			d.fault("it was handed %+v", late)
 		}
 		p.release("read", first.ID)
 		p.release("read", first.ID)

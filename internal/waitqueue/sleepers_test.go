@@ -108,7 +108,7 @@ func TestManyCompatibleWaiters(t *testing.T) {
 				held := Known{Image: image(7, c.time(), c.writer), Sent: h.now()}
 				for i := range n {
 					r := request("read", h)
-					r.Shared, r.Document, r.Late = sharing.shared(i), sharing.document(i), func(Turn) {}
+					r.Shared, r.Document = sharing.shared(i), sharing.document(i)
 					c.readers = append(c.readers, c.Enter(keyOfOne, r, held))
 				}
 				fate(c)

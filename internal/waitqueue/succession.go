@@ -2,23 +2,16 @@ package waitqueue
 
 import (
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
-// The queues are the [lease.Succession] of their Locker's leases.
-var _ lease.Succession = (*Queues)(nil)
+// This file has what the queues learn of the entries that leave the document, or stay
+// there for others.
 
-// successor is a waiter that a lease is being handed over to.
-type successor struct {
-	queues  *Queues
-	waiter  *Waiter
-	from    uuid.UUID // the entry that is released
-	request engine.Successor
-}
-
-// Next implements [lease.Succession].
-func (q *Queues) Next(g engine.Grant) lease.Successor {
+// Next promises the lock to the waiter that gets it when the grant's entry is released.
+// HandedOver must follow. It is nil where nobody waits, or where it is another process's
+// turn.
+func (q *Queues) Next(g engine.Grant) *engine.Successor {
 	document := Key(g.Pin)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -33,45 +26,40 @@ func (q *Queues) Next(g engine.Grant) lease.Successor {
 	d.releasing(g.ID)
 	d.set(w, promised)
 	w.sent, w.news = q.Now(), d.view.news
-	return &successor{queues: q, waiter: w, from: g.ID, request: engine.Successor{
+	q.promised[g.ID] = w
+	return &engine.Successor{
 		Request: engine.Request{Tag: w.Tag, ID: w.ID, Document: w.Document, Terms: w.Terms},
 		Waiting: w.place.taken(),
-	}}
-}
-
-// Request implements [lease.Successor].
-func (s *successor) Request() engine.Successor { return s.request }
-
-// Answer implements [lease.Successor].
-func (s *successor) Answer(got engine.Answer) {
-	turn := Turn{Kind: Answer, Answer: got}
-	if s.queues.handOver(s, turn) {
-		s.waiter.Late(turn)
 	}
 }
 
-// handOver gives the waiter its answer, and reports whether it comes too late.
-// The released entry has left the document.
-func (q *Queues) handOver(s *successor, turn Turn) (late bool) {
+// HandedOver gives the waiter that the lock was promised to its answer, or returns the
+// waiter if it has left: the answer comes too late. The released entry has left the
+// document, or may have.
+func (q *Queues) HandedOver(from uuid.UUID, got engine.Answer) (late *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w, d := s.waiter, s.waiter.queue
-	d.released(s.from)
-	if late = w.state == left; !late {
-		w.turn = turn
+	w := q.promised[from]
+	delete(q.promised, from)
+	d := w.queue
+	d.released(from)
+	if w.state == left {
+		late = w
+	} else {
+		w.turn = Turn{Kind: Answer, Answer: got}
 		d.set(w, answered)
-		if turn.Answer.Image != nil && turn.Answer.Outcome == engine.Granted {
+		if got.Image != nil && got.Outcome == engine.Granted {
 			d.view.owns(w.ID)
 		}
 		w.wake()
 	}
-	d.observe(turn.Answer.Image, w.sent)
+	d.observe(got.Image, w.sent)
 	d.judge()
 	q.drop(d)
 	return late
 }
 
-// Released implements [lease.Succession].
+// Released notes that the grant's entry was released to nobody, or may have been.
 func (q *Queues) Released(g engine.Grant) {
 	document := Key(g.Pin)
 	q.mu.Lock()

@@ -15,8 +15,8 @@ type Request struct {
 	Shared bool          // another holder's entry of this process will do
 	Begun  time.Duration // when it came, by the queues' clock
 
-	// Late gets an answer or a lease that was handed over to a waiter that has
-	// left. It must not wait. A waiter of a queue needs it.
+	// Late is for who handles a turn that comes after the waiter has left. The queues
+	// only keep it.
 	Late func(Turn)
 }
 

@@ -61,8 +61,7 @@ var downgrades = []Mutant{{
 	Why:  "the new id is removed before a late attempt makes it",
 	File: "internal/lease/downgrade.go", Tests: "^TestRule24CleanUpReleasesTheOldIDFirst$", Packages: inHold,
 	Old: `released := s.release(`,
-	New: `s.downgrades.Unanswered(s.grant.Pin, to)
+	New: `s.ended(Ending{How: Abandoned, Unanswered: oneAttempt(to)})
 	released := s.release(`,
-	More: []Edit{{`s.succession.Released(s.grant)
-	s.downgrades.Unanswered(s.grant.Pin, to)`, `s.succession.Released(s.grant)`}},
+	More: []Edit{{`unanswered := oneAttempt(to)`, `var unanswered []Unanswered`}},
 }}

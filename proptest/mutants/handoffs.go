@@ -36,8 +36,8 @@ var handoffs = []Mutant{{
 	Name: "a successor's validity counts from the handoff's reply", Rule: 4,
 	Why:  "another holder enters while the successor's lease is still valid",
 	File: "internal/lease/handoff.go", Tests: "^TestRule04And13AHandoff", Packages: []string{lockerPkg, leasePkg},
-	Old: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())`,
-	New: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), o.next.Request())
+	Old: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), *o.next)`,
+	New: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), *o.next)
 	first = o.hold.engine.Clocks()`,
 }, {
 	Name: "a successor that inherits an expiry is valid for a TTL", Rule: 17,
@@ -54,6 +54,6 @@ var handoffs = []Mutant{{
 }, {
 	Name: "a successor that gave up keeps its entry", Rule: 15,
 	Why:  "nobody holds the lock until it expires",
-	File: "internal/waitqueue/succession.go", Tests: "^TestRule15", Packages: inLocker,
-	Old: `s.waiter.Late(turn)`,
+	File: "multilock/succession.go", Tests: "^TestRule15", Packages: inLocker,
+	Old: `w.Late(waitqueue.Turn{Kind: waitqueue.Answer, Answer: e.Answer})`,
 }}
