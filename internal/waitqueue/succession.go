@@ -1,6 +1,8 @@
 package waitqueue
 
 import (
+	"time"
+
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
 )
@@ -61,24 +63,41 @@ func (q *Queues) HandedOver(from uuid.UUID, got engine.Answer) (late *Waiter) {
 
 // Released notes that the grant's entry was released to nobody, or may have been.
 func (q *Queues) Released(g engine.Grant) {
-	document := Key(g.Pin)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if d := q.queues[document]; d != nil {
+	q.learn(Key(g.Pin), func(d *queue) {
 		d.released(g.ID)
 		d.run.yield()
-		d.judge()
-		q.drop(d)
-	}
+	})
 }
 
 // Removed notes that the entry of a waiter that gave up is gone from the document.
 // It may have blocked others.
 func (q *Queues) Removed(document string, id uuid.UUID) {
+	q.learn(document, func(d *queue) { d.released(id) })
+}
+
+// Detached notes that the grant's entry was left to a token, or may have been. It stays
+// in the document, and this process will not release it: its waiters poll, as for an
+// entry of another process.
+func (q *Queues) Detached(g engine.Grant) {
+	q.learn(Key(g.Pin), func(d *queue) {
+		delete(d.view.own, g.ID)
+		d.close(g.ID)
+		d.stirred = true
+	})
+}
+
+// Resumed takes in the image of a resume's answer: the entry has another id than
+// before.
+func (q *Queues) Resumed(document string, img *engine.Image, sent time.Duration) {
+	q.learn(document, func(d *queue) { d.observe(img, sent) })
+}
+
+// learn applies an event to the document's queue, if there is one.
+func (q *Queues) learn(document string, event func(*queue)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if d := q.queues[document]; d != nil {
-		d.released(id)
+		event(d)
 		d.judge()
 		q.drop(d)
 	}
