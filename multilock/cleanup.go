@@ -13,7 +13,6 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Bounds of the clean-up.
@@ -33,15 +32,7 @@ const (
 // may live. While no server can be reached, nothing is sent, and one timer looks
 // for a server on behalf of all. The cleanup has no goroutine while nothing is due.
 type cleanup struct {
-	engine *engine.Engine
-	ops    *attempt.Group
-
-	removed func(document string, id uuid.UUID) // is told of every entry that is not there any more
-
-	// failed is told once of every entry that the server refuses to remove, or
-	// that was not removed before its life was over. Without a pin the document
-	// is not known.
-	failed func(document bson.RawValue, tag string, id uuid.UUID, err error)
+	locker *Locker
 
 	mu      sync.Mutex
 	spots   map[string]*spot
@@ -63,13 +54,10 @@ type spot struct {
 	taken bool // ready, or a worker's
 }
 
-func newCleanup(e *engine.Engine, ops *attempt.Group, removed func(document string, id uuid.UUID), failed func(document bson.RawValue, tag string, id uuid.UUID, err error)) *cleanup {
-	return &cleanup{engine: e, ops: ops, removed: removed, failed: failed, spots: map[string]*spot{}}
-}
-
 // life is how long a request's entry lives if it is not extended.
 func (c *cleanup) life(r engine.Request) time.Duration {
-	return max(c.engine.LeaseBy(r.Tag, r.Terms), r.Terms.Least, c.engine.Wait(r.Tag)) + c.engine.Tolerance
+	e := c.locker.engine
+	return max(e.LeaseBy(r.Tag, r.Terms), r.Terms.Least, e.Wait(r.Tag)) + e.Tolerance
 }
 
 // add has the entries of a request removed, of which the last attempt was sent
@@ -77,7 +65,8 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 // goroutine, once a command was answered, or with an error after the Patience of
 // any other command. The removal goes on after that.
 func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftover) {
-	bounds := c.engine.Attempt(c.engine.LeaseBy(r.Tag, r.Terms))
+	e := c.locker.engine
+	bounds := e.Attempt(e.LeaseBy(r.Tag, r.Terms))
 	l.id, l.until, l.timeout = r.ID, last.Add(c.life(r)), bounds.Timeout
 	l.due, l.rest, l.patience = time.Now(), firstRest, time.Now().Add(bounds.Patience)
 	c.mu.Lock()
@@ -124,7 +113,7 @@ func (c *cleanup) take(p *spot) {
 func (c *cleanup) start(n int) {
 	for ; n > 0 && c.asleep == nil && c.workers < mostCleanUps; n-- {
 		c.workers++
-		c.ops.Go(c.work)
+		c.locker.ops.Go(c.work)
 	}
 }
 
@@ -184,19 +173,19 @@ func (c *cleanup) send(d *due) (s sent) {
 	if len(d.ids) == 0 {
 		return s
 	}
-	err := c.engine.Unreachable()
+	err := c.locker.engine.Unreachable()
 	if err == nil || d.last {
 		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
-			s.found, err = c.engine.Remove(ctx, d.pin, d.tag, d.ids)
+			s.found, err = c.locker.engine.Remove(ctx, d.pin, d.tag, d.ids)
 			return err
 		})
 	}
 	switch failure := engine.AsFailure(err); {
 	case err == nil:
 	case failure.Nothing:
-		s.err, s.refused, s.away = explain("release", err), failure.Refused(), c.engine.Unreachable() != nil
+		s.err, s.refused, s.away = explain("release", err), failure.Refused(), c.locker.engine.Unreachable() != nil
 	default:
-		s.err, s.away = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err), c.engine.Unreachable() != nil
+		s.err, s.away = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err), c.locker.engine.Unreachable() != nil
 	}
 	return s
 }
@@ -234,11 +223,14 @@ func (c *cleanup) settle(p *spot, l *leftover, found bool, s sent, now time.Time
 	case s.err == nil:
 		l.count(found)
 		if p.pin != nil {
-			tell = append(tell, func() { c.removed(waitqueue.Key(p.pin), l.id) })
+			tell = append(tell, func() {
+				c.locker.queues.Removed(waitqueue.Key(p.pin), l.id)
+				c.locker.claims.Released()
+			})
 		}
 	case !l.told && (over || s.refused):
 		l.told = true
-		tell = append(tell, func() { c.failed(documentOf(p.pin), p.tag, l.id, s.err) })
+		tell = append(tell, func() { c.locker.tellFailed(documentOf(p.pin), p.tag, l.id, s.err) })
 	}
 	if over || s.err == nil || s.refused || !now.Before(l.patience) {
 		for _, answer := range l.answers {
@@ -249,7 +241,7 @@ func (c *cleanup) settle(p *spot, l *leftover, found bool, s sent, now time.Time
 	if over || l.entries <= 0 {
 		delete(p.left, l.id)
 		if l.owed {
-			tell = append(tell, c.ops.Leave)
+			tell = append(tell, c.locker.ops.Leave)
 		}
 		if s.err != nil && !dead {
 			c.left = append(c.left, remnant{p, l, s.err})

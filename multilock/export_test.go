@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -80,7 +81,11 @@ func (l *Locker) Leftovers() int {
 
 // OnFailedCleanUp observes the clean-ups that fail.
 func (l *Locker) OnFailedCleanUp(failed func(error)) {
-	l.cleanup.failed = func(_ bson.RawValue, _ string, _ uuid.UUID, err error) { failed(err) }
+	l.observer = observe.New("", []observe.Func{func(_ context.Context, e observe.Event) {
+		if e.Kind == observe.CleanUpFailed {
+			failed(e.Err)
+		}
+	}})
 }
 
 // Claimants is how many claims sleep.

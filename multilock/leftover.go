@@ -67,7 +67,7 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 // with this request. So it keeps nobody out any longer. An observer gets ctx's values.
 func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
 	held.Unused()
-	c.ops.Go(func() {
+	c.locker.ops.Go(func() {
 		err := held.Release(attempt.Detached(ctx))
 		c.released(r, held, err)
 		if answer != nil {
@@ -112,7 +112,7 @@ func (c *cleanup) sleep(asked *spot, s sent, now time.Time) (tell []func()) {
 	default:
 		c.rest = min(max(2*c.rest, firstRest), longestRest)
 		c.asleep = time.AfterFunc(c.rest, func() { c.wake(1) })
-		c.engine.WhenAnswered(func() { c.wake(mostCleanUps) })
+		c.locker.engine.WhenAnswered(func() { c.wake(mostCleanUps) })
 	}
 	return tell
 }
@@ -149,7 +149,7 @@ func (c *cleanup) close() {
 func (c *cleanup) owe(l *leftover) {
 	if !l.owed {
 		l.owed = true
-		c.ops.Enter()
+		c.locker.ops.Enter()
 	}
 }
 

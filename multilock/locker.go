@@ -20,7 +20,6 @@ import (
 	"github.com/doclock/doclock/internal/option"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/doclock/doclock/relations"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -78,10 +77,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	})
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues.Connect(l.leases)
-	l.cleanup = newCleanup(e, &l.ops, func(document string, id uuid.UUID) {
-		l.queues.Removed(document, id)
-		l.claims.Released()
-	}, l.tellFailed)
+	l.cleanup = &cleanup{locker: l, spots: map[string]*spot{}}
 	return l, nil
 }
 

@@ -196,7 +196,8 @@ func documentOf(pin engine.Pin) bson.RawValue {
 	return pin.ID()
 }
 
-// tellFailed tells that a clean-up has failed for good.
+// tellFailed tells, once for an entry, that the server has refused to remove it, or that
+// it was not removed before its life was over. Without a pin the document is not known.
 func (l *Locker) tellFailed(document bson.RawValue, tag string, id uuid.UUID, err error) {
 	if l.observer != nil {
 		l.observer.Emit(context.Background(), observe.Event{
