@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -42,6 +43,19 @@ func elementsOf(doc bson.Raw) []byte { return doc[4 : len(doc)-1] }
 
 func embedded(doc bson.Raw) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}
+}
+
+// arrayOfDocuments is an array of documents.
+func arrayOfDocuments(docs []bson.Raw) bson.RawValue {
+	size := 0
+	for _, doc := range docs {
+		size += len(doc) + 8
+	}
+	array := assemble(size)
+	for i, doc := range docs {
+		array = array.add(strconv.Itoa(i), embedded(doc))
+	}
+	return bson.RawValue{Type: bson.TypeArray, Value: array.end()}
 }
 
 // without returns a copy of doc that lacks a top-level field.

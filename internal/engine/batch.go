@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -16,24 +15,20 @@ import (
 // didn't. If the outcome is Lost, or there is an error, some entries may have
 // been extended: see [Engine.Standing].
 func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
-	statements := make([]mongo.WriteModel, len(grants))
+	statements := make([]bson.Raw, len(grants))
 	for i, g := range grants {
-		statements[i] = mongo.NewUpdateOneModel().SetFilter(e.Guard(g)).SetUpdate(e.renewing(g).fill(g.ID, e.now()))
+		statements[i] = updateOf(e.Guard(g), e.renewing(g).fill(g.ID, e.now()))
 	}
 	sent, err := e.begin(ctx)
 	a := Answer{Outcome: Lost, Sent: sent}
 	if err != nil {
 		return a, err
 	}
-	result, err := e.coll.BulkWrite(ctx, statements, options.BulkWrite().SetOrdered(false))
-	if err != nil {
-		return a, e.failed(err)
-	}
-	e.answered()
-	if result.MatchedCount == int64(len(grants)) {
+	reply, err := e.statements(ctx, "update", statements...)
+	if err == nil && counted(reply, "n") == int64(len(grants)) {
 		a.Outcome = Renewed
 	}
-	return a, nil
+	return a, err
 }
 
 // Standing reads, in one command, how long the entries of several leases will

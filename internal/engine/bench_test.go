@@ -51,7 +51,7 @@ func newBench(b *testing.B, rules relations.Rules, size, entries int) *bench {
 
 // plain is the driver's command that ours are compared with.
 func (b *bench) plain(ctx context.Context) {
-	projected := b.docs.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"a": 1}}, options.FindOneAndUpdate().SetProjection(onlyID))
+	projected := b.docs.FindOneAndUpdate(ctx, bson.M{"_id": 1}, bson.M{"$inc": bson.M{"a": 1}}, options.FindOneAndUpdate().SetProjection(bson.D{{Key: "_id", Value: 1}}))
 	if err := projected.Err(); err != nil {
 		b.Fatal(err)
 	}

@@ -35,7 +35,7 @@ var shapes = map[string]func(w *world, p *peer) *Image{
 	"stored": func(w *world, p *peer) *Image {
 		p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
 		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.ID})
-		img, err := p.readImage(result)
+		img, err := p.readImage(result.Raw())
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := offline(t, relations.Exclusive())
-			img, err := e.readImage(mongo.NewSingleResultFromDocument(test.doc, nil, nil))
+			img, err := e.readImage(rawOf(test.doc), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestStoredImage(t *testing.T) {
 	p := w.peer(relations.Fair())
 	p.acquire(ann, "read", Granted)
 	b := p.acquire(bob, "write", Waiting)
-	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.ID}))
+	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.ID}).Raw())
 	if err != nil || !img.Whole() {
 		t.Fatal(img, err)
 	}

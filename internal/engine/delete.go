@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"context"
-
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-)
+import "context"
 
 // Delete deletes the document, and the lock in it, under the guard. The outcome
 // is Released. If the guard matches nothing, a read finds the reason. If the
@@ -12,12 +8,7 @@ import (
 // there, a race is lost: DocumentDB's delete may pass over a document that is
 // being updated at that moment.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
-	sent, err := e.begin(ctx)
-	if err != nil {
-		return Answer{Outcome: Lost, Sent: sent}, err
-	}
-	deleted := e.coll.FindOneAndDelete(ctx, e.Guard(g), options.FindOneAndDelete().SetProjection(onlyID))
-	a, err := e.matched(deleted, sent, Released)
+	a, err := e.matched(ctx, change{query: e.Guard(g), delete: true}, Released)
 	if err != nil || a.Outcome == Released {
 		return a, err
 	}

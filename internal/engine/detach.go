@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Detach ends the grant's handle, and leaves its entry to the users of a token
@@ -19,7 +18,5 @@ func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, er
 		{Key: detachedKey, Value: true},
 		{Key: expiresKey, Value: d.extended("$$e", d.held)},
 	})
-	opts := options.FindOneAndUpdate().SetProjection(onlyID)
-	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), stage(e.path(g.Tag), entries), opts)
-	return e.matched(result, sent, Detached)
+	return e.matched(ctx, change{query: e.Guard(g), update: stage(e.path(g.Tag), entries)}, Detached)
 }

@@ -166,10 +166,11 @@ func TestParsedValuesShareNothing(t *testing.T) {
 			one(stage)
 		}
 	}
-	one(rawOf(bson.M{"filters": withFilters.opts.ArrayFilters}))
+	one(withFilters.filters[0])
 	for _, u := range parsed {
-		for _, v := range []any{u.opts.Comment, u.opts.Hint, u.opts.Let, u.opts.Collation.Locale} {
-			one(rawOf(bson.M{"v": v}))
+		sent := append(assemble(0), u.options...).end()
+		for _, option := range []string{"comment", "hint", "let", "collation"} {
+			one(sent.Lookup(option).Value)
 		}
 	}
 }

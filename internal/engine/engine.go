@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
 // Engine sends the protocol's commands for one collection and one set of rules.
@@ -25,7 +23,8 @@ type Engine struct {
 	contact contact
 	terms   byTerms
 	coll    *mongo.Collection
-	encoder encoder // of the caller's values
+	name    bson.RawValue // of the collection
+	encoder encoder       // of the caller's values
 	field   string
 	rules   relations.Rules
 	tags    map[string]*tagCommands
@@ -51,14 +50,15 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	if err != nil {
 		return nil, err
 	}
+	db := coll.Database().Client().Database(coll.Database().Name(), options.Database().
+		SetRegistry(plainRegistry).
+		SetBSONOptions(&options.BSONOptions{}).
+		SetReadConcern(readconcern.Majority()).
+		SetReadPreference(readpref.Primary()))
 	e := &Engine{
-		Config: cfg,
-		coll: coll.Clone(options.Collection().
-			SetRegistry(plainRegistry).
-			SetBSONOptions(&options.BSONOptions{}).
-			SetWriteConcern(writeconcern.Majority()).
-			SetReadConcern(readconcern.Majority()).
-			SetReadPreference(readpref.Primary())),
+		Config:  cfg,
+		coll:    db.Collection(coll.Name()),
+		name:    value(coll.Name()),
 		encoder: encoder,
 		field:   cfg.Field,
 		owner:   value(cfg.Owner),
@@ -163,9 +163,7 @@ func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error
 // Renew sends one renewal. It extends only an entry with this id and this
 // fencing token.
 func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
-	opts := options.FindOneAndUpdate().SetProjection(onlyID)
-	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), e.renewing(g).fill(g.ID, e.now()), opts)
-	return e.matched(result, sent, Renewed)
+	return e.matched(ctx, change{query: e.Guard(g), update: e.renewing(g).fill(g.ID, e.now())}, Renewed)
 }
 
 // Look is a renewal whose image shows the whole lock, and the document if it is
@@ -185,8 +183,7 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
 	if _, err := e.begin(ctx); err != nil {
 		return nil, err
 	}
-	result := e.coll.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection))
-	img, err := e.readImage(result)
+	img, err := e.readImage(e.coll.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection)).Raw())
 	if err != nil {
 		return nil, e.failed(err)
 	}
@@ -202,12 +199,9 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 	if sent, err := e.begin(ctx); err != nil {
 		return nil, sent, err
 	}
-	_, refused := e.coll.UpdateOne(ctx, filter, unlocked, options.UpdateOne().SetUpsert(true))
-	if refused != nil {
-		refused = e.failed(refused)
-		if !AsFailure(refused).Nothing {
-			return nil, e.Clocks(), refused
-		}
+	_, refused := e.statements(ctx, "update", upsertOf(filter, unlocked))
+	if refused != nil && !AsFailure(refused).Nothing {
+		return nil, e.Clocks(), refused
 	}
 	img, sent, err := e.modify(ctx, filter, t, r)
 	switch {
@@ -228,17 +222,11 @@ func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request)
 // show sends one update to the first document by the keys of sort, which may be
 // nil, and reads its image.
 func (e *Engine) show(ctx context.Context, filter any, sort bson.Raw, update any, r Request) (*Image, Reading, error) {
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(e.projection(r).fill(r.ID, e.now()).document())
-	if sort != nil {
-		opts.SetSort(sort)
-	}
-	result, sent := e.findOneAndUpdate(ctx, filter, update, opts)
-	img, err := e.readImage(result)
-	if noCollection(err) {
-		return nil, sent, nil
-	}
+	fields := e.projection(r).fill(r.ID, e.now()).document()
+	raw, sent, err := e.send(ctx, change{query: filter, update: update, sort: sort, shows: after, fields: fields})
+	img, err := e.readImage(raw, err)
 	if err != nil {
-		return nil, sent, e.failed(err)
+		return nil, sent, err
 	}
 	return img, sent, nil
 }
@@ -252,20 +240,14 @@ func (e *Engine) projection(r Request) *template {
 	return &e.image
 }
 
-var (
-	onlyID  = bson.D{{Key: "_id", Value: value(1)}}
-	nothing = value("") // what an $unset says of a field
-)
+// nothing is what an $unset says of a field.
+var nothing = value("")
 
-// matched returns the outcome of a command whose filter decides everything.
-func (e *Engine) matched(result *mongo.SingleResult, sent Reading, outcome Outcome) (Answer, error) {
-	err := result.Err()
-	switch {
-	case err == nil:
-		return Answer{Outcome: outcome, Sent: sent}, nil
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return Answer{Outcome: Lost, Sent: sent}, nil
-	default:
-		return Answer{Outcome: Lost, Sent: sent}, e.failed(err)
+// matched sends a change whose query decides everything.
+func (e *Engine) matched(ctx context.Context, c change, outcome Outcome) (Answer, error) {
+	img, sent, err := e.send(ctx, c)
+	if img == nil {
+		outcome = Lost
 	}
+	return Answer{Outcome: outcome, Sent: sent}, err
 }

@@ -2,15 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Exact names one entry by its tag, id and fencing token. An entry that was
@@ -30,15 +27,11 @@ type Exact struct {
 // its `until` are. It returns the image from before, or nil if the entry was
 // not there.
 func (e *Engine) RemoveExactly(ctx context.Context, x Exact) (*Image, error) {
-	projection := e.image.fill(uuid.Nil, e.now()).document()
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(projection)
 	filter, update := e.exactly(x)
-	img, err := e.readImage(e.coll.FindOneAndUpdate(ctx, filter, update, opts))
-	if noCollection(err) {
-		return nil, nil
-	}
+	fields := e.image.fill(uuid.Nil, e.now()).document()
+	img, err := e.readImage(e.change(ctx, change{query: filter, update: update, shows: before, fields: fields}))
 	if err != nil {
-		return nil, e.failed(err)
+		return nil, err
 	}
 	return img, nil
 }
@@ -48,13 +41,12 @@ func (e *Engine) RemoveExactly(ctx context.Context, x Exact) (*Image, error) {
 func (e *Engine) RemoveEach(ctx context.Context, entries []Exact) (removed int64, err error) {
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, func(a, b Exact) int { return a.Pin.Compare(b.Pin) })
-	statements := make([]mongo.WriteModel, len(entries))
+	statements := make([]bson.Raw, len(entries))
 	for i, x := range entries {
-		filter, update := e.exactly(x)
-		statements[i] = mongo.NewUpdateOneModel().SetFilter(filter).SetUpdate(update)
+		statements[i] = updateOf(e.exactly(x))
 	}
-	result, err := e.statements(ctx, statements)
-	return result.ModifiedCount, err
+	reply, err := e.statements(ctx, "update", statements...)
+	return counted(reply, "nModified"), err
 }
 
 // DeleteIdle deletes documents that hold nothing but a lock without a live
@@ -64,31 +56,12 @@ func (e *Engine) DeleteIdle(ctx context.Context, pins []Pin, idle time.Duration)
 	pins = slices.Clone(pins)
 	slices.SortStableFunc(pins, Pin.Compare)
 	d := e.anyDecision()
-	statements := make([]mongo.WriteModel, len(pins))
+	statements := make([]bson.Raw, len(pins))
 	for i, pin := range pins {
-		statements[i] = mongo.NewDeleteOneModel().SetFilter(pin.and(d.when(d.idle(idle, e.ShardKey), false)))
+		statements[i] = deleteOf(pin.and(d.when(d.idle(idle, e.ShardKey), false)))
 	}
-	result, err := e.statements(ctx, statements)
-	return result.DeletedCount, err
-}
-
-// statements sends several writes in one command. The result is never nil.
-func (e *Engine) statements(ctx context.Context, statements []mongo.WriteModel) (*mongo.BulkWriteResult, error) {
-	result, err := e.coll.BulkWrite(ctx, statements, options.BulkWrite().SetOrdered(false))
-	if result == nil {
-		result = &mongo.BulkWriteResult{}
-	}
-	if err != nil {
-		return result, e.failed(err)
-	}
-	return result, nil
-}
-
-// AnsweredPartly reports that a command of several statements was answered, and
-// that the server refused some of them.
-func AnsweredPartly(err error) bool {
-	var bulk mongo.BulkWriteException
-	return errors.As(err, &bulk) && len(bulk.WriteErrors) > 0 && bulk.WriteConcernError == nil
+	reply, err := e.statements(ctx, "delete", statements...)
+	return counted(reply, "n"), err
 }
 
 // exactly is the filter and the update that remove one entry. A lock that is

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Pin is the filter that names one document for good: its _id and the fields of
@@ -100,37 +99,32 @@ func (e *Engine) Guard(g Grant, more ...bson.E) bson.D {
 // repeat is not applied twice.
 func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer, error) {
 	notYet := bson.E{Key: writeKey, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: k}}}}}
-	opts := u.options()
-	var update any
+	c := u.change(e.Guard(g, notYet))
 	if u.stages != nil {
 		entries := inPlace("$"+e.path(g.Tag), idValue(g.ID), bson.D{{Key: writeKey, Value: k}})
-		update = u.pipeline(setStage(bson.D{{Key: e.path(g.Tag), Value: entries}}))
+		c.update = u.pipeline(setStage(bson.D{{Key: e.path(g.Tag), Value: entries}}))
 	} else {
-		update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
-		opts.SetArrayFilters(u.besides(g))
+		c.update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
+		c.filters = u.besides(g)
 	}
-	result, sent := e.findOneAndUpdate(ctx, e.Guard(g, notYet), update, opts)
-	return e.matched(result, sent, Applied)
+	return e.matched(ctx, c, Applied)
 }
 
 // WriteAndRelease sends the caller's update under the guard. The same command
 // releases the lock and pushes the lease's id to `done`, where a repeat finds
 // its verdict.
 func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answer, error) {
-	opts := u.options()
-	var update any
+	c := u.change(e.Guard(g))
 	switch {
 	case u.stages != nil:
-		update = u.pipeline(e.finished(g))
+		c.update = u.pipeline(e.finished(g))
 	case g.Until.IsZero():
-		update = u.classic(operator{"$pull", field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())}, e.pushDone(g))
+		c.update = u.classic(operator{"$pull", field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())}, e.pushDone(g))
 	default:
-		own, filters := e.leaveClassic(g, u)
-		update = u.classic(own...)
-		opts.SetArrayFilters(filters)
+		c.update = u.classic(e.leaveClassic(g)...)
+		c.filters = u.besides(g)
 	}
-	result, sent := e.findOneAndUpdate(ctx, e.Guard(g), update, opts)
-	return e.matched(result, sent, Applied)
+	return e.matched(ctx, c, Applied)
 }
 
 // finished is the stage that releases the lock after a pipeline update.
@@ -151,27 +145,7 @@ func (e *Engine) pushDone(g Grant) operator {
 	return operator{"$push", field(e.field+"."+doneKey, e.done.fill(g.ID, time.Time{}).value())}
 }
 
-// options are the caller's options in the form that the command takes.
-func (u *Update) options() *options.FindOneAndUpdateOptionsBuilder {
-	o := options.FindOneAndUpdate().SetProjection(onlyID)
-	c := u.opts
-	if len(c.ArrayFilters) > 0 {
-		o.SetArrayFilters(c.ArrayFilters)
-	}
-	if c.BypassDocumentValidation != nil {
-		o.SetBypassDocumentValidation(*c.BypassDocumentValidation)
-	}
-	if c.Collation != nil {
-		o.SetCollation(c.Collation)
-	}
-	if c.Comment != nil {
-		o.SetComment(c.Comment)
-	}
-	if c.Hint != nil {
-		o.SetHint(c.Hint)
-	}
-	if c.Let != nil {
-		o.SetLet(c.Let)
-	}
-	return o
+// change is a change by the update, with the caller's options.
+func (u *Update) change(query any) change {
+	return change{query: query, filters: u.filters, options: u.options}
 }

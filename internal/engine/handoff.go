@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Successor is a waiter of this process to which a lease's holder hands the
@@ -27,9 +26,8 @@ type Successor struct {
 // A handoff that is not possible needs no clean-up. A repeat does nothing: the
 // command executes only if it finds the entry that it removes.
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
-	now := e.now()
-	leave := e.left(g)
-	return e.pass(ctx, e.Guard(g), bson.A{leave, e.entry(s).fill(s.ID, now).stage()}, e.shown(options.FindOneAndUpdate(), s), s)
+	update := bson.A{e.left(g), e.entry(s).fill(s.ID, e.now()).stage()}
+	return e.pass(ctx, change{query: e.Guard(g), update: update, fields: e.shown(s)}, s)
 }
 
 // WriteAndHandOff is WriteAndRelease and a handoff in one command.
@@ -43,17 +41,18 @@ func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, err
 // clock. They can set the time of its arrival. With Document, the image is the
 // whole document.
 func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, s Successor) (Answer, error) {
-	opts := u.options()
 	if u.stages != nil {
-		update := u.pipeline(e.finished(g), e.entry(s).fill(s.ID, e.now()).stage())
-		return e.pass(ctx, e.Guard(g), update, e.shown(opts, s), s)
+		c := u.change(e.Guard(g))
+		c.update = u.pipeline(e.finished(g), e.entry(s).fill(s.ID, e.now()).stage())
+		c.fields = e.shown(s)
+		return e.pass(ctx, c, s)
 	}
-	if s.Document { // the image holds the lock too: nothing is computed, or sent twice
-		opts.SetProjection(nil)
-	} else {
-		e.shown(opts, s)
+	c := u.change(e.alone(g))
+	c.update = u.classic(e.succession(g, s)...)
+	if !s.Document { // the whole image holds the lock too: nothing is computed, or sent twice
+		c.fields = e.shown(s)
 	}
-	return e.pass(ctx, e.alone(g), u.classic(e.succession(g, s)...), opts, s)
+	return e.pass(ctx, c, s)
 }
 
 // Piggybacks reports whether WriteAndHandOff can send the update, and whether
@@ -119,16 +118,18 @@ func (e *Engine) succession(g Grant, s Successor) []operator {
 	return append(own, operator{"$set", set.end()})
 }
 
-// shown makes the command return the successor's image.
-func (e *Engine) shown(opts *options.FindOneAndUpdateOptionsBuilder, s Successor) *options.FindOneAndUpdateOptionsBuilder {
-	return opts.SetProjection(e.projection(s.Request).fill(s.ID, e.now()).document())
+// shown is the projection of the successor's image.
+func (e *Engine) shown(s Successor) bson.Raw {
+	return e.projection(s.Request).fill(s.ID, e.now()).document()
 }
 
-func (e *Engine) pass(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder, s Successor) (Answer, error) {
-	result, sent := e.findOneAndUpdate(ctx, filter, update, opts.SetReturnDocument(options.After))
-	img, err := e.readImage(result)
+// pass sends a handoff, and reads the successor's image.
+func (e *Engine) pass(ctx context.Context, c change, s Successor) (Answer, error) {
+	c.shows = after
+	raw, sent, err := e.send(ctx, c)
+	img, err := e.readImage(raw, err)
 	if err != nil {
-		return Answer{Outcome: Lost, Image: img, Sent: sent}, e.failed(err)
+		return Answer{Outcome: Lost, Image: img, Sent: sent}, err
 	}
 	noEntry := Conflict
 	if s.Waiting {

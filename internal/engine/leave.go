@@ -2,14 +2,11 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // This file has what becomes of the entry of a lease that ends: it is removed,
@@ -22,28 +19,20 @@ import (
 // it is removed too, unless it is a token's, but the lease was lost.
 func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	c := e.tags[g.Tag]
-	var filter bson.D
-	var update any
+	release := change{shows: before, fields: c.fences}
 	if g.Until.IsZero() && g.Key == uuid.Nil {
-		filter = g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
-		update = c.release.fill(g.ID, time.Time{}).document()
+		release.query = g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
+		release.update = c.release.fill(g.ID, time.Time{})
 	} else {
-		filter = g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: bson.D{{Key: idKey, Value: idValue(g.ID)}}}})})
-		update = bson.A{e.remainder(g)}
+		release.query = g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: bson.D{{Key: idKey, Value: idValue(g.ID)}}}})})
+		release.update = bson.A{e.remainder(g)}
 	}
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(c.fences)
-	result, sent := e.findOneAndUpdate(ctx, filter, update, opts)
-	raw, err := result.Raw()
+	img, sent, err := e.send(ctx, release)
 	a := Answer{Outcome: Lost, Sent: sent}
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return a, nil
-	case err != nil:
-		return a, e.failed(err)
-	case e.ownEntry(raw, g).Fence == g.Fence:
+	if img != nil && e.ownEntry(img, g).Fence == g.Fence {
 		a.Outcome = Released
 	}
-	return a, nil
+	return a, err
 }
 
 // left is the stage that ends the lease in a handoff.
@@ -71,10 +60,10 @@ func (e *Engine) leaving(g Grant) bson.D {
 	return mapped(filter("$"+e.path(g.Tag), "e", stays), "e", cond(all(own, ours), remainder.document(), "$$e"))
 }
 
-// leaveClassic are the operators that make the remainder of the own entry, and
-// the array filters that they need. Plain operators can't compare with the
+// leaveClassic are the operators that make the remainder of the own entry, for
+// which they need its array filter. Plain operators can't compare with the
 // clock: a remainder whose time has passed has expired.
-func (e *Engine) leaveClassic(g Grant, u *Update) (own []operator, filters []any) {
+func (e *Engine) leaveClassic(g Grant) []operator {
 	entry := e.path(g.Tag) + ".$[" + ownIdentifier + "]."
 	until := value(g.Until)
 	set := assemble(128).
@@ -84,11 +73,10 @@ func (e *Engine) leaveClassic(g Grant, u *Update) (own []operator, filters []any
 		add(entry+writeKey, nothing).
 		add(entry+tokenKey, nothing).
 		add(entry+detachedKey, nothing)
-	own = []operator{{"$set", set.end()}, {"$unset", unset.end()}, e.pushDone(g)}
-	return own, u.besides(g)
+	return []operator{{"$set", set.end()}, {"$unset", unset.end()}, e.pushDone(g)}
 }
 
 // besides are the caller's array filters and the own entry's.
-func (u *Update) besides(g Grant) []any {
-	return append(slices.Clone(u.opts.ArrayFilters), field(ownIdentifier+"."+idKey, idValue(g.ID)))
+func (u *Update) besides(g Grant) []bson.Raw {
+	return append(slices.Clone(u.filters), field(ownIdentifier+"."+idKey, idValue(g.ID)))
 }

@@ -55,17 +55,17 @@ const (
 	docKey = "__doclockDoc"
 )
 
-// readImage decodes both forms: the projection and the whole document. A nil
-// Image means that no document matched.
-func (e *Engine) readImage(result *mongo.SingleResult) (*Image, error) {
-	raw, err := result.Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
+// readImage decodes both forms of an answer: the projection and the whole
+// document. A nil Image means that no document matched.
+func (e *Engine) readImage(raw bson.Raw, err error) (*Image, error) {
+	switch {
+	case errors.Is(err, mongo.ErrNoDocuments):
 		return nil, nil
-	}
-	if err != nil {
+	case raw == nil || err != nil:
 		return nil, err
+	default:
+		return e.imageOf(raw)
 	}
-	return e.imageOf(raw)
 }
 
 // imageOf is the image that a server's answer holds. If the lock field is
@@ -85,8 +85,7 @@ func (e *Engine) imageOf(raw bson.Raw) (*Image, error) {
 }
 
 // Whole reports whether the image is the whole document, without the clock. A
-// compare-and-set asks for it. A retried command always answers with it: that
-// image is stored, and as old as the first execution.
+// compare-and-set asks for it.
 func (img *Image) Whole() bool { return img.Now.IsZero() }
 
 // Decode stores the document as of the grant in target. It leaves out the lock
@@ -108,9 +107,8 @@ func (e *Engine) Decode(img *Image, target any) error {
 	return e.encoder.decode(doc, target)
 }
 
-// ownEntry reads a release's answer: the ids and fencing tokens of the own tag,
-// or the whole document if the answer is a retried command's stored image. The
-// release is done, whatever else the answer holds.
+// ownEntry reads a release's answer: the ids and fencing tokens of the own tag.
+// The release is done, whatever else the answer holds.
 func (e *Engine) ownEntry(image bson.Raw, g Grant) Entry {
 	entries, _ := image.LookupErr(e.field, tagsKey, g.Tag)
 	for _, entry := range readEntries(g.Tag, entries) {

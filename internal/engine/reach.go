@@ -6,9 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
@@ -40,20 +38,6 @@ func (e *Engine) failed(err error) error {
 		return unsent(err)
 	}
 	return classify(err)
-}
-
-// findOneAndUpdate sends the command once a server can be reached. It also
-// returns the clocks from before the send (rule 4).
-func (e *Engine) findOneAndUpdate(ctx context.Context, filter, update any, opts *options.FindOneAndUpdateOptionsBuilder) (*mongo.SingleResult, Reading) {
-	sent, err := e.begin(ctx)
-	if err != nil {
-		return mongo.NewSingleResultFromDocument(bson.D{}, err, nil), sent
-	}
-	result := e.coll.FindOneAndUpdate(ctx, filter, update, opts)
-	if err := result.Err(); err == nil || errors.Is(err, mongo.ErrNoDocuments) {
-		e.answered()
-	}
-	return result, sent
 }
 
 // begin makes sure that a command can be sent, and reads the clocks before the

@@ -2,13 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Remove removes the entries of a tag with these ids, held or waiting, whatever
@@ -26,16 +23,11 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 	filter := pin.and(bson.E{Key: path, Value: value(bson.D{{Key: "$elemMatch", Value: oneOf}})})
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf}}}})
 	projection := joined(e.tags[tag].fences, field(path+"."+tokenKey, value(1)))
-	opts := options.FindOneAndUpdate().SetReturnDocument(options.Before).SetProjection(projection)
-	result, _ := e.findOneAndUpdate(ctx, filter, bson.Raw(update.Value), opts)
-	before, err := result.Raw()
-	if errors.Is(err, mongo.ErrNoDocuments) {
-		return nil, nil
+	img, _, err := e.send(ctx, change{query: filter, update: bson.Raw(update.Value), shows: before, fields: projection})
+	if img == nil || err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, e.failed(err)
-	}
-	for _, entry := range e.allEntries(before) {
+	for _, entry := range e.allEntries(img) {
 		if entry.Tag == tag && entry.Key == uuid.Nil && slices.Contains(ids, entry.ID) {
 			found = append(found, entry.ID)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // Resume gives the token's entry to a new handle, which has the id of the
@@ -28,9 +27,7 @@ func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error)
 func (e *Engine) Touch(ctx context.Context, k Token) (Answer, error) {
 	d := e.present(k.Tag, k.TTL)
 	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
-	opts := options.FindOneAndUpdate().SetProjection(onlyID)
-	result, sent := e.findOneAndUpdate(ctx, e.keyed(k), stage(e.path(k.Tag), entries), opts)
-	return e.matched(result, sent, Renewed)
+	return e.matched(ctx, change{query: e.keyed(k), update: stage(e.path(k.Tag), entries)}, Renewed)
 }
 
 // keyed is the filter that matches while the token's entry is in the document.

@@ -35,7 +35,7 @@ type Survey struct {
 // failure's cause is CauseForeign.
 func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	img, err := e.readImage(e.coll.FindOne(ctx, f.doc, options.FindOne().SetProjection(projection)))
+	img, err := e.readImage(e.coll.FindOne(ctx, f.doc, options.FindOne().SetProjection(projection)).Raw())
 	if noCollection(err) {
 		return nil, nil
 	}

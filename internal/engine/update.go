@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -18,7 +17,8 @@ import (
 type Update struct {
 	operators []operator // of a classic update
 	stages    []bson.Raw // of a pipeline update
-	opts      options.UpdateOneOptions
+	filters   []bson.Raw // of arrays
+	options   assembly   // the elements of the other options
 }
 
 // operator is one of a classic update.
@@ -40,24 +40,25 @@ const (
 // ParseUpdate checks and encodes the update of a guarded write. Its errors say
 // what is expected. It sends nothing.
 func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOneOptions]) (*Update, error) {
-	u := &Update{}
+	u, o := &Update{}, options.UpdateOneOptions{}
 	for _, lister := range opts {
 		if lister == nil {
 			continue
 		}
 		for _, set := range lister.List() {
-			if err := set(&u.opts); err != nil {
+			if err := set(&o); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if u.opts.Upsert != nil && *u.opts.Upsert {
+	if o.Upsert != nil && *o.Upsert {
 		return nil, errors.New("upsert would insert a second document where the lock is lost; leave it out")
 	}
-	if u.opts.Sort != nil {
+	if o.Sort != nil {
 		return nil, errors.New("a sort has no meaning here: the guard names one document; leave it out")
 	}
-	if err := e.encoder.options(&u.opts); err != nil {
+	var err error
+	if u.filters, u.options, err = e.encoder.options(o); err != nil {
 		return nil, err
 	}
 	doc, stages, isPipeline, err := e.encoder.update(update)
@@ -65,7 +66,7 @@ func (e *Engine) ParseUpdate(update any, opts ...options.Lister[options.UpdateOn
 		return nil, err
 	}
 	if isPipeline {
-		if len(u.opts.ArrayFilters) > 0 {
+		if len(u.filters) > 0 {
 			return nil, errors.New("a pipeline takes no array filters; use $map and $filter, or a classic update")
 		}
 		u.stages = stages
@@ -137,11 +138,7 @@ func (u *Update) find(name string) int {
 
 // pipeline is the caller's pipeline followed by the library's stages.
 func (u *Update) pipeline(own ...bson.Raw) raw {
-	stages := assemble(0)
-	for i, stage := range slices.Concat(u.stages, own) {
-		stages = stages.add(strconv.Itoa(i), embedded(stage))
-	}
-	return raw{bson.TypeArray, stages.end()}
+	return raw{bson.TypeArray, arrayOfDocuments(slices.Concat(u.stages, own)).Value}
 }
 
 // setStage is a stage of the library's own.
@@ -185,49 +182,61 @@ func (e *encoder) update(v any) (doc bson.Raw, stages []bson.Raw, isPipeline boo
 	return nil, stages, true, nil
 }
 
-// options encodes, in place, the caller's values in an update's options.
-func (e *encoder) options(o *options.UpdateOneOptions) error {
-	if len(o.ArrayFilters) > 0 {
-		encoded, err := e.value(o.ArrayFilters)
+// options encodes the caller's options as elements of the command, and the array
+// filters by themselves.
+func (e *encoder) options(o options.UpdateOneOptions) (filters []bson.Raw, elements assembly, err error) {
+	for _, f := range o.ArrayFilters {
+		filter, err := e.document(f)
 		if err != nil {
-			return fmt.Errorf("array filters: %w", err)
+			return nil, nil, fmt.Errorf("array filters: %w", err)
 		}
-		filters, err := encoded.Array().Values()
-		if err != nil {
-			return fmt.Errorf("array filters: %w", err)
-		}
-		o.ArrayFilters = make([]any, len(filters))
-		for i, filter := range filters {
-			o.ArrayFilters[i] = filter
-		}
+		filters = append(filters, filter)
+	}
+	if o.BypassDocumentValidation != nil && *o.BypassDocumentValidation {
+		elements = elements.add("bypassDocumentValidation", yes)
 	}
 	if o.Collation != nil {
-		collation := *o.Collation
-		o.Collation = &collation
+		elements = elements.add("collation", value(collationOf(o.Collation)))
 	}
 	if o.Comment != nil {
 		comment, err := e.value(o.Comment)
 		if err != nil {
-			return fmt.Errorf("comment: %w", err)
+			return nil, nil, fmt.Errorf("comment: %w", err)
 		}
-		o.Comment = comment
+		elements = elements.add("comment", comment)
 	}
 	if o.Hint != nil {
 		if keys := reflect.ValueOf(o.Hint); keys.Kind() == reflect.Map && keys.Len() > 1 {
-			return mongo.ErrMapForOrderedArgument{ParamName: "hint"}
+			return nil, nil, mongo.ErrMapForOrderedArgument{ParamName: "hint"}
 		}
 		hint, err := e.value(o.Hint)
 		if err != nil {
-			return fmt.Errorf("hint: %w", err)
+			return nil, nil, fmt.Errorf("hint: %w", err)
 		}
-		o.Hint = hint
+		elements = elements.add("hint", hint)
 	}
 	if o.Let != nil {
 		variables, err := e.document(o.Let)
 		if err != nil {
-			return fmt.Errorf("let: %w", err)
+			return nil, nil, fmt.Errorf("let: %w", err)
 		}
-		o.Let = variables
+		elements = elements.add("let", embedded(variables))
 	}
-	return nil
+	return filters, elements, nil
+}
+
+// collationOf has those fields of a collation that are set.
+func collationOf(c *options.Collation) bson.D {
+	all := bson.D{
+		{Key: "locale", Value: c.Locale},
+		{Key: "caseLevel", Value: c.CaseLevel},
+		{Key: "caseFirst", Value: c.CaseFirst},
+		{Key: "strength", Value: c.Strength},
+		{Key: "numericOrdering", Value: c.NumericOrdering},
+		{Key: "alternate", Value: c.Alternate},
+		{Key: "maxVariable", Value: c.MaxVariable},
+		{Key: "normalization", Value: c.Normalization},
+		{Key: "backwards", Value: c.Backwards},
+	}
+	return slices.DeleteFunc(all, func(field bson.E) bool { return reflect.ValueOf(field.Value).IsZero() })
 }

@@ -23,8 +23,8 @@ var commands = []Mutant{{
 	Name: "a release that finds another fence is reported as released", Rule: 1,
 	Why:  "a lost lease is reported as held throughout",
 	File: "internal/engine/leave.go", Tests: "^TestRule01", Packages: inEngine,
-	Old: `case e.ownEntry(raw, g).Fence == g.Fence:`,
-	New: `case e.ownEntry(raw, g).ID == g.ID:`,
+	Old: `e.ownEntry(img, g).Fence == g.Fence`,
+	New: `e.ownEntry(img, g).ID == g.ID`,
 }, {
 	Name: "the server keeps no tolerance",
 	Why:  "a primary whose clock is ahead lets another holder in",
@@ -34,9 +34,9 @@ var commands = []Mutant{{
 }, {
 	Name: "a command needs one member's acknowledgement only",
 	Why:  "an election rolls back a granted lock",
-	File: "internal/engine/engine.go", Tests: "^TestMajority$", Packages: inEngine,
-	Old: `writeconcern.Majority()`,
-	New: `writeconcern.W1()`,
+	File: "internal/engine/send.go", Tests: "^TestMajority$", Packages: inEngine,
+	Old: `majority = value(bson.D{{Key: "w", Value: "majority"}})`,
+	New: `majority = value(bson.D{{Key: "w", Value: 1}})`,
 }, {
 	Name: "a verdict is read without a majority", Rule: 18,
 	Why:  "an election rolls back the state that proved that a write was not applied",

@@ -43,6 +43,17 @@ var failures = []Mutant{{
 	Old: `lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)`,
 	New: `lost := mongo.IsTimeout(err)`,
 }, {
+	Name: "a write is sent again if its connection is lost",
+	Why:  "the second message is refused, and the caller is told that nothing happened; the first one is executed",
+	File: "internal/engine/send.go", Tests: "^TestOneAttemptIsOneMessage$", Packages: inEngine,
+	Old: `reply, err = e.coll.Database().RunCommand(ctx, command).Raw()
+`,
+	New: `reply, err = e.coll.Database().RunCommand(ctx, command).Raw()
+	if mongo.IsNetworkError(err) {
+		reply, err = e.coll.Database().RunCommand(ctx, command).Raw()
+	}
+`,
+}, {
 	Name: "a later attempt's refusal counts for the earlier one",
 	Why:  "the first attempt was executed, and the caller is told that it was not",
 	File: "internal/attempt/settle.go", Tests: "^TestSettle", Packages: inAttempt,

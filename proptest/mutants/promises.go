@@ -11,16 +11,16 @@ var promises = []Mutant{{
 	Name: "sort keys are forgotten",
 	Why:  "a document is locked that does not come first",
 	File: "internal/engine/engine.go", Tests: "^TestSortWithoutSkipLocked$", Packages: inLocker,
-	Old: `opts.SetSort(sort)`,
-	New: `_ = sort`,
+	Old: `sort: sort, `,
+	New: ``,
 }, {
 	Name: "a touch extends nothing",
 	Why:  "a detached lock that is kept by Touch expires",
 	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
-	opts :=`,
+	return`,
 	New: `bson.D{{Key: expiresKey, Value: "$$e." + expiresKey}})
-	opts :=`,
+	return`,
 }, {
 	Name: "wrong credentials are tried again",
 	Why:  "the caller learns after half a minute that its password is wrong",

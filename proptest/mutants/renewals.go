@@ -5,8 +5,8 @@ var renewals = []Mutant{{
 	Name: "a batch that matched some counts for all", Rule: 20,
 	Why:  "the lease of a skipped document is valid beside the next one",
 	File: "internal/engine/batch.go", Tests: "^TestRenewAllButOne$", Packages: inEngine,
-	Old: `if result.MatchedCount == int64(len(grants)) {`,
-	New: `if result.MatchedCount > 0 {`,
+	Old: `counted(reply, "n") == int64(len(grants))`,
+	New: `counted(reply, "n") > 0`,
 }, {
 	Name: "leases of a batch are valid from its answer on", Rule: 20,
 	Why:  "another holder enters while the leases are still valid",
