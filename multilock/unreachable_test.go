@@ -2,7 +2,6 @@ package multilock_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -83,13 +82,20 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 	}
 }
 
-// A primary that steps down refuses commands for some seconds, with any of its
-// labels. Every call goes on, and one that is refused for too long has its error.
+// overloaded is a server's answer that proves that it did nothing.
+var overloaded = mongo.CommandError{
+	Code: 462, Name: "IngressRequestRateLimitExceeded", Message: "too many requests", Labels: []string{"SystemOverloadedError", "RetryableError"},
+}
+
+// A primary that steps down, or is overloaded, refuses commands for some
+// seconds. Every call goes on, and one that is refused for too long has its error.
 func TestAFailOverIsWaitedOut(t *testing.T) {
 	t.Parallel()
-	for _, labels := range [][]string{nil, {"RetryableWriteError"}, {"RetryableWriteError", "NoWritesPerformed"}, {"NoWritesPerformed"}} {
-		refusal := mongo.CommandError{Code: 10107, Name: "NotWritablePrimary", Message: "not primary", Labels: labels}
-		t.Run(fmt.Sprint(labels), func(t *testing.T) {
+	for _, refusal := range []mongo.CommandError{
+		{Code: 10107, Name: "NotWritablePrimary", Message: "not primary"},
+		overloaded,
+	} {
+		t.Run(refusal.Name, func(t *testing.T) {
 			virtualOutage(t, func(o *outage) {
 				ctx := context.Background()
 				var lease *doclock.Lease
@@ -120,7 +126,7 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 				if !o.free() {
 					o.Error("Do has not released")
 				}
-				if len(labels) == 2 { // nothing was done: what is sent once is sent again
+				if len(refusal.Labels) > 0 { // nothing was done: what is sent once is sent again
 					try("by name", func() (err error) { lease, err = o.here.TryAcquire(ctx, byName, "write"); return err })
 					try("Delete", func() error { return lease.Delete(ctx) })
 					o.insert()
@@ -128,7 +134,7 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 				o.mem.Fail(1<<30, refusal)
 				begun := time.Now()
 				_, err := o.here.TryAcquire(ctx, flowers, "write")
-				fault{doclock.ErrNotAcquired, []string{"not primary"}}.check(o, "TryAcquire", err)
+				fault{doclock.ErrNotAcquired, []string{refusal.Message}}.check(o, "TryAcquire", err)
 				if took := time.Since(begun); took < engine.DefaultPatience || took > engine.DefaultPatience+2*time.Second {
 					o.Errorf("it ended after %v", took)
 				}

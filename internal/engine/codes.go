@@ -75,7 +75,6 @@ var knownCodes = []known{
 	{40352, 40353, "a malformed path", unread, CauseOther},
 	{40324, 40324, "unknown pipeline stage", unread, CauseUnsupported},
 	{40413, 40415, "IDLDuplicateField, IDLFailedToParse, IDLUnknownField", unread, CauseOther},
-	{50768, 50768, "NotARetryableWriteCommand", unread, CauseOther},
 
 	{61, 61, "ShardKeyNotFound", unrouted, CauseShardKey},
 

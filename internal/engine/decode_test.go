@@ -27,12 +27,12 @@ var garden = bson.D{
 }
 
 // shapes are the two forms of a grant's image: the projection, and the whole
-// document that a retried command answers with.
+// document.
 var shapes = map[string]func(w *world, p *peer) *Image{
 	"projected": func(_ *world, p *peer) *Image {
 		return p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
 	},
-	"stored": func(w *world, p *peer) *Image {
+	"whole": func(w *world, p *peer) *Image {
 		p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
 		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.ID})
 		img, err := p.readImage(result.Raw())
@@ -152,9 +152,8 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 	}
 }
 
-// A stored image comes from the command's first execution. It shows the entry,
-// but not the server's clock.
-func TestStoredImage(t *testing.T) {
+// A whole image shows the entry, but not the server's clock.
+func TestWholeImage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
@@ -181,8 +180,8 @@ func TestStoredImage(t *testing.T) {
 	}
 }
 
-// The stored image of a release comes from before the first execution.
-func TestStoredImageOfARelease(t *testing.T) {
+// The image of a release comes from before it.
+func TestImageOfARelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())

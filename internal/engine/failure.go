@@ -81,31 +81,24 @@ func classify(err error) error {
 		return err
 	}
 	var marshal mongo.MarshalError
-	var invalid mongo.InvalidArgumentError
-	var unordered mongo.ErrMapForOrderedArgument
 	var server mongo.ServerError
 	switch {
-	case errors.Is(err, mongo.ErrClientDisconnected), errors.As(err, &marshal), errors.As(err, &invalid), errors.As(err, &unordered):
+	case errors.Is(err, mongo.ErrClientDisconnected), errors.As(err, &marshal):
 		return certain(err)
 	case errors.As(err, &server):
 		return judge(err, server)
-	default:
-		// The driver returns an internal type of marshalling error for array
-		// filters, hints and comments. Any other error is a broken connection's.
-		unsent := strings.HasPrefix(err.Error(), "cannot marshal type ")
-		return &Failure{Nothing: unsent, Passes: !unsent, err: err}
+	default: // a broken connection's
+		return &Failure{Passes: true, err: err}
 	}
 }
 
-// labels of errors that pass. (TransientTransactionError says nothing: a command
-// of this library is never part of a transaction.)
-var passingLabels = []string{"RetryableWriteError", "SystemOverloadedError", "RetryableError"}
+// overload are the labels of an overloaded server. Each one passes. Both together
+// say that the command was not executed. (Other labels are of transactions and
+// of commands with a transaction number, which this library doesn't send.)
+var overload = []string{"SystemOverloadedError", "RetryableError"}
 
 // judge reads a reply's codes and labels: docs/error-codes.md. A write-concern
-// error comes after the write, whatever stands beside it. RetryableWriteError
-// comes from a server that may have executed the command, unless it adds
-// NoWritesPerformed. A server that is overloaded has not executed the command, but
-// the driver may have sent it twice, and shows one of the errors.
+// error comes after the write, whatever stands beside it.
 func judge(err error, server mongo.ServerError) *Failure {
 	f := &Failure{err: err}
 	codes := server.ErrorCodes()
@@ -114,13 +107,13 @@ func judge(err error, server mongo.ServerError) *Failure {
 	if afterTheWrite {
 		codes = []int{concern}
 	}
-	f.Passes = lost || slices.ContainsFunc(codes, passes) || slices.ContainsFunc(passingLabels, server.HasErrorLabel)
+	f.Passes = lost || slices.ContainsFunc(codes, passes) || slices.ContainsFunc(overload, server.HasErrorLabel)
 	switch {
-	case afterTheWrite:
-	case server.HasErrorLabel("NoWritesPerformed"):
+	case afterTheWrite, lost:
+	case !slices.ContainsFunc(overload, func(label string) bool { return !server.HasErrorLabel(label) }):
 		f.Nothing = true
-	case !lost && !server.HasErrorLabel("RetryableWriteError") && len(codes) > 0:
-		f.Nothing = !slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil })
+	default:
+		f.Nothing = len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil })
 	}
 	if f.Nothing {
 		f.Cause = causeOf(codes, server)

@@ -130,21 +130,21 @@ func TestErrorRepliesAsTheDriverReadsThem(t *testing.T) {
 		certain bool
 		cause   Cause
 	}{
-		"bad value":           {bson.M{"ok": 0, "code": 2, "errmsg": "bad"}, true, CauseOther},
-		"view":                {bson.M{"ok": 0, "code": 166, "errmsg": "is a view"}, true, CauseView},
-		"validator":           {bson.M{"ok": 0, "code": 121, "errmsg": "Document failed validation", "errInfo": bson.M{}}, true, CauseValidator},
-		"time limit":          {bson.M{"ok": 0, "code": 50, "errmsg": "operation exceeded time limit"}, false, CauseOther},
-		"not primary":         {bson.M{"ok": 0, "code": 10107, "errmsg": "not primary"}, false, CauseOther},
-		"no code":             {bson.M{"ok": 0, "errmsg": "?"}, false, CauseOther},
-		"no writes performed": {bson.M{"ok": 0, "code": 91, "errmsg": "shutdown", "errorLabels": bson.A{"RetryableWriteError", "NoWritesPerformed"}}, true, CauseOther},
-		"error and concern":   {bson.M{"ok": 0, "code": 2, "errmsg": "bad", "writeConcernError": bson.M{"code": 64, "errmsg": "x"}}, false, CauseOther},
+		"bad value":         {bson.M{"ok": 0, "code": 2, "errmsg": "bad"}, true, CauseOther},
+		"view":              {bson.M{"ok": 0, "code": 166, "errmsg": "is a view"}, true, CauseView},
+		"validator":         {bson.M{"ok": 0, "code": 121, "errmsg": "Document failed validation", "errInfo": bson.M{}}, true, CauseValidator},
+		"time limit":        {bson.M{"ok": 0, "code": 50, "errmsg": "operation exceeded time limit"}, false, CauseOther},
+		"not primary":       {bson.M{"ok": 0, "code": 10107, "errmsg": "not primary"}, false, CauseOther},
+		"no code":           {bson.M{"ok": 0, "errmsg": "?"}, false, CauseOther},
+		"overloaded":        {bson.M{"ok": 0, "code": 462, "errmsg": "too many requests", "errorLabels": bson.A{"SystemOverloadedError", "RetryableError"}}, true, CauseOther},
+		"error and concern": {bson.M{"ok": 0, "code": 2, "errmsg": "bad", "writeConcernError": bson.M{"code": 64, "errmsg": "x"}}, false, CauseOther},
 	} {
 		mongotest.RunVirtual(t, name, func(t *testing.T) {
 			w := newWorld(t, hello())
 			p, net := w.behind(relations.Exclusive())
 			p.fails(func() {
 				net.Disarm()
-				for range 3 { // the driver may try again
+				for range 3 { // the driver tries again if the server is overloaded
 					net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return c.reply })
 				}
 			}, c.certain, c.cause)

@@ -43,6 +43,12 @@ var failures = []Mutant{{
 	Old: `lost := slices.Contains(codes, 0) || mongo.IsNetworkError(err) || mongo.IsTimeout(err)`,
 	New: `lost := mongo.IsTimeout(err)`,
 }, {
+	Name: "one label of an overloaded server counts for both",
+	Why:  "the command may have been executed, and the caller is told that it was not",
+	File: "internal/engine/failure.go", Tests: "^TestClassify$", Packages: inEngine,
+	Old: `!slices.ContainsFunc(overload, func(label string) bool { return !server.HasErrorLabel(label) })`,
+	New: `slices.ContainsFunc(overload, server.HasErrorLabel)`,
+}, {
 	Name: "a write is sent again if its connection is lost",
 	Why:  "the second message is refused, and the caller is told that nothing happened; the first one is executed",
 	File: "internal/engine/send.go", Tests: "^TestOneAttemptIsOneMessage$", Packages: inEngine,

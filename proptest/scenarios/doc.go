@@ -4,7 +4,7 @@
 //
 //   - giveup.go: callers give up at every point of every operation.
 //   - verdicts.go: a known loss, and a write whose reply is lost, while others write.
-//   - messages.go: replies from a stored image, and requests that are cut in the middle.
+//   - messages.go: requests that are cut in the middle.
 //   - tampering.go: outside writers replace, delete and overwrite a locked document.
 //   - blocked.go: some of many locked documents take no writes for longer than a TTL.
 //   - holders.go: holders are killed, or stopped past their leases.

@@ -18,7 +18,7 @@ const (
 	FaultReplyDelayed = "reply delayed"
 	FaultRepeated     = "duplicate of a command executed late"
 	FaultWriteConcern = "write-concern error"
-	FaultNoWrites     = "refused with the label NoWritesPerformed"
+	FaultOverload     = "refused because of overload"
 	FaultLatency      = "spell of latency"
 )
 
@@ -52,7 +52,7 @@ func (w *weather) blow(ctx context.Context) {
 		case 6:
 			w.await(ctx, FaultWriteConcern, w.net.ArmRewrite(faultnet.Rewrite, "findAndModify", withWriteConcernError), 0)
 		case 7:
-			w.await(ctx, FaultNoWrites, w.net.ArmRewrite(faultnet.Refuse, "findAndModify", noWrites), 0)
+			w.await(ctx, FaultOverload, w.net.ArmRewrite(faultnet.Refuse, "findAndModify", overloaded), 0)
 		case 8:
 			w.net.Delay(hold(5, 40))
 			sleep(ctx, 100*time.Millisecond)
@@ -111,9 +111,9 @@ func withWriteConcernError(reply bson.Raw) any {
 	return append(document, bson.E{Key: "writeConcernError", Value: bson.M{"code": 64, "codeName": "WriteConcernTimeout", "errmsg": "injected: waiting for replication timed out"}})
 }
 
-func noWrites(bson.Raw) any {
+func overloaded(bson.Raw) any {
 	return bson.M{
-		"ok": 0, "code": 91, "codeName": "ShutdownInProgress", "errmsg": "injected: nothing was written",
-		"errorLabels": bson.A{"NoWritesPerformed", "RetryableWriteError"},
+		"ok": 0, "code": 462, "codeName": "IngressRequestRateLimitExceeded", "errmsg": "injected: too many requests",
+		"errorLabels": bson.A{"SystemOverloadedError", "RetryableError"},
 	}
 }

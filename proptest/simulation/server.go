@@ -46,7 +46,7 @@ const (
 
 // ServerFaults are all faults of such a run.
 var ServerFaults = []string{
-	FaultRequestLost, FaultReplyLost, FaultHeld, FaultStalled, FaultReplyDelayed, FaultRepeated, FaultWriteConcern, FaultNoWrites, FaultLatency,
+	FaultRequestLost, FaultReplyLost, FaultHeld, FaultStalled, FaultReplyDelayed, FaultRepeated, FaultWriteConcern, FaultOverload, FaultLatency,
 	FaultStopped, FaultKilled, FaultWrongClock, FaultJumpedClock, FaultCancelled, FaultCrashed, FaultPaused,
 }
 

@@ -73,7 +73,7 @@ func (s *run) program(j job, n int) (*weather, error) {
 	p.recorder = history.NewRecorder(p.number, j.Database, s.clock, s.history)
 	w := &weather{run: s, net: faultnet.New(), recorder: p.recorder, rng: rand.New(rand.NewPCG(s.seed, uint64(900-n)))}
 	var err error
-	if p.client, err = mongo.Connect(options.Client().ApplyURI(j.URI).SetDialer(w.net).SetMonitor(together(s.monitor(p), p.recorder.Monitor()))); err != nil {
+	if p.client, err = mongo.Connect(options.Client().ApplyURI(j.URI).SetDialer(w.net).SetMaxAdaptiveRetries(0).SetMonitor(together(s.monitor(p), p.recorder.Monitor()))); err != nil {
 		return nil, err
 	}
 	if j.Faults && (j.Process+n)%2 == 1 {
