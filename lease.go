@@ -165,8 +165,9 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 //   - the server's error if the server refused it: the lock is then released by
 //     a command of its own.
 //
-// Release, called after it, returns the same answer. It is repeated until it is
-// answered, ctx ends, or the server would let others in anyway.
+// Release, called after it, returns the same answer, or nil if the server refused the
+// delete and the lock was released. It is repeated until it is answered, ctx ends, or
+// the server would let others in anyway.
 //
 // Where other goroutines share the entry ([ShareInProcess]) it returns
 // [ErrInvalidArgument], nothing is sent, and the lease stands: delete under a

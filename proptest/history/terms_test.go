@@ -53,6 +53,11 @@ func resumed(more ...Command) []Command {
 	return append([]Command{acquire("a", 10, 10, 110), detach("a", 10, 20), resume("b", 30, 10, 20, 130)}, more...)
 }
 
+// leaves is a release of the resumed entry, and a look at what it has left.
+func leaves(more ...Command) []Command {
+	return resumed(append([]Command{removal("b", 40, until(130, held("b", 10, 20, 130))), read(45, 20, until(130, held("r", 10, 20, 130)))}, more...)...)
+}
+
 func byOperator(c Command) Command {
 	c.Process = 1
 	return c
@@ -94,6 +99,15 @@ var terms = []told{
 	{"valid after another was let in beside the resume", PropertyValidAlone,
 		story{rules: exclusive, commands: resumed(acquire("c", 60, 30, 160)), operations: []Operation{look("b", 20, 70, 5)}},
 		story{rules: exclusive, commands: resumed(), operations: []Operation{look("a", 10, 70, 5), look("b", 20, 70, 5)}}},
+	{"valid after another was let in behind a release by a user", PropertyValidAlone,
+		story{rules: exclusive, commands: resumed(removal("b", 40, held("b", 10, 20, 130)), acquire("c", 60, 30, 160)),
+			operations: []Operation{operation(Resume, "b", 20, 30, Granted), look("a", 10, 70, 5)}},
+		story{rules: exclusive, commands: resumed(byOperator(removal("b", 40, held("b", 10, 20, 130))), acquire("c", 60, 30, 160)),
+			operations: []Operation{operation(Resume, "b", 20, 30, Granted), look("a", 10, 70, 5)}}},
+	{"valid after another was let in beside what a user has left", PropertyValidAlone,
+		story{rules: exclusive, commands: leaves(acquire("c", 60, 30, 160)), operations: []Operation{look("a", 10, 70, 5)}},
+		story{rules: exclusive, commands: leaves(removal("r", 50, until(130, held("r", 10, 20, 130))), acquire("c", 60, 30, 160)),
+			operations: []Operation{look("a", 10, 70, 5)}}},
 	{"a resume out of nothing", PropertyGrant,
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 21, 30, Granted)}},
 		story{rules: exclusive, commands: resumed(), operations: []Operation{operation(Resume, "b", 20, 30, Granted)}}},

@@ -22,8 +22,8 @@ func (c *check) validity() {
 			continue // its grant was never seen: verdicts reports that
 		}
 		clock := c.clocks[o.Process]
-		if _, others := c.releasesOf(a, o.Process); others <= clock.latest(o.Return) {
-			continue // the lock was broken, and the holder doesn't know
+		if c.broken(a) <= clock.latest(o.Return) {
+			continue // and the holder doesn't know
 		}
 		c.Checked(PropertyValidity, 1)
 		if until, kept := clock.earliest(o.Call+o.Remaining), c.keptAtMost(a, &o); until > kept {

@@ -1,5 +1,7 @@
 package history
 
+import "slices"
+
 // Properties of the callers' results.
 const (
 	PropertyGrant   = "a returned lease was granted by the server, with this fence"
@@ -54,7 +56,7 @@ func (c *check) verdicts() {
 				if x.Fence <= a.Fence || x.held >= until {
 					continue
 				}
-				if x.resumed && x.Seq == a.Seq && o.Outcome == Done && !(o.Kind == Release && c.broken(x)) { // a release that was refused has not looked
+				if x.resumed && x.Seq == a.Seq && o.Outcome == Done && !(o.Kind == Release && c.broken(x) != never) { // a release that was refused has not looked
 					c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "%s of %v: %s, though its entry had been resumed by %d as %v, before %d", o.Kind, a, o.Outcome, x.held/millisecond, x, until/millisecond)
 				}
 				if x.new() {
@@ -67,17 +69,30 @@ func (c *check) verdicts() {
 	}
 }
 
-// broken reports whether an operator may have removed the entry. That leaves no trace
-// of it for an earlier user of its token, whose release has lost a reply.
-func (c *check) broken(a *arrival) bool {
-	for _, o := range c.operations {
-		if o.ID == a.ID {
-			_, others := c.releasesOf(a, o.Process)
-			return others != never
+// broken is the earliest time at which an operator may have removed the entry, also
+// under the id of a later user of its token, or of what a user's release has left. An
+// earlier user can't know: no trace is left for a release that has lost a reply, and
+// its lease ends with its next command.
+func (c *check) broken(a *arrival) int64 {
+	at := int64(never)
+	for _, x := range c.arrivals {
+		if x.Seq != a.Seq || x.Fence < a.Fence {
+			continue
 		}
+		process := nobody
+		if i := slices.IndexFunc(c.operations, func(o Operation) bool { return o.ID == x.ID }); i >= 0 {
+			process = c.operations[i].Process
+		} else if !x.remainder {
+			continue
+		}
+		_, others := c.releasesOf(x, process)
+		at = min(at, others)
 	}
-	return false
+	return at
 }
+
+// nobody is the process of a remainder.
+const nobody = -1
 
 // releasesOf are the earliest times at which the holder, and an operator or another
 // holder who has deleted the document, may have removed the entry.
