@@ -82,9 +82,9 @@ func (s attempts) once(ctx context.Context) attempts {
 // lease nor an error.
 func (s attempts) join(ctx context.Context) attempts {
 	next := s
-	held, check, err := s.locker.queues.Join(ctx, s.document, s.queuedBy(s.id, nil))
+	entry, check, err := s.locker.queues.Join(ctx, s.document, s.queuedBy(s.id, nil))
 	if check == nil {
-		next.held, next.err = held, err
+		next.held, next.err = s.locker.leases.Take(entry), err
 		return next
 	}
 	checked, gone, err := run(ctx, s.asked, s.waiter, s.locker.ops.Closing(), func() attempts {

@@ -44,8 +44,7 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release fun
 	}
 	s := newAttempts(a, nil).arrive(ctx, false)
 	handed := make(chan bool, 1)
-	var w *waitqueue.Waiter
-	w = l.queues.Enter(s.where(), s.queuedBy(s.id, func(turn waitqueue.Turn) {
+	w := l.queues.Enter(s.where(), s.queuedBy(s.id, func(w *waitqueue.Waiter, turn waitqueue.Turn) {
 		a.late(w, turn)
 		handed <- turn.Answer.Image != nil
 	}), waitqueue.Known{Place: s.place.queued(), Image: s.image, Sent: s.begun})

@@ -64,19 +64,19 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		return nil, err
 	}
 	l := &Locker{engine: e, inflight: newInflight(), observer: observe.New(e.Namespace(), cfg.Observers)}
+	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
 		Now:     func() time.Duration { return e.Clocks().Mono },
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
+		Leases:  l.leases,
 	})
 	l.claims = claims.New(claims.Config{
 		Now:     func() time.Duration { return e.Clocks().Mono },
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 	})
-	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
-	l.queues.Connect(l.leases)
 	l.cleanup = &cleanup{locker: l, spots: map[string]*spot{}}
 	return l, nil
 }

@@ -11,8 +11,6 @@ import (
 // succession is the Locker as its leases see it: who comes after them.
 type succession struct{ *Locker }
 
-var _ lease.Succession = succession{}
-
 // Next implements [lease.Succession].
 func (l succession) Next(g engine.Grant) *engine.Successor { return l.queues.Next(g) }
 
@@ -25,7 +23,7 @@ func (l succession) Ended(e lease.Ending) {
 		l.claims.Released()
 	case lease.HandedOver:
 		if w := l.queues.HandedOver(e.Grant.ID, e.Answer); w != nil {
-			w.Late(waitqueue.Turn{Kind: waitqueue.Answer, Answer: e.Answer})
+			w.Late(w, waitqueue.Turn{Kind: waitqueue.Answer, Answer: e.Answer})
 		}
 	case lease.Detached:
 		l.queues.Detached(e.Grant)
@@ -52,6 +50,6 @@ func (l succession) Refused(img *engine.Image, g engine.Grant, tag string) error
 // taken.
 func (l *Locker) leave(w *waitqueue.Waiter) {
 	if late := l.queues.Leave(w); late.Kind != 0 {
-		w.Late(late)
+		w.Late(w, late)
 	}
 }

@@ -77,8 +77,7 @@ func (a *asked) find(ctx context.Context) (*lease.Handle, error) {
 // is removed from the document unless it is the lease's.
 func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 	a, queues := s.asked, s.locker.queues
-	var w *waitqueue.Waiter
-	w = queues.Enter(s.where(), s.queuedBy(s.id, func(turn waitqueue.Turn) { a.late(w, turn) }), waitqueue.Known{Image: s.image, Sent: s.begun})
+	w := queues.Enter(s.where(), s.queuedBy(s.id, a.late), waitqueue.Known{Image: s.image, Sent: s.begun})
 	s.waiter = w
 	last := s.err
 	a.account.queued(w, last)
@@ -99,7 +98,7 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 		case err != nil:
 			s.err = err
 		case turn.Kind == waitqueue.Joined:
-			s.held = turn.Lease
+			s.held = a.locker.leases.Take(turn.Entry)
 			return s.held, nil
 		default:
 			s = s.take(ctx, turn)
@@ -178,7 +177,7 @@ func (a *asked) late(w *waitqueue.Waiter, turn waitqueue.Turn) {
 	got, r, left := turn.Answer, a.by(w.ID), a.locker.cleanup
 	switch {
 	case turn.Kind == waitqueue.Joined:
-		left.release(context.Background(), r, turn.Lease, nil)
+		left.release(context.Background(), r, a.locker.leases.Take(turn.Entry), nil)
 	case got.Image == nil:
 		left.discard(a.filter.Pin, r, handoffUnknown(), false, nil)
 	case got.Outcome == engine.Waiting:
@@ -253,7 +252,7 @@ func (t *Ticket) document() string { return waitqueue.Key(t.place.grant.Pin) }
 // request is the ticket as a waiter. A lock that is handed over to it is the
 // ticket's, whether or not a caller waits.
 func (t *Ticket) request() waitqueue.Request {
-	return t.place.queuedBy(t.ID(), func(turn waitqueue.Turn) {
+	return t.place.queuedBy(t.ID(), func(_ *waitqueue.Waiter, turn waitqueue.Turn) {
 		t.place.locker.ops.Go(func() { _ = t.receive(turn.Answer) })
 	})
 }

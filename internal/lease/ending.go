@@ -43,24 +43,6 @@ func (h *Handle) UpdateAndRelease(ctx context.Context, update any, opts ...optio
 	}
 }
 
-// writeAndLeave writes, and takes one of several holders out.
-func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
-	v, first := h.claim()
-	if !first {
-		h.writing.leave()
-		return ErrReleased
-	}
-	err := h.run(ctx, func(patient context.Context) error {
-		defer h.writing.leave()
-		err := h.hold.write(patient, u)
-		h.tellDoubt(patient, v, err)
-		h.leave(attempt.Detached(patient), v)
-		return besides(err, v.err)
-	})
-	h.tellDoubt(ctx, v, err)
-	return err
-}
-
 // Delete implements doclock.Lease.
 func (h *Handle) Delete(ctx context.Context) error {
 	if err := h.ready(ctx); err != nil {

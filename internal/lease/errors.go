@@ -26,11 +26,6 @@ func invalidUpdate(cause error) error {
 	return fmt.Errorf("%w: update: %w", ErrInvalidArgument, cause)
 }
 
-// ofSeveral refuses a command for an entry that other local holders have.
-func ofSeveral(command, tag string) error {
-	return fmt.Errorf("%w: %s: others of this process hold the document under %q too; give this command under a tag that excludes them", ErrInvalidArgument, command, tag)
-}
-
 // failed is the error of a command that was certainly not executed.
 func failed(command string, cause error) error {
 	return &notExecuted{fmt.Errorf("doclock: %s: %w", command, cause)}

@@ -97,6 +97,14 @@ func (r *rig) take(id int, tag string) *Handle {
 	return r.New(r.grant(id, tag), r.engine.Clocks(), tag == "read")
 }
 
+// Join is a part that is reserved and taken, or nil.
+func (r *rig) Join(id uuid.UUID) *Handle {
+	if !r.Reserve(id) {
+		return nil
+	}
+	return r.Take(id)
+}
+
 // doubted is take by an acquire one of whose attempts may be executed yet.
 func (r *rig) doubted(id int, tag string) *Handle {
 	g := r.grant(id, tag)

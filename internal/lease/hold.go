@@ -2,7 +2,6 @@ package lease
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +55,7 @@ type Handle struct {
 	released  *verdict // set once this holder's part is being released
 	account   *account // set while there is an observer
 	unused    bool     // no caller has got this part
+	next      *Handle  // reserved before this part; under the mutex of Holds
 }
 
 // follower ends with a holder's part.
@@ -211,69 +211,9 @@ func (s *Hold) kept() time.Duration {
 	return max(s.left()+s.engine.Tolerance, s.engine.Attempt(s.grant.TTL).Timeout)
 }
 
-// join is one more holder's part, or nil where the lock is being released.
-func (s *Hold) join() *Handle {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.phase != held {
-		return nil
-	}
-	h := &Handle{hold: s, over: s.cause}
-	s.holders = append(s.holders, h)
-	return h
-}
-
-// departure is what it means that a holder leaves.
-type departure uint8
-
-const (
-	leftOthers   departure = iota // who still hold the lock
-	leftLast                      // this holder has to release the lock, for all
-	leftAfterAll                  // the lock has been released for all: this holder has lost it
-	leftReplaced                  // a downgrade has ended the hold
-)
-
-// depart takes a holder out. The last one releases the lock. After the end of
-// the validity the first one does, for all: the others may have been there
-// beside somebody whom the server has let in. depart alone decides who it is,
-// so of holders who leave together exactly one releases, and the others learn
-// whether they left before.
-func (s *Hold) depart(h *Handle) departure {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.phase == replaced:
-		return leftReplaced
-	case s.phase == ending, s.phase == gone:
-		s.remove(h)
-		return leftAfterAll
-	case len(s.holders) > 1 && s.check() == nil:
-		s.remove(h)
-		h.end(ErrReleased)
-		return leftOthers
-	default:
-		s.become(ending)
-		if s.shared { // its part ends as the others' did; an exclusive hold's ends when the release is sent
-			h.end(ErrReleased)
-		}
-		return leftLast
-	}
-}
-
-func (s *Hold) remove(h *Handle) {
-	s.holders = slices.DeleteFunc(s.holders, func(other *Handle) bool { return other == h })
-}
-
 // isOver says that the validity has ended, without a look at the clock.
 func (s *Hold) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end != valid
-}
-
-// several says that more than one holder has the lock.
-func (s *Hold) several() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.holders) > 1 && s.phase == held
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -74,17 +75,10 @@ func (h *Handle) await(ctx context.Context, v *verdict) error {
 // commands.
 func (h *Handle) leave(ctx context.Context, v *verdict) {
 	s := h.hold
-	part := s.depart(h)
-	switch part {
-	case leftOthers:
-		h.settle(ctx, v, nil)
-		return
-	case leftAfterAll:
-		h.settle(ctx, v, ErrLost)
-		return
-	case leftReplaced:
-		v.doubted = true // the downgrade's caller knows
-		h.settle(ctx, v, s.verdict)
+	verdict, releases := s.depart(h)
+	if !releases {
+		v.doubted = v.doubted || errors.Is(verdict, ErrOutcomeUnknown) // of a downgrade, whose caller knows
+		h.settle(ctx, v, verdict)
 		return
 	}
 	s.renewing.take()

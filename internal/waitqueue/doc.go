@@ -12,7 +12,7 @@
 //			return err // ctx's end, closed, or no server can be reached
 //		}
 //		if turn.Kind == waitqueue.Joined {
-//			return nil // with turn.Lease
+//			return nil // with a lease of turn.Entry
 //		}
 //		result := … // Ask: send the request; Answer: read what a handoff was answered
 //		queues.Settle(w, result)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -17,8 +16,8 @@ import (
 // none are the leases of a process that has none.
 type none struct{}
 
-func (none) Valid(uuid.UUID) bool         { return false }
-func (none) Join(uuid.UUID) *lease.Handle { return nil }
+func (none) Valid(uuid.UUID) bool   { return false }
+func (none) Reserve(uuid.UUID) bool { return false }
 
 // Two waiters of one document: the first asks the server, and is granted the
 // lock. Its release is a handoff to the second, that so asks nobody.
@@ -29,8 +28,8 @@ func Example() {
 		Now:     func() time.Duration { return time.Since(begun) + 1 },
 		Closing: make(chan struct{}),
 		Closed:  errors.New("closed"),
+		Leases:  none{},
 	})
-	queues.Connect(none{})
 	pin := engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}}
 	document, ctx := waitqueue.Key(pin), context.Background()
 	ask := func() waitqueue.Request {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,8 +21,8 @@ func (h *hand) pass(d time.Duration) { h.at += d }
 // noLeases are those of a process that holds none.
 type noLeases struct{}
 
-func (noLeases) Valid(uuid.UUID) bool         { return false }
-func (noLeases) Join(uuid.UUID) *lease.Handle { return nil }
+func (noLeases) Valid(uuid.UUID) bool   { return false }
+func (noLeases) Reserve(uuid.UUID) bool { return false }
 
 func newView() *view { return &view{clock: newHand().now, leases: noLeases{}} }
 
@@ -31,9 +30,7 @@ var errClosed = errors.New("closed")
 
 // handQueues are queues on a hand's clock.
 func handQueues(h *hand, rules relations.Rules) *Queues {
-	q := New(Config{Rules: rules, Now: h.now, Closing: make(chan struct{}), Closed: errClosed})
-	q.Connect(noLeases{})
-	return q
+	return New(Config{Rules: rules, Now: h.now, Closing: make(chan struct{}), Closed: errClosed, Leases: noLeases{}})
 }
 
 // The document whose _id is 1.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 )
@@ -23,7 +22,6 @@ type process struct {
 
 	mu      sync.Mutex
 	holders map[uuid.UUID]int // of the entries that are held here
-	shared  map[*lease.Handle]uuid.UUID
 }
 
 // inBubble runs a simulation in virtual time: n processes lock one document. In
@@ -35,9 +33,8 @@ func inBubble(t *testing.T, rules relations.Rules, n int, body func(d *document,
 		begun := time.Now()
 		var ps []*process
 		for range n {
-			p := &process{document: d, closing: make(chan struct{}), holders: map[uuid.UUID]int{}, shared: map[*lease.Handle]uuid.UUID{}}
-			p.Queues = New(Config{Rules: rules, Now: func() time.Duration { return time.Hour + time.Since(begun) }, Closing: p.closing, Closed: errClosed})
-			p.Connect(p)
+			p := &process{document: d, closing: make(chan struct{}), holders: map[uuid.UUID]int{}}
+			p.Queues = New(Config{Rules: rules, Now: func() time.Duration { return time.Hour + time.Since(begun) }, Closing: p.closing, Closed: errClosed, Leases: p})
 			ps = append(ps, p)
 		}
 		body(d, ps)
@@ -84,17 +81,15 @@ func (p *process) Valid(id uuid.UUID) bool {
 	return p.holders[id] > 0
 }
 
-// Join implements [Leases].
-func (p *process) Join(id uuid.UUID) *lease.Handle {
+// Reserve implements [Leases].
+func (p *process) Reserve(id uuid.UUID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.holders[id] == 0 {
-		return nil
+		return false
 	}
 	p.holders[id]++
-	h := new(lease.Handle)
-	p.shared[h] = id
-	return h
+	return true
 }
 
 func (p *process) ask(tag string) Request {
@@ -103,7 +98,7 @@ func (p *process) ask(tag string) Request {
 
 // acquire waits for a lease as multilock does, and returns its entry.
 func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err error) {
-	r.Late = func(turn Turn) { p.late.Go(func() { p.forsake(r, turn) }) }
+	r.Late = func(_ *Waiter, turn Turn) { p.late.Go(func() { p.forsake(r, turn) }) }
 	w := p.Enter(keyOfOne, r, Known{})
 	var place Place
 	defer func() {
@@ -112,7 +107,7 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 			p.Removed(keyOfOne, r.ID)
 		}
 		if late := p.Leave(w); late.Kind != 0 {
-			w.Late(late)
+			w.Late(w, late)
 		}
 	}()
 	for {
@@ -121,7 +116,7 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 		case err != nil:
 			return uuid.Nil, err
 		case turn.Kind == Joined:
-			return p.joinedEntry(turn.Lease), nil
+			return turn.Entry, nil
 		}
 		got := turn.Answer
 		if got.Image == nil {
@@ -155,27 +150,26 @@ func (p *process) enter(ctx context.Context, r Request, place Place) (engine.Ans
 	if place.taken() {
 		return p.document.confirm(r.Request), uuid.Nil, nil
 	}
-	held, check, err := p.Queues.Join(ctx, keyOfOne, r)
+	entry, check, err := p.Join(ctx, keyOfOne, r)
 	switch {
 	case err != nil:
 		return engine.Answer{}, uuid.Nil, err
-	case held != nil:
-		return engine.Answer{}, p.joinedEntry(held), nil
+	case entry != uuid.Nil:
+		return engine.Answer{}, entry, nil
 	case check == nil:
 		return p.document.acquire(r.Request), uuid.Nil, nil
 	}
-	joined := p.Join(check.ID)
+	joined := p.Reserve(check.ID)
 	got := p.document.send(func() engine.Answer { return engine.Answer{Outcome: engine.Conflict, Image: p.document.image()} })
 	check.End(got.Image)
-	if joined == nil {
+	if !joined {
 		return p.document.acquire(r.Request), uuid.Nil, nil
 	}
-	id := p.joinedEntry(joined)
 	if blocking, _ := engine.InTheWay(p.Rules, got.Image, r.Tag, nil); len(blocking) > 0 {
-		p.release(r.Tag, id)
+		p.release(r.Tag, check.ID)
 		return got, uuid.Nil, nil
 	}
-	return got, id, nil
+	return got, check.ID, nil
 }
 
 func (p *process) hold(id uuid.UUID) {
@@ -184,18 +178,11 @@ func (p *process) hold(id uuid.UUID) {
 	p.holders[id]++
 }
 
-func (p *process) joinedEntry(h *lease.Handle) uuid.UUID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	defer delete(p.shared, h)
-	return p.shared[h]
-}
-
 // forsake releases what was handed over to a waiter that had left.
 func (p *process) forsake(r Request, turn Turn) {
 	switch {
 	case turn.Kind == Joined:
-		p.release(r.Tag, p.joinedEntry(turn.Lease))
+		p.release(r.Tag, turn.Entry)
 	case turn.Answer.Outcome == engine.Granted:
 		p.hold(r.ID)
 		p.release(r.Tag, r.ID)
@@ -224,7 +211,7 @@ func (p *process) release(tag string, id uuid.UUID) {
 	}
 	got := p.document.handoff(id, *next)
 	if w := p.HandedOver(id, got); w != nil {
-		w.Late(Turn{Kind: Answer, Answer: got})
+		w.Late(w, Turn{Kind: Answer, Answer: got})
 	}
 }
 

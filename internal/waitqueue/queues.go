@@ -8,7 +8,6 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 )
@@ -17,7 +16,6 @@ import (
 // waiters. They are safe for concurrent use.
 type Queues struct {
 	Config
-	leases Leases
 
 	mu       sync.Mutex
 	queues   map[string]*queue
@@ -33,6 +31,7 @@ type Config struct {
 	Now     func() time.Duration // a clock that is never set back; pauses are timed by the real one
 	Closing <-chan struct{}      // is closed when all waits must end
 	Closed  error                // the error of all waits then
+	Leases  Leases
 }
 
 // Leases is what the queues ask of the leases of their Locker.
@@ -40,17 +39,15 @@ type Leases interface {
 	// Valid reports whether a lease with this id is held here, and valid.
 	Valid(id uuid.UUID) bool
 
-	// Join returns one more lease of a shared entry without a command, or nil.
-	Join(id uuid.UUID) *lease.Handle
+	// Reserve keeps one more lease of a shared entry for whoever learns of it, without
+	// a command. It is false where nobody can join any more.
+	Reserve(id uuid.UUID) bool
 }
 
 // New makes queues without waiters.
 func New(c Config) *Queues {
 	return &Queues{Config: c, queues: map[string]*queue{}, promised: map[uuid.UUID]*Waiter{}}
 }
-
-// Connect tells the queues of the leases. It comes before everything else.
-func (q *Queues) Connect(leases Leases) { q.leases = leases }
 
 // Enter puts a waiter into the queue of the document with this key.
 func (q *Queues) Enter(document string, r Request, known Known) *Waiter {
@@ -253,7 +250,7 @@ func (q *Queues) queue(document string) *queue {
 	d := q.queues[document]
 	if d == nil {
 		q.sweep()
-		d = newQueue(q.Rules, q.Now, &q.steps, q.leases, document)
+		d = newQueue(q.Rules, q.Now, &q.steps, q.Leases, document)
 		q.queues[document] = d
 	}
 	return d

@@ -7,7 +7,6 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 )
 
@@ -33,56 +32,56 @@ type Check struct {
 	over     chan struct{} // closed at the end; nil if no other request waits for it
 }
 
-// Join is how a request may join an entry of this process: with a lease, or
-// after a check. With neither, it asks for an entry of its own. At most one check
+// Join is how a request may join an entry of this process: a lease of it is reserved, or
+// a check must come first. With neither, it asks for an entry of its own. At most one check
 // is under way for the requests that don't want the document; the others wait for
 // its end.
-func (q *Queues) Join(ctx context.Context, document string, r Request) (*lease.Handle, *Check, error) {
-	held, own, others := q.join(document, r)
+func (q *Queues) Join(ctx context.Context, document string, r Request) (entry uuid.UUID, _ *Check, _ error) {
+	entry, own, others := q.join(document, r)
 	if others == nil {
-		return held, own, nil
+		return entry, own, nil
 	}
 	select {
 	case <-others.over:
 		return q.joined(document, r), nil, nil
 	case <-ctx.Done():
-		return nil, nil, attempt.Ended(ctx)
+		return uuid.Nil, nil, attempt.Ended(ctx)
 	}
 }
 
-// join returns one of three: a lease, a check to send, a check to wait for.
-func (q *Queues) join(document string, r Request) (held *lease.Handle, own, others *Check) {
+// join returns one of three: an entry to join, a check to send, a check to wait for.
+func (q *Queues) join(document string, r Request) (entry uuid.UUID, own, others *Check) {
 	if !r.Shared {
-		return nil, nil, nil
+		return uuid.Nil, nil, nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	d := q.queues[document]
 	if d == nil {
-		return nil, nil, nil
+		return uuid.Nil, nil, nil
 	}
 	s := d.shared[r.Tag]
-	switch held := d.join(r); {
-	case held != nil || s == nil:
-		return held, nil, nil
+	switch entry = d.join(r); {
+	case entry != uuid.Nil || s == nil:
+		return entry, nil, nil
 	case r.Document:
-		return nil, &Check{ID: s.id}, nil
+		return uuid.Nil, &Check{ID: s.id}, nil
 	case s.check != nil:
-		return nil, nil, s.check
+		return uuid.Nil, nil, s.check
 	default:
 		s.check = &Check{ID: s.id, queues: q, document: document, request: r, over: make(chan struct{})}
-		return nil, s.check, nil
+		return uuid.Nil, s.check, nil
 	}
 }
 
-// joined is a lease after another request's check, or nil.
-func (q *Queues) joined(document string, r Request) *lease.Handle {
+// joined is the entry to join after another request's check, or none.
+func (q *Queues) joined(document string, r Request) (entry uuid.UUID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if d := q.queues[document]; d != nil {
 		return d.join(r)
 	}
-	return nil
+	return uuid.Nil
 }
 
 // End records the check's answer, or nil, and tells the requests that wait for
@@ -171,13 +170,14 @@ func (d *queue) sharing() bool {
 	return false
 }
 
-// join is a lease for a request that needs no command, or nil.
-func (d *queue) join(r Request) *lease.Handle {
+// join is the entry of which a lease is reserved for a request that needs no command,
+// or none.
+func (d *queue) join(r Request) (entry uuid.UUID) {
 	s := d.shared[r.Tag]
-	if s == nil || !r.Shared || r.Document || d.clock()-s.seen > unchecked {
-		return nil
+	if s == nil || !r.Shared || r.Document || d.clock()-s.seen > unchecked || !d.leases.Reserve(s.id) {
+		return uuid.Nil
 	}
-	return d.leases.Join(s.id)
+	return s.id
 }
 
 // admit joins waiters that need no command. If one can't join, none can.
@@ -193,11 +193,11 @@ func (d *queue) admit(tag string) {
 			return
 		}
 		w := sharers.waiters[i]
-		held := d.join(w.Request)
-		if held == nil {
+		entry := d.join(w.Request)
+		if entry == uuid.Nil {
 			return
 		}
-		w.turn = Turn{Kind: Joined, Lease: held}
+		w.turn = Turn{Kind: Joined, Entry: entry}
 		d.set(w, answered)
 		d.remove(w)
 		w.wake()

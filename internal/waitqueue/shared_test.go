@@ -112,7 +112,7 @@ func TestALeaseIsJoinedForAWaiterThatLeaves(t *testing.T) {
 		p.hold(first.ID)
 		p.Settle(asking, Result{ID: first.ID, Held: first.ID, Image: got.Image, Document: keyOfOne})
 		p.Leave(asking)
-		if late := p.Leave(waiting); late.Kind != Joined || p.joinedEntry(late.Lease) != first.ID {
+		if late := p.Leave(waiting); late.Kind != Joined || late.Entry != first.ID {
 			d.fault("it was handed %+v", late)
 		}
 		p.release("read", first.ID)
@@ -130,18 +130,18 @@ func TestOneChecksForAll(t *testing.T) {
 		var all sync.WaitGroup
 		for range 16 {
 			all.Go(func() {
-				lease, check, err := p.Queues.Join(context.Background(), keyOfOne, p.reader())
-				if check != nil {
-					lease = p.Join(check.ID)
+				entry, check, err := p.Join(context.Background(), keyOfOne, p.reader())
+				if check != nil && p.Reserve(check.ID) {
+					entry = check.ID
 					time.Sleep(time.Millisecond)
 					d.commands++
 					check.End(d.image())
 				}
-				if err != nil || lease == nil {
-					d.fault("%v, %v", lease, err)
+				if err != nil || entry != held {
+					d.fault("%v, %v", entry, err)
 					return
 				}
-				p.release("read", p.joinedEntry(lease))
+				p.release("read", entry)
 			})
 		}
 		all.Wait()

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/lease"
+	"github.com/google/uuid"
 )
 
 // Request is what a waiter wants.
@@ -17,7 +17,7 @@ type Request struct {
 
 	// Late is for who handles a turn that comes after the waiter has left. The queues
 	// only keep it.
-	Late func(Turn)
+	Late func(*Waiter, Turn)
 }
 
 // Place is the place of a waiter's entry in the document queue. The zero Place
@@ -44,14 +44,14 @@ type Kind uint8
 const (
 	Ask    Kind = iota + 1 // the waiter asks the server
 	Answer                 // a handoff to the waiter has ended
-	Joined                 // the waiter has a lease of an entry that was there
+	Joined                 // a lease of an entry that was there is reserved for the waiter
 )
 
 // Turn is what [Queues.Await] returns.
 type Turn struct {
 	Kind   Kind
 	Answer engine.Answer // of an Answer; without an image it is unknown whether the waiter has an entry
-	Lease  *lease.Handle // of a Joined
+	Entry  uuid.UUID     // of a Joined: one of its leases is reserved
 }
 
 // Waiter waits in the wait queue of a document. One goroutine at a time waits.

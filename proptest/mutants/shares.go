@@ -23,16 +23,15 @@ var shares = []Mutant{{
 }, {
 	Name: "the first holder to leave releases the entry", Rule: 21,
 	Why:  "a writer is let in beside the other readers",
-	File: "internal/lease/hold.go", Tests: "^TestRule21LocalHoldersShareAnEntry$", Packages: inLocker,
+	File: "internal/lease/sharing.go", Tests: "^TestRule21LocalHoldersShareAnEntry$", Packages: inLocker,
 	Old: `case len(s.holders) > 1 && s.check() == nil:`,
 	New: `case len(s.holders) > 1000:`,
 }, {
 	Name: "an entry that is being released is joined", Rule: 21,
 	Why:  "the new holder holds nothing",
-	File: "internal/lease/hold.go", Tests: "^TestAHoldThatIsBeingReleasedIsNotJoined$", Packages: inHold,
-	Old: `if s.phase != held {
-		return nil
-	}`,
+	File: "internal/lease/sharing.go", Tests: "^TestAHoldThatIsBeingReleasedIsNotJoined$", Packages: inHold,
+	Old: `if !s.shared || s.phase != held {`,
+	New: `if !s.shared {`,
 }, {
 	Name: "holders join past a waiter that was seen", Rule: 21,
 	Why:  "overlapping readers keep a writer out for ever",

@@ -27,11 +27,9 @@ var tokens = []Mutant{{
 }, {
 	Name: "holders join a detached entry", Rule: 23,
 	Why:  "the new holder holds what a user of the token may release",
-	File: "internal/lease/hold.go", Tests: "^TestRule23And24NobodyJoins", Packages: inHold,
-	Old: `if s.phase != held {
-		return nil`,
-	New: `if s.phase != held && s.phase != detached {
-		return nil`,
+	File: "internal/lease/sharing.go", Tests: "^TestRule23And24NobodyJoins", Packages: inHold,
+	Old: `if !s.shared || s.phase != held {`,
+	New: `if !s.shared || s.phase != held && s.phase != detached {`,
 }, {
 	Name: "a resume keeps the id", Rule: 23,
 	Why:  "two users end by a write; the first one's comes too late, and is reported as applied",

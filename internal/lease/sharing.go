@@ -1,0 +1,143 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+)
+
+// This file is about holds that several holders share.
+
+// Reserve keeps a part of a shared hold for whoever takes it next. It asks the server
+// nothing. It is false where nobody can join any more: the lock is being released, or a
+// third of its time has passed.
+func (hs *Holds) Reserve(id uuid.UUID) bool {
+	s := hs.find(id)
+	if s == nil || s.remaining() < s.grant.TTL*2/3 {
+		return false
+	}
+	h := s.join()
+	if h == nil {
+		return false
+	}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	h.next, hs.reserved[id] = hs.reserved[id], h
+	return true
+}
+
+// Take is a part that was reserved, or nil.
+func (hs *Holds) Take(id uuid.UUID) *Handle {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	h := hs.reserved[id]
+	switch {
+	case h == nil:
+	case h.next == nil:
+		delete(hs.reserved, id)
+	default:
+		hs.reserved[id], h.next = h.next, nil
+	}
+	return h
+}
+
+// Look is one more holder's part, after a renewal. Its image tells whether somebody has
+// come whom the tag respects; the lease must be released then. The error is [ErrLost]
+// where the hold can't be joined any more.
+func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Handle, img *engine.Image, err error) {
+	s := hs.find(id)
+	if s != nil {
+		h = s.join()
+	}
+	if h == nil {
+		return nil, nil, ErrLost
+	}
+	err = s.renewWith(ctx, func(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+		got, err := hs.commands.Look(ctx, g, document)
+		img = got.Image
+		return got, err
+	})
+	if err != nil {
+		h.tellDiscarded(h.Release(context.Background()))
+		return nil, nil, err
+	}
+	return h, img, nil
+}
+
+// join is one more holder's part, or nil where the lock is not shared, or is being
+// released.
+func (s *Hold) join() *Handle {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.shared || s.phase != held {
+		return nil
+	}
+	h := &Handle{hold: s, over: s.cause}
+	s.holders = append(s.holders, h)
+	return h
+}
+
+// several says that more than one holder has the lock.
+func (s *Hold) several() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.holders) > 1 && s.phase == held
+}
+
+// depart takes a holder out, and is the verdict for that holder. The last one releases
+// the lock. After the end of the validity the first one does, for all: the others may
+// have been there beside somebody whom the server has let in. depart alone decides who
+// it is, so of holders who leave together exactly one releases, and the others learn
+// whether they left before.
+func (s *Hold) depart(h *Handle) (verdict error, releases bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.phase == replaced:
+		return s.verdict, false
+	case s.phase == ending, s.phase == gone: // the lock has been released for all
+		s.remove(h)
+		return ErrLost, false
+	case len(s.holders) > 1 && s.check() == nil:
+		s.remove(h)
+		h.end(ErrReleased)
+		return nil, false
+	default:
+		s.become(ending)
+		if s.shared { // its part ends as the others' did; an exclusive hold's ends when the release is sent
+			h.end(ErrReleased)
+		}
+		return nil, true
+	}
+}
+
+func (s *Hold) remove(h *Handle) {
+	s.holders = slices.DeleteFunc(s.holders, func(other *Handle) bool { return other == h })
+}
+
+// writeAndLeave writes, and takes one of several holders out.
+func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
+	v, first := h.claim()
+	if !first {
+		h.writing.leave()
+		return ErrReleased
+	}
+	err := h.run(ctx, func(patient context.Context) error {
+		defer h.writing.leave()
+		err := h.hold.write(patient, u)
+		h.tellDoubt(patient, v, err)
+		h.leave(attempt.Detached(patient), v)
+		return besides(err, v.err)
+	})
+	h.tellDoubt(ctx, v, err)
+	return err
+}
+
+// ofSeveral refuses a command for an entry that other local holders have.
+func ofSeveral(command, tag string) error {
+	return fmt.Errorf("%w: %s: others of this process hold the document under %q too; give this command under a tag that excludes them", ErrInvalidArgument, command, tag)
+}
