@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/oneline"
@@ -74,10 +73,8 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	}
 	s.mark(k.Key)
 	s.giveUp() // before anything is sent
-	bounded, cancel := context.WithTimeout(ctx, s.kept())
-	defer cancel()
 	var got engine.Answer
-	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+	unsure, err := s.settle(ctx, func(ctx context.Context) (err error) {
 		got, err = s.commands.Detach(ctx, s.grant, k.Key)
 		return err
 	})

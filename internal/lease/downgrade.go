@@ -111,11 +111,9 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 	}
 	s.writes++
 	k := s.writes
-	bounded, cancel := context.WithTimeout(ctx, s.kept())
-	defer cancel()
 	var got engine.Answer
 	var asked engine.Request
-	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+	unsure, err := s.settle(ctx, func(ctx context.Context) (err error) {
 		asked = s.within(to)
 		got, err = s.commands.Downgrade(ctx, s.grant, k, asked)
 		return err

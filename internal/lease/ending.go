@@ -117,11 +117,9 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, r
 		return released, released
 	}
 	s.giveUp() // before anything is sent
-	bounded, cancel := context.WithTimeout(ctx, s.kept())
-	defer cancel()
 	first := s.engine.Clocks()
 	var got engine.Answer
-	unsure, err := attempt.Settle(bounded, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+	unsure, err := s.settle(ctx, func(ctx context.Context) (err error) {
 		got, err = c.send(ctx, to, first)
 		return err
 	})

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -209,6 +210,13 @@ func (s *Hold) since() engine.Reading {
 // attempt.
 func (s *Hold) kept() time.Duration {
 	return max(s.left()+s.engine.Tolerance, s.engine.Attempt(s.grant.TTL).Timeout)
+}
+
+// settle sends a command until it is answered, for as long as the entry may be kept.
+func (s *Hold) settle(ctx context.Context, send func(context.Context) error) (unsure, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.kept())
+	defer cancel()
+	return attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), send)
 }
 
 // isOver says that the validity has ended, without a look at the clock.

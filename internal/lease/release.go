@@ -102,11 +102,9 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	// It is sent, whoever has given up.
 	ctx = engine.WithSending(ctx, s.sending())
 	s.giveUp() // before anything is sent
-	ctx, cancel := context.WithTimeout(ctx, s.kept())
-	defer cancel()
 	first := s.engine.Clocks()
 	var got engine.Answer
-	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+	unsure, err := s.settle(ctx, func(ctx context.Context) (err error) {
 		got, err = s.releaseTo(ctx, to, first)
 		return err
 	})

@@ -93,9 +93,7 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 
 // read asks the document for the verdict on a write of unknown outcome.
 func (s *Hold) read(ctx context.Context) (img *engine.Image, err error) {
-	ctx, cancel := context.WithTimeout(attempt.Detached(ctx), s.kept())
-	defer cancel()
-	_, err = attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+	_, err = s.settle(attempt.Detached(ctx), func(ctx context.Context) (err error) {
 		img, err = s.commands.Read(ctx, s.grant.Pin)
 		return err
 	})
