@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -178,6 +179,26 @@ func TestUpdateAndReleaseOfHolders(t *testing.T) {
 			r.wantErr("Release", h.Release(context.Background()), nil)
 		}
 		r.wantSent("write", "write and release")
+	})
+}
+
+// A delete that the server refuses returns its error, and the lock is released: Release
+// has nothing more to say.
+func TestDeleteRefused(t *testing.T) {
+	virtual(t, func(r *rig) {
+		h := r.take(1, "write")
+		refusal := &engine.Failure{Nothing: true}
+		r.server.fault = func(_ context.Context, c call) error {
+			if c.name == "delete" {
+				return refusal
+			}
+			return nil
+		}
+		if err := h.Delete(context.Background()); !errors.Is(err, refusal) || errors.Is(err, ErrLost) || errors.Is(err, ErrOutcomeUnknown) {
+			r.Errorf("Delete: %v, want the server's error alone", err)
+		}
+		r.wantErr("Release", h.Release(context.Background()), nil)
+		r.wantSent("delete", "release")
 	})
 }
 

@@ -54,8 +54,8 @@ func TestWhoWasRefusedRests(t *testing.T) {
 	}
 }
 
-// Whoever is in the way of an acquire that would only wait doesn't keep it from asking
-// for its place. Whoever has it refused does.
+// The first waiter asks for a place if its tag waits for the entries in the way. It does
+// not ask if one of them refuses it.
 func TestTheFirstAsksForAPlaceWhereItsTagWaits(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
