@@ -1,5 +1,5 @@
-// Package lease is what becomes of a lock once it was granted: for how long it
-// is valid, who holds it, what is written under it, and how it is released.
+// Package lease has what follows the grant of a lock: for how long it is valid, who
+// holds it, what is written under it, and how it is released.
 //
 // # Holds and handles
 //
@@ -81,7 +81,7 @@
 //
 // The wait queue's mutex and the [keeper]'s are taken before a hold's, which is
 // taken before that of [Holds]. A gate's own is taken last. No command is sent,
-// and no waiter is told, under any of them. An event for the observer is only put
+// and no waiter is answered, under any of them. An event for the observer is only put
 // into its queue, whose mutex is taken after all these. The end of a hold cancels
 // the contexts of KeepAlive under its mutex.
 //

@@ -59,9 +59,9 @@ func unknown(command string, cause error) error {
 // gaveUp is the error of a caller whose context ended during a command.
 func gaveUp(ctx context.Context) error { return oneline.Join(ended(ctx), ErrOutcomeUnknown) }
 
-// ended is the error of a context that ended. It leaves another lease's loss
-// out, where that is the context's cause: ErrLost would say of this command
-// that it was not executed.
+// ended is the error of a context that ended. It never has another lease's loss,
+// which may be the context's cause: ErrLost would say that this command was not
+// executed.
 func ended(ctx context.Context) error {
 	err := attempt.Ended(ctx)
 	if errors.Is(err, ErrLost) {

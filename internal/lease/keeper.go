@@ -25,7 +25,7 @@ const (
 // renewed with it, so that commands are few and full.
 type keeper struct {
 	engine *engine.Engine
-	wake   chan struct{} // tells the loop to look now
+	wake   chan struct{} // makes the loop look now
 
 	mu      sync.Mutex // taken before a hold's
 	running bool       // the loop is
