@@ -80,7 +80,7 @@ func (d *due) renewals(now time.Duration) (all []renewal) {
 }
 
 // compare is the order of sending: the most urgent first, but stuck ones after
-// all the others, for they become more urgent the longer they fail.
+// all the others, because they become more urgent the longer they fail.
 func (r renewal) compare(other renewal) int {
 	if r.stuck != other.stuck {
 		if r.stuck {

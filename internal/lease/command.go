@@ -103,8 +103,8 @@ func (h *Handle) cause() error {
 // outerKey finds the context that KeepAlive was given in the one that it made.
 type outerKey struct{ holder *Handle }
 
-// outer is the context that KeepAlive was given, where it made ctx or a parent
-// of it.
+// outer is the context that KeepAlive was given, if it made ctx or a parent of it,
+// and else ctx.
 func (h *Handle) outer(ctx context.Context) context.Context {
 	if outer, kept := ctx.Value(outerKey{h}).(context.Context); kept {
 		return outer

@@ -5,8 +5,8 @@
 //
 // A [Hold] is an entry that stands in a document. A [Handle] is one holder's
 // part of it, and what users know as a doclock.Lease. An exclusive lock is a
-// hold with one handle. Where goroutines of one process share an entry, the
-// hold has a handle for each of them. [Holds] are those of one Locker.
+// hold with one handle. If goroutines of one process share an entry, the hold has
+// a handle for each of them. [Holds] are those of one Locker.
 //
 // # States
 //
@@ -43,9 +43,9 @@
 //	                                                                        or sent: ending     Downgrade's doubt
 //
 // While a command is under way that ends or suspends the hold, other calls wait for
-// it. Where the hold is lost, Release is sent, for a late duplicate may have brought
-// the entry back, and returns ErrLost; all others return ErrLost and send nothing, or
-// a release in their place.
+// it. If the hold is lost, Release is sent, because a late duplicate may have brought
+// the entry back, and returns ErrLost. All others return ErrLost, and send nothing or
+// a release.
 //
 // A handle ends with its hold, or before it if other holders stay. As long as the
 // hold is valid, only the last holder to leave releases it; the others leave

@@ -67,7 +67,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 // downgraded is the result of a downgrade.
 type downgraded struct {
 	lease *Handle
-	sent  engine.Reading // where there is a lease
+	sent  engine.Reading // if there is a lease
 	err   error
 }
 

@@ -16,8 +16,8 @@ type lastCommand struct {
 	name string // in errors
 	send func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error)
 
-	// judge is the verdict on an answer, where unsure says that an earlier attempt
-	// may have been executed.
+	// judge is the verdict on an answer. unsure is set if an earlier attempt may have
+	// been executed.
 	judge func(ctx context.Context, to *handoff, got engine.Answer, unsure error) error
 }
 
@@ -139,8 +139,8 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, r
 	return besides(failed(c.name, err), released), released
 }
 
-// besides is the error of a command that ends the lease, where a release of its own
-// has followed. If the command was not executed, that release has the verdict.
+// besides is the error of a command that ends the lease and was followed by a release
+// of its own. If the command was not executed, that release has the verdict.
 func besides(err, released error) error {
 	if repeatable(err) && (errors.Is(released, ErrLost) || errors.Is(released, ErrOutcomeUnknown)) {
 		return oneline.Join(err, released)

@@ -42,8 +42,8 @@ func (e *notExecuted) Unwrap() error { return e.error }
 func repeatable(err error) bool { return err != nil && errors.As(err, new(*notExecuted)) }
 
 // judged is a release's error as a verdict on the lock. A release that was not
-// executed says nothing of the lock by itself. While the lease's time lasts nobody
-// is let in. After that nobody knows.
+// executed says nothing of the lock by itself. While the lease's time lasts, the
+// server lets nobody in. After that nobody knows.
 func (s *Hold) judged(err error) error {
 	if !repeatable(err) || errors.Is(err, ErrOutcomeUnknown) || s.left() > 0 {
 		return err

@@ -117,7 +117,7 @@ func (s *Hold) check() error {
 }
 
 // nextCheck is when to check again: a few times more often than renewals make
-// necessary, for no timer follows the wall clock.
+// necessary, because no timer follows the wall clock.
 func (s *Hold) nextCheck() time.Duration {
 	return max(0, min(s.leftAt(s.engine.Clocks()), s.validity.ttl/4))
 }
