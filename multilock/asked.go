@@ -78,7 +78,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		holding: lease.HeldBy(ctx),
 	}
 	if cfg.MaxWait != nil && *cfg.MaxWait == 0 {
-		a.bounds.Patience = 0 // one attempt, and nothing else takes longer
+		a.bounds.RetryLimit = 0 // one attempt, and nothing else takes longer
 	}
 	all := a.of(f.Sorted(cfg.Sort))
 	all.account = l.account(ctx, all)
