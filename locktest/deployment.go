@@ -9,13 +9,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/address"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/mnet"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/wiremessage"
 
+	"github.com/doclock/doclock/internal/wire"
 	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
 )
@@ -105,19 +104,19 @@ func (noTime) Stats() string       { return "" }
 // connection carries one command at a time. The driver writes it, and then reads
 // the reply.
 type connection struct {
-	of    *deployment
-	id    int32
-	reply bson.RawValue
-	err   error
+	of      *deployment
+	request wire.Message
+	reply   bson.RawValue
+	err     error
 }
 
 // Write executes a command.
 func (c *connection) Write(ctx context.Context, message []byte) error {
-	id, command, err := parse(bytes.Clone(message)) // the driver uses its buffer again
+	c.request = bytes.Clone(message) // the driver uses its buffer again
+	command, err := parse(c.request)
 	if err != nil {
 		return err
 	}
-	c.id = id
 	c.reply, c.err = c.of.execute(ctx, command)
 	return nil
 }
@@ -127,56 +126,26 @@ func (c *connection) Read(context.Context) ([]byte, error) {
 	if c.err != nil {
 		return nil, topology.ConnectionError{ConnectionID: c.ID(), Wrapped: c.err}
 	}
-	start, message := wiremessage.AppendHeaderStart(make([]byte, 0, len(c.reply.Value)+32), 0, c.id, wiremessage.OpMsg)
-	message = wiremessage.AppendMsgFlags(message, 0)
-	message = wiremessage.AppendMsgSectionType(message, wiremessage.SingleDocument)
-	message = append(message, c.reply.Value...)
-	return bsoncore.UpdateLength(message, start, int32(len(message))), nil
+	return c.request.Reply(bson.Raw(c.reply.Value))
 }
 
 func (c *connection) Close() error { return nil }
 
 // parse reads a command: a document, and lists of documents beside it.
-func parse(message []byte) (id int32, command value.Document, err error) {
-	malformed := errors.New("locktest: a malformed message")
-	_, id, _, code, rest, ok := wiremessage.ReadHeader(message)
-	if !ok || code != wiremessage.OpMsg {
-		return id, nil, malformed
+func parse(message wire.Message) (value.Document, error) {
+	body, sequences, ok := message.Parts()
+	command := value.Open(value.Doc(body))
+	if !ok || len(command) == 0 {
+		return nil, errors.New("locktest: a malformed message")
 	}
-	if _, rest, ok = wiremessage.ReadMsgFlags(rest); !ok {
-		return id, nil, malformed
+	for _, s := range sequences {
+		list := make([]bson.RawValue, len(s.Documents))
+		for i, document := range s.Documents {
+			list[i] = value.Doc(document)
+		}
+		command = append(command, value.Field{Key: s.Name, Value: value.Array(list)})
 	}
-	for len(rest) > 0 {
-		var kind wiremessage.SectionType
-		if kind, rest, ok = wiremessage.ReadMsgSectionType(rest); !ok {
-			return id, nil, malformed
-		}
-		if kind == wiremessage.SingleDocument {
-			var document bsoncore.Document
-			if document, rest, ok = wiremessage.ReadMsgSectionSingleDocument(rest); !ok || document.Validate() != nil {
-				return id, nil, malformed
-			}
-			command = append(command, value.Open(value.Doc(bson.Raw(document)))...)
-			continue
-		}
-		var name string
-		var documents []bsoncore.Document
-		if name, documents, rest, ok = wiremessage.ReadMsgSectionDocumentSequence(rest); !ok {
-			return id, nil, malformed
-		}
-		list := make([]bson.RawValue, len(documents))
-		for i, document := range documents {
-			if document.Validate() != nil {
-				return id, nil, malformed
-			}
-			list[i] = value.Doc(bson.Raw(document))
-		}
-		command = append(command, value.Field{Key: name, Value: value.Array(list)})
-	}
-	if len(command) == 0 {
-		return id, nil, malformed
-	}
-	return id, command, nil
+	return command, nil
 }
 
 // The driver describes a connection by these.

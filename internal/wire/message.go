@@ -23,8 +23,11 @@ const (
 	replyPrefix = headerSize + 20
 )
 
-// exhaust is the flag of a request for many replies; it gets one.
-const exhaust = 1 << 16
+// Flags of an OP_MSG.
+const (
+	moreToCome = 1 << 1  // the sender wants no reply
+	exhaust    = 1 << 16 // the sender would take many replies; it gets one
+)
 
 // Message is one message, with its header.
 type Message []byte
@@ -47,6 +50,11 @@ func Read(r io.Reader) (Message, error) {
 
 func (m Message) kind() uint32 { return binary.LittleEndian.Uint32(m[12:]) }
 
+// Unanswered reports whether the sender of a request wants no reply.
+func (m Message) Unanswered() bool {
+	return m.kind() == opMsg && len(m) >= msgPrefix && binary.LittleEndian.Uint32(m[headerSize:])&moreToCome != 0
+}
+
 // prefix is the part before the document.
 func (m Message) prefix() int {
 	switch m.kind() {
@@ -59,55 +67,92 @@ func (m Message) prefix() int {
 	}
 }
 
-// Command is the document of a request or a reply. The sequences of an OP_MSG
-// become arrays in it.
-func (m Message) Command() (bson.D, bool) {
+// Sequence is a list of documents that stands beside a command's document.
+type Sequence struct {
+	Name      string
+	Documents []bson.Raw
+}
+
+// Parts are the document of a request or a reply as it is, and the sequences of an
+// OP_MSG. ok is false if the message is malformed.
+func (m Message) Parts() (body bson.Raw, sequences []Sequence, ok bool) {
+	if len(m) < msgPrefix || len(m) < m.prefix() {
+		return nil, nil, false
+	}
 	rest := []byte(m[m.prefix():])
 	if m.kind() != opMsg {
-		doc, _, ok := document(rest)
-		return doc, ok
+		body, _, ok = document(rest)
+		return body, nil, ok
 	}
-	var command, sequences bson.D
 	for len(rest) > 0 {
 		section := rest[0]
 		rest = rest[1:]
 		switch section {
 		case 0:
-			doc, after, ok := document(rest)
-			if !ok {
-				return nil, false
-			}
-			command, rest = doc, after
+			body, rest, ok = document(rest)
 		case 1:
-			size := binary.LittleEndian.Uint32(rest)
-			name, docs, _ := bytes.Cut(rest[4:size], []byte{0})
-			rest = rest[size:]
-			var array bson.A
-			for len(docs) > 0 {
-				doc, after, ok := document(docs)
-				if !ok {
-					return nil, false
-				}
-				array, docs = append(array, doc), after
-			}
-			sequences = append(sequences, bson.E{Key: string(name), Value: array})
+			var s Sequence
+			s, rest, ok = sequence(rest)
+			sequences = append(sequences, s)
 		default:
-			return nil, false
+			ok = false
+		}
+		if !ok {
+			return nil, nil, false
 		}
 	}
-	return append(command, sequences...), command != nil
+	return body, sequences, body != nil
+}
+
+// Command is the document of a request or a reply. The sequences of an OP_MSG
+// become arrays in it.
+func (m Message) Command() (command bson.D, ok bool) {
+	body, sequences, ok := m.Parts()
+	if !ok || bson.Unmarshal(body, &command) != nil {
+		return nil, false
+	}
+	for _, s := range sequences {
+		array := make(bson.A, len(s.Documents))
+		for i, raw := range s.Documents {
+			var doc bson.D
+			if bson.Unmarshal(raw, &doc) != nil {
+				return nil, false
+			}
+			array[i] = doc
+		}
+		command = append(command, bson.E{Key: s.Name, Value: array})
+	}
+	return command, true
 }
 
 // document reads the document at the front of b.
-func document(b []byte) (doc bson.D, rest []byte, ok bool) {
+func document(b []byte) (doc bson.Raw, rest []byte, ok bool) {
 	if len(b) < 5 {
 		return nil, nil, false
 	}
-	size := int(binary.LittleEndian.Uint32(b))
-	if size > len(b) || bson.Unmarshal(b[:size], &doc) != nil {
+	size := binary.LittleEndian.Uint32(b)
+	if uint64(size) > uint64(len(b)) || bson.Raw(b[:size]).Validate() != nil {
 		return nil, nil, false
 	}
-	return doc, b[size:], true
+	return b[:size:size], b[size:], true
+}
+
+// sequence reads the sequence at the front of b.
+func sequence(b []byte) (s Sequence, rest []byte, ok bool) {
+	if len(b) < 4 {
+		return s, nil, false
+	}
+	size := binary.LittleEndian.Uint32(b)
+	if size < 4 || uint64(size) > uint64(len(b)) {
+		return s, nil, false
+	}
+	name, docs, ok := bytes.Cut(b[4:size], []byte{0})
+	for s.Name = string(name); ok && len(docs) > 0; {
+		var doc bson.Raw
+		doc, docs, ok = document(docs)
+		s.Documents = append(s.Documents, doc)
+	}
+	return s, b[size:], ok
 }
 
 // Body is the document of an OP_MSG as it is, without sequences, and the name of its
@@ -134,9 +179,12 @@ func (m Message) Body() (name string, body bson.Raw) {
 
 // With is the message with another document.
 func (m Message) With(doc any) ([]byte, error) {
-	raw, err := bson.Marshal(doc)
-	if err != nil {
-		return nil, err
+	raw, ok := doc.(bson.Raw)
+	if !ok {
+		var err error
+		if raw, err = bson.Marshal(doc); err != nil {
+			return nil, err
+		}
 	}
 	out := bytes.Clone(m[:m.prefix()])
 	if m.kind() == opMsg {

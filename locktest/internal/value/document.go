@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 )
 
 // Field is one field of a document.
@@ -32,11 +31,11 @@ func each(data []byte) iter.Seq2[string, bson.RawValue] {
 				return
 			}
 			key := rest[1:end]
-			v, more, ok := bsoncore.ReadValue(rest[end+1:], bsoncore.Type(rest[0]))
-			if !ok || !yield(string(key), bson.RawValue{Type: bson.Type(v.Type), Value: v.Data}) {
+			v, err := bson.RawElement(rest).ValueErr()
+			if err != nil || !yield(string(key), v) {
 				return
 			}
-			rest = more
+			rest = rest[end+1+len(v.Value):]
 		}
 	}
 }
