@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -20,24 +19,18 @@ type late struct {
 	command value.Document
 }
 
-// unmarked are commands of the driver itself, which meet no fault.
-var unmarked = []string{"ping", "hello", "isMaster", "endSessions"}
-
 // execute executes a command, unless a fault prevents it.
 func (s *deployment) execute(ctx context.Context, command value.Document) (bson.RawValue, error) {
 	s.mu.Lock()
-	if s.cut != nil {
-		s.mu.Unlock()
+	cut := s.cut
+	s.mu.Unlock()
+	if cut != nil {
 		return value.Missing, errBroken
 	}
-	met, refusal, delay := none, s.faults.refusal, s.faults.delay
-	if !slices.Contains(unmarked, command[0].Key) {
-		met = s.faults.take(command)
-	}
-	s.mu.Unlock()
+	met, refusal, delay := s.take(command)
 	switch met {
 	case refused:
-		return store.Refused(&value.Refusal{Code: refusal.Code, Name: refusal.Name, Message: refusal.Message, Labels: refusal.Labels}), nil
+		return refusal, nil
 	case requestLost:
 		return value.Missing, errBroken
 	case replyLost:

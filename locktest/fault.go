@@ -3,14 +3,19 @@ package locktest
 import (
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// faults are what the next commands meet.
+// faults are what the next commands of a [Server] or a [Cluster] meet.
 type faults struct {
+	mu sync.Mutex
+
 	refused, requests, replies, delayed order
 
 	refusal mongo.CommandError
@@ -37,36 +42,36 @@ func orderOf(n int, only []Kind) order { return order{max(0, n), slices.Clone(on
 // fault: a refusal first, then a lost request, a lost reply, a delay. The library
 // repeats a command of unknown outcome, and the driver repeats a read once, so a
 // caller seldom sees one lost reply.
-func (s *Server) Fail(n int, refusal mongo.CommandError, only ...Kind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults.refused, s.faults.refusal = orderOf(n, only), refusal
+func (f *faults) Fail(n int, refusal mongo.CommandError, only ...Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused, f.refusal = orderOf(n, only), refusal
 }
 
-// LoseRequests breaks the connection of each of the next n commands, as [Server.Fail]
+// LoseRequests breaks the connection of each of the next n commands, as Fail
 // counts them, before the server gets it: it is not executed, and nobody can tell.
-func (s *Server) LoseRequests(n int, only ...Kind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults.requests = orderOf(n, only)
+func (f *faults) LoseRequests(n int, only ...Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = orderOf(n, only)
 }
 
-// LoseReplies breaks the connection of each of the next n commands, as [Server.Fail]
+// LoseReplies breaks the connection of each of the next n commands, as Fail
 // counts them, after the server has executed it: nobody can tell.
-func (s *Server) LoseReplies(n int, only ...Kind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults.replies = orderOf(n, only)
+func (f *faults) LoseReplies(n int, only ...Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = orderOf(n, only)
 }
 
 // Delay has each of the next n commands, as [Server.Fail] counts them, arrive later,
 // by d on the server's clock. If the sender's context ends first, the request
 // arrives all the same, late: it is executed before the first command that comes
 // after its time.
-func (s *Server) Delay(n int, d time.Duration, only ...Kind) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults.delayed, s.faults.delay = orderOf(n, only), d
+func (f *faults) Delay(n int, d time.Duration, only ...Kind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.delayed, f.delay = orderOf(n, only), d
 }
 
 // Down has no server be reachable from now on, for this reason. Commands wait, and
@@ -109,17 +114,23 @@ const (
 	delayed
 )
 
-// take is a command's fault: the first that is due for its kind. It counts one less.
-// It needs the server's mutex.
-func (f *faults) take(command value.Document) fault {
+// unmarked are commands of the driver itself, which meet no fault.
+var unmarked = []string{"ping", "hello", "isMaster", "endSessions"}
+
+// take is a command's fault, the first that is due for its kind, with the order's
+// refusal and delay. It counts one less.
+func (f *faults) take(command value.Document) (fault, bson.RawValue, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, due := range []struct {
 		*order
 		kind fault
 	}{{&f.refused, refused}, {&f.requests, requestLost}, {&f.replies, replyLost}, {&f.delayed, delayed}} {
-		if due.left > 0 && ofKind(command, due.only) {
+		if due.left > 0 && ofKind(command, due.only) && !slices.Contains(unmarked, command[0].Key) {
 			due.left--
-			return due.kind
+			r := f.refusal
+			return due.kind, store.Refused(&value.Refusal{Code: r.Code, Name: r.Name, Message: r.Message, Labels: r.Labels}), f.delay
 		}
 	}
-	return none
+	return none, value.Missing, 0
 }

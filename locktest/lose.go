@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -16,7 +17,10 @@ type Guarded interface{ Guard() bson.D }
 // breaks a lock. The holder learns it from its next command; until then its lease
 // counts as valid, and others may be let in. It is an error if the entry is not
 // there: the lease has ended, or it is another server's.
-func (s *Server) Lose(lease Guarded) error {
+func (s *Server) Lose(lease Guarded) error { return lose(lease, s.store.Collections(), s.run) }
+
+// lose removes a lease's entry from one of the collections, by a command.
+func lose(lease Guarded, among []store.Place, run func(value.Document) bson.RawValue) error {
 	if v := reflect.ValueOf(lease); lease == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return errors.New("locktest: the lease is nil; give one that was acquired from this server")
 	}
@@ -26,7 +30,7 @@ func (s *Server) Lose(lease Guarded) error {
 	}
 	guard := value.Open(value.Doc(raw))
 	for _, entries := range guard[max(0, len(guard)-1):] { // the last part of a guard is the entry's
-		if entry := value.Get(entries.Value, "$elemMatch"); !value.IsMissing(entry) && s.pull(guard, entries.Key, entry) {
+		if entry := value.Get(entries.Value, "$elemMatch"); !value.IsMissing(entry) && pull(guard, entries.Key, entry, among, run) {
 			return nil
 		}
 	}
@@ -35,11 +39,11 @@ func (s *Server) Lose(lease Guarded) error {
 
 // pull removes an entry from the document that a guard matches, and reports whether
 // it was there.
-func (s *Server) pull(guard value.Document, entries string, entry bson.RawValue) bool {
+func pull(guard value.Document, entries string, entry bson.RawValue, among []store.Place, run func(value.Document) bson.RawValue) bool {
 	pull := value.Document{{Key: "$pull", Value: value.Document{{Key: entries, Value: entry}}.Close()}}
 	statement := value.Document{{Key: "q", Value: guard.Close()}, {Key: "u", Value: pull.Close()}}
-	for _, at := range s.store.Collections() {
-		reply := s.run(value.Document{
+	for _, at := range among {
+		reply := run(value.Document{
 			{Key: "update", Value: value.String(at.Name)},
 			{Key: "updates", Value: value.Array([]bson.RawValue{statement.Close()})},
 			{Key: "$db", Value: value.String(at.Database)},

@@ -17,10 +17,10 @@ import (
 type Server struct {
 	store  *store.Store
 	client *mongo.Client
+	faults
 
 	mu      sync.Mutex
-	ahead   time.Duration // of the clock, before this machine's
-	faults  faults
+	ahead   time.Duration                 // of the clock, before this machine's
 	late    []late                        // requests that have not arrived yet
 	clients map[*mongo.Client]*deployment // that are connected
 	waits   map[chan struct{}]bool        // of commands, closed when something changes that they wait for
