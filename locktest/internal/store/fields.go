@@ -7,7 +7,8 @@ import (
 )
 
 // without are the fields of commands that have no effect here: there is one
-// member, nothing is slow, and no validator.
+// member, nothing is slow, and no validator. (A read concern that needs members is
+// refused.)
 var without = []string{
 	"$db", "lsid", "$clusterTime", "$readPreference", "readConcern", "writeConcern", "maxTimeMS", "comment", "hint",
 	"bypassDocumentValidation", "apiVersion", "apiStrict", "apiDeprecationErrors", "collation", "let",

@@ -73,6 +73,9 @@ func (s *Store) Run(now time.Time, document value.Document) bson.RawValue {
 }
 
 func (c *command) run() (value.Document, error) {
+	if value.Text(value.Get(c.Get("readConcern"), "level")) == "linearizable" {
+		return nil, value.Refuse(value.NotAReplicaSet, "node needs to be a replica set member to use read concern")
+	}
 	run, known := commands[c.name]
 	if !known {
 		return nil, value.Refuse(value.CommandNotFound, "locktest does not support the command %s", c.name)

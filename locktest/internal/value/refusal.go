@@ -22,7 +22,7 @@ var codeNames = map[int32]string{
 	BadValue: "BadValue", FailedToParse: "FailedToParse", TypeMismatch: "TypeMismatch", 15: "Overflow", InvalidLength: "InvalidLength", NotViable: "PathNotViable",
 	Conflicting: "ConflictingUpdateOperators", DollarPrefixed: "DollarPrefixedFieldName", 53: "InvalidIdField", 54: "NotSingleValueField",
 	56: "EmptyFieldName", CommandNotFound: "CommandNotFound", ImmutableField: "ImmutableField", CannotCreateIndex: "CannotCreateIndex", 72: "InvalidOptions", 73: "InvalidNamespace",
-	NotSupported: "CommandNotSupported", 171: "CannotIndexParallelArrays", 241: "ConversionFailure", DuplicateKey: "DuplicateKey",
+	NotSupported: "CommandNotSupported", NotAReplicaSet: "NotAReplicaSet", 171: "CannotIndexParallelArrays", 241: "ConversionFailure", DuplicateKey: "DuplicateKey",
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("(%d) %s", r.Code, r.Message) }
@@ -40,6 +40,7 @@ const (
 	ImmutableField    = 66
 	CannotCreateIndex = 67
 	NotSupported      = 115
+	NotAReplicaSet    = 123
 	DuplicateKey      = 11000
 )
 
