@@ -43,6 +43,25 @@
 // the background. [Server.Down] has no server be reachable, and [Server.Cut] for one client. [Server.Lose] takes a
 // lease away.
 //
+// # Fail-over
+//
+// [NewCluster] makes a replica set of three members in memory, in a [testing/synctest]
+// bubble. Its clients are the driver's own, with its discovery of the members, its
+// pools, and its repeats:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		cluster := locktest.NewCluster(t)
+//		orders := cluster.Collection("orders", bson.M{"_id": "A-17"})
+//		locks, err := writelock.New(orders)
+//		go locks.Do(…)
+//		time.Sleep(10 * time.Second)
+//		cluster.StepDown() // another member becomes primary
+//	})
+//
+// [Cluster.Isolate], [Cluster.Cut] and [Cluster.Heal] make and end partitions, with an
+// old primary beside a new one, stale reads, and writes that are rolled back.
+// [Cluster.Advance] turns the clock of one member. The faults are those of a Server.
+//
 // # What it knows
 //
 // Commands: find, aggregate, findAndModify, insert, update, delete, count, create,
@@ -63,13 +82,15 @@
 //
 // It refuses everything else with an error that names it, code 115 or 59: it never
 // passes over an operator, also where no document matches. In particular it has no
-// transactions and sessions, no collations but the simple one, no TTL and partial
+// transactions, no sessions but a cluster's, no collations but the simple one, no TTL and partial
 // indexes, no validators, views and capped collections, no change streams, and no
 // positional operator `.$`. Regular expressions are Go's, without look-aheads and
 // back references.
 //
-// Write concerns, read concerns and hints have no effect: it has one member, and
-// nothing is slow. It checks no rights. It answers a find with all documents at
+// Write concerns, read concerns and hints have no effect: a Server has one member, and
+// nothing is slow. (It refuses a linearizable read, code 123, as any standalone does.)
+// A [Cluster] has sessions, repeats of writes, write concerns and read concerns; it
+// has no snapshots and no causal consistency. It checks no rights. It answers a find with all documents at
 // once. It is faster than a server: a document that is deleted and made anew within
 // one millisecond of the server's clock may give out the same fencing token twice.
 //

@@ -141,18 +141,18 @@ func (s *server) claim(ctx context.Context, all *Claims, r Request) (got claimed
 	w := all.Enter("", r)
 	defer all.Leave(w)
 	for {
-		step, err := all.Await(ctx, w)
+		turn, err := all.Await(ctx, w)
 		if err != nil {
 			return got, err
 		}
-		if step.Kind == None {
+		if turn.Kind == None {
 			return got, errNone
 		}
 		got.commands++
 		way := s.way()
-		if step.Kind == Look {
+		if turn.Kind == Look {
 			time.Sleep(2 * way)
-			found := s.first(step.Limit)
+			found := s.first(turn.Limit)
 			time.Sleep(2 * way)
 			all.Found(w, found)
 			continue
@@ -168,7 +168,7 @@ func (s *server) claim(ctx context.Context, all *Claims, r Request) (got claimed
 		}
 		var outcome Outcome
 		var key string
-		got.document, outcome, got.off = s.lock(s.byKey[waitqueue.Key(step.Candidate)])
+		got.document, outcome, got.off = s.lock(s.byKey[waitqueue.Key(turn.Candidate)])
 		time.Sleep(way)
 		if outcome == Unfit {
 			got.unfit++

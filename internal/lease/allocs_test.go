@@ -28,17 +28,17 @@ func TestAllocations(t *testing.T) {
 		"a grant and a release": {5, func() {
 			h := r.New(exclusive, r.engine.Clocks(), false)
 			v, _ := h.claim()
-			h.writing.lock()
+			h.writing.take()
 			h.hold.depart(h)
-			h.hold.renewing.lock()
-			h.hold.writing.lock()
+			h.hold.renewing.take()
+			h.hold.writing.take()
 			to := h.hold.handoff()
 			h.hold.giveUp()
 			h.settleAll(context.Background(), v, nil)
 			to.close(nil)
-			h.hold.writing.unlock()
-			h.hold.renewing.unlock()
-			h.writing.unlock()
+			h.hold.writing.leave()
+			h.hold.renewing.leave()
+			h.writing.leave()
 			_ = h.Release(context.Background())
 		}},
 		"a part of a shared entry": {3, func() {

@@ -8,85 +8,85 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 )
 
-// gate is a mutex of commands, in the order of arrival. Unlike with a sync.Mutex, a
-// caller can give up waiting for it, and a goroutine can unlock what another has
-// locked. It allocates nothing while nobody waits.
+// gate lets one command through at a time, in the order of arrival. Unlike a
+// mutex, a caller can give up waiting for it, and another goroutine than the
+// one that entered can leave it. It allocates nothing while nobody waits.
 type gate struct {
 	mu      sync.Mutex
-	locked  bool
-	waiting []chan struct{} // each is closed when its waiter has the gate
+	taken   bool
+	waiting []chan struct{} // each is closed when the gate is its waiter's
 }
 
-// lockContext waits for the gate, or for the end of ctx.
-func (g *gate) lockContext(ctx context.Context) error {
+// enter waits for the gate, or for the end of ctx.
+func (g *gate) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return attempt.Ended(ctx)
 	}
-	mine := g.wait()
-	if mine == nil {
+	turn := g.wait()
+	if turn == nil {
 		return nil
 	}
 	select {
-	case <-mine:
+	case <-turn:
 		return nil
 	case <-ctx.Done():
-		g.giveUp(mine)
+		g.giveUp(turn)
 		return attempt.Ended(ctx)
 	}
 }
 
-// lock waits for the gate without end.
-func (g *gate) lock() {
-	if mine := g.wait(); mine != nil {
-		<-mine
+// take waits for the gate without end.
+func (g *gate) take() {
+	if turn := g.wait(); turn != nil {
+		<-turn
 	}
 }
 
-// tryLock locks the gate if it is free.
-func (g *gate) tryLock() bool {
+// try enters if nobody is inside.
+func (g *gate) try() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.locked {
+	if g.taken {
 		return false
 	}
-	g.locked = true
+	g.taken = true
 	return true
 }
 
-func (g *gate) unlock() {
+func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
-		g.locked, g.waiting = false, nil
+		g.taken, g.waiting = false, nil
 		return
 	}
 	close(g.waiting[0])
 	g.waiting = g.waiting[1:]
 }
 
-// wait locks a free gate and returns nil, or joins the waiters.
-func (g *gate) wait() (mine chan struct{}) {
+// wait enters at once, and returns nil, or joins the waiters.
+func (g *gate) wait() (turn chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.locked {
-		g.locked = true
+	if !g.taken {
+		g.taken = true
 		return nil
 	}
-	mine = make(chan struct{})
-	g.waiting = append(g.waiting, mine)
-	return mine
+	turn = make(chan struct{})
+	g.waiting = append(g.waiting, turn)
+	return turn
 }
 
-// giveUp takes a waiter out. A waiter who has the gate by now passes it on to the
-// next.
-func (g *gate) giveUp(mine chan struct{}) {
+// giveUp takes a waiter out. One whose turn has come meanwhile leaves the gate
+// to the next.
+func (g *gate) giveUp(turn chan struct{}) {
 	g.mu.Lock()
-	i := slices.Index(g.waiting, mine)
+	i := slices.Index(g.waiting, turn)
 	if i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
 	g.mu.Unlock()
 	if i < 0 {
-		g.unlock()
+		g.leave()
 	}
 }

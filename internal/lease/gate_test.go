@@ -12,7 +12,7 @@ import (
 func TestGateIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
-		g.lock()
+		g.take()
 		var entered []int
 		givesUp, cancel := context.WithCancel(t.Context())
 		for i := range 5 {
@@ -21,28 +21,28 @@ func TestGateIsInOrder(t *testing.T) {
 				ctx = givesUp
 			}
 			go func() {
-				if err := g.lockContext(ctx); err != nil {
+				if err := g.enter(ctx); err != nil {
 					if !errors.Is(err, context.Canceled) || i != 2 {
 						t.Errorf("%d: %v", i, err)
 					}
 					return
 				}
 				entered = append(entered, i)
-				g.unlock()
+				g.leave()
 			}()
 			synctest.Wait()
 		}
-		if g.tryLock() {
+		if g.try() {
 			t.Error("two are inside")
 		}
 		cancel()
 		synctest.Wait()
-		g.unlock()
+		g.leave()
 		synctest.Wait()
 		if want := []int{0, 1, 3, 4}; !slices.Equal(entered, want) {
 			t.Errorf("entered in the order %v, want %v", entered, want)
 		}
-		if !g.tryLock() {
+		if !g.try() {
 			t.Error("nobody is inside, and nobody can enter")
 		}
 	})
@@ -52,25 +52,25 @@ func TestGateIsInOrder(t *testing.T) {
 func TestGateIsNotLost(t *testing.T) {
 	var g gate
 	for range 2000 {
-		g.lock()
+		g.take()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if g.lockContext(ctx) == nil {
-				g.unlock()
+			if g.enter(ctx) == nil {
+				g.leave()
 			}
 		}()
 		go cancel()
-		g.unlock()
+		g.leave()
 		<-ended
-		g.lock() // which would wait for ever
-		g.unlock()
+		g.take() // which would wait for ever
+		g.leave()
 		cancel()
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := g.lockContext(ended); !errors.Is(err, context.Canceled) {
+	if err := g.enter(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("entered with an ended context: %v", err)
 	}
 }

@@ -98,7 +98,7 @@ func (p *process) ask(tag string) Request {
 
 // acquire waits for a lease as multilock does, and returns its entry.
 func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err error) {
-	r.Late = func(_ *Waiter, step Step) { p.late.Go(func() { p.forsake(r, step) }) }
+	r.Late = func(_ *Waiter, turn Turn) { p.late.Go(func() { p.forsake(r, turn) }) }
 	w := p.Enter(keyOfOne, r, Known{})
 	var place Place
 	defer func() {
@@ -111,14 +111,14 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 		}
 	}()
 	for {
-		step, err := p.Await(ctx, w)
+		turn, err := p.Await(ctx, w)
 		switch {
 		case err != nil:
 			return uuid.Nil, err
-		case step.Kind == Joined:
-			return step.Entry, nil
+		case turn.Kind == Joined:
+			return turn.Entry, nil
 		}
-		got := step.Answer
+		got := turn.Answer
 		if got.Image == nil {
 			got, held, err = p.enter(ctx, r, place)
 		}
@@ -179,11 +179,11 @@ func (p *process) hold(id uuid.UUID) {
 }
 
 // forsake releases what was handed over to a waiter that had left.
-func (p *process) forsake(r Request, step Step) {
+func (p *process) forsake(r Request, turn Turn) {
 	switch {
-	case step.Kind == Joined:
-		p.release(r.Tag, step.Entry)
-	case step.Answer.Outcome == engine.Granted:
+	case turn.Kind == Joined:
+		p.release(r.Tag, turn.Entry)
+	case turn.Answer.Outcome == engine.Granted:
 		p.hold(r.ID)
 		p.release(r.Tag, r.ID)
 	}
@@ -211,7 +211,7 @@ func (p *process) release(tag string, id uuid.UUID) {
 	}
 	got := p.document.handoff(id, *next)
 	if w := p.HandedOver(id, got); w != nil {
-		w.Late(w, Step{Kind: Answer, Answer: got})
+		w.Late(w, Turn{Kind: Answer, Answer: got})
 	}
 }
 

@@ -1,0 +1,313 @@
+package locktest_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+)
+
+// replicas is a cluster with one document, in a bubble.
+type replicas struct {
+	*locktest.Cluster
+	t      *testing.T
+	orders *mongo.Collection
+}
+
+func onCluster(t *testing.T, run func(t *testing.T, c *replicas)) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := locktest.NewCluster(t)
+		run(t, &replicas{cluster, t, cluster.Collection("orders", bson.M{"_id": 1, "total": 0})})
+	})
+}
+
+// at is the collection of a client that reaches one member only.
+func (c *replicas) at(address string, opts ...options.Lister[options.CollectionOptions]) *mongo.Collection {
+	client := c.Connect(options.Client().SetReadPreference(readpref.Nearest()).SetRetryWrites(false))
+	for _, other := range append(c.Secondaries(), c.Primary()) {
+		if other != address {
+			c.Cut(client, other)
+		}
+	}
+	synctest.Wait() // until the driver has noticed
+	return client.Database("test").Collection("orders", opts...)
+}
+
+func add(ctx context.Context, coll *mongo.Collection) error {
+	_, err := coll.UpdateOne(ctx, order, bson.M{"$inc": bson.M{"total": 1}})
+	return err
+}
+
+func total(t *testing.T, coll *mongo.Collection) int {
+	t.Helper()
+	var stored struct{ Total int }
+	check(t, coll.FindOne(t.Context(), order).Decode(&stored))
+	return stored.Total
+}
+
+// later runs a command and returns its end.
+func later(run func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	synctest.Wait()
+	return ended
+}
+
+func waits(t *testing.T, what string, ended <-chan error) {
+	t.Helper()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	select {
+	case err := <-ended:
+		t.Fatalf("%s ended: %v", what, err)
+	default:
+	}
+}
+
+func code(err error) int {
+	if server := mongo.ServerError(nil); asServer(err, &server) && len(server.ErrorCodes()) > 0 {
+		return server.ErrorCodes()[0]
+	}
+	return 0
+}
+
+// The driver finds the members, and sends each command to the right one, before and
+// after a step-down. It hears of that without being refused.
+func TestADriverFindsTheMembers(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		var mu sync.Mutex
+		var asked []string
+		client := c.Connect(options.Client().SetMonitor(&event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, e.ConnectionID[:strings.Index(e.ConnectionID, "[")])
+		}}))
+		atPrimary := client.Database("test").Collection("orders")
+		atSecondary := client.Database("test").Collection("orders", options.Collection().SetReadPreference(readpref.Secondary()))
+		for i := range 3 {
+			synctest.Wait() // until it has heard of all members
+			asked = nil
+			check(t, add(t.Context(), atPrimary))
+			for range 20 {
+				if got := total(t, atSecondary); got != i+1 {
+					t.Errorf("a secondary has %d after %d writes", got, i+1)
+				}
+			}
+			if asked[0] != c.Primary() || slices.Contains(asked[1:], c.Primary()) || !slices.Contains(asked, c.Secondaries()[0]) || !slices.Contains(asked, c.Secondaries()[1]) {
+				t.Errorf("with the primary %s: %q", c.Primary(), asked)
+			}
+			before := c.Primary()
+			c.StepDown()
+			if c.Primary() == before || c.Primary() == "" {
+				t.Errorf("after %s came %q", before, c.Primary())
+			}
+		}
+	})
+}
+
+// An hour takes no time, and no goroutine stays: the bubble would not end.
+func TestAnHourOfACluster(t *testing.T) {
+	began := time.Now()
+	onCluster(t, func(t *testing.T, c *replicas) {
+		locks, err := writelock.New(c.orders)
+		check(t, err)
+		lease, err := locks.Acquire(t.Context(), order)
+		check(t, err)
+		work := lease.KeepAlive(t.Context())
+		for range 6 {
+			time.Sleep(10 * time.Minute)
+			c.StepDown()
+		}
+		if work.Err() != nil {
+			t.Errorf("after an hour of renewals: %v", context.Cause(work))
+		}
+		check(t, lease.Release(t.Context()))
+		check(t, locks.Close(t.Context()))
+		if got := time.Since(began); got > 0 && got < time.Hour {
+			t.Errorf("%v have passed", got)
+		}
+	})
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("an hour took %v", took)
+	}
+}
+
+// What a majority has survives.
+func TestAcknowledgedWritesSurvive(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		for i := range 6 {
+			check(t, add(t.Context(), c.orders))
+			c.StepDown()
+			if got := total(t, c.orders); got != i+1 {
+				t.Fatalf("after %d writes and step-downs the total is %d", i+1, got)
+			}
+		}
+	})
+}
+
+// A write that no majority has is not acknowledged. It is lost if another member is
+// elected, and else it arrives.
+func TestWritesOfAnIsolatedPrimary(t *testing.T) {
+	for name, elected := range map[string]bool{"lost": true, "kept": false} {
+		t.Run(name, func(t *testing.T) {
+			onCluster(t, func(t *testing.T, c *replicas) {
+				old := c.at(c.Primary())
+				check(t, add(t.Context(), old))
+				c.Isolate(c.Primary())
+				written := later(func() error { return add(t.Context(), old) })
+				waits(t, "a write", written)
+				if got := total(t, old); got != 2 {
+					t.Errorf("a local read shows %d", got)
+				}
+				want := 2
+				if elected {
+					before := c.Primary()
+					c.StepDown()
+					waits(t, "a write at the old primary", written)
+					if got := total(t, c.orders); got != 1 || c.Primary() == before {
+						t.Errorf("the new primary has %d", got)
+					}
+					want = 1
+				}
+				c.Heal()
+				if err := <-written; elected != mongo.IsNetworkError(err) || !elected && err != nil {
+					t.Errorf("the write: %v", err)
+				}
+				for _, member := range append(c.Secondaries(), c.Primary()) {
+					if got := total(t, c.at(member)); got != want {
+						t.Errorf("%s has %d, not %d", member, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Without a majority nobody is elected. A write waits for the primary.
+func TestNoPrimary(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		c.Isolate(c.Secondaries()...)
+		c.StepDown()
+		if c.Primary() != "" || len(c.Secondaries()) != 3 {
+			t.Fatalf("the primary is %q", c.Primary())
+		}
+		written := later(func() error { return add(t.Context(), c.orders) })
+		waits(t, "a write", written)
+		c.Heal()
+		check(t, <-written)
+		if got := total(t, c.orders); got != 1 {
+			t.Errorf("the total is %d", got)
+		}
+	})
+}
+
+// The driver's repeat of a write is executed once, also by another primary.
+func TestARepeatedWriteIsExecutedOnce(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		steps := func(context.Context, *event.CommandFailedEvent) { c.StepDown() }
+		client := c.Connect(options.Client().SetMonitor(&event.CommandMonitor{Failed: steps}))
+		orders := client.Database("test").Collection("orders")
+		before := c.Primary()
+		c.LoseReplies(1)
+		var stored struct{ Total int }
+		check(t, orders.FindOneAndUpdate(t.Context(), order, bson.M{"$inc": bson.M{"total": 1}}).Decode(&stored))
+		if stored.Total != 0 || c.Primary() == before {
+			t.Errorf("the repeat was answered with %d by %s", stored.Total, c.Primary())
+		}
+		c.LoseRequests(1)
+		check(t, add(t.Context(), orders))
+		if got := total(t, orders); got != 2 {
+			t.Errorf("two writes make %d", got)
+		}
+		session := bson.D{{Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}
+		write := func(number int64) error {
+			return orders.Database().RunCommand(t.Context(), bson.D{{Key: "update", Value: "orders"}, {Key: "updates", Value: bson.A{
+				bson.M{"q": order, "u": bson.M{"$inc": bson.M{"total": 1}}}}}, {Key: "lsid", Value: session}, {Key: "txnNumber", Value: number}}).Err()
+		}
+		check(t, write(7))
+		check(t, write(7))
+		if got := total(t, orders); got != 3 || code(write(6)) != 225 {
+			t.Errorf("the total is %d, and an older number is answered %v", got, write(6))
+		}
+	})
+}
+
+// Each member has its own clock.
+func TestClocksOfMembers(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		stamp := func() time.Duration {
+			var stored struct{ At time.Time }
+			at := options.FindOneAndUpdate().SetReturnDocument(options.After)
+			check(t, c.orders.FindOneAndUpdate(t.Context(), order, mongo.Pipeline{{{Key: "$set", Value: bson.M{"at": "$$NOW"}}}}, at).Decode(&stored))
+			return time.Until(stored.At).Round(time.Second)
+		}
+		if got := stamp(); got != 0 {
+			t.Errorf("a clock that nobody turned is ahead by %v", got)
+		}
+		c.Advance(c.Primary(), -time.Minute)
+		c.Advance(c.Primary(), -time.Second)
+		behind := stamp()
+		c.StepDown()
+		if got := stamp(); behind != -61*time.Second || got != 0 {
+			t.Errorf("the old primary is ahead by %v, and the new one by %v", behind, got)
+		}
+	})
+}
+
+// A client that is cut off reaches none of the members, and others reach all.
+func TestCutOffACluster(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		client := c.Connect(options.Client().SetServerSelectionTimeout(time.Second))
+		check(t, client.Ping(t.Context(), nil))
+		c.Cut(client)
+		if err := client.Ping(t.Context(), nil); err == nil {
+			t.Error("a client that is cut off reaches the primary")
+		}
+		check(t, add(t.Context(), c.orders))
+		c.Heal()
+		check(t, add(t.Context(), client.Database("test").Collection("orders")))
+	})
+}
+
+// Faults are those of a server.
+func TestFaultsOfACluster(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		locks := locker(t, c.orders)
+		c.LoseReplies(1, locktest.Acquires)
+		lease := acquired(t, locks)
+		c.LoseRequests(1)
+		c.LoseReplies(1)
+		check(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
+		c.Fail(1, mongo.CommandError{Code: 13, Message: "not authorized"})
+		if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); code(err) != 13 {
+			t.Errorf("a refused update: %v", err)
+		}
+		c.Delay(1, time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := add(ctx, c.orders); !mongo.IsTimeout(err) || total(t, c.orders) != 1 {
+			t.Errorf("a write that is late: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if got := total(t, c.orders); got != 2 {
+			t.Errorf("the late write has not arrived: %d", got)
+		}
+		lease = acquired(t, locks)
+		check(t, c.Lose(lease))
+		if err := lease.Renew(t.Context()); !isLost(err) {
+			t.Errorf("a renewal: %v", err)
+		}
+		check(t, c.orders.Database().Client().Ping(t.Context(), nil))
+	})
+}
