@@ -158,6 +158,9 @@ func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) 
 		}
 		got.err = s.settle(ctx, "acquire", settle, func(ctx context.Context) (err error) {
 			got.Answer, err = s.locker.engine.Acquire(ctx, s.filter, r)
+			if err == nil && got.Outcome == engine.NotFound && !s.skip {
+				err = s.locker.engine.Absent(ctx, s.filter)
+			}
 			got.unsure.note(err)
 			return err
 		})

@@ -135,6 +135,7 @@ type due struct {
 	ids     []uuid.UUID
 	timeout time.Duration
 	last    bool // Close waits for it
+	awaited bool // somebody waits for the answer, and goes on by it
 }
 
 // next is a spot with what is due there, or nil.
@@ -150,6 +151,7 @@ func (c *cleanup) next() *due {
 	for id, l := range d.left {
 		if !l.due.After(time.Now()) && len(d.ids) < mostIDs {
 			l.last = false
+			d.awaited = d.awaited || len(l.answers) > 0
 			d.ids, d.timeout = append(d.ids, id), max(d.timeout, l.timeout)
 			if d.last { // it waits for a server
 				d.timeout = max(d.timeout, min(engine.MaxAttemptTimeout, time.Until(l.until)))
@@ -177,6 +179,9 @@ func (c *cleanup) send(d *due) (s sent) {
 	if err == nil || d.last {
 		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
 			s.found, err = c.locker.engine.Remove(ctx, d.pin, d.tag, d.ids)
+			if err == nil && d.awaited && len(s.found) == 0 {
+				err = c.locker.engine.NoneOf(ctx, d.pin, d.tag, d.ids)
+			}
 			return err
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -33,39 +34,39 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 
 // Standing reads, in one command, how long the entries of several leases will
 // stay: from sent on, less the tolerance. An entry that is not there with its
-// fencing token is not in the map. After an answered write such a lease is
-// lost; a primary that was elected since then may not see that write yet.
+// fencing token is not in the map. Where the server has members, the read is the
+// proof of that.
 func (e *Engine) Standing(ctx context.Context, grants []Grant) (standing map[uuid.UUID]time.Duration, sent Reading, err error) {
-	projection := e.image.fill(uuid.Nil, e.now()).document()
-	if sent, err = e.begin(ctx); err != nil {
-		return nil, sent, err
-	}
-	cursor, err := e.coll.Find(ctx, e.anyOf(grants), options.Find().SetProjection(projection).SetBatchSize(int32(len(grants))+1))
-	if noCollection(err) {
-		return nil, sent, nil
-	}
-	if err != nil {
-		return nil, sent, e.failed(err)
-	}
-	defer cursor.Close(ctx)
 	wanted := make(map[uuid.UUID]Grant, len(grants))
 	for _, g := range grants {
 		wanted[g.ID] = g
 	}
 	standing = make(map[uuid.UUID]time.Duration, len(grants))
-	for cursor.Next(ctx) {
-		now, _ := cursor.Current.Lookup(nowKey).TimeOK()
-		for _, entry := range e.allEntries(cursor.Current) {
+	see := func(doc bson.Raw) {
+		now, _ := doc.Lookup(nowKey).TimeOK()
+		for _, entry := range e.allEntries(doc) {
 			g, ours := wanted[entry.ID]
-			if ours && entry.Tag == g.Tag && entry.Fence == g.Fence && g.DocID.Equal(cursor.Current.Lookup("_id")) {
+			if ours && entry.Tag == g.Tag && entry.Fence == g.Fence && g.DocID.Equal(doc.Lookup("_id")) {
 				standing[g.ID] = min(entry.Expires.Sub(now)-e.Tolerance, g.TTL)
 			}
 		}
 	}
-	if err := cursor.Err(); err != nil {
-		return nil, sent, e.failed(err)
+	projection := e.image.fill(uuid.Nil, e.now()).document()
+	sent, err = e.newest(ctx, func(docs *mongo.Collection) error {
+		cursor, err := docs.Find(ctx, e.anyOf(grants), options.Find().SetProjection(projection).SetBatchSize(int32(len(grants))+1))
+		if err != nil {
+			return err
+		}
+		defer cursor.Close(ctx)
+		for cursor.Next(ctx) {
+			see(cursor.Current)
+		}
+		return cursor.Err()
+	})
+	if noCollection(err) {
+		err = nil
 	}
-	return standing, sent, nil
+	return standing, sent, err
 }
 
 // anyOf matches the documents of the grants.

@@ -52,6 +52,7 @@ var knownCodes = []known{
 	{72, 72, "InvalidOptions", unread, CauseOther},
 	{73, 73, "InvalidNamespace", unread, CauseOther},
 	{115, 115, "CommandNotSupported", unread, CauseUnsupported},
+	{123, 123, "NotAReplicaSet", unread, CauseUnsupported},
 	{148, 148, "ReadConcernMajorityNotEnabled", unread, CauseUnsupported},
 	{166, 166, "CommandNotSupportedOnView", unread, CauseView},
 	{167, 167, "OptionNotSupportedOnView", unread, CauseView},

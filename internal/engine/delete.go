@@ -8,13 +8,18 @@ import "context"
 // there, a race is lost: DocumentDB's delete may pass over a document that is
 // being updated at that moment.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
-	a, err := e.matched(ctx, change{query: e.Guard(g), delete: true}, Released)
-	if err != nil || a.Outcome == Released {
+	found, sent, err := e.send(ctx, change{query: e.Guard(g), delete: true})
+	a := Answer{Outcome: Released, Sent: sent}
+	if found != nil || err != nil {
 		return a, err
 	}
+	a.Outcome = Lost
 	img, err := e.Read(ctx, g.Pin)
-	if err != nil || img == nil {
-		return a, err
+	if err != nil {
+		return a, unproven(err)
+	}
+	if img == nil {
+		return a, nil
 	}
 	if own, there := img.Lock.Find(g.Tag, g.ID); there && own.Fence == g.Fence {
 		return a, race("the document was being updated")

@@ -20,7 +20,12 @@ import (
 func (e *Engine) Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error) {
 	update := e.present(to.Tag, e.LeaseBy(to.Tag, to.Terms)).downgrade(e.field, "$"+e.path(g.Tag), g, k, idValue(to.ID))
 	img, sent, err := e.show(ctx, bson.D(g.Pin), nil, update, to)
-	return Answer{Outcome: img.downgraded(g, to), Image: img, Sent: sent}, err
+	a := Answer{Outcome: img.downgraded(g, to), Image: img, Sent: sent}
+	if a.Outcome == Lost {
+		either := bson.A{e.Guard(g), e.withID(g.Pin, to.Tag, to.ID)}
+		return e.lost(ctx, a, err, g.Pin.and(bson.E{Key: "$or", Value: either}))
+	}
+	return a, err
 }
 
 // downgraded is the outcome of a downgrade. The image is nil if no document

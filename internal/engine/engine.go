@@ -16,22 +16,24 @@ import (
 
 // Engine sends the protocol's commands for one collection and one set of rules.
 // It is safe for concurrent use. Its only mutable state is whether its server
-// could be reached, and the templates that it has made for the terms of single
+// could be reached and has members, and the templates that it has made for the terms of single
 // acquires.
 type Engine struct {
 	Config
-	contact contact
-	terms   byTerms
-	coll    *mongo.Collection
-	name    bson.RawValue // of the collection
-	encoder encoder       // of the caller's values
-	field   string
-	rules   relations.Rules
-	tags    map[string]*tagCommands
-	image   template      // the projection of an image without the document
-	done    template      // what is pushed to `done`, in a classic update
-	byID    template      // what is pulled from a tag
-	owner   bson.RawValue // of an entry, in a classic update
+	contact      contact
+	members      members
+	terms        byTerms
+	coll         *mongo.Collection
+	linearizable *mongo.Collection // the same, for reads that prove something
+	name         bson.RawValue     // of the collection
+	encoder      encoder           // of the caller's values
+	field        string
+	rules        relations.Rules
+	tags         map[string]*tagCommands
+	image        template      // the projection of an image without the document
+	done         template      // what is pushed to `done`, in a classic update
+	byID         template      // what is pulled from a tag
+	owner        bson.RawValue // of an entry, in a classic update
 }
 
 // tagCommands are the parts of the commands for one tag.
@@ -56,14 +58,15 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		SetReadConcern(readconcern.Majority()).
 		SetReadPreference(readpref.Primary()))
 	e := &Engine{
-		Config:  cfg,
-		coll:    db.Collection(coll.Name()),
-		name:    value(coll.Name()),
-		encoder: encoder,
-		field:   cfg.Field,
-		owner:   value(cfg.Owner),
-		rules:   rules.Clone(),
-		tags:    map[string]*tagCommands{},
+		Config:       cfg,
+		coll:         db.Collection(coll.Name()),
+		name:         value(coll.Name()),
+		linearizable: db.Collection(coll.Name(), options.Collection().SetReadConcern(readconcern.Linearizable())),
+		encoder:      encoder,
+		field:        cfg.Field,
+		owner:        value(cfg.Owner),
+		rules:        rules.Clone(),
+		tags:         map[string]*tagCommands{},
 	}
 	e.start = time.Now()
 	// The pin begins with the whole _id, whether or not the shard key contains
@@ -157,7 +160,11 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 // exist.
 func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
 	img, sent, err := e.modify(ctx, bson.D(pin), e.confirming(r), r)
-	return img.answer(sent, r, Lost, Lost), err
+	a := img.answer(sent, r, Lost, Lost)
+	if a.Outcome == Lost {
+		return e.lost(ctx, a, err, e.withID(pin, r.Tag, r.ID))
+	}
+	return a, err
 }
 
 // Renew sends one renewal. It extends only an entry with this id and this
@@ -170,24 +177,22 @@ func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
 // asked for.
 func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, error) {
 	img, sent, err := e.modify(ctx, e.Guard(g), e.renewing(g), Request{Tag: g.Tag, ID: g.ID, Document: document})
+	a := Answer{Outcome: Renewed, Image: img, Sent: sent}
 	if img == nil {
-		return Answer{Outcome: Lost, Sent: sent}, err
+		return e.lost(ctx, a, err, e.Guard(g))
 	}
-	return Answer{Outcome: Renewed, Image: img, Sent: sent}, nil
+	return a, err
 }
 
-// Read reads the image without changing anything: it gives the verdict on
+// Read reads the newest image without changing anything: it gives the verdict on
 // writes of unknown outcome. The image is nil if the document does not exist.
-func (e *Engine) Read(ctx context.Context, pin Pin) (*Image, error) {
+func (e *Engine) Read(ctx context.Context, pin Pin) (img *Image, err error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	if _, err := e.begin(ctx); err != nil {
-		return nil, err
-	}
-	img, err := e.readImage(e.coll.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection)).Raw())
-	if err != nil {
-		return nil, e.failed(err)
-	}
-	return img, nil
+	_, err = e.newest(ctx, func(docs *mongo.Collection) (err error) {
+		img, err = e.readImage(docs.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection)).Raw())
+		return err
+	})
+	return img, err
 }
 
 // insertAndModify makes the document that an acquire didn't find, and then
@@ -246,8 +251,9 @@ var nothing = value("")
 // matched sends a change whose query decides everything.
 func (e *Engine) matched(ctx context.Context, c change, outcome Outcome) (Answer, error) {
 	img, sent, err := e.send(ctx, c)
+	a := Answer{Outcome: outcome, Sent: sent}
 	if img == nil {
-		outcome = Lost
+		return e.lost(ctx, a, err, c.query)
 	}
-	return Answer{Outcome: outcome, Sent: sent}, err
+	return a, err
 }

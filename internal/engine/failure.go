@@ -22,6 +22,10 @@ type Failure struct {
 	// another client was faster. A repeat may be answered otherwise.
 	Passes bool
 
+	// It is Unproven that the server found nothing: the attempt was not executed, and
+	// nobody knows whether the entry is there.
+	Unproven bool
+
 	// Unfit is the code of a refusal that is about this document: the new document
 	// can't be stored. Another one may be.
 	Unfit int

@@ -94,6 +94,11 @@ func (e *Engine) Guard(g Grant, more ...bson.E) bson.D {
 	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
 }
 
+// withID is the filter that matches while an entry has the id.
+func (e *Engine) withID(pin Pin, tag string, id uuid.UUID) bson.D {
+	return pin.and(bson.E{Key: e.path(tag) + "." + idKey, Value: idValue(id)})
+}
+
 // Write sends the caller's update under the guard and keeps the lock. k is the
 // write's number in this lease. The entry remembers the last number, so that a
 // repeat is not applied twice.

@@ -21,16 +21,19 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	c := e.tags[g.Tag]
 	release := change{shows: before, fields: c.fences}
 	if g.Until.IsZero() && g.Key == uuid.Nil {
-		release.query = g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})
+		release.query = e.withID(g.Pin, g.Tag, g.ID)
 		release.update = c.release.fill(g.ID, time.Time{})
 	} else {
 		release.query = g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: bson.D{{Key: idKey, Value: idValue(g.ID)}}}})})
 		release.update = bson.A{e.remainder(g)}
 	}
 	img, sent, err := e.send(ctx, release)
-	a := Answer{Outcome: Lost, Sent: sent}
-	if img != nil && e.ownEntry(img, g).Fence == g.Fence {
-		a.Outcome = Released
+	a := Answer{Outcome: Released, Sent: sent}
+	if img == nil {
+		return e.lost(ctx, a, err, release.query)
+	}
+	if e.ownEntry(img, g).Fence != g.Fence {
+		a.Outcome = Lost
 	}
 	return a, err
 }

@@ -179,6 +179,21 @@ func (p *peer) plain(name string, g Grant, want Outcome, send func(context.Conte
 	})
 }
 
+// proven sends a command that finds nothing, and checks that a linearizable read has
+// proven it.
+func (p *peer) proven(name string, send func() (Answer, error)) {
+	p.Helper()
+	p.sent.Take()
+	got, err := send()
+	sent := p.sent.All()
+	if err != nil || got.Outcome != Lost || len(sent) != 2 {
+		p.Fatalf("%s: %v, %v; %d commands", name, got.Outcome, err, len(sent))
+	}
+	if !linearizable(sent[1]) {
+		p.Errorf("%s: the proof is %v", name, sent[1])
+	}
+}
+
 func (p *peer) parsed(update any) *Update {
 	p.Helper()
 	u, err := p.ParseUpdate(update)

@@ -30,6 +30,9 @@ func (e *Engine) answered() {
 
 // failed classifies a command's error, and updates contact by it.
 func (e *Engine) failed(err error) error {
+	if err == nil {
+		return nil
+	}
 	left := !notSent(err)
 	if !left || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
 		e.contact.known.Store(false)

@@ -14,16 +14,10 @@ import (
 // token's. It returns the ids of the entries that it removed. Without a pin the
 // server searches the collection, and the command cleans up one document.
 func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error) {
-	among := make(bson.A, len(ids))
-	for i, id := range ids {
-		among[i] = idValue(id)
-	}
 	path := e.path(tag)
-	oneOf := bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}}, {Key: tokenKey, Value: nil}}
-	filter := pin.and(bson.E{Key: path, Value: value(bson.D{{Key: "$elemMatch", Value: oneOf}})})
-	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf}}}})
+	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf(ids)}}}})
 	projection := joined(e.tags[tag].fences, field(path+"."+tokenKey, value(1)))
-	img, _, err := e.send(ctx, change{query: filter, update: bson.Raw(update.Value), shows: before, fields: projection})
+	img, _, err := e.send(ctx, change{query: e.withOneOf(pin, tag, ids), update: bson.Raw(update.Value), shows: before, fields: projection})
 	if img == nil || err != nil {
 		return nil, err
 	}
@@ -33,4 +27,23 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 		}
 	}
 	return found, nil
+}
+
+// NoneOf proves that no document has an entry which Remove would remove: see
+// [Engine.Absent].
+func (e *Engine) NoneOf(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) error {
+	return e.absent(ctx, e.withOneOf(pin, tag, ids))
+}
+
+// withOneOf is the filter that matches while an entry has one of the ids, and no key.
+func (e *Engine) withOneOf(pin Pin, tag string, ids []uuid.UUID) bson.D {
+	return pin.and(bson.E{Key: e.path(tag), Value: value(bson.D{{Key: "$elemMatch", Value: oneOf(ids)}})})
+}
+
+func oneOf(ids []uuid.UUID) bson.D {
+	among := make(bson.A, len(ids))
+	for i, id := range ids {
+		among[i] = idValue(id)
+	}
+	return bson.D{{Key: idKey, Value: bson.D{{Key: "$in", Value: among}}}, {Key: tokenKey, Value: nil}}
 }

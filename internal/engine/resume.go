@@ -19,7 +19,11 @@ import (
 func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error) {
 	update := e.present(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(e.field, idValue(k.Key), idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner))
 	img, sent, err := e.show(ctx, e.keyed(k), nil, update, r)
-	return img.answer(sent, r, Lost, Lost), err
+	a := img.answer(sent, r, Lost, Lost)
+	if a.Outcome == Lost {
+		return e.lost(ctx, a, err, e.keyed(k))
+	}
+	return a, err
 }
 
 // Touch extends the token's entry and gives it to nobody. The outcome is

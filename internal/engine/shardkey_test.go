@@ -43,9 +43,9 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	w.Change(bson.M{"$set": bson.M{"city": "Basel"}})
 	p.renewAll(false, g)
 	p.standing(nil, g)
-	p.renew(g, Lost)
+	p.proven("renew", func() (Answer, error) { return p.Renew(t.Context(), g) })
 	w.Change(bson.M{"$set": bson.M{"city": "Bern", "none": 1}})
-	p.release(g, Lost)
+	p.proven("release", func() (Answer, error) { return p.Release(t.Context(), g) })
 	w.Change(bson.M{"$unset": bson.M{"none": 1}})
 	p.release(g, Released)
 

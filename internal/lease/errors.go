@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 )
 
@@ -43,12 +44,19 @@ func repeatable(err error) bool { return err != nil && errors.As(err, new(*notEx
 
 // judged is a release's error as a verdict on the lock. A release that was not
 // executed says nothing of the lock by itself. While the lease's time lasts nobody
-// is let in. After that nobody knows.
+// is let in. After that nobody knows, and neither if a server has found no entry,
+// without a proof.
 func (s *Hold) judged(err error) error {
-	if !repeatable(err) || errors.Is(err, ErrOutcomeUnknown) || s.left() > 0 {
+	switch {
+	case !repeatable(err), errors.Is(err, ErrOutcomeUnknown):
+		return err
+	case engine.AsFailure(err).Unproven:
+		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", ErrOutcomeUnknown, err)
+	case s.left() <= 0:
+		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", ErrOutcomeUnknown, err)
+	default:
 		return err
 	}
-	return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", ErrOutcomeUnknown, err)
 }
 
 // unknown is the error of a command that may have been executed, or may be yet.

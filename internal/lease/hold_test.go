@@ -202,6 +202,36 @@ func TestDeleteRefused(t *testing.T) {
 	})
 }
 
+// A server has found no entry, and can't prove it. Nothing was executed, and the lease
+// goes on; but after a release nobody knows whether others were let in.
+func TestRule27UnprovenIsNoLoss(t *testing.T) {
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		do   func(h *Handle) error
+		want error // or nil: the server's error alone
+	}{
+		"Update":           {func(h *Handle) error { return h.Update(ctx, increment) }, nil},
+		"Detach":           {func(h *Handle) error { _, err := h.Detach(ctx); return err }, ErrOutcomeUnknown},
+		"Release":          {func(h *Handle) error { return h.Release(ctx) }, ErrOutcomeUnknown},
+		"Delete":           {func(h *Handle) error { return h.Delete(ctx) }, ErrOutcomeUnknown},
+		"UpdateAndRelease": {func(h *Handle) error { return h.UpdateAndRelease(ctx, increment) }, ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				h := r.take(1, "write")
+				unproven := &engine.Failure{Nothing: true, Passes: true, Unproven: true}
+				r.server.fault = func(context.Context, call) error { return unproven }
+				err := c.do(h)
+				if !errors.Is(err, unproven) || errors.Is(err, ErrLost) || errors.Is(err, ErrOutcomeUnknown) != (c.want != nil) {
+					r.Errorf("%v, want %v", err, c.want)
+				}
+				r.server.fault = nil
+				r.wantErr("Release", h.Release(ctx), nil)
+			})
+		})
+	}
+}
+
 func TestDeleteOfHolders(t *testing.T) {
 	virtual(t, func(r *rig) {
 		holders := r.share(2)

@@ -23,8 +23,8 @@ var commands = []Mutant{{
 	Name: "a release that finds another fence is reported as released", Rule: 1,
 	Why:  "a lost lease is reported as held throughout",
 	File: "internal/engine/leave.go", Tests: "^TestRule01", Packages: inEngine,
-	Old: `e.ownEntry(img, g).Fence == g.Fence`,
-	New: `e.ownEntry(img, g).ID == g.ID`,
+	Old: `e.ownEntry(img, g).Fence != g.Fence`,
+	New: `e.ownEntry(img, g).ID != g.ID`,
 }, {
 	Name: "the server keeps no tolerance",
 	Why:  "a primary whose clock is ahead lets another holder in",

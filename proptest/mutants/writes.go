@@ -57,8 +57,8 @@ var writes = []Mutant{{
 	Name: "a release that is not executed says nothing of the lock",
 	Why:  "others were let in while the function worked, and its writes are not undone",
 	File: "internal/lease/errors.go", Tests: "^TestReleaseThatIsNotExecuted$", Packages: inHold,
-	Old: `errors.Is(err, ErrOutcomeUnknown) || s.left() > 0 {`,
-	New: `true {`,
+	Old: `case s.left() <= 0:`,
+	New: `case false:`,
 }, {
 	Name: "absence from a full done counts as a proof", Rule: 18,
 	Why:  "an applied write is reported not applied once eight others came after",

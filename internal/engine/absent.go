@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// This file proves negative answers (rule 27). A deposed primary, or a router that
+// still uses one, finds no entry that its successor has granted. It answers at
+// once, also with majority write concern: a command that changes nothing waits for
+// the member's last write, which may be committed. A linearizable read is answered
+// only by a primary that a majority of the members still follows.
+
+// members says whether the server has members, one of which may be a deposed primary.
+type members struct{ state atomic.Int32 }
+
+const (
+	unasked int32 = iota
+	several
+	single
+)
+
+// hasMembers asks the server once, by the driver's own command for that. A server
+// that doesn't know it (MongoDB 4.4.0) refuses the read, if it has no members.
+func (e *Engine) hasMembers(ctx context.Context) (bool, error) {
+	if e.members.state.Load() == unasked {
+		hello, err := e.coll.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
+		err = e.failed(err)
+		router, _ := hello.Lookup("msg").StringValueOK()
+		_, noSet := hello.LookupErr("setName")
+		switch {
+		case err == nil && noSet != nil && router != "isdbgrid":
+			e.members.state.Store(single)
+		case err == nil, AsFailure(err).Refused():
+			e.members.state.Store(several)
+		default:
+			return false, err
+		}
+	}
+	return e.members.state.Load() == several, nil
+}
+
+// newest runs a read, which is linearizable where the server has members. It returns
+// the clocks from before the send.
+func (e *Engine) newest(ctx context.Context, read func(*mongo.Collection) error) (sent Reading, err error) {
+	if sent, err = e.begin(ctx); err != nil {
+		return sent, err
+	}
+	linearizable, err := e.hasMembers(ctx)
+	if err != nil {
+		return sent, err
+	}
+	if linearizable {
+		err := e.failed(read(e.linearizable))
+		if err == nil || AsFailure(err).Cause != CauseUnsupported {
+			return sent, err
+		}
+		e.members.state.Store(single)
+	}
+	return sent, e.failed(read(e.coll))
+}
+
+// lost is the answer of a command that has found no entry, after the proof that no
+// document matches the filter.
+func (e *Engine) lost(ctx context.Context, a Answer, err error, filter any) (Answer, error) {
+	a.Outcome = Lost
+	if err == nil {
+		err = e.absent(ctx, filter)
+	}
+	return a, err
+}
+
+// Absent proves that no document matches the filter of an acquire that was
+// answered with NotFound. It sends nothing if the server has no members, and else a
+// read. The error is a Failure that passes if a document matches after all, or one
+// that is Unproven.
+func (e *Engine) Absent(ctx context.Context, f Filter) error { return e.absent(ctx, f.doc) }
+
+func (e *Engine) absent(ctx context.Context, filter any) error {
+	has, err := e.hasMembers(ctx)
+	if !has && err == nil {
+		return nil
+	}
+	found := false
+	if err == nil {
+		_, err = e.newest(ctx, func(docs *mongo.Collection) error {
+			err := docs.FindOne(ctx, bson.Raw(encoded(filter).Value), options.FindOne().SetProjection(bson.Raw(justID.Value))).Err()
+			found = err == nil
+			if errors.Is(err, mongo.ErrNoDocuments) {
+				return nil
+			}
+			return err
+		})
+	}
+	switch {
+	case found:
+		return race("the server that answered is no longer the primary")
+	case err != nil:
+		return unproven(err)
+	default:
+		return nil
+	}
+}
+
+// unproven is the failure of a command that has found nothing, where the proof has
+// failed.
+func unproven(err error) error {
+	f := *AsFailure(err)
+	f.Nothing, f.Unproven = true, true
+	return &f
+}
