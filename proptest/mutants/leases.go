@@ -51,4 +51,16 @@ var leases = []Mutant{{
 	File: "internal/lease/keeper.go", Tests: "^TestKeepAliveSurvivesWhatPasses$", Packages: inHold,
 	Old: `of.alone, of.after = of.alone || alone, now.Mono+s.pause()`,
 	New: `of.alone, of.after = of.alone || alone, now.Mono+time.Hour`,
+}, {
+	Name: "a server's negative answer counts without a proof", Rule: 27,
+	Why:  "a deposed primary doesn't know the lease, and its holder is told that it is lost",
+	File: "internal/engine/absent.go", Tests: "^TestRule27", Packages: inEngine,
+	Old: `if !has && err == nil {`,
+	New: `if has || err == nil {`,
+}, {
+	Name: "an entry that was not found, without a proof, counts as there", Rule: 27,
+	Why:  "others may have been let in, and Release says that nobody was",
+	File: "internal/lease/errors.go", Tests: "^TestRule27UnprovenIsNoLoss$", Packages: inHold,
+	Old: `case engine.AsFailure(err).Unproven:`,
+	New: `case engine.AsFailure(err).Unproven && s.left() <= 0:`,
 }}

@@ -18,7 +18,7 @@ type Mutant struct {
 type Edit struct{ Old, New string }
 
 // Rules is the number of the protocol's rules.
-const Rules = 26
+const Rules = 27
 
 // All are the mutants.
 func All() []Mutant {
