@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -54,7 +55,10 @@ func TestAllocations(t *testing.T) {
 			cancel()
 		}},
 	} {
-		n := testing.AllocsPerRun(1000, c.do)
+		n := math.Inf(1) // the least: goroutines of this process that are ending allocate too
+		for range 5 {
+			n = min(n, testing.AllocsPerRun(1000, c.do))
+		}
 		t.Logf("%s: %v", name, n)
 		if n > c.most {
 			t.Errorf("%s allocates %v times, want at most %v", name, n, c.most)
