@@ -26,7 +26,7 @@ func TestAllocations(t *testing.T) {
 		"a grant": {3, func() {
 			r.New(exclusive, r.engine.Clocks(), false).hold.giveUp()
 		}},
-		"a grant and a release": {5, func() {
+		"a grant and a release": {6, func() { // 5 if the compiler optimizes
 			h := r.New(exclusive, r.engine.Clocks(), false)
 			v, _ := h.claim()
 			h.writing.take()

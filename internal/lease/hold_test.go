@@ -218,7 +218,7 @@ func TestRule27UnprovenIsNoLoss(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(r *rig) {
-				h := r.take(1, "write")
+				h := r.New(r.grantBy(1, "write", engine.Terms{TTL: time.Hour}), r.engine.Clocks(), false)
 				unproven := &engine.Failure{Nothing: true, Passes: true, Unproven: true}
 				r.server.fault = func(context.Context, call) error { return unproven }
 				err := c.do(h)
