@@ -78,7 +78,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		holding: lease.HeldBy(ctx),
 	}
 	if cfg.MaxWait != nil && *cfg.MaxWait == 0 {
-		a.bounds.Patience = 0 // one attempt, and nothing else takes longer
+		a.bounds.RetryLimit = 0 // one attempt, and nothing else takes longer
 	}
 	all := a.of(f.Sorted(cfg.Sort))
 	all.account = l.account(ctx, all)
@@ -187,7 +187,7 @@ func (a *asked) by(id uuid.UUID) engine.Request {
 }
 
 // queuedBy is that request as the wait queue takes it.
-func (a *asked) queuedBy(id uuid.UUID, late func(*waitqueue.Waiter, waitqueue.Turn)) waitqueue.Request {
+func (a *asked) queuedBy(id uuid.UUID, late func(*waitqueue.Waiter, waitqueue.Step)) waitqueue.Request {
 	return waitqueue.Request{Request: a.by(id), Exact: a.filter.Exact, Shared: a.shared, Begun: a.begun, Late: late}
 }
 

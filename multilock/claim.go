@@ -54,23 +54,23 @@ func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
 		if a.account != nil && !once && all.Asleep(w) {
 			a.account.waits(c.last)
 		}
-		turn, err := all.Await(ctx, w)
+		step, err := all.Await(ctx, w)
 		if err != nil {
 			return nil, c.failed(ctx, err, c.soFar())
 		}
 		filter := a.filter
-		switch turn.Kind {
+		switch step.Kind {
 		case claims.None:
 			return nil, notAcquired(cmp.Or(c.unfit.err, c.soFar()))
 		case claims.Look:
-			found, err := c.lookUp(ctx, turn.Limit)
+			found, err := c.lookUp(ctx, step.Limit)
 			if err != nil {
 				return nil, c.giveUp(ctx, err)
 			}
 			all.Found(w, found)
 			continue
 		case claims.Try:
-			filter = filter.At(turn.Candidate)
+			filter = filter.At(step.Candidate)
 		}
 		s := newAttempts(a.of(filter), nil).once(ctx)
 		if s.held != nil {
@@ -78,7 +78,7 @@ func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
 			all.Settle(w, claims.Granted, s.where())
 			return s.held, nil
 		}
-		outcome, err := c.refused(turn, s)
+		outcome, err := c.refused(step, s)
 		if err != nil {
 			s.leave(nil)
 			if outcome == claims.Unfit { // the others pass over it, too
@@ -106,10 +106,10 @@ func (c *claim) giveUp(ctx context.Context, err error) error {
 
 // refused says what an answer that granted nothing tells of the document. An error
 // ends the claim.
-func (c *claim) refused(turn claims.Turn, s attempts) (claims.Outcome, error) {
-	outcome, goesOn := refusal(turn, s)
+func (c *claim) refused(step claims.Step, s attempts) (claims.Outcome, error) {
+	outcome, goesOn := refusal(step, s)
 	err := s.err
-	if outcome == claims.Unfit && turn.Kind == claims.Try { // an ask doesn't know which one it was
+	if outcome == claims.Unfit && step.Kind == claims.Try { // an ask doesn't know which one it was
 		err, goesOn = c.unfit.met(s)
 		c.account.skips(err)
 	}
@@ -118,7 +118,7 @@ func (c *claim) refused(turn claims.Turn, s attempts) (claims.Outcome, error) {
 		return outcome, err
 	case outcome != claims.Missing:
 		c.none, c.last = c.noneFree, err
-	case turn.Kind == claims.Ask:
+	case step.Kind == claims.Ask:
 		c.none = err
 	default: // the candidate was taken, or has left, and its error says nothing of the others
 		c.none = c.noneFree
@@ -129,16 +129,16 @@ func (c *claim) refused(turn claims.Turn, s attempts) (claims.Outcome, error) {
 // refusal is the outcome of such an answer, and whether a claim goes on after it. A
 // filter without a pin is not sent twice: if the outcome of that is unknown, the claim
 // goes on with candidates.
-func refusal(turn claims.Turn, s attempts) (outcome claims.Outcome, goesOn bool) {
+func refusal(step claims.Step, s attempts) (outcome claims.Outcome, goesOn bool) {
 	switch {
 	case errors.Is(s.err, doclock.ErrConflict), errors.Is(s.err, doclock.ErrForeignLock):
 		return claims.Refused, true
 	case errors.Is(s.err, doclock.ErrNotFound):
 		return claims.Missing, true
-	case engine.AsFailure(s.err).Unfit != 0 && (turn.Kind == claims.Try || s.filter.Pin == nil):
+	case engine.AsFailure(s.err).Unfit != 0 && (step.Kind == claims.Try || s.filter.Pin == nil):
 		return claims.Unfit, true
 	default:
-		return claims.Failed, turn.Kind == claims.Ask && s.filter.Pin == nil && s.unsure.n > 0
+		return claims.Failed, step.Kind == claims.Ask && s.filter.Pin == nil && s.unsure.n > 0
 	}
 }
 

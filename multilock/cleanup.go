@@ -62,13 +62,13 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 
 // add has the entries of a request removed, of which the last attempt was sent
 // before the given time. The leftover's answers are called, from another
-// goroutine, once a command was answered, or with an error after the Patience of
+// goroutine, once a command was answered, or with an error after the RetryLimit of
 // any other command. The removal goes on after that.
 func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftover) {
 	e := c.locker.engine
 	bounds := e.Attempt(e.LeaseBy(r.Tag, r.Terms))
 	l.id, l.until, l.timeout = r.ID, last.Add(c.life(r)), bounds.Timeout
-	l.due, l.rest, l.patience = time.Now(), firstRest, time.Now().Add(bounds.Patience)
+	l.due, l.rest, l.patience = time.Now(), firstRest, time.Now().Add(bounds.RetryLimit)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := spotKey(pin, r.Tag)

@@ -41,7 +41,7 @@ func (a *asked) nested() error {
 	}
 	img := &engine.Image{ID: a.filter.Pin.ID(), Now: a.locker.engine.Clocks().Wall}
 	for _, h := range a.holding {
-		if of, pin := h.Place(); !of.SamePlace(a.locker.engine) || waitqueue.Key(pin) != a.document {
+		if of, pin := h.Document(); !of.SamePlace(a.locker.engine) || waitqueue.Key(pin) != a.document {
 			continue
 		}
 		if entry, standing := h.Standing(); standing {

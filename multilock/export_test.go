@@ -44,9 +44,9 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release fun
 	}
 	s := newAttempts(a, nil).arrive(ctx, false)
 	handed := make(chan bool, 1)
-	w := l.queues.Enter(s.where(), s.queuedBy(s.id, func(w *waitqueue.Waiter, turn waitqueue.Turn) {
-		a.late(w, turn)
-		handed <- turn.Answer.Image != nil
+	w := l.queues.Enter(s.where(), s.queuedBy(s.id, func(w *waitqueue.Waiter, step waitqueue.Step) {
+		a.late(w, step)
+		handed <- step.Answer.Image != nil
 	}), waitqueue.Known{Place: s.place.queued(), Image: s.image, Sent: s.begun})
 	err = release()
 	l.leave(w)

@@ -23,7 +23,7 @@ func (l succession) Ended(e lease.Ending) {
 		l.claims.Released()
 	case lease.HandedOver:
 		if w := l.queues.HandedOver(e.Grant.ID, e.Answer); w != nil {
-			w.Late(w, waitqueue.Turn{Kind: waitqueue.Answer, Answer: e.Answer})
+			w.Late(w, waitqueue.Step{Kind: waitqueue.Answer, Answer: e.Answer})
 		}
 	case lease.Detached:
 		l.queues.Detached(e.Grant)

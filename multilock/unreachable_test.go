@@ -23,7 +23,7 @@ import (
 // refuse the credentials. The error begins with the reason, on one line.
 func TestHowLongAServerIsAwaited(t *testing.T) {
 	t.Parallel()
-	const once, long = engine.DefaultTTL / 3, engine.DefaultPatience
+	const once, long = engine.DefaultTTL / 3, engine.DefaultRetryLimit
 	ways := maps.Clone(asks)
 	ways["by name"] = func(l *multilock.Locker, ctx context.Context, _ any, tag string, _ ...doclock.AcquireOption) (*doclock.Lease, error) {
 		return l.TryAcquire(ctx, byName, tag)
@@ -135,7 +135,7 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 				begun := time.Now()
 				_, err := o.here.TryAcquire(ctx, flowers, "write")
 				fault{doclock.ErrNotAcquired, []string{refusal.Message}}.check(o, "TryAcquire", err)
-				if took := time.Since(begun); took < engine.DefaultPatience || took > engine.DefaultPatience+2*time.Second {
+				if took := time.Since(begun); took < engine.DefaultRetryLimit || took > engine.DefaultRetryLimit+2*time.Second {
 					o.Errorf("it ended after %v", took)
 				}
 				o.mem.Fail(0, refusal)

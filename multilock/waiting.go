@@ -93,15 +93,15 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 		a.locker.leave(w)
 	}()
 	for {
-		turn, err := queues.Await(ctx, w)
+		step, err := queues.Await(ctx, w)
 		switch {
 		case err != nil:
 			s.err = err
-		case turn.Kind == waitqueue.Joined:
-			s.held = a.locker.leases.Take(turn.Entry)
+		case step.Kind == waitqueue.Joined:
+			s.held = a.locker.leases.Take(step.Entry)
 			return s.held, nil
 		default:
-			s = s.take(ctx, turn)
+			s = s.take(ctx, step)
 			s.held, s.err = s.deliver(s.image, s.held, s.err)
 			if !s.gone {
 				queues.Settle(w, waitqueue.Result{ID: s.id, Held: idOf(s.held), Place: s.place.queued(), Image: s.image, Document: s.where()})
@@ -123,12 +123,12 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 
 // take takes a turn: it reads a handoff's answer, or asks the server. An entry that was
 // pruned is entered anew, under a new id and at the end of the document's queue.
-func (s attempts) take(ctx context.Context, turn waitqueue.Turn) attempts {
+func (s attempts) take(ctx context.Context, step waitqueue.Step) attempts {
 	s.image, s.err = nil, nil
-	handed := turn.Kind == waitqueue.Answer
+	handed := step.Kind == waitqueue.Answer
 	switch {
-	case handed && turn.Answer.Image != nil:
-		s = s.answered(turn.Answer)
+	case handed && step.Answer.Image != nil:
+		s = s.answered(step.Answer)
 	case s.place != nil:
 		s = s.keep(ctx)
 	case handed: // the handoff may have entered it
@@ -173,11 +173,11 @@ func (s attempts) keep(ctx context.Context) attempts {
 }
 
 // late releases what was handed over to a waiter that has given up.
-func (a *asked) late(w *waitqueue.Waiter, turn waitqueue.Turn) {
-	got, r, left := turn.Answer, a.by(w.ID), a.locker.cleanup
+func (a *asked) late(w *waitqueue.Waiter, step waitqueue.Step) {
+	got, r, left := step.Answer, a.by(w.ID), a.locker.cleanup
 	switch {
-	case turn.Kind == waitqueue.Joined:
-		left.release(context.Background(), r, a.locker.leases.Take(turn.Entry), nil)
+	case step.Kind == waitqueue.Joined:
+		left.release(context.Background(), r, a.locker.leases.Take(step.Entry), nil)
 	case got.Image == nil:
 		left.discard(a.filter.Pin, r, handoffUnknown(), false, nil)
 	case got.Outcome == engine.Waiting:
@@ -227,11 +227,11 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 		}
 	}()
 	for {
-		turn, err := queues.Await(ctx, w)
+		step, err := queues.Await(ctx, w)
 		if err != nil {
 			return nil, err
 		}
-		held, gone, err = t.use(ctx, turn, w)
+		held, gone, err = t.use(ctx, step, w)
 		before := answers
 		known, answers = t.known()
 		if gone || answers == before { // a Confirm or a Cancel has decided, or there is no answer
@@ -252,8 +252,8 @@ func (t *Ticket) document() string { return waitqueue.Key(t.place.grant.Pin) }
 // request is the ticket as a waiter. A lock that is handed over to it is the
 // ticket's, whether or not a caller waits.
 func (t *Ticket) request() waitqueue.Request {
-	return t.place.queuedBy(t.ID(), func(_ *waitqueue.Waiter, turn waitqueue.Turn) {
-		t.place.locker.ops.Go(func() { _ = t.receive(turn.Answer) })
+	return t.place.queuedBy(t.ID(), func(_ *waitqueue.Waiter, step waitqueue.Step) {
+		t.place.locker.ops.Go(func() { _ = t.receive(step.Answer) })
 	})
 }
 
@@ -266,11 +266,11 @@ func (t *Ticket) known() (waitqueue.Known, int) {
 
 // use takes a handoff's answer, or asks the server. A handoff of unknown outcome
 // was for the ticket's own entry, so a confirm finds the outcome.
-func (t *Ticket) use(ctx context.Context, turn waitqueue.Turn, w *waitqueue.Waiter) (held *lease.Handle, gone bool, _ error) {
-	if turn.Answer.Image == nil {
+func (t *Ticket) use(ctx context.Context, step waitqueue.Step, w *waitqueue.Waiter) (held *lease.Handle, gone bool, _ error) {
+	if step.Answer.Image == nil {
 		return t.confirm(ctx, w)
 	}
-	refused, gaveUp := attempt.Run(ctx, &t.place.locker.ops, func() error { return t.receive(turn.Answer) }, func(error) {})
+	refused, gaveUp := attempt.Run(ctx, &t.place.locker.ops, func() error { return t.receive(step.Answer) }, func(error) {})
 	if err := cmp.Or(gaveUp, refused); err != nil {
 		return nil, false, err
 	}

@@ -191,7 +191,7 @@ func TestLeadOutlivesAnUnreachableServer(t *testing.T) {
 	defer client.Disconnect(context.Background())
 	var tries atomic.Int32
 	l, err := writelock.New(client.Database("none").Collection("none"), adjust.Locker(func(c *engine.Config) {
-		c.Patience = 50 * time.Millisecond
+		c.RetryLimit = 50 * time.Millisecond
 	}), doclock.AttemptTimeout(100*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func TestClosingIsToldToWaiters(t *testing.T) {
 }
 
 // bounds are a Locker's, with the default patience.
-var bounds = engine.Attempts{Timeout: time.Second, Patience: engine.DefaultPatience}
+var bounds = engine.Attempts{Timeout: time.Second, RetryLimit: engine.DefaultRetryLimit}
 
 type key struct{}
 

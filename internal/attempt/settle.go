@@ -16,7 +16,7 @@ const (
 )
 
 // Settle sends a command until an attempt is answered, ctx ends, the server
-// refuses the command, or the attempts' Patience is over. If each answer proves
+// refuses the command, or the attempts' RetryLimit is over. If each answer proves
 // nothing and no reason passes ([engine.Failure]), a third of that is enough:
 // the server may answer so for ever. Each attempt runs under its own timeout, on a
 // context that carries ctx's values but neither its end nor its session.
@@ -52,7 +52,7 @@ func settle(ctx context.Context, bounds engine.Attempts, send func(context.Conte
 		}
 		switch {
 		case failure.Refused(), once && !failure.Nothing,
-			time.Since(begun) >= bounds.Patience, time.Since(passed) >= bounds.Patience/3,
+			time.Since(begun) >= bounds.RetryLimit, time.Since(passed) >= bounds.RetryLimit/3,
 			!Sleep(ctx, pause/2+rand.N(pause)):
 			return unsure, err
 		}

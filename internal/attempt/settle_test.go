@@ -21,7 +21,7 @@ func TestSettleBoundsAnswersThatProveNothing(t *testing.T) {
 			n++
 			return tooLarge
 		})
-		if took := time.Since(begun); took < bounds.Patience/3 || took > bounds.Patience/3+2*time.Second || n < 5 {
+		if took := time.Since(begun); took < bounds.RetryLimit/3 || took > bounds.RetryLimit/3+2*time.Second || n < 5 {
 			t.Errorf("%d attempts in %v", n, took)
 		}
 		if err != error(tooLarge) || unsure != error(tooLarge) {
@@ -41,14 +41,14 @@ func TestSettleRepeatsWhatPasses(t *testing.T) {
 		took     time.Duration     // at least; 0 is each failure once
 		unsure   error
 	}{
-		"nothing happened":                 {attempt.Settle, []*engine.Failure{away}, bounds.Patience, nil},
-		"lost":                             {attempt.Settle, []*engine.Failure{lost}, bounds.Patience, lost},
-		"no proof, now and then lost":      {attempt.Settle, []*engine.Failure{stays, stays, lost}, bounds.Patience, nil},
+		"nothing happened":                 {attempt.Settle, []*engine.Failure{away}, bounds.RetryLimit, nil},
+		"lost":                             {attempt.Settle, []*engine.Failure{lost}, bounds.RetryLimit, lost},
+		"no proof, now and then lost":      {attempt.Settle, []*engine.Failure{stays, stays, lost}, bounds.RetryLimit, nil},
 		"refused":                          {attempt.Settle, []*engine.Failure{{Nothing: true}}, 0, nil},
-		"nothing happened, any filter":     {attempt.SettleOnce, []*engine.Failure{away}, bounds.Patience, nil},
+		"nothing happened, any filter":     {attempt.SettleOnce, []*engine.Failure{away}, bounds.RetryLimit, nil},
 		"lost, any filter":                 {attempt.SettleOnce, []*engine.Failure{lost}, 0, lost},
 		"lost, and then refused":           {attempt.Settle, []*engine.Failure{lost, {Nothing: true}}, 0, lost},
-		"nothing happened, and then a row": {attempt.Settle, []*engine.Failure{away, stays, stays, stays, stays}, bounds.Patience, stays},
+		"nothing happened, and then a row": {attempt.Settle, []*engine.Failure{away, stays, stays, stays, stays}, bounds.RetryLimit, stays},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestSettleRepeatsWhatPasses(t *testing.T) {
 	}
 }
 
-// No attempt follows the first where there is no patience.
-func TestSettleWithoutPatience(t *testing.T) {
+// No attempt follows the first if the retry limit is zero.
+func TestSettleWithoutRetries(t *testing.T) {
 	for _, failure := range []*engine.Failure{{}, {Passes: true}, {Nothing: true, Passes: true}} {
 		n := 0
 		_, err := attempt.Settle(t.Context(), engine.Attempts{Timeout: time.Second}, func(context.Context) error {

@@ -19,7 +19,7 @@ type Claims struct {
 	queues map[string]*queue
 	swept  int // queues that the last sweep left
 
-	releases int // that they were told of
+	releases int // that were noted
 }
 
 // Config is what the queues need.
@@ -44,10 +44,10 @@ type Request struct {
 	Asks bool // it may send the acquire by the filter itself
 }
 
-// Kind is the kind of a claimant's turn.
+// Kind is the kind of a claimant's step.
 type Kind uint8
 
-// The kinds of turns.
+// The kinds of steps.
 const (
 	Ask  Kind = iota + 1 // it sends the acquire by the filter itself: Settle
 	Look                 // it looks up Limit candidates for all: Found
@@ -55,8 +55,8 @@ const (
 	None                 // no document is free
 )
 
-// Turn is what [Claims.Await] returns.
-type Turn struct {
+// Step is what a claimant does next.
+type Step struct {
 	Kind      Kind
 	Limit     int        // of a Look
 	Candidate engine.Pin // of a Try
@@ -83,7 +83,7 @@ type Claimant struct {
 
 	// Under the claims' lock:
 	begun     time.Duration // when it came
-	turn      Turn          // what it does now; none while it sleeps
+	step      Step          // what it does now; none while it sleeps
 	given     time.Duration // since when
 	candidate candidate
 	failure   error // that ends its claim
@@ -106,42 +106,42 @@ func (c *Claims) Enter(key string, r Request) *Claimant {
 	return w
 }
 
-// Await returns the claimant's turn. Otherwise its error is the end of ctx, the
+// Await returns the claimant's next step. Otherwise its error is the end of ctx, the
 // Locker's end, or a failure of all claimants ([Claims.Fail]).
-func (c *Claims) Await(ctx context.Context, w *Claimant) (Turn, error) {
+func (c *Claims) Await(ctx context.Context, w *Claimant) (Step, error) {
 	for {
-		turn, pause, err := c.next(w)
-		if turn.Kind != 0 || err != nil {
-			return turn, err
+		step, pause, err := c.next(w)
+		if step.Kind != 0 || err != nil {
+			return step, err
 		}
 		if err := c.sleep(ctx, w, pause); err != nil {
-			return Turn{}, err
+			return Step{}, err
 		}
 	}
 }
 
-// Asleep says that the claimant has to wait for its turn.
+// Asleep says that the claimant has no next step yet.
 func (c *Claims) Asleep(w *Claimant) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return w.turn.Kind == 0 && w.failure == nil
+	return w.step.Kind == 0 && w.failure == nil
 }
 
-// next is the claimant's turn, or how long it sleeps unless it is nudged; negative
+// next is the claimant's next step, or how long it sleeps unless it is nudged; negative
 // is without end.
-func (c *Claims) next(w *Claimant) (Turn, time.Duration, error) {
+func (c *Claims) next(w *Claimant) (Step, time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w.failure != nil {
-		return Turn{}, 0, w.failure
+		return Step{}, 0, w.failure
 	}
 	now := c.Now()
 	w.queue.judge(now)
-	if w.turn.Kind != 0 {
+	if w.step.Kind != 0 {
 		w.queue.wakePoller() // which is another one now
-		return w.turn, 0, nil
+		return w.step, 0, nil
 	}
-	return Turn{}, w.queue.pause(w, now), nil
+	return Step{}, w.queue.pause(w, now), nil
 }
 
 func (c *Claims) sleep(ctx context.Context, w *Claimant, pause time.Duration) error {
@@ -163,7 +163,7 @@ func (c *Claims) sleep(ctx context.Context, w *Claimant, pause time.Duration) er
 	}
 }
 
-// Settle ends a turn that was an Ask or a Try. document is the key of the
+// Settle ends a step that was an Ask or a Try. document is the key of the
 // document that was granted.
 func (c *Claims) Settle(w *Claimant, outcome Outcome, document string) {
 	c.mu.Lock()
@@ -175,7 +175,7 @@ func (c *Claims) Settle(w *Claimant, outcome Outcome, document string) {
 	w.queue.changed(c.Now())
 }
 
-// Found ends a turn that was a Look, with what it found.
+// Found ends a step that was a Look, with what it found.
 func (c *Claims) Found(w *Claimant, found []engine.Pin) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +183,7 @@ func (c *Claims) Found(w *Claimant, found []engine.Pin) {
 	w.queue.changed(c.Now())
 }
 
-// Leave removes the claimant. What it was doing becomes another's turn.
+// Leave removes the claimant. Another claimant takes over its step.
 func (c *Claims) Leave(w *Claimant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,13 +193,13 @@ func (c *Claims) Leave(w *Claimant) {
 	q.changed(c.Now())
 }
 
-// Fail tells a failure to the claimants of the same queue that sleep: this one
+// Fail ends the claims of the same queue that sleep with the error of this one, which
 // could not reach a server for long.
 func (c *Claims) Fail(failed *Claimant, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range failed.queue.claimants {
-		if w != failed && w.turn.Kind == 0 {
+		if w != failed && w.step.Kind == 0 {
 			w.failure = err
 			w.wake()
 		}
@@ -221,13 +221,13 @@ func (c *Claims) Released() {
 	}
 }
 
-// Sleeping is how many claimants have no turn.
+// Sleeping is how many claimants have no step.
 func (c *Claims) Sleeping() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range c.queues {
 		for _, w := range q.claimants {
-			if w.turn.Kind == 0 {
+			if w.step.Kind == 0 {
 				n++
 			}
 		}
@@ -235,7 +235,7 @@ func (c *Claims) Sleeping() (n int) {
 	return n
 }
 
-// Releases is how many releases of this process were told.
+// Releases is how many releases of this process were noted.
 func (c *Claims) Releases() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

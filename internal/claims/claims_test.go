@@ -45,8 +45,8 @@ func TestALoneClaimantRemembersNothing(t *testing.T) {
 		all := New(Config{Now: s.now, Rand: s.rand})
 		for i := range 100 {
 			w := all.Enter("", Request{Asks: true})
-			if turn, err := all.Await(t.Context(), w); err != nil || turn.Kind != Ask {
-				t.Fatal(turn, err)
+			if step, err := all.Await(t.Context(), w); err != nil || step.Kind != Ask {
+				t.Fatal(step, err)
 			}
 			all.Settle(w, Granted, string(rune(i)))
 			if n := len(all.queues[""].window.taken); n > 0 {

@@ -2,20 +2,20 @@
 // acquire that skips locked documents is a claim. It sends nothing.
 //
 // The claims of one [Locker] with the same filter, sort keys and tag have one
-// queue. A claimant enters it, awaits its turn, settles what the turn has
-// brought, and leaves:
+// queue. A claimant enters it, awaits its next step, settles the step's outcome,
+// and leaves:
 //
 //	w := all.Enter(key, claims.Request{…})
 //	defer all.Leave(w)
 //	for {
-//		turn, err := all.Await(ctx, w)
+//		step, err := all.Await(ctx, w)
 //		if err != nil {
 //			return err // ctx's end, closed, or a failure of all claimants
 //		}
-//		switch turn.Kind {
+//		switch step.Kind {
 //		case claims.Ask: // send the acquire, by the filter itself
-//		case claims.Look: // look up turn.Limit candidates: all.Found
-//		case claims.Try: // send the acquire, narrowed to turn.Candidate
+//		case claims.Look: // look up step.Limit candidates: all.Found
+//		case claims.Try: // send the acquire, narrowed to step.Candidate
 //		case claims.None: // no document is free
 //		}
 //		all.Settle(w, …)
@@ -31,9 +31,9 @@
 // all.
 //
 // If nothing is free, a claimant that doesn't wait gets None. Each document was then
-// not free at some moment since the claimant came: the look-up, or the ask, that
-// showed it was begun after that, and each document that the look-up found
-// was tried since, with an answer. The other claimants sleep. The first of them polls
+// not free at some moment since the claimant came: a look-up or an ask that began
+// after that has shown it, and each document that the look-up found was tried since,
+// with an answer. The other claimants sleep. The first of them polls
 // after a pause, or soon after this process has released an entry.
 //
 // # The window
@@ -45,8 +45,8 @@
 // see window.go. It looks up anew after eight tries. A claimant that is alone then uses
 // only what was looked up for it.
 //
-// A document that can't take the lock, for which it has no room for example, is passed over for
-// a minute. A claimant that has met one doesn't wait.
+// A document that can't take the lock, because it has no room for example, is passed
+// over for a minute. A claimant that has met one doesn't wait.
 //
 // What was looked up may be false by now. The acquire's own command judges (rule
 // 26), so nothing here decides who holds a lock.

@@ -11,7 +11,7 @@ import (
 const (
 	shortestPause = 4 * time.Millisecond
 	longestPause  = time.Second
-	patience      = 8                      // the pause is this fraction of the time for which nothing has been free
+	dryPerPause   = 8                      // the pause is this fraction of the time for which nothing has been free
 	shortestRest  = time.Millisecond       // after a look-up, before a release leads to the next one
 	longestRest   = 250 * time.Millisecond // if such look-ups found nothing
 	longestDoubt  = 64                     // look-ups of lone claimants after an Ask that was refused, before the next
@@ -43,10 +43,10 @@ func newQueue(key string, rand func(n int) int) *queue {
 	return &queue{key: key, rand: rand, window: newWindow(rand), nothing: -1, drySince: -1, left: -1, rest: shortestRest, doubt: 1}
 }
 
-// judge gives turns to the claimants that sleep, in their order.
+// judge gives steps to the claimants that sleep, in their order.
 func (q *queue) judge(now time.Duration) {
 	for _, w := range q.claimants {
-		if w.turn.Kind != 0 || w.failure != nil {
+		if w.step.Kind != 0 || w.failure != nil {
 			continue
 		}
 		alone := len(q.claimants) == 1
@@ -55,7 +55,7 @@ func (q *queue) judge(now time.Duration) {
 		}
 		if c, ok := q.window.take(now); ok {
 			w.candidate = c
-			q.give(w, Turn{Kind: Try, Candidate: c.pin}, now)
+			q.give(w, Step{Kind: Try, Candidate: c.pin}, now)
 			continue
 		}
 		if q.window.cut {
@@ -68,34 +68,34 @@ func (q *queue) judge(now time.Duration) {
 		case w.Once && q.trying(): // one of these may turn out to be free
 			return
 		case w.Once:
-			q.give(w, Turn{Kind: None}, now)
+			q.give(w, Step{Kind: None}, now)
 			continue
 		case now < q.pollAt:
 			continue
 		}
 		if alone && w.Asks && q.skip == 0 && len(q.window.unfit) == 0 {
-			q.give(w, Turn{Kind: Ask}, now)
+			q.give(w, Step{Kind: Ask}, now)
 			return
 		}
 		if alone {
 			q.skip = max(0, q.skip-1)
 		}
 		q.looking = w
-		q.give(w, Turn{Kind: Look, Limit: q.window.limit(len(q.claimants), now)}, now)
+		q.give(w, Step{Kind: Look, Limit: q.window.limit(len(q.claimants), now)}, now)
 		return
 	}
 }
 
-// changed gives turns after a turn has ended or the time of the next look has
-// changed. The poller may be one that sleeps without end, as a look was under way.
+// changed gives steps after a step has ended or the time of the next look has
+// changed. The poller may sleep without end, because a look was under way.
 func (q *queue) changed(now time.Duration) {
 	q.judge(now)
 	q.wakePoller()
 }
 
-func (q *queue) give(w *Claimant, turn Turn, now time.Duration) {
+func (q *queue) give(w *Claimant, step Step, now time.Duration) {
 	q.used = now
-	w.turn, w.given = turn, now
+	w.step, w.given = step, now
 	w.wake()
 }
 
@@ -104,13 +104,13 @@ func (q *queue) trying() bool { return len(q.window.tried) > 0 }
 
 // settle ends an Ask or a Try.
 func (q *queue) settle(w *Claimant, outcome Outcome, document string, now time.Duration) {
-	turn := w.turn
-	w.turn, q.used = Turn{}, now
+	step := w.step
+	w.step, q.used = Step{}, now
 	defer q.prune()
 	if outcome == Failed {
 		q.nothing = -1
 	}
-	if turn.Kind == Try {
+	if step.Kind == Try {
 		w.Once = w.Once || outcome == Unfit
 		q.window.settle(w.candidate, outcome, now)
 		return
@@ -127,11 +127,11 @@ func (q *queue) settle(w *Claimant, outcome Outcome, document string, now time.D
 	}
 }
 
-// found ends a Look. If it has found fewer than it was to return, nothing else is
-// free than what is left of them.
+// found ends a Look. If it has found fewer than its limit, nothing else is free than
+// what is left of them.
 func (q *queue) found(w *Claimant, found []engine.Pin, now time.Duration) {
-	limit, sent := w.turn.Limit, w.given
-	q.looking, w.turn, q.used = nil, Turn{}, now
+	limit, sent := w.step.Limit, w.given
+	q.looking, w.step, q.used = nil, Step{}, now
 	all, busy := q.window.fill(found, sent, now)
 	q.busy = busy
 	if len(q.window.left) > 0 {
@@ -157,16 +157,16 @@ func (q *queue) remove(w *Claimant) {
 	q.claimants = slices.DeleteFunc(q.claimants, func(other *Claimant) bool { return other == w })
 }
 
-// abandon ends the turn of a claimant that leaves.
+// abandon ends the step of a claimant that leaves.
 func (q *queue) abandon(w *Claimant, now time.Duration) {
-	switch w.turn.Kind {
+	switch w.step.Kind {
 	case Look:
 		q.looking = nil
 	case Try:
 		delete(q.window.tried, w.candidate.key)
 		q.nothing = -1
 	}
-	w.turn = Turn{}
+	w.step = Step{}
 	q.prune()
 }
 
@@ -183,15 +183,15 @@ func (q *queue) dry(begun, now time.Duration) {
 		q.rest = shortestRest
 	}
 	q.woken = false
-	pause := min(max((now-q.drySince)/patience, shortestPause), longestPause)
+	pause := min(max((now-q.drySince)/dryPerPause, shortestPause), longestPause)
 	q.pollAt = now + pause/2 + time.Duration(q.rand(int(pause)))
 	if q.left >= begun { // which the command may not have seen
 		q.released(now)
 	}
 }
 
-// released has a release of this process lead to a look, after a rest that is
-// longer the more releases did so in vain.
+// released brings the next look forward, after a release of this process. Each look
+// that finds nothing makes the rest before the next one longer.
 func (q *queue) released(now time.Duration) {
 	q.left = now
 	if at := max(now, q.nothing+q.rest); at < q.pollAt {
@@ -210,7 +210,7 @@ func (q *queue) pause(w *Claimant, now time.Duration) time.Duration {
 // poller is the first claimant that sleeps.
 func (q *queue) poller() *Claimant {
 	for _, w := range q.claimants {
-		if w.turn.Kind == 0 {
+		if w.step.Kind == 0 {
 			return w
 		}
 	}

@@ -141,18 +141,18 @@ func (s *server) claim(ctx context.Context, all *Claims, r Request) (got claimed
 	w := all.Enter("", r)
 	defer all.Leave(w)
 	for {
-		turn, err := all.Await(ctx, w)
+		step, err := all.Await(ctx, w)
 		if err != nil {
 			return got, err
 		}
-		if turn.Kind == None {
+		if step.Kind == None {
 			return got, errNone
 		}
 		got.commands++
 		way := s.way()
-		if turn.Kind == Look {
+		if step.Kind == Look {
 			time.Sleep(2 * way)
-			found := s.first(turn.Limit)
+			found := s.first(step.Limit)
 			time.Sleep(2 * way)
 			all.Found(w, found)
 			continue
@@ -168,7 +168,7 @@ func (s *server) claim(ctx context.Context, all *Claims, r Request) (got claimed
 		}
 		var outcome Outcome
 		var key string
-		got.document, outcome, got.off = s.lock(s.byKey[waitqueue.Key(turn.Candidate)])
+		got.document, outcome, got.off = s.lock(s.byKey[waitqueue.Key(step.Candidate)])
 		time.Sleep(way)
 		if outcome == Unfit {
 			got.unfit++

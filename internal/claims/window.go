@@ -25,9 +25,9 @@ const (
 // window is what a queue knows of the documents that were free at the last
 // look-up. It has no lock and no clock of its own.
 //
-// A try takes one of the first candidates, by chance. From how many of them it
-// chooses is the width: 1 while no other process is met, which is the exact order. A try
-// of a document that another process was faster to take is a collision. Collisions
+// A try takes one of the first candidates, by chance. The width is the number of them
+// that it chooses from: 1 while no other process is met, which is the exact order. A try
+// of a document that another process has just taken is a collision. Collisions
 // widen the window, and grants narrow it, so that one try in five collides, however
 // many workers there are.
 type window struct {
@@ -78,9 +78,9 @@ func (w *window) limit(claimants int, now time.Duration) int {
 }
 
 // fill takes the documents that a look-up found, without those that this process
-// is trying, or has taken since it was sent. all reports that nothing that it found is
-// left out of which this process doesn't know that it was locked meanwhile; busy, that
-// it found nothing but documents that this process is trying.
+// is trying, or has taken since it was sent. all reports that it left out nothing but
+// documents that this process knows to be locked or unfit; busy, that it found nothing
+// but documents that this process is trying.
 func (w *window) fill(found []engine.Pin, sent, now time.Duration) (all, busy bool) {
 	w.left, w.cut, w.looked, w.until, w.budget = nil, false, sent, now+fresh, most
 	if w.met(now) {

@@ -16,7 +16,7 @@ type Config struct {
 	WaitTTL        time.Duration            // of a waiting entry; 0 means min(TTL, DefaultWaitTTL)
 	Tolerance      time.Duration            // added to what the server stores
 	AttemptTimeout time.Duration            // of one attempt; 0 means min(TTL/3, MaxAttemptTimeout)
-	Patience       time.Duration            // with failures that pass; 0 means DefaultPatience
+	RetryLimit     time.Duration            // of failures that pass; 0 means DefaultRetryLimit
 	Field          string
 	ShardKey       []string
 	Upsert         bool
@@ -48,7 +48,7 @@ const (
 	DefaultTolerance  = 500 * time.Millisecond
 	DefaultField      = "lock"
 	DefaultWaitTTL    = 5 * time.Second
-	DefaultPatience   = 30 * time.Second // the driver's own
+	DefaultRetryLimit = 30 * time.Second // the driver's own
 	MaxAttemptTimeout = 10 * time.Second
 )
 
@@ -71,15 +71,15 @@ func (c *Config) Wait(tag string) time.Duration {
 
 // Attempts bounds the attempts at one command.
 type Attempts struct {
-	Timeout  time.Duration // of each
-	Patience time.Duration // none begins later
+	Timeout    time.Duration // of each
+	RetryLimit time.Duration // none begins later
 }
 
 // Attempt returns the bounds of a command for a lease with this TTL.
 func (c *Config) Attempt(ttl time.Duration) Attempts {
 	return Attempts{
-		Timeout:  cmp.Or(c.AttemptTimeout, min(ttl/3, MaxAttemptTimeout)),
-		Patience: cmp.Or(c.Patience, DefaultPatience),
+		Timeout:    cmp.Or(c.AttemptTimeout, min(ttl/3, MaxAttemptTimeout)),
+		RetryLimit: cmp.Or(c.RetryLimit, DefaultRetryLimit),
 	}
 }
 

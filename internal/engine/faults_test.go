@@ -178,7 +178,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Disconnect(context.Background()) }()
-	e, err := New(client.Database("none").Collection("none"), relations.Exclusive(), Config{Terms: Terms{TTL: ttl, Owner: "owner"}, Field: DefaultField, Patience: time.Minute})
+	e, err := New(client.Database("none").Collection("none"), relations.Exclusive(), Config{Terms: Terms{TTL: ttl, Owner: "owner"}, Field: DefaultField, RetryLimit: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,17 +29,17 @@ func TestAllocations(t *testing.T) {
 		"a grant and a release": {6, func() { // 5 if the compiler optimizes
 			h := r.New(exclusive, r.engine.Clocks(), false)
 			v, _ := h.claim()
-			h.writing.take()
+			h.writing.lock()
 			h.hold.depart(h)
-			h.hold.renewing.take()
-			h.hold.writing.take()
+			h.hold.renewing.lock()
+			h.hold.writing.lock()
 			to := h.hold.handoff()
 			h.hold.giveUp()
 			h.settleAll(context.Background(), v, nil)
 			to.close(nil)
-			h.hold.writing.leave()
-			h.hold.renewing.leave()
-			h.writing.leave()
+			h.hold.writing.unlock()
+			h.hold.renewing.unlock()
+			h.writing.unlock()
 			_ = h.Release(context.Background())
 		}},
 		"a part of a shared entry": {3, func() {

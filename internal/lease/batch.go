@@ -80,7 +80,7 @@ func (d *due) renewals(now time.Duration) (all []renewal) {
 }
 
 // compare is the order of sending: the most urgent first, but stuck ones after
-// all the others, for they become more urgent the longer they fail.
+// all the others, because they become more urgent the longer they fail.
 func (r renewal) compare(other renewal) int {
 	if r.stuck != other.stuck {
 		if r.stuck {
@@ -92,7 +92,7 @@ func (r renewal) compare(other renewal) int {
 }
 
 // long is when a renewal is out for long. The holds of a whole batch, renewed
-// one by one, four at a time, must all have a turn in a small part of the time
+// one by one, four at a time, must all be sent in a small part of the time
 // that they have left.
 func (r renewal) long() time.Duration {
 	shortest := time.Duration(math.MaxInt64)
@@ -108,8 +108,8 @@ func (r renewal) long() time.Duration {
 func renew(holds []*Hold) (alone bool) {
 	var ours []*Hold
 	for _, s := range holds {
-		if s.renewing.try() {
-			defer s.renewing.leave()
+		if s.renewing.tryLock() {
+			defer s.renewing.unlock()
 			if s.err() == nil {
 				ours = append(ours, s)
 			}
@@ -129,31 +129,31 @@ func renew(holds []*Hold) (alone bool) {
 	}
 }
 
-// renewAll renews holds by rule 20. Where the command matched all of their
-// entries they are valid from its send on. Where it did not, a read tells for
-// how long each of them stands.
+// renewAll renews holds by rule 20. If the command matched all of their entries,
+// they are valid from its send on. If not, a read shows for how long each of them
+// stands.
 func renewAll(holds []*Hold) (alone bool) {
 	with := holds[0].locker
 	grants := make([]engine.Grant, len(holds))
 	for i, s := range holds {
 		grants[i] = s.renewal()
 	}
-	ctx, cancel := patienceFor(holds)
+	ctx, cancel := timeoutFor(holds)
 	got, failed := with.commands.RenewAll(ctx, grants)
 	cancel()
 	if got.Outcome == engine.Renewed {
 		for i, s := range holds {
 			s.renewed(grants[i], got.Sent)
-			s.tellRenewal(engine.Renewed, nil)
+			s.emitRenewal(engine.Renewed, nil)
 		}
 		return false
 	}
-	tellRenewals(holds, failed)
-	ctx, cancel = patienceFor(holds)
+	emitFailedRenewals(holds, failed)
+	ctx, cancel = timeoutFor(holds)
 	defer cancel()
 	standing, sent, err := with.commands.Standing(ctx, grants)
 	if failed == nil {
-		tellRenewals(holds, err)
+		emitFailedRenewals(holds, err)
 	}
 	if err != nil {
 		return false // nobody answers: no hold is the reason
@@ -164,7 +164,7 @@ func renewAll(holds []*Hold) (alone bool) {
 		case there:
 			s.extend(lasting(span, sent, s.grant.TTL))
 			if failed == nil {
-				s.tellRenewal(engine.Renewed, nil)
+				s.emitRenewal(engine.Renewed, nil)
 			}
 		case failed == nil:
 			s.lose()
@@ -178,9 +178,9 @@ func renewAll(holds []*Hold) (alone bool) {
 // then take a hundred commands, and on new connections more time than is left.
 func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTimeout(err) }
 
-// patienceFor bounds a command for several holds: by the attempt timeout, and
+// timeoutFor bounds a command for several holds: by the attempt timeout, and
 // so that each has time left for a command of its own.
-func patienceFor(holds []*Hold) (context.Context, context.CancelFunc) {
+func timeoutFor(holds []*Hold) (context.Context, context.CancelFunc) {
 	shortest := time.Duration(engine.MaxAttemptTimeout)
 	for _, s := range holds {
 		shortest = min(shortest, s.engine.Attempt(s.grant.TTL).Timeout, s.left()/2)

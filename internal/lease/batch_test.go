@@ -71,7 +71,7 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 	}
 }
 
-// Where the command has extended nothing, a read tells for how long the entries
+// Where the command has extended nothing, a read shows for how long the entries
 // stand, which is less than a TTL: the Locker's, or a lease's own.
 func TestRule20WhatStandsIsNotExtended(t *testing.T) {
 	for _, own := range []time.Duration{ttl, 10 * ttl} {

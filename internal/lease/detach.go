@@ -12,7 +12,7 @@ import (
 )
 
 // Detach implements doclock.Lease. A caller who gives up has the token: the
-// detach goes on, and a resume tells whether it was executed.
+// detach goes on, and a resume shows whether it was executed.
 func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 	if err := h.ready(ctx); err != nil {
 		return "", err
@@ -20,7 +20,7 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 	if h.hold.limit.ttl > 0 { // it never changes
 		return "", errLimitedDetach
 	}
-	if err := h.hold.enter(ctx, &h.writing); err != nil {
+	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return "", err
 	}
 	v, err := h.claimAll(ctx)
@@ -28,21 +28,21 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		err = ofSeveral("Detach", h.Tag())
 	}
 	if err != nil {
-		h.writing.leave()
+		h.writing.unlock()
 		return "", err
 	}
 	k := h.hold.token()
-	err = h.run(ctx, func(patient context.Context) error {
-		defer h.writing.leave()
+	err = h.run(ctx, func(ctx context.Context) error {
+		defer h.writing.unlock()
 		s := h.hold
-		defer s.renewing.leave()
-		s.writing.take()
-		defer s.writing.leave()
-		err := s.detach(patient, k)
-		h.settleDetach(patient, v, err)
+		defer s.renewing.unlock()
+		s.writing.lock()
+		defer s.writing.unlock()
+		err := s.detach(ctx, k)
+		h.settleDetach(ctx, v, err)
 		return err
 	})
-	h.tellDoubt(ctx, v, err)
+	h.emitUnknownEnd(ctx, v, err)
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
 	}
@@ -62,11 +62,11 @@ func (s *Hold) token() engine.Token {
 	return k
 }
 
-// detach sends the detach and judges its answer. A repeat that finds nothing
-// finds out by a read whether an earlier attempt has left the entry to a user of
-// the token, who has resumed it since: nobody else knows a new key. Others know the
-// key of a lease that was itself resumed. One of them may have taken the entry
-// before that attempt, but such a resume leaves a time.
+// detach sends the detach and judges its answer. A repeat that finds nothing reads
+// the document: an earlier attempt may have left the entry to a user of the token,
+// who has resumed it since. Nobody else knows a new key. Others know the key of a
+// lease that was itself resumed. One of them may have taken the entry before that
+// attempt, but such a resume writes `until`.
 func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	if s.isLost() {
 		return ErrLost
@@ -141,7 +141,7 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	defer s.ended(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.tellVerdict(ctx, v, observe.Detached, err)
+	h.emitVerdict(ctx, v, observe.Detached, err)
 	v.err = err
 	close(v.done)
 	if repeatable(err) {

@@ -140,7 +140,7 @@ func TestDetachRefused(t *testing.T) {
 			return nil
 		}
 		detached, written := make(chan error, 1), make(chan error, 1)
-		h.writing.take() // a write is under way
+		h.writing.lock() // a write is under way
 		go func() {
 			_, err := h.Detach(context.Background())
 			detached <- err
@@ -148,7 +148,7 @@ func TestDetachRefused(t *testing.T) {
 		synctest.Wait()
 		go func() { written <- h.Update(context.Background(), increment) }()
 		synctest.Wait()
-		h.writing.leave()
+		h.writing.unlock()
 		if err := <-detached; err == nil || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrLost) {
 			r.Errorf("Detach: %v", err)
 		}

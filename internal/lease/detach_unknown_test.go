@@ -33,7 +33,7 @@ func TestDetachIsRepeatedWithTheSameKey(t *testing.T) {
 	})
 }
 
-// If a repeat finds nothing, a read tells whether an earlier attempt has left the
+// If a repeat finds nothing, a read shows whether an earlier attempt has left the
 // entry to a user of the token, who has resumed it since.
 func TestDetachFindsOutByTheKey(t *testing.T) {
 	for name, resumed := range map[string]bool{"resumed": true, "gone": false} {

@@ -1,12 +1,12 @@
-// Package lease is what becomes of a lock once it was granted: for how long it
-// is valid, who holds it, what is written under it, and how it is released.
+// Package lease has what follows the grant of a lock: for how long it is valid, who
+// holds it, what is written under it, and how it is released.
 //
 // # Holds and handles
 //
 // A [Hold] is an entry that stands in a document. A [Handle] is one holder's
 // part of it, and what users know as a doclock.Lease. An exclusive lock is a
-// hold with one handle. Where goroutines of one process share an entry, the
-// hold has a handle for each of them. [Holds] are those of one Locker.
+// hold with one handle. If goroutines of one process share an entry, the hold has
+// a handle for each of them. [Holds] are those of one Locker.
 //
 // # States
 //
@@ -43,9 +43,9 @@
 //	                                                                        or sent: ending     Downgrade's doubt
 //
 // While a command is under way that ends or suspends the hold, other calls wait for
-// it. Where the hold is lost, Release is sent, for a late duplicate may have brought
-// the entry back, and returns ErrLost; all others return ErrLost and send nothing, or
-// a release in their place.
+// it. If the hold is lost, Release is sent, because a late duplicate may have brought
+// the entry back, and returns ErrLost. All others return ErrLost, and send nothing or
+// a release.
 //
 // A handle ends with its hold, or before it if other holders stay. As long as the
 // hold is valid, only the last holder to leave releases it; the others leave
@@ -81,7 +81,7 @@
 //
 // The wait queue's mutex and the [keeper]'s are taken before a hold's, which is
 // taken before that of [Holds]. A gate's own is taken last. No command is sent,
-// and no waiter is told, under any of them. An event for the observer is only put
+// and no waiter is answered, under any of them. An event for the observer is only put
 // into its queue, whose mutex is taken after all these. The end of a hold cancels
 // the contexts of KeepAlive under its mutex.
 //

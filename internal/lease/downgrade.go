@@ -25,26 +25,26 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 	if _, known := rules[tag]; !known {
 		return nil, fmt.Errorf("%w: Downgrade: unknown tag %q (tags: %s)", ErrInvalidArgument, tag, strings.Join(rules.Tags(), ", "))
 	}
-	if err := s.enter(ctx, &h.writing); err != nil {
+	if err := s.lockGate(ctx, &h.writing); err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx, &s.renewing); err != nil {
-		h.writing.leave()
+	if err := s.lockGate(ctx, &s.renewing); err != nil {
+		h.writing.unlock()
 		return nil, err
 	}
 	if err := h.suspend(); err != nil {
-		s.renewing.leave()
-		h.writing.leave()
+		s.renewing.unlock()
+		h.writing.unlock()
 		return nil, err
 	}
 	to := s.below(tag)
-	got, err := runFor(ctx, h, func(patient context.Context) downgraded {
-		defer s.renewing.leave()
-		s.writing.take()
-		defer s.writing.leave()
-		return s.downgrade(patient, to)
+	got, err := runFor(ctx, h, func(ctx context.Context) downgraded {
+		defer s.renewing.unlock()
+		s.writing.lock()
+		defer s.writing.unlock()
+		return s.downgrade(ctx, to)
 	}, func(got downgraded) {
-		defer h.writing.leave()
+		defer h.writing.unlock()
 		if got.lease != nil {
 			s.discard(ctx)
 			if err := got.lease.Release(context.Background()); err != nil && !errors.Is(err, ErrLost) {
@@ -52,13 +52,13 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 			}
 		}
 	})
-	h.tellUnknown(ctx, cmp.Or(err, got.err))
+	h.emitUnknown(ctx, cmp.Or(err, got.err))
 	if err != nil {
 		return nil, err
 	}
-	h.writing.leave() // a release learns whether the caller has the new lease
+	h.writing.unlock() // a release learns whether the caller has the new lease
 	if got.lease != nil {
-		s.tellAll(ctx, observe.Released, nil)
+		s.emitEnds(ctx, observe.Released, nil)
 		got.lease.succeed(ctx, h, got.sent)
 	}
 	return got.lease, got.err
@@ -67,7 +67,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 // downgraded is the result of a downgrade.
 type downgraded struct {
 	lease *Handle
-	sent  engine.Reading // where there is a lease
+	sent  engine.Reading // if there is a lease
 	err   error
 }
 
@@ -78,7 +78,7 @@ func (h *Handle) suspend() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.left():
+	case !h.isInLocked():
 		return ErrReleased
 	case s.phase != held: // by another holder, after the end of the validity
 		return ErrLost
@@ -146,7 +146,7 @@ func (s *Hold) resume() {
 }
 
 // giveWay ends the hold, whose entry has given way to the request's, and makes
-// the new one's, which lasts for span. The waiters learn it as after a release.
+// the new one's, which lasts for span. The waiters are woken as after a release.
 func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration) *Handle {
 	s.replace(nil)
 	held := s.holds.New(s.engine.Grant(got.Image, to), got.Sent, false)
@@ -158,18 +158,18 @@ func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration)
 // discard says of a hold that has given way that no caller has the new lease. Others
 // have been let in beside it, or after its release.
 func (s *Hold) discard(ctx context.Context) {
-	s.tellAll(ctx, observe.Lost, ErrLost)
+	s.emitEnds(ctx, observe.Lost, ErrLost)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.verdict = ErrLost
 }
 
 // withdraw ends a hold whose downgrade has no answer: nobody knows which entry
-// is there. The old entry goes first: without it no late attempt makes the new
-// one. If its release is refused or not sent, the holder may release it.
+// is there. It releases the old entry first: without that one no late attempt makes the
+// new one. If its release is refused or not sent, the holder may release it.
 func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
 	released := s.release(attempt.Detached(ctx), &handoff{hold: s})
-	s.tellAll(ctx, observe.Released, err)
+	s.emitEnds(ctx, observe.Released, err)
 	unanswered := oneAttempt(to)
 	if repeatable(released) {
 		s.resume()

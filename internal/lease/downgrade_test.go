@@ -218,19 +218,19 @@ func TestDowngradeKeepsTheChosenTTL(t *testing.T) {
 	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
 }
 
-// The waiters of this process are told as after a release, and none is granted.
+// The waiters of this process are woken as after a release, and none is granted.
 func TestDowngradeTellsTheWaiters(t *testing.T) {
 	virtual(t, func(r *rig) {
 		waits, h := r.somebody(), r.take(1, "write")
 		r.refuses(true)
 		r.downgrade(h, errRefused)
 		if waits.released != 0 {
-			r.Error("told of a refusal")
+			r.Error("woken by a refusal")
 		}
 		r.refuses(false)
 		r.downgrade(h, nil)
 		if waits.released != 1 || waits.answers != 0 {
-			r.Errorf("told of %d releases and %d answers", waits.released, waits.answers)
+			r.Errorf("woken by %d releases and %d answers", waits.released, waits.answers)
 		}
 	})
 }

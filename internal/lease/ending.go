@@ -16,25 +16,25 @@ type lastCommand struct {
 	name string // in errors
 	send func(ctx context.Context, to *handoff, first engine.Reading) (engine.Answer, error)
 
-	// judge is the verdict on an answer, where unsure says that an earlier attempt
-	// may have been executed.
+	// judge is the verdict on an answer. unsure is set if an earlier attempt may have
+	// been executed.
 	judge func(ctx context.Context, to *handoff, got engine.Answer, unsure error) error
 }
 
-// UpdateAndRelease implements doclock.Lease. One holder of several writes, and
-// leaves the lock to the others.
+// UpdateAndRelease implements doclock.Lease. One of several holders writes, and
+// the others keep the lock.
 func (h *Handle) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	u, err := h.prepare(ctx, update, opts)
 	if err != nil {
 		return err
 	}
-	if err := h.hold.enter(ctx, &h.writing); err != nil {
+	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return err
 	}
 	v, err := h.claimAll(ctx)
 	switch {
 	case err != nil:
-		h.writing.leave()
+		h.writing.unlock()
 		return err
 	case v == nil:
 		return h.writeAndLeave(ctx, u)
@@ -48,7 +48,7 @@ func (h *Handle) Delete(ctx context.Context) error {
 	if err := h.ready(ctx); err != nil {
 		return err
 	}
-	if err := h.hold.enter(ctx, &h.writing); err != nil {
+	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return err
 	}
 	v, err := h.claimAll(ctx)
@@ -56,27 +56,27 @@ func (h *Handle) Delete(ctx context.Context) error {
 		err = ofSeveral("Delete", h.Tag())
 	}
 	if err != nil {
-		h.writing.leave()
+		h.writing.unlock()
 		return err
 	}
 	return h.runLast(ctx, v, h.hold.deletion())
 }
 
 // claimAll claims the right to release the whole hold, for its only holder, and
-// keeps renewals out. Where others hold it too there is neither a verdict nor an
+// keeps renewals out. If others hold it too, there is neither a verdict nor an
 // error.
 func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 	s := h.hold
 	if s.several() {
 		return nil, nil
 	}
-	if err := s.enter(ctx, &s.renewing); err != nil {
+	if err := s.lockGate(ctx, &s.renewing); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case h.left():
+	case !h.isInLocked():
 		err = ErrReleased
 	case s.phase != held: // another holder releases it, after the end of the validity
 		err = ErrLost
@@ -85,25 +85,25 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 		h.released = &verdict{done: make(chan struct{})}
 		return h.released, nil
 	}
-	s.renewing.leave()
+	s.renewing.unlock()
 	return nil, err
 }
 
 // runLast ends the hold with the command, after claimAll.
 func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
-	err := h.run(ctx, func(patient context.Context) error {
-		defer h.writing.leave()
+	err := h.run(ctx, func(ctx context.Context) error {
+		defer h.writing.unlock()
 		s := h.hold
-		defer s.renewing.leave()
-		s.writing.take()
-		defer s.writing.leave()
+		defer s.renewing.unlock()
+		s.writing.lock()
+		defer s.writing.unlock()
 		to := s.handoff()
-		err, released := s.sendLast(patient, to, c)
-		h.settleAll(patient, v, released)
+		err, released := s.sendLast(ctx, to, c)
+		h.settleAll(ctx, v, released)
 		to.close(released)
 		return err
 	})
-	h.tellDoubt(ctx, v, err)
+	h.emitUnknownEnd(ctx, v, err)
 	return err
 }
 
@@ -132,15 +132,15 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, r
 		return err, err
 	}
 	released = s.release(attempt.Detached(ctx), to)
-	if unsure != nil { // what the release finds can't tell more
+	if unsure != nil { // what the release finds proves nothing more
 		err = unknown(c.name, unsure)
 		return err, err
 	}
 	return besides(failed(c.name, err), released), released
 }
 
-// besides is the error of a command that ends the lease, where a release of its own
-// has followed. If the command was not executed, that release has the verdict.
+// besides is the error of a command that ends the lease and was followed by a release
+// of its own. If the command was not executed, that release has the verdict.
 func besides(err, released error) error {
 	if repeatable(err) && (errors.Is(released, ErrLost) || errors.Is(released, ErrOutcomeUnknown)) {
 		return oneline.Join(err, released)
@@ -148,8 +148,8 @@ func besides(err, released error) error {
 	return err
 }
 
-// lastUpdate writes and releases. Where the update can't go with a handoff, it
-// goes by itself.
+// lastUpdate writes and releases. An update that can't go with a handoff goes by
+// itself.
 func (s *Hold) lastUpdate(u *engine.Update) lastCommand {
 	return lastCommand{
 		name: "update",
@@ -164,8 +164,8 @@ func (s *Hold) lastUpdate(u *engine.Update) lastCommand {
 	}
 }
 
-// lastWritten is the verdict on an update that released the lock. Where an
-// earlier attempt may have been applied, `done` tells.
+// lastWritten is the verdict on an update that released the lock. `done` shows
+// whether an earlier attempt was applied.
 func (s *Hold) lastWritten(ctx context.Context, to *handoff, got engine.Answer, unsure error) error {
 	switch {
 	case got.Outcome == engine.Applied:
@@ -209,5 +209,5 @@ func (s *Hold) deleted(ctx context.Context, _ *handoff, got engine.Answer, unsur
 			return unknown("delete", oneline.Join(unsure, err))
 		}
 	}
-	return s.departed(ctx, "delete", got.Outcome, unsure)
+	return s.removed(ctx, "delete", got.Outcome, unsure)
 }

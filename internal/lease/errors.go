@@ -43,9 +43,9 @@ func (e *notExecuted) Unwrap() error { return e.error }
 func repeatable(err error) bool { return err != nil && errors.As(err, new(*notExecuted)) }
 
 // judged is a release's error as a verdict on the lock. A release that was not
-// executed says nothing of the lock by itself. While the lease's time lasts nobody
-// is let in. After that nobody knows, and neither if a server has found no entry,
-// without a proof.
+// executed says nothing of the lock by itself. While the lease's time lasts, the
+// server lets nobody in. After that nobody knows. Nor does anybody know after a
+// server has found no entry, without a proof.
 func (s *Hold) judged(err error) error {
 	switch {
 	case !repeatable(err), errors.Is(err, ErrOutcomeUnknown):
@@ -67,9 +67,9 @@ func unknown(command string, cause error) error {
 // gaveUp is the error of a caller whose context ended during a command.
 func gaveUp(ctx context.Context) error { return oneline.Join(ended(ctx), ErrOutcomeUnknown) }
 
-// ended is the error of a context that ended. It leaves another lease's loss
-// out, where that is the context's cause: ErrLost would say of this command
-// that it was not executed.
+// ended is the error of a context that ended. It never has another lease's loss,
+// which may be the context's cause: ErrLost would say that this command was not
+// executed.
 func ended(ctx context.Context) error {
 	err := attempt.Ended(ctx)
 	if errors.Is(err, ErrLost) {

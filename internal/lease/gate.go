@@ -8,85 +8,85 @@ import (
 	"github.com/doclock/doclock/internal/attempt"
 )
 
-// gate lets one command through at a time, in the order of arrival. Unlike a
-// mutex, a caller can give up waiting for it, and another goroutine than the
-// one that entered can leave it. It allocates nothing while nobody waits.
+// gate is a mutex of commands, in the order of arrival. Unlike with a sync.Mutex, a
+// caller can give up waiting for it, and a goroutine can unlock what another has
+// locked. It allocates nothing while nobody waits.
 type gate struct {
 	mu      sync.Mutex
-	taken   bool
-	waiting []chan struct{} // each is closed when the gate is its waiter's
+	locked  bool
+	waiting []chan struct{} // each is closed when its waiter has the gate
 }
 
-// enter waits for the gate, or for the end of ctx.
-func (g *gate) enter(ctx context.Context) error {
+// lockContext waits for the gate, or for the end of ctx.
+func (g *gate) lockContext(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return attempt.Ended(ctx)
 	}
-	turn := g.wait()
-	if turn == nil {
+	mine := g.wait()
+	if mine == nil {
 		return nil
 	}
 	select {
-	case <-turn:
+	case <-mine:
 		return nil
 	case <-ctx.Done():
-		g.giveUp(turn)
+		g.giveUp(mine)
 		return attempt.Ended(ctx)
 	}
 }
 
-// take waits for the gate without end.
-func (g *gate) take() {
-	if turn := g.wait(); turn != nil {
-		<-turn
+// lock waits for the gate without end.
+func (g *gate) lock() {
+	if mine := g.wait(); mine != nil {
+		<-mine
 	}
 }
 
-// try enters if nobody is inside.
-func (g *gate) try() bool {
+// tryLock locks the gate if it is free.
+func (g *gate) tryLock() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.taken {
+	if g.locked {
 		return false
 	}
-	g.taken = true
+	g.locked = true
 	return true
 }
 
-func (g *gate) leave() {
+func (g *gate) unlock() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
-		g.taken, g.waiting = false, nil
+		g.locked, g.waiting = false, nil
 		return
 	}
 	close(g.waiting[0])
 	g.waiting = g.waiting[1:]
 }
 
-// wait enters at once, and returns nil, or joins the waiters.
-func (g *gate) wait() (turn chan struct{}) {
+// wait locks a free gate and returns nil, or joins the waiters.
+func (g *gate) wait() (mine chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.taken {
-		g.taken = true
+	if !g.locked {
+		g.locked = true
 		return nil
 	}
-	turn = make(chan struct{})
-	g.waiting = append(g.waiting, turn)
-	return turn
+	mine = make(chan struct{})
+	g.waiting = append(g.waiting, mine)
+	return mine
 }
 
-// giveUp takes a waiter out. One whose turn has come meanwhile leaves the gate
-// to the next.
-func (g *gate) giveUp(turn chan struct{}) {
+// giveUp takes a waiter out. A waiter who has the gate by now passes it on to the
+// next.
+func (g *gate) giveUp(mine chan struct{}) {
 	g.mu.Lock()
-	i := slices.Index(g.waiting, turn)
+	i := slices.Index(g.waiting, mine)
 	if i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
 	g.mu.Unlock()
 	if i < 0 {
-		g.leave()
+		g.unlock()
 	}
 }

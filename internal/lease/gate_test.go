@@ -12,7 +12,7 @@ import (
 func TestGateIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate
-		g.take()
+		g.lock()
 		var entered []int
 		givesUp, cancel := context.WithCancel(t.Context())
 		for i := range 5 {
@@ -21,28 +21,28 @@ func TestGateIsInOrder(t *testing.T) {
 				ctx = givesUp
 			}
 			go func() {
-				if err := g.enter(ctx); err != nil {
+				if err := g.lockContext(ctx); err != nil {
 					if !errors.Is(err, context.Canceled) || i != 2 {
 						t.Errorf("%d: %v", i, err)
 					}
 					return
 				}
 				entered = append(entered, i)
-				g.leave()
+				g.unlock()
 			}()
 			synctest.Wait()
 		}
-		if g.try() {
+		if g.tryLock() {
 			t.Error("two are inside")
 		}
 		cancel()
 		synctest.Wait()
-		g.leave()
+		g.unlock()
 		synctest.Wait()
 		if want := []int{0, 1, 3, 4}; !slices.Equal(entered, want) {
 			t.Errorf("entered in the order %v, want %v", entered, want)
 		}
-		if !g.try() {
+		if !g.tryLock() {
 			t.Error("nobody is inside, and nobody can enter")
 		}
 	})
@@ -52,25 +52,25 @@ func TestGateIsInOrder(t *testing.T) {
 func TestGateIsNotLost(t *testing.T) {
 	var g gate
 	for range 2000 {
-		g.take()
+		g.lock()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if g.enter(ctx) == nil {
-				g.leave()
+			if g.lockContext(ctx) == nil {
+				g.unlock()
 			}
 		}()
 		go cancel()
-		g.leave()
+		g.unlock()
 		<-ended
-		g.take() // which would wait for ever
-		g.leave()
+		g.lock() // which would wait for ever
+		g.unlock()
 		cancel()
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := g.enter(ended); !errors.Is(err, context.Canceled) {
+	if err := g.lockContext(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("entered with an ended context: %v", err)
 	}
 }

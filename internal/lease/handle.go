@@ -10,7 +10,7 @@ import (
 
 // This file has what a holder can ask without a command.
 
-// Granted tells a lease that was granted from the zero one.
+// Granted is false for the zero lease.
 func (h *Handle) Granted() bool { return h.hold != nil }
 
 // ID implements doclock.Lease.
@@ -37,7 +37,7 @@ func (h *Handle) grant() *engine.Grant {
 
 // Guard implements doclock.Lease.
 func (h *Handle) Guard() bson.D {
-	if h.hold == nil || h.leaving() {
+	if h.hold == nil || !h.isIn() {
 		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{}}}}}
 	}
 	return h.hold.engine.Guard(h.hold.grant)
@@ -108,15 +108,15 @@ func (h *Handle) Unused() {
 	h.unused, h.hold.unused = true, true
 }
 
-// leaving says that this holder's part is being released or detached, or was, or
-// that a downgrade has ended it.
-func (h *Handle) leaving() bool {
+// isIn says that the holder is in. It is leaving from the begin of its part's release
+// or detach until the verdict, and left after that, or after a downgrade. A release
+// or detach that was refused, or not sent, takes it back in.
+func (h *Handle) isIn() bool {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	return h.left()
+	return h.isInLocked()
 }
 
-// left is leaving, for callers who have locked the hold.
-func (h *Handle) left() bool {
-	return h.released != nil || h.hold.phase == detached || h.hold.phase == replaced
+func (h *Handle) isInLocked() bool {
+	return h.released == nil && h.hold.phase != detached && h.hold.phase != replaced
 }

@@ -30,9 +30,9 @@ func (s *Hold) successor() *engine.Successor {
 	return s.succession.Next(g)
 }
 
-// close tells the Locker that the lock was released, or may have been, by a command
-// with this verdict. A successor without an answer asks by the same id, and so finds
-// its entry.
+// close reports to the Locker that a command with this verdict has released the lock,
+// or may have. A successor without an answer asks by the same id, and so finds its
+// entry.
 func (o *handoff) close(verdict error) {
 	e := Ending{How: Released}
 	if o.next != nil {
@@ -44,7 +44,7 @@ func (o *handoff) close(verdict error) {
 	o.hold.ended(e)
 }
 
-// ended tells the Locker how the hold has ended.
+// ended reports to the Locker how the hold has ended.
 func (s *Hold) ended(e Ending) {
 	e.Grant = s.grant
 	s.succession.Ended(e)
@@ -62,7 +62,7 @@ func (o *handoff) release(ctx context.Context, first engine.Reading) (done bool,
 }
 
 // writeAndRelease does the same with an update. A successor that inherits the
-// hold's time is not given a short one.
+// hold's time inherits no short one.
 func (o *handoff) writeAndRelease(ctx context.Context, first engine.Reading, u *engine.Update) (done bool, err error) {
 	if o.next == nil {
 		return false, nil
@@ -94,7 +94,7 @@ func (o *handoff) judge(ctx context.Context, got engine.Answer, err error, first
 	case err == nil:
 		o.answer, o.answer.Sent = got, first
 		if got.Outcome == engine.Granted {
-			o.hold.tellAll(ctx, observe.HandedOver, nil)
+			o.hold.emitEnds(ctx, observe.HandedOver, nil)
 		}
 	}
 	return true, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// This file has what a context knows of the leases that it holds: those whose
-// KeepAlive has made it, or a parent of it.
+// This file finds the leases that a context holds: those whose KeepAlive has made it,
+// or a parent of it.
 
 // heldKey finds the innermost context of a KeepAlive.
 type heldKey struct{}
@@ -58,5 +58,5 @@ func (h *Handle) Standing() (entry engine.Entry, standing bool) {
 	}, true
 }
 
-// Place is where the lease's entry is.
-func (h *Handle) Place() (*engine.Engine, engine.Pin) { return h.hold.engine, h.hold.grant.Pin }
+// Document is where the lease's entry is.
+func (h *Handle) Document() (*engine.Engine, engine.Pin) { return h.hold.engine, h.hold.grant.Pin }

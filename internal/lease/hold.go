@@ -53,10 +53,10 @@ type Handle struct {
 	over      error         // why this holder's part has ended, or nil
 	done      chan struct{} // is closed then; made for the first who asks
 	followers []follower
-	released  *verdict // set once this holder's part is being released
-	account   *account // set while there is an observer
-	unused    bool     // no caller has got this part
-	next      *Handle  // reserved before this part; under the mutex of Holds
+	released  *verdict      // set once this holder's part is being released
+	announced *announcement // set by Announce, if there is an observer
+	unused    bool          // no caller has got this part
+	next      *Handle       // reserved before this part; under the mutex of Holds
 }
 
 // follower ends with a holder's part.
@@ -66,7 +66,7 @@ type follower interface{ ended(cause error) }
 type verdict struct {
 	err     error
 	done    chan struct{}
-	doubted bool // the event of the unknown outcome was emitted
+	unknown bool // the event of the unknown outcome was emitted
 }
 
 // locker is what the holds of one Locker have in common.
@@ -117,7 +117,7 @@ func (s *Hold) check() error {
 }
 
 // nextCheck is when to check again: a few times more often than renewals make
-// necessary, for no timer follows the wall clock.
+// necessary, because no timer follows the wall clock.
 func (s *Hold) nextCheck() time.Duration {
 	return max(0, min(s.leftAt(s.engine.Clocks()), s.validity.ttl/4))
 }
@@ -166,7 +166,7 @@ func (h *Handle) end(cause error) {
 	}
 	h.over = cause
 	if errors.Is(cause, ErrLost) {
-		h.tellLost()
+		h.emitLost()
 	}
 	if h.done != nil {
 		close(h.done)

@@ -114,7 +114,7 @@ func TestACallerGivesUpOnALastWrite(t *testing.T) {
 				err = c.last(h, ctx)
 				r.wantErr("not sent", err, context.DeadlineExceeded)
 				if errors.Is(err, ErrOutcomeUnknown) || h.Err() != nil {
-					r.Errorf("told %v, and the lease is over: %v", err, h.Err())
+					r.Errorf("got %v, and the lease is over: %v", err, h.Err())
 				}
 				r.wantErr("Release", h.Release(context.Background()), nil)
 			})

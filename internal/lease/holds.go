@@ -16,7 +16,7 @@ type Holds struct {
 
 	mu       sync.Mutex // taken last
 	valid    map[uuid.UUID]*Hold
-	reserved map[uuid.UUID]*Handle // the last part of each shared hold that nobody has taken
+	reserved map[uuid.UUID]*Handle // by hold: the last part that nobody has taken yet
 }
 
 // NewHolds is for Lockers: the commands are sent with ops, succession learns how each
@@ -35,7 +35,7 @@ func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, obser
 // New makes the hold of what was granted, and returns its first holder's part.
 // sent is when the command was sent that granted it, or earlier. Others may
 // join one that is shared. The hold's [Ending] has the unanswered attempts of the
-// acquire: they may enter the id again once the entry has gone.
+// acquire: they may make the entry again once it has gone.
 func (hs *Holds) New(g engine.Grant, sent engine.Reading, shared bool, unanswered ...Unanswered) *Handle {
 	s := newHold(&hs.locker, g, sent, shared, unanswered)
 	hs.mu.Lock()

@@ -25,7 +25,7 @@ const (
 // renewed with it, so that commands are few and full.
 type keeper struct {
 	engine *engine.Engine
-	wake   chan struct{} // tells the loop to look now
+	wake   chan struct{} // makes the loop look now
 
 	mu      sync.Mutex // taken before a hold's
 	running bool       // the loop is
@@ -56,8 +56,8 @@ func (s *Hold) rest(now engine.Reading) time.Duration {
 }
 
 // soon is how much earlier than due a hold is renewed with others: a third of
-// the time between two renewals. The loop looks as often, for no timer follows
-// the wall clock.
+// the time between two renewals. The loop looks as often, because no timer
+// follows the wall clock.
 func (s *Hold) soon() time.Duration { return s.grant.TTL / 9 }
 
 // pause is the time between two tries.

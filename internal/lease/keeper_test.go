@@ -90,7 +90,7 @@ func TestKeepAliveCanBeTakenUpAgain(t *testing.T) {
 	})
 }
 
-// Nobody answers a renewal, which may take a minute: the loss is told when the
+// Nobody answers a renewal, which may take a minute: the loss is known when the
 // lease ends.
 func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
 	virtual(t, func(r *rig) {
@@ -103,7 +103,7 @@ func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
 		begun := time.Now()
 		<-kept.Done()
 		if passed := time.Since(begun); passed != ttl-resolution {
-			r.Errorf("told after %v", passed)
+			r.Errorf("lost after %v", passed)
 		}
 		if cause := context.Cause(kept); !errors.Is(cause, ErrLost) || h.Remaining() != 0 {
 			r.Errorf("cause %v, %v left", cause, h.Remaining())

@@ -30,7 +30,7 @@ func (s *Hold) full(now engine.Reading) bool {
 	return s.limited() && s.validity.left(now) >= s.limit.left(now)
 }
 
-// runOut is why a hold ends whose time is up. The hold is locked.
+// runOut is why a hold ends whose time has passed. The hold is locked.
 func (s *Hold) runOut(now engine.Reading) error {
 	if s.full(now) {
 		return heldAtMost(s.limit.ttl)

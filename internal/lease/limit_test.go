@@ -86,7 +86,7 @@ func TestNoRenewalAtTheLimit(t *testing.T) {
 }
 
 // A renewal right before the limit is answered late: the lease ends with the
-// limit, and its caller is told.
+// limit, and its caller learns it.
 func TestALateRenewalDoesNotMoveTheLimit(t *testing.T) {
 	for name, late := range map[string]func(*server, func()){
 		"executed late": func(s *server, wait func()) { s.fault = func(context.Context, call) error { wait(); return nil } },
@@ -166,20 +166,20 @@ func TestTheLimitEndsByEitherClock(t *testing.T) {
 	}
 }
 
-// A downgrade passes the limit on, counted from the first grant, and tells how long it
+// A downgrade passes the limit on, counted from the first grant, and says how long it
 // has taken itself. After the limit it is refused, and nothing is sent.
 func TestADowngradeKeepsTheLimit(t *testing.T) {
 	for _, at := range []time.Duration{0, ttl, 3*ttl - time.Second} {
 		virtual(t, func(r *rig) {
 			const most = 3 * ttl
-			told := r.observe()
+			events := r.observe()
 			begun := time.Now()
 			h := r.limited(1, most)
 			h.Announce(context.Background(), observe.Event{Owner: "ann"})
 			r.keep(h)
 			time.Sleep(at)
 			next := r.downgrade(r.downgrade(h, nil), nil) // twice
-			for _, e := range told.take() {
+			for _, e := range events.take() {
 				if e.Kind == observe.Granted && e.Waited > 5*time.Millisecond {
 					r.Errorf("a downgrade has waited for %v", e.Waited)
 				}
@@ -219,18 +219,18 @@ func TestALimitedLeaseIsNotDetached(t *testing.T) {
 	})
 }
 
-// The observer is told why the lease has ended.
+// The event says why the lease has ended.
 func TestTheEventOfALimit(t *testing.T) {
 	virtual(t, func(r *rig) {
-		var told []observe.Event
-		r.locker.observer = observe.New("a.b", []observe.Func{func(_ context.Context, e observe.Event) { told = append(told, e) }})
+		var got []observe.Event
+		r.locker.observer = observe.New("a.b", []observe.Func{func(_ context.Context, e observe.Event) { got = append(got, e) }})
 		h := r.limited(1, ttl/2)
 		h.Announce(context.Background(), observe.Event{})
 		<-h.Done()
 		synctest.Wait()
-		if len(told) != 2 || told[1].Kind != observe.Lost {
-			r.Fatalf("told %+v", told)
+		if len(got) != 2 || got[1].Kind != observe.Lost {
+			r.Fatalf("got %+v", got)
 		}
-		r.wantLimit("the event", told[1].Err)
+		r.wantLimit("the event", got[1].Err)
 	})
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // This file emits the events of leases that callers have got. A lease without a caller
-// has none. Without an observer no handle has an account.
+// has none. Without an observer no handle is announced.
 
-// account is what the observer must know of one holder's part. The hold's mutex
-// guards it.
-type account struct {
+// announcement is what the events of one holder's part take from its Announce. The
+// hold's mutex guards it.
+type announcement struct {
 	ctx      context.Context // with the values of the acquire's, until the end
 	owner    string
 	granted  time.Duration // on the monotonic clock
@@ -23,8 +23,8 @@ type account struct {
 	over     bool          // the event of its end was emitted
 }
 
-// Announce tells the observer that a caller has got the lease, and from then on
-// what becomes of it. It is called once, with the acquire's context. Of the acquire's
+// Announce emits the event that a caller has got the lease. Without it there are no
+// later events. It is called once, with the acquire's context. Of the acquire's
 // event it takes the owner, the wait, the commands and the conflict.
 func (h *Handle) Announce(ctx context.Context, acquire observe.Event) {
 	s := h.hold
@@ -34,12 +34,12 @@ func (h *Handle) Announce(ctx context.Context, acquire observe.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx = clean(ctx)
-	h.account = &account{ctx: ctx, owner: acquire.Owner, granted: s.engine.Clocks().Mono, commands: s.sent.Load()}
+	h.announced = &announcement{ctx: ctx, owner: acquire.Owner, granted: s.engine.Clocks().Mono, commands: s.sent.Load()}
 	e := h.event(observe.Granted, nil)
 	e.Held, e.Waited, e.Commands, e.Conflict = 0, acquire.Waited, acquire.Commands, acquire.Conflict
 	s.observer.Emit(ctx, e)
 	if errors.Is(h.over, ErrLost) { // before the caller had it
-		h.tellEnd(ctx, observe.Lost, h.over)
+		h.emitEnd(ctx, observe.Lost, h.over)
 	}
 }
 
@@ -49,7 +49,7 @@ func (h *Handle) succeed(ctx context.Context, other *Handle, sent engine.Reading
 		return
 	}
 	other.hold.mu.Lock()
-	of := other.account
+	of := other.announced
 	other.hold.mu.Unlock()
 	if of != nil {
 		h.Announce(ctx, observe.Event{Owner: of.owner, Waited: h.hold.engine.Clocks().Mono - sent.Mono})
@@ -66,15 +66,15 @@ func clean(ctx context.Context) context.Context {
 func (h *Handle) event(kind observe.Kind, err error) observe.Event {
 	g, now := &h.hold.grant, h.hold.engine.Clocks()
 	e := observe.Event{Kind: kind, Time: now.Wall, DocumentID: g.DocID, Tag: g.Tag, LeaseID: g.ID, Fence: g.Fence, Err: err}
-	if of := h.account; of != nil {
+	if of := h.announced; of != nil {
 		e.Owner, e.Held, e.Commands = of.owner, now.Mono-of.granted, int(h.hold.sent.Load()-of.commands)
 	}
 	return e
 }
 
-// tellEnd emits the event of the lease's end, once. The hold is locked.
-func (h *Handle) tellEnd(ctx context.Context, kind observe.Kind, err error) {
-	of := h.account
+// emitEnd emits the event of the lease's end, once. The hold is locked.
+func (h *Handle) emitEnd(ctx context.Context, kind observe.Kind, err error) {
+	of := h.announced
 	if of == nil || of.over {
 		return
 	}
@@ -82,74 +82,74 @@ func (h *Handle) tellEnd(ctx context.Context, kind observe.Kind, err error) {
 	of.over, of.ctx = true, nil
 }
 
-// tellLost tells a loss that no command of the holder's has found. The hold is
+// emitLost emits a loss that no command of the holder's has found. The hold is
 // locked.
-func (h *Handle) tellLost() {
-	if h.account != nil && !h.account.over {
-		h.tellEnd(h.account.ctx, observe.Lost, h.over)
+func (h *Handle) emitLost() {
+	if h.announced != nil && !h.announced.over {
+		h.emitEnd(h.announced.ctx, observe.Lost, h.over)
 	}
 }
 
-// tellVerdict emits the event of the end by a release's verdict, and before it that of
+// emitVerdict emits the event of the end by a release's verdict, and before it that of
 // an unknown outcome. The hold is locked.
-func (h *Handle) tellVerdict(ctx context.Context, v *verdict, kind observe.Kind, err error) {
-	h.doubt(ctx, v, err)
+func (h *Handle) emitVerdict(ctx context.Context, v *verdict, kind observe.Kind, err error) {
+	h.emitUnknownEndLocked(ctx, v, err)
 	if errors.Is(err, ErrLost) {
 		kind = observe.Lost
 	}
-	h.tellEnd(ctx, kind, err)
+	h.emitEnd(ctx, kind, err)
 }
 
-// tellAll tells the end of the hold, by a handoff or a downgrade, for all its holders.
-func (s *Hold) tellAll(ctx context.Context, kind observe.Kind, err error) {
+// emitEnds emits the end of the hold, by a handoff or a downgrade, for all its holders.
+func (s *Hold) emitEnds(ctx context.Context, kind observe.Kind, err error) {
 	if s.observer == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.holders {
-		h.tellEnd(ctx, kind, err)
+		h.emitEnd(ctx, kind, err)
 	}
 }
 
-// tellUnknown tells that a write, a renewal or a downgrade of the holder's may have been
+// emitUnknown emits that a write, a renewal or a downgrade of the holder's may have been
 // executed, if the error that the caller gets says so.
-func (h *Handle) tellUnknown(ctx context.Context, err error) {
+func (h *Handle) emitUnknown(ctx context.Context, err error) {
 	s := h.hold
 	if s.observer == nil || !errors.Is(err, ErrOutcomeUnknown) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.account != nil {
+	if h.announced != nil {
 		s.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
 	}
 }
 
-// tellDoubt is tellUnknown for a command that ends the lease, once for the command:
+// emitUnknownEnd is emitUnknown for a command that ends the lease, once for the command:
 // when the caller gives up, or by the verdict.
-func (h *Handle) tellDoubt(ctx context.Context, v *verdict, err error) {
+func (h *Handle) emitUnknownEnd(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	if s.observer == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.doubt(ctx, v, err)
+	h.emitUnknownEndLocked(ctx, v, err)
 }
 
-// doubt is tellDoubt while the hold is locked. A lease that goes back before a caller
-// has got it has no event.
-func (h *Handle) doubt(ctx context.Context, v *verdict, err error) {
-	if h.account != nil && !h.unused && !v.doubted && errors.Is(err, ErrOutcomeUnknown) {
-		v.doubted = true
+// emitUnknownEndLocked emits nothing of a lease that goes back before a caller has got
+// it. The hold is locked.
+func (h *Handle) emitUnknownEndLocked(ctx context.Context, v *verdict, err error) {
+	if h.announced != nil && !h.unused && !v.unknown && errors.Is(err, ErrOutcomeUnknown) {
+		v.unknown = true
 		h.hold.observer.Emit(clean(ctx), h.event(observe.OutcomeUnknown, err))
 	}
 }
 
-// tellRenewal tells how a renewal of the entry was answered, once for all its
-// holders. It tells nothing of a command that was revoked before it was sent.
-func (s *Hold) tellRenewal(outcome engine.Outcome, err error) {
+// emitRenewal emits the outcome of a renewal of the entry, once for all its holders. A
+// command that was revoked before it was sent has no event.
+func (s *Hold) emitRenewal(outcome engine.Outcome, err error) {
 	if s.observer == nil || err == nil && outcome != engine.Renewed || errors.Is(err, engine.ErrRevoked) {
 		return
 	}
@@ -160,25 +160,25 @@ func (s *Hold) tellRenewal(outcome engine.Outcome, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.holders {
-		if h.account != nil && !h.account.over {
-			s.observer.Emit(h.account.ctx, h.event(kind, err))
+		if h.announced != nil && !h.announced.over {
+			s.observer.Emit(h.announced.ctx, h.event(kind, err))
 			return
 		}
 	}
 }
 
-// tellRenewals tells that a renewal of several holds failed.
-func tellRenewals(holds []*Hold, err error) {
+// emitFailedRenewals emits that a renewal of several holds failed.
+func emitFailedRenewals(holds []*Hold, err error) {
 	if err == nil {
 		return
 	}
 	for _, s := range holds {
-		s.tellRenewal(engine.Lost, err)
+		s.emitRenewal(engine.Lost, err)
 	}
 }
 
-// tellDiscarded tells that the release of a lease failed that no caller has got.
-func (h *Handle) tellDiscarded(err error) {
+// emitDiscarded emits that the release of a lease failed that no caller has got.
+func (h *Handle) emitDiscarded(err error) {
 	s := h.hold
 	if s.observer == nil || err == nil || errors.Is(err, ErrLost) {
 		return

@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A handoff ends the lease before the waiter is told.
+// A handoff ends the lease before the waiter has its answer.
 func TestEventsOfAHandoff(t *testing.T) {
 	virtual(t, func(r *rig) {
 		e := r.observe()
@@ -21,16 +21,16 @@ func TestEventsOfAHandoff(t *testing.T) {
 		if err := r.announced(1, "write").Release(context.Background()); err != nil {
 			t.Error(err)
 		}
-		r.wantTold(e, "granted 7", "handed over 1")
+		r.wantEvents(e, "granted 7", "handed over 1")
 		u := bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}}
 		if err := r.announced(2, "write").UpdateAndRelease(context.Background(), u); err != nil {
 			t.Error(err)
 		}
-		r.wantTold(e, "granted 7", "handed over 1")
+		r.wantEvents(e, "granted 7", "handed over 1")
 	})
 }
 
-// What a holder's commands find is told as the caller is told it: an end once, an
+// The events of a holder's commands agree with what the caller gets: an end once, an
 // unknown outcome before it.
 func TestEventsOfCommands(t *testing.T) {
 	set := bson.D{{Key: "$set", Value: bson.D{{Key: "x", Value: 1}}}}
@@ -97,7 +97,7 @@ func TestEventsOfCommands(t *testing.T) {
 					}
 				}
 				if !slices.Equal(kinds, c.want) {
-					t.Errorf("told %q, want %q; the caller %v", kinds, c.want, err)
+					t.Errorf("got %q, want %q; the caller %v", kinds, c.want, err)
 				}
 				ends := 0
 				time.Sleep(3 * ttl) // the lease has an end by then
@@ -120,8 +120,8 @@ func TestEventsOfCommands(t *testing.T) {
 	}
 }
 
-// A caller who gives up during a command is told that its outcome is unknown, and so is
-// the observer, once. A release after a downgrade sends nothing, and tells nothing.
+// A caller who gives up during a command learns that its outcome is unknown, and so is
+// the observer, once. A release after a downgrade sends nothing, and emits nothing.
 func TestEventsOfCallersWhoGiveUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		do       func(context.Context, *Handle) error
@@ -148,7 +148,7 @@ func TestEventsOfCallersWhoGiveUp(t *testing.T) {
 				if err := c.do(ctx, h); !errors.Is(err, ErrOutcomeUnknown) {
 					t.Fatalf("it = %v", err)
 				}
-				r.wantTold(e, "granted 7", "outcome unknown 1")
+				r.wantEvents(e, "granted 7", "outcome unknown 1")
 				time.Sleep(ttl / 2)
 				for _, of := range e.take() { // the end, or a renewal that has failed
 					if of.Err == nil {
@@ -158,7 +158,7 @@ func TestEventsOfCallersWhoGiveUp(t *testing.T) {
 				if err := h.Release(context.Background()); !errors.Is(err, c.released) {
 					t.Errorf("Release = %v", err)
 				}
-				r.wantTold(e, c.want...)
+				r.wantEvents(e, c.want...)
 			})
 		})
 	}
@@ -171,7 +171,7 @@ func over() context.Context {
 }
 
 // A downgrade that its caller gave up, and that is granted, ends the old lease as lost.
-// The new entry is left to the clean-up, which tells of failures, if its release fails.
+// The new entry is left to the clean-up, which reports failures, if its release fails.
 func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 	virtual(t, func(r *rig) {
 		e := r.observe()
@@ -197,7 +197,7 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 			kinds = append(kinds, of.Kind)
 		}
 		if want := []observe.Kind{observe.Granted, observe.OutcomeUnknown, observe.Lost}; !slices.Equal(kinds, want) {
-			t.Fatalf("told %q, want %q", kinds, want)
+			t.Fatalf("got %q, want %q", kinds, want)
 		}
 		if len(r.unanswered) != 1 || r.unanswered[0].ID == h.ID() || r.unanswered[0].Tag != "read" {
 			t.Errorf("the clean-up is of %v", r.unanswered)
@@ -205,7 +205,7 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// A detach is told once as unknown, though a release begins before its end.
+// A detach has one event of an unknown outcome, though a release begins before its end.
 func TestEventsOfADetachThatAReleaseWaitsFor(t *testing.T) {
 	virtual(t, func(r *rig) {
 		e := r.observe()
@@ -228,7 +228,7 @@ func TestEventsOfADetachThatAReleaseWaitsFor(t *testing.T) {
 			}
 		}
 		if unknown != 1 {
-			t.Errorf("told %d times that the outcome is unknown", unknown)
+			t.Errorf("%d events of an unknown outcome", unknown)
 		}
 	})
 }

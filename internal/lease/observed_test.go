@@ -14,7 +14,7 @@ import (
 	"github.com/doclock/doclock/internal/observe"
 )
 
-// events collects what an observer is told.
+// events collects what an observer gets.
 type events struct {
 	mu  sync.Mutex
 	all []observe.Event
@@ -49,10 +49,10 @@ func (e *events) kinds() (kinds []string) {
 	return kinds
 }
 
-func (r *rig) wantTold(e *events, want ...string) {
+func (r *rig) wantEvents(e *events, want ...string) {
 	r.Helper()
 	if kinds := e.kinds(); !slices.Equal(kinds, want) {
-		r.Errorf("told %q, want %q", kinds, want)
+		r.Errorf("got %q, want %q", kinds, want)
 	}
 }
 
@@ -70,7 +70,7 @@ func (r *rig) fault(fault func(context.Context, call) error) {
 	r.server.fault = fault
 }
 
-// A lease whose renewals fail tells each failure, and its loss at the moment when
+// A lease whose renewals fail emits each failure, and its loss at the moment when
 // its time is up, without anybody who looks. Its release sends no second end.
 func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 	virtual(t, func(r *rig) {
@@ -78,7 +78,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		h := r.announced(1, "write")
 		r.keep(h)
 		time.Sleep(ttl / 2)
-		r.wantTold(e, "granted 7", "renewed 1")
+		r.wantEvents(e, "granted 7", "renewed 1")
 		down := errors.New("down")
 		r.fault(func(context.Context, call) error { return down })
 		time.Sleep(2 * ttl)
@@ -103,7 +103,7 @@ func TestEventsOfALeaseThatCannotBeRenewed(t *testing.T) {
 		if err := h.Release(context.Background()); err != nil {
 			t.Errorf("Release = %v", err)
 		}
-		r.wantTold(e)
+		r.wantEvents(e)
 	})
 }
 
@@ -113,9 +113,9 @@ func TestEventsOfALeaseThatIsLeftAlone(t *testing.T) {
 		e := r.observe()
 		r.announced(1, "write")
 		time.Sleep(ttl - 2*resolution)
-		r.wantTold(e, "granted 7")
+		r.wantEvents(e, "granted 7")
 		time.Sleep(2 * resolution)
-		r.wantTold(e, "lost 0")
+		r.wantEvents(e, "lost 0")
 	})
 }
 
@@ -131,13 +131,13 @@ func TestEventsOfALeaseWithoutACaller(t *testing.T) {
 		r.fault(func(context.Context, call) error { return errors.New("down") })
 		time.Sleep(2 * ttl)
 		_ = lost.Release(context.Background())
-		r.wantTold(e)
+		r.wantEvents(e)
 		lost.Announce(context.Background(), observe.Event{})
-		r.wantTold(e, "granted 0", "lost 0")
+		r.wantEvents(e, "granted 0", "lost 0")
 	})
 }
 
-// Each holder of an entry has both events of its own, and each renewal is told
+// Each holder of an entry has both events of its own, and each renewal is emitted
 // once. A command of the entry counts for all that hold it then.
 func TestEventsOfASharedEntry(t *testing.T) {
 	virtual(t, func(r *rig) {
@@ -148,10 +148,10 @@ func TestEventsOfASharedEntry(t *testing.T) {
 		second := r.Join(first.ID())
 		second.Announce(context.Background(), observe.Event{Owner: "ann"})
 		time.Sleep(ttl / 3)
-		r.wantTold(e, "granted 7", "renewed 1", "granted 0", "renewed 2")
+		r.wantEvents(e, "granted 7", "renewed 1", "granted 0", "renewed 2")
 		_ = first.Release(context.Background())
 		_ = second.Release(context.Background())
-		r.wantTold(e, "released 2", "released 2")
+		r.wantEvents(e, "released 2", "released 2")
 	})
 }
 
@@ -172,7 +172,7 @@ func TestEventsBesideAnUnusedPart(t *testing.T) {
 		if err := first.Release(short); !errors.Is(err, ErrOutcomeUnknown) {
 			t.Errorf("Release = %v", err)
 		}
-		r.wantTold(e, "granted 7", "outcome unknown 1")
+		r.wantEvents(e, "granted 7", "outcome unknown 1")
 	})
 }
 
@@ -186,11 +186,11 @@ func TestEventsOfARenewalThatIsNotSent(t *testing.T) {
 		if err := h.hold.renew(engine.WithSending(context.Background(), revoked)); !errors.Is(err, engine.ErrRevoked) {
 			t.Errorf("renew = %v", err)
 		}
-		r.wantTold(e, "granted 7")
+		r.wantEvents(e, "granted 7")
 	})
 }
 
-// The renewals of many leases by one command are told for each of them, and so is
+// The renewals of many leases by one command are emitted for each of them, and so is
 // the loss that it finds.
 func TestEventsOfABatch(t *testing.T) {
 	virtual(t, func(r *rig) {
@@ -202,10 +202,10 @@ func TestEventsOfABatch(t *testing.T) {
 		r.keep(all...)
 		e.take()
 		time.Sleep(ttl / 2)
-		r.wantTold(e, "renewed 1", "renewed 1", "renewed 1")
+		r.wantEvents(e, "renewed 1", "renewed 1", "renewed 1")
 		r.server.remove(all[1])
 		time.Sleep(ttl / 3)
-		r.wantTold(e, "renewed 3", "lost 3", "renewed 3") // the renewal, and the read that names the lost one
+		r.wantEvents(e, "renewed 3", "lost 3", "renewed 3") // the renewal, and the read that names the lost one
 		r.fault(func(_ context.Context, c call) error {
 			if c.name == "renew all" {
 				return errors.New("down")
@@ -214,7 +214,7 @@ func TestEventsOfABatch(t *testing.T) {
 		})
 		time.Sleep(ttl / 3)
 		if got := e.kinds(); !slices.Contains(got, "renewal failed 4") || slices.Contains(got, "renewed 5") {
-			t.Errorf("told %q", got)
+			t.Errorf("got %q", got)
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestContextsOfEvents(t *testing.T) {
 		if want := []any{"acquire", "acquire", "release"}; !slices.Equal(values, want) {
 			t.Errorf("values %v, want %v", values, want)
 		}
-		if h.account.ctx != nil {
+		if h.announced.ctx != nil {
 			t.Error("the ended lease keeps its acquire's context")
 		}
 	})
@@ -265,16 +265,16 @@ func TestNoObserver(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		h.Announce(ctx, observe.Event{Owner: "ann"})
 		h.succeed(ctx, h, engine.Reading{})
-		h.tellUnknown(ctx, ErrOutcomeUnknown)
-		h.tellDoubt(ctx, v, ErrOutcomeUnknown)
-		h.tellDiscarded(ErrOutcomeUnknown)
-		s.tellAll(ctx, observe.Released, nil)
-		s.tellRenewal(engine.Renewed, nil)
+		h.emitUnknown(ctx, ErrOutcomeUnknown)
+		h.emitUnknownEnd(ctx, v, ErrOutcomeUnknown)
+		h.emitDiscarded(ErrOutcomeUnknown)
+		s.emitEnds(ctx, observe.Released, nil)
+		s.emitRenewal(engine.Renewed, nil)
 		if counted(ctx, holds) != ctx {
 			t.Error("commands are counted")
 		}
-		h.tellVerdict(ctx, v, observe.Released, ErrOutcomeUnknown) // these are called while it is locked
-		h.tellLost()
+		h.emitVerdict(ctx, v, observe.Released, ErrOutcomeUnknown) // these are called while it is locked
+		h.emitLost()
 	})
 	h.hold.mu.Unlock()
 	if n > 0 || readings > 0 {

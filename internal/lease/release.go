@@ -22,16 +22,16 @@ func (h *Handle) Release(ctx context.Context) error {
 	if first {
 		ctx := attempt.Detached(ctx)
 		h.hold.ops.Go(func() {
-			h.writing.take()
-			defer h.writing.leave()
+			h.writing.lock()
+			defer h.writing.unlock()
 			h.leave(ctx, v)
 		})
 	}
 	return h.Judged(h.await(ctx, v))
 }
 
-// Judged is an error of Release as a verdict at this moment: the lease's time may be
-// up since.
+// Judged is an error of Release as a verdict at this moment: the lease's time may
+// have ended since.
 func (h *Handle) Judged(err error) error {
 	if h.hold == nil {
 		return err
@@ -58,48 +58,46 @@ func (h *Handle) await(ctx context.Context, v *verdict) error {
 		return v.err
 	default:
 	}
-	ctx, stop := h.patience(ctx)
+	ctx, stop := h.callerContext(ctx)
 	defer stop()
 	select {
 	case <-v.done:
 		return v.err
 	case <-ctx.Done():
 		err := gaveUp(ctx)
-		h.tellDoubt(ctx, v, err)
+		h.emitUnknownEnd(ctx, v, err)
 		return err
 	}
 }
 
-// leave takes the holder out, who has no command under way, and settles the
-// verdict. One among several sends nothing, and waits for none of the others'
-// commands.
+// leave takes the holder out and settles the verdict. The holder has no command
+// under way. If others stay, nothing is sent, and their commands are not waited for.
 func (h *Handle) leave(ctx context.Context, v *verdict) {
 	s := h.hold
 	verdict, releases := s.depart(h)
 	if !releases {
-		v.doubted = v.doubted || errors.Is(verdict, ErrOutcomeUnknown) // of a downgrade, whose caller knows
+		v.unknown = v.unknown || errors.Is(verdict, ErrOutcomeUnknown) // of a downgrade, whose caller knows
 		h.settle(ctx, v, verdict)
 		return
 	}
-	s.renewing.take()
-	defer s.renewing.leave()
-	s.writing.take()
-	defer s.writing.leave()
+	s.renewing.lock()
+	defer s.renewing.unlock()
+	s.writing.lock()
+	defer s.writing.unlock()
 	to := s.handoff()
 	err := s.release(ctx, to)
 	h.settleAll(ctx, v, err)
 	to.close(err)
 }
 
-// release sends the release and judges its answer. ctx has no end; the hold has
-// one, and after it the server lets others in without a release. A handoff that
-// finds nothing is followed by a plain release: the id may stand there with
-// another fencing token. For the same reason a hold is released that is known to
-// be lost: a late duplicate may have brought its id back. It stays lost,
-// whatever that release is answered.
+// release sends the release and judges its answer. ctx has no end. The hold has
+// one: after it the server lets others in without a release. A handoff that finds
+// nothing is followed by a plain release, because the id may stand there with
+// another fencing token. A lost hold is released too: a late duplicate may have
+// brought its id back. The hold stays lost, whatever the server answers.
 func (s *Hold) release(ctx context.Context, to *handoff) error {
 	known := s.isLost()
-	// It is sent, whoever has given up.
+	// It is sent even if its caller has given up.
 	ctx = engine.WithSending(ctx, s.sending())
 	s.giveUp() // before anything is sent
 	first := s.engine.Clocks()
@@ -116,7 +114,7 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	case err != nil:
 		return unknown("release", unsure)
 	default:
-		return s.departed(ctx, "release", got.Outcome, unsure)
+		return s.removed(ctx, "release", got.Outcome, unsure)
 	}
 }
 
@@ -129,9 +127,9 @@ func (s *Hold) releaseTo(ctx context.Context, to *handoff, first engine.Reading)
 	return s.commands.Release(ctx, s.last())
 }
 
-// departed is the verdict on a command that removes the entry from the
+// removed is the verdict on a command that removes the entry from the
 // document, and was answered.
-func (s *Hold) departed(ctx context.Context, command string, outcome engine.Outcome, unsure error) error {
+func (s *Hold) removed(ctx context.Context, command string, outcome engine.Outcome, unsure error) error {
 	switch {
 	case outcome == engine.Released:
 		return nil
@@ -150,18 +148,18 @@ func (s *Hold) departed(ctx context.Context, command string, outcome engine.Outc
 func (h *Handle) settle(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	h.tellVerdict(ctx, v, observe.Released, err)
+	h.emitVerdict(ctx, v, observe.Released, err)
 	v.err = err
 	close(v.done)
 }
 
-// settleAll publishes the verdict on the release of the whole hold. Where the
-// release was refused the entry still stands, and a later call may try again.
+// settleAll publishes the verdict on the release of the whole hold. If the
+// release was refused, the entry still stands, and a later call may try again.
 func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.tellVerdict(ctx, v, observe.Released, err)
+	h.emitVerdict(ctx, v, observe.Released, err)
 	v.err = err
 	close(v.done)
 	if repeatable(err) {

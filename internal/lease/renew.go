@@ -14,14 +14,14 @@ func (h *Handle) Renew(ctx context.Context) error {
 		return err
 	}
 	s := h.hold
-	if err := s.enter(ctx, &s.renewing); err != nil {
+	if err := s.lockGate(ctx, &s.renewing); err != nil {
 		return err
 	}
-	err := h.run(ctx, func(patient context.Context) error {
-		defer s.renewing.leave()
-		return s.renew(patient)
+	err := h.run(ctx, func(ctx context.Context) error {
+		defer s.renewing.unlock()
+		return s.renew(ctx)
 	})
-	h.tellUnknown(ctx, err)
+	h.emitUnknown(ctx, err)
 	return err
 }
 
@@ -29,7 +29,7 @@ func (h *Handle) Renew(ctx context.Context) error {
 func (s *Hold) renew(ctx context.Context) error {
 	return s.renewWith(ctx, func(ctx context.Context, g engine.Grant) (engine.Answer, error) {
 		got, err := s.commands.Renew(ctx, g)
-		s.tellRenewal(got.Outcome, err)
+		s.emitRenewal(got.Outcome, err)
 		return got, err
 	})
 }

@@ -198,7 +198,7 @@ func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (eng
 	})
 }
 
-// Downgrade is refused where the server is told to refuse.
+// Downgrade is refused where the server is set to refuse.
 func (s *server) Downgrade(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
 	a := engine.Answer{Outcome: engine.Lost, Image: &engine.Image{ID: g.DocID}}
 	sent, err := s.execute(ctx, "downgrade", []engine.Grant{g}, func() {

@@ -12,9 +12,9 @@ import (
 
 // This file is about holds that several holders share.
 
-// Reserve keeps a part of a shared hold for whoever takes it next. It asks the server
-// nothing. It is false where nobody can join any more: the lock is being released, or a
-// third of its time has passed.
+// Reserve keeps a part of a shared hold for whoever takes it next. It sends nothing. It
+// is false if nobody can join any more: the lock is being released, or a third of its
+// time has passed.
 func (hs *Holds) Reserve(id uuid.UUID) bool {
 	s := hs.find(id)
 	if s == nil || s.remaining() < s.grant.TTL*2/3 {
@@ -45,9 +45,9 @@ func (hs *Holds) Take(id uuid.UUID) *Handle {
 	return h
 }
 
-// Look is one more holder's part, after a renewal. Its image tells whether somebody has
-// come whom the tag respects; the lease must be released then. The error is [ErrLost]
-// where the hold can't be joined any more.
+// Look is one more holder's part, after a renewal. If its image has a new entry that
+// the tag respects, the caller must release the lease. The error is [ErrLost] if the
+// hold can't be joined any more.
 func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Handle, img *engine.Image, err error) {
 	s := hs.find(id)
 	if s != nil {
@@ -62,13 +62,13 @@ func (hs *Holds) Look(ctx context.Context, id uuid.UUID, document bool) (h *Hand
 		return got, err
 	})
 	if err != nil {
-		h.tellDiscarded(h.Release(context.Background()))
+		h.emitDiscarded(h.Release(context.Background()))
 		return nil, nil, err
 	}
 	return h, img, nil
 }
 
-// join is one more holder's part, or nil where the lock is not shared, or is being
+// join is one more holder's part, or nil if the lock is not shared, or is being
 // released.
 func (s *Hold) join() *Handle {
 	s.mu.Lock()
@@ -89,10 +89,10 @@ func (s *Hold) several() bool {
 }
 
 // depart takes a holder out, and is the verdict for that holder. The last one releases
-// the lock. After the end of the validity the first one does, for all: the others may
-// have been there beside somebody whom the server has let in. depart alone decides who
-// it is, so of holders who leave together exactly one releases, and the others learn
-// whether they left before.
+// the lock. After the end of the validity the first one does, for all: the server may
+// have let somebody in beside the others. depart alone decides who releases. So of
+// holders who leave together exactly one does, and the others learn whether they left
+// before.
 func (s *Hold) depart(h *Handle) (verdict error, releases bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,17 +123,17 @@ func (s *Hold) remove(h *Handle) {
 func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 	v, first := h.claim()
 	if !first {
-		h.writing.leave()
+		h.writing.unlock()
 		return ErrReleased
 	}
-	err := h.run(ctx, func(patient context.Context) error {
-		defer h.writing.leave()
-		err := h.hold.write(patient, u)
-		h.tellDoubt(patient, v, err)
-		h.leave(attempt.Detached(patient), v)
+	err := h.run(ctx, func(ctx context.Context) error {
+		defer h.writing.unlock()
+		err := h.hold.write(ctx, u)
+		h.emitUnknownEnd(ctx, v, err)
+		h.leave(attempt.Detached(ctx), v)
 		return besides(err, v.err)
 	})
-	h.tellDoubt(ctx, v, err)
+	h.emitUnknownEnd(ctx, v, err)
 	return err
 }
 

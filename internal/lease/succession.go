@@ -10,7 +10,7 @@ import (
 // of this package.
 type Succession interface {
 	// Next promises the lock to a waiter of this process: the Ending has its answer.
-	// It is nil where nobody waits, or where it is another process's turn.
+	// It is nil if none of them may have it.
 	Next(engine.Grant) *engine.Successor
 
 	// Ended is called after the verdict on each command that ends a hold, or may have
@@ -31,7 +31,7 @@ type Ending struct {
 	// Without one nobody knows: the id may stand in the document.
 	Answer engine.Answer
 
-	// Unanswered may enter their entries yet, or have left them in the document.
+	// Unanswered may still make their entries, or have left them in the document.
 	Unanswered []Unanswered
 }
 
@@ -46,7 +46,7 @@ const (
 	Abandoned             // it has given way to an entry whose release has failed, and nobody repeats that
 )
 
-// Unanswered are attempts of unknown outcome to enter a request's entry.
+// Unanswered are attempts of unknown outcome to make a request's entry.
 type Unanswered struct {
 	Request  engine.Request
 	Attempts int

@@ -38,7 +38,7 @@ func keyed(img *engine.Image, tag string, key uuid.UUID) (engine.Entry, bool) {
 
 // noneTook says that no other user has taken the entry. While the lease is valid,
 // a user who took it has it still, or has left a remainder with a later fencing
-// token. That user leaves none where this lease had detached, and none in a
+// token. That user leaves none if this lease had detached, and none in a
 // document that was deleted.
 func (s *Hold) noneTook(img *engine.Image) bool {
 	s.mu.Lock()

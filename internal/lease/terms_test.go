@@ -97,7 +97,7 @@ func TestAnAttemptIsBoundedByTheLeasesOwnTTL(t *testing.T) {
 }
 
 // Rule 25: a lock that may leave a remainder is released, and not handed over.
-// The waiters are told, and ask.
+// The waiters are woken, and ask.
 func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(*Handle) error
@@ -114,11 +114,11 @@ func TestRule25ALeaseWithATimeIsNotHandedOver(t *testing.T) {
 				waiter := r.somebody()
 				h := r.New(r.grantBy(1, "write", engine.Terms{Least: time.Minute}), r.engine.Clocks(), false)
 				r.wantErr(name, c.end(h), nil)
-				synctest.Wait() // the waiters are told after the caller
+				synctest.Wait() // the waiters are woken after the caller
 				r.wantSent(c.sent)
-				synctest.Wait() // the waiters are told after the verdict
+				synctest.Wait() // the waiters are woken after the verdict
 				if waiter.answers != 0 || waiter.released != 1 {
-					r.Errorf("%d answers, told %d times of the release", waiter.answers, waiter.released)
+					r.Errorf("%d answers, woken %d times by the release", waiter.answers, waiter.released)
 				}
 			})
 		})

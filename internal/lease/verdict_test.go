@@ -48,7 +48,7 @@ func TestReleaseThatIsNotExecuted(t *testing.T) {
 						r.server.forget()
 						r.wantErr("Release", h.Release(context.Background()), nil)
 						r.wantSent("release")
-					}, func(cfg *engine.Config) { cfg.Patience = time.Second })
+					}, func(cfg *engine.Config) { cfg.RetryLimit = time.Second })
 				})
 			}
 		}

@@ -16,18 +16,18 @@ func (h *Handle) Update(ctx context.Context, update any, opts ...options.Lister[
 	if err != nil {
 		return err
 	}
-	if err := h.hold.enter(ctx, &h.writing); err != nil {
+	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return err
 	}
-	if h.leaving() {
-		h.writing.leave()
+	if !h.isIn() {
+		h.writing.unlock()
 		return ErrReleased
 	}
-	err = h.run(ctx, func(patient context.Context) error {
-		defer h.writing.leave()
-		return h.hold.write(patient, u)
+	err = h.run(ctx, func(ctx context.Context) error {
+		defer h.writing.unlock()
+		return h.hold.write(ctx, u)
 	})
-	h.tellUnknown(ctx, err)
+	h.emitUnknown(ctx, err)
 	return err
 }
 
@@ -43,13 +43,13 @@ func (h *Handle) prepare(ctx context.Context, update any, opts []options.Lister[
 	return u, nil
 }
 
-// write sends a guarded write for one of the holders, who leaves no earlier
-// than it is answered. Writes are numbered over all holders.
+// write sends a guarded write for one of the holders, who doesn't leave before its
+// answer. Writes are numbered over all holders.
 func (s *Hold) write(ctx context.Context, u *engine.Update) error {
-	if err := s.enter(ctx, &s.writing); err != nil {
+	if err := s.lockGate(ctx, &s.writing); err != nil {
 		return err
 	}
-	defer s.writing.leave()
+	defer s.writing.unlock()
 	if s.in(ending, gone) { // by another holder, after the end of the validity
 		return ErrLost
 	}

@@ -9,10 +9,10 @@ import (
 
 // Bounds of the pause between two polls.
 const (
-	shortestPause = 2 * time.Millisecond
-	longestPause  = time.Second
-	patience      = 8  // the pause is this fraction of the time for which nothing has changed,
-	persistence   = 64 // and at least this one of the time waited
+	shortestPause     = 2 * time.Millisecond
+	longestPause      = time.Second
+	unchangedPerPause = 8  // the pause is this fraction of the time for which nothing has changed,
+	waitedPerPause    = 64 // and at least this one of the time waited
 )
 
 // Pause is how long to wait before the next poll. While nothing changes it
@@ -27,7 +27,7 @@ const (
 // ahead is the number of entries before the waiter's in the document queue: only
 // waiters near its head ask often.
 func Pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
-	d := min(max(unchanged/patience, waited/persistence, shortestPause), longestPause)
+	d := min(max(unchanged/unchangedPerPause, waited/waitedPerPause, shortestPause), longestPause)
 	d = (d/2 + rand.N(d)) * time.Duration(1+ahead)
 	if free > 0 && free < d {
 		return free + rand.N(shortestPause)
@@ -38,7 +38,7 @@ func Pause(waited, unchanged, free time.Duration, ahead int) time.Duration {
 // rest is how long a refused waiter does not ask again, unless an entry has left
 // since. No pause is shorter. It grows while nothing changes, as the pauses do.
 func rest(unchanged time.Duration) time.Duration {
-	return min(max(unchanged/patience, shortestPause), longestPause) / 2
+	return min(max(unchanged/unchangedPerPause, shortestPause), longestPause) / 2
 }
 
 // unrested is the remaining part of a waiter's rest after it was refused.
@@ -114,5 +114,5 @@ func (d *queue) times(w *Waiter) (waited, unchanged time.Duration) {
 	if w.place.taken() {
 		waited = 0
 	}
-	return waited, max(d.clock()-d.view.changed, min(waited, patience*hotPause))
+	return waited, max(d.clock()-d.view.changed, min(waited, unchangedPerPause*hotPause))
 }

@@ -1,18 +1,18 @@
 // Package waitqueue orders the waiters of one process. For each document it
-// knows who waits, and decides whose turn it is. It sends nothing.
+// knows who waits, and decides who may ask. It sends nothing.
 //
-// A waiter enters the wait queue of its document, awaits its turn, settles what
-// the turn has brought, and leaves:
+// A waiter enters the wait queue of its document, awaits its next step, settles the
+// step's result, and leaves:
 //
 //	w := queues.Enter(document, request, waitqueue.Known{})
 //	defer func() { late := queues.Leave(w); … }()
 //	for {
-//		turn, err := queues.Await(ctx, w)
+//		step, err := queues.Await(ctx, w)
 //		if err != nil {
 //			return err // ctx's end, closed, or no server can be reached
 //		}
-//		if turn.Kind == waitqueue.Joined {
-//			return nil // with a lease of turn.Entry
+//		if step.Kind == waitqueue.Joined {
+//			return nil // with a lease of step.Entry
 //		}
 //		result := … // Ask: send the request; Answer: read what a handoff was answered
 //		queues.Settle(w, result)
@@ -60,7 +60,7 @@
 // ([Queues.Removed]), an answer ([Queues.Settle], a handoff's, [Check.End]) and
 // a waiter that comes or leaves change the view or the order. Each judges the
 // queue anew: it wakes those who may ask now, and the poller if its pause may
-// have changed. However many waiters ask or rest, that takes few steps: see
+// have changed. However many waiters ask or rest, that takes few visits: see
 // sleepers.go. A detach ([Queues.Detached]) wakes the poller only: the entry
 // stays, and this process will not release it.
 //

@@ -43,17 +43,17 @@ func Example() {
 	first, second := ask(), ask()
 	w := queues.Enter(document, first, waitqueue.Known{})
 	next := queues.Enter(document, second, waitqueue.Known{})
-	turn, _ := queues.Await(ctx, w)
-	fmt.Println("the first asks:", turn.Kind == waitqueue.Ask)
+	step, _ := queues.Await(ctx, w)
+	fmt.Println("the first asks:", step.Kind == waitqueue.Ask)
 	queues.Settle(w, waitqueue.Result{ID: first.ID, Held: first.ID, Image: granted(first, 1), Document: document})
 	queues.Leave(w)
 
 	successor := queues.Next(engine.Grant{Pin: pin, Tag: "write", ID: first.ID})
 	fmt.Println("the second is handed the lock:", successor.ID == second.ID)
 	queues.HandedOver(first.ID, engine.Answer{Outcome: engine.Granted, Image: granted(second, 2)})
-	turn, _ = queues.Await(ctx, next)
-	fmt.Println("the second has the answer:", turn.Kind == waitqueue.Answer)
-	queues.Settle(next, waitqueue.Result{ID: second.ID, Held: second.ID, Image: turn.Answer.Image, Document: document})
+	step, _ = queues.Await(ctx, next)
+	fmt.Println("the second has the answer:", step.Kind == waitqueue.Answer)
+	queues.Settle(next, waitqueue.Result{ID: second.ID, Held: second.ID, Image: step.Answer.Image, Document: document})
 	queues.Leave(next)
 	// Output:
 	// the first asks: true

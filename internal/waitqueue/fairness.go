@@ -76,8 +76,8 @@ func (r *localRun) yield() {
 // yields is the remaining part of the window.
 func (r *localRun) yields() time.Duration { return max(0, r.until-r.clock()) }
 
-// successor is the first waiter that has a chance once the entry is released,
-// if the run goes on. The document's own order is kept by the server.
+// successor is the first waiter that has a chance once the entry is released, if
+// the run goes on. The document's own order is kept by the server.
 func (d *queue) successor(released uuid.UUID) *Waiter {
 	if !d.run.goesOn() {
 		return nil

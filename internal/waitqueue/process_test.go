@@ -98,7 +98,7 @@ func (p *process) ask(tag string) Request {
 
 // acquire waits for a lease as multilock does, and returns its entry.
 func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err error) {
-	r.Late = func(_ *Waiter, turn Turn) { p.late.Go(func() { p.forsake(r, turn) }) }
+	r.Late = func(_ *Waiter, step Step) { p.late.Go(func() { p.forsake(r, step) }) }
 	w := p.Enter(keyOfOne, r, Known{})
 	var place Place
 	defer func() {
@@ -111,14 +111,14 @@ func (p *process) acquire(ctx context.Context, r Request) (held uuid.UUID, err e
 		}
 	}()
 	for {
-		turn, err := p.Await(ctx, w)
+		step, err := p.Await(ctx, w)
 		switch {
 		case err != nil:
 			return uuid.Nil, err
-		case turn.Kind == Joined:
-			return turn.Entry, nil
+		case step.Kind == Joined:
+			return step.Entry, nil
 		}
-		got := turn.Answer
+		got := step.Answer
 		if got.Image == nil {
 			got, held, err = p.enter(ctx, r, place)
 		}
@@ -179,11 +179,11 @@ func (p *process) hold(id uuid.UUID) {
 }
 
 // forsake releases what was handed over to a waiter that had left.
-func (p *process) forsake(r Request, turn Turn) {
+func (p *process) forsake(r Request, step Step) {
 	switch {
-	case turn.Kind == Joined:
-		p.release(r.Tag, turn.Entry)
-	case turn.Answer.Outcome == engine.Granted:
+	case step.Kind == Joined:
+		p.release(r.Tag, step.Entry)
+	case step.Answer.Outcome == engine.Granted:
 		p.hold(r.ID)
 		p.release(r.Tag, r.ID)
 	}
@@ -211,7 +211,7 @@ func (p *process) release(tag string, id uuid.UUID) {
 	}
 	got := p.document.handoff(id, *next)
 	if w := p.HandedOver(id, got); w != nil {
-		w.Late(w, Turn{Kind: Answer, Answer: got})
+		w.Late(w, Step{Kind: Answer, Answer: got})
 	}
 }
 

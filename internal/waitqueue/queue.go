@@ -17,7 +17,7 @@ type queue struct {
 	document  string // its key
 	rules     relations.Rules
 	clock     func() time.Duration
-	steps     *int
+	visits    *int
 	leases    Leases
 	tags      map[string]*tagQueue // those with waiters
 	poller    *Waiter
@@ -36,9 +36,9 @@ type tagQueue struct {
 	busy      int // asking, or promised the lock
 }
 
-func newQueue(rules relations.Rules, clock func() time.Duration, steps *int, leases Leases, document string) *queue {
+func newQueue(rules relations.Rules, clock func() time.Duration, visits *int, leases Leases, document string) *queue {
 	return &queue{
-		document: document, rules: rules, clock: clock, steps: steps, leases: leases,
+		document: document, rules: rules, clock: clock, visits: visits, leases: leases,
 		tags:   map[string]*tagQueue{},
 		view:   view{clock: clock, leases: leases},
 		run:    localRun{clock: clock, most: firstRun},
@@ -51,7 +51,7 @@ func (t *tagQueue) first() *Waiter { return t.Front().Value.(*Waiter) }
 func (d *queue) push(w *Waiter) {
 	t := d.tags[w.Tag]
 	if t == nil {
-		t = &tagQueue{asleep: newSleepers(d.steps)}
+		t = &tagQueue{asleep: newSleepers(d.visits)}
 		d.tags[w.Tag] = t
 	}
 	w.queue, w.element = d, t.PushBack(w)
@@ -104,7 +104,7 @@ func (d *queue) set(w *Waiter, s state) {
 	d.count(t, w)
 }
 
-// count has a waiter be among those of its tag with the same state.
+// count adds a waiter to those of its tag with the same state.
 func (d *queue) count(t *tagQueue, w *Waiter) {
 	switch {
 	case w.state.busy():
@@ -131,12 +131,12 @@ func (d *queue) granted(w *Waiter, held uuid.UUID) {
 	}
 	d.remove(w)
 	if held == w.ID {
-		d.entered(w.Request)
+		d.arrived(w.Request)
 	}
 }
 
-// entered records that a request has an entry of its own.
-func (d *queue) entered(r Request) {
+// arrived records that a request has an entry of its own.
+func (d *queue) arrived(r Request) {
 	d.view.owns(r.ID)
 	d.open(r)
 }
@@ -172,7 +172,7 @@ func (d *queue) heads() []*Waiter {
 	return heads
 }
 
-// judge tells the waiters that have a chance to ask, and names the poller.
+// judge wakes the waiters that may ask, and names the poller.
 func (d *queue) judge() {
 	for tag := range d.shared {
 		d.admit(tag)
@@ -196,8 +196,7 @@ func (d *queue) judge() {
 	}
 }
 
-// judgeTag tells the first waiters of a tag to ask: all that do not depend on each
-// other.
+// judgeTag wakes the first waiters of a tag: all that do not depend on each other.
 func (d *queue) judgeTag(t *tagQueue, img *engine.Image) {
 	last := d.lastToAsk(t)
 	free := false // what is true of one is true of all behind it

@@ -19,10 +19,10 @@ type Queues struct {
 
 	mu       sync.Mutex
 	queues   map[string]*queue
-	promised map[uuid.UUID]*Waiter // by the entry that is handed over to them
+	promised map[uuid.UUID]*Waiter // by the entry that is handed over
 	swept    int                   // queues that the last sweep left
 	count    uint64                // of arrivals
-	steps    int                   // in which waiters were found, added and removed
+	visits   int                   // in which waiters were found, added and removed
 }
 
 // Config is what the queues need.
@@ -39,8 +39,8 @@ type Leases interface {
 	// Valid reports whether a lease with this id is held here, and valid.
 	Valid(id uuid.UUID) bool
 
-	// Reserve keeps one more lease of a shared entry for whoever learns of it, without
-	// a command. It is false where nobody can join any more.
+	// Reserve keeps one more lease of a shared entry for a waiter, without a command.
+	// It is false if nobody can join any more.
 	Reserve(id uuid.UUID) bool
 }
 
@@ -66,43 +66,43 @@ func (q *Queues) Enter(document string, r Request, known Known) *Waiter {
 	return w
 }
 
-// Await returns when it is the waiter's turn. Otherwise its error is the end of ctx,
+// Await returns the waiter's next step. Otherwise its error is the end of ctx,
 // the queues' end, or a failure of all waiters ([Queues.Fail]).
-func (q *Queues) Await(ctx context.Context, w *Waiter) (Turn, error) {
+func (q *Queues) Await(ctx context.Context, w *Waiter) (Step, error) {
 	for {
-		turn, pause, err := q.claim(w)
-		if turn.Kind != 0 || err != nil {
-			return turn, err
+		step, pause, err := q.next(w)
+		if step.Kind != 0 || err != nil {
+			return step, err
 		}
 		if err := q.sleep(ctx, w, pause); err != nil {
-			return Turn{}, err
+			return Step{}, err
 		}
 	}
 }
 
-// Asleep says that it is not the waiter's turn.
+// Asleep says that the waiter has no next step yet.
 func (q *Queues) Asleep(w *Waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return w.state == asleep
 }
 
-// claim is the waiter's turn, if it has come, or else how long to wait for a
-// nudge; negative is without end.
-func (q *Queues) claim(w *Waiter) (turn Turn, pause time.Duration, err error) {
+// next is the waiter's next step, or else how long to wait for a nudge; negative is
+// without end.
+func (q *Queues) next(w *Waiter) (step Step, pause time.Duration, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch w.state {
 	case asking:
-		return Turn{Kind: Ask}, 0, nil
+		return Step{Kind: Ask}, 0, nil
 	case answered:
 		w.queue.set(w, taking)
-		return w.turn, 0, w.failure
+		return w.step, 0, w.failure
 	case promised:
-		return Turn{}, -1, nil
+		return Step{}, -1, nil
 	default:
 		w.queue.contended = true
-		return Turn{}, w.queue.pause(w), nil
+		return Step{}, w.queue.pause(w), nil
 	}
 }
 
@@ -129,17 +129,17 @@ func (q *Queues) sleep(ctx context.Context, w *Waiter, pause time.Duration) erro
 	}
 }
 
-// Result is what a waiter's turn has brought.
+// Result is what a waiter's step has brought.
 type Result struct {
 	ID       uuid.UUID     // of the waiter's request from now on
 	Held     uuid.UUID     // the entry whose lease it has, or none
 	Place    Place         // where it waits in the document, or none
 	Image    *engine.Image // that it was answered with, or nil
-	Sent     time.Duration // when that command was sent; zero is when the turn came
+	Sent     time.Duration // when that command was sent; zero is when the step came
 	Document string        // the key of the image's document
 }
 
-// Settle ends the waiter's turn, if it was to Ask or an Answer.
+// Settle ends the waiter's step, if it was Ask or Answer.
 func (q *Queues) Settle(w *Waiter, r Result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,9 +163,9 @@ func (q *Queues) Settle(w *Waiter, r Result) {
 	d.judge()
 }
 
-// move puts a waiter into the queue of the document that it was answered with:
-// leases are released to that one. Its filter has led it to another document if
-// a collation takes two values for one.
+// move puts a waiter into the queue of the document in its answer: leases are
+// released to that one. Its filter finds another document if a collation takes two
+// values for one.
 func (q *Queues) move(w *Waiter, document string) {
 	if document == w.queue.document {
 		return
@@ -180,13 +180,13 @@ func (q *Queues) move(w *Waiter, document string) {
 	d.set(w, state)
 }
 
-// Leave removes the waiter from its queue. It returns the turn that came too late: an
-// answer or a lease that the waiter was handed and has not taken.
-func (q *Queues) Leave(w *Waiter) (late Turn) {
+// Leave removes the waiter from its queue. It returns the step that came too late: an
+// answer or a lease that the waiter has not taken.
+func (q *Queues) Leave(w *Waiter) (late Step) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.state == answered {
-		late = w.turn
+		late = w.step
 	}
 	d := w.queue
 	d.set(w, left)
@@ -196,15 +196,15 @@ func (q *Queues) Leave(w *Waiter) (late Turn) {
 	return late
 }
 
-// Fail tells a failure to all waiters of the same document: the waiter could not
-// reach a server for long.
+// Fail ends the waits of the same document with the error of one waiter, which could
+// not reach a server for long.
 func (q *Queues) Fail(failed *Waiter, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	d := failed.queue
 	for _, t := range d.tags {
 		for _, w := range t.asleep.all() {
-			q.steps++
+			q.visits++
 			if w != failed {
 				w.failure = err
 				d.set(w, answered)
@@ -250,7 +250,7 @@ func (q *Queues) queue(document string) *queue {
 	d := q.queues[document]
 	if d == nil {
 		q.sweep()
-		d = newQueue(q.Rules, q.Now, &q.steps, q.Leases, document)
+		d = newQueue(q.Rules, q.Now, &q.visits, q.Leases, document)
 		q.queues[document] = d
 	}
 	return d

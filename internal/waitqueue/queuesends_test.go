@@ -134,8 +134,8 @@ func TestTheEndsOfAWait(t *testing.T) {
 			simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
 				p := ps[0]
 				failed := p.Enter(keyOfOne, p.ask("write"), Known{})
-				if turn, err := p.Await(context.Background(), failed); turn.Kind != Ask {
-					d.fault("turn %v, %v", turn.Kind, err)
+				if step, err := p.Await(context.Background(), failed); step.Kind != Ask {
+					d.fault("step %v, %v", step.Kind, err)
 				}
 				var all sync.WaitGroup
 				for range 10 {

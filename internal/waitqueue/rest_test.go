@@ -9,10 +9,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// may claims the waiter's turn, as Await does, and tells how long it would sleep.
+// may takes the waiter's next step, as Await does, and says how long it would sleep.
 func may(q *Queues, w *Waiter) (bool, time.Duration) {
-	turn, pause, _ := q.claim(w)
-	return turn.Kind == Ask, pause
+	step, pause, _ := q.next(w)
+	return step.Kind == Ask, pause
 }
 
 func settled(q *Queues, w *Waiter, img *engine.Image) {
@@ -114,7 +114,7 @@ func TestNewsOnTheWay(t *testing.T) {
 }
 
 // An entry of a waiter that has given up is removed: those whom it kept back are
-// told when that is done.
+// woken when that is done.
 func TestARemovedEntryWakesTheNext(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
@@ -127,7 +127,7 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 	}
 	q.Removed(keyOfOne, writer.ID)
 	if may, _ := may(q, reader); !may {
-		t.Error("nobody has told it")
+		t.Error("nobody has woken it")
 	}
 }
 

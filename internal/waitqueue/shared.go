@@ -15,7 +15,7 @@ import (
 // by that time. While holders overlap, a process checks once in that time.
 const unchecked = 200 * time.Millisecond
 
-// sharedEntry is an entry that further holders of this process may join.
+// sharedEntry is an entry that more holders of this process may join.
 type sharedEntry struct {
 	id    uuid.UUID
 	seen  time.Duration // when no entry was in the way of its tag
@@ -32,10 +32,10 @@ type Check struct {
 	over     chan struct{} // closed at the end; nil if no other request waits for it
 }
 
-// Join is how a request may join an entry of this process: a lease of it is reserved, or
-// a check must come first. With neither, it asks for an entry of its own. At most one check
-// is under way for the requests that don't want the document; the others wait for
-// its end.
+// Join finds an entry of this process that a request may join: a lease of it is
+// reserved, or a check must come first. With neither, the request asks for an entry of
+// its own. For the requests that don't want the document, at most one check is under
+// way; the others wait for its end.
 func (q *Queues) Join(ctx context.Context, document string, r Request) (entry uuid.UUID, _ *Check, _ error) {
 	entry, own, others := q.join(document, r)
 	if others == nil {
@@ -84,7 +84,7 @@ func (q *Queues) joined(document string, r Request) (entry uuid.UUID) {
 	return uuid.Nil
 }
 
-// End records the check's answer, or nil, and tells the requests that wait for
+// End records the check's answer, or nil, and wakes the requests that wait for
 // it.
 func (c *Check) End(img *engine.Image) {
 	if c.over == nil {
@@ -111,7 +111,7 @@ func (q *Queues) Tried(document string, r Request, held uuid.UUID, img *engine.I
 	d := q.queue(document)
 	d.observe(img, r.Begun)
 	if held == r.ID && !d.crossed(r.Tag) {
-		d.entered(r)
+		d.arrived(r)
 	}
 	d.judge()
 	q.drop(d)
@@ -188,7 +188,7 @@ func (d *queue) admit(tag string) {
 	}
 	sharers := t.asleep.sharers(false)
 	for {
-		i := slices.IndexFunc(sharers.waiters, func(w *Waiter) bool { *d.steps++; return !w.place.taken() })
+		i := slices.IndexFunc(sharers.waiters, func(w *Waiter) bool { *d.visits++; return !w.place.taken() })
 		if i < 0 {
 			return
 		}
@@ -197,7 +197,7 @@ func (d *queue) admit(tag string) {
 		if entry == uuid.Nil {
 			return
 		}
-		w.turn = Turn{Kind: Joined, Entry: entry}
+		w.step = Step{Kind: Joined, Entry: entry}
 		d.set(w, answered)
 		d.remove(w)
 		w.wake()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// sleepers are the waiters of a tag that are asleep. Many compatible waiters may
-// be let ask at once, and each of their answers has the queue judged. So no step
-// of a judgement goes through all of them: a waiter is found, added and removed in
-// a time that grows with the logarithm of their number.
+// sleepers are the waiters of a tag that are asleep. Many compatible waiters may ask
+// at once, and the queue judges after each answer. So no judgement goes through all of
+// them: the time to find, add or remove a waiter grows with the logarithm of their
+// number.
 type sleepers struct {
 	rested  pile    // in the waiters' order
 	resting pile    // by the ends of their rests
@@ -17,30 +17,30 @@ type sleepers struct {
 	sharing [2]pile // those of both that share an entry: without the document, and with it
 }
 
-func newSleepers(steps *int) (s sleepers) {
-	s.rested = pile{before: (*Waiter).before, steps: steps}
-	s.resting = pile{before: func(w, other *Waiter) bool { return w.restsUntil() < other.restsUntil() }, steps: steps}
+func newSleepers(visits *int) (s sleepers) {
+	s.rested = pile{before: (*Waiter).before, visits: visits}
+	s.resting = pile{before: func(w, other *Waiter) bool { return w.restsUntil() < other.restsUntil() }, visits: visits}
 	for i := range s.sharing {
-		s.sharing[i] = pile{before: (*Waiter).before, steps: steps, which: 1}
+		s.sharing[i] = pile{before: (*Waiter).before, visits: visits, which: 1}
 	}
 	return s
 }
 
 // add takes a waiter that fell asleep when the view had this news.
 func (s *sleepers) add(w *Waiter, news uint64) {
-	s.hear(news)
-	w.bed = &s.rested
+	s.update(news)
+	w.pile = &s.rested
 	if w.news == news && w.rest > 0 {
-		w.bed = &s.resting
+		w.pile = &s.resting
 	}
-	heap.Push(w.bed, w)
+	heap.Push(w.pile, w)
 	if w.Shared {
 		heap.Push(s.sharers(w.Document), w)
 	}
 }
 
 func (s *sleepers) remove(w *Waiter) {
-	heap.Remove(w.bed, w.at[0])
+	heap.Remove(w.pile, w.at[0])
 	if w.Shared {
 		heap.Remove(s.sharers(w.Document), w.at[1])
 	}
@@ -48,25 +48,25 @@ func (s *sleepers) remove(w *Waiter) {
 
 // first is the first of those that don't rest, or nil.
 func (s *sleepers) first(now time.Duration, news uint64) *Waiter {
-	s.hear(news)
+	s.update(news)
 	for w := s.resting.first(); w != nil && w.restsUntil() <= now; w = s.resting.first() {
-		s.rise(w)
+		s.endRest(w)
 	}
 	return s.rested.first()
 }
 
-// hear ends the rests of those that were refused before the news.
-func (s *sleepers) hear(news uint64) {
+// update ends the rests of those that were refused before the news.
+func (s *sleepers) update(news uint64) {
 	for s.news != news && s.resting.Len() > 0 {
-		s.rise(s.resting.first())
+		s.endRest(s.resting.first())
 	}
 	s.news = news
 }
 
-func (s *sleepers) rise(w *Waiter) {
-	heap.Remove(w.bed, w.at[0])
-	w.bed = &s.rested
-	heap.Push(w.bed, w)
+func (s *sleepers) endRest(w *Waiter) {
+	heap.Remove(w.pile, w.at[0])
+	w.pile = &s.rested
+	heap.Push(w.pile, w)
 }
 
 func (s *sleepers) sharers(document bool) *pile {
@@ -98,7 +98,7 @@ type pile struct {
 	waiters []*Waiter
 	before  func(w, other *Waiter) bool
 	which   int  // of a waiter's positions
-	steps   *int // comparisons, for tests
+	visits  *int // comparisons, for tests
 }
 
 func (p *pile) first() *Waiter {
@@ -113,7 +113,7 @@ func (p *pile) first() *Waiter {
 func (p *pile) Len() int { return len(p.waiters) }
 
 func (p *pile) Less(i, j int) bool {
-	*p.steps++
+	*p.visits++
 	return p.before(p.waiters[i], p.waiters[j])
 }
 

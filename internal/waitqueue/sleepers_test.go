@@ -38,7 +38,7 @@ func (c *crowded) asking() iter.Seq2[int, *Waiter] {
 	}
 }
 
-// Whatever becomes of many waiters that don't depend on each other, the steps for
+// Whatever becomes of many waiters that don't depend on each other, the visits for
 // each grow with the logarithm of their number.
 func TestManyCompatibleWaiters(t *testing.T) {
 	t.Parallel()
@@ -115,10 +115,10 @@ func TestManyCompatibleWaiters(t *testing.T) {
 				for _, w := range c.readers {
 					c.Leave(w)
 				}
-				if c.steps > most {
-					t.Errorf("%d steps for %d waiters; want at most %d", c.steps, n, most)
+				if c.visits > most {
+					t.Errorf("%d visits for %d waiters; want at most %d", c.visits, n, most)
 				}
-				t.Logf("%d steps, %d for each", c.steps, c.steps/n)
+				t.Logf("%d visits, %d for each", c.visits, c.visits/n)
 				if n := c.Documents(); n != 0 {
 					t.Errorf("%d documents are remembered", n)
 				}

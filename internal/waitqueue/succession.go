@@ -7,12 +7,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// This file has what the queues learn of the entries that leave the document, or stay
-// there for others.
+// This file has the events of entries that leave the document, or stay there for
+// others.
 
 // Next promises the lock to the waiter that gets it when the grant's entry is released.
-// HandedOver must follow. It is nil where nobody waits, or where it is another process's
-// turn.
+// HandedOver must follow. It is nil if nobody waits, if the local run is over, or if a
+// handoff can't serve the next waiter.
 func (q *Queues) Next(g engine.Grant) *engine.Successor {
 	document := Key(g.Pin)
 	q.mu.Lock()
@@ -35,8 +35,8 @@ func (q *Queues) Next(g engine.Grant) *engine.Successor {
 	}
 }
 
-// HandedOver gives the waiter that the lock was promised to its answer, or returns the
-// waiter if it has left: the answer comes too late. The released entry has left the
+// HandedOver gives the promised waiter its answer, or returns the waiter if it has left
+// and the answer comes too late. The released entry has left the
 // document, or may have.
 func (q *Queues) HandedOver(from uuid.UUID, got engine.Answer) (late *Waiter) {
 	q.mu.Lock()
@@ -48,7 +48,7 @@ func (q *Queues) HandedOver(from uuid.UUID, got engine.Answer) (late *Waiter) {
 	if w.state == left {
 		late = w
 	} else {
-		w.turn = Turn{Kind: Answer, Answer: got}
+		w.step = Step{Kind: Answer, Answer: got}
 		d.set(w, answered)
 		if got.Image != nil && got.Outcome == engine.Granted {
 			d.view.owns(w.ID)

@@ -55,7 +55,7 @@ func (v *view) update(img *engine.Image, sent time.Duration) bool {
 		v.changed = now
 		v.changes++
 	}
-	img = without(img, v.leaving(sent)...)
+	img = without(img, v.departing(sent)...)
 	if v.image == nil || madeWay(v.image, img) {
 		v.news++
 	}
@@ -78,11 +78,10 @@ func (v *view) dated(img *engine.Image) *engine.Image {
 	return &dated
 }
 
-// leaving are entries that have left, or are about to, and that the image of a
-// command that was sent at that time may still show: their removal was not
-// answered before. An entry that is shown later was brought back, by a late
-// duplicate of its acquire.
-func (v *view) leaving(sent time.Duration) (ids []uuid.UUID) {
+// departing are the entries of departures that the image of a command that was sent at
+// that time may still show: their removal was not answered before. A late duplicate of
+// its acquire brings back an entry that is shown later.
+func (v *view) departing(sent time.Duration) (ids []uuid.UUID) {
 	for _, d := range v.departures {
 		if !d.over || sent <= d.end {
 			ids = append(ids, d.id)

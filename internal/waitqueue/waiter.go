@@ -12,12 +12,12 @@ import (
 type Request struct {
 	engine.Request
 	Exact  bool          // its filter demands the document's identity alone: a handoff can serve it
-	Shared bool          // another holder's entry of this process will do
+	Shared bool          // it may join another holder's entry of this process
 	Begun  time.Duration // when it came, by the queues' clock
 
-	// Late is for who handles a turn that comes after the waiter has left. The queues
-	// only keep it.
-	Late func(*Waiter, Turn)
+	// Late handles a step that comes after the waiter has left. The queues only keep
+	// it.
+	Late func(*Waiter, Step)
 }
 
 // Place is the place of a waiter's entry in the document queue. The zero Place
@@ -37,18 +37,18 @@ type Known struct {
 	Answered time.Duration // when it was answered
 }
 
-// Kind is the kind of a waiter's turn.
+// Kind is the kind of a waiter's step.
 type Kind uint8
 
-// The kinds of turns.
+// The kinds of steps.
 const (
 	Ask    Kind = iota + 1 // the waiter asks the server
 	Answer                 // a handoff to the waiter has ended
 	Joined                 // a lease of an entry that was there is reserved for the waiter
 )
 
-// Turn is what [Queues.Await] returns.
-type Turn struct {
+// Step is what a waiter does next.
+type Step struct {
 	Kind   Kind
 	Answer engine.Answer // of an Answer; without an image it is unknown whether the waiter has an entry
 	Entry  uuid.UUID     // of a Joined: one of its leases is reserved
@@ -65,13 +65,13 @@ type Waiter struct {
 	place   Place
 	state   state
 	element *list.Element // in its queue, or nil
-	bed     *pile         // that it sleeps in, and
+	pile    *pile         // of the sleepers that it is in, and
 	at      [2]int        // its positions in its piles
 	asked   time.Duration // when it was last answered, or came
-	sent    time.Duration // when it was last let ask, or promised the lock
+	sent    time.Duration // when it last began to ask, or was promised the lock
 	news    uint64        // the view's then, or at the answer
 	rest    time.Duration // for how long after a refusal it doesn't ask without news
-	turn    Turn          // what it was handed
+	step    Step          // its next one, once answered
 	failure error         // that ends its wait
 }
 

@@ -6,8 +6,8 @@ var failures = []Mutant{{
 	Name: "a command that can't be sent is tried for ever",
 	Why:  "while the server is down, a call whose context has no end never returns",
 	File: "internal/attempt/settle.go", Tests: "^TestHowLongAServerIsAwaited$", Packages: inLocker,
-	Old: `time.Since(begun) >= bounds.Patience, time.Since(passed) >= bounds.Patience/3,`,
-	New: `!failure.Passes && time.Since(begun) >= bounds.Patience, passed.IsZero(),`,
+	Old: `time.Since(begun) >= bounds.RetryLimit, time.Since(passed) >= bounds.RetryLimit/3,`,
+	New: `!failure.Passes && time.Since(begun) >= bounds.RetryLimit, passed.IsZero(),`,
 }, {
 	Name: "a command that can't be sent is not tried again",
 	Why:  "a primary that is being elected ends every command at once",

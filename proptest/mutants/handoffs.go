@@ -55,5 +55,5 @@ var handoffs = []Mutant{{
 	Name: "a successor that gave up keeps its entry", Rule: 15,
 	Why:  "nobody holds the lock until it expires",
 	File: "multilock/succession.go", Tests: "^TestRule15", Packages: inLocker,
-	Old: `w.Late(w, waitqueue.Turn{Kind: waitqueue.Answer, Answer: e.Answer})`,
+	Old: `w.Late(w, waitqueue.Step{Kind: waitqueue.Answer, Answer: e.Answer})`,
 }}

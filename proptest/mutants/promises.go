@@ -58,7 +58,7 @@ var promises = []Mutant{{
 	Name: "a loss by time is not told",
 	Why:  "nobody is alerted when two clients may work at the same time",
 	File: "internal/lease/hold.go", Tests: "^TestEventsOfALeaseThatIsLeftAlone$", Packages: inHold,
-	Old: `h.tellLost()`,
+	Old: `h.emitLost()`,
 }, {
 	Name: "a loss is logged for debugging only",
 	Why:  "no log of a running program shows it",

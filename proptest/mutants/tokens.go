@@ -22,7 +22,7 @@ var tokens = []Mutant{{
 	Why:  "a user releases the entry of the other holders",
 	File: "internal/lease/detach.go", Tests: "^TestRule23And24SharedEntries", Packages: inHold,
 	Old: `err = ofSeveral("Detach", h.Tag())`,
-	New: `h.hold.renewing.take()
+	New: `h.hold.renewing.lock()
 		v = &verdict{done: make(chan struct{})}`,
 }, {
 	Name: "holders join a detached entry", Rule: 23,

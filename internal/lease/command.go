@@ -10,7 +10,7 @@ import (
 )
 
 // This file has what every command of a holder begins with: what is refused at
-// once, the wait for its turn, and the caller who may give up.
+// once, the wait for its gates, and the caller who may give up.
 
 // ready refuses what can be refused before anything is sent.
 func (h *Handle) ready(ctx context.Context) error {
@@ -19,17 +19,17 @@ func (h *Handle) ready(ctx context.Context) error {
 		return ErrLost
 	case attempt.InTransaction(ctx):
 		return errInTransaction
-	case h.leaving():
+	case !h.isIn():
 		return ErrReleased
 	default:
 		return nil
 	}
 }
 
-// enter waits for a command's turn. Where the wait ends without it, the reason
-// may be that the command before can't be sent.
-func (s *Hold) enter(ctx context.Context, g *gate) error {
-	err := g.enter(ctx)
+// lockGate waits for a command's gate. If ctx ends first, the reason may be that
+// the command before can't be sent.
+func (s *Hold) lockGate(ctx context.Context, g *gate) error {
+	err := g.lockContext(ctx)
 	if err == nil {
 		return nil
 	}
@@ -39,9 +39,9 @@ func (s *Hold) enter(ctx context.Context, g *gate) error {
 	return oneline.Join(err, s.commands.Unreachable())
 }
 
-// run runs op to its end, and returns at once where the caller gives up first.
-// Where nothing was sent by then, nothing will be.
-func (h *Handle) run(ctx context.Context, op func(patient context.Context) error) error {
+// run runs op to its end, and returns at once if the caller gives up first. If
+// nothing was sent by then, nothing will be.
+func (h *Handle) run(ctx context.Context, op func(context.Context) error) error {
 	err, gaveUp := runFor(ctx, h, op, func(error) {})
 	if gaveUp != nil {
 		return gaveUp
@@ -51,32 +51,31 @@ func (h *Handle) run(ctx context.Context, op func(patient context.Context) error
 
 // runFor is run for a result that is more than an error. The result goes to
 // abandoned if the caller gives up.
-func runFor[T any](ctx context.Context, h *Handle, op func(patient context.Context) T, abandoned func(T)) (got T, err error) {
-	patient, stop := h.patience(ctx)
+func runFor[T any](ctx context.Context, h *Handle, op func(context.Context) T, abandoned func(T)) (got T, err error) {
+	ctx, stop := h.callerContext(ctx)
 	defer stop()
 	sending := h.hold.sending()
-	patient = engine.WithSending(patient, sending)
-	got, gone := attempt.Run(patient, h.hold.ops, func() T { return op(patient) }, abandoned)
+	ctx = engine.WithSending(ctx, sending)
+	got, gone := attempt.Run(ctx, h.hold.ops, func() T { return op(ctx) }, abandoned)
 	switch {
 	case gone == nil:
 		return got, nil
 	case sending.Revoke():
-		return got, oneline.Join(ended(patient), h.hold.commands.Unreachable())
+		return got, oneline.Join(ended(ctx), h.hold.commands.Unreachable())
 	default:
-		return got, gaveUp(patient)
+		return got, gaveUp(ctx)
 	}
 }
 
-// patience is the caller's: it ends with ctx, unless it was this lease that
-// ended ctx. A caller who releases a lease in the context that KeepAlive made
-// has not given up waiting for the answer. Such a caller's patience ends with the
-// context that KeepAlive was given. That context means nothing where ctx goes on: the
-// caller has detached ctx from it ([context.WithoutCancel]).
-func (h *Handle) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	patient, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+// callerContext ends when the caller gives up: with ctx, unless this lease ended
+// ctx. A caller who releases a lease in the context that KeepAlive made still waits
+// for the answer, until the context ends that KeepAlive was given. If ctx does not end
+// (the caller detached it, [context.WithoutCancel]), that context doesn't count.
+func (h *Handle) callerContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	caller, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.CancelFunc(func() {})
 	if deadline, limited := ctx.Deadline(); limited {
-		patient, stop = context.WithDeadline(patient, deadline)
+		caller, stop = context.WithDeadline(caller, deadline)
 	}
 	unfollow := context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); cause != h.cause() {
@@ -85,9 +84,9 @@ func (h *Handle) patience(ctx context.Context) (context.Context, context.CancelF
 		}
 		outer := h.outer(ctx)
 		unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
-		context.AfterFunc(patient, func() { unfollowOuter() })
+		context.AfterFunc(caller, func() { unfollowOuter() })
 	})
-	return patient, func() {
+	return caller, func() {
 		unfollow()
 		stop()
 		cancel(nil)
@@ -104,8 +103,8 @@ func (h *Handle) cause() error {
 // outerKey finds the context that KeepAlive was given in the one that it made.
 type outerKey struct{ holder *Handle }
 
-// outer is the context that KeepAlive was given, where it made ctx or a parent
-// of it.
+// outer is the context that KeepAlive was given, if it made ctx or a parent of it,
+// and else ctx.
 func (h *Handle) outer(ctx context.Context) context.Context {
 	if outer, kept := ctx.Value(outerKey{h}).(context.Context); kept {
 		return outer
