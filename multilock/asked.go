@@ -18,23 +18,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// asked is what a call of TryAcquire, Enqueue, Acquire or Resume asks for. From the
-// first command on nothing of it changes: a command that outlives its caller reads it,
-// too.
+// asked is what a call of TryAcquire, Enqueue, Acquire or Resume asks for. It doesn't
+// change from the first command on: a command that outlives its caller reads it, too.
 type asked struct {
 	locker   *Locker
 	filter   engine.Filter
-	document string         // the key of its wait queue, where the filter tells
+	document string         // the key of its wait queue, if the filter names it
 	lane     string         // whose commands are bounded together: the document's, or the filter's
 	request  engine.Request // an acquire's has no id yet
-	shared   bool           // an entry of another holder of this process will do
+	shared   bool           // it may join an entry of another holder of this process
 	begun    time.Duration
 	into     []any // what the document is decoded into
 	maxWait  *time.Duration
 	skip     bool // it takes any document that matches and is free
 	bounds   engine.Attempts
 	holding  []*lease.Handle // what the context of the call holds
-	account  *account        // or nil
+	observed *observed       // or nil
 }
 
 // begin checks an acquire's arguments; nothing is sent yet.
@@ -81,7 +80,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		a.bounds.RetryLimit = 0 // one attempt, and nothing else takes longer
 	}
 	all := a.of(f.Sorted(cfg.Sort))
-	all.account = l.account(ctx, all)
+	all.observed = l.observed(ctx, all)
 	return all, nil
 }
 
@@ -99,7 +98,7 @@ func acquireConfig(opts []doclock.AcquireOption) (cfg engine.AcquireConfig, err 
 	return cfg, nil
 }
 
-// termsOf are the terms of an acquire, some of which may be its Locker's.
+// termsOf are the terms of an acquire, with its Locker's where it has none.
 func (l *Locker) termsOf(tag string, t engine.Terms) (engine.Terms, error) {
 	shared := slices.Contains(l.engine.Shared, tag)
 	switch {
@@ -175,7 +174,7 @@ func (a asked) of(f engine.Filter) *asked {
 		a.lane = f.Key()
 	}
 	a.shared = f.Exact && a.request.Terms == (engine.Terms{}) && slices.Contains(a.locker.engine.Shared, a.request.Tag)
-	a.account.names(documentOf(f.Pin))
+	a.observed.names(documentOf(f.Pin))
 	return &a
 }
 
@@ -231,7 +230,7 @@ func (a *asked) deliver(img *engine.Image, held *lease.Handle, err error) (*leas
 
 // decode gives the caller the document, in the caller's own goroutine: a
 // command whose caller gave up must not write into the caller's memory. If it can't
-// be decoded, failed is called, also where the caller's own decoding panics.
+// be decoded, or the caller's own decoding panics, failed is called.
 func (l *Locker) decode(img *engine.Image, targets []any, failed func()) error {
 	decoded := false
 	defer func() {

@@ -23,11 +23,11 @@ type attempts struct {
 	id     uuid.UUID
 	unsure unsure            // those of unknown outcome
 	waiter *waitqueue.Waiter // in the document's wait queue, or nil
-	place  *place            // where the entry waits in the document, or nil
-	image  *engine.Image     // of the last answer in this turn, or nil
+	entry  *entry            // that waits in the document, or nil
+	image  *engine.Image     // of the last answer in this step, or nil
 	held   *lease.Handle     // what they were granted, or nil
 	err    error             // why they were not
-	gone   bool              // the caller left while a command was under way: its end is the acquire's
+	gone   bool              // the caller left during a command, whose end is the acquire's
 }
 
 // newAttempts are none yet, by a new id: an id serves one entry only.
@@ -35,7 +35,7 @@ func newAttempts(a *asked, w *waitqueue.Waiter) attempts {
 	return attempts{asked: a, id: uuid.New(), waiter: w}
 }
 
-// unsure counts attempts of unknown outcome: each of them may be executed yet.
+// unsure counts attempts of unknown outcome: each of them may still be executed.
 type unsure struct {
 	n    int
 	last time.Time // when the last one ended
@@ -77,9 +77,8 @@ func (s attempts) once(ctx context.Context) attempts {
 	return s
 }
 
-// join has the acquire share an entry that other holders of this process have. It
-// sends one command or none. Without an entry that can be joined there is neither a
-// lease nor an error.
+// join shares an entry that other holders of this process have. It sends one command or
+// none. Without an entry that can be joined there is neither a lease nor an error.
 func (s attempts) join(ctx context.Context) attempts {
 	next := s
 	entry, check, err := s.locker.queues.Join(ctx, s.document, s.queuedBy(s.id, nil))
@@ -104,7 +103,7 @@ func (s attempts) join(ctx context.Context) attempts {
 		next.err, next.gone = err, gone
 		return next
 	}
-	s.account.sees(checked.image)
+	s.observed.sees(checked.image)
 	return checked
 }
 
@@ -125,8 +124,8 @@ func (s attempts) check(ctx context.Context, id uuid.UUID) attempts {
 	return s
 }
 
-// arrive sends one acquire. With neither a lease nor an error, or with a conflict,
-// the entry waits at the place.
+// arrive sends one acquire. With neither a lease nor an error, or with a conflict, an
+// entry may wait in the document.
 func (s attempts) arrive(ctx context.Context, try bool) attempts {
 	s, got := s.send(ctx, try)
 	if s.err != nil {
@@ -144,8 +143,8 @@ type reply struct {
 
 // send sends the acquire until it is answered, or says in err why it was not. Only a
 // filter that pins the document may be sent twice: another one could find another
-// document. It runs in the locker's group: a Close that came before is seen here, one
-// that comes later waits.
+// document. It runs in the locker's group: it returns ErrClosed after a Close, and a
+// later Close waits for it.
 func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) {
 	next, r, settle := s, s.by(s.id), attempt.Settle
 	r.Try = try
@@ -175,39 +174,39 @@ func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) 
 // gave up.
 func (s attempts) undo(got reply, done func()) {
 	s.unsure.add(got.unsure)
-	pin, entered := s.filter.Pin, got.err == nil && (got.Outcome == engine.Granted || got.Outcome == engine.Waiting)
-	if entered {
+	pin, made := s.filter.Pin, got.err == nil && (got.Outcome == engine.Granted || got.Outcome == engine.Waiting)
+	if made {
 		pin = s.locker.engine.Pin(got.Image)
 	}
-	s.locker.cleanup.discard(pin, s.by(s.id), s.unsure, entered, func(error) { done() })
+	s.locker.cleanup.discard(pin, s.by(s.id), s.unsure, made, func(error) { done() })
 }
 
-// answered applies an answer. An arrival is granted, or refused, or waits at a place;
-// a place is granted, or kept, or lost.
+// answered applies an answer. An arrival is granted, or refused, or waits; a waiting
+// entry is granted, or kept, or lost.
 func (s attempts) answered(got engine.Answer) attempts {
 	s.image = got.Image
-	s.account.sees(got.Image)
-	arrives := s.place == nil
+	s.observed.sees(got.Image)
+	arrives := s.entry == nil
 	if arrives {
-		if s.place, s.err = s.arrived(got); s.err != nil {
+		if s.entry, s.err = s.arrived(got); s.err != nil {
 			return s
 		}
 	}
-	s.held, s.err = s.place.judge(got)
+	s.held, s.err = s.entry.judge(got)
 	switch {
 	case s.held != nil, errors.Is(s.err, doclock.ErrLost):
-		s.place = nil
+		s.entry = nil
 	case arrives && !errors.Is(s.err, doclock.ErrConflict):
 		s.err = nil // a repeated acquire is not decided anew, and may wait although no entry blocks it
 	}
 	return s
 }
 
-// arrived is the place of an arrival, or its refusal.
-func (s attempts) arrived(got engine.Answer) (*place, error) {
+// arrived is the entry of an arrival, or its refusal.
+func (s attempts) arrived(got engine.Answer) (*entry, error) {
 	switch {
 	case got.Outcome == engine.Granted, got.Outcome == engine.Waiting:
-		return &place{asked: s.asked, grant: s.locker.engine.Grant(got.Image, s.by(s.id)), unsure: s.unsure}, nil
+		return &entry{asked: s.asked, grant: s.locker.engine.Grant(got.Image, s.by(s.id)), unsure: s.unsure}, nil
 	case got.Image != nil:
 		return nil, s.conflict(got.Image, nil)
 	default:
@@ -215,17 +214,17 @@ func (s attempts) arrived(got engine.Answer) (*place, error) {
 	}
 }
 
-// leave is the end of attempts whose caller has the answer. Without a lease of their
+// cleanUp is the end of attempts whose caller has the answer. Without a lease of their
 // own id, no entry may stay in the document by that id. answer, or nil, is called once
 // there is none, or an error, and not for those with a lease.
-func (s attempts) leave(answer func(error)) {
+func (s attempts) cleanUp(answer func(error)) {
 	if !s.gone && (s.held == nil || s.held.ID() != s.id) {
 		s.locker.cleanup.discard(s.filter.Pin, s.by(s.id), s.unsure, false, answer)
 	}
 }
 
-// where is the key of the document that the attempts were answered with last, or
-// that the filter tells.
+// where is the key of the document of the last answer, or of the one that the filter
+// names.
 func (s attempts) where() string {
 	if s.image != nil {
 		return waitqueue.Key(s.locker.engine.Pin(s.image))
@@ -240,56 +239,56 @@ func idOf(held *lease.Handle) uuid.UUID {
 	return held.ID()
 }
 
-// place is an acquire's entry in the document, granted or waiting.
-type place struct {
+// entry is an acquire's entry in the document, granted or waiting.
+type entry struct {
 	*asked
 	grant  engine.Grant // of the arrival; it never changes
 	unsure unsure       // attempts of the arrival
 }
 
-// judge applies an answer to the place: it is granted as a lease, a conflict, or
-// [doclock.ErrLost]. A lost place leaves no entry. After a lease's release an earlier
-// attempt may still enter its id again.
-func (p *place) judge(got engine.Answer) (*lease.Handle, error) {
+// judge applies an answer to the entry: it has a lease, or a conflict, or is lost
+// ([doclock.ErrLost]) and left to the clean-up. After a lease's release an earlier
+// attempt may still make the entry again.
+func (e *entry) judge(got engine.Answer) (*lease.Handle, error) {
 	if got.Outcome == engine.Lost {
-		p.discard(p.unsure, false, nil)
+		e.discard(e.unsure, false, nil)
 		return nil, doclock.ErrLost
 	}
-	own, _ := got.Image.Lock.Find(p.grant.Tag, p.grant.ID)
-	if own.Seq != p.grant.Seq { // pruned, and entered anew by a late duplicate
-		p.discard(p.unsure, true, nil)
+	own, _ := got.Image.Lock.Find(e.grant.Tag, e.grant.ID)
+	if own.Seq != e.grant.Seq { // pruned, and made anew by a late duplicate
+		e.discard(e.unsure, true, nil)
 		return nil, doclock.ErrLost
 	}
 	if got.Outcome == engine.Waiting {
-		return nil, p.conflict(got.Image, &own)
+		return nil, e.conflict(got.Image, &own)
 	}
-	r := p.by(p.grant.ID)
-	return p.locker.leases.New(p.locker.engine.Grant(got.Image, r), got.Sent, p.shared, p.unsure.of(r)...), nil
+	r := e.by(e.grant.ID)
+	return e.locker.leases.New(e.locker.engine.Grant(got.Image, r), got.Sent, e.shared, e.unsure.of(r)...), nil
 }
 
 // discard leaves the entry to the clean-up.
-func (p *place) discard(late unsure, seen bool, answer func(error)) {
-	p.locker.cleanup.discard(p.grant.Pin, p.by(p.grant.ID), late, seen, answer)
+func (e *entry) discard(late unsure, seen bool, answer func(error)) {
+	e.locker.cleanup.discard(e.grant.Pin, e.by(e.grant.ID), late, seen, answer)
 }
 
 // withdraw removes the entry from the document, whether or not it has a lease,
 // and then calls done.
-func (p *place) withdraw(held *lease.Handle, done func(error)) {
+func (e *entry) withdraw(held *lease.Handle, done func(error)) {
 	if held != nil {
-		p.locker.cleanup.release(context.Background(), p.request, held, done)
+		e.locker.cleanup.release(context.Background(), e.request, held, done)
 		return
 	}
-	leave := p.locker.inflight.owe(p.lane)
-	p.discard(p.unsure, true, func(err error) {
-		leave()
+	removed := e.locker.inflight.owe(e.lane)
+	e.discard(e.unsure, true, func(err error) {
+		removed()
 		done(err)
 	})
 }
 
-// confirm asks for the place of the entry, until it is answered.
-func (p *place) confirm(ctx context.Context) (got reply) {
-	got.err = p.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
-		got.Answer, err = p.locker.engine.Confirm(ctx, p.grant.Pin, p.by(p.grant.ID))
+// confirm asks whether the entry is granted, until it is answered.
+func (e *entry) confirm(ctx context.Context) (got reply) {
+	got.err = e.settle(ctx, "confirm", attempt.Settle, func(ctx context.Context) (err error) {
+		got.Answer, err = e.locker.engine.Confirm(ctx, e.grant.Pin, e.by(e.grant.ID))
 		return err
 	})
 	return got
@@ -297,25 +296,25 @@ func (p *place) confirm(ctx context.Context) (got reply) {
 
 // abandoned removes the waiter's entry from the document, granted or not, after
 // the end of a confirm whose caller has left.
-func (p *place) abandoned(got reply, done func()) {
+func (e *entry) abandoned(got reply, done func()) {
 	var held *lease.Handle
 	if got.err == nil {
 		var err error
-		if held, err = p.judge(got.Answer); errors.Is(err, doclock.ErrLost) {
+		if held, err = e.judge(got.Answer); errors.Is(err, doclock.ErrLost) {
 			done()
 			return
 		}
 	}
-	p.withdraw(held, func(error) { done() })
+	e.withdraw(held, func(error) { done() })
 }
 
-// queued is the place, or none, as the wait queue knows it.
-func (p *place) queued() waitqueue.Place {
-	if p == nil {
+// queued is the entry's place, or none, as the wait queue knows it.
+func (e *entry) queued() waitqueue.Place {
+	if e == nil {
 		return waitqueue.Place{}
 	}
-	return waitqueue.Place{Seq: p.grant.Seq, Confirm: p.keeps()}
+	return waitqueue.Place{Seq: e.grant.Seq, Confirm: e.keeps()}
 }
 
 // keeps is the longest pause between two confirms that keeps the place.
-func (p *place) keeps() time.Duration { return p.locker.engine.Wait(p.grant.Tag) / 3 }
+func (e *entry) keeps() time.Duration { return e.locker.engine.Wait(e.grant.Tag) / 3 }

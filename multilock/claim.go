@@ -51,8 +51,8 @@ func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
 	c := &claim{asked: a, claimant: w, once: once, noneFree: a.notFound(true)}
 	c.none = c.noneFree
 	for {
-		if a.account != nil && !once && all.Asleep(w) {
-			a.account.waits(c.last)
+		if a.observed != nil && !once && all.Asleep(w) {
+			a.observed.emitWaiting(c.last)
 		}
 		step, err := all.Await(ctx, w)
 		if err != nil {
@@ -74,19 +74,19 @@ func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
 		}
 		s := newAttempts(a.of(filter), nil).once(ctx)
 		if s.held != nil {
-			s.leave(nil)
+			s.cleanUp(nil)
 			all.Settle(w, claims.Granted, s.where())
 			return s.held, nil
 		}
 		outcome, err := c.refused(step, s)
 		if err != nil {
-			s.leave(nil)
+			s.cleanUp(nil)
 			if outcome == claims.Unfit { // the others pass over it, too
 				all.Settle(w, claims.LastUnfit, "")
 			}
 			return nil, c.giveUp(ctx, err)
 		}
-		if err := c.leave(ctx, s); err != nil {
+		if err := c.awaitCleanUp(ctx, s); err != nil {
 			return nil, c.failed(ctx, err, c.soFar())
 		}
 		all.Settle(w, outcome, "")
@@ -104,14 +104,14 @@ func (c *claim) giveUp(ctx context.Context, err error) error {
 	return c.failed(ctx, err, c.soFar())
 }
 
-// refused says what an answer that granted nothing tells of the document. An error
-// ends the claim.
+// refused is what an answer that granted nothing says of the document. An error ends
+// the claim.
 func (c *claim) refused(step claims.Step, s attempts) (claims.Outcome, error) {
 	outcome, goesOn := refusal(step, s)
 	err := s.err
 	if outcome == claims.Unfit && step.Kind == claims.Try { // an ask doesn't know which one it was
 		err, goesOn = c.unfit.met(s)
-		c.account.skips(err)
+		c.observed.emitSkipped(err)
 	}
 	switch {
 	case s.gone, !goesOn:
@@ -153,11 +153,11 @@ func (u *unfit) met(s attempts) (explained error, goesOn bool) {
 	return u.err, u.row < mostInRow
 }
 
-// leave waits until the entry that an attempt of unknown outcome may have made was
-// looked for.
-func (c *claim) leave(ctx context.Context, s attempts) error {
+// awaitCleanUp waits until the clean-up has looked for the entry that an attempt of
+// unknown outcome may have made.
+func (c *claim) awaitCleanUp(ctx context.Context, s attempts) error {
 	cleaned := make(chan error, 1)
-	s.leave(func(err error) { cleaned <- err })
+	s.cleanUp(func(err error) { cleaned <- err })
 	select {
 	case <-cleaned: // or it goes on in the background
 		return nil
@@ -174,7 +174,7 @@ func (c *claim) lookUp(ctx context.Context, limit int) (found []engine.Pin, err 
 		found []engine.Pin
 		err   error
 	}
-	c.account.names(documentOf(c.filter.Pin))
+	c.observed.names(documentOf(c.filter.Pin))
 	got, _, err := run(ctx, c.asked, nil, c.locker.ops.Closing(), func() (got answer) {
 		if c.locker.closing() {
 			return answer{err: doclock.ErrClosed}

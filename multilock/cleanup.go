@@ -35,8 +35,8 @@ type cleanup struct {
 	locker *Locker
 
 	mu      sync.Mutex
-	spots   map[string]*spot
-	ready   []*spot
+	groups  map[string]*group
+	ready   []*group
 	workers int
 	asleep  *time.Timer   // until a server can be reached; nil while one can
 	rest    time.Duration // the last sleep; 0 after an answer
@@ -44,10 +44,10 @@ type cleanup struct {
 	left    []remnant // what Close leaves
 }
 
-// spot is one document and tag with leftovers.
-type spot struct {
+// group is the leftovers of one document and tag.
+type group struct {
 	key   string
-	pin   engine.Pin // nil where only the server knows the document
+	pin   engine.Pin // nil if only the server knows the document
 	tag   string
 	left  map[uuid.UUID]*leftover
 	timer *time.Timer
@@ -60,29 +60,28 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 	return max(e.LeaseBy(r.Tag, r.Terms), r.Terms.Least, e.Wait(r.Tag)) + e.Tolerance
 }
 
-// add has the entries of a request removed, of which the last attempt was sent
-// before the given time. The leftover's answers are called, from another
-// goroutine, once a command was answered, or with an error after the RetryLimit of
-// any other command. The removal goes on after that.
+// add removes the entries of a request, whose last attempt was sent before the given
+// time. It calls the leftover's answers, in another goroutine, once a command was
+// answered, or with an error after the RetryLimit of any other command. The removal goes on after that.
 func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftover) {
 	e := c.locker.engine
 	bounds := e.Attempt(e.LeaseBy(r.Tag, r.Terms))
 	l.id, l.until, l.timeout = r.ID, last.Add(c.life(r)), bounds.Timeout
-	l.due, l.rest, l.patience = time.Now(), firstRest, time.Now().Add(bounds.RetryLimit)
+	l.due, l.rest, l.answerBy = time.Now(), firstRest, time.Now().Add(bounds.RetryLimit)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := spotKey(pin, r.Tag)
-	p := c.spots[key]
+	key := groupKey(pin, r.Tag)
+	p := c.groups[key]
 	if p == nil {
-		p = &spot{key: key, pin: pin, tag: r.Tag, left: map[uuid.UUID]*leftover{}}
-		c.spots[key] = p
+		p = &group{key: key, pin: pin, tag: r.Tag, left: map[uuid.UUID]*leftover{}}
+		c.groups[key] = p
 	}
 	if known := p.left[l.id]; known != nil {
 		l.seen, l.entries = l.seen || known.seen, l.entries+known.entries
 		if known.until.After(l.until) {
 			l.until = known.until
 		}
-		l.answers, l.told, l.owed = append(known.answers, l.answers...), known.told, known.owed
+		l.answers, l.reported, l.owed = append(known.answers, l.answers...), known.reported, known.owed
 	}
 	if c.closed {
 		c.owe(&l)
@@ -91,13 +90,13 @@ func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftov
 	c.take(p)
 }
 
-// spotKey is equal for equal documents.
-func spotKey(pin engine.Pin, tag string) string {
+// groupKey is equal for equal documents and tags.
+func groupKey(pin engine.Pin, tag string) string {
 	return tag + "\x00" + waitqueue.Key(pin)
 }
 
-// take hands a spot to a worker.
-func (c *cleanup) take(p *spot) {
+// take gives a group to a worker.
+func (c *cleanup) take(p *group) {
 	if p.taken {
 		return
 	}
@@ -109,7 +108,7 @@ func (c *cleanup) take(p *spot) {
 	c.start(1)
 }
 
-// start has up to n more workers work, unless no server can be reached.
+// start starts up to n more workers, unless no server can be reached.
 func (c *cleanup) start(n int) {
 	for ; n > 0 && c.asleep == nil && c.workers < mostCleanUps; n-- {
 		c.workers++
@@ -123,22 +122,22 @@ func (c *cleanup) work() {
 		if d == nil {
 			return
 		}
-		for _, tell := range c.answered(d, c.send(d)) {
-			tell()
+		for _, call := range c.answered(d, c.send(d)) {
+			call()
 		}
 	}
 }
 
 // due is what one command removes.
 type due struct {
-	*spot
+	*group
 	ids     []uuid.UUID
 	timeout time.Duration
 	last    bool // Close waits for it
 	awaited bool // somebody waits for the answer, and goes on by it
 }
 
-// next is a spot with what is due there, or nil.
+// next is a group with what is due in it, or nil.
 func (c *cleanup) next() *due {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +145,7 @@ func (c *cleanup) next() *due {
 		c.workers--
 		return nil
 	}
-	d := &due{spot: c.ready[0], last: c.closed}
+	d := &due{group: c.ready[0], last: c.closed}
 	c.ready = slices.Delete(c.ready, 0, 1)
 	for id, l := range d.left {
 		if !l.due.After(time.Now()) && len(d.ids) < mostIDs {
@@ -164,7 +163,7 @@ func (c *cleanup) next() *due {
 // sent is what a command was answered with.
 type sent struct {
 	found   []uuid.UUID
-	err     error // nil where it was answered
+	err     error // nil if it was answered
 	refused bool
 	away    bool // no server can be reached
 }
@@ -195,9 +194,9 @@ func (c *cleanup) send(d *due) (s sent) {
 	return s
 }
 
-// answered applies an answer to the leftovers that were due, and returns whom to
-// tell.
-func (c *cleanup) answered(d *due, s sent) (tell []func()) {
+// answered applies an answer to the leftovers that were due, and returns the calls to
+// make without the mutex.
+func (c *cleanup) answered(d *due, s sent) (calls []func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -206,52 +205,52 @@ func (c *cleanup) answered(d *due, s sent) (tell []func()) {
 		if d.pin == nil && len(s.found) > 0 && !found { // it may be in another document: at once again
 			continue
 		}
-		tell = append(tell, c.settle(d.spot, d.left[id], found, s, now)...)
+		calls = append(calls, c.settle(d.group, d.left[id], found, s, now)...)
 	}
 	if s.away && c.closed == d.last {
-		return append(tell, c.sleep(d.spot, s, now)...)
+		return append(calls, c.sleep(d.group, s, now)...)
 	}
-	c.schedule(d.spot, now)
+	c.schedule(d.group, now)
 	if s.err == nil && len(d.ids) > 0 && c.rest > 0 {
 		c.rest = 0
 		c.start(len(c.ready))
 	}
-	return tell
+	return calls
 }
 
-// settle applies an answer to one leftover. While none comes, it stays owed until
-// its entry's life is over.
-func (c *cleanup) settle(p *spot, l *leftover, found bool, s sent, now time.Time) (tell []func()) {
+// settle applies an answer to one leftover. Without an answer the leftover stays owed
+// until its entry's life is over.
+func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Time) (calls []func()) {
 	dead := !now.Before(l.until)
 	over := dead || c.closed && !l.last // no other command follows
 	switch {
 	case s.err == nil:
 		l.count(found)
 		if p.pin != nil {
-			tell = append(tell, func() {
+			calls = append(calls, func() {
 				c.locker.queues.Removed(waitqueue.Key(p.pin), l.id)
 				c.locker.claims.Released()
 			})
 		}
-	case !l.told && (over || s.refused):
-		l.told = true
-		tell = append(tell, func() { c.locker.tellFailed(documentOf(p.pin), p.tag, l.id, s.err) })
+	case !l.reported && (over || s.refused):
+		l.reported = true
+		calls = append(calls, func() { c.locker.emitFailed(documentOf(p.pin), p.tag, l.id, s.err) })
 	}
-	if over || s.err == nil || s.refused || !now.Before(l.patience) {
+	if over || s.err == nil || s.refused || !now.Before(l.answerBy) {
 		for _, answer := range l.answers {
-			tell = append(tell, func() { answer(s.err) })
+			calls = append(calls, func() { answer(s.err) })
 		}
 		l.answers = nil
 	}
 	if over || l.entries <= 0 {
 		delete(p.left, l.id)
 		if l.owed {
-			tell = append(tell, c.locker.ops.Leave)
+			calls = append(calls, c.locker.ops.Leave)
 		}
 		if s.err != nil && !dead {
 			c.left = append(c.left, remnant{p, l, s.err})
 		}
-		return tell
+		return calls
 	}
 	rest := l.rest
 	if s.err != nil && !s.refused {
@@ -261,14 +260,14 @@ func (c *cleanup) settle(p *spot, l *leftover, found bool, s sent, now time.Time
 	if l.last { // what was answered was sent before Close
 		l.due = now
 	}
-	return tell
+	return calls
 }
 
-// schedule lets a spot rest until something is due.
-func (c *cleanup) schedule(p *spot, now time.Time) {
+// schedule lets a group rest until something is due.
+func (c *cleanup) schedule(p *group, now time.Time) {
 	p.taken = false
 	if len(p.left) == 0 {
-		delete(c.spots, p.key)
+		delete(c.groups, p.key)
 		return
 	}
 	rest := time.Duration(math.MaxInt64)
@@ -282,7 +281,7 @@ func (c *cleanup) schedule(p *spot, now time.Time) {
 	p.timer = time.AfterFunc(rest, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.spots[p.key] == p {
+		if c.groups[p.key] == p {
 			c.take(p)
 		}
 	})

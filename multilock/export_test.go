@@ -47,7 +47,7 @@ func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release fun
 	w := l.queues.Enter(s.where(), s.queuedBy(s.id, func(w *waitqueue.Waiter, step waitqueue.Step) {
 		a.late(w, step)
 		handed <- step.Answer.Image != nil
-	}), waitqueue.Known{Place: s.place.queued(), Image: s.image, Sent: s.begun})
+	}), waitqueue.Known{Place: s.entry.queued(), Image: s.image, Sent: s.begun})
 	err = release()
 	l.leave(w)
 	select {
@@ -72,7 +72,7 @@ func (l *Locker) Leftovers() int {
 	l.cleanup.mu.Lock()
 	defer l.cleanup.mu.Unlock()
 	n := 0
-	for _, p := range l.cleanup.spots {
+	for _, p := range l.cleanup.groups {
 		n += len(p.left)
 	}
 	return n
@@ -100,12 +100,12 @@ func (l *Locker) Life(filter any, tag string, opts ...doclock.AcquireOption) (ti
 	return l.cleanup.life(a.request), nil
 }
 
-// TellNobody does what an acquire does for an observer.
-func (l *Locker) TellNobody(ctx context.Context) (same bool) {
-	of := l.account(ctx, nil)
-	of.queued(nil, doclock.ErrConflict)
-	of.waits(doclock.ErrConflict)
-	of.tell(ctx, nil, doclock.ErrConflict)
-	l.tellFailed(bson.RawValue{}, "write", uuid.Nil, doclock.ErrConflict)
-	return of.counted(ctx) == ctx
+// ObserveNobody does what an acquire does for an observer.
+func (l *Locker) ObserveNobody(ctx context.Context) (same bool) {
+	o := l.observed(ctx, nil)
+	o.emitQueued(nil, doclock.ErrConflict)
+	o.emitWaiting(doclock.ErrConflict)
+	o.emitEnd(ctx, nil, doclock.ErrConflict)
+	l.emitFailed(bson.RawValue{}, "write", uuid.Nil, doclock.ErrConflict)
+	return o.counted(ctx) == ctx
 }

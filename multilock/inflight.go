@@ -41,13 +41,13 @@ type lane struct {
 // slots are taken in the order of arrival.
 type slots struct {
 	free    int
-	waiting list.List // of *turn
+	waiting list.List // of *wait
 }
 
-// turn is one acquire's wait for a slot.
-type turn struct {
-	come chan struct{} // closed when it has come, or failed
-	err  error         // why it won't come
+// wait is one acquire's wait for a slot.
+type wait struct {
+	over chan struct{} // closed when the slot is there, or the wait has failed
+	err  error         // why it has failed
 }
 
 func newInflight() *inflight {
@@ -57,9 +57,9 @@ func newInflight() *inflight {
 // run runs a command as [attempt.Run] does, within the bounds of what may be
 // under way. With an error the caller has left while the command was under way
 // (gone), or nothing was sent. If the caller has left, abandoned gets the result, and
-// calls done once what the command entered is removed: the waiter leaves its queue then.
+// calls done once the command's entry is removed: the waiter leaves its queue then.
 func run[T any](ctx context.Context, a *asked, w *waitqueue.Waiter, closing <-chan struct{}, op func() T, abandoned func(got T, done func())) (got T, gone bool, err error) {
-	ended, leave, err := a.locker.inflight.enter(ctx, a.lane, closing)
+	ended, done, err := a.locker.inflight.start(ctx, a.lane, closing)
 	if err != nil {
 		return got, false, err
 	}
@@ -68,7 +68,7 @@ func run[T any](ctx context.Context, a *asked, w *waitqueue.Waiter, closing <-ch
 		return op()
 	}, func(got T) {
 		abandoned(got, func() {
-			leave()
+			done()
 			if w != nil {
 				a.locker.leave(w)
 			}
@@ -77,12 +77,12 @@ func run[T any](ctx context.Context, a *asked, w *waitqueue.Waiter, closing <-ch
 	if err != nil {
 		return got, true, err
 	}
-	leave()
+	done()
 	return got, false, nil
 }
 
 // settle sends a command until it is answered, or explains why it has no answer. After
-// an outage, the acquires that wait to send theirs need not try.
+// an outage, the acquires that wait to send theirs fail too.
 func (a *asked) settle(ctx context.Context, command string, settle settler, send func(context.Context) error) error {
 	unsure, err := settle(ctx, a.bounds, send)
 	if err == nil {
@@ -108,20 +108,20 @@ func outage(bounds engine.Attempts, err error) bool {
 	return bounds.RetryLimit > 0 && engine.AsFailure(err).Outage()
 }
 
-// enter waits until a command to the document may be sent, ctx ends or closing
-// is closed. With an error nothing was sent. The others call ended when the
-// command has ended, and leave when its entry is removed or used.
-func (f *inflight) enter(ctx context.Context, document string, closing <-chan struct{}) (ended, leave func(), err error) {
+// start waits until a command to the document may be sent, ctx ends or closing
+// is closed. With an error nothing was sent. Otherwise the caller calls ended when the
+// command has ended, and done when its entry is removed or used.
+func (f *inflight) start(ctx context.Context, document string, closing <-chan struct{}) (ended, done func(), err error) {
 	l := f.lane(document)
 	if err := f.take(ctx, &l.slots, closing); err != nil {
-		f.leave(document, l, 0)
+		f.done(document, l, 0)
 		return nil, nil, err
 	}
 	if err := f.take(ctx, &f.all, closing); err != nil {
-		f.leave(document, l, 1)
+		f.done(document, l, 1)
 		return nil, nil, err
 	}
-	return f.ended, func() { f.leave(document, l, 1) }, nil
+	return f.ended, func() { f.done(document, l, 1) }, nil
 }
 
 func (f *inflight) ended() {
@@ -131,13 +131,13 @@ func (f *inflight) ended() {
 }
 
 // owe counts, without waiting, an entry that is being removed from the
-// document: as long as there are many, no more are entered.
-func (f *inflight) owe(document string) (leave func()) {
+// document: as long as there are many, no more are made.
+func (f *inflight) owe(document string) (done func()) {
 	l := f.lane(document)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.free--
-	return func() { f.leave(document, l, 1) }
+	return func() { f.done(document, l, 1) }
 }
 
 func (f *inflight) lane(document string) *lane {
@@ -152,7 +152,7 @@ func (f *inflight) lane(document string) *lane {
 	return l
 }
 
-func (f *inflight) leave(document string, l *lane, taken int) {
+func (f *inflight) done(document string, l *lane, taken int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for range taken {
@@ -171,14 +171,14 @@ func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) 
 		f.mu.Unlock()
 		return nil
 	}
-	t := &turn{come: make(chan struct{})}
-	place := s.waiting.PushBack(t)
+	w := &wait{over: make(chan struct{})}
+	element := s.waiting.PushBack(w)
 	f.mu.Unlock()
 
 	var err error
 	select {
-	case <-t.come:
-		return t.err
+	case <-w.over:
+		return w.err
 	case <-ctx.Done():
 		err = attempt.Ended(ctx)
 	case <-closing:
@@ -187,12 +187,12 @@ func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	select {
-	case <-t.come: // at the same time
-		if t.err == nil {
+	case <-w.over: // at the same time
+		if w.err == nil {
 			s.give()
 		}
 	default:
-		s.waiting.Remove(place)
+		s.waiting.Remove(element)
 	}
 	return err
 }
@@ -210,9 +210,9 @@ func (f *inflight) fail(err error) {
 
 func (s *slots) fail(err error) {
 	for s.waiting.Len() > 0 {
-		t := s.waiting.Remove(s.waiting.Front()).(*turn)
-		t.err = err
-		close(t.come)
+		w := s.waiting.Remove(s.waiting.Front()).(*wait)
+		w.err = err
+		close(w.over)
 	}
 }
 
@@ -220,6 +220,6 @@ func (s *slots) give() {
 	s.free++
 	for s.free > 0 && s.waiting.Len() > 0 {
 		s.free--
-		close(s.waiting.Remove(s.waiting.Front()).(*turn).come)
+		close(s.waiting.Remove(s.waiting.Front()).(*wait).over)
 	}
 }

@@ -25,8 +25,8 @@ type leftover struct {
 	until   time.Time // when an entry that is not extended has expired
 
 	answers  []func(error)
-	patience time.Time // they wait no longer than that
-	told     bool      // that it has failed
+	answerBy time.Time // they wait no longer
+	reported bool      // that it has failed
 
 	last    bool          // Close has asked for a command that is not sent yet
 	owed    bool          // Close waits for it
@@ -44,7 +44,7 @@ func (l *leftover) count(found bool) {
 	l.seen = false
 }
 
-// discard removes the entry of a request, if one was seen or may be entered yet.
+// discard removes the entry of a request, if one was seen or may still be made.
 // Without a pin the server has to look through the collection.
 func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bool, answer func(error)) {
 	l := leftover{seen: seen, entries: late.n}
@@ -64,7 +64,8 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 }
 
 // release releases in the background a lease that no caller has got, of an acquire
-// with this request. So it keeps nobody out any longer. An observer gets ctx's values.
+// with this request, so that it keeps nobody out any longer. An observer gets ctx's
+// values.
 func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
 	held.Unused()
 	c.locker.ops.Go(func() {
@@ -86,21 +87,21 @@ func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) {
 }
 
 // sleep stops the workers while no server can be reached: what is ready gets the
-// answer that the spot got, and is due at the end of the sleep. After Close there
-// is no other time.
-func (c *cleanup) sleep(asked *spot, s sent, now time.Time) (tell []func()) {
+// group's answer, and is due at the end of the sleep. After Close there is no other
+// time.
+func (c *cleanup) sleep(asked *group, s sent, now time.Time) (calls []func()) {
 	waiting := append(c.ready, asked)
 	c.ready = nil
 	for _, p := range waiting {
 		for _, l := range p.left {
 			if p != asked {
 				l.last = false
-				tell = append(tell, c.settle(p, l, false, s, now)...)
+				calls = append(calls, c.settle(p, l, false, s, now)...)
 			}
 			l.due = now
 		}
 		if len(p.left) == 0 {
-			delete(c.spots, p.key)
+			delete(c.groups, p.key)
 		} else {
 			c.ready = append(c.ready, p)
 		}
@@ -114,11 +115,11 @@ func (c *cleanup) sleep(asked *spot, s sent, now time.Time) (tell []func()) {
 		c.asleep = time.AfterFunc(c.rest, func() { c.wake(1) })
 		c.locker.engine.WhenAnswered(func() { c.wake(mostCleanUps) })
 	}
-	return tell
+	return calls
 }
 
-// wake ends the sleep. One worker looks whether a server can be reached; more
-// begin at once where it is known.
+// wake ends the sleep. One worker looks whether a server can be reached; more begin
+// at once if it is known.
 func (c *cleanup) wake(workers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,11 +131,11 @@ func (c *cleanup) wake(workers int) {
 	c.start(min(workers, len(c.ready)))
 }
 
-// close has all leftovers removed once more, and none later.
+// close removes all leftovers once more, and none later.
 func (c *cleanup) close() {
 	c.mu.Lock()
 	c.closed = true
-	for _, p := range c.spots {
+	for _, p := range c.groups {
 		for _, l := range p.left {
 			c.owe(l)
 			l.due, l.last = time.Now(), true
@@ -145,7 +146,7 @@ func (c *cleanup) close() {
 	c.wake(mostCleanUps)
 }
 
-// owe has Close wait for the leftover.
+// owe makes Close wait for the leftover.
 func (c *cleanup) owe(l *leftover) {
 	if !l.owed {
 		l.owed = true
@@ -155,7 +156,7 @@ func (c *cleanup) owe(l *leftover) {
 
 // remnant is what the last command has not removed.
 type remnant struct {
-	*spot
+	*group
 	*leftover
 	err error
 }
@@ -165,7 +166,7 @@ func (c *cleanup) remains() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	left := c.left
-	for _, p := range c.spots { // Close's context has ended
+	for _, p := range c.groups { // Close's context has ended
 		for _, l := range p.left {
 			left = append(left[:len(left):len(left)], remnant{p, l, nil})
 		}

@@ -77,7 +77,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 	})
-	l.cleanup = &cleanup{locker: l, spots: map[string]*spot{}}
+	l.cleanup = &cleanup{locker: l, groups: map[string]*group{}}
 	return l, nil
 }
 
@@ -93,14 +93,14 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 //     [doclock.ErrUnsupportedServer];
 //   - the driver's errors, and ctx's.
 //
-// An acquire that a lease of its own context keeps back would wait for ever, and is
-// refused at once, by each call: in the function of a Do, DoAll or Lead, with its
-// context, and with a context of [doclock.Lease.KeepAlive]. The conflict names these
+// An acquire that a lease of its own context keeps back would wait for ever. Each call
+// refuses it at once: in the function of a Do, DoAll or Lead, with its context, and
+// with a context of [doclock.Lease.KeepAlive]. The conflict names these
 // leases alone ([doclock.Holder]), and says "held by this context". If the filter
-// demands an equal _id, nothing is sent, else one command. It is so while the lease
-// holds its entry, also for a goroutine that has inherited the context: one that means
-// to wait for the end of the function takes a context from outside. Of a lease by
-// another client the first conflict that is answered tells.
+// demands an equal _id, nothing is sent, else one command. This holds while the lease
+// has its entry, also for a goroutine that has inherited the context: to wait for the
+// end of the function, take a context from outside. If another client has the lock,
+// the first conflict that the server answers names it.
 //
 // Longer circles are not recognised: a nested read waits behind another client's
 // waiting writer, which waits for the read that the context holds. Bound a nested wait
@@ -112,13 +112,13 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // server can be reached. A lock that the command is granted later is released.
 //
 // At most 8 acquires of one document and 64 of one Locker are under way at a
-// time. The others wait for their turn.
+// time. The others wait.
 //
 // A command of unknown outcome is sent again for 30 s, if the filter demands an
 // equal _id at its top level. By another filter it could find another document the
-// second time, so it is not sent again. A command of which certainly nothing
-// happened, because no server can be reached or none is primary, is tried for 30 s by
-// any filter; then the error has the reason, and the driver's with the addresses.
+// second time, so it is not sent again. A command that was certainly not
+// executed, because no server can be reached or none is primary, is tried for 30 s by
+// any filter. Then the error has the reason, and the driver's with the addresses.
 // [doclock.MaxWait] of 0, with Acquire, is the same in one attempt. Wrong credentials
 // are an error at once.
 //
@@ -134,8 +134,8 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	var held *lease.Handle
-	defer func() { a.account.tell(ctx, held, err) }()
-	held, err = a.try(a.account.counted(ctx))
+	defer func() { a.observed.emitEnd(ctx, held, err) }()
+	held, err = a.try(a.observed.counted(ctx))
 	return (*doclock.Lease)(held), only(doclock.ErrNotAcquired, err)
 }
 
@@ -153,12 +153,12 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	a.shared = false // a ticket's entry is its own
-	t, err := a.enqueue(a.account.counted(ctx))
+	t, err := a.enqueue(a.observed.counted(ctx))
 	if err == nil {
 		return t, nil
 	}
 	err = a.failed(ctx, err, nil)
-	a.account.tell(ctx, nil, err)
+	a.observed.emitEnd(ctx, nil, err)
 	return nil, only(doclock.ErrNotAcquired, err)
 }
 
@@ -199,7 +199,7 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // or of the end of fn's context. Its text is in Do's error, but [errors.Is] doesn't
 // find it there. So fn itself must act on the outcome of a write. All else is found
 // in fn's error as usual. If fn panics or calls Goexit, nobody gets Do's error; an
-// observer ([doclock.OnEvent]) is told how the lease ended.
+// observer ([doclock.OnEvent]) gets the event of the lease's end.
 //
 // ctx bounds the wait and fn. To bound the wait alone, give [doclock.MaxWait]. fn
 // may release the lease itself, or delete the document with [doclock.Lease.Delete]:

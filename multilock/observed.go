@@ -19,74 +19,74 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// This file tells the Locker's observer how acquires go. What becomes of a lease
-// is told by package lease.
+// This file emits the events of acquires to the Locker's observer. Package lease
+// emits those of leases.
 
-// account is what the observer must know of an acquire. Without an observer there
-// is none, and nothing is told.
-type account struct {
-	asked  *asked
-	ctx    context.Context // with the values of the caller's
-	sent   atomic.Int64    // commands
-	waited atomic.Bool     // it was told that the acquire waits
-	doubt  atomic.Bool     // and that the outcome of its ticket's removal is unknown
+// observed is an acquire with an observer. Without an observer there is none, and
+// no event.
+type observed struct {
+	asked   *asked
+	ctx     context.Context // with the values of the caller's
+	sent    atomic.Int64    // commands
+	waited  atomic.Bool     // Waiting was emitted
+	unknown atomic.Bool     // OutcomeUnknown was, of its ticket's removal
 
 	mu       sync.Mutex
 	document bson.RawValue // the _id that the last answer has shown, or that the filter demands
 	behind   error         // the last conflict that named holders, of an acquire that waits
-	over     bool          // it was told how the acquire has ended
+	over     bool          // the event of its end was emitted
 }
 
-// account is that of an acquire with this context, or nil.
-func (l *Locker) account(ctx context.Context, a *asked) *account {
+// observed is that of an acquire with this context, or nil.
+func (l *Locker) observed(ctx context.Context, a *asked) *observed {
 	if l.observer == nil {
 		return nil
 	}
-	return &account{asked: a, ctx: attempt.Detached(ctx), document: documentOf(a.filter.Pin)}
+	return &observed{asked: a, ctx: attempt.Detached(ctx), document: documentOf(a.filter.Pin)}
 }
 
-// ends says whether this is the acquire's end, and not the second one. Nothing is told
-// of the acquire after it, but by its caller.
-func (of *account) ends() bool {
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	first := !of.over
-	of.over = true
+// ends says that this is the acquire's first end. Only its caller emits an event after
+// it.
+func (o *observed) ends() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first := !o.over
+	o.over = true
 	return first
 }
 
 // names has the events name this document from now on.
-func (of *account) names(document bson.RawValue) {
-	if of == nil {
+func (o *observed) names(document bson.RawValue) {
+	if o == nil {
 		return
 	}
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	of.document = document
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.document = document
 }
 
 // sees has the events name the document of an image, if there is one.
-func (of *account) sees(img *engine.Image) {
+func (o *observed) sees(img *engine.Image) {
 	if img != nil {
-		of.names(img.ID)
+		o.names(img.ID)
 	}
 }
 
 // counted is ctx for the acquire's commands: they are counted.
-func (of *account) counted(ctx context.Context) context.Context {
-	if of == nil {
+func (o *observed) counted(ctx context.Context) context.Context {
+	if o == nil {
 		return ctx
 	}
-	return engine.WithSending(ctx, &engine.Sending{Each: func() { of.sent.Add(1) }})
+	return engine.WithSending(ctx, &engine.Sending{Each: func() { o.sent.Add(1) }})
 }
 
 // errPanicked is the end of an acquire whose caller has panicked in its own decoding.
 var errPanicked = fmt.Errorf("%w: the caller's own decoding has panicked", doclock.ErrReleased)
 
-// tell tells, once, how the acquire has ended: with neither a lease nor an error, by
+// emitEnd emits, once, how the acquire has ended: with neither a lease nor an error, by
 // a panic. ctx is what bounded it.
-func (of *account) tell(ctx context.Context, held *lease.Handle, err error) {
-	if of == nil || !of.ends() {
+func (o *observed) emitEnd(ctx context.Context, held *lease.Handle, err error) {
+	if o == nil || !o.ends() {
 		return
 	}
 	if held == nil && err == nil {
@@ -94,99 +94,100 @@ func (of *account) tell(ctx context.Context, held *lease.Handle, err error) {
 	}
 	switch {
 	case held != nil:
-		e := of.event(observe.Granted, nil)
-		e.Conflict = of.behind
-		held.Announce(of.ctx, e)
+		e := o.event(observe.Granted, nil)
+		e.Conflict = o.behind
+		held.Announce(o.ctx, e)
 	case refused(ctx, err):
-		of.emit(of.event(observe.Refused, notAcquired(err)))
+		o.emit(o.event(observe.Refused, notAcquired(err)))
 	default:
-		of.emit(of.event(observe.GaveUp, notAcquired(err)))
+		o.emit(o.event(observe.GaveUp, notAcquired(err)))
 	}
 }
 
-// refused tells a refusal from the end of a wait, which names a conflict too.
+// refused is true of a refusal, and not of the end of a wait, which names a conflict
+// too.
 func refused(ctx context.Context, err error) bool {
 	return !endedBy(ctx, err) && (errors.Is(err, doclock.ErrConflict) || errors.Is(err, doclock.ErrNotFound))
 }
 
-// tellUnknown tells, once, that the removal of a ticket's entry may have been
+// emitUnknown emits, once, that the removal of a ticket's entry may have been
 // executed, if the error that the caller gets says so. Several callers of Cancel may
 // wait for one removal.
-func (of *account) tellUnknown(err error) {
-	if of != nil && errors.Is(err, doclock.ErrOutcomeUnknown) && !of.doubt.Swap(true) {
-		of.emit(of.event(observe.OutcomeUnknown, err))
+func (o *observed) emitUnknown(err error) {
+	if o != nil && errors.Is(err, doclock.ErrOutcomeUnknown) && !o.unknown.Swap(true) {
+		o.emit(o.event(observe.OutcomeUnknown, err))
 	}
 }
 
-// skips tells that a claim has passed over the document.
-func (of *account) skips(err error) {
-	if of != nil {
-		of.emit(of.event(observe.Skipped, err))
+// emitSkipped emits that a claim has passed over the document.
+func (o *observed) emitSkipped(err error) {
+	if o != nil {
+		o.emit(o.event(observe.Skipped, err))
 	}
 }
 
-// waits tells, once, that the acquire waits from now on, behind the entries of the
-// conflict.
-func (of *account) waits(conflict error) {
-	if of == nil {
+// emitWaiting emits, once, that the acquire waits from now on, behind the entries of
+// the conflict.
+func (o *observed) emitWaiting(conflict error) {
+	if o == nil {
 		return
 	}
 	if c := (*doclock.ConflictError)(nil); errors.As(conflict, &c) && len(c.Holders) > 0 {
-		of.mu.Lock()
-		of.behind = conflict
-		of.mu.Unlock()
+		o.mu.Lock()
+		o.behind = conflict
+		o.mu.Unlock()
 	}
-	if !of.waited.Swap(true) {
-		e := of.event(observe.Waiting, nil)
+	if !o.waited.Swap(true) {
+		e := o.event(observe.Waiting, nil)
 		e.Conflict = conflict
-		of.emit(e)
+		o.emit(e)
 	}
 }
 
-// queued tells that the acquire waits, if its wait queue keeps it back.
-func (of *account) queued(w *waitqueue.Waiter, last error) {
-	if of == nil {
+// emitQueued emits that the acquire waits, if it has to wait in its wait queue.
+func (o *observed) emitQueued(w *waitqueue.Waiter, last error) {
+	if o == nil {
 		return
 	}
 	if last != nil {
-		of.waits(last)
-	} else if of.asked.locker.queues.Asleep(w) {
-		of.waits(of.asked.known())
+		o.emitWaiting(last)
+	} else if o.asked.locker.queues.Asleep(w) {
+		o.emitWaiting(o.asked.known())
 	}
 }
 
-// reminds tells, once, that the acquire still waits when it has taken the Locker's
-// TTL, until the wait's end calls stop.
-func (of *account) reminds() (stop func()) {
-	if of == nil {
+// remind emits, once, that the acquire still waits when it has taken the Locker's
+// TTL, unless stop is called before.
+func (o *observed) remind() (stop func()) {
+	if o == nil {
 		return func() {}
 	}
-	e, begun, l := of.event(observe.StillWaiting, nil), of.asked.begun, of.asked.locker
+	e, begun, l := o.event(observe.StillWaiting, nil), o.asked.begun, o.asked.locker
 	timer := time.AfterFunc(l.engine.TTL-e.Waited, func() {
-		of.mu.Lock()
-		defer of.mu.Unlock()
-		if of.over {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.over {
 			return
 		}
 		now := l.engine.Clocks()
-		e.Time, e.Waited, e.Commands, e.Conflict = now.Wall, now.Mono-begun, int(of.sent.Load()), of.behind
-		of.emit(e)
+		e.Time, e.Waited, e.Commands, e.Conflict = now.Wall, now.Mono-begun, int(o.sent.Load()), o.behind
+		o.emit(e)
 	})
 	return func() { timer.Stop() }
 }
 
-func (of *account) event(kind observe.Kind, err error) observe.Event {
-	a, now := of.asked, of.asked.locker.engine.Clocks()
-	of.mu.Lock()
-	defer of.mu.Unlock()
+func (o *observed) event(kind observe.Kind, err error) observe.Event {
+	a, now := o.asked, o.asked.locker.engine.Clocks()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	return observe.Event{
-		Kind: kind, Time: now.Wall, DocumentID: of.document, Tag: a.request.Tag,
+		Kind: kind, Time: now.Wall, DocumentID: o.document, Tag: a.request.Tag,
 		Owner:  cmp.Or(a.request.Terms.Owner, a.locker.engine.Owner),
-		Waited: now.Mono - a.begun, Commands: int(of.sent.Load()), Err: err,
+		Waited: now.Mono - a.begun, Commands: int(o.sent.Load()), Err: err,
 	}
 }
 
-func (of *account) emit(e observe.Event) { of.asked.locker.observer.Emit(of.ctx, e) }
+func (o *observed) emit(e observe.Event) { o.asked.locker.observer.Emit(o.ctx, e) }
 
 // documentOf is the _id that a pin names, or the zero value without a pin.
 func documentOf(pin engine.Pin) bson.RawValue {
@@ -196,9 +197,9 @@ func documentOf(pin engine.Pin) bson.RawValue {
 	return pin.ID()
 }
 
-// tellFailed tells, once for an entry, that the server has refused to remove it, or that
+// emitFailed emits, once for an entry, that the server has refused to remove it, or that
 // it was not removed before its life was over. Without a pin the document is not known.
-func (l *Locker) tellFailed(document bson.RawValue, tag string, id uuid.UUID, err error) {
+func (l *Locker) emitFailed(document bson.RawValue, tag string, id uuid.UUID, err error) {
 	if l.observer != nil {
 		l.observer.Emit(context.Background(), observe.Event{
 			Kind: observe.CleanUpFailed, Time: l.engine.Clocks().Wall, DocumentID: document, Tag: tag, LeaseID: id, Err: err,

@@ -117,7 +117,7 @@ func TestNoObserver(t *testing.T) {
 	}))
 	ctx := t.Context()
 	n := testing.AllocsPerRun(100, func() {
-		if !l.TellNobody(ctx) {
+		if !l.ObserveNobody(ctx) {
 			t.Error("commands are counted")
 		}
 	})

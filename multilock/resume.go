@@ -73,13 +73,13 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 		begun:   l.queues.Now(),
 		bounds:  l.engine.Attempt(cfg.Terms.TTL),
 	}
-	a.account = l.account(ctx, a)
-	defer func() { a.account.tell(ctx, held, err) }()
+	a.observed = l.observed(ctx, a)
+	defer func() { a.observed.emitEnd(ctx, held, err) }()
 	got, gone, err := run(ctx, a, nil, l.ops.Closing(), func() (got reply) {
 		if l.closing() {
 			return reply{err: doclock.ErrClosed}
 		}
-		got.err = a.settle(a.account.counted(ctx), "resume", attempt.Settle, func(ctx context.Context) (err error) {
+		got.err = a.settle(a.observed.counted(ctx), "resume", attempt.Settle, func(ctx context.Context) (err error) {
 			got.Answer, err = l.engine.Resume(ctx, k, a.request) // a repeat finds the entry by the same id
 			return err
 		})

@@ -32,7 +32,7 @@ import (
 // from both, would lose the first write. Compare the _ids before where they
 // must differ. Two other wants of one document and lock field
 // are refused, whatever their tags are: two callers could each have the first and
-// wait for the second. Documents are told apart by the collection's name, the _id,
+// wait for the second. Documents differ by the collection's name, the _id,
 // and the shard key as far as both Lockers know it ([doclock.ShardKey]). Two clusters' documents with the same names, and _ids that only a
 // collation takes for equal, are not recognised for what they are.
 //

@@ -15,7 +15,7 @@ type succession struct{ *Locker }
 func (l succession) Next(g engine.Grant) *engine.Successor { return l.queues.Next(g) }
 
 // Ended implements [lease.Succession]. The waiters and the claims learn how the lock
-// was left, and the clean-up removes what may be entered yet.
+// was left, and the clean-up removes what attempts may still make.
 func (l succession) Ended(e lease.Ending) {
 	switch e.How {
 	case lease.Released:
@@ -46,8 +46,7 @@ func (l succession) Refused(img *engine.Image, g engine.Grant, tag string) error
 	return l.inTheWay(img, tag, entries, free, nil)
 }
 
-// leave removes a waiter from its queue, and releases what it was handed and has not
-// taken.
+// leave removes a waiter from its queue, and releases what it has got and not taken.
 func (l *Locker) leave(w *waitqueue.Waiter) {
 	if late := l.queues.Leave(w); late.Kind != 0 {
 		w.Late(w, late)

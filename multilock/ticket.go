@@ -23,9 +23,9 @@ import (
 // of the queue again without the caller's knowledge. A Ticket is safe for
 // concurrent use.
 type Ticket struct {
-	place *place
-	turn  chan struct{} // one command at a time; what it found is written before it ends
-	waits chan struct{} // one Wait at a time is in the wait queue
+	entry    *entry
+	commands chan struct{} // one command at a time; what it found is written before it ends
+	waits    chan struct{} // one Wait at a time is in the wait queue
 
 	mu       sync.Mutex
 	lease    *lease.Handle // set once granted
@@ -38,38 +38,37 @@ type Ticket struct {
 	retryAt  time.Time
 }
 
-// enqueue sends one acquire. The caller is handed the lease of a ticket that is
-// granted.
+// enqueue sends one acquire. If the ticket is granted, the caller has the lease.
 func (a *asked) enqueue(ctx context.Context) (t *Ticket, err error) {
 	if err := a.nested(); err != nil {
 		return nil, err
 	}
 	s, got := newAttempts(a, nil).send(ctx, false)
 	if s.err == nil {
-		a.account.sees(got.Image)
-		s.place, s.err = s.arrived(got)
+		a.observed.sees(got.Image)
+		s.entry, s.err = s.arrived(got)
 	}
 	if s.err == nil {
-		t, s.err = newTicket(s.place, got)
+		t, s.err = newTicket(s.entry, got)
 	}
 	if s.err != nil {
-		s.leave(nil)
+		s.cleanUp(nil)
 		return nil, s.err
 	}
 	return t, nil
 }
 
-// newTicket makes the ticket of a place.
-func newTicket(p *place, got engine.Answer) (*Ticket, error) {
-	if p.filter.Pin == nil { // the ticket is for the document that the filter has found
-		p.asked = p.of(p.filter.At(p.grant.Pin))
+// newTicket makes the ticket of an entry.
+func newTicket(e *entry, got engine.Answer) (*Ticket, error) {
+	if e.filter.Pin == nil { // the ticket is for the document that the filter has found
+		e.asked = e.of(e.filter.At(e.grant.Pin))
 	}
-	t := &Ticket{place: p, turn: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
+	t := &Ticket{entry: e, commands: make(chan struct{}, 1), waits: make(chan struct{}, 1)}
 	if refused := t.judge(got); isNested(refused) {
-		p.withdraw(nil, func(error) {})
+		e.withdraw(nil, func(error) {})
 		return nil, refused
 	} else if refused != nil {
-		p.account.waits(refused)
+		e.observed.emitWaiting(refused)
 		return t, nil
 	}
 	if _, err := t.handOver(); err != nil {
@@ -79,13 +78,13 @@ func newTicket(p *place, got engine.Answer) (*Ticket, error) {
 }
 
 // ID is the entry's id, and the lease's.
-func (t *Ticket) ID() uuid.UUID { return t.place.grant.ID }
+func (t *Ticket) ID() uuid.UUID { return t.entry.grant.ID }
 
 // Tag is the tag that was asked for.
-func (t *Ticket) Tag() string { return t.place.grant.Tag }
+func (t *Ticket) Tag() string { return t.entry.grant.Tag }
 
 // DocumentID is the _id of the document.
-func (t *Ticket) DocumentID() bson.RawValue { return t.place.grant.DocID }
+func (t *Ticket) DocumentID() bson.RawValue { return t.entry.grant.DocID }
 
 // Granted reports whether Confirm returns a lease without asking the server.
 func (t *Ticket) Granted() bool {
@@ -115,7 +114,7 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 		return nil, notAcquired(errInTransaction)
 	}
 	held, _, err := t.confirm(ctx, nil)
-	return (*doclock.Lease)(held), ended(ctx, t.place.failed(ctx, err, nil))
+	return (*doclock.Lease)(held), ended(ctx, t.entry.failed(ctx, err, nil))
 }
 
 // confirm is Confirm, of a ticket that waits in the wait queue or doesn't (nil). It says
@@ -124,23 +123,23 @@ func (t *Ticket) confirm(ctx context.Context, w *waitqueue.Waiter) (_ *lease.Han
 	if ctx.Err() != nil {
 		return nil, false, attempt.Ended(ctx)
 	}
-	ctx = t.place.account.counted(ctx)
+	ctx = t.entry.observed.counted(ctx)
 	select {
-	case t.turn <- struct{}{}:
+	case t.commands <- struct{}{}:
 	case <-ctx.Done():
 		return nil, false, attempt.Ended(ctx)
 	}
 	if t.decided() {
-		<-t.turn
+		<-t.commands
 		held, err := t.handOver()
 		return held, false, err
 	}
-	refused, gone, err := run(ctx, t.place.asked, w, nil, func() error {
-		defer func() { <-t.turn }()
-		return t.read(t.place.confirm(ctx))
+	refused, gone, err := run(ctx, t.entry.asked, w, nil, func() error {
+		defer func() { <-t.commands }()
+		return t.read(t.entry.confirm(ctx))
 	}, func(_ error, done func()) { done() })
 	if err != nil && !gone { // nothing was sent
-		<-t.turn
+		<-t.commands
 	}
 	if err := cmp.Or(err, refused); err != nil {
 		return nil, gone, err
@@ -156,7 +155,7 @@ func (t *Ticket) read(got reply) error {
 	return t.judge(got.Answer)
 }
 
-// judge applies an answer, in the ticket's turn: nil means granted.
+// judge applies an answer, while no other command is under way: nil means granted.
 func (t *Ticket) judge(got engine.Answer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,17 +163,17 @@ func (t *Ticket) judge(got engine.Answer) error {
 		return t.over
 	}
 	if got.Image != nil {
-		t.seen, t.answered = got, t.place.locker.queues.Now()
+		t.seen, t.answered = got, t.entry.locker.queues.Now()
 		t.answers++
 	}
-	held, err := t.place.judge(got)
+	held, err := t.entry.judge(got)
 	switch {
 	case held != nil:
 		t.lease = held
 		return nil
 	case errors.Is(err, doclock.ErrLost):
 		t.over = err
-		t.tell(nil, err)
+		t.emitEnd(nil, err)
 		return err
 	}
 	if errors.Is(err, doclock.ErrConflict) { // a repeated acquire isn't decided anew, and may find no entry in the way
@@ -186,7 +185,7 @@ func (t *Ticket) judge(got engine.Answer) error {
 
 // pause is how long to wait after a conflict.
 func (t *Ticket) pause(conflict error) time.Duration {
-	waited := t.place.locker.queues.Now() - t.place.begun
+	waited := t.entry.locker.queues.Now() - t.entry.begun
 	var free time.Duration
 	ahead := 0
 	var c *doclock.ConflictError
@@ -198,7 +197,7 @@ func (t *Ticket) pause(conflict error) time.Duration {
 			}
 		}
 	}
-	return min(waitqueue.Pause(waited, waited, free, ahead), t.place.keeps())
+	return min(waitqueue.Pause(waited, waited, free, ahead), t.entry.keeps())
 }
 
 // conflict is the last one that the ticket met.
@@ -216,8 +215,8 @@ func (t *Ticket) decided() bool {
 }
 
 // handOver returns the lease to the caller, if there is one. It decodes the
-// document for the caller, and must not be called within the turn: the caller's
-// own decoding may panic. The ticket is over then.
+// document for the caller, and must not be called while it holds commands: the
+// caller's own decoding may panic. The ticket is over then.
 func (t *Ticket) handOver() (*lease.Handle, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,8 +225,8 @@ func (t *Ticket) handOver() (*lease.Handle, error) {
 	}
 	held := t.lease
 	t.lease, t.over = nil, errPanicked
-	defer func() { t.tell(t.lease, t.over) }() // or the caller's code has panicked
-	if _, err := t.place.deliver(t.seen.Image, held, nil); err != nil {
+	defer func() { t.emitEnd(t.lease, t.over) }() // or the caller's code has panicked
+	if _, err := t.entry.deliver(t.seen.Image, held, nil); err != nil {
 		t.over = err
 		return nil, err
 	}
@@ -235,15 +234,15 @@ func (t *Ticket) handOver() (*lease.Handle, error) {
 	return held, nil
 }
 
-// tell tells the observer how the ticket has ended.
-func (t *Ticket) tell(held *lease.Handle, err error) {
-	t.place.account.tell(context.Background(), held, err)
+// emitEnd emits how the ticket has ended.
+func (t *Ticket) emitEnd(held *lease.Handle, err error) {
+	t.entry.observed.emitEnd(context.Background(), held, err)
 }
 
 // Cancel leaves the document's queue: it removes the ticket's entry. It does
-// nothing if the ticket is lost or the lease was handed out, which is also so if Enqueue
-// was granted the lock at once: release the lease then. Tickets of one document
-// that are cancelled together are removed by one command. If ctx ends first, Cancel
+// nothing if the ticket is lost, or the caller has its lease (also from an Enqueue that
+// was granted at once): release the lease then. One command removes tickets of one
+// document that are cancelled together. If ctx ends first, Cancel
 // returns ctx's error and [doclock.ErrOutcomeUnknown]; after 30 s without an answer
 // it returns the driver's error. The removal goes on in the background.
 func (t *Ticket) Cancel(ctx context.Context) error {
@@ -251,44 +250,44 @@ func (t *Ticket) Cancel(ctx context.Context) error {
 	t.cancel(func(err error) { answer <- err })
 	select {
 	case err := <-answer:
-		t.place.account.tellUnknown(err)
+		t.entry.observed.emitUnknown(err)
 		return err
 	case <-ctx.Done():
 		err := only(doclock.ErrOutcomeUnknown, oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown))
-		t.place.account.tellUnknown(err)
+		t.entry.observed.emitUnknown(err)
 		return err
 	}
 }
 
-// cancel removes the place once no command is under way, and then calls answer.
+// cancel removes the entry once no command is under way, and then calls answer.
 func (t *Ticket) cancel(answer func(error)) {
 	select {
-	case t.turn <- struct{}{}:
+	case t.commands <- struct{}{}:
 		t.withdraw(answer)
 	default:
-		t.place.locker.ops.Go(func() {
-			t.turn <- struct{}{}
+		t.entry.locker.ops.Go(func() {
+			t.commands <- struct{}{}
 			t.withdraw(answer)
 		})
 	}
 }
 
-// withdraw is cancel in the ticket's turn.
+// withdraw is cancel while no command is under way.
 func (t *Ticket) withdraw(answer func(error)) {
 	done := func(err error) {
-		<-t.turn
+		<-t.commands
 		answer(err)
 	}
 	t.mu.Lock()
 	held, nothing := t.lease, t.handed || t.over != nil
 	if !nothing {
 		t.over, t.lease = doclock.ErrReleased, nil
-		t.tell(nil, t.over)
+		t.emitEnd(nil, t.over)
 	}
 	t.mu.Unlock()
 	if nothing {
 		done(nil)
 		return
 	}
-	t.place.withdraw(held, done) // held was granted to a caller who had given up
+	t.entry.withdraw(held, done) // held was granted to a caller who had given up
 }

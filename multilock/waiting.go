@@ -22,15 +22,15 @@ func (a *asked) try(ctx context.Context) (*lease.Handle, error) {
 		return a.claim(ctx, true)
 	}
 	s := newAttempts(a, nil).once(ctx)
-	s.leave(nil)
+	s.cleanUp(nil)
 	return s.held, a.failed(ctx, s.err, nil)
 }
 
 // acquire waits for the lock, for as long as MaxWait says. Close waits for its
 // end, and so returns after the waiters' entries were removed.
 func (a *asked) acquire(ctx context.Context) (held *lease.Handle, err error) {
-	defer func() { a.account.tell(ctx, held, err) }()
-	ctx = a.account.counted(ctx)
+	defer func() { a.observed.emitEnd(ctx, held, err) }()
+	ctx = a.observed.counted(ctx)
 	if a.maxWait != nil {
 		most := *a.maxWait
 		if most == 0 {
@@ -64,7 +64,7 @@ func (a *asked) find(ctx context.Context) (*lease.Handle, error) {
 	s := newAttempts(a, nil).arrive(ctx, true)
 	s.held, s.err = s.deliver(s.image, s.held, s.err)
 	if !errors.Is(s.err, doclock.ErrConflict) || isNested(s.err) {
-		s.leave(nil)
+		s.cleanUp(nil)
 		return s.held, a.failed(ctx, s.err, nil)
 	}
 	s.asked = a.of(a.filter.At(a.locker.engine.Pin(s.image)))
@@ -80,15 +80,15 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 	w := queues.Enter(s.where(), s.queuedBy(s.id, a.late), waitqueue.Known{Image: s.image, Sent: s.begun})
 	s.waiter = w
 	last := s.err
-	a.account.queued(w, last)
-	defer a.account.reminds()()
+	a.observed.emitQueued(w, last)
+	defer a.observed.remind()()
 	defer func() {
 		if s.gone { // the waiter stays in the queue, busy, so that the next one does not ask beside the command
 			return
 		}
-		s.leave(nil)
-		if s.place != nil {
-			s.place.withdraw(nil, func(error) {})
+		s.cleanUp(nil)
+		if s.entry != nil {
+			s.entry.withdraw(nil, func(error) {})
 		}
 		a.locker.leave(w)
 	}()
@@ -104,7 +104,7 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 			s = s.take(ctx, step)
 			s.held, s.err = s.deliver(s.image, s.held, s.err)
 			if !s.gone {
-				queues.Settle(w, waitqueue.Result{ID: s.id, Held: idOf(s.held), Place: s.place.queued(), Image: s.image, Document: s.where()})
+				queues.Settle(w, waitqueue.Result{ID: s.id, Held: idOf(s.held), Place: s.entry.queued(), Image: s.image, Document: s.where()})
 			}
 		}
 		if s.held != nil {
@@ -117,35 +117,35 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 			return nil, s.failed(ctx, s.err, last)
 		}
 		last = s.err
-		a.account.waits(last)
+		a.observed.emitWaiting(last)
 	}
 }
 
-// take takes a turn: it reads a handoff's answer, or asks the server. An entry that was
-// pruned is entered anew, under a new id and at the end of the document's queue.
+// take takes a step: it reads a handoff's answer, or asks the server. An entry that was
+// pruned is made anew, under a new id and at the end of the document's queue.
 func (s attempts) take(ctx context.Context, step waitqueue.Step) attempts {
 	s.image, s.err = nil, nil
 	handed := step.Kind == waitqueue.Answer
 	switch {
 	case handed && step.Answer.Image != nil:
 		s = s.answered(step.Answer)
-	case s.place != nil:
+	case s.entry != nil:
 		s = s.keep(ctx)
-	case handed: // the handoff may have entered it
+	case handed: // the handoff may have made its entry
 		s.unsure.add(handoffUnknown())
-		s = s.enter(ctx)
+		s = s.ask(ctx)
 	default:
-		s = s.enter(ctx)
+		s = s.ask(ctx)
 	}
 	for !s.gone && s.err == doclock.ErrLost { // and not another lock's loss, which has ended ctx
-		s = newAttempts(s.asked, s.waiter).enter(ctx)
+		s = newAttempts(s.asked, s.waiter).ask(ctx)
 	}
 	return s
 }
 
-// enter asks for a lease of an entry of this process, or a place in the
+// ask asks for a lease of an entry of this process, or a place in the
 // document.
-func (s attempts) enter(ctx context.Context) attempts {
+func (s attempts) ask(ctx context.Context) attempts {
 	if s.unsure.n == 0 { // else it may have an entry of its own by now
 		if s = s.join(ctx); s.held != nil || s.err != nil {
 			return s
@@ -154,14 +154,14 @@ func (s attempts) enter(ctx context.Context) attempts {
 	return s.arrive(ctx, false)
 }
 
-// keep asks whether it is the place's turn, and extends the waiting entry.
+// keep asks whether the entry is granted, and extends it if it waits.
 func (s attempts) keep(ctx context.Context) attempts {
 	next := s
 	if ctx.Err() != nil {
 		next.err = attempt.Ended(ctx)
 		return next
 	}
-	got, gone, err := run(ctx, s.asked, s.waiter, nil, func() reply { return s.place.confirm(ctx) }, s.place.abandoned)
+	got, gone, err := run(ctx, s.asked, s.waiter, nil, func() reply { return s.entry.confirm(ctx) }, s.entry.abandoned)
 	if err == nil {
 		err = got.err
 	}
@@ -172,7 +172,7 @@ func (s attempts) keep(ctx context.Context) attempts {
 	return next.answered(got.Answer)
 }
 
-// late releases what was handed over to a waiter that has given up.
+// late releases what a waiter that has given up has got.
 func (a *asked) late(w *waitqueue.Waiter, step waitqueue.Step) {
 	got, r, left := step.Answer, a.by(w.ID), a.locker.cleanup
 	switch {
@@ -187,8 +187,8 @@ func (a *asked) late(w *waitqueue.Waiter, step waitqueue.Step) {
 	}
 }
 
-// handoffUnknown is a handoff of unknown outcome: one more attempt to enter its
-// successor.
+// handoffUnknown is a handoff of unknown outcome: one more attempt to make the
+// successor's entry.
 func handoffUnknown() unsure { return unsure{n: 1, last: time.Now()} }
 
 // Wait waits until the lock is granted or ctx ends, and confirms meanwhile. A
@@ -200,10 +200,10 @@ func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 		return nil, notAcquired(errInTransaction)
 	}
 	held, err := t.wait(ctx)
-	return (*doclock.Lease)(held), ended(ctx, t.place.failed(ctx, err, t.conflict()))
+	return (*doclock.Lease)(held), ended(ctx, t.entry.failed(ctx, err, t.conflict()))
 }
 
-// wait waits in the document's wait queue, as an Acquire whose place is there.
+// wait waits in the document's wait queue, as an Acquire with a waiting entry.
 func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 	if ctx.Err() != nil {
 		return nil, attempt.Ended(ctx)
@@ -214,7 +214,7 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 	case <-ctx.Done():
 		return nil, attempt.Ended(ctx)
 	}
-	queues := t.place.locker.queues
+	queues := t.entry.locker.queues
 	known, answers := t.known()
 	if t.decided() {
 		return t.handOver()
@@ -222,8 +222,8 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 	gone := false
 	w := queues.Enter(t.document(), t.request(), known)
 	defer func() {
-		if !gone { // else its command's end is the waiter's
-			t.place.locker.leave(w)
+		if !gone { // else the waiter leaves when its command ends
+			t.entry.locker.leave(w)
 		}
 	}()
 	for {
@@ -235,7 +235,7 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 		before := answers
 		known, answers = t.known()
 		if gone || answers == before { // a Confirm or a Cancel has decided, or there is no answer
-			if outage(t.place.bounds, err) {
+			if outage(t.entry.bounds, err) {
 				queues.Fail(w, err)
 			}
 			return held, err
@@ -247,13 +247,13 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 	}
 }
 
-func (t *Ticket) document() string { return waitqueue.Key(t.place.grant.Pin) }
+func (t *Ticket) document() string { return waitqueue.Key(t.entry.grant.Pin) }
 
 // request is the ticket as a waiter. A lock that is handed over to it is the
 // ticket's, whether or not a caller waits.
 func (t *Ticket) request() waitqueue.Request {
-	return t.place.queuedBy(t.ID(), func(_ *waitqueue.Waiter, step waitqueue.Step) {
-		t.place.locker.ops.Go(func() { _ = t.receive(step.Answer) })
+	return t.entry.queuedBy(t.ID(), func(_ *waitqueue.Waiter, step waitqueue.Step) {
+		t.entry.locker.ops.Go(func() { _ = t.receive(step.Answer) })
 	})
 }
 
@@ -261,7 +261,7 @@ func (t *Ticket) request() waitqueue.Request {
 func (t *Ticket) known() (waitqueue.Known, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return waitqueue.Known{Place: t.place.queued(), Image: t.seen.Image, Sent: t.seen.Sent.Mono, Answered: t.answered}, t.answers
+	return waitqueue.Known{Place: t.entry.queued(), Image: t.seen.Image, Sent: t.seen.Sent.Mono, Answered: t.answered}, t.answers
 }
 
 // use takes a handoff's answer, or asks the server. A handoff of unknown outcome
@@ -270,7 +270,7 @@ func (t *Ticket) use(ctx context.Context, step waitqueue.Step, w *waitqueue.Wait
 	if step.Answer.Image == nil {
 		return t.confirm(ctx, w)
 	}
-	refused, gaveUp := attempt.Run(ctx, &t.place.locker.ops, func() error { return t.receive(step.Answer) }, func(error) {})
+	refused, gaveUp := attempt.Run(ctx, &t.entry.locker.ops, func() error { return t.receive(step.Answer) }, func(error) {})
 	if err := cmp.Or(gaveUp, refused); err != nil {
 		return nil, false, err
 	}
@@ -281,8 +281,8 @@ func (t *Ticket) use(ctx context.Context, step waitqueue.Step, w *waitqueue.Wait
 // receive applies a handoff's answer, once no command is under way. An answer
 // without an image has no effect.
 func (t *Ticket) receive(got engine.Answer) error {
-	t.turn <- struct{}{}
-	defer func() { <-t.turn }()
+	t.commands <- struct{}{}
+	defer func() { <-t.commands }()
 	if got.Image == nil {
 		return nil
 	}

@@ -151,9 +151,9 @@ func inOrder(ctx context.Context, wants []Want) ([]*wanted, error) {
 	return ordered, nil
 }
 
-// sameLock is the one of the wants, which are in order, that may be of the same lock
-// as w, or nil. Two Lockers may know different fields of the shard key: those that
-// both know tell the documents apart.
+// sameLock is the one of the ordered wants that may be of the same lock as w, or nil.
+// Two Lockers may know different fields of the shard key: the documents differ if one
+// that both know does.
 func sameLock(ordered []*wanted, w *wanted) *wanted {
 	for _, other := range slices.Backward(ordered) {
 		switch {

@@ -12,8 +12,8 @@ var acquires = []Mutant{{
 	Name: "an id is used again", Rule: 19,
 	Why:  "a late command for the old entry meets the new one",
 	File: "multilock/waiting.go", Tests: "^TestAcquireWhoseEntryWasPrunedStartsAgainUnderANewID$", Packages: inLocker,
-	Old: `newAttempts(s.asked, s.waiter).enter(ctx)`,
-	New: `attempts{asked: s.asked, id: s.id, unsure: s.unsure, waiter: s.waiter}.enter(ctx)`,
+	Old: `newAttempts(s.asked, s.waiter).ask(ctx)`,
+	New: `attempts{asked: s.asked, id: s.id, unsure: s.unsure, waiter: s.waiter}.ask(ctx)`,
 }, {
 	Name: "a grant to a caller that has given up is kept", Rule: 22,
 	Why:  "nobody holds the lock until it expires",
@@ -29,12 +29,12 @@ var acquires = []Mutant{{
 	Name: "a waiter that gives up leaves its entry",
 	Why:  "an entry without a waiter blocks others",
 	File: "multilock/waiting.go", Tests: "^(TestCancelledWhileItWaitsLeavesNoEntry|TestCloseWakesWaitersAndRemovesTheirEntries)$", Packages: inLocker,
-	Old: `s.place.withdraw(nil, func(error) {})`,
+	Old: `s.entry.withdraw(nil, func(error) {})`,
 }, {
 	Name: "a ticket accepts an entry with another seq", Rule: 7,
 	Why:  "an entry that was pruned, and made again by a late duplicate, goes before entries that came before it",
 	File: "multilock/attempts.go", Tests: "^TestTicketLostWhenALateDuplicate", Packages: inLocker,
-	Old: `if own.Seq != p.grant.Seq {`,
+	Old: `if own.Seq != e.grant.Seq {`,
 	New: `if own.Seq < p.grant.Seq {`,
 }, {
 	Name: "a document that can't be decoded stays locked",

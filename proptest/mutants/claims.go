@@ -17,7 +17,7 @@ var claims = []Mutant{{
 	Name: "an ask of unknown outcome isn't cleaned up", Rule: 26,
 	Why:  "one claim locks two documents",
 	File: "multilock/claim.go", Tests: "^TestAnAskOfUnknownOutcomeLeavesNoEntry$", Packages: inLocker,
-	Old: `s.leave(func(err error) { cleaned <- err })`,
+	Old: `s.cleanUp(func(err error) { cleaned <- err })`,
 	New: `cleaned <- nil`,
 }, {
 	Name: "none is free, though a try is under way", Rule: 26,
