@@ -90,10 +90,10 @@ func Sort(keys any) AcquireOption {
 // documents, a claim takes the first one that is free, as of a look-up in the
 // last tenth of a second; so it does if processes claim in turn. Processes
 // that claim at the same time take one of the first by chance, so that they seldom
-// meet. How far from the first follows from how often they meet: of n workers
+// meet. How far from the first depends on how often they meet: of n workers
 // half take one of the first n that are free, all but a few take one of the first 4n, and
 // a document is seldom overtaken by more than 6n. Nothing is promised for one
-// claim: where jobs must be done in order, have one worker.
+// claim: if jobs must be done in order, have one worker.
 //
 // The claim passes over a document that can't take the lock, with an
 // [EventSkipped]: one without room for the entry below the server's 16 MB, or one

@@ -123,7 +123,7 @@ func TestRule20AnchoredAtTheSend(t *testing.T) {
 	}
 }
 
-// The read tells what the server keeps, and that is the tolerance longer than
+// The read shows what the server keeps, and that is the tolerance longer than
 // the validity.
 func TestRule20AReadIsValidForTheTTL(t *testing.T) {
 	mongotest.Virtual(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 }
 
 // A batch of unknown outcome, and one entry that is not there: that one goes
-// alone, and is told.
+// alone, and learns it.
 func TestRule20ALossInABatchOfUnknownOutcome(t *testing.T) {
 	mongotest.Virtual(t, func(t *testing.T) {
 		r := newRig(t)

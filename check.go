@@ -27,7 +27,7 @@ type ServerInfo struct {
 
 	// ClockSkew is the greatest difference between the clocks of the servers
 	// that answered: the routers of a sharded cluster, or the members of a
-	// replica set. It is accurate to about a round trip, and 0 where one server
+	// replica set. It is accurate to about a round trip, and 0 if one server
 	// answered. The [ClockTolerance] must be greater.
 	ClockSkew time.Duration
 
@@ -118,7 +118,7 @@ func (a helloAnswer) kind() ServerKind {
 	}
 }
 
-// server identifies the server that answered, as far as the answer tells.
+// server identifies the server that answered, as far as the answer names it.
 func (a helloAnswer) server() string { return a.TopologyVersion.ProcessID.Hex() + a.Me }
 
 // clockSkew asks several times: the driver chooses a server at random.
@@ -198,7 +198,7 @@ func refusal(what string, err error) error {
 // by server.
 type clockOffsets map[string]offsetRange
 
-// offsetRange is what one answer tells of an offset: the server read its clock
+// offsetRange is what one answer says of an offset: the server read its clock
 // at some time between the send and the answer.
 type offsetRange struct{ least, most time.Duration }
 

@@ -164,7 +164,7 @@ func TestDeleteOfASharedEntry(t *testing.T) {
 	r.wantDocument(false)
 }
 
-// A waiter for the document is told that it is gone.
+// A waiter for the document learns that it is gone.
 func TestDeleteTellsWaiters(t *testing.T) {
 	r := newRig(t, realTime)
 	locks, err := multilock.New(r.doc, relations.Exclusive(), doclock.TTL(time.Hour))

@@ -59,7 +59,7 @@
 // write that matches [Lease.Guard], as those of [Lease.Update] and
 // [Lease.UpdateAndRelease] do, never comes late: it is applied if nobody was let
 // in since the grant, and refused otherwise. The fencing token, [Lease.Fence],
-// tells an entry from one that a delayed duplicate of its acquire brought back.
+// distinguishes an entry from one that a delayed duplicate of its acquire brought back.
 //
 // A write to another document under the lock has no such guard, and may come
 // late from a process that was stopped. Release then returns [ErrLost], or
@@ -72,7 +72,7 @@
 //
 // Test for errors with [errors.Is]; they wrap the driver's errors. Every error of
 // an acquire is an [ErrNotAcquired], whatever its cause: the caller holds
-// nothing. Where nobody can say whether a write or a release was executed, it is
+// nothing. If nobody can say whether a write or a release was executed, it is
 // repeated while its context allows, and is then an [ErrOutcomeUnknown], never a
 // guess. A release of unknown outcome says of the lock that nobody knows whether
 // others were let in. A command that can't be sent, because no server can be

@@ -30,7 +30,7 @@ func TestKeepAliveTellsTheLoss(t *testing.T) {
 }
 
 // The network stands still in the middle of a renewal, which may take a minute:
-// the loss is told when the lease ends.
+// the loss is known when the lease ends.
 func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
 	mongotest.Virtual(t, func(t *testing.T) {
 		r := newRig(t, realTime, short(500*time.Millisecond), doclock.AttemptTimeout(time.Minute))

@@ -41,11 +41,10 @@ func (l *Lease) Tag() string { return l.handle().Tag() }
 // grant to grant, so writes to another place under the lease can be ordered by
 // it.
 //
-// Where the tag excludes itself, that place should reject a write whose token
-// is smaller than the greatest that it has seen: its lease is over. Do not do
-// that where leases of the tag are held at the same time, as readers' are: a
-// reader with a smaller token may well finish after one with a greater, and
-// both hold the lock. Compare their tokens only with those of tags that exclude
+// If the tag excludes itself, that place should reject a write whose token is
+// smaller than the greatest that it has seen: its lease is over. Do not do that if
+// leases of the tag are held at the same time, as readers' are: a reader with a
+// smaller token may well finish after one with a greater, and both hold the lock. Compare their tokens only with those of tags that exclude
 // them.
 func (l *Lease) Fence() int64 { return l.handle().Fence() }
 
@@ -86,7 +85,7 @@ func (l *Lease) Err() error { return l.handle().Err() }
 //
 // A single lease is renewed by one findAndModify. The leases of one Locker that
 // are kept alive are renewed together: one update command renews up to a hundred
-// of them, and where it has not matched them all, a find tells which are lost.
+// of them, and if it has not matched them all, a find shows which are lost.
 // One goroutine does this for all of them, and ends with the last. Its commands
 // carry no values of ctx.
 //
@@ -146,8 +145,8 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 // returned, with ErrOutcomeUnknown if the lease's time is up: nothing was written,
 // and Release may be called.
 //
-// Where other goroutines share the entry ([ShareInProcess]), it writes, and
-// leaves the lock to them.
+// If other goroutines share the entry ([ShareInProcess]), it writes, and leaves the
+// lock to them.
 func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
 	return l.handle().UpdateAndRelease(ctx, update, opts...)
 }
@@ -169,7 +168,7 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 // delete and the lock was released. It is repeated until it is answered, ctx ends, or
 // the server would let others in anyway.
 //
-// Where other goroutines share the entry ([ShareInProcess]) it returns
+// If other goroutines share the entry ([ShareInProcess]), it returns
 // [ErrInvalidArgument], nothing is sent, and the lease stands: delete under a
 // tag that excludes others.
 func (l *Lease) Delete(ctx context.Context) error {
@@ -192,8 +191,8 @@ func (l *Lease) Delete(ctx context.Context) error {
 // It returns
 //   - the token and nil if the entry was there;
 //   - [ErrLost] if it was not: others may have been let in;
-//   - the token and [ErrOutcomeUnknown] if that can't be told, or ctx ended first.
-//     A resume tells. Instead of using the token, call Release: it ends the entry,
+//   - the token and [ErrOutcomeUnknown] if nobody knows that, or ctx ended first. A
+//     resume shows it. Instead of using the token, call Release: it ends the entry,
 //     detached or not;
 //   - the server's error if the server refused it, without a token: the entry stands,
 //     and Detach or Release may be called. If the lease's time is up, it is an
@@ -204,7 +203,7 @@ func (l *Lease) Delete(ctx context.Context) error {
 // detach is repeated until it is answered, ctx ends, or the server would let
 // others in anyway.
 //
-// Where other goroutines share the entry ([ShareInProcess]), and after an acquire with
+// If other goroutines share the entry ([ShareInProcess]), and after an acquire with
 // [HoldAtMost], it returns [ErrInvalidArgument], nothing is sent, and the lease stands.
 // No goroutine joins the entry after the detach was sent.
 func (l *Lease) Detach(ctx context.Context) (token string, err error) {
@@ -235,7 +234,7 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 //   - the new lease and nil if it was granted;
 //   - ErrConflict if it was refused: the lease goes on;
 //   - [ErrLost] if the lock was not held any more;
-//   - ErrOutcomeUnknown if that can't be told: the lease has ended, and both entries
+//   - ErrOutcomeUnknown if nobody knows that: the lease has ended, and both entries
 //     are removed in the background. Or ctx ended first. Call Release, which waits
 //     for the answer. If it is refused, the lease goes on until then. A lease that is
 //     granted is released in the background, and Release returns ErrLost: others may
@@ -243,7 +242,7 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 //   - the server's error if the server refused the command: the lease goes on.
 //
 // It is repeated until it is answered, ctx ends, or the server would let others in
-// anyway. Where other goroutines share the entry ([ShareInProcess]), and for a tag
+// anyway. If other goroutines share the entry ([ShareInProcess]), and for a tag
 // that is not one of the rules, it returns [ErrInvalidArgument], nothing is sent, and
 // the lease stands.
 func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
@@ -267,7 +266,7 @@ func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
 // These answers know of an entry that an operator has removed (package admin), or that
 // another user of its token has resumed ([Lease.Detach]), only if the server has looked
 // for it: a release that was refused or not sent has not. After a lost reply, the repeat
-// of a release can't tell an operator's removal from its own.
+// of a release can't distinguish an operator's removal from its own.
 //
 // So others were certainly kept out, until the lease's end by Release, by another
 // method that ends it, or until this call has returned, unless the error is an

@@ -150,8 +150,8 @@ func Owner(name string) CommonOption {
 // [Lease.Renew]) extend the lease by no more than what is left of it. If d is less
 // than the TTL, it is the TTL. The lease then ends with an [ErrLost] that says so:
 // [Lease.Done] is closed, and the contexts of KeepAlive and Do end. The server lets
-// others in a [ClockTolerance] later, and for as long later as the last renewal was
-// on its way. Until somebody is let in, the server's word counts, as after any
+// others in later, by a [ClockTolerance] and by the time that the last renewal was on
+// its way. Until somebody is let in, the server's word counts, as after any
 // loss by time: a write under the guard and a release succeed.
 //
 // It limits one lease. A Lead campaigns again after it. Of the leases of a DoAll it
@@ -159,7 +159,7 @@ func Owner(name string) CommonOption {
 // acquired. A [Lease.Downgrade] passes the limit on, counted from the first grant.
 // A waiter that gets the lock by a handoff has its own limit or none. Such a lease
 // refuses [Lease.Detach], and Resume refuses the option: the entry of a token outlives
-// its leases. So a resumed lease has no limit, also where the Locker has one.
+// its leases. So a resumed lease has no limit, even if the Locker has one.
 //
 // d is at least [MinTTL] and at most [MaxTTL], in whole milliseconds, and no less
 // than [HoldAtLeast]. That of one acquire counts before the Locker's. HoldAtMost is
@@ -204,7 +204,7 @@ func ShardKey(fields ...string) Option {
 	})
 }
 
-// Upsert makes an acquire insert the document where there is none, for
+// Upsert makes an acquire insert the document if there is none, for
 // collections that hold nothing but locks. The filter must then demand an
 // equal _id at its top level. A document that exists costs nothing more. A new
 // one costs two commands more, because not every server can be trusted to insert

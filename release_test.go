@@ -107,7 +107,7 @@ func TestReleaseWhoseReplyIsLost(t *testing.T) {
 }
 
 // The same, but the repeat is answered when the lease could have been taken
-// over: whether the first attempt removed the entry can't be told.
+// over: whether the first attempt removed the entry is unknown.
 func TestReleaseWhoseReplyIsLostUntilTheEnd(t *testing.T) {
 	mongotest.Virtual(t, func(t *testing.T) {
 		r := newRig(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // A renewal whose answer comes after the lease's end was anchored too early to
-// help: the holder is told so.
+// help: the holder learns it.
 func TestRenewAnsweredAfterTheEnd(t *testing.T) {
 	r := newRig(t)
 	lease := r.acquire()

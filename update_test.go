@@ -153,7 +153,7 @@ func TestWriteConcernErrorIsNoRefusal(t *testing.T) {
 }
 
 // The reply is lost and the entry gone: whether the write came before or not
-// can't be told.
+// is unknown.
 func TestWriteOfUnknownOutcome(t *testing.T) {
 	mongotest.Virtual(t, func(t *testing.T) {
 		r := newRig(t)

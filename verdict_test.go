@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// losses are the ways in which the server tells that a lease is lost.
+// losses are the ways in which the server says that a lease is lost.
 var losses = map[string]func(*rig, *doclock.Lease){
 	"a renewal": func(r *rig, l *doclock.Lease) {
 		if err := l.Renew(r.Context()); !errors.Is(err, doclock.ErrLost) {
@@ -115,7 +115,7 @@ func TestAKnownLossIsReleased(t *testing.T) {
 	}
 }
 
-// Of a write the caller is told one thing: it was applied, it was not, or
+// Of a write the caller learns one thing: it was applied, it was not, or
 // nobody knows. That the lease is over as well says Err.
 func TestAWriteHasOneVerdict(t *testing.T) {
 	finish := func(r *rig, n int) {

@@ -37,7 +37,7 @@ func pendingJob(id string, priority, size int) bson.D {
 	return bson.D{{Key: "_id", Value: id}, {Key: "state", Value: "pending"}, {Key: "priority", Value: priority}, {Key: "x", Value: strings.Repeat("x", size)}}
 }
 
-// A document that its entry doesn't fit into is passed over, and told once a minute. It ends a claim only if nothing else
+// A document that its entry doesn't fit into is passed over, with one event a minute. It ends a claim only if nothing else
 // is free, also one that would wait.
 func TestAClaimPassesOverADocumentThatCannotTakeTheLock(t *testing.T) {
 	virtual(t, func(p *place) {
@@ -72,12 +72,12 @@ func TestAClaimPassesOverADocumentThatCannotTakeTheLock(t *testing.T) {
 			if e.Kind == doclock.EventSkipped {
 				skipped++
 				if e.DocumentID.StringValue() != "full" || codeOf(e.Err) != 17419 {
-					p.Errorf("told %.200v", e)
+					p.Errorf("got %.200v", e)
 				}
 			}
 		}
 		if skipped != 3 {
-			p.Errorf("told %d times", skipped)
+			p.Errorf("%d events", skipped)
 		}
 	})
 }

@@ -111,7 +111,7 @@ func TestTheTryJudgesTheCandidate(t *testing.T) {
 	})
 }
 
-// An Acquire waits for an expiry of another process's entry, for a release of this process, which it is told of at once, for
+// An Acquire waits for an expiry of another process's entry, for a release of this process, which wakes it at once, for
 // a new document, and for Close.
 func TestAClaimWaits(t *testing.T) {
 	virtual(t, func(p *place) {
@@ -138,7 +138,7 @@ func TestAClaimWaits(t *testing.T) {
 		begun = time.Now()
 		p.granted(waiting)
 		if took := time.Since(begun); took > 10*time.Millisecond {
-			p.Errorf("told of the release after %v", took)
+			p.Errorf("woken by the release after %v", took)
 		}
 
 		waiting = wait()

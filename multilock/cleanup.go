@@ -62,7 +62,8 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 
 // add removes the entries of a request, whose last attempt was sent before the given
 // time. It calls the leftover's answers, in another goroutine, once a command was
-// answered, or with an error after the RetryLimit of any other command. The removal goes on after that.
+// answered, or with an error after the RetryLimit of any other command. The removal
+// goes on after that.
 func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftover) {
 	e := c.locker.engine
 	bounds := e.Attempt(e.LeaseBy(r.Tag, r.Terms))

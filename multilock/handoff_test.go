@@ -62,7 +62,7 @@ func TestASuccessorsFilterIsAskedAgain(t *testing.T) {
 	})
 }
 
-// A waiter's entry is removed from the document. The waiters that it blocked are told,
+// A waiter's entry is removed from the document. The waiters that it blocked are woken,
 // though they would not ask for long.
 func TestARemovedEntryWakesTheNext(t *testing.T) {
 	virtual(t, func(p *place) {

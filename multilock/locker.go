@@ -99,8 +99,8 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // leases alone ([doclock.Holder]), and says "held by this context". If the filter
 // demands an equal _id, nothing is sent, else one command. This holds while the lease
 // has its entry, also for a goroutine that has inherited the context: to wait for the
-// end of the function, take a context from outside. If another client has the lock,
-// the first conflict that the server answers names it.
+// end of the function, take a context from outside. A lease by
+// another mongo.Client is recognised in the first conflict that the server answers.
 //
 // Longer circles are not recognised: a nested read waits behind another client's
 // waiting writer, which waits for the read that the context holds. Bound a nested wait

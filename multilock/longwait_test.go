@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A wait that takes a Locker's TTL is told once, with the holders in the way. One that
+// A wait that takes a Locker's TTL has one event, with the holders in the way. One that
 // ends before is not, and neither is a claim or a ticket.
 func TestALongWaitIsToldOnce(t *testing.T) {
 	const ttl = 10 * time.Second
@@ -26,7 +26,7 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		acquire func(context.Context, *multilock.Locker) error
 		held    time.Duration
-		told    int
+		events  int
 	}{
 		"Do":                {do(flowers), 5 * ttl, 1},
 		"by another filter": {do(byRange), 5 * ttl, 1},
@@ -66,19 +66,19 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 				}
 				time.Sleep(5 * ttl)
 				synctest.Wait()
-				told, over := 0, false
+				events, over := 0, false
 				for _, e := range h.all {
 					over = over || e.Kind == doclock.EventGaveUp || e.Kind == doclock.EventGranted && e.LeaseID != held.ID()
 					if e.Kind != doclock.EventStillWaiting {
 						continue
 					}
-					told++
+					events++
 					if over || !e.Time.Equal(begun.Add(ttl)) || e.Waited != ttl || len(e.Holders) != 1 || e.Holders[0].ID != held.ID() || e.DocumentID.AsInt64() != 1 || e.Commands == 0 && !ours {
-						p.Errorf("told %+v, after the end: %v", e, over)
+						p.Errorf("got %+v, after the end: %v", e, over)
 					}
 				}
-				if told != c.told {
-					p.Errorf("told %d times: %+v", told, h.all)
+				if events != c.events {
+					p.Errorf("%d events: %+v", events, h.all)
 				}
 			})
 		}

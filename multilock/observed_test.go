@@ -20,7 +20,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// heard are the events that a Locker's observer was told.
+// heard are the events that a Locker's observer got.
 type heard struct {
 	*place
 	mu  sync.Mutex
@@ -52,7 +52,7 @@ func (h *heard) want(want ...string) []doclock.Event {
 		}
 	}
 	if !slices.Equal(got, want) {
-		h.Fatalf("told %q, want %q", got, want)
+		h.Fatalf("got %q, want %q", got, want)
 	}
 	all := h.all
 	h.all = nil
@@ -79,7 +79,7 @@ func TestEventsOfALease(t *testing.T) {
 				want.Time, want.Held, want.Waited = granted, 0, time.Second
 			}
 			if got, want := fmt.Sprintf("%+v", e), fmt.Sprintf("%+v", want); got != want {
-				p.Errorf("told %s\nwant %s", got, want)
+				p.Errorf("got %s\nwant %s", got, want)
 			}
 		}
 
@@ -126,8 +126,7 @@ func TestNoObserver(t *testing.T) {
 	}
 }
 
-// An observer may use the Locker: it is called under no lock of it, whatever it is
-// told.
+// An observer may use the Locker: no mutex of the Locker is locked during an event.
 func TestAnObserverUsesItsLocker(t *testing.T) {
 	virtual(t, func(p *place) {
 		h, heard := p.heard()
@@ -158,7 +157,7 @@ func TestEventsCountCommands(t *testing.T) {
 			p.Helper()
 			all := h.want(want...)
 			if got := all[len(all)-1].Commands; got != n || w.Count() != n {
-				p.Errorf("%q: told %d, sent %v, want %d", want, got, w.Take(), n)
+				p.Errorf("%q: %d events, sent %v, want %d", want, got, w.Take(), n)
 			}
 			w.Take()
 		}
@@ -177,7 +176,7 @@ func TestEventsCountCommands(t *testing.T) {
 }
 
 // A ticket's cancel whose caller gives up is of unknown outcome. Another caller who
-// gives up waiting for the same removal is told so too, and the observer is not.
+// gives up waiting for the same removal gets that error too, but no second event.
 func TestEventsOfACancelOfUnknownOutcome(t *testing.T) {
 	virtual(t, func(p *place) {
 		h, option := p.heard()

@@ -48,8 +48,8 @@ func virtualOutage(t *testing.T, test func(o *outage)) {
 	})
 }
 
-// told are the clean-ups of which it was told that they have failed.
-func (o *outage) told() []doclock.Event {
+// failed are the events of clean-ups that have failed.
+func (o *outage) failed() []doclock.Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(o.events), func(e doclock.Event) bool { return e.Kind != doclock.EventCleanUpFailed })
@@ -153,8 +153,8 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 						if n := o.here.Leftovers(); n != 0 {
 							o.Errorf("%d ids are still owed", n)
 						}
-						if told := o.told(); len(told) > 0 && away < of.life {
-							o.Errorf("clean-ups have failed: %v", told)
+						if failed := o.failed(); len(failed) > 0 && away < of.life {
+							o.Errorf("clean-ups have failed: %v", failed)
 						}
 					})
 				})
@@ -263,7 +263,7 @@ func TestCloseInAnOutageSaysWhatItLeaves(t *testing.T) {
 	}
 }
 
-// A clean-up that the server refuses is told once, and goes on: rights come back.
+// A clean-up that the server refuses has one event, and goes on: rights come back.
 func TestARefusedCleanUpGoesOn(t *testing.T) {
 	t.Parallel()
 	virtualOutage(t, func(o *outage) {
@@ -275,8 +275,8 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 		if !o.free() || o.here.Leftovers() != 0 {
 			o.Errorf("%d ids are owed", o.here.Leftovers())
 		}
-		if told := o.told(); len(told) != 1 || told[0].DocumentID.AsInt64() != 1 || told[0].Tag != "write" || told[0].LeaseID == uuid.Nil || driverError(told[0].Err) == nil {
-			o.Errorf("clean-ups have failed: %+v", told)
+		if failed := o.failed(); len(failed) != 1 || failed[0].DocumentID.AsInt64() != 1 || failed[0].Tag != "write" || failed[0].LeaseID == uuid.Nil || driverError(failed[0].Err) == nil {
+			o.Errorf("clean-ups have failed: %+v", failed)
 		}
 	})
 }

@@ -29,12 +29,12 @@ import (
 // lease, which stands at each of their places; the document is decoded into each
 // of their [doclock.Into] targets, as of the grant. So what is written by the one
 // is not in the target of the other: a transfer of an account to itself, computed
-// from both, would lose the first write. Compare the _ids before where they
-// must differ. Two other wants of one document and lock field
-// are refused, whatever their tags are: two callers could each have the first and
+// from both, would lose the first write. Compare the _ids before if they must differ.
+// Two other wants of one document and lock field are refused, whatever their tags are: two callers could each have the first and
 // wait for the second. Documents differ by the collection's name, the _id,
-// and the shard key as far as both Lockers know it ([doclock.ShardKey]). Two clusters' documents with the same names, and _ids that only a
-// collation takes for equal, are not recognised for what they are.
+// and the shard key as far as both Lockers know it ([doclock.ShardKey]). AcquireAll
+// takes two clusters' documents with the same names for one, and _ids that only a
+// collation takes for equal for two.
 //
 // The wait is Acquire's, for one lease at a time. MaxWait of a want bounds the wait
 // for that one. The leases that are held already are renewed meanwhile. They are
@@ -145,12 +145,12 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 // The error is as that of [Locker.Do]: fn's error, joined with that of
 // [Leases.Release]. It is a [doclock.ErrNotAcquired] if fn was never called, an
 // ErrLost if one of the leases was lost, and else a [doclock.ErrOutcomeUnknown] if
-// that can't be told of one of them. It is at most one of the three.
+// nobody knows that of one of them. It is at most one of the three.
 //
 // DoAll promises that nobody else is let in, and not that fn's writes are applied
 // all or none. A process that is killed between two guarded writes leaves the
 // first one applied, and after a loss in the middle the later ones are refused.
-// Where the server has transactions, send the writes in one, each with its
+// If the server has transactions, send the writes in one, each with its
 // lease's [doclock.Lease.Guard] as the filter, and abort it if one of them
 // matches nothing. Elsewhere write down first, in one of the documents, what will
 // be done, so that the next one who locks it can finish it or take it back.
@@ -186,7 +186,7 @@ func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 // [doclock.Lease.Release] does, and waits for the answers. A lease that is lost
 // stops no other lease's release. The errors are joined, and each names its
 // document. The joined error is a [doclock.ErrLost] if one of the leases was lost, and
-// else a [doclock.ErrOutcomeUnknown] if that can't be told of one of them; it is never
+// else a [doclock.ErrOutcomeUnknown] if nobody knows that of one of them; it is never
 // both. A lease that was released before gives its answer once more, and sends
 // nothing.
 func (ls Leases) Release(ctx context.Context) error {

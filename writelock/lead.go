@@ -38,10 +38,10 @@ const campaignPause = 200 * time.Millisecond
 //
 // No two leaders have leases that are valid at the same time, in whatever
 // processes. After its process was stopped, fn may run on for a moment until its
-// context ends. So what must not happen twice is for guarded writes
-// ([doclock.Lease.Update]), or for a place that checks the fencing token.
+// context ends. Do what must not happen twice by guarded writes
+// ([doclock.Lease.Update]), or at a place that checks the fencing token.
 //
-// The lock tells who leads: [doclock.Owner] is in its entry, and in the
+// The lock shows who leads: [doclock.Owner] is in its entry, and in the
 // [doclock.ConflictError] of a [Locker.TryAcquire].
 func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
 	opts = append(opts[:len(opts):len(opts)], noMaxWait{})

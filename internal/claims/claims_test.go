@@ -60,7 +60,7 @@ func TestALoneClaimantRemembersNothing(t *testing.T) {
 // A claim ends with "none is free" only if no document was free all the time. A claim of
 // unknown outcome and a claimant that leaves prove nothing about their documents.
 func TestNoneMeansThatNoDocumentWasFree(t *testing.T) {
-	var told atomic.Int64
+	var none atomic.Int64
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(seed, 6)
@@ -77,7 +77,7 @@ func TestNoneMeansThatNoDocumentWasFree(t *testing.T) {
 							got, err := s.claim(t.Context(), all, Request{Once: true, Asks: true})
 							switch {
 							case errors.Is(err, errNone):
-								told.Add(1)
+								none.Add(1)
 								if n := s.idle(begun); n > 0 {
 									t.Errorf("seed %d: %d documents were free all the time", seed, n)
 								}
@@ -92,8 +92,8 @@ func TestNoneMeansThatNoDocumentWasFree(t *testing.T) {
 			group.Wait()
 		})
 	}
-	if told.Load() == 0 {
-		t.Error("none was told that no document is free")
+	if none.Load() == 0 {
+		t.Error("no claim has ended without a free document")
 	}
 }
 

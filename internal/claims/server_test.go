@@ -121,7 +121,7 @@ func (s *server) release(d *document, done bool) {
 	d.free, d.done = s.now(), done
 }
 
-// errNone is the end of a claim that is told that nothing is free.
+// errNone is the end of a claim that finds nothing free.
 var errNone = errors.New("none is free")
 
 // errLeft is the end of a claim that leaves before its command is executed.

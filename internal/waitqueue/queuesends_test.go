@@ -98,7 +98,7 @@ func TestThePollerHasASuccessor(t *testing.T) {
 	})
 }
 
-// Whom a handoff can't serve is told to ask.
+// A waiter that a handoff can't serve asks.
 func TestAReleaseWakesTheNext(t *testing.T) {
 	simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
 		holder, _ := ps[0].acquire(context.Background(), ps[0].ask("write"))
@@ -115,12 +115,12 @@ func TestAReleaseWakesTheNext(t *testing.T) {
 		ps[0].release("write", holder)
 		all.Wait()
 		if took := time.Since(begun); took > 5*time.Millisecond {
-			d.fault("it was told after %v", took)
+			d.fault("it was woken after %v", took)
 		}
 	})
 }
 
-// Closing wakes all who wait, and a failure of one is told to all.
+// Closing wakes all waiters, and a failure of one ends the waits of all.
 func TestTheEndsOfAWait(t *testing.T) {
 	broken := errors.New("no server")
 	for name, c := range map[string]struct {
