@@ -108,6 +108,18 @@ func (w *world) answer(ev event) {
 	c := &w.clients[ev.from]
 	c.awaits = false
 	c.last.sent = 0
+	switch {
+	case ev.op == opRead:
+		w.resolve(c, ev)
+	case w.doubts(c, ev):
+		c.before, c.phase = c.phase, resolving
+	default:
+		w.conclude(c, ev)
+	}
+}
+
+// conclude draws the conclusion from an answer.
+func (w *world) conclude(c *client, ev event) {
 	switch ev.op {
 	case opAcquire, opTry:
 		w.acquired(c, ev, w.anchor(ev.message))
@@ -115,6 +127,7 @@ func (w *world) answer(ev event) {
 		w.confirmed(c, ev, w.anchor(ev.message))
 	case opRenew:
 		if ev.outcome != Renewed {
+			w.saysLost(c, ev)
 			w.end(c)
 			return
 		}
@@ -124,17 +137,16 @@ func (w *world) answer(ev event) {
 		w.checked(c, ev)
 	case opWrite, opWriteRelease:
 		w.wrote(c, ev)
-	case opRelease:
+	case opRelease, opDelete:
 		w.left(c, ev)
 	case opHandoff, opSet:
 		w.handed(c, ev)
-	case opRead:
-		w.resolve(c, ev)
 	case opDetach:
 		w.detached(c, ev)
 	case opResume:
 		w.resumed(c, ev)
 	case opTouch:
+		w.saysLost(c, ev)
 		c.last = message{}
 	case opDowngrade:
 		w.lowered(c, ev)
@@ -158,6 +170,7 @@ func (w *world) acquired(c *client, ev event, until int64) {
 			w.ask(c)
 		}
 	default:
+		w.saysMissing(ev)
 		w.end(c)
 	}
 }
@@ -191,11 +204,21 @@ func (w *world) checked(c *client, ev event) {
 		return
 	}
 	if _, ok := ev.image.Doc.guarded(ev.lease, false); !ok {
+		w.saysLost(c, ev)
 		w.end(c)
 		return
 	}
 	c.valid = max(c.valid, ev.sent+ev.image.Remaining(ev.lease, w.cfg.ttl, w.cfg.tolerance))
 	c.last = message{}
+}
+
+// underWay lists the messages whose effect is not committed yet, and may be.
+func (w *world) underWay() []message {
+	out := slices.Clone(w.flight)
+	for _, ev := range w.members[w.leader].tail {
+		out = append(out, ev.message)
+	}
+	return out
 }
 
 // settle records that the client has finished with the id, and knows that it is
@@ -207,7 +230,7 @@ func (w *world) settle(id ID) {
 	if w.cfg.protocol.Without.NewIDAtHold {
 		return
 	}
-	for _, m := range w.flight {
+	for _, m := range w.underWay() {
 		_, stands := w.doc.guarded(m.lease, false)
 		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opResume) || m.op == opDowngrade && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
 			return

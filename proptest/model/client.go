@@ -4,6 +4,7 @@ package model
 // bolder than the library: it accepts a renewal's answer however late it comes.
 type client struct {
 	phase   phase
+	before  phase   // while it resolves: of the command that found nothing
 	home    Tag     // the tag that it acquires
 	tag     Tag     // the tag of its lease: a resume or a downgrade changes it
 	round   int     // the number of leases that it has asked for
@@ -35,7 +36,7 @@ const (
 	holding                 // has a lease, as far as it knows
 	writing                 // a guarded write waits for its answer
 	leaving                 // releases the lock, or the place
-	resolving               // nothing matched after an unknown attempt: it must read
+	resolving               // its command found nothing: it must read
 	detaching               // its lease has ended; a token is left
 	resuming                // shows a token
 	lowering                // downgrades its lease
@@ -85,7 +86,7 @@ func (w *world) options(i int) []message {
 		return w.leaveAgain(c)
 	case resolving:
 		r := c.last
-		r.op = opRead
+		r.op, r.linear = opRead, w.linear()
 		return []message{r}
 	}
 	return nil
@@ -161,6 +162,11 @@ func (w *world) holder(i int, c *client, m message) []message {
 		out = append(out, m.as(opWriteRelease))
 	}
 	out = append(out, m.as(opRelease))
+	if w.cfg.deletes {
+		n := m.as(opDelete)
+		n.u, n.rest = 0, 0
+		out = append(out, n)
+	}
 	out = append(out, w.transforms(c, m)...)
 	if w.cfg.handoffs {
 		out = append(out, w.handoffs(i, c, m)...)

@@ -26,9 +26,9 @@
 // relations compares its formula with a search of its own.
 //
 // The rest is the proof, and no part of the API. world.go is a network that
-// loses and delays messages, and a clock. client.go, message.go, sending.go,
-// answers.go, endings.go and users.go are the clients. step.go executes the
-// steps. properties.go, states.go and lines.go have the properties. search.go
+// loses and delays messages, cluster.go a replica set, and clocks.go the servers'
+// clocks. client.go, message.go, sending.go, answers.go, endings.go, users.go and
+// doubt.go are the clients. step.go executes the steps. properties.go, states.go and lines.go have the properties. search.go
 // searches every interleaving, and key.go distinguishes its states. The tests run all
 // this: exhaustively over all rules of two tags, at random over larger ones, and once for each rule of the
 // protocol without that rule. DOCLOCK_MODEL, DOCLOCK_MODEL_SCALE,
@@ -37,6 +37,5 @@
 // An acquire with SkipLocked needs nothing in the model: see users.go.
 //
 // Limits of the model: it does not know lock fields that are malformed in part
-// (a foreign lock field is opaque, no command matches it), projections, or
-// stale reads.
+// (a foreign lock field is opaque, no command matches it), or projections.
 package model

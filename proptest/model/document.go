@@ -74,7 +74,7 @@ type Document struct {
 // Same reports whether two documents are equal in all fields. An empty list equals
 // none; a nil document is none.
 func Same(a, b *Document) bool {
-	if a == nil || b == nil {
+	if a == b || a == nil || b == nil {
 		return a == b
 	}
 	return a.Field == b.Field && slices.Equal(a.Log, b.Log) &&

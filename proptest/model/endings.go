@@ -11,10 +11,20 @@ func (w *world) wrote(c *client, ev event) {
 	case ev.outcome == Applied:
 		w.verdict(c, ev.u, true)
 		w.afterWrite(c, ev.message, ev.image.Doc)
+	case c.unknown && ev.op == opWrite:
+		e, there := ev.image.Doc.guarded(ev.lease, false)
+		if there && e.N >= ev.k {
+			w.verdict(c, ev.u, true)
+			w.afterWrite(c, ev.message, ev.image.Doc)
+			return
+		}
+		w.saysLost(c, ev)
+		w.end(c)
 	case c.unknown:
-		c.phase = resolving
+		w.resolveLast(c, ev)
 	default:
 		w.verdict(c, ev.u, false)
+		w.saysLost(c, ev)
 		w.end(c)
 	}
 }
@@ -36,12 +46,18 @@ func (w *world) release(c *client, m message) {
 	if m.second != 0 {
 		m.op = opHandoff
 	}
-	c.phase, c.unknown, c.valid, c.last = leaving, false, 0, m
+	c.phase, c.unknown, c.valid, c.last = leaving, true, 0, m
 }
 
 // left handles the answers of releases: the lease has ended, whatever the
-// answer is.
-func (w *world) left(c *client, _ event) {
+// answer is. After a delete of unknown outcome a document that stands was not
+// deleted, or was made anew: a release follows.
+func (w *world) left(c *client, ev event) {
+	if ev.op == opDelete && ev.outcome == Lost && c.unknown && ev.image.Doc != nil {
+		w.release(c, c.last)
+		return
+	}
+	w.saysEnded(c, ev)
 	if c.key == 0 { // else it may be present as the token's, by a late resume
 		w.settle(c.id)
 	}
@@ -102,20 +118,10 @@ func (w *world) inherits(ev event) {
 	}
 }
 
-// resolve finds the outcome of an unknown attempt in an image.
-func (w *world) resolve(c *client, ev event) {
+// resolveLast finds the outcome of an update that releases, in an image.
+func (w *world) resolveLast(c *client, ev event) {
 	d, m := ev.image.Doc, c.last
 	applied, known := finished(d, c.id), false
-	if m.op == opWrite {
-		e, there := d.guarded(ev.lease, false)
-		if there && e.N >= m.k {
-			w.verdict(c, m.u, true)
-			w.afterWrite(c, m, d)
-			return
-		}
-		w.end(c)
-		return
-	}
 	if m.second != 0 && w.cfg.protocol.Without.VerdictFromDone {
 		successor, _ := d.Find(w.clients[m.to].tag, m.second)
 		applied, known = successor.Held(), true

@@ -26,7 +26,9 @@ func (k *keyer) key(w *world) uint64 {
 	k.bytes = k.bytes[:0]
 	k.document(w, w.doc)
 	k.document(w, w.old)
-	k.put(w.offset, int64(w.steps), int64(w.faults), int64(w.outsideWrites), int64(w.beats), bit(w.ghost.erased))
+	k.put(w.offsets...)
+	k.members(w)
+	k.put(int64(w.steps), int64(w.faults), int64(w.outsideWrites), int64(w.beats), bit(w.ghost.erased))
 	for _, t := range w.tokens {
 		k.bytes = append(k.bytes, t.Tag...)
 		k.put(int64(t.Key))
@@ -41,7 +43,7 @@ func (k *keyer) key(w *world) uint64 {
 	for _, g := range w.ghost.grants {
 		if slices.Contains(k.ids, g.ID) {
 			k.put(int64(g.ID), k.rank(g.Fence), k.rank(g.line), int64(g.by), bit(g.excluded), bit(g.released), bit(g.dropped))
-			k.put(max(0, g.hold-w.now()), max(0, g.limit-w.now()))
+			k.put(max(0, g.hold-w.time), max(0, g.limit-w.time))
 		}
 	}
 	for _, us := range [][]Update{w.ghost.applied, w.ghost.denied} {
@@ -66,16 +68,10 @@ func (k *keyer) collect(w *world) {
 	k.numbers = append(k.numbers[:0], 0)
 	k.ids = k.ids[:0]
 	for _, d := range []*Document{w.doc, w.old} {
-		if d == nil {
-			continue
-		}
-		k.numbers = append(k.numbers, d.Lock.Fence)
-		for _, b := range d.Lock.Tags {
-			for _, e := range b.Entries {
-				k.numbers = append(k.numbers, e.Seq, e.Fence)
-				k.ids = append(k.ids, max(e.ID, -e.ID))
-			}
-		}
+		k.collectDocument(d)
+	}
+	if len(w.members) > 1 {
+		k.collectMembers(w)
 	}
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -83,9 +79,7 @@ func (k *keyer) collect(w *world) {
 		k.ids = append(k.ids, c.id, c.last.lease.ID, c.last.second, c.last.next.ID, c.own)
 	}
 	for i := range w.flight {
-		m := &w.flight[i]
-		k.numbers = append(k.numbers, m.lease.Fence, m.f)
-		k.ids = append(k.ids, m.lease.ID, m.second, m.next.ID, ID(m.u/100))
+		k.collectMessage(&w.flight[i])
 	}
 	for _, g := range w.ghost.grants {
 		if slices.Contains(k.ids, g.ID) {
@@ -94,6 +88,24 @@ func (k *keyer) collect(w *world) {
 	}
 	slices.Sort(k.numbers)
 	k.numbers = slices.Compact(k.numbers)
+}
+
+func (k *keyer) collectDocument(d *Document) {
+	if d == nil {
+		return
+	}
+	k.numbers = append(k.numbers, d.Lock.Fence)
+	for _, b := range d.Lock.Tags {
+		for _, e := range b.Entries {
+			k.numbers = append(k.numbers, e.Seq, e.Fence)
+			k.ids = append(k.ids, max(e.ID, -e.ID))
+		}
+	}
+}
+
+func (k *keyer) collectMessage(m *message) {
+	k.numbers = append(k.numbers, m.lease.Fence, m.f)
+	k.ids = append(k.ids, m.lease.ID, m.second, m.next.ID, ID(m.u/100))
 }
 
 func (k *keyer) put(vs ...int64) {
@@ -115,19 +127,22 @@ func (k *keyer) document(w *world, d *Document) {
 	}
 	// If every command that may still be executed finds the entry expired, it
 	// is dead, no matter for how long.
-	dead := w.now()
+	dead := w.slowest()
 	for i := range w.flight {
 		if parsed := w.flight[i].parsed; parsed != 0 {
 			dead = min(dead, parsed)
 		}
+	}
+	for _, ev := range w.members[w.leader].tail {
+		dead = min(dead, ev.now)
 	}
 	k.put(int64(d.Field), k.rank(d.Lock.Fence))
 	for _, b := range d.Lock.Tags {
 		k.bytes = append(k.bytes, b.Tag...)
 		k.put(int64(len(b.Entries)))
 		for _, e := range b.Entries {
-			k.put(int64(e.ID), k.rank(e.Seq), k.rank(e.Fence), max(e.Expires, dead)-w.now(), int64(e.N))
-			k.put(int64(e.Key), bit(e.Detached), max(e.Until, dead)-w.now())
+			k.put(int64(e.ID), k.rank(e.Seq), k.rank(e.Fence), max(e.Expires, dead)-w.time, int64(e.N))
+			k.put(int64(e.Key), bit(e.Detached), max(e.Until, dead)-w.time)
 		}
 	}
 	k.put(-1)
@@ -138,7 +153,7 @@ func (k *keyer) document(w *world, d *Document) {
 
 func (k *keyer) client(w *world, c *client) {
 	k.put(int64(c.phase), int64(c.round), int64(c.id), k.rank(c.seq), k.rank(c.fence), max(0, c.valid-w.time),
-		int64(c.writes), int64(c.newest), k.rank(c.sole), bit(c.unknown), bit(c.awaits))
+		int64(c.writes), int64(c.newest), k.rank(c.sole), bit(c.unknown), bit(c.awaits), int64(c.before))
 	k.bytes = append(k.bytes, c.tag...)
 	k.put(int64(c.own), int64(c.lowers), int64(c.key), max(0, c.was-w.time), max(0, c.keeps-w.time))
 	k.message(w, &c.last)
@@ -157,7 +172,7 @@ func (k *keyer) message(w *world, m *message) {
 	// A lease that counts from a send a whole TTL ago is not valid any more.
 	k.put(max(-w.cfg.ttl, m.sent-w.time), bit(m.parsed != 0))
 	if m.parsed != 0 {
-		k.put(m.parsed - w.now())
+		k.put(m.parsed - w.time)
 	}
 }
 

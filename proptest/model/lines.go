@@ -37,8 +37,8 @@ func (w *world) newGrant(ev event, l Lease) grant {
 	case opSet, opDowngrade:
 	default:
 		if w.cfg.hold > 0 {
-			g.hold = ev.now + w.cfg.hold
-			g.limit = g.hold + w.cfg.tolerance
+			g.hold = ev.at + w.cfg.hold
+			g.limit = ev.now + w.cfg.hold + w.cfg.tolerance
 		}
 	}
 	return g
@@ -105,7 +105,7 @@ func (w *world) markReleased(ev event) {
 func (w *world) checkHold() {
 	for i := range w.ghost.grants {
 		g := &w.ghost.grants[i]
-		if g.hold > w.now() && !g.dropped && !w.stands(w.doc, g, w.now()) {
+		if g.hold > w.time && !g.dropped && !w.stands(w.doc, g, w.now()) {
 			w.fail("kept", "the grant of %d with fence %d holds others out until %d, and no entry does", g.ID, g.Fence, g.hold)
 		}
 	}

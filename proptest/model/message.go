@@ -21,17 +21,18 @@ const (
 	opResume
 	opTouch
 	opDowngrade
+	opDelete
 )
 
 func (o operation) String() string {
 	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "downgrade"}[o]
+		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "downgrade", "delete"}[o]
 }
 
 // releases reports whether the operation releases the lock.
 func (o operation) releases() bool {
 	switch o {
-	case opWriteRelease, opRelease, opHandoff, opSet:
+	case opWriteRelease, opRelease, opHandoff, opSet, opDelete:
 		return true
 	}
 	return false
@@ -55,15 +56,19 @@ type message struct {
 	rest   int64  // releases, HoldFromGrant: for how long others are kept out
 	sent   int64  // true time
 	parsed int64  // the server's time when it parsed the command; 0: not yet
+	linear bool   // reads: with read concern linearizable, and not majority
 }
 
 func (m message) as(op operation) message { m.op = op; return m }
 
 // repeats reports whether the attempt repeats the last one: the same command,
-// or another one that releases the same lease with the same update.
+// or another one that releases the same lease, with the same update or none.
 func (m message) repeats(last message) bool {
-	same := m.op == last.op || m.op.releases() && last.op.releases()
-	return same && m.lease.ID == last.lease.ID && m.k == last.k && m.u == last.u
+	if m.lease.ID != last.lease.ID {
+		return false
+	}
+	released := m.op.releases() && last.op.releases()
+	return (m.op == last.op || released) && m.k == last.k && m.u == last.u || released && m.u == 0
 }
 
 // unparsed is the message in its client's form.

@@ -15,7 +15,7 @@ func (v *violation) Error() string { return v.property + ": " + v.detail }
 
 // fail records the first violation.
 func (w *world) fail(property, format string, args ...any) {
-	if w.broken == nil {
+	if w.broken == nil && (len(w.cfg.only) == 0 || slices.Contains(w.cfg.only, property)) {
 		w.broken = &violation{property, fmt.Sprintf(format, args...)}
 	}
 }

@@ -114,9 +114,16 @@ func TestRandomWalk(t *testing.T) {
 	for name, more := range map[string]func(*config){
 		"alone":    func(*config) {},
 		"deletion": func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.steps = deletes, 10, 0 }, // the clock may not step back either
-		"erasure":  func(cfg *config) { cfg.outside, cfg.outsideWrites = erases, 10 },
+		"a replica set": func(cfg *config) {
+			cfg.members, cfg.elections, cfg.clocks = 3, 9, []int64{0, cfg.tolerance, 0}
+		},
+		"a sharded cluster": func(cfg *config) {
+			cfg.members, cfg.elections, cfg.routers, cfg.clocks = 2, 9, true, []int64{0, cfg.tolerance}
+		},
+		"erasure": func(cfg *config) { cfg.outside, cfg.outsideWrites = erases, 10 },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) { walk(t, with(drawConfig(t), more)) })
 		})
 	}
@@ -137,6 +144,7 @@ func TestRandomNotices(t *testing.T) {
 		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for seed := rare[name]; seed < 6000; seed++ {
 				if w := wander(seed, without, 200, nil); w.broken != nil {
 					t.Logf("seed %d: %v", seed, w.broken)

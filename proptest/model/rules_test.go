@@ -156,6 +156,9 @@ func TestRules(t *testing.T) {
 		{"25, without the key", keeping(4, tokens(1, 0, exclusive, "a", "a")), Without{HoldDropsKey: true}, "kept"},
 		{"25, for a time that counts from the grant", keeping(2, plain(1, exclusive, "a", "a")), Without{HoldFromGrant: true}, "kept"},
 	} {
-		t.Run("rule "+c.rule, func(t *testing.T) { notice(t, c.world, c.without, c.property) })
+		t.Run("rule "+c.rule, func(t *testing.T) {
+			t.Parallel()
+			notice(t, c.world, c.without, c.property)
+		})
 	}
 }

@@ -3,10 +3,12 @@ package model
 // This file sends attempts: their execution at the server, and what a send alone
 // changes.
 
-// event is one command, as the server executed it.
+// event is one command, as a server executed it.
 type event struct {
 	message
-	now           int64
+	now           int64 // by the server's clock
+	at            int64 // the same instant, on the true clock
+	orphan        bool  // a new leader took it over, and answers nobody
 	before, after *Document
 	outcome       Outcome
 	image         Image
@@ -20,14 +22,17 @@ func (w *world) request(i int, id ID) Request {
 	}
 }
 
-// execute executes the attempt at the server, at the time of its parsing.
-func (w *world) execute(m message) event {
-	now := w.now()
+// execute executes the attempt at a member, at the time of its parsing.
+func (w *world) execute(m message, at int) event {
+	now, when := w.nowOf(w.clockOf(m, at)), w.time
 	if m.parsed != 0 {
-		now = m.parsed
+		now, when = m.parsed, m.sent
 	}
-	p, d := w.cfg.protocol, w.doc
-	ev := event{message: m, now: now, before: d}
+	p, d := w.cfg.protocol, w.latest(at)
+	if (m.op == opRead || m.op == opCheck) && !m.linear {
+		d = w.members[at].known
+	}
+	ev := event{message: m, now: now, at: when, before: d}
 	if m.rest > 0 && m.op.releases() {
 		d = d.heldFrom(m.lease, now+m.rest)
 	}
@@ -59,8 +64,9 @@ func (w *world) execute(m message) event {
 		ev.after, ev.outcome, ev.image = p.Read(d, now)
 	case opDetach, opResume, opTouch, opDowngrade:
 		w.executeTransform(&ev)
+	case opDelete:
+		ev.after, ev.outcome, ev.image = p.Delete(d, m.lease, now)
 	}
-	w.doc = ev.after
 	return ev
 }
 

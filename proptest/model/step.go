@@ -23,11 +23,11 @@ func (w *world) step(a action) world {
 		n.expireParsed()
 	case doStep:
 		n.steps--
-		n.offset += int64(a.index) * min(w.cfg.tick, w.cfg.tolerance)
-	case doPrompt, doSilent, doDelay, doParsed:
+		n.offsets[a.client] += int64(a.index) * w.stride()
+	case doPrompt, doSilent, doDelay, doParsed, doPend:
 		n.send(a, w.options(int(a.client))[a.index])
 	case doArrive:
-		n.arrive(int(a.index))
+		n.arrive(int(a.index), int(a.at))
 	case doTimeout:
 		n.unanswered(&n.clients[a.client])
 	case doCrash:
@@ -36,6 +36,14 @@ func (w *world) step(a action) world {
 		n.end(&n.clients[a.client])
 	case doForeign:
 		n.foreign(a.index)
+	case doCommit:
+		n.commit()
+	case doElect:
+		n.elect(int(a.client), int(a.index))
+	case doStepDown:
+		n.stepDown(int(a.client))
+	case doLearn:
+		n.members[a.client].known = n.doc
 	}
 	if n.broken == nil {
 		n.checkState()
@@ -51,48 +59,62 @@ func (w *world) send(a action, m message) {
 		w.faults--
 		w.note = note{m, "on its way", "not executed yet"}
 		if a.kind == doParsed {
-			m.parsed = w.now()
+			m.parsed = w.nowOf(w.clockOf(m, w.leader))
 			w.note.outcome = "parsed"
 		}
 		w.flight = append(w.flight, m)
 		w.clients[m.from].awaits = true
 		return
-	case doSilent:
+	case doSilent, doPend:
 		w.faults--
 	}
-	ev := w.execute(m)
-	w.check(ev)
-	if a.kind == doSilent {
-		w.note = note{m, ev.outcome, "answer lost"}
-		w.unanswered(&w.clients[m.from])
-		return
-	}
+	ev, answered := w.serve(m, int(a.at), a.kind == doPend)
 	w.note = note{m, ev.outcome, "answered"}
-	w.answer(ev)
+	switch c := &w.clients[m.from]; {
+	case a.kind == doSilent:
+		w.note.fate = "answer lost"
+		w.unanswered(c)
+	case answered:
+		w.answer(ev)
+	case a.kind == doPend:
+		w.note.fate = "not committed yet"
+		c.awaits = true
+	default:
+		w.faults--
+		w.note.fate = "never committed"
+		w.unanswered(c)
+	}
 }
 
-// arrive executes an attempt that was on its way.
-func (w *world) arrive(i int) {
+// arrive has a member execute an attempt that was on its way.
+func (w *world) arrive(i, at int) {
 	m := w.flight[i]
-	awaited := w.awaited(m)
+	c, awaited := &w.clients[m.from], w.awaited(m)
 	w.flight = slices.Delete(w.flight, i, i+1)
-	ev := w.execute(m)
-	w.check(ev)
+	c.awaits = c.awaits && !awaited
+	ev, answered := w.serve(m, at, false)
 	w.note = note{m, ev.outcome, "late, no client waits"}
-	if awaited {
+	switch {
+	case awaited && answered:
 		w.note.fate = "late, answered"
 		w.answer(ev)
+	case !answered:
+		w.note.fate = "late, never committed"
+		c.awaits = c.awaits || awaited
 	}
 }
 
 // tell describes the action that led to this world.
 func (w *world) tell(a action) string {
 	text := fmt.Sprintf("%v: %s, %s -> %v", w.note.message, w.note.outcome, w.note.fate, w.doc)
+	if int(a.at) != w.leader {
+		text = fmt.Sprintf("%v, at member %d, which is deposed: %s, %s", w.note.message, a.at, w.note.outcome, w.note.fate)
+	}
 	switch a.kind {
 	case doTick:
 		text = "tick"
 	case doStep:
-		text = fmt.Sprintf("the server's clock steps by %d", a.index)
+		text = fmt.Sprintf("the server's clock %d steps by %d", a.client, a.index)
 	case doTimeout:
 		text = fmt.Sprintf("client %d: gives up waiting for the answer", a.client)
 	case doCrash:
@@ -101,6 +123,14 @@ func (w *world) tell(a action) string {
 		text = fmt.Sprintf("client %d: gives up its command", a.client)
 	case doForeign:
 		text = fmt.Sprintf("outside writer: %s -> %v", outsideNames[a.index], w.doc)
+	case doCommit:
+		text = fmt.Sprintf("member %d commits -> %v", w.leader, w.doc)
+	case doElect:
+		text = fmt.Sprintf("member %d is elected, with %d of the leader's commands that were not committed", a.client, a.index)
+	case doStepDown:
+		text = fmt.Sprintf("member %d steps down, and rolls back", a.client)
+	case doLearn:
+		text = fmt.Sprintf("member %d hears what is committed", a.client)
 	}
 	return fmt.Sprintf("t=%d now=%d  %s", w.time, w.now(), text)
 }

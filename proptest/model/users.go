@@ -114,9 +114,14 @@ func (w *world) executeTransform(ev *event) {
 
 // detached handles the answers of detaches: the handle has ended, whatever the
 // answer is. The token is handed out unless the entry is certainly not there.
+// If an earlier attempt may have been executed, an image tells: nobody else
+// knows a new key. Others know that of a handle that was itself resumed.
 func (w *world) detached(c *client, ev event) {
-	if ev.outcome == Detached || c.unknown {
+	_, there := ev.image.Doc.keyed(Token{c.tag, c.key})
+	if ev.outcome == Detached || c.unknown && (there || c.key != c.id) {
 		w.handOut(c)
+	} else {
+		w.saysLost(c, ev)
 	}
 	w.end(c)
 }
@@ -131,6 +136,7 @@ func (w *world) handOut(c *client) {
 // resumed handles the answers of resumes.
 func (w *world) resumed(c *client, ev event) {
 	if ev.outcome != Granted {
+		w.saysLost(c, ev)
 		w.end(c)
 		return
 	}
@@ -156,6 +162,7 @@ func (w *world) lowered(c *client, ev event) {
 		c.phase, c.unknown, c.last = holding, false, message{}
 		c.valid, c.was = max(c.valid, c.was), 0
 	default:
+		w.saysLost(c, ev)
 		w.end(c)
 	}
 }

@@ -46,7 +46,11 @@ type Without struct {
 	NewIDAtHold         bool // 25: the entry that holds others out keeps the lease's id
 	HoldDropsKey        bool // 25: the entry that holds others out keeps its key
 
+	// What servers do.
+	NothingWaits bool // a command that changes nothing is answered although something that it has read is not committed
+
 	// Rules of the clients.
+	LinearizableRead      bool // 27: what found nothing counts at once, or after a majority read
 	AnchorAtSend          bool // 4: validity is counted from the answer
 	TicketSeq             bool // 7: a confirm's seq is not compared with the ticket's
 	ValidityEndsAtSend    bool // 13: validity ends when the release is answered

@@ -48,6 +48,14 @@ func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*D
 	return c, Applied, Image{c, now}
 }
 
+// Delete deletes the document under the lease, and the lock with it.
+func (p Protocol) Delete(d *Document, l Lease, now int64) (*Document, Outcome, Image) {
+	if _, ok := d.guarded(l, p.Without.FenceInWrite); !ok {
+		return d, Lost, Image{nil, now}
+	}
+	return nil, Released, Image{d, now}
+}
+
 // Remaining is the time for which a lease stays valid after the send of the
 // read that returned the image. It is 0 if the image lacks the lease's entry
 // with its fence.
