@@ -1,0 +1,115 @@
+package model
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What clocks may do. The tolerance is 1, and each step is one of 1.
+var clockFaults = []struct {
+	what  string
+	wrong []func(*config)
+}{
+	{"differ by the tolerance at most", []func(*config){
+		func(cfg *config) { *cfg = set(*cfg); cfg.clocks, cfg.steps = []int64{1, 0}, 1 },
+		func(cfg *config) { *cfg = set(*cfg); cfg.clocks, cfg.steps = []int64{0, 1}, 1 },
+	}},
+	{"one steps back by more", []func(*config){
+		func(cfg *config) { cfg.clocks, cfg.skew, cfg.steps = []int64{2}, 2, 2 },
+	}},
+	{"one steps forward by more", []func(*config){
+		func(cfg *config) { cfg.skew, cfg.steps = 2, 2 },
+	}},
+	{"two differ by more", []func(*config){
+		func(cfg *config) { *cfg = set(*cfg); cfg.clocks, cfg.skew = []int64{0, 2}, 2 },
+		func(cfg *config) { *cfg = set(*cfg); cfg.clocks, cfg.skew, cfg.routers = []int64{0, 2}, 2, true },
+	}},
+}
+
+// promise is a row of the table, with its properties.
+type promise struct {
+	what       string
+	properties []string
+}
+
+var promises = []promise{
+	{"no lease is valid beside another one that it excludes", []string{"validity"}},
+	{"HoldAtLeast keeps others out for its time", []string{"kept"}},
+	{"a guarded command finds its entry only if nobody was let in", []string{"presence", "last", "exclusion"}},
+	{"an update is applied once, and its verdict is true", []string{"once"}},
+	{"fencing tokens increase", []string{"fences"}},
+	{"waiters are granted in the order of their arrival", []string{"queue"}},
+	{"no entry stays that nobody holds or cleans up", []string{"leak"}},
+	{"“lost”, “released” and “nothing to clean up” are true", []string{
+		"release: nil", "release: lost", "release: taken", "renew: lost", "check: lost", "write: lost", "write-and-release: lost",
+		"downgrade: lost", "detach: lost", "detach: token thrown away", "resume: lost", "touch: lost", "clean-up: nothing",
+	}},
+}
+
+// TestClocks makes the table of docs/protocol.md that says what holds if clocks differ by more than the tolerance. For
+// each column it searches the same worlds for a violation of each row's properties.
+func TestClocks(t *testing.T) {
+	worlds := []config{
+		plain(0, exclusive, "a", "a"),
+		with(saving(plain(1, exclusive, "a", "a")), func(cfg *config) { cfg.checks = true }),
+		keeping(4, plain(0, exclusive, "a", "a")),
+		plain(1, queue, "a", "a", "a"),
+		saving(tokens(2, 0, exclusive, "a", "a", "a")),
+		saving(lowers(1, writers, "a", "b")),
+	}
+	lines := make([]string, 2+len(promises))
+	lines[0], lines[1] = "| the servers' clocks", "| ---"
+	for i, p := range promises {
+		lines[2+i] = "| " + p.what
+	}
+	for _, c := range clockFaults {
+		lines[0] += " | " + c.what
+		lines[1] += " | ---"
+		broken := brokenPromises(t, c.what, worlds, c.wrong)
+		for i := range promises {
+			lines[2+i] += map[bool]string{true: " | **no**", false: " | yes"}[broken[i]]
+		}
+	}
+	table := strings.Join(lines, " |\n") + " |\n"
+	text, err := os.ReadFile("../../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), table) {
+		t.Errorf("docs/protocol.md must have this table:\n%s", table)
+	}
+}
+
+// brokenPromises are the rows of which the search finds a violation in a world with such clocks. It goes on with the
+// other rows.
+func brokenPromises(t *testing.T, what string, worlds []config, wrong []func(*config)) map[int]bool {
+	broken, states := map[int]bool{}, 0
+	for _, world := range worlds {
+		for _, clocks := range wrong {
+			cfg := with(world, clocks)
+			for more := true; more; {
+				cfg.only = nil
+				for i, p := range promises {
+					if !broken[i] {
+						cfg.only = append(cfg.only, p.properties...)
+					}
+				}
+				r := search{cfg: cfg, depth: 99, maxStates: pick(400, 30_000, 300_000)}.run()
+				states += r.states
+				if more = r.broken != nil; more {
+					t.Logf("clocks: %s: %v", what, r)
+					broken[rowOf(r.broken.property)] = true
+				}
+			}
+		}
+	}
+	t.Logf("clocks: %s: %d states", what, states)
+	return broken
+}
+
+// rowOf is the index of the promise that has the property.
+func rowOf(property string) int {
+	return slices.IndexFunc(promises, func(p promise) bool { return slices.Contains(p.properties, property) })
+}
