@@ -3,6 +3,7 @@ package locktest_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -18,12 +19,14 @@ func asServer(err error, server *mongo.ServerError) bool { return errors.As(err,
 func isLost(err error) bool { return errors.Is(err, doclock.ErrLost) }
 
 // deposed is a client that reaches only an old primary, which was isolated before
-// another one was elected.
+// another one was elected. (A driver that has heard of the new one never believes the
+// old one again.)
 func (c *replicas) deposed(opts ...options.Lister[options.CollectionOptions]) *mongo.Collection {
-	old := c.Primary()
-	c.Isolate(old)
+	old := c.at(c.Primary(), opts...)
+	c.Isolate(c.Primary())
 	c.StepDown()
-	return c.at(old, opts...)
+	synctest.Wait() // until the other clients have heard of it
+	return old
 }
 
 // A command that changes nothing is acknowledged at once, by an old primary too.
