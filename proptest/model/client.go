@@ -18,7 +18,7 @@ type client struct {
 	lowers  int     // the number of its downgrades
 	newest  ID      // newest in done, in the image of the grant
 	sole    int64   // lock.fence of the grant's image, if that had its entry only
-	was     int64   // during a downgrade: the end of the lease's validity before it
+	was     int64   // during a downgrade or a release: the end of the lease's validity before it
 	keeps   int64   // HoldFromGrant: until when others are kept out, by the client's clock
 	last    message // the present command: a repeat sends it again
 	unknown bool    // an earlier attempt of it has no answer

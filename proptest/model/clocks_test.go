@@ -96,7 +96,7 @@ func brokenPromises(t *testing.T, what string, worlds []config, wrong []func(*co
 						cfg.only = append(cfg.only, p.properties...)
 					}
 				}
-				r := search{cfg: cfg, depth: 99, maxStates: pick(400, 30_000, 300_000)}.run()
+				r := search{cfg: cfg, depth: 99, maxStates: pick(400, 30_000, 100_000)}.run()
 				states += r.states
 				if more = r.broken != nil; more {
 					t.Logf("clocks: %s: %v", what, r)

@@ -103,24 +103,41 @@ func (w *world) saysLost(c *client, ev event) {
 	}
 }
 
-// saysEnded checks what a release, a delete or a clean-up says. If no attempt of unknown outcome came before one
-// that found nothing, it says that the lease is lost. After one it says that the lock is released. If others know
-// the key it does so only if no entry has it.
+// saysEnded checks what a release, a delete or a clean-up says. If no attempt of unknown outcome came before one that
+// found nothing, it says that the lease is lost. After one it says that the lock is released, if nobody else can have
+// removed the entry.
 func (w *world) saysEnded(c *client, ev event) {
 	m := ev.message
 	_, taken := ev.image.Doc.keyed(Token{m.lease.Tag, c.key})
 	cleans := m.lease.Fence == 0 || m.next.ID != 0
-	if ev.outcome == Lost && !cleans && (!c.unknown || c.key != 0 && taken) {
-		w.saysLost(c, ev)
-		return
-	}
-	switch e, there := w.doc.Find(m.lease.Tag, m.lease.ID); {
-	case !there, w.ghost.erased, w.cfg.protocol.Without.NewIDAtHold, m.lease.Fence != 0 && e.Fence != m.lease.Fence, e.Key != 0 && cleans:
-	case cleans:
+	e, there := w.doc.Find(m.lease.Tag, m.lease.ID)
+	stands := there && (m.lease.Fence == 0 || e.Fence == m.lease.Fence) && !w.ghost.erased && !w.cfg.protocol.Without.NewIDAtHold
+	switch {
+	case cleans && stands && e.Key == 0:
 		w.fail("clean-up: nothing", "client %d goes on to another document, and entry %d stands: it has two", m.from, e.ID)
-	default:
+	case cleans:
+	case ev.outcome == Lost && (!c.unknown || c.key != 0 && taken):
+		w.saysLost(c, ev)
+	case ev.outcome == Lost && !w.noneTook(c, ev.image.Doc): // nobody knows
+	case stands:
 		w.fail(m.op.String()+": nil", "client %d says that %d has ended, and it stands", m.from, e.ID)
+	case ev.outcome == Lost && !w.grantOf(m.lease).released && !w.ghost.erased:
+		w.fail(m.op.String()+": nil", "client %d says that it has released %d, and it was not", m.from, m.lease.ID)
 	}
+}
+
+// noneTook reports whether nobody else can have removed the entry: the server keeps others out, and no other user of
+// its token has had it. That one would have it still, or would have left an entry, but not after a detach.
+func (w *world) noneTook(c *client, d *Document) bool {
+	if w.time >= c.was || c.key == c.id {
+		return false
+	}
+	if c.key == 0 {
+		return true
+	}
+	none := d != nil && d.Field == Ours && d.Lock.Fence >= c.fence
+	d.entries(func(tag Tag, e Entry) { none = none && (tag != c.tag || e.Fence <= c.fence || e.Until == 0) })
+	return none
 }
 
 // saysMissing checks the word that there is no document.

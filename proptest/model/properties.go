@@ -36,6 +36,7 @@ func (w *world) fail(property, format string, args ...any) {
 //   - extended: an answered detach leaves the token a whole TTL.
 //   - downgrade: a refused one leaves the lease's entry.
 //   - kept: see checkHold.
+//   - words: see saysLost, saysEnded and saysMissing.
 //   - validity: see checkValidity. honoured: a valid lease has a live entry.
 //   - queue: see checkQueue. leak: an id that nobody uses is not present.
 func (w *world) check(ev event) {

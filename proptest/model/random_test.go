@@ -112,21 +112,22 @@ func walk(t *rapid.T, cfg config) {
 // can be (rule 18).
 func TestRandomWalk(t *testing.T) {
 	for name, more := range map[string]func(*config){
-		"alone":    func(*config) {},
-		"deletion": func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.steps = deletes, 10, 0 }, // the clock may not step back either
-		"a replica set": func(cfg *config) {
-			cfg.members, cfg.elections, cfg.clocks = 3, 9, []int64{0, cfg.tolerance, 0}
-		},
-		"a sharded cluster": func(cfg *config) {
-			cfg.members, cfg.elections, cfg.routers, cfg.clocks = 2, 9, true, []int64{0, cfg.tolerance}
-		},
-		"erasure": func(cfg *config) { cfg.outside, cfg.outsideWrites = erases, 10 },
+		"alone":             func(*config) {},
+		"deletion":          func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.steps = deletes, 10, 0 }, // the clock may not step back either
+		"a replica set":     replicaSet,
+		"a sharded cluster": func(cfg *config) { replicaSet(cfg); cfg.routers = true },
+		"erasure":           func(cfg *config) { cfg.outside, cfg.outsideWrites = erases, 10 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) { walk(t, with(drawConfig(t), more)) })
 		})
 	}
+}
+
+// replicaSet has three members, and the clock of one is ahead by the tolerance.
+func replicaSet(cfg *config) {
+	cfg.members, cfg.elections, cfg.clocks = 3, 9, []int64{0, cfg.tolerance}
 }
 
 // TestRandomNotices shows that the random walks can fail: without some rule
@@ -142,11 +143,16 @@ func TestRandomNotices(t *testing.T) {
 		"rule 23, takeover": {TakeoverHoldsOut: true}, "rule 23, id": {NewIDAtResume: true}, "rule 23, key": {KeyNeedsFence: true},
 		"rule 24, number": {DowngradeIsNumbered: true}, "rule 24, judged": {DowngradeIsJudged: true},
 		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
+		"rule 27": {LinearizableRead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := rare[name]; seed < 6000; seed++ {
-				if w := wander(seed, without, 200, nil); w.broken != nil {
+				more := func(*config) {}
+				if without.LinearizableRead {
+					more = replicaSet
+				}
+				if w := wander(seed, without, 200, more, nil); w.broken != nil {
 					t.Logf("seed %d: %v", seed, w.broken)
 					return
 				}
@@ -164,10 +170,15 @@ func TestWander(t *testing.T) {
 	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
 	seen := map[string]int{}
 	for seed := range walks {
-		if w := wander(seed, Without{}, length, seen); w.broken != nil {
+		w := wander(seed, Without{}, length, func(*config) {}, func(a action, before, after world) {
+			seen[handoffOf(a, after.note)]++
+			seen[endingOf(a, before, after)]++
+		})
+		if w.broken != nil {
 			t.Fatalf("seed %d: %v", seed, w.broken)
 		}
 	}
+	delete(seen, "")
 	t.Logf("outcomes: %v", seen)
 	for _, what := range []string{
 		"handoff: granted", "handoff: conflict", "handoff: not applied", "handoff: granted, with an update",
@@ -185,9 +196,9 @@ func TestWander(t *testing.T) {
 	}
 }
 
-// wander is one random walk in a generated world. It counts the outcomes.
-func wander(seed int, without Without, steps int, seen map[string]int) world {
-	cfg := rapid.Custom(drawConfig).Example(seed)
+// wander is one random walk in a generated world with something more. Each step is shown to look.
+func wander(seed int, without Without, steps int, more func(*config), look func(a action, before, after world)) world {
+	cfg := with(rapid.Custom(drawConfig).Example(seed), more)
 	cfg.protocol.Without = without
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 	w := newWorld(&cfg)
@@ -198,13 +209,8 @@ func wander(seed int, without Without, steps int, seen map[string]int) world {
 		if w = w.step(a); w.broken != nil {
 			break
 		}
-		if seen == nil {
-			continue
-		}
-		for _, what := range []string{handoffOf(a, w.note), endingOf(a, before, w)} {
-			if what != "" {
-				seen[what]++
-			}
+		if look != nil {
+			look(a, before, w)
 		}
 	}
 	return w

@@ -91,6 +91,7 @@ func (w *world) start(m message) message {
 	w.startTransform(c, m)
 	if m.op.releases() {
 		c.phase = leaving
+		c.was = max(c.was, c.valid)
 		if !w.cfg.protocol.Without.ValidityEndsAtSend {
 			c.valid = 0
 		}
