@@ -3,8 +3,8 @@ package model
 import "slices"
 
 // An answer that found nothing may be a deposed primary's. So before a client draws a conclusion from it, it reads
-// the document with read concern linearizable. A refusal, a confirm and a handoff that found nothing count at once:
-// a false refusal does no harm, a waiter without its entry leaves only its place, and a release follows the handoff.
+// the document with read concern linearizable (rule 27). Some answers count at once: a false refusal does no harm, a
+// confirm loses only a place in the queue, and a handoff is followed by a release.
 
 // linear reports whether reads are linearizable: one server needs none.
 func (w *world) linear() bool { return len(w.members) > 1 && !w.cfg.protocol.Without.LinearizableRead }
