@@ -29,6 +29,7 @@ type answer struct {
 	orderCall
 	err    error
 	met    string
+	elects bool // it met an election: its outcome may be unknown
 	before ending
 	was    error // the lease's Err
 	stood  bool  // the lease's entry
@@ -80,6 +81,9 @@ func (o *order) consistent() {
 // call makes a call and judges its answer.
 func (o *order) call(c orderCall, met orderFault) {
 	a := o.ask(c, met)
+	if met.end != nil {
+		met.end(o)
+	}
 	o.disarm()
 	o.heard(a)
 	o.words(a)
@@ -95,7 +99,7 @@ func (o *order) ask(c orderCall, met orderFault) *answer {
 	d, _ := o.read()
 	_, stood := d.entry(o.lease)
 	a := &answer{
-		orderCall: c, met: met.name, before: o.ending, was: o.lease.Err(), stood: stood,
+		orderCall: c, met: met.name, elects: met.end != nil, before: o.ending, was: o.lease.Err(), stood: stood,
 		calm: !time.Now().Before(o.busy), write: len(o.writes),
 	}
 	ctx := o.Context()
@@ -188,7 +192,9 @@ func (o *order) promise(a *answer) {
 		}
 	case before.final && !isReleased && !isLost:
 		o.fault("%v after the lease's end", err)
-	case before.final, a.met == allReplies.name:
+	case a.elects && isLost && a.stood && a.was == nil:
+		o.fault("%v, and nobody else was there", err)
+	case before.final, a.met == allReplies.name, a.elects && a.is(doclock.ErrOutcomeUnknown):
 	case a.name == "Renew":
 		if (err == nil) != (a.was == nil && a.stood) && !a.is(doclock.ErrOutcomeUnknown) {
 			o.fault("%v; Err was %v, and the entry stood: %v", err, a.was, a.stood)

@@ -27,6 +27,7 @@ import (
 type order struct {
 	*place
 	ending
+	net         faultyServer
 	here, there *multilock.Locker
 	doc         int
 	done        []string
@@ -43,6 +44,14 @@ const (
 	orderTTL = time.Hour       // so that nothing is gone because its time is over
 	slow     = 2 * time.Second // a reply; its caller leaves before
 )
+
+// faultyServer is a [locktest.Server] or a [locktest.Cluster].
+type faultyServer interface {
+	Fail(n int, refusal mongo.CommandError, only ...locktest.Kind)
+	LoseRequests(n int, only ...locktest.Kind)
+	LoseReplies(n int, only ...locktest.Kind)
+	Delay(n int, d time.Duration, only ...locktest.Kind)
+}
 
 // event is something that happens to the lease.
 type event struct {
@@ -80,27 +89,28 @@ var orderCalls = []orderCall{
 type orderFault struct {
 	name string
 	arm  func(o *order, c orderCall)
+	end  func(o *order) // or nil: after the call
 }
 
 var (
-	undisturbed = orderFault{"", func(*order, orderCall) {}}
-	requestLost = orderFault{"request lost", func(o *order, _ orderCall) { o.mem.LoseRequests(1) }}
-	replyLost   = orderFault{"reply lost", func(o *order, _ orderCall) { o.mem.LoseReplies(1) }}
-	allReplies  = orderFault{"all replies", func(o *order, _ orderCall) { o.mem.LoseReplies(1 << 30) }}
-	callerLeft  = orderFault{"its caller left", func(o *order, _ orderCall) { o.mem.Delay(1, slow) }}
+	undisturbed = orderFault{name: "", arm: func(*order, orderCall) {}}
+	requestLost = orderFault{name: "request lost", arm: func(o *order, _ orderCall) { o.net.LoseRequests(1) }}
+	replyLost   = orderFault{name: "reply lost", arm: func(o *order, _ orderCall) { o.net.LoseReplies(1) }}
+	allReplies  = orderFault{name: "all replies", arm: func(o *order, _ orderCall) { o.net.LoseReplies(1 << 30) }}
+	callerLeft  = orderFault{name: "its caller left", arm: func(o *order, _ orderCall) { o.net.Delay(1, slow) }}
 
 	orderFaults = []orderFault{undisturbed, requestLost, replyLost, allReplies, callerLeft}
 
 	refusal     = mongo.CommandError{Code: 13, Message: "not authorized"}
-	refusedOnce = orderFault{"refused", func(o *order, c orderCall) { o.mem.Fail(1, refusal, c.kind) }}
+	refusedOnce = orderFault{name: "refused", arm: func(o *order, c orderCall) { o.net.Fail(1, refusal, c.kind) }}
 )
 
 // disarm ends what a fault has armed.
 func (o *order) disarm() {
-	o.mem.LoseRequests(0)
-	o.mem.LoseReplies(0)
-	o.mem.Delay(0, 0)
-	o.mem.Fail(0, refusal)
+	o.net.LoseRequests(0)
+	o.net.LoseReplies(0)
+	o.net.Delay(0, 0)
+	o.net.Fail(0, refusal)
 }
 
 // othersEvents are what happens besides.
@@ -210,19 +220,20 @@ func (o *order) over() {
 // orders runs orders of events, each on a document of its own.
 type orders struct {
 	*place
+	net         faultyServer
 	here, there *multilock.Locker
 	n           int
 }
 
 func (p *place) orders() *orders {
 	ttl := doclock.TTL(orderTTL)
-	return &orders{place: p, here: p.plain(relations.WritePreferring(), ttl), there: p.plain(relations.WritePreferring(), ttl)}
+	return &orders{place: p, net: p.mem, here: p.plain(relations.WritePreferring(), ttl), there: p.plain(relations.WritePreferring(), ttl)}
 }
 
 // run has the events happen one after the other.
 func (all *orders) run(events ...event) *order {
 	all.n++
-	o := &order{place: all.place, here: all.here, there: all.there, doc: 100 + all.n}
+	o := &order{place: all.place, net: all.net, here: all.here, there: all.there, doc: 100 + all.n}
 	_, err := o.coll.InsertOne(o.Context(), bson.M{"_id": o.doc})
 	must(o, err)
 	o.lease = o.got(o.here.TryAcquire(o.Context(), doclock.ID(o.doc), "write"))
@@ -281,7 +292,7 @@ func atOnce(steps ...step) event {
 		names = append(names, s.name+" "+s.met.name)
 	}
 	return event{fmt.Sprintf("%q at once", names), func(o *order) {
-		o.mem.Delay(1, time.Second, steps[0].kind)
+		o.net.Delay(1, time.Second, steps[0].kind)
 		var calls []*pending[*answer]
 		for _, s := range steps {
 			s.met.arm(o, s.orderCall)
