@@ -261,6 +261,7 @@ func TestANewClientOfAnOldPrimary(t *testing.T) {
 		old := r.cluster.Primary()
 		r.isolate()
 		r.cluster.StepDown()
+		time.Sleep(time.Second) // the clients hear of it
 		_, err := r.coll.InsertOne(r.Context(), bson.M{"_id": 2})
 		must(r, err)
 		token, err := r.got(r.locker().Acquire(r.Context(), flowers, "write")).Detach(r.Context())
