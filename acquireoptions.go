@@ -10,15 +10,17 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ID is the filter for the document with this _id: bson.D{{"_id", id}}.
+// ID is the filter for the document with this _id: bson.D{{"_id", id}}. A filter
+// demands an equal _id if it has this at its top level, alone or beside other
+// fields.
 func ID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 
-// Into decodes the document as of the grant into target, a non-nil pointer,
-// with the collection's registry and in the same command. The lock field is
-// left out, so that saving the document back can't bring an old lock back. It
-// is decoded in the caller's goroutine. If that fails, the error is returned, and
-// the lock is released in the background; if it panics, the lock is released too.
-// Until that release is answered, a TryAcquire of anybody may still be refused.
+// Into decodes the document, as of the grant, into target, a non-nil pointer. It
+// sends nothing more, and uses the collection's registry. The lock field is left
+// out, so that saving the document back can't bring an old lock back. The caller's
+// goroutine decodes. If that fails, the acquire returns the error and releases the
+// lock in the background; if it panics, the lock is released too. Until that release
+// is executed, the lock keeps others out.
 func Into(target any) AcquireOption {
 	return acquireOption(func(c *engine.AcquireConfig) error {
 		if v := reflect.ValueOf(target); v.Kind() != reflect.Pointer || v.IsNil() {
@@ -29,12 +31,15 @@ func Into(target any) AcquireOption {
 	})
 }
 
-// MaxWait bounds how long an Acquire or a Do waits for the lock, and nothing
-// else: the context bounds the work that follows too. 0 is one attempt, which lasts
-// no longer than an [AttemptTimeout]: unlike TryAcquire, it isn't repeated for 30 s
-// while no server can be reached. When the wait is over, the error is an [ErrNotAcquired], and an
-// [ErrConflict] that names who is in the way, as far as this process knows.
-// TryAcquire and Enqueue don't wait, and refuse this option.
+// MaxWait bounds how long an Acquire or a Do waits for the lock. It doesn't bound
+// the work that follows, as ctx does. When the wait is over, the error is an
+// [ErrNotAcquired], and an [ErrConflict] too if this process knows who is in the
+// way.
+//
+// 0 is one attempt, which lasts for an [AttemptTimeout] at most. (TryAcquire tries
+// for 30 s while no server can be reached.) A negative d is refused. So is the
+// option where nothing waits or ctx alone bounds the wait: by TryAcquire, Enqueue,
+// Resume and Lead.
 func MaxWait(d time.Duration) AcquireOption {
 	return acquireOption(func(c *engine.AcquireConfig) error {
 		if d < 0 {
@@ -45,16 +50,15 @@ func MaxWait(d time.Duration) AcquireOption {
 	})
 }
 
-// Sort says which document an acquire means if its filter matches several: the
-// first by these keys, as bson.D{{"priority", -1}, {"_id", 1}}. Each key is a
-// field with 1 or -1, or with bson.D{{"$meta", "textScore"}}. Give a bson.D or a
-// bson.Raw; a map may have one key only, because a map has no order. Without Sort
-// it is whichever document the server finds. With a filter that pins its
-// document, the keys mean nothing, and are not sent.
+// Sort says which document an acquire means if its filter matches several: the first
+// by these keys, as bson.D{{"priority", -1}, {"_id", 1}}. Each key is a field with 1
+// or -1, or with bson.D{{"$meta", "textScore"}}. Give a bson.D or a bson.Raw; a map
+// may have one key only, because a map has no order. Without Sort the server
+// chooses. If the filter demands an equal _id, the keys are not sent.
 //
-// Without [SkipLocked], an acquire decides for one document: the first that
-// matches, locked or not. TryAcquire is refused if that one is locked, and Acquire
-// waits for that one, even if others that match are free or become free.
+// Without [SkipLocked], an acquire decides for one document: the first that matches,
+// locked or not. TryAcquire is refused if that one is locked, and Acquire waits for
+// that one, even if others that match are free or become free.
 func Sort(keys any) AcquireOption {
 	return acquireOption(func(c *engine.AcquireConfig) (err error) {
 		c.Sort, err = sortKeys(keys)
@@ -62,53 +66,50 @@ func Sort(keys any) AcquireOption {
 	})
 }
 
-// SkipLocked makes an acquire take any document that matches the filter and is
-// free for the tag: the next job of a queue, as SELECT … FOR UPDATE SKIP LOCKED
-// takes the next row. The document is free at the grant, by the server's clock,
-// and matches then.
+// SkipLocked makes an acquire a claim: it takes any document that matches the filter
+// and is free for the tag. So it takes the next job of a queue, as SELECT … FOR
+// UPDATE SKIP LOCKED takes the next row. At the grant, by the server's clock, the
+// document is free and matches.
 //
 //	lease, err := locks.TryAcquire(ctx, bson.M{"state": "pending"}, doclock.SkipLocked(),
 //		doclock.Sort(bson.D{{"priority", -1}}), doclock.Into(&job))
 //
-// If none is free, TryAcquire returns [ErrNotFound]. The error is an
-// [ErrConflict] too if a document was seen that matches and is locked. That names
-// one of its holders. Acquire and Do wait until one is free, also if none matches
-// yet. They look again after a pause that grows from some milliseconds to a second, and
-// soon after each release by the same Locker.
+// If none is free, TryAcquire returns [ErrNotFound]. If it has seen a document that
+// matches and is locked, the error is an [ErrConflict] too, which names one of its
+// holders. Acquire and Do wait until one is free, also if none matches yet. They
+// look again after each release by the same Locker, and after pauses that grow from
+// some milliseconds to a second.
 //
-// A filter may be empty, for any document of the collection.
+// An empty filter means any document of the collection.
 //
 // A claim that is alone in its process sends one command: the acquire itself, for
-// the first document that matches. If that one is locked, or other goroutines
-// claim at the same time, one read looks up free documents for all claims of this
-// Locker with the same filter, keys and tag. Then each claim tries one of them by
-// its _id. So a claim costs one to two commands, and with 32 workers in 4
-// processes some 1.5. The look-ups are shared only if the filters are equal: round a time in a
-// filter.
+// the first document that matches. If that one is locked, or other goroutines claim
+// at the same time, one read looks up free documents for all claims of this Locker
+// with the same filter, keys and tag. Then each claim tries one of them by its _id.
+// So a claim costs one to two commands, and with 32 workers in 4 processes some 1.5.
+// Only equal filters share a look-up: round a time in a filter.
 //
-// The order is nearly that of Sort. While no other process competes for the same
-// documents, a claim takes the first one that is free, as of a look-up in the
-// last tenth of a second; so it does if processes claim in turn. Processes
-// that claim at the same time take one of the first by chance, so that they seldom
-// meet. How far from the first depends on how often they meet: of n workers
-// half take one of the first n that are free, all but a few take one of the first 4n, and
-// a document is seldom overtaken by more than 6n. Nothing is promised for one
-// claim: if jobs must be done in order, have one worker.
+// The order is nearly that of Sort. If processes claim in turn, a claim takes the
+// first document that is free, as of a look-up in the last tenth of a second. If
+// processes claim at the same time, each takes one of the first by chance, so that
+// they seldom meet. Of n workers, half take one of the first n that are free, and
+// all but a few take one of the first 4n. A document is seldom overtaken by more
+// than 6n others. Nothing is promised for one claim: if jobs must be done in order,
+// have one worker.
 //
-// The claim passes over a document that can't take the lock, with an
-// [EventSkipped]: one without room for the entry below the server's 16 MB, or one
-// that a validator refuses with it. The Locker doesn't try it again for a minute. A
-// claim that has met one ends with the server's error if nothing else is free, and after
-// three in a row that were refused for the same reason.
+// A claim passes over a document that can't take the lock, with an [EventSkipped]:
+// the entry would make it larger than the server's 16 MB, or a validator refuses the
+// entry. The Locker doesn't try it again for a minute. A claim that has passed over
+// one ends with the server's error if nothing else is free. So it does after three
+// in a row that were refused for the same reason.
 //
-// "None is free" is true: TryAcquire returns it only if each document was locked, didn't
-// match, or couldn't take the lock at some moment of the call.
+// TryAcquire returns ErrNotFound only if each document, at some moment of the call,
+// was locked, didn't match, or couldn't take the lock.
 //
 // A document whose lock field is foreign ([ErrForeignLock]) is not free, nor is one
-// that [HoldAtLeast] keeps others out of. Enqueue
-// refuses SkipLocked: it has a place in the queue of one document. A Locker with
-// [Upsert] refuses it too. With [ShardKey] each look-up asks all shards, unless
-// the filter names the shard key.
+// that [HoldAtLeast] keeps others out of. Enqueue refuses SkipLocked, because its
+// place is in the queue of one document. A Locker with [Upsert] refuses it too. With
+// [ShardKey] each look-up asks all shards, unless the filter names the shard key.
 func SkipLocked() AcquireOption {
 	return acquireOption(func(c *engine.AcquireConfig) error {
 		c.SkipLocked = true
@@ -161,21 +162,21 @@ func isDirection(v bson.RawValue) bool {
 	return ok && (f == 1 || f == -1)
 }
 
-// HoldAtLeast keeps others out for at least d after the grant, even if the lease
-// is released before, or its holder crashes. Several machines may start a job at
-// the same tick, and the job may take a few milliseconds. With HoldAtLeast it runs
-// once for each tick: a machine whose clock is late finds the document locked.
+// HoldAtLeast keeps others out for at least d after the grant, even if the lease is
+// released before, or its holder crashes. Several machines may start a job at the
+// same tick, and the job may take a few milliseconds. With HoldAtLeast it runs once
+// for each tick: a machine whose clock is late finds the document locked.
 //
-// The grant writes the end of that time into the entry, by the server's clock
-// and with the [ClockTolerance] added. Until then each release of the lock, also
-// one by [Lease.UpdateAndRelease], leaves a remainder of the entry. Nobody holds
-// the remainder. It blocks others as a held entry does, and expires at that time;
+// The grant writes the end of that time into the entry, by the server's clock and
+// with the [ClockTolerance] added. Until then each release of the lock, also one by
+// [Lease.UpdateAndRelease], leaves a remainder of the entry. Nobody holds the
+// remainder. It blocks others as a held entry does, and expires at that time;
 // [Holder] shows it. Only [Lease.Delete] ends it earlier, with the document. The
 // lease itself ends like any other: a holder that works for longer than its TTL
 // needs [Lease.KeepAlive].
 //
-// An acquire that returns no lease leaves no remainder. A lock that may leave one
-// is not handed over to a waiter of this process: the waiter asks for itself.
+// An acquire that returns no lease leaves no remainder. A lock that may leave one is
+// not handed over to a waiter of this process: the waiter asks for itself.
 //
 // d is at least 0, which is the same as no option, and at most [MaxTTL]. It is
 // rounded up to whole milliseconds. HoldAtLeast is refused for a tag of

@@ -36,7 +36,7 @@ type ServerInfo struct {
 	NeedsShardKey bool
 }
 
-// ServerKind is a way in which servers make one database.
+// ServerKind says how servers make up one database.
 type ServerKind string
 
 // The kinds of servers.
@@ -46,21 +46,20 @@ const (
 	Sharded    ServerKind = "sharded cluster"
 )
 
-// CheckServer asks whether the collection's server can run the protocol, and
-// what it is. The error is nil, an [ErrUnsupportedServer] with the reason, or
-// the driver's. It sends `hello` (several times, to find several servers),
-// `buildInfo`, one acquire that matches no document, and one majority read.
-// Nothing is written.
+// CheckServer asks whether the collection's server can run the protocol, and what it
+// is. The error is nil, an [ErrUnsupportedServer] with the reason, or the driver's.
+// It sends `hello` (several times, to find several servers), `buildInfo`, one
+// acquire that matches no document, and one read. It writes nothing.
 //
-// In a sharded cluster the time in the lock is the clock of the router that
-// handled the command, and routers often run beside applications. So the
-// tolerance must cover the greatest difference between two of them. CheckServer
-// doesn't measure routers that this client doesn't know, or would not choose
-// because they are too far away ([options.ClientOptions.SetLocalThreshold]).
+// In a sharded cluster the time in the lock is the clock of the router that handled
+// the command, and routers often run beside applications. So the tolerance must
+// cover the greatest difference between two of them. CheckServer doesn't measure
+// routers that this client doesn't know, or would not choose because they are too
+// far away ([options.ClientOptions.SetLocalThreshold]).
 //
-// MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker
-// needs no check: on a server that refuses the commands its acquires return
-// ErrUnsupportedServer themselves.
+// MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker needs
+// no check: on a server that refuses its commands, its acquires return
+// ErrUnsupportedServer.
 func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error) {
 	if coll == nil {
 		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidArgument)

@@ -10,22 +10,22 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ConflictError says who is in the way. It is an [ErrConflict]. That of a
-// [Lease.Downgrade] names the lease's own entry if the time of [HoldAtLeast] is in
-// the way, and has no Holders if all have left since the refusal. If the context of an
-// acquire holds the entries that are in the way, the acquire is refused at once, and
-// the Holders are these entries alone: it would wait for ever.
+// ConflictError names the entries in the way. It is an [ErrConflict]. If leases of
+// the acquire's own context are in the way, the acquire is refused at once, because
+// it would wait for ever, and the Holders are their entries alone. A
+// [Lease.Downgrade] before the end of [HoldAtLeast] names the lease's own entry. It
+// names nobody if all have left since the refusal.
 type ConflictError struct {
 	Tag        string        // the tag that was wanted
 	DocumentID bson.RawValue // the document's _id
 	Holders    []Holder      // the entries in the way, waiting ones included
 
-	// RetryAfter is how long it takes at most until enough of the entries in
-	// the way have expired. Most are released or renewed before.
+	// RetryAfter is the time until enough of the entries in the way expire, if none
+	// is renewed. Most are released or renewed before.
 	RetryAfter time.Duration
 }
 
-// Holder is one entry in the way.
+// Holder is one entry in the way of an acquire.
 type Holder struct {
 	Tag       string
 	ID        uuid.UUID
@@ -34,21 +34,21 @@ type Holder struct {
 	Waiting   bool          // not held yet, but ahead in the document's queue
 	Remaining time.Duration // until it expires, unless it is renewed
 
-	// InContext: a lease of the call's own context holds it, as that of a Do or a
-	// KeepAlive.
+	// InContext: a lease of the call's own context holds it: that of a Do around the
+	// call, or one whose KeepAlive made the context.
 	InContext bool
 
-	// InProcess: a lease of the Locker that was asked holds it, so somebody in this
-	// process does. Other Lockers of the process are not looked at.
+	// InProcess: a lease of the same Locker holds it. Other Lockers of this process
+	// are not looked at.
 	InProcess bool
 
-	// AtLeast is for how long it keeps others out even if its holder releases
-	// the lock ([HoldAtLeast]), or 0. A remainder, whose holder has released the
-	// lock already, expires at the end of that time, so it has an equal Remaining.
+	// AtLeast is for how long it keeps others out even if its holder releases the
+	// lock ([HoldAtLeast]), or 0. It is equal to Remaining for a remainder, whose
+	// holder has released the lock already.
 	AtLeast time.Duration
 }
 
-// Error names the holders, the first few of many.
+// Error names the first three holders, and counts the others.
 func (e *ConflictError) Error() string {
 	const shown = 3
 	if len(e.Holders) == 0 {

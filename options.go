@@ -11,13 +11,12 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// Bounds of the durations. A lease that is needed for longer than MaxTTL is
-// renewed: see [Lease.KeepAlive]. The server adds a TTL and the tolerance to its
-// clock; within these bounds that can't overflow.
+// Bounds of the durations. To hold a lease for longer than MaxTTL, renew it
+// ([Lease.KeepAlive]). The server adds a TTL and the tolerance to its clock; within
+// these bounds that can't overflow.
 const (
-	// MinTTL is the shortest TTL. After a broken connection the driver selects
-	// no server for half a second. A lease that is kept alive has two thirds of
-	// its TTL left when a renewal meets that.
+	// MinTTL is the shortest TTL. A broken connection delays a renewal by half a
+	// second. A renewal begins when two thirds of the TTL are left.
 	MinTTL = time.Second
 
 	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL and WaitTTL, of HoldAtLeast and HoldAtMost
@@ -25,16 +24,16 @@ const (
 	MaxAttemptTimeout = time.Minute
 )
 
-// Option changes how a Locker works. Options are checked where the Locker is
-// made; a fault is an [ErrInvalidArgument] that says what would be right.
+// Option changes how a Locker works. multilock.New and writelock.New check it. A
+// wrong value is an [ErrInvalidArgument] that says what would be right.
 type Option interface{ ofLocker() }
 
-// AcquireOption changes how one acquire works. It is checked before the acquire
-// sends anything; a fault is an [ErrInvalidArgument] that says what would be right.
+// AcquireOption changes how one acquire works. The acquire checks it before it sends
+// anything. A wrong value is an [ErrInvalidArgument] that says what would be right.
 type AcquireOption interface{ ofAcquire() }
 
-// CommonOption is for a Locker, as the default of its acquires, or for one
-// acquire.
+// CommonOption is an option of one acquire, or of a Locker as the default of its
+// acquires.
 type CommonOption interface {
 	Option
 	AcquireOption
@@ -66,19 +65,19 @@ func (o commonOption) ApplyLocker(c *engine.Config) error { return o(&c.Terms) }
 // ApplyAcquire implements option.Acquire.
 func (o commonOption) ApplyAcquire(c *engine.AcquireConfig) error { return o(&c.Terms) }
 
-// TTL is how long a lease lasts unless it is renewed, counted from the moment
-// when its acquire was sent. Default 10 s, at least [MinTTL], at most
-// [MaxTTL], cut to whole milliseconds, the server's unit, as all durations are.
+// TTL is how long a lease lasts without a renewal, counted from the send of its
+// acquire. Default 10 s, at least [MinTTL], at most [MaxTTL], cut to whole
+// milliseconds, the server's unit.
 //
-// The TTL of one acquire counts before [TagTTL], and that before the Locker's TTL.
-// It is not how long a waiting entry keeps its place: that is [WaitTTL]. Under a
-// tag of [ShareInProcess], an acquire with a TTL makes an entry of its own. A
-// classic update hands the lock over to a waiter of this process in its own command
-// only between leases of one TTL. Otherwise the waiter asks for itself.
+// The TTL of one acquire goes before [TagTTL], and TagTTL goes before the Locker's
+// TTL. A waiting entry lives for a [WaitTTL] instead. Under a tag of
+// [ShareInProcess], an acquire with a TTL makes an entry of its own. An
+// UpdateAndRelease with operators such as $set hands the lock over only to a waiter
+// with the same TTL. Another waiter asks for itself, in one more command.
 //
-// A broken connection costs a lease that is kept alive half a second, in rare
-// cases a whole one. With a TTL of 1 s it survives that on an idle machine, and
-// with 2 s on a busy one too; docs/protocol.md has the measured table.
+// A broken connection delays a renewal by half a second, and in rare cases by a
+// whole one. A lease that is kept alive survives that with a TTL of 1 s on an idle
+// machine, and with 2 s on a busy one too; docs/protocol.md has the measured table.
 func TTL(d time.Duration) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
 		t.TTL = d.Truncate(time.Millisecond)
@@ -86,7 +85,8 @@ func TTL(d time.Duration) CommonOption {
 	})
 }
 
-// TagTTL is the TTL of one tag's leases, monglock's locktimeouts.
+// TagTTL is the TTL of the leases of one tag of the rules, within the bounds of
+// [TTL] (monglock's locktimeouts).
 func TagTTL(tag string, d time.Duration) Option {
 	return lockerOption(func(c *engine.Config) error {
 		ttls := maps.Clone(c.TagTTL)
@@ -99,9 +99,9 @@ func TagTTL(tag string, d time.Duration) Option {
 	})
 }
 
-// WaitTTL is how long a waiting entry keeps its place between two confirms.
-// It is short, so that a waiter that died delays the others only briefly.
-// Default min(TTL, 5 s), at least [MinTTL], at most [MaxTTL].
+// WaitTTL is how long a waiting entry lives after each confirm. It is short, so that
+// a dead waiter delays the others only briefly. Default min(TTL, 5 s), at least
+// [MinTTL], at most [MaxTTL].
 func WaitTTL(d time.Duration) Option {
 	return lockerOption(func(c *engine.Config) error {
 		c.WaitTTL = d.Truncate(time.Millisecond)
@@ -121,8 +121,9 @@ func ClockTolerance(d time.Duration) Option {
 	})
 }
 
-// AttemptTimeout bounds one command to the server; one of unknown outcome is
-// sent again. Default min(10 s, TTL/3), at most [MaxAttemptTimeout].
+// AttemptTimeout bounds one attempt at a command. After it the attempt's outcome is
+// unknown, and the command is sent again where that is safe. Default min(10 s,
+// TTL/3), at least 1 ms, at most [MaxAttemptTimeout].
 func AttemptTimeout(d time.Duration) Option {
 	return lockerOption(func(c *engine.Config) error {
 		c.AttemptTimeout = d
@@ -130,10 +131,10 @@ func AttemptTimeout(d time.Duration) Option {
 	})
 }
 
-// Owner is a text that people find in the document, and others in a
-// [ConflictError]: a worker, a job, a user. It decides nothing. Default
-// "host/pid/program". Under a tag of [ShareInProcess], an acquire with an Owner
-// makes an entry of its own.
+// Owner is a text for people: a worker, a job, a user. It stands in the document and
+// in the [ConflictError] of others. No decision depends on it. It has 1 to 256 bytes
+// of UTF-8 without NUL; default "host/pid/program". Under a tag of [ShareInProcess],
+// an acquire with an Owner makes an entry of its own.
 func Owner(name string) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
 		t.Owner = name
@@ -141,29 +142,30 @@ func Owner(name string) CommonOption {
 	})
 }
 
-// HoldAtMost ends the lease d after its grant at the latest, whatever its holder
-// does. A holder that is stuck, and whose process goes on, would otherwise renew for
-// ever, and keep others out.
+// HoldAtMost ends the lease at most d after its grant, whatever its holder does.
+// Without it a holder that is stuck in a live process renews for ever, and keeps
+// others out.
 //
 // The time counts as the validity does: from the send of the command that granted
-// the lease, by this machine's two clocks. Renewals ([Lease.KeepAlive],
-// [Lease.Renew]) extend the lease by no more than what is left of it. If d is less
-// than the TTL, it is the TTL. The lease then ends with an [ErrLost] that says so:
-// [Lease.Done] is closed, and the contexts of KeepAlive and Do end. The server lets
-// others in later, by a [ClockTolerance] and by the time that the last renewal was on
-// its way. Until somebody is let in, the server's word counts, as after any
-// loss by time: a write under the guard and a release succeed.
+// the lease, by this machine's monotonic clock and by its wall clock.
+// [Lease.KeepAlive] and [Lease.Renew] extend the lease by no more than what is left
+// of it. If d is less than the TTL, it is the TTL. At its end [Lease.Done] is
+// closed, [Lease.Err] is an [ErrLost] that says so, and the contexts of KeepAlive
+// and Do end. The server lets others in later, by a [ClockTolerance] and by the time
+// that the last renewal was on its way. As after any loss by time, a write under the
+// guard and a release still succeed until the server lets somebody in.
 //
-// It limits one lease. A Lead campaigns again after it. Of the leases of a DoAll it
-// limits one, whose end ends fn's context; its time also runs while others are
-// acquired. A [Lease.Downgrade] passes the limit on, counted from the first grant.
-// A waiter that gets the lock by a handoff has its own limit or none. Such a lease
-// refuses [Lease.Detach], and Resume refuses the option: the entry of a token outlives
-// its leases. So a resumed lease has no limit, even if the Locker has one.
+// It limits one lease. Lead campaigns again after it. In a DoAll, the end of one
+// lease ends fn's context; the time also runs while the other leases are acquired. A
+// [Lease.Downgrade] passes the limit on, counted from the first grant. A waiter that
+// gets the lock by a handoff has its own limit or none. The entry of a token
+// outlives its leases. So [Lease.Detach] refuses such a lease, Resume refuses the
+// option, and a resumed lease has no limit, even if the Locker has one.
 //
-// d is at least [MinTTL] and at most [MaxTTL], in whole milliseconds, and no less
-// than [HoldAtLeast]. That of one acquire counts before the Locker's. HoldAtMost is
-// refused for a tag of [ShareInProcess], and for a Locker with such tags.
+// d is at least [MinTTL], at most [MaxTTL], and no less than [HoldAtLeast]; it is
+// cut to whole milliseconds. An acquire's HoldAtMost goes before the Locker's.
+// HoldAtMost is refused for a tag of [ShareInProcess], and for a Locker with such
+// tags.
 func HoldAtMost(d time.Duration) CommonOption {
 	return commonOption(func(t *engine.Terms) error {
 		t.Most = d.Truncate(time.Millisecond)
@@ -171,7 +173,8 @@ func HoldAtMost(d time.Duration) CommonOption {
 	})
 }
 
-// Field is the name of the top-level field that holds the lock. Default "lock".
+// Field is the name of the top-level field that holds the lock. Default "lock". It
+// can't be _id, begin with "__doclock", or contain a dot or a dollar sign.
 func Field(name string) Option {
 	return lockerOption(func(c *engine.Config) error {
 		if name == "" || name == "_id" || strings.HasPrefix(name, "__doclock") || strings.ContainsAny(name, ".$\x00") {
@@ -182,16 +185,16 @@ func Field(name string) Option {
 	})
 }
 
-// ShardKey names the fields of a sharded collection's key. Their values are
-// read from the first answer. Every later command for the lease names them
-// beside the _id, so that it goes to one shard. An update that touches one of
-// them is refused: the lease would not find the document any more.
+// ShardKey names the fields of a sharded collection's key. The Locker reads their
+// values from the first answer. Every later command for the lease names them beside
+// the _id, so that it goes to one shard. An update that touches one of them is
+// refused: the lease would not find the document any more.
 //
-// A filter should demand equality of the _id and of each of these fields, at its
-// top level. For another filter, routers before MongoDB 7.0 return error 61, and
-// later ones ask all shards. An acquire by such a filter is not repeated if its
-// outcome is unknown, doesn't join its process's wait queue before its first
-// answer, and shares no entry.
+// A filter should demand equality of the _id and of each of these fields, at its top
+// level. For another filter, routers before MongoDB 7.0 return error 61, and later
+// ones ask all shards. An acquire by such a filter is not repeated if its outcome is
+// unknown, joins the wait queue of its process only after its first answer, and
+// shares no entry.
 func ShardKey(fields ...string) Option {
 	return lockerOption(func(c *engine.Config) error {
 		for _, field := range fields {
@@ -216,26 +219,26 @@ func Upsert() Option {
 	})
 }
 
-// ShareInProcess lets the goroutines of one Locker share one entry in a document
-// for each of these tags. So the lock's arrays grow with the processes, and not
-// with the goroutines.
+// ShareInProcess lets the goroutines of one Locker share one entry in a document for
+// each of these tags. So the lock's arrays grow with the processes, and not with the
+// goroutines.
 //
-// The first holder acquires the entry. A later holder joins it without a
-// command, as long as the entry is young and nobody was seen whom the tag
-// respects. Otherwise it sends one command, which renews the entry and returns
-// an image of the lock. The last holder to leave releases the entry. Each holder
-// has a lease of its own, with the same ID and Fence. An UpdateAndRelease of one
-// holder among several writes, and leaves the lock to the others.
+// The first holder acquires the entry. A later holder joins it without a command if
+// the Locker has seen the lock in the last 200 ms, without an entry that the tag
+// respects, and the acquire has no [Into]. Otherwise it sends one command, which
+// renews the entry and returns an image of the lock. The last holder to leave releases the entry. Each holder has a
+// lease of its own, with the same ID and Fence. If one holder among several calls
+// UpdateAndRelease, it writes, and leaves the lock to the others.
 //
-// The cost: conflicting acquires of other processes are noticed up to 200 ms
-// late. A writer that waits for overlapping readers waits that much longer,
-// and each process with such readers sends five commands a second to look.
+// The cost: conflicting acquires of other processes are noticed up to 200 ms late. A
+// writer that waits for overlapping readers waits that much longer, and each process
+// with such readers sends five commands a second to look.
 //
 // Only a tag whose holders tolerate each other can be shared: see
 // [relations.Rules.CheckShareable]. Any other tag is an [ErrInvalidArgument] with
 // the reason. An Enqueue always makes an entry of its own, and so does an acquire
-// whose filter demands more than an equal _id, or that has the option [TTL]
-// or [Owner]. [HoldAtLeast] and [HoldAtMost] are refused for such a tag.
+// whose filter demands more than an equal _id, or that has the option [TTL] or
+// [Owner]. [HoldAtLeast] and [HoldAtMost] are refused for such a tag.
 func ShareInProcess(tags ...string) Option {
 	return lockerOption(func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)

@@ -8,8 +8,8 @@ import (
 	"github.com/doclock/doclock/internal/bsonvalue"
 )
 
-// String says what a person wants to know of the lease: its document, its tag,
-// its fencing token, and the time that is left or why it is over.
+// String has the lease's document, tag and fencing token, and the time that is left
+// or why the lease is over.
 func (l *Lease) String() string {
 	if l == nil || !l.handle().Granted() {
 		return "no lease"
@@ -21,7 +21,7 @@ func (l *Lease) String() string {
 	return fmt.Sprintf("lease %q on document %s, fence %d, %s", l.Tag(), bsonvalue.Readable(l.DocumentID()), l.Fence(), left)
 }
 
-// LogValue implements [slog.LogValuer], with what String says.
+// LogValue implements [slog.LogValuer] with the same.
 func (l *Lease) LogValue() slog.Value {
 	if l == nil || !l.handle().Granted() {
 		return slog.StringValue("no lease")
