@@ -77,8 +77,8 @@ func Sort(keys any) AcquireOption {
 // If none is free, TryAcquire returns [ErrNotFound]. If it has seen a document that
 // matches and is locked, the error is an [ErrConflict] too, which names one of its
 // holders. Acquire and Do wait until one is free, also if none matches yet. They
-// look again after each release by the same Locker, and after pauses that grow from
-// some milliseconds to a second.
+// look again soon after each release by the same Locker, and after pauses that grow
+// from some milliseconds to a second.
 //
 // An empty filter means any document of the collection.
 //
@@ -89,13 +89,13 @@ func Sort(keys any) AcquireOption {
 // So a claim costs one to two commands, and with 32 workers in 4 processes some 1.5.
 // Only equal filters share a look-up: round a time in a filter.
 //
-// The order is nearly that of Sort. If processes claim in turn, a claim takes the
-// first document that is free, as of a look-up in the last tenth of a second. If
-// processes claim at the same time, each takes one of the first by chance, so that
-// they seldom meet. Of n workers, half take one of the first n that are free, and
-// all but a few take one of the first 4n. A document is seldom overtaken by more
-// than 6n others. Nothing is promised for one claim: if jobs must be done in order,
-// have one worker.
+// The order is nearly that of Sort. While one process claims, or several in turn, a
+// claim takes the first document that is free, as of a look-up in the last tenth of
+// a second. If processes claim at the same time, each takes one of the first by
+// chance, so that they seldom meet. Of n workers, half take one of the first n that
+// are free, and all but a few take one of the first 4n. A document is seldom
+// overtaken by more than 6n others. Nothing is promised for one claim: if jobs must
+// be done in order, have one worker.
 //
 // A claim passes over a document that can't take the lock, with an [EventSkipped]:
 // the entry would make it larger than the server's 16 MB, or a validator refuses the

@@ -1,5 +1,5 @@
 // Package doclock locks MongoDB documents. It has what both lockers share:
-// [Lease], the options and the errors. Acquire locks with
+// [Lease], the options and the errors. These two lock:
 //
 //   - [github.com/doclock/doclock/writelock]: one exclusive lock per document;
 //   - [github.com/doclock/doclock/multilock]: locks with tags, whose relations to
@@ -11,10 +11,10 @@
 // A lock is an entry in a subdocument of the document that it protects:
 //
 //	lock: {
-//	  fence: 1795255512860,            // the last number that was used; never decreases
+//	  fence: 1795255512860,            // the last number given out; never decreases
 //	  tags: {
 //	    write: [ {
-//	      id:      UUID("f0ef07…"),    // of this acquire
+//	      id:      UUID("f0ef07…"),    // of one acquire
 //	      owner:   "host/4711/api",    // for people
 //	      seq:     1795255512858,      // order of arrival
 //	      fence:   1795255512860,      // fencing token; absent while the entry is waiting
@@ -22,15 +22,14 @@
 //	      expires: ISODate("…"),       // others may be let in from then on
 //	      n:       2,                  // number of the last guarded write; absent until the first
 //	      until:   ISODate("…")        // others are kept out until then; absent without HoldAtLeast
-//	    } ]
+//	    } ]                            // and key and detached, after a Detach
 //	  },
 //	  done: [ UUID("3f2bd1…") ]        // leases that ended with a write, the last 8
 //	}
 //
-// One atomic command decides. It sees the entries, the rules and the server's
-// clock, and grants the lock, joins the document's queue, or refuses and changes
-// nothing. It answers with the image of the document: the document as the
-// command left it. So a refusal names the holders.
+// One atomic command decides, by the entries, the rules and the server's clock. It
+// grants the lock, joins the document's queue, or refuses and changes nothing. Its
+// answer is an image: the lock as the command left it. So a refusal names the holders.
 //
 // # The life of a lease
 //
@@ -39,7 +38,7 @@
 //	refused ◄──────┤  arrive  ├──────►  held ◄─────┘
 //	               └────┬─────┘         ▲   │ │ │
 //	    an assertive    │       granted │   │ │ └── Release, UpdateAndRelease,
-//	                    │               │   │ │     Detach, Downgrade ──────────► released
+//	                    │               │   │ │     Delete, Detach, Downgrade ──► released
 //	    relation blocks ▼               │   │ └──── the entry is gone ──────────► lost
 //	                 waiting ───────────┘   └────── its time is up ─────────────► lost
 //	                    └── not confirmed in time ───────────────────────────────► lost
@@ -51,6 +50,10 @@
 // before its command was sent, so its lease stops being valid before the server
 // lets others in. The server keeps the entry for [ClockTolerance] longer than
 // that.
+//
+// Where the server has several members, one that was primary before may not know the
+// entry. So an answer that there is no entry counts only after a linearizable read,
+// which is one command more.
 //
 // A valid lease is no proof. A process can be stopped between a look at
 // [Lease.Err] and a write. The proof is in the document: an entry excludes
@@ -70,20 +73,19 @@
 //
 // # Errors
 //
-// Test for errors with [errors.Is]; they wrap the driver's errors. Every error of
-// an acquire is an [ErrNotAcquired], whatever its cause: the caller holds
-// nothing. If nobody can say whether a write or a release was executed, it is
-// repeated while its context allows, and is then an [ErrOutcomeUnknown], never a
-// guess. A release of unknown outcome says of the lock that nobody knows whether
-// others were let in. A command that can't be sent, because no server can be
-// reached, or that no primary takes, was certainly not executed. It is tried for
-// 30 s, and then the driver's error is returned. A refusal, also of the
-// credentials, is returned at once.
+// Test for errors with [errors.Is]; they wrap the driver's errors. Every error of an
+// acquire is an [ErrNotAcquired], whatever its cause: the caller holds nothing. If
+// it is unknown whether a write or a release was executed, the command is repeated
+// while its context allows. Then the error is an [ErrOutcomeUnknown], never a guess;
+// that of a release says that nobody knows whether others were let in. A command was
+// certainly not executed if no server can be reached, or the driver knows no
+// primary. It is tried for 30 s, and then the error is the driver's. A refusal, also
+// of the credentials, is returned at once.
 //
 // # Observing
 //
-// A Locker with the option [LogTo] logs what happens to its acquires and leases, and
-// one with [OnEvent] calls a function for each [Event]: a wait, a grant, a refusal, a
-// renewal, the end of a lease, a loss, an outcome that is unknown. The events come in
-// order, with durations and the number of commands, and an observer delays nobody.
+// A Locker with the option [LogTo] logs what happens to its acquires and leases. One
+// with [OnEvent] calls a function for each [Event]: a wait, a grant, a refusal, a
+// renewal, the end of a lease, a loss, an unknown outcome. The events come in order,
+// with durations and the number of commands. A slow observer delays nobody.
 package doclock
