@@ -36,13 +36,13 @@ type Locker struct {
 	observer *observe.Observer // or nil
 }
 
-// New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server.
-// The lock's commands go to the primary with majority write concern, whatever the
+// New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server. The
+// lock's commands go to the primary with majority write concern, whatever the
 // collection's own settings are.
 //
-// Give the same rules to all Lockers of the same documents. Each acquire is decided by
-// its own Locker's rules: beside a Semaphore(3), a Locker with Semaphore(5) lets in a
-// fourth holder.
+// Give the same rules to all Lockers of the same documents. Each acquire is decided
+// by its own Locker's rules: beside a Semaphore(3), a Locker with Semaphore(5) lets
+// in a fourth holder.
 //
 // Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidArgument].
 func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) (*Locker, error) {
@@ -82,45 +82,45 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 }
 
 // TryAcquire acquires the lock, or fails, in one command. A refusal is a
-// [*doclock.ConflictError] and leaves no trace in the document. If an earlier
-// attempt is of unknown outcome, its entry is removed in the background.
+// [*doclock.ConflictError], and changes nothing in the document.
 //
 // Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
 // nothing. The causes are
-//   - [doclock.ErrInvalidArgument], [doclock.ErrInTransaction],
-//     [doclock.ErrClosed]: nothing was sent;
+//   - [doclock.ErrInvalidArgument], [doclock.ErrInTransaction], [doclock.ErrClosed]:
+//     nothing was sent;
 //   - [doclock.ErrConflict], [doclock.ErrNotFound], [doclock.ErrForeignLock],
 //     [doclock.ErrUnsupportedServer];
 //   - the driver's errors, and ctx's.
 //
-// An acquire that a lease of its own context keeps back would wait for ever. Each call
-// refuses it at once: in the function of a Do, DoAll or Lead, with its context, and
-// with a context of [doclock.Lease.KeepAlive]. The conflict names these
-// leases alone ([doclock.Holder]), and says "held by this context". If the filter
-// demands an equal _id, nothing is sent, else one command. This holds while the lease
-// has its entry, also for a goroutine that has inherited the context: to wait for the
-// end of the function, take a context from outside. A lease by
-// another mongo.Client is recognised in the first conflict that the server answers.
-//
-// Longer circles are not recognised: a nested read waits behind another client's
-// waiting writer, which waits for the read that the context holds. Bound a nested wait
-// by [doclock.MaxWait]. Neither are the waits of a [Ticket] that was enqueued outside
-// the function.
-//
 // If ctx ends first, TryAcquire returns at once. Its error is ctx's, with the
-// conflict that this process knows of by then, and with the driver's reason if no
-// server can be reached. A lock that the command is granted later is released.
-//
-// At most 8 acquires of one document and 64 of one Locker are under way at a
-// time. The others wait.
+// conflict if this process knows of one, and with the driver's reason if no server
+// can be reached. If the server grants the lock later, it is released in the
+// background.
 //
 // A command of unknown outcome is sent again for 30 s, if the filter demands an
-// equal _id at its top level. By another filter it could find another document the
-// second time, so it is not sent again. A command that was certainly not
-// executed, because no server can be reached or none is primary, is tried for 30 s by
-// any filter. Then the error has the reason, and the driver's with the addresses.
-// [doclock.MaxWait] of 0, with Acquire, is the same in one attempt. Wrong credentials
-// are an error at once.
+// equal _id. By another filter a second command could find another document, so it
+// is not sent; an entry that the first one may have made is removed in the
+// background. While no server can be reached, or none is primary, a command is tried
+// for 30 s by any filter. ([doclock.MaxWait] of 0, with Acquire, ends after one
+// attempt.) Then the error has the reason, and the driver's with the addresses.
+// Wrong credentials are an error at once.
+//
+// An acquire waits for ever if a lease of its own context is in its way: inside the
+// function of a Do, DoAll or Lead, or with a context of [doclock.Lease.KeepAlive].
+// Each call refuses it at once. The conflict names these leases alone
+// ([doclock.Holder]), and says "held by this context". If the filter demands an
+// equal _id, nothing is sent. A goroutine that has inherited the context is refused
+// too, while the lease has its entry. To wait for the end of the function, use a
+// context from outside. A lease by another mongo.Client is recognised in the first
+// conflict that the server answers.
+//
+// Longer circles are not recognised. A nested read may wait behind another client's
+// waiting writer, which waits for the read that the context holds. A function may
+// wait for a [Ticket] that was enqueued outside of it. Bound such waits, as by
+// [doclock.MaxWait].
+//
+// At most 8 acquires of one document and 64 of one Locker are under way at a time.
+// The others wait before they are sent.
 //
 // The filter is encoded once, with the collection's registry and BSON options, in
 // the caller's goroutine and before anything is sent. When the call has returned,
@@ -139,11 +139,10 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	return (*doclock.Lease)(held), only(doclock.ErrNotAcquired, err)
 }
 
-// Enqueue asks for the lock in one command, and doesn't wait. The ticket is
-// granted, or it waits in the document, where it blocks tags that respect its tag.
-// Only a tag with assertive relations ever waits; an entry of any other tag is
-// granted or refused. A refused Enqueue returns no ticket. The errors are those of
-// [Locker.TryAcquire].
+// Enqueue asks for the lock in one command, and doesn't wait. The ticket is granted,
+// or it waits in the document, where it blocks the tags that respect its tag. Only a
+// tag with assertive relations ever waits; any other is granted or refused. A
+// refused Enqueue returns no ticket. The errors are those of [Locker.TryAcquire].
 func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*Ticket, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err == nil {
@@ -163,14 +162,14 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of
-// [doclock.MaxWait] is over. Both bound the wait, and not the lease. The lease is
-// not renewed by itself: see [doclock.Lease.KeepAlive] and [Locker.Do].
+// [doclock.MaxWait] is over. Both bound the wait, and not the lease. Acquire doesn't
+// renew the lease: see [doclock.Lease.KeepAlive] and [Locker.Do].
 //
-// If ctx ends first, no entry stays in the document, held or waiting: it is
-// removed in the background, and so is the entry of an attempt that is executed
-// later. The error names the holders in the way. The other errors are those of
-// [Locker.TryAcquire]. [Locker.Close] ends the wait with ErrClosed. While no server
-// can be reached, all waiters get the driver's error after 30 s.
+// If ctx ends first, the error names the holders in the way, and no entry stays in
+// the document, held or waiting: it is removed in the background, and so is the
+// entry of an attempt that is executed later. [Locker.Close] ends the wait with
+// ErrClosed. While no server can be reached, all waiters get the driver's error
+// after 30 s. The other errors are those of [Locker.TryAcquire].
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
@@ -187,29 +186,29 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // Do's error is fn's error, joined with the release's. Three errors in it speak of
 // this call's lock, and of nothing else:
 //   - [doclock.ErrNotAcquired]: fn was never called, so there is nothing to undo;
-//   - ErrLost: others may have been let in while fn was working;
+//   - [doclock.ErrLost]: others may have been let in while fn was working;
 //   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were let in.
 //
 // It is at most one of the three. After the last two, undo what fn wrote to other
 // places, unless fn has done so. Without them nobody was let in until Do's end, and
-// any other error is fn's own business. If the error is the driver's, the lock was
-// not released, and its entry expires by itself.
+// any other error is fn's own business. If it is the driver's, from the release, the
+// lock was not released, and its entry expires by itself.
 //
-// If one of the three errors comes from fn, it speaks of another lock, of a write,
-// or of the end of fn's context. Its text is in Do's error, but [errors.Is] doesn't
-// find it there. So fn itself must act on the outcome of a write. All else is found
-// in fn's error as usual. If fn panics or calls Goexit, nobody gets Do's error; an
+// If fn returns one of the three errors, it speaks of another lock, of a write, or
+// of the end of fn's context. Do's error has its text, but [errors.Is] doesn't find
+// it there. So fn itself must act on the outcome of a write. All else is found in
+// fn's error as usual. If fn panics or calls Goexit, nobody gets Do's error; an
 // observer ([doclock.OnEvent]) gets the event of the lease's end.
 //
 // ctx bounds the wait and fn. To bound the wait alone, give [doclock.MaxWait]. fn
-// may release the lease itself, or delete the document with [doclock.Lease.Delete]:
-// Do's error then says what that command has found.
+// may release the lease itself, or delete the document with [doclock.Lease.Delete].
+// Do's error then has the answer of that command.
 //
-// Two effects may surprise. After the process was stopped, fn's context may live
-// for a moment longer than [doclock.Lease.Err] is nil, because its timer has to run
-// first. And if the lease's time ran out, but nobody was let in meanwhile, a write
-// under the guard and Do itself return nil, although fn's context has ended with
-// ErrLost: the entry was in the document all the time.
+// Two effects may surprise. After the process was stopped, [doclock.Lease.Err] is
+// right at once, and fn's context ends a moment later, when its timer runs. If the
+// lease's time ran out, but nobody was let in meanwhile, fn's context has ended with
+// ErrLost, and still a write under the guard and Do itself return nil: the entry was
+// in the document all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
 	held, err := l.Acquire(ctx, filter, tag, opts...)
 	if err != nil {
@@ -221,14 +220,15 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 	return fn(held.KeepAlive(ctx), held)
 }
 
-// Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits
-// for what runs in the background (commands and releases whose callers gave up), or
-// for the end of ctx. Leases stay valid, and can be renewed and released.
+// Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits for
+// what runs in the background (commands and releases whose callers gave up), or for
+// the end of ctx. Leases stay valid, and can be renewed and released.
 //
-// Close removes once more what an acquire without a lease may have entered, and
-// waits for a server for up to twenty seconds. If it can't remove an entry, its error
-// names it, with the time when the entry expires. An attempt that the server executes
-// after Close leaves an entry until it expires.
+// Close removes once more the entries that acquires without a lease may have left.
+// It waits for a server for up to 20 s, or two AttemptTimeouts if they are longer.
+// If it can't remove an entry, its error names it, with the time when the entry
+// expires. An attempt that the server executes after Close leaves an entry until it
+// expires.
 func (l *Locker) Close(ctx context.Context) error {
 	l.cleanup.close()
 	err := l.ops.Close(ctx)

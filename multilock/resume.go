@@ -16,25 +16,23 @@ import (
 )
 
 // Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the
-// users of the token, in one command and in any process whose Locker has the same
-// collection, field, shard key and rules for the tag. It needs no waiting: the
-// lock was held all the time. The token stays good, and may be resumed again
-// until a lease of it is released, or until the entry has expired and another
-// client was let in.
+// users of the token, in one command. Any process can resume it whose Locker has the
+// same collection, field, shard key and rules for the tag. Resume doesn't wait: the
+// lock was held all the time. The token can be resumed again until a lease of it is
+// released, or until the entry has expired and another client was let in.
 //
-// Each resume takes the entry from the handle that had it: that lease is lost, and
+// Each resume takes the entry from the handle that had it. That lease is lost, and
 // learns it from its next command. Until then it may still count as valid. So the
-// leases of one token exclude all others, and not each other: what must not happen
-// twice is written under the guard ([doclock.Lease.Update],
-// [doclock.Lease.UpdateAndRelease]). The guard matches for the last resume alone.
-// If a resume took the entry from a lease that had not detached, a release leaves
-// a remainder, which keeps others out until that lease is certainly over.
+// leases of one token exclude all others, and not each other: write under the guard
+// what must not happen twice ([doclock.Lease.Update],
+// [doclock.Lease.UpdateAndRelease]). The guard matches for the last resume alone. If
+// a resume took the entry from a lease that had not detached, a release leaves a
+// remainder, which keeps others out until that lease is certainly over.
 //
-// [doclock.Into] decodes the document as of the resume. If that fails, Resume
-// detaches the entry, in one more command, and returns the error. The entry stays
-// for the next resume. The lease has the
-// TTL of the one that detached, unless [doclock.TTL] says otherwise, and the
-// owner of this Locker, unless [doclock.Owner] does. Other options are refused.
+// The lease has the TTL of the one that detached, or that of [doclock.TTL], and the
+// owner of this Locker, or that of [doclock.Owner]. [doclock.Into] decodes the
+// document as of the resume. If that fails, Resume returns the error, and detaches
+// the entry for the next resume, in one more command. Other options are refused.
 //
 // Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
 // nothing. The causes are
@@ -43,10 +41,9 @@ import (
 //   - [doclock.ErrLost]: the entry is gone; others may have been let in since;
 //   - those of [Locker.TryAcquire], without ErrConflict and ErrNotFound.
 //
-// If ctx ends first, or no attempt is answered, the caller holds nothing, and the
-// token stays good. An attempt that is executed later takes the entry from the
-// handle that has it by then. Nothing is cleaned up: the entry is not the
-// resume's.
+// If ctx ends first, or no attempt is answered, the token stays good. Nothing is
+// cleaned up, because the entry is not the resume's. An attempt that is executed
+// later takes the entry from the handle that has it by then.
 func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	held, err := l.resume(ctx, token, opts)
 	return (*doclock.Lease)(held), ended(ctx, notAcquired(err))
@@ -106,15 +103,15 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	return resumed, nil
 }
 
-// Touch extends the entry of a token to a TTL from now, in one command: a
-// heartbeat. The TTL is that of the lease that detached. It makes no lease, and so
-// takes the entry from no lease.
+// Touch extends the entry of a token to a TTL from now, in one command: a heartbeat.
+// The TTL is that of the lease that detached. Touch makes no lease, and takes the
+// entry from no lease.
 //
 // It returns [doclock.ErrLost] if the entry is gone: others may have been let in
-// since. It returns a [doclock.ErrInvalidArgument], before anything is sent, for
-// the tokens that [Locker.Resume] refuses. It repeats a command without an answer
-// until ctx ends, or the entry would have expired. Then it returns ctx's error or
-// the driver's, and the entry may have been extended.
+// since. For a token that [Locker.Resume] refuses, it returns a
+// [doclock.ErrInvalidArgument] and sends nothing. A command without an answer is
+// repeated until ctx ends, or the entry would have expired, for 30 s at most. Then
+// the error is ctx's or the driver's, and the entry may have been extended.
 func (l *Locker) Touch(ctx context.Context, token string) error {
 	k, err := l.token(token)
 	if err != nil {

@@ -15,39 +15,39 @@ import (
 )
 
 // AcquireAll acquires a lease for each want, all or none. The leases are in the
-// order of the wants. The wants may be of several Lockers, collections and
-// clusters. [DoAll] holds them around a function.
+// order of the wants. The wants may be of several Lockers, collections and clusters.
+// [DoAll] holds the leases around a function.
 //
 // It sends one acquire after the other, always in one order of the documents: by
-// database and collection, lock field, _id as the server sorts it, and shard key.
-// So callers that lock several documents by AcquireAll alone never wait for each
-// other in a circle. A caller that already holds a lock of one of the documents,
-// or of an earlier one, can: it may wait for somebody who waits for it. Bound
-// such a wait, by ctx or [doclock.MaxWait].
+// database and collection, lock field, _id as the server sorts it, and shard key. So
+// callers that lock several documents by AcquireAll alone never wait for each other
+// in a circle. A caller that already holds a lock of one of the documents, or of an
+// earlier one, may wait for somebody who waits for it. Bound such a wait, by ctx or
+// [doclock.MaxWait].
 //
-// Equal wants (of one Locker, with equal filters, tags and options) are one
-// lease, which stands at each of their places; the document is decoded into each
-// of their [doclock.Into] targets, as of the grant. So what is written by the one
-// is not in the target of the other: a transfer of an account to itself, computed
-// from both, would lose the first write. Compare the _ids before if they must differ.
-// Two other wants of one document and lock field are refused, whatever their tags are: two callers could each have the first and
-// wait for the second. Documents differ by the collection's name, the _id,
-// and the shard key as far as both Lockers know it ([doclock.ShardKey]). AcquireAll
-// takes two clusters' documents with the same names for one, and _ids that only a
-// collation takes for equal for two.
+// Equal wants (of one Locker, with equal filters, tags and options) are one lease,
+// which stands at each of their places. The document is decoded, as of the grant,
+// into each of their [doclock.Into] targets. So a write by the one is not in the
+// target of the other: a transfer of an account to itself, computed from both, would
+// lose the first write. Compare the _ids before if they must differ. Two other wants
+// of one document and lock field are refused, whatever their tags are: two callers
+// could each have the first and wait for the second. Documents differ by the
+// collection's name, the _id, and the shard key as far as both Lockers know it
+// ([doclock.ShardKey]). So documents of two clusters with the same names are refused
+// as one, and _ids that are equal only by a collation are not noticed.
 //
-// The wait is Acquire's, for one lease at a time. MaxWait of a want bounds the wait
-// for that one. The leases that are held already are renewed meanwhile. They are
-// not renewed any more when AcquireAll returns: see [Leases.KeepAlive].
+// It waits as Acquire does, for one lease at a time. A want's MaxWait bounds the
+// wait for that one. Meanwhile the leases that are held already are renewed. After
+// AcquireAll nothing renews them: see [Leases.KeepAlive].
 //
-// AcquireAll checks all wants before it sends anything. If one can't be had, it
-// releases the others, waits for these releases unless ctx has ended, and returns
-// a [*WantError]: the index, document and tag of that want, and what a single
-// acquire of it would return ([doclock.ErrNotAcquired], [doclock.ErrConflict],
-// [doclock.ErrNotFound] and so on). If a lease is lost before all are held, the
-// error is that want's, and its text says so. A lease that is released so
-// leaves no remainder, whatever [doclock.HoldAtLeast] says. Into may have written into
-// the targets of the others. No wants at all are a [doclock.ErrInvalidArgument].
+// AcquireAll checks all wants before it sends anything; no wants at all are a
+// [doclock.ErrInvalidArgument]. If one can't be had, it releases the others, waits
+// for these releases unless ctx has ended, and returns a [*WantError]: the index,
+// document and tag of that want, and the error of a single acquire
+// ([doclock.ErrNotAcquired], [doclock.ErrConflict], [doclock.ErrNotFound] and so
+// on). If a lease is lost before all are held, the error names its want, and says
+// so. A lease that is released so leaves no remainder, whatever
+// [doclock.HoldAtLeast] says. Into may have written into the targets of the others.
 func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 	if len(wants) == 0 {
 		return nil, notAcquired(fmt.Errorf("%w: there are no wants; give one at least", doclock.ErrInvalidArgument))
@@ -127,9 +127,9 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 	return err
 }
 
-// DoAll holds several leases while fn runs, renews them, and releases them
-// whatever happens: return, panic, or Goexit. It acquires them as [AcquireAll]
-// does, and fn gets them in the order of the wants.
+// DoAll holds several leases while fn runs, renews them, and releases them whatever
+// happens: return, panic, or Goexit. It acquires them as [AcquireAll] does, and fn
+// gets them in the order of the wants.
 //
 //	err := multilock.DoAll(ctx, func(ctx context.Context, leases multilock.Leases) error {
 //		…
@@ -138,23 +138,22 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 // Equal wants are one lease (see AcquireAll): an UpdateAndRelease of the one ends
 // the other, too.
 //
-// fn's context ends with the first loss, cause [doclock.ErrLost]. fn may release
-// a lease itself, as with [doclock.Lease.UpdateAndRelease]; the context goes on
-// for the others.
+// fn's context ends with the first loss, cause [doclock.ErrLost]. fn may release a
+// lease itself, as with [doclock.Lease.UpdateAndRelease]; the context goes on for
+// the others.
 //
 // The error is as that of [Locker.Do]: fn's error, joined with that of
-// [Leases.Release]. It is a [doclock.ErrNotAcquired] if fn was never called, an
-// ErrLost if one of the leases was lost, and else a [doclock.ErrOutcomeUnknown] if
-// nobody knows that of one of them. It is at most one of the three.
+// [Leases.Release]. It is at most one of three: a [doclock.ErrNotAcquired] if fn was
+// never called, an ErrLost if one of the leases was lost, or else a
+// [doclock.ErrOutcomeUnknown] if nobody knows whether one was.
 //
-// DoAll promises that nobody else is let in, and not that fn's writes are applied
-// all or none. A process that is killed between two guarded writes leaves the
-// first one applied, and after a loss in the middle the later ones are refused.
-// If the server has transactions, send the writes in one, each with its
-// lease's [doclock.Lease.Guard] as the filter, and abort it if one of them
-// matches nothing. Elsewhere write down first, in one of the documents, what will
-// be done, so that the next one who locks it can finish it or take it back.
-// examples/transfer does that.
+// DoAll promises that nobody else is let in. It doesn't promise that fn's writes are
+// applied all or none. A process that is killed between two guarded writes leaves
+// the first one applied, and after a loss in the middle the later ones are refused.
+// If the server has transactions, send the writes in one, each with its lease's
+// [doclock.Lease.Guard] as the filter, and abort it if one of them matches nothing.
+// Elsewhere write down first, in one of the documents, what will be done. Then the
+// next one who locks it can finish it or take it back, as in examples/transfer.
 func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ...Want) (err error) {
 	leases, err := AcquireAll(ctx, wants...)
 	if err != nil {
@@ -166,29 +165,26 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 	return fn(leases.KeepAlive(ctx), slices.Clone(leases)) // all are released, whatever fn does with its own
 }
 
-// Leases are leases that are held together. A lease may stand at several places;
-// it is then renewed and released once.
+// Leases are leases that are held together. A lease that stands at several places is
+// renewed and released once.
 type Leases []*doclock.Lease
 
-// KeepAlive renews the leases, each until it is released or lost or ctx ends, as
-// [doclock.Lease.KeepAlive] does. The context that it returns ends with the first
-// loss (cause [doclock.ErrLost]), when all leases are released
-// ([doclock.ErrReleased]), or with ctx. So a lease that is released before the
-// others doesn't end it, whatever its release returns.
-//
-// After a loss the other leases are still renewed, until they are released or ctx
-// ends.
+// KeepAlive renews each lease until it is released or lost or ctx ends, as
+// [doclock.Lease.KeepAlive] does, and returns a context. The context ends with the
+// first loss (cause [doclock.ErrLost]), when all leases are released
+// ([doclock.ErrReleased]), or with ctx. A lease that is released before the others
+// doesn't end it, whatever its release returns. After a loss the other leases are
+// still renewed.
 func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 	return lease.KeepAlive(ctx, ls.handles())
 }
 
-// Release releases the leases, all at the same time, each as
-// [doclock.Lease.Release] does, and waits for the answers. A lease that is lost
-// stops no other lease's release. The errors are joined, and each names its
-// document. The joined error is a [doclock.ErrLost] if one of the leases was lost, and
-// else a [doclock.ErrOutcomeUnknown] if nobody knows that of one of them; it is never
-// both. A lease that was released before gives its answer once more, and sends
-// nothing.
+// Release releases the leases, all at the same time, each as [doclock.Lease.Release]
+// does, and waits for the answers. A lost lease doesn't stop the release of the
+// others. The errors are joined, and each names its document. The joined error is a
+// [doclock.ErrLost] if one of the leases was lost, or else a
+// [doclock.ErrOutcomeUnknown] if nobody knows whether one was; it is never both. A
+// lease that was released before gives the same answer again, and sends nothing.
 func (ls Leases) Release(ctx context.Context) error {
 	handles := ls.handles()
 	errs := make([]error, len(handles))

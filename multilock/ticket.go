@@ -17,11 +17,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Ticket is a place in a document's queue, as monglock's assertive acquire makes
-// it. It is granted or waiting. A waiting entry lives for a WaitTTL after each
-// confirm. A ticket that was not confirmed in time is lost: it never joins the end
-// of the queue again without the caller's knowledge. A Ticket is safe for
-// concurrent use.
+// Ticket is a place in a document's queue, as monglock's assertive acquire makes it.
+// It is granted or waiting. A waiting entry lives for a WaitTTL after each confirm.
+// A ticket that was not confirmed in time is lost, and doesn't join the queue again.
+// A Ticket is safe for concurrent use.
 type Ticket struct {
 	entry    *entry
 	commands chan struct{} // one command at a time; what it found is written before it ends
@@ -93,8 +92,8 @@ func (t *Ticket) Granted() bool {
 	return t.lease != nil
 }
 
-// RetryAt is when to confirm next: often enough to keep the place, and no
-// later than the lock becomes free if nobody renews or releases it.
+// RetryAt is when to confirm next: in time to keep the place, and no later than the
+// moment when the lock becomes free if nobody renews or releases it.
 func (t *Ticket) RetryAt() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,9 +101,10 @@ func (t *Ticket) RetryAt() time.Time {
 }
 
 // Confirm asks in one command whether it is the ticket's turn. If it is not, the
-// command extends the waiting, and the error is a [*doclock.ConflictError]. Once
-// granted, Confirm returns the same lease and sends nothing. [doclock.ErrLost]
-// means that the entry is gone: its waiting ran out, or the document was deleted.
+// command extends the waiting entry, and the error is a [*doclock.ConflictError].
+// Once granted, Confirm returns the same lease and sends nothing. [doclock.ErrLost]
+// means that the entry is gone: it has expired, or the document was deleted. After a
+// Cancel the error is [doclock.ErrReleased].
 //
 // If ctx ends during the command, Confirm returns at once with ctx's error. The
 // ticket stays, and that command may grant it. Every error is a
@@ -239,12 +239,12 @@ func (t *Ticket) emitEnd(held *lease.Handle, err error) {
 	t.entry.observed.emitEnd(context.Background(), held, err)
 }
 
-// Cancel leaves the document's queue: it removes the ticket's entry. It does
-// nothing if the ticket is lost, or the caller has its lease (also from an Enqueue that
-// was granted at once): release the lease then. One command removes tickets of one
-// document that are cancelled together. If ctx ends first, Cancel
-// returns ctx's error and [doclock.ErrOutcomeUnknown]; after 30 s without an answer
-// it returns the driver's error. The removal goes on in the background.
+// Cancel leaves the document's queue: it removes the ticket's entry. It does nothing
+// if the ticket is lost, or the caller has its lease, also from an Enqueue that was
+// granted at once: release the lease then. One command removes tickets of one
+// document that are cancelled together. If ctx ends first, Cancel returns ctx's
+// error and [doclock.ErrOutcomeUnknown]; after 30 s without an answer it returns the
+// driver's error. The removal then goes on in the background.
 func (t *Ticket) Cancel(ctx context.Context) error {
 	answer := make(chan error, 1)
 	t.cancel(func(err error) { answer <- err })

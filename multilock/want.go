@@ -25,16 +25,16 @@ type Want struct {
 	opts   []doclock.AcquireOption
 }
 
-// Want describes a lease for [AcquireAll] and [DoAll], as its arguments describe
-// one to [Locker.Acquire]. The filter must demand an equal _id at its top level,
-// and in a sharded collection equal fields of the shard key; it may demand more.
-// Want checks nothing and sends nothing: AcquireAll does.
+// Want describes a lease for [AcquireAll] and [DoAll], by the arguments of
+// [Locker.Acquire]. The filter must demand an equal _id, and in a sharded collection
+// equal fields of the shard key, at its top level; it may demand more. Want checks
+// nothing and sends nothing: AcquireAll does.
 func (l *Locker) Want(filter any, tag string, opts ...doclock.AcquireOption) Want {
 	return Want{locker: l, filter: filter, tag: tag, opts: slices.Clone(opts)}
 }
 
-// WantError says which of several wants could not be had. It wraps the error
-// that a single acquire of it would return, which is a [doclock.ErrNotAcquired].
+// WantError says which of several wants could not be had. It wraps the error of a
+// single acquire, which is a [doclock.ErrNotAcquired].
 type WantError struct {
 	Index      int           // of the want, among the arguments; of equal wants the first
 	Collection string        // as in "shop.accounts"; "" if the want has no Locker
@@ -44,7 +44,7 @@ type WantError struct {
 	err error
 }
 
-// Error says which want it is, and why it could not be had.
+// Error says which want could not be had, and why.
 func (e *WantError) Error() string {
 	what := fmt.Sprintf("doclock: wants[%d]", e.Index)
 	if e.Collection != "" {
@@ -60,7 +60,7 @@ func (e *WantError) Error() string {
 	return text
 }
 
-// Unwrap returns what a single acquire would return.
+// Unwrap returns the error of a single acquire.
 func (e *WantError) Unwrap() error { return e.err }
 
 // wanted is a want whose arguments were checked.
