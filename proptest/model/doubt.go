@@ -122,7 +122,7 @@ func (w *world) saysEnded(c *client, ev event) {
 	case stands:
 		w.fail(m.op.String()+": nil", "client %d says that %d has ended, and it stands", m.from, e.ID)
 	case ev.outcome == Lost && !w.grantOf(m.lease).released && !w.ghost.erased:
-		w.fail(m.op.String()+": nil", "client %d says that it has released %d, and it was not", m.from, m.lease.ID)
+		w.fail(m.op.String()+": nil, too late", "client %d says that it has released %d, and others removed it", m.from, m.lease.ID)
 	}
 }
 
