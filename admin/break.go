@@ -11,37 +11,35 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Break removes exactly this entry, held or waiting, whoever holds it, and
-// returns it as it was. It sends one command. Of the entry it uses the document,
-// the tag, the id and the fencing token; they come from [Inspect], from
-// [Entries], or from the JSON of an Entry. If the document has no such entry any
-// more, nothing changes, and the error is [ErrNoEntry]: see who is there now.
+// Break removes exactly this entry, held or waiting, whoever holds it, and returns
+// it as it was. It sends one command. It finds the entry by the document, the tag,
+// the id and the fencing token. So entry may come from [Inspect], from [Entries], or
+// from the JSON of an Entry. If the document has no such entry any more, nothing
+// changes, and the error is [ErrNoEntry]: see who is there now.
 //
-// From then on the holder's guarded writes are refused, and others are granted
-// the lock. The holder may still believe in its lease until its next command, or
-// until the lease's validity ends: at most the TTL after its last renewal was
-// sent. With [doclock.Lease.KeepAlive] or Do the next renewal tells it, at most a
-// third of the TTL later, and their contexts end. So a write to another document
-// may still come, as after any loss.
+// From then on the server refuses the holder's guarded writes, and grants the lock
+// to others. The holder may still believe in its lease until its next command, or
+// until the lease's validity ends: at most the TTL after its last renewal was sent.
+// With [doclock.Lease.KeepAlive] or Do the next renewal finds out, at most a third
+// of the TTL later, and their contexts end. So a write to another document may still
+// come, as after any loss.
 //
-//   - An entry that several goroutines share ([doclock.ShareInProcess]) is lost
-//     to all of them.
-//   - An entry with a token ends the token: it resumes nothing any more.
+//   - An entry that several goroutines share ([doclock.ShareInProcess]) is lost to
+//     all of them.
+//   - The token of an entry resumes nothing any more.
 //   - An entry with an Until leaves no remainder.
 //   - A waiting entry loses its place. Its waiter gets a [doclock.ErrLost].
 //   - An acquire whose answer got lost asks again, and may be granted anew.
-//   - A release whose first request got lost finds no entry, and returns nil: it
-//     takes the removal for its own. So don't break the lock of a holder that is
-//     about to release it.
+//   - A release whose first request got lost finds no entry, takes the removal for
+//     its own, and returns nil. So don't break the lock of a holder that is about to
+//     release it.
 //
 // Waiters in other processes find out at their next poll; Break wakes nobody.
 //
-// An error that is [doclock.ErrOutcomeUnknown] may come after the removal. Call
-// Break again: it removes the entry if it is still there.
-//
-// The other errors are [doclock.ErrInvalidArgument], [doclock.ErrInTransaction],
-// [doclock.ErrUnsupportedServer], and the driver's. Options: [Field],
-// [ShardKey].
+// After a [doclock.ErrOutcomeUnknown] the entry may be removed, or may be yet. Call
+// Break again: it removes the entry if it is still there. The other errors are
+// [doclock.ErrInvalidArgument], [doclock.ErrInTransaction],
+// [doclock.ErrUnsupportedServer], and the driver's. Options: [Field], [ShardKey].
 func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Option) (Entry, error) {
 	d, err := open(ctx, coll, "Break", opts)
 	if err != nil {

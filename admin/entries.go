@@ -15,7 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Query says which entries of a collection are wanted. The zero Query is all.
+// Query says which entries of a collection are wanted: those that meet all of its
+// fields. The zero Query is all.
 type Query struct {
 	Owner       string        // of this owner
 	OwnerPrefix string        // of the owners whose names begin so, letter by letter
@@ -27,40 +28,36 @@ type Query struct {
 // Only chooses entries by their expiry.
 type Only uint8
 
-// What a [Query] chooses.
+// The choices of a [Query].
 const (
-	LiveOrExpired Only = iota
+	LiveOrExpired Only = iota // all
 	Live
 	Expired
 )
 
 // Entries reads the entries of a collection that a query asks for. It streams:
-// memory doesn't grow with the collection, and the first entry comes as soon as
-// the server has found some. The entries of one document come together, in the
-// order of their arrival, and documents in the order in which the server finds
-// them.
+// memory doesn't grow with the collection, and the first entry comes as soon as the
+// server has found some. The entries of one document come together, in the order of
+// their arrival, and documents in the order in which the server finds them.
 //
-// The server's clock is read once, when the query begins, and all times are
-// judged by it. A long query may yield an entry that was renewed since, and has
-// more time left than a renewal gives. The entries of one document are those of
-// one moment; those of two documents may not be.
+// The server's clock is read once, when the query begins, and all times are judged
+// by it. So in a long query an entry that was renewed since has more time left than
+// a renewal gives. The entries of one document are those of one moment; those of two
+// documents may not be.
 //
-// A document whose lock field is foreign yields an Entry with its DocumentID
-// alone, and a [doclock.ErrForeignLock]; the iteration goes on. If the query
-// names tags, a foreign field is reported only if it has one of them. Any
-// other error is the last element. The loop may be left at any time, also
-// after the end of ctx: the server's cursor is closed then. If it
-// pauses for longer than the server keeps a cursor (MongoDB: 10 minutes), the
-// driver's error ends it.
-//
-// An acquire that only a cooperative relation keeps back leaves no entry: see
-// [Waiting].
+// A document whose lock field is foreign yields an Entry with its DocumentID alone,
+// and a [doclock.ErrForeignLock], and the iteration goes on. If the query names
+// tags, a foreign field is reported only if it has one of them. After any other
+// error nothing follows. The loop may end at any time, also after the end of ctx:
+// Entries then closes the server's cursor. If the loop pauses for longer than the
+// server keeps a cursor (MongoDB: 10 minutes), the driver's error ends it.
 //
 // Without an index the server reads all documents of the collection. With
 // [EnsureIndexes] a query of tags reads only the documents that have entries of
-// these. (An entry without an id, which only an outside writer makes, is then
-// found by a query without tags.) An OwnerPrefix does not spare the server a
-// document: this process reads the lock of each, and chooses.
+// these. (An entry without an id, which only an outside writer makes, is then found
+// by a query without tags.) With an OwnerPrefix the server still sends the lock of
+// each document, and this process chooses. A cooperative waiter has no entry: see
+// [Waiting].
 //
 // Errors: those of [Inspect], without ErrNotFound. Options: [Within], [Rules],
 // [Field], [ShardKey].

@@ -30,20 +30,19 @@ type Entry struct {
 	Expires   time.Time     // the entry may be removed from then on, on the server's clock
 	Remaining time.Duration // until then; 0 or less if the entry has expired
 
-	// HasToken: the lease was detached, and a token can resume it. The token's
-	// key is not shown.
+	// HasToken: the lease was detached, and its token can resume it.
 	HasToken bool
 
 	// Until is the time up to which a release leaves a remainder, or zero.
 	Until time.Time
 
-	// WaitsFor are the ids of the entries that keep a waiting entry back, by the
-	// option [Rules], which must have its tag.
+	// WaitsFor are the ids of the entries that block a waiting entry. It needs the
+	// option [Rules], with the entry's tag.
 	WaitsFor []uuid.UUID
 }
 
-// State is what an entry is to its holder. It doesn't tell whether the entry
-// has expired: see [Entry.Expired].
+// State is what an entry is to its holder, whether or not it has expired: see
+// [Entry.Expired].
 type State string
 
 // The states.
@@ -51,26 +50,24 @@ const (
 	// Held: the entry was granted.
 	Held State = "held"
 
-	// Waiting: the entry has a place in the document's queue. An acquire that
-	// only a cooperative relation keeps back is refused, asks again, and leaves
-	// no entry: who waits in this way can't be seen.
+	// Waiting: the entry has a place in the document's queue. A cooperative waiter
+	// is refused, asks again, and leaves no entry: nothing shows it.
 	Waiting State = "waiting"
 
 	// Detached: the entry is held, and no handle has it. A token can resume it.
 	Detached State = "detached"
 
-	// Remainder: the entry ends with its Until, and has no trace of a holder. So
-	// it is a remainder, which nobody holds, or a lease that was never renewed
-	// past its Until: the two look the same.
+	// Remainder: the entry expires at its Until. Nobody holds it, or its holder has
+	// never renewed it past Until: the two look the same.
 	Remainder State = "remainder"
 )
 
 // Expired reports whether the entry had expired when it was read. Such an entry
-// excludes nobody. It is in the document until another command prunes it, and
-// its holder's guarded writes are applied until then.
+// excludes nobody. Until another command removes it, its holder's guarded writes are
+// applied.
 func (e Entry) Expired() bool { return e.Remaining <= 0 }
 
-// String says what a person wants to know of the entry, on one line.
+// String describes the entry for people, on one line.
 func (e Entry) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q on document %s, %s by %s since %s (%v)",

@@ -8,9 +8,9 @@ import (
 	"github.com/doclock/doclock/internal/engine"
 )
 
-// ErrNoEntry: the document has no such entry, or there is no such document. It
-// was released, or expired and was pruned; or it was granted or resumed, and has
-// another fencing token now.
+// ErrNoEntry: the document has no such entry, or there is no such document. The
+// entry was released, or has expired and was removed, or it was granted or resumed
+// since and has another fencing token.
 var ErrNoEntry = errors.New("doclock: no such entry")
 
 // read is the error of a read.

@@ -11,20 +11,20 @@ import (
 )
 
 // EnsureIndexes makes one index for each of these tags, if it isn't there, and
-// returns their names. With it a [Query] of tags reads only the documents that
-// have entries of these tags now, and no others:
+// returns their names. With them a [Query] of tags reads only the documents that
+// have entries of these tags now:
 //
 //	{"lock.tags.<tag>.id": 1}, sparse
 //
-// For [ReleaseOwner] and [Sweep] give [Within] a filter with the same path, such
-// as {"lock.tags.write.id": {$exists: true}}.
+// For [ReleaseOwner] and [Sweep] give [Within] a filter with the same path, such as
+// {"lock.tags.write.id": {$exists: true}}.
 //
-// The price is one write to the index by each grant and each release, and none
-// by a renewal. Nothing in doclock needs the index, and nothing else makes it.
-// It is no TTL index: one on the lock field would delete your documents.
+// Each grant and each release then writes to the index, and a renewal doesn't.
+// Nothing in doclock needs the index, and nothing else makes it. It is no TTL index:
+// one on the lock field would delete your documents.
 //
 // Errors: [doclock.ErrInvalidArgument], [doclock.ErrInTransaction], and the
-// driver's. Options: [Field].
+// driver's. Options: [Field]. ([ShardKey] has no effect.)
 func EnsureIndexes(ctx context.Context, coll *mongo.Collection, tags []string, opts ...Option) ([]string, error) {
 	d, err := open(ctx, coll, "EnsureIndexes", opts)
 	if err != nil {

@@ -12,25 +12,22 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Lock is the lock field of one document, as one read found it.
+// Lock is the lock of one document, as one read found it.
 type Lock struct {
 	DocumentID bson.RawValue // the document's _id
 	Now        time.Time     // the server's clock at the read
 	Fence      int64         // the last value given out, as a fencing token or an order of arrival
 	Entries    []Entry       // in the order of arrival
 
-	// InTheWay has, for each tag of the option [Rules], the ids of the live
-	// entries that keep an acquire under it back now, in the order of their
-	// tags. A tag that nothing keeps back has an empty list. Without Rules
-	// InTheWay is nil.
+	// InTheWay has, for each tag of the option [Rules], the ids of the live entries
+	// that keep an acquire under it back now, in the order of their tags. The list
+	// is empty if nothing keeps the tag back. Without Rules InTheWay is nil.
 	InTheWay map[string][]uuid.UUID
 }
 
-// Inspect reads the entries of one document that the filter matches, in one
-// read. A document without a lock has no entries.
-//
-// An acquire that only a cooperative relation keeps back is refused, asks again,
-// and leaves no entry. So it is not among the entries: see [Waiting].
+// Inspect reads the entries of one document that the filter matches, in one read. A
+// document without a lock has no entries. A cooperative waiter has none: see
+// [Waiting].
 //
 // Errors: [doclock.ErrNotFound], [doclock.ErrForeignLock],
 // [doclock.ErrInvalidArgument], [relations.ErrInvalidRules],

@@ -29,8 +29,9 @@ type entryJSON struct {
 	WaitsFor  []uuid.UUID     `json:"waitsFor,omitempty"`
 }
 
-// MarshalJSON writes the entry for other programs: durations in milliseconds,
-// times in RFC 3339 (of the years 0 to 9999), and the _id in MongoDB's extended JSON (relaxed).
+// MarshalJSON writes the entry for other programs: durations in milliseconds, times
+// in RFC 3339 (of the years 0 to 9999), and the _id in MongoDB's relaxed extended
+// JSON.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	document, err := extended(e.DocumentID)
 	if err != nil {
@@ -63,8 +64,8 @@ func inRFC3339(t time.Time) time.Time {
 	}
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote, so that an entry that was shown
-// somewhere else can be given to [Break].
+// UnmarshalJSON reads what MarshalJSON wrote. So [Break] can take an entry that
+// another process has shown.
 func (e *Entry) UnmarshalJSON(data []byte) error {
 	var j entryJSON
 	if err := json.Unmarshal(data, &j); err != nil {

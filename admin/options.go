@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Option changes how a function of this package works. A function refuses an
-// option that means nothing to it, as a [doclock.ErrInvalidArgument].
+// Option changes how a function of this package works. Each function names its
+// options, and refuses others as a [doclock.ErrInvalidArgument].
 type Option struct {
 	name string
 	set  func(*config) error
@@ -30,23 +30,23 @@ type config struct {
 	idle     time.Duration
 }
 
-// Field is the name of the top-level field that holds the lock, for any
-// function. Default "lock", as for [doclock.Field].
+// Field is the name of the top-level field that holds the lock. Default "lock", as
+// for [doclock.Field].
 func Field(name string) Option {
 	return Option{"Field", func(c *config) error { return apply(doclock.Field(name), c) }}
 }
 
-// ShardKey names the fields of a sharded collection's key, for any function, as
-// [doclock.ShardKey] does for a Locker. An [Entry] then has their values, and
-// the commands that change its document go to one shard.
+// ShardKey names the fields of a sharded collection's key, as [doclock.ShardKey]
+// does for a Locker. An [Entry] then has their values, and the commands that change
+// its document go to one shard.
 func ShardKey(fields ...string) Option {
 	return Option{"ShardKey", func(c *config) error { return apply(doclock.ShardKey(fields...), c) }}
 }
 
 func apply(o doclock.Option, c *config) error { return o.(option.Locker).ApplyLocker(&c.engine) }
 
-// Rules tells [Inspect] and [Entries] the rules of the programs that lock here,
-// so that they say who is in whose way.
+// Rules are the rules of the programs that lock here. With them [Inspect] and
+// [Entries] say which entries block which.
 func Rules(rules relations.Rules) Option {
 	return Option{"Rules", func(c *config) error {
 		c.rules = rules.Clone()
@@ -54,8 +54,8 @@ func Rules(rules relations.Rules) Option {
 	}}
 }
 
-// Within has [Entries], [ReleaseOwner], [ReleaseOwners] and [Sweep] look only at documents that
-// match a filter of the caller's. An index can help with it.
+// Within limits [Entries], [ReleaseOwner], [ReleaseOwners] and [Sweep] to the
+// documents that match the filter. An index can help with it.
 func Within(filter any) Option {
 	return Option{"Within", func(c *config) error {
 		c.within = filter
@@ -66,9 +66,9 @@ func Within(filter any) Option {
 	}}
 }
 
-// Progress has [ReleaseOwner], [ReleaseOwners] and [Sweep] call report after each command that
-// changes something, with what was done so far. They call it in their own
-// goroutine, and wait for it.
+// Progress makes [ReleaseOwner], [ReleaseOwners] and [Sweep] call report, with what
+// was done so far, after each command that changes something. They call it in their
+// own goroutine, and wait for it.
 func Progress(report func(Count)) Option {
 	return Option{"Progress", func(c *config) error {
 		c.progress = report
@@ -79,14 +79,14 @@ func Progress(report func(Count)) Option {
 	}}
 }
 
-// MinIdle is the least time of [DeleteIdle]. It is greater than any difference
-// between two servers' clocks that doclock tolerates, so that the fencing tokens
-// of a document that is made anew go on increasing.
+// MinIdle is the least time of [DeleteIdle]. No difference between two servers'
+// clocks that doclock tolerates is as great. So the fencing tokens of a document
+// that is made anew go on increasing.
 const MinIdle = doclock.MaxClockTolerance
 
-// DeleteIdle has [Sweep] delete documents that hold nothing but a lock, and in
+// DeleteIdle makes [Sweep] delete documents that hold nothing but a lock, and in
 // which nothing was granted or joined for d, at least [MinIdle]. It is for
-// collections of named locks, whose lockers have [doclock.Upsert].
+// collections of named locks, whose Lockers have [doclock.Upsert].
 func DeleteIdle(d time.Duration) Option {
 	return Option{"DeleteIdle", func(c *config) error {
 		c.idle = d.Truncate(time.Millisecond)

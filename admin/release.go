@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Count is what [ReleaseOwner] and [Sweep] have done.
+// Count is what [ReleaseOwner], [ReleaseOwners] and [Sweep] have done.
 type Count struct {
 	Removed int64 `json:"removed"` // entries
 	Deleted int64 `json:"deleted"` // documents, by DeleteIdle
@@ -24,15 +24,15 @@ type Count struct {
 const batchSize = 100
 
 // ReleaseOwner removes the entries of one owner, held and waiting, from all
-// documents of the collection: those of a program that died, or of everybody
-// who used the same [doclock.Owner]. It finds them as [Entries] does, and removes
-// up to 100 with each command, each one exactly as [Break] does. What the owner
-// acquires in the meantime may stay: stop the program first.
+// documents of the collection: those of a program that died, or of all that used the
+// same [doclock.Owner]. It finds them as [Entries] does, and removes up to 100 with
+// each command, each one exactly as [Break] does. What the owner acquires in the
+// meantime may stay: stop the program first.
 //
-// A document that can't be written (a schema validator refuses it) does not keep
-// the others from being released; the first such error is returned at the end.
-// Any other error ends the work. In both cases the count is of what is known to
-// be removed, and a further call does the rest.
+// If one document can't be written (a schema validator refuses it), the others are
+// released, and the first such error is returned at the end. Any other error ends
+// the work. In both cases Count is what is known to be removed, and a further call
+// does the rest.
 //
 // Errors: those of [Break] without ErrNoEntry. Options: [Within], [Progress],
 // [Field], [ShardKey].
@@ -41,8 +41,8 @@ func ReleaseOwner(ctx context.Context, coll *mongo.Collection, owner string, opt
 }
 
 // ReleaseOwners is [ReleaseOwner] for all owners whose names begin with the prefix,
-// letter by letter: with "web-4/", and the default owners host/pid/program, for all
-// programs of a machine. "web-4" would also take those of web-40.
+// letter by letter. The default owners are host/pid/program: so "web-4/" is all
+// programs of a machine, and "web-4" would be those of web-40 too.
 func ReleaseOwners(ctx context.Context, coll *mongo.Collection, prefix string, opts ...Option) (Count, error) {
 	return release(ctx, coll, "ReleaseOwners", prefix, Query{OwnerPrefix: prefix}, opts)
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Asymmetry is a pair of tags of which only one respects the other. A held Tag
-// does not block IgnoredBy, but a held IgnoredBy blocks Tag. This may be
-// intended (rules in monglock need not be symmetric). But then two locks can be
-// held together in one order of arrival, and not in the other.
+// Asymmetry is a pair of tags of which only one respects the other. A held Tag does
+// not block IgnoredBy, but a held IgnoredBy blocks Tag. So the two can be held
+// together in one order of arrival, and not in the other. This may be intended;
+// rules in monglock need not be symmetric either.
 type Asymmetry struct {
 	Tag       string // has a relation to IgnoredBy
 	IgnoredBy string // has none to Tag
@@ -21,8 +21,8 @@ func (a Asymmetry) String() string {
 		a.Tag, a.IgnoredBy)
 }
 
-// Asymmetries returns every asymmetry of the rules, sorted by Tag, then by
-// IgnoredBy. The result has a meaning for valid rules only.
+// Asymmetries returns every asymmetry of valid rules, sorted by Tag, then by
+// IgnoredBy.
 func (r Rules) Asymmetries() []Asymmetry {
 	var found []Asymmetry
 	for _, x := range r.Tags() {
@@ -35,10 +35,9 @@ func (r Rules) Asymmetries() []Asymmetry {
 	return found
 }
 
-// Starvation describes a tag whose lock may never be granted, although every
-// holder releases in the end and every requester goes on asking: locks of
-// another tag can be granted past it without end. It says that this can happen,
-// not that it will.
+// Starvation describes a tag whose lock may never be granted, although every holder
+// releases in the end and everybody goes on asking: locks of another tag can be
+// granted past it without end. It says that this can happen, not that it will.
 type Starvation struct {
 	Tag string // the tag that can starve
 	By  string // the tag whose locks come and go in the meantime
@@ -76,14 +75,14 @@ func (s Starvation) String() string {
 	return b.String()
 }
 
-// Starvations returns all starvations, as a requester and as a waiting entry.
-// They are sorted by Tag, then By, refusal before overtaking; each appears
-// once, with a shortest path. Rules without a starvation are fair: every
-// requester gets the lock in the end.
+// Starvations returns all starvations of valid rules: those of a tag that is refused
+// and asks again, and those of a waiting entry. They are sorted by Tag, then By,
+// refusal before overtaking; each appears once, with a shortest path. Rules without
+// a starvation are fair: everybody who asks gets the lock in the end.
 //
-// The answer is exact: it agrees with a search of all states that locks under
-// these rules can reach. It has a meaning for valid rules only. The time can
-// grow exponentially with the number of assertive tags.
+// The answer is exact: it agrees with a search of all states that locks under these
+// rules can reach. The time can grow exponentially with the number of assertive
+// tags.
 func (r Rules) Starvations() []Starvation {
 	var found []Starvation
 	for _, x := range r.Tags() {

@@ -25,7 +25,8 @@ const (
 	Assertive
 )
 
-// Effect is what more than Allow live entries of another tag do to a lock.
+// Effect is what happens to a lock if there are more than Allow live entries of
+// another tag.
 type Effect uint8
 
 const (
@@ -45,8 +46,8 @@ func (k Kind) Arriving() Effect {
 	return Ignored
 }
 
-// Waiting returns the effect on a lock that waits already, of entries that are held
-// or earlier than it: Ignored or Blocked.
+// Waiting returns the effect on a lock that waits already: Ignored or Blocked. Only
+// entries that are held, or earlier than it, count.
 func (k Kind) Waiting() Effect {
 	if k == None {
 		return Ignored
@@ -78,8 +79,8 @@ type Relation struct {
 	Allow int
 }
 
-// String returns the kind, and the allow where it isn't 0: "cooperative",
-// "assertive, allow 2".
+// String returns the kind, and the Allow if it isn't 0: "cooperative", "assertive,
+// allow 2".
 func (rel Relation) String() string {
 	if rel.Allow == 0 {
 		return rel.Kind.String()

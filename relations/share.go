@@ -8,16 +8,16 @@ import (
 
 // CheckShareable returns nil if the holders of a tag may share one entry in the
 // document, and otherwise an error with all the reasons against it. No command
-// decides on a holder that joins a held entry. So the presence of the entry
-// must imply what the rules would say:
+// decides on a holder that joins a held entry. So the presence of the entry must
+// imply what the rules would say:
 //
 //   - The tag ignores itself. Otherwise it would count the holders that join.
-//   - Every tag that it respects respects it back. So none of them is granted
-//     while the entry is present, and a holder that joins later meets none.
+//   - Every tag that it respects respects it back. So none of them is granted while
+//     the entry is present, and a holder that joins later meets none.
 //   - All relations from and to the tag have Allow 0. Any other Allow counts
 //     entries, and there is one entry in place of several.
 //
-// In rules without an Allow these conditions are necessary too.
+// In rules without an Allow, a tag that breaks one of them can't be shared safely.
 func (r Rules) CheckShareable(tag string) error {
 	var reasons []string
 	why := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }

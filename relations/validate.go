@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrInvalidRules is matched by every error of Validate, and of reading Rules
-// from JSON.
+// ErrInvalidRules: the rules have faults. Validate returns it, and so does the
+// reading of Rules from JSON.
 var ErrInvalidRules = errors.New("relations: invalid rules")
 
 // MaxAllow is the greatest Allow of a valid relation. All entries are in the
@@ -20,9 +20,9 @@ const MaxAllow = 10_000
 // maxTagLength is the greatest length of a tag's name, in bytes.
 const maxTagLength = 64
 
-// Validate returns nil, or an error that Is ErrInvalidRules. The error names
-// all faults of the rules at once, in the order of the tags, each with its tag,
-// its relation, and a correction. The faults are:
+// Validate returns nil or an [ErrInvalidRules]. The error names all faults of the
+// rules at once, in the order of the tags, each with its tag, its relation, and a
+// correction. The faults are:
 //
 //   - rules without tags;
 //   - a tag whose name isn't 1 to 64 of the characters A-Z a-z 0-9 _ -;
@@ -31,8 +31,8 @@ const maxTagLength = 64
 //   - an Allow that is negative, or greater than MaxAllow;
 //   - an Allow with Kind None, where it has no effect.
 //
-// Everything else is allowed: all valid rules are free of deadlocks.
-// [Rules.Starvations] tells whether they are fair too.
+// All other rules are valid, and free of deadlocks. [Rules.Starvations] tells
+// whether they are fair too.
 func (r Rules) Validate() error {
 	return invalid(r.faults())
 }

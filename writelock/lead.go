@@ -16,30 +16,31 @@ import (
 // failed have paused already.
 const campaignPause = 200 * time.Millisecond
 
-// Lead campaigns for the document's lock until ctx ends, and calls fn while it
-// holds it: this process is the leader then. The lease is renewed, and released
-// whatever happens: return, panic, or Goexit.
+// Lead campaigns for the document's lock until ctx ends, and calls fn while it holds
+// it: this process is the leader then. It renews the lease, and releases it whatever
+// happens: return, panic, or Goexit.
 //
 // If fn returns while it leads, Lead returns what [Locker.Do] returns, nil included:
-// call Lead again to campaign again. fn's context ends with the lease (cause
-// [doclock.ErrLost]). fn must return then. Lead drops its error, and campaigns again,
-// also if the release finds that the lease was lost before. So fn itself must undo, or
-// report, what it did in a term that has ended so: fn learns the end by its context,
-// or by the next term. If fn returns while it leads, and only the release has
-// failed, Lead ends: its error is the driver's, or a [doclock.ErrOutcomeUnknown] if the
-// lease's time was up by then.
+// call Lead again to campaign again. (If only the release has failed, that is the
+// driver's error, or a [doclock.ErrOutcomeUnknown] if the lease's time was up by
+// then.)
+//
+// fn's context ends with the lease (cause [doclock.ErrLost]). fn must return then.
+// Lead drops its error and campaigns again, also if the release finds that the lease
+// was lost before. So fn itself must undo, or report, what it did in a term that has
+// ended so. It learns the end by its context, or by the next term.
 //
 // If ctx ends, Lead returns what Do returns, or a [doclock.ErrNotAcquired] with
 // ctx's error if fn is not running. Errors that may pass, such as that no server can
-// be reached or that none is primary, don't end Lead. It returns the other errors of [Locker.Acquire]: bad
-// arguments, a closed Locker, a document that does not exist (see
-// [doclock.Upsert]), a refusal of the server, also of the credentials. [doclock.MaxWait] is refused: ctx
-// bounds the campaign.
+// be reached or that none is primary, don't end Lead. It returns the other errors of
+// [Locker.Acquire]: bad arguments, a closed Locker, a document that does not exist
+// (see [doclock.Upsert]), a refusal of the server, also of the credentials.
+// [doclock.MaxWait] is refused: ctx bounds the campaign.
 //
-// No two leaders have leases that are valid at the same time, in whatever
-// processes. After its process was stopped, fn may run on for a moment until its
-// context ends. Do what must not happen twice by guarded writes
-// ([doclock.Lease.Update]), or at a place that checks the fencing token.
+// No two leaders have leases that are valid at the same time, in whatever processes.
+// After its process was stopped, fn may run on for a moment until its context ends.
+// Do what must not happen twice by guarded writes ([doclock.Lease.Update]), or at a
+// place that checks the fencing token.
 //
 // The lock shows who leads: [doclock.Owner] is in its entry, and in the
 // [doclock.ConflictError] of a [Locker.TryAcquire].

@@ -17,7 +17,8 @@ const Tag = "write"
 // safe for concurrent use. Make one, and use it for the life of the program.
 type Locker struct{ locks *multilock.Locker }
 
-// New makes a Locker, as [multilock.New] does with [relations.Exclusive].
+// New makes a Locker, as [multilock.New] does with [relations.Exclusive]. It sends
+// nothing.
 func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
 	locks, err := multilock.New(coll, relations.Exclusive(), opts...)
 	if err != nil {
@@ -32,7 +33,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.Acq
 	return l.locks.TryAcquire(ctx, filter, Tag, opts...)
 }
 
-// Acquire acquires the lock, and waits for it until ctx ends; see
+// Acquire acquires the lock, and waits for it until ctx or a MaxWait ends; see
 // [multilock.Locker.Acquire].
 func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	return l.locks.Acquire(ctx, filter, Tag, opts...)
