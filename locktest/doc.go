@@ -9,39 +9,36 @@
 // The collection is a real one of the MongoDB driver, whose client has this server
 // instead of a connection. So the Lockers are the real ones, and what they send is
 // what they send to any server: the same filters, pipelines and updates, which the
-// server evaluates. Guards, registries, BSON options, command monitors
-// and the program's own reads and writes work as they do elsewhere, and so does
-// package admin. Two Lockers of one collection are two programs.
+// server evaluates. Guards, registries, BSON options, command monitors and the
+// program's own reads and writes work as they do elsewhere, and so does package admin.
+// Two Lockers of one collection are as two programs.
 //
 // # Time
 //
-// The server's clock is this machine's. Two things move it:
+// The server's clock is this machine's. In a [testing/synctest] bubble all clocks and
+// timers are virtual: the lease's validity, renewals, pauses of waiters, timeouts, and
+// the server's time. An hour of renewals takes milliseconds. Test a wait, a renewal or
+// the end of a lease in this way, with Lockers that are made in the bubble:
 //
-//   - In a [testing/synctest] bubble all clocks and timers are virtual: the lease's
-//     validity, renewals, pauses of waiters, timeouts, and the server's time. An
-//     hour of renewals takes milliseconds. This is the natural way to test a wait,
-//     a renewal or the end of a lease. Make the Lockers in the bubble:
+//	synctest.Test(t, func(t *testing.T) {
+//		mem := locktest.New()
+//		orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
+//		locks, err := writelock.New(orders)
+//		lease, err := locks.Acquire(t.Context(), bson.M{"_id": "A-17"})
+//		time.Sleep(11 * time.Second) // takes no time
+//		// lease.Err() is doclock.ErrLost
+//	})
 //
-//     synctest.Test(t, func(t *testing.T) {
-//     mem := locktest.New()
-//     orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
-//     locks, err := writelock.New(orders)
-//     lease, err := locks.Acquire(t.Context(), bson.M{"_id": "A-17"})
-//     time.Sleep(11 * time.Second) // takes no time
-//     // lease.Err() is doclock.ErrLost
-//     })
-//
-//   - [Server.Advance] turns the server's clock alone, as if this process had been
-//     stopped meanwhile: the entry has expired, others are let in, and the lease
-//     still looks valid.
+// [Server.Advance] turns the server's clock alone, as if this process had been stopped
+// meanwhile: the entry has expired, others are let in, and the lease still looks valid.
 //
 // # Faults
 //
-// [Server.Fail], [Server.LoseRequests], [Server.LoseReplies] and [Server.Delay]
-// are for the next commands, or for the next of some kinds (see [Kind]):
-// mem.Fail(1, refusal, locktest.Releases) passes over the renewals and clean-ups of
-// the background. [Server.Down] has no server be reachable, and [Server.Cut] for one client. [Server.Lose] takes a
-// lease away.
+// [Server.Fail], [Server.LoseRequests], [Server.LoseReplies] and [Server.Delay] are for
+// the next commands, or for the next of some kinds (see [Kind]): mem.Fail(1, refusal,
+// locktest.Releases) passes over the renewals and clean-ups of the background. After
+// [Server.Down] nobody reaches the server, and after [Server.Cut] one client doesn't.
+// [Server.Lose] takes a lease away.
 //
 // # Fail-over
 //
@@ -80,19 +77,20 @@
 //
 // # What it does not know
 //
-// It refuses everything else with an error that names it, code 115 or 59: it never
+// It refuses everything else with an error that names it, code 115 or 59. It never
 // passes over an operator, also where no document matches. In particular it has no
-// transactions, no sessions but a cluster's, no collations but the simple one, no TTL and partial
-// indexes, no validators, views and capped collections, no change streams, and no
-// positional operator `.$`. Regular expressions are Go's, without look-aheads and
-// back references.
+// transactions, no sessions but a cluster's, no collations but the simple one, no TTL
+// and partial indexes, no validators, views and capped collections, no change streams,
+// and no positional operator `.$`. Regular expressions are Go's, without look-aheads
+// and back references.
 //
-// Write concerns, read concerns and hints have no effect: a Server has one member, and
-// nothing is slow. (It refuses a linearizable read, code 123, as any standalone does.)
-// A [Cluster] has sessions, repeats of writes, write concerns and read concerns; it
-// has no snapshots and no causal consistency. It checks no rights. It answers a find with all documents at
-// once. It is faster than a server: a document that is deleted and made anew within
-// one millisecond of the server's clock may give out the same fencing token twice.
+// In a [Server], which is one member, write concerns, read concerns and hints have no
+// effect. (It refuses a linearizable read, code 123, as any standalone does.) A
+// [Cluster] has sessions, repeats of writes, write concerns and read concerns; it has
+// no snapshots and no causal consistency. Both check no rights, and answer a find with
+// all documents at once. They are faster than a server: a document that is deleted and
+// made anew within one millisecond of the server's clock may give out the same fencing
+// token twice.
 //
 // The tests of the library run on it, as they do on a server, and so do the random
 // tests of the protocol: see docs/locktest.md.

@@ -30,43 +30,45 @@ type order struct {
 
 func orderOf(n int, only []Kind) order { return order{max(0, n), slices.Clone(only)} }
 
-// Fail has the server refuse the next n commands with this error, and execute none
-// of them. With kinds, commands of other kinds pass, and don't count: after
+// Fail makes the server refuse the next n commands with this error, without
+// executing them. With kinds it counts only commands of these kinds, and the others
+// pass: after
 //
 //	mem.Fail(1, mongo.CommandError{Code: 13}, locktest.Releases)
 //
 // a renewal or a clean-up that comes before the release is executed. Without kinds
 // any command counts, also those of the background.
 //
-// A later order of the same method replaces it, and 0 ends it. A command meets one
-// fault: a refusal first, then a lost request, a lost reply, a delay. The library
-// repeats a command of unknown outcome, and the driver repeats a read once, so a
-// caller seldom sees one lost reply.
+// A later call of the same method replaces this one, and n = 0 ends it. A command
+// meets one fault: a refusal first, then a lost request, a lost reply, a delay. The
+// library repeats a command of unknown outcome, and the driver repeats a read once,
+// so a caller seldom sees one lost reply.
 func (f *faults) Fail(n int, refusal mongo.CommandError, only ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refused, f.refusal = orderOf(n, only), refusal
 }
 
-// LoseRequests breaks the connection of each of the next n commands, as Fail
-// counts them, before the server gets it: it is not executed, and nobody can tell.
+// LoseRequests breaks the connection of each of the next n commands, as Fail counts
+// them, before the server gets it. The command is not executed, and its sender
+// doesn't know.
 func (f *faults) LoseRequests(n int, only ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = orderOf(n, only)
 }
 
-// LoseReplies breaks the connection of each of the next n commands, as Fail
-// counts them, after the server has executed it: nobody can tell.
+// LoseReplies breaks the connection of each of the next n commands, as Fail counts
+// them, after the server has executed it. The sender doesn't know.
 func (f *faults) LoseReplies(n int, only ...Kind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replies = orderOf(n, only)
 }
 
-// Delay has each of the next n commands, as [Server.Fail] counts them, arrive later,
-// by d on the server's clock. If the sender's context ends first, the request
-// arrives all the same, late: it is executed before the first command that comes
+// Delay makes each of the next n commands, as [Server.Fail] counts them, arrive
+// later by d on the server's clock. If the sender's context ends first, the request
+// still arrives, late: the server executes it before the first command that comes
 // after its time.
 func (f *faults) Delay(n int, d time.Duration, only ...Kind) {
 	f.mu.Lock()
@@ -74,7 +76,7 @@ func (f *faults) Delay(n int, d time.Duration, only ...Kind) {
 	f.delayed, f.delay = orderOf(n, only), d
 }
 
-// Down has no server be reachable from now on, for this reason. Commands wait, and
+// Down makes the server unreachable from now on, for this reason. Commands wait, and
 // fail as they do with the driver.
 func (s *Server) Down(reason error) {
 	s.mu.Lock()
@@ -83,11 +85,12 @@ func (s *Server) Down(reason error) {
 	s.turn()
 }
 
-// Cut breaks the connections of one client, which [Server.Connect] or [Server.Client]
-// has made, and has it reach no server from now on, for this reason; nil ends it. The
-// other clients go on. So a holder can be cut off until its lease is over and another
-// program has the lock. A request on its way ([Server.Delay]) arrives all the same,
-// late, and its sender learns nothing.
+// Cut breaks the connections of one client, which [Server.Connect] or
+// [Server.Client] has made, and keeps it from the server from now on, for this
+// reason; nil ends it. The other clients go on. So another program can get the lock
+// of a holder that is cut off. A request on its way ([Server.Delay]) arrives all the
+// same, late, and its sender learns nothing. The error says that the client is none
+// of this server's.
 func (s *Server) Cut(client *mongo.Client, reason error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

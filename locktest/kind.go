@@ -31,7 +31,7 @@ const (
 	Releases
 
 	// CleanUps remove entries that no lease has: those of failed acquires, in the
-	// background, and of Ticket.Cancel.
+	// background, and of cancelled tickets.
 	CleanUps
 
 	// Others are all other commands: the program's own, and the reads and upserts of

@@ -10,11 +10,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Guarded is a doclock.Lease.
+// Guarded is a *doclock.Lease.
 type Guarded interface{ Guard() bson.D }
 
 // Lose removes the lease's entry from its document now, as an operator does who
-// breaks a lock. The holder learns it from its next command; until then its lease
+// breaks a lock. The holder learns it from its next command. Until then its lease
 // counts as valid, and others may be let in. It is an error if the entry is not
 // there: the lease has ended, or it is another server's.
 func (s *Server) Lose(lease Guarded) error { return lose(lease, s.store.Collections(), s.run) }

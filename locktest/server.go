@@ -13,7 +13,7 @@ import (
 )
 
 // Server is a database server in memory, made by [New]. It is safe for concurrent
-// use. It has no goroutine, listens nowhere, and needs no end.
+// use. It has no goroutine and listens nowhere, so nothing has to be closed.
 type Server struct {
 	store  *store.Store
 	client *mongo.Client
@@ -27,8 +27,8 @@ type Server struct {
 	down    error                         // why no server can be reached; nil if one can
 }
 
-// New makes a server without documents. It may be made outside of the
-// [testing/synctest] bubble that uses it.
+// New makes a server without documents, in a [testing/synctest] bubble or outside of
+// it.
 func New() *Server {
 	s := &Server{store: store.New(), waits: map[chan struct{}]bool{}, clients: map[*mongo.Client]*deployment{}}
 	var err error
@@ -38,8 +38,8 @@ func New() *Server {
 	return s
 }
 
-// Connect makes one more client of the server, with options as a program has them:
-// a registry, BSON options, a command monitor, timeouts. Those that say where a
+// Connect makes one more client of the server, with options as a program has them: a
+// registry, BSON options, a command monitor, timeouts. Options that say where a
 // server is have no effect. Clients need no Disconnect.
 func (s *Server) Connect(opts ...*options.ClientOptions) (*mongo.Client, error) {
 	if s.store == nil {
@@ -64,12 +64,13 @@ func (s *Server) Connect(opts ...*options.ClientOptions) (*mongo.Client, error) 
 	return client, nil
 }
 
-// Client is the client that all callers of it share, and that has the collections of
-// [Server.Collection]. A program that disconnects its client needs one of its own.
+// Client returns the one client that has the collections of [Server.Collection]. A
+// program that disconnects its client needs one of its own: see [Server.Connect].
 func (s *Server) Client() *mongo.Client { return s.client }
 
-// Collection is a collection of the database "test", with these documents in it.
-// Each is what the driver's InsertOne takes. Two Lockers of it are two programs.
+// Collection returns a collection of the database "test", with these documents in
+// it. Each is what the driver's InsertOne takes. Two Lockers of it are as two
+// programs.
 func (s *Server) Collection(name string, documents ...any) (*mongo.Collection, error) {
 	if s.client == nil {
 		return nil, errors.New("locktest: a Server is made by New")
@@ -94,14 +95,13 @@ func (s *Server) Now() time.Time {
 // now needs the mutex.
 func (s *Server) now() time.Time { return time.Now().Add(s.ahead) }
 
-// Advance turns the server's clock forward, and by a negative d back. The clocks
-// of the programs stay: to them it is as if they had been stopped for d, and had
-// not looked at a clock since. So a lease whose entry has expired counts as valid
-// until its next command, and nothing is written under it once another holder
-// was let in.
+// Advance turns the server's clock forward by d, or back if d is negative. The
+// programs' clocks stay, as if the programs had been stopped for d and had not
+// looked at a clock since. So a lease whose entry has expired counts as valid until
+// its next command, and nothing is written under it once another holder was let in.
 //
-// Where the programs' timers must move too (renewals, waiting, the end of a
-// validity), let time pass in a [testing/synctest] bubble.
+// To move the programs' timers too (renewals, waiting, the end of a validity), let
+// time pass in a [testing/synctest] bubble.
 func (s *Server) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

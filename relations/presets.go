@@ -84,8 +84,8 @@ func Semaphore(n int) Rules {
 //
 // "S" and "X" share or exclude the document and everything below it. "IS" and
 // "IX" announce such a lock on something below; "SIX" is "S" and "IX" in one.
-// The library locks one document at a time. The caller must take the intention
-// above before the lock below.
+// The library doesn't know which document is above which. The caller must take the
+// intention above before the lock below.
 //
 // Starvation: every tag can be kept out by tags that are compatible with each
 // other but not with it: "X" by any, "S" and "SIX" by many "IX", "IX" by many
