@@ -47,7 +47,8 @@ var (
 	ErrInTransaction = lease.ErrInTransaction
 
 	// ErrForeignLock: the lock field holds something that is not a lock of
-	// doclock's. Nothing was changed. [Field] chooses another field.
+	// doclock's, or a lock that a newer version has written, as the text says then.
+	// Nothing was changed. [Field] chooses another field.
 	ErrForeignLock = errors.New("doclock: foreign lock field")
 
 	// ErrOutcomeUnknown, of a write, a delete, a detach or a downgrade: the server

@@ -31,7 +31,7 @@ func hintOf(err error) string {
 	case errors.As(err, new(*silenceError)):
 		return "Something accepts connections there and doesn't answer: look at the server. For a slow one give a longer --timeout."
 	case errors.Is(err, doclock.ErrForeignLock):
-		return "The document's lock field holds something that is not doclock's. If the application uses another field, give --field."
+		return "doclock leaves such a lock field as it is. If the application uses another field, give --field; a newer version's lock needs a newer doclock."
 	case errors.Is(err, doclock.ErrUnsupportedServer):
 		return `"doclock check" says what this server is and what it can't do.`
 	case errors.Is(err, errNoSuchName):

@@ -43,9 +43,11 @@ func (d decision) ours(then expr, more ...expr) bson.D {
 	return cond(wellFormed, then, d.lock)
 }
 
-// wellFormed tests that the field is a lock of ours.
+// wellFormed tests that the field is a lock of ours, of a version that this
+// program knows.
 //
-// In MongoDB's order of all values, only numbers lie between two numbers.
+// In MongoDB's order of all values, only numbers lie between two numbers, and a
+// missing field comes before all of them.
 func (d decision) wellFormed(more ...expr) expr {
 	tags, fence := d.lock+"."+tagsKey, d.lock+"."+fenceKey
 	documents := none("$$t.v", call("$ne", call("$type", "$$e"), "object"))
@@ -54,6 +56,7 @@ func (d decision) wellFormed(more ...expr) expr {
 			call("$setIsSubset", args{call("$type", d.lock), call("$type", tags)}, args{"missing", "null", "object"}),
 			call("$gte", orElse(fence, 0), 0),
 			call("$lt", fence, long(fenceLimit)),
+			call("$lte", d.lock+"."+versionKey, version),
 		),
 		call("$allElementsTrue", args{mapped(d.byTag(), "t", cond(call("$isArray", "$$t.v"),
 			all(append([]expr{documents}, more...)...),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -14,6 +15,7 @@ import (
 // Names in the document. They are the wire format: other programs, older
 // versions of this library and people with a shell read them.
 const (
+	versionKey = "v"
 	fenceKey   = "fence"
 	tagsKey    = "tags"
 	doneKey    = "done"
@@ -28,6 +30,10 @@ const (
 	detachedKey = "detached"
 	untilKey    = "until"
 )
+
+// version is that of the format: the greatest `v` of a lock that the decisions
+// judge. Nothing writes it yet; a lock without it has version 1.
+const version = 1
 
 // DoneCap is the number of ids that `done` keeps.
 const DoneCap = 8
@@ -81,11 +87,14 @@ func (l Lock) first(is func(*Entry) bool) (Entry, bool) {
 // write.
 func (l Lock) FinishedBy(id uuid.UUID) bool { return slices.Contains(l.Done, id) }
 
-var errForeign = errors.New("not a lock of doclock's")
+var (
+	errForeign = errors.New("not a lock of doclock's")
+	errNewer   = errors.New("written by a newer version of doclock")
+)
 
-// parseLock reads a lock field. It returns errForeign for exactly those values
-// that the pipelines leave untouched (see ours in expr.go), so that both sides
-// agree on what is not a lock.
+// parseLock reads a lock field. It returns errForeign or errNewer for exactly
+// those values that the pipelines leave untouched (see ours in expr.go), so that
+// both sides agree on what is not a lock.
 func parseLock(v bson.RawValue) (Lock, error) {
 	if absent(v) {
 		return Lock{}, nil
@@ -98,6 +107,9 @@ func parseLock(v bson.RawValue) (Lock, error) {
 	fields, err := doc.Elements()
 	if err != nil {
 		return Lock{}, fmt.Errorf("%w: %v", errForeign, err)
+	}
+	if v := doc.Lookup(versionKey); !absent(v) && bsonvalue.Compare(v, long(version)) > 0 {
+		return Lock{}, fmt.Errorf("%w: its v is %v, and this one knows up to %d", errNewer, v, version)
 	}
 	for _, f := range fields {
 		switch v := f.Value(); f.Key() {

@@ -67,6 +67,7 @@ class Drawing {
     const fields = { tags: this.entries(), ...this.done() };
     if (r.chance(0.95)) fields.fence = this.fence();
     if (r.chance(0.1)) fields.brand = 'x';
+    if (r.chance(0.1)) fields.v = r.pick([new Int32(1), new Int32(2), this.odd()]);
     return Object.fromEntries(r.shuffled(Object.entries(fields)));
   }
 

@@ -59,7 +59,7 @@ type Field int
 const (
 	Absent  Field = iota
 	Null          // null
-	Foreign       // anything else that isn't ours: a string, an array, malformed tags
+	Foreign       // anything else that isn't ours: a string, an array, malformed tags, a newer version
 	Ours          // Lock is its value
 )
 
