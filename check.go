@@ -187,7 +187,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 }
 
 func refusal(what string, err error) error {
-	if engine.AsFailure(err).Refused() {
+	if f := engine.AsFailure(err); f.Refused() && f.Cause != engine.CauseUnauthorized {
 		return fmt.Errorf("%w: it refuses %s: %w", ErrUnsupportedServer, what, err)
 	}
 	return fmt.Errorf("doclock: probe the server with %s: %w", what, err)

@@ -56,13 +56,13 @@ func (e *Engine) newest(ctx context.Context, read func(*mongo.Collection) error)
 		return sent, err
 	}
 	if linearizable {
-		err := e.failed(read(e.linearizable))
+		err := e.failed(e.Unauthorized("find", read(e.linearizable)))
 		if err == nil || AsFailure(err).Cause != CauseUnsupported {
 			return sent, err
 		}
 		e.members.state.Store(single)
 	}
-	return sent, e.failed(read(e.coll))
+	return sent, e.failed(e.Unauthorized("find", read(e.coll)))
 }
 
 // lost is the answer of a command that has found no entry, after the proof that no

@@ -42,7 +42,7 @@ const (
 var knownCodes = []known{
 	{2, 2, "BadValue", unread, CauseOther},
 	{9, 9, "FailedToParse", unread, CauseOther},
-	{13, 13, "Unauthorized", unread, CauseOther},
+	{13, 13, "Unauthorized", unread, CauseUnauthorized},
 	{14, 14, "TypeMismatch", unread, CauseOther},
 	{18, 18, "AuthenticationFailed", unread, CauseOther},
 	{20, 20, "IllegalOperation", unread, CauseOther},

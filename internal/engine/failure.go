@@ -41,14 +41,15 @@ type Cause uint8
 
 // The causes.
 const (
-	CauseOther       Cause = iota
-	CauseUnsupported       // the server refuses the pipeline, $$NOW or majority reads
-	CauseValidator         // a schema validator refuses the lock field
-	CauseView              // the collection is a view
-	CauseCapped            // the collection is capped: its documents can't grow
-	CauseForeign           // the lock field is not a lock of ours
-	CauseShardKey          // the filter lacks the shard key's fields
-	CauseRace              // the document came and went, or was being updated
+	CauseOther        Cause = iota
+	CauseUnsupported        // the server refuses the pipeline, $$NOW or majority reads
+	CauseValidator          // a schema validator refuses the lock field
+	CauseView               // the collection is a view
+	CauseCapped             // the collection is capped: its documents can't grow
+	CauseForeign            // the lock field is not a lock of ours
+	CauseShardKey           // the filter lacks the shard key's fields
+	CauseUnauthorized       // the user lacks a right
+	CauseRace               // the document came and went, or was being updated
 )
 
 func (f *Failure) Error() string { return f.err.Error() }

@@ -156,7 +156,7 @@ func (e *Engine) run(ctx context.Context, command bson.Raw) (reply bson.Raw, err
 	if errors.As(err, &some) {
 		reply = some.Raw
 	}
-	return reply, e.failed(err)
+	return reply, e.failed(e.Unauthorized(kindOf(command), err))
 }
 
 // encoded is a part of a command.

@@ -7,7 +7,9 @@
 //     a field of the shard key, and an update or a delete of one document whose
 //     filter lacks that and an equality on _id. Routers before MongoDB 7.0 do;
 //   - replaces `$$NOW` by its own clock, as a router does;
-//   - drops the labels of errors, as a router may.
+//   - drops the labels of errors, as a router may;
+//   - refuses, with code 13, what its users have no right to, if a test says which
+//     rights they have.
 //
 // It moves no documents and has no chunks: all documents are on one shard.
 //

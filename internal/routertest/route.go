@@ -11,6 +11,9 @@ const shardKeyNotFound = 61
 
 // route returns the command for the shard, or the router's refusal.
 func (r *Router) route(command bson.D) (routed, refusal bson.D) {
+	if refusal := r.forbid(command); refusal != nil {
+		return nil, refusal
+	}
 	name := command[0].Key
 	namespace := text(command, "$db") + "." + text(command, name)
 	r.mu.Lock()
@@ -21,7 +24,7 @@ func (r *Router) route(command bson.D) (routed, refusal bson.D) {
 	case name == "findAndModify":
 		if q, _ := lookup(command, "query").(bson.D); !hasKey(q, key) {
 			r.count()
-			return nil, refused("Query for sharded findAndModify must contain the shard key")
+			return nil, refused(shardKeyNotFound, "ShardKeyNotFound", "Query for sharded findAndModify must contain the shard key")
 		}
 	case name == "update", name == "delete":
 		if refusal := r.refuseStatements(name, command, key); refusal != nil {
@@ -78,10 +81,10 @@ func (r *Router) count() {
 	r.refused++
 }
 
-func refused(text string) bson.D {
+func refused(code int, name, text string) bson.D {
 	return bson.D{
 		{Key: "ok", Value: 0.0}, {Key: "errmsg", Value: text},
-		{Key: "code", Value: int32(shardKeyNotFound)}, {Key: "codeName", Value: "ShardKeyNotFound"},
+		{Key: "code", Value: int32(code)}, {Key: "codeName", Value: name},
 	}
 }
 

@@ -30,6 +30,9 @@ type Router struct {
 	skew    time.Duration
 	keys    map[string][]string // of the sharded collections, by namespace
 	refused int
+
+	restricted bool
+	granted    []string // the actions that users have, if they are restricted
 }
 
 // Start starts a router in front of the server at uri. It ends with the test.

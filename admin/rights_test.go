@@ -1,0 +1,168 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/routertest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// rightsUse is a use of a collection with four documents: "free", "job", and with
+// expired entries "old" and "idle".
+type rightsUse func(ctx context.Context, coll *mongo.Collection) error
+
+// rightsUses are the lines of the first table of docs/rights.md, by their beginnings.
+var rightsUses = map[string]rightsUse{
+	"a Locker of any kind;":            lockInAllWays,
+	"with the option `Upsert`;":        locked("new", (*doclock.Lease).Release, doclock.Upsert()),
+	"`Lease.Delete`":                   locked("free", (*doclock.Lease).Delete),
+	"an update with `SetBypass":        locked("free", updateUnvalidated),
+	"`admin.Inspect`, `admin.Entries`": lookAtAll,
+	"`admin.Break`, ":                  removeAll,
+	"`admin.Sweep` with `DeleteIdle`": func(ctx context.Context, coll *mongo.Collection) error {
+		_, err := admin.Sweep(ctx, coll, admin.DeleteIdle(2*time.Hour))
+		return err
+	},
+	"`admin.EnsureIndexes`;": func(ctx context.Context, coll *mongo.Collection) error {
+		_, err := admin.EnsureIndexes(ctx, coll, []string{"write"})
+		return err
+	},
+}
+
+// locked locks a document, and does this with the lease.
+func locked(id string, then func(*doclock.Lease, context.Context) error, opts ...doclock.Option) rightsUse {
+	return func(ctx context.Context, coll *mongo.Collection) (err error) {
+		locks, err := multilock.New(coll, relations.Exclusive(), append(opts, doclock.TTL(time.Hour))...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, locks.Close(ctx)) }()
+		lease, err := locks.Acquire(ctx, doclock.ID(id), "write")
+		if err != nil {
+			return err
+		}
+		return errors.Join(then(lease, ctx), lease.Release(ctx))
+	}
+}
+
+func updateUnvalidated(l *doclock.Lease, ctx context.Context) error {
+	return l.Update(ctx, bson.M{"$set": bson.M{"n": 1}}, options.UpdateOne().SetBypassDocumentValidation(true))
+}
+
+func lockInAllWays(ctx context.Context, coll *mongo.Collection) error {
+	if _, err := doclock.CheckServer(ctx, coll); err != nil {
+		return err
+	}
+	return locked("free", func(l *doclock.Lease, ctx context.Context) (err error) {
+		locks, err := multilock.New(coll, relations.Exclusive(), doclock.TTL(time.Hour))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, locks.Close(ctx)) }()
+		if _, err := locks.TryAcquire(ctx, doclock.ID("free"), "write"); !errors.Is(err, doclock.ErrConflict) {
+			return err
+		}
+		if _, err := locks.TryAcquire(ctx, doclock.ID("absent"), "write"); !errors.Is(err, doclock.ErrNotFound) {
+			return err
+		}
+		claimed, err := locks.Acquire(ctx, bson.M{"_id": bson.M{"$gte": "free", "$lte": "job"}}, "write", doclock.SkipLocked())
+		if err != nil {
+			return err
+		}
+		token, err := claimed.Detach(ctx)
+		if err != nil {
+			return err
+		}
+		resumed, err := locks.Resume(ctx, token)
+		if err != nil {
+			return err
+		}
+		set := bson.M{"$set": bson.M{"n": 1}}
+		return errors.Join(resumed.UpdateAndRelease(ctx, set), l.Renew(ctx), l.Update(ctx, set))
+	})(ctx, coll)
+}
+
+func lookAtAll(ctx context.Context, coll *mongo.Collection) error {
+	for _, err := range admin.Entries(ctx, coll, admin.Query{}) {
+		if err != nil {
+			return err
+		}
+	}
+	_, err := admin.Inspect(ctx, coll, doclock.ID("old"))
+	return err
+}
+
+func removeAll(ctx context.Context, coll *mongo.Collection) error {
+	lock, err := admin.Inspect(ctx, coll, doclock.ID("old"))
+	if err != nil {
+		return err
+	}
+	if _, err := admin.Break(ctx, coll, lock.Entries[0]); err != nil {
+		return err
+	}
+	_, swept := admin.Sweep(ctx, coll)
+	_, released := admin.ReleaseOwner(ctx, coll, "of ann")
+	return errors.Join(swept, released)
+}
+
+// With the actions of its line each use succeeds. Without any one of them it fails, and
+// the error names it. CheckServer doesn't take such a server for an unsupported one.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/rights.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _, _ := strings.Cut(string(text), "\n## ")
+	lines := regexp.MustCompile(`(?m)^\| (.*) \| (.*) \|$`).FindAllStringSubmatch(table, -1)[1:]
+	if len(lines) != len(rightsUses) {
+		t.Errorf("the page has %d lines, the test %d", len(lines), len(rightsUses))
+	}
+	for beginning, use := range rightsUses {
+		i := slices.IndexFunc(lines, func(line []string) bool { return strings.HasPrefix(line[1], beginning) })
+		if i < 0 {
+			t.Errorf("the page has no line %q", beginning)
+			continue
+		}
+		actions := strings.Split(strings.ReplaceAll(lines[i][2], "`", ""), ", ")
+		t.Run(beginning, func(t *testing.T) {
+			if err := withRights(t, use, actions...); err != nil {
+				t.Errorf("with %q: %v", actions, err)
+			}
+			for _, missing := range actions {
+				err := withRights(t, use, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == missing })...)
+				if err == nil || errors.Is(err, doclock.ErrUnsupportedServer) || !regexp.MustCompile(`needs the rights .*\b`+missing+`\b.* on \S+: docs/rights.md`).MatchString(err.Error()) {
+					t.Errorf("without %s: %v", missing, err)
+				}
+			}
+		})
+	}
+}
+
+// withRights is the use's error behind a server that grants these actions.
+func withRights(t *testing.T, use rightsUse, actions ...string) error {
+	p := alone(t)
+	for _, d := range []bson.D{{idIs("free")}, {idIs("job")}} {
+		p.Insert(d...)
+	}
+	ago := time.Since(at(time.Minute))
+	p.Insert(idIs("old"), lock(9, tag("write", entry("ann", 3, 4, ago), entry("bob", 4, 5, ago))), bson.E{Key: "n", Value: 0})
+	p.Insert(idIs("idle"), lock(9, tag("write", entry("cid", 4, 5, ago))))
+	router := routertest.Start(t, mongotest.URI(t))
+	router.Grant(actions...)
+	return use(t.Context(), p.Through(options.Client().ApplyURI(router.URI())))
+}
