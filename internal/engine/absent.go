@@ -89,7 +89,7 @@ func (e *Engine) absent(ctx context.Context, filter any) error {
 	found := false
 	if err == nil {
 		_, err = e.newest(ctx, func(docs *mongo.Collection) error {
-			err := docs.FindOne(ctx, bson.Raw(encoded(filter).Value), options.FindOne().SetProjection(bson.Raw(justID.Value))).Err()
+			err := docs.FindOne(ctx, bson.Raw(encoded(filter).Value), options.FindOne().SetComment(forProof).SetProjection(bson.Raw(justID.Value))).Err()
 			found = err == nil
 			if errors.Is(err, mongo.ErrNoDocuments) {
 				return nil

@@ -25,7 +25,7 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 	if err != nil {
 		return a, err
 	}
-	reply, err := e.statements(ctx, "update", statements...)
+	reply, err := e.statements(ctx, forRenew, "update", statements...)
 	if err == nil && counted(reply, "n") == int64(len(grants)) {
 		a.Outcome = Renewed
 	}
@@ -53,7 +53,7 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (standing map[uui
 	}
 	projection := e.image.fill(uuid.Nil, e.now()).document()
 	sent, err = e.newest(ctx, func(docs *mongo.Collection) error {
-		cursor, err := docs.Find(ctx, e.anyOf(grants), options.Find().SetProjection(projection).SetBatchSize(int32(len(grants))+1))
+		cursor, err := docs.Find(ctx, e.anyOf(grants), options.Find().SetComment(forProof).SetProjection(projection).SetBatchSize(int32(len(grants))+1))
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, limit int
 		return nil, err
 	}
 	newest := e.coll.Clone(options.Collection().SetReadConcern(readconcern.Local()))
-	cursor, err := newest.Aggregate(ctx, stages, options.Aggregate().SetBatchSize(int32(limit)+1))
+	cursor, err := newest.Aggregate(ctx, stages, options.Aggregate().SetComment(forClaim).SetBatchSize(int32(limit)+1))
 	if noCollection(err) {
 		return nil, nil
 	}

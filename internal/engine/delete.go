@@ -8,7 +8,7 @@ import "context"
 // there, a race is lost: DocumentDB's delete may pass over a document that is
 // being updated at that moment.
 func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
-	found, sent, err := e.send(ctx, change{query: e.Guard(g), delete: true})
+	found, sent, err := e.send(ctx, change{comment: forDelete, query: e.Guard(g), delete: true})
 	a := Answer{Outcome: Released, Sent: sent}
 	if found != nil || err != nil {
 		return a, err

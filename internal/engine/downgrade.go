@@ -19,7 +19,7 @@ import (
 // it extends, or the number. The request's Try and Terms.Least have no effect.
 func (e *Engine) Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error) {
 	update := e.present(to.Tag, e.LeaseBy(to.Tag, to.Terms)).downgrade(e.field, "$"+e.path(g.Tag), g, k, idValue(to.ID))
-	img, sent, err := e.show(ctx, bson.D(g.Pin), nil, update, to)
+	img, sent, err := e.show(ctx, forDowngrade, bson.D(g.Pin), nil, update, to)
 	a := Answer{Outcome: img.downgraded(g, to), Image: img, Sent: sent}
 	if a.Outcome == Lost {
 		either := bson.A{e.Guard(g), e.withID(g.Pin, to.Tag, to.ID)}

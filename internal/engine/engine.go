@@ -148,7 +148,7 @@ type Request struct {
 // Config.Upsert two more commands make a missing document first.
 func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
 	t := e.arriving(r)
-	img, sent, err := e.show(ctx, f.doc, f.sort, t.fill(r.ID, e.now()), r)
+	img, sent, err := e.show(ctx, forAcquire, f.doc, f.sort, t.fill(r.ID, e.now()), r)
 	if img == nil && err == nil && e.Upsert {
 		img, sent, err = e.insertAndModify(ctx, f.doc, t, r)
 	}
@@ -159,7 +159,7 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 // waiting is extended, or it is Lost. The image is nil if the document does not
 // exist.
 func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
-	img, sent, err := e.modify(ctx, bson.D(pin), e.confirming(r), r)
+	img, sent, err := e.modify(ctx, forConfirm, bson.D(pin), e.confirming(r), r)
 	a := img.answer(sent, r, Lost, Lost)
 	if a.Outcome == Lost {
 		return e.lost(ctx, a, err, e.withID(pin, r.Tag, r.ID))
@@ -170,13 +170,13 @@ func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error
 // Renew sends one renewal. It extends only an entry with this id and this
 // fencing token.
 func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
-	return e.matched(ctx, change{query: e.Guard(g), update: e.renewing(g).fill(g.ID, e.now())}, Renewed)
+	return e.matched(ctx, change{comment: forRenew, query: e.Guard(g), update: e.renewing(g).fill(g.ID, e.now())}, Renewed)
 }
 
 // Look is a renewal whose image shows the whole lock, and the document if it is
 // asked for.
 func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, error) {
-	img, sent, err := e.modify(ctx, e.Guard(g), e.renewing(g), Request{Tag: g.Tag, ID: g.ID, Document: document})
+	img, sent, err := e.modify(ctx, forRenew, e.Guard(g), e.renewing(g), Request{Tag: g.Tag, ID: g.ID, Document: document})
 	a := Answer{Outcome: Renewed, Image: img, Sent: sent}
 	if img == nil {
 		return e.lost(ctx, a, err, e.Guard(g))
@@ -189,7 +189,7 @@ func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, erro
 func (e *Engine) Read(ctx context.Context, pin Pin) (img *Image, err error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
 	_, err = e.newest(ctx, func(docs *mongo.Collection) (err error) {
-		img, err = e.readImage(docs.FindOne(ctx, bson.D(pin), options.FindOne().SetProjection(projection)).Raw())
+		img, err = e.readImage(docs.FindOne(ctx, bson.D(pin), options.FindOne().SetComment(forProof).SetProjection(projection)).Raw())
 		return err
 	})
 	return img, err
@@ -204,11 +204,11 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 	if sent, err := e.begin(ctx); err != nil {
 		return nil, sent, err
 	}
-	_, refused := e.statements(ctx, "update", upsertOf(filter, unlocked))
+	_, refused := e.statements(ctx, forAcquire, "update", upsertOf(filter, unlocked))
 	if refused != nil && !AsFailure(refused).Nothing {
 		return nil, e.Clocks(), refused
 	}
-	img, sent, err := e.modify(ctx, filter, t, r)
+	img, sent, err := e.modify(ctx, forAcquire, filter, t, r)
 	switch {
 	case img != nil || err != nil:
 		return img, sent, err
@@ -220,15 +220,15 @@ func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r
 }
 
 // modify sends one pipeline and reads its image.
-func (e *Engine) modify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
-	return e.show(ctx, filter, nil, t.fill(r.ID, e.now()), r)
+func (e *Engine) modify(ctx context.Context, comment bson.RawValue, filter any, t *template, r Request) (*Image, Reading, error) {
+	return e.show(ctx, comment, filter, nil, t.fill(r.ID, e.now()), r)
 }
 
 // show sends one update to the first document by the keys of sort, which may be
 // nil, and reads its image.
-func (e *Engine) show(ctx context.Context, filter any, sort bson.Raw, update any, r Request) (*Image, Reading, error) {
+func (e *Engine) show(ctx context.Context, comment bson.RawValue, filter any, sort bson.Raw, update any, r Request) (*Image, Reading, error) {
 	fields := e.projection(r).fill(r.ID, e.now()).document()
-	raw, sent, err := e.send(ctx, change{query: filter, update: update, sort: sort, shows: after, fields: fields})
+	raw, sent, err := e.send(ctx, change{comment: comment, query: filter, update: update, sort: sort, shows: after, fields: fields})
 	img, err := e.readImage(raw, err)
 	if err != nil {
 		return nil, sent, err

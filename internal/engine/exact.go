@@ -29,7 +29,7 @@ type Exact struct {
 func (e *Engine) RemoveExactly(ctx context.Context, x Exact) (*Image, error) {
 	filter, update := e.exactly(x)
 	fields := e.image.fill(uuid.Nil, e.now()).document()
-	img, err := e.readImage(e.change(ctx, change{query: filter, update: update, shows: before, fields: fields}))
+	img, err := e.readImage(e.change(ctx, change{comment: forAdmin, query: filter, update: update, shows: before, fields: fields}))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (e *Engine) RemoveEach(ctx context.Context, entries []Exact) (removed int64
 	for i, x := range entries {
 		statements[i] = updateOf(e.exactly(x))
 	}
-	reply, err := e.statements(ctx, "update", statements...)
+	reply, err := e.statements(ctx, forAdmin, "update", statements...)
 	return counted(reply, "nModified"), err
 }
 
@@ -60,7 +60,7 @@ func (e *Engine) DeleteIdle(ctx context.Context, pins []Pin, idle time.Duration)
 	for i, pin := range pins {
 		statements[i] = deleteOf(pin.and(d.when(d.idle(idle, e.ShardKey), false)))
 	}
-	reply, err := e.statements(ctx, "delete", statements...)
+	reply, err := e.statements(ctx, forAdmin, "delete", statements...)
 	return counted(reply, "n"), err
 }
 

@@ -27,7 +27,7 @@ type Successor struct {
 // command executes only if it finds the entry that it removes.
 func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, error) {
 	update := bson.A{e.left(g), e.entry(s).fill(s.ID, e.now()).stage()}
-	return e.pass(ctx, change{query: e.Guard(g), update: update, fields: e.shown(s)}, s)
+	return e.pass(ctx, change{comment: forHandoff, query: e.Guard(g), update: update, fields: e.shown(s)}, s)
 }
 
 // WriteAndHandOff is WriteAndRelease and a handoff in one command.

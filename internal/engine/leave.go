@@ -19,7 +19,7 @@ import (
 // it is removed too, unless it is a token's, but the lease was lost.
 func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	c := e.tags[g.Tag]
-	release := change{shows: before, fields: c.fences}
+	release := change{comment: forRelease, shows: before, fields: c.fences}
 	if g.Until.IsZero() && g.Key == uuid.Nil {
 		release.query = e.withID(g.Pin, g.Tag, g.ID)
 		release.update = c.release.fill(g.ID, time.Time{})

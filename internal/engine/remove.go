@@ -17,7 +17,7 @@ func (e *Engine) Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUI
 	path := e.path(tag)
 	update := value(bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: oneOf(ids)}}}})
 	projection := joined(e.tags[tag].fences, field(path+"."+tokenKey, value(1)))
-	img, _, err := e.send(ctx, change{query: e.withOneOf(pin, tag, ids), update: bson.Raw(update.Value), shows: before, fields: projection})
+	img, _, err := e.send(ctx, change{comment: forCleanUp, query: e.withOneOf(pin, tag, ids), update: bson.Raw(update.Value), shows: before, fields: projection})
 	if img == nil || err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 // as valid.
 func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error) {
 	update := e.present(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(e.field, idValue(k.Key), idValue(r.ID), cmp.Or(r.Terms.Owner, e.Owner))
-	img, sent, err := e.show(ctx, e.keyed(k), nil, update, r)
+	img, sent, err := e.show(ctx, forResume, e.keyed(k), nil, update, r)
 	a := img.answer(sent, r, Lost, Lost)
 	if a.Outcome == Lost {
 		return e.lost(ctx, a, err, e.keyed(k))
@@ -31,7 +31,7 @@ func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error)
 func (e *Engine) Touch(ctx context.Context, k Token) (Answer, error) {
 	d := e.present(k.Tag, k.TTL)
 	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
-	return e.matched(ctx, change{query: e.keyed(k), update: stage(e.path(k.Tag), entries)}, Renewed)
+	return e.matched(ctx, change{comment: forTouch, query: e.keyed(k), update: stage(e.path(k.Tag), entries)}, Renewed)
 }
 
 // keyed is the filter that matches while the token's entry is in the document.

@@ -24,7 +24,8 @@ type change struct {
 	delete  bool     // instead of an update
 	sort    bson.Raw // which of several documents it changes: the first by these keys; nil for any
 	filters []bson.Raw
-	options assembly // the elements of a caller's options
+	options assembly      // the elements of a caller's options
+	comment bson.RawValue // none where the options have one
 
 	shows  image
 	fields bson.Raw // the projection of the image; nil for the whole document
@@ -79,9 +80,12 @@ func (e *Engine) findAndModify(c change) bson.Raw {
 	if !c.delete {
 		action, what = "update", encoded(c.update)
 	}
-	command := assemble(256+len(query.Value)+len(what.Value)+len(c.fields)+len(c.options)).add("findAndModify", e.name)
+	command := assemble(288+len(query.Value)+len(what.Value)+len(c.fields)+len(c.options)).add("findAndModify", e.name)
 	if len(c.filters) > 0 {
 		command = command.add("arrayFilters", arrayOfDocuments(c.filters))
+	}
+	if c.comment.Type != 0 {
+		command = command.add("comment", c.comment)
 	}
 	command = append(command, c.options...)
 	switch {
@@ -106,10 +110,11 @@ func (e *Engine) findAndModify(c change) bson.Raw {
 // statements sends several updates or deletes in one command. Each one is
 // executed by itself, so the reply may count some beside an error. A message
 // has room for the hundred of which the callers' batches consist.
-func (e *Engine) statements(ctx context.Context, command string, statements ...bson.Raw) (reply bson.Raw, err error) {
+func (e *Engine) statements(ctx context.Context, comment bson.RawValue, command string, statements ...bson.Raw) (reply bson.Raw, err error) {
 	all := arrayOfDocuments(statements)
-	return e.run(ctx, assemble(128+len(all.Value)).
+	return e.run(ctx, assemble(160+len(all.Value)).
 		add(command, e.name).
+		add("comment", comment).
 		add("ordered", no).
 		add("writeConcern", majority).
 		add(command+"s", all).

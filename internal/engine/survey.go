@@ -35,7 +35,7 @@ type Survey struct {
 // failure's cause is CauseForeign.
 func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	img, err := e.readImage(e.coll.FindOne(ctx, f.doc, options.FindOne().SetProjection(projection)).Raw())
+	img, err := e.readImage(e.coll.FindOne(ctx, f.doc, options.FindOne().SetComment(forAdmin).SetProjection(projection)).Raw())
 	if noCollection(err) {
 		return nil, nil
 	}
@@ -55,7 +55,7 @@ func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 func (e *Engine) Survey(ctx context.Context, s Survey) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		projection := e.image.fill(uuid.Nil, e.now()).document()
-		cursor, err := e.coll.Find(ctx, e.surveyed(s), options.Find().SetProjection(projection).SetBatchSize(surveyBatch))
+		cursor, err := e.coll.Find(ctx, e.surveyed(s), options.Find().SetComment(forAdmin).SetProjection(projection).SetBatchSize(surveyBatch))
 		if noCollection(err) {
 			return
 		}

@@ -198,13 +198,13 @@ func (e *encoder) options(o options.UpdateOneOptions) (filters []bson.Raw, eleme
 	if o.Collation != nil {
 		elements = elements.add("collation", value(collationOf(o.Collation)))
 	}
+	comment := forUpdate
 	if o.Comment != nil {
-		comment, err := e.value(o.Comment)
-		if err != nil {
+		if comment, err = e.value(o.Comment); err != nil {
 			return nil, nil, fmt.Errorf("comment: %w", err)
 		}
-		elements = elements.add("comment", comment)
 	}
+	elements = elements.add("comment", comment)
 	if o.Hint != nil {
 		if keys := reflect.ValueOf(o.Hint); keys.Kind() == reflect.Map && keys.Len() > 1 {
 			return nil, nil, mongo.ErrMapForOrderedArgument{ParamName: "hint"}
