@@ -39,14 +39,18 @@ func TestRule27NegativeAnswersAreProven(t *testing.T) {
 			return e.Downgrade(ctx, g, 1, Request{Tag: "read", ID: bob})
 		},
 	} {
-		p.proven(name, func() (Answer, error) { return send(t.Context(), p.Engine) })
+		p.proven(name, func(ctx context.Context) (Answer, error) { return send(ctx, p.Engine) })
 		alone.once(name, func() {
 			if got, err := send(t.Context(), alone.Engine); got.Outcome != Lost || err != nil {
 				t.Errorf("%s: %v, %v", name, got.Outcome, err)
 			}
 		})
 	}
-	p.proven("delete", func() (Answer, error) { return p.Delete(t.Context(), g) })
+	p.proven("delete", func(ctx context.Context) (Answer, error) { return p.Delete(ctx, g) })
+	p.proven("remove exactly", func(ctx context.Context) (Answer, error) {
+		_, err := p.RemoveExactly(ctx, Exact{Pin: g.Pin, Tag: g.Tag, ID: g.ID, Fence: g.Fence})
+		return Answer{Outcome: Lost}, err
+	})
 	for _, grants := range [][]Grant{{g}, {g, g}} {
 		p.sent.Take()
 		if standing, _, err := p.Standing(t.Context(), grants); len(standing) > 0 || err != nil || !linearizable(p.sent.All()[0]) {

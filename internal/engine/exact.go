@@ -30,6 +30,9 @@ func (e *Engine) RemoveExactly(ctx context.Context, x Exact) (*Image, error) {
 	filter, update := e.exactly(x)
 	fields := e.image.fill(uuid.Nil, e.now()).document()
 	img, err := e.readImage(e.change(ctx, change{comment: forAdmin, query: filter, update: update, shows: before, fields: fields}))
+	if img == nil && err == nil {
+		return nil, e.absent(ctx, filter)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
@@ -179,17 +180,19 @@ func (p *peer) plain(name string, g Grant, want Outcome, send func(context.Conte
 	})
 }
 
-// proven sends a command that finds nothing, and checks that a linearizable read has
-// proven it.
-func (p *peer) proven(name string, send func() (Answer, error)) {
+// proven sends a command that finds nothing, and checks that a linearizable read with
+// a time limit has proven it.
+func (p *peer) proven(name string, send func(context.Context) (Answer, error)) {
 	p.Helper()
 	p.sent.Take()
-	got, err := send()
+	ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
+	defer cancel()
+	got, err := send(ctx)
 	sent := p.sent.All()
 	if err != nil || got.Outcome != Lost || len(sent) != 2 {
 		p.Fatalf("%s: %v, %v; %d commands", name, got.Outcome, err, len(sent))
 	}
-	if !linearizable(sent[1]) {
+	if limit, _ := sent[1].Lookup("maxTimeMS").AsInt64OK(); !linearizable(sent[1]) || limit <= 0 {
 		p.Errorf("%s: the proof is %v", name, sent[1])
 	}
 }

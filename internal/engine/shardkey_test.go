@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -43,9 +44,9 @@ func TestShardKeyPinsTheDocument(t *testing.T) {
 	w.Change(bson.M{"$set": bson.M{"city": "Basel"}})
 	p.renewAll(false, g)
 	p.standing(nil, g)
-	p.proven("renew", func() (Answer, error) { return p.Renew(t.Context(), g) })
+	p.proven("renew", func(ctx context.Context) (Answer, error) { return p.Renew(ctx, g) })
 	w.Change(bson.M{"$set": bson.M{"city": "Bern", "none": 1}})
-	p.proven("release", func() (Answer, error) { return p.Release(t.Context(), g) })
+	p.proven("release", func(ctx context.Context) (Answer, error) { return p.Release(ctx, g) })
 	w.Change(bson.M{"$unset": bson.M{"none": 1}})
 	p.release(g, Released)
 
