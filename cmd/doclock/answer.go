@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
 // How long doclock waits for a server that doesn't answer.
@@ -72,13 +71,19 @@ func (c *cli) silence(ctx context.Context, client *mongo.Client) bool {
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case mongo.IsTimeout(err) && !errors.As(err, new(topology.ServerSelectionError)):
+		case mongo.IsTimeout(err) && !unselected(err):
 			asked++
 		default: // an answer, or an error that the work meets by itself
 			asked = 0
 		}
 	}
 	return true
+}
+
+// unselected reports whether the driver found no server to send to. The type of its
+// error is in the driver's x/, which may change. So its text tells.
+func unselected(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "server selection error")
 }
 
 // passed waits, and reports whether the time has passed before the end of ctx.

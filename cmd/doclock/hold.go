@@ -16,7 +16,6 @@ import (
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
 // run is the subcommand run, after its arguments were read.
@@ -202,12 +201,11 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 	if errors.As(err, &end) {
 		return err
 	}
-	unreachable := errors.As(err, new(topology.ServerSelectionError))
 	noneFree := h.skip && (errors.Is(err, doclock.ErrNotFound) || errors.Is(err, context.DeadlineExceeded))
 	switch {
 	case errors.Is(err, doclock.ErrConflict):
 		return &ending{code: exitConflict, err: c.ofCollection(&heldError{t.conflict(err), err})}
-	case noneFree && !unreachable:
+	case noneFree && !unselected(err):
 		return &ending{code: exitConflict, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
 	case errors.Is(err, doclock.ErrNotFound): // without the names, which are said here, and the options of Go
 		missing := doclock.ErrNotFound
