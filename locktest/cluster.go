@@ -173,15 +173,18 @@ func (c *Cluster) StepDown() {
 
 // Isolate cuts members off from all other members. Clients still reach them. An
 // isolated primary goes on: it executes writes, but no majority has them, so they are
-// not acknowledged (unless the write concern is w: 1); a command that changes nothing
-// is answered at once. An isolated secondary answers reads with what it knows.
+// not acknowledged (unless the write concern is w: 1), and wait until [Cluster.Heal];
+// a command that changes nothing is answered at once. An isolated secondary answers
+// reads with what it knows.
 func (c *Cluster) Isolate(members ...string) {
 	c.t.Helper()
 	c.each(members, func(m *member) { m.isolated = true })
 }
 
 // Cut breaks a client's connections to these members, or without any to all, and has
-// it not reach them any more. The client is one of this cluster.
+// it not reach them any more. The client is one of this cluster. To have it see only
+// an old primary, cut it off from the others before they elect a new one: a driver
+// that knows the new one doesn't believe the old one.
 func (c *Cluster) Cut(client *mongo.Client, members ...string) {
 	c.t.Helper()
 	if len(members) == 0 {

@@ -37,8 +37,6 @@ func (c *Cluster) execute(m *member, command value.Document) promise {
 	p := promise{read: slices.Contains(reads, name), again: !value.IsMissing(command.Get("txnNumber"))}
 	var err error
 	switch {
-	case !value.IsMissing(command.Get("autocommit")):
-		err = value.Unsupported("transactions")
 	case slices.Contains(anywhere, name):
 		p.reply = m.latest.store.Run(m.now(), command)
 	case p.read:
@@ -143,10 +141,8 @@ func (c *Cluster) kept(m *member, p promise) bson.RawValue {
 		switch {
 		case copies >= p.members:
 			return p.reply
-		case deposed && p.read:
-			return c.broken(m, p, &value.Refusal{Code: 11602, Name: "InterruptedDueToReplStateChange", Message: "operation was interrupted"})
 		case deposed:
-			return c.broken(m, p, &value.Refusal{Code: 189, Name: "PrimarySteppedDown", Message: "Primary stepped down while waiting for replication"})
+			return c.broken(m, p, steppedDown)
 		}
 		select {
 		case <-changed:
@@ -171,15 +167,17 @@ func (c *Cluster) broken(m *member, p promise, why *value.Refusal) bson.RawValue
 		{Key: "codeName", Value: value.String(why.CodeName())},
 		{Key: "errmsg", Value: value.String(why.Message)},
 	}.Close()})
-	if p.again && why.Code == 189 {
+	if p.again && why == steppedDown {
 		reply = append(reply, value.Field{Key: "errorLabels", Value: value.Of([]string{"RetryableWriteError"})})
 	}
 	return reply.Close()
 }
 
-var overtime = &value.Refusal{Code: 50, Name: "MaxTimeMSExpired", Message: "operation exceeded time limit"}
-
-var errNotPrimary error = &value.Refusal{Code: 10107, Name: "NotWritablePrimary", Message: "not primary"}
+var (
+	overtime      = &value.Refusal{Code: 50, Name: "MaxTimeMSExpired", Message: "operation exceeded time limit"}
+	steppedDown   = &value.Refusal{Code: 189, Name: "PrimarySteppedDown", Message: "Primary stepped down while waiting for replication"}
+	errNotPrimary = &value.Refusal{Code: 10107, Name: "NotWritablePrimary", Message: "not primary"}
+)
 
 // refused is the reply of a member that refuses a command. One that isn't primary
 // says how old its word is, and that the driver may repeat a write that has a number.

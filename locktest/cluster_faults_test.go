@@ -1,0 +1,85 @@
+package locktest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/locktest"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Each member has its own clock.
+func TestClocksOfMembers(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		stamp := func() time.Duration {
+			var stored struct{ At time.Time }
+			at := options.FindOneAndUpdate().SetReturnDocument(options.After)
+			check(t, c.orders.FindOneAndUpdate(t.Context(), order, mongo.Pipeline{{{Key: "$set", Value: bson.M{"at": "$$NOW"}}}}, at).Decode(&stored))
+			return time.Until(stored.At).Round(time.Second)
+		}
+		if got := stamp(); got != 0 {
+			t.Errorf("a clock that nobody turned is ahead by %v", got)
+		}
+		c.Advance(c.Primary(), -time.Minute)
+		c.Advance(c.Primary(), -time.Second)
+		behind := stamp()
+		c.StepDown()
+		if got := stamp(); behind != -61*time.Second || got != 0 {
+			t.Errorf("the old primary is ahead by %v, and the new one by %v", behind, got)
+		}
+	})
+}
+
+// A client that is cut off reaches none of the members, and others reach all.
+func TestCutOffACluster(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		client := c.Connect(options.Client().SetServerSelectionTimeout(time.Second))
+		check(t, client.Ping(t.Context(), nil))
+		c.Cut(client)
+		if err := client.Ping(t.Context(), nil); err == nil {
+			t.Error("a client that is cut off reaches the primary")
+		}
+		check(t, add(t.Context(), c.orders))
+		c.Heal()
+		check(t, add(t.Context(), client.Database("test").Collection("orders")))
+	})
+}
+
+// Faults are those of a server.
+func TestFaultsOfACluster(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		locks := locker(t, c.orders)
+		c.LoseReplies(1, locktest.Acquires)
+		lease := acquired(t, locks)
+		c.LoseRequests(1)
+		c.LoseReplies(1)
+		check(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
+		c.Fail(1, mongo.CommandError{Code: 13, Message: "not authorized"})
+		if err := lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}); code(err) != 13 {
+			t.Errorf("a refused update: %v", err)
+		}
+		c.LoseReplies(1)
+		if err := add(t.Context(), c.at(c.Primary())); !mongo.IsNetworkError(err) || total(t, c.orders) != 2 {
+			t.Errorf("a write without a reply that nobody repeats: %v", err)
+		}
+		c.Delay(1, time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := add(ctx, c.orders); !mongo.IsTimeout(err) || total(t, c.orders) != 2 {
+			t.Errorf("a write that is late: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if got := total(t, c.orders); got != 3 {
+			t.Errorf("the late write has not arrived: %d", got)
+		}
+		lease = acquired(t, locks)
+		check(t, c.Lose(lease))
+		if err := lease.Renew(t.Context()); !isLost(err) {
+			t.Errorf("a renewal: %v", err)
+		}
+		check(t, c.orders.Database().Client().Ping(t.Context(), nil))
+	})
+}
