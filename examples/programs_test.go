@@ -16,7 +16,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -51,6 +53,25 @@ var databases = []string{"accounts", "bank", "book", "crm", "jobs", "queue", "sh
 
 var objectIDs = regexp.MustCompile(`"\$oid":"[0-9a-f]{24}"`)
 
+// alone waits until no other checkout on this machine runs the programs, whose databases
+// have these names, too.
+func alone(t *testing.T, client *mongo.Client) {
+	locks, err := writelock.New(client.Database("doclock").Collection("tests"), doclock.Upsert())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := locks.Acquire(t.Context(), doclock.ID("programs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	lease.KeepAlive(ctx)
+	t.Cleanup(func() {
+		stop()
+		_ = lease.Release(context.Background()) // lost if the machine stood still
+	})
+}
+
 // The programs run in an empty module, and say what is wrong where there is no
 // server.
 func TestPrograms(t *testing.T) {
@@ -60,6 +81,8 @@ func TestPrograms(t *testing.T) {
 		if err != nil || len(theirs) > 0 {
 			t.Fatalf("the server of MONGODB_URI has the databases %q, which this test would drop (%v); give another server", theirs, err)
 		}
+	} else {
+		alone(t, client)
 	}
 	keepsWhatIsThere(t, client.Database("migration").Collection("people"))
 	keepsWhatIsThere(t, client.Database("cron").Collection("locks"))
@@ -255,10 +278,10 @@ func lessPatience(t *testing.T) (overlay string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const file, patience = "internal/engine/config.go", "DefaultPatience   = 30 * time.Second"
+	const file, limit = "internal/engine/config.go", "DefaultRetryLimit = 30 * time.Second"
 	text := source(t, file)
-	if !strings.Contains(text, patience) {
-		t.Fatalf("%s doesn't have %q", file, patience)
+	if !strings.Contains(text, limit) {
+		t.Fatalf("%s doesn't have %q", file, limit)
 	}
 	replacement := filepath.Join(t.TempDir(), "config.go")
 	overlay = filepath.Join(filepath.Dir(replacement), "overlay.json")
@@ -267,7 +290,7 @@ func lessPatience(t *testing.T) (overlay string) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{
-		replacement: []byte(strings.NewReplacer(patience, "", "import (", "import (\n\"os\"").Replace(text) + fromEnvironment),
+		replacement: []byte(strings.NewReplacer(limit, "", "import (", "import (\n\"os\"").Replace(text) + fromEnvironment),
 		overlay:     table,
 	} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
@@ -278,7 +301,7 @@ func lessPatience(t *testing.T) (overlay string) {
 }
 
 const fromEnvironment = `
-var DefaultPatience = func() time.Duration {
+var DefaultRetryLimit = func() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("PATIENCE")); err == nil {
 		return d
 	}
