@@ -13,26 +13,26 @@ import (
 // Event says what happened to an acquire or to a lease. [OnEvent] delivers it.
 //
 // An acquire is a call of TryAcquire, Acquire, Do, Enqueue or Resume of a Locker, or
-// one want of AcquireAll or DoAll. Each ends with exactly one event:
-// [EventGranted] if the caller got a lease, [EventRefused], or [EventGaveUp]. A
-// ticket's acquire ends when the ticket is granted, lost or cancelled; one that is
-// left alone has no end. There is no event of a call that was refused before it
-// began ([ErrInvalidArgument], [ErrInTransaction], after Close, after the end of
-// its context), none of a want after one that could not be had, none of a Touch, and
-// none of a downgrade that was refused.
+// one want of AcquireAll or DoAll. Each ends with exactly one event: [EventGranted]
+// if the caller got a lease, [EventRefused], or [EventGaveUp]. A ticket's acquire
+// ends when the ticket is granted, lost or cancelled; a ticket that is left alone
+// has no such event. There is none of a call that was refused before it began
+// ([ErrInvalidArgument], [ErrInTransaction], after Close, after the end of its
+// context), of a want after one that could not be had, of a Touch, and of a
+// downgrade that was refused.
 //
 // Each EventGranted is followed by exactly one end of that lease, with the same
 // LeaseID: [EventReleased], [EventHandedOver], [EventDetached] or [EventLost]. A
-// downgrade is an EventReleased, and an EventGranted with another LeaseID. The leases
-// of one entry ([ShareInProcess]) have the same LeaseID, and each has its own two
-// events. A lease that was granted to a caller who had given up has neither.
+// downgrade is an EventReleased, and an EventGranted with another LeaseID. The
+// leases of one entry ([ShareInProcess]) have the same LeaseID, and each has its own
+// two events. A lease that was granted to a caller who had given up has neither.
 //
 // EventLost comes when the lease's time is up, also of a lease that is never
-// released, or when a command finds that its entry is gone. It is an end: the
-// lease's release sends no other one. If that release, or a write, returns nil after
-// the time was up, nobody was let in after all: the server's word counts. An
-// EventReleased or EventDetached with an Err is an end, too, whatever a later call of
-// the lease finds.
+// released, or when a command finds that its entry is gone. The release of that
+// lease is no other event. If that release, or a write, returns nil after the time
+// was up, nobody was let in after all: the server's answer counts. An EventReleased
+// or EventDetached with an Err is an end, too, whatever a later call of the lease
+// finds.
 type Event struct {
 	Kind EventKind
 	Time time.Time // when it happened, on this machine's clock
@@ -45,36 +45,36 @@ type Event struct {
 	LeaseID uuid.UUID // of a lease's events, and of a clean-up the entry's; [uuid.Nil] before the grant
 	Fence   int64     // of a lease's events
 
-	Waited time.Duration // of an acquire: since its call began; of one want among several: since its turn; of a downgrade: since it was sent
+	Waited time.Duration // of an acquire: since its call began; of one of several wants: since its own acquire began; of a downgrade: since it was sent
 	Held   time.Duration // of a lease: since its grant
 
 	// Commands is how many were sent for this acquire, or for this lease since its
-	// grant, with the repeats that doclock sends, and without the driver's own. A
-	// renewal of many leases by one command counts for each of them, and so does a
-	// command for leases of one entry. A command is counted for the lease that sends
-	// it: a handoff and a downgrade for the lease that ends by it.
+	// grant. It counts doclock's repeats, and not the driver's. A renewal of many
+	// leases by one command counts for each of them, and so does a command for
+	// leases of one entry. A handoff or a downgrade counts for the lease that ends
+	// by it.
 	Commands int
 
 	Holders []Holder // the entries in the way, as the last image showed them; of a grant, those that it waited for last
 	Err     error    // the error that the caller gets, or the reason of a failure in the background
-	Dropped int      // events that the observer was too slow for, since the last delivered one
+	Dropped int      // events that were dropped since the last one, because the observer was too slow
 }
 
-// EventKind is what happened. Its text is stable: it may be a metric's label.
+// EventKind is what happened. Its text is stable: it can be a metric's label.
 type EventKind string
 
-// The kinds of events. EventStillWaiting names the holders in the way, as far as they
-// are known. It comes of no ticket, and of no claim, which may wait long for work.
+// The kinds of events. EventStillWaiting names the holders in the way, as far as this
+// process knows them. Tickets and claims have none: a claim may wait long for work.
 //
 // EventOutcomeUnknown comes once for each command whose caller gets
-// [ErrOutcomeUnknown]: its context ended during the command, no attempt was answered,
-// or a release was not executed before the lease's time was up, so that nobody knows
+// [ErrOutcomeUnknown]. Its context ended during the command, or no attempt was
+// answered, or a release was not executed before the lease's time was up: nobody knows
 // whether others were let in. If the command ends the lease, the event of that end
 // follows when the command has ended, unless it came before.
 const (
 	EventWaiting        EventKind = "waiting"         // an acquire was kept back, and waits from now on
-	EventStillWaiting   EventKind = "still waiting"   // an Acquire, a Do or a want of several has taken the Locker's TTL, and goes on; once
-	EventSkipped        EventKind = "skipped"         // a claim ([SkipLocked]) goes past a document that can't take the lock; Err says why
+	EventStillWaiting   EventKind = "still waiting"   // an Acquire, a Do or a want has waited for the Locker's TTL, and goes on; once
+	EventSkipped        EventKind = "skipped"         // a claim ([SkipLocked]) passed over a document that can't take the lock; Err says why
 	EventGranted        EventKind = "granted"         // a lease began: by an acquire, a resume or a downgrade
 	EventRefused        EventKind = "refused"         // an acquire ended with a conflict or without a document
 	EventGaveUp         EventKind = "gave up"         // an acquire ended for another reason: its context, MaxWait, Close, an error
@@ -83,13 +83,13 @@ const (
 	EventLost           EventKind = "lost"            // a lease ended before its release: its time ran out, or its entry is gone
 	EventReleased       EventKind = "released"        // a lease ended by its holder; Err is set if that failed, or its outcome is unknown
 	EventHandedOver     EventKind = "handed over"     // a lease ended by its release to a waiter of the same Locker
-	EventDetached       EventKind = "detached"        // a lease ended here, and its entry is left to the users of its token; Err as above
-	EventOutcomeUnknown EventKind = "outcome unknown" // a command may have been executed, a release for example; see below
-	EventCleanUpFailed  EventKind = "clean-up failed" // the server refuses to remove an entry that nobody uses, or none could be reached before it expired
+	EventDetached       EventKind = "detached"        // a lease ended here, and its entry is left to the users of its token; Err as for "released"
+	EventOutcomeUnknown EventKind = "outcome unknown" // a command may have been executed; see the comment on all kinds
+	EventCleanUpFailed  EventKind = "clean-up failed" // the server refuses to remove an entry that nobody holds, or none could be reached before it expired
 )
 
-// LogValue implements [slog.LogValuer]: the kind, the time and the fields that are
-// not empty.
+// LogValue implements [slog.LogValuer] with the kind, the time and the fields that
+// are not empty.
 func (e Event) LogValue() slog.Value {
 	kind, at := slog.String("kind", string(e.Kind)), slog.Time("time", e.Time)
 	return slog.GroupValue(append([]slog.Attr{kind, at}, e.attributes()...)...)

@@ -11,25 +11,25 @@ import (
 	"github.com/doclock/doclock/internal/observe"
 )
 
-// OnEvent has the function called for each [Event] of the Locker. Given several
-// times, all functions are called, in the order of the options.
+// OnEvent makes the Locker call f for each [Event]. Given several times, all
+// functions are called, in the order of the options.
 //
-// The function is called in a goroutine of its own, for one event at a time, and
-// in the order in which the events happened. That goroutine exists only while events
-// wait for their delivery; nothing has to be closed, and the events of Close are
-// still delivered after it. A slow function harms nobody: up to 1,024 events wait for
-// it. If there are more, an event is dropped, and counted in the next one's Dropped:
-// a renewal if there is one, and an [EventLost] or an [EventOutcomeUnknown] only if
-// nothing else waits. A panic is logged with its stack, as net/http does, and ends
-// that call only.
+// The Locker calls f in a goroutine of its own, for one event at a time, in the
+// order in which the events happened. That goroutine exists only while events wait
+// for their delivery; nothing has to be closed, and the events of Close still come
+// after it. A slow f delays nobody: up to 1,024 events wait for it. If there are
+// more, an event is dropped, and counted in the next one's Dropped: a renewal if
+// there is one, and an [EventLost] or an [EventOutcomeUnknown] only if nothing else
+// waits. A panic ends that call only, and is logged with its stack, as net/http
+// does.
 //
 // The context has the values of the caller's context, such as a trace, without its
 // end and without the driver's session. All events of a ticket have those of
-// Enqueue's. Renewals have the values of the acquire's context, which the lease keeps
-// until it has ended, and so have losses that the lease's release has not found.
+// Enqueue's. Renewals have the values of the acquire's context, which the lease
+// keeps until it has ended. So have losses, unless the lease's release found them.
 // Clean-ups have none.
 //
-// Without an observer nothing is counted, and no event is made.
+// Without an observer no event is made, and nothing is counted.
 func OnEvent(f func(context.Context, Event)) Option {
 	return lockerOption(func(c *engine.Config) error {
 		if f == nil {
@@ -60,7 +60,8 @@ func made(e observe.Event) Event {
 // the event's time and the attributes of [Event.LogValue]. The levels are
 //
 //   - Warn: [EventLost], [EventOutcomeUnknown], [EventRenewalFailed],
-//     [EventCleanUpFailed], [EventSkipped], and an [EventReleased] or [EventDetached] with an Err;
+//     [EventCleanUpFailed], [EventSkipped], and an [EventReleased] or
+//     [EventDetached] with an Err;
 //   - Info: [EventGaveUp], [EventStillWaiting];
 //   - Debug: all others.
 func LogTo(logger *slog.Logger) Option {
