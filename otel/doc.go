@@ -17,23 +17,22 @@
 // # Metrics
 //
 // The labels are the collection, the tag, the outcome and the kind of error. No
-// label is a document, a lease, an owner or a fencing token, so the number of
-// series follows the code and not the load. The counters of failures begin at 0
-// with the first event of a tag, so the first failure is an increase too.
+// label is a document, a lease, an owner or a fencing token. So the number of series
+// follows the code and not the load. The counters of failures begin at 0 with the
+// first event of a tag. So the first failure is an increase too.
 //
-// Each grant adds one to doclock.active_leases, and the one end of its lease
-// subtracts it again. So the number is exact while doclock.dropped_events is 0.
-// Commands are counted when their acquire or their lease ends: those of a long
-// lease come late, and at once. A command for several leases counts for each.
+// Each grant adds one to doclock.active_leases, and the end of its lease subtracts
+// it. So the number is exact while doclock.dropped_events is 0. Commands are counted
+// when their acquire or their lease ends: those of a long lease come late, all at
+// once. A command for several leases counts for each.
 //
 // # Spans
 //
-// An acquire has a span from its call to its grant, its refusal or its end. A
-// lease has a span from its grant to its end, which has the renewals that failed
-// and the outcomes that are unknown as its events. Both are children of the span
-// of the caller's context. If the caller has no span, the acquire's span begins a
-// trace, and the lease's span is its child. A span's times are those of the
-// events, so it doesn't matter that they are delivered later.
+// An acquire has a span from its call to its grant, its refusal or its end. A lease
+// has a span from its grant to its end. Failed renewals and unknown outcomes are
+// events of that span. Both are children of the span of the caller's context. If the
+// caller has no span, the acquire's span begins a trace, and the lease's span is its
+// child. A span's times are those of the events, also if they are delivered later.
 //
 // A span's status is an error if its lease was lost, or if its acquire or release
 // returned an error. A refusal is no error: it is an answer, with error.type
@@ -41,7 +40,7 @@
 //
 // The span of a lease is made when the lease ends. Until then an Observer
 // remembers only the trace and the first failures, for the 16,384 youngest leases.
-// The span of an older lease has the right times and no failures, and belongs to
-// the trace of the call that ended it. So a lease whose end never comes leaks
-// nothing, and spends no open span.
+// The span of an older lease has the right times and no failures, and belongs to the
+// trace of the call that ended it. So a lease that never ends leaks nothing, and
+// keeps no span open.
 package otel

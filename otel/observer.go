@@ -13,9 +13,9 @@ import (
 // scope names this package as the origin of its metrics and spans.
 const scope = "github.com/doclock/doclock/otel"
 
-// Observer turns the events of any number of Lockers into metrics and spans. It
-// starts no goroutine, and there is nothing to close: the providers are flushed
-// and shut down by the program that made them.
+// Observer turns the events of any number of Lockers into metrics and spans. It is
+// safe for concurrent use. It starts no goroutine and needs no Close: the program
+// flushes and shuts down the providers that it has made.
 type Observer struct {
 	metrics *instruments
 	tracer  trace.Tracer
@@ -23,7 +23,7 @@ type Observer struct {
 	leases  *leases
 }
 
-// Option says where the metrics and spans go.
+// Option sets where the metrics or the spans go.
 type Option func(*config)
 
 type config struct {
@@ -31,7 +31,7 @@ type config struct {
 	tracers trace.TracerProvider
 }
 
-// WithMeterProvider is where the metrics go. Default, and for nil: the global
+// WithMeterProvider sets where the metrics go. Default, and for nil: the global
 // MeterProvider.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(c *config) {
@@ -41,7 +41,7 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 	}
 }
 
-// WithTracerProvider is where the spans go. Default, and for nil: the global
+// WithTracerProvider sets where the spans go. Default, and for nil: the global
 // TracerProvider.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(c *config) {
@@ -68,11 +68,11 @@ func New(opts ...Option) (*Observer, error) {
 	return &Observer{metrics: metrics, tracer: c.tracers.Tracer(scope), labels: newLabels(metrics), leases: newLeases()}, nil
 }
 
-// Observe records one event. It may be called concurrently, by the Lockers that
-// share the Observer. It waits for nothing but the providers, which only put the
-// values aside. The span in ctx is the parent of the event's spans; the rest of
-// ctx reaches the providers as it is. An event of another kind than those that
-// package doclock lists is ignored.
+// Observe records one event. The Lockers that share the Observer may call it
+// concurrently. It waits for nothing but the providers, which only put the values
+// aside. The span in ctx is the parent of the event's spans, and ctx's other values
+// reach the providers. An event of a kind that package doclock doesn't list is
+// ignored.
 func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	if e.Dropped > 0 {
 		o.metrics.dropped.Add(ctx, int64(e.Dropped), o.labels.ofCollection(ctx, e).add...)
