@@ -218,7 +218,10 @@ func TestNoPrimary(t *testing.T) {
 // The driver's repeat of a write is executed once, also by another primary.
 func TestARepeatedWriteIsExecutedOnce(t *testing.T) {
 	onCluster(t, func(t *testing.T, c *replicas) {
-		steps := func(context.Context, *event.CommandFailedEvent) { c.StepDown() }
+		steps := func(context.Context, *event.CommandFailedEvent) {
+			c.StepDown()
+			time.Sleep(time.Second) // the driver repeats a write once: it must have heard of the new primary
+		}
 		client := c.Connect(options.Client().SetMonitor(&event.CommandMonitor{Failed: steps}))
 		orders := client.Database("test").Collection("orders")
 		before := c.Primary()
