@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
@@ -29,6 +30,29 @@ func TestRenewAnsweredAfterTheEnd(t *testing.T) {
 	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
 		t.Errorf("Err = %v", err)
 	}
+}
+
+// A renewal doesn't wait for a write that is under way.
+func TestRenewBesideAWrite(t *testing.T) {
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		written := make(chan error, 1)
+		go func() { written <- lease.Update(context.Background(), increment) }()
+		<-reply.Fired()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := lease.Renew(ctx); err != nil {
+			t.Errorf("Renew = %v", err)
+		}
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-written; err != nil {
+			t.Errorf("Update = %v", err)
+		}
+	})
 }
 
 // Rule 18: done had ids at the grant. The newest of them was pushed out since,
