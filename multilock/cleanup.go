@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ const (
 	mostIDs      = 500 // in one command
 	firstRest    = 50 * time.Millisecond
 	longestRest  = time.Second // of what is owed, until a command is answered
+	longOverload = 10 * time.Second
 )
 
 // cleanup removes in the background the entries of acquires without a lease. It
@@ -30,7 +32,7 @@ const (
 // double, until its entry was found or would have expired, and once more when the
 // Locker is closed. Until a server answers, an entry stays owed for as long as it
 // may live. While no server can be reached, nothing is sent, and one timer looks
-// for a server on behalf of all. The cleanup has no goroutine while nothing is due.
+// for a server on behalf of all. While it is overloaded, one command is sent for all. The cleanup has no goroutine while nothing is due.
 type cleanup struct {
 	locker *Locker
 
@@ -166,7 +168,9 @@ type sent struct {
 	found   []uuid.UUID
 	err     error // nil if it was answered
 	refused bool
-	away    bool // no server can be reached
+	away    bool // no server can be reached, or it has too much to do
+	trouble engine.Trouble
+	jitter  float64 // of the rest after it, from 0 to 1
 }
 
 // send sends the command, if a server can be reached. The last one waits for a
@@ -175,6 +179,7 @@ func (c *cleanup) send(d *due) (s sent) {
 	if len(d.ids) == 0 {
 		return s
 	}
+	s.jitter = rand.Float64()
 	err := c.locker.engine.Unreachable()
 	if err == nil || d.last {
 		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
@@ -185,13 +190,15 @@ func (c *cleanup) send(d *due) (s sent) {
 			return err
 		})
 	}
-	switch failure := engine.AsFailure(err); {
-	case err == nil:
-	case failure.Nothing:
-		s.err, s.refused, s.away = explain("release", err), failure.Refused(), c.locker.engine.Unreachable() != nil
-	default:
-		s.err, s.away = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err), c.locker.engine.Unreachable() != nil
+	if err == nil {
+		return s
 	}
+	failure := engine.AsFailure(err)
+	s.err, s.refused, s.trouble = explain("release", err), failure.Refused(), failure.Trouble
+	if !failure.Nothing {
+		s.err = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err)
+	}
+	s.away = s.trouble == engine.Overloaded && !d.last || c.locker.engine.Unreachable() != nil
 	return s
 }
 
@@ -254,14 +261,23 @@ func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Tim
 		return calls
 	}
 	rest := l.rest
-	if s.err != nil && !s.refused {
+	if s.err != nil && !s.refused && s.trouble != engine.WriteConflict {
 		rest = min(rest, longestRest)
 	}
-	l.due, l.rest = now.Add(min(rest, l.until.Sub(now))), 2*rest
+	l.due, l.rest = now.Add(min(s.pause(rest), l.until.Sub(now))), 2*rest
 	if l.last { // what was answered was sent before Close
 		l.due = now
 	}
 	return calls
+}
+
+// pause is a rest after the answer. Clients that have met a server in trouble together
+// don't ask together again.
+func (s sent) pause(rest time.Duration) time.Duration {
+	if s.trouble != engine.NoTrouble {
+		rest += time.Duration(float64(rest) * s.jitter / 2)
+	}
+	return rest
 }
 
 // schedule lets a group rest until something is due.

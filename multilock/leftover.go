@@ -86,9 +86,9 @@ func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) {
 	c.add(held.Pin(), r, time.Now(), leftover{seen: true, entries: 1})
 }
 
-// sleep stops the workers while no server can be reached: what is ready gets the
-// group's answer, and is due at the end of the sleep. After Close there is no other
-// time.
+// sleep stops the workers while no server can be reached, or it has too much to do:
+// what is ready gets the group's answer, and is due at the end of the sleep. After
+// Close there is no other time.
 func (c *cleanup) sleep(asked *group, s sent, now time.Time) (calls []func()) {
 	waiting := append(c.ready, asked)
 	c.ready = nil
@@ -111,8 +111,12 @@ func (c *cleanup) sleep(asked *group, s sent, now time.Time) (calls []func()) {
 	case c.closed:
 		c.start(1)
 	default:
-		c.rest = min(max(2*c.rest, firstRest), longestRest)
-		c.asleep = time.AfterFunc(c.rest, func() { c.wake(1) })
+		longest := longestRest
+		if s.trouble == engine.Overloaded {
+			longest = longOverload
+		}
+		c.rest = min(max(2*c.rest, firstRest), longest)
+		c.asleep = time.AfterFunc(s.pause(c.rest), func() { c.wake(1) })
 		c.locker.engine.WhenAnswered(func() { c.wake(mostCleanUps) })
 	}
 	return calls

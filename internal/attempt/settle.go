@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -13,6 +14,12 @@ import (
 const (
 	firstPause = 10 * time.Millisecond
 	longPause  = time.Second
+
+	// The server has trouble. After an overload error the driver has sent the command
+	// three times, with pauses of up to 200 and 400 ms. The library's go on from there,
+	// up to the driver's longest one.
+	overloadPause    = 800 * time.Millisecond
+	longTroublePause = 10 * time.Second
 )
 
 // Settle sends a command until an attempt is answered, ctx ends, the server
@@ -38,7 +45,7 @@ func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.C
 func settle(ctx context.Context, bounds engine.Attempts, send func(context.Context) error, once bool) (unsure, err error) {
 	begun := time.Now()
 	passed := begun // no failure since then passes
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+	for pause := firstPause; ; pause *= 2 {
 		maybe, err := Once(ctx, bounds.Timeout, send)
 		if err == nil {
 			return unsure, nil
@@ -50,13 +57,27 @@ func settle(ctx context.Context, bounds engine.Attempts, send func(context.Conte
 		if failure.Passes {
 			passed = time.Now()
 		}
+		pause = grown(pause, failure, bounds)
+		jittered := pause/2 + rand.N(pause)
 		switch {
 		case failure.Refused(), once && !failure.Nothing,
 			time.Since(begun) >= bounds.RetryLimit, time.Since(passed) >= bounds.RetryLimit/3,
-			!Sleep(ctx, pause/2+rand.N(pause)):
+			failure.Trouble != engine.NoTrouble && time.Since(begun)+jittered > bounds.RetryLimit, // a long pause, for nothing
+			!Sleep(ctx, jittered):
 			return unsure, err
 		}
 	}
+}
+
+// grown is the pause after a failure, within its bounds.
+func grown(pause time.Duration, failure *engine.Failure, bounds engine.Attempts) time.Duration {
+	if failure.Trouble == engine.NoTrouble {
+		return min(pause, longPause)
+	}
+	if failure.Trouble == engine.Overloaded {
+		pause = max(pause, overloadPause)
+	}
+	return min(pause, cmp.Or(bounds.Pause, longTroublePause))
 }
 
 // Once sends one attempt.

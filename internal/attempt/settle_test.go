@@ -82,3 +82,41 @@ func TestSettleWithoutRetries(t *testing.T) {
 		}
 	}
 }
+
+// A server that has trouble is asked less and less often, and last when there is time
+// for an answer. The first pause after an overload error is longer than the driver's
+// own. No pause is longer than the bounds allow.
+func TestSettleSparesAServerInTrouble(t *testing.T) {
+	for name, c := range map[string]struct {
+		failure      *engine.Failure
+		longest      time.Duration // of the bounds
+		shortest     time.Duration // pause
+		fewest, most int           // attempts
+	}{
+		"lost":                {&engine.Failure{Passes: true}, 0, 5 * time.Millisecond, 30, 50},
+		"overload":            {&engine.Failure{Nothing: true, Passes: true, Trouble: engine.Overloaded}, 0, 400 * time.Millisecond, 4, 9},
+		"conflict":            {&engine.Failure{Passes: true, Trouble: engine.WriteConflict}, 0, 5 * time.Millisecond, 9, 16},
+		"overload of a lease": {&engine.Failure{Nothing: true, Passes: true, Trouble: engine.Overloaded}, 100 * time.Millisecond, 50 * time.Millisecond, 200, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bounds := engine.Attempts{Timeout: time.Second, RetryLimit: 30 * time.Second, Pause: c.longest}
+				var sent []time.Duration
+				begun := time.Now()
+				_, _ = attempt.Settle(t.Context(), bounds, func(context.Context) error {
+					sent = append(sent, time.Since(begun))
+					return c.failure
+				})
+				if len(sent) < c.fewest || len(sent) > c.most {
+					t.Errorf("%d attempts: %v", len(sent), sent)
+				}
+				if first := sent[1]; first < c.shortest || first >= 3*c.shortest {
+					t.Errorf("the first pause is %v", first)
+				}
+				if last := sent[len(sent)-1]; c.failure.Trouble != engine.NoTrouble && last > bounds.RetryLimit {
+					t.Errorf("the last attempt is sent after %v", last)
+				}
+			})
+		})
+	}
+}

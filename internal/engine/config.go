@@ -73,6 +73,7 @@ func (c *Config) Wait(tag string) time.Duration {
 type Attempts struct {
 	Timeout    time.Duration // of each
 	RetryLimit time.Duration // none begins later
+	Pause      time.Duration // the longest one in the server's trouble; 0 means 10 s
 }
 
 // Attempt returns the bounds of a command for a lease with this TTL.

@@ -33,6 +33,9 @@ type Failure struct {
 	// Cause names a reason that the user can remove, or a lost race.
 	Cause Cause
 
+	// Trouble of the server: more commands would make it worse.
+	Trouble Trouble
+
 	err error
 }
 
@@ -50,6 +53,16 @@ const (
 	CauseShardKey           // the filter lacks the shard key's fields
 	CauseUnauthorized       // the user lacks a right
 	CauseRace               // the document came and went, or was being updated
+)
+
+// Trouble is a trouble of the server that passes.
+type Trouble uint8
+
+// The troubles.
+const (
+	NoTrouble     Trouble = iota
+	Overloaded            // it has too much to do
+	WriteConflict         // other writes to the document are faster
 )
 
 func (f *Failure) Error() string { return f.err.Error() }
@@ -120,6 +133,12 @@ func judge(err error, server mongo.ServerError) *Failure {
 	default:
 		f.Nothing = len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil })
 	}
+	switch {
+	case server.HasErrorLabel(overload[0]):
+		f.Trouble = Overloaded
+	case slices.Contains(codes, codeOfConflict):
+		f.Trouble = WriteConflict
+	}
 	if f.Nothing {
 		f.Cause = causeOf(codes, server)
 		if i := slices.IndexFunc(codes, unstorable); i == 0 && f.Refused() {
@@ -128,6 +147,8 @@ func judge(err error, server mongo.ServerError) *Failure {
 	}
 	return f
 }
+
+const codeOfConflict = 112
 
 // causeOf names the cause of a refusal. FailedToParse and TypeMismatch mean an
 // unsupported server if they concern the update; they may also concern the

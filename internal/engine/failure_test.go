@@ -158,6 +158,27 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// The trouble is known by its label or its code, whatever stands beside it.
+func TestTroubleOfTheServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want Trouble
+	}{
+		"overload":                      {mongo.CommandError{Code: 462, Labels: overload}, Overloaded},
+		"overload, and maybe executed":  {mongo.CommandError{Code: 2, Labels: overload[:1]}, Overloaded},
+		"of a write-concern error":      {mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 100}, Labels: overload}, Overloaded},
+		"it can be repeated":            {mongo.CommandError{Code: 91, Labels: overload[1:]}, NoTrouble},
+		"write conflict":                {mongo.CommandError{Code: 112}, WriteConflict},
+		"write conflict of a statement": {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 121}, {Code: 112}}}, WriteConflict},
+		"no primary":                    {mongo.CommandError{Code: 10107}, NoTrouble},
+		"a broken connection":           {io.EOF, NoTrouble},
+	} {
+		if got := AsFailure(classify(c.err)).Trouble; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // Each code of the page, and some others, with all combinations of labels, with and
 // without a write-concern error beside it.
 func TestEveryCodeWithEveryLabel(t *testing.T) {

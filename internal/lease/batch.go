@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -102,10 +103,16 @@ func (r renewal) long() time.Duration {
 	return shortest
 }
 
+// failure says what a renewal's failure means for the next try. The zero failure is
+// none, or one that means nothing.
+type failure struct {
+	alone   bool // those that were not renewed share no command any more: one of them may be the reason
+	trouble bool // the server's (engine.Failure), and a rest helps it
+}
+
 // renew renews holds with one command, except those that are being renewed or
-// released already. alone says that those it failed to renew must not share a
-// command with others again: one of them may be the reason.
-func renew(holds []*Hold) (alone bool) {
+// released already.
+func renew(holds []*Hold) failure {
 	var ours []*Hold
 	for _, s := range holds {
 		if s.renewing.tryLock() {
@@ -117,22 +124,40 @@ func renew(holds []*Hold) (alone bool) {
 	}
 	switch len(ours) {
 	case 0:
-		return false
+		return failure{}
 	case 1:
-		s := ours[0]
-		ctx, cancel := context.WithTimeout(counted(context.Background(), ours), s.engine.Attempt(s.grant.TTL).Timeout)
-		defer cancel()
-		_ = s.renew(ctx) // it ends the hold by a loss; any other error is tried again
-		return false
+		return renewOne(ours[0])
 	default:
 		return renewAll(ours)
 	}
 }
 
+// renewOne renews a hold by itself. A loss ends the hold; any other error is tried
+// again, after a rest if the server has trouble. It has got three messages by then:
+// after an overload error the driver sends two more by itself.
+func renewOne(s *Hold) (f failure) {
+	ctx, cancel := context.WithTimeout(counted(context.Background(), []*Hold{s}), s.engine.Attempt(s.grant.TTL).Timeout)
+	defer cancel()
+	attempts := 0
+	_ = s.renewWith(ctx, func(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+		got, err := s.sendRenewal(ctx, g)
+		attempts++
+		f.trouble = trouble(err)
+		if f.trouble && (attempts == 3 || engine.AsFailure(err).Trouble == engine.Overloaded) {
+			cancel()
+		}
+		return got, err
+	})
+	return f
+}
+
+// trouble says that an error is the server's trouble.
+func trouble(err error) bool { return err != nil && engine.AsFailure(err).Trouble != engine.NoTrouble }
+
 // renewAll renews holds by rule 20. If the command matched all of their entries,
 // they are valid from its send on. If not, a read shows for how long each of them
 // stands.
-func renewAll(holds []*Hold) (alone bool) {
+func renewAll(holds []*Hold) failure {
 	with := holds[0].locker
 	grants := make([]engine.Grant, len(holds))
 	for i, s := range holds {
@@ -146,9 +171,12 @@ func renewAll(holds []*Hold) (alone bool) {
 			s.renewed(grants[i], got.Sent)
 			s.emitRenewal(engine.Renewed, nil)
 		}
-		return false
+		return failure{}
 	}
 	emitFailedRenewals(holds, failed)
+	if trouble(failed) && engine.AsFailure(failed).Nothing { // a read would tell what is known
+		return failure{trouble: true}
+	}
 	ctx, cancel = timeoutFor(holds)
 	defer cancel()
 	standing, sent, err := with.commands.Standing(ctx, grants)
@@ -156,7 +184,7 @@ func renewAll(holds []*Hold) (alone bool) {
 		emitFailedRenewals(holds, err)
 	}
 	if err != nil {
-		return false // nobody answers: no hold is the reason
+		return failure{trouble: trouble(failed) || trouble(err)} // nobody answers: no hold is the reason
 	}
 	for _, s := range holds {
 		span, there := standing[s.grant.ID]
@@ -170,13 +198,25 @@ func renewAll(holds []*Hold) (alone bool) {
 			s.lose()
 		}
 	}
-	return failed != nil && !brokenOff(failed)
+	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed)}
 }
 
 // brokenOff says that a connection broke, and that nobody waited for an answer
 // in vain: no document is the reason. To renew a hundred holds one by one would
 // then take a hundred commands, and on new connections more time than is left.
 func brokenOff(err error) bool { return mongo.IsNetworkError(err) && !mongo.IsTimeout(err) }
+
+// rest is how long holds rest together that the server's trouble has kept from being
+// renewed: about half of the time that they have left. So the rests shrink with that
+// time, and a few tries remain whenever the trouble ends. The holds of one command have
+// one rest, or else each would need a command of its own.
+func rest(holds []*Hold) time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for _, s := range holds {
+		shortest = min(shortest, max(s.pause(), s.left()/2))
+	}
+	return shortest/2 + rand.N(shortest)
+}
 
 // timeoutFor bounds a command for several holds: by the attempt timeout, and
 // so that each has time left for a command of its own.

@@ -202,7 +202,11 @@ func (k *keeper) count(r renewal, n int) {
 func (k *keeper) carryOut(r renewal) {
 	holds := k.stillKept(r.holds)
 	slow := time.AfterFunc(r.long(), k.makeRoom)
-	alone := renew(holds)
+	failed := renew(holds)
+	var resting time.Duration
+	if failed.trouble {
+		resting = rest(holds)
+	}
 	now := k.engine.Clocks()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -210,7 +214,7 @@ func (k *keeper) carryOut(r renewal) {
 		k.prompt++ // which makeRoom has counted out
 	}
 	k.count(r, -1)
-	k.putBack(holds, alone, now)
+	k.putBack(holds, failed.alone, resting, now)
 	k.send()
 }
 
@@ -233,9 +237,9 @@ func (k *keeper) stillKept(all []*Hold) (holds []*Hold) {
 	return holds
 }
 
-// putBack lets holds rest until they are due again, or for a pause if they were
-// not renewed.
-func (k *keeper) putBack(holds []*Hold, alone bool, now engine.Reading) {
+// putBack lets holds rest until they are due again, or if they were not renewed for
+// that time, and for a pause at least.
+func (k *keeper) putBack(holds []*Hold, alone bool, resting time.Duration, now engine.Reading) {
 	for _, s := range holds {
 		of, kept := k.kept[s]
 		if !kept {
@@ -247,7 +251,7 @@ func (k *keeper) putBack(holds []*Hold, alone bool, now engine.Reading) {
 			k.wakeBy(now.Mono + rest)
 		} else {
 			of.stuck = of.stuck || len(holds) == 1
-			of.alone, of.after = of.alone || alone, now.Mono+s.pause()
+			of.alone, of.after = of.alone || alone, now.Mono+max(resting, s.pause())
 			k.wakeBy(of.after)
 		}
 		k.kept[s] = of

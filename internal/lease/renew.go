@@ -26,12 +26,12 @@ func (h *Handle) Renew(ctx context.Context) error {
 }
 
 // renew renews with one command, repeated while the hold is valid.
-func (s *Hold) renew(ctx context.Context) error {
-	return s.renewWith(ctx, func(ctx context.Context, g engine.Grant) (engine.Answer, error) {
-		got, err := s.commands.Renew(ctx, g)
-		s.emitRenewal(got.Outcome, err)
-		return got, err
-	})
+func (s *Hold) renew(ctx context.Context) error { return s.renewWith(ctx, s.sendRenewal) }
+
+func (s *Hold) sendRenewal(ctx context.Context, g engine.Grant) (engine.Answer, error) {
+	got, err := s.commands.Renew(ctx, g)
+	s.emitRenewal(got.Outcome, err)
+	return got, err
 }
 
 // renewWith renews with a command that finds the hold's own entry or none.
@@ -39,11 +39,14 @@ func (s *Hold) renewWith(ctx context.Context, send func(context.Context, engine.
 	if err := s.err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.remaining())
+	left := s.remaining()
+	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
+	bounds := s.engine.Attempt(s.grant.TTL)
+	bounds.Pause = left / 8 // no lease is lost by waiting
 	var got engine.Answer
 	var g engine.Grant
-	_, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
+	_, err := attempt.Settle(ctx, bounds, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, s.remaining())
 		defer cancel()
 		g = s.renewal()

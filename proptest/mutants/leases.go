@@ -49,7 +49,7 @@ var leases = []Mutant{{
 	Name: "renewals end at the first error",
 	Why:  "a short network failure costs the lock",
 	File: "internal/lease/keeper.go", Tests: "^TestKeepAliveSurvivesWhatPasses$", Packages: inHold,
-	Old: `of.alone, of.after = of.alone || alone, now.Mono+s.pause()`,
+	Old: `of.alone, of.after = of.alone || alone, now.Mono+max(resting, s.pause())`,
 	New: `of.alone, of.after = of.alone || alone, now.Mono+time.Hour`,
 }, {
 	Name: "a server's negative answer counts without a proof", Rule: 27,
