@@ -176,9 +176,12 @@ func (p *proof) history(ctx context.Context, uri string, round int, faults bool)
 //	go test -C proptest/proof -v -timeout 3h -run TestHistories . -args -histories 100
 func TestHistories(t *testing.T) {
 	p := &proof{T: t, size: full, begun: time.Now()}
+	ran := 0
 	for round := range *histories {
 		if err := p.history(t.Context(), mongotest.URI(t), round, true); err != nil {
 			t.Error(err)
+		} else {
+			ran++
 		}
 		for _, failure := range p.counts.Failures() {
 			t.Error(failure)
@@ -188,6 +191,11 @@ func TestHistories(t *testing.T) {
 	if err := p.counts.Table(t.Output()); err != nil {
 		t.Error(err)
 	}
+	violations := 0
+	for _, n := range p.counts.Violations {
+		violations += n
+	}
+	t.Logf("histories: %d operations, %d violations", ran*p.operations, violations) // read by internal/mongotest/row
 }
 
 func (p *proof) rarest() int {

@@ -29,10 +29,11 @@ func serve(once bool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(os.Stderr, server.Description())
 	if once {
+		fmt.Println(server.Description())
 		return server.Close()
 	}
+	fmt.Fprintln(os.Stderr, server.Description())
 	fmt.Fprintln(os.Stderr, "Tests of this user find it by themselves. Other programs need:")
 	fmt.Printf("export MONGODB_URI='%s'\n", server.URI())
 	fmt.Fprintln(os.Stderr, "It stays until Ctrl-C, and a little longer.")
