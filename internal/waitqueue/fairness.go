@@ -77,7 +77,9 @@ func (r *localRun) yield() {
 func (r *localRun) yields() time.Duration { return max(0, r.until-r.clock()) }
 
 // successor is the first waiter that has a chance once the entry is released, if
-// the run goes on. The document's own order is kept by the server.
+// the run goes on. The document's own order is kept by the server. A waiter that was
+// granted the entry itself, and couldn't take it, is about to leave: it is handed nothing,
+// because an id serves one entry (rule 19).
 func (d *queue) successor(released uuid.UUID) *Waiter {
 	if !d.run.goesOn() {
 		return nil
@@ -87,7 +89,7 @@ func (d *queue) successor(released uuid.UUID) *Waiter {
 		img = without(img, released)
 	}
 	for _, w := range d.heads() {
-		if img == nil || w.state != asleep || !w.place.taken() && !w.Exact {
+		if img == nil || w.ID == released || w.state != asleep || !w.place.taken() && !w.Exact {
 			return nil
 		}
 		if blocking, _ := d.inTheWay(w, img); len(blocking) == 0 && d.mayAsk(w, img) {

@@ -176,6 +176,23 @@ func TestAHandoffOfUnknownOutcome(t *testing.T) {
 	})
 }
 
+// A waiter that was granted the lock, and whose caller couldn't take it (the document
+// can't be decoded), releases it before it leaves. It isn't its own successor.
+func TestNoHandoffToOneself(t *testing.T) {
+	simulated(t, relations.Exclusive(), 1, func(d *document, ps []*process) {
+		p, own := ps[0], ps[0].ask("write")
+		w := p.Enter(keyOfOne, own, Known{})
+		p.Settle(w, Result{ID: own.ID, Image: d.acquire(own.Request).Image, Document: keyOfOne})
+		grant := engine.Grant{Pin: pinOfOne, Tag: "write", ID: own.ID}
+		if next := p.Next(grant); next != nil {
+			d.fault("the waiter is handed its own lock: %+v", next)
+		}
+		d.release(own.ID)
+		p.Released(grant)
+		p.Leave(w)
+	})
+}
+
 // The answer of a handoff comes back if its waiter has left before it, or leaves without
 // it.
 func TestAnAnswerThatIsNotTaken(t *testing.T) {
