@@ -45,8 +45,9 @@ func story() []doclock.Event {
 	cleanUp.Err, cleanUp.Dropped = errors.New("no server"), 5
 	skipped := event(doclock.EventSkipped, 0)
 	skipped.Err = mongo.CommandError{Code: 17419, Message: "too large"}
+	jumped := doclock.Event{Kind: doclock.EventClockJumped, Collection: skipped.Collection, Time: skipped.Time, Jump: -time.Second}
 	return []doclock.Event{
-		skipped,
+		skipped, jumped,
 		granted(1, 0, 2*time.Millisecond),
 		event(doclock.EventWaiting, 0), event(doclock.EventStillWaiting, 0),
 		refused, gone,
@@ -90,6 +91,7 @@ func TestMetricsOfEachKind(t *testing.T) {
 		"doclock.renewals{tag=write}":                                                  "1",
 		"doclock.renewal_failures{tag=write}":                                          "1",
 		"doclock.commands{tag=write}":                                                  "21",
+		"doclock.clock_jumps{}":                                                        "1",
 		"doclock.dropped_events{}":                                                     "5",
 	}
 	got := r.points()
@@ -121,7 +123,7 @@ func TestFailuresAreCountedFromZero(t *testing.T) {
 	r := newRig(t)
 	r.observe(leased(1, doclock.EventGranted, 0))
 	metrics := r.metrics()
-	for _, name := range []string{"conflicts", "skipped_documents", "losses", "unknown_outcomes", "clean_up_failures", "renewals", "renewal_failures", "commands", "dropped_events"} {
+	for _, name := range []string{"conflicts", "skipped_documents", "losses", "unknown_outcomes", "clean_up_failures", "renewals", "renewal_failures", "commands", "clock_jumps", "dropped_events"} {
 		sum, ok := metrics["doclock."+name].Data.(metricdata.Sum[int64])
 		if !ok || len(sum.DataPoints) != 1 || sum.DataPoints[0].Value != 0 {
 			t.Errorf("%s: %+v, want one point of 0", name, sum)

@@ -24,6 +24,7 @@ type Event struct {
 	Commands   int
 	Conflict   error
 	Err        error
+	Jump       time.Duration
 	Dropped    int
 }
 
@@ -46,6 +47,7 @@ const (
 	Detached       Kind = "detached"
 	OutcomeUnknown Kind = "outcome unknown"
 	CleanUpFailed  Kind = "clean-up failed"
+	ClockJumped    Kind = "clock jumped"
 )
 
 // Func is an observer's function.

@@ -31,7 +31,7 @@ const (
 // kinds are the kinds of events.
 var kinds = []doclock.EventKind{
 	doclock.EventWaiting, doclock.EventStillWaiting, doclock.EventSkipped, doclock.EventGranted, doclock.EventRefused, doclock.EventGaveUp, doclock.EventRenewed, doclock.EventRenewalFailed,
-	doclock.EventLost, doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventOutcomeUnknown, doclock.EventCleanUpFailed,
+	doclock.EventLost, doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventOutcomeUnknown, doclock.EventCleanUpFailed, doclock.EventClockJumped,
 }
 
 // seen is the outcome that counts the events of a kind.
