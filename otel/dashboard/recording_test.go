@@ -122,7 +122,7 @@ func program(n int) (events []doclock.Event) {
 		events = append(events, fresh(doclock.EventSkipped, errors.New("the document is too large")))
 		failed := fresh(doclock.EventCleanUpFailed, errors.New("no server"))
 		failed.Dropped = 2
-		events = append(events, failed)
+		events = append(events, failed, fresh(doclock.EventClockJumped, nil))
 	}
 	return events
 }
