@@ -27,13 +27,18 @@ type Process struct {
 // process that was killed may have left half of its last line. The end of ctx
 // kills it.
 func Start(ctx context.Context, name string, job any, note func(p *Process, line string)) (*Process, error) {
-	text, err := json.Marshal(job)
-	if err != nil {
-		return nil, err
-	}
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding the program of a child process: %w", err)
+	}
+	return StartProgram(ctx, program, name, job, note)
+}
+
+// StartProgram is Start of another program, such as an older build of this one.
+func StartProgram(ctx context.Context, program, name string, job any, note func(p *Process, line string)) (*Process, error) {
+	text, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Env = append(os.Environ(), variable+"="+name+" "+string(text))

@@ -41,7 +41,7 @@ const differences = [
   {
     of: 'mingo',
     why: 'a field that is missing or null is not below all numbers',
-    when: ({ doc }) => isNullish(lockOf(doc).fence) || entries(doc).some((e) => isNullish(e.seq)),
+    when: ({ doc }) => isNullish(lockOf(doc).v) || isNullish(lockOf(doc).fence) || entries(doc).some((e) => isNullish(e.seq)),
   },
   {
     of: 'mingo',
@@ -51,7 +51,7 @@ const differences = [
   {
     of: 'mingo',
     why: 'values of different types have no order',
-    when: ({ doc }) => entries(doc).some((e) => typeOf(e.expires) !== 'date' || !isNumber(e.seq) || (e.n !== undefined && !isNumber(e.n))) || !isNumber(lockOf(doc).fence),
+    when: ({ doc }) => entries(doc).some((e) => typeOf(e.expires) !== 'date' || !isNumber(e.seq) || (e.n !== undefined && !isNumber(e.n))) || !isNumber(lockOf(doc).fence) || !isNumber(lockOf(doc).v),
   },
 ];
 

@@ -67,7 +67,7 @@ class Drawing {
     const fields = { tags: this.entries(), ...this.done() };
     if (r.chance(0.95)) fields.fence = this.fence();
     if (r.chance(0.1)) fields.brand = 'x';
-    if (r.chance(0.1)) fields.v = r.pick([new Int32(1), new Int32(2), this.odd()]);
+    if (r.chance(0.8)) fields.v = r.chance(0.9) ? new Int32(1) : r.pick([new Int32(2), this.odd()]); // mingo needs one
     return Object.fromEntries(r.shuffled(Object.entries(fields)));
   }
 

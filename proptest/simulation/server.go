@@ -31,6 +31,10 @@ type ServerConfig struct {
 	Documents         int // each with rules of its own: the presets, then generated ones
 	Seed              uint64
 	Faults            bool
+
+	// Older is another build of this package's test, or of a program that calls
+	// Main, of an older version: every second process runs it. "" is none.
+	Older string `json:"-"`
 }
 
 // Faults of processes, machines and callers.
@@ -125,7 +129,7 @@ func (l *launch) processes(ctx context.Context) error {
 			if i == 0 {
 				kills = 0 // so that its ledger is judged
 			}
-			if err := l.keepBusy(ctx, max(1, l.Operations/l.Processes), kills, rng); err != nil {
+			if err := l.keepBusy(ctx, i, max(1, l.Operations/l.Processes), kills, rng); err != nil {
 				cancel(err)
 			}
 		})
@@ -134,11 +138,11 @@ func (l *launch) processes(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// keepBusy runs one worker to its end. With faults it is stopped or killed now and then;
+// keepBusy runs the i-th worker to its end. With faults it is stopped or killed now and then;
 // another one takes a killed worker's place, and does the rest.
-func (l *launch) keepBusy(ctx context.Context, share, mostKills int, rng *rand.Rand) error {
+func (l *launch) keepBusy(ctx context.Context, i, share, mostKills int, rng *rand.Rand) error {
 	for kills := 0; ; kills++ {
-		w, err := l.start(ctx, share)
+		w, err := l.start(ctx, i, share)
 		if err != nil {
 			return err
 		}
@@ -161,14 +165,20 @@ type worker struct {
 	failure string
 }
 
-func (l *launch) start(ctx context.Context, share int) (*worker, error) {
+func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	j := job{l.ServerConfig, l.database.Name(), len(l.output), share}
 	out, w := &bytes.Buffer{}, &worker{}
 	l.output = append(l.output, out)
-	var err error
-	w.Process, err = child.Start(ctx, workers, j, func(_ *child.Process, line string) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if l.Older != "" && i%2 == 1 {
+		program = l.Older
+	}
+	w.Process, err = child.StartProgram(ctx, program, workers, j, func(_ *child.Process, line string) {
 		switch judged, isTally := strings.CutPrefix(line, tallied); {
 		case isTally:
 			var counts tally.Tally

@@ -1,0 +1,108 @@
+package proof
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/proptest/history"
+	"github.com/doclock/doclock/proptest/simulation"
+	"github.com/doclock/doclock/proptest/tally"
+)
+
+// This file runs two versions of the library on the same documents: what is in a
+// document, and what the commands do to it, is a contract between versions.
+
+var (
+	older    = flag.String("older", "0457ab0", "the commit that every second process of the two versions runs; \"\" leaves them out")
+	versions = flag.Duration("versions", 0, "how long TestVersions makes histories")
+)
+
+// TestVersions makes histories of two versions, and nothing else:
+//
+//	go test -C proptest/proof -v -timeout 1h -run TestVersions . -args -versions 3m -older 0457ab0
+func TestVersions(t *testing.T) {
+	if *versions == 0 || *older == "" {
+		t.Skip("no time, or no older commit")
+	}
+	p := &proof{T: t, size: full, begun: time.Now()}
+	if err := p.versions(t.Context(), mongotest.URI(t), *versions); err != nil {
+		t.Error(err)
+	}
+	for _, failure := range p.counts.Failures() {
+		t.Error(failure)
+	}
+}
+
+// versions makes histories with faults for that long. Two processes are this program, and
+// two are the older commit's. Each judges its own ledger; this program's checker judges
+// the history.
+func (p *proof) versions(ctx context.Context, uri string, d time.Duration) error {
+	program, err := p.build(ctx, *older)
+	if err != nil {
+		return err
+	}
+	this, err := output(ctx, root, "git", "describe", "--always", "--dirty")
+	if err != nil {
+		return err
+	}
+	var counts tally.Tally
+	rounds, begun := 0, time.Now()
+	for ; rounds == 0 || time.Since(begun) < d; rounds++ {
+		h, round, err := simulation.RunServer(ctx, simulation.ServerConfig{
+			URI: uri, Older: program,
+			Processes: 4, CallersPerProcess: 8,
+			Operations: 2_000,
+			Documents:  8,
+			Seed:       uint64(begun.UnixNano()) + uint64(rounds),
+			Faults:     true,
+		})
+		if err != nil {
+			return err
+		}
+		h.Check(round)
+		linearizable(h, round, 20*time.Second)
+		counts.Merge(round)
+	}
+	violations := 0
+	for _, n := range counts.Violations {
+		violations += n
+	}
+	fmt.Printf("%6.0f s    %s beside %s: %d rounds of 2000 operations, %d attempts, %d granted, %d violations\n", time.Since(p.begun).Seconds(),
+		this, *older, rounds, counts.Outcomes[history.SeenAttempts], counts.Outcomes[history.SeenGranted], violations)
+	p.counts.Merge(&counts)
+	return nil
+}
+
+// build builds the simulation's processes as they were in the commit.
+func (p *proof) build(ctx context.Context, commit string) (program string, err error) {
+	dir := p.TempDir()
+	archive := filepath.Join(dir, "source.tar")
+	if _, err := output(ctx, root, "git", "archive", "--output="+archive, commit); err != nil {
+		return "", fmt.Errorf("the source of %s (a shallow clone hasn't got it; -args -older \"\" leaves this part out): %w", commit, err)
+	}
+	if _, err := output(ctx, dir, "tar", "-xf", archive); err != nil {
+		return "", err
+	}
+	program = filepath.Join(dir, "older.test")
+	_, err = output(ctx, dir, "go", "test", "-c", "-o", program, "./proptest/simulation")
+	return program, err
+}
+
+// output is that of a program that runs in a directory.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
