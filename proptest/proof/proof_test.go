@@ -82,9 +82,7 @@ func TestProof(t *testing.T) {
 		t.Run("on the server", func(t *testing.T) {
 			t.Parallel()
 			p.part("simulation on the server", func() error { return p.histories(ctx, uri) })
-			if *older != "" {
-				p.part("two versions on the server", func() error { return p.versions(ctx, uri, time.Minute) })
-			}
+			p.part("two versions on the server", func() error { return p.versions(ctx, uri, time.Minute) })
 			p.part("model against the server", func() error {
 				machine.Engine(t, db, p.machineRuns, p.machineSteps, &p.counts)
 				return nil
