@@ -188,9 +188,11 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 // delete it returns nil if the lock was released. The delete is repeated until it is
 // answered, ctx ends, or the server would let others in anyway.
 //
-// If other goroutines share the entry ([ShareInProcess]), Delete returns
-// [ErrInvalidArgument] and sends nothing, and the lease stands: delete under a tag
-// that excludes others.
+// All other entries go with the document. So delete under a tag that excludes others:
+// under a tag that tolerates other holders, their leases still count as valid until
+// their next command, while another document of this _id may be made and locked. If
+// other goroutines share the entry ([ShareInProcess]), Delete returns
+// [ErrInvalidArgument] and sends nothing, and the lease stands.
 func (l *Lease) Delete(ctx context.Context) error {
 	return l.handle().Delete(ctx)
 }

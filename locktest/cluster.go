@@ -76,9 +76,6 @@ func (c *Cluster) end() {
 	c.serving.Wait()
 }
 
-// disconnecting is how long the end of a test waits for a client's commands.
-const disconnecting = 10 * time.Second
-
 // Connect makes a client of the cluster, with options as a program has them. Those
 // that say where a server is have no effect. The client is disconnected at the end
 // of the test, unless the program has done so.
@@ -94,9 +91,8 @@ func (c *Cluster) Connect(opts ...*options.ClientOptions) *mongo.Client {
 	defer c.mu.Unlock()
 	c.clients[client] = d
 	c.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), disconnecting)
-		defer cancel()
-		_ = client.Disconnect(ctx) // the program may have done it
+		c.Cut(client)                               // commands that wait end, for which Disconnect would wait
+		_ = client.Disconnect(context.Background()) // the program may have done it
 	})
 	return client
 }
@@ -173,9 +169,9 @@ func (c *Cluster) StepDown() {
 
 // Isolate cuts members off from all other members. Clients still reach them. An
 // isolated primary goes on: it executes writes, but no majority has them, so they are
-// not acknowledged (unless the write concern is w: 1), and wait until [Cluster.Heal];
-// a command that changes nothing is answered at once. An isolated secondary answers
-// reads with what it knows.
+// not acknowledged (unless the write concern is w: 1), and wait until [Cluster.Heal].
+// A command that changes nothing waits for the member's last write: it is answered at
+// once if that is committed. An isolated secondary answers reads with what it knows.
 func (c *Cluster) Isolate(members ...string) {
 	c.t.Helper()
 	c.each(members, func(m *member) { m.isolated = true })

@@ -107,8 +107,9 @@ func (c *Cluster) write(m *member, command value.Document, p *promise) error {
 	}
 	reply, after := m.latest.store.After(m.now(), plain(command))
 	p.reply = reply
-	if after == m.latest.store {
-		return nil // nothing has changed, and nothing is waited for
+	if after == m.latest.store { // nothing has changed: as MongoDB does, it waits for the member's last write
+		p.at, p.members = m.latest.at, members
+		return nil
 	}
 	next := m.latest.next(m.term)
 	next.store = after

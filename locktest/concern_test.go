@@ -34,7 +34,8 @@ func (c *replicas) deposed(opts ...options.Lister[options.CollectionOptions]) *m
 	return old
 }
 
-// A command that changes nothing is acknowledged at once, by an old primary too.
+// A command that changes nothing is acknowledged at once by an old primary, too, unless
+// it may have read what that primary has written alone.
 func TestNothingMatchedAtAnOldPrimary(t *testing.T) {
 	onCluster(t, func(t *testing.T, c *replicas) {
 		old := c.deposed(options.Collection().SetWriteConcern(writeconcern.Majority()))
@@ -50,6 +51,23 @@ func TestNothingMatchedAtAnOldPrimary(t *testing.T) {
 		if deleted.DeletedCount != 0 || updated.MatchedCount != 1 || updated.ModifiedCount != 0 || !mongo.IsDuplicateKeyError(err) || time.Since(began) > 0 {
 			t.Errorf("deleted %d, updated %+v, %v, after %v", deleted.DeletedCount, updated, err, time.Since(began))
 		}
+		for range 2 { // the second one changes nothing
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err = old.UpdateOne(ctx, order, bson.M{"$set": bson.M{"alone": true}})
+			cancel()
+			if err == nil {
+				t.Error("a write that no majority has is acknowledged")
+			}
+		}
+	})
+}
+
+// A test may end while a command waits.
+func TestTheEndAtAnIsolatedPrimary(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		c.Isolate(c.Primary())
+		go func() { _ = add(context.Background(), c.orders) }()
+		synctest.Wait()
 	})
 }
 

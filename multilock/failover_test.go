@@ -288,3 +288,25 @@ func TestANewClientOfAnOldPrimary(t *testing.T) {
 		ok(r, r.got(acquire.wait()).Release(r.Context()))
 	})
 }
+
+// The first attempt is executed by the old primary alone. Its repeat changes nothing,
+// and so it must wait, too.
+func TestARepeatAtAnOldPrimary(t *testing.T) {
+	t.Parallel()
+	onCluster(t, func(r *replicated) {
+		old, others := r.locker(), r.plain(relations.WritePreferring())
+		r.cut()
+		r.cluster.StepDown()
+		time.Sleep(time.Second) // the others hear of it
+		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
+		defer cancel()
+		one, err := old.Acquire(ctx, flowers, "write", doclock.HoldAtLeast(time.Minute))
+		if err == nil {
+			other, err := others.TryAcquire(r.Context(), flowers, "write")
+			if err == nil && one.Err() == nil && other.Err() == nil {
+				r.Error("two leases are valid")
+			}
+		}
+		r.cluster.Heal()
+	})
+}
