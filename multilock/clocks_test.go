@@ -19,8 +19,8 @@ func TestJumpsOfTheServersClock(t *testing.T) {
 	t.Parallel()
 	const tolerance = time.Second
 	for name, c := range map[string]struct {
-		happens func(*locktest.Cluster)
-		want    time.Duration
+		step func(*locktest.Cluster)
+		want time.Duration
 	}{
 		"nothing":                        {func(*locktest.Cluster) {}, 0},
 		"a little forward":               {func(c *locktest.Cluster) { c.Advance(c.Primary(), tolerance/5) }, 0},
@@ -52,7 +52,7 @@ func TestJumpsOfTheServersClock(t *testing.T) {
 					}
 				}
 				pairs()
-				c.happens(cluster)
+				c.step(cluster)
 				pairs()
 				must(t, l.Close(t.Context()))
 				synctest.Wait()

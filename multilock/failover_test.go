@@ -84,12 +84,12 @@ var elections = []election{
 	{"an old primary alone, all replies lost", func(r *replicated) { r.cut(); r.cluster.LoseReplies(1 << 30) }, nothing},
 }
 
-// run has the election happen from now on, and returns a wait for its end.
-func (e election) run(r *replicated) (over func()) {
-	healed := make(chan struct{})
+// strike has the election happen from now on, and returns a wait for its end.
+func (e election) strike(r *replicated) (healed func()) {
+	done := make(chan struct{})
 	e.before(r)
 	go func() {
-		defer close(healed)
+		defer close(done)
 		time.Sleep(time.Millisecond)
 		e.soon(r)
 		time.Sleep(isolation)
@@ -98,16 +98,16 @@ func (e election) run(r *replicated) (over func()) {
 		r.cluster.LoseReplies(0)
 		r.cluster.Heal()
 	}()
-	return func() { <-healed; synctest.Wait() }
+	return func() { <-done; synctest.Wait() }
 }
 
 // fault is the election as a fault of an order's call.
 func (e election) fault(r *replicated) orderFault {
-	var over func()
+	var healed func()
 	return orderFault{
 		name: e.name,
-		arm:  func(*order, orderCall) { over = e.run(r) },
-		end:  func(*order) { over() },
+		arm:  func(*order, orderCall) { healed = e.strike(r) },
+		end:  func(*order) { healed() },
 	}
 }
 
@@ -137,21 +137,21 @@ func TestCallsInElections(t *testing.T) {
 // elected is what else the library does. It ends with nothing in the documents.
 var elected = []struct {
 	name string
-	do   func(r *replicated, here, there *multilock.Locker, election func() (over func()))
+	do   func(r *replicated, here, there *multilock.Locker, election func() (healed func()))
 }{
 	{"acquire", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
-		over := election()
+		healed := election()
 		lease := r.got(here.Acquire(r.Context(), flowers, "write"))
-		over()
+		healed()
 		r.wantEntries(lease)
 		ok(r, lease.Release(r.Context()))
 	}},
 	{"acquire of a caller that leaves", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
-		over := election()
+		healed := election()
 		ctx, cancel := context.WithTimeout(r.Context(), isolation/2)
 		defer cancel()
 		lease, err := here.Acquire(ctx, flowers, "write")
-		over()
+		healed()
 		if err == nil {
 			ok(r, lease.Release(r.Context()))
 		} else if !errors.Is(err, doclock.ErrNotAcquired) {
@@ -159,9 +159,9 @@ var elected = []struct {
 		}
 	}},
 	{"acquire by another filter", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
-		over := election()
+		healed := election()
 		lease, err := here.TryAcquire(r.Context(), byName, "write") // it is sent once
-		over()
+		healed()
 		if err == nil {
 			ok(r, lease.Release(r.Context()))
 		} else if !errors.Is(err, doclock.ErrNotAcquired) || errors.Is(err, doclock.ErrNotFound) || errors.Is(err, doclock.ErrConflict) {
@@ -172,10 +172,10 @@ var elected = []struct {
 		first := r.got(here.Acquire(r.Context(), flowers, "write"))
 		second := begin(r, func() (*doclock.Lease, error) { return here.Acquire(r.Context(), flowers, "write") })
 		synctest.Wait()
-		over := election()
+		healed := election()
 		ok(r, first.Release(r.Context()))
 		lease := r.got(second.wait())
-		over()
+		healed()
 		r.wantEntries(lease)
 		ok(r, lease.Release(r.Context()))
 	}},
@@ -183,26 +183,26 @@ var elected = []struct {
 		first := r.got(here.Acquire(r.Context(), flowers, "write"))
 		second := begin(r, func() (*doclock.Lease, error) { return there.Acquire(r.Context(), flowers, "write") })
 		synctest.Wait()
-		over := election()
+		healed := election()
 		ok(r, first.Release(r.Context()))
 		lease := r.got(second.wait())
-		over()
+		healed()
 		ok(r, lease.Release(r.Context()))
 	}},
 	{"resume and touch", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
 		token, err := r.got(here.Acquire(r.Context(), flowers, "write")).Detach(r.Context())
 		ok(r, err)
-		over := election()
+		healed := election()
 		ok(r, here.Touch(r.Context(), token))
 		lease := r.got(here.Resume(r.Context(), token))
-		over()
+		healed()
 		r.wantEntries(lease)
 		ok(r, lease.Release(r.Context()))
 	}},
 	{"claim", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
-		over := election()
+		healed := election()
 		lease := r.got(here.Acquire(r.Context(), bson.M{}, "write", doclock.SkipLocked()))
-		over()
+		healed()
 		time.Sleep(time.Minute) // the clean-up's
 		n, err := r.coll.CountDocuments(r.Context(), bson.M{"lock.tags.write.0": bson.M{"$exists": true}})
 		if n != 1 || err != nil {
@@ -211,9 +211,9 @@ var elected = []struct {
 		ok(r, lease.Release(r.Context()))
 	}},
 	{"DoAll", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
-		over := election()
+		healed := election()
 		ok(r, multilock.DoAll(r.Context(), func(context.Context, multilock.Leases) error {
-			over()
+			healed()
 			return nil
 		}, here.Want(flowers, "write"), here.Want(doclock.ID(2), "write")))
 	}},
@@ -243,7 +243,7 @@ func TestElections(t *testing.T) {
 					onCluster(t, func(r *replicated) {
 						_, err := r.coll.InsertOne(r.Context(), bson.M{"_id": 2})
 						must(r, err)
-						c.do(r, r.locker(), r.locker(), func() func() { return e.run(r) })
+						c.do(r, r.locker(), r.locker(), func() func() { return e.strike(r) })
 						time.Sleep(time.Minute) // the clean-up's
 						r.wantEntries()
 					})
