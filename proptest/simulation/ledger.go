@@ -121,6 +121,10 @@ func (l *ledger) assign(e *heard) {
 		l.check(EventsBelong, c == nil && e.Err != nil && e.Owner == "", "%v", l.show(e))
 		return
 	}
+	if e.Kind == doclock.EventClockJumped { // in memory the clock is only turned forward
+		l.check(EventsBelong, e.Err == nil && e.Jump != 0 && (e.Jump > 0 || !l.exact()), "%v by %v", l.show(e), e.Jump)
+		return
+	}
 	if !l.check(EventsBelong, c != nil && c.program == e.program, "%v has no call", l.show(e)) {
 		return
 	}
