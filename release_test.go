@@ -132,11 +132,16 @@ func TestReleaseOutlivesItsCaller(t *testing.T) {
 	t.Run("ended before", func(t *testing.T) {
 		r := newRig(t)
 		lease := r.acquire()
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := lease.Release(ctx)
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, doclock.ErrOutcomeUnknown) {
 			t.Errorf("Release = %v", err)
+		}
+		<-reply.Fired()
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Errorf("waited for the answer: %v", err)

@@ -32,7 +32,8 @@ const (
 // double, until its entry was found or would have expired, and once more when the
 // Locker is closed. Until a server answers, an entry stays owed for as long as it
 // may live. While no server can be reached, nothing is sent, and one timer looks
-// for a server on behalf of all. While it is overloaded, one command is sent for all. The cleanup has no goroutine while nothing is due.
+// for a server on behalf of all. While the server is overloaded, one command is sent for
+// all. The cleanup has no goroutine while nothing is due.
 type cleanup struct {
 	locker *Locker
 

@@ -134,6 +134,19 @@ func TestCallsInElections(t *testing.T) {
 	}
 }
 
+// inTurn has a waiter get the lock that is released in an election.
+func (r *replicated) inTurn(holder, waiter *multilock.Locker, election func() func()) {
+	first := r.got(holder.Acquire(r.Context(), flowers, "write"))
+	second := begin(r, func() (*doclock.Lease, error) { return waiter.Acquire(r.Context(), flowers, "write") })
+	synctest.Wait()
+	healed := election()
+	ok(r, first.Release(r.Context()))
+	lease := r.got(second.wait())
+	healed()
+	r.wantEntries(lease)
+	ok(r, lease.Release(r.Context()))
+}
+
 // elected is what else the library does. It ends with nothing in the documents.
 var elected = []struct {
 	name string
@@ -169,25 +182,10 @@ var elected = []struct {
 		}
 	}},
 	{"handoff", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
-		first := r.got(here.Acquire(r.Context(), flowers, "write"))
-		second := begin(r, func() (*doclock.Lease, error) { return here.Acquire(r.Context(), flowers, "write") })
-		synctest.Wait()
-		healed := election()
-		ok(r, first.Release(r.Context()))
-		lease := r.got(second.wait())
-		healed()
-		r.wantEntries(lease)
-		ok(r, lease.Release(r.Context()))
+		r.inTurn(here, here, election)
 	}},
 	{"release to another process", func(r *replicated, here, there *multilock.Locker, election func() func()) {
-		first := r.got(here.Acquire(r.Context(), flowers, "write"))
-		second := begin(r, func() (*doclock.Lease, error) { return there.Acquire(r.Context(), flowers, "write") })
-		synctest.Wait()
-		healed := election()
-		ok(r, first.Release(r.Context()))
-		lease := r.got(second.wait())
-		healed()
-		ok(r, lease.Release(r.Context()))
+		r.inTurn(here, there, election)
 	}},
 	{"resume and touch", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
 		token, err := r.got(here.Acquire(r.Context(), flowers, "write")).Detach(r.Context())

@@ -30,7 +30,7 @@ const (
 func (e *Engine) hasMembers(ctx context.Context) (bool, error) {
 	if e.members.state.Load() == unasked {
 		hello, err := e.coll.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
-		err = e.failed(err)
+		err = e.failed("hello", err)
 		router, _ := hello.Lookup("msg").StringValueOK()
 		_, noSet := hello.LookupErr("setName")
 		switch {
@@ -56,13 +56,13 @@ func (e *Engine) newest(ctx context.Context, read func(*mongo.Collection) error)
 		return sent, err
 	}
 	if linearizable {
-		err := e.failed(e.Unauthorized("find", read(e.linearizable)))
+		err := e.failed("find", read(e.linearizable))
 		if err == nil || AsFailure(err).Cause != CauseUnsupported {
 			return sent, err
 		}
 		e.members.state.Store(single)
 	}
-	return sent, e.failed(e.Unauthorized("find", read(e.coll)))
+	return sent, e.failed("find", read(e.coll))
 }
 
 // lost is the answer of a command that has found no entry, after the proof that no
@@ -83,20 +83,21 @@ func (e *Engine) Absent(ctx context.Context, f Filter) error { return e.absent(c
 
 func (e *Engine) absent(ctx context.Context, filter any) error {
 	has, err := e.hasMembers(ctx)
-	if !has && err == nil {
+	if err != nil {
+		return unproven(err)
+	}
+	if !has {
 		return nil
 	}
 	found := false
-	if err == nil {
-		_, err = e.newest(ctx, func(docs *mongo.Collection) error {
-			err := docs.FindOne(ctx, bson.Raw(encoded(filter).Value), options.FindOne().SetComment(forProof).SetProjection(bson.Raw(justID.Value))).Err()
-			found = err == nil
-			if errors.Is(err, mongo.ErrNoDocuments) {
-				return nil
-			}
-			return err
-		})
-	}
+	_, err = e.newest(ctx, func(docs *mongo.Collection) error {
+		err := docs.FindOne(ctx, bson.Raw(encoded(filter).Value), options.FindOne().SetComment(forProof).SetProjection(bson.Raw(justID.Value))).Err()
+		found = err == nil
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil
+		}
+		return err
+	})
 	switch {
 	case found:
 		return race("the server that answered is no longer the primary")

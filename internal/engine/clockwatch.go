@@ -14,7 +14,7 @@ import (
 // The monotonic clock stands still while this machine is suspended, and the wall clock
 // can be set. So a jump counts if it is proven by both.
 type clockwatch struct {
-	jumped func(time.Duration) // is told of a jump; nil watches nothing
+	jumped func(time.Duration) // gets the size of a jump; nil watches nothing
 
 	mu         sync.Mutex
 	mono, wall span
@@ -48,8 +48,8 @@ func (w *clockwatch) see(now time.Time, sent, answered Reading, most time.Durati
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	server := time.Duration(now.UnixNano())
-	byMono := w.mono.see(server-answered.Mono, server+resolution-sent.Mono, answered.Mono, most)
-	byWall := w.wall.see(now.Sub(answered.Wall), now.Add(resolution).Sub(sent.Wall), answered.Mono, most)
+	byMono := w.mono.see(server-answered.Mono, server+Resolution-sent.Mono, answered.Mono, most)
+	byWall := w.wall.see(now.Sub(answered.Wall), now.Add(Resolution).Sub(sent.Wall), answered.Mono, most)
 	w.quiet = w.quiet && answered.Mono-w.reported < perReport
 	var jump time.Duration
 	switch {
@@ -65,8 +65,9 @@ func (w *clockwatch) see(now time.Time, sent, answered Reading, most time.Durati
 	return jump
 }
 
-// resolution is that of the server's clock: 10.9 ms are 10.
-const resolution = time.Millisecond
+// Resolution is that of the server's clock: it cuts 10.9 ms to 10. So an entry that was
+// written then ends up to a millisecond early.
+const Resolution = time.Millisecond
 
 // span is what the images have proven of the server's clock: it was ahead by atLeast
 // at one time, and by atMost at another. Without jumps atLeast is not greater.

@@ -47,7 +47,7 @@ func (e *Engine) Unauthorized(kind string, err error) error {
 		return nil
 	}
 	var server mongo.ServerError
-	if !errors.As(err, &server) || !server.HasErrorCode(13) {
+	if !errors.As(err, &server) || !server.HasErrorCode(13) || rights[kind] == nil {
 		return err
 	}
 	return fmt.Errorf("%w; %s needs the rights %s on %s: docs/rights.md", err, kind, strings.Join(rights[kind], ", "), e.Namespace())

@@ -17,9 +17,7 @@ type validity struct {
 	ttl  time.Duration
 }
 
-// resolution is that of the server's clock. An entry that was written at
-// 10.9 ms says 10, and so ends up to a millisecond early.
-const resolution = time.Millisecond
+const resolution = engine.Resolution
 
 // left is the time that remains; it is not positive when the validity is over.
 func (v validity) left(now engine.Reading) time.Duration {
