@@ -157,7 +157,7 @@ func (c *cleanup) next() *due {
 			d.awaited = d.awaited || len(l.answers) > 0
 			d.ids, d.timeout = append(d.ids, id), max(d.timeout, l.timeout)
 			if d.last { // it waits for a server
-				d.timeout = max(d.timeout, min(engine.MaxAttemptTimeout, time.Until(l.until)))
+				d.timeout = max(d.timeout, min(engine.DefaultAttemptTimeout, time.Until(l.until)))
 			}
 		}
 	}

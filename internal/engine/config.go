@@ -15,7 +15,7 @@ type Config struct {
 	TagTTL         map[string]time.Duration // by tag, where it differs from the TTL
 	WaitTTL        time.Duration            // of a waiting entry; 0 means min(TTL, DefaultWaitTTL)
 	Tolerance      time.Duration            // added to what the server stores
-	AttemptTimeout time.Duration            // of one attempt; 0 means min(TTL/3, MaxAttemptTimeout)
+	AttemptTimeout time.Duration            // of one attempt; 0 means min(TTL/3, DefaultAttemptTimeout)
 	RetryLimit     time.Duration            // of failures that pass; 0 means DefaultRetryLimit
 	Field          string
 	ShardKey       []string
@@ -44,12 +44,12 @@ type AcquireConfig struct {
 
 // Defaults of a Config. Those of the last two depend on the TTL.
 const (
-	DefaultTTL        = 10 * time.Second
-	DefaultTolerance  = 500 * time.Millisecond
-	DefaultField      = "lock"
-	DefaultWaitTTL    = 5 * time.Second
-	DefaultRetryLimit = 30 * time.Second // the driver's own
-	MaxAttemptTimeout = 10 * time.Second
+	DefaultTTL            = 10 * time.Second
+	DefaultTolerance      = 500 * time.Millisecond
+	DefaultField          = "lock"
+	DefaultWaitTTL        = 5 * time.Second
+	DefaultRetryLimit     = 30 * time.Second // the driver's own
+	DefaultAttemptTimeout = 10 * time.Second
 )
 
 // Lease returns the TTL of a held entry of this tag.
@@ -79,7 +79,7 @@ type Attempts struct {
 // Attempt returns the bounds of a command for a lease with this TTL.
 func (c *Config) Attempt(ttl time.Duration) Attempts {
 	return Attempts{
-		Timeout:    cmp.Or(c.AttemptTimeout, min(ttl/3, MaxAttemptTimeout)),
+		Timeout:    cmp.Or(c.AttemptTimeout, min(ttl/3, DefaultAttemptTimeout)),
 		RetryLimit: cmp.Or(c.RetryLimit, DefaultRetryLimit),
 	}
 }

@@ -19,12 +19,12 @@ func TestConfigDurations(t *testing.T) {
 		read                 [3]time.Duration
 	}{
 		"defaults of a long TTL": {
-			Config{Terms: Terms{TTL: time.Hour}, TagTTL: tags}, time.Hour, DefaultWaitTTL, MaxAttemptTimeout,
-			[3]time.Duration{time.Minute, DefaultWaitTTL, MaxAttemptTimeout},
+			Config{Terms: Terms{TTL: time.Hour}, TagTTL: tags}, time.Hour, DefaultWaitTTL, DefaultAttemptTimeout,
+			[3]time.Duration{time.Minute, DefaultWaitTTL, DefaultAttemptTimeout},
 		},
 		"defaults of a short TTL": {
 			Config{Terms: Terms{TTL: 3 * second}, TagTTL: tags}, 3 * second, 3 * second, second,
-			[3]time.Duration{time.Minute, DefaultWaitTTL, MaxAttemptTimeout},
+			[3]time.Duration{time.Minute, DefaultWaitTTL, DefaultAttemptTimeout},
 		},
 		"set": {
 			Config{Terms: Terms{TTL: time.Hour}, TagTTL: tags, WaitTTL: 7 * second, AttemptTimeout: 20 * second}, time.Hour, 7 * second, 20 * second,
