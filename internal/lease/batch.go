@@ -221,7 +221,7 @@ func rest(holds []*Hold) time.Duration {
 // timeoutFor bounds a command for several holds: by the attempt timeout, and
 // so that each has time left for a command of its own.
 func timeoutFor(holds []*Hold) (context.Context, context.CancelFunc) {
-	shortest := time.Duration(engine.DefaultAttemptTimeout)
+	shortest := holds[0].left() / 2
 	for _, s := range holds {
 		shortest = min(shortest, s.engine.Attempt(s.grant.TTL).Timeout, s.left()/2)
 	}

@@ -157,6 +157,24 @@ func (s *server) block(documents int, ended <-chan struct{}) (waiting *atomic.In
 	return waiting
 }
 
+// One attempt at a batch lasts as long as one at a single renewal.
+func TestABatchHasTheAttemptTimeout(t *testing.T) {
+	virtual(t, func(r *rig) {
+		var last time.Duration
+		r.server.fault = func(ctx context.Context, _ call) error {
+			end, _ := ctx.Deadline()
+			last = time.Until(end)
+			return nil
+		}
+		r.keep(r.many(2)...)
+		time.Sleep(20*time.Minute + aLittle)
+		r.wantSent("renew all")
+		if last != time.Minute {
+			r.Errorf("an attempt lasts %v", last)
+		}
+	}, func(cfg *engine.Config) { cfg.TTL, cfg.AttemptTimeout = time.Hour, time.Minute })
+}
+
 // Somebody blocks all writes to some documents. The renewals that wait for them
 // delay no others: these are renewed before the first of the blocked is given up.
 func TestBlockedDocumentsHoldUpNoOthers(t *testing.T) {
