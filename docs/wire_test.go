@@ -1,0 +1,134 @@
+package docs_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// docs/protocol.md has the fields of a lock, with their types, as the server has them after each kind
+// of command. Nothing writes v.
+func TestTheFormatIsThatOfProtocol(t *testing.T) {
+	stored := map[string]string{"v": "Int"}
+	orders, err := locktest.New().Collection("orders", bson.M{"_id": 1}, bson.M{"_id": 2})
+	must(t, err)
+	fair, err := multilock.New(orders, relations.Fair())
+	must(t, err)
+	first, err := fair.TryAcquire(t.Context(), bson.M{"_id": 1}, "write", doclock.HoldAtLeast(1e9))
+	must(t, err)
+	must(t, first.Update(t.Context(), bson.M{"$set": bson.M{"n": 1}}))
+	_, err = fair.Enqueue(t.Context(), bson.M{"_id": 1}, "write")
+	must(t, err)
+	_, err = first.Detach(t.Context())
+	must(t, err)
+	second, err := fair.TryAcquire(t.Context(), bson.M{"_id": 2}, "write")
+	must(t, err)
+	must(t, second.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"n": 1}}))
+	documents, err := orders.Find(t.Context(), bson.M{})
+	must(t, err)
+	for documents.Next(t.Context()) {
+		lock := documents.Current.Lookup("lock").Document()
+		types(t, lock, stored)
+		if tags, ok := lock.Lookup("tags").DocumentOK(); ok {
+			if entries, ok := tags.Lookup("write").ArrayOK(); ok {
+				values, err := entries.Values()
+				must(t, err)
+				for _, entry := range values {
+					types(t, entry.Document(), stored)
+				}
+			}
+		}
+	}
+
+	_, block, _ := strings.Cut(source(t, "docs/protocol.md"), "```\nlock: {")
+	block, _, _ = strings.Cut(block, "```")
+	described := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^ +(\w+): +(\S+?),?(?: |$)`).FindAllStringSubmatch(block, -1) {
+		described[m[1]] = m[2]
+	}
+	if diff := cmp.Diff(described, stored); diff != "" {
+		t.Errorf("docs/protocol.md (-) has other fields than a document (+):\n%s", diff)
+	}
+}
+
+// types adds the fields of a document, with their types as docs/protocol.md writes them.
+func types(t *testing.T, doc bson.Raw, found map[string]string) {
+	t.Helper()
+	names := map[bson.Type]string{
+		bson.TypeBinary: "UUID", bson.TypeString: `"host/pid/…"`, bson.TypeInt64: "Long", bson.TypeDateTime: "Date",
+		bson.TypeBoolean: "true", bson.TypeEmbeddedDocument: "{", bson.TypeArray: "[",
+	}
+	elements, err := doc.Elements()
+	must(t, err)
+	for _, e := range elements {
+		found[e.Key()] = names[e.Value().Type]
+	}
+}
+
+// The roles of docs/rights.md have the actions of its first table, which admin/rights_test.go compares.
+func TestRolesHaveTheRights(t *testing.T) {
+	page := source(t, "docs/rights.md")
+	row := regexp.MustCompile(`(?m)^\| (.*) \| (.*) \|$`)
+	table, _, _ := strings.Cut(page, "\n## ")
+	rights := func(what string) []string {
+		needed := map[string]bool{}
+		for _, m := range row.FindAllStringSubmatch(table, -1)[1:] {
+			if regexp.MustCompile(what).MatchString(m[1]) {
+				for _, action := range strings.Split(strings.ReplaceAll(m[2], "`", ""), ", ") {
+					needed[action] = true
+				}
+			}
+		}
+		return slices.Sorted(maps.Keys(needed))
+	}
+	for role, what := range map[string]string{
+		"locker":     "^a Locker of any kind",
+		"lockViewer": "doclock inspect",
+		"lockAdmin":  "admin",
+		"locks":      "admin|doclock run",
+	} {
+		m := regexp.MustCompile(`(?s)role: "` + role + `".*?actions: \[(.*?)\]`).FindStringSubmatch(page)
+		if m == nil {
+			t.Errorf("docs/rights.md has no role %s", role)
+			continue
+		}
+		got := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")
+		slices.Sort(got)
+		if diff := cmp.Diff(rights(what), got); diff != "" {
+			t.Errorf("role %s: (-) as the table says, (+) as it is:\n%s", role, diff)
+		}
+	}
+}
+
+// docs/rights.md has the text of an error.
+func TestRightsHasTheError(t *testing.T) {
+	mem := locktest.New()
+	orders := mem.Client().Database("shop").Collection("orders")
+	locks, err := writelock.New(orders)
+	must(t, err)
+	mem.Fail(1, mongo.CommandError{Code: 13, Name: "Unauthorized", Message: `not authorized on shop to execute command { findAndModify: "orders", … }`})
+	_, err = locks.TryAcquire(context.Background(), bson.M{"_id": 1})
+	if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(strings.Join(strings.Fields(source(t, "docs/rights.md")), " "), err.Error()) {
+		t.Errorf("docs/rights.md doesn't have the error %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
