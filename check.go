@@ -13,7 +13,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // leastWireVersion is MongoDB 4.4's: computed fields in the projection of a
@@ -30,6 +29,14 @@ type ServerInfo struct {
 	// replica set. It is accurate to about a round trip, and 0 if one server
 	// answered. The [ClockTolerance] must be greater.
 	ClockSkew time.Duration
+
+	// ClockJump is the greatest jump of a server's clock between two answers, if one
+	// jumped by more than 125 ms, a quarter of the ClockTolerance's default. It is
+	// negative if the clock was set back, and 0 if no jump was seen. A ClockTolerance
+	// must be greater than that, too.
+	ClockJump     time.Duration
+	ClockReadings int           // answers that were compared
+	ClockWatched  time.Duration // from the first to the last of them
 
 	// NeedsShardKey: the collection is sharded by other fields than _id. A
 	// filter needs an equality on each, and the Locker the option [ShardKey].
@@ -49,7 +56,8 @@ const (
 // CheckServer asks whether the collection's server can run the protocol, and what it
 // is. The error is nil, an [ErrUnsupportedServer] with the reason, or the driver's.
 // It sends `hello` (several times, to find several servers), `buildInfo`, one
-// acquire that matches no document, and one read. It writes nothing.
+// acquire that matches no document, and one read. It writes nothing. It takes about a
+// second, because it looks for jumps of the servers' clocks for so long.
 //
 // In a sharded cluster the time in the lock is the clock of the router that handled
 // the command, and routers often run beside applications. So the tolerance must
@@ -75,8 +83,8 @@ func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error
 	if info.Version, err = version(ctx, coll.Database()); err != nil {
 		return info, err
 	}
-	if info.ClockSkew, err = clockSkew(ctx, coll.Database(), info.Kind); err != nil {
-		return info, fmt.Errorf("doclock: compare the servers' clocks: %w", err)
+	if err := info.readClocks(ctx, coll.Database()); err != nil {
+		return info, err
 	}
 	info.NeedsShardKey, err = probe(ctx, coll)
 	return info, err
@@ -119,24 +127,6 @@ func (a helloAnswer) kind() ServerKind {
 
 // server identifies the server that answered, as far as the answer names it.
 func (a helloAnswer) server() string { return a.TopologyVersion.ProcessID.Hex() + a.Me }
-
-// clockSkew asks several times: the driver chooses a server at random.
-func clockSkew(ctx context.Context, db *mongo.Database, kind ServerKind) (time.Duration, error) {
-	if kind == Standalone {
-		return 0, nil
-	}
-	const times = 16
-	var clocks clockOffsets
-	for range times {
-		sent := time.Now()
-		answer, err := askHello(ctx, db, options.RunCmd().SetReadPreference(readpref.Nearest()))
-		if err != nil {
-			return 0, err
-		}
-		clocks.add(answer.server(), answer.LocalTime, sent, time.Now())
-	}
-	return clocks.skew(), nil
-}
 
 // version is what the server says of itself. FerretDB 1 claims to be a MongoDB
 // that is supported.
@@ -191,42 +181,4 @@ func refusal(what string, err error) error {
 		return fmt.Errorf("%w: it refuses %s: %w", ErrUnsupportedServer, what, err)
 	}
 	return fmt.Errorf("doclock: probe the server with %s: %w", what, err)
-}
-
-// clockOffsets are the differences between servers' clocks and this machine's,
-// by server.
-type clockOffsets map[string]offsetRange
-
-// offsetRange is what one answer says of an offset: the server read its clock
-// at some time between the send and the answer.
-type offsetRange struct{ least, most time.Duration }
-
-func (r offsetRange) width() time.Duration  { return r.most - r.least }
-func (r offsetRange) middle() time.Duration { return r.least + r.width()/2 }
-
-// add keeps the answer that came fastest: its range is the narrowest.
-func (c *clockOffsets) add(server string, clock, sent, answered time.Time) {
-	if *c == nil {
-		*c = clockOffsets{}
-	}
-	seen := offsetRange{least: clock.Sub(answered), most: clock.Sub(sent)}
-	if before, known := (*c)[server]; !known || seen.width() < before.width() {
-		(*c)[server] = seen
-	}
-}
-
-// skew is the greatest difference between two of the servers.
-func (c clockOffsets) skew() time.Duration {
-	var least, most time.Duration
-	first := true
-	for _, r := range c {
-		if first || r.middle() < least {
-			least = r.middle()
-		}
-		if first || r.middle() > most {
-			most = r.middle()
-		}
-		first = false
-	}
-	return most - least
 }

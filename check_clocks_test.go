@@ -1,27 +1,36 @@
-package doclock
+package doclock_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-func TestClockOffsets(t *testing.T) {
-	noon := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
-	at := func(d time.Duration) time.Time { return noon.Add(d) }
-	var c clockOffsets
-	if c.skew() != 0 {
-		t.Errorf("nobody's clocks differ by %v", c.skew())
-	}
-	// Slow answers tell little: four seconds' round trip may hide two.
-	c.add("a", at(0), at(0), at(time.Second))
-	c.add("a", at(5*time.Second+10*time.Millisecond), at(5*time.Second), at(5*time.Second+20*time.Millisecond))
-	c.add("a", at(11500*time.Millisecond), at(8*time.Second), at(12*time.Second))
-	if got := c.skew(); got != 0 {
-		t.Errorf("one server's clock differs by %v", got)
-	}
-	c.add("b", at(2*time.Second), at(time.Second), at(time.Second+10*time.Millisecond))
-	c.add("c", at(time.Second), at(2*time.Second), at(2*time.Second+10*time.Millisecond))
-	if got := c.skew(); got != 2*time.Second {
-		t.Errorf("the clocks differ by %v, not by 2s", got)
+// A server's clock jumps during the check.
+func TestCheckServerSeesJumps(t *testing.T) {
+	const quarter = 125 * time.Millisecond
+	for _, c := range []struct{ jump, seen time.Duration }{
+		{0, 0}, {quarter, 0}, {-quarter, 0}, {2 * time.Second, 2 * time.Second}, {-2 * time.Second, -2 * time.Second},
+	} {
+		t.Run(c.jump.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := locktest.NewCluster(t)
+				orders := cluster.Collection("orders", bson.M{"_id": 1})
+				cluster.Cut(orders.Database().Client(), cluster.Secondaries()...) // so that the primary answers
+				synctest.Wait()
+				time.AfterFunc(500*time.Millisecond, func() { cluster.Advance(cluster.Primary(), c.jump) })
+				info, err := doclock.CheckServer(t.Context(), orders)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if wrong := info.ClockJump - c.seen; wrong.Abs() > 2*time.Millisecond || info.ClockSkew != 0 || info.ClockReadings != 16 || info.ClockWatched != 900*time.Millisecond {
+					t.Errorf("CheckServer = %+v", info)
+				}
+			})
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -166,12 +167,30 @@ func TestIndex(t *testing.T) {
 // check says what the server is.
 func TestCheck(t *testing.T) {
 	p := newPlace(t)
-	p.want(0, []string{"supported", "clock skew"}, "check")
+	p.want(0, []string{"supported", "clock skew", "clock jump   none seen in 16 readings over "}, "check")
 	var info struct {
 		Supported     bool
 		Kind, Version string
+		ClockReadings int
 	}
-	if out := p.want(0, nil, "check", "--json"); json.Unmarshal([]byte(out), &info) != nil || !info.Supported || info.Kind == "" || info.Version == "" {
+	if out := p.want(0, nil, "check", "--json"); json.Unmarshal([]byte(out), &info) != nil || !info.Supported || info.Kind == "" || info.Version == "" || info.ClockReadings == 0 {
 		t.Errorf("as JSON: %s", out)
+	}
+	for _, of := range []struct {
+		skew, jump time.Duration
+		line, err  string
+	}{
+		{0, 0, "none seen", ""},
+		{0, 200 * time.Millisecond, "+200 ms", ""},
+		{0, -time.Second, "-1000 ms", "a server's clock has jumped by -1s"},
+		{time.Second, 0, "none seen", "the servers' clocks differ by 1s"},
+	} {
+		var out strings.Builder
+		info := doclock.ServerInfo{ClockSkew: of.skew, ClockJump: of.jump, ClockReadings: 3}
+		(&cli{out: &out}).checkText(info, true)
+		err := clockTrouble(info)
+		if !strings.Contains(out.String(), "clock jump   "+of.line+" in 3 readings") || (err != nil) != (of.err != "") || err != nil && !strings.Contains(err.Error(), of.err) {
+			t.Errorf("%+v: %s, %v", of, &out, err)
+		}
 	}
 }

@@ -5,21 +5,44 @@ import (
 	"time"
 )
 
-// clockwatch finds out that the server's clock has jumped, or that another server with
+// Clockwatch finds out that a server's clock has jumped, or that another server with
 // another clock answers. A server reads its clock between the send of a command and the
-// answer. So each image bounds by how much the server's clock is ahead of this
-// machine's. Two images prove a jump if these bounds are too far apart. A slow command
+// answer. So each answer bounds by how much the server's clock is ahead of this
+// machine's. Two answers prove a jump if these bounds are too far apart. A slow command
 // proves little.
 //
 // The monotonic clock stands still while this machine is suspended, and the wall clock
 // can be set. So a jump counts if it is proven by both.
+type Clockwatch struct{ mono, wall span }
+
+// See takes in a server's time, and returns the jump that it proves, if that is greater
+// than most.
+func (w *Clockwatch) See(now time.Time, sent, answered Reading, most time.Duration) time.Duration {
+	server := time.Duration(now.UnixNano())
+	byMono := w.mono.see(server-answered.Mono, server+Resolution-sent.Mono, answered.Mono, most)
+	byWall := w.wall.see(now.Sub(answered.Wall), now.Add(Resolution).Sub(sent.Wall), answered.Mono, most)
+	switch {
+	case byMono > 0 && byWall > 0:
+		return min(byMono, byWall)
+	case byMono < 0 && byWall < 0:
+		return max(byMono, byWall)
+	default:
+		return 0
+	}
+}
+
+// Ahead is by how much the server's clock is ahead of this machine's wall clock, as far
+// as the answers say.
+func (w *Clockwatch) Ahead() time.Duration { return (w.wall.atLeast + w.wall.atMost) / 2 }
+
+// clockwatch watches the clock in the images.
 type clockwatch struct {
 	jumped func(time.Duration) // gets the size of a jump; nil watches nothing
 
-	mu         sync.Mutex
-	mono, wall span
-	reported   time.Duration // when, on the monotonic clock
-	quiet      bool          // until a minute after that
+	mu       sync.Mutex
+	clock    Clockwatch
+	reported time.Duration // when, on the monotonic clock
+	quiet    bool          // until a minute after that
 }
 
 const (
@@ -47,17 +70,8 @@ func (e *Engine) watch(img *Image, sent Reading) {
 func (w *clockwatch) see(now time.Time, sent, answered Reading, most time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	server := time.Duration(now.UnixNano())
-	byMono := w.mono.see(server-answered.Mono, server+Resolution-sent.Mono, answered.Mono, most)
-	byWall := w.wall.see(now.Sub(answered.Wall), now.Add(Resolution).Sub(sent.Wall), answered.Mono, most)
+	jump := w.clock.See(now, sent, answered, most)
 	w.quiet = w.quiet && answered.Mono-w.reported < perReport
-	var jump time.Duration
-	switch {
-	case byMono > 0 && byWall > 0:
-		jump = min(byMono, byWall)
-	case byMono < 0 && byWall < 0:
-		jump = max(byMono, byWall)
-	}
 	if jump == 0 || w.quiet {
 		return 0
 	}
