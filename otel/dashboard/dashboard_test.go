@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -102,6 +103,32 @@ func TestReadmeHasTheNames(t *testing.T) {
 	for name := range record(t).names {
 		if strings.HasPrefix(name, "doclock_") && !strings.Contains(string(readme), "`"+family(name)+"`") {
 			t.Errorf("the README doesn't have %s", family(name))
+		}
+	}
+}
+
+// The alerts of docs/operations.md are a file of rules. Each expression finds the recorded
+// failures, with 0 as its threshold: the recording has few. The page has each metric.
+func TestAlerts(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```yaml\n")
+	block, _, _ = strings.Cut(block, "```\n")
+	file, errs := rulefmt.Parse([]byte(block), false, model.UTF8Validation)
+	if len(errs) > 0 || len(file.Groups) != 1 {
+		t.Fatal("no file of rules: ", errs)
+	}
+	r, threshold := record(t), regexp.MustCompile(` > [0-9.]+\s*$`)
+	for _, rule := range file.Groups[0].Rules {
+		if err := r.check(dashboard{}, target{Expr: threshold.ReplaceAllString(rule.Expr, " > 0")}); err != nil {
+			t.Errorf("%s: %v", rule.Alert, err)
+		}
+	}
+	for name := range r.names {
+		if strings.HasPrefix(name, "doclock_") && !strings.Contains(string(page), "| `"+family(name)+"`") && !strings.Contains(string(page), "beside `"+family(name)+"`") {
+			t.Errorf("the page doesn't say what %s tells", family(name))
 		}
 	}
 }
