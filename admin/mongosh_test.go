@@ -213,7 +213,7 @@ func contents(t *testing.T, coll *mongo.Collection) (all []string) {
 }
 
 var (
-	mongoshBlock = regexp.MustCompile("(?s)<!-- mongosh: ([^>]+) -->\n```js\n(?:db|db\\.getSiblingDB\\(\"doclock\"\\))\\.(?:orders|locks)\\.(\\w+)\\((.*?)\\)\n```")
+	mongoshBlock = regexp.MustCompile("(?s)### ([a-z -]+)\n[^#]*?<!-- admin/mongosh_test.go compares this -->\n```js\n(?:db|db\\.getSiblingDB\\(\"doclock\"\\))\\.(?:orders|locks)\\.(\\w+)\\((.*?)\\)\n```")
 	mongoshUUID  = regexp.MustCompile(`UUID\("([^"]+)"\)`)
 	mongoshLong  = regexp.MustCompile(`Long\("(\d+)"\)`)
 	mongoshAgo   = regexp.MustCompile(`Long\(now - (\d+) \* 3600000\)`)
