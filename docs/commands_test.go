@@ -16,6 +16,10 @@ var notRun = map[string][]string{
 	"examples/programs_test.go runs each example": {
 		"go run ./examples/payment",
 	},
+	"examples/programs_test.go does so in an empty module": {
+		"go mod edit -replace github.com/doclock/doclock=../doclock",
+		"go mod tidy",
+	},
 	"nothing is published yet": {
 		"go get github.com/doclock/doclock",
 		"go get github.com/doclock/doclock/otel",

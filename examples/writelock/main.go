@@ -27,11 +27,16 @@ func main() {
 	check(err)
 
 	var order struct{ Prints int }
-	lease, err := locks.Acquire(ctx, bson.M{"_id": "A-17"}, doclock.Into(&order)) // locks, and reads
+	err = locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease *doclock.Lease) error {
+		printOut(ctx, order.Prints+1) // takes its time: the lock is renewed
+		return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"prints": order.Prints + 1}})
+	}, doclock.Into(&order)) // the document, read by the command that locks it
 	check(err)
-	check(lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"prints": order.Prints + 1}})) // writes, and unlocks
 	fmt.Println("prints:", order.Prints+1)
 }
+
+// printOut stands for the printer.
+func printOut(context.Context, int) {}
 
 func check(err error) {
 	if err != nil {

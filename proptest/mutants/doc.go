@@ -7,7 +7,7 @@
 // the compiler only: the product has no switch, and the checkout is never
 // changed. A failed test counts only if it passes without the mutant.
 //
-// There is one for each clause of a rule, and one for each promise of the README. A
+// There is one for each clause of a rule, and one for each promise of docs/guide.md. A
 // new one needs a new clause or promise. CUT.md lists those that have gone, with the
 // tests that caught them.
 //

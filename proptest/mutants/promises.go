@@ -1,6 +1,6 @@
 package mutants
 
-// promises break a sentence of the README, or of a doc comment that it points to.
+// promises break a sentence of docs/guide.md, or of a doc comment that it points to.
 var promises = []Mutant{{
 	Name: "an acquire of what its own context holds waits",
 	Why:  "it waits for ever for a lease that is released after it",

@@ -139,7 +139,7 @@ func held(w *world, _ failure, c call, err error) {
 	}
 }
 
-// compensates says what README's rule says of an error.
+// compensates says what the one rule of docs/errors.md says of an error.
 func compensates(err error) bool {
 	return errors.Is(err, doclock.ErrLost) || errors.Is(err, doclock.ErrOutcomeUnknown)
 }
