@@ -20,10 +20,6 @@ var notRun = map[string][]string{
 		"go mod edit -replace github.com/doclock/doclock=../doclock",
 		"go mod tidy",
 	},
-	"nothing is published yet": {
-		"go get github.com/doclock/doclock",
-		"go get github.com/doclock/doclock/otel",
-	},
 	"the step checks runs it without the mutants": {
 		"go test -C proptest/proof -count=1 -timeout 60m -v -run TestProof .",
 	},
@@ -63,7 +59,7 @@ var notRun = map[string][]string{
 }
 
 var (
-	program   = regexp.MustCompile(`^([A-Z_]+=\S* )*(\.ci/|(go|git|docker|mongosh|npm|curl|cd|export|doclock) )`)
+	program   = regexp.MustCompile(`^([A-Z_]+=\S* )*(\.ci/|go [a-z]+ \S|(git|docker|mongosh|npm|curl|cd|export|doclock) )`)
 	remark    = regexp.MustCompile(`\s+# .*`)
 	inTheLine = regexp.MustCompile("`([^`]+)`")
 )
@@ -81,8 +77,8 @@ func commands(page, text string) (problems []string) {
 			case !program.MatchString(command):
 				problems = append(problems, p.problem("%q is indented, and no command: use fences", command))
 			case strings.HasPrefix(command, "doclock "): // cmd/doclock/docs_test.go checks these
-			case lines[command], excused(command):
-			case command == ".ci/run", ci && (lines[step+"("] || lines[step]):
+			case lines[command], excused(command), command == ".ci/run", command == ".ci/release":
+			case ci && (lines[step+"("] || lines[step]):
 			default:
 				problems = append(problems, p.problem("%q is no line of .ci/run", command))
 			}
@@ -124,7 +120,7 @@ func shown(p part) (found []string) {
 		}
 	case "prose":
 		for _, m := range inTheLine.FindAllStringSubmatch(p.text, -1) {
-			if command := strings.Join(strings.Fields(m[1]), " "); program.MatchString(command) {
+			if command := strings.Join(strings.Fields(strings.ReplaceAll(m[1], `\|`, "|")), " "); program.MatchString(command) {
 				found = append(found, command)
 			}
 		}

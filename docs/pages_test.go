@@ -129,7 +129,7 @@ func widths(page, text string) (problems []string) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most && !strings.HasPrefix(line, "|") && !strings.Contains(line, "<!-- end -->") {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most && !strings.HasPrefix(strings.TrimLeft(line, " "), "|") && !strings.Contains(line, "<!-- end -->") {
 			problems = append(problems, fmt.Sprintf("%d: %d columns, %d are the most", number, n, most))
 		}
 	}

@@ -26,8 +26,6 @@ require (
 	golang.org/x/text v0.39.0 // indirect
 )
 
-// The library in this repository, until a version of it is tagged. "go install
-// …@version" refuses a module with a replace. When v1.2.3 is tagged: require it here
-// instead of this line, and tag the commit cmd/doclock/v1.2.3. A go.work in the root
-// that uses "." and "./cmd/doclock" then builds the two together.
+// The library in this repository. "go install …@version" refuses a module with a replace:
+// .ci/release tags a commit that requires a version instead.
 replace github.com/doclock/doclock => ../..
