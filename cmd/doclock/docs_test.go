@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +32,66 @@ func TestDocs(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("docs/cli.md is not what the commands say (%v); renew it with go generate, in cmd/doclock", err)
 	}
+}
+
+// The command lines in the pages have subcommands, flags and arguments that there are.
+func TestCommandsInPages(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts := strings.Join(regexp.MustCompile("(?s)```sh\n.*?\n```").FindAllString(string(text), -1), "\n")
+		lines := regexp.MustCompile("(?m)^doclock (.+)").FindAllStringSubmatch(scripts, -1)
+		spans := regexp.MustCompile("`doclock ([^`]+)`").FindAllStringSubmatch(string(text), -1)
+		indented := regexp.MustCompile(`(?m)^    doclock ([^[\n]+)$`).FindAllStringSubmatch(string(text), -1)
+		for _, line := range slices.Concat(lines, spans, indented) {
+			if err := asCommand(line[1]); err != nil {
+				t.Errorf("%s: doclock %s: %v", filepath.Base(page), line[1], err)
+			}
+		}
+	}
+	for line, want := range map[string]string{
+		"inspect -c shop.orders A-17": "", "run nightly -- ./backup.sh --all | cat": "", "ls … --older 1h  # old": "",
+		"inspects A-17": "unknown command", "ls --old 1h": "unknown flag", "ls --older soon": "invalid argument", "ls A-17": "unknown command",
+	} {
+		if err := asCommand(line); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}
+
+// asCommand finds faults in a command line, up to a comment or a pipe. A page may name a subcommand or a flag without
+// what it needs. "acquire" is the comment that a command has at the server.
+func asCommand(line string) error {
+	line, _, _ = strings.Cut(line, " #")
+	var args []string
+	for _, word := range regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`).FindAllString(line, -1) {
+		if word == "|" || word == ">" {
+			break
+		} else if word != "…" {
+			args = append(args, strings.Trim(word, `'";`))
+		}
+	}
+	root := newRoot(&cli{})
+	root.InitDefaultCompletionCmd()
+	root.AddCommand(&cobra.Command{Use: "acquire"})
+	cmd, rest, err := root.Find(args)
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if given := cmd.Flags().Args(); err == nil && len(given) > 0 {
+		err = cmd.ValidateArgs(given)
+	}
+	if err != nil && strings.HasPrefix(err.Error(), "flag needs an argument") {
+		return nil
+	}
+	return err
 }
 
 const pageHead = `# The command line
