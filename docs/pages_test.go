@@ -21,7 +21,7 @@ var generated = map[string]string{
 }
 
 // wide pages are yet to be wrapped.
-var wide = []string{"docs/performance.md", "docs/proof.md", "docs/protocol.md"}
+var wide = []string{"docs/performance.md", "docs/proof.md"}
 
 func TestPages(t *testing.T) {
 	for _, page := range pages(t) {
