@@ -33,12 +33,14 @@ var printed = map[string][]string{
 	"cron":          {"tick 1: 3 machines came, runs so far: 1\ntick 2: 3 machines came, runs so far: 2\n"},
 	"customercalls": {"12 calls, never more than 3 at a time\n"},
 	"editform":      nil,
+	"inorder":       {"1 pay\n2 pack\n3 send\n"},
 	"jobqueue": {
 		"a worker dies at: send the invoice\ndone: send the news\ndone: tidy up\ndone: send the invoice\n",
 		"a worker dies at: send the invoice\ndone: tidy up\ndone: send the news\ndone: send the invoice\n", // two workers
 	},
 	"leader": {"term 1 has a greater token than the one before: true\nterm 2 has a greater token than the one before: true\n" +
 		"term 3 has a greater token than the one before: true\n"},
+	"mailqueue": {"to Ann: sent\nto Bob: the server is busy\nto Eve: sent\nto Bob: sent\nall are sent\n"},
 	"migration": {"4 instances started, 1 migrated 3 people\n"},
 	"multilock": {"ada is a friend\n"},
 	"payment":   {"3 requests, 1 charge, receipt 1 for 30 EUR\n"},
