@@ -94,22 +94,27 @@ func TestRolesHaveTheRights(t *testing.T) {
 		}
 		return slices.Sorted(maps.Keys(needed))
 	}
-	for role, what := range map[string]string{
-		"locker":     "^a Locker of any kind",
-		"lockViewer": "doclock inspect",
-		"lockAdmin":  "admin",
-		"locks":      "admin|doclock run",
-	} {
-		m := regexp.MustCompile(`(?s)role: "` + role + `".*?actions: \[(.*?)\]`).FindStringSubmatch(page)
-		if m == nil {
-			t.Errorf("docs/rights.md has no role %s", role)
-			continue
-		}
-		got := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")
-		slices.Sort(got)
-		if diff := cmp.Diff(rights(what), got); diff != "" {
-			t.Errorf("role %s: (-) as the table says, (+) as it is:\n%s", role, diff)
-		}
+	_, script, _ := strings.Cut(page, "```js\n")
+	script, _, _ = strings.Cut(script, "```")
+	script = regexp.MustCompile(`(?m)^//.*\n`).ReplaceAllString(script, "")
+	script = strings.Join(strings.Fields(script), " ")
+	head, _, _ := strings.Cut(script, " shop.createRole")
+	if want := `const orders = {db: "shop", collection: "orders"} const shop = db.getSiblingDB("shop")`; head != want {
+		t.Errorf("the script begins with %s, want %s", head, want)
+	}
+	const role = ` (\S+)\.createRole\(\{ ?role: "(\w+)", privileges: \[\{ ?resource: (\w+|\{[^}]*\}), actions: \[([^]]*)\] ?\}\], roles: \[\] ?\}\)`
+	got := map[string][]string{}
+	for _, m := range regexp.MustCompile(role).FindAllStringSubmatch(script, -1) {
+		got[m[1]+" "+m[2]+" "+m[3]] = slices.Sorted(strings.SplitSeq(strings.ReplaceAll(m[4], `"`, ""), ", "))
+	}
+	want := map[string][]string{
+		"shop locker orders":     rights("^a Locker of any kind"),
+		"shop lockViewer orders": rights("doclock inspect"),
+		"shop lockAdmin orders":  rights("admin"),
+		`db.getSiblingDB("doclock") locks {db: "doclock", collection: "locks"}`: rights("admin|doclock run"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the roles, (-) as the table says, (+) as they are:\n%s", diff)
 	}
 }
 
@@ -121,7 +126,7 @@ func TestRightsHasTheError(t *testing.T) {
 	must(t, err)
 	mem.Fail(1, mongo.CommandError{Code: 13, Name: "Unauthorized", Message: `not authorized on shop to execute command { findAndModify: "orders", … }`})
 	_, err = locks.TryAcquire(context.Background(), bson.M{"_id": 1})
-	if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(strings.Join(strings.Fields(source(t, "docs/rights.md")), " "), err.Error()) {
+	if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(strings.Join(strings.Fields(source(t, "docs/rights.md")), " "), "``` "+err.Error()+" ```") {
 		t.Errorf("docs/rights.md doesn't have the error %v", err)
 	}
 }
