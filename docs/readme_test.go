@@ -42,10 +42,10 @@ func TestReadmeShowsTheLastPackages(t *testing.T) {
 	}
 }
 
-// The README's figures are those of docs/performance.md.
+// The README's figures are those of docs/performance-tables.md.
 func TestReadmeHasTheFigures(t *testing.T) {
 	figures := section(t, "README.md", "## Figures")
-	run := source(t, "docs/performance.md")
+	run := source(t, "docs/performance-tables.md")
 	for row, figure := range map[string]string{
 		"1. pair: time, over two plain findOneAndUpdate": "%s times as long as two plain",
 		"2. rmw: commands": "| %s commands; 1.",
@@ -56,7 +56,7 @@ func TestReadmeHasTheFigures(t *testing.T) {
 	} {
 		m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + ` \| [^|]* \| ([\d.]+) \|`).FindStringSubmatch(run)
 		if m == nil {
-			t.Errorf("docs/performance.md has no row %q", row)
+			t.Errorf("docs/performance-tables.md has no row %q", row)
 			continue
 		}
 		if want := strings.Replace(figure, "%s", m[1], 1); !strings.Contains(figures, want) {

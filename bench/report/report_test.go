@@ -85,3 +85,29 @@ func TestARivalThatDidNothing(t *testing.T) {
 		t.Errorf("it is printed as %q", text)
 	}
 }
+
+// The plots in the docs are drawn from the tables of docs/performance-tables.md.
+func TestPlotsAreThoseOfTheTables(t *testing.T) {
+	tables, err := ReadMarkdown("../../docs/performance-tables.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := Plot(tables, dir); err != nil {
+		t.Fatal(err)
+	}
+	plots, err := os.ReadDir(dir)
+	if err != nil || len(plots) < 10 {
+		t.Fatalf("%d plots, %v", len(plots), err)
+	}
+	for _, plot := range plots {
+		drawn, err := os.ReadFile(filepath.Join(dir, plot.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := os.ReadFile(filepath.Join("../../docs/img", plot.Name()))
+		if err != nil || string(shown) != string(drawn) {
+			t.Errorf("docs/img/%s is another plot (%v); -redraw draws it anew", plot.Name(), err)
+		}
+	}
+}
