@@ -14,7 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-var documents = flag.Int("documents", 10_000, "locked documents in the tests of scale")
+var documents = flag.Int("documents", 6_000, "locked documents in the tests of scale")
 
 // crowded has as many locked documents as the flag says; half of the entries
 // have expired.

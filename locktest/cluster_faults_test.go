@@ -48,6 +48,19 @@ func TestCutOffACluster(t *testing.T) {
 	})
 }
 
+// A client that reads again at once comes to the end of its time, also on one processor.
+func TestALostMessageTakesTime(t *testing.T) {
+	onCluster(t, func(t *testing.T, c *replicas) {
+		for name, lose := range map[string]func(int, ...locktest.Kind){"request": c.LoseRequests, "reply": c.LoseReplies} {
+			begun := time.Now()
+			lose(1)
+			if err := add(t.Context(), c.at(c.Primary())); err == nil || time.Since(begun) == 0 {
+				t.Errorf("a lost %s: %v after %v", name, err, time.Since(begun))
+			}
+		}
+	})
+}
+
 // Faults are those of a server.
 func TestFaultsOfACluster(t *testing.T) {
 	onCluster(t, func(t *testing.T, c *replicas) {

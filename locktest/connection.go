@@ -96,18 +96,32 @@ func (c *Cluster) answer(m *member, command value.Document) bson.RawValue {
 	case refused:
 		return refusal
 	case requestLost:
+		c.wait(breaking)
 		return value.Missing
 	case replyLost:
 		c.execute(m, command)
+		c.wait(breaking)
 		return value.Missing
 	case delayed:
-		select {
-		case <-time.After(delay):
-		case <-c.ended:
+		if !c.wait(delay) {
 			return value.Missing
 		}
 	}
 	return c.kept(m, c.execute(m, command))
+}
+
+// breaking is how long a connection takes to break: the driver reads again at once, until
+// its time is over, and without it no time would pass.
+const breaking = time.Millisecond
+
+// wait waits in virtual time. It returns false at the cluster's end.
+func (c *Cluster) wait(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-c.ended:
+		return false
+	}
 }
 
 // hello is what a member says of itself. If the asker knows that already, the member

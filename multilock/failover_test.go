@@ -69,19 +69,28 @@ func (r *replicated) isolate() { r.cluster.Isolate(r.cluster.Primary()) }
 
 func nothing(*replicated) {}
 
+// elections are all of them, with one of each kind first.
 var elections = []election{
+	{"a step-down after a lost reply", func(r *replicated) { r.cluster.LoseReplies(1) }, func(r *replicated) { r.cluster.StepDown() }},
+	{"an old primary", (*replicated).isolate, nothing},
+	{"an old primary alone, lost reply", func(r *replicated) { r.cut(); r.cluster.LoseReplies(1) }, nothing},
+	{"an old primary alone, late request", func(r *replicated) { r.cut(); r.cluster.Delay(1, healing+time.Second) }, nothing},
 	{"a step-down", func(r *replicated) { r.cluster.StepDown() }, nothing},
 	{"a step-down after a lost request", func(r *replicated) { r.cluster.LoseRequests(1) }, func(r *replicated) { r.cluster.StepDown() }},
-	{"a step-down after a lost reply", func(r *replicated) { r.cluster.LoseReplies(1) }, func(r *replicated) { r.cluster.StepDown() }},
 	{"a step-down before a late request", func(r *replicated) { r.cluster.Delay(1, time.Second) }, func(r *replicated) { r.cluster.StepDown() }},
-	{"an old primary", (*replicated).isolate, nothing},
 	{"an old primary, lost request", func(r *replicated) { r.isolate(); r.cluster.LoseRequests(1) }, nothing},
 	{"an old primary, lost reply", func(r *replicated) { r.isolate(); r.cluster.LoseReplies(1) }, nothing},
 	{"an old primary alone", (*replicated).cut, nothing},
 	{"an old primary alone, lost request", func(r *replicated) { r.cut(); r.cluster.LoseRequests(1) }, nothing},
-	{"an old primary alone, lost reply", func(r *replicated) { r.cut(); r.cluster.LoseReplies(1) }, nothing},
-	{"an old primary alone, late request", func(r *replicated) { r.cut(); r.cluster.Delay(1, healing+time.Second) }, nothing},
 	{"an old primary alone, all replies lost", func(r *replicated) { r.cut(); r.cluster.LoseReplies(1 << 30) }, nothing},
+}
+
+// metElections are those that the tests try: in the short form one of each kind.
+func metElections() []election {
+	if *long {
+		return elections
+	}
+	return elections[:4]
 }
 
 // strike has the election happen from now on, and returns a wait for its end.
@@ -114,7 +123,7 @@ func (e election) fault(r *replicated) orderFault {
 // The call's answer is as good as without the election.
 func TestCallsInElections(t *testing.T) {
 	t.Parallel()
-	for _, e := range elections {
+	for _, e := range metElections() {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			onCluster(t, func(r *replicated) {
@@ -236,7 +245,7 @@ func TestElections(t *testing.T) {
 	for _, c := range elected {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, e := range elections {
+			for _, e := range metElections() {
 				t.Run(e.name, func(t *testing.T) {
 					onCluster(t, func(r *replicated) {
 						_, err := r.coll.InsertOne(r.Context(), bson.M{"_id": 2})

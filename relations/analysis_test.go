@@ -74,31 +74,31 @@ func TestStarvationString(t *testing.T) {
 	}
 }
 
-var more = flag.Int("more", 1, "how many times as many tables the searches draw; .ci/run proof draws more")
+var more = flag.Int("more", 1, "how many times as many tables the searches draw; more than one, and they compare all small tables, too")
 
 // The analysis finds what a search of the states finds that locks can reach. The search
 // bounds the live entries of each tag by a limit. It then sees every starvation of rules
 // whose allows are at most limit-2: allow+1 entries block, and one more waits or overtakes.
 func TestStarvationsAreThoseOfTheSearch(t *testing.T) {
 	for name, search := range map[string]func(sum *tally, t *testing.T){
-		"all two-tag tables": func(sum *tally, t *testing.T) {
+		"two-tag tables": func(sum *tally, t *testing.T) {
 			number := func(x, y Relation) int { return (int(x.Kind)*3+x.Allow)*9 + int(y.Kind)*3 + y.Allow }
 			allTables(2, upToAllow(2), func(tab *table) {
-				if number(tab.rel[0][0], tab.rel[0][1]) <= number(tab.rel[1][1], tab.rel[1][0]) { // the first of two that differ only in the tags' names
+				if number(tab.rel[0][0], tab.rel[0][1]) <= number(tab.rel[1][1], tab.rel[1][0]) && sum.next() { // the first of two that differ only in the tags' names
 					sum.compare(t, tab, 4)
 				}
 			})
 		},
-		"all three-tag tables without allow": func(sum *tally, t *testing.T) {
+		"three-tag tables without allow": func(sum *tally, t *testing.T) {
 			allTables(3, upToAllow(0), func(tab *table) {
-				if tab.isFirstOfItsPermutations() {
+				if tab.isFirstOfItsPermutations() && sum.next() {
 					sum.compare(t, tab, 2)
 				}
 			})
 		},
 		"some three-tag tables": func(sum *tally, t *testing.T) {
 			random, relations := rand.New(rand.NewPCG(1, 2)), upToAllow(1)
-			for range 100 * *more {
+			for range 40 * *more {
 				sum.compare(t, drawn(3, random, relations), 3)
 			}
 		},
@@ -107,7 +107,7 @@ func TestStarvationsAreThoseOfTheSearch(t *testing.T) {
 		// rules favour them.
 		"some four-tag tables": func(sum *tally, t *testing.T) {
 			random, relations := rand.New(rand.NewPCG(3, 4)), upToAllow(0)
-			for range 120 * *more {
+			for range 40 * *more {
 				tab := drawn(4, random, relations)
 				for x := range 3 {
 					tab.rel[x][x+1] = Relation{Kind: Assertive}
@@ -143,7 +143,13 @@ func drawn(tags int, random *rand.Rand, relations []Relation) *table {
 
 // tally counts the comparisons.
 type tally struct {
-	tables, states, refusals, overtakings, longPaths int
+	met, tables, states, refusals, overtakings, longPaths int
+}
+
+// next is whether the next of all tables is compared: in the short form every fourth.
+func (sum *tally) next() bool {
+	sum.met++
+	return *more > 1 || sum.met%4 == 0
 }
 
 // compare checks that the analysis and the search agree for these rules: which

@@ -96,8 +96,8 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
 			before := w.Stored()
 			pin := Pin{{Key: "_id", Value: name}}
-			for tag, document := range map[string]bool{"read": false, "write": true} {
-				r := Request{Tag: tag, ID: ann, Document: document}
+			for tag, until := range map[string]time.Time{"read": {}, "write": epoch.Add(held)} {
+				r := Request{Tag: tag, ID: ann, Document: !until.IsZero()}
 				isForeign(t, "acquire", p, func(ctx context.Context) (Answer, error) {
 					return p.Engine.Acquire(ctx, p.filter(), r)
 				})
@@ -108,13 +108,11 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 				isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
 					return p.Engine.Acquire(ctx, p.filter(), r)
 				})
-				for _, until := range []time.Time{{}, epoch.Add(held)} {
-					g := Grant{Pin: pin, Tag: tag, ID: bob, Fence: 1, Until: until}
-					p.renew(g, Lost)
-					p.release(g, Lost)
-					p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
-					p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
-				}
+				g := Grant{Pin: pin, Tag: tag, ID: bob, Fence: 1, Until: until}
+				p.renew(g, Lost)
+				p.release(g, Lost)
+				p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
+				p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
 			}
 			isForeign(t, "read", p, func(ctx context.Context) (Answer, error) {
 				img, err := p.Read(ctx, pin)

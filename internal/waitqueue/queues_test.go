@@ -65,7 +65,7 @@ func TestAThousandWaitersAreServedInOrder(t *testing.T) {
 
 // Two processes share a hot lock fairly, and a lone one keeps it.
 func TestProcessesShareAHotLock(t *testing.T) {
-	const span = 30 * time.Second
+	const span = 10 * time.Second
 	for _, n := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			simulated(t, relations.Exclusive(), n, func(d *document, ps []*process) {

@@ -20,7 +20,7 @@ func TestOnAServer(t *testing.T) {
 	h, counts, err := simulation.RunServer(t.Context(), simulation.ServerConfig{
 		URI:       mongotest.URI(t),
 		Processes: 2, CallersPerProcess: 8,
-		Operations: 400,
+		Operations: 200,
 		Documents:  6,
 		Seed:       uint64(time.Now().UnixNano()),
 		Faults:     true,
@@ -29,7 +29,7 @@ func TestOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Check(counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.LeasesEnd, Least: 20}) {
+	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.LeasesEnd, Least: 10}) {
 		t.Error(failure)
 	}
 	if err := counts.Table(t.Output()); err != nil {

@@ -11,7 +11,7 @@ import (
 
 var (
 	first = flag.Uint64("first", 1, "the first seed")
-	seeds = flag.Int("seeds", 2, "how many seeds")
+	seeds = flag.Int("seeds", 1, "how many seeds")
 	long  = flag.Duration("for", 40*time.Second, "how long each run is, in virtual time")
 )
 
@@ -34,8 +34,8 @@ func TestInMemory(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
-	simulation.Outages(t, *first, 16, &counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 30}) {
+	simulation.Outages(t, *first, 32, &counts)
+	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 15}) {
 		t.Error(failure)
 	}
 	if err := counts.Table(t.Output()); err != nil {

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	operations = flag.Int("operations", 400, "how many additions and deletions TestApplication makes")
+	operations = flag.Int("operations", 240, "how many additions and deletions TestApplication makes")
 	first      = flag.Uint64("seed", 1, "what TestApplication draws from")
 )
 
@@ -354,6 +354,9 @@ func (a *application) replace(category bson.ObjectID) {
 
 // run makes the calls, and lets all come to its end.
 func (a *application) run(operations int) {
+	a.mu.Lock()
+	a.peace = false
+	a.mu.Unlock()
 	var all sync.WaitGroup
 	var books []*Book
 	for range programs {
@@ -473,8 +476,8 @@ func TestApplicationWithoutCompensation(t *testing.T) {
 				return err
 			})
 		}
-		for range 20 {
-			if a.run(100); a.dangling() > 0 {
+		for range 40 {
+			if a.run(48); a.dangling() > 0 {
 				return
 			}
 		}
