@@ -173,11 +173,27 @@ func (s *Hold) withdraw(ctx context.Context, to engine.Request, err error) {
 	unanswered := oneAttempt(to)
 	if repeatable(released) {
 		s.resume()
+		s.doubt(err)
 	} else {
 		s.replace(err)
 		unanswered = append(unanswered, s.unanswered...)
 	}
 	s.ended(Ending{How: Released, Unanswered: unanswered})
+}
+
+// doubt notes that the hold may be replaced: while nobody can release it, nobody knows
+// whether others were let in beside the new entry.
+func (s *Hold) doubt(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.verdict = err
+}
+
+// doubted is why a hold may be replaced, or nil.
+func (s *Hold) doubted() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.verdict
 }
 
 // oneAttempt is a downgrade whose entry may stand, or may be made yet: one at most,

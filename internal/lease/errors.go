@@ -45,13 +45,15 @@ func repeatable(err error) bool { return err != nil && errors.As(err, new(*notEx
 // judged is a release's error as a verdict on the lock. A release that was not
 // executed says nothing of the lock by itself. While the lease's time lasts, the
 // server lets nobody in. After that nobody knows. Nor does anybody know after a
-// server has found no entry, without a proof.
+// server has found no entry, without a proof, or after a downgrade of unknown outcome.
 func (s *Hold) judged(err error) error {
 	switch {
 	case !repeatable(err), errors.Is(err, ErrOutcomeUnknown):
 		return err
 	case engine.AsFailure(err).Unproven:
 		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", ErrOutcomeUnknown, err)
+	case s.doubted() != nil:
+		return oneline.Join(s.doubted(), err)
 	case s.left() <= 0:
 		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", ErrOutcomeUnknown, err)
 	default:
