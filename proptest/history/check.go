@@ -11,6 +11,7 @@ import (
 type check struct {
 	counter
 	Document
+	members    bool // the server has several
 	clocks     map[int]clock
 	commands   []Command   // by send time
 	operations []Operation // by process and number
@@ -52,7 +53,7 @@ func (s sighting) shows(a *arrival) bool {
 // Properties are all properties that Check checks.
 var Properties = []string{
 	PropertyExclusion, PropertyImage, PropertyBarrier, PropertyNumbers, PropertyFIFO,
-	PropertyValidity, PropertyValidAlone, PropertyRenewal, PropertyOver, PropertyRelease,
+	PropertyValidity, PropertyValidAlone, PropertyRenewal, PropertyOver, PropertyRelease, PropertyGone,
 	PropertyTokens, PropertyArrivals, PropertyCounter, PropertyReason,
 	PropertyOnce, PropertyGuarded, PropertyGrant, PropertyVerdict,
 }
@@ -79,7 +80,7 @@ func (h *History) CheckSafety(t *tally.Tally) {
 
 func (h *History) eachDocument(t *tally.Tally, f func(*check)) {
 	h.place()
-	all := clocks(h.Commands)
+	all := h.clocksOf()
 	for _, d := range h.Documents {
 		f(newCheck(h, d, all, t))
 	}
@@ -120,7 +121,7 @@ func (h *History) place() {
 }
 
 func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *check {
-	c := &check{counter: t, Document: d, clocks: clocks, byToken: map[lease]*arrival{}, byID: map[string][]*arrival{}, byKey: map[string][]string{}}
+	c := &check{counter: t, Document: d, members: h.Apart != 0, clocks: clocks, byToken: map[lease]*arrival{}, byID: map[string][]*arrival{}, byKey: map[string][]string{}}
 	for _, o := range h.Operations {
 		if o.Document == d.ID {
 			c.operations = append(c.operations, o)
@@ -138,7 +139,7 @@ func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *che
 			continue
 		}
 		s := sighting{command.Image, command, c.sent(command), c.answered(command)}
-		if s.Now == 0 { // a stored image, as old as the first execution
+		if s.Now == 0 || h.Apart != 0 && !command.changed() { // a stored image, as old as the first execution, or a deposed member's
 			s.from = forever
 		}
 		c.sightings = append(c.sightings, s)
@@ -146,6 +147,13 @@ func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *che
 	slices.SortFunc(c.sightings, func(a, b sighting) int { return cmp.Compare(a.to, b.to) })
 	c.gather()
 	return c
+}
+
+// changed says that the image is not older than the command: a read, or an entry that
+// has just come.
+func (c *Command) changed() bool {
+	own, there := c.Image.find(c.ID)
+	return c.Kind == CommandRead || c.Kind == CommandAcquire && there && own.Since == c.Image.Now
 }
 
 // sent is the earliest time of the command's execution.

@@ -13,6 +13,18 @@ const (
 
 const millisecond = int64(time.Millisecond)
 
+// clocksOf maps the processes' clocks.
+func (h *History) clocksOf() map[int]clock {
+	if h.Apart == 0 {
+		return clocks(h.Commands)
+	}
+	all := map[int]clock{}
+	for _, c := range h.Commands {
+		all[c.Process] = clock{-h.Apart, h.Apart, true}
+	}
+	return all
+}
+
 // clock maps a process's clock to the server's. Every image with a time says
 // that the server read its clock between the command's send and its reply, so
 // the difference of the clocks lies in an interval. All images together narrow

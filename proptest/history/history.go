@@ -13,6 +13,12 @@ type History struct {
 	Operations []Operation
 	Commands   []Command
 	Faults     map[string]int // the number of faults of each kind
+
+	// Apart is not 0 if the server has several members: the clock of each is within
+	// so many nanoseconds of the processes' clocks. A member that was deposed
+	// answers a command that changes nothing by an old document, and what it writes
+	// is rolled back. A read was answered by a primary that had a majority.
+	Apart int64 `json:"-"`
 }
 
 // Document is one locked document: its rules and times, and its log at the end.
@@ -102,11 +108,12 @@ type Operation struct {
 	Kind     string `json:"kind"`
 	Document string `json:"document"`
 	Tag      string `json:"tag,omitempty"`
-	ID       string `json:"id,omitempty"`    // the entry's
-	Fence    int64  `json:"fence,omitempty"` // of the lease
-	TTL      int64  `json:"ttl,omitempty"`   // of the lease, in milliseconds; 0: the document's
-	Least    int64  `json:"least,omitempty"` // of the lease: others are kept out for so long
-	Write    string `json:"write,omitempty"` // its name in the document's log
+	ID       string `json:"id,omitempty"`     // the entry's
+	Fence    int64  `json:"fence,omitempty"`  // of the lease
+	TTL      int64  `json:"ttl,omitempty"`    // of the lease, in milliseconds; 0: the document's
+	Least    int64  `json:"least,omitempty"`  // of the lease: others are kept out for so long
+	Shared   bool   `json:"shared,omitempty"` // other holders may have the entry
+	Write    string `json:"write,omitempty"`  // its name in the document's log
 
 	Call    int64  `json:"call"`             // nanoseconds on the process's clock
 	Return  int64  `json:"return,omitempty"` // 0: it never returned

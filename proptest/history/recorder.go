@@ -80,6 +80,7 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 			for i := range commands {
 				c := &commands[i]
 				switch {
+				case e.Reply.Lookup("writeConcernError").Type != 0: // it may be rolled back
 				case e.CommandName != "update":
 					c.Answered = now
 					c.readReply(e.Reply, several)

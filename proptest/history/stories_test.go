@@ -8,13 +8,14 @@ import (
 
 type story struct {
 	rules      Rules
+	apart      int64 // milliseconds, of the members' clocks; 0 is one server
 	log        []string
 	commands   []Command
 	operations []Operation
 }
 
 func (s story) history() *History {
-	h := &History{Documents: []Document{{ID: "d", Name: "by hand", Rules: s.rules, TTL: 100, WaitTTL: 100, Log: s.log}}}
+	h := &History{Documents: []Document{{ID: "d", Name: "by hand", Rules: s.rules, TTL: 100, WaitTTL: 100, Log: s.log}}, Apart: s.apart * 1_000_000}
 	s.commands = append(s.commands, Command{Kind: CommandRead, Sent: ns(0), Answered: ns(0), Matched: true, Image: image(0, 0)})
 	for i, c := range s.commands {
 		c.Document, c.Number = "d", int64(i+1)
@@ -96,6 +97,21 @@ var stories = []told{
 	{"pruned alive", PropertyRelease,
 		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 107, 20, 207)}},
 		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 110, 20, 210)}}},
+	{"there after its release", PropertyGone,
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), read(50, 10, held("a", 10, 10, 110))}, operations: []Operation{operation(Release, "a", 10, 30, Done)}},
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), read(31, 10, held("a", 10, 10, 110))}, operations: []Operation{operation(Release, "a", 10, 30, Done)}}},
+	{"there after a loss", PropertyGone,
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), read(50, 10, held("a", 10, 10, 110))}, operations: []Operation{operation(Release, "a", 10, 30, Lost)}},
+		story{rules: two, commands: []Command{acquire("a", 10, 10, 110), read(31, 10, held("a", 10, 10, 110))}, operations: []Operation{operation(Release, "a", 10, 30, Lost)}}},
+	{"a refusal by an old document", PropertyRenewal,
+		story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), removal("a", 30, held("a", 10, 10, 110)), read(50, 10), command(CommandAcquire, "b", 60, image(60, 10, held("a", 10, 10, 110)))}},
+		story{rules: exclusive, apart: 1, commands: []Command{acquire("a", 10, 10, 110), removal("a", 30, held("a", 10, 10, 110)), read(50, 10), command(CommandAcquire, "b", 60, image(60, 10, held("a", 10, 10, 110)))}}},
+	{"an old document in a read of the newest", PropertyRenewal,
+		story{rules: exclusive, apart: 1, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), read(120, 10, held("a", 10, 10, 110))}},
+		story{rules: exclusive, apart: 4, commands: []Command{acquire("a", 10, 10, 110), read(112, 10), read(117, 10, held("a", 10, 10, 110))}}},
+	{"granted by clocks that differ by more", PropertyExclusion,
+		story{rules: exclusive, apart: 1, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 105, 20, 205)}},
+		story{rules: exclusive, apart: 5, commands: []Command{acquire("a", 10, 10, 110), acquire("b", 105, 20, 205)}}},
 	{"a fence that decreases", PropertyTokens,
 		story{rules: exclusive, commands: []Command{acquire("a", 10, 30, 110), acquire("b", 120, 20, 220)}},
 		story{rules: exclusive, commands: []Command{acquire("a", 10, 20, 110), acquire("b", 120, 30, 220)}}},

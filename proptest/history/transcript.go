@@ -41,7 +41,7 @@ func (c *check) violated(at int64, property, format string, args ...any) {
 func (h *History) Around(document string, at int64) string {
 	for _, d := range h.Documents {
 		if d.ID == document {
-			return newCheck(h, d, clocks(h.Commands), nil).around(at)
+			return newCheck(h, d, h.clocksOf(), nil).around(at)
 		}
 	}
 	return ""

@@ -78,6 +78,14 @@ func TestProof(t *testing.T) {
 				simulation.Outages(t, first, 1, &p.counts)
 				return nil
 			})
+			p.part("simulation on a replica set", func() error {
+				first := uint64(1)
+				if *long {
+					first = uint64(p.begun.UnixNano())
+				}
+				simulation.Cluster(t, simulation.Config{First: first, Seeds: p.seeds / 2, Long: time.Minute}, &p.counts)
+				return nil
+			})
 		})
 		t.Run("on the server", func(t *testing.T) {
 			t.Parallel()
@@ -219,5 +227,6 @@ func (p *proof) floors() []tally.Floor {
 		floors = append(floors, s.Floors(p.eachFault)...)
 	}
 	floors = append(floors, simulation.Floors(p.seeds)...)
+	floors = append(floors, simulation.ClusterFloors(p.seeds/2)...)
 	return append(floors, tally.Floor{Kind: "check", Name: modelRuns, Least: p.modelRuns})
 }

@@ -13,8 +13,9 @@ import (
 )
 
 // turn is one thing that a program does.
-func (r runner) turn() {
-	p := r.programs[r.IntN(len(r.programs))]
+func (r runner) turn() { r.turnOf(r.programs[r.IntN(len(r.programs))]) }
+
+func (r runner) turnOf(p *program) {
 	r.jump(p)
 	switch k := r.IntN(41); {
 	case k < 8:
@@ -254,7 +255,7 @@ func (r runner) badInput(p *program) {
 
 // jump sets the wall clock of a program now and then.
 func (r runner) jump(p *program) {
-	if r.faulty && !r.exact() && r.one(40) {
+	if r.faulty && r.net == nil && r.one(40) {
 		p.ahead.Add(int64(time.Duration(r.IntN(4000)-2000) * time.Millisecond))
 		r.fire(FaultJumpedClock)
 	}

@@ -15,7 +15,7 @@
 //	   ▼                                                        │
 //	a server, with faults on the way ◄──────────────────────────┘
 //
-// There are two worlds, with the same callers.
+// There are three worlds, with the same callers.
 //
 // In memory (memory.go) a run is one seed in a [testing/synctest] bubble, on
 // [github.com/doclock/doclock/locktest]: two programs, and faults.go: requests and
@@ -24,6 +24,11 @@
 // duration is exact. A seed draws the same calls and faults each time; the scheduler may
 // order what happens at the same instant in another way. outages.go cuts a program off
 // at each step of some operations.
+//
+// On a replica set (cluster.go) time is virtual too, and the members are those of
+// [locktest.NewCluster]. Primaries are deposed and write on, and what they have written is
+// rolled back; clocks differ. There the history's checker judges alone: the ledger assumes
+// one server.
 //
 // On a server (server.go starts the processes, worker.go is one) time is real, and goes
 // twenty times as fast as in memory. Several processes are stopped and killed, their

@@ -27,32 +27,36 @@ const (
 // forbidden is the reason of a refusal: the command was certainly not executed.
 const forbidden = "forbidden on purpose"
 
-// faults has the server do wrong.
+// faults has the server do wrong. The last ones are those of one member.
 func (r runner) faults(over context.Context) {
+	most := 40
+	if !r.exact() {
+		most = 34
+	}
 	for over.Err() == nil {
 		r.pause(2 * time.Second)
 		n := 1 + r.IntN(3)
-		switch k := r.IntN(40); {
+		switch k := r.IntN(most); {
 		case k < 4:
 			r.failOver(n)
 		case k < 9:
-			r.mem.Fail(n, []mongo.CommandError{
+			r.net.Fail(n, []mongo.CommandError{
 				{Code: 13, Message: forbidden},                   // a refusal
 				{Code: 11600, Message: "interrupted on purpose"}, // which passes
 				{Code: 424242, Message: "no answer on purpose"},  // which proves nothing
 			}[r.IntN(3)])
 			r.fire(FaultRefused)
 		case k < 10:
-			r.mem.Fail(n, mongo.CommandError{Code: 121, Message: "Document failed validation"}, locktest.Acquires)
+			r.net.Fail(n, mongo.CommandError{Code: 121, Message: "Document failed validation"}, locktest.Acquires)
 			r.fire(FaultValidator)
 		case k < 16:
-			r.mem.LoseRequests(n)
+			r.net.LoseRequests(n)
 			r.fire(FaultRequestLost)
 		case k < 25:
-			r.mem.LoseReplies(n)
+			r.net.LoseReplies(n)
 			r.fire(FaultReplyLost)
 		case k < 34:
-			r.mem.Delay(n, r.upTo(4*time.Second))
+			r.net.Delay(n, r.upTo(4*time.Second))
 			r.fire(FaultDelayed)
 		case k < 36:
 			r.down(r.length("server down"))
@@ -74,7 +78,7 @@ var (
 
 func (r runner) failOver(n int) {
 	of := labels[r.IntN(len(labels))]
-	r.mem.Fail(n, mongo.CommandError{Code: failOvers[r.IntN(len(failOvers))], Message: "failed over on purpose", Labels: of})
+	r.net.Fail(n, mongo.CommandError{Code: failOvers[r.IntN(len(failOvers))], Message: "failed over on purpose", Labels: of})
 	r.fire(FaultFailOver)
 	r.fire(labelled(of))
 }
@@ -163,9 +167,11 @@ func (s *run) peace() {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
-	s.mem.Fail(0, mongo.CommandError{})
-	s.mem.LoseRequests(0)
-	s.mem.LoseReplies(0)
-	s.mem.Delay(0, 0)
-	s.mem.Up()
+	s.net.Fail(0, mongo.CommandError{})
+	s.net.LoseRequests(0)
+	s.net.LoseReplies(0)
+	s.net.Delay(0, 0)
+	if s.mem != nil {
+		s.mem.Up()
+	}
 }

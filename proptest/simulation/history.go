@@ -31,6 +31,7 @@ func (s *run) operation(c *call, kind string) history.Operation {
 func (h *holding) fill(o history.Operation) history.Operation {
 	o.Document, _ = h.lease.DocumentID().StringValueOK()
 	o.Tag, o.ID, o.Fence, o.TTL = h.lease.Tag(), h.id, h.lease.Fence(), h.ttl.Milliseconds()
+	o.Shared = h.shared
 	if h.of != nil {
 		o.Least = h.of.least.Milliseconds()
 	}
@@ -151,7 +152,9 @@ func (r runner) look(h *holding) {
 
 // taken records that a lease is about to be taken away.
 func (s *run) taken(h *holding) {
-	s.operator.see(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second/s.pace)
+	defer cancel()
+	s.operator.see(ctx)
 	document, _ := h.lease.DocumentID().StringValueOK()
 	s.history.Command(history.Command{
 		Process: s.operator.number, Number: s.operator.recorder.Number(), Kind: history.CommandRelease,

@@ -54,10 +54,10 @@ var kindsOf = map[string][]locktest.Kind{
 func (r runner) on(ctx context.Context, h *holding, name string, f func(context.Context, *call) error) *call {
 	if r.harms() && r.one(8) {
 		if r.one(2) {
-			r.mem.Delay(1, r.upTo(3*time.Second), kindsOf[name]...)
+			r.net.Delay(1, r.upTo(3*time.Second), kindsOf[name]...)
 			r.fire(FaultDelayed)
 		} else {
-			r.mem.LoseReplies([]int{1, 8, 60}[r.IntN(3)], kindsOf[name]...)
+			r.net.LoseReplies([]int{1, 8, 60}[r.IntN(3)], kindsOf[name]...)
 			r.fire(FaultReplyLost)
 		}
 	}
@@ -126,7 +126,7 @@ func (r runner) lose(h *holding) {
 		return
 	}
 	r.taken(h)
-	if r.mem.Lose(h.lease) == nil {
+	if r.net.Lose(h.lease) == nil {
 		r.fire(FaultLose)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -23,8 +24,11 @@ import (
 // callers is how many goroutines drive a run in memory.
 const callers = 8
 
-// longestTTL is the longest one of a run in memory.
-const longestTTL = 10 * time.Second
+// The times of a run in memory.
+const (
+	longestTTL = 10 * time.Second
+	tolerance  = 500 * time.Millisecond
+)
 
 // Config is the size of a run in memory.
 type Config struct {
@@ -45,7 +49,7 @@ func Run(t *testing.T, c Config, counts *tally.Tally) {
 				t.Fatal(err)
 			}
 			s.panics = panics
-			s.inVirtualTime(c.Long)
+			s.inVirtualTime(c.Long, func() {})
 			s.judge(counts)
 			s.checkHistory(counts)
 		})
@@ -75,58 +79,76 @@ func shapeOf(seed uint64) shape {
 
 // newInMemory makes the server, the documents and the programs.
 func newInMemory(of shape) (*run, error) {
-	orders := newGroup(fmt.Sprintf("seed %d", of.seed), of.rules, "a", "b", "c", "d")
-	orders.ttl, orders.waitTTL, orders.tolerance = longestTTL, 2*time.Second, 500*time.Millisecond
+	mem := locktest.New()
+	connect := func(opts ...*options.ClientOptions) (*mongo.Client, error) {
+		return mem.Connect(append(opts, options.Client().SetRetryReads(false))...)
+	}
+	return newVirtual(world{shape: of, mem: mem, net: mem, dial: connect, faulty: !of.calm, pace: 1})
+}
+
+// newVirtual makes the documents and the programs.
+func newVirtual(w world) (*run, error) {
+	orders := newGroup(fmt.Sprintf("seed %d", w.seed), w.rules, "a", "b", "c", "d")
+	orders.ttl, orders.waitTTL, orders.tolerance = longestTTL, 2*time.Second, tolerance
 	orders.terms, orders.claims, orders.deleted, orders.made = true, true, []string{"c", "d"}, []string{fresh}
-	groups := []*group{orders, office(longestTTL, 500*time.Millisecond)}
-	s := newRun(world{shape: of, mem: locktest.New(), faulty: !of.calm, pace: 1}, groups, history.Keep())
+	s := newRun(w, []*group{orders, office(longestTTL, tolerance)}, history.Keep())
 	var all []any
-	for _, g := range groups {
+	for _, g := range s.groups {
 		for _, name := range g.documents {
 			all = append(all, bson.M{"_id": name, "group": g.name})
 		}
 	}
-	if !of.fits {
+	if !w.fits {
 		all = append(all, bson.M{"_id": full, "group": orders.name, "text": strings.Repeat("x", 16<<20-120)})
 	}
-	if _, err := s.mem.Collection("orders", all...); err != nil {
-		return nil, err
-	}
-	for n := range 2 {
-		p := &program{number: n, own: []time.Duration{4 * time.Second, 6 * time.Second}[n], upsert: n == 0 && s.upsert}
-		for _, tag := range orders.tags {
-			if n == 1 && p.shared == "" && s.rules.CheckShareable(tag) == nil {
-				p.shared = tag
-			}
-		}
-		p.recorder = history.NewRecorder(n, "test", s.clock, s.history)
-		client, err := s.mem.Connect(options.Client().SetRetryReads(false).SetMonitor(together(s.monitor(p), p.recorder.Monitor())))
-		if err != nil {
-			return nil, err
-		}
-		p.client = client
-		if err := s.connect(p, client.Database("test").Collection("orders")); err != nil {
-			return nil, err
-		}
-	}
-	recorder := history.NewRecorder(len(s.programs), "test", s.clock, s.history)
-	client, err := s.mem.Connect(options.Client().SetMonitor(recorder.Monitor()))
+	s.operator = &operator{run: s, number: programsPerProcess - 1}
+	s.operator.recorder = history.NewRecorder(s.operator.number, "test", s.clock, s.history)
+	client, err := s.dial(options.Client().SetMonitor(s.operator.recorder.Monitor()))
 	if err != nil {
 		return nil, err
 	}
-	s.operator = &operator{run: s, number: len(s.programs), recorder: recorder, coll: client.Database("test").Collection("orders")}
+	s.operator.coll = client.Database("test").Collection("orders")
+	if _, err := s.operator.coll.InsertMany(context.Background(), all); err != nil {
+		return nil, err
+	}
+	for n := range 2 {
+		p, err := s.newProgram(n)
+		if err != nil {
+			return nil, err
+		}
+		s.programs = append(s.programs, p)
+	}
 	return s, nil
 }
 
-// inVirtualTime drives for a time, and then lets all come to its end.
-func (s *run) inVirtualTime(long time.Duration) {
+// newProgram makes a program. Those with odd numbers share a tag.
+func (s *run) newProgram(n int) (p *program, err error) {
+	p = &program{number: n, own: []time.Duration{4 * time.Second, 6 * time.Second}[n%2], upsert: n == 0 && s.upsert}
+	for _, tag := range s.groups[0].tags {
+		if n%2 == 1 && p.shared == "" && s.rules.CheckShareable(tag) == nil {
+			p.shared = tag
+		}
+	}
+	p.recorder = history.NewRecorder(n, "test", s.clock, s.history)
+	if p.client, err = s.dial(options.Client().SetMonitor(together(s.monitor(p), p.recorder.Monitor()))); err != nil {
+		return nil, err
+	}
+	return p, s.connect(p, p.client.Database("test").Collection("orders"))
+}
+
+// inVirtualTime drives for a time, and then lets all come to its end. calm is called
+// when the last call has returned, before the Lockers are closed.
+func (s *run) inVirtualTime(long time.Duration, calm func(), faults ...func(context.Context)) {
 	over, stop := context.WithTimeout(context.Background(), long)
 	defer stop()
 	var driving, others sync.WaitGroup
 	driving.Go(func() { s.drive(callers, func() bool { return over.Err() == nil }) })
 	others.Go(func() { s.operator.work(over, s.runner(callers)) })
 	if s.faulty {
-		others.Go(func() { s.runner(callers + 1).faults(over) })
+		faults = append(faults, s.runner(callers+1).faults)
+	}
+	for _, f := range faults {
+		others.Go(func() { f(over) })
 	}
 	if s.closes {
 		others.Go(func() {
@@ -137,6 +159,7 @@ func (s *run) inVirtualTime(long time.Duration) {
 	others.Wait()
 	s.peace()
 	driving.Wait()
+	calm()
 	for _, p := range s.programs {
 		s.close(p)
 	}
@@ -149,6 +172,7 @@ func (s *run) inVirtualTime(long time.Duration) {
 // checkHistory checks the history of a run in memory.
 func (s *run) checkHistory(counts *tally.Tally) {
 	h := s.history.History()
+	h.Apart = int64(s.apart)
 	for fault, n := range h.Faults {
 		counts.Fired(fault, n)
 	}

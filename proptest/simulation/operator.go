@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 )
 
 // operator is a client without faults. It makes deleted documents anew, breaks entries,
@@ -28,14 +29,14 @@ type operator struct {
 // work goes on until ctx ends.
 func (o *operator) work(ctx context.Context, r runner) {
 	for i := 0; ctx.Err() == nil; i++ {
-		if o.exact() {
+		if o.net != nil {
 			r.pause(time.Second)
 		} else {
 			sleep(ctx, 25*time.Millisecond)
 		}
 		bounded, cancel := context.WithTimeout(ctx, 10*time.Second/o.pace)
 		o.see(bounded)
-		if o.exact() || i%4 == 0 {
+		if o.net != nil || i%4 == 0 {
 			for _, g := range o.groups {
 				for _, name := range g.deleted {
 					_, _ = o.coll.UpdateOne(bounded, bson.M{"_id": name}, bson.M{"$set": bson.M{"group": g.name}}, options.UpdateOne().SetUpsert(true))
@@ -49,7 +50,7 @@ func (o *operator) work(ctx context.Context, r runner) {
 	}
 }
 
-// see reads one document after the other.
+// see reads one document after the other, each as a majority of members has it.
 func (o *operator) see(ctx context.Context) {
 	var all []string
 	for _, g := range o.groups {
@@ -57,7 +58,11 @@ func (o *operator) see(ctx context.Context) {
 	}
 	c := history.Command{Process: o.number, Number: o.recorder.Number(), Kind: history.CommandRead, Document: all[int(o.reads.Add(1))%len(all)], Sent: o.clock.Now()}
 	projection := bson.M{"lock": 1, "__doclockNow": "$$NOW"}
-	raw, err := o.coll.FindOne(ctx, bson.M{"_id": c.Document}, options.FindOne().SetProjection(projection)).Raw()
+	coll := o.coll
+	if o.apart != 0 {
+		coll = coll.Clone(options.Collection().SetReadConcern(readconcern.Linearizable()))
+	}
+	raw, err := coll.FindOne(ctx, bson.M{"_id": c.Document}, options.FindOne().SetProjection(projection)).Raw()
 	if err != nil {
 		return // a missing document, or the end
 	}

@@ -90,7 +90,6 @@ func (s *run) connect(p *program, collection *mongo.Collection) (err error) {
 			}
 		}
 	}
-	s.programs = append(s.programs, p)
 	return nil
 }
 
@@ -123,7 +122,7 @@ func (s *run) options(p *program, g *group) []doclock.Option {
 	if slices.Contains(g.tags, p.shared) {
 		opts = append(opts, doclock.ShareInProcess(p.shared))
 	}
-	if !s.exact() {
+	if s.net == nil {
 		opts = append(opts, doclock.AttemptTimeout(250*time.Millisecond), adjust.Locker(func(cfg *engine.Config) {
 			cfg.Clock = func() engine.Reading {
 				now := time.Now()

@@ -12,6 +12,8 @@ import (
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/history"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // run is what one process of a simulation has and records.
@@ -42,12 +44,24 @@ type run struct {
 // world is what differs between a server in memory, in virtual time, and a real one.
 type world struct {
 	shape
-	mem    *locktest.Server // or nil
-	faulty bool             // calls meet faults
-	pace   time.Duration    // how many times as fast as in virtual time it goes
+	mem    *locktest.Server                                       // or nil
+	net    network                                                // of one in memory, or of a cluster in memory; or nil
+	dial   func(...*options.ClientOptions) (*mongo.Client, error) // one in memory
+	faulty bool                                                   // calls meet faults
+	pace   time.Duration                                          // how many times as fast as in virtual time it goes
+	apart  time.Duration                                          // by which members' clocks are set wrong at most; 0: there is one member
 }
 
-// exact says that time is virtual: each duration is exact.
+// network has the faults of a server or of a cluster in memory.
+type network interface {
+	Fail(n int, refusal mongo.CommandError, only ...locktest.Kind)
+	LoseRequests(n int, only ...locktest.Kind)
+	LoseReplies(n int, only ...locktest.Kind)
+	Delay(n int, d time.Duration, only ...locktest.Kind)
+	Lose(lease locktest.Guarded) error
+}
+
+// exact says that time is virtual and there is one server: each duration is exact.
 func (w *world) exact() bool { return w.mem != nil }
 
 // span is a time from one instant to another.
@@ -63,13 +77,19 @@ func (s *run) tick() int {
 	return s.ticks
 }
 
-// inMemory begins the names of faults that were not of a real server.
-const inMemory = "in memory: "
+// These begin the names of faults that were not of a real server.
+const (
+	inMemory  = "in memory: "
+	ofCluster = "replica set: "
+)
 
 // fire counts a fault, also if the process is killed.
 func (s *run) fire(fault string) {
-	if s.mem != nil {
+	switch {
+	case s.mem != nil:
 		fault = inMemory + fault
+	case s.net != nil:
+		fault = ofCluster + fault
 	}
 	s.history.Fault(fault)
 }
@@ -128,7 +148,7 @@ func (r runner) pause(most time.Duration) { time.Sleep(r.upTo(most)) }
 func (r runner) one(n int) bool { return r.IntN(n) == 0 }
 
 // harms says that a call may meet a fault of its own.
-func (r runner) harms() bool { return r.mem != nil && r.faulty && !r.peaceful() }
+func (r runner) harms() bool { return r.net != nil && r.faulty && !r.peaceful() }
 
 // close closes a program's Lockers, and waits for what they run.
 func (s *run) close(p *program) {

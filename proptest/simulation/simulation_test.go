@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/simulation"
 	"github.com/doclock/doclock/proptest/tally"
 )
@@ -36,6 +37,19 @@ func TestOutages(t *testing.T) {
 	var counts tally.Tally
 	simulation.Outages(t, *first, 32, &counts)
 	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 15}) {
+		t.Error(failure)
+	}
+	if err := counts.Table(t.Output()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The same callers on a replica set, whose primaries are deposed.
+func TestOnAReplicaSet(t *testing.T) {
+	t.Parallel()
+	var counts tally.Tally
+	simulation.Cluster(t, simulation.Config{First: *first, Seeds: max(1, *seeds/2), Long: *long}, &counts)
+	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: history.PropertyGone, Least: 20}) {
 		t.Error(failure)
 	}
 	if err := counts.Table(t.Output()); err != nil {

@@ -80,6 +80,7 @@ func (s *run) program(j job, n int) (*weather, error) {
 		p.ahead.Store(int64(time.Duration(w.rng.IntN(20)-10) * time.Hour))
 		s.fire(FaultWrongClock)
 	}
+	s.programs = append(s.programs, p)
 	return w, s.connect(p, p.client.Database(j.Database).Collection(collection))
 }
 

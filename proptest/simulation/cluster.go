@@ -1,0 +1,258 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/proptest/history"
+	"github.com/doclock/doclock/proptest/tally"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// This file has the world of a replica set in memory, in virtual time. Its history tells
+// less than that of one server: a deposed primary answers by an old document.
+
+// Faults of a replica set.
+const (
+	FaultElection   = "election"
+	FaultAgain      = "two elections in a row"
+	FaultDeposed    = "deposed primary beside a new one"
+	FaultAlone      = "program that reaches a deposed primary alone"
+	FaultNewcomer   = "program started at a primary that is being deposed"
+	FaultIsolated   = "primary isolated, and still the primary when it is back"
+	FaultNoMajority = "no majority of members"
+	FaultTurned     = "member's clock turned"
+)
+
+// What a run on a replica set counts.
+const (
+	NeverNotFound  = "no caller is told that a document is missing that is there"
+	SeenRolledBack = "entries that were rolled back"
+	SeenUnknown    = "calls with an unknown outcome"
+	SeenLost       = "calls that were told a loss"
+)
+
+// Cluster runs the seeds on a replica set, and counts the checks and what was seen.
+func Cluster(t *testing.T, c Config, counts *tally.Tally) {
+	for seed := c.First; seed < c.First+uint64(c.Seeds) && !t.Failed(); seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			of := shapeOf(seed)
+			of.calm, of.slow, of.panicky, of.closes, of.fits = false, false, false, false, true
+			a, err := newAdversary(locktest.NewCluster(t), of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.inVirtualTime(c.Long, func() { a.calm(counts) }, a.members, a.clocks)
+			a.checkHistory(counts)
+			a.count(counts)
+		})
+	}
+}
+
+// adversary has the members of a replica set do wrong.
+type adversary struct {
+	runner
+	set       *locktest.Cluster
+	ahead     map[string]time.Duration // of the members' clocks
+	newcomers sync.WaitGroup
+	arrived   []*program      // the newcomers
+	alone     map[string]bool // ids that an old primary had when it came back
+}
+
+func newAdversary(set *locktest.Cluster, of shape) (*adversary, error) {
+	connect := func(opts ...*options.ClientOptions) (*mongo.Client, error) { return set.Connect(opts...), nil }
+	s, err := newVirtual(world{shape: of, net: set, dial: connect, faulty: true, pace: 1, apart: tolerance / 2})
+	if err != nil {
+		return nil, err
+	}
+	return &adversary{runner: s.runner(callers + 2), set: set, ahead: map[string]time.Duration{}, alone: map[string]bool{}}, nil
+}
+
+// members elects primaries and isolates members until over.
+func (a *adversary) members(over context.Context) {
+	for over.Err() == nil {
+		a.pause(3 * time.Second)
+		switch a.IntN(8) {
+		case 0:
+			a.elect()
+		case 1:
+			a.elect()
+			a.pause(200 * time.Millisecond)
+			a.elect()
+			a.fire(FaultAgain)
+		case 2:
+			a.set.Isolate(a.set.Secondaries()...)
+			a.pause(3 * time.Second)
+			a.fire(FaultNoMajority)
+		default:
+			a.partition()
+		}
+		a.set.Heal()
+	}
+	a.newcomers.Wait()
+}
+
+func (a *adversary) elect() {
+	before := a.set.Primary()
+	if a.set.StepDown(); a.set.Primary() != before {
+		a.fire(FaultElection)
+	}
+}
+
+// partition leaves the primary alone with some programs, and mostly has the others elect
+// another one. What it writes meanwhile is rolled back.
+func (a *adversary) partition() {
+	old, others := a.set.Primary(), a.set.Secondaries()
+	for _, p := range a.programs {
+		if a.one(2) {
+			a.set.Cut(p.client, others...)
+			a.fire(FaultAlone)
+		}
+	}
+	if a.one(3) {
+		a.newcomer(others)
+	}
+	a.set.Isolate(old)
+	a.pause(3 * time.Second)
+	if a.one(5) {
+		a.fire(FaultIsolated)
+		return
+	}
+	a.elect()
+	a.fire(FaultDeposed)
+	if a.pause(6 * time.Second); a.one(3) {
+		a.elect()
+		a.pause(time.Second)
+	}
+	a.remember(old, others)
+}
+
+// newcomer starts a program that reaches one member.
+func (a *adversary) newcomer(others []string) {
+	n := len(a.programs) + len(a.arrived)
+	p, err := a.newProgram(n)
+	if err != nil {
+		a.fault("%v", err)
+		return
+	}
+	a.set.Cut(p.client, others...)
+	a.arrived = append(a.arrived, p)
+	a.fire(FaultNewcomer)
+	a.newcomers.Go(func() {
+		for r, n := a.runner.run.runner(callers+10+n), 0; n < 4; n++ {
+			r.turnOf(p)
+		}
+	})
+}
+
+// remember notes the ids in the documents of a deposed primary.
+func (a *adversary) remember(old string, others []string) {
+	client := a.set.Connect(options.Client().SetRetryReads(false))
+	a.set.Cut(client, others...)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	defer func() { _ = client.Disconnect(context.Background()) }()
+	found, err := client.Database("test").Collection("orders").Find(ctx, bson.M{})
+	if err != nil {
+		return
+	}
+	for found.Next(ctx) {
+		for _, e := range history.ReadImage(found.Current).Entries {
+			a.alone[e.ID] = true
+		}
+	}
+}
+
+// clocks turns the members' clocks until over, by less than the half of the tolerance.
+func (a *adversary) clocks(over context.Context) {
+	r := a.runner.run.runner(callers + 3)
+	for over.Err() == nil {
+		r.pause(4 * time.Second)
+		member := append(a.set.Secondaries(), a.set.Primary())[r.IntN(3)]
+		ahead := r.upTo(tolerance-2*time.Millisecond) - tolerance/2 + time.Millisecond
+		a.set.Advance(member, ahead-a.ahead[member])
+		a.ahead[member] = ahead
+		r.fire(FaultTurned)
+	}
+}
+
+// calm looks for entries that nobody holds, when all calls have returned and the members
+// agree.
+func (a *adversary) calm(counts *tally.Tally) {
+	a.programs = append(a.programs, a.arrived...)
+	time.Sleep(5 * time.Second)
+	left := map[string]bool{}
+	for _, h := range a.holdings {
+		left[h.id] = left[h.id] || h.alone
+	}
+	for _, e := range a.operator.entries() {
+		id := text(e.ID)
+		counts.Checked(EntriesGone, 1)
+		if !e.Expired() && e.State != admin.Remainder && !e.HasToken && !left[id] && !a.tickets[id] {
+			counts.Violated(EntriesGone, "seed %d: %v", a.seed, e)
+		}
+	}
+}
+
+// count checks what callers were told of documents, and counts what was seen.
+func (a *adversary) count(counts *tally.Tally) {
+	h := a.history.History()
+	known := map[string]bool{} // ids of entries that were acknowledged
+	for _, c := range h.Commands {
+		if c.Image != nil {
+			for _, e := range c.Image.Entries {
+				known[e.ID] = true
+			}
+		}
+	}
+	for id := range a.alone {
+		if !known[id] {
+			counts.Seen(ofCluster+SeenRolledBack, 1)
+		}
+	}
+	for _, c := range a.calls {
+		switch {
+		case c.unknown():
+			counts.Seen(ofCluster+SeenUnknown, 1)
+		case errors.Is(c.err, doclock.ErrLost):
+			counts.Seen(ofCluster+SeenLost, 1)
+		}
+		if len(c.acquires) == 1 && c.acquires[0].stands() {
+			counts.Checked(NeverNotFound, 1)
+			if errors.Is(c.err, doclock.ErrNotFound) {
+				counts.Violated(NeverNotFound, "seed %d: %s", a.seed, (&ledger{}).name(c))
+			}
+		}
+	}
+	for _, found := range a.found {
+		counts.Violated(Promised, "seed %d: %s", a.seed, found)
+	}
+}
+
+// stands says that an acquire is of a document that nobody deletes.
+func (a *acquire) stands() bool {
+	return slices.Contains(a.group.documents, a.document) && !slices.Contains(a.group.deleted, a.document)
+}
+
+// ClusterFloors are what a run on a replica set of some seeds must have seen.
+func ClusterFloors(seeds int) (floors []tally.Floor) {
+	for _, fault := range []string{
+		FaultElection, FaultAgain, FaultDeposed, FaultAlone, FaultNewcomer, FaultIsolated, FaultNoMajority, FaultTurned, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultBroken,
+	} {
+		floors = append(floors, tally.Floor{Kind: "fault", Name: ofCluster + fault, Least: max(1, seeds/4)})
+	}
+	for _, seen := range []string{SeenRolledBack, SeenUnknown, SeenLost} {
+		floors = append(floors, tally.Floor{Kind: "outcome", Name: ofCluster + seen, Least: seeds})
+	}
+	return floors
+}
