@@ -31,8 +31,9 @@
 //
 // All functions read with majority read concern from the primary, and write with
 // majority write concern, whatever the collection's own settings are. They are safe
-// for concurrent use, with each other and with running programs. In a context with a
-// running transaction they return a [doclock.ErrInTransaction].
+// for concurrent use, with each other and with running programs. They end with ctx, and
+// repeat no write: after an error call the function again. In a context with a running
+// transaction they return a [doclock.ErrInTransaction].
 //
 // # Indexes
 //

@@ -17,8 +17,10 @@ const Tag = "write"
 // safe for concurrent use. Make one, and use it for the life of the program.
 type Locker struct{ locks *multilock.Locker }
 
-// New makes a Locker, as [multilock.New] does with [relations.Exclusive]. It sends
-// nothing.
+// New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server. The
+// lock's commands go to the primary with majority write concern, whatever the
+// collection's own settings are. An option that can't be used is a
+// [doclock.ErrInvalidArgument].
 func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
 	locks, err := multilock.New(coll, relations.Exclusive(), opts...)
 	if err != nil {
@@ -27,42 +29,85 @@ func New(coll *mongo.Collection, opts ...doclock.Option) (*Locker, error) {
 	return &Locker{locks}, nil
 }
 
-// TryAcquire acquires the lock, or fails, in one command; see
-// [multilock.Locker.TryAcquire].
+// TryAcquire acquires the lock, or fails, in one command. If somebody holds it, the
+// error is a [*doclock.ConflictError] that names the holder, and nothing in the
+// document is changed.
+//
+// Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
+// nothing. If ctx ends first, TryAcquire returns at once with ctx's error, and a lock
+// that the server grants later is released in the background. While no server can be
+// reached, the command is tried for 30 s. A document that ctx itself holds, as inside
+// the function of a [Locker.Do], is refused at once: the acquire would wait for ever.
+// [multilock.Locker.TryAcquire] lists the causes.
 func (l *Locker) TryAcquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	return l.locks.TryAcquire(ctx, filter, Tag, opts...)
 }
 
-// Acquire acquires the lock, and waits for it until ctx or a MaxWait ends; see
-// [multilock.Locker.Acquire].
+// Acquire acquires the lock, and waits for it until ctx ends or the time of
+// [doclock.MaxWait] is over. Both bound the wait, and not the lease. Nothing renews
+// the lease: see [doclock.Lease.KeepAlive] and [Locker.Do].
+//
+// A waiter leaves no entry in the document: it asks again, at the latest when the
+// lock becomes free by itself. A release by the same Locker hands the lock over to its
+// next waiter. Between processes there is no order, and a waiter may lose to others
+// without end; [relations.Semaphore] of 1 is the same lock with a queue.
+//
+// If ctx ends first, the error names the holder, and nothing stays in the document.
+// [Locker.Close] ends the wait with [doclock.ErrClosed]. The other errors are those of
+// TryAcquire.
 func (l *Locker) Acquire(ctx context.Context, filter any, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	return l.locks.Acquire(ctx, filter, Tag, opts...)
 }
 
-// Want describes a lease for [multilock.AcquireAll] and [multilock.DoAll]; see
-// [multilock.Locker.Want].
+// Want describes a lease for [multilock.AcquireAll] and [multilock.DoAll], by the
+// arguments of [Locker.Acquire]. The filter must demand an equal _id. Want checks
+// nothing and sends nothing: those two do.
 func (l *Locker) Want(filter any, opts ...doclock.AcquireOption) multilock.Want {
 	return l.locks.Want(filter, Tag, opts...)
 }
 
-// Do holds the lock while fn runs, renews it, and releases it whatever
-// happens; see [multilock.Locker.Do].
+// Do acquires the lock as [Locker.Acquire] does, and holds it while fn runs. It renews
+// the lease, and releases it whatever happens: return, panic, or Goexit. fn's context
+// ends with cause [doclock.ErrLost] at the moment when the lease is lost. fn may end
+// the lease itself, as by [doclock.Lease.UpdateAndRelease].
+//
+// Do's error is fn's error, joined with the release's. It is at most one of three, and
+// that one speaks of this call's lock:
+//   - [doclock.ErrNotAcquired]: fn was never called;
+//   - [doclock.ErrLost]: others may have been let in while fn was working;
+//   - [doclock.ErrOutcomeUnknown]: nobody knows whether others were let in.
+//
+// After the last two, undo what fn wrote to other places. Without the three nobody was
+// let in. ctx bounds the wait and fn. [multilock.Locker.Do] says more.
 func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
 	return l.locks.Do(ctx, filter, Tag, fn, opts...)
 }
 
-// Resume makes a lease of the entry that a detach has left to the users of the
-// token; see [multilock.Locker.Resume].
+// Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the users
+// of the token, in one command. Any process can do so whose Locker has the same
+// collection, field and shard key. It doesn't wait: the lock was held all the time.
+//
+// A resume takes the entry from the lease that had it, which learns it from its next
+// command. So the leases of one token exclude all others, and not each other. Every
+// error is a [doclock.ErrNotAcquired], beside its cause: [doclock.ErrLost] if the entry
+// is gone, [doclock.ErrInvalidArgument] if the token is none of this place, and those of
+// TryAcquire. If ctx ends first, the token stays good. [multilock.Locker.Resume] lists
+// the options.
 func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	return l.locks.Resume(ctx, token, opts...)
 }
 
-// Touch extends the entry of a token and makes no lease: a heartbeat; see
-// [multilock.Locker.Touch].
+// Touch extends the entry of a token to a TTL from now, in one command, and makes no
+// lease: a heartbeat. It returns [doclock.ErrLost] if the entry is gone, and
+// [doclock.ErrInvalidArgument] for a token that Resume refuses. A command without an
+// answer is repeated until ctx ends, or the entry would have expired, for 30 s at most;
+// then the entry may have been extended.
 func (l *Locker) Touch(ctx context.Context, token string) error {
 	return l.locks.Touch(ctx, token)
 }
 
-// Close refuses new acquires and waits for what runs in the background; see
-// [multilock.Locker.Close].
+// Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits for what
+// runs in the background, or for the end of ctx. Leases stay valid, and can be renewed
+// and released. It removes once more what acquires without a lease may have left, and
+// names what it can't remove; [multilock.Locker.Close] has the times.
 func (l *Locker) Close(ctx context.Context) error { return l.locks.Close(ctx) }
