@@ -15,14 +15,16 @@ func TestTheHouseIsAsDrawn(t *testing.T) {
 	const module = "github.com/doclock/doclock"
 	shown := []string{"", "relations", "writelock", "multilock", "admin", "internal/engine", "internal/attempt", "internal/lease", "internal/waitqueue", "internal/claims"}
 	deps := map[string][]string{}
-	for _, pkg := range shown {
-		out, err := exec.Command("go", "list", "-deps", path.Join(module, pkg)).Output()
-		must(t, err)
-		for _, dep := range strings.Fields(string(out)) {
-			if dep, ours := strings.CutPrefix(dep, module); ours && dep != strings.TrimSuffix("/"+pkg, "/") && slices.Contains(shown, strings.TrimPrefix(dep, "/")) {
-				deps[pkg] = append(deps[pkg], strings.TrimPrefix(dep, "/"))
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, module+"/...").Output()
+	must(t, err)
+	for line := range strings.Lines(string(out)) {
+		var ours []string
+		for _, name := range strings.Fields(line) {
+			if name == module || strings.HasPrefix(name, module+"/") {
+				ours = append(ours, strings.TrimPrefix(strings.TrimPrefix(name, module), "/"))
 			}
 		}
+		deps[ours[0]] = slices.DeleteFunc(ours[1:], func(dep string) bool { return !slices.Contains(shown, dep) })
 	}
 	name := func(pkg string) string {
 		if pkg == "" {
