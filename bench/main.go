@@ -24,8 +24,6 @@ func main() {
 	flag.StringVar(&w.svg, "svg", "../docs/img", "directory for the plots; empty for none")
 	flag.StringVar(&w.markdown, "markdown", "", "write the tables into this file, between its marker comments")
 	flag.StringVar(&w.redraw, "redraw", "", "measure nothing, and draw the plots again from the tables in this file")
-	flag.StringVar(&w.profiles.cpu, "cpuprofile", "", "write a processor profile of the cases into this file")
-	flag.StringVar(&w.profiles.memory, "memprofile", "", "write a profile of all that they allocated into this file")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -47,7 +45,6 @@ type wishes struct {
 	quick                        bool
 	only, latency, svg, markdown string
 	redraw                       string
-	profiles                     profiles
 }
 
 func redraw(markdown, dir string) error {
@@ -76,7 +73,7 @@ func runAll(ctx context.Context, w wishes) (err error) {
 	if err != nil {
 		return err
 	}
-	failed := w.profiles.during(func() error { return r.Run.Run(ctx, chosen) })
+	failed := r.Run.Run(ctx, chosen)
 	defer func() { err = errors.Join(failed, err) }()
 	if ctx.Err() != nil {
 		return nil
