@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
-	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -16,29 +17,21 @@ import (
 // An operator sees who holds an order, and breaks the lock.
 func Example() {
 	ctx := context.Background()
-	orders, done := fixture.Collection(ctx, "orders", bson.M{"_id": "A-17"})
-	defer done()
+	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
+	check(err)
 
 	// Somewhere a program holds the order's lock.
 	locks, err := writelock.New(orders, doclock.Owner("web-3/1/api"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	lease, err := locks.TryAcquire(ctx, doclock.ID("A-17"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 
 	lock, err := admin.Inspect(ctx, orders, doclock.ID("A-17"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for _, e := range lock.Entries {
 		fmt.Println(e.Tag, "is", e.State, "by", e.Owner)
 		gone, err := admin.Break(ctx, orders, e)
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println("broken:", gone.ID == lease.ID())
 	}
 	err = lease.Update(ctx, bson.M{"$set": bson.M{"late": true}})
@@ -52,12 +45,10 @@ func Example() {
 // What one program left behind, over a whole collection.
 func ExampleReleaseOwner() {
 	ctx := context.Background()
-	orders, done := fixture.Collection(ctx, "orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
-	defer done()
+	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
+	check(err)
 	locks, err := writelock.New(orders, doclock.Owner("web-3/1/api"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for _, id := range []string{"A-17", "A-18"} {
 		if _, err := locks.TryAcquire(ctx, doclock.ID(id)); err != nil {
 			log.Fatal(err)
@@ -70,17 +61,40 @@ func ExampleReleaseOwner() {
 			fmt.Println(err)
 			continue
 		}
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		n++
 		_ = e // fmt.Println(e) shows the whole entry
 	}
 	count, err := admin.ReleaseOwner(ctx, orders, "web-3/1/api")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	fmt.Println(n, "found,", count.Removed, "removed")
 	// Output:
 	// 2 found, 2 removed
+}
+
+// What has expired is removed. Nobody holds it any more, and nobody was kept out by it.
+func ExampleSweep() {
+	ctx := context.Background()
+	mem := locktest.New()
+	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
+	check(err)
+	locks, err := writelock.New(orders)
+	check(err)
+	_, err = locks.TryAcquire(ctx, doclock.ID("A-17")) // its program dies
+	check(err)
+	mem.Advance(time.Hour)
+	_, err = locks.TryAcquire(ctx, doclock.ID("A-18"))
+	check(err)
+
+	count, err := admin.Sweep(ctx, orders)
+	check(err)
+	fmt.Println("removed:", count.Removed)
+	// Output:
+	// removed: 1
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,26 +16,20 @@ import (
 // A category may be deleted only while no client files under it.
 func Example() {
 	ctx := context.Background()
-	categories, done := fixture.Collection(ctx, "categories", bson.M{"_id": "friends"})
-	defer done()
+	categories, err := locktest.New().Collection("categories", bson.M{"_id": "friends"})
+	check(err)
 
 	locks, err := multilock.New(categories, relations.WritePreferring())
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	file := func(contact string) error {
 		return locks.Do(ctx, bson.M{"_id": "friends"}, "read", func(context.Context, *doclock.Lease) error {
 			fmt.Println(contact, "is a friend")
 			return nil
 		})
 	}
-	if err := file("Ada"); err != nil {
-		log.Fatal(err)
-	}
+	check(file("Ada"))
 	lease, err := locks.Acquire(ctx, bson.M{"_id": "friends"}, "write")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	// The guard lets this through only while the lock is held; the document's lock is deleted with it.
 	if _, err := categories.DeleteOne(ctx, lease.Guard()); err != nil {
 		log.Fatal(err)
@@ -52,30 +46,22 @@ func Example() {
 // monglock's assertive lock.
 func ExampleLocker_Enqueue() {
 	ctx := context.Background()
-	categories, done := fixture.Collection(ctx, "categories", bson.M{"_id": "friends"})
-	defer done()
+	categories, err := locktest.New().Collection("categories", bson.M{"_id": "friends"})
+	check(err)
 
 	locks, err := multilock.New(categories, relations.WritePreferring())
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	friends := bson.M{"_id": "friends"}
 	reader, err := locks.TryAcquire(ctx, friends, "read")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	ticket, err := locks.Enqueue(ctx, friends, "write")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	_, err = locks.TryAcquire(ctx, friends, "read")
 	fmt.Println("another reader is refused:", errors.Is(err, doclock.ErrConflict))
 	_, err = ticket.Confirm(ctx)
 	fmt.Println("the writer still waits:", errors.Is(err, doclock.ErrConflict))
 
-	if err := reader.Release(ctx); err != nil {
-		log.Fatal(err)
-	}
+	check(reader.Release(ctx))
 	writer, err := ticket.Confirm(ctx)
 	fmt.Println("the writer is let in:", err == nil)
 	fmt.Println("released:", writer.Release(ctx) == nil)
@@ -84,4 +70,33 @@ func ExampleLocker_Enqueue() {
 	// the writer still waits: true
 	// the writer is let in: true
 	// released: true
+}
+
+// Two accounts are locked together, in an order that all programs have. Both are read
+// by the commands that lock them.
+func ExampleDoAll() {
+	ctx := context.Background()
+	accounts, err := locktest.New().Collection("accounts", bson.M{"_id": "ann", "balance": 10}, bson.M{"_id": "bob", "balance": 0})
+	check(err)
+	locks, err := multilock.New(accounts, relations.Exclusive())
+	check(err)
+
+	var ann, bob struct{ Balance int }
+	check(multilock.DoAll(ctx, func(ctx context.Context, leases multilock.Leases) error {
+		// These are two writes: examples/transfer says how to survive a death between them.
+		if err := leases[0].Update(ctx, bson.M{"$set": bson.M{"balance": ann.Balance - 5}}); err != nil {
+			return err
+		}
+		return leases[1].Update(ctx, bson.M{"$set": bson.M{"balance": bob.Balance + 5}})
+	}, locks.Want(doclock.ID("ann"), "write", doclock.Into(&ann)), locks.Want(doclock.ID("bob"), "write", doclock.Into(&bob))))
+	check(accounts.FindOne(ctx, doclock.ID("bob")).Decode(&bob))
+	fmt.Println("bob has", bob.Balance)
+	// Output:
+	// bob has 5
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

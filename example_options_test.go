@@ -1,0 +1,148 @@
+package doclock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A read-modify-write in two commands: the first one locks and reads, the second one
+// writes and releases.
+func ExampleInto() {
+	ctx := context.Background()
+	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17", "prints": 2})
+	check(err)
+	locks, err := writelock.New(orders)
+	check(err)
+
+	var order struct{ Prints int }
+	lease, err := locks.Acquire(ctx, doclock.ID("A-17"), doclock.Into(&order))
+	check(err)
+	check(lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"prints": order.Prints + 1}}))
+	check(orders.FindOne(ctx, doclock.ID("A-17")).Decode(&order))
+	fmt.Println("prints:", order.Prints)
+	// Output:
+	// prints: 3
+}
+
+// Workers claim jobs. One that is locked is passed over.
+func ExampleSkipLocked() {
+	ctx := context.Background()
+	jobs, err := locktest.New().Collection("jobs",
+		bson.M{"_id": "tidy up", "priority": 1}, bson.M{"_id": "send the invoice", "priority": 9}, bson.M{"_id": "send the news", "priority": 5})
+	check(err)
+	locks, err := writelock.New(jobs)
+	check(err)
+
+	byPriority := doclock.Sort(bson.D{{Key: "priority", Value: -1}})
+	for {
+		var job struct {
+			ID string `bson:"_id"`
+		}
+		_, err := locks.TryAcquire(ctx, bson.D{}, doclock.SkipLocked(), byPriority, doclock.Into(&job))
+		if errors.Is(err, doclock.ErrNotFound) {
+			fmt.Println("none is free")
+			return
+		}
+		check(err)
+		fmt.Println("claimed:", job.ID)
+	}
+	// Output:
+	// claimed: send the invoice
+	// claimed: send the news
+	// claimed: tidy up
+	// none is free
+}
+
+// MaxWait bounds the wait for the lock, and not the work under it.
+func ExampleMaxWait() {
+	ctx := context.Background()
+	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
+	check(err)
+	ada, err := writelock.New(orders, doclock.Owner("Ada"))
+	check(err)
+	locks, err := writelock.New(orders)
+	check(err)
+	_, err = ada.TryAcquire(ctx, doclock.ID("A-17"))
+	check(err)
+
+	err = locks.Do(ctx, doclock.ID("A-17"), func(context.Context, *doclock.Lease) error {
+		fmt.Println("not printed")
+		return nil
+	}, doclock.MaxWait(20*time.Millisecond))
+	var conflict *doclock.ConflictError
+	if errors.As(err, &conflict) {
+		fmt.Println("given up: held by", conflict.Holders[0].Owner)
+	}
+	// Output:
+	// given up: held by Ada
+}
+
+// The readers of one process share an entry: the second one sends nothing.
+func ExampleShareInProcess() {
+	ctx := context.Background()
+	categories, err := locktest.New().Collection("categories", bson.M{"_id": "friends"})
+	check(err)
+	locks, err := multilock.New(categories, relations.WritePreferring(), doclock.ShareInProcess("read"))
+	check(err)
+
+	one, err := locks.Acquire(ctx, doclock.ID("friends"), "read")
+	check(err)
+	two, err := locks.Acquire(ctx, doclock.ID("friends"), "read")
+	check(err)
+	fmt.Println("one entry:", one.ID() == two.ID())
+	check(one.Release(ctx))
+	fmt.Println("the other reader still has it:", two.Err() == nil)
+	check(two.Release(ctx))
+	// Output:
+	// one entry: true
+	// the other reader still has it: true
+}
+
+// OnEvent calls a function for what happens to the locks: here it counts the losses.
+func ExampleOnEvent() {
+	ctx := context.Background()
+	mem := locktest.New()
+	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
+	check(err)
+	lost := make(chan doclock.Event, 1)
+	locks, err := writelock.New(orders, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+		if e.Kind == doclock.EventLost {
+			lost <- e
+		}
+	}))
+	check(err)
+	lease, err := locks.Acquire(ctx, doclock.ID("A-17"))
+	check(err)
+	check(mem.Lose(lease))
+	fmt.Println("lost:", errors.Is(lease.Release(ctx), doclock.ErrLost))
+	e := <-lost
+	fmt.Println(e.Kind, e.Collection, e.DocumentID, e.Tag)
+	// Output:
+	// lost: true
+	// lost test.orders "A-17" write
+}
+
+// A program looks at its server once, when it starts.
+func ExampleCheckServer() {
+	ctx := context.Background()
+	orders, err := locktest.New().Collection("orders")
+	check(err)
+
+	server, err := doclock.CheckServer(ctx, orders)
+	check(err) // doclock.ErrUnsupportedServer
+	locks, err := writelock.New(orders, doclock.ClockTolerance(max(500*time.Millisecond, 2*server.ClockSkew)))
+	check(err)
+	check(locks.Close(ctx))
+	fmt.Println(server.Kind, "with a clock skew of", server.ClockSkew)
+	// Output:
+	// standalone with a clock skew of 0s
+}
