@@ -6,6 +6,16 @@
 //     each other are rules of [github.com/doclock/doclock/relations]: readers and
 //     writers, semaphores, fair queues, or what the application needs.
 //
+// The function of a Do runs while nobody else holds the lock. The lock is renewed
+// meanwhile, and released afterwards, whatever happens:
+//
+//	locks, err := writelock.New(orders)
+//	var order Order
+//	err = locks.Do(ctx, doclock.ID("A-17"), func(ctx context.Context, lease *doclock.Lease) error {
+//		… // as long as it takes
+//		return lease.Update(ctx, bson.M{"$set": bson.M{"state": "packed"}}) // refused if the lock was lost
+//	}, doclock.Into(&order)) // the document, read by the command that locks it
+//
 // # What a lock is
 //
 // A lock is an entry in a subdocument of the document that it protects:
@@ -73,14 +83,18 @@
 //
 // # Errors
 //
-// Test for errors with [errors.Is]; they wrap the driver's errors. Every error of an
-// acquire is an [ErrNotAcquired], whatever its cause: the caller holds nothing. If
-// it is unknown whether a write or a release was executed, the command is repeated
-// while its context allows. Then the error is an [ErrOutcomeUnknown], never a guess;
-// that of a release says that nobody knows whether others were let in. A command was
-// certainly not executed if no server can be reached, or the driver knows no
-// primary. It is tried for 30 s, and then the error is the driver's. A refusal, also
-// of the credentials, is returned at once.
+// Test for errors with [errors.Is]; they wrap the driver's errors. One rule covers
+// most of them. If the error of Do, DoAll, Lead or Release is an [ErrLost] or an
+// [ErrOutcomeUnknown], others may have been let in while you worked: undo what you
+// wrote to other places. If it is an [ErrNotAcquired], your function never ran. Without
+// these nobody was let in. docs/errors.md has a recipe for each error.
+//
+// Every error of an acquire is an ErrNotAcquired, whatever its cause: the caller holds
+// nothing. If it is unknown whether a write or a release was executed, the command is
+// repeated while its context allows. Then the error is an ErrOutcomeUnknown, never a
+// guess. A command was certainly not executed if no server can be reached, or the driver
+// knows no primary. It is tried for 30 s, and then the error is the driver's. A refusal,
+// also of the credentials, is returned at once.
 //
 // # Observing
 //

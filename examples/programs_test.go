@@ -42,7 +42,6 @@ var printed = map[string][]string{
 		"term 3 has a greater token than the one before: true\n"},
 	"mailqueue": {"to Ann: sent\nto Bob: the server is busy\nto Eve: sent\nto Bob: sent\nall are sent\n"},
 	"migration": {"4 instances started, 1 migrated 3 people\n"},
-	"multilock": {"ada is a friend\n"},
 	"payment":   {"3 requests, 1 charge, receipt 1 for 30 EUR\n"},
 	"report":    {"Bob asks: the report is being made by Ada\nthe report is made\n"},
 	"transfer":  {"too much: there is too little in the account\nto itself: the two accounts are the same\nbalance: 80\nbalance: 120\n"},
