@@ -116,7 +116,7 @@ func TestGuideSave(t *testing.T) {
 	}
 }
 
-// A release leaves the counter of the tokens. What is older than an hour can go, and the
+// A release leaves the counter of the tokens. When nobody locks any more, it can go, and the
 // tokens go on increasing.
 func Example_whatStays() {
 	ctx := context.Background()

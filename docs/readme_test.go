@@ -63,6 +63,11 @@ func TestReadmeHasTheFigures(t *testing.T) {
 			t.Errorf("README.md does not have %q", want)
 		}
 	}
+	_, hot, _ := strings.Cut(run, "### hot64:")
+	m := regexp.MustCompile(`(?m)^\| optimistic \| \d+ \| ([\d.]+) \|`).FindStringSubmatch(hot)
+	if m == nil || !strings.Contains(source(t, "README.md"), "[sends "+m[1]+" commands a change]") {
+		t.Errorf("README.md does not have the commands of the version field, %q", m)
+	}
 }
 
 // section is a page's text from a heading to the next one.
