@@ -36,6 +36,9 @@ func blocks(page, text string) (problems []string) {
 		return nil
 	}
 	for _, p := range parts(text) {
+		if p.kind == "prose" && strings.Contains(p.text, "```") {
+			problems = append(problems, p.problem("fences begin a line, without indentation"))
+		}
 		switch lang := strings.TrimPrefix(p.kind, "```"); {
 		case lang == p.kind, lang == "sh", lang == "mermaid":
 		case excerpt.MatchString(p.before + "\n```\n```\n"):

@@ -26,6 +26,7 @@ func TestAChangedWordIsNoticed(t *testing.T) {
 		"a block that a test compares": {"<!-- docs/wire_test.go compares this -->\n```js\n{}\n```", "wire", "wires", "does not compare it"},
 		"a block":                      {"<!-- docs/wire_test.go compares this -->\n```js\n{}\n```", "compares this", "", "no comment"},
 
+		"fences in a list":     {"- It is\n\n```sh\ngo run ./demo\n```", "```", "  ```", "without indentation"},
 		"a command in a block": {"```sh\ngo run ./demo # a race\n```", "demo", "demos", "no line of .ci/run"},
 		"an indented command":  {"It is\n\n    go test ./locktest -v -run TestReads\n", "TestReads", "TestRead", "no line of .ci/run"},
 		"a command in a line":  {"It is `go run\n./demo`.", "demo", "demos", "no line of .ci/run"},

@@ -6,6 +6,7 @@ package docs_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -134,14 +135,23 @@ func widths(page, text string) (problems []string) {
 	return problems
 }
 
-// The files that comments, errors and other pages name exist, too.
+// The pages that comments, errors and scripts name exist, too.
 func TestPagesThatAreNamed(t *testing.T) {
-	named := regexp.MustCompile(`\bdocs/[a-z-]+\.md\b`)
-	for _, file := range files(t) {
-		for _, page := range named.FindAllString(source(t, file), -1) {
-			if _, err := os.Stat("../" + page); err != nil {
-				t.Errorf("%s names %s, which does not exist", file, page)
-			}
+	out, err := exec.CommandContext(t.Context(), "git", "-C", "..", "grep", "-hoE", `\bdocs/[a-z-]+\.md\b`).Output()
+	must(t, err)
+	named := strings.Fields(string(out))
+	slices.Sort(named)
+	for _, page := range slices.Compact(named) {
+		if _, err := os.Stat("../" + page); err != nil {
+			t.Errorf("%s is named, and does not exist", page)
 		}
 	}
+}
+
+// source is a file of the repository.
+func source(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile("../" + path)
+	must(t, err)
+	return string(text)
 }

@@ -2,12 +2,8 @@ package docs_test
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"testing"
 )
 
 // A part of a page: a paragraph, a heading or a table ("prose"), a comment, an indented
@@ -54,10 +50,10 @@ func parts(text string) (found []part) {
 	for i := 0; i < len(lines); {
 		line := lines[i]
 		end := i + 1
-		switch fence := strings.HasPrefix(line, "```"); {
+		switch {
 		case blank(line):
 			found = append(found, part{kind: "blank"})
-		case fence:
+		case strings.HasPrefix(line, "```"):
 			end = until(i+1, func(line string) bool { return line == "```" })
 			add(i, "```"+strings.TrimPrefix(line, "```"), lines[i+1:end])
 			end++
@@ -73,45 +69,13 @@ func parts(text string) (found []part) {
 			add(i, "prose", lines[i:end])
 			list = false
 		default:
-			end = until(i, func(line string) bool {
+			end = until(i+1, func(line string) bool {
 				return blank(line) || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "<!--")
 			})
-			end = max(end, i+1)
 			add(i, "prose", lines[i:end])
 			list = item.MatchString(line) || list && strings.HasPrefix(line, " ")
 		}
 		i = end
 	}
 	return found
-}
-
-// files are those of the repository that may name a page.
-func files(t *testing.T) (found []string) {
-	t.Helper()
-	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
-		switch filepath.Ext(path) {
-		case ".go", ".md", ".sh", ".yml", "":
-			if err == nil && e.Type().IsRegular() && !strings.Contains(path, "/.git/") {
-				found = append(found, strings.TrimPrefix(path, "../"))
-			}
-		}
-		if e.IsDir() && e.Name() == "node_modules" {
-			return fs.SkipDir
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
-// source is a file of the repository.
-func source(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile("../" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
