@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/doclock/doclock/internal/bsonvalue"
@@ -39,7 +40,7 @@ func (e *Engine) ParseFilter(filter any) (Filter, error) {
 func (e *Engine) ParseAny(filter any) (Filter, error) {
 	doc, err := e.encoder.document(filter)
 	if err != nil {
-		return Filter{}, err
+		return Filter{}, fmt.Errorf("doclock.ID(…) names a document by its _id: %w", err)
 	}
 	fields, err := doc.Elements()
 	if err != nil {

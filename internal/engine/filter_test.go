@@ -88,6 +88,7 @@ func TestFilterRefused(t *testing.T) {
 	t.Parallel()
 	for want, filters := range map[string][]any{
 		"nil is not a document":            {nil},
+		"doclock.ID(…) names a document":   {"A-17", bson.NewObjectID(), nil},
 		"an empty filter would lock any":   {bson.D{}, bson.M{}, struct{}{}, rawOf(bson.D{}), (bson.M)(nil), (bson.D)(nil)},
 		"is not a document; give a bson.D": {7, "x", make(chan int), bson.A{}, (*bson.M)(nil), valueMarshaler{7}, bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}},
 		"not enough bytes":                 {bson.Raw{5, 0}, []byte{1}},
