@@ -96,6 +96,12 @@ func write(name string, fence, at int64, outcome string) Operation {
 	return o
 }
 
+func lostToken(at int64) Operation {
+	o := operation(Touch, "", 0, at, Lost)
+	o.Key = "k"
+	return o
+}
+
 func removal(id string, at int64, own Entry) Command {
 	c := command(CommandRelease, id, at, nil)
 	c.Own = &own

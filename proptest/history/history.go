@@ -113,6 +113,7 @@ type Operation struct {
 	TTL      int64  `json:"ttl,omitempty"`    // of the lease, in milliseconds; 0: the document's
 	Least    int64  `json:"least,omitempty"`  // of the lease: others are kept out for so long
 	Shared   bool   `json:"shared,omitempty"` // other holders may have the entry
+	Key      string `json:"key,omitempty"`    // of a token
 	Write    string `json:"write,omitempty"`  // its name in the document's log
 
 	Call    int64  `json:"call"`             // nanoseconds on the process's clock

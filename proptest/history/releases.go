@@ -1,9 +1,11 @@
 package history
 
+import "slices"
+
 // Properties of releases.
 const (
 	PropertyRelease = "an entry leaves by its own release or by expiry alone" // counted for every entry and every image without it
-	PropertyGone    = "an entry is gone after a release that was told as done or lost"
+	PropertyGone    = "an entry is gone after a release that was told as done or lost, and that of a token after its resume or touch was told as lost"
 )
 
 // releases checks entries that are missing in an image although they had not
@@ -22,8 +24,9 @@ func (c *check) releases() {
 	c.gone()
 }
 
-// gone checks what callers were told of an entry that they don't share.
+// gone checks what callers were told of an entry that they don't share, and of tokens.
 func (c *check) gone() {
+	c.worthless()
 	for _, o := range c.operations {
 		ended := o.Outcome == Done && (o.Kind == Release || o.Kind == UpdateAndRelease) || o.Outcome == Lost && o.Kind == Release
 		if !ended || o.Return == 0 || o.Fence == 0 || o.Shared {
@@ -35,6 +38,28 @@ func (c *check) gone() {
 				c.violated(s.from, PropertyGone, "%s %.8s (fence %d) was told as %s by %s, and is there after %d", o.Tag, o.ID, o.Fence, o.Outcome, o.Kind, s.from/millisecond)
 				break
 			}
+		}
+	}
+}
+
+// worthless checks tokens whose users were told that the entry is gone. It had the key
+// before.
+func (c *check) worthless() {
+	for _, o := range c.operations {
+		if o.Key == "" || o.Outcome != Lost || o.Return == 0 {
+			continue
+		}
+		c.Checked(PropertyGone, 1)
+		clock, before := c.clocks[o.Process], false
+		for _, s := range c.sightings { // by the time when they were known
+			if !slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Key == o.Key }) {
+				continue
+			}
+			if before && s.from > clock.latest(o.Return) {
+				c.violated(s.from, PropertyGone, "the token with the key %.8s was told as lost by %s, and its entry is there after %d", o.Key, o.Kind, s.from/millisecond)
+				break
+			}
+			before = before || s.to < clock.earliest(o.Call)
 		}
 	}
 }

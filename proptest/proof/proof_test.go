@@ -83,7 +83,7 @@ func TestProof(t *testing.T) {
 				if *long {
 					first = uint64(p.begun.UnixNano())
 				}
-				simulation.Cluster(t, simulation.Config{First: first, Seeds: p.seeds / 2, Long: time.Minute}, &p.counts)
+				simulation.Cluster(t, simulation.Config{First: first, Seeds: p.seeds / 3, Long: time.Minute}, &p.counts)
 				return nil
 			})
 		})
@@ -227,6 +227,6 @@ func (p *proof) floors() []tally.Floor {
 		floors = append(floors, s.Floors(p.eachFault)...)
 	}
 	floors = append(floors, simulation.Floors(p.seeds)...)
-	floors = append(floors, simulation.ClusterFloors(p.seeds/2)...)
+	floors = append(floors, simulation.ClusterFloors(p.seeds/3)...)
 	return append(floors, tally.Floor{Kind: "check", Name: modelRuns, Least: p.modelRuns})
 }

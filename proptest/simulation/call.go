@@ -23,6 +23,7 @@ type call struct {
 	lease    *holding   // whose method it is, or nil
 	acquires []*acquire // that it begins, or goes on with
 	ticket   *acquire   // that it cancels, or nil
+	token    *token     // that it resumes or touches, or nil
 	write    string     // what it writes into the document's log, or ""
 	begun    time.Time
 	ended    time.Time

@@ -27,8 +27,7 @@
 //
 // On a replica set (cluster.go) time is virtual too, and the members are those of
 // [locktest.NewCluster]. Primaries are deposed and write on, and what they have written is
-// rolled back; clocks differ. There the history's checker judges alone: the ledger assumes
-// one server.
+// rolled back; clocks differ.
 //
 // On a server (server.go starts the processes, worker.go is one) time is real, and goes
 // twenty times as fast as in memory. Several processes are stopped and killed, their

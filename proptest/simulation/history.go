@@ -65,6 +65,11 @@ func (s *run) writing(c *call, mark string) {
 func (s *run) told(c *call) {
 	switch {
 	case c.panicked:
+	case c.token != nil && c.err != nil:
+		o := s.operation(c, c.name)
+		o.Document, o.Key, o.Return, o.Outcome = c.token.document, c.token.key, s.clock.At(c.ended), outcome(c.err)
+		s.history.Operation(o)
+		return
 	case c.lease != nil:
 		s.toldOf(c.lease, c, c.name, c.begun)
 	case c.does():

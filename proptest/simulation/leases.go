@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,6 +85,8 @@ func (r runner) work(ctx context.Context, h *holding) {
 			if r.one(3) {
 				r.lose(h)
 			}
+		case 4:
+			r.guarded(short, h)
 		default:
 			r.linger(h)
 		}
@@ -120,6 +123,15 @@ func (r runner) write(ctx context.Context, h *holding, name string, update updat
 	})
 }
 
+// guarded adds one line to the document's log by a write of the program's own.
+func (r runner) guarded(ctx context.Context, h *holding) {
+	line := fmt.Sprintf("%d/own write %d.%d.%d", h.lease.Fence(), h.program.number, r.number, r.writes.Add(1))
+	r.call(ctx, h.program, "UpdateOne", nil, func(ctx context.Context, _ *call) error {
+		_, err := h.program.coll.UpdateOne(ctx, h.lease.Guard(), bson.M{"$push": bson.M{"log": line}})
+		return err
+	})
+}
+
 // lose takes a lease away, in memory.
 func (r runner) lose(h *holding) {
 	if !r.harms() {
@@ -152,9 +164,22 @@ func (r runner) end(ctx context.Context, h *holding) {
 
 // token is one that somebody has left, and the terms of the leases that it names.
 type token struct {
-	text  string
-	group *group
-	ttl   time.Duration
+	text     string
+	group    *group
+	ttl      time.Duration
+	document string
+	key      string
+}
+
+// token reads the key from its text.
+func (h *holding) token(text string) *token {
+	t := &token{text: text, group: h.group, ttl: h.ttl}
+	t.document, _ = h.lease.DocumentID().StringValueOK()
+	message, _ := base64.RawURLEncoding.DecodeString(text)
+	for _, id := range history.IDs(message) {
+		t.key = id
+	}
+	return t
 }
 
 func (r runner) detach(ctx context.Context, h *holding) {
@@ -163,7 +188,7 @@ func (r runner) detach(ctx context.Context, h *holding) {
 		if text != "" {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.tokens = append(r.tokens, &token{text, h.group, h.ttl})
+			r.tokens = append(r.tokens, h.token(text))
 		}
 		return err
 	})

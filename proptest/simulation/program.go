@@ -72,6 +72,7 @@ type program struct {
 	upsert   bool
 	shared   string       // the tag whose holders share an entry, or ""
 	closed   time.Time    // when its Close began, or zero
+	left     error        // of its Close
 	ahead    atomic.Int64 // of its wall clock, in nanoseconds
 	ears     []*ear       // of its Lockers
 	events   []*heard     // in the order of their delivery by each Locker

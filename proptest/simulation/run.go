@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -158,16 +159,19 @@ func (s *run) close(p *program) {
 	}
 	s.mu.Unlock()
 	var closing sync.WaitGroup
-	closing.Go(func() { s.left(p.leader.Close(context.Background())) })
+	closing.Go(func() { s.left(p, p.leader.Close(context.Background())) })
 	for _, l := range p.lockers {
-		closing.Go(func() { s.left(l.Close(context.Background())) })
+		closing.Go(func() { s.left(p, l.Close(context.Background())) })
 	}
 	closing.Wait()
 }
 
 // left judges what Close returns. A fault may keep its last attempt from an answer, and
 // then it says what it leaves.
-func (s *run) left(err error) {
+func (s *run) left(p *program, err error) {
+	s.mu.Lock()
+	p.left = cmp.Or(p.left, err)
+	s.mu.Unlock()
 	if err != nil && (!s.faulty || !strings.Contains(err.Error(), "may leave entries that nobody holds")) {
 		s.fault("Close returned %v", err)
 	}

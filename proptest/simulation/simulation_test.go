@@ -48,7 +48,7 @@ func TestOutages(t *testing.T) {
 func TestOnAReplicaSet(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
-	simulation.Cluster(t, simulation.Config{First: *first, Seeds: max(1, *seeds/2), Long: *long}, &counts)
+	simulation.Cluster(t, simulation.Config{First: *first, Seeds: *seeds, Long: *long}, &counts)
 	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: history.PropertyGone, Least: 20}) {
 		t.Error(failure)
 	}

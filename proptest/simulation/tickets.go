@@ -106,6 +106,7 @@ func (r runner) resume(p *program) {
 	}
 	var h *holding
 	r.call(ctx, p, "Resume", nil, func(ctx context.Context, c *call) error {
+		c.token = token
 		a := r.begin(c, &acquire{group: token.group})
 		lease, err := p.lockers[token.group].Resume(ctx, token.text, opts...)
 		if err == nil {
@@ -124,6 +125,7 @@ func (r runner) touch(p *program) {
 	ctx, cancel := r.patience()
 	defer cancel()
 	r.call(ctx, p, "Touch", nil, func(ctx context.Context, c *call) error {
+		c.token = token
 		return p.lockers[token.group].Touch(ctx, token.text)
 	})
 }
