@@ -32,8 +32,11 @@ var compared = regexp.MustCompile(`^<!-- ([\w./-]+_test\.go) compares this -->$`
 
 // blocks finds blocks that nothing compares with what is compiled or run.
 func blocks(page, text string) (problems []string) {
-	if generated[page] != "" {
-		return nil
+	if test := generated[page]; test != "" {
+		if !compares(test, page) {
+			problems = append(problems, " "+test+" does not compare it")
+		}
+		return problems
 	}
 	for _, p := range parts(text) {
 		if p.kind == "prose" && strings.Contains(p.text, "```") {
@@ -45,15 +48,20 @@ func blocks(page, text string) (problems []string) {
 		case lang == "go":
 			problems = append(problems, p.problem("no comment before the block says which file its lines come from"))
 		default:
-			m := compared.FindStringSubmatch(p.before)
-			if m == nil {
+			if m := compared.FindStringSubmatch(p.before); m == nil {
 				problems = append(problems, p.problem("no comment before the block names its file, or the test that compares it"))
-			} else if test, err := os.ReadFile("../" + m[1]); err != nil || !strings.Contains(string(test), path.Base(page)) {
+			} else if !compares(m[1], page) {
 				problems = append(problems, p.problem("%s does not compare it", m[1]))
 			}
 		}
 	}
 	return problems
+}
+
+// compares reports whether a test reads the page.
+func compares(test, page string) bool {
+	text, err := os.ReadFile("../" + test)
+	return err == nil && strings.Contains(string(text), path.Base(page))
 }
 
 // Each job has a program, an excerpt of it that is short, and a link to it.

@@ -12,6 +12,7 @@ import (
 // write and a release.
 type Kind uint8
 
+// The kinds of commands.
 const (
 	// Acquires may grant a lease, or give a place in the document queue: those of
 	// Acquire, TryAcquire, Enqueue, Ticket.Confirm, Resume and Downgrade, and the

@@ -10,6 +10,7 @@ import (
 // words cooperative and assertive come from monglock.
 type Kind uint8
 
+// The kinds.
 const (
 	// None ignores the other tag: its entries have no effect.
 	None Kind = iota
@@ -29,6 +30,7 @@ const (
 // another tag.
 type Effect uint8
 
+// The effects.
 const (
 	Ignored Effect = iota // the lock is granted beside them
 	Blocked               // the lock waits
