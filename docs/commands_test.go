@@ -16,10 +16,6 @@ var notRun = map[string][]string{
 	"examples/programs_test.go runs each example": {
 		"go run ./examples/payment",
 	},
-	"examples/programs_test.go does so in an empty module": {
-		"go mod edit -replace github.com/doclock/doclock=../doclock",
-		"go mod tidy",
-	},
 	"the step checks runs it without the mutants": {
 		"go test -C proptest/proof -count=1 -timeout 60m -v -run TestProof .",
 	},
