@@ -83,27 +83,27 @@ func TestExhaustive(t *testing.T) {
 		worlds []config
 		states int
 	}{
-		{"two tags, three clients", three, pick(500, 8_000, 200_000)},
-		{"two tags, three clients, one fault", each(three, faulty(1)), pick(500, 4_000, 10_000)},
-		{"two clients, one fault", each(pairs(), faulty(1)), pick(500, 25_000, 10_000_000)},
-		{"two clients, two faults", each(pairs(), faulty(2)), pick(500, 10_000, 50_000)},
-		{"two clients, two leases each, one fault", each(pairs(), again), pick(500, 5_000, 50_000)},
-		{"three tags, three clients, every other one with a fault", threeTags(pick(20, 100, 1000)), pick(500, 1_000, 3_000)},
+		{"two tags, three clients", three, pick(200, 8_000, 200_000)},
+		{"two tags, three clients, one fault", each(three, faulty(1)), pick(200, 4_000, 10_000)},
+		{"two clients, one fault", each(pairs(), faulty(1)), pick(200, 25_000, 10_000_000)},
+		{"two clients, two faults", each(pairs(), faulty(2)), pick(200, 10_000, 50_000)},
+		{"two clients, two leases each, one fault", each(pairs(), again), pick(200, 5_000, 50_000)},
+		{"three tags, three clients, every other one with a fault", threeTags(pick(20, 100, 1000)), pick(200, 1_000, 3_000)},
 		{"two programs", twoPrograms(), pick(1_000, 10_000, 50_000)},
-		{"a token, a step of the clock", each(tokenWorlds(), func(cfg *config) { cfg.steps = 1 }), pick(500, 3_000, 1_000_000)},
-		{"a token, one fault", each(tokenWorlds(), faulty(1)), pick(500, 2_000, 100_000)},
-		{"two users that write", save, pick(500, 10_000, 300_000)}, // all number their first write 1
-		{"two users that write, one fault", each(save, faulty(1)), pick(500, 30_000, 500_000)},
-		{"two users that write, two faults", each(save, faulty(2)), pick(500, 5_000, 500_000)},
-		{"a token and handoffs", []config{handed}, pick(500, 20_000, 500_000)},
-		{"downgrades", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 0), pick(500, 2_000, 8_000)},
-		{"downgrades, one fault", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 1), pick(500, 1_000, 4_000)},
-		{"downgrades of two clients that write", downgrades(twoClients(), pick(15, 20, 999), 1, 0), pick(500, 3_000, 1_000_000)},
-		{"downgrades of two clients that write, one fault", downgrades(twoClients(), pick(15, 20, 999), 1, 1), pick(500, 1_000, 5_000)},
-		{"pairs that keep others out", held, pick(500, 2_000, 1_000_000)}, // for less than a TTL, and for more
-		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(500, 1_000, 30_000)},
-		{"a token that keeps others out and is downgraded", []config{all}, pick(500, 20_000, 400_000)},
-		{"a token that keeps others out and is downgraded, one fault", each([]config{all}, faulty(1)), pick(500, 20_000, 400_000)},
+		{"a token, a step of the clock", each(tokenWorlds(), func(cfg *config) { cfg.steps = 1 }), pick(200, 3_000, 1_000_000)},
+		{"a token, one fault", each(tokenWorlds(), faulty(1)), pick(200, 2_000, 100_000)},
+		{"two users that write", save, pick(200, 10_000, 300_000)}, // all number their first write 1
+		{"two users that write, one fault", each(save, faulty(1)), pick(200, 30_000, 500_000)},
+		{"two users that write, two faults", each(save, faulty(2)), pick(200, 5_000, 500_000)},
+		{"a token and handoffs", []config{handed}, pick(200, 20_000, 500_000)},
+		{"downgrades", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 0), pick(200, 2_000, 8_000)},
+		{"downgrades, one fault", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 1), pick(200, 1_000, 4_000)},
+		{"downgrades of two clients that write", downgrades(twoClients(), pick(15, 20, 999), 1, 0), pick(200, 3_000, 1_000_000)},
+		{"downgrades of two clients that write, one fault", downgrades(twoClients(), pick(15, 20, 999), 1, 1), pick(200, 1_000, 5_000)},
+		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)}, // for less than a TTL, and for more
+		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(200, 1_000, 30_000)},
+		{"a token that keeps others out and is downgraded", []config{all}, pick(200, 20_000, 400_000)},
+		{"a token that keeps others out and is downgraded, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })
 	}

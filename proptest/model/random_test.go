@@ -17,7 +17,7 @@ func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("DOCLOCK_MODEL_STEPS")); err == nil && n > 0 {
 		return n
 	}
-	return pick(150, 300, 300)
+	return pick(80, 300, 300)
 }
 
 // drawRules generates rules of 1 to 4 tags.
@@ -166,7 +166,7 @@ func TestRandomNotices(t *testing.T) {
 // equally likely. Every possible outcome of a handoff, and of the commands on a
 // token or a tag, must appear.
 func TestWander(t *testing.T) {
-	walks, length := pick(200, 3000, 40_000), steps()
+	walks, length := pick(80, 3000, 40_000), steps()
 	t.Logf("seeds 0 to %d, %d steps each", walks-1, length)
 	seen := map[string]int{}
 	for seed := range walks {

@@ -18,7 +18,7 @@ func notice(t *testing.T, cfg config, without Without, property string) {
 	cfg.lenient = true // the consequence, not its first sign
 	broken := cfg
 	broken.protocol.Without = without
-	most := pick(20_000, 4_000_000, 4_000_000)
+	most := pick(6_000, 4_000_000, 4_000_000)
 	r := search{cfg: broken, depth: 20, maxStates: most}.run()
 	if r.broken == nil && searchFor == "" && r.states >= most {
 		t.Skipf("the proof finds it: %v", r)
