@@ -134,49 +134,6 @@ func TestForeignLockIsLeftUntouched(t *testing.T) {
 	}
 }
 
-// A live entry under a tag that the rules don't have refuses every arrival.
-func TestUnknownTagInTheDocumentRefusesArrivals(t *testing.T) {
-	virtual(t, func(p *place) {
-		at := &clock{}
-		rules := relations.Rules{"read": nil, "write": {"read": {Kind: relations.Assertive}}}
-		ours := p.locker(p.coll, rules, at.drive())
-		theirs := p.locker(p.coll, relations.Rules{"audit": nil}, at.drive(), doclock.TTL(time.Second), doclock.ClockTolerance(0))
-		auditor := p.try(theirs, "audit")
-
-		for tag := range rules {
-			_, err := ours.Enqueue(p.Context(), flowers, tag)
-			c := p.conflict(err)
-			if len(c.Holders) != 1 || c.Holders[0].ID != auditor.ID() || c.Holders[0].Tag != "audit" {
-				p.Errorf("in the way of %q: %+v", tag, c.Holders)
-			}
-		}
-		p.wantEntries(auditor)
-		at.Pass(time.Second)
-		p.wantEntries(auditor)
-		p.wantEntries(p.try(ours, "read")) // an expired entry of an unknown tag is pruned too
-	})
-}
-
-// A held entry under such a tag blocks a confirm too: a client with other rules
-// has acquired it during the wait.
-func TestUnknownTagThatCameDuringTheWaitBlocksTheConfirm(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	ours := p.locker(p.coll, relations.WritePreferring())
-	reader := p.try(ours, "read")
-	writer := p.enqueue(ours, "write")
-	theirs := p.locker(p.coll, relations.Rules{"audit": nil, "read": nil, "write": nil})
-	auditor := p.try(theirs, "audit")
-	p.release(reader)
-	_, err := writer.Confirm(t.Context())
-	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != auditor.ID() {
-		t.Errorf("in the way: %+v", c.Holders)
-	}
-	p.release(auditor)
-	lease := p.got(writer.Confirm(t.Context()))
-	p.wantEntries(lease)
-}
-
 // Each acquire is decided by its own Locker's rules: beside Semaphore(3), one with
 // Semaphore(5) lets in a fourth holder.
 func TestSemaphoresOfDifferentSizes(t *testing.T) {

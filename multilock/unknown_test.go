@@ -28,33 +28,6 @@ func eachCut(t *testing.T, body func(p *place, l locker, cut func() (met func())
 	}
 }
 
-// An acquire that pins its document is repeated by its id. It is granted, and
-// there is one entry, whether or not the first attempt was executed.
-func TestUnknownOutcomeOfPinnedAcquireIsRepeated(t *testing.T) {
-	eachCut(t, func(p *place, l locker, cut func() func()) {
-		met := cut()
-		lease := p.try(l, "read")
-		met()
-		p.wantEntries(lease)
-		if e := p.entries("read")[0]; e.Fence != lease.Fence() {
-			p.Errorf("the fencing token is %d in the document, %d in the lease", e.Fence, lease.Fence())
-		}
-
-		// A waiting entry, whose acquire and confirm are cut off.
-		met = cut()
-		ticket := p.enqueue(l, "write")
-		met()
-		if n := len(p.entries()); n != 2 || ticket.Granted() {
-			p.Fatalf("%d entries, granted: %v", n, ticket.Granted())
-		}
-		p.release(lease)
-		met = cut()
-		lease = p.got(ticket.Confirm(p.bounded()))
-		met()
-		p.wantEntries(lease)
-	})
-}
-
 // A filter that may find another document the next time is sent once. The outcome
 // stays unknown, and the entry of the command is released. Once the acquire has met its
 // document, it is repeated.
@@ -78,30 +51,6 @@ func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
 		met()
 		p.release(holder)
 		p.wantEntries(p.granted(call))
-	})
-}
-
-// Detach, resume and touch are repeated if their outcome is unknown.
-func TestUnknownOutcomesOfTokens(t *testing.T) {
-	eachCut(t, func(p *place, l locker, cut func() func()) {
-		lease := p.try(l, "write")
-		met := cut()
-		token := p.detach(lease)
-		met()
-		met = cut()
-		lease = p.resume(l, token)
-		met()
-		p.wantEntries(lease)
-		if e := p.entries("write")[0]; e.Fence != lease.Fence() || !e.Until.IsZero() {
-			p.Errorf("the entry is %+v, the lease's fencing token %d", e, lease.Fence())
-		}
-		met = cut()
-		ok(p, l.Touch(p.bounded(), token))
-		met()
-		met = cut()
-		p.release(lease)
-		met()
-		p.gone(l, token)
 	})
 }
 

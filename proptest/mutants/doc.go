@@ -8,8 +8,7 @@
 // changed. A failed test counts only if it passes without the mutant.
 //
 // There is one for each clause of a rule, and one for each promise of docs/guide.md. A
-// new one needs a new clause or promise. CUT.md lists those that have gone, with the
-// tests that caught them.
+// new one needs a new clause or promise.
 //
 // All of them take some minutes. A plain go test only shows that they apply:
 //
