@@ -19,10 +19,10 @@ func TestEngine(t *testing.T) {
 		}
 	}
 	var count tally.Tally
-	machine.EngineInMemory(t, 150, 30, &count)
+	machine.EngineInMemory(t, 300, 30, &count)
 	floors := []tally.Floor{
-		{Kind: "check", Name: machine.EngineOutcomes, Least: 250},
-		{Kind: "check", Name: machine.EngineStored, Least: 200},
+		{Kind: "check", Name: machine.EngineOutcomes, Least: 500},
+		{Kind: "check", Name: machine.EngineStored, Least: 400},
 	}
 	for _, outcome := range machine.Outcomes() {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: outcome, Least: 1})

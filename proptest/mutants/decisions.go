@@ -58,7 +58,7 @@ var decisions = []Mutant{{
 }, {
 	Name: "an arrival ignores unknown tags", Rule: 8,
 	Why:  "two programs with different rules are both granted",
-	File: "internal/engine/expr.go", Tests: "^TestUnknownTagInTheDocumentRefusesArrivals$", Packages: []string{lockerPkg, enginePkg},
+	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `if known := d.known(exclusive...); len(known) > 0 {
 		free = append(free, isOneOf("$$t.k", known))
 	}`,
@@ -66,7 +66,7 @@ var decisions = []Mutant{{
 }, {
 	Name: "a confirm ignores unknown tags", Rule: 9,
 	Why:  "a waiter is granted beside a program with other rules that came during the wait",
-	File: "internal/engine/confirmation.go", Tests: "^TestUnknownTagThatCameDuringTheWaitBlocksTheConfirm$", Packages: []string{lockerPkg, enginePkg},
+	File: "internal/engine/confirmation.go", Tests: "^TestRule09", Packages: inEngine,
 	Old: `nth(filter("$$strange", "t", nth(`,
 	New: `nth(filter(args{}, "t", nth(`,
 }, {
