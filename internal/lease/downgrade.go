@@ -189,11 +189,11 @@ func (s *Hold) doubt(err error) {
 	s.verdict = err
 }
 
-// doubted is why a hold may be replaced, or nil.
-func (s *Hold) doubted() error {
+// doubted says that the hold may be replaced.
+func (s *Hold) doubted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.verdict
+	return s.verdict != nil
 }
 
 // oneAttempt is a downgrade whose entry may stand, or may be made yet: one at most,

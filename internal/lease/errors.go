@@ -52,8 +52,8 @@ func (s *Hold) judged(err error) error {
 		return err
 	case engine.AsFailure(err).Unproven:
 		return fmt.Errorf("%w: the entry was not found, and others may have been let in: %w", ErrOutcomeUnknown, err)
-	case s.doubted() != nil:
-		return oneline.Join(s.doubted(), err)
+	case s.doubted():
+		return fmt.Errorf("%w: a downgrade may have been executed, and others may have been let in: %w", ErrOutcomeUnknown, err)
 	case s.left() <= 0:
 		return fmt.Errorf("%w: the lease's time is up, and others may have been let in: %w", ErrOutcomeUnknown, err)
 	default:

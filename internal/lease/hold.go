@@ -31,7 +31,7 @@ type Hold struct {
 	mu       sync.Mutex // of the fields below, and of the holders'
 	phase    phase
 	key      uuid.UUID // that a detach has, or may have, written
-	verdict  error     // what a release returns once the hold is replaced, or may be if the server refuses the release
+	verdict  error     // what a release returns once the hold is replaced; if it may be replaced, why nobody knows
 	validity validity
 	limit    validity // HoldAtMost's, which nothing extends; zero without one
 	watch    *time.Timer

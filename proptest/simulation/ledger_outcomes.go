@@ -88,9 +88,9 @@ func (l *ledger) unknowns(h *holding) string {
 }
 
 // late says that a call's release was not executed, and that the lease's time was up
-// then.
+// then, or others may have been let in before.
 func (c *call) late() bool {
-	return c.err != nil && strings.Contains(c.err.Error(), "the lease's time is up")
+	return c.err != nil && strings.Contains(c.err.Error(), "others may have been let in: ")
 }
 
 // ending are the calls of a lease, with that of the Do whose release comes after its
