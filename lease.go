@@ -281,8 +281,9 @@ func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
 //     first;
 //   - the driver's error alone if the server refused the release, or none could be
 //     reached for 30 s, and the lease's time is not up: the entry stands, and nobody
-//     was let in. If the time is up, the error is an ErrOutcomeUnknown too. In both
-//     cases Release may be called again. Otherwise the entry expires by itself.
+//     was let in. If the time is up, or a Downgrade before had an unknown outcome,
+//     the error is an ErrOutcomeUnknown too. In both cases Release may be called
+//     again. Otherwise the entry expires by itself.
 //
 // So without an ErrLost or an ErrOutcomeUnknown, nobody was let in until the lease
 // was released, or until this call has returned. Any other second call sends
