@@ -94,7 +94,7 @@ func (a *adversary) members(over context.Context) {
 			a.fire(FaultAgain)
 		case 2:
 			a.set.Isolate(a.set.Secondaries()...)
-			a.pause(3 * time.Second)
+			a.last(3 * time.Second)
 			a.fire(FaultNoMajority)
 		default:
 			a.partition()
@@ -102,6 +102,14 @@ func (a *adversary) members(over context.Context) {
 		a.set.Heal()
 	}
 	a.newcomers.Wait()
+}
+
+// last waits for a random time, now and then for longer than a lease lives.
+func (a *adversary) last(most time.Duration) {
+	if a.one(6) {
+		most = 2 * longestTTL
+	}
+	a.pause(most)
 }
 
 func (a *adversary) elect() {
@@ -141,7 +149,7 @@ func (a *adversary) partition() {
 	}
 	a.elect()
 	a.fire(FaultDeposed)
-	if a.pause(6 * time.Second); a.one(3) {
+	if a.last(6 * time.Second); a.one(3) {
 		a.elect()
 		a.pause(time.Second)
 	}
