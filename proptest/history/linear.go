@@ -1,6 +1,9 @@
 package history
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Object is one document's lock as a concurrent object: its commands with the
 // intervals in which they took effect, for a checker of linearizability.
@@ -9,7 +12,8 @@ type Object struct {
 	Steps    []Step
 
 	// Hidden: a command that joins or confirms was never answered. It may have
-	// pruned expired entries, or taken a fence, without any image of it.
+	// pruned expired entries, or taken a fence, without any image of it. A claim
+	// that names no document may have joined any.
 	Hidden bool
 }
 
@@ -33,13 +37,16 @@ type Step struct {
 func (h *History) Linearizable() []Object {
 	h.place()
 	all := clocks(h.Commands)
+	nowhere := slices.ContainsFunc(h.Commands, func(c Command) bool {
+		return c.Kind == CommandAcquire && c.Document == "" && c.Answered == 0
+	})
 	var objects []Object
 	for _, d := range h.Documents {
 		if d.Terms {
 			continue
 		}
 		c := newCheck(h, d, all, nil)
-		o := Object{Document: d}
+		o := Object{Document: d, Hidden: nowhere}
 		accounted := map[*arrival]bool{} // made by an answered join
 		byID := map[string][]*arrival{}
 		for _, a := range c.arrivals {

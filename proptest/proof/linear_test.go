@@ -35,6 +35,8 @@ func TestLinearizable(t *testing.T) {
 	join := command(history.CommandAcquire, "a", 1009, 1011, 1010, 1010, a)
 	conflict := command(history.CommandAcquire, "b", 1012, 1014, 1013, 1010, a)
 	joinB := command(history.CommandAcquire, "b", 1019, 1021, 1020, 1020, b)
+	raised := command(history.CommandRead, "", 1030, 1032, 1031, 1025)
+	claim := history.Command{Kind: history.CommandAcquire, Tag: "write", ID: "c", Sent: 1024 * millisecond}
 	late := func(c history.Command) history.Command { c.Answered, c.Image, c.Matched = 0, nil, false; return c }
 	for name, test := range map[string]struct {
 		ok       bool
@@ -63,6 +65,8 @@ func TestLinearizable(t *testing.T) {
 		"handed over by a wrong fence":         {false, []history.Command{join, bare(history.CommandRelease, "a", 1009, 1019, 1021, true), joinB}},
 		"handed over by compare-and-set":       {true, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(command(history.CommandAcquire, "b", 1019, 1021, 1020, 1011, held("b", 1011, 1011, 1110)))}},
 		"inherited, and a fence that leaps":    {false, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(joinB)}},
+		"a fence that somebody took":           {false, []history.Command{raised}},
+		"a fence that a claim may have taken":  {true, []history.Command{raised, claim}},
 		"a fence that leaps":                   {false, []history.Command{command(history.CommandAcquire, "a", 1009, 1011, 1010, 1500, held("a", 1500, 1500, 1110))}},
 	} {
 		t.Run(name, func(t *testing.T) {
