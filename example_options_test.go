@@ -146,3 +146,72 @@ func ExampleCheckServer() {
 	// Output:
 	// standalone with a clock skew of 0s
 }
+
+// The lease of a job that hangs ends, although it is renewed.
+func ExampleHoldAtMost() {
+	ctx := context.Background()
+	mem := locktest.New()
+	reports, err := mem.Collection("reports", bson.M{"_id": "sales"})
+	check(err)
+	locks, err := writelock.New(reports, doclock.HoldAtMost(5*time.Second))
+	check(err)
+	hangs, err := locks.Acquire(ctx, doclock.ID("sales"))
+	check(err)
+	check(hangs.Renew(ctx))
+	fmt.Println("it has 5 s at most:", hangs.Remaining() <= 5*time.Second)
+	mem.Advance(6 * time.Second)
+	next, err := locks.TryAcquire(ctx, doclock.ID("sales"))
+	check(err)
+	fmt.Println("the next one has it:", next.Err() == nil)
+	fmt.Println("the job that hung is refused:", errors.Is(hangs.Release(ctx), doclock.ErrLost))
+	check(next.Release(ctx))
+	// Output:
+	// it has 5 s at most: true
+	// the next one has it: true
+	// the job that hung is refused: true
+}
+
+// Who is refused learns who has the lock, and for how long at most.
+func ExampleConflictError() {
+	ctx := context.Background()
+	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
+	check(err)
+	locks, err := writelock.New(orders, doclock.TTL(30*time.Second))
+	check(err)
+	anns, err := locks.Acquire(ctx, doclock.ID("A-17"), doclock.Owner("ann"))
+	check(err)
+
+	_, err = locks.TryAcquire(ctx, doclock.ID("A-17"), doclock.Owner("bob"))
+	var conflict *doclock.ConflictError
+	if errors.As(err, &conflict) {
+		fmt.Println("held by", conflict.Holders[0].Owner)
+		fmt.Println("for half a minute at most:", conflict.RetryAfter <= 31*time.Second)
+	}
+	check(anns.Release(ctx))
+	// Output:
+	// held by ann
+	// for half a minute at most: true
+}
+
+// The documents have a field "lock" of their own, so the lock has another name.
+func ExampleField() {
+	ctx := context.Background()
+	doors, err := locktest.New().Collection("doors", bson.M{"_id": "front", "lock": "bolt"})
+	check(err)
+	locks, err := writelock.New(doors)
+	check(err)
+	_, err = locks.Acquire(ctx, doclock.ID("front"))
+	fmt.Println("refused:", errors.Is(err, doclock.ErrForeignLock))
+
+	locks, err = writelock.New(doors, doclock.Field("doclock"))
+	check(err)
+	lease, err := locks.Acquire(ctx, doclock.ID("front"))
+	check(err)
+	var door struct{ Lock string }
+	check(doors.FindOne(ctx, doclock.ID("front")).Decode(&door))
+	fmt.Println("the door's own lock:", door.Lock)
+	check(lease.Release(ctx))
+	// Output:
+	// refused: true
+	// the door's own lock: bolt
+}

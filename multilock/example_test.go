@@ -100,3 +100,26 @@ func check(err error) {
 		log.Fatal(err)
 	}
 }
+
+// Two accounts are held until both leases are released. While one can't be had, none is.
+func ExampleAcquireAll() {
+	ctx := context.Background()
+	accounts, err := locktest.New().Collection("accounts", bson.M{"_id": "ann"}, bson.M{"_id": "bob"})
+	check(err)
+	locks, err := multilock.New(accounts, relations.Fair())
+	check(err)
+	bobs, err := locks.TryAcquire(ctx, doclock.ID("bob"), "write")
+	check(err)
+	both := []multilock.Want{locks.Want(doclock.ID("ann"), "write", doclock.MaxWait(0)), locks.Want(doclock.ID("bob"), "write", doclock.MaxWait(0))}
+	_, err = multilock.AcquireAll(ctx, both...)
+	fmt.Println("a conflict:", errors.Is(err, doclock.ErrConflict))
+	check(bobs.Release(ctx))
+
+	leases, err := multilock.AcquireAll(ctx, both...)
+	check(err)
+	fmt.Println("held:", len(leases))
+	check(leases.Release(ctx))
+	// Output:
+	// a conflict: true
+	// held: 2
+}
