@@ -77,7 +77,7 @@ func ExampleMaxWait() {
 	err = locks.Do(ctx, doclock.ID("A-17"), func(context.Context, *doclock.Lease) error {
 		fmt.Println("not printed")
 		return nil
-	}, doclock.MaxWait(20*time.Millisecond))
+	}, doclock.MaxWait(0)) // or some seconds
 	var conflict *doclock.ConflictError
 	if errors.As(err, &conflict) {
 		fmt.Println("given up: held by", conflict.Holders[0].Owner)
