@@ -57,7 +57,8 @@ const (
 // is. The error is nil, an [ErrUnsupportedServer] with the reason, or the driver's.
 // It sends `hello` (several times, to find several servers), `buildInfo`, one
 // acquire that matches no document, and one read. It writes nothing. It takes about a
-// second, because it looks for jumps of the servers' clocks for so long.
+// second, because it looks for jumps of the servers' clocks for so long. It ends with
+// ctx.
 //
 // In a sharded cluster the time in the lock is the clock of the router that handled
 // the command, and routers often run beside applications. So the tolerance must

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -25,9 +26,9 @@ func (info *ServerInfo) readClocks(ctx context.Context, db *mongo.Database) erro
 		return engine.Reading{Mono: now.Sub(begun), Wall: now.Round(0)}
 	}
 	servers := clocks{}
-	for range clockReadings {
-		if info.ClockReadings > 0 {
-			time.Sleep(clockPause)
+	for i := range clockReadings {
+		if i > 0 {
+			attempt.Sleep(ctx, clockPause) // if ctx ends, the next question has its error
 		}
 		sent := here()
 		answer, err := askHello(ctx, db, options.RunCmd().SetReadPreference(readpref.Nearest()))

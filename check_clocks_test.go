@@ -1,6 +1,8 @@
 package doclock_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,4 +35,16 @@ func TestCheckServerSeesJumps(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestCheckServerEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		orders := locktest.NewCluster(t).Collection("orders")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // between two readings
+		defer cancel()
+		begun := time.Now()
+		if _, err := doclock.CheckServer(ctx, orders); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 100*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
 }
