@@ -171,7 +171,7 @@ func ExampleHoldAtMost() {
 	// the job that hung is refused: true
 }
 
-// Who is refused learns who has the lock, and for how long at most.
+// The error of a refused acquire names the holder, and says how long it may hold the lock.
 func ExampleConflictError() {
 	ctx := context.Background()
 	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})

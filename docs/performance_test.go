@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,12 +33,7 @@ func TestPerformanceHasTheFigures(t *testing.T) {
 		"9. claim: places off of a lone claimant beside 24, worst":                            "| 2 | %g |",
 		"9. claim: documents of lower priority that were claimed before, worst":               "| overtaken, worst | 192 | %g |",
 	} {
-		m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + ` \| [^|]* \| ([\d.]+) \|`).FindStringSubmatch(tables)
-		if m == nil {
-			t.Errorf("docs/performance-tables.md has no row %q", row)
-			continue
-		}
-		figure, _ := strconv.ParseFloat(m[1], 64)
+		figure, _ := strconv.ParseFloat(measured(t, tables, row), 64)
 		if want := fmt.Sprintf(text, figure); !strings.Contains(page, want) {
 			t.Errorf("docs/performance.md does not have %q", want)
 		}

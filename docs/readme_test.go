@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -54,12 +55,7 @@ func TestReadmeHasTheFigures(t *testing.T) {
 		"3. hot64: throughput, over the optimistic loop":       "%s times as many changes",
 		"5. idle 30 s: commands of 100 waiters in one process": "| %s commands in all",
 	} {
-		m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + ` \| [^|]* \| ([\d.]+) \|`).FindStringSubmatch(run)
-		if m == nil {
-			t.Errorf("docs/performance-tables.md has no row %q", row)
-			continue
-		}
-		if want := strings.Replace(figure, "%s", m[1], 1); !strings.Contains(figures, want) {
+		if want := fmt.Sprintf(figure, measured(t, run, row)); !strings.Contains(figures, want) {
 			t.Errorf("README.md does not have %q", want)
 		}
 	}
@@ -68,6 +64,16 @@ func TestReadmeHasTheFigures(t *testing.T) {
 	if m == nil || !strings.Contains(source(t, "README.md"), "[sends "+m[1]+" commands a change]") {
 		t.Errorf("README.md does not have the commands of the version field, %q", m)
 	}
+}
+
+// measured is the figure in a row of the targets' table.
+func measured(t *testing.T, tables, row string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + ` \| [^|]* \| ([\d.]+) \|`).FindStringSubmatch(tables)
+	if m == nil {
+		t.Fatalf("docs/performance-tables.md has no row %q", row)
+	}
+	return m[1]
 }
 
 // section is a page's text from a heading to the next one.

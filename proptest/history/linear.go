@@ -36,7 +36,7 @@ type Step struct {
 // commands without an answer that explain nothing that was seen.
 func (h *History) Linearizable() []Object {
 	h.place()
-	all := clocks(h.Commands)
+	all := h.clocksOf()
 	nowhere := slices.ContainsFunc(h.Commands, func(c Command) bool {
 		return c.Kind == CommandAcquire && c.Document == "" && c.Answered == 0
 	})
