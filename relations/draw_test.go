@@ -15,8 +15,14 @@ func TestMatrix(t *testing.T) {
 	}{
 		"as in the comment": {WritePreferring(), `
          read         write
-read     -            cooperative
-write    assertive    cooperative
+read     -            cooperative ∞
+write    assertive    cooperative ∞
+`},
+		"on a long path the first step has the mark": {Rules{"a": {"b": {Kind: Assertive}}, "b": {"a": {Kind: Assertive}, "c": {Kind: Assertive}}, "c": {}}, `
+     a            b              c
+a    -            assertive ∞    -
+b    assertive    -              assertive ∞
+c    -            -              -
 `},
 		"with an allow": {Rules{"slot": {"slot": {Kind: Assertive, Allow: 12}}, "a": nil}, `
         a    slot
@@ -36,14 +42,19 @@ slot    -    assertive, allow 12
 
 func TestMermaid(t *testing.T) {
 	rules := Rules{
+		"a":    {"b": {Kind: Assertive}},
+		"b":    {"a": {Kind: Assertive}},
 		"end":  {"end": {Kind: Assertive, Allow: 2}, "x\"y": {Kind: Cooperative}, "?": {Kind: Cooperative}},
 		"x\"y": {"end": {}},
 	}
 	want := `graph LR
-    t0["end"]
-    t1["#quot;x\#quot;y#quot;"]
-    t0 ==>|"assertive, allow 2"| t0
-    t0 -.->|"cooperative"| t1
+    t0["a"]
+    t1["b"]
+    t2["end"]
+    t3["#quot;x\#quot;y#quot;"]
+    t0 <==>|"assertive"| t1
+    t2 ==>|"assertive, allow 2"| t2
+    t2 -.->|"cooperative ∞"| t3
 `
 	if diff := cmp.Diff(want, rules.Mermaid()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

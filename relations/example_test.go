@@ -30,8 +30,8 @@ func Example() {
 	// Output:
 	// rules
 	//           read         report    write
-	// read      -            -         cooperative
-	// report    -            -         cooperative
+	// read      -            -         cooperative ∞
+	// report    -            -         cooperative ∞
 	// write     assertive    -         assertive
 	// "report" respects "write", but "write" ignores "report": a held "report" does not keep "write" out
 	// "read" can be refused for ever: each time it asks, another "write" may be there
@@ -72,7 +72,7 @@ func ExampleRules_Mermaid() {
 	// graph LR
 	//     t0["read"]
 	//     t1["write"]
-	//     t0 -.->|"cooperative"| t1
+	//     t0 -.->|"cooperative ∞"| t1
 	//     t1 ==>|"assertive"| t0
-	//     t1 -.->|"cooperative"| t1
+	//     t1 -.->|"cooperative ∞"| t1
 }
