@@ -11,12 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/doclock/doclock/relations"
 	"github.com/spf13/cobra"
 )
 
-//go:generate go test -run TestDocs -update .
+//go:generate go test -run TestDocs|TestPicturesOfPresets -update .
 
-var update = flag.Bool("update", false, "write docs/cli.md anew")
+var update = flag.Bool("update", false, "write docs/cli.md and the pictures of the presets anew")
 
 const docsPage = "../../docs/cli.md"
 
@@ -31,6 +32,24 @@ func TestDocs(t *testing.T) {
 	got, err := os.ReadFile(docsPage)
 	if err != nil || string(got) != want {
 		t.Errorf("docs/cli.md is not what the commands say (%v); renew it with go generate, in cmd/doclock", err)
+	}
+}
+
+// The guide's pictures of the presets are those that rules --svg draws.
+func TestPicturesOfPresets(t *testing.T) {
+	for name, rules := range map[string]relations.Rules{
+		"exclusive": relations.Exclusive(), "read-preferring": relations.ReadPreferring(), "write-preferring": relations.WritePreferring(),
+		"fair": relations.Fair(), "semaphore": relations.Semaphore(3), "multi-granularity": relations.MultiGranularity(),
+	} {
+		file, want := "../../docs/img/rules-"+name+".svg", matrixSVG(rules)
+		if *update {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s is another picture (%v); renew it with go generate, in cmd/doclock", file, err)
+		}
 	}
 }
 

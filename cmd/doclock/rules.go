@@ -17,7 +17,8 @@ import (
 const rulesLong = `rules checks rules before programs lock by them: faults, and what may be unintended. A tag
 may starve, that is be kept waiting for ever; two tags may be asymmetric, that is held
 together in one order of arrival and not in the other. It draws the rules as a matrix:
-each row is a tag that is asked for, each column a tag that is there.
+each row is a tag that is asked for, each column a tag that is there, and "∞" is at a
+relation that can keep a lock out for ever.
 
 RULES is a file, "-" for stdin, or a preset: exclusive, read-preferring, write-preferring,
 fair, semaphore:N, multi-granularity. A file has a JSON table, in the form of monglock's
