@@ -61,48 +61,73 @@ func (r *Recorder) Monitor() *event.CommandMonitor {
 			if e.DatabaseName != r.database {
 				return
 			}
-			commands := readCommands(e.Command)
-			for i := range commands {
-				c := &commands[i]
-				c.Process, c.Number, c.Sent = r.process, r.Number(), r.clock.Now()
-				r.out.Command(*c) // before it leaves: it may be the process's last
-			}
-			if commands != nil {
-				r.mu.Lock()
-				r.sent[flight{e.ConnectionID, e.RequestID}] = commands
-				r.mu.Unlock()
-			}
+			r.sends(flight{e.ConnectionID, e.RequestID}, e.Command, r.clock.Now())
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
-			commands := r.landed(e.ConnectionID, e.RequestID)
-			now := r.clock.Now()
-			several := len(commands) > 1 && !commands[1].Handed
-			for i := range commands {
-				c := &commands[i]
-				switch {
-				case e.Reply.Lookup("writeConcernError").Type != 0: // it may be rolled back
-				case e.CommandName != "update":
-					c.Answered = now
-					c.readReply(e.Reply, several)
-					if c.Handed && !c.Matched {
-						c.Kind = commandNothing
-					}
-				case matchedAll(e.Reply, len(commands)): // otherwise it is unknown which one matched
-					c.Answered, c.Matched = now, true
-				}
-				r.out.Command(*c)
-			}
+			r.hears(flight{e.ConnectionID, e.RequestID}, e.CommandName, e.Reply, r.clock.Now())
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
-			r.landed(e.ConnectionID, e.RequestID) // its outcome stays unknown, whatever the error says
+			r.landed(flight{e.ConnectionID, e.RequestID}) // its outcome stays unknown, whatever the error says
 		},
 	}
 }
 
-func (r *Recorder) landed(connection string, request int64) []Command {
+// Message is a command of a client in another language, or the reply to one, as its process
+// prints them.
+type Message struct {
+	Request int64  `json:"request"` // its number within the process
+	Name    string `json:"name"`    // of the command
+	At      int64  `json:"at"`      // on the process's clock
+	Command []byte `json:"command,omitempty"`
+	Reply   []byte `json:"reply,omitempty"`
+}
+
+// Message records one, as if the driver had announced it here.
+func (r *Recorder) Message(m Message) {
+	if m.Reply == nil {
+		r.sends(flight{request: m.Request}, m.Command, m.At)
+	} else {
+		r.hears(flight{request: m.Request}, m.Name, m.Reply, m.At)
+	}
+}
+
+func (r *Recorder) sends(key flight, body bson.Raw, now int64) {
+	commands := readCommands(body)
+	for i := range commands {
+		c := &commands[i]
+		c.Process, c.Number, c.Sent = r.process, r.Number(), now
+		r.out.Command(*c) // before it leaves: it may be the process's last
+	}
+	if commands != nil {
+		r.mu.Lock()
+		r.sent[key] = commands
+		r.mu.Unlock()
+	}
+}
+
+func (r *Recorder) hears(key flight, name string, reply bson.Raw, now int64) {
+	commands := r.landed(key)
+	several := len(commands) > 1 && !commands[1].Handed
+	for i := range commands {
+		c := &commands[i]
+		switch {
+		case reply.Lookup("writeConcernError").Type != 0: // it may be rolled back
+		case name != "update":
+			c.Answered = now
+			c.readReply(reply, several)
+			if c.Handed && !c.Matched {
+				c.Kind = commandNothing
+			}
+		case matchedAll(reply, len(commands)): // otherwise it is unknown which one matched
+			c.Answered, c.Matched = now, true
+		}
+		r.out.Command(*c)
+	}
+}
+
+func (r *Recorder) landed(key flight) []Command {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := flight{connection, request}
 	commands := r.sent[key]
 	delete(r.sent, key)
 	return commands

@@ -44,9 +44,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// versions makes histories with faults for that long. Two processes are this program, and
-// two are the older commit's. Each judges its own ledger; this program's checker judges
-// the history.
+// versions makes histories of this commit and an older one. Each judges its own ledger; this
+// program's checker judges the history.
 func (p *proof) versions(ctx context.Context, uri string, d time.Duration) error {
 	commit := *older
 	if commit == "" {
@@ -64,13 +63,21 @@ func (p *proof) versions(ctx context.Context, uri string, d time.Duration) error
 	if err != nil {
 		return err
 	}
+	fmt.Printf("%6.0f s    %s beside %s\n", time.Since(p.begun).Seconds(), this, commit)
+	return p.beside(ctx, uri, program, d, func(*history.History) {})
+}
+
+// beside makes histories with faults for that long. Two processes are this program, and two
+// are the other one.
+func (p *proof) beside(ctx context.Context, uri, other string, d time.Duration, note func(*history.History)) error {
+	const operations = 2_000
 	var counts tally.Tally
 	rounds, begun := 0, time.Now()
 	for ; rounds == 0 || time.Since(begun) < d; rounds++ {
 		h, round, err := simulation.RunServer(ctx, simulation.ServerConfig{
-			URI: uri, Older: program,
+			URI: uri, Other: other,
 			Processes: 4, CallersPerProcess: 8,
-			Operations: 2_000,
+			Operations: operations,
 			Documents:  8,
 			Seed:       uint64(begun.UnixNano()) + uint64(rounds),
 			Faults:     true,
@@ -81,15 +88,19 @@ func (p *proof) versions(ctx context.Context, uri string, d time.Duration) error
 		h.Check(round)
 		linearizable(h, round, 20*time.Second)
 		counts.Merge(round)
+		note(h)
 	}
-	violations := 0
-	for _, n := range counts.Violations {
-		violations += n
-	}
-	fmt.Printf("%6.0f s    %s beside %s: %d rounds of 2000 operations, %d attempts, %d granted, %d violations\n", time.Since(p.begun).Seconds(),
-		this, commit, rounds, counts.Outcomes[history.SeenAttempts], counts.Outcomes[history.SeenGranted], violations)
+	fmt.Printf("%6.0f s    %d rounds of %d operations, %d attempts, %d granted, %d violations\n", time.Since(p.begun).Seconds(),
+		rounds, operations, counts.Outcomes[history.SeenAttempts], counts.Outcomes[history.SeenGranted], violations(&counts))
 	p.counts.Merge(&counts)
 	return nil
+}
+
+func violations(t *tally.Tally) (sum int) {
+	for _, n := range t.Violations {
+		sum += n
+	}
+	return sum
 }
 
 // build builds the simulation's processes as they were in the commit.

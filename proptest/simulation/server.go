@@ -32,9 +32,9 @@ type ServerConfig struct {
 	Seed              uint64
 	Faults            bool
 
-	// Older is another build of this package's test, or of a program that calls
-	// Main, of an older version: every second process runs it. "" is none.
-	Older string `json:"-"`
+	// Other is a program that every second process runs: an older build of this package's
+	// test, or a client in another language. "" is none.
+	Other string `json:"-"`
 }
 
 // Faults of processes, machines and callers.
@@ -68,7 +68,8 @@ type job struct {
 	ServerConfig
 	Database string
 	Process  int
-	Share    int // of the operations
+	Share    int                // of the operations
+	Locked   []history.Document // for a client in another language, which can't draw them from the seed
 }
 
 // RunServer runs on a server. It returns the history, which is not checked yet, and the
@@ -168,24 +169,34 @@ type worker struct {
 func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	j := job{l.ServerConfig, l.database.Name(), len(l.output), share}
+	j := job{l.ServerConfig, l.database.Name(), len(l.output), share, l.documents()}
 	out, w := &bytes.Buffer{}, &worker{}
+	recorder := history.NewRecorder(j.Process*programsPerProcess, j.Database, history.Clock{}, history.NewWriter(out))
 	l.output = append(l.output, out)
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	if l.Older != "" && i%2 == 1 {
-		program = l.Older
+	if l.Other != "" && i%2 == 1 {
+		program = l.Other
 	}
 	w.Process, err = child.StartProgram(ctx, program, workers, j, func(_ *child.Process, line string) {
-		switch judged, isTally := strings.CutPrefix(line, tallied); {
+		judged, isTally := strings.CutPrefix(line, tallied)
+		message, isMessage := strings.CutPrefix(line, messaged)
+		switch {
 		case isTally:
 			var counts tally.Tally
 			if err := json.Unmarshal([]byte(judged), &counts); err != nil {
 				w.failure = err.Error()
 			}
 			l.counts.Merge(&counts)
+		case isMessage:
+			var m history.Message
+			if err := json.Unmarshal([]byte(message), &m); err != nil {
+				w.failure = err.Error() // a killed process may have left half of it
+				return
+			}
+			recorder.Message(m)
 		case strings.HasPrefix(line, "{"):
 			fmt.Fprintln(out, line)
 			if strings.Contains(line, `"outcome":`) && !strings.Contains(line, `"kind":"look"`) {
@@ -196,6 +207,14 @@ func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
 		}
 	})
 	return w, err
+}
+
+// documents are those that are locked, without their logs.
+func (l *launch) documents() (all []history.Document) {
+	for _, g := range l.groups {
+		all = append(all, g.histories()...)
+	}
+	return all
 }
 
 // torment stops a worker now and then, and may kill it.
@@ -235,16 +254,14 @@ func (l *launch) collect(ctx context.Context) (*history.History, error) {
 		}
 		all.Merge(h)
 	}
-	for _, g := range l.groups {
-		for _, d := range g.histories() {
-			var found struct{ Log []string }
-			err := l.database.Collection(collection).FindOne(ctx, bson.M{"_id": d.ID}).Decode(&found)
-			if err != nil && !d.Deleted && d.ID != missing {
-				return nil, fmt.Errorf("read the log of %s: %w", d.ID, err)
-			}
-			d.Log = found.Log
-			all.Documents = append(all.Documents, d)
+	for _, d := range l.documents() {
+		var found struct{ Log []string }
+		err := l.database.Collection(collection).FindOne(ctx, bson.M{"_id": d.ID}).Decode(&found)
+		if err != nil && !d.Deleted && d.ID != missing {
+			return nil, fmt.Errorf("read the log of %s: %w", d.ID, err)
 		}
+		d.Log = found.Log
+		all.Documents = append(all.Documents, d)
 	}
 	if len(l.counts.Violations) > 0 { // of the ledgers, which don't show what was sent
 		f, err := os.CreateTemp("", "doclock-history-*.json")

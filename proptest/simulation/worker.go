@@ -17,8 +17,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// tallied begins a worker's line with the tally of its ledger.
-const tallied = "tally "
+// These begin a worker's line with the tally of its ledger, and one with a message of a
+// client in another language.
+const (
+	tallied  = "tally "
+	messaged = "message "
+)
 
 // callersPerProgram is how many callers of a process share a program: its Lockers and
 // the clock of one machine. They wait in one wait queue for a document, and hand its

@@ -1,0 +1,127 @@
+package proof
+
+import (
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/proptest/history"
+	"github.com/doclock/doclock/proptest/simulation"
+)
+
+// This file runs a client in another language, written from docs/layout.md alone, and the
+// library on the same documents.
+
+var clients = flag.Duration("clients", 0, "how long TestClients makes histories")
+
+// TestClients makes histories of Go's and Node's processes, and nothing else. It needs the
+// packages of clients/node (npm ci).
+//
+//	go test -C proptest/proof -v -timeout 1h -run TestClients . -args -clients 10m
+func TestClients(t *testing.T) {
+	if *clients == 0 {
+		t.Skip("no time is given: -clients 10m")
+	}
+	node, err := filepath.Abs(root + "/clients/node/simulation/worker.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proof{T: t, size: full, begun: time.Now()}
+	sides := map[bool]*side{ofGo: {}, ofNode: {}}
+	if err := p.beside(t.Context(), mongotest.URI(t), node, *clients, func(h *history.History) { sum(sides, h) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, failure := range p.counts.Failures() {
+		t.Error(failure)
+	}
+	w := tabwriter.NewWriter(t.Output(), 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\tprocesses\tattempts\tgranted\tkept back by the other's\twrites applied\tlost\tunknown\t")
+	for of, name := range map[bool]string{ofGo: "Go", ofNode: "Node"} {
+		s := sides[of]
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, s.processes, s.attempts, s.granted, s.keptBack, s.applied, s.lost, s.unknown)
+		if s.granted == 0 || s.keptBack == 0 || s.applied == 0 {
+			t.Errorf("%s did nothing that counts: %+v", name, *s)
+		}
+	}
+	fmt.Fprintf(w, "killed\t%d\t\nviolations\t%d\t\n", p.counts.Faults[simulation.FaultKilled], violations(&p.counts))
+	if err := w.Flush(); err != nil {
+		t.Error(err)
+	}
+}
+
+const (
+	ofGo   = false
+	ofNode = true
+)
+
+// side is what the processes of one language have done.
+type side struct{ processes, attempts, granted, keptBack, applied, lost, unknown int }
+
+// sum adds what a history has of both languages. Node's processes name themselves in the
+// entries that they make.
+func sum(sides map[bool]*side, h *history.History) {
+	entries, processes := map[string]bool{}, map[int]bool{}
+	for _, c := range h.Commands {
+		if c.Kind == history.CommandAcquire {
+			entries[c.ID] = strings.HasPrefix(c.Owner, "node/")
+			processes[c.Process] = entries[c.ID]
+		}
+	}
+	for _, of := range processes {
+		sides[of].processes++
+	}
+	for _, of := range entries {
+		sides[of].attempts++
+	}
+	rules := map[string]history.Rules{}
+	for _, d := range h.Documents {
+		rules[d.ID] = d.Rules
+	}
+	keptBack := map[string]bool{}
+	for _, c := range h.Commands {
+		of, asked := entries[c.ID]
+		if !asked || c.Image == nil {
+			continue
+		}
+		for _, e := range c.Image.Entries {
+			_, respects := rules[c.Document][c.Tag][e.Tag]
+			by, known := entries[e.ID]
+			if known && by != of && respects && e.Fence != 0 && e.Expires > c.Image.Now && !holds(c) {
+				keptBack[c.ID] = true
+			}
+		}
+	}
+	for id := range keptBack {
+		sides[entries[id]].keptBack++
+	}
+	for _, o := range h.Operations {
+		s := sides[processes[o.Process]]
+		switch o.Outcome {
+		case history.Granted:
+			s.granted++
+		case history.Lost:
+			s.lost++
+		case history.Unknown:
+			s.unknown++
+		case history.Done:
+			if o.Write != "" {
+				s.applied++
+			}
+		}
+	}
+}
+
+// holds says that the command's image has its entry as held.
+func holds(c history.Command) bool {
+	for _, e := range c.Image.Entries {
+		if e.ID == c.ID && e.Fence != 0 {
+			return true
+		}
+	}
+	return false
+}
