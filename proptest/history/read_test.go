@@ -137,3 +137,25 @@ func TestReadCommandOfACleanUp(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The messages of a client in another language are commands as the driver's are. A write that
+// may be rolled back stays without an answer.
+func TestMessages(t *testing.T) {
+	kept := Keep()
+	r := NewRecorder(3, "db", Clock{}, kept)
+	renew := message(t, "findAndModify", "documents", "query", doc("_id", "a", "lock.tags.read", doc("$elemMatch", doc("id", own, "fence", 7.0))),
+		"update", bson.A{doc("$set", doc("lock.tags.read", "$$NOW"))})
+	found := doc("_id", "a")
+	r.Message(Message{Request: 1, Name: "findAndModify", At: 5, Command: renew})
+	r.Message(Message{Request: 2, Name: "findAndModify", At: 6, Command: renew})
+	r.Message(Message{Request: 9, Name: "findAndModify", At: 7, Reply: message(t, "value", found)})
+	r.Message(Message{Request: 2, Name: "findAndModify", At: 8, Reply: message(t, "value", found, "writeConcernError", doc("code", 64))})
+	r.Message(Message{Request: 1, Name: "findAndModify", At: 9, Reply: message(t, "value", found)})
+	c := Command{Process: 3, Kind: CommandRenew, Document: "a", Tag: "read", ID: hexed(own), Fence: 7}
+	first, second := c, c
+	first.Number, first.Sent, first.Answered, first.Matched = 1, 5, 9, true
+	second.Number, second.Sent = 2, 6
+	if diff := cmp.Diff([]Command{first, second}, kept.History().Commands); diff != "" {
+		t.Error(diff)
+	}
+}
