@@ -14,8 +14,8 @@ import (
 	"github.com/doclock/doclock/proptest/simulation"
 )
 
-// This file runs a client in another language, written from docs/layout.md alone, and the
-// library on the same documents.
+// This file runs the library and a client in another language, which shares no code with it,
+// on the same documents.
 
 var clients = flag.Duration("clients", 0, "how long TestClients makes histories")
 

@@ -123,7 +123,7 @@ const write = async (held) => {
 
 // linger does nothing for a while, now and then past the lease's end.
 const linger = async ({ document }) => {
-  await sleep(one(10) ? document.ttl / 2 + upTo(document.ttl + document.tolerance) : upTo(50))
+  await sleep(one(5) ? document.ttl / 2 + upTo(document.ttl + document.tolerance) : upTo(50))
 }
 
 const use = async (held) => {
