@@ -17,11 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync/atomic"
-
-	"go.mongodb.org/mongo-driver/v2/event"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // variable in the environment has the name under which a child was started, a
@@ -78,17 +73,4 @@ func Await(ctx context.Context) error {
 	default:
 		return context.Cause(ctx)
 	}
-}
-
-// Connect connects to a server, and counts the commands that are sent.
-func Connect(uri string) (*mongo.Client, *atomic.Int64, error) {
-	var commands atomic.Int64
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetMonitor(&event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
-			if e.DatabaseName != "admin" {
-				commands.Add(1)
-			}
-		},
-	}))
-	return client, &commands, err
 }

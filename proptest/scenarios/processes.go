@@ -21,7 +21,7 @@ func Main() {
 		"mover": move, "worker": workOnJobs, "candidate": lead,
 	} {
 		child.Main(name, func(ctx context.Context, j job) error {
-			client, _, err := child.Connect(j.URI)
+			client, err := mongo.Connect(options.Client().ApplyURI(j.URI))
 			if err != nil {
 				return err
 			}

@@ -1,3 +1,3 @@
-// Package random has the tests that compare random commands in memory with the
-// same commands on a server.
+// Package random has the tests that compare random commands in memory, and the
+// order of random values, with the server's.
 package random

@@ -1,28 +1,18 @@
-// Package proptest_test checks the list of bugs.
-package proptest_test
+package docs_test
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var packageName = regexp.MustCompile("`([a-z/]+)`")
 
 // Each row of BUGS.md ends with the packages of its tests, and these exist.
 func TestLedgerNamesPackages(t *testing.T) {
-	ledger, err := os.ReadFile("BUGS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows := 0
-	for line := range strings.Lines(string(ledger)) {
+	for line := range strings.Lines(source(t, "proptest/BUGS.md")) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
 		if len(cells) != 3 || !strings.HasSuffix(line, "|\n") || strings.HasPrefix(line, "| fault") {
 			continue

@@ -1,4 +1,4 @@
-package bsonvalue_test
+package random_test
 
 import (
 	"fmt"
@@ -15,8 +15,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
-
 func valueOf(t testing.TB, v any) bson.RawValue {
 	t.Helper()
 	kind, data, err := bson.MarshalValue(v)
@@ -26,14 +24,6 @@ func valueOf(t testing.TB, v any) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-func decimal(text string) bson.Decimal128 {
-	d, err := bson.ParseDecimal128(text)
-	if err != nil {
-		panic(err)
-	}
-	return d
-}
-
 func date(milliseconds int64) bson.DateTime { return bson.DateTime(milliseconds) }
 
 // ascending are values in the server's order. Those of one row are one value to
@@ -41,29 +31,29 @@ func date(milliseconds int64) bson.DateTime { return bson.DateTime(milliseconds)
 var ascending = [][]any{
 	{bson.MinKey{}},
 	{bson.Null{}},
-	{math.NaN(), decimal("NaN")},
-	{math.Inf(-1), decimal("-Infinity")},
-	{decimal("-1E+400"), decimal("-10E+399")},
+	{math.NaN(), dec("NaN")},
+	{math.Inf(-1), dec("-Infinity")},
+	{dec("-1E+400"), dec("-10E+399")},
 	{-math.MaxFloat64},
-	{int64(math.MinInt64), -0x1p63, decimal("-9223372036854775808")},
-	{int32(-1), int64(-1), -1.0, decimal("-1"), decimal("-1.00")},
-	{decimal("-1E-400")},
-	{int32(0), int64(0), 0.0, math.Copysign(0, -1), decimal("0"), decimal("-0"), decimal("0E+3")},
+	{int64(math.MinInt64), -0x1p63, dec("-9223372036854775808")},
+	{int32(-1), int64(-1), -1.0, dec("-1"), dec("-1.00")},
+	{dec("-1E-400")},
+	{int32(0), int64(0), 0.0, math.Copysign(0, -1), dec("0"), dec("-0"), dec("0E+3")},
 	{math.SmallestNonzeroFloat64},
-	{decimal("0.1")},
+	{dec("0.1")},
 	{0.1}, // which is a little more than a tenth
-	{0.5, decimal("0.5"), decimal("0.50")},
-	{int32(1), int64(1), 1.0, decimal("1"), decimal("1.000")},
-	{int32(10), 10.0, decimal("1E+1")},
+	{0.5, dec("0.5"), dec("0.50")},
+	{int32(1), int64(1), 1.0, dec("1"), dec("1.000")},
+	{int32(10), 10.0, dec("1E+1")},
 	{int64(1<<53 - 1), float64(1<<53 - 1)},
 	{int64(1 << 53), float64(1 << 53)},
-	{int64(1<<53 + 1), decimal("9007199254740993")}, // which no double is
+	{int64(1<<53 + 1), dec("9007199254740993")}, // which no double is
 	{int64(1<<53 + 2), float64(1<<53 + 2)},
-	{int64(math.MaxInt64), decimal("9223372036854775807")},
-	{0x1p63, decimal("9223372036854775808")},
+	{int64(math.MaxInt64), dec("9223372036854775807")},
+	{0x1p63, dec("9223372036854775808")},
 	{math.MaxFloat64},
-	{decimal("1E+400")},
-	{math.Inf(1), decimal("Infinity")},
+	{dec("1E+400")},
+	{math.Inf(1), dec("Infinity")},
 	{""},
 	{"A"},
 	{"B"},
@@ -171,7 +161,7 @@ func drawn(depth int) *rapid.Generator[any] {
 			return rapid.SampledFrom(slices.Concat(ascending...)).Draw(t, "of the table")
 		}
 		n := rapid.Int64().Draw(t, "number")
-		return rapid.SampledFrom([]any{n, int32(n), float64(n), decimal(fmt.Sprint(n)), decimal(fmt.Sprintf("%dE-%d", n, n&63)),
+		return rapid.SampledFrom([]any{n, int32(n), float64(n), dec(fmt.Sprint(n)), dec(fmt.Sprintf("%dE-%d", n, n&63)),
 			math.Float64frombits(uint64(n)), fmt.Sprint(n), date(n), time.UnixMilli(n).UTC().String()}).Draw(t, "form")
 	})
 }
