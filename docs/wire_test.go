@@ -19,7 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// docs/protocol.md has the fields of a lock, with their types, as the server has them after each kind
+// docs/protocol.md and docs/layout.md have the fields of a lock, with their types, as the server has them after each kind
 // of command. Nothing writes v.
 func TestTheFormatIsThatOfProtocol(t *testing.T) {
 	stored := map[string]string{"v": "Int"}
@@ -53,14 +53,16 @@ func TestTheFormatIsThatOfProtocol(t *testing.T) {
 		}
 	}
 
-	_, block, _ := strings.Cut(source(t, "docs/protocol.md"), "```\nlock: {")
-	block, _, _ = strings.Cut(block, "```")
-	described := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^ +(\w+): +(\S+?),?(?: |$)`).FindAllStringSubmatch(block, -1) {
-		described[m[1]] = m[2]
-	}
-	if diff := cmp.Diff(described, stored); diff != "" {
-		t.Errorf("docs/protocol.md (-) has other fields than a document (+):\n%s", diff)
+	for _, page := range []string{"docs/protocol.md", "docs/layout.md"} {
+		_, block, _ := strings.Cut(source(t, page), "```\nlock: {")
+		block, _, _ = strings.Cut(block, "```")
+		described := map[string]string{}
+		for _, m := range regexp.MustCompile(`(?m)^ +(\w+): +(\S+?),?(?: |$)`).FindAllStringSubmatch(block, -1) {
+			described[m[1]] = m[2]
+		}
+		if diff := cmp.Diff(described, stored); diff != "" {
+			t.Errorf("%s (-) has other fields than a document (+):\n%s", page, diff)
+		}
 	}
 }
 
