@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/xml"
 	"fmt"
+	"html"
 	"strings"
 	"unicode/utf8"
 
@@ -36,7 +36,7 @@ func matrixSVG(rules relations.Rules) string {
 	left += 2 * margin
 	var b strings.Builder
 	text := func(x, y int, class, anchor, s string) {
-		fmt.Fprintf(&b, `<text class="%s" x="%d" y="%d" text-anchor="%s">%s</text>`+"\n", class, x, y, anchor, escaped(s))
+		fmt.Fprintf(&b, `<text class="%s" x="%d" y="%d" text-anchor="%s">%s</text>`+"\n", class, x, y, anchor, html.EscapeString(s))
 	}
 	text(left, 20, "soft", "start", "while this is there")
 	text(margin, head-12, "soft", "start", "arrives")
@@ -75,14 +75,8 @@ func matrixSVG(rules relations.Rules) string {
 		height += 20
 	}
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-family="sans-serif" font-size="14" role="img" aria-label="Rules between %s">`+"\n%s"+
-		`<rect class="ground" width="100%%" height="100%%" rx="6"/>`+"\n%s</svg>\n", width, height, escaped(strings.Join(tags, ", ")), svgStyle, b.String())
+		`<rect class="ground" width="100%%" height="100%%" rx="6"/>`+"\n%s</svg>\n", width, height, html.EscapeString(strings.Join(tags, ", ")), svgStyle, b.String())
 }
 
 // wide is more than the width of a text in any sans-serif font, with a margin.
 func wide(text string) int { return 9*utf8.RuneCountInString(text) + 12 }
-
-func escaped(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder returns no error
-	return b.String()
-}

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/xml"
 	"fmt"
+	"html"
 	"strings"
 	"unicode/utf8"
 )
@@ -44,9 +44,7 @@ func spans(line string) string {
 		if part == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "<tspan %s>", attributes[sequence])
-		_ = xml.EscapeText(&b, []byte(part)) // a strings.Builder returns no error
-		b.WriteString("</tspan>")
+		fmt.Fprintf(&b, "<tspan %s>%s</tspan>", attributes[sequence], html.EscapeString(part))
 	}
 	return b.String()
 }
