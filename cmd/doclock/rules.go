@@ -26,29 +26,44 @@ lockRelationships:
 
   {"read": {"cooperative": ["write"]}, "write": {"cooperative": ["write"], "assertive": ["read"]}}
 
+With --html it writes a page in which you change the rules, and see the findings and a
+played-through example at once. The page needs no network, and gives the rules as Go code
+and as JSON. Without RULES it begins with write-preferring.
+
 It needs no server. The exit code is 1 if there are faults; findings are not faults.`
 
 const rulesExample = `  doclock rules fair
   doclock rules rules.json
   doclock rules rules.json --svg > rules.svg
-  doclock rules multi-granularity --mermaid`
+  doclock rules multi-granularity --mermaid
+  doclock rules --html rules.html`
 
 func newRules(c *cli) *cobra.Command {
 	var mermaid, svg bool
+	var html string
 	cmd := &cobra.Command{
 		Use: "rules [flags] RULES", Short: "Check and draw rules",
-		Long: rulesLong, Example: rulesExample, Args: cobra.ExactArgs(1), ValidArgsFunction: completeRules,
-		RunE: action(func(_ context.Context, args []string) error { return c.rules(args[0], mermaid, svg) }),
+		Long: rulesLong, Example: rulesExample, Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeRules,
+		RunE: action(func(_ context.Context, args []string) error {
+			switch {
+			case len(args) > 0:
+				return c.rules(args[0], mermaid, svg, html)
+			case html != "":
+				return c.rules("write-preferring", mermaid, svg, html)
+			}
+			return usage("give RULES: a file, or a preset (%s)", presetNames)
+		}),
 	}
 	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print a graph in the Mermaid language")
 	cmd.Flags().BoolVar(&svg, "svg", false, "print the matrix as an SVG picture")
-	cmd.MarkFlagsMutuallyExclusive("mermaid", "svg")
+	cmd.Flags().StringVar(&html, "html", "", "write a page to this `FILE`, in which the rules can be changed")
+	cmd.MarkFlagsMutuallyExclusive("mermaid", "svg", "html")
 	return cmd
 }
 
-func (c *cli) rules(arg string, mermaid, svg bool) error {
-	if c.json && (mermaid || svg) {
-		return usage("--json is given with --mermaid or --svg; give one")
+func (c *cli) rules(arg string, mermaid, svg bool, html string) error {
+	if c.json && (mermaid || svg || html != "") {
+		return usage("--json is given with --mermaid, --svg or --html; give one")
 	}
 	rules, err := readRules(arg)
 	if err != nil {
@@ -58,6 +73,8 @@ func (c *cli) rules(arg string, mermaid, svg bool) error {
 	switch {
 	case c.json:
 		return c.rulesJSON(rules)
+	case html != "":
+		return writePage(html, rules)
 	case mermaid:
 		text = rules.Mermaid()
 	case svg:

@@ -13,7 +13,7 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// rules finds faults and findings, and draws.
+// rules finds faults and findings, and draws. internal/browsertest uses its page.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	p := &place{T: t} // it needs no server
@@ -43,6 +43,15 @@ func TestRules(t *testing.T) {
 	if out := p.want(0, nil, "rules", "write-preferring", "--json"); json.Unmarshal([]byte(out), &read) != nil || len(read.Tags) != 2 || len(read.Starvations) != 2 || len(read.Rules) != 2 {
 		t.Errorf("as JSON: %s", out)
 	}
+	page := filepath.Join(t.TempDir(), "rules.html")
+	for arg, want := range map[string]string{"": `"start":{"read":{"cooperative":["write"]},"write":{`, "semaphore:7": `"start":{"slot":{"assertive":[{"tag":"slot","allow":6}]}}`} {
+		p.want(0, nil, append([]string{"rules", "--html", page}, strings.Fields(arg)...)...)
+		if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("the page for %q has no %s (%v)", arg, want, err)
+		}
+	}
+	p.want(exitUsage, []string{"give RULES"}, "rules")
+	p.want(exitUsage, []string{"give one"}, "rules", "fair", "--html", page, "--json")
 	wellFormed(t, p.want(0, []string{"<svg", ">write<", ">assertive"}, "rules", "write-preferring", "--svg"))
 }
 

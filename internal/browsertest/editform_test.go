@@ -1,23 +1,16 @@
-// Package browsertest uses the edit form in a headless Chromium, as two people
-// do. It has a module of its own, so that only it needs the driver.
 package browsertest
 
 import (
 	"bufio"
 	"context"
-	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/doclock/doclock/internal/mongotest"
 )
-
-var screenshots = flag.String("screenshots", "screenshots", "the directory for a picture of each step")
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
@@ -79,12 +72,7 @@ func start(t *testing.T) string {
 	}
 	drop()
 	t.Cleanup(drop)
-	binary := filepath.Join(t.TempDir(), "editform")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/doclock/doclock/examples/editform")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	program := exec.Command(binary, "-listen", "127.0.0.1:0")
+	program := exec.Command(built(t, "../..", "./examples/editform"), "-listen", "127.0.0.1:0")
 	program.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t))
 	program.Stderr = os.Stderr
 	out, err := program.StdoutPipe()
@@ -119,21 +107,7 @@ type person struct {
 
 func newPerson(t *testing.T, name, url string) *person {
 	t.Helper()
-	path, err := chromium(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(800, 620))
-	if os.Geteuid() == 0 {
-		opts = append(opts, chromedp.NoSandbox) // Chromium's sandbox refuses root
-	}
-	ctx, cancel = chromedp.NewExecAllocator(ctx, opts...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	p := &person{T: t, name: name, tab: ctx, replicas: map[string]bool{}}
+	p := &person{T: t, name: name, tab: newTab(t), replicas: map[string]bool{}}
 	p.do(chromedp.Navigate(url))
 	return p
 }
@@ -174,10 +148,5 @@ func (p *person) picture(name string) {
 	p.Helper()
 	var png []byte
 	p.do(chromedp.CaptureScreenshot(&png))
-	if err := os.MkdirAll(*screenshots, 0o755); err != nil {
-		p.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
-		p.Fatal(err)
-	}
+	keep(p.T, name, png)
 }
