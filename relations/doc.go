@@ -62,5 +62,6 @@
 // out for ever. [Rules.Asymmetries] finds pairs of tags that can be held together
 // after one order of arrival, but not after the other. Both may be unintended.
 // [Rules.Matrix] and [Rules.Mermaid] draw the rules. As JSON, Rules have the form of
-// monglock's lockRelationships.
+// monglock's lockRelationships. The command "doclock rules" does all this, and writes a
+// page in which rules are changed and tried.
 package relations
