@@ -10,8 +10,8 @@ import (
 )
 
 const svgStyle = `<style>
-.ground { fill: #fff } text { fill: #1f2328 } .soft { fill: #59636e; font-size: 11px } .tag { font-weight: bold } .letin { fill: #f0f2f4 } .waits { fill: #bcdcf8 } .refused { fill: #fbd3a8 }
-@media (prefers-color-scheme: dark) { .ground { fill: #0d1117 } text { fill: #e6edf3 } .soft { fill: #adb5bf } .letin { fill: #1d242c } .waits { fill: #12497f } .refused { fill: #71390a } }
+.ground { fill: #fff } text { fill: #1f2328 } .soft { fill: #4f5963; font-size: 11px } .tag { font-weight: bold } .letin { fill: #f0f2f4 } .waits { fill: #bcdcf8 } .refused { fill: #fbd3a8 }
+@media (prefers-color-scheme: dark) { .ground { fill: #0d1117 } text { fill: #e6edf3 } .soft { fill: #bcc4cd } .letin { fill: #1d242c } .waits { fill: #12497f } .refused { fill: #71390a } }
 </style>
 `
 
