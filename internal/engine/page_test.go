@@ -131,6 +131,41 @@ func block(t *testing.T, language string) string {
 	return inside
 }
 
+// docs/vectors/commands.json has the decisions of the presets as the engine sends them, with
+// marks in the place of values.
+func TestVectorsHaveTheCommands(t *testing.T) {
+	t.Parallel()
+	coll := mongotest.Client(t).Database("none").Collection("none")
+	marked := strings.NewReplacer(`{"$binary":{"base64":"ERERESIiQzOERFVVVVVVVQ==","subType":"04"}}`, `"<id>"`, `"owner"}`, `"<owner>"}`,
+		"10500", `"<held ms>"`, "4500", `"<waiting ms>"`)
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(pageRules)) {
+		e, err := New(coll, pageRules[name], Config{Terms: Terms{TTL: ttl, Owner: "owner"}, WaitTTL: waitTTL, Tolerance: extra, Field: DefaultField})
+		must(t, err)
+		for _, tag := range pageRules[name].Tags() {
+			commands := []string{"acquire", "try", "confirm"}
+			if !e.tags[tag].decision.waits() { // a try is an acquire, and nothing is confirmed
+				commands = commands[:1]
+			}
+			for c, command := range commands {
+				update := e.template([]timed{acquiring, trying, confirming}[c], tag, Terms{}).fill(uuid.MustParse("11111111-2222-4333-8444-555555555555"), time.Time{})
+				text, err := bson.MarshalExtJSON(field("update", update.value()), false, false)
+				must(t, err)
+				lines = append(lines, fmt.Sprintf("  {\"rules\": %q, \"tag\": %q, \"command\": %q, %s", name, tag, command, marked.Replace(string(text))[1:]))
+			}
+		}
+	}
+	sent, path := "[\n"+strings.Join(lines, ",\n")+"\n]\n", filepath.Join("..", "..", "docs", "vectors", "commands.json")
+	if *update {
+		must(t, os.WriteFile(path, []byte(sent), 0o644))
+	}
+	kept, err := os.ReadFile(path)
+	must(t, err)
+	if string(kept) != sent {
+		t.Error("docs/vectors/commands.json is not what is sent; after an intended change run: go test ./internal/engine -run TestVectors -update")
+	}
+}
+
 func same(t *testing.T, name string, sent, composed any) {
 	t.Helper()
 	if !reflect.DeepEqual(sent, composed) {
