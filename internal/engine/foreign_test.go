@@ -96,24 +96,23 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 			w.Insert(bson.E{Key: "_id", Value: name}, bson.E{Key: "text", Value: "hello"}, bson.E{Key: DefaultField, Value: value})
 			before := w.Stored()
 			pin := Pin{{Key: "_id", Value: name}}
-			for tag, until := range map[string]time.Time{"read": {}, "write": epoch.Add(held)} {
-				r := Request{Tag: tag, ID: ann, Document: !until.IsZero()}
+			for _, tag := range []string{"read", "write"} {
+				r := Request{Tag: tag, ID: ann, Document: tag == "write"}
 				isForeign(t, "acquire", p, func(ctx context.Context) (Answer, error) {
 					return p.Engine.Acquire(ctx, p.filter(), r)
 				})
 				isForeign(t, "confirm", p, func(ctx context.Context) (Answer, error) {
 					return p.Confirm(ctx, pin, r)
 				})
-				r.Try = true
-				isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
-					return p.Engine.Acquire(ctx, p.filter(), r)
-				})
-				g := Grant{Pin: pin, Tag: tag, ID: bob, Fence: 1, Until: until}
-				p.renew(g, Lost)
-				p.release(g, Lost)
-				p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
-				p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
 			}
+			isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
+				return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "read", ID: ann, Try: true})
+			})
+			g := Grant{Pin: pin, Tag: "write", ID: bob, Fence: 1, Until: epoch.Add(held)}
+			p.renew(g, Lost)
+			p.release(g, Lost)
+			p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)
+			p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Lost)
 			isForeign(t, "read", p, func(ctx context.Context) (Answer, error) {
 				img, err := p.Read(ctx, pin)
 				return Answer{Outcome: Lost, Image: img}, err
