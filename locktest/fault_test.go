@@ -101,19 +101,21 @@ func TestLoseReplies(t *testing.T) {
 
 // While no reply arrives, nobody knows whether the last update was applied.
 func TestLoseAllReplies(t *testing.T) {
-	s := newScene(t)
-	lease := acquired(t, s.mine)
-	s.LoseReplies(1 << 30)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err := lease.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"total": 1}})
-	if !errors.Is(err, doclock.ErrOutcomeUnknown) {
-		t.Errorf("without a reply: %v", err)
-	}
-	s.LoseReplies(0)
-	if s.total(t) != 2 {
-		t.Errorf("the total is %d", s.total(t))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		lease := acquired(t, s.mine)
+		s.LoseReplies(1 << 30)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := lease.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"total": 1}})
+		if !errors.Is(err, doclock.ErrOutcomeUnknown) {
+			t.Errorf("without a reply: %v", err)
+		}
+		s.LoseReplies(0)
+		if s.total(t) != 2 {
+			t.Errorf("the total is %d", s.total(t))
+		}
+	})
 }
 
 func TestDelay(t *testing.T) {
@@ -156,17 +158,19 @@ func TestDelayBeyondTheSendersTime(t *testing.T) {
 }
 
 func TestDown(t *testing.T) {
-	s := newScene(t)
-	reason := errors.New("the cable is out")
-	s.Down(reason)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	_, err := s.mine.TryAcquire(ctx, order)
-	if !errors.Is(err, doclock.ErrNotAcquired) || !contains(err, reason.Error()) {
-		t.Errorf("without a server: %v", err)
-	}
-	s.Up()
-	check(t, acquired(t, s.mine).Release(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		reason := errors.New("the cable is out")
+		s.Down(reason)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		_, err := s.mine.TryAcquire(ctx, order)
+		if !errors.Is(err, doclock.ErrNotAcquired) || !contains(err, reason.Error()) {
+			t.Errorf("without a server: %v", err)
+		}
+		s.Up()
+		check(t, acquired(t, s.mine).Release(t.Context()))
+	})
 }
 
 func TestLose(t *testing.T) {
