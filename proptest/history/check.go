@@ -11,7 +11,7 @@ import (
 type check struct {
 	counter
 	Document
-	members    bool // the server has several
+	apart      int64 // of the history
 	clocks     map[int]clock
 	commands   []Command   // by send time
 	operations []Operation // by process and number
@@ -20,7 +20,7 @@ type check struct {
 	byToken    map[lease]*arrival
 	byID       map[string][]*arrival
 	byKey      map[string][]string // the ids that a token's entry has had
-	told       bool                // a violation was printed with its transcript
+	violations []violation
 }
 
 // counter is the part of a tally that checks need.
@@ -82,7 +82,9 @@ func (h *History) eachDocument(t *tally.Tally, f func(*check)) {
 	h.place()
 	all := h.clocksOf()
 	for _, d := range h.Documents {
-		f(newCheck(h, d, all, t))
+		c := newCheck(h, d, all, t)
+		f(c)
+		c.report()
 	}
 }
 
@@ -121,7 +123,7 @@ func (h *History) place() {
 }
 
 func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *check {
-	c := &check{counter: t, Document: d, members: h.Apart != 0, clocks: clocks, byToken: map[lease]*arrival{}, byID: map[string][]*arrival{}, byKey: map[string][]string{}}
+	c := &check{counter: t, Document: d, apart: h.Apart, clocks: clocks, byToken: map[lease]*arrival{}, byID: map[string][]*arrival{}, byKey: map[string][]string{}}
 	for _, o := range h.Operations {
 		if o.Document == d.ID {
 			c.operations = append(c.operations, o)

@@ -156,11 +156,14 @@ func TestViolationPrintsItsDocument(t *testing.T) {
 		}
 		first = first[i:]
 	}
-	_, path, _ := strings.Cut(counts.Details[0], "all of them: ")
-	path, _, _ = strings.Cut(path, "\n")
-	whole, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(whole), "CALL Release write b …20") {
-		t.Errorf("the file has %q, %v", whole, err)
+	_, names, _ := strings.Cut(counts.Details[0], "all of them, and a time line: ")
+	names, _, _ = strings.Cut(names, "\n")
+	paths := strings.Split(names, ", ")
+	for i, want := range []string{"CALL Release write b …20", "<title>write aaaaaaaa …10", `"kind":"Release"`} {
+		whole, err := os.ReadFile(paths[i])
+		if err != nil || !strings.Contains(string(whole), want) {
+			t.Errorf("%s has no %s: %q, %v", paths[i], want, whole, err)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type line struct {
 	Operation *Operation `json:"operation,omitempty"`
 	Command   *Command   `json:"command,omitempty"`
 	Fault     string     `json:"fault,omitempty"`
+	Apart     int64      `json:"apart,omitempty"`
 }
 
 // Writer writes a history as JSON lines while it happens. It writes each call
@@ -84,6 +85,9 @@ func (w *Writer) Err() error {
 func (h *History) Encode(out io.Writer) error {
 	buffered := bufio.NewWriter(out)
 	w := NewWriter(buffered)
+	if h.Apart != 0 {
+		w.write(line{Apart: h.Apart})
+	}
 	for _, d := range h.Documents {
 		w.Document(d)
 	}
@@ -145,6 +149,8 @@ func newRecords() *records {
 
 func (r *records) add(l line) {
 	switch {
+	case l.Apart != 0:
+		r.Apart = l.Apart
 	case l.Document != nil:
 		r.Documents = append(r.Documents, *l.Document)
 	case l.Operation != nil:

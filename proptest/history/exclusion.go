@@ -1,5 +1,7 @@
 package history
 
+import "slices"
+
 // The names of the properties, as the summary shows them.
 const (
 	PropertyExclusion = "no two holders exclude each other: over [grant, min(expiry, release)) on the server's clock"
@@ -8,36 +10,34 @@ const (
 	PropertyNumbers   = "an image's values agree: seq and fence of its entries are at most lock.fence, and a held entry's fence is not below its seq"
 )
 
-// exclusion counts, at the latest instant at which a lease had begun, the
-// leases that were granted before, that its tag respects, and that were
-// certainly still held.
+// exclusion looks at the latest instant at which a lease had begun.
 func (c *check) exclusion() {
-	var held []*arrival
-	for _, a := range c.arrivals {
-		if a.Fence != 0 && a.held != never {
-			held = append(held, a)
-		}
-	}
-	for _, x := range held {
-		if !x.new() {
+	for _, x := range c.arrivals {
+		if x.held == never || !x.new() {
 			continue // nobody was let in
 		}
 		c.Checked(PropertyExclusion, 1)
-		beside := map[string]int{}
-		counted := map[int64]bool{} // a lease and its remainder count once
-		var last *arrival
-		for _, y := range held {
-			if y != x && y.Fence < x.Fence && y.end() > x.held && !counted[y.Seq] {
-				if _, respects := c.Rules[x.Tag][y.Tag]; respects {
-					beside[y.Tag]++
-					last, counted[y.Seq] = y, true
-				}
-			}
-		}
-		if by := c.over(x.Tag, beside); len(by) > 0 {
-			c.violated(x.held, PropertyExclusion, "%v was granted by %d while %d of %v held, among them %v until %d at the least", x, x.held/millisecond, beside[by[0]], by, last, last.end()/millisecond)
+		if beside, by := c.excludes(x); len(by) > 0 {
+			last := beside[len(beside)-1]
+			c.violated(x.held, PropertyExclusion, "%v was granted by %d while %d of %v held, among them %v until %d at the least", x, x.held/millisecond, len(beside), by, last, last.end()/millisecond)
 		}
 	}
+}
+
+// excludes lists the leases that exclude x, with their tags: they were granted before,
+// and were certainly still held when x had begun.
+func (c *check) excludes(x *arrival) (beside []*arrival, by []string) {
+	held := map[string]int{}
+	counted := map[int64]bool{} // a lease and its remainder count once
+	for _, y := range c.arrivals {
+		_, respects := c.Rules[x.Tag][y.Tag]
+		if respects && y.held != never && y.Fence < x.Fence && y.end() > x.held && !counted[y.Seq] {
+			beside, counted[y.Seq] = append(beside, y), true
+			held[y.Tag]++
+		}
+	}
+	by = c.over(x.Tag, held)
+	return slices.DeleteFunc(beside, func(y *arrival) bool { return !slices.Contains(by, y.Tag) }), by
 }
 
 // images checks each image by itself. Presence is continuous. An entry beside a

@@ -18,7 +18,7 @@ type History struct {
 	// so many nanoseconds of the processes' clocks. A member that was deposed
 	// answers a command that changes nothing by an old document, and what it writes
 	// is rolled back. A read was answered by a primary that had a majority.
-	Apart int64 `json:"-"`
+	Apart int64
 }
 
 // Document is one locked document: its rules and times, and its log at the end.

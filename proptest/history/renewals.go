@@ -11,7 +11,7 @@ const (
 func (c *check) renewals() {
 	for i := range c.commands {
 		renewal := &c.commands[i]
-		if renewal.Kind != CommandRenew || !renewal.Matched || c.members {
+		if renewal.Kind != CommandRenew || !renewal.Matched || c.apart != 0 {
 			continue
 		}
 		a := c.byToken[lease{renewal.ID, renewal.Fence}]

@@ -1,11 +1,8 @@
 package history
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,20 +21,29 @@ type transcribed struct {
 	text     string
 }
 
-// violated counts a violation that was seen at an instant of the server's clock.
-// The first one of a document prints what happened around it.
+// violation is one that was seen at an instant of the server's clock.
+type violation struct {
+	at             int64
+	property, text string
+}
+
 func (c *check) violated(at int64, property, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if !c.told {
-		c.told = true
-		text += "\n" + c.around(at)
+	c.violations = append(c.violations, violation{at, property, fmt.Sprintf(format, args...)})
+}
+
+// report counts the violations. The first one prints what happened around it.
+func (c *check) report() {
+	for i, v := range c.violations {
+		if i == 0 {
+			v.text += "\n" + c.around(v.at)
+		}
+		c.Violated(v.property, "document %s (%s): %s", c.ID, c.Name, v.text)
 	}
-	c.Violated(property, "document %s (%s): %s", c.ID, c.Name, text)
 }
 
 // Around is the part of a document's transcript around an instant of the server's
-// clock, in nanoseconds, or its first lines for 0, with the name of the file that has
-// the whole of it.
+// clock, in nanoseconds, or its first lines for 0, with the names of the files that have
+// the whole of it and a time line.
 func (h *History) Around(document string, at int64) string {
 	for _, d := range h.Documents {
 		if d.ID == document {
@@ -52,20 +58,11 @@ func (c *check) around(at int64) string {
 	if len(lines) == 0 {
 		return "nothing is recorded of this document"
 	}
-	begin := lines[len(lines)-1].from
-	for _, l := range slices.Backward(lines) {
-		if l.from != forever {
-			begin = l.from
-		}
-	}
+	begin := c.begin()
 	middle, _ := slices.BinarySearchFunc(lines, at, func(l transcribed, at int64) int { return cmp.Compare(l.from, at) })
 	first, last := max(0, middle-linesBefore), min(len(lines), middle+linesAfter)
 	var b strings.Builder
-	where, err := c.keep(lines, begin)
-	if err != nil {
-		where = err.Error()
-	}
-	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them: %s\n", first+1, last, len(lines), begin/millisecond, where)
+	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them, and a time line: %s\n", first+1, last, len(lines), begin/millisecond, c.keep(lines[first].from, lines[last-1].from))
 	for i, l := range lines[first:last] {
 		if first+i == middle {
 			fmt.Fprintf(&b, "%s ---- the violation ----\n", instant(at, begin))
@@ -75,23 +72,18 @@ func (c *check) around(at int64) string {
 	return b.String()
 }
 
-// keep writes the whole transcript to a file that stays.
-func (c *check) keep(lines []transcribed, begin int64) (path string, err error) {
-	dir, err := os.MkdirTemp("", "doclock-history-")
-	if err != nil {
-		return "", err
+// begin is the first instant of a transcript; 0 if none is known.
+func (c *check) begin() int64 {
+	begin := int64(never)
+	for _, l := range c.transcript() {
+		if l.from != forever {
+			begin = min(begin, l.from)
+		}
 	}
-	path = filepath.Join(dir, filepath.Base(c.ID)+".txt")
-	f, err := os.Create(path)
-	if err != nil {
-		return "", err
+	if begin == never {
+		return 0
 	}
-	out := bufio.NewWriter(f)
-	fmt.Fprintf(out, "document %s (%s), TTL %d ms, wait TTL %d ms, tolerance %d ms, rules %v\n", c.ID, c.Name, c.TTL, c.WaitTTL, c.Tolerance, c.Rules)
-	for _, l := range lines {
-		fmt.Fprintln(out, l.show(begin))
-	}
-	return path, cmp.Or(out.Flush(), f.Close())
+	return begin
 }
 
 func (l transcribed) show(begin int64) string {

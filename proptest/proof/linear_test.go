@@ -31,6 +31,7 @@ func inherits(c history.Command) history.Command {
 }
 
 func TestLinearizable(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	a, b := held("a", 1010, 1010, 1110), held("b", 1020, 1020, 1120)
 	join := command(history.CommandAcquire, "a", 1009, 1011, 1010, 1010, a)
 	conflict := command(history.CommandAcquire, "b", 1012, 1014, 1013, 1010, a)
