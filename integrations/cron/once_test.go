@@ -12,14 +12,21 @@ import (
 	cronlock "github.com/doclock/doclock/integrations/cron"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/ticks"
 	"github.com/doclock/doclock/writelock"
 	"github.com/robfig/cron/v3"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+const period = ticks.Period
 
-const period = 3 * time.Second
+var everyTick = schedule("*/3 * * * * *")
+
+func schedule(spec string) cron.Schedule {
+	s, err := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(spec)
+	check(err)
+	return s
+}
 
 // late is the schedule of an instance whose clock is behind.
 type late struct {
@@ -61,10 +68,6 @@ func (l *logger) Error(err error, msg string, values ...any) {
 // Three instances whose clocks differ by a second, for 400 ticks.
 func TestEveryTickRunsOnce(t *testing.T) {
 	t.Parallel()
-	ticks, err := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse("*/3 * * * * *")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, test := range map[string]struct {
 		takes time.Duration
 		every int64 // tick that runs
@@ -79,7 +82,7 @@ func TestEveryTickRunsOnce(t *testing.T) {
 			for _, by := range []time.Duration{0, 400 * time.Millisecond, time.Second} {
 				c := cron.New()
 				once := cronlock.Once(locks(t, coll), "job", period/2, cron.DiscardLogger)
-				c.Schedule(late{ticks, by}, once(cron.FuncJob(func() {
+				c.Schedule(late{everyTick, by}, once(cron.FuncJob(func() {
 					begun <- time.Now().Add(-by).UnixMilli() / period.Milliseconds()
 					select {
 					case running <- true:

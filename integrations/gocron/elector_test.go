@@ -86,7 +86,7 @@ func TestNoTickRunsTwiceWhenTheLeaderChanges(t *testing.T) {
 		for i, by := range behind {
 			electors[i] = gocronlock.NewElector(locks(t, coll), "leader", apart)
 			c := clock(by)
-			defer start(t, ticks, r.job(c, 5*time.Millisecond), gocron.WithClock(c), gocron.WithDistributedElector(electors[i]))()
+			defer start(t, everyTick(), r.job(c, 5*time.Millisecond), gocron.WithClock(c), gocron.WithDistributedElector(electors[i]))()
 		}
 		for n := range 100 {
 			end := campaign(t, electors[n%len(electors)])

@@ -7,18 +7,17 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/fixture"
-	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/ticks"
 	"github.com/doclock/doclock/writelock"
 	"github.com/go-co-op/gocron/v2"
 	"github.com/jonboulle/clockwork"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-func TestMain(m *testing.M) { mongotest.Main(m) }
+const period = ticks.Period
 
-const period = 3 * time.Second
-
-var ticks = gocron.CronJob("*/3 * * * * *", true)
+// everyTick is a definition of its own for each scheduler: gocron changes it.
+func everyTick() gocron.JobDefinition { return gocron.CronJob("*/3 * * * * *", true) }
 
 // behind are the clocks of three instances.
 var behind = []time.Duration{0, 400 * time.Millisecond, time.Second}
@@ -49,12 +48,12 @@ func locks(t *testing.T, coll *mongo.Collection, opts ...doclock.Option) *writel
 
 // start starts a scheduler of one job, in a bubble. stop ends it between two runs: gocron waits for a run by turning in a
 // loop, and no time would pass.
-func start(t *testing.T, ticks gocron.JobDefinition, job func(), opts ...gocron.SchedulerOption) (stop func()) {
+func start(t *testing.T, when gocron.JobDefinition, job func(), opts ...gocron.SchedulerOption) (stop func()) {
 	t.Helper()
 	s, err := gocron.NewScheduler(opts...)
 	must(t, err)
 	var running atomic.Int32
-	_, err = s.NewJob(ticks, gocron.NewTask(func() {
+	_, err = s.NewJob(when, gocron.NewTask(func() {
 		running.Add(1)
 		defer running.Add(-1)
 		job()

@@ -79,7 +79,7 @@ func TestEveryTickRunsOnce(t *testing.T) {
 			for _, by := range behind {
 				c := clock(by)
 				locker := gocronlock.NewLocker(locks(t, coll), period/2)
-				defer start(t, ticks, r.job(c, test.takes), gocron.WithClock(c), gocron.WithDistributedLocker(locker))()
+				defer start(t, everyTick(), r.job(c, test.takes), gocron.WithClock(c), gocron.WithDistributedLocker(locker))()
 			}
 			time.Sleep(400*period + period/3)
 			r.gaps(t, test.skipped)
