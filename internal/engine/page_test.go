@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // pageRules are the rules of the package relations, as docs/layout.md has them.
@@ -115,6 +117,26 @@ func TestPageHasTheRulesAndTheQuestion(t *testing.T) {
 	must(t, cursor.All(t.Context(), &rows))
 	if len(rows) != 2 || rows[0].Tag != "read" || rows[0].Fence == 0 || rows[1].Tag != "write" || rows[1].Fence != 0 || rows[1].Ms <= 0 {
 		t.Errorf("the answer is %+v", rows)
+	}
+}
+
+// A command that is refused by one of the page's codes has done nothing, and won't succeed.
+func TestPageHasRefusals(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "layout.md"))
+	must(t, err)
+	_, list, _ := strings.Cut(strings.Join(strings.Fields(string(text)), " "), "A reply whose error code is ")
+	list, _, _ = strings.Cut(list, " refuses")
+	codes := regexp.MustCompile(`\d+`).FindAllString(list, -1)
+	if len(codes) < 10 {
+		t.Fatalf("the page has the codes %v only", codes)
+	}
+	for _, code := range codes {
+		n, err := strconv.Atoi(code)
+		must(t, err)
+		if !AsFailure(classify(mongo.CommandError{Code: int32(n)})).Refused() {
+			t.Errorf("code %d does not refuse a command for good", n)
+		}
 	}
 }
 
