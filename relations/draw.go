@@ -9,8 +9,8 @@ import (
 // Matrix draws the rules as aligned text, for a terminal or a comment. Each row
 // is a tag that arrives, each column a tag that is there, and "-" is no relation.
 // A "∞" is at the relations that can keep a lock out for ever: the first step of
-// the Path of each of the Starvations. Tags are sorted; relations to unknown tags
-// are left out.
+// the Path of each of the [Rules.Starvations], whose time it takes. Tags are sorted;
+// relations to unknown tags are left out.
 //
 //	         read         write
 //	read     -            cooperative ∞

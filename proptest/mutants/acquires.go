@@ -35,7 +35,7 @@ var acquires = []Mutant{{
 	Why:  "an entry that was pruned, and made again by a late duplicate, goes before entries that came before it",
 	File: "multilock/attempts.go", Tests: "^TestTicketLostWhenALateDuplicate", Packages: inLocker,
 	Old: `if own.Seq != e.grant.Seq {`,
-	New: `if own.Seq < p.grant.Seq {`,
+	New: `if own.Seq < e.grant.Seq {`,
 }, {
 	Name: "a document that can't be decoded stays locked",
 	Why:  "the caller has an error and no lease, and no other holder is let in",
