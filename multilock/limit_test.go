@@ -111,7 +111,7 @@ func TestHoldAtMostOfASuccessor(t *testing.T) {
 				begun := time.Now()
 				ctx := next.KeepAlive(p.Context())
 				if most[1] == 0 {
-					time.Sleep(time.Hour)
+					time.Sleep(5 * time.Minute)
 					ok(p, next.Err())
 					return
 				}

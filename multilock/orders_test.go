@@ -246,13 +246,13 @@ func (all *orders) run(events ...event) *order {
 var long = flag.Bool("long", false, "try all orders of two events and of three undisturbed ones, all calls at once, all elections and all refusals")
 
 // tried is whether a combination of these numbers is tried: in the short form every
-// fourth, so that each event meets some others at each place.
+// seventh, so that each event meets some others at each place.
 func tried(numbers ...int) bool {
 	sum := 0
 	for _, n := range numbers {
 		sum += n
 	}
-	return *long || sum%4 == 0
+	return *long || sum%7 == 0
 }
 
 // undisturbedEvents are those of which three in a row are tried.

@@ -72,9 +72,11 @@ func TestTroubleCostsNoCommands(t *testing.T) {
 func (b busy) minute(t *testing.T, refusal *mongo.CommandError) (sent []time.Duration) {
 	t.Helper()
 	inBubble(t, func(p *place) {
+		var documents []any
 		for i := range many {
-			must(p, errOf(p.coll.InsertOne(p.Context(), doclock.ID(10+i))))
+			documents = append(documents, doclock.ID(10+i))
 		}
+		must(p, errOf(p.coll.InsertMany(p.Context(), documents)))
 		var lock sync.Mutex
 		var begun time.Time
 		coll := p.Through(options.Client().SetMonitor(fixture.Monitor(func(bson.Raw) {

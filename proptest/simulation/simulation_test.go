@@ -35,8 +35,8 @@ func TestInMemory(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	var counts tally.Tally
-	simulation.Outages(t, *first, 32, &counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 15}) {
+	simulation.Outages(t, *first, 16, &counts)
+	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.EntriesGone, Least: 7}) {
 		t.Error(failure)
 	}
 	if err := counts.Table(t.Output()); err != nil {
