@@ -99,6 +99,7 @@ func TestPageHasTheRulesAndTheQuestion(t *testing.T) {
 	must(t, json.Unmarshal([]byte(block(t, "json")), &all))
 	same(t, "the presets", pageRules, all)
 
+	mongotest.URI(t) // a server in memory has no $unwind
 	w := newWorld(t, bson.E{Key: "_id", Value: 7})
 	p := w.peer(relations.Fair(), func(c *Config) { c.Now, c.WaitTTL = nil, ttl })
 	p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "read", ID: ann})
