@@ -39,7 +39,11 @@ func instance(ctx context.Context, i ticks.Instance) error {
 	for job := range ticks.Jobs {
 		c.Schedule(late{everyTick, i.Behind}, cron.FuncJob(func() {
 			f := fire(job)
-			cronlock.Once(locks, job, held, told{f})(cron.FuncJob(f.Run)).Run()
+			ran := false
+			cronlock.Once(locks, job, held, told{f})(cron.FuncJob(func() { f.Run(); ran = true })).Run()
+			if ran {
+				f.Released()
+			}
 		}))
 	}
 	c.Start()

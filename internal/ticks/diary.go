@@ -86,6 +86,9 @@ func (f *Fire) Refused(err error) {
 	}
 }
 
+// Released is called after the release of the lock.
+func (f *Fire) Released() { f.say("released", "") }
+
 // Run is the job. The unique key of its document is the job and the tick.
 func (f *Fire) Run() {
 	f.say("granted", "")

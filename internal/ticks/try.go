@@ -129,7 +129,7 @@ func (r *record) judge(t *testing.T, job string) {
 		case "granted":
 			granted[s.Tick] = max(granted[s.Tick], s.Late)
 			over[s.Tick] = max(over[s.Tick], s.Late+r.promise.Apart)
-		case "over":
+		case "released":
 			over[s.Tick] = max(over[s.Tick], s.Late)
 		case "doubled":
 			if granted[s.Tick]+Spread+early < r.promise.Apart {
