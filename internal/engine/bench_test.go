@@ -127,24 +127,6 @@ func BenchmarkAcquire(b *testing.B) { // and its repeats, which change little
 	})
 }
 
-// BenchmarkReadModifyWrite is the whole of a critical section: acquire with
-// the document, write and release.
-func BenchmarkReadModifyWrite(b *testing.B) {
-	sizes(b, relations.Exclusive(), func(b *bench) {
-		u, err := b.ParseUpdate(bson.M{"$inc": bson.M{"a": 1}})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.against(func(ctx context.Context) {
-			id := uuid.New()
-			got, err := b.Engine.Acquire(ctx, b.filter, Request{Tag: "write", ID: id, Document: true})
-			b.expect(got.Outcome, err, Granted)
-			got, err = b.WriteAndRelease(ctx, b.Grant(got.Image, Request{Tag: "write", ID: id}), u)
-			b.expect(got.Outcome, err, Applied)
-		})
-	})
-}
-
 // BenchmarkWriteAndHandOff is a critical section whose successor waits in the
 // same process: one command, which also returns the document to the successor.
 func BenchmarkWriteAndHandOff(b *testing.B) {
@@ -161,27 +143,4 @@ func BenchmarkWriteAndHandOff(b *testing.B) {
 			g = b.Grant(got.Image, s.Request)
 		})
 	})
-}
-
-// BenchmarkFilling measures the client's work for an acquire's pipeline,
-// without a server. BenchmarkBuilding measures it without templates.
-func BenchmarkFilling(b *testing.B) {
-	c, id := offline(b, relations.Exclusive()).arriving(Request{Tag: "write"}), uuid.New()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := bson.MarshalValue(c.fill(id, time.Time{})); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkBuilding(b *testing.B) {
-	e, id := offline(b, relations.Exclusive()), uuid.New()
-	d := decision{lock: "$" + e.field, own: "$" + e.path("write"), tag: "write", rules: e.rules, now: "$$NOW", held: 10_500, wait: 5500}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, err := bson.MarshalValue(d.arrival(e.field, true, idValue(id), e.Owner)); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
