@@ -4,10 +4,8 @@
 //
 //   - giveup.go: callers give up at every point of every operation.
 //   - verdicts.go: a known loss, and a write whose reply is lost, while others write.
-//   - messages.go: requests that are cut in the middle.
 //   - tampering.go: outside writers replace, delete and overwrite a locked document.
 //   - blocked.go: some of many locked documents take no writes for longer than a TTL.
-//   - holders.go: holders are killed, or stopped past their leases.
 //   - restart.go: the server is killed under a writer.
 //   - transfers.go, claims.go, leaders.go: programs of several processes, which are
 //     killed and stopped: money is moved under DoAll, jobs are claimed by priority,

@@ -22,7 +22,6 @@ type Scenario struct {
 var All = []Scenario{
 	{Name: "callers that give up", Run: giveUps, Virtual: true, faults: []string{cancelled, executed}, checks: []string{leavesNone, onlyGiven}},
 	{Name: "verdicts", Run: verdicts, Virtual: true, faults: []string{knownLoss, manyWrites}},
-	{Name: "messages", Run: messages, Virtual: true, faults: []string{cutOff}},
 	{Name: "outside writers", Run: outsideWriters, Virtual: true,
 		faults: []string{"document replaced", "document deleted", "document deleted and inserted again", "lock field erased", "garbage in the lock field"}},
 	{Name: "blocked documents", Run: blockedDocuments, Virtual: true, faults: []string{blocked}, checks: []string{othersGo}},

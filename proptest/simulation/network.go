@@ -13,6 +13,7 @@ import (
 
 // Faults of the network of a real server.
 const (
+	FaultCut          = "connection reset in the middle of a request"
 	FaultHeld         = "connection broken, request executed late"
 	FaultStalled      = "blackhole"
 	FaultReplyDelayed = "reply delayed"
@@ -36,7 +37,7 @@ func (w *weather) blow(ctx context.Context) {
 		return time.Duration(least+w.rng.IntN(random)) * time.Millisecond
 	}
 	for sleep(ctx, hold(20, 80)) {
-		switch w.rng.IntN(9) {
+		switch w.rng.IntN(10) {
 		case 0:
 			w.await(ctx, FaultRequestLost, w.net.ArmWhere(faultnet.LoseRequest, ofProtocol), 0)
 		case 1:
@@ -58,6 +59,8 @@ func (w *weather) blow(ctx context.Context) {
 			sleep(ctx, 100*time.Millisecond)
 			w.net.Delay(0)
 			w.fire(FaultLatency)
+		case 9:
+			w.await(ctx, FaultCut, w.net.ArmWhere(faultnet.Cut, ofProtocol), 0)
 		}
 	}
 	w.net.Disarm()

@@ -50,7 +50,7 @@ const (
 
 // ServerFaults are all faults of such a run.
 var ServerFaults = []string{
-	FaultRequestLost, FaultReplyLost, FaultHeld, FaultStalled, FaultReplyDelayed, FaultRepeated, FaultWriteConcern, FaultOverload, FaultLatency,
+	FaultRequestLost, FaultReplyLost, FaultCut, FaultHeld, FaultStalled, FaultReplyDelayed, FaultRepeated, FaultWriteConcern, FaultOverload, FaultLatency,
 	FaultStopped, FaultKilled, FaultWrongClock, FaultJumpedClock, FaultCancelled, FaultCrashed, FaultPaused,
 }
 
