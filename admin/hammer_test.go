@@ -29,7 +29,7 @@ func short(ttl time.Duration) doclock.Option {
 // is ever lost, no two are held together, and fencing tokens increase.
 func TestSweepBesideRunningLockers(t *testing.T) {
 	t.Parallel()
-	const documents, workers, leastGrants, leastDeleted, leastRemoved = 3, 6, 100, 8, 2
+	const documents, workers, leastGrants, leastDeleted, leastRemoved = 3, 6, 40, 4, 1
 	p := alone(t)
 	ctx, stop := context.WithTimeout(context.Background(), fixture.Patience)
 	defer stop()
