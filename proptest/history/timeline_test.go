@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/doclock/doclock/proptest/history"
@@ -119,4 +120,16 @@ func drawn(t *testing.T, svg string) (lines []string) {
 		}
 	}
 	return lines
+}
+
+func TestTheNewestAreKept(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var last string
+	for range 45 {
+		last = (&History{}).Keep()
+	}
+	kept, err := os.ReadDir(filepath.Dir(filepath.Dir(last)))
+	if _, gone := os.Stat(last); err != nil || gone != nil || len(kept) != 40 {
+		t.Errorf("%d are kept, and the last: %v, %v", len(kept), gone, err)
+	}
 }
