@@ -271,7 +271,8 @@ const overloaded = (err) => isPlainReply(err) && labelled(err, 'SystemOverloaded
 const rejected = (err) => overloaded(err) && labelled(err, 'RetryableError') // before the server executed anything
 
 const patience = 30_000 // of a command's repeats
-const reading = { promoteLongs: true, promoteValues: true, promoteBuffers: false, useBigInt64: false, bsonRegExp: true, raw: false }
+// Without a prototype in fieldsAsRaw the driver reads a tag that is called constructor, too.
+const reading = { fieldsAsRaw: Object.create(null), promoteLongs: true, promoteValues: true, promoteBuffers: false, useBigInt64: false, bsonRegExp: true, raw: false }
 
 // A call is what one call of the caller's knows: until when it repeats, its signal, and whether an attempt was silent,
 // that is had no answer: it may have been executed, or may be executed later.
