@@ -331,12 +331,15 @@ class Wire {
     return this.#members
   }
 
-  // find sends a read. It counts as no attempt of the command that it is about.
+  // find sends a read. It counts as no attempt of the command that it is about: a refused read only says nothing.
   async #find(template, marks, call) {
     const members = await this.members(call)
     const command = fill(template, { collection: this.collection, level: members ? 'linearizable' : 'majority', ...marks })
     if (members) command.maxTimeMS = Math.ceil(this.#attemptMS)
-    return (await this.#ask(command, { ...call })).reply.cursor.firstBatch
+    const { reply } = await this.#ask(command, { ...call }).catch((err) => {
+      throw refuses(err) ? new Silence('the read is refused', { cause: err }) : err
+    })
+    return reply.cursor.firstBatch
   }
   async read(query, call) {
     return (await this.#find(commands.read, { '_id…': query }, call))[0]
@@ -519,7 +522,7 @@ class Lease {
     try {
       return await this.#wire.modify(command, call)
     } catch (err) {
-      if (!(err instanceof Silence) && refuses(err) && !call.silent) throw err
+      if (refuses(err) && !call.silent) throw err
       throw new UnknownError(`doclock: whether the ${what} was executed is unknown`, { cause: err instanceof Silence ? err.cause : err })
     }
   }

@@ -26,10 +26,14 @@ export const entries = async (id, tag) => (await get(id)).lock?.tags?.[tag] ?? [
 export const expire = (id, tag, nr = 0) =>
   documents.updateOne({ _id: id }, { $set: { [`lock.tags.${tag}.${nr}.expires`]: new Date(Date.now() - 60_000) } })
 
-// relayed is the collection behind a function that sees each command. It may send it, drop it, or drop its reply.
+// relayed is the collection behind a function that sees each command. It may send it, also later, drop it, or drop its
+// reply.
 export const relayed = (relay, collection = documents) => {
   const db = (real) => ({
-    command: (command, options) => relay(command, () => real.command(command, options), Object.keys(command)[0]),
+    command: (command, options) => {
+      const send = () => real.command(command, options.signal?.aborted ? { ...options, signal: undefined } : options)
+      return relay(command, send, Object.keys(command)[0])
+    },
     admin: () => db(real.admin()),
   })
   return { collectionName: collection.collectionName, db: db(collection.db) }
