@@ -1,6 +1,11 @@
 // A client of doclock's lock, by docs/layout.md: that page says what each command, table and time here means.
-import { readFileSync } from 'node:fs'
-import { BSON, Long, UUID } from 'mongodb'
+import { Long, UUID } from 'mongodb'
+import {
+  checkUpdate, commands, composeAcquire, composeConfirm, composeWrite, copy, demand, fill, isPlain, known, presets, queryOf,
+  relationsOf, text, whole,
+} from './commands.js'
+
+export { presets }
 
 // ---- Errors
 
@@ -23,181 +28,6 @@ export class NotFoundError extends Error { name = 'NotFoundError' }
 export class FormatError extends Error { name = 'FormatError' }
 /** Silence is internal: a command has got no answer in its time. */
 class Silence extends Error {}
-
-// ---- Rules
-
-const kinds = ['cooperative', 'assertive']
-const deepFreeze = (o) => (Object.values(o).forEach((v) => typeof v === 'object' && deepFreeze(v)), Object.freeze(o))
-export const presets = deepFreeze({
-  exclusive: { write: { cooperative: ['write'] } },
-  readPreferring: { read: { cooperative: ['write'] }, write: { cooperative: ['read', 'write'] } },
-  writePreferring: { read: { cooperative: ['write'] }, write: { cooperative: ['write'], assertive: ['read'] } },
-  fair: { read: { assertive: ['write'] }, write: { assertive: ['read', 'write'] } },
-  multiGranularity: {
-    IS: { cooperative: ['X'] },
-    IX: { cooperative: ['S', 'SIX', 'X'] },
-    S: { cooperative: ['IX', 'SIX', 'X'] },
-    SIX: { cooperative: ['IX', 'S', 'SIX', 'X'] },
-    X: { cooperative: ['IS', 'IX', 'S', 'SIX', 'X'] },
-  },
-  semaphore: (n) => {
-    whole('the n of semaphore(n)', n, 1)
-    return deepFreeze({ slot: { assertive: [n === 1 ? 'slot' : { tag: 'slot', allow: n - 1 }] } })
-  },
-})
-
-// relationsOf reads rules: for each tag, in the order of bytes, a Map from another tag to { kind, allow }.
-const relationsOf = (rules) => {
-  demand(isPlain(rules) && Object.keys(rules).length > 0, 'rules must be one of the presets, as presets.fair', rules)
-  const tags = Object.keys(rules).sort()
-  return new Map(tags.map((tag) => {
-    demand(/^[A-Za-z0-9_-]+$/.test(tag), 'a tag must consist of letters, digits, _ and -', tag)
-    demand(isPlain(rules[tag]), `the rules of ${tag} must be { cooperative: […], assertive: […] }`, rules[tag])
-    const relations = new Map()
-    for (const [kind, others] of Object.entries(rules[tag])) {
-      demand(kinds.includes(kind), `the rules of ${tag} must be cooperative or assertive`, kind)
-      demand(Array.isArray(others), `rules.${tag}.${kind} must be an array of tags`, others)
-      for (const one of others) {
-        const { tag: other, allow = 0 } = typeof one === 'string' ? { tag: one } : Object(one)
-        demand(tags.includes(other), `rules.${tag}.${kind} must name tags of the rules (${tags.join(', ')})`, other)
-        demand(!relations.has(other), `rules.${tag} must name each tag once`, other)
-        relations.set(other, { kind, allow: whole(`the allow of rules.${tag}.${kind}`, allow, 0) })
-      }
-    }
-    return [tag, relations]
-  }))
-}
-
-// ---- Bad input
-
-const text = (value) => {
-  try { return typeof value === 'string' ? JSON.stringify(value) : String(value) } catch { return typeof value }
-}
-const demand = (holds, rule, value) => {
-  if (!holds) throw new TypeError(`doclock: ${rule}; it is ${text(value)}`)
-}
-function whole(name, value, least, most = 2 ** 31 - 1) {
-  demand(Number.isInteger(value) && value >= least && value <= most, `${name} must be a whole number from ${least} to ${most}`, value)
-  return value
-}
-const isPlain = (v) => typeof v === 'object' && v !== null && [Object.prototype, null].includes(Object.getPrototypeOf(v))
-const known = (name, options, names) => {
-  demand(isPlain(options), `${name} must be an object`, options)
-  for (const key of Object.keys(options)) demand(names.includes(key), `${name} must be among ${names.join(', ')}`, key)
-}
-// queryOf makes the filter of a document. An operator would match other documents than the one that it names.
-const queryOf = (id) => {
-  const bad = id === undefined || ['function', 'symbol'].includes(typeof id) || Array.isArray(id) || id instanceof RegExp ||
-    id instanceof Map || id?._bsontype === 'BSONRegExp' || (isPlain(id) && Object.keys(id).some((key) => key.startsWith('$')))
-  demand(!bad, 'id must be the value of _id; no operator, array or regular expression', id)
-  return copy({ _id: id })
-}
-// copy takes a value's bytes: whoever changes the value later does not change the repeats of a command.
-const exact = { promoteValues: false, promoteBuffers: false, bsonRegExp: true }
-const copy = (document) => BSON.deserialize(BSON.serialize(document, { ignoreUndefined: false }), exact)
-
-// operatorsOf and stagesOf check a caller's update. It must not touch the lock.
-const touches = (path) => path === 'lock' || path.startsWith('lock.')
-const checkUpdate = (update) => {
-  const untouched = (paths) => paths.forEach((path) => demand(!touches(String(path)), 'an update must not touch the field lock', path))
-  if (!Array.isArray(update)) {
-    demand(isPlain(update) && Object.keys(update).length > 0, 'an update must be operators, as { $set: … }, or a pipeline', update)
-    for (const [name, fields] of Object.entries(update)) {
-      demand(name.startsWith('$'), 'an update must be operators, as { $set: … }; no document that replaces', name)
-      demand(isPlain(fields), `${name} must have fields`, fields)
-      untouched([...Object.keys(fields), ...(name === '$rename' ? Object.values(fields) : [])])
-    }
-    return
-  }
-  demand(update.length > 0, 'a pipeline must have a stage', update)
-  for (const stage of update) {
-    const [name] = isPlain(stage) && Object.keys(stage).length === 1 ? Object.keys(stage) : []
-    demand(['$set', '$addFields', '$unset'].includes(name), 'a stage must be $set, $addFields or $unset: others can drop the lock', name)
-    untouched(name === '$unset' ? [stage.$unset].flat() : Object.keys(stage[name]))
-  }
-}
-
-// ---- Commands, filled in from the page's JSON
-
-const { parts, ...commands } = BSON.EJSON.parse(
-  readFileSync(new URL('../../docs/layout-commands.json', import.meta.url), 'utf8'), { relaxed: false })
-
-// fill puts values in the place of marks. It never looks into a value: an owner may contain "<id>".
-const fill = (template, marks) => {
-  const value = (mark) => {
-    if (!Object.hasOwn(marks, mark)) throw new Error(`doclock: layout-commands.json has the mark <${mark}>, which this client does not know`)
-    return marks[mark]
-  }
-  const words = (t) => t.replace(/<([^<>]+)>/g, (_, mark) => value(mark))
-  const several = (t) => typeof t === 'string' && /^<[^<>]+…>$/.test(t) && t.slice(1, -1)
-  const one = (t) => {
-    if (typeof t === 'string') return /^<[^<>]+>$/.test(t) ? value(t.slice(1, -1)) : words(t)
-    if (Array.isArray(t)) return t.flatMap((e) => (several(e) ? value(several(e)) : [one(e)]))
-    if (!isPlain(t)) return t
-    return fields(Object.entries(t).map(([k, v]) => (several(k) ? value(several(k)) : { [words(k)]: one(v) })))
-  }
-  return one(template)
-}
-// fields joins objects. Object.fromEntries takes a tag that is called __proto__, too.
-const fields = (objects) => Object.fromEntries(objects.flatMap((o) => Object.entries(o)))
-const either = (tests) => (tests.length === 1 ? tests[0] : { $or: tests })
-
-// composeAcquire follows "To compose an acquire". marks has those of the caller.
-const composeAcquire = (rules, marks, wait) => {
-  const { tag } = marks
-  const part = (name, more) => fill(parts[name], { ...marks, 'until…': {}, 'granted ms': marks['held ms'], ...more })
-  const open = [], reasons = [], refusals = []
-  const all = [...rules.keys()]
-  all.forEach((other, i) => {
-    const relation = rules.get(tag).get(other)
-    if (relation && !(wait && relation.kind === 'assertive')) {
-      if (relation.allow === 0) return
-      refusals.push(part('test', { i, allow: relation.allow }))
-    } else if (relation) reasons.push(part('test', { i, allow: relation.allow }))
-    open.push({ other, i })
-  })
-  const mayWait = reasons.length > 0 ? ', may wait' : ''
-  const entry = part(`entry${mayWait}`)
-  const ownTag = (i) => (open.some((o) => o.i === i) ? part('own tag', { i, entry }) : [entry])
-  const tags = fields([
-    ...open.filter((o) => o.other !== tag).map(({ other, i }) => ({ [other]: part('tag', { i }) })),
-    { [tag]: ownTag(all.indexOf(tag)) },
-  ])
-  const entered = part(`entered${mayWait}`, { 'tags…': tags, blocked: reasons.length > 0 && either(reasons) })
-  return fill(commands.acquire, {
-    ...marks,
-    'open…': open.length === 0 ? [] : [part('open', { tags: open.map((o) => o.other).join('|') })],
-    'live…': fields(open.map(({ other, i }) => part('live', { other, i }))),
-    entered: refusals.length === 0 ? entered : part('entered, unless refused', { refused: either(refusals), entered }),
-    'repeat ms': isAssertive(rules, tag) ? part('repeat ms, may wait') : marks['held ms'],
-  })
-}
-const isAssertive = (rules, tag) => [...rules.get(tag).values()].some((r) => r.kind === 'assertive')
-
-// composeConfirm follows "To compose a confirm".
-const composeConfirm = (rules, marks) => {
-  const part = (name, more) => fill(parts[name], { ...marks, 'until…': {}, 'confirmed ms': marks['held ms'], ...more })
-  const all = [...rules.keys()]
-  const entry = part('confirm: entry')
-  return fill(commands.confirm, {
-    ...marks,
-    known: part('open', { tags: all.join('|') }),
-    'live…': fields(all.map((other, i) => part('confirm: live', { other, i }))),
-    'blocked…': all.flatMap((other, i) => {
-      const relation = rules.get(marks.tag).get(other)
-      return relation ? [part('confirm: test', { i, allow: relation.allow })] : []
-    }),
-    'tags…': fields(all.map((other, i) => ({ [other]: other === marks.tag ? part('own tag', { i, entry }) : part('tag', { i }) }))),
-  })
-}
-
-// composeWrite is a guarded write that keeps the lock. An update has each operator once.
-const composeWrite = (update, arrayFilters, marks) => {
-  if (Array.isArray(update)) return fill(commands['write, pipeline'], { ...marks, 'stages…': update })
-  const command = fill(commands['write, operators'], { ...marks, 'operators…': {} })
-  const merged = Object.entries(command.update).map(([name, own]) => ({ [name]: fields([update[name] ?? {}, own]) }))
-  return { ...command, update: fields([update, ...merged]), arrayFilters: [...arrayFilters, ...command.arrayFilters] }
-}
 
 // ---- What an image says
 
@@ -266,9 +96,8 @@ const refusals = [2, 9, 13, 14, 18, 20, 22, 26, 28, 34, 40, [52, 57], 59, 61, 66
   40324, [40352, 40353], [40386, 40400], [40413, 40415]].map((range) => [range].flat())
 const isPlainReply = (err) => err?.name === 'MongoServerError' && !err.writeConcernError && !err.errorResponse?.writeConcernError
 const refuses = (err) => isPlainReply(err) && refusals.some(([from, to = from]) => err.code >= from && err.code <= to)
-const labelled = (err, label) => err?.errorLabelSet?.has(label) ?? err?.errorLabels?.includes(label) ?? false
-const overloaded = (err) => isPlainReply(err) && labelled(err, 'SystemOverloadedError')
-const rejected = (err) => overloaded(err) && labelled(err, 'RetryableError') // before the server executed anything
+const overloaded = (err) => isPlainReply(err) && err.hasErrorLabel('SystemOverloadedError')
+const rejected = (err) => overloaded(err) && err.hasErrorLabel('RetryableError') // before the server executed anything
 
 const patience = 30_000 // of a command's repeats
 // Without a prototype in fieldsAsRaw the driver reads a tag that is called constructor, too.
@@ -295,6 +124,7 @@ class Wire {
     const timer = setTimeout(() => stop.abort(new Error('doclock: the server has not answered')), attemptMS)
     signal?.addEventListener('abort', leave)
     const stopped = new Promise((_, reject) => stop.signal.addEventListener('abort', () => reject(stop.signal.reason)))
+    stopped.catch(() => {})
     try {
       return await Promise.race([db.command(command, { ...reading, readPreference: 'primary', signal: stop.signal }), stopped])
     } finally {
@@ -404,7 +234,8 @@ export class Locker {
     signal?.throwIfAborted()
     const begun = mono()
     const elapsed = () => mono() - begun
-    const call = newCall({ signal })
+    const patient = () => Math.min(mono() + patience, begun + maxWait)
+    const call = newCall({ signal, until: patient() })
     const marks = {
       collection: this.#wire.collection, tag, owner: this.#owner, query, '_id…': query,
       'held ms': this.#ttl + this.#tolerance, 'waiting ms': this.#waitTTL + this.#tolerance,
@@ -420,7 +251,7 @@ export class Locker {
     try {
       await this.#wire.members(call)
       for (;;) {
-        call.until = Math.min(mono() + patience, begun + maxWait)
+        call.until = patient()
         const { image, sent } = await this.#wire.modify(command, call, !waiting)
         if (image === null && !waiting) throw new NotFoundError(`doclock: no document has _id ${text(documentId)}`)
         checkFormat(image?.lock)
