@@ -341,7 +341,7 @@ class Lease {
 
   #check() {
     if (this.#lost) throw this.#lost
-    if (this.#ended) throw new LostError('doclock: the lease was released')
+    if (this.#ended) throw new LostError('doclock: release was called')
   }
   #lose(what) {
     this.#lost ??= new LostError(`doclock: the lease is lost${what}`)
