@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { Long, UUID } from 'mongodb'
 import { ConflictError, FormatError, LostError, NotFoundError, presets } from '../doclock.js'
-import { documents, locker, make, relayed, silence } from './server.js'
+import { documents, jump, locker, make, relayed, silence } from './server.js'
 
 const load = (name) => JSON.parse(readFileSync(new URL(`../../../docs/vectors/${name}`, import.meta.url), 'utf8'))
 const rulesOf = (name) => {
@@ -162,5 +162,34 @@ for (const c of cases) {
     if (c.after === null) return assert.equal(after, null)
     const { _id: _, ...rest } = after
     compare(rest, c.after === 'same' ? c.before : c.after, me, from, c.after === 'same' ? from : to)
+  })
+}
+
+// ---- verdicts.json
+
+for (const c of load('verdicts.json')) {
+  const skipped = c.command === 'write and release' && 'this client has no write that also releases'
+  test(`verdicts.json: ${c.command}: ${c.name}`, { skip: skipped }, async (t) => {
+    let me, attempts = 0
+    const named = (v, key) => {
+      if (typeof v === 'string') return key === 'id' ? uuid(v, me) : v
+      if (Array.isArray(v)) return v.map((e) => named(e))
+      return isObject(v) ? Object.fromEntries(Object.entries(v).map(([k, e]) => [k, named(e, k)])) : v
+    }
+    const collection = relayed((message, send, name) => {
+      if (name === 'hello') return { ok: 1 }
+      if (name === 'find') return { cursor: { firstBatch: c.read === null ? [] : [{ _id: 1, lock: named(c.read), __doclockNow: new Date() }] } }
+      if (message.comment !== 'doclock acquire') return ++attempts === 1 ? silence() : { value: null }
+      me = idOf(message.update)
+      return { value: { _id: 1, lock: { tags: { read: [{ id: me, seq: 7, fence: 7 }] } }, __doclockNow: new Date() } }
+    })
+    const lease = await locker(presets.readPreferring, {}, collection).tryAcquire(1, 'read')
+    if (c.valid === false) jump(t, 61_000)
+    const call = c.command === 'release' ? lease.release() : lease.update({ $set: { a: 1 } })
+    const verdict = await call.then(
+      () => (c.command === 'release' ? 'released' : 'applied'),
+      (err) => ({ LostError: 'lost', UnknownError: 'unknown' })[err.name] ?? err)
+    assert.equal(verdict, c.verdict)
+    assert.equal(attempts, 2)
   })
 }
