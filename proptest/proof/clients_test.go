@@ -44,9 +44,12 @@ func TestClients(t *testing.T) {
 	for _, name := range []string{"Go", "Node"} {
 		s := sides[name]
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, s.processes, s.attempts, s.granted, s.keptBack, s.applied, s.lost, s.unknown)
-		if s.granted == 0 || s.keptBack == 0 || s.applied == 0 {
+		if s.granted == 0 || s.applied == 0 {
 			t.Errorf("%s did nothing that counts: %+v", name, *s)
 		}
+	}
+	if sides["Go"].keptBack+sides["Node"].keptBack == 0 {
+		t.Error("neither kept the other back")
 	}
 	fmt.Fprintf(w, "killed\t%d\t\nviolations\t%d\t\n", p.counts.Faults[simulation.FaultKilled], violations(&p.counts))
 	if err := w.Flush(); err != nil {

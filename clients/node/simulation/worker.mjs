@@ -114,11 +114,13 @@ const method = async (held, kind, f, more) => {
   return said
 }
 
-// write adds one line to the document's log, as simulation/leases.go does.
+// write adds one line to the document's log, by operators or by a pipeline, as simulation/leases.go does.
 let writes = 0
 const write = async (held) => {
   const mark = `w:${number}.${held.caller}.${++writes}`
-  await method(held, 'Update', () => held.lease.update({ $push: { log: `${held.lease.fence}/${mark}` } }), { write: mark })
+  const line = `${held.lease.fence}/${mark}`
+  const adds = one(2) ? { $push: { log: line } } : [{ $set: { log: { $concatArrays: ['$log', [line]] } } }]
+  await method(held, 'Update', () => held.lease.update(adds), { write: mark })
 }
 
 // linger does nothing for a while, now and then past the lease's end.
