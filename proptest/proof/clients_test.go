@@ -3,6 +3,8 @@ package proof
 import (
 	"flag"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,21 +21,27 @@ import (
 
 var clients = flag.Duration("clients", 0, "how long TestClients makes histories")
 
-// TestClients makes histories of Go's and Node's processes, and nothing else. It needs the
-// packages of clients/node (npm ci).
+// TestClients runs the tests of the client for Node, and makes histories of its processes and
+// Go's. It needs the packages of clients/node (npm ci).
 //
 //	go test -C proptest/proof -v -timeout 1h -run TestClients . -args -clients 10m
 func TestClients(t *testing.T) {
 	if *clients == 0 {
 		t.Skip("no time is given: -clients 10m")
 	}
-	node, err := filepath.Abs(root + "/clients/node/simulation/worker.mjs")
+	node, err := filepath.Abs(root + "/clients/node")
 	if err != nil {
 		t.Fatal(err)
 	}
+	uri := mongotest.URI(t)
+	tests := exec.CommandContext(t.Context(), "npm", "test")
+	tests.Dir, tests.Env = node, append(os.Environ(), "MONGODB_URI="+uri)
+	if out, err := tests.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 	p := &proof{T: t, size: full, begun: time.Now()}
 	sides := map[string]*side{"Go": {}, "Node": {}}
-	if err := p.beside(t.Context(), mongotest.URI(t), node, *clients, func(h *history.History) { sum(sides, h) }); err != nil {
+	if err := p.beside(t.Context(), uri, node+"/simulation/worker.mjs", *clients, func(h *history.History) { sum(sides, h) }); err != nil {
 		t.Fatal(err)
 	}
 	for _, failure := range p.counts.Failures() {
