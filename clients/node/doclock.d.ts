@@ -46,7 +46,10 @@ export interface Lease {
   valid(): boolean
   /** For how many ms it is held for certain. 0 after its end. */
   remaining(): number
-  /** Extends the lease by the TTL. Fails with LostError, UnknownError or an error of the server. */
+  /**
+   * Extends the lease by the TTL. Fails with LostError, also if the lease's time is up, UnknownError or an error of the
+   * server.
+   */
   renew(): Promise<void>
   /**
    * Writes the document if this lease still has the lock: operators, or a pipeline of $set, $addFields and $unset.

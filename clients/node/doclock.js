@@ -309,6 +309,7 @@ class Lease {
   #unsure // the error of a guarded write that may still be executed
   #lost // the error that says so
   #ended = false // a release was called
+  #over = false // its time was up
   #released = false
   #releaseSilent = false
 
@@ -331,9 +332,14 @@ class Lease {
     return Math.max(0, Math.min(this.#end.mono - now.mono, this.#end.wall - now.wall))
   }
 
+  // isOver says that the time was up: somebody may have seen that, and the lease is not valid again.
+  #isOver() {
+    return (this.#over ||= this.#timeLeft() <= 0)
+  }
+
   /** How long the lock is held for certain, in ms. */
   remaining() {
-    return this.#ended || this.#lost ? 0 : this.#timeLeft()
+    return this.#ended || this.#lost || this.#isOver() ? 0 : this.#timeLeft()
   }
   valid() {
     return this.remaining() > 0
@@ -365,13 +371,19 @@ class Lease {
     return await turn
   }
 
-  /** Extends the lease by its TTL. It succeeds after the lease's time, too, as long as nobody else was granted. */
+  /** Extends the lease by its TTL, unless its time is up. */
   async renew() {
-    this.#check()
+    this.#checkTime()
     const { image, sent } = await this.#settle(fill(commands.renew, this.#marks), newCall(), 'renewal')
     if (image === null) throw this.#lose('')
+    this.#checkTime() // the answer may come late
     this.#extend(sent)
+    this.#checkTime()
+  }
+
+  #checkTime() {
     this.#check()
+    if (this.#isOver()) throw new LostError("doclock: the lease's time is up")
   }
 
   /** Writes the document under the lock: operators, or a pipeline of $set, $addFields and $unset. */

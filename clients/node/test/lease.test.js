@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Long, UUID } from 'mongodb'
 import { ConflictError, FormatError, Locker, LostError, NotFoundError, presets } from '../doclock.js'
-import { counted, documents, entries, expire, get, jump, locker, make } from './server.js'
+import { counted, documents, entries, expire, get, jump, locker, make, relayed } from './server.js'
 
 const fair = locker(presets.fair)
 
@@ -77,8 +77,8 @@ test('an entry that has expired still counts while it is there', async (t) => {
   assert.equal(lease.valid(), false)
   await lease.update({ $set: { x: 1 } })
   assert.equal(lease.valid(), false, 'a write does not extend the lease')
-  await lease.renew()
-  assert.equal(lease.valid(), true)
+  await assert.rejects(lease.renew(), LostError)
+  assert.equal(lease.valid(), false)
   assert.equal((await get(id)).x, 1)
   await lease.release()
 })
@@ -102,17 +102,35 @@ test('a lease is lost once another was granted after its end', async () => {
 })
 
 test('the validity ends by whichever clock is ahead', async (t) => {
-  const lease = await fair.tryAcquire(await make(), 'write')
-  await t.test('a suspended machine', (t) => {
+  await t.test('a suspended machine', async (t) => {
+    const lease = await fair.tryAcquire(await make(), 'write')
     jump(t, 61_000, { mono: false })
     assert.equal(lease.valid(), false)
   })
-  await t.test('a wall clock that was set back', (t) => {
+  await t.test('a wall clock that was set back', async (t) => {
+    const lease = await fair.tryAcquire(await make(), 'write')
     jump(t, 61_000, { wall: false })
     jump(t, -1e9, { mono: false })
     assert.equal(lease.valid(), false)
   })
-  assert.equal(lease.valid(), true)
+})
+
+test('a lease whose time was up is not valid again', async (t) => {
+  const lease = await fair.tryAcquire(await make(), 'write')
+  await t.test('once seen', (t) => {
+    jump(t, 61_000)
+    assert.equal(lease.valid(), false)
+  })
+  assert.equal(lease.valid(), false)
+  const wire = relayed((command, send) => {
+    if (command.comment === 'doclock renew') jump(t, 31_000) // the answer comes after the end
+    return send()
+  })
+  const late = await locker(presets.fair, {}, wire).tryAcquire(await make(), 'write')
+  jump(t, 30_000)
+  await assert.rejects(late.renew(), LostError)
+  assert.equal(late.valid(), false)
+  await late.release()
 })
 
 test('guarded writes', async () => {
