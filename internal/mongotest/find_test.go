@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -119,8 +120,12 @@ func TestContainerClientWithoutEngine(t *testing.T) {
 }
 
 // script writes a program.
+// script makes a program. No process is forked meanwhile: it would have the file open
+// for writing until it executes its own program, and the file can't be executed so long.
 func script(t *testing.T, path, text string) {
 	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}

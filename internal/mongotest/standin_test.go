@@ -5,6 +5,7 @@ package mongotest
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -53,7 +56,7 @@ func (s *standIn) run(args []string) error {
 	if _, err := os.Stat(filepath.Join(s.data, "initiated")); err == nil {
 		s.set = *set
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:"+*port)
+	listener, err := listen(*port)
 	if err != nil {
 		return err
 	}
@@ -69,6 +72,17 @@ func (s *standIn) run(args []string) error {
 				continue
 			}
 		}()
+	}
+}
+
+// listen waits while the port is in use: a process that is being forked has the sockets
+// of its parent, such as freePort's, until it executes its program.
+func listen(port string) (net.Listener, error) {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > startLimit/2 {
+			return listener, err
+		}
 	}
 }
 
