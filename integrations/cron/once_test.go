@@ -10,12 +10,9 @@ import (
 
 	"github.com/doclock/doclock"
 	cronlock "github.com/doclock/doclock/integrations/cron"
-	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/internal/ticks"
-	"github.com/doclock/doclock/writelock"
 	"github.com/robfig/cron/v3"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 const period = ticks.Period
@@ -35,21 +32,6 @@ type late struct {
 }
 
 func (s late) Next(t time.Time) time.Time { return s.Schedule.Next(t.Add(-s.by)).Add(s.by) }
-
-// locks makes a Locker that must come to rest before the test is over.
-func locks(t *testing.T, coll *mongo.Collection) *writelock.Locker {
-	t.Helper()
-	l, err := writelock.New(coll, doclock.Upsert())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(fixture.Bounded(t)); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return l
-}
 
 // logger keeps what a wrapper logs.
 type logger struct {
@@ -81,7 +63,7 @@ func TestEveryTickRunsOnce(t *testing.T) {
 			running := make(chan bool, 1)
 			for _, by := range []time.Duration{0, 400 * time.Millisecond, time.Second} {
 				c := cron.New()
-				once := cronlock.Once(locks(t, coll), "job", period/2, cron.DiscardLogger)
+				once := cronlock.Once(ticks.Locks(t, coll), "job", period/2, cron.DiscardLogger)
 				c.Schedule(late{everyTick, by}, once(cron.FuncJob(func() {
 					begun <- time.Now().Add(-by).UnixMilli() / period.Milliseconds()
 					select {
@@ -118,7 +100,7 @@ func TestLog(t *testing.T) {
 	mongotest.Virtual(t, func(t *testing.T) {
 		var log logger
 		coll := mongotest.Database(t).Collection("jobs")
-		l := locks(t, coll)
+		l := ticks.Locks(t, coll)
 		once := cronlock.Once(l, "job", time.Minute, &log)
 		runs := 0
 		run := once(cron.FuncJob(func() { runs++ })).Run

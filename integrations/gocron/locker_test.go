@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock"
 	gocronlock "github.com/doclock/doclock/integrations/gocron"
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/internal/ticks"
 	"github.com/go-co-op/gocron/v2"
 )
 
@@ -78,7 +79,7 @@ func TestEveryTickRunsOnce(t *testing.T) {
 			r := runs{of: map[int64]int{}}
 			for _, by := range behind {
 				c := clock(by)
-				locker := gocronlock.NewLocker(locks(t, coll), period/2)
+				locker := gocronlock.NewLocker(ticks.Locks(t, coll), period/2)
 				defer start(t, everyTick(), r.job(c, test.takes), gocron.WithClock(c), gocron.WithDistributedLocker(locker))()
 			}
 			time.Sleep(400*period + period/3)
@@ -96,7 +97,7 @@ func TestTicksThatDiffer(t *testing.T) {
 		coll := mongotest.Database(t).Collection("jobs")
 		begun := make(chan time.Time, 1000)
 		for range 3 {
-			locker := gocronlock.NewLocker(locks(t, coll), least)
+			locker := gocronlock.NewLocker(ticks.Locks(t, coll), least)
 			defer start(t, gocron.DurationJob(period), func() { begun <- time.Now() }, gocron.WithDistributedLocker(locker))()
 			time.Sleep(1100 * time.Millisecond)
 		}
@@ -116,7 +117,7 @@ func TestLock(t *testing.T) {
 	t.Parallel()
 	mongotest.Virtual(t, func(t *testing.T) {
 		coll := mongotest.Database(t).Collection("jobs")
-		one, two := gocronlock.NewLocker(locks(t, coll), time.Minute), gocronlock.NewLocker(locks(t, coll), time.Minute)
+		one, two := gocronlock.NewLocker(ticks.Locks(t, coll), time.Minute), gocronlock.NewLocker(ticks.Locks(t, coll), time.Minute)
 		refused := func(when string) {
 			t.Helper()
 			begun := time.Now()
