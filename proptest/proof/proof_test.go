@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"testing"
 	"time"
@@ -64,25 +65,21 @@ func TestProof(t *testing.T) {
 	db, uri := mongotest.Database(t), mongotest.URI(t)
 	ctx := t.Context()
 
+	first := uint64(1) // the run of a change repeats its seeds; the long one draws new ones
+	if *long {
+		first = uint64(p.begun.UnixNano())
+	}
 	// Some of the parts need processors, some mostly wait for the server, or for the end of leases.
 	t.Run("parts", func(t *testing.T) {
 		t.Run("in memory", func(t *testing.T) {
 			t.Parallel()
 			p.part("model", func() error { return p.searchModel(ctx) })
 			p.part("simulation in memory", func() error {
-				first := uint64(1) // the run of a change repeats its seeds; the long one draws new ones
-				if *long {
-					first = uint64(p.begun.UnixNano())
-				}
 				simulation.Run(t, simulation.Config{First: first, Seeds: p.seeds, Long: time.Minute}, &p.counts)
 				simulation.Outages(t, first, 1, &p.counts)
 				return nil
 			})
 			p.part("simulation on a replica set", func() error {
-				first := uint64(1)
-				if *long {
-					first = uint64(p.begun.UnixNano())
-				}
 				simulation.Cluster(t, simulation.Config{First: first, Seeds: p.seeds / 3, Long: time.Minute}, &p.counts)
 				return nil
 			})
@@ -148,12 +145,14 @@ const rounds = 400
 // histories simulates on a server, and checks the histories: once without faults, and then
 // with faults until each one has fired often enough.
 func (p *proof) histories(ctx context.Context, uri string) error {
-	defer simulation.Granted(&p.counts)
+	var counts tally.Tally // read here, while the other parts count in the proof's
+	defer p.counts.Merge(&counts)
+	defer simulation.Granted(&counts)
 	for round := range rounds {
-		if err := p.history(ctx, uri, round, round > 0); err != nil {
+		if err := p.history(ctx, uri, round, round > 0, &counts); err != nil {
 			return err
 		}
-		if round > 0 && p.rarest() >= p.eachFault {
+		if round > 0 && rarest(&counts) >= p.eachFault {
 			return nil
 		}
 	}
@@ -161,7 +160,7 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 }
 
 // history is one round.
-func (p *proof) history(ctx context.Context, uri string, round int, faults bool) error {
+func (p *proof) history(ctx context.Context, uri string, round int, faults bool, into *tally.Tally) error {
 	h, counts, err := simulation.RunServer(ctx, simulation.ServerConfig{
 		URI:       uri,
 		Processes: p.processes, CallersPerProcess: p.clients,
@@ -175,8 +174,8 @@ func (p *proof) history(ctx context.Context, uri string, round int, faults bool)
 	}
 	h.Check(counts)
 	linearizable(h, counts, 20*time.Second)
-	p.counts.Merge(counts)
-	fmt.Printf("%6.0f s    %d operations, rarest fault fired %d times\n", time.Since(p.begun).Seconds(), (round+1)*p.operations, p.rarest())
+	into.Merge(counts)
+	fmt.Printf("%6.0f s    %d operations, rarest fault fired %d times\n", time.Since(p.begun).Seconds(), (round+1)*p.operations, rarest(into))
 	return nil
 }
 
@@ -187,7 +186,7 @@ func TestHistories(t *testing.T) {
 	p := &proof{T: t, size: full, begun: time.Now()}
 	ran := 0
 	for round := range *histories {
-		if err := p.history(t.Context(), mongotest.URI(t), round, true); err != nil {
+		if err := p.history(t.Context(), mongotest.URI(t), round, true, &p.counts); err != nil {
 			t.Error(err)
 		} else {
 			ran++
@@ -203,12 +202,11 @@ func TestHistories(t *testing.T) {
 	t.Logf("histories: %d operations, %d violations", ran*p.operations, violations(&p.counts)) // read by internal/mongotest/row
 }
 
-func (p *proof) rarest() int {
-	least := -1
+// rarest is how often the rarest fault has fired.
+func rarest(t *tally.Tally) int {
+	least := math.MaxInt
 	for _, fault := range simulation.ServerFaults {
-		if n := p.counts.Faults[fault]; least < 0 || n < least {
-			least = n
-		}
+		least = min(least, t.Faults[fault])
 	}
 	return least
 }
