@@ -1,10 +1,6 @@
 package doclock
 
-import (
-	"errors"
-
-	"github.com/doclock/doclock/internal/lease"
-)
+import "github.com/doclock/doclock/internal/attempt"
 
 // The errors to test for with [errors.Is]. Errors of the driver stay reachable
 // through [errors.As].
@@ -12,44 +8,44 @@ var (
 	// ErrNotAcquired: the caller doesn't hold the lock. Every error of an acquire is
 	// one, beside its cause. If an error of Do is one, its function was never
 	// called; an error of an acquire inside the function doesn't count.
-	ErrNotAcquired = errors.New("doclock: not acquired")
+	ErrNotAcquired = attempt.ErrNotAcquired
 
 	// ErrNotFound: no document matches the filter, or, with [SkipLocked], none that
 	// matches is free. The text names the collection, and the _id or the whole
 	// filter.
-	ErrNotFound = errors.New("doclock: no such document")
+	ErrNotFound = attempt.ErrNotFound
 
 	// ErrConflict: others hold the lock, or came first. The error is a
 	// [*ConflictError], which names them. After a refused [Lease.Downgrade] the
 	// lease goes on as it was.
-	ErrConflict = errors.New("doclock: conflict")
+	ErrConflict = attempt.ErrConflict
 
 	// ErrLost: the lease ended before it was released. Its time ran out, or its
 	// entry is not in the document any more. Others may have been let in since. From
 	// Do, DoAll, Lead and Release it speaks of that call's own lock.
-	ErrLost = lease.ErrLost
+	ErrLost = attempt.ErrLost
 
 	// ErrReleased: the lease was released, detached or downgraded, or the ticket was
 	// cancelled. Nothing was sent.
-	ErrReleased = lease.ErrReleased
+	ErrReleased = attempt.ErrReleased
 
 	// ErrClosed: the Locker was closed.
-	ErrClosed = errors.New("doclock: locker closed")
+	ErrClosed = attempt.ErrClosed
 
 	// ErrInvalidArgument: an option, a filter, a tag, a token, an update or a
 	// collection can't be used. The error says what was wrong and what would be right.
 	// Nothing was sent.
-	ErrInvalidArgument = lease.ErrInvalidArgument
+	ErrInvalidArgument = attempt.ErrInvalidArgument
 
 	// ErrInTransaction: the context carries a running transaction. Inside it
 	// the lock would stay hidden until the commit; outside, the command could
 	// wait for the transaction's own writes.
-	ErrInTransaction = lease.ErrInTransaction
+	ErrInTransaction = attempt.ErrInTransaction
 
 	// ErrForeignLock: the lock field holds something that is not a lock of
 	// doclock's, or a lock that a newer version has written, as the text says then.
 	// Nothing was changed. [Field] chooses another field.
-	ErrForeignLock = errors.New("doclock: foreign lock field")
+	ErrForeignLock = attempt.ErrForeignLock
 
 	// ErrOutcomeUnknown, of a write, a delete, a detach or a downgrade: the server
 	// may have executed it, or may do so yet. Of a release, and so of Do, DoAll and
@@ -57,9 +53,9 @@ var (
 	// release that was never sent has this error if the lease's time is up.) The
 	// error wraps the driver's. No acquire returns it: its caller holds nothing, and
 	// what it may have been granted is released in the background.
-	ErrOutcomeUnknown = lease.ErrOutcomeUnknown
+	ErrOutcomeUnknown = attempt.ErrOutcomeUnknown
 
 	// ErrUnsupportedServer: the server can't run the protocol. See
 	// [CheckServer].
-	ErrUnsupportedServer = errors.New("doclock: unsupported server")
+	ErrUnsupportedServer = attempt.ErrUnsupportedServer
 )

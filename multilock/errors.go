@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
@@ -30,7 +31,7 @@ func notAcquired(err error) error {
 
 // endedBy reports that err is the end of ctx, or Close.
 func endedBy(ctx context.Context, err error) bool {
-	return errors.Is(err, doclock.ErrClosed) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	return errors.Is(err, doclock.ErrClosed) || attempt.EndedBy(ctx, err)
 }
 
 // nested refuses, before anything is sent, an acquire of a document whose lock the
@@ -157,15 +158,6 @@ func only(verdict, err error) error {
 		}
 	}
 	return err
-}
-
-// ended is an acquire's error. If ctx has ended it, [doclock.ErrLost] in it is the
-// loss of another lock, which has ended ctx.
-func ended(ctx context.Context, err error) error {
-	if !endedBy(ctx, err) {
-		return err
-	}
-	return only(doclock.ErrNotAcquired, err)
 }
 
 // beside is the error of a call that has held a lock: what its function returned,

@@ -46,7 +46,7 @@ import (
 // later takes the entry from the handle that has it by then.
 func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	held, err := l.resume(ctx, token, opts)
-	return (*doclock.Lease)(held), ended(ctx, notAcquired(err))
+	return (*doclock.Lease)(held), notAcquired(err)
 }
 
 func (l *Locker) resume(ctx context.Context, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {
@@ -118,13 +118,13 @@ func (l *Locker) Touch(ctx context.Context, token string) error {
 		return err
 	}
 	if err := l.open(ctx); err != nil {
-		return only(nil, err)
+		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, k.TTL+l.engine.Tolerance)
 	defer cancel()
 	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, k) }, func(error) {})
 	if gaveUp != nil {
-		return only(nil, oneline.Join(gaveUp, l.engine.Unreachable()))
+		return oneline.Join(gaveUp, l.engine.Unreachable())
 	}
 	return err
 }

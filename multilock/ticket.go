@@ -114,7 +114,7 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 		return nil, notAcquired(errInTransaction)
 	}
 	held, _, err := t.confirm(ctx, nil)
-	return (*doclock.Lease)(held), ended(ctx, t.entry.failed(ctx, err, nil))
+	return (*doclock.Lease)(held), t.entry.failed(ctx, err, nil)
 }
 
 // confirm is Confirm, of a ticket that waits in the wait queue or doesn't (nil). It says
@@ -253,7 +253,7 @@ func (t *Ticket) Cancel(ctx context.Context) error {
 		t.entry.observed.emitUnknown(err)
 		return err
 	case <-ctx.Done():
-		err := only(doclock.ErrOutcomeUnknown, oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown))
+		err := oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
 		t.entry.observed.emitUnknown(err)
 		return err
 	}

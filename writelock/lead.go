@@ -63,11 +63,7 @@ func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, 
 			select {
 			case <-time.After(campaignPause):
 			case <-ctx.Done():
-				ended := attempt.Ended(ctx)
-				if errors.Is(ended, doclock.ErrLost) { // of another lock
-					ended = ctx.Err()
-				}
-				return oneline.Join(err, ended)
+				return oneline.Join(err, attempt.Ended(ctx))
 			}
 		}
 	}

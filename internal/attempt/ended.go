@@ -15,15 +15,29 @@ type Over struct{ After time.Duration }
 
 func (o *Over) Error() string { return fmt.Sprintf("waited for %v", o.After) }
 
+// ended is the error of a context that ended.
+type ended struct{ error }
+
+func (e *ended) Unwrap() error { return e.error }
+
 // Ended returns the error of a context that ended: [context.Context.Err], with
 // the cause if it has another one. If a wait ended, it is the [Over] alone.
+//
+// A cause that is an error of the library's is in the text alone. It speaks of the
+// call that ended ctx, as a goroutine of an errgroup does by its error, and
+// [errors.Is] would take it for the outcome of the call that ctx has ended.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if over, ok := cause.(*Over); ok { // it is never wrapped
 		return over
 	}
-	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
-		return cause
+	if isOurs(cause) {
+		cause = errors.New(cause.Error())
 	}
-	return oneline.Join(ctx.Err(), cause)
+	return &ended{oneline.Join(ctx.Err(), cause)}
+}
+
+// EndedBy reports that err is the end of ctx, or of a wait that ctx bounds.
+func EndedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.As(err, new(*ended)) || errors.As(err, new(*Over)))
 }

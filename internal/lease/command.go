@@ -33,8 +33,8 @@ func (s *Hold) lockGate(ctx context.Context, g *gate) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(s.err(), ErrLost) { // the loss that may have ended ctx is another lease's
-		err = ended(ctx)
+	if lost := s.err(); errors.Is(lost, ErrLost) {
+		err = oneline.Join(err, lost)
 	}
 	return oneline.Join(err, s.commands.Unreachable())
 }
@@ -61,7 +61,7 @@ func runFor[T any](ctx context.Context, h *Handle, op func(context.Context) T, a
 	case gone == nil:
 		return got, nil
 	case sending.Revoke():
-		return got, oneline.Join(ended(ctx), h.hold.commands.Unreachable())
+		return got, oneline.Join(attempt.Ended(ctx), h.hold.commands.Unreachable())
 	default:
 		return got, gaveUp(ctx)
 	}

@@ -11,14 +11,13 @@ import (
 	"github.com/doclock/doclock/internal/oneline"
 )
 
-// The errors of a lease's methods are made in this file. The package doclock
-// documents them for users.
+// The errors of a lease's methods are made in this file.
 var (
-	ErrLost            = errors.New("doclock: lock lost")
-	ErrReleased        = errors.New("doclock: lock released")
-	ErrOutcomeUnknown  = errors.New("doclock: outcome unknown")
-	ErrInvalidArgument = errors.New("doclock: invalid argument")
-	ErrInTransaction   = errors.New("doclock: context carries a running transaction")
+	ErrLost            = attempt.ErrLost
+	ErrReleased        = attempt.ErrReleased
+	ErrOutcomeUnknown  = attempt.ErrOutcomeUnknown
+	ErrInvalidArgument = attempt.ErrInvalidArgument
+	ErrInTransaction   = attempt.ErrInTransaction
 )
 
 var errInTransaction = fmt.Errorf("%w: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction)
@@ -67,17 +66,8 @@ func unknown(command string, cause error) error {
 }
 
 // gaveUp is the error of a caller whose context ended during a command.
-func gaveUp(ctx context.Context) error { return oneline.Join(ended(ctx), ErrOutcomeUnknown) }
-
-// ended is the error of a context that ended. It never has another lease's loss,
-// which may be the context's cause: ErrLost would say that this command was not
-// executed.
-func ended(ctx context.Context) error {
-	err := attempt.Ended(ctx)
-	if errors.Is(err, ErrLost) {
-		return ctx.Err()
-	}
-	return err
+func gaveUp(ctx context.Context) error {
+	return oneline.Join(attempt.Ended(ctx), ErrOutcomeUnknown)
 }
 
 // heldAtMost is the loss of a lease whose HoldAtMost is over.

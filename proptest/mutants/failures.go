@@ -37,6 +37,12 @@ var failures = []Mutant{{
 	File: "multilock/asked.go", Tests: "^TestAWaitThatRanOutNamesTheHolder$", Packages: inLocker,
 	Old: `last = a.known()`,
 }, {
+	Name: "the error that ends a context counts as the call's own",
+	Why:  "an acquire whose errgroup has ended with another call's conflict spins for ever",
+	File: "internal/attempt/ended.go", Tests: "^TestTheContextEndsWithTheErrorOfAnotherCall$", Packages: inLocker,
+	Old: `if isOurs(cause) {`,
+	New: `if false {`,
+}, {
 	Name: "a lost connection counts as a refusal",
 	Why:  "the command was executed, and the caller is told that it failed",
 	File: "internal/engine/failure.go", Tests: "^TestClassify$", Packages: inEngine,

@@ -52,7 +52,7 @@ func (r runner) call(ctx context.Context, p *program, name string, of *holding, 
 	defer r.mu.Unlock()
 	c.ended, c.returned, c.err, c.panicked = time.Now(), r.tick(), err, panicked
 	if deadline, limited := ctx.Deadline(); ctx.Err() != nil {
-		c.over = context.Cause(ctx)
+		c.over = ctx.Err()
 	} else if limited && !deadline.After(c.ended) { // its timer has not run yet
 		c.over = context.DeadlineExceeded
 	}

@@ -155,17 +155,26 @@ func (d *document) UnmarshalBSON([]byte) error {
 	}
 }
 
+// ofAnother are errors of another goroutine's call, with which an errgroup ends the
+// context of them all.
+var ofAnother = []error{
+	&doclock.ConflictError{}, doclock.ErrNotFound, doclock.ErrNotAcquired, doclock.ErrLost, doclock.ErrOutcomeUnknown,
+	doclock.ErrReleased, doclock.ErrClosed, doclock.ErrInvalidArgument, doclock.ErrForeignLock,
+}
+
 // patience is a caller's context.
 func (r runner) patience() (context.Context, context.CancelFunc) {
 	return r.patienceIn(context.Background())
 }
 
 func (r runner) patienceIn(ctx context.Context) (context.Context, context.CancelFunc) {
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0:
 		return context.WithTimeout(ctx, r.upTo(300*time.Millisecond))
 	case 1, 2:
 		return context.WithTimeout(ctx, r.upTo(5*time.Second))
+	case 3:
+		return context.WithTimeoutCause(ctx, r.upTo(5*time.Second), ofAnother[r.IntN(len(ofAnother))])
 	default:
 		return context.WithTimeout(ctx, 25*time.Second/r.pace)
 	}
