@@ -30,11 +30,10 @@
 // clocks, and config.go the limits of a world. client.go, message.go, sending.go,
 // answers.go, endings.go, users.go and doubt.go are the clients. step.go executes
 // the steps. properties.go, states.go, lines.go and doubt.go have the properties.
-// search.go searches every interleaving, and key.go and keymembers.go distinguish
-// its states. The tests run all this: exhaustively over all rules of two tags, at
-// random over larger ones, and once for each rule of the protocol without that rule.
-// DOCLOCK_MODEL, DOCLOCK_MODEL_SCALE, DOCLOCK_MODEL_STEPS and -rapid.checks lengthen
-// the tests.
+// search.go searches every interleaving, and key.go distinguishes its states. The
+// tests run all this: exhaustively over all rules of two tags, at random over larger
+// ones, and once for each rule of the protocol without that rule. DOCLOCK_MODEL and
+// DOCLOCK_MODEL_SCALE lengthen the tests.
 //
 // An acquire with SkipLocked needs nothing in the model: see users.go.
 //

@@ -17,11 +17,11 @@ var searchFor = os.Getenv("DOCLOCK_MODEL")
 
 // pick returns the number for the available time. DOCLOCK_MODEL_SCALE
 // multiplies the numbers of the full search.
-func pick[T int | int64](seconds, minute, long T) T {
+func pick(seconds, minute, long int) int {
 	switch searchFor {
 	case "full":
 		if scale, err := strconv.Atoi(os.Getenv("DOCLOCK_MODEL_SCALE")); err == nil && scale > 0 {
-			return long * T(scale)
+			return long * scale
 		}
 		return long
 	case "proof":

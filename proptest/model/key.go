@@ -9,12 +9,13 @@ import (
 // keyer distinguishes states. Two worlds with the same key behave alike, so one
 // of them is enough. Of numbers only their order matters, of times only the
 // distance from now, and of the past only what a participant may still refer
-// to.
+// to. So it goes through a state twice: first it gathers the numbers and the ids.
 type keyer struct {
 	seed    maphash.Seed
 	bytes   []byte
-	numbers []int64 // every seq and fence in the world, sorted
+	numbers []int64 // every seq and fence in the world, sorted the second time
 	ids     []ID    // every id that may still be used
+	second  bool
 }
 
 func newKeyer() *keyer { return &keyer{seed: maphash.MakeSeed()} }
@@ -22,8 +23,17 @@ func newKeyer() *keyer { return &keyer{seed: maphash.MakeSeed()} }
 // key is a hash of the state. Among the some 10^5 states of one search, the
 // chance that two have the same hash is below one in a billion.
 func (k *keyer) key(w *world) uint64 {
-	k.collect(w)
+	k.numbers, k.ids, k.second = k.numbers[:0], k.ids[:0], false
+	k.world(w)
+	slices.Sort(k.numbers)
+	k.numbers, k.second = slices.Compact(k.numbers), true
 	k.bytes = k.bytes[:0]
+	k.world(w)
+	return maphash.Bytes(k.seed, k.bytes)
+}
+
+func (k *keyer) world(w *world) {
+	k.rank(0)
 	k.document(w, w.doc)
 	k.document(w, w.old)
 	k.put(w.offsets...)
@@ -39,10 +49,12 @@ func (k *keyer) key(w *world) uint64 {
 	k.put(int64(len(w.flight)))
 	for i := range w.flight {
 		k.message(w, &w.flight[i])
+		k.used(ID(w.flight[i].u / 100))
 	}
 	for _, g := range w.ghost.grants {
 		if slices.Contains(k.ids, g.ID) {
-			k.put(int64(g.ID), k.rank(g.Fence), k.rank(g.line), int64(g.by), bit(g.excluded), bit(g.released), bit(g.dropped))
+			k.rank(g.Fence, g.line)
+			k.put(int64(g.ID), int64(g.by), bit(g.excluded), bit(g.released), bit(g.dropped))
 			k.put(max(0, g.hold-w.time), max(0, g.limit-w.time))
 		}
 	}
@@ -60,64 +72,32 @@ func (k *keyer) key(w *world) uint64 {
 			k.put(int64(id))
 		}
 	}
-	return maphash.Bytes(k.seed, k.bytes)
 }
 
-// collect gathers the numbers and the ids that are in use.
-func (k *keyer) collect(w *world) {
-	k.numbers = append(k.numbers[:0], 0)
-	k.ids = k.ids[:0]
-	for _, d := range []*Document{w.doc, w.old} {
-		k.collectDocument(d)
-	}
-	if len(w.members) > 1 {
-		k.collectMembers(w)
-	}
-	for i := range w.clients {
-		c := &w.clients[i]
-		k.numbers = append(k.numbers, c.seq, c.fence, c.sole, c.last.lease.Fence, c.last.f)
-		k.ids = append(k.ids, c.id, c.last.lease.ID, c.last.second, c.last.next.ID, c.own)
-	}
-	for i := range w.flight {
-		k.collectMessage(&w.flight[i])
-	}
-	for _, g := range w.ghost.grants {
-		if slices.Contains(k.ids, g.ID) {
-			k.numbers = append(k.numbers, g.Fence, g.line)
-		}
-	}
-	slices.Sort(k.numbers)
-	k.numbers = slices.Compact(k.numbers)
-}
-
-func (k *keyer) collectDocument(d *Document) {
-	if d == nil {
+// members distinguishes what the members of a replica set have.
+func (k *keyer) members(w *world) {
+	if len(w.members) == 1 {
 		return
 	}
-	k.numbers = append(k.numbers, d.Lock.Fence)
-	for _, b := range d.Lock.Tags {
-		for _, e := range b.Entries {
-			k.numbers = append(k.numbers, e.Seq, e.Fence)
-			k.ids = append(k.ids, max(e.ID, -e.ID))
+	k.put(int64(w.leader), int64(w.elections), max(-w.cfg.ttl, w.ghost.born-w.time))
+	for i := range w.members {
+		p := &w.members[i]
+		k.put(bit(p.primary), bit(len(p.tail) > 0))
+		k.document(w, p.known)
+		if i != w.leader { // of what is never committed, the outcome is enough
+			k.document(w, w.latest(i))
+			continue
+		}
+		k.put(int64(len(p.tail)))
+		for j := range p.tail {
+			ev := &p.tail[j]
+			k.message(w, &ev.message)
+			k.used(ID(ev.u / 100))
+			k.put(ev.now-w.time, ev.at-w.time, bit(ev.orphan))
+			k.bytes = append(k.bytes, ev.outcome...)
+			k.document(w, ev.after)
 		}
 	}
-}
-
-func (k *keyer) collectMessage(m *message) {
-	k.numbers = append(k.numbers, m.lease.Fence, m.f)
-	k.ids = append(k.ids, m.lease.ID, m.second, m.next.ID, ID(m.u/100))
-}
-
-func (k *keyer) put(vs ...int64) {
-	for _, v := range vs {
-		k.bytes = binary.AppendVarint(k.bytes, v)
-	}
-}
-
-// rank is the number's place in the order of all numbers.
-func (k *keyer) rank(number int64) int64 {
-	i, _ := slices.BinarySearch(k.numbers, number)
-	return int64(i)
 }
 
 func (k *keyer) document(w *world, d *Document) {
@@ -136,12 +116,15 @@ func (k *keyer) document(w *world, d *Document) {
 	for _, ev := range w.members[w.leader].tail {
 		dead = min(dead, ev.now)
 	}
-	k.put(int64(d.Field), k.rank(d.Lock.Fence))
+	k.put(int64(d.Field))
+	k.rank(d.Lock.Fence)
 	for _, b := range d.Lock.Tags {
 		k.bytes = append(k.bytes, b.Tag...)
 		k.put(int64(len(b.Entries)))
 		for _, e := range b.Entries {
-			k.put(int64(e.ID), k.rank(e.Seq), k.rank(e.Fence), max(e.Expires, dead)-w.time, int64(e.N))
+			k.used(max(e.ID, -e.ID))
+			k.rank(e.Seq, e.Fence)
+			k.put(int64(e.ID), max(e.Expires, dead)-w.time, int64(e.N))
 			k.put(int64(e.Key), bit(e.Detached), max(e.Until, dead)-w.time)
 		}
 	}
@@ -152,8 +135,10 @@ func (k *keyer) document(w *world, d *Document) {
 }
 
 func (k *keyer) client(w *world, c *client) {
-	k.put(int64(c.phase), int64(c.round), int64(c.id), k.rank(c.seq), k.rank(c.fence), max(0, c.valid-w.time),
-		int64(c.writes), int64(c.newest), k.rank(c.sole), bit(c.unknown), bit(c.awaits), int64(c.before))
+	k.used(c.id, c.own)
+	k.rank(c.seq, c.fence, c.sole)
+	k.put(int64(c.phase), int64(c.round), int64(c.id), max(0, c.valid-w.time),
+		int64(c.writes), int64(c.newest), bit(c.unknown), bit(c.awaits), int64(c.before))
 	k.bytes = append(k.bytes, c.tag...)
 	k.put(int64(c.own), int64(c.lowers), int64(c.key), max(0, c.was-w.time), max(0, c.keeps-w.time))
 	k.message(w, &c.last)
@@ -164,15 +149,42 @@ func (k *keyer) message(w *world, m *message) {
 		k.put(-1)
 		return
 	}
+	k.used(m.lease.ID, m.second, m.next.ID)
+	k.rank(m.lease.Fence, m.next.Fence, m.f)
 	k.bytes = append(k.bytes, m.lease.Tag...)
 	k.bytes = append(k.bytes, m.next.Tag...)
-	k.put(int64(m.key), int64(m.next.ID), k.rank(m.next.Fence), m.rest)
-	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), k.rank(m.lease.Fence), int64(m.second), bit(m.waits),
-		int64(m.k), int64(m.u), k.rank(m.f), max(0, m.until-w.time))
+	k.put(int64(m.key), int64(m.next.ID), m.rest)
+	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), int64(m.second), bit(m.waits),
+		int64(m.k), int64(m.u), max(0, m.until-w.time))
 	// A lease that counts from a send a whole TTL ago is not valid any more.
 	k.put(max(-w.cfg.ttl, m.sent-w.time), bit(m.parsed != 0))
 	if m.parsed != 0 {
 		k.put(m.parsed - w.time)
+	}
+}
+
+// used notes ids. Whose id is used is of interest for what comes after the members, clients and messages.
+func (k *keyer) used(ids ...ID) {
+	if !k.second {
+		k.ids = append(k.ids, ids...)
+	}
+}
+
+// rank notes numbers, or puts their places in the order of all numbers.
+func (k *keyer) rank(numbers ...int64) {
+	if !k.second {
+		k.numbers = append(k.numbers, numbers...)
+		return
+	}
+	for _, n := range numbers {
+		i, _ := slices.BinarySearch(k.numbers, n)
+		k.put(int64(i))
+	}
+}
+
+func (k *keyer) put(vs ...int64) {
+	for _, v := range vs {
+		k.bytes = binary.AppendVarint(k.bytes, v)
 	}
 }
 

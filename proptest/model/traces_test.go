@@ -24,43 +24,40 @@ func ask(rules Rules, tag Tag, id ID) Request {
 	return Request{Rules: rules, Tag: tag, ID: id, Owner: "someone", TTL: 20, WaitTTL: 10, Tolerance: 5}
 }
 
-// acquire acquires an exclusive lease and checks that it is granted.
-func (h *hand) acquire(id ID) (Lease, Image) {
-	h.t.Helper()
-	d, outcome, image := h.p.Acquire(h.d, ask(exclusive, "a", id), Queue, h.now)
-	if outcome != Granted {
-		h.t.Fatalf("acquire %d: %s", id, outcome)
+// does takes what a command has returned, and checks its outcome.
+func (h *hand) does(want Outcome) func(*Document, Outcome, Image) {
+	return func(d *Document, outcome Outcome, _ Image) {
+		h.t.Helper()
+		if outcome != want {
+			h.t.Fatalf("outcome %s, want %s; %v", outcome, want, d)
+		}
+		h.d = d
 	}
-	h.d = d
-	e, _ := d.Find("a", id)
-	return Lease{"a", id, e.Fence}, image
 }
 
-// does runs a command and checks its outcome.
-func (h *hand) does(want Outcome, d *Document, outcome Outcome, _ Image) {
+// acquire acquires a lease and checks that it is granted.
+func (h *hand) acquire(rules Rules, tag Tag, id ID) Lease {
 	h.t.Helper()
-	if outcome != want {
-		h.t.Fatalf("outcome %s, want %s; %v", outcome, want, d)
-	}
-	h.d = d
+	h.does(Granted)(h.p.Acquire(h.d, ask(rules, tag, id), Queue, h.now))
+	e, _ := h.d.Find(tag, id)
+	return Lease{tag, id, e.Fence}
 }
 
-// ended begins a lease and ends it with a write.
-func (h *hand) ended(id ID) {
+// ended begins an exclusive lease and ends it with a write.
+func (h *hand) ended(id ID) Lease {
 	h.t.Helper()
-	lease, _ := h.acquire(id)
-	d, outcome, image := h.p.WriteAndRelease(h.d, lease, Update(id), h.now)
-	h.does(Applied, d, outcome, image)
+	lease := h.acquire(exclusive, "a", id)
+	h.does(Applied)(h.p.WriteAndRelease(h.d, lease, Update(id), h.now))
+	return lease
 }
 
 // Nine writes later, the first one is repeated.
 func TestRule14NumberIsInTheEntry(t *testing.T) {
 	for _, without := range []Without{{}, {NumberInEntry: true}} {
 		h := newHand(t, without)
-		lease, _ := h.acquire(1)
+		lease := h.acquire(exclusive, "a", 1)
 		for k := 1; k <= 9; k++ {
-			d, outcome, image := h.p.Write(h.d, lease, k, Update(k), h.now)
-			h.does(Applied, d, outcome, image)
+			h.does(Applied)(h.p.Write(h.d, lease, k, Update(k), h.now))
 		}
 		_, outcome, _ := h.p.Write(h.d, lease, 1, 1, h.now) // the late one
 		if want := without.NumberInEntry; (outcome == Applied) != want {
@@ -73,14 +70,12 @@ func TestRule14NumberIsInTheEntry(t *testing.T) {
 // done has dropped its id. Only the witness distinguishes absence from "not
 // applied".
 func TestRule18NineLeasesLater(t *testing.T) {
-	for _, earlier := range []bool{false, true} {
+	for _, earlier := range []ID{0, 50} {
 		h := newHand(t, Without{})
-		if earlier {
-			h.ended(50)
+		if earlier != 0 {
+			h.ended(earlier)
 		}
-		lease, image := h.acquire(1)
-		d, outcome, im := h.p.WriteAndRelease(h.d, lease, 1, h.now) // the answer is lost
-		h.does(Applied, d, outcome, im)
+		c := &client{fence: h.ended(1).Fence, newest: earlier} // the answer is lost
 		for id := ID(2); id < 10; id++ {
 			h.ended(id)
 		}
@@ -88,10 +83,6 @@ func TestRule18NineLeasesLater(t *testing.T) {
 			t.Fatal("done still has it")
 		}
 		w := newWorld(&config{tags: []Tag{"a"}, tick: 1})
-		c := &client{fence: lease.Fence}
-		if done := image.Doc.Lock.Done; len(done) > 0 {
-			c.newest = done[len(done)-1]
-		}
 		if w.provesAbsence(c, h.d) {
 			t.Errorf("newest at the grant %d: absence from done %v counts as a proof", c.newest, h.d.Lock.Done)
 		}
@@ -107,46 +98,17 @@ func TestRule18NineLeasesLater(t *testing.T) {
 func TestRule19IDsAreNeverReused(t *testing.T) {
 	for _, second := range []ID{2, 3} { // the successor's id once more, or a new one
 		h := newHand(t, Without{})
-		first, _ := h.acquire(1)
-		d, outcome, image := h.p.Handoff(h.d, first, Successor{Request: ask(exclusive, "a", 2)}, h.now) // the answer is lost
-		h.does(Granted, d, outcome, image)
-		d, outcome, image = h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now)
-		h.does(Released, d, outcome, image)
-		h.acquire(second)
-		d, _, _ = h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now) // the late one
+		first := h.acquire(exclusive, "a", 1)
+		h.does(Granted)(h.p.Handoff(h.d, first, Successor{Request: ask(exclusive, "a", 2)}, h.now)) // the answer is lost
+		h.does(Released)(h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now))
+		h.acquire(exclusive, "a", second)
+		d, _, _ := h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now) // the late one
 		if _, there := d.Find("a", second); there != (second != 2) {
 			t.Errorf("acquired as %d: after the late release: %v", second, d)
 		}
 	}
 }
 
-// The holder's plain release comes first. The late handoff then finds nothing,
-// so no release of the successor's id is needed.
-// The id of a lease that ended with a write is in done. A second lease with
-// that id would find its own write "applied" before it was.
-// A batched renewal skips a document whose lease was lost, although its id is
-// present again.
-// An acquire that executes after its caller gave up delays others until TTL and
-// tolerance are over, and never longer.
-// detached is a lease that was acquired under id 1 and detached under key 7.
-func detached(h *hand) (Lease, Token) {
-	h.t.Helper()
-	lease, _ := h.acquire(1)
-	d, outcome, image := h.p.Detach(h.d, lease, 7, 20, 5, h.now)
-	h.does(Detached, d, outcome, image)
-	return lease, Token{"a", 7}
-}
-
-// resume resumes the token under the id.
-func (h *hand) resume(k Token, id ID) Lease {
-	h.t.Helper()
-	d, outcome, image := h.p.Resume(h.d, k, ask(exclusive, k.Tag, id), h.now)
-	h.does(Granted, d, outcome, image)
-	e, _ := d.keyed(k)
-	return Lease{k.Tag, e.ID, e.Fence}
-}
-
-// write writes under the lease, and returns the outcome.
 // Two holders of one process share an entry, and one of them detaches it. The
 // user of the token releases it, and a writer is let in beside the other holder,
 // whose lease is still valid. So a shared entry is not detached. The same holds
@@ -155,23 +117,17 @@ func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 	rules := Rules{"read": {"write": {Cooperative, 0}}, "write": {"read": {Cooperative, 0}, "write": {Cooperative, 0}}, "look": {}}
 	for _, how := range []string{"detach", "downgrade", "neither"} {
 		h := newHand(t, Without{})
-		d, outcome, image := h.p.Acquire(h.d, ask(rules, "read", 1), Queue, h.now)
-		h.does(Granted, d, outcome, image)
-		e, _ := h.d.Find("read", 1)
-		shared, valid := Lease{"read", 1, e.Fence}, h.now+20
+		shared, valid := h.acquire(rules, "read", 1), h.now+20
 		switch how {
 		case "detach":
-			d, outcome, image = h.p.Detach(h.d, shared, 7, 20, 5, h.now)
-			h.does(Detached, d, outcome, image)
-			mine := h.resume(Token{"read", 7}, 2)
-			d, outcome, image = h.p.Release(h.d, mine, h.now)
-			h.does(Released, d, outcome, image)
+			h.does(Detached)(h.p.Detach(h.d, shared, 7, 20, 5, h.now))
+			h.does(Granted)(h.p.Resume(h.d, Token{"read", 7}, ask(rules, "read", 2), h.now))
+			h.does(Released)(h.p.Release(h.d, Lease{"read", 2, h.d.Lock.Fence}, h.now))
 		case "downgrade":
-			d, outcome, image = h.p.Downgrade(h.d, shared, 1, ask(rules, "look", 2), h.now)
-			h.does(Granted, d, outcome, image)
+			h.does(Granted)(h.p.Downgrade(h.d, shared, 1, ask(rules, "look", 2), h.now))
 		}
 		h.now++
-		_, outcome, _ = h.p.Acquire(h.d, ask(rules, "write", 3), Queue, h.now)
+		_, outcome, _ := h.p.Acquire(h.d, ask(rules, "write", 3), Queue, h.now)
 		if beside := outcome == Granted && h.now < valid; beside != (how != "neither") {
 			t.Errorf("%s: the writer is %s at %d, the other reader is valid until %d", how, outcome, h.now, valid)
 		}
@@ -183,35 +139,21 @@ func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 func TestRule23CleanUpSparesTokens(t *testing.T) {
 	for _, without := range []Without{{}, {KeyNeedsFence: true}} {
 		h := newHand(t, without)
-		_, token := detached(h)
+		lease := h.acquire(exclusive, "a", 1)
+		h.does(Detached)(h.p.Detach(h.d, lease, 7, 20, 5, h.now))
 		h.d, _, _ = h.p.Release(h.d, Lease{Tag: "a", ID: 1}, h.now) // the clean-up
-		_, outcome, _ := h.p.Resume(h.d, token, ask(exclusive, "a", 2), h.now)
+		_, outcome, _ := h.p.Resume(h.d, Token{"a", 7}, ask(exclusive, "a", 2), h.now)
 		if want := without.KeyNeedsFence; (outcome == Lost) != want {
 			t.Errorf("key needs fence: %v; the resume after the clean-up is %s", !without.KeyNeedsFence, outcome)
 		}
 	}
 }
 
-// A late duplicate of a resume takes the lock from a later one. Both handles
-// notice, nobody else is let in before the time of either is over, and the token
-// stays good.
-// A resume finds an entry that has expired, while it is present. A grant removes
-// it, and its token is worth nothing from then on.
-// The reply of a detach is lost. Until a resume, a repeat finds the same entry.
-// After it, the repeat finds nothing, and changes nothing.
-// The handle's own write of unknown outcome is executed after its detach: at
-// most once, and not after a resume.
-// A late acquire brings the id of a released lease back. Nobody held that one,
-// so its removal leaves nothing.
-// Two tabs save, and both number their write 1. The second tab's command gets
-// lost. If both were one handle, its repeat would find nothing, and the number
-// in the entry would say that the write was applied.
-
 // An outside writer has put another entry before the lease's. The compare-and-set names the
 // tag's first entry, and does nothing.
 func TestRule17SetDemandsTheFirstEntry(t *testing.T) {
 	h := newHand(t, Without{})
-	lease, _ := h.acquire(1)
+	lease := h.acquire(exclusive, "a", 1)
 	own := h.d.Lock.Tags[0].Entries
 	for _, want := range []Outcome{Granted, NotApplied} {
 		d, outcome, _ := h.p.CompareAndSet(h.d, lease, 77, ask(exclusive, "a", 2), lease.Fence, h.now)

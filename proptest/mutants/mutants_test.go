@@ -4,8 +4,16 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,9 +38,9 @@ func seeds(t *testing.T) {
 	}
 }
 
-// An edit of the product must not disable a mutant silently.
+// An edit of the product must not disable a mutant silently: each applies, and compiles.
 func TestMutantsApply(t *testing.T) {
-	names := map[string]bool{}
+	names, compiler := map[string]bool{}, newCompiler(t)
 	for _, m := range All() {
 		if names[m.Name] {
 			t.Errorf("two mutants are called %q", m.Name)
@@ -56,8 +64,64 @@ func TestMutantsApply(t *testing.T) {
 			t.Errorf("%s: %v", m.Name, err)
 		} else if mutated == string(text) {
 			t.Errorf("%s changes nothing", m.Name)
+		} else if err := compiler.check(m.File, mutated); err != nil {
+			t.Errorf("%s doesn't compile: %v", m.Name, err)
 		}
 	}
+}
+
+// compiler checks packages of the module with one file replaced. It takes what they import as it was compiled.
+type compiler struct {
+	types.Config
+	files  *token.FileSet
+	parsed map[string]*ast.File
+}
+
+func newCompiler(t *testing.T) compiler {
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}")
+	list.Dir = root
+	for _, m := range All() {
+		if dir := "./" + path.Dir(m.File); !slices.Contains(list.Args, dir) {
+			list.Args = append(list.Args, dir)
+		}
+	}
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", list, err)
+	}
+	compiled := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		pkg, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		compiled[pkg] = file
+	}
+	c := compiler{files: token.NewFileSet(), parsed: map[string]*ast.File{}}
+	c.Importer = importer.ForCompiler(c.files, "gc", func(pkg string) (io.ReadCloser, error) { return os.Open(compiled[pkg]) })
+	return c
+}
+
+func (c compiler) check(file, text string) error {
+	dir, err := build.ImportDir(filepath.Join(root, path.Dir(file)), 0)
+	if err != nil {
+		return err
+	}
+	mutated, err := parser.ParseFile(c.files, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	all := []*ast.File{mutated}
+	for _, name := range dir.GoFiles {
+		name = filepath.Join(dir.Dir, name)
+		if c.parsed[name] == nil {
+			if c.parsed[name], err = parser.ParseFile(c.files, name, nil, parser.SkipObjectResolution); err != nil {
+				return err
+			}
+		}
+		if name != filepath.Join(root, file) {
+			all = append(all, c.parsed[name])
+		}
+	}
+	_, err = c.Check(dir.ImportPath, c.files, all, nil)
+	return err
 }
 
 // testsOf are the names of a package's tests.

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 
 // size is the size of a run.
 type size struct {
-	modelRuns, modelSteps     int
-	model                     string // how far the exhaustive search goes
+	model                     string // how far its searches go
+	modelRuns                 int    // the least number of random ones
 	machineRuns, machineSteps int
 	processes, clients        int // of the simulation on a server
 	operations                int
@@ -45,8 +45,8 @@ type size struct {
 }
 
 var (
-	full  = size{10_000, 50, "proof", 1_000, 30, 2, 8, 5_000, 20, 60}
-	atLen = size{1_000_000, 50, "full", 20_000, 30, 4, 16, 5_000, 300, 2_000}
+	full  = size{"proof", 50_000, 1_000, 30, 2, 8, 5_000, 20, 60}
+	atLen = size{"full", 5_000_000, 20_000, 30, 4, 16, 5_000, 300, 2_000}
 )
 
 // proof is one run. All parts count in one tally.
