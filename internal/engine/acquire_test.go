@@ -70,20 +70,3 @@ func TestAcquireByAnyFilter(t *testing.T) {
 		t.Fatal(got.Outcome, got.Image, err)
 	}
 }
-
-func TestAcquireFindsNoDocument(t *testing.T) {
-	t.Parallel()
-	w := emptyWorld(t)
-	p := w.peer(relations.Exclusive())
-	for _, try := range []bool{false, true} {
-		p.once("acquire", func() {
-			got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Try: try})
-			if got.Outcome != NotFound || got.Image != nil || err != nil {
-				t.Errorf("try %v: %v, %v, %v", try, got.Outcome, got.Image, err)
-			}
-		})
-	}
-	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{}); n != 0 || err != nil {
-		t.Errorf("%d documents, %v", n, err)
-	}
-}

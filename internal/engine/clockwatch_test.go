@@ -92,18 +92,6 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// The server's clock cuts what is less than a millisecond.
-func TestClockJumpsByWholeMilliseconds(t *testing.T) {
-	w := newWatched()
-	w.pass(900 * time.Microsecond)
-	w.ask(0, 0)
-	w.pass(100 * time.Microsecond)
-	w.server = w.server.Add(quarter)
-	if jump := w.ask(0, 0); jump != 0 {
-		t.Errorf("a quarter is a jump of %v", jump)
-	}
-}
-
 // Servers with different clocks that answer in turn are reported once a minute.
 func TestClockJumpsAreFew(t *testing.T) {
 	w, n := newWatched(), 0

@@ -99,16 +99,16 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 		}
 		return u
 	}
-	acquire := func(r Request) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := e.Acquire(ctx, w.filter(), r); return err }
+	acquire := func(r Request) func(context.Context) (Answer, error) {
+		return func(ctx context.Context) (Answer, error) { return e.Acquire(ctx, w.filter(), r) }
 	}
 	by := func(t Terms) Request {
 		r := r
 		r.Terms = t
 		return r
 	}
-	longer, kept := g, g
-	longer.TTL, kept.Until = 2*ttl, epoch.Add(held)
+	longer, kept, from := g, g, g
+	longer.TTL, kept.Until, from.Tag = 2*ttl, epoch.Add(held), e.Rules().Tags()[0]
 	next := func(waiting bool) Successor {
 		id := uuid.MustParse("66666666-7777-4888-9999-000000000000")
 		return Successor{Request: Request{Tag: tag, ID: id, Document: true}, Waiting: waiting}
@@ -117,69 +117,57 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 	file.WriteString("{")
 	for i, c := range []struct {
 		name string
-		send func(context.Context) error
+		send func(context.Context) (Answer, error)
 	}{
 		{"acquire", acquire(r)},
 		{"acquire, with the document", acquire(document)},
 		{"try", acquire(try)},
-		{"confirm", func(ctx context.Context) error { _, err := e.Confirm(ctx, g.Pin, r); return err }},
-		{"renew", func(ctx context.Context) error { _, err := e.Renew(ctx, g); return err }},
-		{"renew two", func(ctx context.Context) error { _, err := e.RenewAll(ctx, []Grant{g, g}); return err }},
-		{"standing", func(ctx context.Context) error { _, _, err := e.Standing(ctx, []Grant{g}); return err }},
-		{"read", func(ctx context.Context) error { _, err := e.Read(ctx, g.Pin); return err }},
-		{"write, classic", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(classic), 1); return err }},
-		{"write, pipeline", func(ctx context.Context) error { _, err := e.Write(ctx, g, parsed(pipeline), 1); return err }},
-		{"write and release, classic", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(classic)); return err }},
-		{"write and release, pipeline", func(ctx context.Context) error { _, err := e.WriteAndRelease(ctx, g, parsed(pipeline)); return err }},
-		{"handoff", func(ctx context.Context) error { _, err := e.Handoff(ctx, g, next(false)); return err }},
-		{"handoff to a waiting entry", func(ctx context.Context) error { _, err := e.Handoff(ctx, g, next(true)); return err }},
-		{"write and hand off, classic", func(ctx context.Context) error {
-			_, err := e.WriteAndHandOff(ctx, g, parsed(classic), next(false))
-			return err
+		{"confirm", func(ctx context.Context) (Answer, error) { return e.Confirm(ctx, g.Pin, r) }},
+		{"renew", func(ctx context.Context) (Answer, error) { return e.Renew(ctx, g) }},
+		{"renew two", func(ctx context.Context) (Answer, error) { return e.RenewAll(ctx, []Grant{g, g}) }},
+		{"standing", func(ctx context.Context) (a Answer, err error) {
+			_, _, err = e.Standing(ctx, []Grant{g})
+			return a, err
 		}},
-		{"write and hand off, pipeline", func(ctx context.Context) error {
-			_, err := e.WriteAndHandOff(ctx, g, parsed(pipeline), next(false))
-			return err
+		{"read", func(ctx context.Context) (a Answer, err error) { _, err = e.Read(ctx, g.Pin); return a, err }},
+		{"write, classic", func(ctx context.Context) (Answer, error) { return e.Write(ctx, g, parsed(classic), 1) }},
+		{"write, pipeline", func(ctx context.Context) (Answer, error) { return e.Write(ctx, g, parsed(pipeline), 1) }},
+		{"write and release, classic", func(ctx context.Context) (Answer, error) { return e.WriteAndRelease(ctx, g, parsed(classic)) }},
+		{"write and release, pipeline", func(ctx context.Context) (Answer, error) { return e.WriteAndRelease(ctx, g, parsed(pipeline)) }},
+		{"handoff", func(ctx context.Context) (Answer, error) { return e.Handoff(ctx, g, next(false)) }},
+		{"handoff to a waiting entry", func(ctx context.Context) (Answer, error) { return e.Handoff(ctx, g, next(true)) }},
+		{"write and hand off, classic", func(ctx context.Context) (Answer, error) {
+			return e.WriteAndHandOff(ctx, g, parsed(classic), next(false))
 		}},
-		{"release", func(ctx context.Context) error { _, err := e.Release(ctx, g); return err }},
-		{"detach", func(ctx context.Context) error { _, err := e.Detach(ctx, g, k.Key); return err }},
-		{"resume, with the document", func(ctx context.Context) error { _, err := e.Resume(ctx, k, document); return err }},
-		{"touch", func(ctx context.Context) error { _, err := e.Touch(ctx, k); return err }},
-		{"release, after a resume", func(ctx context.Context) error { _, err := e.Release(ctx, resumed); return err }},
-		{"write and hand off, classic, after a resume", func(ctx context.Context) error {
-			_, err := e.WriteAndHandOff(ctx, resumed, parsed(classic), next(false))
-			return err
+		{"write and hand off, pipeline", func(ctx context.Context) (Answer, error) {
+			return e.WriteAndHandOff(ctx, g, parsed(pipeline), next(false))
 		}},
-		{"downgrade", func(ctx context.Context) error {
-			from := g
-			from.Tag = e.Rules().Tags()[0]
-			_, err := e.Downgrade(ctx, from, 1, Request{Tag: tag, ID: next(false).ID})
-			return err
+		{"release", func(ctx context.Context) (Answer, error) { return e.Release(ctx, g) }},
+		{"detach", func(ctx context.Context) (Answer, error) { return e.Detach(ctx, g, k.Key) }},
+		{"resume, with the document", func(ctx context.Context) (Answer, error) { return e.Resume(ctx, k, document) }},
+		{"touch", func(ctx context.Context) (Answer, error) { return e.Touch(ctx, k) }},
+		{"release, after a resume", func(ctx context.Context) (Answer, error) { return e.Release(ctx, resumed) }},
+		{"write and hand off, classic, after a resume", func(ctx context.Context) (Answer, error) {
+			return e.WriteAndHandOff(ctx, resumed, parsed(classic), next(false))
 		}},
-		{"remove two", func(ctx context.Context) error {
-			_, err := e.Remove(ctx, g.Pin, tag, []uuid.UUID{g.ID, next(false).ID})
-			return err
+		{"downgrade", func(ctx context.Context) (Answer, error) {
+			return e.Downgrade(ctx, from, 1, Request{Tag: tag, ID: next(false).ID})
+		}},
+		{"remove two", func(ctx context.Context) (a Answer, err error) {
+			_, err = e.Remove(ctx, g.Pin, tag, []uuid.UUID{g.ID, next(false).ID})
+			return a, err
 		}},
 		{"acquire by terms", acquire(by(Terms{TTL: 2 * ttl, Owner: "another"}))},
 		{"acquire and hold at least", acquire(by(Terms{Least: 3 * ttl}))},
-		{"confirm and hold at least", func(ctx context.Context) error {
-			_, err := e.Confirm(ctx, g.Pin, by(Terms{Least: 3 * ttl}))
-			return err
-		}},
-		{"renew by terms", func(ctx context.Context) error { _, err := e.Renew(ctx, longer); return err }},
-		{"write and release to a remainder, classic", func(ctx context.Context) error {
-			_, err := e.WriteAndRelease(ctx, kept, parsed(classic))
-			return err
-		}},
-		{"write and release to a remainder, pipeline", func(ctx context.Context) error {
-			_, err := e.WriteAndRelease(ctx, kept, parsed(pipeline))
-			return err
-		}},
-		{"handoff from a remainder", func(ctx context.Context) error { _, err := e.Handoff(ctx, kept, next(false)); return err }},
-		{"release to a remainder", func(ctx context.Context) error { _, err := e.Release(ctx, kept); return err }},
+		{"confirm and hold at least", func(ctx context.Context) (Answer, error) { return e.Confirm(ctx, g.Pin, by(Terms{Least: 3 * ttl})) }},
+		{"renew by terms", func(ctx context.Context) (Answer, error) { return e.Renew(ctx, longer) }},
+		{"write and release to a remainder, classic", func(ctx context.Context) (Answer, error) { return e.WriteAndRelease(ctx, kept, parsed(classic)) }},
+		{"write and release to a remainder, pipeline", func(ctx context.Context) (Answer, error) { return e.WriteAndRelease(ctx, kept, parsed(pipeline)) }},
+		{"handoff from a remainder", func(ctx context.Context) (Answer, error) { return e.Handoff(ctx, kept, next(false)) }},
+		{"release to a remainder", func(ctx context.Context) (Answer, error) { return e.Release(ctx, kept) }},
 	} {
 		sent := w.once(c.name, func() {
-			if err := c.send(w.Context()); err != nil {
+			if _, err := c.send(w.Context()); err != nil {
 				w.Fatalf("%s: %v", c.name, err)
 			}
 		})

@@ -71,17 +71,6 @@ func TestRulesAreTheEnginesOwn(t *testing.T) {
 	}
 }
 
-func TestOutcomesHaveNames(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for o := NotFound; o <= Lost; o++ {
-		if s := o.String(); s == "" || seen[s] {
-			t.Errorf("outcome %d is called %q", o, s)
-		}
-		seen[o.String()] = true
-	}
-}
-
 // The commands of a tag name every other tag, so their total size grows with
 // the square of the number of tags, and no faster.
 func TestNewGrowsWithTheSquareOfTheTags(t *testing.T) {

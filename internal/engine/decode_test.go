@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"context"
 	"testing"
 
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // shop is a document as a user has it.
@@ -26,47 +23,22 @@ var garden = bson.D{
 	{Key: "nested", Value: bson.D{{Key: "lock", Value: 1}}},
 }
 
-// shapes are the two forms of a grant's image: the projection, and the whole
-// document.
-var shapes = map[string]func(w *world, p *peer) *Image{
-	"projected": func(_ *world, p *peer) *Image {
-		return p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
-	},
-	"whole": func(w *world, p *peer) *Image {
-		p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
-		result := w.lab.FindOne(w.Context(), bson.M{"_id": w.ID})
-		img, err := p.readImage(result.Raw())
-		if err != nil {
-			w.Fatal(err)
-		}
-		if !img.Whole() {
-			w.Fatal("the image counts as a projected one")
-		}
-		return img
-	},
-}
-
-// bothShapes runs body with an image of each form.
-func bothShapes(t *testing.T, body func(w *world, p *peer, img *Image), opts ...options.Lister[options.CollectionOptions]) {
-	t.Helper()
-	for name, shape := range shapes {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := emptyWorld(t, opts...)
-			w.Insert(garden...)
-			p := w.peer(relations.Exclusive())
-			body(w, p, shape(w, p))
-		})
-	}
-}
-
-// A grant's document is decoded without its lock into anything that the driver decodes
-// into. Only the caller's registry can decode the struct's price.
+// A grant's document is decoded without its lock, from the projection and from the whole
+// document, into anything that the driver decodes into. Only the caller's registry can decode
+// the struct's price.
 func TestDecodeInto(t *testing.T) {
 	t.Parallel()
+	w := emptyWorld(t, swiss())
+	w.Insert(garden...)
+	p := w.peer(relations.Exclusive())
+	projected := p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
+	whole, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.ID}).Raw())
+	if err != nil || !whole.Whole() || projected.Whole() {
+		t.Fatal(whole, err)
+	}
 	want := bson.D{{Key: "_id", Value: int32(1)}, garden[0], garden[2], {Key: "nested", Value: bson.D{{Key: "lock", Value: int32(1)}}}}
 	raw, asStruct := rawOf(want), &shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}}
-	bothShapes(t, func(w *world, p *peer, img *Image) {
+	for _, img := range []*Image{projected, whole} {
 		var pointed *shop
 		for name, c := range map[string]struct{ into, want any }{
 			"D":       {&bson.D{}, &want},
@@ -76,38 +48,16 @@ func TestDecodeInto(t *testing.T) {
 			"Raw":     {&bson.Raw{}, &raw},
 		} {
 			if err := p.Decode(img, c.into); err != nil {
-				w.Fatal(name, err)
+				t.Fatal(name, err)
 			}
 			if diff := cmp.Diff(c.want, c.into); diff != "" {
-				w.Errorf("%s, as of the grant (-want +got):\n%s", name, diff)
+				t.Errorf("%s, as of the grant (-want +got):\n%s", name, diff)
 			}
 		}
-	}, swiss())
-}
-
-// Decode uses the caller's BSON options too.
-func TestDecodeWithTheCallersOptions(t *testing.T) {
-	t.Parallel()
-	opts := options.Collection().SetBSONOptions(&options.BSONOptions{DefaultDocumentM: true})
-	bothShapes(t, func(w *world, p *peer, img *Image) {
-		var got bson.M
-		if err := p.Decode(img, &got); err != nil {
-			w.Fatal(err)
+		if err := p.Decode(img, &struct{ Price int }{}); err == nil {
+			t.Error("a text is a number")
 		}
-		if diff := cmp.Diff(any(bson.M{"lock": int32(1)}), got["nested"]); diff != "" {
-			w.Errorf("nested (-want +got):\n%s", diff)
-		}
-	}, opts)
-}
-
-func TestDecodeFails(t *testing.T) {
-	t.Parallel()
-	bothShapes(t, func(w *world, p *peer, img *Image) {
-		var got struct{ Price int }
-		if err := p.Decode(img, &got); err == nil {
-			w.Errorf("decoded %+v", got)
-		}
-	})
+	}
 }
 
 func TestDecodeWithoutADocument(t *testing.T) {
@@ -199,19 +149,4 @@ func TestImageOfARelease(t *testing.T) {
 	if own := p.ownEntry(w.Stored(), g); own != (Entry{}) {
 		t.Errorf("without one: %+v", own)
 	}
-}
-
-// offline is an engine whose collection gets no command.
-func offline(t testing.TB, rules relations.Rules) *Engine {
-	t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
-	e, err := New(client.Database("d").Collection("c"), rules, Config{Terms: Terms{TTL: ttl}, Field: DefaultField})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
 }

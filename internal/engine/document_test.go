@@ -159,32 +159,6 @@ func TestThousandEntries(t *testing.T) {
 	}
 }
 
-func TestBigDocument(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, bson.E{Key: "pages", Value: strings.Repeat("0123456789", 20_000)}, hello())
-	p := w.peer(relations.Fair())
-	img := p.arrive(Request{Tag: "read", ID: ann, Document: true}, Granted)
-	g := p.Grant(img, Request{Tag: "read", ID: ann})
-	var doc struct{ Pages, Text string }
-	if err := p.Decode(img, &doc); err != nil || len(doc.Pages) != 200_000 || doc.Text != "hello" {
-		t.Errorf("decoded %d bytes, %q, %v", len(doc.Pages), doc.Text, err)
-	}
-	for name, img := range map[string]*Image{
-		"acquire": p.arrive(Request{Tag: "read", ID: bob}, Granted),
-		"confirm": p.ask(g, Request{Tag: "read", ID: bob}, Granted),
-		"read":    p.read(g),
-		"waiting": p.arrive(Request{Tag: "write", ID: cid, Document: true}, Waiting),
-		"refused": p.arrive(Request{Tag: "write", ID: dan, Document: true, Try: true}, Conflict),
-	} {
-		if len(img.raw) > 2000 {
-			t.Errorf("%s: an image of %d bytes, though the document was not asked for", name, len(img.raw))
-		}
-	}
-	p.renew(g, Renewed)
-	p.finish(g, bson.M{"$set": bson.M{"text": "bye"}}, Applied)
-	w.fieldIs("text", "bye")
-}
-
 func TestTTLsOfTags(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

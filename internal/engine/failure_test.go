@@ -109,18 +109,6 @@ func TestClassify(t *testing.T) {
 		},
 		"A member that steps down proves nothing": {
 			"NotWritablePrimary":       {reply(10107), unknown},
-			"InterruptedAtShutdown":    {reply(11600), unknown},
-			"InterruptedDueToReplSt.":  {reply(11602), unknown},
-			"PrimarySteppedDown":       {reply(189), unknown},
-			"ShutdownInProgress":       {reply(91), unknown},
-			"HostUnreachable":          {reply(6), unknown},
-			"NetworkTimeout":           {reply(89), unknown},
-			"ExceededTimeLimit":        {reply(262), unknown},
-			"NotPrimaryNoSecondaryOk":  {reply(13435), unknown},
-			"NotPrimaryOrSecondary":    {reply(13436), unknown},
-			"WriteConcernTimeout":      {reply(64), unknown},
-			"SocketException":          {reply(9001), unknown},
-			"HostNotFound":             {reply(7), unknown},
 			"in an exception's errors": {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 10107}}}, unknown},
 		},
 		"A validator (121), a view (166), a capped collection: say so by name": {

@@ -62,16 +62,6 @@ func TestFilterPins(t *testing.T) {
 	}
 }
 
-func TestFilterOfDocuments(t *testing.T) {
-	t.Parallel()
-	for name, id := range map[string]any{"document": bson.D{{Key: "a", Value: 1}}, "empty": bson.D{}, "null": nil, "id": bson.NewObjectID()} {
-		f, err := plain.ParseFilter(bson.M{"_id": id})
-		if err != nil || f.Pin == nil {
-			t.Errorf("%s: %v, %v", name, f, err)
-		}
-	}
-}
-
 func TestAnyFilterMayBeEmpty(t *testing.T) {
 	t.Parallel()
 	for _, filter := range []any{bson.D{}, bson.M{}, struct{}{}} {

@@ -61,7 +61,13 @@ func TestRule17CompareAndSet(t *testing.T) {
 		p := w.peer(relations.Exclusive())
 		g := p.acquire(ann, "write", Granted)
 		update := bson.M{"$set": bson.M{"a": 1}, "$unset": bson.M{"text": ""}, "$push": bson.D{{Key: "list", Value: 1}}}
-		p.writeAndHandOff(g, update, successor(bob, "write"), Granted)
+		s := successor(bob, "write")
+		s.Terms.Owner = "a job"
+		w.at(second)
+		p.writeAndHandOff(g, update, s, Granted)
+		w.is(stored{fence: n0 + 1, tags: rows{"write": {
+			{id: bob, owner: "a job", seq: n0 + 1, fence: n0 + 1, since: second, expires: held}, // ann's time
+		}}, done: []uuid.UUID{ann}})
 		doc := w.decoded()
 		if doc["a"] != int32(1) || doc["text"] != nil || len(doc["list"].(bson.A)) != 1 {
 			t.Errorf("the document is %v", doc)

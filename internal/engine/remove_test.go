@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 
@@ -49,8 +48,9 @@ func TestRemove(t *testing.T) {
 	p.removed(g.Pin, []uuid.UUID{bob})
 }
 
-// Without a pin, one document that has one of the entries is cleaned up.
-func TestRemoveWithoutAPin(t *testing.T) {
+// After an acquire of unknown outcome the document is unknown; only the id is known. Without a pin,
+// one document that has the entry is cleaned up, or released.
+func TestRemoveAndReleaseWithoutAPin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Exclusive())
@@ -58,18 +58,9 @@ func TestRemoveWithoutAPin(t *testing.T) {
 	p.acquire(ann, "write", Granted)
 	p.removed(nil, []uuid.UUID{bob, ann}, ann)
 	w.is(stored{fence: n0, tags: rows{"write": {}}})
-}
-
-// After an acquire of unknown outcome the document is unknown; only the id is
-// known.
-func TestReleaseWithoutAPin(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	w.Insert(bson.E{Key: "_id", Value: int32(2)})
 	p.acquire(ann, "write", Granted)
-	p.release(Grant{Tag: "write", ID: ann, Fence: n0}, Released)
-	w.is(stored{fence: n0, tags: rows{"write": {}}})
+	p.release(Grant{Tag: "write", ID: ann, Fence: n0 + 1}, Released)
+	w.is(stored{fence: n0 + 1, tags: rows{"write": {}}})
 	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{"lock": bson.M{"$exists": true}}); n != 1 || err != nil {
 		t.Errorf("%d documents have a lock, %v", n, err)
 	}
@@ -101,44 +92,4 @@ func TestRule23CleanUpBesideATokensEntry(t *testing.T) {
 		t.Errorf("found %v, %v", found, err)
 	}
 	w.is(stored{fence: n0 + 1, tags: rows{"slot": {{id: ann, seq: n0, fence: n0, expires: held, key: key, detached: true}}}})
-}
-
-// kept is an acquire that keeps others out for longer than its TTL.
-var kept = Request{Tag: "write", ID: ann, Terms: Terms{Least: 30 * second}}
-
-// An id that a late duplicate of the acquire brought back is removed, and leaves
-// no remainder: nobody held it. A token's entry is not removed by another
-// fencing token.
-func TestRule25WhatNobodyHeldLeavesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	g := p.granted(Request{Tag: "write", ID: ann, Terms: Terms{Least: second}}, Granted)
-	w.at(held)
-	p.release(p.acquire(bob, "write", Granted), Released)
-	revived := p.granted(kept, Granted) // the duplicate
-	p.release(g, Lost)
-	w.is(stored{fence: revived.Fence, tags: rows{"write": {}}})
-
-	resumed := p.granted(kept, Granted)
-	w.Change(bson.M{"$set": bson.M{"lock.tags.write.0.key": binaryID(eve)}})
-	before := w.Stored()
-	p.release(g, Lost)
-	if after := w.Stored(); !bytes.Equal(before, after) {
-		t.Errorf("made %v of %v", after, before)
-	}
-	p.removed(resumed.Pin, []uuid.UUID{ann})
-	if after := w.Stored(); !bytes.Equal(before, after) {
-		t.Errorf("a clean-up made %v of %v", after, before)
-	}
-}
-
-// The clean-up removes an entry whatever its time is, and leaves no remainder.
-func TestRule25ACleanUpLeavesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	g := p.granted(kept, Granted)
-	p.removed(g.Pin, []uuid.UUID{ann, bob}, ann)
-	w.is(stored{fence: n0, tags: rows{"write": {}}})
 }

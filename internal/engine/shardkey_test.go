@@ -81,8 +81,7 @@ func TestShardKeyWithinTheID(t *testing.T) {
 // A document whose shard key changes is out of its holder's reach.
 func TestUpdatesOfTheShardKeyAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: 7}, {Key: "zones", Value: 1}}})
-	p := w.peer(relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"at.zone"} })
+	e := offline(t, relations.Exclusive(), func(c *Config) { c.ShardKey = []string{"at.zone"} })
 	for _, update := range []any{
 		bson.M{"$set": bson.M{"at.zone": 8}},
 		bson.M{"$set": bson.M{"at": bson.M{"zone": 8}}},
@@ -93,7 +92,7 @@ func TestUpdatesOfTheShardKeyAreRefused(t *testing.T) {
 		bson.A{bson.M{"$set": bson.M{"at": bson.M{"zone": 8}}}},
 		bson.A{bson.M{"$unset": "at.zone"}},
 	} {
-		if _, err := p.ParseUpdate(update); err == nil {
+		if _, err := e.ParseUpdate(update); err == nil {
 			t.Errorf("%v is taken", update)
 		}
 	}
@@ -101,7 +100,7 @@ func TestUpdatesOfTheShardKeyAreRefused(t *testing.T) {
 		bson.M{"$set": bson.M{"at.zones": 8, "attic": 1}},
 		bson.A{bson.M{"$set": bson.M{"at.zones": 8}}},
 	} {
-		if _, err := p.ParseUpdate(update); err != nil {
+		if _, err := e.ParseUpdate(update); err != nil {
 			t.Errorf("%v: %v", update, err)
 		}
 	}

@@ -51,21 +51,6 @@ func TestTermsOfAnAcquire(t *testing.T) {
 	}
 }
 
-// A compare-and-set writes the successor's owner, and leaves the expiry.
-func TestRule17OwnerOfASuccessor(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Exclusive())
-	g := p.acquire(ann, "write", Granted)
-	s := successor(bob, "write")
-	s.Terms.Owner = "a job"
-	w.at(second)
-	p.writeAndHandOff(g, increments["classic"], s, Granted)
-	w.is(stored{fence: n0 + 1, tags: rows{"write": {
-		{id: bob, owner: "a job", seq: n0 + 1, fence: n0 + 1, since: second, expires: held},
-	}}, done: []uuid.UUID{ann}})
-}
-
 // Templates are made once for the same terms, and their number is bounded. The
 // Locker's own terms have theirs from the start.
 func TestTemplatesOfTermsAreBounded(t *testing.T) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"hash/crc32"
@@ -13,21 +14,22 @@ import (
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// somewhere is an engine whose server is nowhere, for what is pure.
-func somewhere(t testing.TB, collection string, rules relations.Rules, changes ...func(*Config)) *Engine {
+// offline is an engine whose collection gets no command.
+func offline(t testing.TB, rules relations.Rules, changes ...func(*Config)) *Engine {
 	t.Helper()
-	client, err := mongo.Connect()
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://127.0.0.1:1/"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Disconnect(t.Context()) })
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
 	cfg := Config{Terms: Terms{TTL: ttl}, Field: DefaultField}
 	for _, change := range changes {
 		change(&cfg)
 	}
-	e, err := New(client.Database("shop").Collection(collection), rules, cfg)
+	e, err := New(client.Database("shop").Collection("orders"), rules, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func pinOf(id any) Pin { return Pin{{Key: "_id", Value: value(id)}} }
 
 func TestTokenText(t *testing.T) {
 	t.Parallel()
-	e := somewhere(t, "orders", relations.Fair())
+	e := offline(t, relations.Fair())
 	for _, id := range []any{int32(7), "garden", bson.NewObjectID(), bson.D{{Key: "a", Value: bson.A{1, "x"}}}, bson.Null{}, bson.MinKey{}, strings.Repeat("long", 1000)} {
 		want := Token{Pin: pinOf(id), Tag: "read", Key: uuid.New(), TTL: 1234 * time.Millisecond}
 		text := e.Text(want)
@@ -58,27 +60,29 @@ func TestTokenText(t *testing.T) {
 func TestTokenOfAnotherPlace(t *testing.T) {
 	t.Parallel()
 	k := Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl}
-	text := somewhere(t, "orders", relations.Fair()).Text(k)
+	text := offline(t, relations.Fair()).Text(k)
+	people := offline(t, relations.Fair())
+	people.coll = people.coll.Database().Collection("people")
 	sharded := func(c *Config) { c.ShardKey = []string{"region"} }
 	for name, c := range map[string]struct {
 		e    *Engine
 		want string
 	}{
-		"collection": {somewhere(t, "people", relations.Fair()), "shop.orders"},
-		"field":      {somewhere(t, "orders", relations.Fair(), func(c *Config) { c.Field = "hold" }), `field "lock"`},
-		"tag":        {somewhere(t, "orders", relations.Semaphore(3)), `tag "read"`},
-		"shard key":  {somewhere(t, "orders", relations.Fair(), sharded), "ShardKey"},
+		"collection": {people, "shop.orders"},
+		"field":      {offline(t, relations.Fair(), func(c *Config) { c.Field = "hold" }), `field "lock"`},
+		"tag":        {offline(t, relations.Semaphore(3)), `tag "read"`},
+		"shard key":  {offline(t, relations.Fair(), sharded), "ShardKey"},
 	} {
 		if _, err := c.e.ParseToken(text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	e := somewhere(t, "orders", relations.Fair(), sharded)
+	e := offline(t, relations.Fair(), sharded)
 	k.Pin = append(k.Pin, bson.E{Key: "region", Value: value("north")})
 	if got, err := e.ParseToken(e.Text(k)); err != nil || len(got.Pin) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	other := somewhere(t, "orders", relations.Fair(), func(c *Config) { c.ShardKey = []string{"country"} })
+	other := offline(t, relations.Fair(), func(c *Config) { c.ShardKey = []string{"country"} })
 	if _, err := other.ParseToken(e.Text(k)); err == nil || !strings.Contains(err.Error(), "ShardKey") {
 		t.Errorf("another shard key: %v", err)
 	}
@@ -87,7 +91,7 @@ func TestTokenOfAnotherPlace(t *testing.T) {
 // Every text that is a bit longer, shorter or other is refused.
 func TestTokenAltered(t *testing.T) {
 	t.Parallel()
-	e := somewhere(t, "orders", relations.Fair())
+	e := offline(t, relations.Fair())
 	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl})
 	refused := func(altered string) {
 		t.Helper()
@@ -116,7 +120,7 @@ func TestTokenAltered(t *testing.T) {
 // as what it says or refused.
 func TestTokenAlteredWithARightChecksum(t *testing.T) {
 	t.Parallel()
-	e := somewhere(t, "orders", relations.Fair())
+	e := offline(t, relations.Fair())
 	text := e.Text(Token{Pin: pinOf(bson.D{{Key: "a", Value: bson.A{"x", 1.5}}}), Tag: "read", Key: key, TTL: ttl})
 	data, err := tokenText.DecodeString(text)
 	if err != nil {
@@ -137,7 +141,7 @@ func TestTokenAlteredWithARightChecksum(t *testing.T) {
 
 // No text makes ParseToken panic, and what it reads it would write.
 func FuzzToken(f *testing.F) {
-	e := somewhere(f, "orders", relations.Fair())
+	e := offline(f, relations.Fair())
 	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl})
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -165,7 +169,7 @@ func summed(body []byte) string {
 // right, does not search for documents.
 func TestTokenThatNamesNoDocument(t *testing.T) {
 	t.Parallel()
-	e := somewhere(t, "orders", relations.Fair())
+	e := offline(t, relations.Fair())
 	for _, id := range []any{bson.D{{Key: "$ne", Value: 1}}, bson.D{{Key: "$gt", Value: bson.MinKey{}}}, bson.Regex{Pattern: "^"}} {
 		text := e.Text(Token{Pin: pinOf(id), Tag: "read", Key: uuid.New(), TTL: ttl})
 		if k, err := e.ParseToken(text); err != errNoToken {

@@ -152,43 +152,33 @@ func TestUpdateRefused(t *testing.T) {
 	}
 }
 
-func TestUpdateOptions(t *testing.T) {
+func TestUpdateOptionsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, bson.E{Key: "n", Value: 1})
-	p := w.peer(relations.Exclusive())
-	failing := lister{errors.New("odd option")}
-	one, pipeline := bson.M{"$inc": bson.M{"n": 1}}, bson.A{bson.M{"$set": bson.M{"n": 1}}}
-	for want, c := range map[string]struct {
-		update any
-		opt    options.Lister[options.UpdateOneOptions]
-	}{
-		"upsert would insert a second document": {one, options.UpdateOne().SetUpsert(true)},
-		"a sort has no meaning here":            {one, options.UpdateOne().SetSort(bson.M{"n": 1})},
-		"odd option":                            {one, failing},
-		"a pipeline takes no array filters":     {pipeline, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": 1}})},
-	} {
-		if u, err := p.ParseUpdate(c.update, c.opt); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, %v\nwant %q", u, err, want)
-		}
+	e := offline(t, relations.Exclusive())
+	set, pipeline, none := bson.M{"$set": bson.M{"x.$[i]": 1}}, bson.A{bson.M{"$set": bson.M{"n": 1}}}, make(chan int)
+	parse := func(update any, opt options.Lister[options.UpdateOneOptions]) error {
+		_, err := e.ParseUpdate(update, opt)
+		return err
 	}
-
-	g := p.acquire(ann, "write", Granted)
-	u, err := p.ParseUpdate(one, options.UpdateOne().SetUpsert(false).SetArrayFilters(nil), nil, options.UpdateOne().
-		SetBypassDocumentValidation(true).SetCollation(&options.Collation{Locale: "en"}).SetComment("by ann").
-		SetHint("_id_").SetLet(bson.M{"by": 2}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, send := range map[string]func(){
-		"write":  func() { _, _ = p.Write(t.Context(), g, u, 1) },
-		"finish": func() { _, _ = p.WriteAndRelease(t.Context(), g, u) },
+	for want, refused := range map[string][]error{
+		"upsert would insert a second document": {parse(set, options.UpdateOne().SetUpsert(true))},
+		"a sort has no meaning here":            {parse(set, options.UpdateOne().SetSort(bson.M{"n": 1}))},
+		"odd option":                            {parse(set, lister{errors.New("odd option")})},
+		"a pipeline takes no array filters":     {parse(pipeline, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": 1}}))},
+		"no encoder found for chan int": {
+			parse(set, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": none}})), parse(set, options.UpdateOne().SetComment(none)),
+			parse(set, options.UpdateOne().SetHint(bson.M{"x": none})), parse(set, options.UpdateOne().SetLet(bson.M{"x": none})),
+		},
+		mongo.ErrMapForOrderedArgument{ParamName: "hint"}.Error(): {parse(set, options.UpdateOne().SetHint(bson.M{"a": 1, "b": 1}))},
 	} {
-		sent := p.once(name, send)
-		for _, key := range []string{"bypassDocumentValidation", "collation", "comment", "hint", "let"} {
-			if _, err := sent.LookupErr(key); err != nil {
-				t.Errorf("%s: %s was not sent", name, key)
+		for i, err := range refused {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q, %d: %v", want, i, err)
 			}
 		}
+	}
+	if err := parse(set, options.UpdateOne().SetHint(bson.M{"a": 1})); err != nil { // a map of one field has an order
+		t.Error(err)
 	}
 }
 

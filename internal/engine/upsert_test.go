@@ -13,10 +13,11 @@ import (
 
 func upserting(c *Config) { c.Upsert = true }
 
+// The filter's equalities become fields, as in any upsert.
 func TestUpsertMakesTheDocument(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t)
-	w.ID = "job-7"
+	w.ID, w.key = "job-7", bson.D{{Key: "city", Value: "Bern"}}
 	p := w.peer(relations.Exclusive(), upserting)
 	got, err := p.Engine.Acquire(t.Context(), p.filter(), Request{Tag: "write", ID: ann, Document: true})
 	if got.Outcome != Granted || err != nil {
@@ -24,7 +25,7 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 	}
 	p.asStored("acquire", got.Image)
 	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
-	if doc := w.decoded(); doc["_id"] != "job-7" || len(doc) != 2 {
+	if doc := w.decoded(); doc["_id"] != "job-7" || doc["city"] != "Bern" || len(doc) != 3 {
 		t.Errorf("the document is %v", doc)
 	}
 	if n := w.sent.Count(); n != 3 {
@@ -34,21 +35,6 @@ func TestUpsertMakesTheDocument(t *testing.T) {
 	// The next acquire is one command.
 	p.acquire(bob, "write", Conflict)
 	p.acquire(ann, "write", Granted)
-}
-
-// The filter's equalities become fields, as in any upsert.
-func TestUpsertKeepsTheFiltersFields(t *testing.T) {
-	t.Parallel()
-	w := emptyWorld(t)
-	p := w.peer(relations.Fair(), upserting)
-	f, err := p.ParseFilter(bson.M{"_id": w.ID, "city": "Bern"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "read", ID: ann}); got.Outcome != Granted || err != nil {
-		t.Fatal(got.Outcome, err)
-	}
-	w.fieldIs("city", "Bern")
 }
 
 // Many clients acquire in a document that doesn't exist: exactly one of them is
