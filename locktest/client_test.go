@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,29 @@ func TestDisconnect(t *testing.T) {
 	check(t, err)
 	check(t, client.Disconnect(t.Context()))
 	check(t, mem.Client().Ping(t.Context(), nil))
+}
+
+// A program whose commands go on at the end of its test ends with its client. (In the
+// driver, a command that looks for a server while its client is disconnected doesn't
+// wait any more but asks again and again: in a bubble, for ever.)
+func TestTheTestEndsBeforeItsCommands(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			var under sync.WaitGroup
+			t.Cleanup(under.Wait) // after the cluster's end
+			c := locktest.NewCluster(t)
+			coll := c.Collection("documents")
+			for after := range 4 {
+				under.Go(func() {
+					for err := error(nil); !errors.Is(err, mongo.ErrClientDisconnected); {
+						time.Sleep(time.Duration(1+after) * time.Millisecond)
+						_, err = coll.InsertOne(context.Background(), bson.M{})
+					}
+				})
+			}
+			time.Sleep(10 * time.Millisecond)
+		})
+	}
 }
 
 // A Disconnect ends commands that wait for a server, and the option for it holds.

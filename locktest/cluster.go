@@ -91,8 +91,9 @@ func (c *Cluster) Connect(opts ...*options.ClientOptions) *mongo.Client {
 	defer c.mu.Unlock()
 	c.clients[client] = d
 	c.t.Cleanup(func() {
-		c.Cut(client)                               // commands that wait end, for which Disconnect would wait
-		_ = client.Disconnect(context.Background()) // the program may have done it
+		atOnce, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = client.Disconnect(atOnce) // the program may have done it
 	})
 	return client
 }
