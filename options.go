@@ -177,12 +177,18 @@ func HoldAtMost(d time.Duration) CommonOption {
 // can't be _id, begin with "__doclock", or contain a dot or a dollar sign.
 func Field(name string) Option {
 	return lockerOption(func(c *engine.Config) error {
-		if name == "" || name == "_id" || strings.HasPrefix(name, "__doclock") || strings.ContainsAny(name, ".$\x00") {
+		if name == "_id" || !isName(name) {
 			return fmt.Errorf("%w: Field is %q; give a top-level name without dot or dollar sign, other than _id", ErrInvalidArgument, name)
 		}
 		c.Field = name
 		return nil
 	})
+}
+
+// isName says that a field of a document may have the name, and that the library
+// doesn't use it in its answers.
+func isName(name string) bool {
+	return name != "" && utf8.ValidString(name) && !strings.HasPrefix(name, "__doclock") && !strings.ContainsAny(name, ".$\x00")
 }
 
 // ShardKey names the fields of a sharded collection's key. The Locker reads their
@@ -197,9 +203,9 @@ func Field(name string) Option {
 // shares no entry.
 func ShardKey(fields ...string) Option {
 	return lockerOption(func(c *engine.Config) error {
-		for _, field := range fields {
-			if field == "" || strings.ContainsAny(field, "$\x00") {
-				return fmt.Errorf("%w: ShardKey has a field %q; give the names of the shard key's fields", ErrInvalidArgument, field)
+		for i, field := range fields {
+			if slices.Contains(fields[:i], field) || slices.ContainsFunc(strings.Split(field, "."), func(part string) bool { return !isName(part) }) {
+				return fmt.Errorf("%w: ShardKey has a field %q; give the names of the shard key's fields, each once", ErrInvalidArgument, field)
 			}
 		}
 		c.ShardKey = fields

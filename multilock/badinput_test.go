@@ -70,11 +70,15 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"Field with a dollar sign": {doclock.Field("$lock"), []string{"Field", "dollar"}},
 		"Field _id":                {doclock.Field("_id"), []string{"Field", "_id"}},
 		"Field with NUL":           {doclock.Field("a\x00b"), []string{"Field"}},
+		"Field not in UTF-8":       {doclock.Field("\xff"), []string{"Field"}},
 		"Field of the library's":   {doclock.Field("__doclockNow"), []string{"Field"}},
 		"ShareInProcess":           {doclock.ShareInProcess("read", "write"), []string{`holders of "write" can't share an entry: it respects itself`}},
 		"ShareInProcess, no tag":   {doclock.ShareInProcess("reed"), []string{`ShareInProcess is for "reed", which is not a tag of the rules (tags: read, write)`}},
 		"no ShardKey":              {doclock.ShardKey("region", ""), []string{"ShardKey", `""`}},
 		"ShardKey":                 {doclock.ShardKey("$region"), []string{"ShardKey", `"$region"`}},
+		"ShardKey twice":           {doclock.ShardKey("region", "region"), []string{"ShardKey", `"region"`, "once"}},
+		"ShardKey, empty part":     {doclock.ShardKey("region..city"), []string{"ShardKey", `"region..city"`}},
+		"ShardKey in the lock":     {doclock.ShardKey("lock.write"), []string{"ShardKey", `"lock.write"`, "must not"}},
 	} {
 		l, err := multilock.New(coll, relations.WritePreferring(), bad.option)
 		fault{doclock.ErrInvalidArgument, bad.says}.check(t, name, err)
@@ -99,6 +103,17 @@ func TestNewTakesTheBounds(t *testing.T) {
 	} {
 		if _, err := multilock.New(p.coll, relations.WritePreferring(), opts...); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A machine and a program may have names that no Owner can have.
+func TestTheDefaultOwnerIsAnOwner(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, program := range []string{"worker", "", "w\xff", strings.Repeat("ä", 256)} {
+		if _, err := multilock.New(p.coll, relations.Fair(), doclock.Owner(multilock.OwnerOf("host", program))); err != nil {
+			t.Errorf("%q: %v", program, err)
 		}
 	}
 }

@@ -19,6 +19,9 @@ func keyOf(id any) string {
 	return waitqueue.Key(engine.Pin{{Key: "_id", Value: bson.RawValue{Type: kind, Value: data}}})
 }
 
+// OwnerOf is the owner of a Locker without the option.
+var OwnerOf = ownerOf
+
 // Waiters is how many wait for a document and don't ask.
 func (l *Locker) Waiters(id any) int { return l.queues.Waiting(keyOf(id)) }
 

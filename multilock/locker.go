@@ -269,6 +269,9 @@ func lockerConfig(rules relations.Rules, opts []doclock.Option) (engine.Config, 
 			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(rules)))
 		}
 	}
+	if i := slices.IndexFunc(cfg.ShardKey, func(key string) bool { return key == cfg.Field || strings.HasPrefix(key, cfg.Field+".") }); i >= 0 {
+		faults = append(faults, fmt.Errorf("%w: ShardKey has %q, which is in the lock's field %q; the lock changes, and a shard key must not", doclock.ErrInvalidArgument, cfg.ShardKey[i], cfg.Field))
+	}
 	return cfg, oneline.Join(faults...)
 }
 
@@ -296,5 +299,16 @@ func defaultOwner() string {
 	if err != nil {
 		host = "unknown-host"
 	}
-	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), filepath.Base(os.Args[0]))
+	program := "unknown-program"
+	if len(os.Args) > 0 {
+		program = filepath.Base(os.Args[0])
+	}
+	return ownerOf(host, program)
+}
+
+// ownerOf is an [doclock.Owner], whatever the names are.
+func ownerOf(host, program string) string {
+	const longest = 256
+	owner := fmt.Sprintf("%s/%d/%s", host, os.Getpid(), program)
+	return strings.ToValidUTF8(owner[:min(len(owner), longest)], "?")
 }

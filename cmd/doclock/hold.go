@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -126,7 +127,9 @@ func defaultOwner(command string) string {
 	if err != nil {
 		host = "?"
 	}
-	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), filepath.Base(command))
+	const longest = 256 // of doclock.Owner
+	owner := fmt.Sprintf("%s/%d/%s", host, os.Getpid(), filepath.Base(command))
+	return strings.ToValidUTF8(owner[:min(len(owner), longest)], "?")
 }
 
 // closed lets the background clean up after an acquire that was given up.

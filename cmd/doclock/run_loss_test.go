@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
@@ -206,6 +207,15 @@ func TestRunOwner(t *testing.T) {
 	r.exits(0)
 	if _, err := admin.Inspect(t.Context(), p.coll, doclock.ID("nightly")); err != nil {
 		t.Errorf("the document of a named lock: %v", err)
+	}
+}
+
+// Any file can be run.
+func TestTheOwnerOfAnyCommand(t *testing.T) {
+	for _, command := range []string{"w\xff", strings.Repeat("ä", 250)} {
+		if owner := defaultOwner(command); !utf8.ValidString(owner) || len(owner) > 256 {
+			t.Errorf("%q: the owner is %q", command, owner)
+		}
 	}
 }
 

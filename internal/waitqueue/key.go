@@ -16,7 +16,7 @@ func Key(pin engine.Pin) string {
 	for _, field := range pin {
 		v := field.Value.(bson.RawValue)
 		if n, number := v.AsInt64OK(); number {
-			if f, float := v.DoubleOK(); !float || f == float64(n) {
+			if f, float := v.DoubleOK(); !float || f == float64(n) && f < 1<<63 { // arm64 makes the greatest int64 of all above it
 				v.Type, v.Value, _ = bson.MarshalValue(n) // an int64 always marshals
 			}
 		}

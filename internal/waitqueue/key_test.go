@@ -1,6 +1,7 @@
 package waitqueue
 
 import (
+	"math"
 	"testing"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -26,6 +27,7 @@ func TestTheQueueOfAShardedDocument(t *testing.T) {
 		same     bool
 	}{
 		"the same":         {pin(1, "north"), pin(1, "north"), true},
+		"a great number":   {pin(float64(1 << 63)), pin(int64(math.MaxInt64)), false},
 		"an equal number":  {pin(int32(1), 7.0), pin(int64(1), 7), true},
 		"another shard":    {pin(1, "north"), pin(1, "south"), false},
 		"another _id":      {pin(1, "north"), pin(2, "north"), false},
