@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
+	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -86,8 +87,8 @@ func (b *bench) engineRun(t *rapid.T) {
 	t.Repeat(actions)
 }
 
-func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
-	p := &program{rules: rules}
+func (m *engineMachine) newProgram(t *rapid.T, rules relations.Rules) *program {
+	p := &program{rules: modelRules(rules)}
 	p.terms = model.Request{
 		Rules:     p.rules,
 		Owner:     rapid.SampledFrom([]string{"host/1/program", "$fence", "$$NOW", "{}"}).Draw(t, "owner"),
@@ -98,7 +99,7 @@ func (m *engineMachine) newProgram(t *rapid.T, rules model.Rules) *program {
 	}
 	t.Logf("a program with rules %v; TTL %d, waiting %d, tolerance %d, upsert %v", p.rules, p.terms.TTL, p.terms.WaitTTL, p.terms.Tolerance, p.terms.Upsert)
 	var err error
-	p.engine, err = engine.New(m.coll, rulesOf(p.rules), engine.Config{
+	p.engine, err = engine.New(m.coll, rules, engine.Config{
 		Terms:     engine.Terms{TTL: ms(p.terms.TTL), Owner: p.terms.Owner},
 		WaitTTL:   ms(p.terms.WaitTTL),
 		Tolerance: ms(p.terms.Tolerance),
@@ -296,7 +297,7 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 	}
 	got := map[model.Tag][]model.Entry{}
 	for _, e := range img.Lock.Entries {
-		got[model.Tag(e.Tag)] = append(got[model.Tag(e.Tag)], m.entry(e))
+		got[model.Tag(e.Tag)] = append(got[model.Tag(e.Tag)], m.shown(e))
 	}
 	wanted := map[model.Tag][]model.Entry{}
 	for _, b := range want.Doc.Lock.Tags {

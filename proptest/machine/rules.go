@@ -38,22 +38,22 @@ var overtaken = relations.Rules{
 }
 
 // drawRules draws a preset, or any rules of 1 to 4 tags.
-func drawRules(t *rapid.T) model.Rules {
+func drawRules(t *rapid.T) relations.Rules {
 	if rapid.IntRange(0, 1).Draw(t, "a preset") == 0 {
-		return modelRules(pick(t, "preset", presets))
+		return pick(t, "preset", presets)
 	}
 	tags := rapid.SampledFrom(subsets(tagPool)).Draw(t, "tags")
-	rules := model.Rules{}
+	rules := relations.Rules{}
 	for _, from := range tags {
-		rules[model.Tag(from)] = map[model.Tag]model.Relation{}
+		rules[from] = map[string]relations.Relation{}
 		for _, to := range tags {
-			cells := []model.Relation{
+			cells := []relations.Relation{
 				{}, {}, {},
-				{Kind: model.Cooperative}, {Kind: model.Cooperative, Allow: 1}, {Kind: model.Cooperative, Allow: 2},
-				{Kind: model.Assertive}, {Kind: model.Assertive}, {Kind: model.Assertive, Allow: 1}, {Kind: model.Assertive, Allow: 2},
+				{Kind: relations.Cooperative}, {Kind: relations.Cooperative, Allow: 1}, {Kind: relations.Cooperative, Allow: 2},
+				{Kind: relations.Assertive}, {Kind: relations.Assertive}, {Kind: relations.Assertive, Allow: 1}, {Kind: relations.Assertive, Allow: 2},
 			}
-			if r := rapid.SampledFrom(cells).Draw(t, from+"→"+to); r.Kind != model.None {
-				rules[model.Tag(from)][model.Tag(to)] = r
+			if r := rapid.SampledFrom(cells).Draw(t, from+"→"+to); r.Kind != relations.None {
+				rules[from][to] = r
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func drawRules(t *rapid.T) model.Rules {
 // any other, or the same with one more tag that ignores all others. An entry of
 // that tag is not blocked by a waiting entry of the first program, which
 // doesn't know the tag.
-func drawOther(t *rapid.T, rules model.Rules) model.Rules {
+func drawOther(t *rapid.T, rules relations.Rules) relations.Rules {
 	switch rapid.IntRange(0, 3).Draw(t, "other rules") {
 	case 0:
 		return rules
@@ -72,7 +72,7 @@ func drawOther(t *rapid.T, rules model.Rules) model.Rules {
 		return drawRules(t)
 	default:
 		wider := maps.Clone(rules)
-		wider["late"] = map[model.Tag]model.Relation{}
+		wider["late"] = map[string]relations.Relation{}
 		return wider
 	}
 }
@@ -104,19 +104,6 @@ func modelRules(of relations.Rules) model.Rules {
 		rules[model.Tag(from)] = map[model.Tag]model.Relation{}
 		for to, r := range row {
 			rules[model.Tag(from)][model.Tag(to)] = model.Relation{Kind: kinds[r.Kind], Allow: r.Allow}
-		}
-	}
-	return rules
-}
-
-// rulesOf are the library's form of the model's rules.
-func rulesOf(of model.Rules) relations.Rules {
-	rules := relations.Rules{}
-	kinds := map[model.Kind]relations.Kind{model.None: relations.None, model.Cooperative: relations.Cooperative, model.Assertive: relations.Assertive}
-	for from, row := range of {
-		rules[string(from)] = map[string]relations.Relation{}
-		for to, r := range row {
-			rules[string(from)][string(to)] = relations.Relation{Kind: kinds[r.Kind], Allow: r.Allow}
 		}
 	}
 	return rules

@@ -25,20 +25,13 @@ var foreigners = []any{
 
 // begin makes the run's first document.
 func (p *place) begin() {
-	shape := rapid.SampledFrom([]string{"no lock", "lock", "no lock", "lock", "null", "lock", "foreign", "none"}).Draw(p.t, "shape")
+	shape := rapid.SampledFrom([]string{"insert", "lock", "insert", "lock", "null", "lock", "foreign", "none"}).Draw(p.t, "shape")
 	p.t.Logf("the document begins with %s", shape)
-	switch shape {
-	case "none":
-	case "no lock":
-		p.store(&model.Document{}, nil)
-	case "null":
-		p.store(&model.Document{Field: model.Null}, nil)
-	case "foreign":
-		p.store(&model.Document{Field: model.Foreign}, rapid.SampledFrom(foreigners).Draw(p.t, "foreign"))
-	case "lock":
-		lock := p.drawLock(p.t)
-		p.store(&model.Document{Field: model.Ours, Lock: lock}, p.encode(p.t, lock))
+	if shape == "none" {
+		return
 	}
+	p.store(&model.Document{}, nil)
+	p.write(p.t, shape)
 }
 
 // outsideWrite changes the document without a command of the protocol.
@@ -48,41 +41,38 @@ func (p *place) outsideWrite(t *rapid.T) {
 	}
 	deed := rapid.SampledFrom([]string{"erase", "save old", "put back", "lock", "delete", "insert", "null", "foreign"}).Draw(t, "outside writer")
 	t.Logf("an outside writer: %s", deed)
+	if p.doc != nil {
+		p.write(t, deed)
+	} else if deed == "insert" {
+		p.store(&model.Document{}, nil)
+	}
+}
+
+// write changes a document that is there.
+func (p *place) write(t *rapid.T, deed string) {
 	switch deed {
 	case "save old":
-		if p.doc == nil || p.doc.Field == model.Foreign {
-			return
+		if p.doc.Field != model.Foreign {
+			p.old = p.doc
 		}
-		p.old = p.doc
 	case "put back":
-		if p.old == nil || p.doc == nil {
-			return
+		if p.old != nil {
+			p.store(p.doc.With(p.old.Field, p.old.Lock), p.encode(t, p.old.Lock))
 		}
-		after := model.PutBack(p.doc, p.old)
-		p.store(after, p.encode(t, after.Lock))
 	case "delete":
 		if _, err := p.coll.DeleteOne(t.Context(), p.filter()); err != nil {
 			t.Fatalf("delete: %v", err)
 		}
-		p.settle(model.Delete(p.doc))
-	case "insert":
-		if p.doc == nil {
-			p.store(model.Insert(p.doc), nil)
-		}
-	}
-	if p.doc == nil {
-		return
-	}
-	switch deed {
+		p.settle((*model.Document)(nil))
 	case "erase":
-		p.store(model.Erase(p.doc), nil)
+		p.store(p.doc.With(model.Absent, model.Lock{}), nil)
 	case "null":
-		p.store(model.Nullify(p.doc), nil)
+		p.store(p.doc.With(model.Null, model.Lock{}), nil)
 	case "foreign":
-		p.store(model.Spoil(p.doc), rapid.SampledFrom(foreigners).Draw(t, "foreign"))
+		p.store(p.doc.With(model.Foreign, model.Lock{}), rapid.SampledFrom(foreigners).Draw(t, "foreign"))
 	case "lock":
 		lock := p.drawLock(t)
-		p.store(model.PutBack(p.doc, &model.Document{Field: model.Ours, Lock: lock}), p.encode(t, lock))
+		p.store(p.doc.With(model.Ours, lock), p.encode(t, lock))
 	}
 }
 
@@ -167,16 +157,16 @@ func (p *place) encode(t *rapid.T, lock model.Lock) any {
 	default:
 		out["fence"] = lock.Fence
 	}
-	tags := bson.M{}
+	tags := map[string][]entry{}
 	for _, b := range lock.Tags {
-		entries := bson.A{}
+		entries := []entry{}
 		for _, e := range b.Entries {
-			entries = append(entries, p.encodeEntry(e))
+			entries = append(entries, p.stores(e))
+		}
+		if len(entries) == 0 && rapid.Bool().Draw(t, "null array") {
+			entries = nil
 		}
 		tags[string(b.Tag)] = entries
-		if len(entries) == 0 && rapid.Bool().Draw(t, "null array") {
-			tags[string(b.Tag)] = nil
-		}
 	}
 	switch kind := rapid.IntRange(0, 2).Draw(t, "kind of tags"); {
 	case len(tags) == 0 && kind == 1:
@@ -186,39 +176,11 @@ func (p *place) encode(t *rapid.T, lock model.Lock) any {
 		out["tags"] = tags
 	}
 	if lock.Done != nil {
-		done := bson.A{}
-		for _, id := range lock.Done {
-			done = append(done, p.binary(id))
+		done := []id{}
+		for _, i := range lock.Done {
+			done = append(done, id(p.uuids[i]))
 		}
 		out["done"] = done
 	}
 	return out
-}
-
-func (p *place) encodeEntry(e model.Entry) bson.M {
-	out := bson.M{"id": p.binary(e.ID), "owner": e.Owner, "seq": e.Seq, "since": time.UnixMilli(e.Since)}
-	if e.Fence != 0 {
-		out["fence"] = e.Fence
-	}
-	if e.Expires != 0 {
-		out["expires"] = time.UnixMilli(e.Expires)
-	}
-	if e.N != 0 {
-		out["n"] = e.N
-	}
-	if e.Key != 0 {
-		out["key"] = p.binary(e.Key)
-	}
-	if e.Detached {
-		out["detached"] = true
-	}
-	if e.Until != 0 {
-		out["until"] = time.UnixMilli(e.Until)
-	}
-	return out
-}
-
-func (p *place) binary(id model.ID) bson.Binary {
-	data := p.uuids[id]
-	return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: data[:]}
 }

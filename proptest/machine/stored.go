@@ -1,10 +1,9 @@
 package machine
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
@@ -15,134 +14,57 @@ import (
 // stored is the server's document in the model's form.
 type stored struct {
 	doc   *model.Document
-	lock  bson.RawValue // the field as it is
-	fence bson.Type     // of lock.fence
+	fence bson.Type // of lock.fence
 }
 
-// parse reads a document strictly: anything that the model has no form for is
-// an error. It compares a foreign lock by its bytes.
-func (p *place) parse(raw bson.Raw) (s stored, err error) {
-	elements, err := raw.Elements()
-	if err != nil {
-		return s, err
-	}
-	s.doc = &model.Document{}
-	for _, e := range elements {
-		switch v := e.Value(); e.Key() {
-		case "_id":
-		case "log":
-			if err := v.Unmarshal(&s.doc.Log); err != nil {
-				return s, err
-			}
-		case "lock":
-			s.lock = bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
-			switch {
-			case v.Type == bson.TypeNull:
-				s.doc.Field = model.Null
-			case v.Equal(p.foreign):
-				s.doc.Field = model.Foreign
-			default:
-				s.doc.Field = model.Ours
-				if err := p.parseLock(&s, v); err != nil {
-					return s, fmt.Errorf("lock %s: %w", v, err)
-				}
-			}
-		default:
-			return s, fmt.Errorf("the document has a field %s", e)
-		}
-	}
-	return s, nil
+// entry is an entry in the form that is stored.
+type entry struct {
+	ID       id            `bson:"id"`
+	Owner    string        `bson:"owner"`
+	Seq      number        `bson:"seq"`
+	Fence    number        `bson:"fence,omitempty"`
+	Since    bson.DateTime `bson:"since"`
+	Expires  bson.DateTime `bson:"expires,omitempty"`
+	N        number        `bson:"n,omitempty"`
+	Key      id            `bson:"key,omitempty"`
+	Detached bool          `bson:"detached,omitempty"`
+	Until    bson.DateTime `bson:"until,omitempty"`
+	Other    bson.M        `bson:",inline"` // what the model has no form for
 }
 
-func (p *place) parseLock(s *stored, v bson.RawValue) error {
-	return fields(v, func(key string, v bson.RawValue) (err error) {
-		switch key {
-		case "fence":
-			s.fence = v.Type
-			s.doc.Lock.Fence, err = number(v)
-		case "tags":
-			if v.Type == bson.TypeNull {
-				return nil
-			}
-			err = fields(v, func(tag string, v bson.RawValue) error {
-				entries, err := p.parseEntries(v)
-				s.doc.Lock.Tags = append(s.doc.Lock.Tags, model.Bucket{Tag: model.Tag(tag), Entries: entries})
-				return err
-			})
-			slices.SortFunc(s.doc.Lock.Tags, func(a, b model.Bucket) int { return strings.Compare(string(a.Tag), string(b.Tag)) })
-		case "done":
-			err = elements(v, func(v bson.RawValue) error {
-				id, err := p.parseID(v)
-				s.doc.Lock.Done = append(s.doc.Lock.Done, id)
-				return err
-			})
-		default:
-			err = errors.New("not a field of a lock")
-		}
-		return err
-	})
+// id is a UUID in BSON.
+type id uuid.UUID
+
+func (i id) IsZero() bool { return i == id{} }
+
+func (i id) MarshalBSONValue() (byte, []byte, error) {
+	kind, data, err := bson.MarshalValue(bson.Binary{Subtype: bson.TypeBinaryUUID, Data: i[:]})
+	return byte(kind), data, err
 }
 
-func (p *place) parseEntries(v bson.RawValue) (entries []model.Entry, err error) {
-	if v.Type == bson.TypeNull { // an outside writer's null is an empty array
-		return nil, nil
-	}
-	return entries, elements(v, func(v bson.RawValue) error {
-		var e model.Entry
-		err := fields(v, func(key string, v bson.RawValue) (err error) {
-			switch key {
-			case "id":
-				e.ID, err = p.parseID(v)
-			case "owner":
-				err = v.Unmarshal(&e.Owner)
-			case "seq":
-				e.Seq, err = number(v)
-			case "fence":
-				if e.Fence, err = number(v); err == nil && e.Fence == 0 {
-					err = errors.New("a waiting entry has a fence of 0, and should have none")
-				}
-			case "since":
-				e.Since, err = date(v)
-			case "expires":
-				e.Expires, err = date(v)
-			case "n":
-				var n int64
-				n, err = number(v)
-				e.N = int(n)
-			case "key":
-				e.Key, err = p.parseID(v)
-			case "detached":
-				err = v.Unmarshal(&e.Detached)
-			case "until":
-				e.Until, err = date(v)
-			default:
-				err = errors.New("not a field of an entry")
-			}
-			return err
-		})
-		entries = append(entries, e)
-		return err
-	})
-}
-
-func (p *place) parseID(v bson.RawValue) (model.ID, error) {
+func (i *id) UnmarshalBSONValue(kind byte, value []byte) error {
+	v := bson.RawValue{Type: bson.Type(kind), Value: value}
 	subtype, data, ok := v.BinaryOK()
-	if !ok || subtype != bson.TypeBinaryUUID || len(data) != len(uuid.UUID{}) {
-		return 0, fmt.Errorf("%s is no id", v)
+	if !ok || subtype != bson.TypeBinaryUUID || len(data) != len(i) {
+		return fmt.Errorf("%s is no id", v)
 	}
-	id, known := p.ids[uuid.UUID(data)]
-	switch {
-	case known:
-		return id, nil
-	case p.leaving == 0:
-		return 0, fmt.Errorf("unknown id %s", uuid.UUID(data))
-	}
-	remainder := -p.leaving // the model's name for it
-	p.ids[uuid.UUID(data)], p.uuids[remainder] = remainder, uuid.UUID(data)
-	return remainder, nil
+	*i = id(data)
+	return nil
 }
 
-func number(v bson.RawValue) (int64, error) {
+// number is any of BSON's whole numbers. An entry has no 0: it leaves the field out.
+type number int64
+
+func (n *number) UnmarshalBSONValue(kind byte, value []byte) error {
+	v, err := whole(bson.RawValue{Type: bson.Type(kind), Value: value})
+	if *n = number(v); err == nil && v == 0 {
+		err = fmt.Errorf("an entry has a 0")
+	}
+	return err
+}
+
+// whole is a whole number, or 0 for null.
+func whole(v bson.RawValue) (int64, error) {
 	if d, ok := v.Decimal128OK(); ok {
 		n, exp, err := d.BigInt()
 		if err != nil || exp != 0 {
@@ -151,60 +73,111 @@ func number(v bson.RawValue) (int64, error) {
 		return n.Int64(), nil
 	}
 	n, ok := v.AsInt64OK()
-	if !ok && v.Type != bson.TypeNull {
+	if !ok && v.Type != bson.TypeNull && !v.IsZero() {
 		return 0, fmt.Errorf("%s is no number", v)
 	}
 	return n, nil
 }
 
-func date(v bson.RawValue) (int64, error) {
-	ms, ok := v.DateTimeOK()
-	if !ok && v.Type != bson.TypeNull {
-		return 0, fmt.Errorf("%s is no date", v)
+// parse reads a document strictly: anything that the model has no form for is
+// an error. It compares a foreign lock by its bytes.
+func (p *place) parse(raw bson.Raw) (s stored, err error) {
+	var fields struct {
+		ID    string         `bson:"_id"`
+		Log   []model.Update `bson:"log"`
+		Lock  bson.RawValue  `bson:"lock"`
+		Other bson.M         `bson:",inline"`
 	}
-	return ms, nil
+	if err := bson.Unmarshal(raw, &fields); err != nil || len(fields.Other) > 0 {
+		return s, fmt.Errorf("unknown fields %v: %w", fields.Other, err)
+	}
+	s.doc = &model.Document{Log: fields.Log}
+	switch v := fields.Lock; {
+	case v.IsZero():
+	case v.Type == bson.TypeNull:
+		s.doc.Field = model.Null
+	case v.Equal(p.foreign):
+		s.doc.Field = model.Foreign
+	default:
+		s.doc.Field = model.Ours
+		s.fence, err = p.parseLock(v, &s.doc.Lock)
+	}
+	return s, err
 }
 
-func fields(v bson.RawValue, each func(key string, v bson.RawValue) error) error {
-	doc, ok := v.DocumentOK()
-	if !ok {
-		return fmt.Errorf("%s is no document", v)
+// parseLock also returns the type of lock.fence. An outside writer's null is an empty array.
+func (p *place) parseLock(v bson.RawValue, lock *model.Lock) (bson.Type, error) {
+	var fields struct {
+		Fence bson.RawValue      `bson:"fence"`
+		Tags  map[string][]entry `bson:"tags"`
+		Done  []id               `bson:"done"`
+		Other bson.M             `bson:",inline"`
 	}
-	all, err := doc.Elements()
-	for _, e := range all {
-		if err := each(e.Key(), e.Value()); err != nil {
-			return fmt.Errorf("%s: %w", e.Key(), err)
+	err := v.Unmarshal(&fields)
+	if err != nil || len(fields.Other) > 0 {
+		return 0, fmt.Errorf("lock %s: unknown fields %v: %w", v, fields.Other, err)
+	}
+	for _, tag := range slices.Sorted(maps.Keys(fields.Tags)) {
+		b := model.Bucket{Tag: model.Tag(tag)}
+		for _, e := range fields.Tags[tag] {
+			if len(e.Other) > 0 {
+				return 0, fmt.Errorf("entry %v", e)
+			}
+			b.Entries = append(b.Entries, p.entry(e))
 		}
+		lock.Tags = append(lock.Tags, b)
 	}
-	return err
+	for _, i := range fields.Done {
+		lock.Done = append(lock.Done, p.known(uuid.UUID(i)))
+	}
+	lock.Fence, err = whole(fields.Fence)
+	return fields.Fence.Type, err
 }
 
-func elements(v bson.RawValue, each func(v bson.RawValue) error) error {
-	array, ok := v.ArrayOK()
-	if !ok {
-		return fmt.Errorf("%s is no array", v)
+// known is the model's name of a stored id. A release may have made one.
+func (p *place) known(i uuid.UUID) model.ID {
+	n, known := p.ids[i]
+	if !known && p.leaving == 0 {
+		p.t.Fatalf("unknown id %s", i)
 	}
-	all, err := array.Values()
-	for i, v := range all {
-		if err := each(v); err != nil {
-			return fmt.Errorf("%d: %w", i, err)
-		}
+	if !known {
+		n = -p.leaving
+		p.ids[i], p.uuids[n] = n, i
 	}
-	return err
+	return n
 }
 
-// entry is the engine's entry in the model's form.
-func (m *engineMachine) entry(e engine.Entry) model.Entry {
-	out := model.Entry{ID: m.ids[e.ID], Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: e.Since.UnixMilli(), N: int(e.Writes)}
-	if !e.Expires.IsZero() {
-		out.Expires = e.Expires.UnixMilli()
+// entry is the stored entry in the model's form.
+func (p *place) entry(e entry) model.Entry {
+	out := model.Entry{
+		ID: p.known(uuid.UUID(e.ID)), Owner: e.Owner, Seq: int64(e.Seq), Fence: int64(e.Fence), Since: int64(e.Since),
+		Expires: int64(e.Expires), N: int(e.N), Detached: e.Detached, Until: int64(e.Until),
 	}
-	if e.Key != uuid.Nil {
-		out.Key = m.ids[e.Key]
-	}
-	out.Detached = e.Detached
-	if !e.Until.IsZero() {
-		out.Until = e.Until.UnixMilli()
+	if !e.Key.IsZero() {
+		out.Key = p.known(uuid.UUID(e.Key))
 	}
 	return out
+}
+
+// stores is the model's entry in the stored form.
+func (p *place) stores(e model.Entry) entry {
+	return entry{
+		ID: id(p.uuids[e.ID]), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.DateTime(e.Since),
+		Expires: bson.DateTime(e.Expires), N: number(e.N), Key: id(p.uuids[e.Key]), Detached: e.Detached, Until: bson.DateTime(e.Until),
+	}
+}
+
+// shown is the engine's entry in the model's form.
+func (p *place) shown(e engine.Entry) model.Entry {
+	in := entry{
+		ID: id(e.ID), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.NewDateTimeFromTime(e.Since),
+		N: number(e.Writes), Key: id(e.Key), Detached: e.Detached,
+	}
+	if !e.Expires.IsZero() {
+		in.Expires = bson.NewDateTimeFromTime(e.Expires)
+	}
+	if !e.Until.IsZero() {
+		in.Until = bson.NewDateTimeFromTime(e.Until)
+	}
+	return p.entry(in)
 }

@@ -17,9 +17,8 @@
 // have one function for each row of the protocol's table of commands.
 // handoff.go has the handoff as the library does it: a release and the
 // successor's request, as two stages of one command. token.go has detach, resume
-// and touch, downgrade.go the downgrade, and hold.go HoldAtLeast. foreign.go has the
-// effects of outside writers. [Without] lists the rules of the protocol that can be left
-// out, so that tests can show that they would notice. What each command leaves in the
+// and touch, downgrade.go the downgrade, and hold.go HoldAtLeast. [Without] lists the
+// rules of the protocol that can be left out, so that tests can show that they would notice. What each command leaves in the
 // document is compared with the library's by package machine, and has no test here.
 //
 // Which tags can be overtaken for ever is decided by rules alone: package

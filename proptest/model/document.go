@@ -82,6 +82,15 @@ func Same(a, b *Document) bool {
 		slices.EqualFunc(a.Lock.Tags, b.Lock.Tags, func(x, y Bucket) bool { return x.Tag == y.Tag && slices.Equal(x.Entries, y.Entries) })
 }
 
+// With is the document with another lock field, as an outside writer leaves it. That is no command of the protocol, and
+// does not ask for the lock.
+func (d *Document) With(field Field, lock Lock) *Document {
+	if d == nil {
+		return nil
+	}
+	return (&Document{field, lock, d.Log}).clone()
+}
+
 // Find returns the entry with the id under the tag.
 func (d *Document) Find(tag Tag, id ID) (Entry, bool) {
 	if d == nil || d.Field != Ours {

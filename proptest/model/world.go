@@ -237,22 +237,23 @@ func (w *world) foreign(i int8) {
 	w.commitAll()
 	switch i {
 	case 0:
-		w.doc = Delete(w.doc)
+		w.doc = nil
 	case 1:
 		if w.doc == nil {
-			w.ghost.born = w.time
+			w.ghost.born, w.doc = w.time, &Document{}
 		}
-		w.doc = Insert(w.doc)
 	case 2:
-		w.doc = Erase(w.doc)
+		w.doc = w.doc.With(Absent, Lock{})
 	case 3:
-		w.doc = Nullify(w.doc)
+		w.doc = w.doc.With(Null, Lock{})
 	case 4:
-		w.doc = Spoil(w.doc)
+		w.doc = w.doc.With(Foreign, Lock{})
 	case 5:
 		w.old = w.doc
 	case 6:
-		w.doc = PutBack(w.doc, w.old)
+		if w.old != nil {
+			w.doc = w.doc.With(w.old.Field, w.old.Lock)
+		}
 	}
 	w.members[w.leader].known = w.doc
 	w.ghost.erased = w.ghost.erased || i != 1 && i != 5
