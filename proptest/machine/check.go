@@ -3,11 +3,8 @@ package machine
 import (
 	"flag"
 	"strconv"
-	"sync"
-	"testing"
 
 	"github.com/doclock/doclock/locktest"
-	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
@@ -41,51 +38,23 @@ func Outcomes() []string {
 }
 
 // Engine runs the machine: a number of runs, each with its own document, of a number of steps on average. It fails tb at the first
-// disagreement, with the shrunk sequence and the seed.
+// disagreement, with the shrunk sequence and the seed. It sets rapid's flags, which belong to the process.
 func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally) {
 	tb.Helper()
-	b := &bench{coll: db.Collection("engine"), count: count}
-	b.check(tb, runs, steps, EngineRuns, b.engineRun)
-}
-
-// EngineInMemory runs the machine on locktest's server.
-func EngineInMemory(tb rapid.TB, runs, steps int, count *tally.Tally) {
-	tb.Helper()
-	Engine(tb, locktest.New().Client().Database("machine"), runs, steps, count)
-}
-
-// bench is shared by the runs of a machine.
-type bench struct {
-	coll  *mongo.Collection
-	count *tally.Tally
-	model model.Protocol
-}
-
-// flags guards rapid's flags, which belong to the process.
-var flags sync.Mutex
-
-// check is [rapid.Check] with a number of runs and of steps.
-func (b *bench) check(tb rapid.TB, runs, steps int, property string, run func(*rapid.T)) {
-	tb.Helper()
-	flags.Lock()
-	defer flags.Unlock()
-	checks, repeats := runs, steps
-	if testing.Short() { // rapid divides, but the full number is wanted
-		checks, repeats = 5*runs, 2*steps
+	for name, value := range map[string]string{"rapid.checks": strconv.Itoa(runs), "rapid.steps": strconv.Itoa(steps), "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
 	}
-	defer set("rapid.checks", strconv.Itoa(checks))()
-	defer set("rapid.steps", strconv.Itoa(repeats))()
-	defer set("rapid.nofailfile", "true")()
-
 	done, passed := 0, false
 	defer func() { // rapid leaves by runtime.Goexit
 		if !passed {
-			b.count.Violated(property, "run %d does not; the log has the shrunk sequence and the seed", done+1)
+			count.Violated(EngineRuns, "run %d does not; the log has the shrunk sequence and the seed", done+1)
 		}
-		b.count.Checked(property, done)
+		count.Checked(EngineRuns, done)
 	}()
 	rapid.Check(tb, func(t *rapid.T) {
-		run(t)
+		run(t, db.Collection("engine"), count)
 		done++
 	})
 	passed = true
@@ -94,15 +63,8 @@ func (b *bench) check(tb rapid.TB, runs, steps int, property string, run func(*r
 	}
 }
 
-// set sets a flag, and returns a function that restores it.
-func set(name, value string) func() {
-	f := flag.Lookup(name)
-	old := f.Value.String()
-	put := func(value string) {
-		if err := f.Value.Set(value); err != nil {
-			panic(err)
-		}
-	}
-	put(value)
-	return func() { put(old) }
+// EngineInMemory runs the machine on locktest's server.
+func EngineInMemory(tb rapid.TB, runs, steps int, count *tally.Tally) {
+	tb.Helper()
+	Engine(tb, locktest.New().Client().Database("machine"), runs, steps, count)
 }

@@ -25,10 +25,8 @@ func (m *engineMachine) downgrade(t *rapid.T) {
 	if m.doc != nil && m.doc.Field == model.Foreign { // see open.go
 		want = model.ForeignLock
 	}
-	t.Logf("downgrade %d with fence %d to %d under %s: the model says %s: %v", k, l.Fence, s.id, s.tag, want, doc)
 	got, err := a.engine.Downgrade(t.Context(), g, int64(k), r)
-	seen := m.outcome(t, "downgrade", want, got.Outcome, err)
-	m.settle(doc)
+	seen := m.agrees(t, "downgrade", doc, want, got, err)
 	m.told(t, s, r, seen, got.Image, image)
 }
 

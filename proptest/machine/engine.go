@@ -7,10 +7,12 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
+	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
 )
 
@@ -47,9 +49,9 @@ type asker struct {
 	from  *asker       // whose downgrade made it, or nil
 }
 
-// engineRun is one run.
-func (b *bench) engineRun(t *rapid.T) {
-	m := &engineMachine{place: b.place(t)}
+// run is one run.
+func run(t *rapid.T, coll *mongo.Collection, count *tally.Tally) {
+	m := &engineMachine{place: newPlace(t, coll, count)}
 	rules := drawRules(t)
 	m.programs = append(m.programs, m.newProgram(t, rules))
 	if rapid.Bool().Draw(t, "a second program") {
@@ -110,7 +112,7 @@ func (m *engineMachine) newProgram(t *rapid.T, rules relations.Rules) *program {
 	if err == nil {
 		filter := m.place.filter()
 		p.filter, err = p.engine.ParseFilter(filter)
-		reuse(filter)
+		filter["_id"] = "of another call" // as a caller may
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -177,14 +179,11 @@ func (m *engineMachine) ask(t *rapid.T, a *asker) {
 	r.Try = a.mode == model.Try
 	_, repeat := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Acquire(m.doc, a.request(), a.mode, m.now)
-	t.Logf("acquire: the model says %s: %v", want, doc)
-
 	got, err := a.engine.Acquire(t.Context(), a.filter, r)
-	seen := m.outcome(t, "acquire", want, got.Outcome, err)
+	seen := m.agrees(t, "acquire", doc, want, got, err)
 	if repeat && want != model.ForeignLock {
 		m.count.Seen("acquire: repeat", 1)
 	}
-	m.settle(doc)
 	m.told(t, a, r, seen, got.Image, image)
 }
 
@@ -208,6 +207,15 @@ func (m *engineMachine) confirm(t *rapid.T) {
 		image.Doc = m.doc
 	}
 	m.told(t, a, r, seen, got.Image, image)
+}
+
+// agrees compares the outcome and the stored document with the model's.
+func (m *engineMachine) agrees(t *rapid.T, command string, doc *model.Document, want model.Outcome, got engine.Answer, err error) model.Outcome {
+	t.Helper()
+	t.Logf("%s: the model says %s: %v", command, want, doc)
+	seen := m.outcome(t, command, want, got.Outcome, err)
+	m.settle(doc)
+	return seen
 }
 
 // outcome compares the library's outcome with the model's.

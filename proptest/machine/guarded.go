@@ -27,16 +27,15 @@ func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {
 		}
 	}
 	m.leaving = a.id
+	t.Logf("with fence %d", fence)
 	return a, model.Lease{Tag: a.tag, ID: a.id, Fence: fence}, g
 }
 
 func (m *engineMachine) renew(t *rapid.T) {
 	a, l, g := m.lease(t)
 	doc, want, _ := m.model.Renew(m.doc, l, a.request().TTL, a.terms.Tolerance, m.now)
-	t.Logf("renew with fence %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.Renew(t.Context(), g)
-	m.outcome(t, "renew", want, got.Outcome, err)
-	m.settle(doc)
+	m.agrees(t, "renew", doc, want, got, err)
 }
 
 func (m *engineMachine) release(t *rapid.T) {
@@ -45,13 +44,11 @@ func (m *engineMachine) release(t *rapid.T) {
 		l.Fence, g.Fence = 0, 0
 	}
 	doc, want, _ := m.model.Release(m.doc, l, m.now)
-	t.Logf("release with fence %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.Release(t.Context(), g)
 	if l.Fence == 0 && err == nil && want == model.Released { // see open.go
 		got.Outcome = engine.Released
 	}
-	m.outcome(t, "release", want, got.Outcome, err)
-	m.settle(doc)
+	m.agrees(t, "release", doc, want, got, err)
 }
 
 func (m *engineMachine) write(t *rapid.T) {
@@ -62,20 +59,16 @@ func (m *engineMachine) write(t *rapid.T) {
 	k := rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
 	label, update := m.nextUpdate(t)
 	doc, want, _ := m.model.Write(m.doc, l, k, label, m.now)
-	t.Logf("write %d with fence %d: the model says %s: %v", k, l.Fence, want, doc)
 	got, err := a.engine.Write(t.Context(), g, m.parsed(t, a, update), int64(k))
-	m.outcome(t, "write", want, got.Outcome, err)
-	m.settle(doc)
+	m.agrees(t, "write", doc, want, got, err)
 }
 
 func (m *engineMachine) writeAndRelease(t *rapid.T) {
 	a, l, g := m.lease(t)
 	label, update := m.nextUpdate(t)
 	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, m.leaves(l, update))
-	t.Logf("write and release with fence %d: the model says %s: %v", l.Fence, want, doc)
 	got, err := a.engine.WriteAndRelease(t.Context(), g, m.parsed(t, a, update))
-	m.outcome(t, "write-and-release", want, got.Outcome, err)
-	m.settle(doc)
+	m.agrees(t, "write-and-release", doc, want, got, err)
 }
 
 // leaves is the time as of which the model is asked for a last write: see open.go.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/doclock/doclock/proptest/model"
@@ -39,9 +40,9 @@ type place struct {
 	leaving model.ID // whose release may have left a remainder, under an id that is new
 }
 
-func (b *bench) place(t *rapid.T) *place {
+func newPlace(t *rapid.T, coll *mongo.Collection, count *tally.Tally) *place {
 	p := &place{
-		t: t, coll: b.coll, model: b.model, id: uuid.NewString(), count: b.count, now: epoch,
+		t: t, coll: coll, id: uuid.NewString(), count: count, now: epoch,
 		ids: map[uuid.UUID]model.ID{}, uuids: map[model.ID]uuid.UUID{},
 	}
 	p.alone = rapid.Bool().Draw(t, "alone")
@@ -55,25 +56,12 @@ func (p *place) time() time.Time { return time.UnixMilli(p.now).UTC() }
 // filter names the document as a caller would.
 func (p *place) filter() bson.M { return bson.M{"_id": p.id} }
 
-// reuse changes a filter after a call has returned, as a caller may.
-func reuse(filter bson.M) { filter["_id"] = "of another call" }
-
-// named gives an id its number in the model.
-func (p *place) named(id uuid.UUID) model.ID {
-	if number, known := p.ids[id]; known {
-		return number
-	}
-	number := model.ID(len(p.ids) + 1)
-	p.ids[id], p.uuids[number] = number, id
-	return number
-}
-
 // newID is an id that is the same in every replay of a run.
 func (p *place) newID() model.ID {
-	id := uuid.UUID([]byte("an entry's id 00"))
 	n := len(p.ids) + 1
-	id[14], id[15] = byte('0'+n/10), byte('0'+n%10)
-	return p.named(id)
+	i := uuid.UUID(fmt.Appendf(nil, "an entry's id %02x", n))
+	p.ids[i], p.uuids[model.ID(n)] = model.ID(n), i
+	return model.ID(n)
 }
 
 // load reads what is stored.

@@ -31,13 +31,11 @@ func (m *engineMachine) detach(t *rapid.T) {
 	}
 	k := token{a.program, model.Token{Tag: a.tag, Key: key}}
 	doc, want, _ := m.model.Detach(m.doc, l, key, a.request().TTL, a.terms.Tolerance, m.now)
-	t.Logf("detach with fence %d and key %d: the model says %s: %v", l.Fence, key, want, doc)
 	got, err := a.engine.Detach(t.Context(), g, m.uuids[key])
-	m.outcome(t, "detach", want, got.Outcome, err)
+	m.agrees(t, "detach", doc, want, got, err)
 	if e.Key == 0 {
 		m.tokens = append(m.tokens, k)
 	}
-	m.settle(doc)
 }
 
 // token draws a token, usually one whose entry is in the document.
@@ -89,18 +87,14 @@ func (m *engineMachine) resume(t *rapid.T) {
 	a.say(t)
 	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Document: rapid.Bool().Draw(t, "document")}
 	doc, want, image := m.model.Resume(m.doc, k.known, a.request(), m.now)
-	t.Logf("resume with key %d: the model says %s: %v", k.known.Key, want, doc)
 	got, err := a.engine.Resume(t.Context(), k.engines(m), r)
-	seen := m.outcome(t, "resume", want, got.Outcome, err)
-	m.settle(doc)
+	seen := m.agrees(t, "resume", doc, want, got, err)
 	m.told(t, a, r, seen, got.Image, image)
 }
 
 func (m *engineMachine) touch(t *rapid.T) {
 	k := m.token(t)
 	doc, want, _ := m.model.Touch(m.doc, k.known, k.terms.TTL, k.terms.Tolerance, m.now)
-	t.Logf("touch with key %d: the model says %s: %v", k.known.Key, want, doc)
 	got, err := k.engine.Touch(t.Context(), k.engines(m))
-	m.outcome(t, "touch", want, got.Outcome, err)
-	m.settle(doc)
+	m.agrees(t, "touch", doc, want, got, err)
 }
