@@ -10,12 +10,15 @@ import (
 
 	"github.com/doclock/doclock"
 	cronlock "github.com/doclock/doclock/integrations/cron"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/internal/ticks"
+	"github.com/doclock/doclock/writelock"
 	"github.com/robfig/cron/v3"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-const period = ticks.Period
+const period = 3 * time.Second // between two ticks
 
 var everyTick = schedule("*/3 * * * * *")
 
@@ -47,25 +50,45 @@ func (l *logger) Error(err error, msg string, values ...any) {
 	l.lines = append(l.lines, fmt.Sprint(err, " ", msg, " ", values))
 }
 
-// Three instances whose clocks differ by a second, for 400 ticks.
+// locks makes a Locker that must come to rest before the test is over.
+func locks(t *testing.T, coll *mongo.Collection) *writelock.Locker {
+	l, err := writelock.New(coll, doclock.Upsert())
+	check(err)
+	t.Cleanup(func() {
+		if err := l.Close(fixture.Bounded(t)); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return l
+}
+
+// Three instances whose clocks differ by a second, for 400 ticks. One of them dies before it has released a lock: the ticks
+// until the end of its lease are skipped.
 func TestEveryTickRunsOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		takes time.Duration
 		every int64 // tick that runs
+		run   int   // at least
+		dies  bool
 	}{
-		"a short job":             {5 * time.Millisecond, 1},
-		"a job outlasts its tick": {period + period/2, 2},
+		"a short job":             {5 * time.Millisecond, 1, 400, false},
+		"a job outlasts its tick": {period + period/2, 2, 200, false},
+		"an instance dies":        {5 * time.Millisecond, 1, 397, true},
 	} {
 		mongotest.RunVirtual(t, name, func(t *testing.T) {
-			coll := mongotest.Database(t).Collection("jobs")
+			server, db := mongotest.Memory(t), mongotest.Database(t).Name()
 			begun := make(chan int64, 1000) // the ticks by the clock of the instance
 			running := make(chan bool, 1)
+			dead, end := int64(-1), make(chan bool)
 			for _, by := range []time.Duration{0, 400 * time.Millisecond, time.Second} {
+				own, err := server.Connect(options.Client())
+				check(err)
 				c := cron.New()
-				once := cronlock.Once(ticks.Locks(t, coll), "job", period/2, cron.DiscardLogger)
+				once := cronlock.Once(locks(t, own.Database(db).Collection("jobs")), "job", period/2, cron.DiscardLogger)
 				c.Schedule(late{everyTick, by}, once(cron.FuncJob(func() {
-					begun <- time.Now().Add(-by).UnixMilli() / period.Milliseconds()
+					tick := time.Now().Add(-by).UnixMilli() / period.Milliseconds()
+					begun <- tick
 					select {
 					case running <- true:
 						time.Sleep(test.takes)
@@ -73,18 +96,25 @@ func TestEveryTickRunsOnce(t *testing.T) {
 					default:
 						t.Error("two run at a time")
 					}
+					if test.dies && dead < 0 && len(begun) == 200 {
+						dead = tick
+						check(server.Cut(own, errors.New("dead")))
+						<-end
+						check(server.Cut(own, nil))
+					}
 				})))
 				c.Start()
 				defer func() { <-c.Stop().Done() }()
 			}
 			time.Sleep(400*period + period/3)
-			n := int64(len(begun))
-			if n < 400/test.every {
-				t.Errorf("%d runs", n)
+			close(end)
+			n := len(begun)
+			if n < test.run || test.dies != (dead >= 0) {
+				t.Errorf("%d runs, after tick %d an instance died", n, dead)
 			}
 			for last := <-begun; len(begun) > 0; {
 				next := <-begun
-				if next-last != test.every {
+				if gap := next - last; gap != test.every && (last != dead || gap < 1 || gap > 4) {
 					t.Errorf("after tick %d tick %d ran", last, next)
 				}
 				last = next
@@ -100,7 +130,7 @@ func TestLog(t *testing.T) {
 	mongotest.Virtual(t, func(t *testing.T) {
 		var log logger
 		coll := mongotest.Database(t).Collection("jobs")
-		l := ticks.Locks(t, coll)
+		l := locks(t, coll)
 		once := cronlock.Once(l, "job", time.Minute, &log)
 		runs := 0
 		run := once(cron.FuncJob(func() { runs++ })).Run

@@ -10,7 +10,6 @@ import (
 	"github.com/doclock/doclock"
 	gocronlock "github.com/doclock/doclock/integrations/gocron"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/internal/ticks"
 	"github.com/go-co-op/gocron/v2"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -38,7 +37,7 @@ func TestElectorSaysNoAtTheEndOfTheLease(t *testing.T) {
 		name := mongotest.Database(t).Name()
 		own, err := server.Connect(options.Client())
 		must(t, err)
-		one := gocronlock.NewElector(ticks.Locks(t, own.Database(name).Collection("jobs")), "leader", apart)
+		one := gocronlock.NewElector(locks(t, own.Database(name).Collection("jobs")), "leader", apart)
 		defer campaign(t, one)()
 		time.Sleep(apart - time.Millisecond)
 		if err := one.IsLeader(t.Context()); !errors.Is(err, doclock.ErrNotAcquired) {
@@ -46,7 +45,7 @@ func TestElectorSaysNoAtTheEndOfTheLease(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 		must(t, one.IsLeader(t.Context()))
-		two := gocronlock.NewElector(ticks.Locks(t, server.Client().Database(name).Collection("jobs")), "leader", apart)
+		two := gocronlock.NewElector(locks(t, server.Client().Database(name).Collection("jobs")), "leader", apart)
 		end := campaign(t, two)
 		time.Sleep(5 * time.Minute)
 		must(t, one.IsLeader(t.Context()))
@@ -85,7 +84,7 @@ func TestNoTickRunsTwiceWhenTheLeaderChanges(t *testing.T) {
 		r := runs{of: map[int64]int{}}
 		electors := make([]*gocronlock.Elector, len(behind))
 		for i, by := range behind {
-			electors[i] = gocronlock.NewElector(ticks.Locks(t, coll), "leader", apart)
+			electors[i] = gocronlock.NewElector(locks(t, coll), "leader", apart)
 			c := clock(by)
 			defer start(t, everyTick(), r.job(c, 5*time.Millisecond), gocron.WithClock(c), gocron.WithDistributedElector(electors[i]))()
 		}
@@ -106,7 +105,7 @@ func TestNoTickRunsTwiceWhenTheLeaderChanges(t *testing.T) {
 func TestElectorReturnsTheServersRefusal(t *testing.T) {
 	t.Parallel()
 	mongotest.Virtual(t, func(t *testing.T) {
-		l := ticks.Locks(t, mongotest.Database(t).Collection("jobs"))
+		l := locks(t, mongotest.Database(t).Collection("jobs"))
 		must(t, l.Close(t.Context()))
 		e := gocronlock.NewElector(l, "leader", apart)
 		if err := e.Run(t.Context()); !errors.Is(err, doclock.ErrClosed) {

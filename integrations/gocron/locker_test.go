@@ -12,8 +12,8 @@ import (
 	"github.com/doclock/doclock"
 	gocronlock "github.com/doclock/doclock/integrations/gocron"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/internal/ticks"
 	"github.com/go-co-op/gocron/v2"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // runs counts the runs of each tick, which an instance names by its own clock.
@@ -64,25 +64,45 @@ func (r *runs) gaps(t *testing.T, skipped int64) {
 	t.Logf("%d of %d ticks ran", len(ticks), ticks[len(ticks)-1]-ticks[0]+1)
 }
 
-// Three instances whose clocks differ by a second, for 400 ticks.
+// Three instances whose clocks differ by a second, for 400 ticks. One of them dies before it has released a lock: the ticks
+// until the end of its lease are skipped.
 func TestEveryTickRunsOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		takes   time.Duration
-		skipped int64 // in a row
+		skipped int64 // in a row, at most
+		run     int   // at least
+		dies    bool
 	}{
-		"a short job":             {5 * time.Millisecond, 0},
-		"a job outlasts its tick": {period + period/2, 1},
+		"a short job":             {5 * time.Millisecond, 0, 400, false},
+		"a job outlasts its tick": {period + period/2, 1, 200, false},
+		"an instance dies":        {5 * time.Millisecond, 3, 397, true},
 	} {
 		mongotest.RunVirtual(t, name, func(t *testing.T) {
-			coll := mongotest.Database(t).Collection("jobs")
+			server, db := mongotest.Memory(t), mongotest.Database(t).Name()
 			r := runs{of: map[int64]int{}}
+			dead, end := false, make(chan bool)
 			for _, by := range behind {
+				own, err := server.Connect(options.Client())
+				must(t, err)
 				c := clock(by)
-				locker := gocronlock.NewLocker(ticks.Locks(t, coll), period/2)
-				defer start(t, everyTick(), r.job(c, test.takes), gocron.WithClock(c), gocron.WithDistributedLocker(locker))()
+				job := r.job(c, test.takes)
+				locker := gocronlock.NewLocker(locks(t, own.Database(db).Collection("jobs")), period/2)
+				defer start(t, everyTick(), func() {
+					job()
+					if test.dies && !dead && r.count() == 200 {
+						dead = true
+						must(t, server.Cut(own, errors.New("dead")))
+						<-end
+						must(t, server.Cut(own, nil))
+					}
+				}, gocron.WithClock(c), gocron.WithDistributedLocker(locker))()
 			}
 			time.Sleep(400*period + period/3)
+			close(end)
+			if n := r.count(); n < test.run || dead != test.dies {
+				t.Errorf("%d ticks ran", n)
+			}
 			r.gaps(t, test.skipped)
 		})
 	}
@@ -97,7 +117,7 @@ func TestTicksThatDiffer(t *testing.T) {
 		coll := mongotest.Database(t).Collection("jobs")
 		begun := make(chan time.Time, 1000)
 		for range 3 {
-			locker := gocronlock.NewLocker(ticks.Locks(t, coll), least)
+			locker := gocronlock.NewLocker(locks(t, coll), least)
 			defer start(t, gocron.DurationJob(period), func() { begun <- time.Now() }, gocron.WithDistributedLocker(locker))()
 			time.Sleep(1100 * time.Millisecond)
 		}
@@ -117,7 +137,7 @@ func TestLock(t *testing.T) {
 	t.Parallel()
 	mongotest.Virtual(t, func(t *testing.T) {
 		coll := mongotest.Database(t).Collection("jobs")
-		one, two := gocronlock.NewLocker(ticks.Locks(t, coll), time.Minute), gocronlock.NewLocker(ticks.Locks(t, coll), time.Minute)
+		one, two := gocronlock.NewLocker(locks(t, coll), time.Minute), gocronlock.NewLocker(locks(t, coll), time.Minute)
 		refused := func(when string) {
 			t.Helper()
 			begun := time.Now()
