@@ -36,22 +36,24 @@ func transfer(ctx context.Context, locks *writelock.Locker, from, to bson.Object
 	}
 	p := payment{ID: bson.NewObjectID(), To: to, Amount: amount}
 	for {
-		pending, err := pay(ctx, locks, from, p)
+		pending, err := pay(ctx, locks, from, p, false)
 		if err != nil || pending == nil {
 			return err
 		}
-		if _, err := pay(ctx, locks, from, *pending); err != nil {
+		if _, err := pay(ctx, locks, from, *pending, true); err != nil {
 			return err
 		}
 	}
 }
 
 // pay does a payment, or what is left of it. If another one is pending, it returns
-// that one, and does nothing.
-func pay(ctx context.Context, locks *writelock.Locker, from bson.ObjectID, p payment) (pending *payment, err error) {
+// that one, and does nothing. One that was begun may be over by now: others finish it, too.
+func pay(ctx context.Context, locks *writelock.Locker, from bson.ObjectID, p payment, begun bool) (pending *payment, err error) {
 	var sender, receiver account
 	err = multilock.DoAll(ctx, func(ctx context.Context, leases multilock.Leases) error {
 		switch {
+		case begun && (sender.Pending == nil || sender.Pending.ID != p.ID):
+			return nil
 		case sender.Pending != nil && sender.Pending.ID != p.ID:
 			pending = sender.Pending
 			return nil

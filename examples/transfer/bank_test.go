@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -109,6 +113,63 @@ func TestTheNextTransferFinishesAPayment(t *testing.T) {
 			t.Errorf("lost before write %d: the balances are %d and %d", lostAt+1, a, b)
 		}
 	}
+}
+
+// Four programs are cut off from the server again and again, for less and for more than
+// their leases last, in the middle of transfers. The sum never changes.
+func TestTheSumNeverChanges(t *testing.T) {
+	mongotest.Virtual(t, func(t *testing.T) {
+		accounts, ids := newAccounts(t, 5)
+		ctx, end := context.WithTimeout(t.Context(), 4*time.Minute)
+		defer end()
+		var all sync.WaitGroup
+		var done, failed, lost atomic.Int64
+		for range 4 {
+			net := faultnet.New()
+			net.Delay(100 * time.Millisecond)
+			client := mongotest.Client(t, options.Client().SetDialer(net).SetRetryWrites(false))
+			locks := open(t, client.Database(accounts.Database().Name()).Collection(accounts.Name()))
+			all.Go(func() {
+				for ctx.Err() == nil {
+					time.Sleep(rand.N(30 * time.Second))
+					net.Down(true)
+					time.Sleep(rand.N(90 * time.Second))
+					net.Down(false)
+				}
+			})
+			for range 2 {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						two := rand.Perm(len(ids))
+						err := transfer(t.Context(), locks, ids[two[0]], ids[two[1]], 1+rand.N(30))
+						switch {
+						case err == nil:
+							done.Add(1)
+						case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
+							lost.Add(1)
+						default:
+							failed.Add(1)
+							time.Sleep(time.Second)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		sum, locks := 0, open(t, accounts)
+		for i, id := range ids {
+			if err := transfer(t.Context(), locks, id, ids[(i+1)%len(ids)], 0); err != nil { // it finishes what is pending
+				t.Error(err)
+			}
+		}
+		for _, id := range ids {
+			sum += balance(t, accounts, id)
+		}
+		t.Logf("%d transfers, %d without a lock, %d after a loss", done.Load(), failed.Load(), lost.Load())
+		if sum != 100*len(ids) || done.Load() < 20 {
+			t.Errorf("the sum is %d", sum)
+		}
+	})
 }
 
 func TestTooLittle(t *testing.T) {
