@@ -27,7 +27,6 @@ var histories = flag.Int("histories", 0, "the rounds of TestHistories")
 const root = "../.." // of the project
 
 func TestMain(m *testing.M) {
-	scenarios.Main()
 	simulation.Main()
 	flag.Parse()
 	mongotest.Main(m)
@@ -97,7 +96,7 @@ func TestProof(t *testing.T) {
 			t.Parallel()
 			for _, s := range scenarios.All {
 				p.part(s.Name, func() error {
-					t.Run(s.Name, func(t *testing.T) { s.Run(t, p.eachFault, &p.counts) })
+					s.Run(t, true, p.eachFault, &p.counts)
 					return nil
 				})
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/child"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/writelock"
@@ -20,25 +20,11 @@ import (
 )
 
 const (
-	workerKilled = "process killed (-9) that held a job"
-	once         = "each job is done once"
-	expired      = "a dead worker's job is claimed again after its entry has expired, and not before"
-	notIdle      = "no worker is told that no job is free while one is"
-	noErrors     = "no claim fails"
-)
-
-// worked is what a worker says: a claim, by the clock of the machine that all processes
-// share. Nobody may set that clock meanwhile.
-type worked struct {
-	Job          int // or none, if no job is free
-	Begun, Ended int64
-	Failed       string
-	dead         bool // it is of the process that is killed
-}
-
-const (
-	none  = -1
-	dying = "worker-1" // the first process, which is killed
+	workersGone = "program cut off for good while it held a job"
+	once        = "each job is done once"
+	oneWorker   = "no two workers believe in their leases of one job"
+	notIdle     = "no worker is told that no job is free while one is"
+	noErrors    = "no claim fails"
 )
 
 var (
@@ -47,30 +33,100 @@ var (
 	doneOnce   = bson.M{"$set": bson.M{"state": "done"}, "$inc": bson.M{"done": 1}}
 )
 
-// workOnJobs has the workers of a process claim jobs by priority until ctx ends.
-func workOnJobs(ctx context.Context, j job, jobs *mongo.Collection) error {
-	locks, err := writelock.New(jobs, doclock.TTL(long), doclock.Owner(j.Owner))
-	if err != nil {
-		return err
+type job struct {
+	ID int `bson:"_id"`
+}
+
+// queue is the jobs, and what the workers were told of them.
+type queue struct {
+	counting
+	jobs     *mongo.Collection
+	careless bool // nothing is locked
+
+	mu    sync.Mutex
+	first map[int]time.Time      // when the first claim began that got the job: it was free until then
+	taken map[int]*doclock.Lease // the last one of the job
+	idle  []time.Time            // when a worker was told that no job is free
+}
+
+// claimJobs has the workers of four programs do 100 jobs by priority, n times. One
+// program is cut off for good while it holds some.
+func claimJobs(t testing.TB, n int, counts *tally.Tally) {
+	for range n {
+		work(counting{t, counts}, false)
 	}
-	next := func(ctx context.Context) (id int, end func(context.Context) error, err error) {
-		var found struct {
-			ID int `bson:"_id"`
-		}
-		if j.Careless {
-			err := jobs.FindOne(ctx, pending, options.FindOne().SetSort(byPriority)).Decode(&found)
-			if errors.Is(err, mongo.ErrNoDocuments) {
-				err = doclock.ErrNotFound
-			}
-			return found.ID, func(ctx context.Context) error {
-				_, err := jobs.UpdateByID(ctx, found.ID, doneOnce)
-				return err
-			}, err
-		}
-		lease, err := locks.TryAcquire(ctx, pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&found))
-		return found.ID, func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, doneOnce) }, err
+}
+
+func work(c counting, careless bool) {
+	const jobs = 100
+	q := &queue{counting: c, jobs: mongotest.Database(c).Collection("jobs"), careless: careless, first: map[int]time.Time{}, taken: map[int]*doclock.Lease{}}
+	c.must(q.jobs.Drop(c.Context()))
+	var all []any
+	for id, priority := range rand.Perm(jobs) {
+		all = append(all, bson.M{"_id": id, "state": "pending", "priority": priority})
 	}
+	_, err := q.jobs.InsertMany(c.Context(), all)
+	c.must(err)
+
+	ctx, end := context.WithCancel(c.Context())
+	nets := []*faultnet.Net{faultnet.New(), faultnet.New(), faultnet.New(), faultnet.New()}
+	var programs sync.WaitGroup
+	for i, net := range nets {
+		net.Delay(time.Duration(i+1) * time.Millisecond)
+		programs.Go(func() { q.program(ctx, net, i == 0) })
+	}
+	var orphans []job
+	for !careless && len(orphans) == 0 {
+		nets[0].Down(false)
+		time.Sleep(rand.N(50 * time.Millisecond))
+		nets[0].Down(true)
+		time.Sleep(time.Second) // what is under way is executed
+		held, err := q.jobs.Find(ctx, bson.M{"state": "pending", "lock.tags.write.owner": "gone"})
+		c.must(err)
+		c.must(held.All(ctx, &orphans))
+	}
+	c.Fired(workersGone, 1)
+	for q.left(pending) > 0 { // the orphans are free when their entries have expired
+		time.Sleep(100 * time.Millisecond)
+	}
+	end()
+	nets[0].Down(false)
+	programs.Wait()
+	c.Checked(once, jobs)
+	if twice := q.left(bson.M{"done": bson.M{"$ne": 1}}); twice > 0 {
+		c.Violated(once, "%d jobs were not done once", twice)
+	}
+	var latest time.Time // until when a job was free that nobody had claimed before
+	for id, begun := range q.first {
+		if begun.After(latest) && !slices.Contains(orphans, job{id}) {
+			latest = begun
+		}
+	}
+	for _, at := range q.idle {
+		c.check(notIdle, !at.Before(latest), "a job was free for %v more", latest.Sub(at))
+	}
+}
+
+// left counts jobs.
+func (q *queue) left(filter bson.M) int64 {
+	n, err := q.jobs.CountDocuments(q.Context(), filter)
+	q.must(err)
+	return n
+}
+
+// program has its workers do jobs until ctx ends. The first of them is slow.
+func (q *queue) program(ctx context.Context, net *faultnet.Net, gone bool) {
 	const workers, quick, slow = 8, 20 * time.Millisecond, 500 * time.Millisecond
+	owner := "here"
+	if gone {
+		owner = "gone"
+	}
+	jobs := mongotest.Client(q, options.Client().SetDialer(net).SetRetryWrites(false)).Database(q.jobs.Database().Name()).Collection(q.jobs.Name())
+	locks, err := writelock.New(jobs, doclock.Owner(owner), doclock.TTL(5*time.Second))
+	if err != nil {
+		q.Error(err)
+		return
+	}
 	var all sync.WaitGroup
 	for number := range workers {
 		longest := quick
@@ -79,155 +135,54 @@ func workOnJobs(ctx context.Context, j job, jobs *mongo.Collection) error {
 		}
 		all.Go(func() {
 			for ctx.Err() == nil {
-				did := worked{Begun: time.Now().UnixNano()}
-				id, end, err := next(context.WithoutCancel(ctx))
-				did.Job, did.Ended = id, time.Now().UnixNano()
-				switch {
-				case errors.Is(err, doclock.ErrNotFound):
-					did.Job = none
-				case err != nil:
-					did.Failed = err.Error()
-				}
-				say(did)
-				time.Sleep(rand.N(longest))
-				if err == nil {
-					if err := end(context.WithoutCancel(ctx)); err != nil {
-						say(worked{Failed: err.Error()})
-					}
+				if err := q.work(jobs, locks, rand.N(longest)); !gone {
+					q.check(noErrors, err == nil, "%v", err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	return locks.Close(context.WithoutCancel(ctx))
-}
-
-// queue is the scenario of claims.
-type queue struct {
-	crew
-	orphans []int // jobs that the dead process held
-	expiry  int64 // when they were made to expire
-	jobs    int
-	all     int64 // when all of them were there
-	mu      sync.Mutex
-	claims  []worked
-	idle    []worked
-}
-
-// claimJobs has 32 workers of four processes do jobs, and kills a process that holds
-// some of them. It claims 100 jobs for each of n.
-func claimJobs(t testing.TB, n int, counts *tally.Tally) { work(t, n, 100, false, counts) }
-
-func work(t testing.TB, n, jobs int, careless bool, counts *tally.Tally) {
-	for range n {
-		q := &queue{crew: crew{counting: counting{t, counts}, docs: mongotest.Database(t).Collection("jobs")}}
-		q.must(q.docs.Drop(t.Context()))
-		q.supply(jobs)
-		_, err := q.docs.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "state", Value: 1}, {Key: "priority", Value: -1}}})
-		q.must(err)
-		var processes []*child.Process
-		for range 4 {
-			p, _ := start(&q.crew, "worker", job{URI: mongotest.URI(t), Careless: careless}, q.note)
-			processes = append(processes, p)
-		}
-		if !careless {
-			q.kill(processes[0])
-		}
-		q.until("all jobs are done", func() bool { return q.left(pending) == 0 })
-		for _, p := range processes[1:] {
-			q.must(p.End())
-		}
-		_ = processes[0].End()
-		q.Checked(once, q.jobs)
-		if twice := q.left(bson.M{"done": bson.M{"$ne": 1}}); twice > 0 {
-			q.Violated(once, "%d jobs were not done once", twice)
-		}
-		q.judge()
+	if err := locks.Close(q.Context()); err != nil {
+		q.Error(err)
 	}
 }
 
-// supply adds n jobs.
-func (q *queue) supply(n int) {
-	var more []any
-	for _, priority := range rand.Perm(n) {
-		more = append(more, bson.M{"_id": q.jobs, "state": "pending", "priority": priority})
-		q.jobs++
+// work does a job, if one is free. A caller of the library waits for the answers.
+func (q *queue) work(jobs *mongo.Collection, locks *writelock.Locker, takes time.Duration) error {
+	var job job
+	if q.careless {
+		err := jobs.FindOne(q.Context(), pending, options.FindOne().SetSort(byPriority)).Decode(&job)
+		time.Sleep(takes)
+		if err == nil {
+			_, err = jobs.UpdateByID(q.Context(), job.ID, doneOnce)
+		}
+		return err
 	}
-	_, err := q.docs.InsertMany(q.Context(), more)
-	q.must(err)
-	q.all = time.Now().UnixNano()
+	begun := time.Now()
+	lease, err := locks.TryAcquire(q.Context(), pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&job))
+	if errors.Is(err, doclock.ErrNotFound) {
+		q.mu.Lock()
+		q.idle = append(q.idle, time.Now())
+		q.mu.Unlock()
+		time.Sleep(10 * takes)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	q.got(job.ID, begun, lease)
+	time.Sleep(takes)
+	return lease.UpdateAndRelease(q.Context(), doneOnce)
 }
 
-// left counts jobs.
-func (q *queue) left(filter bson.M) int64 {
-	n, err := q.docs.CountDocuments(q.Context(), filter)
-	q.must(err)
-	return n
-}
-
-// kill kills the first process when it holds a job. The others can do all jobs but
-// those, until they expire.
-func (q *queue) kill(p *child.Process) {
-	held := bson.M{"state": "pending", "lock.tags.write.owner": dying}
-	q.until("a worker of the first process has a job", func() bool {
-		p.Stop()
-		if q.left(held) > 0 {
-			return true
-		}
-		p.Continue()
-		if q.left(pending) == 0 { // the others were faster
-			q.supply(q.jobs)
-		}
-		return false
-	})
-	p.Kill()
-	_ = p.End()
-	q.Fired(workerKilled, 1)
-	// Its last commands may be executed after its death: they finish a job, or take one.
-	q.until("the others have done their jobs", func() bool { return q.left(pending) == q.left(held) })
-	q.dead, q.expiry = []string{dying}, time.Now().UnixNano()
-	q.until("the dead worker's jobs are done", func() bool {
-		var theirs []int
-		q.must(q.docs.Distinct(q.Context(), "_id", held).Decode(&theirs))
-		q.orphans = append(q.orphans, theirs...)
-		q.expire()
-		return q.left(pending) == 0
-	})
-}
-
-func (q *queue) note(_ *child.Process, owner string, e worked) {
+// got notes a claim.
+func (q *queue) got(id int, begun time.Time, lease *doclock.Lease) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.check(noErrors, e.Failed == "", "%s", e.Failed)
-	switch {
-	case e.Failed != "":
-	case e.Job == none:
-		q.idle = append(q.idle, e)
-	default:
-		e.dead = owner == dying
-		q.claims = append(q.claims, e)
+	if first, known := q.first[id]; !known || begun.Before(first) {
+		q.first[id] = begun
 	}
-}
-
-// judge checks the claims that found nothing, by the job that was free the longest: a
-// job was free until its first claim began. Those that the dead process held are left
-// out.
-func (q *queue) judge() {
-	first := map[int]int64{}
-	for _, c := range q.claims {
-		begun, known := first[c.Job]
-		switch {
-		case slices.Contains(q.orphans, c.Job):
-			q.check(expired, c.dead || c.Ended > q.expiry, "job %d is claimed %v before its entry expires", c.Job, time.Duration(q.expiry-c.Ended))
-		case !known || c.Begun < begun:
-			first[c.Job] = c.Begun
-		}
-	}
-	var latest int64
-	for _, begun := range first {
-		latest = max(latest, begun)
-	}
-	for _, e := range q.idle {
-		q.check(notIdle, latest <= e.Ended || e.Begun < q.all, "a job was free for %v more", time.Duration(latest-e.Ended))
-	}
+	before := q.taken[id]
+	q.check(oneWorker, before == nil || before.Err() != nil, "job %d has two", id)
+	q.taken[id] = lease
 }

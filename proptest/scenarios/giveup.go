@@ -19,11 +19,10 @@ const (
 	leavesNone  = "a caller that gives up leaves no entry"
 	tellsItGave = "a caller that gives up gets its answer at once"
 	appliedOnce = "a guarded write is applied at most once, and always if reported applied"
-	onlyGiven   = "a caller's later changes of its values are neither written nor locked"
 )
 
-// point is where the context is cancelled, and what becomes of the command
-// there. n = 0 is before the call, or while its values are being encoded.
+// point is where the context is cancelled, and what becomes of the command there.
+// n = 0 is before the call.
 type point struct {
 	n int
 	moment
@@ -37,16 +36,10 @@ const (
 	onReply                 // the server has executed it, and its reply is on the way
 	late                    // not at all; the command is executed after the operation
 	lateGone                // the connection has broken; the command is executed after the operation
-	encoding                // the caller's values are being encoded
 )
 
-func (m moment) executedLate() bool { return m == late || m == lateGone }
-
 func (p point) String() string {
-	switch {
-	case p.moment == encoding:
-		return "while its values are encoded"
-	case p.n == 0:
+	if p.n == 0 {
 		return "before the call"
 	}
 	return fmt.Sprintf([...]string{"before request %d", "before reply %d", "request %d executed late", "request %d executed late, and cancelled"}[p.moment], p.n)
@@ -54,15 +47,12 @@ func (p point) String() string {
 
 // giveUps cancels every operation at every point, or has a command of it executed
 // when all is over, and looks at the document afterwards. One sweep is about
-// 180 of these, and executes some forty attempts late.
+// 170 of these, and executes some forty attempts late.
 func giveUps(t testing.TB, n int, counts *tally.Tally) {
 	const deepest = 4 // the last command at which an endlessly waiting operation is cancelled
 	for range max(1, n/25) {
 		for _, op := range operations {
 			s := newStage(t, counts)
-			if op.gives {
-				s.giveUp(op, point{0, encoding})
-			}
 			s.giveUp(op, point{0, onRequest})
 			for n, reached := 1, true; n <= deepest && reached; n++ {
 				reached = false
@@ -83,68 +73,65 @@ func (st *stage) giveUp(op operation, p point) (hit bool) {
 		opts = append(opts, doclock.ShareInProcess("read"))
 	}
 	s := st.scene(opts...)
-	unblock := func() error { return nil }
+	over := func() error { return nil }
 	if op.blocker != "" {
-		others := s.others()
-		blocker, err := others.TryAcquire(s.Context(), s.filter(), op.blocker)
+		others := s.locker(s.other, "others")
+		blocker, err := others.TryAcquire(s.Context(), doclock.ID(s.id), op.blocker)
 		s.must(err)
-		unblock = func() error { return errors.Join(blocker.Release(s.Context()), others.Close(s.Context())) }
+		over = func() error { return errors.Join(blocker.Release(s.Context()), others.Close(s.Context())) }
 	}
 	h := op.begin(s)
 
 	called, cancel := context.WithCancel(s.Context())
 	defer cancel()
 	fault := s.arm(called, cancel, p)
-	s.own = s.values(cancel, p)
 	lease, err := op.call(called, s, h)
-	s.own.overwrite()
 	s.net.Disarm()
-	hit = called.Err() != nil
-	if hit {
+	if hit = called.Err() != nil; hit {
 		s.Fired(cancelled, 1)
 		s.check(tellsItGave, err == nil || errors.Is(err, context.Canceled), "%s, %v: %v", op.name, p, err)
 	}
+	cancel()
 	let := func() error { return nil }
 	if fault != nil && fired(fault) {
 		hit, let = true, fault.Let
 	}
-	cancel()
-	if hit && p.executedLate() {
+	what := fmt.Sprintf("%s, %v", op.name, p)
+	if hit && p.moment >= late {
 		s.Fired(executed, 1)
+		s.leave(what, h, lease, true)
+		s.must(errors.Join(over(), let()))
+		s.inspect(op, what, h, err)
 	} else {
 		s.must(let())
-		let = func() error { return nil }
+		s.leave(what, h, lease, false)
+		s.inspect(op, what, h, err)
+		s.must(over())
 	}
-	s.inspect(op, p, h, lease, err, func() { s.must(errors.Join(unblock(), let())) })
 	return hit
 }
 
-// inspect releases what was granted, lets held messages go, waits for the
-// background work, and checks.
-func (s *scene) inspect(op operation, p point, h holding, lease *doclock.Lease, result error, over func()) {
-	what := fmt.Sprintf("%s, %v", op.name, p)
+// leave gives back what was granted, or the place of a ticket. A release that comes
+// after an UpdateAndRelease with a late command may not know.
+func (s *scene) leave(what string, h holding, lease *doclock.Lease, late bool) {
 	if lease == nil {
 		lease = h.lease
 	}
 	switch {
 	case lease != nil:
 		err := lease.Release(s.Context())
-		unknown := p.executedLate() && errors.Is(err, doclock.ErrOutcomeUnknown) // an UpdateAndRelease's
-		s.check(leavesNone, err == nil || unknown, "%s: then Release: %v", what, err)
+		s.check(leavesNone, err == nil || late && errors.Is(err, doclock.ErrOutcomeUnknown), "%s: then Release: %v", what, err)
 	case h.ticket != nil:
 		err := h.ticket.Cancel(s.Context())
 		s.check(leavesNone, err == nil, "%s: then Cancel: %v", what, err)
 	}
-	if p.executedLate() {
-		over()
-	} else {
-		defer over()
-	}
-	s.close()
-	doc, deleted := s.stored(s.id)
-	s.check(leavesNone, len(doc.of("swept")) == 0, "%s: left %v", what, doc)
-	decoy, _ := s.stored(s.decoyID())
-	s.check(onlyGiven, doc.Count < never && decoy.Lock.Tags == nil, "%s: the document is %v, the document without a filter %v", what, doc, decoy)
+}
+
+// inspect waits for the background work, and checks the document.
+func (s *scene) inspect(op operation, what string, h holding, result error) {
+	s.must(s.locks.Close(s.Context()))
+	doc, entries, deleted := s.left()
+	s.check(leavesNone, entries == 0, "%s: left %+v", what, doc)
 	done, certainlyNot := 0, h.lease != nil && result != nil && !errors.Is(result, doclock.ErrOutcomeUnknown)
 	switch {
 	case op.deletes && deleted:
@@ -161,9 +148,6 @@ func (s *scene) inspect(op operation, p point, h holding, lease *doclock.Lease, 
 
 // arm cancels at the point. It returns the held message, for a later release.
 func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) *faultnet.Fault {
-	if p.moment == encoding { // the encoding cancels
-		return nil
-	}
 	if p.n == 0 {
 		cancel()
 		return nil
@@ -182,7 +166,7 @@ func (s *stage) arm(called context.Context, cancel context.CancelFunc, p point) 
 		return nil
 	}
 	kind := faultnet.DelayReply
-	if p.executedLate() {
+	if p.moment >= late {
 		kind = faultnet.Hold
 	}
 	fault := s.net.ArmWhere(kind, nth)

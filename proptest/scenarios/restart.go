@@ -26,7 +26,7 @@ func killedServer(t testing.TB, n int, counts *tally.Tally) {
 	c, ctx := counting{t, counts}, t.Context()
 	server := mongotest.Private(t)
 	docs := server.Client().Database("restart").Collection("docs")
-	locks, err := multilock.New(docs, relations.WritePreferring(), doclock.TTL(patience), doclock.AttemptTimeout(10*time.Second))
+	locks, err := multilock.New(docs, relations.WritePreferring(), doclock.TTL(time.Minute*2), doclock.AttemptTimeout(10*time.Second))
 	c.must(err)
 	_, err = docs.InsertOne(ctx, bson.M{"_id": 1, "count": 0})
 	c.must(err)

@@ -2,33 +2,45 @@ package scenarios
 
 import (
 	"testing"
-	"time"
 
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/proptest/tally"
 )
 
 // Scenario is one page.
 type Scenario struct {
-	Name string
-	// Run causes each of its faults n times, or a few times more, and counts.
-	Run func(t testing.TB, n int, counts *tally.Tally)
-	// Virtual scenarios need no further process, and so run in virtual time, too.
-	Virtual bool
-	faults  []string // that must fire
-	checks  []string // that must be made
+	Name   string
+	run    func(t testing.TB, n int, counts *tally.Tally) // it causes each of its faults n times, or a few times more
+	where  where
+	faults []string // that must fire
+	checks []string // that must be made
 }
+
+// where a scenario runs.
+type where int
+
+const (
+	anywhere where = iota
+	inMemory       // in virtual time
+	onServer       // in real time
+)
 
 // All are the scenarios, in the order of the proof.
 var All = []Scenario{
-	{Name: "callers that give up", Run: giveUps, Virtual: true, faults: []string{cancelled, executed}, checks: []string{leavesNone, onlyGiven}},
-	{Name: "verdicts", Run: verdicts, Virtual: true, faults: []string{knownLoss, manyWrites}},
-	{Name: "outside writers", Run: outsideWriters, Virtual: true,
-		faults: []string{"document replaced", "document deleted", "document deleted and inserted again", "lock field erased", "garbage in the lock field"}},
-	{Name: "blocked documents", Run: blockedDocuments, Virtual: true, faults: []string{blocked}, checks: []string{othersGo}},
-	{Name: "a killed server", Run: killedServer, faults: []string{restarted}},
-	{Name: "transfers", Run: moveMoney, faults: []string{moverKilled, moverStopped}, checks: []string{conserved}},
-	{Name: "claims", Run: claimJobs, faults: []string{workerKilled}, checks: []string{once, notIdle}},
-	{Name: "leaders", Run: campaign, faults: []string{leaderKilled, leaderStopped}, checks: []string{onlyOne}},
+	{Name: "callers that give up", run: giveUps, faults: []string{cancelled, executed}, checks: []string{leavesNone, appliedOnce}},
+	{Name: "a killed server", run: killedServer, where: onServer, faults: []string{restarted}},
+	{Name: "claims", run: claimJobs, where: inMemory, faults: []string{workersGone}, checks: []string{once, notIdle}},
+}
+
+// Run runs the scenario on a server, or in virtual time in memory, if it can.
+func (s Scenario) Run(t *testing.T, server bool, n int, counts *tally.Tally) {
+	t.Helper()
+	run := func(t *testing.T) { s.run(t, n, counts) }
+	if s.where == inMemory || s.where == anywhere && !server {
+		mongotest.RunVirtual(t, s.Name, run)
+	} else {
+		t.Run(s.Name, run)
+	}
 }
 
 // Floors are what n times of a scenario must have done, so that none passes empty.
@@ -41,10 +53,6 @@ func (s Scenario) Floors(n int) (floors []tally.Floor) {
 	}
 	return floors
 }
-
-// patience is the time for which a scenario waits for something to happen, on a
-// machine of any speed.
-const patience = 2 * time.Minute
 
 // counting is a scenario that runs.
 type counting struct {
@@ -64,15 +72,5 @@ func (c counting) must(err error) {
 	c.Helper()
 	if err != nil {
 		c.Fatal(err)
-	}
-}
-
-// until waits for something.
-func (c counting) until(what string, happened func() bool) {
-	c.Helper()
-	for begun := time.Now(); !happened(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > patience {
-			c.Fatalf("%s: not in %v", what, patience)
-		}
 	}
 }

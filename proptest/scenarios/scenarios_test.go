@@ -7,58 +7,32 @@ import (
 	"github.com/doclock/doclock/proptest/tally"
 )
 
-func TestMain(m *testing.M) {
-	Main()
-	mongotest.Main(m)
-}
+func TestMain(m *testing.M) { mongotest.Main(m) }
 
-// Each scenario once, in virtual time where no process is killed. The proof runs them
-// on a server, and more often.
+// Each scenario once, in virtual time if it can. The proof runs them more often, and on a
+// server if they can.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, s := range All {
-		run := func(t *testing.T) {
-			var counts tally.Tally
-			s.Run(t, 1, &counts)
-			for _, failure := range counts.Failures(s.Floors(1)...) {
-				t.Error(failure)
-			}
-			if testing.Verbose() {
-				if err := counts.Table(t.Output()); err != nil {
-					t.Error(err)
-				}
-			}
+		var counts tally.Tally
+		s.Run(t, false, 1, &counts)
+		for _, failure := range counts.Failures(s.Floors(1)...) {
+			t.Error(failure)
 		}
-		if s.Virtual {
-			mongotest.RunVirtual(t, s.Name, run)
-		} else {
-			t.Run(s.Name, func(t *testing.T) {
-				t.Parallel()
-				run(t)
-			})
+		if testing.Verbose() {
+			if err := counts.Table(t.Output()); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
 
-// The checks can fail: without locks the sum changes, and jobs are done twice.
+// The checks can fail: without locks jobs are done twice.
 func TestWithoutLocks(t *testing.T) {
 	t.Parallel()
-	t.Run("transfers", func(t *testing.T) {
-		t.Parallel()
+	mongotest.Virtual(t, func(t *testing.T) {
 		var counts tally.Tally
-		m := newMint(t, &counts, clients, true)
-		for range 5 {
-			m.getThrough(clients, m.all...)
-		}
-		m.settle()
-		if counts.Violations[conserved] == 0 {
-			t.Errorf("the sum has not changed in %d transfers", m.done)
-		}
-	})
-	t.Run("claims", func(t *testing.T) {
-		t.Parallel()
-		var counts tally.Tally
-		work(t, 1, 40, true, &counts)
+		work(counting{t, &counts}, true)
 		if counts.Violations[once] == 0 {
 			t.Error("each job was done once")
 		}

@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -38,95 +37,59 @@ type scene struct {
 	*stage
 	id    string
 	locks *multilock.Locker
-	own   *values // of the caller's
 }
 
-func (s *stage) scene(opts ...doclock.Option) *scene {
+// locker is one of the documents' of some program.
+func (s *stage) locker(docs *mongo.Collection, owner string, opts ...doclock.Option) *multilock.Locker {
 	s.Helper()
-	locks, err := multilock.New(s.docs, relations.WritePreferring(), append([]doclock.Option{doclock.Owner("swept"), doclock.TTL(30 * time.Second)}, opts...)...)
-	s.must(err)
-	sc := &scene{stage: s, id: uuid.NewString(), locks: locks}
-	_, err = s.other.InsertMany(s.Context(), []any{bson.M{"_id": sc.id, "count": 0}, bson.M{"_id": sc.decoyID(), "count": 0}})
-	s.must(err)
-	return sc
-}
-
-// close waits for the background work of the scene's locker.
-func (s *scene) close() {
-	s.Helper()
-	s.net.Disarm()
-	s.must(s.locks.Close(s.Context()))
-}
-
-// others is a locker of another program.
-func (s *scene) others() *multilock.Locker {
-	locks, err := multilock.New(s.other, relations.WritePreferring(), doclock.TTL(time.Minute), doclock.Owner("others"))
+	locks, err := multilock.New(docs, relations.WritePreferring(), append(opts, doclock.Owner(owner), doclock.TTL(30*time.Second))...)
 	s.must(err)
 	return locks
 }
 
+func (s *stage) scene(opts ...doclock.Option) *scene {
+	s.Helper()
+	sc := &scene{stage: s, id: uuid.NewString(), locks: s.locker(s.docs, swept, opts...)}
+	_, err := s.other.InsertOne(s.Context(), bson.M{"_id": sc.id, "count": 0})
+	s.must(err)
+	return sc
+}
+
+// swept is the owner whose entries must all be gone in the end.
+const swept = "swept"
+
 // holds acquires the lock.
 func (s *scene) holds(tag string) *doclock.Lease {
 	s.Helper()
-	lease, err := s.locks.TryAcquire(s.Context(), s.filter(), tag)
+	lease, err := s.locks.TryAcquire(s.Context(), doclock.ID(s.id), tag)
 	s.must(err)
 	return lease
 }
 
 var increment = bson.M{"$inc": bson.M{"count": 1}}
 
-func (s *scene) filter() bson.M { return bson.M{"_id": s.id} }
-
-// decoyID names the document that no caller uses.
-func (s *scene) decoyID() string { return s.id + ", never named" }
-
-// change is an outside writer's.
-func (s *scene) change(update bson.M) error {
-	_, err := s.other.UpdateOne(s.Context(), s.filter(), update)
-	return err
-}
-
-// raw is the document as it is stored, or nil.
-func (s *scene) raw() bson.Raw {
-	raw, _ := s.other.FindOne(s.Context(), s.filter()).Raw()
-	return raw
-}
-
 // stored is a document.
 type stored struct {
 	Count int
 	Lock  struct {
-		Fence int64
-		Tags  map[string][]entry
+		Tags map[string][]struct{ Owner string }
 	}
 }
 
-type entry struct {
-	Owner   string
-	Expires time.Time
-}
-
-// stored reads a document; missing is one that was deleted.
-func (s *scene) stored(id string) (doc stored, missing bool) {
+// left reads the document, and how many entries of the swept owner are in it; missing is one that was deleted.
+func (s *scene) left() (doc stored, entries int, missing bool) {
 	s.Helper()
-	err := s.other.FindOne(s.Context(), bson.M{"_id": id}).Decode(&doc)
+	err := s.other.FindOne(s.Context(), doclock.ID(s.id)).Decode(&doc)
 	if err == mongo.ErrNoDocuments {
-		return doc, true
+		return doc, 0, true
 	}
 	s.must(err)
-	return doc, false
-}
-
-// of lists an owner's entries.
-func (d stored) of(owner string) (found []entry) {
-	for _, entries := range d.Lock.Tags {
-		for _, e := range entries {
-			if e.Owner == owner {
-				found = append(found, e)
+	for _, all := range doc.Lock.Tags {
+		for _, e := range all {
+			if e.Owner == swept {
+				entries++
 			}
 		}
 	}
-	return found
+	return doc, entries, false
 }
-
-func (d stored) String() string { return fmt.Sprintf("count %d, lock %+v", d.Count, d.Lock) }
