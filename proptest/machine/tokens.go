@@ -42,7 +42,7 @@ func (m *engineMachine) detach(t *rapid.T) {
 func (m *engineMachine) token(t *rapid.T) token {
 	var there []token
 	for _, k := range m.tokens {
-		if m.keyed(k) {
+		if _, keyed := m.doc.Keyed(k.known); keyed {
 			there = append(there, k)
 		}
 	}
@@ -53,18 +53,6 @@ func (m *engineMachine) token(t *rapid.T) token {
 		t.Skip("there is no token yet")
 	}
 	return pick(t, "token", m.tokens)
-}
-
-func (m *engineMachine) keyed(k token) bool {
-	if m.doc == nil {
-		return false
-	}
-	for _, e := range m.doc.Entries(k.known.Tag) {
-		if e.Key == k.known.Key {
-			return true
-		}
-	}
-	return false
 }
 
 // resume resumes under a new id, or under the id of an earlier resume: it is then

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -96,22 +98,48 @@ func (d *Document) Find(tag Tag, id ID) (Entry, bool) {
 	if d == nil || d.Field != Ours {
 		return Entry{}, false
 	}
-	for _, e := range d.Entries(tag) {
-		if e.ID == id {
-			return e, true
-		}
+	return first(d.Entries(tag), func(e Entry) bool { return e.ID == id })
+}
+
+// first returns the first entry of which is says so.
+func first(entries []Entry, is func(Entry) bool) (Entry, bool) {
+	if i := slices.IndexFunc(entries, is); i >= 0 {
+		return entries[i], true
 	}
 	return Entry{}, false
 }
 
 // Entries returns the array under the tag, nil if there is none.
 func (d *Document) Entries(tag Tag) []Entry {
-	for _, b := range d.Lock.Tags {
-		if b.Tag == tag {
-			return b.Entries
+	if b := d.bucket(tag); b != nil {
+		return b.Entries
+	}
+	return nil
+}
+
+func (d *Document) bucket(tag Tag) *Bucket {
+	for i := range d.Lock.Tags {
+		if d.Lock.Tags[i].Tag == tag {
+			return &d.Lock.Tags[i]
 		}
 	}
 	return nil
+}
+
+// entries are those of all tags.
+func (d *Document) entries() iter.Seq2[Tag, Entry] {
+	return func(yield func(Tag, Entry) bool) {
+		if d == nil {
+			return
+		}
+		for _, b := range d.Lock.Tags {
+			for _, e := range b.Entries {
+				if !yield(b.Tag, e) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // guarded returns the entry that the lease's guard matches.
@@ -134,38 +162,24 @@ func (d *Document) clone() *Document {
 
 // at returns a pointer to a present entry, for changing a clone.
 func (d *Document) at(tag Tag, id ID) *Entry {
-	for i, b := range d.Lock.Tags {
-		if b.Tag != tag {
-			continue
-		}
-		for j := range b.Entries {
-			if b.Entries[j].ID == id {
-				return &d.Lock.Tags[i].Entries[j]
-			}
-		}
-	}
-	panic("model: no such entry")
+	all := d.Entries(tag)
+	return &all[slices.IndexFunc(all, func(e Entry) bool { return e.ID == id })]
 }
 
 // push appends the entry to the array of the tag.
 func (d *Document) push(tag Tag, e Entry) {
-	for i := range d.Lock.Tags {
-		if d.Lock.Tags[i].Tag == tag {
-			d.Lock.Tags[i].Entries = append(d.Lock.Tags[i].Entries, e)
-			return
-		}
+	if b := d.bucket(tag); b != nil {
+		b.Entries = append(b.Entries, e)
+		return
 	}
 	d.Lock.Tags = append(d.Lock.Tags, Bucket{tag, []Entry{e}})
-	slices.SortFunc(d.Lock.Tags, func(a, b Bucket) int { return strings.Compare(string(a.Tag), string(b.Tag)) })
+	slices.SortFunc(d.Lock.Tags, func(a, b Bucket) int { return cmp.Compare(a.Tag, b.Tag) })
 }
 
 // remove removes the entry from the array of its tag, and keeps the array.
 func (d *Document) remove(tag Tag, id ID) {
-	for i := range d.Lock.Tags {
-		if d.Lock.Tags[i].Tag == tag {
-			d.Lock.Tags[i].Entries = slices.DeleteFunc(d.Lock.Tags[i].Entries,
-				func(e Entry) bool { return e.ID == id })
-		}
+	if b := d.bucket(tag); b != nil {
+		b.Entries = slices.DeleteFunc(b.Entries, func(e Entry) bool { return e.ID == id })
 	}
 }
 

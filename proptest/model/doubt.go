@@ -60,7 +60,7 @@ func (m message) finds(d *Document) bool {
 		e, there := d.Find(m.lease.Tag, m.lease.ID)
 		return there && (e.Key == 0 || e.Fence == m.lease.Fence)
 	case opResume, opTouch:
-		_, there := d.keyed(Token{m.lease.Tag, m.key})
+		_, there := d.Keyed(Token{m.lease.Tag, m.key})
 		return there
 	case opDowngrade:
 		if _, there := d.Find(m.next.Tag, m.next.ID); there {
@@ -91,7 +91,7 @@ func (m message) nothing() Outcome {
 func (w *world) saysLost(c *client, ev event) {
 	m, property := ev.message, ev.op.String()+": lost"
 	token := Token{m.lease.Tag, m.key}
-	_, resumable := w.doc.keyed(token)
+	_, resumable := w.doc.Keyed(token)
 	switch {
 	case ev.outcome == Renewed, w.ghost.erased:
 	case m.op == opDetach && c.key == c.id && resumable && !w.cfg.protocol.Without.NewIDAtResume: // nobody else made it known
@@ -108,7 +108,7 @@ func (w *world) saysLost(c *client, ev event) {
 // removed the entry.
 func (w *world) saysEnded(c *client, ev event) {
 	m := ev.message
-	_, taken := ev.image.Doc.keyed(Token{m.lease.Tag, c.key})
+	_, taken := ev.image.Doc.Keyed(Token{m.lease.Tag, c.key})
 	cleans := m.lease.Fence == 0 || m.next.ID != 0
 	e, there := w.doc.Find(m.lease.Tag, m.lease.ID)
 	stands := there && (m.lease.Fence == 0 || e.Fence == m.lease.Fence) && !w.ghost.erased && !w.cfg.protocol.Without.NewIDAtHold
@@ -136,7 +136,9 @@ func (w *world) noneTook(c *client, d *Document) bool {
 		return true
 	}
 	none := d != nil && d.Field == Ours && d.Lock.Fence >= c.fence
-	d.entries(func(tag Tag, e Entry) { none = none && (tag != c.tag || e.Fence <= c.fence || e.Until == 0) })
+	for tag, e := range d.entries() {
+		none = none && (tag != c.tag || e.Fence <= c.fence || e.Until == 0)
+	}
 	return none
 }
 

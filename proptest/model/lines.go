@@ -27,7 +27,7 @@ func (w *world) newGrant(ev event, l Lease) grant {
 	g := grant{Lease: l, line: l.Fence, by: owner(l.ID)}
 	switch ev.op {
 	case opResume:
-		if e, ok := ev.before.keyed(Token{ev.lease.Tag, ev.key}); ok {
+		if e, ok := ev.before.Keyed(Token{ev.lease.Tag, ev.key}); ok {
 			old := w.entryOf(ev.lease.Tag, e)
 			g.line, g.by, g.hold, g.limit = old.line, old.by, old.hold, old.limit
 			if !e.Detached {
@@ -47,18 +47,19 @@ func (w *world) newGrant(ev event, l Lease) grant {
 // stands reports whether the line of the grant has a live held entry under the
 // grant's tag.
 func (w *world) stands(d *Document, g *grant, now int64) bool {
-	found := false
-	d.entries(func(tag Tag, e Entry) {
-		found = found || tag == g.Tag && e.Held() && e.Live(now) && w.entryOf(tag, e).line == g.line
-	})
-	return found
+	for tag, e := range d.entries() {
+		if tag == g.Tag && e.Held() && e.Live(now) && w.entryOf(tag, e).line == g.line {
+			return true
+		}
+	}
+	return false
 }
 
 // checkResumed uses presence, as checkGuard does: the entry that a resume finds
 // was there all the time. It belongs to the line whose lease was detached with
 // the key: the model's keys are the ids of those leases.
 func (w *world) checkResumed(ev event) {
-	e, _ := ev.before.keyed(Token{ev.lease.Tag, ev.key})
+	e, _ := ev.before.Keyed(Token{ev.lease.Tag, ev.key})
 	g := w.entryOf(ev.lease.Tag, e)
 	if g.excluded {
 		w.fail("presence", "%v found entry %d with fence %d after a conflicting grant", ev.op, g.ID, g.Fence)
@@ -109,7 +110,7 @@ func (w *world) checkHold() {
 			w.fail("kept", "the grant of %d with fence %d holds others out until %d, and no entry does", g.ID, g.Fence, g.hold)
 		}
 	}
-	w.doc.entries(func(tag Tag, e Entry) {
+	for tag, e := range w.doc.entries() {
 		g := w.entryOf(tag, e)
 		switch {
 		case e.ID > 0 && !g.released:
@@ -118,5 +119,5 @@ func (w *world) checkHold() {
 		case e.Expires > g.limit:
 			w.fail("kept", "entry %d holds others out until %d, longer than %d", e.ID, e.Expires, g.limit)
 		}
-	})
+	}
 }

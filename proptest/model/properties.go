@@ -52,27 +52,15 @@ func (w *world) check(ev event) {
 	w.markReleased(ev)
 }
 
-// entries calls f for every entry.
-func (d *Document) entries(f func(Tag, Entry)) {
-	if d == nil {
-		return
-	}
-	for _, b := range d.Lock.Tags {
-		for _, e := range b.Entries {
-			f(b.Tag, e)
-		}
-	}
-}
-
 func (w *world) checkFrame(ev event) {
 	if ev.before == ev.after {
 		return
 	}
-	token, _ := ev.before.keyed(Token{ev.lease.Tag, ev.key})
+	token, _ := ev.before.Keyed(Token{ev.lease.Tag, ev.key})
 	own := func(id ID) bool {
 		return id == ev.lease.ID || id != 0 && (id == ev.second || id == ev.next.ID || id == token.ID) || id == leftBy(ev.lease.ID)
 	}
-	ev.before.entries(func(tag Tag, e Entry) {
+	for tag, e := range ev.before.entries() {
 		after, there := ev.after.Find(tag, e.ID)
 		switch {
 		case !there && !own(e.ID) && e.Live(ev.now):
@@ -84,8 +72,8 @@ func (w *world) checkFrame(ev event) {
 		case there && after.Expires < e.Expires && !w.cfg.lenient:
 			w.fail("frame", "%v shortened entry %d", ev.op, e.ID)
 		}
-	})
-	ev.after.entries(func(tag Tag, e Entry) {
+	}
+	for tag, e := range ev.after.entries() {
 		_, there := ev.before.Find(tag, e.ID)
 		switch {
 		case !there && !own(e.ID):
@@ -93,7 +81,7 @@ func (w *world) checkFrame(ev event) {
 		case !there && ev.handsOver() && !e.Held():
 			w.fail("frame", "%v left the successor's entry %d, which it did not grant", ev.op, e.ID)
 		}
-	})
+	}
 }
 
 // checkGrants looks for entries that were not held with that fence before.
@@ -101,10 +89,10 @@ func (w *world) checkGrants(ev event) {
 	if ev.before == ev.after {
 		return
 	}
-	ev.after.entries(func(tag Tag, e Entry) {
+	for tag, e := range ev.after.entries() {
 		before, there := ev.before.Find(tag, e.ID)
 		if !e.Held() || there && before.Fence == e.Fence || e.ID == leftBy(ev.lease.ID) {
-			return
+			continue
 		}
 		if w.cfg.outside != erases {
 			if e.Fence <= w.ghost.top || e.Fence != ev.after.Lock.Fence {
@@ -118,7 +106,7 @@ func (w *world) checkGrants(ev event) {
 		}
 		w.ghost.top = max(w.ghost.top, e.Fence)
 		w.ghost.grants = append(w.ghost.grants, w.newGrant(ev, Lease{tag, e.ID, e.Fence}))
-	})
+	}
 }
 
 // granted checks the grant of e against the entries just before it. A new
@@ -128,11 +116,11 @@ func (w *world) checkGrants(ev event) {
 func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 	rules := w.cfg.rules(owner(e.ID))
 	counts := map[Tag]int{}
-	ev.before.entries(func(t Tag, o Entry) {
+	for t, o := range ev.before.entries() {
 		if o.ID != e.ID && o.ID != ev.lease.ID && o.Live(ev.now) && (!waited || o.Held() || o.Seq < e.Seq) {
 			counts[t]++
 		}
-	})
+	}
 	for t, n := range counts {
 		if allow, respects := rules.limit(tag, t); respects && n > allow {
 			w.fail("exclusion", "%v let in %d of tag %s beside %d of tag %s", ev.op, e.ID, tag, n, t)

@@ -205,7 +205,7 @@ func happened(a action, before, after *world) map[string]bool {
 	m, tail := after.note.message, before.members[before.leader].tail
 	ran := m != (message{}) && a.kind != doDelay && a.kind != doParsed
 	read, resumed := m.op == opRead || m.op == opCheck, ran && m.op == opResume
-	e, there := before.doc.keyed(Token{m.lease.Tag, m.key})
+	e, there := before.doc.Keyed(Token{m.lease.Tag, m.key})
 	_, left := after.doc.Find(m.lease.Tag, leftBy(m.lease.ID))
 	text := m.op.String()
 	if m.waits {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // Kind is the kind of a relation from one tag to another.
@@ -46,23 +45,11 @@ func (t Rules) limit(tag, other Tag) (allow int, respects bool) {
 	return r.Allow, r.Kind != None
 }
 
-// String formats the rules in one line: "a: a coop, b assert 1; b:".
-func (t Rules) String() string {
-	var rows []string
-	for _, from := range t.Tags() {
-		var row []string
-		for _, to := range t.Tags() {
-			r := t.Relation(from, to)
-			if r.Kind == None {
-				continue
-			}
-			text := fmt.Sprintf("%s %s", to, [...]string{"", "coop", "assert"}[r.Kind])
-			if r.Allow > 0 {
-				text += fmt.Sprintf(" %d", r.Allow)
-			}
-			row = append(row, text)
-		}
-		rows = append(rows, fmt.Sprintf("%s: %s", from, strings.Join(row, ", ")))
+// String is "coop", or "assert 1".
+func (r Relation) String() string {
+	text := [...]string{"none", "coop", "assert"}[r.Kind]
+	if r.Allow > 0 {
+		text += fmt.Sprint(" ", r.Allow)
 	}
-	return strings.Join(rows, "; ")
+	return text
 }

@@ -26,17 +26,10 @@ func rulesOf(n int, cells []int) Rules {
 // tags' names it has one.
 func twoTagRules() []Rules {
 	var ruleSets []Rules
-	for aa := range relations {
-		for ab := range relations {
-			for ba := range relations {
-				for bb := range relations {
-					// With the tags swapped, the relations read bb, ba, ab, aa.
-					if bb*5+ba < aa*5+ab {
-						continue
-					}
-					ruleSets = append(ruleSets, rulesOf(2, []int{aa, ab, ba, bb}))
-				}
-			}
+	for i := range 5 * 5 * 5 * 5 {
+		cells := []int{i / 125, i / 25 % 5, i / 5 % 5, i % 5} // a to a, a to b, b to a, b to b
+		if cells[3]*5+cells[2] >= cells[0]*5+cells[1] {       // and not only the same with the tags swapped
+			ruleSets = append(ruleSets, rulesOf(2, cells))
 		}
 	}
 	return ruleSets

@@ -36,38 +36,51 @@ func (w *world) execute(m message, at int) event {
 	if m.rest > 0 && m.op.releases() {
 		d = d.heldFrom(m.lease, now+m.rest)
 	}
+	ev.after, ev.outcome, ev.image = w.command(p, d, m, now)
+	return ev
+}
+
+// command executes the command of the attempt.
+func (w *world) command(p Protocol, d *Document, m message, now int64) (*Document, Outcome, Image) {
+	ttl, tolerance := w.cfg.ttl, w.cfg.tolerance
+	own, token := w.request(int(m.from), m.lease.ID), Token{m.lease.Tag, m.key}
 	switch m.op {
 	case opAcquire:
-		ev.after, ev.outcome, ev.image = p.Acquire(d, w.request(int(m.from), m.lease.ID), Queue, now)
+		return p.Acquire(d, own, Queue, now)
 	case opTry:
-		ev.after, ev.outcome, ev.image = p.Acquire(d, w.request(int(m.from), m.lease.ID), Try, now)
+		return p.Acquire(d, own, Try, now)
 	case opConfirm:
-		ev.after, ev.outcome, ev.image = p.Confirm(d, w.request(int(m.from), m.lease.ID), now)
+		return p.Confirm(d, own, now)
 	case opRenew:
-		ev.after, ev.outcome, ev.image = p.Renew(d, m.lease, w.cfg.ttl, w.cfg.tolerance, now)
+		return p.Renew(d, m.lease, ttl, tolerance, now)
 	case opWrite:
-		ev.after, ev.outcome, ev.image = p.Write(d, m.lease, m.k, m.u, now)
+		return p.Write(d, m.lease, m.k, m.u, now)
 	case opWriteRelease:
-		ev.after, ev.outcome, ev.image = p.WriteAndRelease(d, m.lease, m.u, now)
+		return p.WriteAndRelease(d, m.lease, m.u, now)
 	case opRelease:
-		ev.after, ev.outcome, ev.image = p.Release(d, m.lease, now)
+		return p.Release(d, m.lease, now)
 	case opHandoff:
 		successor := Successor{w.request(int(m.to), m.second), m.waits}
 		if m.u != 0 {
-			ev.after, ev.outcome, ev.image = p.WriteAndHandOff(d, m.lease, m.u, successor, now)
-		} else {
-			ev.after, ev.outcome, ev.image = p.Handoff(d, m.lease, successor, now)
+			return p.WriteAndHandOff(d, m.lease, m.u, successor, now)
 		}
+		return p.Handoff(d, m.lease, successor, now)
 	case opSet:
-		ev.after, ev.outcome, ev.image = p.CompareAndSet(d, m.lease, m.u, w.request(int(m.to), m.second), m.f, now)
-	case opRead, opCheck:
-		ev.after, ev.outcome, ev.image = p.Read(d, now)
-	case opDetach, opResume, opTouch, opDowngrade:
-		w.executeTransform(&ev)
+		return p.CompareAndSet(d, m.lease, m.u, w.request(int(m.to), m.second), m.f, now)
+	case opDetach:
+		return p.Detach(d, m.lease, m.key, ttl, tolerance, now)
+	case opResume:
+		return p.Resume(d, token, own, now)
+	case opTouch:
+		return p.Touch(d, token, ttl, tolerance, now)
+	case opDowngrade:
+		to := own
+		to.Tag, to.ID, to.Hold = m.next.Tag, m.next.ID, 0
+		return p.Downgrade(d, m.lease, m.k, to, now)
 	case opDelete:
-		ev.after, ev.outcome, ev.image = p.Delete(d, m.lease, now)
+		return p.Delete(d, m.lease, now)
 	}
-	return ev
+	return p.Read(d, now) // a check, too
 }
 
 // start applies the effects of sending the attempt to its client, and to the
@@ -87,14 +100,26 @@ func (w *world) start(m message) message {
 		c.phase, c.id = requesting, m.lease.ID
 	case opWrite:
 		c.phase, c.writes = writing, m.k
+	case opDetach:
+		c.phase, c.key = detaching, m.key
+	case opResume:
+		c.phase, c.id, c.own, c.key, c.tag = resuming, m.lease.ID, m.lease.ID, m.key, m.lease.Tag
+	case opTouch:
+		w.beats--
+	case opDowngrade:
+		if c.phase == holding { // no repeat
+			c.was = c.valid
+			c.lowers++
+		}
+		c.phase, c.writes = lowering, m.k
 	}
-	w.startTransform(c, m)
 	if m.op.releases() {
 		c.phase = leaving
 		c.was = max(c.was, c.valid)
-		if !w.cfg.protocol.Without.ValidityEndsAtSend {
-			c.valid = 0
-		}
+	}
+	ends := m.op.releases() || m.op == opDetach || m.op == opDowngrade
+	if ends && !w.cfg.protocol.Without.ValidityEndsAtSend {
+		c.valid = 0
 	}
 	if d := &w.clients[m.to]; m.handsOver() && !m.waits && (d.phase == idle || d.phase == requesting) {
 		d.phase, d.id, d.last, d.unknown = promised, m.second, message{}, false

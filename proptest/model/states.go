@@ -10,11 +10,11 @@ func (w *world) checkState() {
 	w.checkValidity()
 	w.checkQueue()
 	w.checkHold()
-	w.doc.entries(func(_ Tag, e Entry) {
+	for _, e := range w.doc.entries() {
 		if slices.Contains(w.ghost.settled, e.ID) {
 			w.fail("leak", "entry %d is in the document, and no client knows", e.ID)
 		}
-	})
+	}
 }
 
 // checkValidity is exclusion on true time: no lease is valid together with more
@@ -87,29 +87,29 @@ func (w *world) checkQueue() {
 // waiting ones.
 func withoutHeld(d *Document) (*Document, int) {
 	n := 0
-	d.entries(func(_ Tag, e Entry) {
+	for _, e := range d.entries() {
 		if !e.Held() {
 			n++
 		}
-	})
+	}
 	if n == 0 {
 		return d, 0
 	}
 	c := d.clone()
-	d.entries(func(tag Tag, e Entry) {
+	for tag, e := range d.entries() {
 		if e.Held() {
 			c.remove(tag, e.ID)
 		}
-	})
+	}
 	return c, n
 }
 
 // earliest is the entry with the lowest seq.
 func (d *Document) earliest() (tag Tag, first Entry) {
-	d.entries(func(t Tag, e Entry) {
+	for t, e := range d.entries() {
 		if first.ID == 0 || e.Seq < first.Seq {
 			tag, first = t, e
 		}
-	})
+	}
 	return tag, first
 }

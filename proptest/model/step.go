@@ -122,7 +122,7 @@ func (w *world) tell(a action) string {
 	case doQuit:
 		text = fmt.Sprintf("client %d: gives up its command", a.client)
 	case doForeign:
-		text = fmt.Sprintf("outside writer: %s -> %v", outsideNames[a.index], w.doc)
+		text = fmt.Sprintf("outside writer: %s -> %v", outsideWrites[a.index].name, w.doc)
 	case doCommit:
 		text = fmt.Sprintf("member %d commits -> %v", w.leader, w.doc)
 	case doElect:

@@ -6,17 +6,12 @@ type Token struct {
 	Key ID
 }
 
-// keyed returns the entry that the token names.
-func (d *Document) keyed(k Token) (Entry, bool) {
+// Keyed returns the entry that the token names.
+func (d *Document) Keyed(k Token) (Entry, bool) {
 	if d == nil || d.Field != Ours || k.Key == 0 {
 		return Entry{}, false
 	}
-	for _, e := range d.Entries(k.Tag) {
-		if e.Key == k.Key && e.Held() {
-			return e, true
-		}
-	}
-	return Entry{}, false
+	return first(d.Entries(k.Tag), func(e Entry) bool { return e.Key == k.Key && e.Held() })
 }
 
 // Detach ends the lease's handle and leaves its entry to whoever shows the key.
@@ -41,7 +36,7 @@ func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64
 // count as valid until the entry's expiry: others are kept out until then,
 // whatever the new handle does. A repeat finds its id and only extends.
 func (p Protocol) Resume(d *Document, k Token, r Request, now int64) (*Document, Outcome, Image) {
-	e, ok := d.keyed(k)
+	e, ok := d.Keyed(k)
 	if !ok {
 		return d, Lost, Image{nil, now}
 	}
@@ -79,7 +74,7 @@ func (p Protocol) takeOver(c *Document, e *Entry, r Request, now int64) {
 
 // Touch extends the token's entry and gives it to nobody: a heartbeat.
 func (p Protocol) Touch(d *Document, k Token, ttl, tolerance, now int64) (*Document, Outcome, Image) {
-	e, ok := d.keyed(k)
+	e, ok := d.Keyed(k)
 	if !ok {
 		return d, Lost, Image{nil, now}
 	}

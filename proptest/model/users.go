@@ -69,55 +69,12 @@ func (w *world) transformAgain(c *client) []message {
 	return append(out, n)
 }
 
-// startTransform applies the effects of sending to the client.
-func (w *world) startTransform(c *client, m message) {
-	switch m.op {
-	case opDetach:
-		c.phase, c.key = detaching, m.key
-	case opResume:
-		c.phase, c.id, c.own, c.key, c.tag = resuming, m.lease.ID, m.lease.ID, m.key, m.lease.Tag
-	case opTouch:
-		if c.last.sent == m.sent && !c.awaits {
-			w.beats--
-		}
-	case opDowngrade:
-		if c.phase == holding { // no repeat
-			c.was = c.valid
-			c.lowers++
-		}
-		c.phase, c.writes = lowering, m.k
-	default:
-		return
-	}
-	if !w.cfg.protocol.Without.ValidityEndsAtSend && (m.op == opDetach || m.op == opDowngrade) {
-		c.valid = 0
-	}
-}
-
-// executeTransform executes the command of the event.
-func (w *world) executeTransform(ev *event) {
-	p, d, m := w.cfg.protocol, ev.before, ev.message
-	token := Token{m.lease.Tag, m.key}
-	switch m.op {
-	case opDetach:
-		ev.after, ev.outcome, ev.image = p.Detach(d, m.lease, m.key, w.cfg.ttl, w.cfg.tolerance, ev.now)
-	case opResume:
-		ev.after, ev.outcome, ev.image = p.Resume(d, token, w.request(int(m.from), m.lease.ID), ev.now)
-	case opTouch:
-		ev.after, ev.outcome, ev.image = p.Touch(d, token, w.cfg.ttl, w.cfg.tolerance, ev.now)
-	case opDowngrade:
-		to := w.request(int(m.from), m.next.ID)
-		to.Tag, to.Hold = m.next.Tag, 0
-		ev.after, ev.outcome, ev.image = p.Downgrade(d, m.lease, m.k, to, ev.now)
-	}
-}
-
 // detached handles the answers of detaches: the handle has ended, whatever the
 // answer is. The token is handed out unless the entry is certainly not there.
 // If an earlier attempt may have been executed, an image tells: nobody else
 // knows a new key. Others know that of a handle that was itself resumed.
 func (w *world) detached(c *client, ev event) {
-	_, there := ev.image.Doc.keyed(Token{c.tag, c.key})
+	_, there := ev.image.Doc.Keyed(Token{c.tag, c.key})
 	if ev.outcome == Detached || c.unknown && (there || c.key != c.id) {
 		w.handOut(c)
 	} else {
@@ -141,7 +98,7 @@ func (w *world) resumed(c *client, ev event) {
 		return
 	}
 	if w.cfg.protocol.Without.NewIDAtResume {
-		e, _ := ev.image.Doc.keyed(Token{c.tag, c.key})
+		e, _ := ev.image.Doc.Keyed(Token{c.tag, c.key})
 		c.id = e.ID
 	}
 	w.hold(c, ev, w.anchor(ev.message))

@@ -209,7 +209,7 @@ func (w *world) outsideActions() []action {
 	}
 	n := 2
 	if w.cfg.outside == erases {
-		n = len(outsideNames)
+		n = len(outsideWrites)
 	}
 	var out []action
 	for i := range n {
@@ -230,31 +230,35 @@ func (w *world) mayDelete() bool {
 	return w.doc != nil && w.doc.Lock.Fence < w.slowest() && !slices.ContainsFunc(w.flight, parsed)
 }
 
-var outsideNames = []string{"delete", "insert", "erase", "nullify", "spoil", "keep a copy", "put the copy back"}
+// outsideWrites are the document after an outside writer's deed.
+var outsideWrites = []struct {
+	name  string
+	write func(*world) *Document
+}{
+	{"delete", func(*world) *Document { return nil }},
+	{"insert", func(w *world) *Document {
+		if w.doc != nil {
+			return w.doc
+		}
+		w.ghost.born = w.time
+		return &Document{}
+	}},
+	{"erase", func(w *world) *Document { return w.doc.With(Absent, Lock{}) }},
+	{"nullify", func(w *world) *Document { return w.doc.With(Null, Lock{}) }},
+	{"spoil", func(w *world) *Document { return w.doc.With(Foreign, Lock{}) }},
+	{"keep a copy", func(w *world) *Document { w.old = w.doc; return w.doc }},
+	{"put the copy back", func(w *world) *Document {
+		if w.old == nil {
+			return w.doc
+		}
+		return w.doc.With(w.old.Field, w.old.Lock)
+	}},
+}
 
 func (w *world) foreign(i int8) {
 	w.outsideWrites--
 	w.commitAll()
-	switch i {
-	case 0:
-		w.doc = nil
-	case 1:
-		if w.doc == nil {
-			w.ghost.born, w.doc = w.time, &Document{}
-		}
-	case 2:
-		w.doc = w.doc.With(Absent, Lock{})
-	case 3:
-		w.doc = w.doc.With(Null, Lock{})
-	case 4:
-		w.doc = w.doc.With(Foreign, Lock{})
-	case 5:
-		w.old = w.doc
-	case 6:
-		if w.old != nil {
-			w.doc = w.doc.With(w.old.Field, w.old.Lock)
-		}
-	}
+	w.doc = outsideWrites[i].write(w)
 	w.members[w.leader].known = w.doc
 	w.ghost.erased = w.ghost.erased || i != 1 && i != 5
 }
