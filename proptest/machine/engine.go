@@ -128,13 +128,7 @@ func (m *engineMachine) asking(t *rapid.T, want func(model.Entry) bool) *asker {
 			there = append(there, a)
 		}
 	}
-	if len(there) > 0 && rapid.IntRange(0, 4).Draw(t, "anybody") < 4 {
-		return pick(t, "who", there).say(t)
-	}
-	if len(m.askers) == 0 {
-		t.Skip("there is no asker yet")
-	}
-	return pick(t, "who", m.askers).say(t)
+	return usually(t, there, m.askers).say(t)
 }
 
 // arrives says whether an acquire or a handoff may use the id. A resume and a
@@ -258,7 +252,7 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 	e, _ := img.Lock.Find(string(a.tag), m.uuids[a.id])
 	a.fence, a.until = e.Fence, e.Until
 	a.alone = 0
-	if len(m.entries()) == 1 {
+	if len(img.Lock.Entries) == 1 {
 		a.alone = m.doc.Lock.Fence
 	}
 	var newest uuid.UUID

@@ -5,7 +5,6 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
 
@@ -108,15 +107,11 @@ func (m *engineMachine) read(t *rapid.T) {
 func (m *engineMachine) guard(t *rapid.T) {
 	a, l, g := m.lease(t)
 	e, there := m.doc.Find(l.Tag, l.ID)
-	m.matches(t, a.engine.Guard(g), there && e.Held() && e.Fence == l.Fence)
-}
-
-func (p *place) matches(t *rapid.T, guard bson.D, want bool) {
-	n, err := p.coll.CountDocuments(t.Context(), guard)
+	n, err := m.coll.CountDocuments(t.Context(), a.engine.Guard(g))
 	if err != nil {
 		t.Fatalf("count: %v", err)
 	}
-	if (n == 1) != want || n > 1 {
-		t.Fatalf("the guard %v matches %d documents; the model's document: %v", guard, n, p.doc)
+	if want := there && e.Held() && e.Fence == l.Fence; (n == 1) != want || n > 1 {
+		t.Fatalf("the guard matches %d documents; the model's document: %v", n, m.doc)
 	}
 }

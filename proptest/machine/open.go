@@ -37,7 +37,7 @@ func afterConfirm(d *model.Document, tag model.Tag, id model.ID, now int64) []*m
 
 // last moves an entry to the end of its array.
 func last(d *model.Document, tag model.Tag, id model.ID) *model.Document {
-	c := copied(d)
+	c := d.With(d.Field, d.Lock)
 	for i, b := range c.Lock.Tags {
 		for j, e := range b.Entries {
 			if b.Tag == tag && e.ID == id {
@@ -51,20 +51,11 @@ func last(d *model.Document, tag model.Tag, id model.ID) *model.Document {
 
 // pruned drops expired entries, except the own entry, and empty arrays.
 func pruned(d *model.Document, own model.ID, now int64) *model.Document {
-	c := copied(d)
+	c := d.With(d.Field, d.Lock)
 	for i := range c.Lock.Tags {
 		b := &c.Lock.Tags[i]
 		b.Entries = slices.DeleteFunc(b.Entries, func(e model.Entry) bool { return e.ID != own && e.Expires <= now })
 	}
 	c.Lock.Tags = slices.DeleteFunc(c.Lock.Tags, func(b model.Bucket) bool { return len(b.Entries) == 0 })
 	return c
-}
-
-func copied(d *model.Document) *model.Document {
-	c := *d
-	c.Lock.Tags = slices.Clone(d.Lock.Tags)
-	for i := range c.Lock.Tags {
-		c.Lock.Tags[i].Entries = slices.Clone(c.Lock.Tags[i].Entries)
-	}
-	return &c
 }

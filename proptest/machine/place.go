@@ -103,7 +103,7 @@ func (p *place) settle(may ...*model.Document) {
 // advance sets the server's clock.
 func (p *place) advance(t *rapid.T) {
 	var ends []int64
-	for _, e := range p.entries() {
+	for _, e := range p.doc.All() {
 		if e.Expires > p.now {
 			ends = append(ends, e.Expires)
 		}
@@ -117,17 +117,6 @@ func (p *place) advance(t *rapid.T) {
 		p.now += pick(t, "ms", []int64{1, 0, 100, 1000, 1000, 3000, 20_000, 100_000})
 	}
 	t.Logf("it is %d", p.now-epoch)
-}
-
-// entries are those of all tags.
-func (p *place) entries() (all []model.Entry) {
-	if p.doc == nil || p.doc.Field != model.Ours {
-		return nil
-	}
-	for _, b := range p.doc.Lock.Tags {
-		all = append(all, b.Entries...)
-	}
-	return all
 }
 
 // nextUpdate is an update of the caller's, classic or a pipeline, with the
@@ -149,4 +138,15 @@ func isPipeline(update any) bool {
 // pick draws one of several; a trace shows only its index.
 func pick[T any](t *rapid.T, label string, of []T) T {
 	return of[rapid.IntRange(0, len(of)-1).Draw(t, label)]
+}
+
+// usually draws one of those that are in the document, and sometimes any.
+func usually[T any](t *rapid.T, there, all []T) T {
+	if len(there) > 0 && rapid.IntRange(0, 4).Draw(t, "any") < 4 {
+		return pick(t, "who", there)
+	}
+	if len(all) == 0 {
+		t.Skip("there is none yet")
+	}
+	return pick(t, "who", all)
 }

@@ -46,13 +46,7 @@ func (m *engineMachine) token(t *rapid.T) token {
 			there = append(there, k)
 		}
 	}
-	if len(there) > 0 && rapid.IntRange(0, 4).Draw(t, "any token") < 4 {
-		return pick(t, "token", there)
-	}
-	if len(m.tokens) == 0 {
-		t.Skip("there is no token yet")
-	}
-	return pick(t, "token", m.tokens)
+	return usually(t, there, m.tokens)
 }
 
 // resume resumes under a new id, or under the id of an earlier resume: it is then

@@ -117,15 +117,12 @@ func (w *world) first(i int) bool {
 		return true
 	}
 	for j := range i {
-		if o := &w.clients[j]; o.phase == idle && o.round == 0 && w.alike(i, j) {
+		if o := &w.clients[j]; o.phase == idle && o.round == 0 && w.onlyShows(i) == w.onlyShows(j) && w.sameProgram(i, j) {
 			return false
 		}
 	}
 	return true
 }
-
-// alike reports whether two clients do the same.
-func (w *world) alike(i, j int) bool { return w.onlyShows(i) == w.onlyShows(j) && w.sameProgram(i, j) }
 
 // sameProgram reports whether two clients run the same program.
 func (w *world) sameProgram(i, j int) bool {

@@ -31,8 +31,8 @@
 // the steps. properties.go, states.go, lines.go and doubt.go have the properties.
 // search.go searches every interleaving, and key.go distinguishes its states. The
 // tests run all this: exhaustively over all rules of two tags, at random over larger
-// ones, and once for each rule of the protocol without that rule. DOCLOCK_MODEL and
-// DOCLOCK_MODEL_SCALE lengthen the tests.
+// ones, and once for each rule of the protocol without that rule. DOCLOCK_MODEL
+// lengthens the tests.
 //
 // An acquire with SkipLocked needs nothing in the model: see users.go.
 //

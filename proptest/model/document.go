@@ -126,8 +126,8 @@ func (d *Document) bucket(tag Tag) *Bucket {
 	return nil
 }
 
-// entries are those of all tags.
-func (d *Document) entries() iter.Seq2[Tag, Entry] {
+// All are the entries of all tags.
+func (d *Document) All() iter.Seq2[Tag, Entry] {
 	return func(yield func(Tag, Entry) bool) {
 		if d == nil {
 			return

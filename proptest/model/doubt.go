@@ -136,7 +136,7 @@ func (w *world) noneTook(c *client, d *Document) bool {
 		return true
 	}
 	none := d != nil && d.Field == Ours && d.Lock.Fence >= c.fence
-	for tag, e := range d.entries() {
+	for tag, e := range d.All() {
 		none = none && (tag != c.tag || e.Fence <= c.fence || e.Until == 0)
 	}
 	return none

@@ -4,7 +4,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,14 +14,10 @@ import (
 // for some ten minutes.
 var searchFor = os.Getenv("DOCLOCK_MODEL")
 
-// pick returns the number for the available time. DOCLOCK_MODEL_SCALE
-// multiplies the numbers of the full search.
+// pick returns the number for the available time.
 func pick(seconds, minute, long int) int {
 	switch searchFor {
 	case "full":
-		if scale, err := strconv.Atoi(os.Getenv("DOCLOCK_MODEL_SCALE")); err == nil && scale > 0 {
-			return long * scale
-		}
 		return long
 	case "proof":
 		return minute
@@ -117,12 +112,19 @@ func cover(t *testing.T, worlds []config, states int) {
 	for _, cfg := range worlds {
 		searches = append(searches, search{cfg: cfg, depth: 99, maxStates: states})
 	}
-	all := runAll(searches)
-	t.Logf("%d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
-		all.worlds, all.complete, all.minDepth, all.states, time.Since(start).Round(time.Millisecond))
-	if len(all.broken) > 0 {
-		t.Errorf("%d of them broken, such as: %v", len(all.broken), all.broken[0])
+	complete, all, depth := 0, 0, 99
+	for _, r := range runAll(searches) {
+		all += r.states
+		depth = min(depth, r.depth)
+		if r.complete {
+			complete++
+		}
+		if r.broken != nil {
+			t.Errorf("broken: %v", r)
+		}
 	}
+	t.Logf("%d worlds, %d of them completely, all others to depth %d at least; %d states in %v",
+		len(worlds), complete, depth, all, time.Since(start).Round(time.Millisecond))
 }
 
 // threeClients lists the worlds of three clients for rules of two tags. If all

@@ -47,7 +47,7 @@ func (w *world) newGrant(ev event, l Lease) grant {
 // stands reports whether the line of the grant has a live held entry under the
 // grant's tag.
 func (w *world) stands(d *Document, g *grant, now int64) bool {
-	for tag, e := range d.entries() {
+	for tag, e := range d.All() {
 		if tag == g.Tag && e.Held() && e.Live(now) && w.entryOf(tag, e).line == g.line {
 			return true
 		}
@@ -110,7 +110,7 @@ func (w *world) checkHold() {
 			w.fail("kept", "the grant of %d with fence %d holds others out until %d, and no entry does", g.ID, g.Fence, g.hold)
 		}
 	}
-	for tag, e := range w.doc.entries() {
+	for tag, e := range w.doc.All() {
 		g := w.entryOf(tag, e)
 		switch {
 		case e.ID > 0 && !g.released:

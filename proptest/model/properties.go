@@ -60,7 +60,7 @@ func (w *world) checkFrame(ev event) {
 	own := func(id ID) bool {
 		return id == ev.lease.ID || id != 0 && (id == ev.second || id == ev.next.ID || id == token.ID) || id == leftBy(ev.lease.ID)
 	}
-	for tag, e := range ev.before.entries() {
+	for tag, e := range ev.before.All() {
 		after, there := ev.after.Find(tag, e.ID)
 		switch {
 		case !there && !own(e.ID) && e.Live(ev.now):
@@ -73,7 +73,7 @@ func (w *world) checkFrame(ev event) {
 			w.fail("frame", "%v shortened entry %d", ev.op, e.ID)
 		}
 	}
-	for tag, e := range ev.after.entries() {
+	for tag, e := range ev.after.All() {
 		_, there := ev.before.Find(tag, e.ID)
 		switch {
 		case !there && !own(e.ID):
@@ -89,7 +89,7 @@ func (w *world) checkGrants(ev event) {
 	if ev.before == ev.after {
 		return
 	}
-	for tag, e := range ev.after.entries() {
+	for tag, e := range ev.after.All() {
 		before, there := ev.before.Find(tag, e.ID)
 		if !e.Held() || there && before.Fence == e.Fence || e.ID == leftBy(ev.lease.ID) {
 			continue
@@ -116,7 +116,7 @@ func (w *world) checkGrants(ev event) {
 func (w *world) granted(ev event, tag Tag, e Entry, waited bool) {
 	rules := w.cfg.rules(owner(e.ID))
 	counts := map[Tag]int{}
-	for t, o := range ev.before.entries() {
+	for t, o := range ev.before.All() {
 		if o.ID != e.ID && o.ID != ev.lease.ID && o.Live(ev.now) && (!waited || o.Held() || o.Seq < e.Seq) {
 			counts[t]++
 		}

@@ -101,42 +101,18 @@ func (s search) replay(actions []action) []string {
 	return lines
 }
 
-// total sums up many searches.
-type total struct {
-	worlds, complete int
-	states           int64
-	minDepth         int
-	broken           []report
-}
-
 // runAll runs the searches, as many at once as there are processors.
-func runAll(searches []search) total {
-	t := total{minDepth: 1 << 30}
-	work := make(chan search)
-	var mu sync.Mutex
+func runAll(searches []search) []report {
+	reports := make([]report, len(searches))
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for i, s := range searches {
+		free <- struct{}{}
 		wg.Go(func() {
-			for s := range work {
-				r := s.run()
-				mu.Lock()
-				t.worlds++
-				t.states += int64(r.states)
-				t.minDepth = min(t.minDepth, r.depth)
-				if r.complete {
-					t.complete++
-				}
-				if r.broken != nil {
-					t.broken = append(t.broken, r)
-				}
-				mu.Unlock()
-			}
+			reports[i] = s.run()
+			<-free
 		})
 	}
-	for _, s := range searches {
-		work <- s
-	}
-	close(work)
 	wg.Wait()
-	return t
+	return reports
 }

@@ -10,7 +10,7 @@ func (w *world) checkState() {
 	w.checkValidity()
 	w.checkQueue()
 	w.checkHold()
-	for _, e := range w.doc.entries() {
+	for _, e := range w.doc.All() {
 		if slices.Contains(w.ghost.settled, e.ID) {
 			w.fail("leak", "entry %d is in the document, and no client knows", e.ID)
 		}
@@ -87,7 +87,7 @@ func (w *world) checkQueue() {
 // waiting ones.
 func withoutHeld(d *Document) (*Document, int) {
 	n := 0
-	for _, e := range d.entries() {
+	for _, e := range d.All() {
 		if !e.Held() {
 			n++
 		}
@@ -96,7 +96,7 @@ func withoutHeld(d *Document) (*Document, int) {
 		return d, 0
 	}
 	c := d.clone()
-	for tag, e := range d.entries() {
+	for tag, e := range d.All() {
 		if e.Held() {
 			c.remove(tag, e.ID)
 		}
@@ -106,7 +106,7 @@ func withoutHeld(d *Document) (*Document, int) {
 
 // earliest is the entry with the lowest seq.
 func (d *Document) earliest() (tag Tag, first Entry) {
-	for t, e := range d.entries() {
+	for t, e := range d.All() {
 		if first.ID == 0 || e.Seq < first.Seq {
 			tag, first = t, e
 		}

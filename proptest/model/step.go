@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -110,28 +111,19 @@ func (w *world) tell(a action) string {
 	if int(a.at) != w.leader {
 		text = fmt.Sprintf("%v, at member %d, which is deposed: %s, %s", w.note.message, a.at, w.note.outcome, w.note.fate)
 	}
-	switch a.kind {
-	case doTick:
-		text = "tick"
-	case doStep:
-		text = fmt.Sprintf("the server's clock %d steps by %d", a.client, a.index)
-	case doTimeout:
-		text = fmt.Sprintf("client %d: gives up waiting for the answer", a.client)
-	case doCrash:
-		text = fmt.Sprintf("client %d: crashes", a.client)
-	case doQuit:
-		text = fmt.Sprintf("client %d: gives up its command", a.client)
-	case doForeign:
-		text = fmt.Sprintf("outside writer: %s -> %v", outsideWrites[a.index].name, w.doc)
-	case doCommit:
-		text = fmt.Sprintf("member %d commits -> %v", w.leader, w.doc)
-	case doElect:
-		text = fmt.Sprintf("member %d is elected, with %d of the leader's commands that were not committed", a.client, a.index)
-	case doStepDown:
-		text = fmt.Sprintf("member %d steps down, and rolls back", a.client)
-	case doLearn:
-		text = fmt.Sprintf("member %d hears what is committed", a.client)
-	}
+	special := map[kind]string{
+		doTick:     "tick",
+		doStep:     fmt.Sprintf("the server's clock %d steps by %d", a.client, a.index),
+		doTimeout:  fmt.Sprintf("client %d: gives up waiting for the answer", a.client),
+		doCrash:    fmt.Sprintf("client %d: crashes", a.client),
+		doQuit:     fmt.Sprintf("client %d: gives up its command", a.client),
+		doForeign:  fmt.Sprintf("outside writer: %s -> %v", w.note.fate, w.doc),
+		doCommit:   fmt.Sprintf("member %d commits -> %v", w.leader, w.doc),
+		doElect:    fmt.Sprintf("member %d is elected, with %d of the leader's commands that were not committed", a.client, a.index),
+		doStepDown: fmt.Sprintf("member %d steps down, and rolls back", a.client),
+		doLearn:    fmt.Sprintf("member %d hears what is committed", a.client),
+	}[a.kind]
+	text = cmp.Or(special, text)
 	return fmt.Sprintf("t=%d now=%d  %s", w.time, w.now(), text)
 }
 

@@ -258,6 +258,7 @@ var outsideWrites = []struct {
 func (w *world) foreign(i int8) {
 	w.outsideWrites--
 	w.commitAll()
+	w.note.fate = outsideWrites[i].name
 	w.doc = outsideWrites[i].write(w)
 	w.members[w.leader].known = w.doc
 	w.ghost.erased = w.ghost.erased || i != 1 && i != 5
