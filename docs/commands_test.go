@@ -32,7 +32,7 @@ var notRun = map[string][]string{
 	"it measures for minutes, on a quiet machine": {
 		"go run -C bench . -markdown ../docs/performance-tables.md",
 		"go run -C bench . -redraw ../docs/performance-tables.md",
-		"go run -C bench . -case claim -latency \"\"",
+		"go run -C bench . -case claim",
 		"go test -run xxx -bench . ./internal/engine",
 		"go test ./proptest/machine -run - -bench .",
 		"go test -C otel -run '^$' -bench 'Pair|Hot' -benchtime 1500x -count 3 .",

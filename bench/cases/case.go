@@ -61,11 +61,14 @@ var cases = []Case{
 	{Name: "takeover", About: "from the holder's death to the next grant", run: runTakeover, subjects: waiters, ttl: 2 * time.Second},
 }
 
+// Latencies are the round trips of the cases over a network.
+var Latencies = []time.Duration{time.Millisecond, 5 * time.Millisecond}
+
 // Plan is all cases: those without a network, and some of them again over each
 // latency.
-func Plan(latencies []time.Duration) []Case {
+func Plan() []Case {
 	all := slices.Clone(cases)
-	for _, d := range latencies {
+	for _, d := range Latencies {
 		for _, c := range cases {
 			if slices.Contains([]string{"pair", "rmw", "hot64", "handoff", "claim"}, c.Name) {
 				c.Name, c.About, c.over = onNetwork(c.Name, d), fmt.Sprintf("%s; a round trip takes %v more", c.About, d), &servers.Network{RoundTrip: d}
@@ -110,12 +113,11 @@ func Choose(all []Case, patterns string) (chosen []Case, err error) {
 
 // Run is one run of the benchmark.
 type Run struct {
-	Servers   servers.Servers
-	Latencies []time.Duration
-	Quick     bool
-	Say       func(format string, args ...any) // for the progress
-	Results   measure.Results
-	now       Case // the one that runs
+	Servers servers.Servers
+	Quick   bool
+	Say     func(format string, args ...any) // for the progress
+	Results measure.Results
+	now     Case // the one that runs
 }
 
 // Run runs the cases. One that fails doesn't keep the next ones from running, and

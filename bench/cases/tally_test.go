@@ -36,13 +36,6 @@ func TestCount(t *testing.T) {
 	}
 }
 
-func TestCountOfNothing(t *testing.T) {
-	got := claims{}.count(2, 5)
-	if got.left != 5 || got.Took != 0 || got.idle != 0 || got.PerSecond() != 0 || got.PerOp() != 0 {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestTheOrderIsThatOfTheGrants(t *testing.T) {
 	// Granted in the order 5, 1, 4, 3, 2.
 	all := []claim{{1, 0, 2, 9, 2}, {2, 0, 5, 9, 5}, {3, 0, 4, 9, 4}, {4, 0, 3, 9, 3}, {5, 0, 1, 9, 1}}

@@ -3,7 +3,6 @@ package cases
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/doclock/doclock/bench/measure"
 )
@@ -46,12 +45,12 @@ type Measured struct {
 }
 
 // answers are a run's results, which the targets are about.
-type answers measure.Results
+type answers struct{ measure.Results }
 
 // Targets are those of a run, each with its limit. Ratios are medians over the
 // rounds, each subject compared with its rival in the same round.
-func Targets(all measure.Results, latencies []time.Duration) []Target {
-	r := answers(all)
+func Targets(all measure.Results) []Target {
+	r := answers{all}
 	p50, perSecond, perOp := measure.Round.P50, measure.Round.PerSecond, measure.Round.PerOp
 	mongo := []string{"monglock-write", "monglock-multi", "find-upsert"}
 	targets := []Target{
@@ -90,7 +89,7 @@ func Targets(all measure.Results, latencies []time.Duration) []Target {
 		Target{"9. claim: commands of a lone claimant beside 24, per claim", atMost(2.2), r.of("claim", "doclock-lone", perOp)},
 		Target{"9. claim: throughput, over a plain findAndModify (not safe)", stated, r.compare("claim", "find-and-modify", perSecond)},
 	)
-	for _, d := range latencies {
+	for _, d := range Latencies {
 		number, over := fmt.Sprintf("10. network of %v: ", d), func(kase string) string { return onNetwork(kase, d) }
 		targets = append(targets,
 			Target{number + "milliseconds that it adds to a plain command", stated, r.added(over("rmw"))},
@@ -105,13 +104,9 @@ func Targets(all measure.Results, latencies []time.Duration) []Target {
 	return targets
 }
 
-func (r answers) find(kase, subject string, with ...measure.Extra) *measure.Result {
-	return measure.Results(r).Find(kase, subject, with...)
-}
-
 // of is doclock's value of a case, without a rival.
 func (r answers) of(kase, subject string, f func(measure.Round) float64) (m Measured) {
-	if one := r.find(kase, subject); one != nil {
+	if one := r.Find(kase, subject); one != nil {
 		m.Shown, m.Spread = true, one.Of(f)
 	}
 	return m
@@ -119,7 +114,7 @@ func (r answers) of(kase, subject string, f func(measure.Round) float64) (m Meas
 
 // extra is an extra value, with its rounds if it has them.
 func (r answers) extra(kase, subject, key string) (m Measured) {
-	if one := r.find(kase, subject); one != nil {
+	if one := r.Find(kase, subject); one != nil {
 		m.Shown, m.Spread = true, one.Spread(key)
 	}
 	return m
@@ -127,18 +122,15 @@ func (r answers) extra(kase, subject, key string) (m Measured) {
 
 // added is what a network adds to a plain command, in milliseconds.
 func (r answers) added(kase string) (m Measured) {
-	if far, near := r.find(kase, "plain"), r.find("rmw", "plain"); far != nil && near != nil {
+	if far, near := r.Find(kase, "plain"), r.Find("rmw", "plain"); far != nil && near != nil {
 		m.Shown, m.Mid = true, (far.Of(measure.Round.P50).Mid-near.Of(measure.Round.P50).Mid)/1000
 	}
 	return m
 }
 
-func (r answers) compare(kase, rival string, f func(measure.Round) float64) Measured {
-	return ratio(r.find(kase, "doclock"), r.find(kase, rival), f)
-}
-
-func ratio(ours, theirs *measure.Result, f func(measure.Round) float64) (m Measured) {
-	if ours != nil && theirs != nil {
+// compare is doclock's value of a case over a rival's.
+func (r answers) compare(kase, rival string, f func(measure.Round) float64) (m Measured) {
+	if ours, theirs := r.Find(kase, "doclock"), r.Find(kase, rival); ours != nil && theirs != nil {
 		m.Shown, m.Spread = true, measure.Ratio(ours, theirs, f)
 	}
 	return m
@@ -158,7 +150,7 @@ func (r answers) worst(kase string, rivals []string, f func(measure.Round) float
 
 // across compares the throughput of processes with that of goroutines.
 func (r answers) across() (m Measured) {
-	if one, other := r.find("processes", "doclock"), r.find("hot64", "doclock"); one != nil && other != nil {
+	if one, other := r.Find("processes", "doclock"), r.Find("hot64", "doclock"); one != nil && other != nil {
 		m.Shown, m.Mid = true, measure.Over(one.Of(measure.Round.PerSecond).Mid, other.Of(measure.Round.PerSecond).Mid)
 	}
 	return m
@@ -167,7 +159,7 @@ func (r answers) across() (m Measured) {
 // idle is counted over 30 s. A quick run counts for a shorter time and
 // multiplies, which overstates: most commands are sent early.
 func (r answers) idle(waiters int) (m Measured) {
-	if one := r.find("idle", "doclock", measure.Extra{Key: "waiters", Value: waiters}); one != nil {
+	if one := r.Find("idle", "doclock", measure.Extra{Key: "waiters", Value: waiters}); one != nil {
 		window := one.Number("window_s")
 		m.Shown, m.Mid = true, math.Round(one.Number("commands")*30/window)
 		if window != 30 {

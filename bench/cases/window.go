@@ -84,6 +84,6 @@ func warmUp(ctx context.Context, s *subjects.Subject, n int) error {
 	if err := s.Warm(n); err != nil {
 		return err
 	}
-	_, err := window(ctx, min(n, 100), 0, s, s.Ping)
+	_, err := window(ctx, min(n, 100), 0, s, func(ctx context.Context) error { return s.Client.Ping(ctx, nil) })
 	return err
 }

@@ -12,7 +12,7 @@ func TestRatio(t *testing.T) {
 	ours := &Result{Rounds: []Round{did(10), did(10), did(10)}}
 	rival := &Result{Rounds: []Round{did(0), did(5), did(0)}}
 	got := Ratio(ours, rival, Round.PerSecond)
-	if !math.IsInf(got.Mid, 1) || got.Lo != 2 || !math.IsInf(got.Hi, 1) {
+	if !math.IsInf(Rounded(got.Mid), 1) || got.Lo != 2 || !math.IsInf(got.Hi, 1) {
 		t.Errorf("the ratio is %v", got)
 	}
 }

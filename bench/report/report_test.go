@@ -1,13 +1,11 @@
 package report
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/doclock/doclock/bench/measure"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -15,11 +13,8 @@ var measured = []Table{
 	{Title: "What it must show", Head: []string{"what", "target"}, Rows: [][]string{{"1. pair", "≤ 1"}}},
 	{Title: "idle: commands sent while waiting", Head: []string{"subject", "ops", ""}, Rows: [][]string{
 		{"doclock", "", "waiters 1, window s 30, commands 46"},
-		{"doclock", "", "waiters 10, window s 30, commands 50"},
 		{"etcd", "", "waiters 1, window s 30, commands 3"},
 	}},
-	{Title: "pair-1ms: acquire and release", Head: []string{"subject", "ops", "p50 ms", ""}, Rows: [][]string{{"doclock", "120", "4.63 (4–5)", ""}}},
-	{Title: "pair-5ms: acquire and release", Head: []string{"subject", "ops", "p50 ms", ""}, Rows: [][]string{{"doclock", "120", "13.7", ""}}},
 }
 
 func TestMarkdownIsReadAsItWasWritten(t *testing.T) {
@@ -50,39 +45,6 @@ func TestMarkdownIsReadAsItWasWritten(t *testing.T) {
 	}
 	if _, err := ReadMarkdown(file); err == nil {
 		t.Error("a file without markers was read")
-	}
-}
-
-func TestPlot(t *testing.T) {
-	dir := t.TempDir()
-	if err := Plot(measured, dir); err != nil {
-		t.Fatal(err)
-	}
-	for file, want := range map[string][]string{
-		"idle.svg":         {">doclock<", ">46<", ">50<", ">etcd<", ">3<", ">1 waiter<", ">100 waiters<"},
-		"network-pair.svg": {">4.63<", ">13.7<", ">round trip 1ms<", ">round trip 5ms<"},
-	} {
-		svg, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range want {
-			if strings.Count(string(svg), text) != 1 {
-				t.Errorf("%s does not have %s once:\n%s", file, text, svg)
-			}
-		}
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
-		t.Errorf("%v, %v: want a plot for each case that was measured", files, err)
-	}
-}
-
-// A ratio to a rival that did nothing is infinite.
-func TestARivalThatDidNothing(t *testing.T) {
-	one := &measure.Result{}
-	one.AddSpread("ratio", measure.Spread{Mid: math.Inf(1), Lo: 2, Hi: math.Inf(1)})
-	if text := shown(one, "ratio"); text != "+Inf (2–+Inf)" {
-		t.Errorf("it is printed as %q", text)
 	}
 }
 

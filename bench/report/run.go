@@ -47,10 +47,8 @@ func (r Run) Setting() []string {
 		fmt.Sprintf("machine: %s; %d CPUs; load when it began: %s", servers.Machine(), runtime.NumCPU(), r.Load),
 		fmt.Sprintf("client: %s, %s/%s; everything runs on this one machine", runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		"MongoDB: " + r.Servers.Mongo,
-	}
-	if len(r.Latencies) > 0 {
-		lines = append(lines, fmt.Sprintf("cases with a latency in their names: the clients' dialers put a round trip of %s in front of every server",
-			strings.ReplaceAll(strings.Trim(fmt.Sprint(r.Latencies), "[]"), " ", ", ")))
+		fmt.Sprintf("cases with a latency in their names: the clients' dialers put a round trip of %s in front of every server",
+			strings.ReplaceAll(strings.Trim(fmt.Sprint(cases.Latencies), "[]"), " ", ", ")),
 	}
 	var others []string
 	for name, about := range r.Servers.Version {
@@ -65,7 +63,7 @@ func (r Run) Setting() []string {
 // Tables are the targets and the measurements, case by case.
 func (r Run) Tables() []Table {
 	all := []Table{r.targets()}
-	for _, c := range cases.Plan(r.Latencies) {
+	for _, c := range cases.Plan() {
 		t := Table{Title: fmt.Sprintf("%s: %s", c.Name, c.About),
 			Head: []string{"subject", "ops", "commands/op", "p50 ms", "p99 ms", "ops/s", "ops/s, rounds"}}
 		for _, key := range c.Columns {
@@ -86,7 +84,7 @@ func (r Run) Tables() []Table {
 
 func (r Run) targets() Table {
 	t := Table{Title: "What it must show", Head: []string{"what", "target", "measured", "rounds", "", ""}}
-	for _, target := range cases.Targets(r.Results, r.Latencies) {
+	for _, target := range cases.Targets(r.Results) {
 		limit, rounds := "", ""
 		if target.Sign != "" {
 			limit = target.Sign + " " + number(target.Value)

@@ -19,16 +19,16 @@ import (
 // daemon is a server that the benchmark starts, with its data in a temporary
 // directory.
 type daemon struct {
-	program, packages string // the packages, separated by spaces, are Debian's
-	arguments         func(address, dir string) ([]string, error)
-	about             func(ctx context.Context, address string) (string, error)
+	program, from string // from Debian's package
+	arguments     func(address, dir string) ([]string, error)
+	about         func(ctx context.Context, address string) (string, error)
 }
 
 // daemons write every command to disk before its answer, as MongoDB does with a
 // majority write concern. Each is one server.
 var daemons = map[string]daemon{
 	"redis": {
-		"redis-server", "redis-server redis-tools liblzf1 libjemalloc2",
+		"redis-server", "redis-server",
 		func(address, dir string) ([]string, error) {
 			host, port, err := net.SplitHostPort(address)
 			return []string{"--port", port, "--bind", host, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always"}, err
@@ -66,10 +66,10 @@ var daemons = map[string]daemon{
 
 // start starts the server and waits until it answers. stop ends it and removes its
 // data.
-func (d daemon) start(ctx context.Context, say func(string, ...any)) (address, about string, stop func() error, err error) {
-	program, environment, err := find(ctx, d.program, d.packages, say)
+func (d daemon) start(ctx context.Context) (address, about string, stop func() error, err error) {
+	program, err := exec.LookPath(d.program)
 	if err != nil {
-		return "", "", nil, err
+		return "", "", nil, fmt.Errorf("%w; Debian's package %s has it", err, d.from)
 	}
 	if address, err = freeAddress(); err != nil {
 		return "", "", nil, err
@@ -85,7 +85,6 @@ func (d daemon) start(ctx context.Context, say func(string, ...any)) (address, a
 	}
 	var out bytes.Buffer
 	cmd := exec.Command(program, arguments...)
-	cmd.Env = append(os.Environ(), environment...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &out
 	child.Tie(cmd)
 	if err := cmd.Start(); err != nil {

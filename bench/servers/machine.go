@@ -2,6 +2,8 @@ package servers
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/prometheus/procfs"
 )
@@ -24,13 +26,9 @@ func Machine() string {
 
 // Load is the machine's work in the last minute.
 func Load() string {
-	fs, err := procfs.NewDefaultFS()
+	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"
 	}
-	average, err := fs.LoadAvg()
-	if err != nil {
-		return "unknown"
-	}
-	return fmt.Sprintf("%.2f", average.Load1)
+	return strings.Fields(string(load))[0]
 }

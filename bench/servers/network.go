@@ -2,10 +2,7 @@ package servers
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/doclock/doclock/internal/faultnet"
@@ -27,19 +24,4 @@ func (n *Network) DialContext(ctx context.Context, kind, address string) (net.Co
 	slow := faultnet.New()
 	slow.Delay(n.RoundTrip)
 	return slow.DialContext(ctx, kind, address)
-}
-
-// ParseLatencies reads the flag: round trips, separated by commas.
-func ParseLatencies(text string) (all []time.Duration, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for one := range strings.SplitSeq(text, ",") {
-		d, err := time.ParseDuration(strings.TrimSpace(one))
-		if err != nil || d <= 0 || slices.Contains(all, d) {
-			return nil, fmt.Errorf("-latency wants different round trips above 0, such as 1ms,5ms, and got %q", text)
-		}
-		all = append(all, d)
-	}
-	return all, nil
 }

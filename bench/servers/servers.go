@@ -50,7 +50,7 @@ func (s *Servers) Start(ctx context.Context, say func(string, ...any)) (stop fun
 
 	s.Address, s.Absent, s.Version = map[string]string{}, map[string]string{}, map[string]string{}
 	for name, d := range daemons {
-		address, about, end, err := d.start(ctx, say)
+		address, about, end, err := d.start(ctx)
 		if err != nil {
 			s.Absent[name] = err.Error()
 			say("%s: ABSENT, its rivals are not measured: %v", name, err)

@@ -68,7 +68,7 @@ func openEtcd(s *Subject) error {
 	session := func() (*concurrency.Session, error) {
 		return concurrency.NewSession(client, concurrency.WithTTL(max(1, int(s.ttl.Seconds()))))
 	}
-	s.warm = func(n int) error {
+	s.Warm = func(n int) error {
 		for len(idle) < n {
 			fresh, err := session()
 			if err != nil {

@@ -36,8 +36,8 @@ type Subject struct {
 	// Claim returns the pending document of a queue that has the highest priority of
 	// the free ones, or ErrNoneFree.
 	Claim func(context.Context) (Claimed, error)
-	// warm prepares n goroutines outside of the measurement.
-	warm func(n int) error
+	// Warm prepares n goroutines outside of the measurement.
+	Warm func(n int) error
 }
 
 // Unlock releases a lock. Its context is not the waiter's.
@@ -85,7 +85,7 @@ func Open(s *servers.Servers, name string, ttl time.Duration) (*Subject, error) 
 		_ = sub.Client.Disconnect(ctx)
 	})
 	sub.Docs = sub.Client.Database(s.Database).Collection("documents")
-	sub.Increment = sub.incrementLocked
+	sub.Increment, sub.Warm = sub.incrementLocked, func(int) error { return nil }
 	if err := kind.open(sub); err != nil {
 		sub.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -103,17 +103,6 @@ func (s *Subject) Close() {
 // Rival reports whether an error of the subject doesn't end the run.
 func (s *Subject) Rival() bool {
 	return !strings.HasPrefix(s.Name, "doclock") && !strings.HasPrefix(s.Name, "plain")
-}
-
-// Ping asks the MongoDB server.
-func (s *Subject) Ping(ctx context.Context) error { return s.Client.Ping(ctx, nil) }
-
-// Warm prepares n goroutines.
-func (s *Subject) Warm(n int) error {
-	if s.warm == nil {
-		return nil
-	}
-	return s.warm(n)
 }
 
 // others is a collection beside the documents.
