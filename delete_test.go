@@ -54,16 +54,6 @@ func TestDeleteEndsTheLease(t *testing.T) {
 	}
 }
 
-// Do's function deletes its document, and Do succeeds.
-func TestDoDeletes(t *testing.T) {
-	r := newRig(t, realTime)
-	err := r.locks.Do(t.Context(), bson.M{"_id": 1}, "write", func(ctx context.Context, lease *doclock.Lease) error { return lease.Delete(ctx) })
-	if err != nil {
-		t.Error(err)
-	}
-	r.wantDocument(false)
-}
-
 // Under another's lock nothing is deleted, whatever became of the request, and
 // though the lease is still valid here.
 func TestDeleteFindsTheLoss(t *testing.T) {
@@ -136,31 +126,6 @@ func TestDeleteOfABusyDocument(t *testing.T) {
 	}
 	cancel()
 	<-done
-	r.wantDocument(false)
-}
-
-// One of several holders of an entry can't delete the document of the others.
-func TestDeleteOfASharedEntry(t *testing.T) {
-	r := newRig(t)
-	locks := r.locker(doclock.ShareInProcess("read"))
-	read := func() *doclock.Lease {
-		lease, err := locks.TryAcquire(t.Context(), bson.M{"_id": 1}, "read")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return lease
-	}
-	one, two := read(), read()
-	if err := one.Delete(t.Context()); !errors.Is(err, doclock.ErrInvalidArgument) {
-		t.Errorf("%v", err)
-	}
-	r.wantDocument(true)
-	if err := errors.Join(one.Err(), two.Err(), one.Release(t.Context())); err != nil {
-		t.Error(err)
-	}
-	if err := two.Delete(t.Context()); err != nil { // the only one
-		t.Error(err)
-	}
 	r.wantDocument(false)
 }
 

@@ -2,6 +2,7 @@ package doclock_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -48,14 +49,6 @@ func newRig(t *testing.T, opts ...doclock.Option) *rig {
 
 var realTime = adjust.Locker(func(c *engine.Config) { c.Clock = nil })
 
-// short is a TTL that a Locker's option refuses: it would not survive a broken
-// connection. Tests have no time.
-func short(ttl time.Duration) doclock.Option {
-	return adjust.Locker(func(c *engine.Config) {
-		c.TTL = ttl
-	})
-}
-
 func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 	r.Helper()
 	locks, err := multilock.New(r.doc, relations.WritePreferring(), append([]doclock.Option{doclock.TTL(ttl), doclock.WaitTTL(ttl)}, opts...)...)
@@ -80,6 +73,49 @@ func (r *rig) acquire() *doclock.Lease {
 	r.Cleanup(func() { _ = lease.Release(context.Background()) })
 	r.sent.forget()
 	return lease
+}
+
+// many takes the write locks of n more documents, from _id 100 on.
+func (r *rig) many(n int) []*doclock.Lease {
+	r.Helper()
+	docs := make([]any, n)
+	for i := range docs {
+		docs[i] = bson.M{"_id": 100 + i}
+	}
+	if _, err := r.other.InsertMany(r.Context(), docs); err != nil {
+		r.Fatal(err)
+	}
+	leases := make([]*doclock.Lease, n)
+	for i := range leases {
+		leases[i] = r.take(100+i, "write")
+	}
+	r.sent.forget()
+	return leases
+}
+
+func (r *rig) take(id int, tag string) *doclock.Lease {
+	r.Helper()
+	lease, err := r.locks.TryAcquire(r.Context(), bson.M{"_id": id}, tag)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return lease
+}
+
+// due keeps leases alive, and then lets the time pass after which they are due.
+func (r *rig) due(leases ...*doclock.Lease) (kept []context.Context) {
+	for _, l := range leases {
+		kept = append(kept, l.KeepAlive(r.Context()))
+	}
+	r.clock.pass(ttl / 3)
+	return kept
+}
+
+func (r *rig) wantSent(want ...string) {
+	r.Helper()
+	if sent := r.sent.all(); !slices.Equal(sent, want) {
+		r.Errorf("sent %v, want %v", sent, want)
+	}
 }
 
 // stored is the document as it stands.

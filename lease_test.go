@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
-	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -92,41 +90,6 @@ func serverNow(t *testing.T, r *rig) time.Time {
 	return docs[0].Now
 }
 
-func TestDoneIsClosedAtTheEnd(t *testing.T) {
-	mongotest.Virtual(t, func(t *testing.T) {
-		r := newRig(t, realTime, short(300*time.Millisecond))
-		begun := time.Now()
-		lease := r.acquire()
-		within(t, lease.Done(), "the end of a lease that nobody renews")
-		if passed := time.Since(begun); passed < 299*time.Millisecond || passed > 300*time.Millisecond {
-			t.Errorf("ended after %v", passed)
-		}
-		if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
-			t.Errorf("Err = %v", err)
-		}
-	})
-}
-
-func TestRenewExtends(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	before := r.stored().Lock.Tags["write"][0].Expires.Add(-ttl / 2)
-	r.change(bson.M{"$set": bson.M{"lock.tags.write.0.expires": before}}) // as if the time had passed at the server too
-	r.clock.pass(ttl / 2)
-	if err := lease.Renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := lease.Remaining(), ttl-time.Millisecond; got != want {
-		t.Errorf("Remaining = %v, want %v", got, want)
-	}
-	if after := r.stored().Lock.Tags["write"][0].Expires; !after.After(before) {
-		t.Errorf("expires %v, was %v", after, before)
-	}
-	if n := r.sent.count(); n != 1 {
-		t.Errorf("sent %v", r.sent.all())
-	}
-}
-
 // A lease whose time is up is never revived, though its entry is still there.
 func TestRenewNeverRevives(t *testing.T) {
 	r := newRig(t)
@@ -138,48 +101,6 @@ func TestRenewNeverRevives(t *testing.T) {
 	if n := r.sent.count(); n != 0 {
 		t.Errorf("sent %v", r.sent.all())
 	}
-}
-
-func TestRenewFindsTheLoss(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	r.takeOver()
-	if err := lease.Renew(t.Context()); !errors.Is(err, doclock.ErrLost) {
-		t.Errorf("Renew = %v", err)
-	}
-	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
-		t.Errorf("Err = %v", err)
-	}
-}
-
-func TestRenewSurvivesWhatPasses(t *testing.T) {
-	for _, kind := range []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply} {
-		mongotest.RunVirtual(t, kind.String(), func(t *testing.T) {
-			r := newRig(t)
-			lease := r.acquire()
-			fault := r.net.Arm(kind, "findAndModify")
-			if err := lease.Renew(t.Context()); err != nil {
-				t.Errorf("Renew = %v", err)
-			}
-			<-fault.Fired()
-			if n := r.sent.count(); n != 2 {
-				t.Errorf("sent %v", r.sent.all())
-			}
-		})
-	}
-}
-
-// A renewal may take as long as the lease lasts, and no longer.
-func TestRenewEndsWithTheLease(t *testing.T) {
-	mongotest.Virtual(t, func(t *testing.T) {
-		r := newRig(t, realTime, short(300*time.Millisecond), doclock.AttemptTimeout(time.Minute))
-		lease := r.acquire()
-		r.net.Arm(faultnet.Stall, "findAndModify")
-		err := lease.Renew(t.Context())
-		if !errors.Is(err, doclock.ErrLost) {
-			t.Errorf("Renew = %v", err)
-		}
-	})
 }
 
 func TestGuard(t *testing.T) {
@@ -243,20 +164,6 @@ func TestAReplacementUnderTheGuardErasesTheLock(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// A second call is a second update, unlike a repeat of the library's own.
-func TestASecondCallIsASecondUpdate(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	for range 2 {
-		if err := lease.Update(t.Context(), increment); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := r.stored().Count; n != 2 {
-		t.Errorf("the count is %d", n)
 	}
 }
 

@@ -54,30 +54,3 @@ func TestRenewBesideAWrite(t *testing.T) {
 		}
 	})
 }
-
-// Rule 18: done had ids at the grant. The newest of them was pushed out since,
-// and the lease's own id too: the absence is no verdict.
-func TestRule18NewestDoneOfTheGrantIsGone(t *testing.T) {
-	mongotest.Virtual(t, func(t *testing.T) {
-		r := newRig(t)
-		if err := r.acquire().UpdateAndRelease(t.Context(), increment); err != nil {
-			t.Fatal(err)
-		}
-		lease := r.acquire()
-		r.net.Arm(faultnet.LoseReply, "findAndModify")
-		r.onNext("findAndModify", func() {
-			for range 8 {
-				other := r.takeOver()
-				if err := other.UpdateAndRelease(context.Background(), increment); err != nil {
-					r.Error(err)
-				}
-			}
-		})
-		if err := lease.UpdateAndRelease(t.Context(), increment); !errors.Is(err, doclock.ErrOutcomeUnknown) {
-			t.Errorf("UpdateAndRelease = %v, want unknown", err)
-		}
-		if got := r.stored().Count; got != 10 { // it was applied
-			t.Errorf("count = %d", got)
-		}
-	})
-}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -69,51 +68,6 @@ func TestWriteThatCantBeSent(t *testing.T) {
 			fixture.Eventually(t, "the document is free", func() bool { return len(r.stored().Lock.Tags["write"]) == 0 })
 			if n := r.stored().Count; n != 0 {
 				t.Errorf("it was written %d times", n)
-			}
-		})
-	}
-}
-
-// A server that comes back is found by the command that waits for it.
-func TestCommandsFindTheServerAgain(t *testing.T) {
-	mongotest.Virtual(t, func(t *testing.T) {
-		r, lease := goneServer(t)
-		time.AfterFunc(300*time.Millisecond, func() { r.net.Down(false) })
-		if err := lease.Update(context.Background(), bson.M{"$inc": bson.M{"count": 1}}); err != nil {
-			t.Fatal(err)
-		}
-		if n := r.stored().Count; n != 1 {
-			t.Errorf("written %d times", n)
-		}
-	})
-}
-
-// A write that was sent for the only holder of a shared entry is of unknown
-// outcome where its caller gives up, as any other's is.
-func TestSharedWriteThatWasSentIsUnknown(t *testing.T) {
-	for name, give := range map[string]func(*doclock.Lease, context.Context) error{
-		"UpdateAndRelease": func(l *doclock.Lease, ctx context.Context) error {
-			return l.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"count": 1}})
-		},
-		"Delete": (*doclock.Lease).Delete,
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			lease, err := r.locker(doclock.ShareInProcess("read")).TryAcquire(t.Context(), bson.M{"_id": 1}, "read")
-			if err != nil {
-				t.Fatal(err)
-			}
-			slow := r.net.Arm(faultnet.DelayReply, "findAndModify")
-			ctx, cancel := context.WithCancel(t.Context())
-			given := make(chan error, 1)
-			go func() { given <- give(lease, ctx) }()
-			within(t, slow.Fired(), "the write")
-			cancel()
-			if err := <-given; !errors.Is(err, doclock.ErrOutcomeUnknown) {
-				t.Errorf("%v", err)
-			}
-			if err := slow.Let(); err != nil {
-				t.Fatal(err)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
-	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -30,43 +29,6 @@ func eachWrite(t *testing.T, run func(*testing.T, string, func(*testing.T)) bool
 			lease := r.acquire()
 			f(r, lease, func(ctx context.Context, u any) error { return write(lease, ctx, u) })
 		})
-	}
-}
-
-func TestUpdateKeepsTheLock(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	for k := range int64(3) {
-		if err := lease.Update(t.Context(), increment); err != nil {
-			t.Fatal(err)
-		}
-		if n := r.stored().Lock.Tags["write"][0].N; n != k+1 {
-			t.Errorf("write %d is numbered %d", k+1, n)
-		}
-	}
-	if err := lease.Err(); err != nil {
-		t.Errorf("Err = %v", err)
-	}
-	if n := r.sent.count(); n != 3 {
-		t.Errorf("sent %v", r.sent.all())
-	}
-}
-
-func TestUpdateAndReleaseIsOneCommand(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	if err := lease.UpdateAndRelease(t.Context(), increment); err != nil {
-		t.Fatal(err)
-	}
-	if err := lease.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v", err)
-	}
-	if n := r.sent.count(); n != 1 {
-		t.Errorf("sent %v", r.sent.all())
-	}
-	s := r.stored()
-	if s.Count != 1 || len(s.Lock.Tags["write"]) != 0 || len(s.Lock.Done) != 1 {
-		t.Errorf("stored %+v", s)
 	}
 }
 
@@ -109,29 +71,19 @@ func TestLateWriteIsRefused(t *testing.T) {
 	})
 }
 
-func TestWriteWhoseReplyIsLostIsAppliedOnce(t *testing.T) {
-	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
-		fault := r.net.Arm(faultnet.LoseReply, "findAndModify")
-		if err := write(r.Context(), increment); err != nil {
-			r.Errorf("write = %v", err)
-		}
-		<-fault.Fired()
-		if got := r.stored().Count; got != 1 {
-			r.Errorf("count = %d", got)
-		}
-	})
-}
-
-func TestWriteWhoseRequestIsLostIsAppliedOnce(t *testing.T) {
-	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
-		r.net.Arm(faultnet.LoseRequest, "findAndModify")
-		if err := write(r.Context(), increment); err != nil {
-			r.Errorf("write = %v", err)
-		}
-		if got := r.stored().Count; got != 1 {
-			r.Errorf("count = %d", got)
-		}
-	})
+func TestWriteWhoseMessageIsLostIsAppliedOnce(t *testing.T) {
+	for _, lost := range []faultnet.Kind{faultnet.LoseReply, faultnet.LoseRequest} {
+		eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
+			fault := r.net.Arm(lost, "findAndModify")
+			if err := write(r.Context(), increment); err != nil {
+				r.Errorf("%v: write = %v", lost, err)
+			}
+			<-fault.Fired()
+			if got := r.stored().Count; got != 1 {
+				r.Errorf("%v: count = %d", lost, got)
+			}
+		})
+	}
 }
 
 // A write-concern error: applied on the primary, the image dropped by the
@@ -148,65 +100,6 @@ func TestWriteConcernErrorIsNoRefusal(t *testing.T) {
 		}
 		if got := r.stored().Count; got != 1 {
 			r.Errorf("count = %d", got)
-		}
-	})
-}
-
-// The reply is lost and the entry gone: whether the write came before or not
-// is unknown.
-func TestWriteOfUnknownOutcome(t *testing.T) {
-	mongotest.Virtual(t, func(t *testing.T) {
-		r := newRig(t)
-		lease := r.acquire()
-		r.net.Arm(faultnet.LoseReply, "findAndModify")
-		r.onNext("findAndModify", func() { r.change(bson.M{"$unset": bson.M{"lock.tags": ""}}) })
-		err := lease.Update(t.Context(), increment)
-		if !errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, doclock.ErrLost) {
-			t.Errorf("Update = %v", err)
-		}
-		if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
-			t.Errorf("Err = %v", err)
-		}
-	})
-}
-
-func TestWriteOutlivesItsCaller(t *testing.T) {
-	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
-		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-		ctx, cancel := context.WithCancel(r.Context())
-		go func() {
-			<-reply.Fired()
-			cancel()
-		}()
-		err := write(ctx, increment)
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, doclock.ErrOutcomeUnknown) {
-			r.Errorf("write = %v", err)
-		}
-		if err := reply.Let(); err != nil {
-			r.Fatal(err)
-		}
-		if err := lease.Release(r.Context()); err != nil { // waits for the write
-			r.Errorf("Release = %v", err)
-		}
-		if got := r.stored().Count; got != 1 {
-			r.Errorf("count = %d", got)
-		}
-	})
-}
-
-func TestWriteWithAnEndedContextSendsNothing(t *testing.T) {
-	eachWrite(t, (*testing.T).Run, func(r *rig, lease *doclock.Lease, write func(context.Context, any) error) {
-		ctx, cancel := context.WithCancel(r.Context())
-		cancel()
-		err := write(ctx, increment)
-		if !errors.Is(err, context.Canceled) || errors.Is(err, doclock.ErrOutcomeUnknown) {
-			r.Errorf("write = %v", err)
-		}
-		if n := r.sent.count(); n != 0 {
-			r.Errorf("sent %v", r.sent.all())
-		}
-		if err := lease.Err(); err != nil {
-			r.Errorf("the lease: %v", err)
 		}
 	})
 }

@@ -84,37 +84,6 @@ func TestAKnownLossIsRemembered(t *testing.T) {
 	}
 }
 
-// The id of a lost lease may be brought back by a late duplicate: its release
-// removes that, and the lease was lost all the same.
-func TestAKnownLossIsReleased(t *testing.T) {
-	for name, give := range map[string]func(*doclock.Lease) error{
-		"Release":          func(l *doclock.Lease) error { return l.Release(context.Background()) },
-		"UpdateAndRelease": func(l *doclock.Lease) error { return l.UpdateAndRelease(context.Background(), increment) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			lease := r.acquire()
-			var before bson.M
-			if err := r.other.FindOne(t.Context(), bson.M{"_id": 1}).Decode(&before); err != nil {
-				t.Fatal(err)
-			}
-			r.change(bson.M{"$unset": bson.M{"lock.tags": ""}})
-			if err := lease.Renew(t.Context()); !errors.Is(err, doclock.ErrLost) {
-				t.Fatalf("Renew = %v", err)
-			}
-			if _, err := r.other.ReplaceOne(t.Context(), bson.M{"_id": 1}, before); err != nil {
-				t.Fatal(err)
-			}
-			if err := give(lease); !errors.Is(err, doclock.ErrLost) {
-				t.Errorf("%s = %v", name, err)
-			}
-			if doc := r.stored(); len(doc.Lock.Tags["write"]) != 0 || doc.Count != 0 {
-				t.Errorf("left %+v", doc)
-			}
-		})
-	}
-}
-
 // Of a write the caller learns one thing: it was applied, it was not, or
 // nobody knows. That the lease is over as well says Err.
 func TestAWriteHasOneVerdict(t *testing.T) {

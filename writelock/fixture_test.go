@@ -33,13 +33,6 @@ func short(ttl time.Duration) doclock.Option {
 	})
 }
 
-// drivenBy has a Locker's server go by a clock.
-func drivenBy(server *fixture.Clock) doclock.Option {
-	return adjust.Locker(func(c *engine.Config) {
-		c.Now = server.Now
-	})
-}
-
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	return &place{Document: fixture.NewDocument(t, bson.E{Key: "total", Value: 1})}

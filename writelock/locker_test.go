@@ -1,13 +1,14 @@
 package writelock_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
@@ -36,49 +37,6 @@ func TestOneHolderAtATime(t *testing.T) {
 	p.heldBy(nil)
 	_, err = l.TryAcquire(t.Context(), bson.M{"_id": 2})
 	p.want(err, doclock.ErrNotFound)
-}
-
-func TestReadModifyWriteIsTwoCommands(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.watched())
-	var doc document
-	lease, err := l.Acquire(t.Context(), order, doclock.Into(&doc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if doc.Total != 1 || doc.Lock.Tags.Write != nil {
-		t.Errorf("the document is %+v", doc)
-	}
-	if err := lease.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"total": doc.Total + 1}}); err != nil {
-		t.Fatal(err)
-	}
-	p.sends(2, "read-modify-write")
-	if got := p.stored().Total; got != 2 {
-		t.Errorf("total is %d", got)
-	}
-	p.heldBy(nil)
-}
-
-func TestDo(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.watched())
-	var doc document
-	err := l.Do(t.Context(), order, func(ctx context.Context, lease *doclock.Lease) error {
-		p.heldBy(lease)
-		return lease.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"total": doc.Total}})
-	}, doclock.Into(&doc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.sends(2, "Do")
-	if got := p.stored().Total; got != 2 {
-		t.Errorf("total is %d", got)
-	}
-	fault := errors.New("fn's own")
-	p.want(l.Do(t.Context(), order, func(context.Context, *doclock.Lease) error { return fault }), fault)
-	p.heldBy(nil)
 }
 
 // A multilock whose table has the tag sees the entries: an application can
@@ -142,4 +100,38 @@ func TestNewRefusesBadInput(t *testing.T) {
 	}
 	_, err := writelock.New(nil)
 	p.want(err, doclock.ErrInvalidArgument)
+}
+
+// A lock that falls free when its holder's time is over, by the server's clock
+// alone; and a release that removes the holder's own entry only.
+func TestServerClockTakeoverAtExpiry(t *testing.T) {
+	t.Parallel()
+	mongotest.Virtual(t, func(t *testing.T) {
+		p := newPlace(t)
+		opts := []doclock.Option{short(200 * time.Millisecond), doclock.ClockTolerance(50 * time.Millisecond)}
+		old := p.try(p.locker(p.Hand, opts...))
+		gone := p.stored().Lock.Tags.Write[0].Expires
+
+		successor, err := p.locker(p.Hand).Acquire(fixture.Bounded(p), order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.heldBy(successor)
+		if since := p.stored().Lock.Tags.Write[0].Since; since.Before(gone) {
+			t.Errorf("taken over %v before the expiry", gone.Sub(since))
+		}
+		if err := old.Err(); !errors.Is(err, doclock.ErrLost) {
+			t.Errorf("the old holder still believes in its lease: %v", err)
+		}
+		p.want(old.Update(t.Context(), bson.M{"$set": bson.M{"total": 2}}), doclock.ErrLost)
+		p.want(old.Release(t.Context()), doclock.ErrLost)
+		p.heldBy(successor)
+		if got := p.stored().Total; got != 1 {
+			t.Errorf("the old holder's write was applied: total is %d", got)
+		}
+		if successor.Fence() <= old.Fence() {
+			t.Errorf("the token went from %d to %d", old.Fence(), successor.Fence())
+		}
+		p.release(successor)
+	})
 }

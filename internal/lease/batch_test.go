@@ -71,6 +71,28 @@ func TestRule20UnknownOutcomes(t *testing.T) {
 	}
 }
 
+// Rule 20, and 4: the validity counts from the send of the command that matched all, or
+// of the read.
+func TestRule20AnchoredAtTheSend(t *testing.T) {
+	for _, answered := range []string{"renew all", "read"} {
+		virtual(t, func(r *rig) {
+			const late = ttl / 12
+			leases := r.many(3)
+			if answered == "read" {
+				r.server.remove(leases[2])
+			}
+			r.delay(answered, late)
+			r.keep(leases...)
+			time.Sleep(ttl/3 + late + aLittle)
+			for _, h := range leases[:2] {
+				if left := h.Remaining(); left > ttl-late || left < ttl-late-2*aLittle {
+					r.Errorf("%s: %v left", answered, left)
+				}
+			}
+		})
+	}
+}
+
 // Where the command has extended nothing, a read shows for how long the entries
 // stand, which is less than a TTL: the Locker's, or a lease's own.
 func TestRule20WhatStandsIsNotExtended(t *testing.T) {

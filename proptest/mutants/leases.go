@@ -23,7 +23,7 @@ var leases = []Mutant{{
 }, {
 	Name: "the end is reported only to callers that ask",
 	Why:  "a kept context ends at the next renewal instead of with the lease",
-	File: "internal/lease/hold.go", Tests: "^TestDoneIsClosedAtTheEnd$", Packages: inLease,
+	File: "internal/lease/hold.go", Tests: "^TestAHoldEndsForAllItsHolders$", Packages: inHold,
 	Old: `s.watch.Reset(s.nextCheck())`,
 	New: `_ = s.nextCheck()`,
 }, {
@@ -42,7 +42,7 @@ var leases = []Mutant{{
 }, {
 	Name: "a release repeated after the end is reported as released",
 	Why:  "other holders may have been let in, and the caller isn't told",
-	File: "internal/lease/release.go", Tests: "^TestReleaseWhoseReplyIsLostUntilTheEnd$", Packages: inLease,
+	File: "internal/lease/release.go", Tests: "^TestVerdictsOfVectors$", Packages: inHold,
 	Old: `case s.left() > 0: // nobody`,
 	New: `case s.left() > -1<<60: // nobody`,
 }, {

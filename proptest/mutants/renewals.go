@@ -10,14 +10,14 @@ var renewals = []Mutant{{
 }, {
 	Name: "leases of a batch are valid from its answer on", Rule: 20,
 	Why:  "another holder enters while the leases are still valid",
-	File: "internal/lease/batch.go", Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
+	File: "internal/lease/batch.go", Tests: "^TestRule20AnchoredAtTheSend$", Packages: inHold,
 	Old: `got, failed := with.commands.RenewAll(ctx, grants)`,
 	New: `got, failed := with.commands.RenewAll(ctx, grants)
 	got.Sent = with.engine.Clocks()`,
 }, {
 	Name: "leases of a read are valid from its answer on", Rule: 20,
 	Why:  "another holder enters while the leases are still valid",
-	File: "internal/lease/batch.go", Tests: "^TestRule20AnchoredAtTheSend$", Packages: inLease,
+	File: "internal/lease/batch.go", Tests: "^TestRule20AnchoredAtTheSend$", Packages: inHold,
 	Old: `standing, sent, err := with.commands.Standing(ctx, grants)`,
 	New: `standing, sent, err := with.commands.Standing(ctx, grants)
 	sent = with.engine.Clocks()`,

@@ -74,7 +74,7 @@ var writes = []Mutant{{
 }, {
 	Name: "the newest id at the grant is not checked", Rule: 18,
 	Why:  "an applied write is reported not applied once eight others came after",
-	File: "internal/lease/write.go", Tests: "^TestRule18", Packages: inLease,
+	File: "internal/lease/write.go", Tests: "^TestVerdictsOfVectors$", Packages: inHold,
 	Old: `return img.Lock.FinishedBy(g.LastDone)`,
 	New: `return true`,
 }, {
