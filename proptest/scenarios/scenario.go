@@ -36,9 +36,14 @@ var All = []Scenario{
 func (s Scenario) Run(t *testing.T, server bool, n int, counts *tally.Tally) {
 	t.Helper()
 	run := func(t *testing.T) { s.run(t, n, counts) }
-	if s.where == inMemory || s.where == anywhere && !server {
+	switch {
+	case s.where == inMemory:
+		for range n { // with new programs each time
+			mongotest.RunVirtual(t, s.Name, func(t *testing.T) { s.run(t, 1, counts) })
+		}
+	case s.where == anywhere && !server:
 		mongotest.RunVirtual(t, s.Name, run)
-	} else {
+	default:
 		t.Run(s.Name, run)
 	}
 }
