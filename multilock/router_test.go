@@ -2,7 +2,6 @@ package multilock_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -97,35 +96,6 @@ func TestAnUnknownAcquireIsCleanedUpThroughARouter(t *testing.T) {
 	p.rest(l)
 	p.wantEntries()
 	unrefused(t, routers)
-}
-
-// An entry may be written by the clock of one router and expire by the clock of
-// another. Only the tolerance covers the difference.
-func TestTheToleranceCoversTheRoutersClocks(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		tolerance time.Duration
-		is        error
-	}{
-		"enough": {time.Hour, doclock.ErrConflict},
-		"less":   {time.Minute, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, slow, fast, _ := sharded(t, 30*time.Minute)
-			opts := []doclock.Option{doclock.ShardKey("region"), doclock.ClockTolerance(c.tolerance)}
-			one, two := p.locker(slow, relations.Fair(), opts...), p.locker(fast, relations.Fair(), opts...)
-			holder := p.got(one.TryAcquire(p.bounded(), northern, "write"))
-			defer holder.Release(p.bounded())
-			other, err := two.TryAcquire(p.bounded(), northern, "write")
-			if !errors.Is(err, c.is) {
-				t.Errorf("beside a holder, through another router: %v", err)
-			}
-			if other != nil {
-				p.release(other)
-			}
-		})
-	}
 }
 
 // A filter without the shard key gets an error that says what to do.

@@ -45,7 +45,7 @@ func TestTheTTLAndTheOwnerOfAnAcquire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, at, turn := newPlace(t), &clock{}, &turned{}
-			l := p.locker(p.coll, relations.Fair(), doclock.TagTTL("write", 2*calm), doclock.ClockTolerance(tolerance), doclock.Owner("the program"), at.drive(), turn.option())
+			l := p.locker(p.coll, relations.Fair(), doclock.TagTTL("write", 2*calm+600*time.Microsecond), doclock.ClockTolerance(tolerance+600*time.Microsecond), doclock.Owner("the program"), at.drive(), turn.option())
 			lease := way(p, l, doclock.TTL(own+time.Microsecond), doclock.Owner("a job"))
 			for range 2 {
 				if left := lease.Remaining(); left != own-time.Millisecond {
@@ -63,6 +63,9 @@ func TestTheTTLAndTheOwnerOfAnAcquire(t *testing.T) {
 			after := p.try(l, "write")
 			if entries := p.entries("write"); len(entries) != 1 || entries[0].Owner != "the program" || entries[0].Expires.Sub(at.Now()) != 2*calm+tolerance {
 				t.Errorf("after it there is %+v", entries)
+			}
+			if left := after.Remaining(); left != 2*calm-time.Millisecond {
+				t.Errorf("after it, %v left", left)
 			}
 			p.release(after)
 		})

@@ -35,7 +35,7 @@ func TestTicketWaitsAndIsGranted(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{}
 		l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
-			doclock.TTL(10*time.Second), doclock.WaitTTL(3*time.Second), doclock.ClockTolerance(0))
+			doclock.TTL(9*time.Second), doclock.WaitTTL(2*time.Second), doclock.ClockTolerance(time.Second))
 		reader := p.try(l, "read")
 		ticket := p.enqueue(l, "write")
 		if ticket.Granted() {

@@ -3,8 +3,6 @@ package multilock_test
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -146,31 +144,4 @@ func TestAWaitersFilterIsEncodedOnce(t *testing.T) {
 			s.check(p, "Acquire", 1)
 		})
 	}
-}
-
-// Callers may use their maps again as soon as a call has returned, wherever it
-// was cut off. (The race detector is what fails.)
-func TestMapsAreTheCallersAgain(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.locker(p.coll, relations.Exclusive())
-		lease := p.try(l, "write")
-		fields, filter := bson.M{}, bson.M{"_id": 1}
-		for i := range 100 {
-			for k := range 50 {
-				fields[fmt.Sprint("k", k)] = i
-			}
-			ctx, cancel := context.WithCancel(p.Context())
-			timer := time.AfterFunc(rand.N(60*time.Microsecond), cancel)
-			_ = lease.Update(ctx, bson.M{"$set": fields})
-			for k := range 50 { // the call has returned
-				delete(fields, fmt.Sprint("k", k))
-			}
-			_, _ = l.TryAcquire(ctx, filter, "write")
-			filter["name"] = i // and so has this one
-			delete(filter, "name")
-			timer.Stop()
-			cancel()
-		}
-		p.release(lease)
-	})
 }
