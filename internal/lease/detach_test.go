@@ -9,7 +9,6 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // detach detaches, and reads the token.
@@ -181,45 +180,5 @@ func TestDetachOfALostLease(t *testing.T) {
 		r.detach(gone, ErrLost)
 		r.wantErr("Release", gone.Release(context.Background()), ErrLost)
 		r.wantErr("of the zero lease", func() error { _, err := (&Handle{}).Detach(context.Background()); return err }(), ErrLost)
-	})
-}
-
-// A detach waits for the writes and the renewals before it.
-func TestDetachComesAfterTheCommandsBefore(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.delay("write", time.Second)
-		written := make(chan error)
-		go func() {
-			written <- h.Update(context.Background(), bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: 1}}}})
-		}()
-		synctest.Wait()
-		r.detach(h, nil)
-		r.wantErr("Update", <-written, nil)
-		r.wantSent("write", "detach")
-	})
-}
-
-// A lease of a token detaches with the token's key.
-func TestDetachKeepsTheKeyOfItsToken(t *testing.T) {
-	virtual(t, func(r *rig) {
-		g := r.grant(1, "write")
-		g.Key = uuid.New()
-		h := r.New(g, r.engine.Clocks(), false)
-		if key := r.detach(h, nil); key != g.Key {
-			r.Errorf("the key is %v, and was %v", key, g.Key)
-		}
-	})
-}
-
-// A detach hands nothing over: the waiters of this process wait for the token's
-// users.
-func TestDetachWakesNobody(t *testing.T) {
-	virtual(t, func(r *rig) {
-		waiter := r.somebody()
-		r.detach(r.take(1, "write"), nil)
-		if waiter.answers+waiter.released > 0 {
-			r.Errorf("%d answers, and %d releases", waiter.answers, waiter.released)
-		}
 	})
 }

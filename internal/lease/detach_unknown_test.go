@@ -13,26 +13,6 @@ import (
 // errReplyLost is the error of a command whose reply is lost.
 var errReplyLost = errors.New("connection lost")
 
-// A detach of unknown outcome is repeated with the same key.
-func TestDetachIsRepeatedWithTheSameKey(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		var keys []uuid.UUID
-		r.server.lose = func(call) error {
-			keys = append(keys, r.server.entries[h.ID()].key)
-			if len(keys) < 3 {
-				return errReplyLost
-			}
-			return nil
-		}
-		key := r.detach(h, nil)
-		if len(keys) != 3 || keys[0] != key || keys[1] != key || keys[2] != key {
-			r.Errorf("sent the keys %v, the token's is %v", keys, key)
-		}
-		r.wantSent("detach", "detach", "detach")
-	})
-}
-
 // If a repeat finds nothing, a read shows whether an earlier attempt has left the
 // entry to a user of the token, who has resumed it since.
 func TestDetachFindsOutByTheKey(t *testing.T) {
@@ -171,25 +151,6 @@ func TestDetachGivenUp(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A caller who gives up before the detach was sent has detached nothing.
-func TestDetachRevoked(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.server.fault = func(context.Context, call) error {
-			time.Sleep(time.Second)
-			return &engine.Failure{Nothing: true, Passes: true}
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		text, err := h.Detach(ctx)
-		r.wantErr("Detach", err, context.Canceled)
-		if text != "" || h.Err() != nil {
-			r.Errorf("%q, %v", text, h.Err())
-		}
-		r.wantSent()
-	})
 }
 
 // Attempts of the acquire are left to the clean-up once the entry has a key, or is gone:

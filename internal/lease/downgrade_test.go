@@ -76,33 +76,6 @@ func TestDowngradeEndsTheHandle(t *testing.T) {
 	})
 }
 
-// The new lease is valid from the send of the answered attempt on.
-func TestDowngradeCountsFromTheAnsweredAttempt(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		attempts := 0
-		r.server.lose = func(call) error {
-			attempts++
-			time.Sleep(time.Second)
-			if attempts < 3 {
-				return errReplyLost
-			}
-			return nil
-		}
-		begun := time.Now()
-		next := r.downgrade(h, nil)
-		calls := r.server.calls()
-		passed := time.Since(calls[len(calls)-1].at)
-		if want := ttl - resolution - passed; next.Remaining() != want {
-			r.Errorf("%v left after %v, want %v", next.Remaining(), time.Since(begun), want)
-		}
-		r.wantSent("downgrade", "downgrade", "downgrade")
-		if len(r.unanswered) != 0 {
-			r.Errorf("clean-up of %v", r.unanswered)
-		}
-	})
-}
-
 // Rule 24. Validity under the old tag ends at the send. Without it the downgrade
 // was executed, the answer is lost, and others are let in beside a valid lease.
 func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
@@ -183,28 +156,6 @@ func TestDowngradeOfALostLease(t *testing.T) {
 	}
 }
 
-// A lease whose time is up, and beside whom nobody was let in, is downgraded.
-func TestDowngradeAfterTheTime(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		time.Sleep(ttl)
-		r.wantErr("Err", h.Err(), ErrLost)
-		next := r.downgrade(h, nil)
-		r.wantErr("the new Err", next.Err(), nil)
-		r.wantErr("Release", h.Release(context.Background()), nil)
-	})
-}
-
-func TestDowngradeToAnUnknownTag(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		_, err := h.Downgrade(context.Background(), "nap")
-		r.wantErr("Downgrade", err, ErrInvalidArgument)
-		r.wantErr("Err", h.Err(), nil)
-		r.wantSent()
-	})
-}
-
 // The new lease has the TTL that the acquire has chosen, or else its tag's.
 func TestDowngradeKeepsTheChosenTTL(t *testing.T) {
 	virtual(t, func(r *rig) {
@@ -216,23 +167,6 @@ func TestDowngradeKeepsTheChosenTTL(t *testing.T) {
 			r.Errorf("the chosen TTL became %v", next.hold.grant.TTL)
 		}
 	}, func(c *engine.Config) { c.TagTTL = map[string]time.Duration{"read": 2 * ttl} })
-}
-
-// The waiters of this process are woken as after a release, and none is granted.
-func TestDowngradeTellsTheWaiters(t *testing.T) {
-	virtual(t, func(r *rig) {
-		waits, h := r.somebody(), r.take(1, "write")
-		r.refuses(true)
-		r.downgrade(h, errRefused)
-		if waits.released != 0 {
-			r.Error("woken by a refusal")
-		}
-		r.refuses(false)
-		r.downgrade(h, nil)
-		if waits.released != 1 || waits.answers != 0 {
-			r.Errorf("woken by %d releases and %d answers", waits.released, waits.answers)
-		}
-	})
 }
 
 // Attempts of the acquire may enter the old id yet.

@@ -74,25 +74,6 @@ func TestDowngradeOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 	})
 }
 
-// A repeat that finds neither entry: the lease is lost.
-func TestDowngradeRepeatFindsNothing(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		first := true
-		r.server.lose = func(call) error {
-			if !first {
-				return nil
-			}
-			first = false
-			clear(r.server.entries)
-			return errReplyLost
-		}
-		r.downgrade(h, ErrLost)
-		r.wantErr("Err", h.Err(), ErrLost)
-		r.wantSent("downgrade", "downgrade")
-	})
-}
-
 // A downgrade that the server refuses leaves the lease as it is.
 func TestDowngradeNotExecuted(t *testing.T) {
 	virtual(t, func(r *rig) {
@@ -135,36 +116,6 @@ func TestDowngradeGivenUp(t *testing.T) {
 	}
 }
 
-// The other methods wait for a downgrade that is under way.
-func TestOthersWaitForADowngrade(t *testing.T) {
-	for name, refused := range map[string]bool{"granted": false, "refused": true} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				h := r.take(1, "write")
-				r.refuses(refused)
-				r.delay("downgrade", time.Second)
-				downgrade := make(chan error)
-				go func() {
-					_, err := h.Downgrade(context.Background(), "read")
-					downgrade <- err
-				}()
-				time.Sleep(100 * time.Millisecond)
-				want, wantDowngrade := ErrReleased, error(nil)
-				if refused {
-					want, wantDowngrade = nil, errRefused
-				}
-				renewed := make(chan error)
-				go func() { renewed <- h.Renew(context.Background()) }()
-				updated := make(chan error)
-				go func() { updated <- h.Update(context.Background(), increment) }()
-				r.wantErr("Downgrade", <-downgrade, wantDowngrade)
-				r.wantErr("Renew", <-renewed, want)
-				r.wantErr("Update", <-updated, want)
-			})
-		})
-	}
-}
-
 // A caller who gives up before the downgrade was sent has downgraded nothing.
 func TestDowngradeRevoked(t *testing.T) {
 	virtual(t, func(r *rig) {
@@ -181,23 +132,5 @@ func TestDowngradeRevoked(t *testing.T) {
 		if len(r.unanswered) != 0 {
 			r.Errorf("the clean-up is of %v", r.unanswered)
 		}
-	})
-}
-
-// The time of a lease goes on during a downgrade.
-func TestTheTimeGoesOnDuringADowngrade(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		time.Sleep(ttl - time.Second)
-		r.refuses(true)
-		r.delay("downgrade", 2*time.Second)
-		begun := time.Now()
-		go func() { r.downgrade(h, errRefused) }()
-		<-h.Done()
-		if passed := time.Since(begun); passed > time.Second {
-			r.Errorf("it ended after %v", passed)
-		}
-		r.wantErr("Err", h.Err(), ErrLost)
-		r.wantErr("Release", h.Release(context.Background()), nil)
 	})
 }

@@ -44,21 +44,6 @@ func (r *rig) wantErr(what string, err, want error) {
 	}
 }
 
-func TestAnExclusiveHoldIsNotJoined(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		if !r.Valid(h.ID()) {
-			r.Error("it is not valid")
-		}
-		if r.Join(h.ID()) != nil {
-			r.Error("joined")
-		}
-		_, _, err := r.Look(context.Background(), h.ID(), false)
-		r.wantErr("Look", err, ErrLost)
-		r.wantSent()
-	})
-}
-
 // The validity ends a TTL after the send, for the hold and all its parts, with
 // nobody asking.
 func TestAHoldEndsForAllItsHolders(t *testing.T) {
@@ -147,22 +132,6 @@ func TestWritesOfAllHoldersAreInOneOrder(t *testing.T) {
 		if entry.writes != 3 {
 			r.Errorf("the last write has the number %d", entry.writes)
 		}
-	})
-}
-
-// A holder's own commands are in order too: its release waits for its write.
-func TestAReleaseWaitsForTheOwnWrite(t *testing.T) {
-	virtual(t, func(r *rig) {
-		holders := r.share(2)
-		r.delay("write", time.Second)
-		go func() { _ = holders[0].Update(context.Background(), increment) }()
-		time.Sleep(aLittle)
-		begun := time.Now()
-		r.wantErr("Release", holders[0].Release(context.Background()), nil)
-		if waited := time.Since(begun); waited < time.Second-2*aLittle {
-			r.Errorf("it waited for %v", waited)
-		}
-		r.wantErr("Update after it", holders[0].Update(context.Background(), increment), ErrReleased)
 	})
 }
 

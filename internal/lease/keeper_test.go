@@ -76,20 +76,6 @@ func TestKeepAliveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestKeepAliveCanBeTakenUpAgain(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		ctx, cancel := context.WithCancel(context.Background())
-		h.KeepAlive(ctx)
-		cancel()
-		kept := r.keep(h)[0]
-		time.Sleep(2 * ttl)
-		if kept.Err() != nil {
-			r.Errorf("kept: %v", context.Cause(kept))
-		}
-	})
-}
-
 // Nobody answers a renewal, which may take a minute: the loss is known when the
 // lease ends.
 func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {

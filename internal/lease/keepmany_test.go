@@ -88,26 +88,6 @@ func TestReleaseDuringABatch(t *testing.T) {
 	})
 }
 
-// A lease that is being renewed by hand delays no others.
-func TestABatchPassesOverWhatIsBusy(t *testing.T) {
-	virtual(t, func(r *rig) {
-		leases := r.many(3)
-		r.delay("renew", time.Second)
-		r.keep(leases...)
-		time.Sleep(ttl/3 - aLittle)
-		renewed := make(chan error, 1)
-		go func() { renewed <- leases[1].Renew(context.Background()) }()
-		time.Sleep(2 * aLittle)
-		r.wantSent("renew", "renew all")
-		if got := r.server.calls()[1].documents; !slices.Equal(got, []int{100, 102}) {
-			r.Errorf("renewed together: %v", got)
-		}
-		if err := <-renewed; err != nil {
-			r.Error(err)
-		}
-	})
-}
-
 // loops counts the keepers' goroutines.
 func loops() int {
 	stacks := make([]byte, 1<<24)
@@ -155,24 +135,6 @@ func (s *server) block(documents int, ended <-chan struct{}) (waiting *atomic.In
 		}
 	}
 	return waiting
-}
-
-// One attempt at a batch lasts as long as one at a single renewal.
-func TestABatchHasTheAttemptTimeout(t *testing.T) {
-	virtual(t, func(r *rig) {
-		var last time.Duration
-		r.server.fault = func(ctx context.Context, _ call) error {
-			end, _ := ctx.Deadline()
-			last = time.Until(end)
-			return nil
-		}
-		r.keep(r.many(2)...)
-		time.Sleep(20*time.Minute + aLittle)
-		r.wantSent("renew all")
-		if last != time.Minute {
-			r.Errorf("an attempt lasts %v", last)
-		}
-	}, func(cfg *engine.Config) { cfg.TTL, cfg.AttemptTimeout = time.Hour, time.Minute })
 }
 
 // Somebody blocks all writes to some documents. The renewals that wait for them

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -74,17 +73,6 @@ func TestALeaseEndsWithItsLimit(t *testing.T) {
 	}
 }
 
-// Renewals stop when the entry lasts until the limit.
-func TestNoRenewalAtTheLimit(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.limited(1, 2*ttl-time.Second)
-		r.keep(h)
-		<-h.Done()
-		// After a third, two thirds and a whole TTL: the last one is by what is left.
-		r.wantSent("renew", "renew", "renew")
-	})
-}
-
 // A renewal right before the limit is answered late: the lease ends with the
 // limit, and its caller learns it.
 func TestALateRenewalDoesNotMoveTheLimit(t *testing.T) {
@@ -116,20 +104,6 @@ func TestALateRenewalDoesNotMoveTheLimit(t *testing.T) {
 			})
 		})
 	}
-}
-
-// No renewal succeeds any more: the lease ends as any other, before its limit.
-func TestALossBeforeTheLimit(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.limited(1, 10*ttl)
-		kept := r.keep(h)[0]
-		time.Sleep(ttl / 2)
-		r.server.remove(h)
-		<-kept.Done()
-		if err := h.Err(); err != ErrLost {
-			r.Error(err)
-		}
-	})
 }
 
 // The limit ends by the clock that says so first: that of a machine that was
@@ -216,21 +190,5 @@ func TestALimitedLeaseIsNotDetached(t *testing.T) {
 		}
 		r.wantSent()
 		r.wantErr("Release", h.Release(context.Background()), nil)
-	})
-}
-
-// The event says why the lease has ended.
-func TestTheEventOfALimit(t *testing.T) {
-	virtual(t, func(r *rig) {
-		var got []observe.Event
-		r.locker.observer = observe.New("a.b", []observe.Func{func(_ context.Context, e observe.Event) { got = append(got, e) }})
-		h := r.limited(1, ttl/2)
-		h.Announce(context.Background(), observe.Event{})
-		<-h.Done()
-		synctest.Wait()
-		if len(got) != 2 || got[1].Kind != observe.Lost {
-			r.Fatalf("got %+v", got)
-		}
-		r.wantLimit("the event", got[1].Err)
 	})
 }

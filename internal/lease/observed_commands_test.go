@@ -204,31 +204,3 @@ func TestEventsOfADowngradeThatNobodyWaitsFor(t *testing.T) {
 		}
 	})
 }
-
-// A detach has one event of an unknown outcome, though a release begins before its end.
-func TestEventsOfADetachThatAReleaseWaitsFor(t *testing.T) {
-	virtual(t, func(r *rig) {
-		e := r.observe()
-		h := r.announced(1, "write")
-		r.fault(func(context.Context, call) error { return errors.New("down") })
-		ctx, cancel := context.WithTimeout(context.Background(), ttl/10)
-		defer cancel()
-		if _, err := h.Detach(ctx); !errors.Is(err, ErrOutcomeUnknown) {
-			t.Errorf("Detach = %v", err)
-		}
-		released := make(chan error)
-		go func() { released <- h.Release(context.Background()) }()
-		time.Sleep(ttl / 2)
-		r.fault(nil)
-		<-released
-		unknown := 0
-		for _, of := range e.take() {
-			if of.Kind == observe.OutcomeUnknown {
-				unknown++
-			}
-		}
-		if unknown != 1 {
-			t.Errorf("%d events of an unknown outcome", unknown)
-		}
-	})
-}

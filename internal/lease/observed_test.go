@@ -155,27 +155,6 @@ func TestEventsOfASharedEntry(t *testing.T) {
 	})
 }
 
-// A joiner whose caller has left hides nothing from the observers of the others.
-func TestEventsBesideAnUnusedPart(t *testing.T) {
-	virtual(t, func(r *rig) {
-		e := r.observe()
-		first := r.announced(1, "read")
-		unused := r.Join(first.ID())
-		unused.Unused()
-		_ = unused.Release(context.Background())
-		r.fault(func(ctx context.Context, _ call) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		short, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if err := first.Release(short); !errors.Is(err, ErrOutcomeUnknown) {
-			t.Errorf("Release = %v", err)
-		}
-		r.wantEvents(e, "granted 7", "outcome unknown 1")
-	})
-}
-
 // A renewal whose caller leaves before it is sent has not failed.
 func TestEventsOfARenewalThatIsNotSent(t *testing.T) {
 	virtual(t, func(r *rig) {

@@ -27,20 +27,6 @@ func TestALeaseEndsWithItsOwnTTL(t *testing.T) {
 	}
 }
 
-// A renewal extends a lease by its own TTL, alone or with others.
-func TestARenewalIsByTheLeasesOwnTTL(t *testing.T) {
-	for _, own := range []time.Duration{ttl / 4, 10 * ttl} {
-		virtual(t, func(r *rig) {
-			h := r.New(r.grantBy(1, "write", engine.Terms{TTL: own}), r.engine.Clocks(), false)
-			time.Sleep(own / 2)
-			r.wantErr("renew", h.Renew(context.Background()), nil)
-			if left := h.Remaining(); left < own-aLittle || left >= own {
-				r.Errorf("%v left of %v", left, own)
-			}
-		})
-	}
-}
-
 // Leases of several TTLs are kept alive beside each other, each by its own: none
 // is lost, and none is renewed more often than it needs.
 func TestLeasesOfSeveralTTLsAreKept(t *testing.T) {

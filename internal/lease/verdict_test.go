@@ -55,20 +55,6 @@ func TestReleaseThatIsNotExecuted(t *testing.T) {
 	}
 }
 
-// The time runs out during the attempts: the verdict is of their end.
-func TestReleaseThatCantBeSentUntilTheEnd(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.server.fault = func(context.Context, call) error {
-			return &engine.Failure{Nothing: true, Passes: true}
-		}
-		r.wantErr("Release", h.Release(context.Background()), ErrOutcomeUnknown)
-		r.server.fault = nil
-		r.server.remove(h)
-		r.wantErr("Release", h.Release(context.Background()), ErrLost)
-	})
-}
-
 // The time runs out between the release's failure and the caller's look at it.
 func TestAVerdictIsOfTheMoment(t *testing.T) {
 	virtual(t, func(r *rig) {
