@@ -29,28 +29,10 @@ const (
 // another wait for the server.
 var workers = 1 + runtime.NumCPU()
 
-// Run applies one mutant to the module at root and returns the test that
-// caught it, or "" if all tests passed. An error is neither: the mutant doesn't
-// apply or compile, or the test fails without it too.
-func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error) {
-	l, err := open(root)
-	if err != nil {
-		return "", err
-	}
-	defer l.close()
-	return l.run(ctx, m)
-}
-
 // RunAll runs mutants, counts them in t, and prints its progress to out. A
 // surviving mutant is counted in t (see [tally.Tally.Failures]) and is not an
 // error.
 func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out io.Writer) error {
-	l, err := open(root)
-	if err != nil {
-		return err
-	}
-	defer l.close()
-
 	var (
 		mu    sync.Mutex // of out, done and errs
 		done  int
@@ -62,7 +44,7 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 		wg.Go(func() {
 			for m := range queue {
 				begun := time.Now()
-				caughtBy, err := l.run(ctx, m)
+				caughtBy, err := Run(ctx, root, m)
 				took := time.Since(begun).Round(100 * time.Millisecond)
 				mu.Lock()
 				done++
@@ -92,65 +74,37 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-// lab compiles and runs mutants.
-type lab struct {
-	root string
-	dir  string // of the copies and the test binaries
-
-	mu       sync.Mutex
-	binaries map[string]func() (string, error) // of a package's tests without a mutant
-	controls map[string]func() error           // of some of these tests: whether they pass
-}
-
-func open(root string) (*lab, error) {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return nil, err
-	}
-	return &lab{root: root, dir: dir, binaries: map[string]func() (string, error){}, controls: map[string]func() error{}}, nil
-}
-
-func (l *lab) close() { _ = os.RemoveAll(l.dir) }
-
-// run runs the expected tests first, then all tests of their package, then
-// those of the other packages.
-func (l *lab) run(ctx context.Context, m Mutant) (caughtBy string, err error) {
-	dir, err := os.MkdirTemp(l.dir, "")
+// Run applies one mutant to the module at root and returns the test that
+// caught it, or "" if all tests passed. An error is neither: the mutant doesn't
+// apply or compile, or the test fails without it too. It runs the expected tests
+// first, then all tests of their package, then those of the other packages.
+func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error) {
+	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	overlay, err := m.Overlay(l.root, dir)
+	overlay, err := m.Overlay(root, dir)
 	if err != nil {
 		return "", err
 	}
-	for i, pkg := range m.Packages {
-		binary, err := l.compile(ctx, pkg, filepath.Join(dir, fmt.Sprint("test", i)), "-overlay="+overlay)
-		if err != nil {
-			return "", err
-		}
-		if i == 0 {
-			caughtBy, err := l.judge(ctx, pkg, binary, m.Tests, true)
-			if caughtBy != "" || err != nil {
-				return caughtBy, err
-			}
-		}
-		caughtBy, err := l.judge(ctx, pkg, binary, ".", false)
+	caughtBy, err = judge(ctx, root, m.Packages[0], m.Tests, expectedTimeout, overlay)
+	for _, pkg := range m.Packages {
 		if caughtBy != "" || err != nil {
-			return caughtBy, err
+			break
 		}
+		caughtBy, err = judge(ctx, root, pkg, every, packageTimeout, overlay)
 	}
-	return "", nil
+	return caughtBy, err
 }
 
 // Overlay writes the mutated copy into dir, and the file that tells the
 // compiler to use it. The checkout is never changed.
 func (m Mutant) Overlay(root, dir string) (string, error) {
-	source := filepath.Join(root, filepath.FromSlash(m.File))
+	source, err := filepath.Abs(filepath.Join(root, filepath.FromSlash(m.File)))
+	if err != nil {
+		return "", err
+	}
 	text, err := os.ReadFile(source)
 	if err != nil {
 		return "", err
@@ -182,101 +136,62 @@ func (m Mutant) apply(text string) (string, error) {
 	return text, nil
 }
 
-// compile makes a package's test binary. It doesn't optimize the project's own
-// code, which would take longer than the tests gain by it.
-func (l *lab) compile(ctx context.Context, pkg, binary string, flags ...string) (string, error) {
-	arguments := append([]string{"test", "-c", "-vet=off", "-gcflags=github.com/doclock/doclock/...=-N -l", "-ldflags=-s -w", "-o", binary}, flags...)
-	cmd := exec.CommandContext(ctx, "go", append(arguments, pkg)...)
-	cmd.Dir = l.root
-	out, err := cmd.CombinedOutput()
-	switch {
-	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
-	case err != nil:
-		return "", fmt.Errorf("it doesn't compile: %w\n%s", err, tail(out))
-	default:
-		return binary, nil
-	}
-}
+// every is the pattern of all tests of a package.
+const every = "."
 
 // judge runs tests and returns the first one that failed. It counts if the same
 // test passes without the mutant. If it was not expected to fail, it must also
 // fail a second time: a flaky test must catch nothing.
-func (l *lab) judge(ctx context.Context, pkg, binary, tests string, expected bool) (caughtBy string, err error) {
-	timeout := packageTimeout
-	if expected {
-		timeout = expectedTimeout
-	}
-	out, failed, err := l.test(ctx, pkg, binary, tests, timeout)
+func judge(ctx context.Context, root, pkg, tests string, timeout time.Duration, overlay string) (caughtBy string, err error) {
+	flags := []string{"-overlay=" + overlay, "-count=1", "-timeout=" + timeout.String()}
+	out, failed, err := test(ctx, root, pkg, tests, flags...)
 	if err != nil || !failed {
 		return "", err
 	}
 	found := failure(out)
-	if found.test == "" && found.how == "" {
+	if found == (verdict{}) {
 		return "", fmt.Errorf("the tests of %s failed, and don't say where:\n%s", pkg, tail(out))
 	}
+	again := tests
 	if found.test != "" {
-		tests = "^" + found.test + "$"
+		again = "^" + found.test + "$"
 	}
-	if !expected {
-		if _, failed, err := l.test(ctx, pkg, binary, tests, timeout); err != nil || !failed {
+	if tests == every {
+		if _, failed, err := test(ctx, root, pkg, again, flags...); err != nil || !failed {
 			return "", cmp.Or(err, fmt.Errorf("%s of %s fails now and then:\n%s", found, pkg, tail(out)))
 		}
 	}
-	if err := l.passes(ctx, pkg, tests); err != nil {
-		return "", fmt.Errorf("%s of %s fails without it too: %w", found, pkg, err)
+	for range 2 { // a busy machine may fail it once; the go command remembers what passes
+		out, failed, err = test(ctx, root, pkg, again, "-timeout="+packageTimeout.String())
+		if err != nil {
+			return "", err
+		}
+		if !failed {
+			return fmt.Sprintf("%s: %s", strings.TrimPrefix(strings.Replace(pkg, ".", "doclock", 1), "doclock/"), found), nil
+		}
 	}
-	return fmt.Sprintf("%s: %s", strings.TrimPrefix(strings.Replace(pkg, ".", "doclock", 1), "doclock/"), found), nil
+	return "", fmt.Errorf("%s of %s fails without it too:\n%s", found, pkg, tail(out))
 }
 
-// passes runs tests without a mutant, once for all mutants.
-func (l *lab) passes(ctx context.Context, pkg, tests string) error {
-	l.mu.Lock()
-	if l.binaries[pkg] == nil {
-		l.binaries[pkg] = sync.OnceValues(func() (string, error) {
-			return l.compile(ctx, pkg, filepath.Join(l.dir, "untouched"+strings.NewReplacer("/", "_", ".", "_").Replace(pkg)))
-		})
-	}
-	if l.controls[pkg+tests] == nil {
-		untouched, log := l.binaries[pkg], []byte(nil)
-		l.controls[pkg+tests] = sync.OnceValue(func() error {
-			binary, err := untouched()
-			if err != nil {
-				return err
-			}
-			for range 2 { // a busy machine may fail it once
-				out, failed, err := l.test(ctx, pkg, binary, tests, packageTimeout)
-				if err != nil || !failed {
-					return err
-				}
-				log = out
-			}
-			return fmt.Errorf("\n%s", tail(log))
-		})
-	}
-	passes := l.controls[pkg+tests]
-	l.mu.Unlock()
-	return passes()
-}
-
-// test runs a test binary in its package's directory, as go test does. A
-// failure of the tests is not an error.
-func (l *lab) test(ctx context.Context, pkg, binary, tests string, timeout time.Duration) (out []byte, failed bool, err error) {
-	cmd := exec.CommandContext(ctx, binary, "-test.run="+tests, "-test.failfast", "-test.count=1", "-test.timeout="+timeout.String())
-	cmd.Dir = filepath.Join(l.root, filepath.FromSlash(pkg))
+// test compiles and runs tests of a package. A failure of the tests is not an error. It doesn't optimize the project's
+// own code, which would take longer than the tests gain by it.
+func test(ctx context.Context, root, pkg, tests string, flags ...string) (out []byte, failed bool, err error) {
+	arguments := []string{"test", "-vet=off", "-gcflags=github.com/doclock/doclock/...=-N -l", "-ldflags=-s -w", "-failfast", "-run=" + tests}
+	cmd := exec.CommandContext(ctx, "go", append(append(arguments, flags...), pkg)...)
+	cmd.Dir = root
 	cmd.WaitDelay = 5 * time.Second
 	out, err = cmd.CombinedOutput()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return nil, false, context.Cause(ctx)
-	case err == nil && bytes.Contains(out, []byte("testing: warning: no tests to run")):
+	case err == nil && bytes.Contains(out, []byte("[no tests to run]")):
 		return nil, false, fmt.Errorf("no test of %s matches %q", pkg, tests)
-	case err == nil:
-		return out, false, nil
+	case bytes.Contains(out, []byte("[build failed]")):
+		return nil, false, fmt.Errorf("it doesn't compile:\n%s", tail(out))
 	case errors.As(err, &exit):
 		return out, true, nil
 	default:
-		return nil, false, err
+		return out, false, err
 	}
 }
