@@ -32,12 +32,6 @@ var decisions = []Mutant{{
 	Old: `return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 	New: `return true`,
 }, {
-	Name: "the clock and not seq decides what is earlier", Rule: 10,
-	Why:  "two entries that arrived in one millisecond are granted together, or in the wrong order",
-	File: "internal/engine/confirmation.go", Tests: "^TestEngine$", Packages: inMachine,
-	Old: `call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
-	New: `call("$lt", e+"."+sinceKey, "$$own."+sinceKey))`,
-}, {
 	Name: "a confirm ignores cooperative relations", Rule: 6,
 	Why:  "a waiter is granted beside a holder that ignores it and came during the wait",
 	File: "relations/rules.go", Tests: "^TestRule06", Packages: inEngine,
@@ -109,12 +103,6 @@ var decisions = []Mutant{{
 	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `d.extended("$$e", ownLease)`,
 	New: `cond(true, "$$e."+expiresKey, ownLease)`,
-}, {
-	Name: "a repeated confirm isn't extended", Rule: 3,
-	Why:  "the holder counts from the second attempt, the server from the first",
-	File: "internal/engine/confirmation.go", Tests: "^TestEngine$", Packages: inMachine,
-	Old: `Value: d.extended("$$own", cond("$$waits", d.wait, lease))`,
-	New: `Value: cond("$$own."+fenceKey, "$$own."+expiresKey, d.extended("$$own", cond("$$waits", d.wait, lease)))`,
 }, {
 	Name: "a cooperative relation is treated as assertive",
 	Why:  "an arrival that should be refused joins the queue and blocks others",

@@ -8,12 +8,6 @@ var downgrades = []Mutant{{
 	Old: `all(call("$eq", "$$e."+idKey, own), call("$eq", "$$e."+fenceKey, g.Fence))`,
 	New: `call("$eq", "$$e."+idKey, own)`,
 }, {
-	Name: "a downgrade is not judged", Rule: 24,
-	Why:  "it lets itself in beside a holder that the new tag excludes",
-	File: "internal/engine/downgrade.go", Tests: "^TestEngine$", Packages: inMachine,
-	Old: `r.Kind.Arriving() != relations.Ignored {`,
-	New: `r.Kind.Arriving() != relations.Ignored && d.tag == "" {`,
-}, {
 	Name: "a downgrade passes by waiting entries", Rule: 24,
 	Why:  "it overtakes those that wait for it",
 	File: "internal/engine/downgrade.go", Tests: "^TestEngine$", Packages: inMachine,

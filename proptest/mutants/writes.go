@@ -78,12 +78,6 @@ var writes = []Mutant{{
 	Old: `return img.Lock.FinishedBy(g.LastDone)`,
 	New: `return true`,
 }, {
-	Name: "validity ends at the last write's reply", Rule: 13,
-	Why:  "the lock is released, the reply is lost, and the lease still counts as valid",
-	File: "internal/lease/ending.go", Tests: "^TestRule13ValidityEndsAtTheSend$", Packages: inLease,
-	Old: `s.giveUp() // before anything is sent`,
-	New: `defer s.giveUp()`,
-}, {
 	Name: "a delete does not end the lease", Rule: 13,
 	Why:  "the lease is valid although the document does not exist, or belongs to another holder",
 	File: "internal/lease/ending.go", Tests: "^TestDeleteEndsTheLease$", Packages: inLease,
