@@ -56,7 +56,7 @@ func (m *engineMachine) handoff(t *rapid.T) {
 	next := engine.Successor{Waiting: waits, Request: m.sends(t, s)}
 	to := model.Successor{Request: s.request(), Waiting: waits}
 	if rapid.IntRange(0, 2).Draw(t, "without an update") == 2 {
-		doc, want, image := m.model.Handoff(m.doc, l, to, m.now)
+		doc, want, image := m.model.Handoff(m.doc, l, 0, to, m.now)
 		t.Logf("handoff with fence %d to %d, waiting %v: the model says %s: %v", l.Fence, s.id, waits, want, doc)
 		got, err := a.engine.Handoff(t.Context(), g, next)
 		m.handed(t, "handoff", s, next, doc, want, image, got, err)
@@ -75,7 +75,7 @@ func (m *engineMachine) handoff(t *rapid.T) {
 		return
 	}
 	command := "handoff"
-	doc, want, image := m.model.WriteAndHandOff(m.doc, l, label, to, m.now)
+	doc, want, image := m.model.Handoff(m.doc, l, label, to, m.now)
 	if !pipeline {
 		command = "compare-and-set"
 		doc, want, image = m.model.CompareAndSet(m.doc, l, label, to.Request, a.alone, m.now)

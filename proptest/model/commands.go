@@ -83,28 +83,27 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 	}
 	c := d.clone()
 	c.Field = Ours
-	p.prune(c, r.ID, now)
-	number := c.next(now)
-	e := Entry{ID: r.ID, Owner: r.Owner, Seq: number, Since: now}
-	if !blocked {
-		e.Fence = number
-		e.Until = p.heldUntil(r, now)
-	}
-	if !blocked || !p.Without.JoinRaisesFence {
-		c.Lock.Fence = number
-	}
-	e.Expires = p.lifetime(e, r, now)
-	c.push(r.Tag, e)
+	p.enter(c, r, !blocked, now)
 	if blocked {
 		return c, Waits, Image{c, now}
 	}
 	return c, Granted, Image{c, now}
 }
 
-// lifetime is the first expiry of a new entry.
-func (p Protocol) lifetime(e Entry, r Request, now int64) int64 {
+// enter prunes, and adds a new entry, held or waiting.
+func (p Protocol) enter(c *Document, r Request, held bool, now int64) {
+	p.prune(c, r.ID, now)
+	number := c.next(now)
+	e := Entry{ID: r.ID, Owner: r.Owner, Seq: number, Since: now}
+	if held {
+		e.Fence = number
+		e.Until = p.heldUntil(r, now)
+	}
+	if held || !p.Without.JoinRaisesFence {
+		c.Lock.Fence = number
+	}
 	p.extend(&e, r, now)
-	return e.Expires
+	c.push(r.Tag, e)
 }
 
 // repeat extends a present entry in place, and prunes nothing.
@@ -140,17 +139,11 @@ func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome
 	}
 	c := d.clone()
 	p.prune(c, r.ID, now)
-	p.grant(c, r, now)
-	return c, Granted, Image{c, now}
-}
-
-// grant gives the next fence to a waiting entry, and extends the entry.
-func (p Protocol) grant(c *Document, r Request, now int64) {
 	c.Lock.Fence = c.next(now)
-	e := c.at(r.Tag, r.ID)
-	e.Fence = c.Lock.Fence
-	e.Until = p.heldUntil(r, now)
-	p.extend(e, r, now)
+	own := c.at(r.Tag, r.ID)
+	own.Fence, own.Until = c.Lock.Fence, p.heldUntil(r, now)
+	p.extend(own, r, now)
+	return c, Granted, Image{c, now}
 }
 
 // Renew extends the held entry of the lease. The entry must be present with its

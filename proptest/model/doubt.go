@@ -36,14 +36,14 @@ func (w *world) doubts(c *client, ev event) bool {
 func (w *world) resolve(c *client, ev event) {
 	linear := ev.linear
 	c.phase, c.before, ev.message = c.before, 0, c.last
-	e, _ := ev.image.Doc.guarded(ev.lease, false)
+	e, there := ev.image.Doc.guarded(ev.lease, false)
 	switch {
+	case ev.op == opWrite && there && e.N >= ev.k:
+		w.verdict(c, ev.u, true)
+		w.afterWrite(c, ev.message, ev.image.Doc)
 	case !linear, !ev.finds(ev.image.Doc):
 		ev.outcome = ev.nothing()
 		w.conclude(c, ev)
-	case ev.op == opWrite && e.N >= ev.k:
-		w.verdict(c, ev.u, true)
-		w.afterWrite(c, ev.message, ev.image.Doc)
 	case c.phase == holding, c.phase == idle:
 		c.last = message{}
 	default:

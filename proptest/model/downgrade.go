@@ -27,11 +27,7 @@ func (p Protocol) Downgrade(d *Document, from Lease, k int, to Request, now int6
 	if (refused || blocked) && !p.Without.DowngradeIsJudged || early {
 		return p.refuse(d, c, from, k, now)
 	}
-	p.prune(c, to.ID, now)
-	c.Lock.Fence = c.next(now)
-	n := Entry{ID: to.ID, Owner: to.Owner, Seq: c.Lock.Fence, Fence: c.Lock.Fence, Since: now, Until: p.heldUntil(to, now)}
-	n.Expires = p.lifetime(n, to, now)
-	c.push(to.Tag, n)
+	p.enter(c, to, true, now)
 	return c, Granted, Image{c, now}
 }
 

@@ -11,13 +11,7 @@ func (w *world) wrote(c *client, ev event) {
 	case ev.outcome == Applied:
 		w.verdict(c, ev.u, true)
 		w.afterWrite(c, ev.message, ev.image.Doc)
-	case c.unknown && ev.op == opWrite:
-		e, there := ev.image.Doc.guarded(ev.lease, false)
-		if there && e.N >= ev.k {
-			w.verdict(c, ev.u, true)
-			w.afterWrite(c, ev.message, ev.image.Doc)
-			return
-		}
+	case c.unknown && ev.op == opWrite: // nor did a read find its number: see resolve
 		w.saysLost(c, ev)
 		w.end(c)
 	case c.unknown:

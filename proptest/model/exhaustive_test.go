@@ -72,7 +72,13 @@ func TestExhaustive(t *testing.T) {
 	save := []config{saving(user), with(beside, saves)}
 	handed := with(saving(tokens(1, 1, exclusive, "a", "a", "a")), func(cfg *config) { cfg.handoffs = true })
 	all := with(keeping(3, tokens(1, 0, writers, "a", "b", "a")), func(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 1 })
-	held := slices.Concat(each(pairs(), func(cfg *config) { cfg.hold = 1 }), each(pairs(), func(cfg *config) { cfg.hold = 4 }))
+	short, long := func(cfg *config) { cfg.hold = 1 }, func(cfg *config) { cfg.hold = 4 } // than a TTL
+	held := slices.Concat(each(pairs(), short), each(pairs(), long))
+	behind := func(cfg *config) { *cfg = set(*cfg); cfg.clocks = []int64{1, 0} }
+	ahead := func(cfg *config) { *cfg = set(*cfg); cfg.clocks = []int64{0, 1} }
+	routed := func(cfg *config) { behind(cfg); cfg.routers = true }
+	twice := func(cfg *config) { behind(cfg); cfg.elections = 2 }
+	used := with(tokens(2, 0, exclusive, "a", "a", "a"), func(cfg *config) { cfg.beats = 1 })
 	for _, c := range []struct {
 		what   string
 		worlds []config
@@ -95,10 +101,22 @@ func TestExhaustive(t *testing.T) {
 		{"downgrades, one fault", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 1), pick(200, 1_000, 4_000)},
 		{"downgrades of two clients that write", downgrades(twoClients(), pick(15, 20, 999), 1, 0), pick(200, 3_000, 1_000_000)},
 		{"downgrades of two clients that write, one fault", downgrades(twoClients(), pick(15, 20, 999), 1, 1), pick(200, 1_000, 5_000)},
-		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)}, // for less than a TTL, and for more
+		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)},
 		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(200, 1_000, 30_000)},
 		{"a token that keeps others out and is downgraded", []config{all}, pick(200, 20_000, 400_000)},
 		{"a token that keeps others out and is downgraded, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
+
+		// The members' clocks differ by the tolerance, either way, and step.
+		{"replica set: pairs, the new primary's clock is behind", each(pairs(), behind), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, it is ahead", each(pairs(), ahead), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, each client has a router", each(pairs(), routed), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, one fault", each(each(pairs(), faulty(1)), behind), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, two faults, two elections", each(each(pairs(), faulty(2)), twice), pick(200, 10_000, 100_000)},
+		{"replica set: pairs, two leases each, one fault", each(each(pairs(), again), ahead), pick(200, 10_000, 100_000)},
+		{"replica set: pairs that keep others out, one fault", each(each(each(pairs(), long), faulty(1)), behind), pick(200, 10_000, 100_000)},
+		{"replica set: three clients, one fault", each(each(sampled(threeClients(twoTagRules()), pick(5, 60, 655)), faulty(1)), behind), pick(500, 3_000, 10_000)},
+		{"replica set: users of a token, one fault", each(each([]config{used, saving(used), all}, faulty(1)), behind), pick(2_000, 100_000, 500_000)},
+		{"replica set: downgrades, one fault", each(downgrades(twoClients(), pick(5, 30, 999), 1, 1), ahead), pick(500, 3_000, 50_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })
 	}

@@ -12,41 +12,31 @@ type Successor struct {
 // is released whether or not the successor is granted. A new successor that is
 // not granted leaves no trace, and a waiting one keeps its place.
 //
+// An update, if there is one, comes first, and makes the release a
+// write-and-release: a repeat of unknown outcome looks for the id in done.
+//
 // If the lease's entry is not present, the command does nothing: NotApplied,
 // without an image. A repeat has the same outcome.
-func (p Protocol) Handoff(d *Document, from Lease, to Successor, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now int64) (*Document, Outcome, Image) {
 	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
 		return d, NotApplied, Image{nil, now}
 	}
 	c := d.clone()
 	p.leave(c, from, now)
-	return p.succeed(d, c, to, now)
-}
-
-// WriteAndHandOff is a write-and-release and a handoff in one command. First
-// come the update and the id in done, which a repeat of unknown outcome looks
-// for.
-func (p Protocol) WriteAndHandOff(d *Document, from Lease, u Update, to Successor, now int64) (*Document, Outcome, Image) {
-	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
-		return d, NotApplied, Image{nil, now}
+	if u != 0 {
+		c.finish(from.ID, u)
 	}
-	c, _, _ := p.WriteAndRelease(d, from, u, now)
-	return p.succeed(d, c, to, now)
-}
-
-// succeed decides on the successor in the document without the lease.
-func (p Protocol) succeed(d, c *Document, to Successor, now int64) (*Document, Outcome, Image) {
 	_, there := c.Find(to.Tag, to.ID)
 	to.Upsert = false
+	mode := Try
+	if p.Without.SuccessorTries {
+		mode = Queue
+	}
 	var outcome Outcome
 	var image Image
-	switch mode := Try; {
-	case to.Waiting && (there || !p.Without.WaitingMustBeThere):
+	if to.Waiting && (there || !p.Without.WaitingMustBeThere) {
 		c, outcome, image = p.Confirm(c, to.Request, now)
-	default:
-		if p.Without.SuccessorTries {
-			mode = Queue
-		}
+	} else {
 		c, outcome, image = p.Acquire(c, to.Request, mode, now)
 	}
 	switch {
@@ -86,9 +76,10 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 	if !p.Without.SetUnsetsKey {
 		e.Key = 0
 	}
-	c.Log = append(c.Log, u)
-	if !p.Without.SetPushesDone {
-		c.finish(from.ID)
+	if p.Without.SetPushesDone {
+		c.Log = append(c.Log, u)
+	} else {
+		c.finish(from.ID, u)
 	}
 	return c, Granted, Image{c, now}
 }

@@ -6,52 +6,43 @@ import "slices"
 // or by an unknown tag, or blocked by an assertive relation. Every live entry
 // counts, held or waiting.
 func (p Protocol) arrival(d *Document, t Rules, tag Tag, now int64) (refused, blocked bool) {
-	for _, b := range d.Lock.Tags {
-		n := 0
-		for _, e := range b.Entries {
-			if e.Live(now) {
-				n++
-			}
-		}
-		r := t.Relation(tag, b.Tag)
-		switch {
-		case !t.Knows(b.Tag):
-			refused = refused || n > 0 && !p.Without.UnknownRefuses
-		case r.Kind == Cooperative:
-			refused = refused || n > r.Allow
-		case r.Kind == Assertive:
-			blocked = blocked || n > r.Allow
-		}
-	}
-	return refused, blocked
+	refused, blocked, unknown := d.beside(t, tag, func(e Entry) bool { return e.Live(now) })
+	return refused || unknown && !p.Without.UnknownRefuses, blocked
 }
 
-// blocked decides on the waiting entry e of the tag. Both kinds of relation,
+// blocked decides on the waiting entry own of the tag. Both kinds of relation,
 // and unknown tags, block it, but only for live entries that are held or came
 // before it.
 func (p Protocol) blocked(d *Document, t Rules, tag Tag, own Entry, now int64) bool {
+	cooperative, assertive, unknown := d.beside(t, tag, func(e Entry) bool {
+		return e.ID != own.ID && e.Live(now) && (e.Held() || e.Seq < own.Seq || p.Without.HeldOrEarlier)
+	})
+	return assertive || cooperative && !p.Without.CooperativeBlocks || unknown && !p.Without.UnknownBlocks
+}
+
+// beside reports which kinds of relation of the tag do not tolerate the entries that count, and whether some of them
+// are of unknown tags.
+func (d *Document) beside(t Rules, tag Tag, counts func(Entry) bool) (cooperative, assertive, unknown bool) {
 	for _, b := range d.Lock.Tags {
 		n := 0
 		for _, e := range b.Entries {
-			if e.ID == own.ID || !e.Live(now) {
-				continue
-			}
-			if e.Held() || e.Seq < own.Seq || p.Without.HeldOrEarlier {
+			if counts(e) {
 				n++
 			}
 		}
-		r := t.Relation(tag, b.Tag)
+		allow, respects := t.limit(tag, b.Tag)
+		kind := t.Relation(tag, b.Tag).Kind
 		switch {
+		case !respects || n <= allow:
 		case !t.Knows(b.Tag):
-			if n > 0 && !p.Without.UnknownBlocks {
-				return true
-			}
-		case r.Kind == Cooperative && p.Without.CooperativeBlocks:
-		case r.Kind != None && n > r.Allow:
-			return true
+			unknown = true
+		case kind == Cooperative:
+			cooperative = true
+		case kind == Assertive:
+			assertive = true
 		}
 	}
-	return false
+	return cooperative, assertive, unknown
 }
 
 // prune drops the expired entries of all tags, and then the empty arrays. The

@@ -79,6 +79,10 @@ func saving(cfg config) config { cfg.writes = 1; return cfg }
 // keeping has the acquires of a world keep others out for some time.
 func keeping(time int64, cfg config) config { cfg.hold = time; return cfg }
 
+// set is a world on a replica set of two members (those that only vote are left out), of which the other one is
+// elected at some time.
+func set(cfg config) config { cfg.members, cfg.elections = 2, 1; return cfg }
+
 // programs is a world in which each client has rules of its own.
 func programs(cfg config, each ...Rules) config { cfg.ruleSets = each; return cfg }
 

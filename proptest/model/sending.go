@@ -60,11 +60,7 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 	case opRelease:
 		return p.Release(d, m.lease, now)
 	case opHandoff:
-		successor := Successor{w.request(int(m.to), m.second), m.waits}
-		if m.u != 0 {
-			return p.WriteAndHandOff(d, m.lease, m.u, successor, now)
-		}
-		return p.Handoff(d, m.lease, successor, now)
+		return p.Handoff(d, m.lease, m.u, Successor{w.request(int(m.to), m.second), m.waits}, now)
 	case opSet:
 		return p.CompareAndSet(d, m.lease, m.u, w.request(int(m.to), m.second), m.f, now)
 	case opDetach:

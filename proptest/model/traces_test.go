@@ -99,7 +99,7 @@ func TestRule19IDsAreNeverReused(t *testing.T) {
 	for _, second := range []ID{2, 3} { // the successor's id once more, or a new one
 		h := newHand(t, Without{})
 		first := h.acquire(exclusive, "a", 1)
-		h.does(Granted)(h.p.Handoff(h.d, first, Successor{Request: ask(exclusive, "a", 2)}, h.now)) // the answer is lost
+		h.does(Granted)(h.p.Handoff(h.d, first, 0, Successor{Request: ask(exclusive, "a", 2)}, h.now)) // the answer is lost
 		h.does(Released)(h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now))
 		h.acquire(exclusive, "a", second)
 		d, _, _ := h.p.Release(h.d, Lease{Tag: "a", ID: 2}, h.now) // the late one

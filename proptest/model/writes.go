@@ -11,10 +11,10 @@ func (p Protocol) Write(d *Document, l Lease, k int, u Update, now int64) (*Docu
 		return d, NotApplied, Image{nil, now}
 	}
 	c := d.clone()
-	c.Log = append(c.Log, u)
 	if p.Without.NumberInEntry {
-		c.finish(shared(l.ID, k))
+		c.finish(shared(l.ID, k), u)
 	} else {
+		c.Log = append(c.Log, u)
 		c.at(l.Tag, l.ID).N = k
 	}
 	return c, Applied, Image{c, now}
@@ -42,9 +42,8 @@ func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*D
 		return d, NotApplied, Image{nil, now}
 	}
 	c := d.clone()
-	c.Log = append(c.Log, u)
 	p.leave(c, l, now)
-	c.finish(l.ID)
+	c.finish(l.ID, u)
 	return c, Applied, Image{c, now}
 }
 
