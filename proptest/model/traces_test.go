@@ -134,21 +134,6 @@ func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 	}
 }
 
-// An acquire had an attempt of unknown outcome, so its id is cleaned up when the
-// handle has ended. The entry is the token's by then.
-func TestRule23CleanUpSparesTokens(t *testing.T) {
-	for _, without := range []Without{{}, {KeyNeedsFence: true}} {
-		h := newHand(t, without)
-		lease := h.acquire(exclusive, "a", 1)
-		h.does(Detached)(h.p.Detach(h.d, lease, 7, 20, 5, h.now))
-		h.d, _, _ = h.p.Release(h.d, Lease{Tag: "a", ID: 1}, h.now) // the clean-up
-		_, outcome, _ := h.p.Resume(h.d, Token{"a", 7}, ask(exclusive, "a", 2), h.now)
-		if want := without.KeyNeedsFence; (outcome == Lost) != want {
-			t.Errorf("key needs fence: %v; the resume after the clean-up is %s", !without.KeyNeedsFence, outcome)
-		}
-	}
-}
-
 // An outside writer has put another entry before the lease's. The compare-and-set names the
 // tag's first entry, and does nothing.
 func TestRule17SetDemandsTheFirstEntry(t *testing.T) {
