@@ -4,7 +4,6 @@ import (
 	"flag"
 	"strconv"
 
-	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"pgregory.net/rapid"
@@ -61,10 +60,4 @@ func Engine(tb rapid.TB, db *mongo.Database, runs, steps int, count *tally.Tally
 	if done < runs { // rapid stops earlier when time runs out
 		tb.Errorf("the time allowed %d runs of %d", done, runs)
 	}
-}
-
-// EngineInMemory runs the machine on locktest's server.
-func EngineInMemory(tb rapid.TB, runs, steps int, count *tally.Tally) {
-	tb.Helper()
-	Engine(tb, locktest.New().Client().Database("machine"), runs, steps, count)
 }

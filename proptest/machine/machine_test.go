@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/machine"
 	"github.com/doclock/doclock/proptest/tally"
 )
@@ -19,7 +20,7 @@ func TestEngine(t *testing.T) {
 		}
 	}
 	var count tally.Tally
-	machine.EngineInMemory(t, 300, 30, &count)
+	machine.Engine(t, locktest.New().Client().Database("machine"), 300, 30, &count)
 	floors := []tally.Floor{
 		{Kind: "check", Name: machine.EngineOutcomes, Least: 500},
 		{Kind: "check", Name: machine.EngineStored, Least: 400},

@@ -34,42 +34,37 @@ var workers = 1 + runtime.NumCPU()
 // error.
 func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out io.Writer) error {
 	var (
-		mu    sync.Mutex // of out, done and errs
-		done  int
-		errs  []error
-		wg    sync.WaitGroup
-		queue = make(chan Mutant)
+		mu   sync.Mutex // of out, done and errs
+		done int
+		errs []error
+		wg   sync.WaitGroup
+		free = make(chan struct{}, workers)
 	)
-	for range workers {
-		wg.Go(func() {
-			for m := range queue {
-				begun := time.Now()
-				caughtBy, err := Run(ctx, root, m)
-				took := time.Since(begun).Round(100 * time.Millisecond)
-				mu.Lock()
-				done++
-				switch {
-				case err != nil:
-					errs = append(errs, fmt.Errorf("mutant %q: %w", m.Name, err))
-					fmt.Fprintf(out, "mutant %d of %d, %s: no verdict, %v\n", done, len(ms), m.Name, err)
-				case caughtBy == "":
-					t.Mutant(m.Name, "")
-					fmt.Fprintf(out, "mutant %d of %d, %s: SURVIVED (%v)\n", done, len(ms), m.Name, took)
-				default:
-					t.Mutant(m.Name, caughtBy)
-					fmt.Fprintf(out, "mutant %d of %d, %s: caught by %s (%v)\n", done, len(ms), m.Name, caughtBy, took)
-				}
-				mu.Unlock()
-			}
-		})
-	}
 	for _, m := range ms {
+		free <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
-		queue <- m
+		wg.Go(func() {
+			begun := time.Now()
+			caughtBy, err := Run(ctx, root, m)
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			said := "caught by " + caughtBy
+			if err != nil {
+				errs = append(errs, fmt.Errorf("mutant %q: %w", m.Name, err))
+				said = "no verdict, " + err.Error()
+			} else {
+				t.Mutant(m.Name, caughtBy)
+			}
+			if err == nil && caughtBy == "" {
+				said = "SURVIVED"
+			}
+			fmt.Fprintf(out, "mutant %d of %d, %s: %s (%v)\n", done, len(ms), m.Name, said, time.Since(begun).Round(100*time.Millisecond))
+			<-free
+		})
 	}
-	close(queue)
 	wg.Wait()
 	return errors.Join(append(errs, context.Cause(ctx))...)
 }
