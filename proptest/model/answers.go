@@ -186,12 +186,11 @@ func (w *world) confirmed(c *client, ev event, until int64) {
 	case e.Seq != c.seq && !w.cfg.protocol.Without.TicketSeq:
 		c.phase, c.valid = leaving, 0
 		c.last = message{op: opRelease, from: int8(owner(c.id)), lease: Lease{Tag: tag, ID: c.id}}
-	case e.Held():
-		w.ordered(c, e)
-		w.hold(c, ev, until)
 	default:
 		w.ordered(c, e)
-		if !c.awaits {
+		if e.Held() {
+			w.hold(c, ev, until)
+		} else if !c.awaits {
 			c.last = message{}
 		}
 	}
