@@ -61,7 +61,8 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 			if err == nil && caughtBy == "" {
 				said = "SURVIVED"
 			}
-			fmt.Fprintf(out, "mutant %d of %d, %s: %s (%v)\n", done, len(ms), m.Name, said, time.Since(begun).Round(100*time.Millisecond))
+			took := time.Since(begun).Round(100 * time.Millisecond)
+			fmt.Fprintf(out, "mutant %d of %d, %s: %s (%v)\n", done, len(ms), m.Name, said, took)
 			<-free
 		})
 	}
@@ -137,7 +138,7 @@ const every = "."
 // judge runs tests and returns the first one that failed. It counts if the same
 // test passes without the mutant. If it was not expected to fail, it must also
 // fail a second time: a flaky test must catch nothing.
-func judge(ctx context.Context, root, pkg, tests string, timeout time.Duration, overlay string) (caughtBy string, err error) {
+func judge(ctx context.Context, root, pkg, tests string, timeout time.Duration, overlay string) (string, error) {
 	flags := []string{"-overlay=" + overlay, "-count=1", "-timeout=" + timeout.String()}
 	out, failed, err := test(ctx, root, pkg, tests, flags...)
 	if err != nil || !failed {
@@ -171,7 +172,8 @@ func judge(ctx context.Context, root, pkg, tests string, timeout time.Duration, 
 // test compiles and runs tests of a package. A failure of the tests is not an error. It doesn't optimize the project's
 // own code, which would take longer than the tests gain by it.
 func test(ctx context.Context, root, pkg, tests string, flags ...string) (out []byte, failed bool, err error) {
-	arguments := []string{"test", "-vet=off", "-gcflags=github.com/doclock/doclock/...=-N -l", "-ldflags=-s -w", "-failfast", "-run=" + tests}
+	arguments := []string{"test", "-vet=off", "-failfast", "-run=" + tests,
+		"-gcflags=github.com/doclock/doclock/...=-N -l", "-ldflags=-s -w"}
 	cmd := exec.CommandContext(ctx, "go", append(append(arguments, flags...), pkg)...)
 	cmd.Dir = root
 	cmd.WaitDelay = 5 * time.Second
