@@ -57,13 +57,13 @@ var tokens = []Mutant{{
 }, {
 	Name: "a resume keeps nobody out for an earlier handle", Rule: 23,
 	Why:  "a second user resumes and releases, and another client is granted while the first user's lease is valid",
-	File: "internal/engine/resume.go", Tests: "^TestRule23OthersAreKeptOut", Packages: inLocker,
+	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `call("$max", args{"$$e." + untilKey, "$$e." + expiresKey})`,
 	New: `orElse("$$e."+untilKey, "$$REMOVE")`,
 }, {
 	Name: "a resume leaves the entry detached", Rule: 23,
 	Why:  "a second user resumes and releases, and another client is granted while the first user's lease is valid",
-	File: "internal/engine/resume.go", Tests: "^TestRule23OthersAreKeptOut", Packages: inLocker,
+	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `resumed.document(), "$$e")`,
 	New: `append(resumed.document(), bson.E{Key: detachedKey, Value: "$$e." + detachedKey}), "$$e")`,
 }, {
@@ -87,7 +87,7 @@ var tokens = []Mutant{{
 }, {
 	Name: "a remainder keeps the key", Rule: 23,
 	Why:  "the token resumes a lock that was released",
-	File: "internal/engine/layout.go", Tests: "^TestRule23OthersAreKeptOut", Packages: inLocker,
+	File: "internal/engine/layout.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `since: "$$e." + sinceKey}`,
 	New: `since: "$$e." + sinceKey, key: "$$e." + tokenKey}`,
 }}
