@@ -41,35 +41,6 @@ func TestRule12ASuccessorOfUnknownOutcomeAsksByTheSameID(t *testing.T) {
 	})
 }
 
-// If the request was lost, the next attempt hands the lock over. If the request
-// comes late, it finds nothing to do.
-func TestRule12AHandoffIsRepeated(t *testing.T) {
-	t.Parallel()
-	for _, cut := range []faultnet.Kind{faultnet.LoseRequest, faultnet.Hold} {
-		t.Run(cut.String(), func(t *testing.T) {
-			t.Parallel()
-			eachHandoff(t, func(r *relay, release func() error, adds int32) {
-				fault := r.net.Arm(cut, "findAndModify")
-				if err := release(); err != nil {
-					r.Errorf("the holder's verdict: %v", err)
-				}
-				lease := r.inherited()
-				before := r.entries("write")
-				must(r, fault.Let())
-				r.wantEntries(lease)
-				if after := r.entries("write"); len(before) != 1 || len(after) != 1 || !after[0].Expires.Equal(before[0].Expires) || after[0].Fence != lease.Fence() {
-					r.Errorf("the entries were %+v, and are %+v", before, after)
-				}
-				if got := r.total(); got != 1+adds {
-					r.Errorf("the total is %d", got)
-				}
-				r.release(lease)
-				r.wantEntries()
-			})
-		})
-	}
-}
-
 // Rules 4, 13 and 17: the validity ends at the send of the handoff, and the
 // successor's counts from there. Otherwise the lease would still be valid beside the
 // successor's if the reply is lost. If the entry's expiry stays, the successor's time is
@@ -115,27 +86,6 @@ func TestRule17ASuccessorInheritsTheRestOfTheLease(t *testing.T) {
 	}
 }
 
-// Rule 17: while the handoff is under way, the lease becomes too old for another
-// one, and the update is sent by itself. The late handoff applies nothing.
-func TestRule17TheUpdateIsSentByItselfInTheEnd(t *testing.T) {
-	virtual(t, func(p *place) {
-		r := p.relay(relations.Exclusive(), "write")
-		r.queue("write")
-		late := r.net.ArmWhere(faultnet.Hold, func(name string, _ bson.Raw) bool {
-			r.Pass(relayTTL / 5)
-			return true
-		})
-		must(p, r.holder.UpdateAndRelease(p.Context(), plusOne))
-		lease := r.inherited()
-		r.release(lease)
-		must(p, late.Let())
-		r.wantEntries()
-		if got := r.total(); got != 2 {
-			p.Errorf("the total is %d", got)
-		}
-	})
-}
-
 // The lock is released even if the server refuses the handoff.
 func TestAHandoffThatIsRefusedIsARelease(t *testing.T) {
 	t.Parallel()
@@ -164,21 +114,5 @@ func TestAHandoffInAForeignFieldIsARelease(t *testing.T) {
 		r.Change(bson.M{"$unset": bson.M{"lock.tags.read": 1}})
 		r.rest(r.locks)
 		r.wantEntries()
-	})
-}
-
-// A successor's `since` is its own arrival, by the server's clock, however the
-// lock was handed over: a conflict reports it as the time of the holder's arrival.
-func TestASuccessorsSinceIsItsOwn(t *testing.T) {
-	t.Parallel()
-	eachHandoff(t, func(r *relay, release func() error, _ int32) {
-		const passed = 50 * time.Millisecond
-		before := r.entries("write")[0].Since
-		time.Sleep(passed)
-		must(r, release())
-		r.inherited()
-		if since := r.entries("write")[0].Since; since.Sub(before) < passed {
-			r.Errorf("the successor's since is %v after the holder's, and %v had passed", since.Sub(before), passed)
-		}
 	})
 }

@@ -109,23 +109,6 @@ func TestRule16AWaitingSuccessorIsHandedTheLock(t *testing.T) {
 	})
 }
 
-// Rule 16: an entry that was removed is never made anew. The waiter asks again by
-// another id.
-func TestRule16ASuccessorThatWasPrunedTakesAnotherID(t *testing.T) {
-	virtual(t, func(p *place) {
-		r := p.relay(relations.Fair(), "write")
-		r.queue("write")
-		id := r.waiting("write")
-		r.Change(bson.M{"$pull": bson.M{"lock.tags.write": bson.M{"id": bson.Binary{Subtype: 4, Data: []byte(id)}}}})
-		r.release(r.holder)
-		lease := r.inherited()
-		if now := lease.ID(); string(now[:]) == id {
-			p.Error("the id was used again")
-		}
-		r.wantEntries(lease)
-	})
-}
-
 // Rules 7 and 16: the successor's entry was pruned, and a late duplicate of its
 // arrival has brought the id back. The handoff grants that id. This is not the
 // place that the waiter had: it is released, and the waiter waits again.
