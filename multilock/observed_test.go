@@ -14,7 +14,6 @@ import (
 	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
-	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -124,26 +123,6 @@ func TestNoObserver(t *testing.T) {
 	if n > 0 || readings > 0 {
 		t.Errorf("%v allocations, %d readings of the clock", n, readings)
 	}
-}
-
-// An observer may use the Locker: no mutex of the Locker is locked during an event.
-func TestAnObserverUsesItsLocker(t *testing.T) {
-	virtual(t, func(p *place) {
-		h, heard := p.heard()
-		var l *multilock.Locker
-		var lease *doclock.Lease
-		l = p.locker(p.coll, relations.Exclusive(), heard, doclock.OnEvent(func(ctx context.Context, e doclock.Event) {
-			if e.Kind == doclock.EventLost {
-				_ = lease.Release(ctx) // its entry was erased
-				lease, err := l.Acquire(ctx, flowers, "write")
-				ok(p, errors.Join(err, lease.Release(ctx)))
-			}
-		}))
-		lease = p.try(l, "write")
-		p.erase("write")
-		p.want(lease.Renew(p.Context()), doclock.ErrLost)
-		h.want("granted 1", "lost 1", "granted 1", "released 1")
-	})
 }
 
 // Each command is counted where it is sent: repeats too, and those that make the

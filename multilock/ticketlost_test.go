@@ -43,19 +43,6 @@ func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 	}
 }
 
-func TestTicketLostWithItsDocument(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	p.try(l, "write")
-	ticket := p.enqueue(l, "read")
-	p.Delete()
-	p.want(errOf(ticket.Confirm(t.Context())), doclock.ErrLost)
-	p.insert()
-	p.want(errOf(ticket.Wait(p.bounded())), doclock.ErrLost)
-	p.wantEntries() // in the new document
-}
-
 // Rule 7: the entry was pruned, and then a late duplicate of the acquire entered
 // it anew. This entry is not the ticket's, because others may have been let in
 // before it. The ticket is lost, and the id is released. It is so, too, if nobody is in
