@@ -92,6 +92,12 @@ func eachHandoff(t *testing.T, body func(r *relay, release func() error, adds in
 	}
 }
 
+// total is the document's total.
+func (p *place) total() int32 {
+	p.Helper()
+	return int32(p.Stored().Lookup("total").AsInt64())
+}
+
 // releasing runs a release in a goroutine beside the test.
 func (r *relay) releasing(release func() error) *pending[struct{}] {
 	return begin(r, func() (struct{}, error) { return struct{}{}, release() })

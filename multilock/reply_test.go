@@ -40,44 +40,8 @@ func unreplicated(reply bson.Raw) any {
 	return append(d, bson.E{Key: "writeConcernError", Value: bson.M{"code": 100, "codeName": "UnsatisfiableWriteConcern", "errmsg": "not enough data-bearing nodes"}})
 }
 
-// After a write-concern error the write may be rolled back. The acquire is
-// repeated by its id, and the second answer counts.
-func TestWriteConcernErrorIsRepeated(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		l := p.locker(coll, relations.Fair())
-		again := func(name string, call func()) {
-			p.Helper()
-			for range 2 {
-				net.ArmRewrite(faultnet.Rewrite, "findAndModify", unreplicated)
-			}
-			third := net.ArmWhere(faultnet.Repeat, func(string, bson.Raw) bool { return true })
-			call()
-			wait(p, third.Fired())
-			must(p, third.Let())
-		}
-		var lease *doclock.Lease
-		again("an acquire that grants", func() { lease = p.try(l, "read") })
-		p.wantEntries(lease)
-		again("an acquire that is refused", func() {
-			_, err := l.TryAcquire(p.bounded(), flowers, "write")
-			if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != lease.ID() {
-				p.Errorf("in the way: %+v", c.Holders)
-			}
-		})
-		p.wantEntries(lease)
-		again("an acquire that finds nothing", func() {
-			p.want(errOf(l.TryAcquire(p.bounded(), bson.M{"_id": 2}, "write")), doclock.ErrNotFound)
-		})
-		ticket := p.enqueue(l, "write")
-		p.release(lease)
-		again("a confirm", func() { lease = p.got(ticket.Confirm(p.bounded())) })
-		p.wantEntries(lease)
-	})
-}
-
-// If every answer has such an error, the outcome is unknown. The entry is
-// released, and the acquire returns neither a lease nor a conflict.
+// After a write-concern error the write may be rolled back. If every answer has one, the
+// outcome is unknown: the entry is released, and the acquire returns neither a lease nor a conflict.
 func TestWriteConcernErrorThatStays(t *testing.T) {
 	virtual(t, func(p *place) {
 		coll, net := p.faulty()
