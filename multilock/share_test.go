@@ -2,7 +2,6 @@ package multilock_test
 
 import (
 	"bytes"
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -242,23 +241,6 @@ func TestChecksAtTheSameTime(t *testing.T) {
 		}
 		p.release(first)
 		p.wantEntries()
-	})
-}
-
-// KeepAlive renews the entry for all holders. Each context belongs to one holder.
-func TestASharedLeaseIsKept(t *testing.T) {
-	virtual(t, func(p *place) {
-		l := p.sharing(p.coll, doclock.TTL(time.Second))
-		first, second := p.acquire(l, "read"), p.acquire(l, "read")
-		ours, end := first.KeepAlive(p.Context()), second.KeepAlive(p.Context())
-		p.release(second)
-		<-end.Done()
-		time.Sleep(10 * time.Second)
-		if err := errors.Join(ours.Err(), first.Err()); err != nil {
-			p.Errorf("the first holder's: %v", err)
-		}
-		p.release(first)
-		<-ours.Done()
 	})
 }
 
