@@ -15,7 +15,7 @@ import (
 // The rules of the protocol that a lease keeps, each with the trace that
 // breaks without it. Each was seen to fail with its rule taken out: the edits
 // are the mutants of these rules in proptest/mutants, and are tried again with
-// go test ./proptest/mutants -run TestMutantsAreCaught -all -v -timeout 30m
+// go test ./proptest/mutants -run TestMutantsAreCaught -v -timeout 30m -args -only .
 
 // Rule 4: the validity is anchored at the send of the attempt that was answered.
 // Anchored at the reply, a contender enters while the lease is still valid.

@@ -53,6 +53,30 @@ func TestMaxWaitBoundsNothingElse(t *testing.T) {
 	})
 }
 
+// If Do's function never ran, the error says so, however the wait ended.
+func TestDoSaysThatItsFunctionDidNotRun(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Fair())
+		p.try(p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour)), "read")
+		for name, c := range map[string]struct {
+			opt doclock.AcquireOption
+			tag string
+			is  error
+		}{
+			"deadline":    {doclock.MaxWait(time.Hour), "write", context.DeadlineExceeded},
+			"max wait":    {doclock.MaxWait(time.Second), "write", doclock.ErrConflict},
+			"one try":     {doclock.MaxWait(0), "write", doclock.ErrConflict},
+			"unknown tag": {doclock.MaxWait(0), "skim", doclock.ErrInvalidArgument},
+		} {
+			ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
+			err := l.Do(ctx, flowers, c.tag, func(context.Context, *doclock.Lease) error { p.Errorf("%s: it ran", name); return nil }, c.opt)
+			cancel()
+			p.wantVerdict(name, err, doclock.ErrNotAcquired)
+			p.want(err, c.is)
+		}
+	})
+}
+
 // The errors of callers with tiny deadlines on a held document name the holder.
 // Few of these callers have an answer of their own; the others use what their
 // process knows.

@@ -26,13 +26,8 @@ func TestEmptyFlags(t *testing.T) {
 	p.want(exitNotRun, []string{"--owner is empty"}, "run", "nightly", "--owner", "", "--", "echo", "it ran")
 	p.want(exitNotRun, []string{"1 to", "not 0"}, "run", "nightly", "-n", "0", "--", "echo", "it ran")
 	p.want(exitNotRun, []string{"TTL is -1s"}, "run", "nightly", "--ttl", "-1s", "--", "echo", "it ran")
-	p.want(exitUsage, []string{"--timeout is 0s"}, "ls", "--timeout", "0")
-}
-
-// A HoldAtLeast that can't be meant is refused.
-func TestNegativeHoldAtLeast(t *testing.T) {
-	p := newPlace(t)
 	p.want(exitNotRun, []string{"HoldAtLeast is -1s"}, "run", "nightly", "--hold-at-least", "-1s", "--", "echo", "it ran")
+	p.want(exitUsage, []string{"--timeout is 0s"}, "ls", "--timeout", "0")
 }
 
 // Extended JSON is read to its end.

@@ -89,7 +89,7 @@ func replicaSet(cfg *config) {
 
 // TestRandomNotices shows that the random walks can fail: without some rule
 // they must find a violation. (They do not find renewal by id alone: see the
-// search of TestRule01.)
+// search of TestRules.)
 func TestRandomNotices(t *testing.T) {
 	rare := map[string]int{"rule 6": 2000, "rule 23, key": 1000} // the first walks, which find nothing, are left out
 	for name, without := range map[string]Without{
