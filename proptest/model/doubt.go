@@ -87,16 +87,18 @@ func (m message) nothing() Outcome {
 // The properties of what clients say. Each is named after the command and the word: "renew: lost".
 
 // saysLost checks the word that the command's lease, or token, is lost: the committed document does not have it,
-// and it was no release of its own that ended it.
+// and it was no release of its own that ended it. A late acquire may have brought the id of a released lease back, with
+// another fencing token: that is not the lease.
 func (w *world) saysLost(c *client, ev event) {
 	m, property := ev.message, ev.op.String()+": lost"
 	token := Token{m.lease.Tag, m.key}
 	_, resumable := w.doc.Keyed(token)
+	_, own := w.doc.guarded(m.lease, false)
 	switch {
 	case ev.outcome == Renewed, w.ghost.erased:
 	case m.op == opDetach && c.key == c.id && resumable && !w.cfg.protocol.Without.NewIDAtResume: // nobody else made it known
 		w.fail("detach: token thrown away", "client %d throws its token %d away, and it is good", m.from, m.key)
-	case m.finds(w.doc):
+	case own, m.op != opRelease && m.finds(w.doc):
 		w.fail(property, "client %d says that %d is lost, and it stands", m.from, m.lease.ID)
 	case m.op != opResume && m.op != opTouch && w.grantOf(m.lease).released:
 		w.fail(m.op.String()+": taken", "client %d says that %d is lost, and its own release has ended it", m.from, m.lease.ID)

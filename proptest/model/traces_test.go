@@ -148,3 +148,16 @@ func TestRule17SetDemandsTheFirstEntry(t *testing.T) {
 		h.d.Lock.Tags[0].Entries = append([]Entry{{ID: 3, Seq: 3, Fence: 3, Expires: 900}}, own...)
 	}
 }
+
+// A late acquire brings the id of a lease back, with another fencing token. The holder's release may say that the lease
+// is lost. It may not if the lease is there.
+func TestALateAcquireIsNotTheLease(t *testing.T) {
+	for fence, wrong := range map[int64]bool{100: true, 300: false} {
+		w := newWorld(&config{tags: []Tag{"a"}, tick: 1})
+		w.doc = &Document{Field: Ours, Lock: Lock{Fence: fence, Tags: []Bucket{{"a", []Entry{{ID: 1, Seq: fence, Fence: fence, Expires: 900}}}}}}
+		w.saysLost(&w.clients[0], event{message: message{op: opRelease, lease: Lease{"a", 1, 100}}, outcome: Lost})
+		if (w.broken != nil) != wrong {
+			t.Errorf("the entry has the token %d: %v", fence, w.broken)
+		}
+	}
+}
