@@ -204,8 +204,11 @@ func isName(name string) bool {
 func ShardKey(fields ...string) Option {
 	return lockerOption(func(c *engine.Config) error {
 		for i, field := range fields {
-			if slices.Contains(fields[:i], field) || slices.ContainsFunc(strings.Split(field, "."), func(part string) bool { return !isName(part) }) {
-				return fmt.Errorf("%w: ShardKey has a field %q; give the names of the shard key's fields, each once", ErrInvalidArgument, field)
+			overlaps := func(other string) bool {
+				return strings.HasPrefix(field+".", other+".") || strings.HasPrefix(other+".", field+".")
+			}
+			if slices.ContainsFunc(fields[:i], overlaps) || slices.ContainsFunc(strings.Split(field, "."), func(part string) bool { return !isName(part) }) {
+				return fmt.Errorf("%w: ShardKey has a field %q; give the names of the shard key's fields, each once and none within another", ErrInvalidArgument, field)
 			}
 		}
 		c.ShardKey = fields

@@ -77,6 +77,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"no ShardKey":              {doclock.ShardKey("region", ""), []string{"ShardKey", `""`}},
 		"ShardKey":                 {doclock.ShardKey("$region"), []string{"ShardKey", `"$region"`}},
 		"ShardKey twice":           {doclock.ShardKey("region", "region"), []string{"ShardKey", `"region"`, "once"}},
+		"ShardKey in another":      {doclock.ShardKey("region.city", "region"), []string{"ShardKey", `"region"`, "within"}},
 		"ShardKey, empty part":     {doclock.ShardKey("region..city"), []string{"ShardKey", `"region..city"`}},
 		"ShardKey in the lock":     {doclock.ShardKey("lock.write"), []string{"ShardKey", `"lock.write"`, "must not"}},
 	} {
