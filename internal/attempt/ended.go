@@ -28,14 +28,23 @@ func (e *ended) Unwrap() error { return e.error }
 // [errors.Is] would take it for the outcome of the call that ctx has ended.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	if over, ok := cause.(*Over); ok { // it is never wrapped
-		return over
+	switch cause := cause.(type) { // these are never wrapped
+	case *Over:
+		return cause
+	case *relayed:
+		return cause.error
 	}
 	if isOurs(cause) {
 		cause = errors.New(cause.Error())
 	}
 	return &ended{oneline.Join(ctx.Err(), cause)}
 }
+
+// relayed is the end of a context that ends another one, which is not its child.
+type relayed struct{ error }
+
+// Relay ends a context as ctx has ended: Ended is the same for both.
+func Relay(ctx context.Context, cancel context.CancelCauseFunc) { cancel(&relayed{Ended(ctx)}) }
 
 // EndedBy reports that err is the end of ctx, or of a wait that ctx bounds.
 func EndedBy(ctx context.Context, err error) bool {

@@ -73,22 +73,20 @@ func runFor[T any](ctx context.Context, h *Handle, op func(context.Context) T, a
 // (the caller detached it, [context.WithoutCancel]), that context doesn't count.
 func (h *Handle) callerContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	caller, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.CancelFunc(func() {})
-	if deadline, limited := ctx.Deadline(); limited {
-		caller, stop = context.WithDeadline(caller, deadline)
-	}
 	unfollow := context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); cause != h.cause() {
-			cancel(cause)
+		if context.Cause(ctx) != h.cause() {
+			attempt.Relay(ctx, cancel)
 			return
 		}
-		outer := h.outer(ctx)
-		unfollowOuter := context.AfterFunc(outer, func() { cancel(context.Cause(outer)) })
-		context.AfterFunc(caller, func() { unfollowOuter() })
+		outer, stop := h.outer(ctx), context.CancelFunc(func() {})
+		if deadline, limited := ctx.Deadline(); limited { // ctx has ended before
+			outer, stop = context.WithDeadline(outer, deadline)
+		}
+		unfollowOuter := context.AfterFunc(outer, func() { attempt.Relay(outer, cancel) })
+		context.AfterFunc(caller, func() { unfollowOuter(); stop() })
 	})
 	return caller, func() {
 		unfollow()
-		stop()
 		cancel(nil)
 	}
 }

@@ -18,6 +18,12 @@ func TestACallerDetachesTheContextOfKeepAlive(t *testing.T) {
 		if err := h.Renew(kept); !errors.Is(err, context.Canceled) {
 			t.Errorf("Renew in the context that has ended = %v", err)
 		}
+		other := r.take(2, "write") // a release is sent all the same
+		if err := other.Release(kept); !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Release in the context that has ended = %v", err)
+		}
+		r.wantErr("Release again", other.Release(context.Background()), nil)
+		r.wantSent("release")
 		if err := h.Renew(context.WithoutCancel(kept)); err != nil {
 			t.Errorf("Renew = %v", err)
 		}
@@ -46,4 +52,24 @@ func TestACallerGivesUpWithTheOuterContext(t *testing.T) {
 			t.Errorf("Release after %v = %v", time.Since(begun), err)
 		}
 	})
+}
+
+// A caller whose time is up is told that, and not that somebody has cancelled.
+func TestACallersDeadline(t *testing.T) {
+	mine := errors.New("too slow for me")
+	for range 20 { // of two timers, any may be the first
+		virtual(t, func(r *rig) {
+			r.fault(func(context.Context, call) error { time.Sleep(time.Minute); return nil })
+			for name, end := range map[string]func(*Handle, context.Context) error{
+				"Release": (*Handle).Release, "Renew": (*Handle).Renew, "Delete": (*Handle).Delete,
+			} {
+				ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, mine)
+				defer cancel()
+				err := end(r.take(1, "write"), ctx)
+				if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, mine) || errors.Is(err, context.Canceled) {
+					r.Fatalf("%s: %v", name, err)
+				}
+			}
+		})
+	}
 }
