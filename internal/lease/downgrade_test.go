@@ -88,16 +88,23 @@ func TestRule24DowngradeEndsTheValidityAtItsSend(t *testing.T) {
 			}
 			return nil
 		}
-		r.downgrade(h, nil)
+		r.delay("downgrade", time.Second)
+		begun := time.Now()
+		next := r.downgrade(h, nil)
+		if left, want := next.Remaining(), ttl-resolution-time.Since(begun); left != want { // rule 4
+			r.Errorf("%v left of the new lease, want %v", left, want)
+		}
 	})
 }
 
 // A refusal leaves the lease with the validity that it had at the send.
 func TestDowngradeRefused(t *testing.T) {
 	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
+		waits, h := r.somebody(), r.take(1, "write")
 		kept := h.KeepAlive(context.Background())
 		done := h.Done()
+		_, err := h.Downgrade(context.Background(), "nap")
+		r.wantErr("Downgrade to an unknown tag", err, ErrInvalidArgument)
 		time.Sleep(time.Second)
 		r.refuses(true)
 		r.delay("downgrade", time.Second)
@@ -112,6 +119,9 @@ func TestDowngradeRefused(t *testing.T) {
 		case <-kept.Done():
 			r.Error("the context has ended")
 		default:
+		}
+		if waits.released != 0 {
+			r.Error("a refusal wakes the waiters")
 		}
 		r.wantErr("Err", h.Err(), nil)
 		r.wantErr("Update", h.Update(context.Background(), increment), nil)
@@ -149,6 +159,16 @@ func TestDowngradeOfALostLease(t *testing.T) {
 		r.downgrade(h, ErrLost)
 		r.wantErr("Release", h.Release(context.Background()), ErrLost)
 		r.wantSent("downgrade", "release")
+
+		h = r.take(2, "write")
+		lost := errReplyLost // and the repeat finds neither entry
+		r.server.lose = func(call) error {
+			clear(r.server.entries)
+			defer func() { lost = nil }()
+			return lost
+		}
+		r.downgrade(h, ErrLost)
+		r.wantErr("Err", h.Err(), ErrLost)
 	})
 	var zero Handle
 	if _, err := zero.Downgrade(context.Background(), "read"); !errors.Is(err, ErrLost) {

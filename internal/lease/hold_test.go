@@ -66,6 +66,9 @@ func TestAHoldEndsForAllItsHolders(t *testing.T) {
 		if r.Valid(holders[0].ID()) || r.Join(holders[0].ID()) != nil {
 			r.Error("it is valid after the end")
 		}
+		if r.Join(r.take(2, "write").ID()) != nil {
+			r.Error("an exclusive hold is joined")
+		}
 	})
 }
 

@@ -138,5 +138,14 @@ func TestALossIsRememberedByTheHold(t *testing.T) {
 		r.wantErr("Release", holders[1].Release(context.Background()), ErrLost)
 		r.wantErr("the other's Release", holders[0].Release(context.Background()), ErrLost)
 		r.wantSent("release")
+
+		h := r.take(2, "write")
+		entry = r.server.entries[h.ID()]
+		r.server.remove(h)
+		r.wantErr("Renew", h.Renew(context.Background()), ErrLost)
+		r.server.entries[h.ID()] = entry
+		r.server.forget()
+		r.wantErr("UpdateAndRelease", h.UpdateAndRelease(context.Background(), increment), ErrLost)
+		r.wantSent("release")
 	})
 }

@@ -94,6 +94,12 @@ func TestKeepAliveTellsTheEndInsideARenewal(t *testing.T) {
 		if cause := context.Cause(kept); !errors.Is(cause, ErrLost) || h.Remaining() != 0 {
 			r.Errorf("cause %v, %v left", cause, h.Remaining())
 		}
+		h = r.take(2, "write")
+		begun = time.Now()
+		r.wantErr("Renew", h.Renew(context.Background()), ErrLost)
+		if passed := time.Since(begun); passed > ttl {
+			r.Errorf("Renew returned after %v", passed)
+		}
 	}, func(cfg *engine.Config) { cfg.AttemptTimeout = time.Minute })
 }
 

@@ -88,6 +88,19 @@ func TestReleaseDuringABatch(t *testing.T) {
 	})
 }
 
+// A lease that is being renewed by hand delays no others.
+func TestABatchPassesOverWhatIsBusy(t *testing.T) {
+	virtual(t, func(r *rig) {
+		leases := r.many(3)
+		r.delay("renew", time.Second)
+		r.keep(leases...)
+		time.Sleep(ttl/3 - aLittle)
+		go func() { _ = leases[1].Renew(context.Background()) }()
+		time.Sleep(2 * aLittle)
+		r.wantSent("renew", "renew all")
+	})
+}
+
 // loops counts the keepers' goroutines.
 func loops() int {
 	stacks := make([]byte, 1<<24)

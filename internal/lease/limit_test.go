@@ -192,3 +192,28 @@ func TestALimitedLeaseIsNotDetached(t *testing.T) {
 		r.wantErr("Release", h.Release(context.Background()), nil)
 	})
 }
+
+// Renewals stop when the entry lasts until the limit. A loss before it is a loss like any
+// other, and the event of its end says why.
+func TestTheEndsOfALimitedLease(t *testing.T) {
+	for removed, sent := range map[bool][]string{false: {"renew", "renew", "renew"}, true: {"renew", "renew"}} {
+		virtual(t, func(r *rig) {
+			e := r.observe()
+			h := r.limited(1, 2*ttl-time.Second)
+			h.Announce(context.Background(), observe.Event{})
+			r.keep(h)
+			time.Sleep(ttl / 2)
+			if removed {
+				r.server.remove(h)
+			}
+			<-h.Done()
+			r.wantSent(sent...) // after a third, two thirds and a whole TTL: the last one is by what is left
+			events := e.take()
+			if err := h.Err(); events[len(events)-1].Err != err || (err == ErrLost) != removed {
+				r.Errorf("%v, the last event of %+v", err, events)
+			} else if !removed {
+				r.wantLimit("Err", err)
+			}
+		})
+	}
+}

@@ -152,6 +152,16 @@ func TestEventsOfASharedEntry(t *testing.T) {
 		_ = first.Release(context.Background())
 		_ = second.Release(context.Background())
 		r.wantEvents(e, "released 2", "released 2")
+
+		first = r.announced(2, "read") // a joiner whose caller has left hides nothing from the others
+		unused := r.Join(first.ID())
+		unused.Unused()
+		_ = unused.Release(context.Background())
+		r.fault(func(ctx context.Context, _ call) error { <-ctx.Done(); return ctx.Err() })
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		r.wantErr("Release", first.Release(ctx), ErrOutcomeUnknown)
+		r.wantEvents(e, "granted 7", "outcome unknown 1")
 	})
 }
 
