@@ -56,7 +56,7 @@ func TestTimeInABubble(t *testing.T) {
 			t.Errorf("a lease that nobody renewed: %v", held.Err())
 		}
 	})
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("an hour took %v", took)
 	}
 }

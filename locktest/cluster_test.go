@@ -138,7 +138,7 @@ func TestAnHourOfACluster(t *testing.T) {
 			t.Errorf("%v have passed", got)
 		}
 	})
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("an hour took %v", took)
 	}
 }

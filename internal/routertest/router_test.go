@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/internal/routertest"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -127,7 +128,7 @@ func TestTheDriverSeesACluster(t *testing.T) {
 	one, two := routertest.Start(t, mongotest.URI(t)), routertest.Start(t, mongotest.URI(t))
 	client := mongotest.Client(t, options.Client().ApplyURI(routertest.URI(one, two)).SetLocalThreshold(10*time.Second))
 	seen := map[bson.ObjectID]int{}
-	for range 64 {
+	fixture.Eventually(t, "both routers are asked", func() bool { // a busy machine finds one of them late
 		var hello struct {
 			Msg, SetName    string
 			TopologyVersion struct{ ProcessID bson.ObjectID }
@@ -139,10 +140,8 @@ func TestTheDriverSeesACluster(t *testing.T) {
 			t.Errorf("it is %+v", hello)
 		}
 		seen[hello.TopologyVersion.ProcessID]++
-	}
-	if len(seen) != 2 {
-		t.Errorf("of two routers were asked %v", seen)
-	}
+		return len(seen) == 2
+	})
 }
 
 // An error of the shard is passed on without its labels.
@@ -160,7 +159,7 @@ func TestARouterEndsWithItsTest(t *testing.T) {
 	var client *mongo.Client
 	t.Run("router", func(inner *testing.T) {
 		router := routertest.Start(inner, mongotest.URI(inner))
-		client = mongotest.Client(t, options.Client().ApplyURI(router.URI()).SetServerSelectionTimeout(100*time.Millisecond))
+		client = mongotest.Client(t, options.Client().ApplyURI(router.URI()).SetServerSelectionTimeout(5*time.Second))
 		if err := client.Database("any").RunCommand(t.Context(), bson.D{{Key: "ping", Value: 1}}).Err(); err != nil {
 			t.Error(err)
 		}
