@@ -14,6 +14,7 @@ import (
 	"github.com/doclock/doclock/writelock"
 	"github.com/go-co-op/gocron/v2"
 	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
 )
 
 // Two instances have the same job, and one of them runs it.
@@ -26,7 +27,8 @@ func Example() {
 		locks, err := writelock.New(jobs, doclock.Upsert())
 		check(err)
 		locker := gocronlock.NewLocker(locks, 30*time.Second) // half of the time between two ticks
-		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker),
+			gocron.WithClock(clockwork.NewFakeClock())) // for the example: no minute begins meanwhile
 		check(err)
 		asked.Add(1)
 		_, err = s.NewJob(
