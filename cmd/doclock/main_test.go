@@ -33,7 +33,16 @@ func TestMain(m *testing.M) {
 		}
 		leave(code, by)
 	default:
+		heedInterrupts()
 		mongotest.Main(m)
+	}
+}
+
+// heedInterrupts lets the tests' processes get a Ctrl-C, also if this one ignores it, as what a script starts in the
+// background does: a process inherits that a signal is ignored, and not that it is caught.
+func heedInterrupts() {
+	if signal.Ignored(os.Interrupt) {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 }
 
