@@ -31,16 +31,16 @@ func TestSilentServer(t *testing.T) {
 		says  []string
 		args  []string
 	}{
-		{"find", []string{"has not answered for 1s", "longer --timeout"}, []string{"ls"}},
-		{"find", []string{"has not answered for 1s"}, []string{"inspect", "A-17", "--json"}},
-		{"find", []string{"has not answered for 1s"}, []string{"release-owner", "web-3/4711/api", "--yes"}},
-		{"findAndModify", []string{"has not answered for 1s", "outcome unknown", "doclock inspect"}, []string{"break", "A-17", "--yes"}},
+		{"find", []string{"has not answered for 5s", "longer --timeout"}, []string{"ls"}},
+		{"find", []string{"has not answered for 5s"}, []string{"inspect", "A-17", "--json"}},
+		{"find", []string{"has not answered for 5s"}, []string{"release-owner", "web-3/4711/api", "--yes"}},
+		{"findAndModify", []string{"has not answered for 5s", "outcome unknown", "doclock inspect"}, []string{"break", "A-17", "--yes"}},
 	} {
 		t.Run(c.args[0], func(t *testing.T) {
 			p := newPlace(t)
 			p.insert("A-17", stored{tag: "write", owner: "web-3/4711/api", fence: 10, expires: time.Hour})
 			p.proxied().silentFrom(c.first)
-			p.want(exitFailed, c.says, append(c.args, "--timeout", "1s")...)
+			p.want(exitFailed, c.says, append(c.args, "--timeout", "5s")...)
 		})
 	}
 	t.Run("run", func(t *testing.T) {
