@@ -36,12 +36,13 @@ func (p *place) broken(id any) {
 }
 
 // A lock that somebody broke ends the command, with a TERM first. What ignores the TERM is
-// killed: the command, and the child of one that has ended in time.
+// killed: the command, and the child of one that has ended in time. (On a busy machine they say only after a while that
+// they got it.)
 func TestRunLost(t *testing.T) {
 	for name, how := range map[string][]string{"alone": nil, "stubborn, with a child": {"stubborn", "parent"}, "with a stubborn child": {"parent"}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			r := p.run([]string{"nightly", "--ttl", "2s"}, how...)
+			r := p.run([]string{"nightly", "--ttl", "8s", "--grace", "4s"}, how...)
 			processes := 1
 			if slices.Contains(how, "parent") {
 				processes = 2
@@ -61,12 +62,12 @@ func TestRunLost(t *testing.T) {
 func TestRunAtMost(t *testing.T) {
 	p := newPlace(t)
 	begun := time.Now()
-	r := p.run([]string{"nightly", "--at-most", "3s"})
+	r := p.run([]string{"nightly", "--at-most", "6s", "--grace", "3s"})
 	r.ends(exitLost)
 	if passed := time.Since(begun); passed < 2*time.Second {
 		t.Errorf("it was ended after %v", passed)
 	}
-	if r.out.count("got terminated") != 1 || r.out.count("the time of --at-most is over") != 1 || r.out.count("after the 3s of --at-most") != 1 {
+	if r.out.count("got terminated") != 1 || r.out.count("the time of --at-most is over") != 1 || r.out.count("after the 6s of --at-most") != 1 {
 		t.Error("it said something else")
 	}
 	p.free("nightly")
@@ -89,10 +90,14 @@ func TestRunServerGone(t *testing.T) {
 	way := p.proxied()
 	r := p.run([]string{"nightly", "--ttl", "6s", "--grace", "3s"})
 	way.net.Down(true)
-	fixture.Eventually(t, "the command is ended", func() bool { return gone(r.started()[0]) })
-	if e := p.entries("nightly"); len(e) != 1 || e[0].Remaining < time.Second { // of the grace, and the tolerance
-		t.Errorf("the command lived when the entries were %v", e)
-	}
+	fixture.Eventually(t, "the command is ended", func() bool {
+		e := p.entries("nightly") // before the look at the command, which may come late
+		ended := gone(r.started()[0])
+		if !ended && (len(e) != 1 || e[0].Remaining < time.Second) { // of the grace, and the tolerance
+			t.Fatalf("the command lived when the entries were %v", e)
+		}
+		return ended
+	})
 	r.ends(exitLost)
 	if r.out.count("got terminated") != 1 || r.out.count("can't be renewed") != 1 {
 		t.Error("it said something else")
@@ -124,7 +129,7 @@ func TestRunServerGoneAndBack(t *testing.T) {
 func TestRunServerGoneAtTheEnd(t *testing.T) {
 	p := newPlace(t)
 	way := p.proxied()
-	r := p.run([]string{"nightly", "--ttl", "4s", "-v"})
+	r := p.run([]string{"nightly", "--ttl", "12s", "-v"})
 	way.net.Down(true)
 	r.tell("exit 0")
 	r.ends(exitUnknown)
@@ -174,7 +179,7 @@ func TestRunWithoutAServer(t *testing.T) {
 	p := newPlace(t)
 	p.proxied().net.Down(true)
 	p.want(exitNotRun, []string{"No server answered"}, "run", "nightly", "--wait", "1s", "--", "echo", "it ran")
-	p.want(exitNotRun, []string{"no server has answered so far", "No server answered"}, "run", "nightly", "-v", "--wait", "2500ms", "--", "echo", "it ran")
+	p.want(exitNotRun, []string{"no server has answered so far", "No server answered"}, "run", "nightly", "-v", "--wait", "6s", "--", "echo", "it ran")
 	p.uri += "&serverSelectionTimeoutMS=200"
 	p.want(exitFailed, []string{"No server answered"}, "ls")
 }
@@ -183,7 +188,7 @@ func TestRunWithoutAServer(t *testing.T) {
 // command is ended when doclock goes on.
 func TestRunStoppedAndContinued(t *testing.T) {
 	p := newPlace(t)
-	r := p.run([]string{"nightly", "--ttl", "1s"})
+	r := p.run([]string{"nightly", "--ttl", "6s", "--grace", "3s"})
 	r.signal(syscall.SIGSTOP)
 	lease := p.hold("nightly", "the next", time.Minute) // waits for the end of the lease
 	r.signal(syscall.SIGCONT)

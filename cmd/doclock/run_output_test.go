@@ -15,7 +15,7 @@ import (
 // same, and its group.
 func TestRunLostWithABrokenPipe(t *testing.T) {
 	p := newPlace(t)
-	cmd := p.command(runArguments([]string{"nightly", "--ttl", "2s", "--json"}, []string{"stubborn", "parent"})...)
+	cmd := p.command(runArguments([]string{"nightly", "--ttl", "6s", "--json"}, []string{"stubborn", "parent"})...)
 	read, write := pipe(t)
 	cmd.Stderr = write
 	r := p.startAs(cmd)
@@ -37,7 +37,7 @@ func TestRunLostWithAFullPipe(t *testing.T) {
 	if _, err := write.Write(make([]byte, 1<<22)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the pipe isn't full: %v", err)
 	}
-	cmd := p.command(runArguments([]string{"nightly", "--ttl", "2s"}, []string{"stubborn"})...)
+	cmd := p.command(runArguments([]string{"nightly", "--ttl", "6s"}, []string{"stubborn"})...)
 	cmd.Stderr = write
 	r := p.startAs(cmd)
 	write.Close()

@@ -114,7 +114,7 @@ func TestRunSIGTERMAtATerminal(t *testing.T) {
 	r.ends(9)
 	p.free("nightly")
 
-	r = p.startOnTerminal(p.command(runArguments([]string{"nightly", "--ttl", "2s"}, []string{"stubborn"})...))
+	r = p.startOnTerminal(p.command(runArguments([]string{"nightly", "--ttl", "8s", "--grace", "4s"}, []string{"stubborn"})...))
 	r.says("started")
 	p.broken("nightly")
 	r.says("got terminated")
@@ -148,15 +148,15 @@ func TestRunKill9(t *testing.T) {
 		t.Skip("only Linux kills the command")
 	}
 	p := newPlace(t)
-	r := p.run([]string{"nightly", "--ttl", "3s"}, "stubborn")
+	r := p.run([]string{"nightly", "--ttl", "6s"}, "stubborn")
 	r.signal(syscall.SIGKILL)
 	r.ends(137)
 	fixture.Eventually(t, "the command is killed", func() bool { return gone(r.started()[0]) })
+	begun := time.Now()
 	left := p.entries("nightly")
 	if len(left) != 1 {
 		t.Fatalf("the entries are %v", left)
 	}
-	begun := time.Now()
 	next := p.run([]string{"nightly"})
 	if e := p.entries("nightly"); len(e) != 1 || e[0].Fence <= left[0].Fence {
 		t.Errorf("after %v the entries are %v", left, e)
@@ -173,7 +173,7 @@ func TestRunKill9LeavesTheGrandchildren(t *testing.T) {
 		t.Skip("only Linux kills the command")
 	}
 	p := newPlace(t)
-	r := p.run([]string{"nightly", "--ttl", "1s"}, "parent")
+	r := p.run([]string{"nightly", "--ttl", "1m"}, "parent")
 	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
 	r.signal(syscall.SIGKILL)
 	r.endsAlone(137)
