@@ -14,7 +14,6 @@ import (
 	"github.com/doclock/doclock/writelock"
 	"github.com/go-co-op/gocron/v2"
 	"github.com/google/uuid"
-	"github.com/jonboulle/clockwork"
 )
 
 // Two instances have the same job, and one of them runs it.
@@ -26,13 +25,12 @@ func Example() {
 		check(err)
 		locks, err := writelock.New(jobs, doclock.Upsert())
 		check(err)
-		locker := gocronlock.NewLocker(locks, 30*time.Second) // half of the time between two ticks
-		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker),
-			gocron.WithClock(clockwork.NewFakeClock())) // for the example: no minute begins meanwhile
+		locker := gocronlock.NewLocker(locks, 12*time.Hour) // half of the time between two ticks
+		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 		check(err)
 		asked.Add(1)
 		_, err = s.NewJob(
-			gocron.CronJob("* * * * *", false),
+			gocron.CronJob("0 4 * * *", false),
 			gocron.NewTask(func() { fmt.Println("cleaned up") }),
 			gocron.WithName("clean up"),
 			gocron.WithStartAt(gocron.WithStartImmediately()), // a tick now, for the example
