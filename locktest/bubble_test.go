@@ -16,7 +16,6 @@ import (
 // In a bubble the timers of renewals and waits, the leases and the server have one
 // clock, which costs no time.
 func TestTimeInABubble(t *testing.T) {
-	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		mem := locktest.New()
@@ -56,9 +55,6 @@ func TestTimeInABubble(t *testing.T) {
 			t.Errorf("a lease that nobody renewed: %v", held.Err())
 		}
 	})
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("an hour took %v", took)
-	}
 }
 
 // While no server can be reached, a command is tried for 30 s.

@@ -119,20 +119,21 @@ func TestLoseAllReplies(t *testing.T) {
 }
 
 func TestDelay(t *testing.T) {
-	s := newScene(t)
-	s.Delay(1, time.Hour)
-	came := make(chan error)
-	go func() {
-		_, err := s.mine.TryAcquire(t.Context(), order)
-		came <- err
-	}()
-	select {
-	case err := <-came:
-		t.Fatalf("it came before its time: %v", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	s.Advance(time.Hour)
-	check(t, <-came)
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.Delay(1, time.Hour)
+		came := make(chan error, 1)
+		go func() {
+			_, err := s.mine.TryAcquire(t.Context(), order)
+			came <- err
+		}()
+		synctest.Wait()
+		if len(came) > 0 {
+			t.Fatalf("it came before its time: %v", <-came)
+		}
+		s.Advance(time.Hour)
+		check(t, <-came)
+	})
 }
 
 // A request arrives though its sender has given up.

@@ -60,20 +60,12 @@ func TestTwoPeopleEditAPage(t *testing.T) {
 	}
 }
 
-// start builds and starts the program, on a fresh database, and returns the
-// page's address.
+// start builds and starts the program, on a server of its own, because its database has a
+// fixed name, and returns the page's address.
 func start(t *testing.T) string {
 	t.Helper()
-	wiki := mongotest.Client(t).Database("wiki")
-	drop := func() {
-		if err := wiki.Drop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	}
-	drop()
-	t.Cleanup(drop)
 	program := exec.Command(built(t, "../..", "./examples/editform"), "-listen", "127.0.0.1:0")
-	program.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t))
+	program.Env = append(os.Environ(), "MONGODB_URI="+mongotest.Private(t).URI())
 	program.Stderr = os.Stderr
 	out, err := program.StdoutPipe()
 	if err != nil {
