@@ -8,8 +8,10 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 type locker = *multilock.Locker
@@ -54,6 +56,31 @@ func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 		ok(p, holder.Renew(p.Context()))
 		p.release(holder)
 		p.release(p.got(ticket.Confirm(p.Context())))
+		p.wantEntries()
+	})
+}
+
+// What a release leaves to the clean-up that begins when Close has waited is no failure of
+// Close's: here that of a waiter who gets the lock at that moment. Who comes first is left
+// to the scheduler, so it is tried often.
+func TestCloseBesideARelease(t *testing.T) {
+	virtual(t, func(p *place) {
+		for range 200 {
+			l := p.plain(relations.ReadPreferring())
+			holder := p.try(l, "write")
+			next := begin(p, func() (struct{}, error) {
+				lease, err := l.Acquire(p.Context(), flowers, "write")
+				if err != nil {
+					return struct{}{}, nil
+				}
+				return struct{}{}, lease.Release(p.Context())
+			})
+			p.queued(l, 1)
+			p.mem.Fail(1, mongo.CommandError{Code: 13}, locktest.Releases) // of the handoff: the waiter has to ask
+			p.release(holder)
+			p.rest(l)
+			ok(p, errOf(next.wait()))
+		}
 		p.wantEntries()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,14 +166,17 @@ type remnant struct {
 	err error
 }
 
-// remains is the error of a Close that leaves entries of acquires without a lease.
-func (c *cleanup) remains() error {
+// remains is the error of a Close that leaves entries of acquires without a lease. If Close
+// has waited to the end, what is to be removed now has come later.
+func (c *cleanup) remains(waited bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := c.left
-	for _, p := range c.groups { // Close's context has ended
-		for _, l := range p.left {
-			left = append(left[:len(left):len(left)], remnant{p, l, nil})
+	left := slices.Clone(c.left)
+	if !waited {
+		for _, p := range c.groups {
+			for _, l := range p.left {
+				left = append(left, remnant{p, l, nil})
+			}
 		}
 	}
 	if len(left) == 0 {

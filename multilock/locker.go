@@ -232,12 +232,12 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 // Close removes once more the entries that acquires without a lease may have left.
 // It waits for a server for up to 20 s, or two AttemptTimeouts if they are longer.
 // If it can't remove an entry, its error names it, with the time when the entry
-// expires. An attempt that the server executes after Close leaves an entry until it
-// expires.
+// expires. What a release leaves that ends later is removed without Close. An attempt
+// that the server executes after Close leaves an entry until it expires.
 func (l *Locker) Close(ctx context.Context) error {
 	l.cleanup.close()
 	err := l.ops.Close(ctx)
-	return oneline.Join(err, l.cleanup.remains())
+	return oneline.Join(err, l.cleanup.remains(err == nil))
 }
 
 func (l *Locker) closing() bool {
