@@ -220,7 +220,7 @@ func TestAPanicInACodecIsTheCallers(t *testing.T) {
 	for name, write := range writes {
 		lease := p.try(l, "write")
 		for place, g := range placesOf(exploding{}) {
-			explodes(name+", "+place, func() { _ = g.to(p.bounded(), lease, write) })
+			explodes(name+", "+place, func() { _ = write(lease, p.bounded(), g.update, g.opts...) })
 		}
 		ok(t, errors.Join(lease.Renew(p.bounded()), lease.Update(p.bounded(), plusOne)))
 		p.wantEntries(lease)

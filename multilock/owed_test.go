@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,32 +25,17 @@ var errAway = errors.New("dial tcp: no route to host")
 // outage has two programs: here owes, and there meets what it owes.
 type outage struct {
 	*place
+	heard       *heard // by here's observer
 	here, there *multilock.Locker
-
-	mu     sync.Mutex
-	events []doclock.Event
 }
 
 func virtualOutage(t *testing.T, test func(o *outage)) {
 	t.Helper()
-	bubble(t, func(p *place) {
-		o := &outage{place: p}
-		o.here = p.plain(relations.Fair(), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.events = append(o.events, e)
-		}))
-		o.there = p.plain(relations.Fair())
-		test(o)
+	inBubble(t, func(p *place) {
+		heard, hear := p.heard()
+		test(&outage{p, heard, p.plain(relations.Fair(), hear), p.plain(relations.Fair())})
 		p.mem.Up()
 	})
-}
-
-// failed are the events of clean-ups that have failed.
-func (o *outage) failed() []doclock.Event {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(o.events), func(e doclock.Event) bool { return e.Kind != doclock.EventCleanUpFailed })
 }
 
 // soon ends before any second attempt.
@@ -153,7 +136,7 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 						if n := o.here.Leftovers(); n != 0 {
 							o.Errorf("%d ids are still owed", n)
 						}
-						if failed := o.failed(); len(failed) > 0 && away < of.life {
+						if failed := o.heard.of(doclock.EventCleanUpFailed); len(failed) > 0 && away < of.life {
 							o.Errorf("clean-ups have failed: %v", failed)
 						}
 					})
@@ -275,7 +258,7 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 		if !o.free() || o.here.Leftovers() != 0 {
 			o.Errorf("%d ids are owed", o.here.Leftovers())
 		}
-		if failed := o.failed(); len(failed) != 1 || failed[0].DocumentID.AsInt64() != 1 || failed[0].Tag != "write" || failed[0].LeaseID == uuid.Nil || driverError(failed[0].Err) == nil {
+		if failed := o.heard.of(doclock.EventCleanUpFailed); len(failed) != 1 || failed[0].DocumentID.AsInt64() != 1 || failed[0].Tag != "write" || failed[0].LeaseID == uuid.Nil || driverError(failed[0].Err) == nil {
 			o.Errorf("clean-ups have failed: %+v", failed)
 		}
 	})
