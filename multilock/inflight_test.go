@@ -34,6 +34,12 @@ func (l *late) wantUnsent(name string, call func(context.Context) error) {
 	l.sends(l.watch, 0, name, func() error { return call(ctx) }, context.DeadlineExceeded, doclock.ErrNotAcquired)
 }
 
+// removes is true of the command that removes entries.
+func removes(_ string, command bson.Raw) bool {
+	_, err := command.LookupErr("update", "$pull")
+	return err == nil
+}
+
 func (l *late) let(replies []*faultnet.Fault) {
 	l.Helper()
 	for _, reply := range replies {
@@ -124,10 +130,7 @@ func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 	lately(t, relations.Fair(), func(l *late) {
 		holder := l.try(l.there, "read")
 		arrival := l.giveUp(l.net, func(ctx context.Context) error { return errOf(l.here.Acquire(ctx, flowers, "write")) }, doclock.ErrNotAcquired)
-		removal := l.net.ArmWhere(faultnet.DelayReply, func(_ string, body bson.Raw) bool {
-			_, err := body.LookupErr("update", "$pull")
-			return err == nil
-		})
+		removal := l.net.ArmWhere(faultnet.DelayReply, removes)
 		second := acquire(l, l.bounded(), l.here, "write")
 		l.queued(l.here, 1)
 		if n := l.watch.Count(); n != 1 {
@@ -156,10 +159,7 @@ func TestWhatIsToBeRemovedCountsAmongTheBound(t *testing.T) {
 				return errOf(l.here.Enqueue(ctx, flowers, "write"))
 			}, doclock.ErrNotAcquired))
 		}
-		removal := l.net.ArmWhere(faultnet.DelayReply, func(_ string, body bson.Raw) bool {
-			_, err := body.LookupErr("update", "$pull")
-			return err == nil
-		})
+		removal := l.net.ArmWhere(faultnet.DelayReply, removes)
 		l.let(replies)
 		wait(l, removal.Fired())
 		l.wantUnsent("TryAcquire", func(ctx context.Context) error {

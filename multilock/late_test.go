@@ -8,6 +8,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -179,13 +180,10 @@ func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 func TestTheCleanUpEndsWithTheEntry(t *testing.T) {
 	t.Parallel()
 	lately(t, relations.Exclusive(), func(l *late) {
-		lost := l.net.Arm(faultnet.LoseReply, "findAndModify")
-		ctx, cancel := context.WithCancel(l.Context())
-		go func() {
-			<-lost.Fired()
-			cancel()
-		}()
-		l.want(errOf(l.here.TryAcquire(ctx, flowers, "write")), context.Canceled, doclock.ErrNotAcquired)
+		l.mem.LoseReplies(1, locktest.Acquires)
+		ctx, cancel := context.WithTimeout(l.Context(), time.Millisecond)
+		defer cancel()
+		l.want(errOf(l.here.TryAcquire(ctx, flowers, "write")), context.DeadlineExceeded, doclock.ErrNotAcquired)
 		time.Sleep(time.Second)
 		l.wantEntries()
 		if n := l.watch.Count(); n > 2 || l.here.Leftovers() != 0 {
