@@ -102,8 +102,7 @@ func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
 			acquire(p, p.Context(), l, "write", doclock.MaxWait(time.Minute))
 			p.queued(l, 1)
 			p.mem.Delay(1, time.Second)
-			ctx, cancel := context.WithTimeout(p.Context(), time.Millisecond)
-			defer cancel()
+			ctx := p.within(time.Millisecond)
 			err := errOf(ask(l, ctx, flowers, "write"))
 			p.want(err, context.DeadlineExceeded)
 			if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != holder.ID() {

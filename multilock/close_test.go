@@ -61,7 +61,6 @@ func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
 		p.want(errOf(waiting.wait()), doclock.ErrClosed)
 		net.Block(nil)
 		net.Reset()
-		_, err := closed.wait()
-		ok(p, err)
+		ok(p, errOf(closed.wait()))
 	})
 }

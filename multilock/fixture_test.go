@@ -91,6 +91,13 @@ func (p *place) insert() {
 	p.Insert(bson.E{Key: "name", Value: "flowers"}, bson.E{Key: "total", Value: 1})
 }
 
+// within is a context that ends after a time.
+func (p *place) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(p.Context(), d)
+	p.Cleanup(cancel)
+	return ctx
+}
+
 // faulty is the collection through a network that fails on demand.
 func (p *place) faulty() (*mongo.Collection, *faultnet.Net) {
 	p.Helper()

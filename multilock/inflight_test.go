@@ -29,8 +29,7 @@ func (l *late) crowd(filter any, tag string) (replies []*faultnet.Fault) {
 // wantUnsent fails unless a call of a context that ends soon sends nothing.
 func (l *late) wantUnsent(name string, call func(context.Context) error) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx := l.within(20 * time.Millisecond)
 	l.sends(l.watch, 0, name, func() error { return call(ctx) }, context.DeadlineExceeded, doclock.ErrNotAcquired)
 }
 
@@ -107,8 +106,7 @@ func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 		}
 		l.eventually("they wait behind the bound", func() bool { return l.here.BehindTheBound(1) == len(calls) })
 		begun := time.Now()
-		short, cancel := context.WithTimeout(l.Context(), time.Second)
-		defer cancel()
+		short := l.within(time.Second)
 		l.want(l.here.Close(short), context.DeadlineExceeded)
 		for _, call := range calls {
 			l.want(errOf(call.wait()), doclock.ErrClosed)

@@ -148,8 +148,7 @@ func TestRule15ASuccessorOfUnknownOutcomeLeavesNoEntryBesideTheSharedOne(t *test
 		}
 		other := l.try(l.here, "read")
 		must(l, slow.Let())
-		_, err := released.wait()
-		ok(l, err)
+		ok(l, errOf(released.wait()))
 		lease := l.granted(waits)
 		if lease.ID() == other.ID() {
 			l.Error("it has an entry of its own, and joined another's")
@@ -181,8 +180,7 @@ func TestTheCleanUpEndsWithTheEntry(t *testing.T) {
 	t.Parallel()
 	lately(t, relations.Exclusive(), func(l *late) {
 		l.mem.LoseReplies(1, locktest.Acquires)
-		ctx, cancel := context.WithTimeout(l.Context(), time.Millisecond)
-		defer cancel()
+		ctx := l.within(time.Millisecond)
 		l.want(errOf(l.here.TryAcquire(ctx, flowers, "write")), context.DeadlineExceeded, doclock.ErrNotAcquired)
 		time.Sleep(time.Second)
 		l.wantEntries()
@@ -209,8 +207,7 @@ func TestCleanUpIsOneCommandForManyAndItsFailureIsReported(t *testing.T) {
 			calls = append(calls, begin(l, func() (struct{}, error) { return struct{}{}, ticket.Cancel(l.bounded()) }))
 		}
 		for _, call := range calls {
-			_, err := call.wait()
-			ok(l, err)
+			ok(l, errOf(call.wait()))
 		}
 		if n := l.watch.Count(); n > 2 { // the first one's; the others gather
 			l.Errorf("%d commands removed them", n)
@@ -266,8 +263,7 @@ func TestASuccessorThatALateAcquireHasEntered(t *testing.T) {
 				}
 			}
 			must(p, handoff.Let())
-			_, err := released.wait()
-			ok(p, err)
+			ok(p, errOf(released.wait()))
 			if stays {
 				p.release(p.granted(successor))
 			}

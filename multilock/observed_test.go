@@ -171,8 +171,7 @@ func TestEventsOfACancelOfUnknownOutcome(t *testing.T) {
 		l := p.locker(p.coll, relations.Fair(), option)
 		ticket := p.enqueue(l, "write")
 		p.mem.Delay(1, time.Minute, locktest.CleanUps, locktest.Releases)
-		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
-		defer cancel()
+		ctx := p.within(time.Second)
 		p.want(ticket.Cancel(ctx), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
 		if e := h.want("waiting 1", "gave up 1", "outcome unknown 1")[2]; !errors.Is(e.Err, context.DeadlineExceeded) || !e.DocumentID.Equal(ticket.DocumentID()) || e.Tag != "write" {
 			p.Errorf("unknown: %+v", e)

@@ -1,7 +1,6 @@
 package multilock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -38,13 +37,6 @@ func virtualOutage(t *testing.T, test func(o *outage)) {
 	})
 }
 
-// soon ends before any second attempt.
-func (o *outage) soon() context.Context {
-	ctx, cancel := context.WithTimeout(o.Context(), time.Millisecond)
-	o.Cleanup(cancel)
-	return ctx
-}
-
 // lose has an acquire of a caller who leaves executed, and its reply lost. It makes the
 // document if there is none.
 func (o *outage) lose(l *multilock.Locker, id int, opts ...doclock.AcquireOption) {
@@ -53,7 +45,7 @@ func (o *outage) lose(l *multilock.Locker, id int, opts ...doclock.AcquireOption
 		must(o, err)
 	}
 	o.mem.LoseReplies(1, locktest.Acquires)
-	o.want(errOf(l.TryAcquire(o.soon(), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
+	o.want(errOf(l.TryAcquire(o.within(time.Millisecond), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
 }
 
 // free reports whether another program can have the document.
@@ -99,7 +91,7 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 		"a grant for a caller who has left": func(o *outage, down func(), opt doclock.AcquireOption) {
 			o.mem.Delay(1, 5*time.Millisecond, locktest.Acquires)
 			time.AfterFunc(5*time.Millisecond, down) // the answer is on its way
-			_, _ = o.here.TryAcquire(o.soon(), flowers, "write", opt)
+			_, _ = o.here.TryAcquire(o.within(time.Millisecond), flowers, "write", opt)
 		},
 		"a document that can't be decoded": func(o *outage, down func(), opt doclock.AcquireOption) {
 			o.want(errOf(o.here.TryAcquire(o.Context(), flowers, "write", opt, doclock.Into(&downAtDecode{down}))), errAway)
@@ -114,10 +106,10 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 			ticket := o.enqueue(o.here, "write", opt)
 			o.release(reader)
 			o.mem.Delay(1, 5*time.Millisecond)
-			_, _ = ticket.Confirm(o.soon())
+			_, _ = ticket.Confirm(o.within(time.Millisecond))
 			time.Sleep(10 * time.Millisecond)
 			down()
-			o.want(ticket.Cancel(o.soon()), doclock.ErrOutcomeUnknown)
+			o.want(ticket.Cancel(o.within(time.Millisecond)), doclock.ErrOutcomeUnknown)
 		},
 	} {
 		for term, of := range lives {
@@ -153,7 +145,7 @@ func TestTheFirstAnswerWakesTheCleanUp(t *testing.T) {
 	virtualOutage(t, func(o *outage) {
 		for range multilock.MostPerDocument {
 			o.mem.Delay(1, 2*time.Millisecond, locktest.Acquires)
-			_, _ = o.here.TryAcquire(o.soon(), flowers, "read", doclock.TTL(time.Hour))
+			_, _ = o.here.TryAcquire(o.within(time.Millisecond), flowers, "read", doclock.TTL(time.Hour))
 		}
 		time.Sleep(time.Millisecond)
 		o.mem.Down(errAway)

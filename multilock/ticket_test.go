@@ -113,8 +113,7 @@ func TestTicketWait(t *testing.T) {
 		l := p.locker(p.coll, relations.Fair(), shortWait(100*time.Millisecond))
 		writer := p.try(l, "write")
 		ticket := p.enqueue(l, "read")
-		ctx, cancel := context.WithTimeout(p.Context(), 5*time.Second)
-		defer cancel()
+		ctx := p.within(5 * time.Second)
 		for range 2 { // the second's context has ended before
 			_, err := ticket.Wait(ctx)
 			p.want(err, context.DeadlineExceeded)
@@ -145,8 +144,7 @@ func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
 		holder := p.try(l, "write")
 		first, second, third := p.enqueue(l, "write"), p.enqueue(l, "read"), p.enqueue(l, "write")
-		ctx, cancel := context.WithTimeout(p.Context(), patience) // and not the relayTTL
-		defer cancel()
+		ctx := p.within(patience) // and not the relayTTL
 		wait := func(n int, wait func(context.Context) (*doclock.Lease, error)) *pending[*doclock.Lease] {
 			call := begin(p, func() (*doclock.Lease, error) { return wait(ctx) })
 			p.queued(l, n)
