@@ -36,6 +36,19 @@ func (l *Locker) BehindTheBound(id any) int {
 // WaitQueues is how many documents the Locker keeps a wait queue for.
 func (l *Locker) WaitQueues() int { return l.queues.Documents() }
 
+// GiveUp has a waiter leave after release has handed it the lock, and before it reads that.
+func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func()) error {
+	a, err := l.begin(ctx, filter, tag, nil)
+	if err != nil {
+		return err
+	}
+	s := newAttempts(a, nil).arrive(ctx, false)
+	w := l.queues.Enter(s.where(), s.queuedBy(s.id, a.late), waitqueue.Known{Place: s.entry.queued(), Image: s.image, Sent: s.begun})
+	release()
+	l.leave(w)
+	return nil
+}
+
 // The bounds of the acquires that are under way.
 const (
 	MostPerDocument = mostPerDocument

@@ -81,6 +81,24 @@ func TestARemovedEntryWakesTheNext(t *testing.T) {
 	})
 }
 
+// Rule 15: the answer has come, and the waiter leaves without it.
+func TestRule15ASuccessorThatLeavesWithoutTheAnswerLeavesNoEntry(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
+		p := newPlace(t)
+		l := p.locker(p.coll, rules)
+		holder := p.try(l, "write")
+		ok(t, l.GiveUp(t.Context(), flowers, "write", func() {
+			p.release(holder)
+			if n := len(p.entries()); n != 1 {
+				t.Errorf("%d entries: it was not handed over", n)
+			}
+		}))
+		p.rest(l)
+		p.wantEntries()
+	}
+}
+
 // No waiter asks past the first one while the first waits only for commands that
 // are under way. With overlapping readers there is always such a command.
 func TestNoWaiterAsksPastTheFirst(t *testing.T) {
