@@ -15,12 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-var (
-	firstNames = strings.Fields("Ada Bilal Chen Deepa Emeka Fiona Grace Henrik Ines Jamal Keisha Lars Mei Noah Olga Priya")
-	lastNames  = strings.Fields("Abara Bakker Costa Diallo Eriksen Fofana Garcia Haddad Ito Jansen Kim Mbeki Novak Rossi")
-)
-
-func anyOf(names []string) string { return names[rand.IntN(len(names))] }
+// names are those of the contacts.
+var names = strings.Split("Ada Abara, Bilal Bakker, Chen Costa, Deepa Diallo, Emeka Eriksen, Fiona Fofana, Grace Garcia, Henrik Haddad, Ines Ito", ", ")
 
 // A plainBook is the address book of examples/contact, without locks.
 type plainBook struct{ contacts, categories *mongo.Collection }
@@ -90,29 +86,24 @@ type scan struct {
 	Example  string
 }
 
-// scan reads all categories and all contacts, and compares them. No adder or deleter may run meanwhile.
+// scan reads all contacts, each with its category. No adder or deleter may run meanwhile.
 func (b plainBook) scan(ctx context.Context) (found scan, err error) {
-	var categories, contacts []struct {
-		ID       bson.ObjectID `bson:"_id"`
+	var contacts []struct {
 		Name     string
 		Category bson.ObjectID
+		Exist    []bson.Raw
 	}
-	for collection, into := range map[*mongo.Collection]any{b.categories: &categories, b.contacts: &contacts} {
-		cursor, err := collection.Find(ctx, bson.M{})
-		if err == nil {
-			err = cursor.All(ctx, into)
-		}
-		if err != nil {
-			return found, fmt.Errorf("scanning the %s: %w", collection.Name(), err)
-		}
+	withCategory := bson.M{"$lookup": bson.M{"from": b.categories.Name(), "localField": "category", "foreignField": "_id", "as": "exist"}}
+	cursor, err := b.contacts.Aggregate(ctx, bson.A{withCategory})
+	if err == nil {
+		err = cursor.All(ctx, &contacts)
 	}
-	exists := map[bson.ObjectID]bool{}
-	for _, category := range categories {
-		exists[category.ID] = true
+	if err != nil {
+		return found, fmt.Errorf("scanning the contacts: %w", err)
 	}
 	found.Contacts = len(contacts)
 	for _, contact := range contacts {
-		if !exists[contact.Category] {
+		if len(contact.Exist) == 0 {
 			found.Dangling++
 			found.Example = fmt.Sprintf("%s is in category %s, which does not exist", contact.Name, contact.Category.Hex())
 		}

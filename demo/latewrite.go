@@ -42,9 +42,10 @@ const (
 // stopped just before its request leaves the machine. To reach that moment every time, the insert waits there until it is told to
 // go on. So does the command that undoes it, so that the dangling reference can be seen.
 func writeLate(ctx context.Context, j lateJob) error {
+	_ = child.Await(ctx) // the process ends soon if ctx has ended
 	pause := func(line string) {
 		fmt.Println(line)
-		_ = child.Await(ctx) // the process ends soon if ctx has ended
+		_ = child.Await(ctx)
 	}
 	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
 		switch {
@@ -106,7 +107,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		adder.Kill() // a stopped process doesn't react to anything else
 		_ = adder.End()
 	}()
-	if _, err := expect(adder, aboutToInsert); err != nil {
+	if _, err := proceed(adder, aboutToInsert); err != nil {
 		return r, err
 	}
 	began = time.Now()
@@ -120,22 +121,16 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		return r, err
 	}
 
-	if err := adder.Proceed(); err != nil {
-		return r, err
-	}
 	say("system", "continues the adder (SIGCONT)")
 	adder.Continue()
-	if _, err := expect(adder, aboutToUndo); err != nil {
+	if _, err := proceed(adder, aboutToUndo); err != nil {
 		return r, err
 	}
 	say("adder", "has inserted, too late: the lock is in the category, and can't stop a write to a contact")
 	if err := fullScan(&r.dangling); err != nil {
 		return r, err
 	}
-	if err := adder.Proceed(); err != nil {
-		return r, err
-	}
-	returned, err := expect(adder, hasReturned)
+	returned, err := proceed(adder, hasReturned)
 	if err != nil {
 		return r, err
 	}
@@ -168,8 +163,11 @@ func (d *demo) deleteMeanwhile(ctx context.Context, category bson.ObjectID, say 
 	return errors.Join(locks.Close(ctx), deleter.Close(ctx))
 }
 
-// expect waits for a line that begins so, and returns the rest of it.
-func expect(adder *child.Process, beginning string) (rest string, err error) {
+// proceed lets the adder go on until it prints a line that begins so, and returns the rest of the line.
+func proceed(adder *child.Process, beginning string) (rest string, err error) {
+	if err := adder.Proceed(); err != nil {
+		return "", err
+	}
 	line, err := adder.Hear()
 	rest, found := strings.CutPrefix(line, beginning)
 	if err == nil && !found {

@@ -20,20 +20,15 @@ import (
 )
 
 func main() {
-	children()
+	child.Main("race", compete) // if this program has started itself as another process
+	child.Main("late", writeLate)
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// children are what this program does when it has started itself as another process.
-func children() {
-	child.Main("race", compete)
-	child.Main("late", writeLate)
-}
-
 // run is the program, and returns its exit status.
 func run(ctx context.Context, args []string, out, progress io.Writer) (status int) {
-	d, err := parse(args, progress)
+	d, err := parse(args, out, progress)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -41,7 +36,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (status in
 		_, _ = fmt.Fprintln(progress, "demo:", err)
 		return 2
 	}
-	d.out, d.progress = out, progress
 	r, err := d.demonstrate(ctx)
 	if ctx.Err() != nil {
 		err = errors.New("interrupted; the processes are stopped and the database is dropped")
@@ -65,12 +59,12 @@ type demo struct {
 	out, progress io.Writer
 }
 
-func parse(args []string, out io.Writer) (*demo, error) {
-	var d demo
+func parse(args []string, out, progress io.Writer) (*demo, error) {
+	d := demo{out: out, progress: progress}
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(out)
+	flags.SetOutput(progress)
 	flags.Usage = func() {
-		_, _ = fmt.Fprintln(out, "Usage: go run ./demo [flags]\n\nThe demo shows what the locks are for; see go doc ./demo.")
+		_, _ = fmt.Fprintln(progress, "Usage: go run ./demo [flags]\n\nThe demo shows what the locks are for; see go doc ./demo.")
 		flags.PrintDefaults()
 	}
 	flags.DurationVar(&d.duration, "duration", 5*time.Second, "how long each of the two runs takes, 100ms to 1h")

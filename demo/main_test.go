@@ -44,7 +44,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		r := report{
 			without: result{scan: scan{Contacts: 896, Dangling: 250}, took: 5 * time.Second},
-			with:    result{scan: scan{Contacts: 508}, counts: map[string]int{added: 3800}, took: 5 * time.Second},
+			with:    result{scan: scan{Contacts: 508}, counts: map[string]int{operations: 3800}, took: 5 * time.Second},
 			late:    lateWriteResult{noticed: true, dangling: 1},
 		}
 		change(&r)

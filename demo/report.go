@@ -34,7 +34,7 @@ func (r *report) judge() {
 	default:
 		add(false, "WITH LOCKS %d of %d have. The locks have failed.", with.Dangling, with.Contacts)
 	}
-	if with.operations() == 0 {
+	if with.counts[operations] == 0 {
 		add(false, "With locks no operation ended.")
 	}
 	switch late := r.late; {
@@ -55,14 +55,14 @@ func (r *report) table() string {
 		_, _ = fmt.Fprintf(&out, columns, name, fmt.Sprintf(format, value(r.without)), fmt.Sprintf(format, value(r.with)))
 	}
 	_, _ = fmt.Fprintf(&out, columns, "", "without locks", "with locks")
-	row("operations", "%d", func(x result) any { return x.operations() })
+	row(operations, "%d", func(x result) any { return x.counts[operations] })
 	for _, ending := range endings {
 		row("  "+ending, "%d", func(x result) any { return x.counts[ending] })
 	}
 	row(conflicts, "%d", func(x result) any { return x.counts[conflicts] })
 	row("contacts found by a full scan", "%d", func(x result) any { return x.Contacts })
 	row("  DANGLING REFERENCES", "%d", func(x result) any { return x.Dangling })
-	row("operations a second", "%.0f", func(x result) any { return float64(x.operations()) / x.took.Seconds() })
+	row("operations a second", "%.0f", func(x result) any { return float64(x.counts[operations]) / x.took.Seconds() })
 	row("commands a second", "%.0f", func(x result) any { return float64(x.counts[commands]) / x.took.Seconds() })
 	row("seconds", "%.1f", func(x result) any { return x.took.Seconds() })
 	return out.String()

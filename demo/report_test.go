@@ -31,9 +31,9 @@ func TestReadmeShowsTheReport(t *testing.T) {
 			}
 			numbers[m[1]] = n
 		}
-		r := result{counts: map[string]int{conflicts: int(numbers[conflicts])}}
-		for _, ending := range endings {
-			r.counts[ending] = int(numbers[ending])
+		r := result{counts: map[string]int{}}
+		for _, what := range append(endings, operations, conflicts) {
+			r.counts[what] = int(numbers[what])
 		}
 		r.Contacts, r.Dangling = int(numbers["contacts found by a full scan"]), int(numbers["DANGLING REFERENCES"])
 		seconds := numbers["operations"] / numbers["operations a second"]

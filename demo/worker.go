@@ -30,13 +30,14 @@ const adders, deleters = 12, 4
 
 // What is counted: how operations end, and what they take.
 const (
-	added     = "contacts added"
-	deleted   = "categories deleted"
-	inUse     = "not deleted: a contact has it"
-	gone      = "not added: the category is gone"
-	lost      = "lock lost"
-	conflicts = "conflicts: made to wait by a lock"
-	commands  = "commands"
+	added      = "contacts added"
+	deleted    = "categories deleted"
+	inUse      = "not deleted: a contact has it"
+	gone       = "not added: the category is gone"
+	lost       = "lock lost"
+	operations = "operations"
+	conflicts  = "conflicts: made to wait by a lock"
+	commands   = "commands"
 )
 
 var endings = []string{added, deleted, inUse, gone, lost}
@@ -158,7 +159,7 @@ func (w *worker) work(ctx context.Context) error {
 func (w *worker) adding(ctx context.Context) error {
 	category, err := w.plain.oneOfTheNewest(ctx)
 	if err == nil {
-		err = w.book.AddContact(ctx, anyOf(firstNames)+" "+anyOf(lastNames), category)
+		err = w.book.AddContact(ctx, names[rand.IntN(len(names))], category)
 	}
 	return w.ended(added, err)
 }
@@ -187,6 +188,7 @@ func (w *worker) ended(as string, err error) error {
 	default:
 		return err
 	}
+	w.count(operations)
 	w.count(as)
 	return nil
 }

@@ -27,31 +27,6 @@ func TestAcquireWaitsForAnExpiry(t *testing.T) {
 	}
 }
 
-// An Acquire that is cut off during a poll names those in the way, as one that is cut
-// off between two.
-func TestAcquireCutOffDuringAPollNamesThoseInTheWay(t *testing.T) {
-	t.Parallel()
-	for name, rules := range map[string]relations.Rules{"acquire": relations.Exclusive(), "confirm": relations.Fair()} {
-		virtually(t, name, func(p *place) {
-			holder := p.try(p.locker(p.coll, rules), "write")
-			coll, w := p.watched()
-			l := p.locker(coll, rules)
-			ctx, cancel := context.WithCancel(p.Context())
-			call := acquire(p, ctx, l, "write")
-			p.eventually("it asks a few times", func() bool { return w.Count() > 2 })
-			p.mem.Delay(1, time.Hour)
-			n := w.Count()
-			p.eventually("it asks again", func() bool { return w.Count() > n })
-			cancel()
-			_, err := call.wait()
-			p.want(err, context.Canceled, doclock.ErrNotAcquired)
-			if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != holder.ID() {
-				p.Errorf("in the way: %+v", c.Holders)
-			}
-		})
-	}
-}
-
 // A waiter whose entry was pruned joins the end of the document queue with a new
 // entry: an id serves one entry only.
 func TestAcquireWhoseEntryWasPrunedStartsAgainUnderANewID(t *testing.T) {
@@ -115,4 +90,24 @@ func TestFilterMayStopMatching(t *testing.T) {
 	p.release(holder)
 	p.release(p.got(ticket.Confirm(t.Context())))
 	p.wantEntries()
+}
+
+// A caller who gives up before an answer of its own is told whom its process knows to be in the way.
+func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	for name, ask := range asks {
+		virtually(t, name, func(p *place) {
+			l := p.locker(p.coll, relations.Exclusive())
+			holder := p.try(p.locker(p.coll, relations.Exclusive()), "write")
+			acquire(p, p.Context(), l, "write", doclock.MaxWait(time.Minute))
+			p.queued(l, 1)
+			p.mem.Delay(1, time.Second)
+			ctx := p.within(time.Millisecond)
+			err := errOf(ask(l, ctx, flowers, "write"))
+			p.want(err, context.DeadlineExceeded)
+			if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].ID != holder.ID() {
+				p.Errorf("in the way: %+v", c.Holders)
+			}
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 )
@@ -34,8 +35,12 @@ func TestTheContextEndsWithTheErrorOfAnotherCall(t *testing.T) {
 				"Acquire, SkipLocked": func(ctx context.Context) error { return errOf(l.Acquire(ctx, byName, "write", doclock.SkipLocked())) },
 				"AcquireAll":          func(ctx context.Context) error { return errOf(multilock.AcquireAll(ctx, l.Want(flowers, "write"))) },
 				"Wait":                func(ctx context.Context) error { return errOf(ticket.Wait(ctx)) },
-				"Confirm, ended":      func(ctx context.Context) error { <-ctx.Done(); return errOf(ticket.Confirm(ctx)) },
-				"TryAcquire, ended":   func(ctx context.Context) error { <-ctx.Done(); return errOf(l.TryAcquire(ctx, flowers, "write")) },
+				"TryAcquire, sent": func(ctx context.Context) error {
+					p.mem.Delay(1, time.Minute, locktest.Acquires)
+					return errOf(l.TryAcquire(ctx, flowers, "write"))
+				},
+				"Confirm, ended":    func(ctx context.Context) error { <-ctx.Done(); return errOf(ticket.Confirm(ctx)) },
+				"TryAcquire, ended": func(ctx context.Context) error { <-ctx.Done(); return errOf(l.TryAcquire(ctx, flowers, "write")) },
 				"Acquire with MaxWait": func(ctx context.Context) error {
 					return errOf(l.Acquire(ctx, flowers, "write", doclock.MaxWait(time.Hour)))
 				},

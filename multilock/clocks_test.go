@@ -1,15 +1,11 @@
 package multilock_test
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
-	"github.com/doclock/doclock/multilock"
-	"github.com/doclock/doclock/relations"
 )
 
 // The event of a clock's jump comes once, with its size and its sign, and so does that
@@ -33,34 +29,24 @@ func TestJumpsOfTheServersClock(t *testing.T) {
 		"a slow command":                 {func(c *locktest.Cluster) { c.Delay(1, 2*time.Second) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cluster := locktest.NewCluster(t)
-				var events []doclock.Event
-				l, err := multilock.New(cluster.Collection("orders", flowers), relations.Exclusive(), doclock.ClockTolerance(tolerance),
-					doclock.OnEvent(func(_ context.Context, e doclock.Event) {
-						if e.Kind == doclock.EventClockJumped {
-							events = append(events, e)
-						}
-					}))
-				must(t, err)
+			onCluster(t, func(r *replicated) {
+				h, hear := r.heard()
+				l := r.locker(doclock.ClockTolerance(tolerance), hear)
 				pairs := func() {
 					for range 20 {
-						lease, err := l.Acquire(t.Context(), flowers, "write")
-						must(t, err)
-						must(t, lease.Release(t.Context()))
+						r.release(r.got(l.Acquire(r.Context(), flowers, "write")))
 						time.Sleep(time.Second)
 					}
 				}
 				pairs()
-				c.step(cluster)
+				c.step(r.cluster)
 				pairs()
-				must(t, l.Close(t.Context()))
-				synctest.Wait()
+				events := h.of(doclock.EventClockJumped)
 				if c.want == 0 && len(events) == 0 {
 					return
 				}
-				if len(events) != 1 || (events[0].Jump-c.want).Abs() > 10*time.Millisecond || events[0].Collection != "test.orders" {
-					t.Errorf("events %+v, want one of %v", events, c.want)
+				if len(events) != 1 || (events[0].Jump-c.want).Abs() > 10*time.Millisecond || events[0].Collection != "test.documents" {
+					r.Errorf("events %+v, want one of %v", events, c.want)
 				}
 			})
 		})

@@ -16,29 +16,6 @@ import (
 
 type locker = *multilock.Locker
 
-// Close wakes the waiters between two polls, and returns after their entries were
-// removed. They send nothing more.
-func TestCloseWakesWaitersAndRemovesTheirEntries(t *testing.T) {
-	t.Parallel()
-	for name, rules := range map[string]relations.Rules{"refused": relations.Exclusive(), "queued": relations.Fair()} {
-		virtually(t, name, func(p *place) {
-			holder := p.try(p.locker(p.coll, rules), "write")
-			coll, w := p.watched()
-			l := p.locker(coll, rules)
-			call := acquire(p, p.bounded(), l, "write")
-			time.Sleep(10 * time.Second)
-			begun := time.Now()
-			p.rest(l)
-			p.wantEntries(holder)
-			w.Take()
-			p.want(errOf(call.wait()), doclock.ErrClosed, doclock.ErrConflict)
-			if sent, took := w.Take(), time.Since(begun); len(sent) > 0 || took > 0 {
-				p.Errorf("it sent %v after Close, which took %v", sent, took)
-			}
-		})
-	}
-}
-
 // Close ends the Wait of a ticket. Leases stay valid, and tickets keep their places: they
 // can be renewed, confirmed and released.
 func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
@@ -85,21 +62,6 @@ func TestCloseBesideARelease(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsForWhatRunsInTheBackground(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		l := p.locker(coll, relations.Exclusive())
-		slow := p.giveUp(net, func(ctx context.Context) error { return errOf(l.Acquire(ctx, flowers, "write")) })
-		short, stop := context.WithTimeout(p.Context(), time.Second)
-		defer stop()
-		p.want(l.Close(short), context.DeadlineExceeded)
-		p.want(errOf(l.TryAcquire(p.Context(), flowers, "write")), doclock.ErrClosed)
-		must(p, slow.Let())
-		p.rest(l)
-		p.wantEntries()
-	})
-}
-
 // Close ends a claim at once that waits for the clean-up of an ask of unknown outcome.
 func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
 	virtual(t, func(p *place) {
@@ -126,7 +88,6 @@ func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
 		p.want(errOf(waiting.wait()), doclock.ErrClosed)
 		net.Block(nil)
 		net.Reset()
-		_, err := closed.wait()
-		ok(p, err)
+		ok(p, errOf(closed.wait()))
 	})
 }

@@ -30,6 +30,7 @@ func TestOneCommandForEveryAnsweredAcquire(t *testing.T) {
 	p.sends(w, 1, "TryAcquire by another field", try(byName, "read"))
 	reader := lease
 	p.sends(w, 1, "TryAcquire, refused by whom it would wait for", try(flowers, "write"), doclock.ErrConflict)
+	p.sends(w, 1, "Acquire, one try", func() error { return errOf(l.Acquire(p.bounded(), flowers, "write", doclock.MaxWait(0))) }, doclock.ErrConflict)
 	p.sends(w, 1, "Renew", func() error { return reader.Renew(t.Context()) })
 
 	var ticket interface{ Granted() bool }
@@ -72,6 +73,7 @@ func TestOneCommandForEveryConfirm(t *testing.T) {
 	p.sends(w, 1, "Cancel", func() error { return cancelled.Cancel(p.bounded()) })
 	p.sends(w, 0, "Cancel again", func() error { return cancelled.Cancel(p.bounded()) })
 	p.sends(w, 0, "Confirm, cancelled", func() error { _, err := cancelled.Confirm(p.bounded()); return err }, doclock.ErrReleased)
+	p.sends(w, 0, "Wait, cancelled", func() error { _, err := cancelled.Wait(p.bounded()); return err }, doclock.ErrReleased)
 	p.release(reader)
 	p.sends(w, 1, "Confirm, granted", func() error { _, err := ticket.Confirm(p.bounded()); return err })
 	p.sends(w, 0, "Confirm again", func() error { _, err := ticket.Confirm(p.bounded()); return err })

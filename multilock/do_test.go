@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -53,7 +52,7 @@ var dos = map[string]func(context.Context, *multilock.Locker, func(context.Conte
 func TestDoReleasesWhenFnPanicsOrExits(t *testing.T) {
 	t.Parallel()
 	for name, do := range dos {
-		bubbly(t, name, func(p *place) {
+		virtually(t, name, func(p *place) {
 			l := p.plain(relations.Exclusive())
 			run := func(fn func()) {
 				_ = do(p.Context(), l, func(context.Context, *doclock.Lease) error { fn(); return nil })
@@ -74,15 +73,19 @@ func TestDoReleasesWhenFnPanicsOrExits(t *testing.T) {
 	}
 }
 
-// fn's context lives for as long as fn works, whatever the TTL is.
+// fn's context lives for as long as fn works, whatever the TTL is. MaxWait bounds neither the
+// lease nor the work under it.
 func TestDoRenews(t *testing.T) {
 	t.Parallel()
 	for name, do := range dos {
-		bubbly(t, name, func(p *place) {
+		virtually(t, name, func(p *place) {
 			l := p.plain(relations.Exclusive(), doclock.TTL(time.Minute))
-			for _, opts := range [][]doclock.AcquireOption{nil, {doclock.TTL(doclock.MinTTL)}} {
+			for _, opts := range [][]doclock.AcquireOption{nil, {doclock.TTL(doclock.MinTTL)}, {doclock.MaxWait(time.Minute)}} {
 				ok(p, do(p.Context(), l, func(ctx context.Context, lease *doclock.Lease) error {
 					time.Sleep(5 * time.Minute)
+					if _, limited := ctx.Deadline(); limited {
+						p.Error("fn's context is bounded")
+					}
 					return errors.Join(ctx.Err(), lease.Err())
 				}, opts...))
 			}
@@ -145,7 +148,7 @@ func TestDoWhoseFnReleases(t *testing.T) {
 func TestDoWhoseFnLearnsTheVerdictInItsOwnContext(t *testing.T) {
 	t.Parallel()
 	for name, do := range dos {
-		bubbly(t, name, func(p *place) {
+		virtually(t, name, func(p *place) {
 			l := p.plain(relations.Exclusive())
 			for name, command := range map[string]func(context.Context, *doclock.Lease) error{
 				"Update":           func(ctx context.Context, lease *doclock.Lease) error { return lease.Update(ctx, plusOne) },
@@ -170,33 +173,6 @@ func TestDoWhoseFnLearnsTheVerdictInItsOwnContext(t *testing.T) {
 			if total := p.total(); total != 1 {
 				p.Errorf("total is %d", total)
 			}
-		})
-	}
-}
-
-// A caller that gives up has an answer at once.
-func TestDoWhoseCallerGivesUpDuringFnsRelease(t *testing.T) {
-	t.Parallel()
-	for name, outer := range map[string]bool{"Do's context": true, "a context of fn's own": false} {
-		virtually(t, name, func(p *place) {
-			ctx, cancel := context.WithCancel(p.Context())
-			defer cancel()
-			ok(p, p.plain(relations.Exclusive()).Do(ctx, flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
-				p.mem.Delay(1, 2*time.Second, locktest.Releases)
-				if outer {
-					time.AfterFunc(time.Second, cancel)
-				} else {
-					ctx, cancel = context.WithTimeout(ctx, time.Second)
-					defer cancel()
-				}
-				begun := time.Now()
-				p.want(lease.Release(ctx), doclock.ErrOutcomeUnknown)
-				if took := time.Since(begun); took != time.Second {
-					p.Errorf("it took %v", took)
-				}
-				return nil
-			}))
-			p.wantEntries()
 		})
 	}
 }

@@ -28,13 +28,10 @@ func TestDowngrade(t *testing.T) {
 	l := p.locker(coll, relations.Fair(), doclock.Owner("ann"))
 	lease := p.try(l, "write", doclock.Owner("a job"))
 	must(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
-	w.Take()
-	next := p.downgrade(lease, "read")
-	ok(t, lease.Release(t.Context()))
-	p.want(lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}), doclock.ErrReleased)
-	if n := len(w.Take()); n != 1 {
-		t.Errorf("Downgrade and what followed sent %d commands", n)
-	}
+	var next *doclock.Lease
+	p.sends(w, 1, "Downgrade", func() (err error) { next, err = lease.Downgrade(t.Context(), "read"); return err })
+	p.sends(w, 0, "Release", func() error { return lease.Release(t.Context()) })
+	p.sends(w, 0, "Update", func() error { return lease.Update(t.Context(), plusOne) }, doclock.ErrReleased)
 	if next.ID() == lease.ID() || next.Fence() <= lease.Fence() || next.Tag() != "read" || next.Err() != nil {
 		t.Errorf("%v with %d after %v with %d: %v", next.ID(), next.Fence(), lease.ID(), lease.Fence(), next.Err())
 	}

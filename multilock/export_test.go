@@ -2,12 +2,10 @@ package multilock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/observe"
 	"github.com/doclock/doclock/internal/waitqueue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -38,30 +36,17 @@ func (l *Locker) BehindTheBound(id any) int {
 // WaitQueues is how many documents the Locker keeps a wait queue for.
 func (l *Locker) WaitQueues() int { return l.queues.Documents() }
 
-// GiveUp makes a waiter wait for the document while release hands the lock over
-// to it. The waiter leaves before it reads the answer.
-func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func() error, opts ...doclock.AcquireOption) error {
-	a, err := l.begin(ctx, filter, tag, opts)
+// GiveUp has a waiter leave after release has handed it the lock, and before it reads that.
+func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func()) error {
+	a, err := l.begin(ctx, filter, tag, nil)
 	if err != nil {
 		return err
 	}
 	s := newAttempts(a, nil).arrive(ctx, false)
-	handed := make(chan bool, 1)
-	w := l.queues.Enter(s.where(), s.queuedBy(s.id, func(w *waitqueue.Waiter, step waitqueue.Step) {
-		a.late(w, step)
-		handed <- step.Answer.Image != nil
-	}), waitqueue.Known{Place: s.entry.queued(), Image: s.image, Sent: s.begun})
-	err = release()
+	w := l.queues.Enter(s.where(), s.queuedBy(s.id, a.late), waitqueue.Known{Place: s.entry.queued(), Image: s.image, Sent: s.begun})
+	release()
 	l.leave(w)
-	select {
-	case something := <-handed:
-		if err == nil && !something {
-			err = errors.Join(errors.New("it was handed nothing"), s.err)
-		}
-		return err
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), err, s.err)
-	}
+	return nil
 }
 
 // The bounds of the acquires that are under way.
@@ -79,15 +64,6 @@ func (l *Locker) Leftovers() int {
 		n += len(p.left)
 	}
 	return n
-}
-
-// OnFailedCleanUp observes the clean-ups that fail.
-func (l *Locker) OnFailedCleanUp(failed func(error)) {
-	l.observer = observe.New("", []observe.Func{func(_ context.Context, e observe.Event) {
-		if e.Kind == observe.CleanUpFailed {
-			failed(e.Err)
-		}
-	}})
 }
 
 // Claimants is how many claims sleep.

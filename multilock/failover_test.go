@@ -170,8 +170,7 @@ var elected = []struct {
 	}},
 	{"acquire of a caller that leaves", func(r *replicated, here, _ *multilock.Locker, election func() func()) {
 		healed := election()
-		ctx, cancel := context.WithTimeout(r.Context(), isolation/2)
-		defer cancel()
+		ctx := r.within(isolation / 2)
 		lease, err := here.Acquire(ctx, flowers, "write")
 		healed()
 		if err == nil {
@@ -305,8 +304,7 @@ func TestARepeatAtAnOldPrimary(t *testing.T) {
 		r.cut()
 		r.cluster.StepDown()
 		time.Sleep(time.Second) // the others hear of it
-		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
-		defer cancel()
+		ctx := r.within(20 * time.Second)
 		one, err := old.Acquire(ctx, flowers, "write", doclock.HoldAtLeast(time.Minute))
 		if err == nil {
 			other, err := others.TryAcquire(r.Context(), flowers, "write")

@@ -45,7 +45,7 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-// virtual runs a test in virtual time, beside others.
+// virtual runs a test in virtual time, beside others. There is a document 2, too.
 func virtual(t *testing.T, test func(p *place)) {
 	t.Helper()
 	t.Parallel()
@@ -63,24 +63,9 @@ func inBubble(t *testing.T, test func(p *place)) {
 	mongotest.Virtual(t, func(t *testing.T) {
 		p := newPlace(t)
 		p.mem = mongotest.Memory(t)
+		must(t, errOf(p.coll.InsertOne(p.Context(), doclock.ID(2))))
 		test(p)
 	})
-}
-
-// bubble is virtual time with the documents 1 and 2.
-func bubble(t *testing.T, test func(p *place)) {
-	t.Helper()
-	inBubble(t, func(p *place) {
-		_, err := p.coll.InsertOne(p.Context(), bson.M{"_id": 2})
-		must(p, err)
-		test(p)
-	})
-}
-
-// bubbly is bubble for a subtest.
-func bubbly(t *testing.T, name string, test func(p *place)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { bubble(t, test) })
 }
 
 func must(t testing.TB, err error) {
@@ -104,6 +89,13 @@ func ok(t testing.TB, err error) {
 func (p *place) insert() {
 	p.Helper()
 	p.Insert(bson.E{Key: "name", Value: "flowers"}, bson.E{Key: "total", Value: 1})
+}
+
+// within is a context that ends after a time.
+func (p *place) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(p.Context(), d)
+	p.Cleanup(cancel)
+	return ctx
 }
 
 // faulty is the collection through a network that fails on demand.

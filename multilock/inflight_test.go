@@ -29,9 +29,14 @@ func (l *late) crowd(filter any, tag string) (replies []*faultnet.Fault) {
 // wantUnsent fails unless a call of a context that ends soon sends nothing.
 func (l *late) wantUnsent(name string, call func(context.Context) error) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx := l.within(20 * time.Millisecond)
 	l.sends(l.watch, 0, name, func() error { return call(ctx) }, context.DeadlineExceeded, doclock.ErrNotAcquired)
+}
+
+// removes is true of the command that removes entries.
+func removes(_ string, command bson.Raw) bool {
+	_, err := command.LookupErr("update", "$pull")
+	return err == nil
 }
 
 func (l *late) let(replies []*faultnet.Fault) {
@@ -101,8 +106,7 @@ func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 		}
 		l.eventually("they wait behind the bound", func() bool { return l.here.BehindTheBound(1) == len(calls) })
 		begun := time.Now()
-		short, cancel := context.WithTimeout(l.Context(), time.Second)
-		defer cancel()
+		short := l.within(time.Second)
 		l.want(l.here.Close(short), context.DeadlineExceeded)
 		for _, call := range calls {
 			l.want(errOf(call.wait()), doclock.ErrClosed)
@@ -124,10 +128,7 @@ func TestAWaiterWhoseCommandIsOutStaysInTheQueue(t *testing.T) {
 	lately(t, relations.Fair(), func(l *late) {
 		holder := l.try(l.there, "read")
 		arrival := l.giveUp(l.net, func(ctx context.Context) error { return errOf(l.here.Acquire(ctx, flowers, "write")) }, doclock.ErrNotAcquired)
-		removal := l.net.ArmWhere(faultnet.DelayReply, func(_ string, body bson.Raw) bool {
-			_, err := body.LookupErr("update", "$pull")
-			return err == nil
-		})
+		removal := l.net.ArmWhere(faultnet.DelayReply, removes)
 		second := acquire(l, l.bounded(), l.here, "write")
 		l.queued(l.here, 1)
 		if n := l.watch.Count(); n != 1 {
@@ -156,10 +157,7 @@ func TestWhatIsToBeRemovedCountsAmongTheBound(t *testing.T) {
 				return errOf(l.here.Enqueue(ctx, flowers, "write"))
 			}, doclock.ErrNotAcquired))
 		}
-		removal := l.net.ArmWhere(faultnet.DelayReply, func(_ string, body bson.Raw) bool {
-			_, err := body.LookupErr("update", "$pull")
-			return err == nil
-		})
+		removal := l.net.ArmWhere(faultnet.DelayReply, removes)
 		l.let(replies)
 		wait(l, removal.Fired())
 		l.wantUnsent("TryAcquire", func(ctx context.Context) error {

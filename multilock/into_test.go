@@ -90,32 +90,30 @@ func (*panicking) UnmarshalBSON([]byte) error { panic("the caller's codec") }
 
 // decodings are the calls that decode a document for the caller, each of which the lock
 // is free for.
-var decodings = map[string]func(p *place, l *multilock.Locker, into doclock.AcquireOption) error{
-	"TryAcquire": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		return errOf(l.TryAcquire(p.Context(), flowers, "write", into))
-	},
-	"Acquire": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		return errOf(l.Acquire(p.Context(), flowers, "write", into))
-	},
-	"Enqueue": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		return errOf(l.Enqueue(p.Context(), flowers, "write", into))
-	},
-	"Confirm": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		return p.decodeTicket(l, into, (*multilock.Ticket).Confirm)
-	},
-	"Wait": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		return p.decodeTicket(l, into, (*multilock.Ticket).Wait)
-	},
-	"Confirm after its caller gave up": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
-		return p.decodeTicket(l, into, func(ticket *multilock.Ticket, ctx context.Context) (*doclock.Lease, error) {
-			p.mem.Delay(1, 2*time.Second)
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			p.want(errOf(ticket.Confirm(short)), context.DeadlineExceeded)
-			p.eventually("the ticket is granted", ticket.Granted)
-			return ticket.Confirm(ctx)
-		})
-	},
+func decodings() map[string]func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+	all := map[string]func(p *place, l *multilock.Locker, into doclock.AcquireOption) error{
+		"Confirm after its caller gave up": func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+			return p.decodeTicket(l, into, func(ticket *multilock.Ticket, ctx context.Context) (*doclock.Lease, error) {
+				p.mem.Delay(1, 2*time.Second)
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				p.want(errOf(ticket.Confirm(short)), context.DeadlineExceeded)
+				p.eventually("the ticket is granted", ticket.Granted)
+				return ticket.Confirm(ctx)
+			})
+		},
+	}
+	for name, ask := range asks {
+		all[name] = func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+			return errOf(ask(l, p.Context(), flowers, "write", into))
+		}
+	}
+	for name, have := range tickets {
+		all[name] = func(p *place, l *multilock.Locker, into doclock.AcquireOption) error {
+			return p.decodeTicket(l, into, have)
+		}
+	}
+	return all
 }
 
 // decodeTicket has the document of a ticket decoded, which is over then.
@@ -138,7 +136,7 @@ func (p *place) decodeTicket(l *multilock.Locker, into doclock.AcquireOption, ca
 func TestIntoThatFailsReleasesTheLock(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.locker(p.coll, relations.Fair())
-		for name, decode := range decodings {
+		for name, decode := range decodings() {
 			var wrong struct{ Name int }
 			fault{doclock.ErrNotAcquired, []string{"decode the document", "name"}}.check(p, name, decode(p, l, doclock.Into(&wrong)))
 			p.eventually("the lock is free", func() bool { return len(p.entries()) == 0 })
@@ -170,7 +168,7 @@ func TestAPanicInIntoIsTheCallers(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.locker(p.coll, relations.Fair())
 		into := doclock.Into(&panicking{})
-		for name, decode := range decodings {
+		for name, decode := range decodings() {
 			if got := recovered(func() { _ = decode(p, l, into) }); got != "the caller's codec" {
 				p.Errorf("%s: recovered %v", name, got)
 			}
@@ -220,7 +218,7 @@ func TestAPanicInACodecIsTheCallers(t *testing.T) {
 	for name, write := range writes {
 		lease := p.try(l, "write")
 		for place, g := range placesOf(exploding{}) {
-			explodes(name+", "+place, func() { _ = g.to(p.bounded(), lease, write) })
+			explodes(name+", "+place, func() { _ = write(lease, p.bounded(), g.update, g.opts...) })
 		}
 		ok(t, errors.Join(lease.Renew(p.bounded()), lease.Update(p.bounded(), plusOne)))
 		p.wantEntries(lease)

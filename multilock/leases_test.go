@@ -11,14 +11,15 @@ import (
 	"github.com/doclock/doclock/relations"
 )
 
-// The joint context ends with the first loss. The others are kept, and every
-// release happens.
+// The joint context ends with the first loss. The others are kept, and every release happens,
+// though the context that bounded the wait and the work has ended.
 func TestOneLossEndsTheJointContext(t *testing.T) {
 	virtual(t, func(p *place) {
 		p.several(3)
 		l := p.locker(p.coll, relations.Exclusive(), doclock.TTL(time.Second))
-		fault := errors.New("fn's own")
-		err := multilock.DoAll(p.Context(), func(ctx context.Context, leases multilock.Leases) error {
+		cause := errors.New("the user has left")
+		outer, cancel := context.WithCancelCause(p.Context())
+		err := multilock.DoAll(outer, func(ctx context.Context, leases multilock.Leases) error {
 			p.eraseOf(2)
 			wait(p, ctx.Done())
 			p.want(context.Cause(ctx), doclock.ErrLost)
@@ -28,10 +29,11 @@ func TestOneLossEndsTheJointContext(t *testing.T) {
 				p.Errorf("the others are %v and %v", leases[0], leases[2])
 			}
 			p.wantHeld(1, 3)
-			return fault
+			cancel(cause)
+			return context.Cause(outer)
 		}, of(l, 1, 2, 3)...)
 		p.wantVerdict("DoAll", err, doclock.ErrLost)
-		p.want(err, fault)
+		p.want(err, cause)
 		p.wantHeld()
 	})
 }
@@ -86,25 +88,6 @@ func TestTheJointContextEndsWithItsParent(t *testing.T) {
 		ok(p, leases.Release(p.Context())) // nobody was let in
 		p.wantHeld()
 	})
-}
-
-// The releases don't depend on the context that bounded the wait and the work,
-// and they happen although others are lost.
-func TestDoAllReleasesAfterItsContextHasEnded(t *testing.T) {
-	t.Parallel()
-	p := newPlaces(t, 3)
-	l := p.locker(p.coll, relations.Exclusive())
-	cause := errors.New("the user has left")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	err := multilock.DoAll(ctx, func(ctx context.Context, _ multilock.Leases) error {
-		p.eraseOf(1)
-		p.eraseOf(3)
-		cancel(cause)
-		wait(p, ctx.Done())
-		return context.Cause(ctx)
-	}, of(l, 1, 2, 3)...)
-	p.want(err, cause, doclock.ErrLost)
-	p.wantHeld()
 }
 
 // Each error of a release names its document.

@@ -63,7 +63,7 @@ func TestHoldAtMostLetsOthersIn(t *testing.T) {
 // Of several leases the first limit ends the context, also while the others are
 // acquired.
 func TestHoldAtMostOfOneOfSeveral(t *testing.T) {
-	bubble(t, func(p *place) {
+	virtual(t, func(p *place) {
 		l, others := p.plain(relations.Exclusive()), p.plain(relations.Exclusive())
 		err := multilock.DoAll(p.Context(), func(ctx context.Context, leases multilock.Leases) error {
 			<-ctx.Done()

@@ -50,7 +50,7 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 		}, 5 * ttl, 0},
 	} {
 		for process, ours := range map[string]bool{"the holder's process": true, "another": false} {
-			bubbly(t, name+" in "+process, func(p *place) {
+			virtually(t, name+" in "+process, func(p *place) {
 				h, hear := p.heard()
 				l := p.plain(relations.Fair(), doclock.TTL(ttl), hear)
 				holder := l

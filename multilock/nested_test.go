@@ -48,7 +48,7 @@ func TestNestedAcquire(t *testing.T) {
 	}
 	for name, ask := range nested {
 		for _, rules := range []relations.Rules{relations.Exclusive(), relations.Fair()} {
-			bubbly(t, name, func(p *place) {
+			virtually(t, name, func(p *place) {
 				coll, w := p.watched()
 				mine, other := p.locker(coll, rules), p.plain(rules)
 				ok(p, mine.Do(p.Context(), flowers, "write", func(ctx context.Context, lease *doclock.Lease) error {
@@ -78,7 +78,7 @@ func TestNestedAcquire(t *testing.T) {
 // What does not keep an acquire back for ever is not refused: another document,
 // another tag, and a place of a semaphore.
 func TestNotNested(t *testing.T) {
-	bubble(t, func(p *place) {
+	virtual(t, func(p *place) {
 		for _, opts := range [][]doclock.Option{nil, {doclock.ShareInProcess("read")}} {
 			readers := p.plain(relations.WritePreferring(), opts...)
 			ok(p, readers.Do(p.Context(), flowers, "read", func(ctx context.Context, lease *doclock.Lease) error {
@@ -144,7 +144,7 @@ func TestNotNestedAfterTheEnd(t *testing.T) {
 
 // A claim passes over a document that its context holds.
 func TestNestedClaim(t *testing.T) {
-	bubble(t, func(p *place) {
+	virtual(t, func(p *place) {
 		l := p.plain(relations.Exclusive())
 		claim := func(ctx context.Context) (*doclock.Lease, error) {
 			return l.TryAcquire(ctx, bson.M{"_id": bson.M{"$gt": 0}}, "write", doclock.SkipLocked(), doclock.Sort(bson.D{{Key: "_id", Value: 1}}))

@@ -36,6 +36,14 @@ func (p *place) heard() (*heard, doclock.Option) {
 	})
 }
 
+// of are the events of a kind.
+func (h *heard) of(kind doclock.EventKind) []doclock.Event {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(h.all), func(e doclock.Event) bool { return e.Kind != kind })
+}
+
 // want are the events since the last call, which must be these, each as "kind
 // commands", or "kind" with any number of commands.
 func (h *heard) want(want ...string) []doclock.Event {
@@ -84,7 +92,7 @@ func TestEventsOfALease(t *testing.T) {
 
 		lease = p.try(l, "write", doclock.Owner("bob"))
 		p.want(errOf(l.TryAcquire(p.Context(), flowers, "write")), doclock.ErrConflict)
-		p.want(errOf(l.TryAcquire(p.Context(), bson.M{"_id": 2}, "write")), doclock.ErrNotFound)
+		p.want(errOf(l.TryAcquire(p.Context(), doclock.ID(7), "write")), doclock.ErrNotFound)
 		p.erase("write")
 		p.want(lease.Release(p.Context()), doclock.ErrLost)
 		all := h.want("granted 1", "refused 1", "refused 1", "lost 1")
@@ -163,8 +171,7 @@ func TestEventsOfACancelOfUnknownOutcome(t *testing.T) {
 		l := p.locker(p.coll, relations.Fair(), option)
 		ticket := p.enqueue(l, "write")
 		p.mem.Delay(1, time.Minute, locktest.CleanUps, locktest.Releases)
-		ctx, cancel := context.WithTimeout(p.Context(), time.Second)
-		defer cancel()
+		ctx := p.within(time.Second)
 		p.want(ticket.Cancel(ctx), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
 		if e := h.want("waiting 1", "gave up 1", "outcome unknown 1")[2]; !errors.Is(e.Err, context.DeadlineExceeded) || !e.DocumentID.Equal(ticket.DocumentID()) || e.Tag != "write" {
 			p.Errorf("unknown: %+v", e)

@@ -1,12 +1,9 @@
 package multilock_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,39 +24,17 @@ var errAway = errors.New("dial tcp: no route to host")
 // outage has two programs: here owes, and there meets what it owes.
 type outage struct {
 	*place
+	heard       *heard // by here's observer
 	here, there *multilock.Locker
-
-	mu     sync.Mutex
-	events []doclock.Event
 }
 
 func virtualOutage(t *testing.T, test func(o *outage)) {
 	t.Helper()
-	bubble(t, func(p *place) {
-		o := &outage{place: p}
-		o.here = p.plain(relations.Fair(), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.events = append(o.events, e)
-		}))
-		o.there = p.plain(relations.Fair())
-		test(o)
+	inBubble(t, func(p *place) {
+		heard, hear := p.heard()
+		test(&outage{p, heard, p.plain(relations.Fair(), hear), p.plain(relations.Fair())})
 		p.mem.Up()
 	})
-}
-
-// failed are the events of clean-ups that have failed.
-func (o *outage) failed() []doclock.Event {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(o.events), func(e doclock.Event) bool { return e.Kind != doclock.EventCleanUpFailed })
-}
-
-// soon ends before any second attempt.
-func (o *outage) soon() context.Context {
-	ctx, cancel := context.WithTimeout(o.Context(), time.Millisecond)
-	o.Cleanup(cancel)
-	return ctx
 }
 
 // lose has an acquire of a caller who leaves executed, and its reply lost. It makes the
@@ -70,7 +45,7 @@ func (o *outage) lose(l *multilock.Locker, id int, opts ...doclock.AcquireOption
 		must(o, err)
 	}
 	o.mem.LoseReplies(1, locktest.Acquires)
-	o.want(errOf(l.TryAcquire(o.soon(), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
+	o.want(errOf(l.TryAcquire(o.within(time.Millisecond), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
 }
 
 // free reports whether another program can have the document.
@@ -116,7 +91,7 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 		"a grant for a caller who has left": func(o *outage, down func(), opt doclock.AcquireOption) {
 			o.mem.Delay(1, 5*time.Millisecond, locktest.Acquires)
 			time.AfterFunc(5*time.Millisecond, down) // the answer is on its way
-			_, _ = o.here.TryAcquire(o.soon(), flowers, "write", opt)
+			_, _ = o.here.TryAcquire(o.within(time.Millisecond), flowers, "write", opt)
 		},
 		"a document that can't be decoded": func(o *outage, down func(), opt doclock.AcquireOption) {
 			o.want(errOf(o.here.TryAcquire(o.Context(), flowers, "write", opt, doclock.Into(&downAtDecode{down}))), errAway)
@@ -131,10 +106,10 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 			ticket := o.enqueue(o.here, "write", opt)
 			o.release(reader)
 			o.mem.Delay(1, 5*time.Millisecond)
-			_, _ = ticket.Confirm(o.soon())
+			_, _ = ticket.Confirm(o.within(time.Millisecond))
 			time.Sleep(10 * time.Millisecond)
 			down()
-			o.want(ticket.Cancel(o.soon()), doclock.ErrOutcomeUnknown)
+			o.want(ticket.Cancel(o.within(time.Millisecond)), doclock.ErrOutcomeUnknown)
 		},
 	} {
 		for term, of := range lives {
@@ -153,7 +128,7 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 						if n := o.here.Leftovers(); n != 0 {
 							o.Errorf("%d ids are still owed", n)
 						}
-						if failed := o.failed(); len(failed) > 0 && away < of.life {
+						if failed := o.heard.of(doclock.EventCleanUpFailed); len(failed) > 0 && away < of.life {
 							o.Errorf("clean-ups have failed: %v", failed)
 						}
 					})
@@ -170,7 +145,7 @@ func TestTheFirstAnswerWakesTheCleanUp(t *testing.T) {
 	virtualOutage(t, func(o *outage) {
 		for range multilock.MostPerDocument {
 			o.mem.Delay(1, 2*time.Millisecond, locktest.Acquires)
-			_, _ = o.here.TryAcquire(o.soon(), flowers, "read", doclock.TTL(time.Hour))
+			_, _ = o.here.TryAcquire(o.within(time.Millisecond), flowers, "read", doclock.TTL(time.Hour))
 		}
 		time.Sleep(time.Millisecond)
 		o.mem.Down(errAway)
@@ -275,7 +250,7 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 		if !o.free() || o.here.Leftovers() != 0 {
 			o.Errorf("%d ids are owed", o.here.Leftovers())
 		}
-		if failed := o.failed(); len(failed) != 1 || failed[0].DocumentID.AsInt64() != 1 || failed[0].Tag != "write" || failed[0].LeaseID == uuid.Nil || driverError(failed[0].Err) == nil {
+		if failed := o.heard.of(doclock.EventCleanUpFailed); len(failed) != 1 || failed[0].DocumentID.AsInt64() != 1 || failed[0].Tag != "write" || failed[0].LeaseID == uuid.Nil || driverError(failed[0].Err) == nil {
 			o.Errorf("clean-ups have failed: %+v", failed)
 		}
 	})

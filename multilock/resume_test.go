@@ -8,7 +8,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -52,34 +51,23 @@ func TestDetachAndResume(t *testing.T) {
 	here := p.locker(coll, relations.Exclusive(), doclock.Owner("ann"))
 	there := p.locker(coll, relations.Exclusive(), doclock.Owner("bob"))
 	lease := p.try(here, "write")
-	w.Take()
-	token := p.detach(lease)
-	if n := len(w.Take()); n != 1 {
-		t.Errorf("Detach sent %d commands", n)
-	}
+	var token string
+	p.sends(w, 1, "Detach", func() (err error) { token, err = lease.Detach(t.Context()); return err })
 	p.want(lease.Err(), doclock.ErrReleased)
 	ok(t, lease.Release(t.Context()))
 	_, err := there.TryAcquire(t.Context(), flowers, "write")
 	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "ann" || c.Holders[0].Since.IsZero() {
 		t.Errorf("in the way of others: %+v", c.Holders)
 	}
-	w.Take()
 	var doc bson.M
-	resumed := p.resume(there, token, doclock.Into(&doc))
-	if n := len(w.Take()); n != 1 {
-		t.Errorf("Resume sent %d commands", n)
-	}
-	if diff := cmp.Diff(whole, doc); diff != "" {
-		t.Errorf("Into (- want, + got):\n%s", diff)
-	}
+	var resumed *doclock.Lease
+	p.sends(w, 1, "Resume", func() (err error) { resumed, err = there.Resume(t.Context(), token, doclock.Into(&doc)); return err })
+	p.wantDocument("Into", doc, whole)
 	if resumed.ID() == lease.ID() || resumed.Fence() <= lease.Fence() || resumed.Tag() != "write" {
 		t.Errorf("%v with %d after %v with %d", resumed.ID(), resumed.Fence(), lease.ID(), lease.Fence())
 	}
 	p.wantEntries(resumed)
-	ok(t, there.Touch(t.Context(), token))
-	if n := len(w.Take()); n != 1 {
-		t.Errorf("Touch sent %d commands", n)
-	}
+	p.sends(w, 1, "Touch", func() error { return there.Touch(t.Context(), token) })
 	_, err = here.TryAcquire(t.Context(), flowers, "write")
 	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "bob" {
 		t.Errorf("in the way of others: %+v", c.Holders)
@@ -170,18 +158,12 @@ func TestWaitersPollAfterADetach(t *testing.T) {
 	p := newPlace(t)
 	here := p.locker(p.coll, relations.Exclusive(), doclock.TTL(doclock.MaxTTL))
 	there := p.locker(p.coll, relations.Exclusive())
-	acquire := func() (*doclock.Lease, error) { return here.Acquire(p.bounded(), flowers, "write") }
 	holder := p.try(here, "write")
-	next := begin(t, acquire)
-	p.eventually("one waits", func() bool { return here.Waiters(1) == 1 })
-	last := begin(t, acquire)
-	p.eventually("two wait", func() bool { return here.Waiters(1) == 2 })
+	next := acquire(t, p.bounded(), here, "write")
+	p.queued(here, 1)
+	last := acquire(t, p.bounded(), here, "write")
+	p.queued(here, 2)
 	p.release(holder)
-	lease, err := next.wait() // by a handoff
-	must(t, err)
-	p.release(p.resume(there, p.detach(lease)))
-	if lease, err = last.wait(); err != nil {
-		t.Fatal(err)
-	}
-	p.release(lease)
+	p.release(p.resume(there, p.detach(p.granted(next)))) // next has it by a handoff
+	p.release(p.granted(last))
 }

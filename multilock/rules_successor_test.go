@@ -123,10 +123,7 @@ func TestRule16ASuccessorThatALateDuplicateBroughtBack(t *testing.T) {
 		if again := r.waiting("write"); again != id {
 			p.Fatal("the id was not brought back")
 		}
-		removal := r.net.ArmWhere(faultnet.Stall, func(_ string, body bson.Raw) bool { // so that the waiter meets its own old entry
-			_, err := body.LookupErr("update", "$pull")
-			return err == nil
-		})
+		removal := r.net.ArmWhere(faultnet.Stall, removes) // so that the waiter meets its own old entry
 		r.release(r.holder)
 		wait(p, removal.Fired())
 		lease := r.inherited()

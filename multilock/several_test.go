@@ -173,7 +173,7 @@ func newPlaces(t testing.TB, n int) *place {
 // several has the documents 1 to n in the place of its own.
 func (p *place) several(n int) {
 	p.Helper()
-	p.Delete()
+	must(p, errOf(p.coll.DeleteMany(p.bounded(), bson.M{})))
 	p.furnish(p.coll, n)
 }
 

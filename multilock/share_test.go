@@ -28,38 +28,38 @@ func (p *place) sharing(coll *mongo.Collection, opts ...doclock.Option) *multilo
 // Readers that arrive at the same time share one entry and cost two commands,
 // however they ask. They exclude others until the last one leaves.
 func TestRule21LocalHoldersShareAnEntry(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	coll, w := p.watched()
-	l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
-	const readers = 20
-	var all []*pending[*doclock.Lease]
-	for range readers {
-		all = append(all, acquire(t, t.Context(), l, "read"))
-	}
-	leases := []*doclock.Lease{p.granted(all[0])}
-	for _, one := range all[1:] {
-		leases = append(leases, p.granted(one))
-	}
-	leases = append(leases, p.try(l, "read"))
-	if sent := w.Take(); len(sent) != 1 {
-		t.Errorf("%d readers sent %v", len(leases), sent)
-	}
-	p.wantEntries(leases[0])
-	for i, lease := range leases {
-		if lease.ID() != leases[0].ID() || lease.Fence() != leases[0].Fence() {
-			t.Errorf("reader %d has entry %v, %d", i, lease.ID(), lease.Fence())
+	virtual(t, func(p *place) { // a reader asks again 200 ms after the last image
+		coll, w := p.watched()
+		l, theirs := p.sharing(coll), p.locker(p.coll, relations.WritePreferring())
+		const readers = 20
+		var all []*pending[*doclock.Lease]
+		for range readers {
+			all = append(all, acquire(p, p.Context(), l, "read"))
 		}
-		p.want(errOf(theirs.TryAcquire(p.bounded(), flowers, "write")), doclock.ErrConflict)
-		want := 0
-		if i == readers {
-			want = 1
+		leases := []*doclock.Lease{p.granted(all[0])}
+		for _, one := range all[1:] {
+			leases = append(leases, p.granted(one))
 		}
-		p.sends(w, want, "release", func() error { return lease.Release(t.Context()) })
-		p.want(lease.Err(), doclock.ErrReleased)
-	}
-	p.wantEntries()
-	p.eventually("the wait queue is dropped", func() bool { return l.WaitQueues() == 0 })
+		leases = append(leases, p.try(l, "read"))
+		if sent := w.Take(); len(sent) != 1 {
+			p.Errorf("%d readers sent %v", len(leases), sent)
+		}
+		p.wantEntries(leases[0])
+		for i, lease := range leases {
+			if lease.ID() != leases[0].ID() || lease.Fence() != leases[0].Fence() {
+				p.Errorf("reader %d has entry %v, %d", i, lease.ID(), lease.Fence())
+			}
+			p.want(errOf(theirs.TryAcquire(p.bounded(), flowers, "write")), doclock.ErrConflict)
+			want := 0
+			if i == readers {
+				want = 1
+			}
+			p.sends(w, want, "release", func() error { return lease.Release(p.Context()) })
+			p.want(lease.Err(), doclock.ErrReleased)
+		}
+		p.wantEntries()
+		p.eventually("the wait queue is dropped", func() bool { return l.WaitQueues() == 0 })
+	})
 }
 
 // Holders that leave at the same time, long before the end, have lost nothing: one of

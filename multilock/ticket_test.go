@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 )
@@ -112,8 +113,7 @@ func TestTicketWait(t *testing.T) {
 		l := p.locker(p.coll, relations.Fair(), shortWait(100*time.Millisecond))
 		writer := p.try(l, "write")
 		ticket := p.enqueue(l, "read")
-		ctx, cancel := context.WithTimeout(p.Context(), 5*time.Second)
-		defer cancel()
+		ctx := p.within(5 * time.Second)
 		for range 2 { // the second's context has ended before
 			_, err := ticket.Wait(ctx)
 			p.want(err, context.DeadlineExceeded)
@@ -144,8 +144,7 @@ func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
 		holder := p.try(l, "write")
 		first, second, third := p.enqueue(l, "write"), p.enqueue(l, "read"), p.enqueue(l, "write")
-		ctx, cancel := context.WithTimeout(p.Context(), patience) // and not the relayTTL
-		defer cancel()
+		ctx := p.within(patience) // and not the relayTTL
 		wait := func(n int, wait func(context.Context) (*doclock.Lease, error)) *pending[*doclock.Lease] {
 			call := begin(p, func() (*doclock.Lease, error) { return wait(ctx) })
 			p.queued(l, n)
@@ -169,16 +168,32 @@ func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 	})
 }
 
-// A handoff to a Wait whose context ends in the meantime grants the ticket: a
-// later Confirm returns the lease, and Cancel releases it.
-func TestAHandoffToAWaitThatEnds(t *testing.T) {
+// A Wait of a cancelled ticket ends, at the latest at its next confirm.
+func TestTicketCancel(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair())
+		writer := p.try(l, "write")
+		ticket := p.enqueue(l, "read")
+		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.Context()) })
+		p.queued(l, 1)
+		must(p, ticket.Cancel(p.Context()))
+		p.wantEntries(writer)
+		p.want(errOf(call.wait()), doclock.ErrReleased)
+	})
+}
+
+// A ticket is granted after its caller has given up, by a confirm or by a handoff to its Wait: it
+// has the lease, and Cancel releases it. The ticket's methods may be called meanwhile. (The race
+// detector is what fails.)
+func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 	t.Parallel()
-	for name, cancels := range map[string]bool{"confirmed": false, "cancelled": true} {
-		virtually(t, name, func(p *place) {
-			coll, net := p.faulty()
-			l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
-			holder := p.try(l, "write")
-			ticket := p.enqueue(l, "write")
+	for way, grant := range map[string]func(p *place, net *faultnet.Net, l locker, holder *doclock.Lease, ticket *multilock.Ticket) (let func()){
+		"a confirm": func(p *place, net *faultnet.Net, _ locker, holder *doclock.Lease, ticket *multilock.Ticket) func() {
+			p.release(holder)
+			slow := p.giveUp(net, func(ctx context.Context) error { return errOf(ticket.Confirm(ctx)) }, doclock.ErrNotAcquired)
+			return func() { must(p, slow.Let()) }
+		},
+		"a handoff": func(p *place, net *faultnet.Net, l locker, holder *doclock.Lease, ticket *multilock.Ticket) func() {
 			ctx, cancel := context.WithCancel(p.Context())
 			call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(ctx) })
 			p.queued(l, 1)
@@ -187,71 +202,41 @@ func TestAHandoffToAWaitThatEnds(t *testing.T) {
 			wait(p, handoff.Fired())
 			cancel()
 			p.want(errOf(call.wait()), context.Canceled, doclock.ErrNotAcquired, doclock.ErrConflict)
-			must(p, handoff.Let())
-			_, err := released.wait()
-			ok(p, err)
-			p.eventually("the ticket is granted", ticket.Granted)
-			if cancels {
-				must(p, ticket.Cancel(p.bounded()))
-				p.wantEntries()
-				return
+			return func() {
+				must(p, handoff.Let())
+				ok(p, errOf(released.wait()))
+				p.eventually("the ticket is granted", ticket.Granted)
 			}
-			p.wantEntries(p.got(ticket.Confirm(p.bounded())))
-		})
-	}
-}
-
-// A cancelled ticket sends nothing more. A Wait ends, at the latest at its next confirm.
-func TestTicketCancel(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, w := p.watched()
-		l := p.locker(coll, relations.Fair())
-		writer := p.try(l, "write")
-		ticket := p.enqueue(l, "read")
-		call := begin(p, func() (*doclock.Lease, error) { return ticket.Wait(p.Context()) })
-		p.queued(l, 1)
-		must(p, ticket.Cancel(p.Context()))
-		p.wantEntries(writer)
-		p.want(errOf(call.wait()), doclock.ErrReleased)
-		p.sends(w, 0, "Cancel", func() error { return ticket.Cancel(p.Context()) })
-		p.sends(w, 0, "Confirm", func() error { _, err := ticket.Confirm(p.Context()); return err }, doclock.ErrReleased)
-		p.sends(w, 0, "Wait", func() error { _, err := ticket.Wait(p.Context()); return err }, doclock.ErrReleased)
-	})
-}
-
-// A confirm is granted after its caller has given up: the ticket has the lease,
-// and Cancel releases it. The ticket's methods may be called meanwhile. (The race
-// detector is what fails.)
-func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
-	t.Parallel()
-	for name, cancelled := range map[string]bool{"confirmed": false, "cancelled": true} {
-		virtually(t, name, func(p *place) {
-			coll, net := p.faulty()
-			l := p.locker(coll, relations.Fair())
-			writer := p.try(l, "write")
-			ticket := p.enqueue(l, "read")
-			p.release(writer)
-			slow := p.giveUp(net, func(ctx context.Context) error { _, err := ticket.Confirm(ctx); return err }, doclock.ErrNotAcquired)
-			id := ticket.ID()
-			reading := begin(p, func() (bool, error) {
-				same := true
-				for range 1000 {
-					same = same && ticket.ID() == id && ticket.Tag() == "read" && !ticket.DocumentID().IsZero()
+		},
+	} {
+		for next, cancels := range map[string]bool{"confirmed": false, "cancelled": true} {
+			virtually(t, way+", "+next, func(p *place) {
+				coll, net := p.faulty()
+				l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
+				holder := p.try(l, "write")
+				ticket := p.enqueue(l, "read")
+				let := grant(p, net, l, holder, ticket)
+				id := ticket.ID()
+				reading := begin(p, func() (bool, error) {
+					same := true
+					for range 1000 {
+						same = same && ticket.ID() == id && ticket.Tag() == "read" && !ticket.DocumentID().IsZero()
+					}
+					return same, nil
+				})
+				let()
+				if same, _ := reading.wait(); !same {
+					p.Error("the ticket is another one")
 				}
-				return same, nil
+				if cancels {
+					ok(p, ticket.Cancel(p.Context()))
+					p.wantEntries()
+					return
+				}
+				p.eventually("the ticket is granted", ticket.Granted)
+				p.wantEntries(p.got(ticket.Confirm(p.Context())))
 			})
-			must(p, slow.Let())
-			if same, _ := reading.wait(); !same {
-				p.Error("the ticket is another one")
-			}
-			if cancelled {
-				ok(p, ticket.Cancel(p.Context()))
-				p.wantEntries()
-				return
-			}
-			p.eventually("the ticket is granted", ticket.Granted)
-			p.wantEntries(p.got(ticket.Confirm(p.Context())))
-		})
+		}
 	}
 }
 

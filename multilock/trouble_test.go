@@ -190,7 +190,7 @@ func TestALeaseOutlivesTrouble(t *testing.T) {
 	} {
 		for _, refusal := range []mongo.CommandError{overloaded, conflicting} {
 			for seed := range 8 {
-				bubbly(t, fmt.Sprintf("%s/%s/%d", name, refusal.Name, seed), func(p *place) {
+				virtually(t, fmt.Sprintf("%s/%s/%d", name, refusal.Name, seed), func(p *place) {
 					l := p.plain(relations.Exclusive(), doclock.TTL(ttl))
 					lease := p.try(l, "write")
 					renew(p, l, lease)

@@ -99,52 +99,24 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 	})
 }
 
-// RetryAfter of a semaphore is when the first seat becomes free, not the last.
-func TestTryAcquireConflictOfSemaphoreSaysWhenTheFirstSeatBecomesFree(t *testing.T) {
+// RetryAfter of a semaphore is when the first seat becomes free, not the last. Each acquire is
+// decided by its own Locker's rules: beside Semaphore(3), one with Semaphore(5) lets in a fourth
+// holder.
+func TestSemaphores(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{}
-		l := p.locker(p.coll, relations.Semaphore(3), at.drive(), doclock.TTL(10*time.Second), doclock.ClockTolerance(0))
+		opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), doclock.ClockTolerance(0)}
+		three, five := p.locker(p.coll, relations.Semaphore(3), opts...), p.locker(p.coll, relations.Semaphore(5), opts...)
 		for range 3 {
-			p.try(l, "slot")
+			p.try(three, "slot")
 			at.Pass(time.Second)
 		}
-		_, err := l.TryAcquire(p.Context(), flowers, "slot")
+		_, err := three.TryAcquire(p.Context(), flowers, "slot")
 		if got := p.conflict(err); len(got.Holders) != 3 || got.RetryAfter != 7*time.Second {
 			p.Errorf("%d holders, RetryAfter %v; want 3, 7s", len(got.Holders), got.RetryAfter)
 		}
+		p.try(five, "slot")
+		p.try(five, "slot")
+		p.conflict(errOf(five.TryAcquire(p.Context(), flowers, "slot")))
 	})
-}
-
-// internal/engine has the kinds of foreign fields.
-func TestForeignLockIsLeftUntouched(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.WritePreferring())
-	p.Change(bson.M{"$set": bson.M{"lock": "locked by ann"}})
-	before := p.Stored()
-	for name, ask := range asks {
-		err := errOf(ask(l, t.Context(), flowers, "write"))
-		fault{doclock.ErrForeignLock, []string{`"lock"`}}.check(t, name, err)
-		p.wantNot(err, doclock.ErrConflict)
-	}
-	p.wantDocument("the document", p.Stored(), before)
-	p.release(p.try(p.locker(p.coll, relations.Exclusive(), doclock.Field("mutex")), "write"))
-	if got, _ := p.Stored().Lookup("lock").StringValueOK(); got != "locked by ann" {
-		t.Errorf("the other field is now %q", got)
-	}
-}
-
-// Each acquire is decided by its own Locker's rules: beside Semaphore(3), one with
-// Semaphore(5) lets in a fourth holder.
-func TestSemaphoresOfDifferentSizes(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	three, five := p.locker(p.coll, relations.Semaphore(3)), p.locker(p.coll, relations.Semaphore(5))
-	for range 3 {
-		p.try(three, "slot")
-	}
-	p.conflict(errOf(three.TryAcquire(t.Context(), flowers, "slot")))
-	p.try(five, "slot")
-	p.try(five, "slot")
-	p.conflict(errOf(five.TryAcquire(t.Context(), flowers, "slot")))
 }

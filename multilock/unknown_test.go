@@ -13,45 +13,34 @@ import (
 // cuts are the faults after which a command's outcome is unknown.
 var cuts = []faultnet.Kind{faultnet.LoseRequest, faultnet.LoseReply, faultnet.Stall}
 
-// eachCut runs body for each of them. cut has the next command meet it, and the
-// function that it returns waits until it has.
-func eachCut(t *testing.T, body func(p *place, l locker, cut func() (met func()))) {
-	t.Parallel()
-	for _, kind := range cuts {
-		virtually(t, kind.String(), func(p *place) {
-			coll, net := p.faulty()
-			body(p, p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second)), func() func() {
-				fault := net.Arm(kind, "findAndModify")
-				return func() { p.Helper(); wait(p, fault.Fired()) }
-			})
-		})
-	}
-}
-
 // A filter that may find another document the next time is sent once. The outcome
 // stays unknown, and the entry of the command is released. Once the acquire has met its
 // document, it is repeated.
 func TestUnknownOutcomeOfUnpinnedAcquireIsReported(t *testing.T) {
-	eachCut(t, func(p *place, l locker, cut func() func()) {
-		holder := p.try(p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour)), "read")
-		for _, tag := range []string{"read", "write"} { // granted, or waiting
-			met := cut()
-			lease, err := l.Acquire(p.bounded(), byName, tag)
-			met()
-			p.want(err, doclock.ErrNotAcquired)
-			if lease != nil || driverError(err) == nil {
-				p.Errorf("lease %v, error %v", lease, err)
+	t.Parallel()
+	for _, cut := range cuts {
+		virtually(t, cut.String(), func(p *place) {
+			coll, net := p.faulty()
+			l := p.locker(coll, relations.Fair(), doclock.AttemptTimeout(time.Second))
+			holder := p.try(p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour)), "read")
+			for _, tag := range []string{"read", "write"} { // granted, or waiting
+				fault := net.Arm(cut, "findAndModify")
+				lease, err := l.Acquire(p.bounded(), byName, tag)
+				wait(p, fault.Fired())
+				p.want(err, doclock.ErrNotAcquired)
+				if lease != nil || driverError(err) == nil {
+					p.Errorf("lease %v, error %v", lease, err)
+				}
+				p.eventually("the entry is looked for no more", func() bool { return l.Leftovers() == 0 })
+				p.wantEntries(holder)
 			}
-			p.eventually("the entry is looked for no more", func() bool { return l.Leftovers() == 0 })
-			p.wantEntries(holder)
-		}
-		call := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
-		p.waiting("write")
-		met := cut()
-		met()
-		p.release(holder)
-		p.wantEntries(p.granted(call))
-	})
+			call := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.bounded(), byName, "write") })
+			p.waiting("write")
+			wait(p, net.Arm(cut, "findAndModify").Fired())
+			p.release(holder)
+			p.wantEntries(p.granted(call))
+		})
+	}
 }
 
 // Rule 22: an acquire that is executed after its caller gave up leaves an entry

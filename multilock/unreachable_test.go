@@ -87,8 +87,8 @@ var overloaded = mongo.CommandError{
 	Code: 462, Name: "IngressRequestRateLimitExceeded", Message: "too many requests", Labels: []string{"SystemOverloadedError", "RetryableError"},
 }
 
-// A primary that steps down, or is overloaded, refuses commands for some
-// seconds. Every call goes on, and one that is refused for too long has its error.
+// A primary that steps down, or is overloaded, refuses commands for some seconds. A call goes on,
+// and one that is refused for too long has its error. docs/verdicts.md has the other calls.
 func TestAFailOverIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []mongo.CommandError{
@@ -98,37 +98,19 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 		t.Run(refusal.Name, func(t *testing.T) {
 			virtualOutage(t, func(o *outage) {
 				ctx := context.Background()
-				var lease *doclock.Lease
-				var token string
-				try := func(name string, call func() error) {
+				o.mem.Fail(3, refusal)
+				ok(o, o.here.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error {
 					o.mem.Fail(3, refusal)
-					if err := call(); err != nil {
-						o.Errorf("%s: %v", name, err)
-					}
-					o.mem.Fail(0, refusal)
-				}
-				try("Acquire", func() (err error) { lease, err = o.here.Acquire(ctx, flowers, "write"); return err })
-				try("Renew", func() error { return lease.Renew(ctx) })
-				try("Update", func() error { return lease.Update(ctx, plusOne) })
-				try("Release", func() error { return lease.Release(ctx) })
-				try("TryAcquire", func() (err error) { lease, err = o.here.TryAcquire(ctx, flowers, "write"); return err })
-				try("Detach", func() (err error) { token, err = lease.Detach(ctx); return err })
-				try("Touch", func() error { return o.here.Touch(ctx, token) })
-				try("Resume", func() (err error) { lease, err = o.here.Resume(ctx, token); return err })
-				try("Downgrade", func() (err error) { lease, err = lease.Downgrade(ctx, "read"); return err })
-				try("UpdateAndRelease", func() error { return lease.UpdateAndRelease(ctx, plusOne) })
-				try("Do", func() error {
-					return o.here.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error {
-						o.mem.Fail(3, refusal)
-						return nil
-					})
-				})
+					return nil
+				}))
 				if !o.free() {
 					o.Error("Do has not released")
 				}
 				if len(refusal.Labels) > 0 { // nothing was done: what is sent once is sent again
-					try("by name", func() (err error) { lease, err = o.here.TryAcquire(ctx, byName, "write"); return err })
-					try("Delete", func() error { return lease.Delete(ctx) })
+					o.mem.Fail(3, refusal)
+					lease := o.got(o.here.TryAcquire(ctx, byName, "write"))
+					o.mem.Fail(3, refusal)
+					ok(o, lease.Delete(ctx))
 					o.insert()
 				}
 				o.mem.Fail(1<<30, refusal)

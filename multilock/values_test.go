@@ -50,38 +50,30 @@ func goroutine() string {
 }
 
 // writes are the methods that take a caller's update.
-var writes = map[string]func(ctx context.Context, l *doclock.Lease, update any, opts ...options.Lister[options.UpdateOneOptions]) error{
-	"Update": func(ctx context.Context, l *doclock.Lease, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
-		return l.Update(ctx, update, opts...)
-	},
-	"UpdateAndRelease": func(ctx context.Context, l *doclock.Lease, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
-		return l.UpdateAndRelease(ctx, update, opts...)
-	},
+var writes = map[string]func(l *doclock.Lease, ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error{
+	"Update":           (*doclock.Lease).Update,
+	"UpdateAndRelease": (*doclock.Lease).UpdateAndRelease,
 }
 
 // given is an update with its options that contains v.
 type given struct {
 	update any
-	opts   *options.UpdateOneOptionsBuilder
-}
-
-func (g given) to(ctx context.Context, l *doclock.Lease, write func(context.Context, *doclock.Lease, any, ...options.Lister[options.UpdateOneOptions]) error) error {
-	if g.opts == nil {
-		return write(ctx, l, g.update)
-	}
-	return write(ctx, l, g.update, g.opts)
+	opts   []options.Lister[options.UpdateOneOptions]
 }
 
 func placesOf(v any) map[string]given {
+	by := func(o *options.UpdateOneOptionsBuilder) []options.Lister[options.UpdateOneOptions] {
+		return []options.Lister[options.UpdateOneOptions]{o}
+	}
 	one := bson.M{"$inc": bson.M{"total": 1}}
 	return map[string]given{
 		"the operator's field": {bson.M{"$set": bson.M{"x": v}}, nil},
 		"a struct's field":     {bson.M{"$set": struct{ X any }{v}}, nil},
 		"beside the library's": {bson.M{"$max": bson.M{"x": v}, "$push": bson.M{"log": v}}, nil},
 		"the pipeline":         {bson.A{bson.M{"$set": bson.M{"x": v}}}, nil},
-		"the array filter":     {bson.M{"$set": bson.M{"items.$[i]": 1}}, options.UpdateOne().SetArrayFilters([]any{bson.M{"i": v}})},
-		"the comment":          {one, options.UpdateOne().SetComment(bson.M{"x": v})},
-		"the variables":        {bson.A{bson.M{"$set": bson.M{"x": "$$v"}}}, options.UpdateOne().SetLet(bson.M{"v": v})},
+		"the array filter":     {bson.M{"$set": bson.M{"items.$[i]": 1}}, by(options.UpdateOne().SetArrayFilters([]any{bson.M{"i": v}}))},
+		"the comment":          {one, by(options.UpdateOne().SetComment(bson.M{"x": v}))},
+		"the variables":        {bson.A{bson.M{"$set": bson.M{"x": "$$v"}}}, by(options.UpdateOne().SetLet(bson.M{"v": v}))},
 	}
 }
 
@@ -115,7 +107,7 @@ func TestValuesAreEncodedOnceAndByTheirCaller(t *testing.T) {
 				lease := p.try(l, "write")
 				s.times.Store(0)
 				net.Arm(faultnet.LoseReply, "findAndModify")
-				if err := g.to(p.bounded(), lease, write); err != nil {
+				if err := write(lease, p.bounded(), g.update, g.opts...); err != nil {
 					p.Fatal(name, place, err)
 				}
 				times := int32(1)

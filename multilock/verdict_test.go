@@ -106,26 +106,6 @@ func TestDoReturnsOneVerdict(t *testing.T) {
 	}
 }
 
-// The context of an acquire ends by the loss of another lock. Nothing was lost here.
-func TestAnAcquireWhoseContextHasLostAnotherLock(t *testing.T) {
-	t.Parallel()
-	for name, ask := range asks {
-		bubbly(t, name, func(p *place) {
-			ann, bob := p.plain(relations.Exclusive()), p.plain(relations.Exclusive())
-			outer := p.got(ann.Acquire(p.Context(), doclock.ID(2), "write"))
-			p.try(bob, "write", doclock.TTL(time.Hour))
-			ctx := outer.KeepAlive(p.Context())
-			time.AfterFunc(time.Second, func() { ok(p, p.mem.Lose(outer)) })
-			p.mem.Delay(1, time.Minute, locktest.Acquires)
-			for range 2 { // during the wait, and before it
-				err := errOf(ask(ann, ctx, flowers, "write"))
-				p.wantVerdict(name, err, doclock.ErrNotAcquired)
-				p.want(err, context.Canceled)
-			}
-		})
-	}
-}
-
 // One of several holders of a shared entry writes and releases, after the lease's time
 // is up. The update is not executed, and the error says all the same what became of the
 // lock.

@@ -28,7 +28,7 @@ var acquires = []Mutant{{
 }, {
 	Name: "a waiter that gives up leaves its entry",
 	Why:  "an entry without a waiter blocks others",
-	File: "multilock/waiting.go", Tests: "^(TestCancelledWhileItWaitsLeavesNoEntry|TestCloseWakesWaitersAndRemovesTheirEntries)$", Packages: inLocker,
+	File: "multilock/waiting.go", Tests: "^TestAWaitThatEndsNamesTheHolderAndLeavesNoEntry$", Packages: inLocker,
 	Old: `s.entry.withdraw(nil, func(error) {})`,
 }, {
 	Name: "a ticket accepts an entry with another seq", Rule: 7,

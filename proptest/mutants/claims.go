@@ -16,7 +16,7 @@ var claims = []Mutant{{
 }, {
 	Name: "an ask of unknown outcome isn't cleaned up", Rule: 26,
 	Why:  "one claim locks two documents",
-	File: "multilock/claim.go", Tests: "^TestAnAskOfUnknownOutcomeLeavesNoEntry$", Packages: inLocker,
+	File: "multilock/claim.go", Tests: "^TestAClaimOfUnknownOutcomeHoldsOneDocument$", Packages: inLocker,
 	Old: `s.cleanUp(func(err error) { cleaned <- err })`,
 	New: `cleaned <- nil`,
 }, {

@@ -23,7 +23,7 @@ var failures = []Mutant{{
 }, {
 	Name: "MaxWait bounds the work too",
 	Why:  "a deadline that was meant for the wait ends fn",
-	File: "multilock/locker.go", Tests: "^TestMaxWaitBoundsNothingElse$", Packages: inLocker,
+	File: "multilock/locker.go", Tests: "^TestDoRenews$", Packages: inLocker,
 	Old: `return fn(held.KeepAlive(ctx), held)`,
 	New: `if cfg, _ := acquireConfig(opts); cfg.MaxWait != nil {
 		var cancel context.CancelFunc

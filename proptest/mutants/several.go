@@ -15,7 +15,7 @@ var several = []Mutant{{
 }, {
 	Name: "several are released in fn's own context",
 	Why:  "a caller whose context has ended never learns of a loss",
-	File: "multilock/several.go", Tests: "^TestDoAllReleasesAfterItsContextHasEnded$", Packages: inLocker,
+	File: "multilock/several.go", Tests: "^TestOneLossEndsTheJointContext$", Packages: inLocker,
 	Old: `err = beside(err, leases.Release(attempt.Detached(ctx)))`,
 	New: `_ = attempt.Detached
 		err = beside(err, leases.Release(ctx))`,

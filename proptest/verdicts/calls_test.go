@@ -35,8 +35,8 @@ var common = []failure{
 	{"reply lost, away, back later", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
 	{"request lost, away, back later", func(w *world) { w.broken(w.mem.LoseRequests, late) }},
 	{"refused", func(w *world) { w.refuse(1000, 13) }},
-	{"fail-over", func(w *world) { w.refuse(1, 10107) }},
-	{"overloaded", func(w *world) { w.refuse(3, 462, "SystemOverloadedError", "RetryableError") }}, // the driver's repeats included
+	{"fail-over", func(w *world) { w.refuse(4, 10107) }},
+	{"overloaded", func(w *world) { w.refuse(6, 462, "SystemOverloadedError", "RetryableError") }}, // the driver's repeats included
 	{"ctx ends during the command", func(w *world) {
 		w.mem.Delay(1, 2*time.Second, w.kinds()...)
 		w.limit(time.Second)
@@ -82,8 +82,8 @@ var ofFunctions = []failure{
 	{"the release's reply is lost, away, back later", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
 	{"the release is refused", func(w *world) { w.refuse(1000, 13) }},
 	{"renewals and the release are refused", func(w *world) { w.refuse(100_000, 13); time.Sleep(late) }},
-	{"fail-over", func(w *world) { w.refuse(1, 10107) }},
-	{"overloaded", func(w *world) { w.refuse(3, 462, "SystemOverloadedError", "RetryableError") }}, // the driver's repeats included
+	{"fail-over", func(w *world) { w.refuse(4, 10107) }},
+	{"overloaded", func(w *world) { w.refuse(6, 462, "SystemOverloadedError", "RetryableError") }}, // the driver's repeats included
 	{"the lock is lost while fn works", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl) }},
 	{"lost, and fn fails", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl); w.returned = errOwn }},
 	{"lost just before fn's end", func(w *world) { w.must(w.mem.Lose(w.lease)); <-w.letIn; time.Sleep(time.Millisecond) }},
