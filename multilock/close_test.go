@@ -2,6 +2,8 @@ package multilock_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,7 +64,8 @@ func TestCloseBesideARelease(t *testing.T) {
 	})
 }
 
-// Close ends a claim at once that waits for the clean-up of an ask of unknown outcome.
+// Close ends a claim at once that waits for the clean-up of an ask of unknown outcome. A Close
+// whose context ends first names what it leaves.
 func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
 	virtual(t, func(p *place) {
 		coll, net := p.faulty()
@@ -86,6 +89,9 @@ func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
 		wait(p, cleaning)
 		closed := begin(p, func() (struct{}, error) { return struct{}{}, l.Close(context.Background()) })
 		p.want(errOf(waiting.wait()), doclock.ErrClosed)
+		if err := l.Close(p.within(time.Second)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Close may leave entries that nobody holds") {
+			p.Errorf("a Close that waits for a second: %v", err)
+		}
 		net.Block(nil)
 		net.Reset()
 		ok(p, errOf(closed.wait()))
