@@ -38,9 +38,6 @@ func (w *world) checkValidity() {
 		if own.excluded {
 			w.fail("validity", "client %d has a valid lease with fence %d after a conflicting grant", i, c.fence)
 		}
-		if w.cfg.lenient {
-			continue
-		}
 		if !w.stands(w.doc, own, w.now()) {
 			w.fail("honoured", "client %d has a valid lease of entry %d, which the server does not honour", i, c.id)
 		}
