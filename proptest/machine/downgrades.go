@@ -22,7 +22,7 @@ func (m *engineMachine) downgrade(t *rapid.T) {
 		to.Owner = e.Owner
 	}
 	doc, want, image := m.model.Downgrade(m.doc, l, k, to, m.now)
-	if m.doc != nil && m.doc.Field == model.Foreign { // see open.go
+	if m.doc != nil && m.doc.Field == model.Foreign { // see doc.go
 		want = model.ForeignLock
 	}
 	got, err := a.engine.Downgrade(t.Context(), g, int64(k), r)

@@ -186,19 +186,10 @@ func (m *engineMachine) confirm(t *rapid.T) {
 	r := m.sends(t, a)
 	e, there := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Confirm(m.doc, a.request(), m.now)
-	t.Logf("confirm: the model says %s: %v", want, doc)
-
-	pin := engine.Pin{{Key: "_id", Value: m.place.id}}
-	got, err := a.engine.Confirm(t.Context(), pin, r)
-	seen := m.outcome(t, "confirm", want, got.Outcome, err)
+	got, err := a.engine.Confirm(t.Context(), m.pin(), r)
+	seen := m.agrees(t, "confirm", doc, want, got, err)
 	if there && e.Held() {
 		m.count.Seen("confirm: repeat", 1)
-	}
-	if doc == nil {
-		m.settle(doc)
-	} else {
-		m.settle(afterConfirm(doc, a.tag, a.id, m.now)...)
-		image.Doc = m.doc
 	}
 	m.told(t, a, r, seen, got.Image, image)
 }
@@ -302,10 +293,8 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 		got[model.Tag(e.Tag)] = append(got[model.Tag(e.Tag)], m.shown(e))
 	}
 	wanted := map[model.Tag][]model.Entry{}
-	for _, b := range want.Doc.Lock.Tags {
-		if len(b.Entries) > 0 {
-			wanted[b.Tag] = b.Entries
-		}
+	for tag, e := range want.Doc.All() {
+		wanted[tag] = append(wanted[tag], e)
 	}
 	if !maps.EqualFunc(wanted, got, slices.Equal) {
 		t.Fatalf("the image (-model +engine):\n%s", cmp.Diff(wanted, got))

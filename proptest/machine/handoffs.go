@@ -92,11 +92,6 @@ func (m *engineMachine) handed(t *rapid.T, command string, s *asker, next engine
 	if command == "compare-and-set" && next.Document { // the image is whole, and has no clock
 		image.Now = time.Time{}.UnixMilli()
 	}
-	if next.Waiting && want != model.NotApplied {
-		m.settle(afterConfirm(doc, s.tag, s.id, m.now)...)
-		image.Doc = m.doc
-	} else {
-		m.settle(doc)
-	}
+	m.settle(doc)
 	m.told(t, s, next.Request, seen, got.Image, image)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
@@ -149,35 +150,32 @@ func (p *place) known(i uuid.UUID) model.ID {
 
 // entry is the stored entry in the model's form.
 func (p *place) entry(e entry) model.Entry {
-	out := model.Entry{
-		ID: p.known(uuid.UUID(e.ID)), Owner: e.Owner, Seq: int64(e.Seq), Fence: int64(e.Fence), Since: int64(e.Since),
-		Expires: int64(e.Expires), N: int(e.N), Detached: e.Detached, Until: int64(e.Until),
+	return model.Entry{
+		ID: p.known(uuid.UUID(e.ID)), Owner: e.Owner, Seq: int64(e.Seq), Fence: int64(e.Fence), Since: int64(e.Since), Expires: int64(e.Expires),
+		N: int(e.N), Key: p.known(uuid.UUID(e.Key)), Detached: e.Detached, Until: int64(e.Until),
 	}
-	if !e.Key.IsZero() {
-		out.Key = p.known(uuid.UUID(e.Key))
-	}
-	return out
 }
 
 // stores is the model's entry in the stored form.
 func (p *place) stores(e model.Entry) entry {
 	return entry{
-		ID: id(p.uuids[e.ID]), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.DateTime(e.Since),
-		Expires: bson.DateTime(e.Expires), N: number(e.N), Key: id(p.uuids[e.Key]), Detached: e.Detached, Until: bson.DateTime(e.Until),
+		ID: id(p.uuids[e.ID]), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.DateTime(e.Since), Expires: bson.DateTime(e.Expires),
+		N: number(e.N), Key: id(p.uuids[e.Key]), Detached: e.Detached, Until: bson.DateTime(e.Until),
 	}
 }
 
 // shown is the engine's entry in the model's form.
 func (p *place) shown(e engine.Entry) model.Entry {
-	in := entry{
-		ID: id(e.ID), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.NewDateTimeFromTime(e.Since),
-		N: number(e.Writes), Key: id(e.Key), Detached: e.Detached,
+	return model.Entry{
+		ID: p.known(e.ID), Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: millis(e.Since), Expires: millis(e.Expires),
+		N: int(e.Writes), Key: p.known(e.Key), Detached: e.Detached, Until: millis(e.Until),
 	}
-	if !e.Expires.IsZero() {
-		in.Expires = bson.NewDateTimeFromTime(e.Expires)
+}
+
+// millis is 0 for no time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	if !e.Until.IsZero() {
-		in.Until = bson.NewDateTimeFromTime(e.Until)
-	}
-	return p.entry(in)
+	return t.UnixMilli()
 }

@@ -13,9 +13,7 @@ type token struct {
 }
 
 func (k token) engines(m *engineMachine) engine.Token {
-	return engine.Token{
-		Pin: engine.Pin{{Key: "_id", Value: m.place.id}}, Tag: string(k.known.Tag), Key: m.uuids[k.known.Key], TTL: ms(k.terms.TTL),
-	}
+	return engine.Token{Pin: m.pin(), Tag: string(k.known.Tag), Key: m.uuids[k.known.Key], TTL: ms(k.terms.TTL)}
 }
 
 // detach detaches under a new key, or under the one that the entry has.

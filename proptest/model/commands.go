@@ -112,15 +112,21 @@ func (p Protocol) repeat(d *Document, e Entry, r Request, now int64) (*Document,
 	if !p.Without.RepeatExtends {
 		p.extend(c.at(r.Tag, r.ID), r, now)
 	}
-	if e.Held() {
-		return c, Granted, Image{c, now}
-	}
-	return c, Waits, Image{c, now}
+	return c, state(e), Image{c, now}
 }
 
-// Confirm asks whether a waiting entry can be granted now. It extends the entry
-// in any case, and never makes one. A client must also compare the image's seq
-// with its ticket's: an entry with another seq is not its own.
+// state is the outcome for an entry that is there.
+func state(e Entry) Outcome {
+	if e.Held() {
+		return Granted
+	}
+	return Waits
+}
+
+// Confirm asks whether a waiting entry can be granted now. It prunes, extends
+// the entry and moves it to the end of its array in any case, and never makes
+// one. A client must also compare the image's seq with its ticket's: an entry
+// with another seq is not its own.
 func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome, Image) {
 	if d == nil {
 		return nil, Lost, Image{nil, now}
@@ -134,16 +140,20 @@ func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome
 		return p.Acquire(d, r, Queue, now)
 	case !ok:
 		return d, Lost, Image{d, now}
-	case e.Held() || p.blocked(d, r.Rules, r.Tag, e, now):
-		return p.repeat(d, e, r, now)
 	}
 	c := d.clone()
 	p.prune(c, r.ID, now)
-	c.Lock.Fence = c.next(now)
-	own := c.at(r.Tag, r.ID)
-	own.Fence, own.Until = c.Lock.Fence, p.heldUntil(r, now)
-	p.extend(own, r, now)
-	return c, Granted, Image{c, now}
+	c.remove(r.Tag, r.ID)
+	repeat := e.Held() || p.blocked(d, r.Rules, r.Tag, e, now)
+	if !repeat {
+		c.Lock.Fence = c.next(now)
+		e.Fence, e.Until = c.Lock.Fence, p.heldUntil(r, now)
+	}
+	if !repeat || !p.Without.RepeatExtends {
+		p.extend(&e, r, now)
+	}
+	c.push(r.Tag, e)
+	return c, state(e), Image{c, now}
 }
 
 // Renew extends the held entry of the lease. The entry must be present with its
