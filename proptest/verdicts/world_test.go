@@ -35,7 +35,7 @@ type world struct {
 	end      context.CancelFunc
 	inner    context.Context // fn's
 	returned error           // by fn
-	alone    bool            // nobody else wants the lock
+	failure  failure
 	rivals   bool
 	running  sync.WaitGroup
 
@@ -154,7 +154,7 @@ func (w *world) rival() {
 	ctx := w.base
 	w.running.Go(func() {
 		for ctx.Err() == nil {
-			lease, err := w.others.Acquire(ctx, doclock.ID(1), "write")
+			lease, err := w.others.Acquire(ctx, one, "write")
 			if err != nil {
 				time.Sleep(10 * time.Millisecond)
 				continue
@@ -191,23 +191,48 @@ func (w *world) acquire() {
 // acquireAlone is acquire without a rival.
 func (w *world) acquireAlone() {
 	var err error
-	w.lease, err = w.locks.Acquire(w.ctx, doclock.ID(1), "write")
+	w.lease, err = w.locks.Acquire(w.ctx, one, "write")
 	w.must(err)
 }
 
 // acquireAll gives the caller leases of both documents.
 func (w *world) acquireAll() {
 	var err error
-	w.leases, err = multilock.AcquireAll(w.ctx, w.locks.Want(doclock.ID(1), "write"), w.locks.Want(doclock.ID(2), "write"))
+	w.leases, err = multilock.AcquireAll(w.ctx, w.both()...)
 	w.must(err)
 	w.rival()
 }
 
+// both are what the caller wants of several documents.
+func (w *world) both() []multilock.Want {
+	return []multilock.Want{w.locks.Want(one, "write"), w.locks.Want(doclock.ID(2), "write")}
+}
+
+// runs is a function that holds the lock.
+func (w *world) runs(context.Context, *doclock.Lease) error {
+	w.ran = true
+	return nil
+}
+
+// fails is a function that meets the failure while it holds the lock.
+func (w *world) fails(ctx context.Context, lease *doclock.Lease) error {
+	if w.ran { // Lead has campaigned again
+		return nil
+	}
+	w.ran, w.lease, w.inner = true, lease, ctx
+	if w.failure.name != nobodyWants {
+		w.rival()
+	}
+	w.failure.arm(w)
+	w.relied = time.Now()
+	return w.returned
+}
+
 // enqueue gives the caller a ticket that is free to be granted: its holder has left.
 func (w *world) enqueue() {
-	lease, err := w.others.Acquire(w.ctx, doclock.ID(1), "slot")
+	lease, err := w.others.Acquire(w.ctx, one, "slot")
 	w.must(err)
-	w.ticket, err = w.locks.Enqueue(w.ctx, doclock.ID(1), "slot")
+	w.ticket, err = w.locks.Enqueue(w.ctx, one, "slot")
 	w.must(err)
 	w.must(lease.Release(w.ctx))
 }
