@@ -73,7 +73,6 @@ func (w *world) hold(c *client, ev event, until int64) {
 	c.phase, c.seq, c.fence, c.unknown = holding, e.Seq, e.Fence, false
 	c.valid = max(c.valid, until)
 	c.sole = w.soleFence(ev.image.Doc, e)
-	c.keeps = ev.sent + w.cfg.hold
 	if !c.awaits {
 		c.last = message{}
 	}

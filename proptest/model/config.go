@@ -28,7 +28,6 @@ type config struct {
 
 	outside       outsideWriter // what outside writers may do
 	outsideWrites int           // how often they write
-	crashes       int           // the number of clients that die
 	only          []string      // check these properties only; none: all of them
 
 	members   int     // of a replica set; 0: one server

@@ -44,7 +44,7 @@ func (k *keyer) world(w *world) {
 	for _, c := range w.clients {
 		k.used(c.id, c.own)
 		k.rank(&c.seq, &c.fence, &c.sole)
-		c.valid, c.was, c.keeps = max(0, c.valid-w.time), max(0, c.was-w.time), max(0, c.keeps-w.time)
+		c.valid, c.was = max(0, c.valid-w.time), max(0, c.was-w.time)
 		c.last = k.message(w, c.last)
 		put(k, c)
 	}

@@ -33,9 +33,6 @@ func (w *world) execute(m message, at int) event {
 		d = w.members[at].known
 	}
 	ev := event{message: m, now: now, at: when, before: d}
-	if m.rest > 0 && m.op.releases() {
-		d = d.heldFrom(m.lease, now+m.rest)
-	}
 	ev.after, ev.outcome, ev.image = w.command(p, d, m, now)
 	return ev
 }

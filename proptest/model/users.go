@@ -34,7 +34,7 @@ func (w *world) transforms(c *client, m message) []message {
 	var out []message
 	if w.cfg.tokens {
 		n := m.as(opDetach)
-		n.u, n.rest, n.key = 0, 0, c.key
+		n.u, n.key = 0, c.key
 		if c.key == 0 {
 			n.key = c.id // at a server it is random
 		}
@@ -45,7 +45,7 @@ func (w *world) transforms(c *client, m message) []message {
 	}
 	if to, ok := w.cfg.lower[c.tag]; ok {
 		n := m.as(opDowngrade)
-		n.u, n.rest, n.k = 0, 0, c.writes+1
+		n.u, n.k = 0, c.writes+1
 		n.next = Lease{Tag: to, ID: c.id + 1}
 		out = append(out, n)
 	}
@@ -122,15 +122,4 @@ func (w *world) lowered(c *client, ev event) {
 		w.saysLost(c, ev)
 		w.end(c)
 	}
-}
-
-// heldFrom is the document in which the lease's entry keeps others out until
-// then.
-func (d *Document) heldFrom(l Lease, until int64) *Document {
-	if _, ok := d.guarded(l, false); !ok {
-		return d
-	}
-	c := d.clone()
-	c.at(l.Tag, l.ID).Until = until
-	return c
 }
