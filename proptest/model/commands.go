@@ -92,7 +92,7 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 
 // enter prunes, and adds a new entry, held or waiting.
 func (p Protocol) enter(c *Document, r Request, held bool, now int64) {
-	p.prune(c, r.ID, now)
+	p.prune(c, now)
 	number := c.next(now)
 	e := Entry{ID: r.ID, Owner: r.Owner, Seq: number, Since: now}
 	if held {
@@ -142,8 +142,8 @@ func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome
 		return d, Lost, Image{d, now}
 	}
 	c := d.clone()
-	p.prune(c, r.ID, now)
 	c.remove(r.Tag, r.ID)
+	p.prune(c, now)
 	repeat := e.Held() || p.blocked(d, r.Rules, r.Tag, e, now)
 	if !repeat {
 		c.Lock.Fence = c.next(now)

@@ -4,7 +4,7 @@ package mutants
 type Mutant struct {
 	Name string // what the mutated library does wrong
 	Rule int    // the protocol's rule that it breaks, or none of them
-	Why  string // the effect on the user
+	Why  string // the effect on the user, unless the rule's row in docs/protocol.md has it
 	File string // from the module's root
 
 	Old, New string // what the file must have exactly once, and what replaces it
