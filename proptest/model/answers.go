@@ -12,6 +12,12 @@ func (w *world) end(c *client) {
 	}
 }
 
+// lost finishes a lease, or the use of a token, that the client takes for lost.
+func (w *world) lost(c *client, ev event) {
+	w.saysLost(c, ev)
+	w.end(c)
+}
+
 // unheard tells a successor that its outcome is unknown: its id may be in the
 // document, or come later. So it asks by the same id. A successor that waits in
 // the document would do that anyway.
@@ -126,8 +132,7 @@ func (w *world) conclude(c *client, ev event) {
 		w.confirmed(c, ev, w.anchor(ev.message))
 	case opRenew:
 		if ev.outcome != Renewed {
-			w.saysLost(c, ev)
-			w.end(c)
+			w.lost(c, ev)
 			return
 		}
 		c.valid = max(c.valid, w.anchor(ev.message))
@@ -196,17 +201,14 @@ func (w *world) confirmed(c *client, ev event, until int64) {
 }
 
 func (w *world) checked(c *client, ev event) {
+	rest := ev.image.Remaining(ev.lease, w.cfg.ttl, w.cfg.tolerance)
 	if _, ok := ev.image.Doc.Find(ev.lease.Tag, c.id); ok && w.cfg.protocol.Without.RemainingFromExpiry {
-		c.valid = max(c.valid, ev.sent+w.cfg.ttl)
-		c.last = message{}
+		rest = w.cfg.ttl
+	} else if _, ok := ev.image.Doc.guarded(ev.lease, false); !ok {
+		w.lost(c, ev)
 		return
 	}
-	if _, ok := ev.image.Doc.guarded(ev.lease, false); !ok {
-		w.saysLost(c, ev)
-		w.end(c)
-		return
-	}
-	c.valid = max(c.valid, ev.sent+ev.image.Remaining(ev.lease, w.cfg.ttl, w.cfg.tolerance))
+	c.valid = max(c.valid, ev.sent+rest)
 	c.last = message{}
 }
 

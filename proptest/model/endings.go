@@ -12,14 +12,12 @@ func (w *world) wrote(c *client, ev event) {
 		w.verdict(c, ev.u, true)
 		w.afterWrite(c, ev.message, ev.image.Doc)
 	case c.unknown && ev.op == opWrite: // nor did a read find its number: see resolve
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 	case c.unknown:
 		w.resolveLast(c, ev)
 	default:
 		w.verdict(c, ev.u, false)
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 	}
 }
 

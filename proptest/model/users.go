@@ -77,10 +77,10 @@ func (w *world) detached(c *client, ev event) {
 	_, there := ev.image.Doc.Keyed(Token{c.tag, c.key})
 	if ev.outcome == Detached || c.unknown && (there || c.key != c.id) {
 		w.handOut(c)
-	} else {
-		w.saysLost(c, ev)
+		w.end(c)
+		return
 	}
-	w.end(c)
+	w.lost(c, ev)
 }
 
 // handOut makes the client's token known.
@@ -93,8 +93,7 @@ func (w *world) handOut(c *client) {
 // resumed handles the answers of resumes.
 func (w *world) resumed(c *client, ev event) {
 	if ev.outcome != Granted {
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 		return
 	}
 	if w.cfg.protocol.Without.NewIDAtResume {
@@ -119,7 +118,6 @@ func (w *world) lowered(c *client, ev event) {
 		c.phase, c.unknown, c.last = holding, false, message{}
 		c.valid, c.was = max(c.valid, c.was), 0
 	default:
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 	}
 }
