@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run draws six rules, besides those of the presets. node are the arguments of main.js.
+// run compares the commands of the presets and of drawn rules. node are the arguments of main.js.
 func run(ctx context.Context, mutants bool, seed uint64, node []string) (err error) {
 	e, err := open(ctx)
 	if err != nil {
@@ -46,5 +46,5 @@ func run(ctx context.Context, mutants bool, seed uint64, node []string) (err err
 	if mutants {
 		return e.catchAll(ctx)
 	}
-	return e.compare(ctx, os.Stdout, []string{"-presets", "-rules=6", fmt.Sprint("-seed=", seed)}, node)
+	return e.compare(ctx, os.Stdout, []string{"-presets", fmt.Sprint("-seed=", seed)}, node)
 }

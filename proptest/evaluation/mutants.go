@@ -83,5 +83,5 @@ func (e *evaluation) seeded(ctx context.Context, m mutants.Mutant) (err error) {
 
 // short is a short run with drawn rules. flags are the compiler's.
 func (e *evaluation) short(ctx context.Context, flags ...string) error {
-	return e.compare(ctx, io.Discard, []string{"-tables=4"}, []string{"--cases", "2000"}, flags...)
+	return e.compare(ctx, io.Discard, []string{"-rules=4"}, []string{"--cases", "2000"}, flags...)
 }

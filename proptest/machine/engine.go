@@ -206,11 +206,7 @@ func (m *engineMachine) agrees(t *rapid.T, command string, doc *model.Document, 
 // outcome compares the library's outcome with the model's.
 func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, got engine.Outcome, err error) model.Outcome {
 	t.Helper()
-	said := map[engine.Outcome]model.Outcome{
-		engine.NotFound: model.NotFound, engine.Granted: model.Granted, engine.Waiting: model.Waits, engine.Conflict: model.Conflict,
-		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
-		engine.Detached: model.Detached,
-	}[got]
+	said := model.Outcome(got.String()) // in the same words
 	name := string(want)
 	if want == model.NotApplied { // this is Lost where nothing was repeated
 		want = model.Lost
