@@ -27,7 +27,7 @@ func (m *engineMachine) downgrade(t *rapid.T) {
 	}
 	got, err := a.engine.Downgrade(t.Context(), g, int64(k), r)
 	seen := m.agrees(t, "downgrade", doc, want, got, err)
-	m.told(t, s, r, seen, got.Image, image)
+	m.told(t, s, r, seen, got.Image, image, m.now)
 }
 
 // downgradedTo draws the asker that a lease becomes.

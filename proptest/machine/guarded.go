@@ -98,7 +98,7 @@ func (m *engineMachine) read(t *rapid.T) {
 	} else if err != nil {
 		t.Fatalf("read: %v", err)
 	}
-	m.image(t, seen, img, want)
+	m.image(t, seen, img, want, m.now)
 	m.settle(doc)
 }
 

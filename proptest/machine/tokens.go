@@ -69,7 +69,7 @@ func (m *engineMachine) resume(t *rapid.T) {
 	doc, want, image := m.model.Resume(m.doc, k.known, a.request(), m.now)
 	got, err := a.engine.Resume(t.Context(), k.engines(m), r)
 	seen := m.agrees(t, "resume", doc, want, got, err)
-	m.told(t, a, r, seen, got.Image, image)
+	m.told(t, a, r, seen, got.Image, image, m.now)
 }
 
 func (m *engineMachine) touch(t *rapid.T) {

@@ -65,20 +65,20 @@ func (w *world) unanswered(c *client) {
 // hold gives the client a lease after a grant. It is valid for a TTL from the
 // send of the answered attempt.
 func (w *world) hold(c *client, ev event, until int64) {
-	e, ok := ev.image.Doc.Find(c.tag, c.id)
+	e, ok := ev.image.Find(c.tag, c.id)
 	if !ok || !e.Held() {
 		w.fail("clients", "granted, but the image lacks entry %d", c.id)
 		return
 	}
 	if c.phase != holding {
 		c.newest = 0
-		if n := len(ev.image.Doc.Lock.Done); n > 0 {
-			c.newest = ev.image.Doc.Lock.Done[n-1]
+		if n := len(ev.image.Lock.Done); n > 0 {
+			c.newest = ev.image.Lock.Done[n-1]
 		}
 	}
 	c.phase, c.seq, c.fence, c.unknown = holding, e.Seq, e.Fence, false
 	c.valid = max(c.valid, until)
-	c.sole = w.soleFence(ev.image.Doc, e)
+	c.sole = w.soleFence(ev.image, e)
 	if !c.awaits {
 		c.last = message{}
 	}
@@ -165,7 +165,7 @@ func (w *world) acquired(c *client, ev event, until int64) {
 	case Granted:
 		w.hold(c, ev, until)
 	case Waits:
-		e, _ := ev.image.Doc.Find(c.tag, c.id)
+		e, _ := ev.image.Find(c.tag, c.id)
 		c.phase, c.seq, c.unknown, c.last = waiting, e.Seq, false, message{}
 	case Conflict:
 		if ev.op == opTry && !c.unknown {
@@ -183,7 +183,7 @@ func (w *world) acquired(c *client, ev event, until int64) {
 // waits.
 func (w *world) confirmed(c *client, ev event, until int64) {
 	tag := c.tag
-	e, ok := ev.image.Doc.Find(tag, c.id)
+	e, ok := ev.image.Find(tag, c.id)
 	switch {
 	case !ok:
 		w.end(c)
@@ -201,10 +201,10 @@ func (w *world) confirmed(c *client, ev event, until int64) {
 }
 
 func (w *world) checked(c *client, ev event) {
-	rest := ev.image.Remaining(ev.lease, w.cfg.ttl, w.cfg.tolerance)
-	if _, ok := ev.image.Doc.Find(ev.lease.Tag, c.id); ok && w.cfg.protocol.Without.RemainingFromExpiry {
+	rest := ev.image.remaining(ev.lease, w.cfg.ttl, w.cfg.tolerance, ev.now)
+	if _, ok := ev.image.Find(ev.lease.Tag, c.id); ok && w.cfg.protocol.Without.RemainingFromExpiry {
 		rest = w.cfg.ttl
-	} else if _, ok := ev.image.Doc.guarded(ev.lease, false); !ok {
+	} else if _, ok := ev.image.guarded(ev.lease, false); !ok {
 		w.lost(c, ev)
 		return
 	}

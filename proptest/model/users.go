@@ -74,7 +74,7 @@ func (w *world) transformAgain(c *client) []message {
 // If an earlier attempt may have been executed, an image tells: nobody else
 // knows a new key. Others know that of a handle that was itself resumed.
 func (w *world) detached(c *client, ev event) {
-	_, there := ev.image.Doc.Keyed(Token{c.tag, c.key})
+	_, there := ev.image.Keyed(Token{c.tag, c.key})
 	if ev.outcome == Detached || c.unknown && (there || c.key != c.id) {
 		w.handOut(c)
 		w.end(c)
@@ -97,7 +97,7 @@ func (w *world) resumed(c *client, ev event) {
 		return
 	}
 	if w.cfg.protocol.Without.NewIDAtResume {
-		e, _ := ev.image.Doc.Keyed(Token{c.tag, c.key})
+		e, _ := ev.image.Keyed(Token{c.tag, c.key})
 		c.id = e.ID
 	}
 	w.hold(c, ev, w.anchor(ev.message))
