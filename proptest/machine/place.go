@@ -68,34 +68,34 @@ func (p *place) newID() model.ID {
 	return model.ID(n)
 }
 
-// load reads what is stored.
-func (p *place) load() stored {
+// load reads what is stored, and the type of its lock.fence.
+func (p *place) load() (*model.Document, bson.Type) {
 	raw, err := p.coll.FindOne(p.t.Context(), p.filter()).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return stored{}
+		return nil, 0
 	}
 	if err != nil {
 		p.t.Fatalf("read the document: %v", err)
 	}
-	s, err := p.parse(raw)
+	doc, fence, err := p.parse(raw)
 	if err != nil {
 		p.t.Fatalf("the document can't be read: %v\n%s", err, raw)
 	}
-	return s
+	return doc, fence
 }
 
 // settle compares the stored document with the model's, and goes on from it.
 func (p *place) settle(doc *model.Document) {
 	p.t.Helper()
-	s := p.load()
+	stored, fence := p.load()
 	p.count.Checked(EngineStored, 1)
 	before := p.doc
-	if !model.Same(doc, s.doc) {
+	if !model.Same(doc, stored) {
 		p.t.Fatalf("the stored document is not the model's at %d:\nbefore: %v\nmodel:  %v\nstored: %v\n(-model +stored)\n%s",
-			p.now-epoch, before, doc, s.doc, cmp.Diff(doc, s.doc, cmpopts.EquateEmpty()))
+			p.now-epoch, before, doc, stored, cmp.Diff(doc, stored, cmpopts.EquateEmpty()))
 	}
-	if before != nil && doc != nil && doc.Lock.Fence != before.Lock.Fence && s.fence != bson.TypeInt64 {
-		p.t.Fatalf("the new fence is of type %s", s.fence)
+	if before != nil && doc != nil && doc.Lock.Fence != before.Lock.Fence && fence != bson.TypeInt64 {
+		p.t.Fatalf("the new fence is of type %s", fence)
 	}
 	p.doc = doc
 }

@@ -102,8 +102,8 @@ func (p *place) store(doc *model.Document, lock any) {
 		p.t.Fatalf("write the document: %v", err)
 	}
 	p.doc = doc
-	if got := p.load(); !model.Same(doc, got.doc) {
-		p.t.Fatalf("the machine itself wrote %v, and found %v", doc, got.doc)
+	if got, _ := p.load(); !model.Same(doc, got) {
+		p.t.Fatalf("the machine itself wrote %v, and found %v", doc, got)
 	}
 }
 

@@ -12,12 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// stored is the server's document in the model's form.
-type stored struct {
-	doc   *model.Document
-	fence bson.Type // of lock.fence
-}
-
 // entry is an entry in the form that is stored.
 type entry struct {
 	ID       id            `bson:"id"`
@@ -80,9 +74,9 @@ func whole(v bson.RawValue) (int64, error) {
 	return n, nil
 }
 
-// parse reads a document strictly: anything that the model has no form for is
-// an error. It compares a foreign lock by its bytes.
-func (p *place) parse(raw bson.Raw) (s stored, err error) {
+// parse reads a document strictly, and the type of its lock.fence: anything that
+// the model has no form for is an error. It compares a foreign lock by its bytes.
+func (p *place) parse(raw bson.Raw) (doc *model.Document, fence bson.Type, err error) {
 	var fields struct {
 		ID    string         `bson:"_id"`
 		Log   []model.Update `bson:"log"`
@@ -90,20 +84,20 @@ func (p *place) parse(raw bson.Raw) (s stored, err error) {
 		Other bson.M         `bson:",inline"`
 	}
 	if err := bson.Unmarshal(raw, &fields); err != nil || len(fields.Other) > 0 {
-		return s, fmt.Errorf("unknown fields %v: %w", fields.Other, err)
+		return nil, 0, fmt.Errorf("unknown fields %v: %w", fields.Other, err)
 	}
-	s.doc = &model.Document{Log: fields.Log}
+	doc = &model.Document{Log: fields.Log}
 	switch v := fields.Lock; {
 	case v.IsZero():
 	case v.Type == bson.TypeNull:
-		s.doc.Field = model.Null
+		doc.Field = model.Null
 	case v.Equal(p.foreign):
-		s.doc.Field = model.Foreign
+		doc.Field = model.Foreign
 	default:
-		s.doc.Field = model.Ours
-		s.fence, err = p.parseLock(v, &s.doc.Lock)
+		doc.Field = model.Ours
+		fence, err = p.parseLock(v, &doc.Lock)
 	}
-	return s, err
+	return doc, fence, err
 }
 
 // parseLock also returns the type of lock.fence. An outside writer's null is an empty array.
