@@ -30,7 +30,6 @@ type world struct {
 	leaders *writelock.Locker
 	others  *multilock.Locker
 
-	base     context.Context // of all that goes on in this world
 	ctx      context.Context // the call's
 	end      context.CancelFunc
 	inner    context.Context // fn's
@@ -65,18 +64,12 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.leaders, err = writelock.New(ours)
 	w.must(err)
-	base, cancel := context.WithCancel(t.Context())
-	w.base = base
-	w.ctx, w.end = context.WithCancel(base)
-	t.Cleanup(func() {
-		cancel()
+	w.ctx, w.end = context.WithCancel(t.Context())
+	t.Cleanup(func() { // t's context has ended
 		w.mem.Fail(0, mongo.CommandError{})
 		w.cut(nil)
-		for _, l := range []interface{ Close(context.Context) error }{w.locks, w.leaders, w.others} {
-			if err := l.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}
+		ctx := context.Background()
+		w.must(errors.Join(w.locks.Close(ctx), w.leaders.Close(ctx), w.others.Close(ctx)))
 		w.running.Wait()
 	})
 	return w
@@ -151,7 +144,7 @@ func (w *world) held() *doclock.Lease {
 // minute.
 func (w *world) rival() {
 	w.rivals = true
-	ctx := w.base
+	ctx := w.Context()
 	w.running.Go(func() {
 		for ctx.Err() == nil {
 			lease, err := w.others.Acquire(ctx, one, "write")
@@ -239,7 +232,7 @@ func (w *world) enqueue() {
 
 // erase removes the entry of the caller's ticket or token, as an operator does.
 func (w *world) erase() {
-	_, err := w.mem.Client().Database("test").Collection("documents").UpdateByID(w.base, 1, bson.M{"$unset": bson.M{"lock.tags": 1}})
+	_, err := w.mem.Client().Database("test").Collection("documents").UpdateByID(w.ctx, 1, bson.M{"$unset": bson.M{"lock.tags": 1}})
 	w.must(err)
 }
 
