@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/internal/mongotest"
@@ -38,27 +39,21 @@ func open(ctx context.Context) (*evaluation, error) {
 	return e, err
 }
 
-// draw writes the commands of a number of drawn rules to a new directory, as
-// the engine's own tests send them. flags are the compiler's.
-func (e *evaluation) write(ctx context.Context, arguments []string, flags ...string) (dir string, err error) {
-	dir, err = os.MkdirTemp("", "doclock-evaluation")
-	if err != nil {
-		return "", err
-	}
-	test := append([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags...)
-	test = append(append(test, "./internal/engine", "-args", "-into="+dir), arguments...)
-	if err := e.run(ctx, io.Discard, e.root, "go", test...); err != nil {
-		return "", cmp.Or(os.RemoveAll(dir), err)
-	}
-	return dir, nil
-}
-
 // errDisagreement is the verdict of main.js.
 var errDisagreement = errors.New("the evaluations disagree")
 
-// compare runs main.js on the commands in these directories.
-func (e *evaluation) compare(ctx context.Context, out io.Writer, arguments []string, directory string) error {
-	err := e.run(ctx, out, e.directory(), "node", append(append([]string{"main.js"}, arguments...), directory)...)
+// compare runs main.js on commands as the engine's own tests send them. flags are the compiler's.
+func (e *evaluation) compare(ctx context.Context, out io.Writer, engine, node []string, flags ...string) (err error) {
+	dir, err := os.MkdirTemp("", "doclock-evaluation")
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, os.RemoveAll(dir)) }()
+	test := slices.Concat([]string{"test", "-count=1", "-run=^TestFurtherCommands$"}, flags, []string{"./internal/engine", "-args", "-into=" + dir}, engine)
+	if err := e.run(ctx, io.Discard, e.root, "go", test...); err != nil {
+		return err
+	}
+	err = e.run(ctx, out, e.directory(), "node", slices.Concat([]string{"main.js"}, node, []string{dir})...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 2 {
 		return errDisagreement

@@ -7,16 +7,29 @@
 // ones: repeats, late duplicates, old fences, old write numbers. What the public packages
 // make of these commands is for package simulation.
 //
-// The machine sets the time by hand. So time
-// stands still, goes to the very millisecond of an expiry, and steps back.
-// Between the commands an outside writer deletes the document, erases the lock,
-// or saves an old one back.
+// The machine sets the time by hand. So time stands still, goes to the very
+// millisecond of an expiry, and steps back. Between the commands an outside
+// writer deletes the document, erases the lock, or saves an old one back.
 //
 // How to read it: check.go has the entry points, place.go the document on the
 // server with the model's beside it. stored.go, shapes.go and rules.go convert
 // between the two. engine.go, guarded.go, handoffs.go, tokens.go and downgrades.go have
 // the steps.
 //
-// The comparison allows for everything that the protocol's text leaves open;
-// see open.go.
+// The protocol's text leaves these points open, and they are compared as
+// follows:
+//
+//   - The order of the tags in `tags` has no meaning: they are compared sorted.
+//   - An absent `tags`, an empty one and null are the same, as are an absent
+//     `fence`, null and 0, and an array of a tag and null. (Not so an empty array
+//     and none: joins, grants and confirms drop the emptied.)
+//   - A classic update that releases makes a remainder though its time has
+//     passed: the remainder has expired. The model is asked as of before that
+//     time.
+//   - The outcome of a release without a fence (a clean-up's) only tells
+//     whether the entry was present.
+//   - A downgrade has no filter: of a field that is not a lock it is answered with
+//     that, where the model says that the entry is lost.
+//   - Integers may be stored as any of BSON's numbers, but for a new lock.fence,
+//     which is a Long.
 package machine

@@ -22,12 +22,12 @@ func (m *engineMachine) downgrade(t *rapid.T) {
 		to.Owner = e.Owner
 	}
 	doc, want, image := m.model.Downgrade(m.doc, l, k, to, m.now)
-	if m.doc != nil && m.doc.Field == model.Foreign { // see open.go
+	if m.doc != nil && m.doc.Field == model.Foreign { // see doc.go
 		want = model.ForeignLock
 	}
 	got, err := a.engine.Downgrade(t.Context(), g, int64(k), r)
 	seen := m.agrees(t, "downgrade", doc, want, got, err)
-	m.told(t, s, r, seen, got.Image, image)
+	m.told(t, s, r, seen, got.Image, image, m.now)
 }
 
 // downgradedTo draws the asker that a lease becomes.

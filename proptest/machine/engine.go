@@ -178,7 +178,7 @@ func (m *engineMachine) ask(t *rapid.T, a *asker) {
 	if repeat && want != model.ForeignLock {
 		m.count.Seen("acquire: repeat", 1)
 	}
-	m.told(t, a, r, seen, got.Image, image)
+	m.told(t, a, r, seen, got.Image, image, m.now)
 }
 
 func (m *engineMachine) confirm(t *rapid.T) {
@@ -186,21 +186,12 @@ func (m *engineMachine) confirm(t *rapid.T) {
 	r := m.sends(t, a)
 	e, there := m.doc.Find(a.tag, a.id)
 	doc, want, image := m.model.Confirm(m.doc, a.request(), m.now)
-	t.Logf("confirm: the model says %s: %v", want, doc)
-
-	pin := engine.Pin{{Key: "_id", Value: m.place.id}}
-	got, err := a.engine.Confirm(t.Context(), pin, r)
-	seen := m.outcome(t, "confirm", want, got.Outcome, err)
+	got, err := a.engine.Confirm(t.Context(), m.pin(), r)
+	seen := m.agrees(t, "confirm", doc, want, got, err)
 	if there && e.Held() {
 		m.count.Seen("confirm: repeat", 1)
 	}
-	if doc == nil {
-		m.settle(doc)
-	} else {
-		m.settle(afterConfirm(doc, a.tag, a.id, m.now)...)
-		image.Doc = m.doc
-	}
-	m.told(t, a, r, seen, got.Image, image)
+	m.told(t, a, r, seen, got.Image, image, m.now)
 }
 
 // agrees compares the outcome and the stored document with the model's.
@@ -215,11 +206,7 @@ func (m *engineMachine) agrees(t *rapid.T, command string, doc *model.Document, 
 // outcome compares the library's outcome with the model's.
 func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, got engine.Outcome, err error) model.Outcome {
 	t.Helper()
-	said := map[engine.Outcome]model.Outcome{
-		engine.NotFound: model.NotFound, engine.Granted: model.Granted, engine.Waiting: model.Waits, engine.Conflict: model.Conflict,
-		engine.Renewed: model.Renewed, engine.Released: model.Released, engine.Applied: model.Applied, engine.Lost: model.Lost,
-		engine.Detached: model.Detached,
-	}[got]
+	said := model.Outcome(got.String()) // in the same words
 	name := string(want)
 	if want == model.NotApplied { // this is Lost where nothing was repeated
 		want = model.Lost
@@ -243,9 +230,9 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 }
 
 // told compares the image of an outcome, and remembers the fence.
-func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.Outcome, img *engine.Image, want model.Image) {
+func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.Outcome, img *engine.Image, want *model.Document, now int64) {
 	t.Helper()
-	m.image(t, said, img, want)
+	m.image(t, said, img, want, now)
 	if said != model.Granted {
 		return
 	}
@@ -269,43 +256,41 @@ func (m *engineMachine) told(t *rapid.T, a *asker, r engine.Request, said model.
 	if err := a.engine.Decode(img, &whole); err != nil {
 		t.Fatalf("decode the document as of the grant: %v", err)
 	}
-	if _, has := whole["lock"]; has || whole["_id"] != m.place.id || (len(want.Doc.Log) > 0) != (whole["log"] != nil) {
+	if _, has := whole["lock"]; has || whole["_id"] != m.place.id || (len(want.Log) > 0) != (whole["log"] != nil) {
 		t.Fatalf("the document as of the grant is %v", whole)
 	}
 }
 
-// image compares an image with the model's.
-func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image, want model.Image) {
+// image compares an image with the model's, and with the server's time.
+func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image, want *model.Document, now int64) {
 	t.Helper()
 	m.count.Checked(EngineImages, 1)
 	if said == model.ForeignLock {
 		return
 	}
-	if (img == nil) != (want.Doc == nil) {
-		t.Fatalf("the image is %v, the model's is of %v", img, want.Doc)
+	if (img == nil) != (want == nil) {
+		t.Fatalf("the image is %v, the model's is of %v", img, want)
 	}
 	if img == nil {
 		return
 	}
-	if img.Now.UnixMilli() != want.Now {
-		t.Fatalf("the image's time is %v, the server's %d", img.Now, want.Now)
+	if img.Now.UnixMilli() != now {
+		t.Fatalf("the image's time is %v, the server's %d", img.Now, now)
 	}
 	lock := model.Lock{Fence: img.Lock.Fence}
 	for _, id := range img.Lock.Done {
 		lock.Done = append(lock.Done, m.ids[id])
 	}
-	if want.Doc.Lock.Fence != lock.Fence || !slices.Equal(want.Doc.Lock.Done, lock.Done) {
-		t.Fatalf("the image is %+v, the model's %v", img.Lock, want.Doc)
+	if want.Lock.Fence != lock.Fence || !slices.Equal(want.Lock.Done, lock.Done) {
+		t.Fatalf("the image is %+v, the model's %v", img.Lock, want)
 	}
 	got := map[model.Tag][]model.Entry{}
 	for _, e := range img.Lock.Entries {
 		got[model.Tag(e.Tag)] = append(got[model.Tag(e.Tag)], m.shown(e))
 	}
 	wanted := map[model.Tag][]model.Entry{}
-	for _, b := range want.Doc.Lock.Tags {
-		if len(b.Entries) > 0 {
-			wanted[b.Tag] = b.Entries
-		}
+	for tag, e := range want.All() {
+		wanted[tag] = append(wanted[tag], e)
 	}
 	if !maps.EqualFunc(wanted, got, slices.Equal) {
 		t.Fatalf("the image (-model +engine):\n%s", cmp.Diff(wanted, got))

@@ -17,7 +17,7 @@ func either(model.Entry) bool    { return true }
 func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {
 	a := m.asking(t, held)
 	fence := a.fence + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 1, -1}).Draw(t, "fence differs by")
-	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: m.place.id}}, Tag: string(a.tag), ID: m.uuids[a.id], Fence: fence}
+	g := engine.Grant{Pin: m.pin(), Tag: string(a.tag), ID: m.uuids[a.id], Fence: fence}
 	g.TTL, g.Until = ms(a.request().TTL), a.until
 	if e, there := m.doc.Find(a.tag, a.id); there { // also where an outside writer has put an older one back
 		g.Key = m.uuids[e.Key]
@@ -44,7 +44,7 @@ func (m *engineMachine) release(t *rapid.T) {
 	}
 	doc, want, _ := m.model.Release(m.doc, l, m.now)
 	got, err := a.engine.Release(t.Context(), g)
-	if l.Fence == 0 && err == nil && want == model.Released { // see open.go
+	if l.Fence == 0 && err == nil && want == model.Released { // see doc.go
 		got.Outcome = engine.Released
 	}
 	m.agrees(t, "release", doc, want, got, err)
@@ -70,7 +70,7 @@ func (m *engineMachine) writeAndRelease(t *rapid.T) {
 	m.agrees(t, "write-and-release", doc, want, got, err)
 }
 
-// leaves is the time as of which the model is asked for a last write: see open.go.
+// leaves is the time as of which the model is asked for a last write: see doc.go.
 func (p *place) leaves(l model.Lease, update any) int64 {
 	if e, there := p.doc.Find(l.Tag, l.ID); there && e.Until != 0 && !isPipeline(update) {
 		return min(p.now, e.Until-1)
@@ -89,7 +89,7 @@ func (m *engineMachine) parsed(t *rapid.T, a *asker, update any) *engine.Update 
 func (m *engineMachine) read(t *rapid.T) {
 	p := pick(t, "program", m.programs)
 	doc, seen, want := m.model.Read(m.doc, m.now)
-	img, err := p.engine.Read(t.Context(), engine.Pin{{Key: "_id", Value: m.place.id}})
+	img, err := p.engine.Read(t.Context(), m.pin())
 	if doc != nil && doc.Field == model.Foreign {
 		if engine.AsFailure(err).Cause != engine.CauseForeign {
 			t.Fatalf("read of a foreign lock: %v", err)
@@ -98,7 +98,7 @@ func (m *engineMachine) read(t *rapid.T) {
 	} else if err != nil {
 		t.Fatalf("read: %v", err)
 	}
-	m.image(t, seen, img, want)
+	m.image(t, seen, img, want, m.now)
 	m.settle(doc)
 }
 

@@ -86,17 +86,13 @@ func (m *engineMachine) handoff(t *rapid.T) {
 }
 
 // handed compares the outcome of a handoff.
-func (m *engineMachine) handed(t *rapid.T, command string, s *asker, next engine.Successor, doc *model.Document, want model.Outcome, image model.Image, got engine.Answer, err error) {
+func (m *engineMachine) handed(t *rapid.T, command string, s *asker, next engine.Successor, doc *model.Document, want model.Outcome, image *model.Document, got engine.Answer, err error) {
 	t.Helper()
 	seen := m.outcome(t, command, want, got.Outcome, err)
+	now := m.now
 	if command == "compare-and-set" && next.Document { // the image is whole, and has no clock
-		image.Now = time.Time{}.UnixMilli()
+		now = time.Time{}.UnixMilli()
 	}
-	if next.Waiting && want != model.NotApplied {
-		m.settle(afterConfirm(doc, s.tag, s.id, m.now)...)
-		image.Doc = m.doc
-	} else {
-		m.settle(doc)
-	}
-	m.told(t, s, next.Request, seen, got.Image, image)
+	m.settle(doc)
+	m.told(t, s, next.Request, seen, got.Image, image, now)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/google/go-cmp/cmp"
@@ -43,7 +44,7 @@ type place struct {
 func newPlace(t *rapid.T, coll *mongo.Collection, count *tally.Tally) *place {
 	p := &place{
 		t: t, coll: coll, id: uuid.NewString(), count: count, now: epoch,
-		ids: map[uuid.UUID]model.ID{}, uuids: map[model.ID]uuid.UUID{},
+		ids: map[uuid.UUID]model.ID{uuid.Nil: 0}, uuids: map[model.ID]uuid.UUID{},
 	}
 	p.alone = rapid.Bool().Draw(t, "alone")
 	p.begin()
@@ -56,48 +57,47 @@ func (p *place) time() time.Time { return time.UnixMilli(p.now).UTC() }
 // filter names the document as a caller would.
 func (p *place) filter() bson.M { return bson.M{"_id": p.id} }
 
+// pin names it as the engine does.
+func (p *place) pin() engine.Pin { return engine.Pin{{Key: "_id", Value: p.id}} }
+
 // newID is an id that is the same in every replay of a run.
 func (p *place) newID() model.ID {
-	n := len(p.ids) + 1
+	n := len(p.ids)
 	i := uuid.UUID(fmt.Appendf(nil, "an entry's id %02x", n))
 	p.ids[i], p.uuids[model.ID(n)] = model.ID(n), i
 	return model.ID(n)
 }
 
-// load reads what is stored.
-func (p *place) load() stored {
+// load reads what is stored, and the type of its lock.fence.
+func (p *place) load() (*model.Document, bson.Type) {
 	raw, err := p.coll.FindOne(p.t.Context(), p.filter()).Raw()
 	if errors.Is(err, mongo.ErrNoDocuments) {
-		return stored{}
+		return nil, 0
 	}
 	if err != nil {
 		p.t.Fatalf("read the document: %v", err)
 	}
-	s, err := p.parse(raw)
+	doc, fence, err := p.parse(raw)
 	if err != nil {
 		p.t.Fatalf("the document can't be read: %v\n%s", err, raw)
 	}
-	return s
+	return doc, fence
 }
 
-// settle compares the stored document with the model's, or with several if the
-// protocol leaves the point open, and goes on from the match.
-func (p *place) settle(may ...*model.Document) {
+// settle compares the stored document with the model's, and goes on from it.
+func (p *place) settle(doc *model.Document) {
 	p.t.Helper()
-	s := p.load()
+	stored, fence := p.load()
 	p.count.Checked(EngineStored, 1)
 	before := p.doc
-	for _, doc := range may {
-		if model.Same(doc, s.doc) {
-			p.doc = doc
-			if before != nil && doc != nil && doc.Lock.Fence != before.Lock.Fence && s.fence != bson.TypeInt64 {
-				p.t.Fatalf("the new fence is of type %s", s.fence)
-			}
-			return
-		}
+	if !model.Same(doc, stored) {
+		p.t.Fatalf("the stored document is not the model's at %d:\nbefore: %v\nmodel:  %v\nstored: %v\n(-model +stored)\n%s",
+			p.now-epoch, before, doc, stored, cmp.Diff(doc, stored, cmpopts.EquateEmpty()))
 	}
-	p.t.Fatalf("the stored document is not the model's at %d:\nbefore: %v\nmodel:  %v\nstored: %v\n(-model +stored)\n%s",
-		p.now-epoch, before, may[0], s.doc, cmp.Diff(may[0], s.doc, cmpopts.EquateEmpty()))
+	if before != nil && doc != nil && doc.Lock.Fence != before.Lock.Fence && fence != bson.TypeInt64 {
+		p.t.Fatalf("the new fence is of type %s", fence)
+	}
+	p.doc = doc
 }
 
 // advance sets the server's clock.

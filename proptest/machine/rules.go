@@ -2,6 +2,7 @@ package machine
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/doclock/doclock/relations"
@@ -42,7 +43,7 @@ func drawRules(t *rapid.T) relations.Rules {
 	if rapid.IntRange(0, 1).Draw(t, "a preset") == 0 {
 		return pick(t, "preset", presets)
 	}
-	tags := rapid.SampledFrom(subsets(tagPool)).Draw(t, "tags")
+	tags := drawTags(t, 1, tagPool...)
 	rules := relations.Rules{}
 	for _, from := range tags {
 		rules[from] = map[string]relations.Relation{}
@@ -77,23 +78,11 @@ func drawOther(t *rapid.T, rules relations.Rules) relations.Rules {
 	}
 }
 
-// subsets lists the subsets with at least one element, small ones first.
-func subsets(of []string) [][]string {
-	var all [][]string
-	for size := 1; size <= len(of); size++ {
-		for bits := range 1 << len(of) {
-			var some []string
-			for i, tag := range of {
-				if bits&(1<<i) != 0 {
-					some = append(some, tag)
-				}
-			}
-			if len(some) == size {
-				all = append(all, some)
-			}
-		}
-	}
-	return all
+// drawTags draws some of the tags, in their order.
+func drawTags(t *rapid.T, least int, of ...string) []string {
+	tags := rapid.SliceOfNDistinct(rapid.SampledFrom(of), least, len(of), rapid.ID).Draw(t, "tags")
+	slices.Sort(tags)
+	return tags
 }
 
 // modelRules are the model's form of the library's rules.

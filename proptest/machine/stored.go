@@ -4,18 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// stored is the server's document in the model's form.
-type stored struct {
-	doc   *model.Document
-	fence bson.Type // of lock.fence
-}
 
 // entry is an entry in the form that is stored.
 type entry struct {
@@ -79,9 +74,9 @@ func whole(v bson.RawValue) (int64, error) {
 	return n, nil
 }
 
-// parse reads a document strictly: anything that the model has no form for is
-// an error. It compares a foreign lock by its bytes.
-func (p *place) parse(raw bson.Raw) (s stored, err error) {
+// parse reads a document strictly, and the type of its lock.fence: anything that
+// the model has no form for is an error. It compares a foreign lock by its bytes.
+func (p *place) parse(raw bson.Raw) (doc *model.Document, fence bson.Type, err error) {
 	var fields struct {
 		ID    string         `bson:"_id"`
 		Log   []model.Update `bson:"log"`
@@ -89,20 +84,20 @@ func (p *place) parse(raw bson.Raw) (s stored, err error) {
 		Other bson.M         `bson:",inline"`
 	}
 	if err := bson.Unmarshal(raw, &fields); err != nil || len(fields.Other) > 0 {
-		return s, fmt.Errorf("unknown fields %v: %w", fields.Other, err)
+		return nil, 0, fmt.Errorf("unknown fields %v: %w", fields.Other, err)
 	}
-	s.doc = &model.Document{Log: fields.Log}
+	doc = &model.Document{Log: fields.Log}
 	switch v := fields.Lock; {
 	case v.IsZero():
 	case v.Type == bson.TypeNull:
-		s.doc.Field = model.Null
+		doc.Field = model.Null
 	case v.Equal(p.foreign):
-		s.doc.Field = model.Foreign
+		doc.Field = model.Foreign
 	default:
-		s.doc.Field = model.Ours
-		s.fence, err = p.parseLock(v, &s.doc.Lock)
+		doc.Field = model.Ours
+		fence, err = p.parseLock(v, &doc.Lock)
 	}
-	return s, err
+	return doc, fence, err
 }
 
 // parseLock also returns the type of lock.fence. An outside writer's null is an empty array.
@@ -149,35 +144,32 @@ func (p *place) known(i uuid.UUID) model.ID {
 
 // entry is the stored entry in the model's form.
 func (p *place) entry(e entry) model.Entry {
-	out := model.Entry{
-		ID: p.known(uuid.UUID(e.ID)), Owner: e.Owner, Seq: int64(e.Seq), Fence: int64(e.Fence), Since: int64(e.Since),
-		Expires: int64(e.Expires), N: int(e.N), Detached: e.Detached, Until: int64(e.Until),
+	return model.Entry{
+		ID: p.known(uuid.UUID(e.ID)), Owner: e.Owner, Seq: int64(e.Seq), Fence: int64(e.Fence), Since: int64(e.Since), Expires: int64(e.Expires),
+		N: int(e.N), Key: p.known(uuid.UUID(e.Key)), Detached: e.Detached, Until: int64(e.Until),
 	}
-	if !e.Key.IsZero() {
-		out.Key = p.known(uuid.UUID(e.Key))
-	}
-	return out
 }
 
 // stores is the model's entry in the stored form.
 func (p *place) stores(e model.Entry) entry {
 	return entry{
-		ID: id(p.uuids[e.ID]), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.DateTime(e.Since),
-		Expires: bson.DateTime(e.Expires), N: number(e.N), Key: id(p.uuids[e.Key]), Detached: e.Detached, Until: bson.DateTime(e.Until),
+		ID: id(p.uuids[e.ID]), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.DateTime(e.Since), Expires: bson.DateTime(e.Expires),
+		N: number(e.N), Key: id(p.uuids[e.Key]), Detached: e.Detached, Until: bson.DateTime(e.Until),
 	}
 }
 
 // shown is the engine's entry in the model's form.
 func (p *place) shown(e engine.Entry) model.Entry {
-	in := entry{
-		ID: id(e.ID), Owner: e.Owner, Seq: number(e.Seq), Fence: number(e.Fence), Since: bson.NewDateTimeFromTime(e.Since),
-		N: number(e.Writes), Key: id(e.Key), Detached: e.Detached,
+	return model.Entry{
+		ID: p.known(e.ID), Owner: e.Owner, Seq: e.Seq, Fence: e.Fence, Since: millis(e.Since), Expires: millis(e.Expires),
+		N: int(e.Writes), Key: p.known(e.Key), Detached: e.Detached, Until: millis(e.Until),
 	}
-	if !e.Expires.IsZero() {
-		in.Expires = bson.NewDateTimeFromTime(e.Expires)
+}
+
+// millis is 0 for no time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	if !e.Until.IsZero() {
-		in.Until = bson.NewDateTimeFromTime(e.Until)
-	}
-	return p.entry(in)
+	return t.UnixMilli()
 }

@@ -13,9 +13,7 @@ type token struct {
 }
 
 func (k token) engines(m *engineMachine) engine.Token {
-	return engine.Token{
-		Pin: engine.Pin{{Key: "_id", Value: m.place.id}}, Tag: string(k.known.Tag), Key: m.uuids[k.known.Key], TTL: ms(k.terms.TTL),
-	}
+	return engine.Token{Pin: m.pin(), Tag: string(k.known.Tag), Key: m.uuids[k.known.Key], TTL: ms(k.terms.TTL)}
 }
 
 // detach detaches under a new key, or under the one that the entry has.
@@ -71,7 +69,7 @@ func (m *engineMachine) resume(t *rapid.T) {
 	doc, want, image := m.model.Resume(m.doc, k.known, a.request(), m.now)
 	got, err := a.engine.Resume(t.Context(), k.engines(m), r)
 	seen := m.agrees(t, "resume", doc, want, got, err)
-	m.told(t, a, r, seen, got.Image, image)
+	m.told(t, a, r, seen, got.Image, image, m.now)
 }
 
 func (m *engineMachine) touch(t *rapid.T) {

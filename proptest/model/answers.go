@@ -12,6 +12,12 @@ func (w *world) end(c *client) {
 	}
 }
 
+// lost finishes a lease, or the use of a token, that the client takes for lost.
+func (w *world) lost(c *client, ev event) {
+	w.saysLost(c, ev)
+	w.end(c)
+}
+
 // unheard tells a successor that its outcome is unknown: its id may be in the
 // document, or come later. So it asks by the same id. A successor that waits in
 // the document would do that anyway.
@@ -59,21 +65,20 @@ func (w *world) unanswered(c *client) {
 // hold gives the client a lease after a grant. It is valid for a TTL from the
 // send of the answered attempt.
 func (w *world) hold(c *client, ev event, until int64) {
-	e, ok := ev.image.Doc.Find(c.tag, c.id)
+	e, ok := ev.image.Find(c.tag, c.id)
 	if !ok || !e.Held() {
 		w.fail("clients", "granted, but the image lacks entry %d", c.id)
 		return
 	}
 	if c.phase != holding {
 		c.newest = 0
-		if n := len(ev.image.Doc.Lock.Done); n > 0 {
-			c.newest = ev.image.Doc.Lock.Done[n-1]
+		if n := len(ev.image.Lock.Done); n > 0 {
+			c.newest = ev.image.Lock.Done[n-1]
 		}
 	}
 	c.phase, c.seq, c.fence, c.unknown = holding, e.Seq, e.Fence, false
 	c.valid = max(c.valid, until)
-	c.sole = w.soleFence(ev.image.Doc, e)
-	c.keeps = ev.sent + w.cfg.hold
+	c.sole = w.soleFence(ev.image, e)
 	if !c.awaits {
 		c.last = message{}
 	}
@@ -127,8 +132,7 @@ func (w *world) conclude(c *client, ev event) {
 		w.confirmed(c, ev, w.anchor(ev.message))
 	case opRenew:
 		if ev.outcome != Renewed {
-			w.saysLost(c, ev)
-			w.end(c)
+			w.lost(c, ev)
 			return
 		}
 		c.valid = max(c.valid, w.anchor(ev.message))
@@ -161,7 +165,7 @@ func (w *world) acquired(c *client, ev event, until int64) {
 	case Granted:
 		w.hold(c, ev, until)
 	case Waits:
-		e, _ := ev.image.Doc.Find(c.tag, c.id)
+		e, _ := ev.image.Find(c.tag, c.id)
 		c.phase, c.seq, c.unknown, c.last = waiting, e.Seq, false, message{}
 	case Conflict:
 		if ev.op == opTry && !c.unknown {
@@ -179,7 +183,7 @@ func (w *world) acquired(c *client, ev event, until int64) {
 // waits.
 func (w *world) confirmed(c *client, ev event, until int64) {
 	tag := c.tag
-	e, ok := ev.image.Doc.Find(tag, c.id)
+	e, ok := ev.image.Find(tag, c.id)
 	switch {
 	case !ok:
 		w.end(c)
@@ -197,17 +201,14 @@ func (w *world) confirmed(c *client, ev event, until int64) {
 }
 
 func (w *world) checked(c *client, ev event) {
-	if _, ok := ev.image.Doc.Find(ev.lease.Tag, c.id); ok && w.cfg.protocol.Without.RemainingFromExpiry {
-		c.valid = max(c.valid, ev.sent+w.cfg.ttl)
-		c.last = message{}
+	rest := ev.image.remaining(ev.lease, w.cfg.ttl, w.cfg.tolerance, ev.now)
+	if _, ok := ev.image.Find(ev.lease.Tag, c.id); ok && w.cfg.protocol.Without.RemainingFromExpiry {
+		rest = w.cfg.ttl
+	} else if _, ok := ev.image.guarded(ev.lease, false); !ok {
+		w.lost(c, ev)
 		return
 	}
-	if _, ok := ev.image.Doc.guarded(ev.lease, false); !ok {
-		w.saysLost(c, ev)
-		w.end(c)
-		return
-	}
-	c.valid = max(c.valid, ev.sent+ev.image.Remaining(ev.lease, w.cfg.ttl, w.cfg.tolerance))
+	c.valid = max(c.valid, ev.sent+rest)
 	c.last = message{}
 }
 

@@ -19,7 +19,6 @@ type client struct {
 	newest  ID      // newest in done, in the image of the grant
 	sole    int64   // lock.fence of the grant's image, if that had its entry only
 	was     int64   // during a downgrade or a release: the end of the lease's validity before it
-	keeps   int64   // HoldFromGrant: until when others are kept out, by the client's clock
 	last    message // the present command: a repeat sends it again
 	unknown bool    // an earlier attempt of it has no answer
 	awaits  bool    // an attempt is under way, and the client waits for it
@@ -40,7 +39,7 @@ const (
 	detaching               // its lease has ended; a token is left
 	resuming                // shows a token
 	lowering                // downgrades its lease
-	stopped                 // has finished, or has crashed
+	stopped                 // has finished
 )
 
 // validAt reports whether the client's lease is valid at this true time.
@@ -146,9 +145,6 @@ func (w *world) holder(i int, c *client, m message) []message {
 			out = append(out, m.as(opCheck))
 		}
 	}
-	if w.cfg.protocol.Without.HoldFromGrant {
-		m.rest = max(0, c.keeps-w.time)
-	}
 	m.u = Update(int(c.label())*100 + c.writes + 1)
 	if c.writes-c.lowers < w.cfg.writes {
 		n := m.as(opWrite)
@@ -161,7 +157,7 @@ func (w *world) holder(i int, c *client, m message) []message {
 	out = append(out, m.as(opRelease))
 	if w.cfg.deletes {
 		n := m.as(opDelete)
-		n.u, n.rest = 0, 0
+		n.u = 0
 		out = append(out, n)
 	}
 	out = append(out, w.transforms(c, m)...)

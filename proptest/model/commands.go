@@ -34,13 +34,6 @@ const (
 	Try               // leave nothing behind: a conflict
 )
 
-// Image is the image that the client receives: the document before or after the
-// command, and the server's time. Doc is nil if nothing matched.
-type Image struct {
-	Doc *Document
-	Now int64
-}
-
 // Outcome is the meaning of the image.
 type Outcome string
 
@@ -64,35 +57,35 @@ const (
 // Acquire asks for an entry. A repeat (the entry is present already) extends
 // the entry in place and returns its state. A new entry is granted, joins as
 // waiting, or is refused without a trace.
-func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Document, Outcome, *Document) {
 	if d == nil {
 		if !r.Upsert {
-			return nil, NotFound, Image{nil, now}
+			return nil, NotFound, nil
 		}
 		d = &Document{}
 	}
 	if d.Field == Foreign {
-		return d, ForeignLock, Image{d, now}
+		return d, ForeignLock, d
 	}
 	if e, ok := d.Find(r.Tag, r.ID); ok {
 		return p.repeat(d, e, r, now)
 	}
 	refused, blocked := p.arrival(d, r.Rules, r.Tag, now)
 	if refused || blocked && mode == Try {
-		return d, Conflict, Image{d, now}
+		return d, Conflict, d
 	}
 	c := d.clone()
 	c.Field = Ours
 	p.enter(c, r, !blocked, now)
 	if blocked {
-		return c, Waits, Image{c, now}
+		return c, Waits, c
 	}
-	return c, Granted, Image{c, now}
+	return c, Granted, c
 }
 
 // enter prunes, and adds a new entry, held or waiting.
 func (p Protocol) enter(c *Document, r Request, held bool, now int64) {
-	p.prune(c, r.ID, now)
+	p.prune(c, now)
 	number := c.next(now)
 	e := Entry{ID: r.ID, Owner: r.Owner, Seq: number, Since: now}
 	if held {
@@ -107,54 +100,64 @@ func (p Protocol) enter(c *Document, r Request, held bool, now int64) {
 }
 
 // repeat extends a present entry in place, and prunes nothing.
-func (p Protocol) repeat(d *Document, e Entry, r Request, now int64) (*Document, Outcome, Image) {
+func (p Protocol) repeat(d *Document, e Entry, r Request, now int64) (*Document, Outcome, *Document) {
 	c := d.clone()
 	if !p.Without.RepeatExtends {
 		p.extend(c.at(r.Tag, r.ID), r, now)
 	}
-	if e.Held() {
-		return c, Granted, Image{c, now}
-	}
-	return c, Waits, Image{c, now}
+	return c, state(e), c
 }
 
-// Confirm asks whether a waiting entry can be granted now. It extends the entry
-// in any case, and never makes one. A client must also compare the image's seq
-// with its ticket's: an entry with another seq is not its own.
-func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome, Image) {
+// state is the outcome for an entry that is there.
+func state(e Entry) Outcome {
+	if e.Held() {
+		return Granted
+	}
+	return Waits
+}
+
+// Confirm asks whether a waiting entry can be granted now. It prunes, extends
+// the entry and moves it to the end of its array in any case, and never makes
+// one. A client must also compare the image's seq with its ticket's: an entry
+// with another seq is not its own.
+func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome, *Document) {
 	if d == nil {
-		return nil, Lost, Image{nil, now}
+		return nil, Lost, nil
 	}
 	if d.Field == Foreign {
-		return d, ForeignLock, Image{d, now}
+		return d, ForeignLock, d
 	}
 	e, ok := d.Find(r.Tag, r.ID)
 	switch {
 	case !ok && p.Without.ConfirmNeverCreates:
 		return p.Acquire(d, r, Queue, now)
 	case !ok:
-		return d, Lost, Image{d, now}
-	case e.Held() || p.blocked(d, r.Rules, r.Tag, e, now):
-		return p.repeat(d, e, r, now)
+		return d, Lost, d
 	}
 	c := d.clone()
-	p.prune(c, r.ID, now)
-	c.Lock.Fence = c.next(now)
-	own := c.at(r.Tag, r.ID)
-	own.Fence, own.Until = c.Lock.Fence, p.heldUntil(r, now)
-	p.extend(own, r, now)
-	return c, Granted, Image{c, now}
+	c.remove(r.Tag, r.ID)
+	p.prune(c, now)
+	repeat := e.Held() || p.blocked(d, r.Rules, r.Tag, e, now)
+	if !repeat {
+		c.Lock.Fence = c.next(now)
+		e.Fence, e.Until = c.Lock.Fence, p.heldUntil(r, now)
+	}
+	if !repeat || !p.Without.RepeatExtends {
+		p.extend(&e, r, now)
+	}
+	c.push(r.Tag, e)
+	return c, state(e), c
 }
 
 // Renew extends the held entry of the lease. The entry must be present with its
 // fence; its own expiry doesn't matter.
-func (p Protocol) Renew(d *Document, l Lease, ttl, tolerance, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Renew(d *Document, l Lease, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
 	if _, ok := d.guarded(l, p.Without.FenceInRenew); !ok {
-		return d, Lost, Image{nil, now}
+		return d, Lost, nil
 	}
 	c := d.clone()
 	p.extend(c.at(l.Tag, l.ID), Request{TTL: ttl, Tolerance: tolerance}, now)
-	return c, Renewed, Image{c, now}
+	return c, Renewed, c
 }
 
 // Release removes the entry by its id, held or waiting, and keeps its array. A
@@ -163,24 +166,24 @@ func (p Protocol) Renew(d *Document, l Lease, ttl, tolerance, now int64) (*Docum
 // the lease's fence, or if the lease names none (a ticket, a clean-up). An
 // entry with a key is released with its fence only: it may be another handle's,
 // or a token's.
-func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, *Document) {
 	e, ok := d.Find(l.Tag, l.ID)
 	if !ok || e.Key != 0 && e.Fence != l.Fence && !p.Without.KeyNeedsFence {
-		return d, Lost, Image{nil, now}
+		return d, Lost, nil
 	}
 	c := d.clone()
 	if e.Fence == l.Fence && e.Held() {
 		p.leave(c, l, now)
-		return c, Released, Image{d, now}
+		return c, Released, d
 	}
 	c.remove(l.Tag, l.ID) // nobody had it: it waits, or a late acquire made it
 	if l.Fence != 0 {
-		return c, Lost, Image{d, now}
+		return c, Lost, d
 	}
-	return c, Released, Image{d, now}
+	return c, Released, d
 }
 
 // Read shows the document.
-func (p Protocol) Read(d *Document, now int64) (*Document, Outcome, Image) {
-	return d, Seen, Image{d, now}
+func (p Protocol) Read(d *Document, now int64) (*Document, Outcome, *Document) {
+	return d, Seen, d
 }

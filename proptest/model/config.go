@@ -26,11 +26,9 @@ type config struct {
 	lowers int         // the number of attempts for each lease that were refused, and one more
 	hold   int64       // HoldAtLeast of every acquire; 0: none
 
-	outside       outsideWriter // what outside writers may do
-	outsideWrites int           // how often they write
-	crashes       int           // the number of clients that die
-	lenient       bool          // check consequences only (see properties.go)
-	only          []string      // check these properties only; none: all of them
+	outside       outsideWriter              // what outside writers may do
+	outsideWrites int                        // how often they write
+	counts        func(property string) bool // which violations count; nil: all
 
 	members   int     // of a replica set; 0: one server
 	elections int     // how often another member is elected

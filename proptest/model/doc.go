@@ -5,7 +5,8 @@
 // A [Document] is a value. Every command of the protocol is a method of
 // [Protocol]. It takes a document, the command's arguments and the server's
 // time, and returns the document after the command, the [Outcome], and the
-// [Image] that the client receives. Commands never change the document that
+// image: the document that the client receives, from before or after the
+// command, or nil if nothing matched. Commands never change the document that
 // they are given. A nil document means that there is none. Times and durations
 // are integers (read them as milliseconds). Ids are integers; 0 is none.
 //

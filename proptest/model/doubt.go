@@ -18,7 +18,7 @@ func (w *world) doubts(c *client, ev event) bool {
 	case ev.op == opConfirm, ev.handsOver():
 		return false
 	case w.linear():
-		return ev.op != opCheck || !ev.finds(ev.image.Doc)
+		return ev.op != opCheck || !ev.finds(ev.image)
 	}
 	switch ev.op {
 	case opWrite, opWriteRelease, opDelete:
@@ -36,12 +36,12 @@ func (w *world) doubts(c *client, ev event) bool {
 func (w *world) resolve(c *client, ev event) {
 	linear := ev.linear
 	c.phase, c.before, ev.message = c.before, 0, c.last
-	e, there := ev.image.Doc.guarded(ev.lease, false)
+	e, there := ev.image.guarded(ev.lease, false)
 	switch {
 	case ev.op == opWrite && there && e.N >= ev.k:
 		w.verdict(c, ev.u, true)
-		w.afterWrite(c, ev.message, ev.image.Doc)
-	case !linear, !ev.finds(ev.image.Doc):
+		w.afterWrite(c, ev.message, ev.image)
+	case !linear, !ev.finds(ev.image):
 		ev.outcome = ev.nothing()
 		w.conclude(c, ev)
 	case c.phase == holding, c.phase == idle:
@@ -110,7 +110,7 @@ func (w *world) saysLost(c *client, ev event) {
 // removed the entry.
 func (w *world) saysEnded(c *client, ev event) {
 	m := ev.message
-	_, taken := ev.image.Doc.Keyed(Token{m.lease.Tag, c.key})
+	_, taken := ev.image.Keyed(Token{m.lease.Tag, c.key})
 	cleans := m.lease.Fence == 0 || m.next.ID != 0
 	e, there := w.doc.Find(m.lease.Tag, m.lease.ID)
 	stands := there && (m.lease.Fence == 0 || e.Fence == m.lease.Fence) && !w.ghost.erased && !w.cfg.protocol.Without.NewIDAtHold
@@ -120,7 +120,7 @@ func (w *world) saysEnded(c *client, ev event) {
 	case cleans:
 	case ev.outcome == Lost && (!c.unknown || c.key != 0 && taken):
 		w.saysLost(c, ev)
-	case ev.outcome == Lost && !w.noneTook(c, ev.image.Doc): // nobody knows
+	case ev.outcome == Lost && !w.noneTook(c, ev.image): // nobody knows
 	case stands:
 		w.fail(m.op.String()+": nil", "client %d says that %d has ended, and it stands", m.from, e.ID)
 	case ev.outcome == Lost && !w.grantOf(m.lease).released && !w.ghost.erased:

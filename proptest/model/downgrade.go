@@ -9,16 +9,16 @@ package model
 // The command takes the number of the lease's next write. A refused one writes
 // the number down, so that no other attempt of it is executed when the holder
 // has gone on under the old tag. A repeat finds the new entry, or the number.
-func (p Protocol) Downgrade(d *Document, from Lease, k int, to Request, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Downgrade(d *Document, from Lease, k int, to Request, now int64) (*Document, Outcome, *Document) {
 	if e, ok := d.Find(to.Tag, to.ID); ok {
 		return p.repeat(d, e, to, now)
 	}
 	e, ok := d.guarded(from, p.Without.FenceInDowngrade)
 	if !ok {
-		return d, Lost, Image{d, now}
+		return d, Lost, d
 	}
 	if e.N >= k && !p.Without.DowngradeIsNumbered {
-		return d, Conflict, Image{d, now}
+		return d, Conflict, d
 	}
 	c := d.clone()
 	c.remove(from.Tag, from.ID)
@@ -28,17 +28,17 @@ func (p Protocol) Downgrade(d *Document, from Lease, k int, to Request, now int6
 		return p.refuse(d, c, from, k, now)
 	}
 	p.enter(c, to, true, now)
-	return c, Granted, Image{c, now}
+	return c, Granted, c
 }
 
 // refuse leaves the lease as it is, but for the number.
-func (p Protocol) refuse(d, released *Document, from Lease, k int, now int64) (*Document, Outcome, Image) {
+func (p Protocol) refuse(d, released *Document, from Lease, k int, now int64) (*Document, Outcome, *Document) {
 	if p.Without.RefusalKeeps {
-		return released, Conflict, Image{released, now}
+		return released, Conflict, released
 	}
 	c := d.clone()
 	if !p.Without.DowngradeIsNumbered {
 		c.at(from.Tag, from.ID).N = k
 	}
-	return c, Conflict, Image{c, now}
+	return c, Conflict, c
 }

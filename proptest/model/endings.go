@@ -10,16 +10,14 @@ func (w *world) wrote(c *client, ev event) {
 	switch {
 	case ev.outcome == Applied:
 		w.verdict(c, ev.u, true)
-		w.afterWrite(c, ev.message, ev.image.Doc)
+		w.afterWrite(c, ev.message, ev.image)
 	case c.unknown && ev.op == opWrite: // nor did a read find its number: see resolve
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 	case c.unknown:
 		w.resolveLast(c, ev)
 	default:
 		w.verdict(c, ev.u, false)
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 	}
 }
 
@@ -47,7 +45,7 @@ func (w *world) release(c *client, m message) {
 // answer is. After a delete of unknown outcome a document that stands was not
 // deleted, or was made anew: a release follows.
 func (w *world) left(c *client, ev event) {
-	if ev.op == opDelete && ev.outcome == Lost && c.unknown && ev.image.Doc != nil {
+	if ev.op == opDelete && ev.outcome == Lost && c.unknown && ev.image != nil {
 		w.release(c, c.last)
 		return
 	}
@@ -77,7 +75,7 @@ func (w *world) handed(c *client, ev event) {
 		w.fail("handoff", "entry %d is still there after it was handed over", c.id)
 	}
 	w.inherits(ev)
-	w.settleUnseen(c, ev.image.Doc)
+	w.settleUnseen(c, ev.image)
 	w.end(c)
 }
 
@@ -114,7 +112,7 @@ func (w *world) inherits(ev event) {
 
 // resolveLast finds the outcome of an update that releases, in an image.
 func (w *world) resolveLast(c *client, ev event) {
-	d, m := ev.image.Doc, c.last
+	d, m := ev.image, c.last
 	applied, known := finished(d, c.id), false
 	if m.second != 0 && w.cfg.protocol.Without.VerdictFromDone {
 		successor, _ := d.Find(w.clients[m.to].tag, m.second)

@@ -31,16 +31,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// base is the world of the exhaustive searches. Its numbers are small, so that
-// every boundary is reached.
-func base(rules Rules, tags ...Tag) config {
-	return config{
-		ruleSets: []Rules{rules}, tags: tags,
-		ttl: 2, waitTTL: 1, tolerance: 1, tick: 1, patience: 3,
-		steps: 1, writes: 1, rounds: 1, handoffs: true,
-	}
-}
-
 // sampled keeps n of all, evenly spread.
 func sampled[T any](all []T, n int) []T {
 	var out []T
@@ -50,35 +40,21 @@ func sampled[T any](all []T, n int) []T {
 	return out
 }
 
-// each is these worlds with something more.
-func each(worlds []config, more func(*config)) []config {
-	out := slices.Clone(worlds)
-	for i := range out {
-		more(&out[i])
-	}
-	return out
-}
-
-// faulty has this many attempts lost, delayed, doubled or not answered.
-func faulty(n int) func(*config) { return func(cfg *config) { cfg.faults = n } }
-
 // TestExhaustive searches small worlds for every interleaving, and visits every reachable
 // state, or as many as the time allows. Without faults the clock still steps, and clients
 // are slow.
 func TestExhaustive(t *testing.T) {
-	three := sampled(threeClients(twoTagRules()), pick(30, 60, 655))
+	three := sampled(threeClients(), pick(30, 60, 655))
 	again := func(cfg *config) { cfg.faults, cfg.rounds, cfg.tries = 1, 2, true }
-	user, beside := tokens(2, 0, exclusive, "a", "a", "a"), tokens(2, 0, exclusive, "a", "a", "a", "a")
-	save := []config{saving(user), with(beside, saves)}
-	handed := with(saving(tokens(1, 1, exclusive, "a", "a", "a")), func(cfg *config) { cfg.handoffs = true })
-	all := with(keeping(3, tokens(1, 0, writers, "a", "b", "a")), func(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 1 })
-	short, long := func(cfg *config) { cfg.hold = 1 }, func(cfg *config) { cfg.hold = 4 } // than a TTL
-	held := slices.Concat(each(pairs(), short), each(pairs(), long))
-	behind := func(cfg *config) { *cfg = set(*cfg); cfg.clocks = []int64{1, 0} }
-	ahead := func(cfg *config) { *cfg = set(*cfg); cfg.clocks = []int64{0, 1} }
-	routed := func(cfg *config) { behind(cfg); cfg.routers = true }
-	twice := func(cfg *config) { behind(cfg); cfg.elections = 2 }
-	used := with(tokens(2, 0, exclusive, "a", "a", "a"), func(cfg *config) { cfg.beats = 1 })
+	user := plain(exclusive, "aaa", tokens(2), saving)
+	save := []config{user, plain(exclusive, "aaaa", tokens(2), saving, stepping, beating)}
+	handed := plain(exclusive, "aaa", faulty(1), tokens(1), saving, handing)
+	all := plain(writers, "aba", tokens(1), keeping(3), downgrading)
+	all.lowers = 1
+	held := slices.Concat(each(pairs(), keeping(1)), each(pairs(), keeping(4))) // for less than a TTL, and for more
+	reelected := func(cfg *config) { cfg.elections = 2 }
+	behind, ahead := clocks(1, 0), clocks(0, 1)
+	used := plain(exclusive, "aaa", tokens(2), beating)
 	for _, c := range []struct {
 		what   string
 		worlds []config
@@ -91,14 +67,14 @@ func TestExhaustive(t *testing.T) {
 		{"two clients, two leases each, one fault", each(pairs(), again), pick(200, 5_000, 50_000)},
 		{"three tags, three clients, every other one with a fault", threeTags(pick(20, 100, 1000)), pick(200, 1_000, 3_000)},
 		{"two programs", twoPrograms(), pick(1_000, 10_000, 50_000)},
-		{"a token, a step of the clock", each(tokenWorlds(), func(cfg *config) { cfg.steps = 1 }), pick(200, 3_000, 1_000_000)},
+		{"a token, a step of the clock", each(tokenWorlds(), stepping), pick(200, 3_000, 1_000_000)},
 		{"a token, one fault", each(tokenWorlds(), faulty(1)), pick(200, 2_000, 100_000)},
 		{"two users that write", save, pick(200, 10_000, 300_000)}, // all number their first write 1
 		{"two users that write, one fault", each(save, faulty(1)), pick(200, 30_000, 500_000)},
 		{"two users that write, two faults", each(save, faulty(2)), pick(200, 5_000, 500_000)},
 		{"a token and handoffs", []config{handed}, pick(200, 20_000, 500_000)},
-		{"downgrades", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 0), pick(200, 2_000, 8_000)},
-		{"downgrades, one fault", downgrades(threeClients(twoTagRules()), pick(20, 30, 655), 0, 1), pick(200, 1_000, 4_000)},
+		{"downgrades", downgrades(threeClients(), pick(20, 30, 655), 0, 0), pick(200, 2_000, 8_000)},
+		{"downgrades, one fault", downgrades(threeClients(), pick(20, 30, 655), 0, 1), pick(200, 1_000, 4_000)},
 		{"downgrades of two clients that write", downgrades(twoClients(), pick(15, 20, 999), 1, 0), pick(200, 3_000, 1_000_000)},
 		{"downgrades of two clients that write, one fault", downgrades(twoClients(), pick(15, 20, 999), 1, 1), pick(200, 1_000, 5_000)},
 		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)},
@@ -107,16 +83,16 @@ func TestExhaustive(t *testing.T) {
 		{"a token that keeps others out and is downgraded, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
 
 		// The members' clocks differ by the tolerance, either way, and step.
-		{"replica set: pairs, the new primary's clock is behind", each(pairs(), behind), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, it is ahead", each(pairs(), ahead), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, each client has a router", each(pairs(), routed), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, one fault", each(each(pairs(), faulty(1)), behind), pick(300, 20_000, 200_000)},
-		{"replica set: pairs, two faults, two elections", each(each(pairs(), faulty(2)), twice), pick(200, 10_000, 100_000)},
-		{"replica set: pairs, two leases each, one fault", each(each(pairs(), again), ahead), pick(200, 10_000, 100_000)},
-		{"replica set: pairs that keep others out, one fault", each(each(each(pairs(), long), faulty(1)), behind), pick(200, 10_000, 100_000)},
-		{"replica set: three clients, one fault", each(each(sampled(threeClients(twoTagRules()), pick(5, 60, 655)), faulty(1)), behind), pick(500, 3_000, 10_000)},
-		{"replica set: users of a token, one fault", each(each([]config{used, saving(used), all}, faulty(1)), behind), pick(2_000, 100_000, 500_000)},
-		{"replica set: downgrades, one fault", each(downgrades(twoClients(), pick(5, 30, 999), 1, 1), ahead), pick(500, 3_000, 50_000)},
+		{"replica set: pairs, the new primary's clock is behind", each(pairs(), set, behind), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, it is ahead", each(pairs(), set, ahead), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, each client has a router", each(pairs(), set, behind, routed), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, one fault", each(pairs(), faulty(1), set, behind), pick(300, 20_000, 200_000)},
+		{"replica set: pairs, two faults, two elections", each(pairs(), faulty(2), set, behind, reelected), pick(200, 10_000, 100_000)},
+		{"replica set: pairs, two leases each, one fault", each(pairs(), again, set, ahead), pick(200, 10_000, 100_000)},
+		{"replica set: pairs that keep others out, one fault", each(pairs(), keeping(4), faulty(1), set, behind), pick(200, 10_000, 100_000)},
+		{"replica set: three clients, one fault", each(sampled(threeClients(), pick(5, 60, 655)), faulty(1), set, behind), pick(500, 3_000, 10_000)},
+		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), all}, faulty(1), set, behind), pick(2_000, 100_000, 500_000)},
+		{"replica set: downgrades, one fault", each(downgrades(twoClients(), pick(5, 30, 999), 1, 1), set, ahead), pick(500, 3_000, 50_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })
 	}
@@ -145,15 +121,15 @@ func cover(t *testing.T, worlds []config, states int) {
 		len(worlds), complete, depth, all, time.Since(start).Round(time.Millisecond))
 }
 
-// threeClients lists the worlds of three clients for rules of two tags. If all
-// three have the same tag, only that tag's relation to itself matters.
-func threeClients(ruleSets []Rules) []config {
+// threeClients lists the worlds of three clients for all rules of two tags. If
+// all three have the same tag, only that tag's relation to itself matters.
+func threeClients() []config {
 	var out []config
-	for _, rules := range ruleSets {
-		out = append(out, base(rules, "a", "a", "b"), base(rules, "a", "b", "b"))
+	for _, rules := range twoTagRules() {
+		out = append(out, base(rules, "aab"), base(rules, "abb"))
 	}
 	for _, r := range relations {
-		out = append(out, base(Rules{"a": {"a": r}}, "a", "a", "a"))
+		out = append(out, base(Rules{"a": {"a": r}}, "aaa"))
 	}
 	return out
 }
@@ -162,7 +138,7 @@ func threeClients(ruleSets []Rules) []config {
 func twoClients() []config {
 	var out []config
 	for _, rules := range twoTagRules() {
-		out = append(out, base(rules, "a", "a"), base(rules, "a", "b"))
+		out = append(out, base(rules, "aa"), base(rules, "ab"))
 	}
 	return out
 }
@@ -172,9 +148,9 @@ func twoClients() []config {
 func pairs() []config {
 	var out []config
 	for i, r := range relations {
-		out = append(out, base(Rules{"a": {"a": r}}, "a", "a"))
+		out = append(out, base(Rules{"a": {"a": r}}, "aa"))
 		for _, back := range relations[i:] {
-			out = append(out, base(Rules{"a": {"b": r}, "b": {"a": back}}, "a", "b"))
+			out = append(out, base(Rules{"a": {"b": r}, "b": {"a": back}}, "ab"))
 		}
 	}
 	return out
@@ -183,8 +159,8 @@ func pairs() []config {
 // threeTags samples the rules of three tags, with one client for each.
 func threeTags(n int) []config {
 	var out []config
-	for i, rules := range threeTagRules(n, 1) {
-		out = append(out, with(base(rules, "a", "b", "c"), faulty(i%2)))
+	for i, rules := range threeTagRules(n) {
+		out = append(out, base(rules, "abc", faulty(i%2)))
 	}
 	return out
 }
@@ -193,8 +169,7 @@ func threeTags(n int) []config {
 func twoPrograms() []config {
 	var out []config
 	for _, other := range []Rules{{"b": {"b": {Cooperative, 0}}}, {"a": {"a": {Assertive, 0}}, "b": {}}, {"a": {"a": {Assertive, 0}}, "b": {"a": {Assertive, 0}}}} {
-		cfg := programs(base(nil, "a", "a", "b"), queue, queue, other)
-		cfg.handoffs = false
+		cfg := plain(nil, "aab", programs(queue, queue, other), saving, stepping)
 		out = append(out, cfg, with(cfg, faulty(1)))
 	}
 	return out
@@ -206,16 +181,13 @@ func twoPrograms() []config {
 func tokenWorlds() []config {
 	var out []config
 	for _, r := range relations {
-		out = append(out, tokens(2, 0, Rules{"a": {"a": r}}, "a", "a", "a", "a"))
+		out = append(out, plain(Rules{"a": {"a": r}}, "aaaa", tokens(2)))
 		for _, back := range relations {
-			out = append(out, tokens(2, 0, Rules{"a": {"b": r}, "b": {"a": back}}, "a", "b", "a", "a"))
+			out = append(out, plain(Rules{"a": {"b": r}, "b": {"a": back}}, "abaa", tokens(2)))
 		}
 	}
 	return out
 }
-
-// saves lets the users of a token write, beside an outsider.
-func saves(cfg *config) { cfg.writes, cfg.steps, cfg.beats = 1, 1, 1 }
 
 // downgrades lets the clients of n of these worlds downgrade, each tag to the other.
 func downgrades(worlds []config, n, writes, faults int) []config {

@@ -17,9 +17,9 @@ type Successor struct {
 //
 // If the lease's entry is not present, the command does nothing: NotApplied,
 // without an image. A repeat has the same outcome.
-func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now int64) (*Document, Outcome, *Document) {
 	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
-		return d, NotApplied, Image{nil, now}
+		return d, NotApplied, nil
 	}
 	c := d.clone()
 	p.leave(c, from, now)
@@ -33,7 +33,7 @@ func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now i
 		mode = Queue
 	}
 	var outcome Outcome
-	var image Image
+	var image *Document
 	if to.Waiting && (there || !p.Without.WaitingMustBeThere) {
 		c, outcome, image = p.Confirm(c, to.Request, now)
 	} else {
@@ -41,11 +41,11 @@ func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now i
 	}
 	switch {
 	case outcome != Granted && p.Without.ReleaseAnyway:
-		return d, outcome, Image{d, now}
+		return d, outcome, d
 	case outcome == Waits && to.Waiting && p.Without.WaitingKeepsPlace:
 		c = c.clone()
 		c.remove(to.Tag, to.ID)
-		return c, Lost, Image{c, now}
+		return c, Lost, c
 	}
 	return c, outcome, image
 }
@@ -57,10 +57,10 @@ func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now i
 // that entry is still the tag's first one. If an outside writer has put other
 // entries before it, the command does nothing. The successor's entry takes the place of the lease's, and keeps its expires. Its
 // id, owner, seq, fence and since are its own, and it has written nothing yet.
-func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f, now int64) (*Document, Outcome, Image) {
+func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f, now int64) (*Document, Outcome, *Document) {
 	_, ok := d.guarded(from, p.Without.FenceInHandoff)
 	if !ok || d.Entries(from.Tag)[0].ID != from.ID || d.Lock.Fence != f && !p.Without.SetComparesFence {
-		return d, NotApplied, Image{nil, now}
+		return d, NotApplied, nil
 	}
 	c := d.clone()
 	number := f + 1
@@ -81,5 +81,5 @@ func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f
 	} else {
 		c.finish(from.ID, u)
 	}
-	return c, Granted, Image{c, now}
+	return c, Granted, c
 }

@@ -3,8 +3,11 @@ package model
 // heldUntil is the time until which the grant keeps others out, whether or not
 // its holder releases the lock earlier. The server counts it from the grant.
 func (p Protocol) heldUntil(r Request, now int64) int64 {
-	if r.Hold == 0 || p.Without.HoldFromGrant {
+	if r.Hold == 0 {
 		return 0
+	}
+	if p.Without.HoldFromGrant {
+		now = 0
 	}
 	return now + r.Hold + r.Tolerance
 }
@@ -15,6 +18,9 @@ func (p Protocol) heldUntil(r Request, now int64) int64 {
 // because only held entries keep everybody out.
 func (p Protocol) leave(c *Document, l Lease, now int64) {
 	e := c.at(l.Tag, l.ID)
+	if p.Without.HoldFromGrant && e.Until > 0 {
+		e.Until += now
+	}
 	if e.Until <= now || p.Without.HoldsOut {
 		c.remove(l.Tag, l.ID)
 		return

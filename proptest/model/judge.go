@@ -45,15 +45,14 @@ func (d *Document) beside(t Rules, tag Tag, counts func(Entry) bool) (cooperativ
 	return cooperative, assertive, unknown
 }
 
-// prune drops the expired entries of all tags, and then the empty arrays. The
-// command's own entry stays.
-func (p Protocol) prune(d *Document, own ID, now int64) {
+// prune drops the expired entries of all tags, and then the empty arrays.
+func (p Protocol) prune(d *Document, now int64) {
 	if p.Without.Pruning {
 		return
 	}
 	for i := range d.Lock.Tags {
 		b := &d.Lock.Tags[i]
-		b.Entries = slices.DeleteFunc(b.Entries, func(e Entry) bool { return e.ID != own && !e.Live(now) })
+		b.Entries = slices.DeleteFunc(b.Entries, func(e Entry) bool { return !e.Live(now) })
 	}
 	d.Lock.Tags = slices.DeleteFunc(d.Lock.Tags, func(b Bucket) bool { return len(b.Entries) == 0 })
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"slices"
 )
@@ -10,66 +9,68 @@ import (
 // of them is enough. Of numbers only their order matters, of times only the
 // distance from now, and of the past only what a participant may still refer
 // to. So it goes through a state twice: first it gathers the numbers and the ids.
+// The second time it hashes all parts of the state, in this form, whole.
 type keyer struct {
-	seed    maphash.Seed
-	bytes   []byte
+	hash    maphash.Hash
 	numbers []int64 // every seq and fence in the world, sorted the second time
 	ids     []ID    // every id that may still be used
 	second  bool
 }
 
-func newKeyer() *keyer { return &keyer{seed: maphash.MakeSeed()} }
-
 // key is a hash of the state. Among the some 10^5 states of one search, the
 // chance that two have the same hash is below one in a billion.
 func (k *keyer) key(w *world) uint64 {
-	k.numbers, k.ids, k.second = k.numbers[:0], k.ids[:0], false
+	k.numbers, k.ids, k.second = append(k.numbers[:0], 0), k.ids[:0], false
 	k.world(w)
 	slices.Sort(k.numbers)
 	k.numbers, k.second = slices.Compact(k.numbers), true
-	k.bytes = k.bytes[:0]
+	k.hash.Reset()
 	k.world(w)
-	return maphash.Bytes(k.seed, k.bytes)
+	return k.hash.Sum64()
 }
 
 func (k *keyer) world(w *world) {
-	k.rank(0)
 	k.document(w, w.doc)
 	k.document(w, w.old)
-	k.put(w.offsets...)
+	for _, offset := range w.offsets {
+		put(k, offset)
+	}
 	k.members(w)
-	k.put(int64(w.steps), int64(w.faults), int64(w.outsideWrites), int64(w.beats), bit(w.ghost.erased))
+	put(k, [...]int{w.steps, w.faults, w.outsideWrites, w.beats, len(w.tokens), len(w.flight)})
+	put(k, w.ghost.erased)
 	for _, t := range w.tokens {
-		k.bytes = append(k.bytes, t.Tag...)
-		k.put(int64(t.Key))
+		put(k, t)
 	}
-	for i := range w.clients {
-		k.client(w, &w.clients[i])
+	for _, c := range w.clients {
+		k.used(c.id, c.own)
+		k.rank(&c.seq, &c.fence, &c.sole)
+		c.valid, c.was = max(0, c.valid-w.time), max(0, c.was-w.time)
+		c.last = k.message(w, c.last)
+		put(k, c)
 	}
-	k.put(int64(len(w.flight)))
-	for i := range w.flight {
-		k.message(w, &w.flight[i])
-		k.used(ID(w.flight[i].u / 100))
+	for _, m := range w.flight {
+		put(k, k.message(w, m))
+		k.used(ID(m.u / 100))
 	}
 	for _, g := range w.ghost.grants {
 		if slices.Contains(k.ids, g.ID) {
-			k.rank(g.Fence, g.line)
-			k.put(int64(g.ID), int64(g.by), bit(g.excluded), bit(g.released), bit(g.dropped))
-			k.put(max(0, g.hold-w.time), max(0, g.limit-w.time))
+			k.rank(&g.Fence, &g.line)
+			g.hold, g.limit = max(0, g.hold-w.time), max(0, g.limit-w.time)
+			put(k, g)
 		}
 	}
 	for _, us := range [][]Update{w.ghost.applied, w.ghost.denied} {
-		k.put(-1)
+		put(k, -1) // the next list begins
 		for _, u := range us {
 			if slices.Contains(k.ids, ID(u/100)) {
-				k.put(int64(u))
+				put(k, u)
 			}
 		}
 	}
-	k.put(-1)
+	put(k, -1)
 	for _, id := range w.ghost.settled {
 		if slices.Contains(k.ids, id) {
-			k.put(int64(id))
+			put(k, id)
 		}
 	}
 }
@@ -79,30 +80,32 @@ func (k *keyer) members(w *world) {
 	if len(w.members) == 1 {
 		return
 	}
-	k.put(int64(w.leader), int64(w.elections), max(-w.cfg.ttl, w.ghost.born-w.time))
+	put(k, [...]int{w.leader, w.elections})
+	put(k, max(-w.cfg.ttl, w.ghost.born-w.time))
 	for i := range w.members {
 		p := &w.members[i]
-		k.put(bit(p.primary), bit(len(p.tail) > 0))
+		put(k, [...]bool{p.primary, len(p.tail) > 0})
 		k.document(w, p.known)
 		if i != w.leader { // of what is never committed, the outcome is enough
 			k.document(w, w.latest(i))
 			continue
 		}
-		k.put(int64(len(p.tail)))
+		put(k, len(p.tail))
 		for j := range p.tail {
 			ev := &p.tail[j]
-			k.message(w, &ev.message)
+			put(k, k.message(w, ev.message))
 			k.used(ID(ev.u / 100))
-			k.put(ev.now-w.time, ev.at-w.time, bit(ev.orphan))
-			k.bytes = append(k.bytes, ev.outcome...)
+			put(k, [...]int64{ev.now - w.time, ev.at - w.time})
+			put(k, ev.orphan)
+			put(k, ev.outcome)
 			k.document(w, ev.after)
 		}
 	}
 }
 
 func (k *keyer) document(w *world, d *Document) {
+	put(k, d != nil)
 	if d == nil {
-		k.put(-1)
 		return
 	}
 	// If every command that may still be executed finds the entry expired, it
@@ -116,51 +119,40 @@ func (k *keyer) document(w *world, d *Document) {
 	for _, ev := range w.members[w.leader].tail {
 		dead = min(dead, ev.now)
 	}
-	k.put(int64(d.Field))
-	k.rank(d.Lock.Fence)
+	fence := d.Lock.Fence
+	k.rank(&fence)
+	put(k, d.Field)
+	put(k, fence)
 	for _, b := range d.Lock.Tags {
-		k.bytes = append(k.bytes, b.Tag...)
-		k.put(int64(len(b.Entries)))
+		put(k, b.Tag)
+		put(k, len(b.Entries))
 		for _, e := range b.Entries {
 			k.used(max(e.ID, -e.ID))
-			k.rank(e.Seq, e.Fence)
-			k.put(int64(e.ID), max(e.Expires, dead)-w.time, int64(e.N))
-			k.put(int64(e.Key), bit(e.Detached), max(e.Until, dead)-w.time)
+			k.rank(&e.Seq, &e.Fence)
+			e.Since, e.Expires, e.Until = 0, max(e.Expires, dead)-w.time, max(e.Until, dead)-w.time
+			put(k, e)
 		}
 	}
-	k.put(-1)
+	put(k, len(d.Lock.Done))
 	for _, id := range d.Lock.Done {
-		k.put(int64(id))
+		put(k, id)
 	}
 }
 
-func (k *keyer) client(w *world, c *client) {
-	k.used(c.id, c.own)
-	k.rank(c.seq, c.fence, c.sole)
-	k.put(int64(c.phase), int64(c.round), int64(c.id), max(0, c.valid-w.time),
-		int64(c.writes), int64(c.newest), bit(c.unknown), bit(c.awaits), int64(c.before))
-	k.bytes = append(k.bytes, c.tag...)
-	k.put(int64(c.own), int64(c.lowers), int64(c.key), max(0, c.was-w.time), max(0, c.keeps-w.time))
-	k.message(w, &c.last)
-}
-
-func (k *keyer) message(w *world, m *message) {
-	if *m == (message{}) {
-		k.put(-1)
-		return
+// message is the message in the form that is hashed.
+func (k *keyer) message(w *world, m message) message {
+	if m == (message{}) {
+		return m
 	}
 	k.used(m.lease.ID, m.second, m.next.ID)
-	k.rank(m.lease.Fence, m.next.Fence, m.f)
-	k.bytes = append(k.bytes, m.lease.Tag...)
-	k.bytes = append(k.bytes, m.next.Tag...)
-	k.put(int64(m.key), int64(m.next.ID), m.rest)
-	k.put(int64(m.op), int64(m.from), int64(m.to), int64(m.lease.ID), int64(m.second), bit(m.waits),
-		int64(m.k), int64(m.u), max(0, m.until-w.time))
-	// A lease that counts from a send a whole TTL ago is not valid any more.
-	k.put(max(-w.cfg.ttl, m.sent-w.time), bit(m.parsed != 0))
+	k.rank(&m.lease.Fence, &m.next.Fence, &m.f)
+	m.until = max(0, m.until-w.time)
+	m.sent = max(-w.cfg.ttl, m.sent-w.time) // a lease that counts from a send a whole TTL ago is not valid any more
+	put(k, m.parsed != 0)
 	if m.parsed != 0 {
-		k.put(m.parsed - w.time)
+		m.parsed -= w.time
 	}
+	return m
 }
 
 // used notes ids. Whose id is used is of interest for what comes after the members, clients and messages.
@@ -170,27 +162,21 @@ func (k *keyer) used(ids ...ID) {
 	}
 }
 
-// rank notes numbers, or puts their places in the order of all numbers.
-func (k *keyer) rank(numbers ...int64) {
-	if !k.second {
-		k.numbers = append(k.numbers, numbers...)
-		return
-	}
+// rank notes numbers, or replaces them by their places in the order of all numbers.
+func (k *keyer) rank(numbers ...*int64) {
 	for _, n := range numbers {
-		i, _ := slices.BinarySearch(k.numbers, n)
-		k.put(int64(i))
+		if k.second {
+			i, _ := slices.BinarySearch(k.numbers, *n)
+			*n = int64(i)
+		} else {
+			k.numbers = append(k.numbers, *n)
+		}
 	}
 }
 
-func (k *keyer) put(vs ...int64) {
-	for _, v := range vs {
-		k.bytes = binary.AppendVarint(k.bytes, v)
+// put hashes a part of the state.
+func put[T comparable](k *keyer, part T) {
+	if k.second {
+		maphash.WriteComparable(&k.hash, part)
 	}
-}
-
-func bit(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

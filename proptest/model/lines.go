@@ -81,7 +81,7 @@ func (w *world) checkEnded(ev event) {
 }
 
 func (w *world) checkDetached(ev event) {
-	if ev.outcome != Detached || w.cfg.lenient && !w.cfg.protocol.Without.DetachExtends {
+	if ev.outcome != Detached {
 		return
 	}
 	if e, _ := ev.after.Find(ev.lease.Tag, ev.lease.ID); e.Expires < ev.now+w.cfg.ttl+w.cfg.tolerance {

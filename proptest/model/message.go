@@ -53,7 +53,6 @@ type message struct {
 	until  int64  // compare-and-set: the end of the validity that is inherited
 	key    ID     // detach, resume, touch: the token's
 	next   Lease  // downgrade, and the clean-up after one: the new entry
-	rest   int64  // releases, HoldFromGrant: for how long others are kept out
 	sent   int64  // true time
 	parsed int64  // the server's time when it parsed the command; 0: not yet
 	linear bool   // reads: with read concern linearizable, and not majority

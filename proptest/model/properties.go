@@ -15,7 +15,7 @@ func (v *violation) Error() string { return v.property + ": " + v.detail }
 
 // fail records the first violation.
 func (w *world) fail(property, format string, args ...any) {
-	if w.broken == nil && (len(w.cfg.only) == 0 || slices.Contains(w.cfg.only, property)) {
+	if w.broken == nil && (w.cfg.counts == nil || w.cfg.counts(property)) {
 		w.broken = &violation{property, fmt.Sprintf(format, args...)}
 	}
 }
@@ -23,7 +23,7 @@ func (w *world) fail(property, format string, args ...any) {
 // check checks one executed command. The properties are:
 //
 //   - frame: a command changes no entry but its own, except that it may drop
-//     expired ones; a release removes only its own.
+//     expired ones; a release removes only its own. shortened: none ends earlier.
 //   - fences: every grant raises lock.fence, and its fencing token is above
 //     all others.
 //   - exclusion: at a grant, the present entries are tolerated (see granted).
@@ -69,8 +69,8 @@ func (w *world) checkFrame(ev event) {
 			w.fail("frame", "%v removed the successor's entry %d: it loses its place", ev.op, e.ID)
 		case there && !own(e.ID) && after != e:
 			w.fail("frame", "%v changed entry %d", ev.op, e.ID)
-		case there && after.Expires < e.Expires && !w.cfg.lenient:
-			w.fail("frame", "%v shortened entry %d", ev.op, e.ID)
+		case there && after.Expires < e.Expires:
+			w.fail("shortened", "%v shortened entry %d", ev.op, e.ID)
 		}
 	}
 	for tag, e := range ev.after.All() {

@@ -36,8 +36,8 @@ func twoTagRules() []Rules {
 }
 
 // threeTagRules is a sample of the rules of three tags.
-func threeTagRules(n int, seed uint64) []Rules {
-	rng := rand.New(rand.NewPCG(seed, 0))
+func threeTagRules(n int) []Rules {
+	rng := rand.New(rand.NewPCG(1, 0))
 	ruleSets := make([]Rules, n)
 	for i := range ruleSets {
 		cells := make([]int, 9)

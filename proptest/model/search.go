@@ -42,7 +42,7 @@ type visit struct {
 func (s search) run() report {
 	start := newWorld(&s.cfg)
 	visits := []visit{{parent: -1}}
-	keys := newKeyer()
+	var keys keyer
 	seen := map[uint64]struct{}{keys.key(&start): {}}
 	frontier, indices := []world{start}, []int32{0}
 	r := report{}

@@ -11,7 +11,7 @@ type event struct {
 	orphan        bool  // a new leader took it over, and answers nobody
 	before, after *Document
 	outcome       Outcome
-	image         Image
+	image         *Document
 }
 
 // request is client i's request under the id.
@@ -33,15 +33,12 @@ func (w *world) execute(m message, at int) event {
 		d = w.members[at].known
 	}
 	ev := event{message: m, now: now, at: when, before: d}
-	if m.rest > 0 && m.op.releases() {
-		d = d.heldFrom(m.lease, now+m.rest)
-	}
 	ev.after, ev.outcome, ev.image = w.command(p, d, m, now)
 	return ev
 }
 
 // command executes the command of the attempt.
-func (w *world) command(p Protocol, d *Document, m message, now int64) (*Document, Outcome, Image) {
+func (w *world) command(p Protocol, d *Document, m message, now int64) (*Document, Outcome, *Document) {
 	ttl, tolerance := w.cfg.ttl, w.cfg.tolerance
 	own, token := w.request(int(m.from), m.lease.ID), Token{m.lease.Tag, m.key}
 	switch m.op {

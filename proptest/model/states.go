@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // checkState checks the state between two steps.
 func (w *world) checkState() {
@@ -38,9 +41,6 @@ func (w *world) checkValidity() {
 		if own.excluded {
 			w.fail("validity", "client %d has a valid lease with fence %d after a conflicting grant", i, c.fence)
 		}
-		if w.cfg.lenient {
-			continue
-		}
 		if !w.stands(w.doc, own, w.now()) {
 			w.fail("honoured", "client %d has a valid lease of entry %d, which the server does not honour", i, c.id)
 		}
@@ -66,50 +66,29 @@ func (w *world) earlier(than *grant) map[Tag]int {
 // checkQueue checks that every waiting entry is granted in its turn when the
 // held entries have left.
 func (w *world) checkQueue() {
-	d, n := withoutHeld(w.doc)
-	for range n {
-		tag, e := d.earliest()
-		if e.ID == 0 {
-			return // the others had expired
+	var waiting []Entry
+	for _, e := range w.doc.All() {
+		if !e.Held() {
+			waiting = append(waiting, e)
 		}
+	}
+	if waiting == nil {
+		return
+	}
+	d := w.doc.clone()
+	for tag, e := range w.doc.All() {
+		if e.Held() {
+			d.remove(tag, e.ID)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, e := range waiting {
 		r := w.request(owner(e.ID), e.ID)
 		after, outcome, _ := w.cfg.protocol.Confirm(d, r, w.now())
 		if outcome != Granted && e.Live(w.now()) {
 			w.fail("queue", "entry %d waits for ever", e.ID)
-			return
 		}
 		d = after.clone()
-		d.remove(tag, e.ID)
+		d.remove(r.Tag, e.ID)
 	}
-}
-
-// withoutHeld is the document without its held entries, and the number of
-// waiting ones.
-func withoutHeld(d *Document) (*Document, int) {
-	n := 0
-	for _, e := range d.All() {
-		if !e.Held() {
-			n++
-		}
-	}
-	if n == 0 {
-		return d, 0
-	}
-	c := d.clone()
-	for tag, e := range d.All() {
-		if e.Held() {
-			c.remove(tag, e.ID)
-		}
-	}
-	return c, n
-}
-
-// earliest is the entry with the lowest seq.
-func (d *Document) earliest() (tag Tag, first Entry) {
-	for t, e := range d.All() {
-		if first.ID == 0 || e.Seq < first.Seq {
-			tag, first = t, e
-		}
-	}
-	return tag, first
 }

@@ -31,8 +31,6 @@ func (w *world) step(a action) world {
 		n.arrive(int(a.index), int(a.at))
 	case doTimeout:
 		n.unanswered(&n.clients[a.client])
-	case doCrash:
-		n.crash(&n.clients[a.client])
 	case doQuit:
 		n.end(&n.clients[a.client])
 	case doForeign:
@@ -115,7 +113,6 @@ func (w *world) tell(a action) string {
 		doTick:     "tick",
 		doStep:     fmt.Sprintf("the server's clock %d steps by %d", a.client, a.index),
 		doTimeout:  fmt.Sprintf("client %d: gives up waiting for the answer", a.client),
-		doCrash:    fmt.Sprintf("client %d: crashes", a.client),
 		doQuit:     fmt.Sprintf("client %d: gives up its command", a.client),
 		doForeign:  fmt.Sprintf("outside writer: %s -> %v", w.note.fate, w.doc),
 		doCommit:   fmt.Sprintf("member %d commits -> %v", w.leader, w.doc),
@@ -125,11 +122,4 @@ func (w *world) tell(a action) string {
 	}[a.kind]
 	text = cmp.Or(special, text)
 	return fmt.Sprintf("t=%d now=%d  %s", w.time, w.now(), text)
-}
-
-// crash ends the client for good.
-func (w *world) crash(c *client) {
-	w.crashes--
-	c.round = w.cfg.rounds - 1
-	w.end(c)
 }

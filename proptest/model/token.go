@@ -17,9 +17,9 @@ func (d *Document) Keyed(k Token) (Entry, bool) {
 // Detach ends the lease's handle and leaves its entry to whoever shows the key.
 // The entry keeps its id, fence and number: until a resume the handle's own
 // late writes still find it, and are still applied once.
-func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
 	if _, ok := d.guarded(l, p.Without.FenceInDetach); !ok {
-		return d, Lost, Image{nil, now}
+		return d, Lost, nil
 	}
 	c := d.clone()
 	e := c.at(l.Tag, l.ID)
@@ -27,7 +27,7 @@ func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64
 	if !p.Without.DetachExtends {
 		p.extend(e, Request{TTL: ttl, Tolerance: tolerance}, now)
 	}
-	return c, Detached, Image{c, now}
+	return c, Detached, c
 }
 
 // Resume gives the token's entry to a new handle, with an id, a fence and
@@ -35,10 +35,10 @@ func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64
 // while it was present. If the entry still had a handle, that one's lease may
 // count as valid until the entry's expiry: others are kept out until then,
 // whatever the new handle does. A repeat finds its id and only extends.
-func (p Protocol) Resume(d *Document, k Token, r Request, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Resume(d *Document, k Token, r Request, now int64) (*Document, Outcome, *Document) {
 	e, ok := d.Keyed(k)
 	if !ok {
-		return d, Lost, Image{nil, now}
+		return d, Lost, nil
 	}
 	c := d.clone()
 	own := c.at(k.Tag, e.ID)
@@ -46,7 +46,7 @@ func (p Protocol) Resume(d *Document, k Token, r Request, now int64) (*Document,
 		p.takeOver(c, own, r, now)
 	}
 	p.extend(own, r, now)
-	return c, Granted, Image{c, now}
+	return c, Granted, c
 }
 
 func (p Protocol) takeOver(c *Document, e *Entry, r Request, now int64) {
@@ -73,12 +73,12 @@ func (p Protocol) takeOver(c *Document, e *Entry, r Request, now int64) {
 }
 
 // Touch extends the token's entry and gives it to nobody: a heartbeat.
-func (p Protocol) Touch(d *Document, k Token, ttl, tolerance, now int64) (*Document, Outcome, Image) {
+func (p Protocol) Touch(d *Document, k Token, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
 	e, ok := d.Keyed(k)
 	if !ok {
-		return d, Lost, Image{nil, now}
+		return d, Lost, nil
 	}
 	c := d.clone()
 	p.extend(c.at(k.Tag, e.ID), Request{TTL: ttl, Tolerance: tolerance}, now)
-	return c, Renewed, Image{c, now}
+	return c, Renewed, c
 }

@@ -25,8 +25,8 @@ func ask(rules Rules, tag Tag, id ID) Request {
 }
 
 // does takes what a command has returned, and checks its outcome.
-func (h *hand) does(want Outcome) func(*Document, Outcome, Image) {
-	return func(d *Document, outcome Outcome, _ Image) {
+func (h *hand) does(want Outcome) func(*Document, Outcome, *Document) {
+	return func(d *Document, outcome Outcome, _ *Document) {
 		h.t.Helper()
 		if outcome != want {
 			h.t.Fatalf("outcome %s, want %s; %v", outcome, want, d)

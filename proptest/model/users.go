@@ -34,7 +34,7 @@ func (w *world) transforms(c *client, m message) []message {
 	var out []message
 	if w.cfg.tokens {
 		n := m.as(opDetach)
-		n.u, n.rest, n.key = 0, 0, c.key
+		n.u, n.key = 0, c.key
 		if c.key == 0 {
 			n.key = c.id // at a server it is random
 		}
@@ -45,7 +45,7 @@ func (w *world) transforms(c *client, m message) []message {
 	}
 	if to, ok := w.cfg.lower[c.tag]; ok {
 		n := m.as(opDowngrade)
-		n.u, n.rest, n.k = 0, 0, c.writes+1
+		n.u, n.k = 0, c.writes+1
 		n.next = Lease{Tag: to, ID: c.id + 1}
 		out = append(out, n)
 	}
@@ -74,13 +74,13 @@ func (w *world) transformAgain(c *client) []message {
 // If an earlier attempt may have been executed, an image tells: nobody else
 // knows a new key. Others know that of a handle that was itself resumed.
 func (w *world) detached(c *client, ev event) {
-	_, there := ev.image.Doc.Keyed(Token{c.tag, c.key})
+	_, there := ev.image.Keyed(Token{c.tag, c.key})
 	if ev.outcome == Detached || c.unknown && (there || c.key != c.id) {
 		w.handOut(c)
-	} else {
-		w.saysLost(c, ev)
+		w.end(c)
+		return
 	}
-	w.end(c)
+	w.lost(c, ev)
 }
 
 // handOut makes the client's token known.
@@ -93,12 +93,11 @@ func (w *world) handOut(c *client) {
 // resumed handles the answers of resumes.
 func (w *world) resumed(c *client, ev event) {
 	if ev.outcome != Granted {
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 		return
 	}
 	if w.cfg.protocol.Without.NewIDAtResume {
-		e, _ := ev.image.Doc.Keyed(Token{c.tag, c.key})
+		e, _ := ev.image.Keyed(Token{c.tag, c.key})
 		c.id = e.ID
 	}
 	w.hold(c, ev, w.anchor(ev.message))
@@ -119,18 +118,6 @@ func (w *world) lowered(c *client, ev event) {
 		c.phase, c.unknown, c.last = holding, false, message{}
 		c.valid, c.was = max(c.valid, c.was), 0
 	default:
-		w.saysLost(c, ev)
-		w.end(c)
+		w.lost(c, ev)
 	}
-}
-
-// heldFrom is the document in which the lease's entry keeps others out until
-// then.
-func (d *Document) heldFrom(l Lease, until int64) *Document {
-	if _, ok := d.guarded(l, false); !ok {
-		return d
-	}
-	c := d.clone()
-	c.at(l.Tag, l.ID).Until = until
-	return c
 }

@@ -42,7 +42,7 @@ type Without struct {
 	DowngradeIsNumbered bool // 24: a refused downgrade may be executed again
 	DowngradeHoldsOut   bool // 24: a downgrade ends the old tag's entry before its time
 	HoldsOut            bool // 25: a release removes the entry before its time
-	HoldFromGrant       bool // 25: the time is counted from the release, as the holder's clock has it
+	HoldFromGrant       bool // 25: the time is counted from the release
 	NewIDAtHold         bool // 25: the entry that holds others out keeps the lease's id
 	HoldDropsKey        bool // 25: the entry that holds others out keeps its key
 

@@ -15,7 +15,6 @@ type world struct {
 	offsets       []int64 // of the servers' clocks
 	steps, faults int     // left
 	outsideWrites int     // left
-	crashes       int     // left
 	beats         int     // left
 	clients       []client
 	tokens        []Token   // that were handed out
@@ -51,7 +50,7 @@ type grant struct {
 func newWorld(cfg *config) world {
 	w := world{
 		cfg: cfg, doc: &Document{}, time: cfg.tick,
-		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, crashes: cfg.crashes, beats: cfg.beats,
+		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, beats: cfg.beats,
 		elections: cfg.elections, clients: make([]client, len(cfg.tags)),
 	}
 	if cfg.missing {
@@ -90,7 +89,6 @@ const (
 	doParsed               // …the same, but the server has parsed it already
 	doArrive               // an attempt that was on its way is executed
 	doTimeout              // a client stops waiting for its attempt
-	doCrash                // a client stops for good
 	doQuit                 // a client gives up a handoff, a detach or a resume of unknown outcome
 	doForeign              // an outside writer writes, by the index
 	doPend                 // a client's attempt is executed, and not committed yet
@@ -127,9 +125,6 @@ func (w *world) actions() []action {
 		}
 		if w.mayQuit(&w.clients[i]) {
 			out = append(out, action{kind: doQuit, client: c})
-		}
-		if w.crashes > 0 && w.clients[i].phase != stopped {
-			out = append(out, action{kind: doCrash, client: c})
 		}
 	}
 	for i, m := range w.flight {

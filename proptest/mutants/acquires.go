@@ -3,26 +3,22 @@ package mutants
 // acquires leave entries, or accept the wrong one.
 var acquires = []Mutant{{
 	Name: "validity counts from the acquire's reply", Rule: 4,
-	Why:  "another holder enters while the lease is still valid",
 	File: "multilock/attempts.go", Tests: "^TestRule04AnchoredAtTheSend$", Packages: []string{leasePkg, lockerPkg},
 	Old: `got.Answer, err = s.locker.engine.Acquire(ctx, s.filter, r)`,
 	New: `got.Answer, err = s.locker.engine.Acquire(ctx, s.filter, r)
 		got.Sent = s.locker.engine.Clocks()`,
 }, {
 	Name: "an id is used again", Rule: 19,
-	Why:  "a late command for the old entry meets the new one",
 	File: "multilock/waiting.go", Tests: "^TestAcquireWhoseEntryWasPrunedStartsAgainUnderANewID$", Packages: inLocker,
 	Old: `newAttempts(s.asked, s.waiter).ask(ctx)`,
 	New: `attempts{asked: s.asked, id: s.id, unsure: s.unsure, waiter: s.waiter}.ask(ctx)`,
 }, {
 	Name: "a grant to a caller that has given up is kept", Rule: 22,
-	Why:  "nobody holds the lock until it expires",
 	File: "multilock/attempts.go", Tests: "^TestCancelledDuringTheCommandLeavesNoEntry$", Packages: inLocker,
 	Old: `s.filter.Pin, got.err == nil && (got.Outcome`,
 	New: `s.filter.Pin, got.err != nil && (got.Outcome`,
 }, {
 	Name: "an acquire of unknown outcome isn't cleaned up", Rule: 22,
-	Why:  "nobody holds the lock until it expires",
 	File: "multilock/attempts.go", Tests: "^TestUnknownOutcomeOfUnpinnedAcquireIsReported$", Packages: inLocker,
 	Old: `got.unsure.note(err)`,
 }, {

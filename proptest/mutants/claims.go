@@ -3,7 +3,6 @@ package mutants
 // claims take a document that is not free, or two, or none.
 var claims = []Mutant{{
 	Name: "a candidate is tried by its _id alone", Rule: 26,
-	Why:  "a document is claimed that doesn't match any more",
 	File: "internal/engine/filter.go", Tests: "^TestTheTryJudgesTheCandidate$", Packages: inLocker,
 	Old: `bson.A{f.doc, bson.D(pin)}`,
 	New: `bson.A{bson.D(pin), bson.D(pin)}`,
@@ -15,13 +14,11 @@ var claims = []Mutant{{
 	New: `attempts{asked: a.of(filter), id: [16]byte([]byte(fmt.Sprintf("%16p", a)))}`,
 }, {
 	Name: "an ask of unknown outcome isn't cleaned up", Rule: 26,
-	Why:  "one claim locks two documents",
 	File: "multilock/claim.go", Tests: "^TestAClaimOfUnknownOutcomeHoldsOneDocument$", Packages: inLocker,
 	Old: `s.cleanUp(func(err error) { cleaned <- err })`,
 	New: `cleaned <- nil`,
 }, {
 	Name: "none is free, though a try is under way", Rule: 26,
-	Why:  "a claim ends while a document is free all the time: that try may fail",
 	File: "internal/claims/queue.go", Tests: "^TestNoneMeansThatNoDocumentWasFree$", Packages: inClaims,
 	Old: `case w.Once && q.trying(): // one of these may turn out to be free
 			return`,

@@ -9,7 +9,6 @@ var decisions = []Mutant{{
 	New: `tests := []expr{true}`,
 }, {
 	Name: "expired entries of the own tag are kept", Rule: 5,
-	Why:  "an expired guard passes beside the new holder",
 	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `orElse(entries, args{})`,
 	New: `filter(orElse(d.own, args{}), "kept", call("$ne", "$$kept."+idKey, idValue(idPlaceholder)))`,
@@ -27,19 +26,16 @@ var decisions = []Mutant{{
 	New: `return call("$lt", e+"."+seqKey, "$$own."+seqKey)`,
 }, {
 	Name: "a confirm waits for later entries", Rule: 10,
-	Why:  "two waiters wait for each other for ever",
 	File: "internal/engine/confirmation.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `return call("$or", e+"."+fenceKey, call("$lt", e+"."+seqKey, "$$own."+seqKey))`,
 	New: `return true`,
 }, {
 	Name: "a confirm ignores cooperative relations", Rule: 6,
-	Why:  "a waiter is granted beside a holder that ignores it and came during the wait",
 	File: "relations/rules.go", Tests: "^TestRule06", Packages: inEngine,
 	Old: `k == None {`,
 	New: `k != Assertive {`,
 }, {
 	Name: "a confirm makes a missing entry", Rule: 7,
-	Why:  "a pruned waiter silently rejoins as the last one",
 	File: "internal/engine/confirmation.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)`,
 	New: `own := orElse(nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0), bson.D{{Key: idKey, Value: id}, {Key: seqKey, Value: d.next()}, {Key: sinceKey, Value: d.now}})`,
@@ -51,7 +47,6 @@ var decisions = []Mutant{{
 	New: `d.arrival(e.field, true, id,`,
 }, {
 	Name: "an arrival ignores unknown tags", Rule: 8,
-	Why:  "two programs with different rules are both granted",
 	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `if known := d.known(exclusive...); len(known) > 0 {
 		free = append(free, isOneOf("$$t.k", known))
@@ -59,7 +54,6 @@ var decisions = []Mutant{{
 	New: `free = append(free, not(call("$in", "$$t.k", append([]string{}, exclusive...))))`,
 }, {
 	Name: "a confirm ignores unknown tags", Rule: 9,
-	Why:  "a waiter is granted beside a program with other rules that came during the wait",
 	File: "internal/engine/confirmation.go", Tests: "^TestRule09", Packages: inEngine,
 	Old: `nth(filter("$$strange", "t", nth(`,
 	New: `nth(filter(args{}, "t", nth(`,
@@ -77,7 +71,6 @@ var decisions = []Mutant{{
 	New: `call("$add", d.lock+"."+fenceKey, 0)`,
 }, {
 	Name: "a join takes no fence", Rule: 11,
-	Why:  "a compare-and-set misses the newcomer, and two waiters have the same seq",
 	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `var entered expr = d.put("$$next", d.with(entry.document(), exclusive...))`,
 	New: `var number expr = "$$next"
@@ -93,13 +86,11 @@ var decisions = []Mutant{{
 	New: `1})`,
 }, {
 	Name: "an expiry may move backwards", Rule: 2,
-	Why:  "an older command that arrives late shortens a lease",
 	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `return call("$max", args{entry + "." + expiresKey, call("$add", d.now, ms)})`,
 	New: `return call("$max", args{call("$add", d.now, ms)})`,
 }, {
 	Name: "a repeated acquire isn't extended", Rule: 3,
-	Why:  "the holder counts from the second attempt, the server from the first",
 	File: "internal/engine/expr.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `d.extended("$$e", ownLease)`,
 	New: `cond(true, "$$e."+expiresKey, ownLease)`,

@@ -3,7 +3,6 @@ package mutants
 // downgrades remove the parts of rule 24.
 var downgrades = []Mutant{{
 	Name: "a downgrade goes by the id alone", Rule: 24,
-	Why:  "a late acquire brought the id back after another holder: the entry is not the lease's",
 	File: "internal/engine/downgrade.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `all(call("$eq", "$$e."+idKey, own), call("$eq", "$$e."+fenceKey, g.Fence))`,
 	New: `call("$eq", "$$e."+idKey, own)`,
@@ -15,25 +14,21 @@ var downgrades = []Mutant{{
 	New: `nth(filter(d.survivorsOf(tag), "e", "$$e."+fenceKey), r.Allow)`,
 }, {
 	Name: "a refused downgrade releases", Rule: 24,
-	Why:  "the lock is released by a refusal",
 	File: "internal/engine/downgrade.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `inPlace(from, own, bson.D{{Key: writeKey, Value: k}})`,
 	New: `others(from, own)`,
 }, {
 	Name: "a refused downgrade is not written down", Rule: 24,
-	Why:  "its first attempt is executed after the holder has gone on under its old tag",
 	File: "internal/engine/downgrade.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `bson.D{{Key: writeKey, Value: k}}`,
 	New: `bson.D{}`,
 }, {
 	Name: "a downgrade does not wait for until", Rule: 24,
-	Why:  "others are let in before the time of HoldAtLeast",
 	File: "internal/engine/downgrade.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `[]expr{call("$gt", "$$own."+untilKey, d.now)}`,
 	New: `[]expr{false}`,
 }, {
 	Name: "a downgrade leaves the validity", Rule: 24,
-	Why:  "it was executed, the answer is lost, and others are let in beside a valid lease",
 	File: "internal/lease/handle.go", Tests: "^TestRule24DowngradeEndsTheValidity", Packages: inHold,
 	Old: `h.hold.phase == suspended`,
 	New: `false`,
@@ -46,13 +41,11 @@ var downgrades = []Mutant{{
 	New: `k := s.writes + 1`,
 }, {
 	Name: "a shared entry is downgraded", Rule: 24,
-	Why:  "the tag of the other holders is no longer held",
 	File: "internal/lease/downgrade.go", Tests: "^TestRule23And24SharedEntries", Packages: inHold,
 	Old: `case len(s.holders) > 1:`,
 	New: `case len(s.holders) > 9:`,
 }, {
 	Name: "the clean-up of a downgrade removes the new id first", Rule: 24,
-	Why:  "the new id is removed before a late attempt makes it",
 	File: "internal/lease/downgrade.go", Tests: "^TestRule24CleanUpReleasesTheOldIDFirst$", Packages: inHold,
 	Old: `released := s.release(`,
 	New: `s.ended(Ending{How: Abandoned, Unanswered: oneAttempt(to)})

@@ -11,19 +11,16 @@ var handoffs = []Mutant{{
 	New: `return e.template(acquiring, s.Tag, s.Terms)`,
 }, {
 	Name: "a waiting successor arrives again", Rule: 16,
-	Why:  "one that was pruned, or gave up, is granted an entry that nobody holds, and one that waits is never granted",
 	File: "internal/engine/handoff.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `return e.confirming(s.Request)`,
 	New: `return e.template(trying, s.Tag, s.Terms)`,
 }, {
 	Name: "an update is piggybacked though another entry has come", Rule: 17,
-	Why:  "the successor is let in beside a reader that joined since",
 	File: "internal/engine/handoff.go", Tests: "^TestRule17", Packages: inEngine,
 	Old: `bson.E{Key: e.field + "." + fenceKey, Value: long(g.Alone)},`,
 	New: `bson.E{Key: e.field + "." + fenceKey, Value: bson.D{{Key: "$gte", Value: g.Alone}}},`,
 }, {
 	Name: "an update is piggybacked by the fence alone", Rule: 17,
-	Why:  "the update was sent by itself after all, and the late handoff applies it again",
 	File: "internal/engine/handoff.go", Tests: "^TestRule17", Packages: inEngine,
 	Old:  `bson.E{Key: entry.id, Value: idValue(g.ID)},`,
 	More: []Edit{{`bson.E{Key: entry.fence, Value: long(g.Fence)},`, `bson.E{Key: e.path(g.Tag), Value: bson.D{{Key: "$exists", Value: entry != nil}}},`}},
@@ -34,26 +31,22 @@ var handoffs = []Mutant{{
 	Old: `e.pushDone(g),`,
 }, {
 	Name: "a successor's validity counts from the handoff's reply", Rule: 4,
-	Why:  "another holder enters while the successor's lease is still valid",
 	File: "internal/lease/handoff.go", Tests: "^TestRule04And13AHandoff", Packages: []string{lockerPkg, leasePkg},
 	Old: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), *o.next)`,
 	New: `got, err := o.hold.commands.Handoff(ctx, o.hold.last(), *o.next)
 	first = o.hold.engine.Clocks()`,
 }, {
 	Name: "a successor that inherits an expiry is valid for a TTL", Rule: 17,
-	Why:  "a fresh TTL outlives the unchanged expiry, and another holder enters",
 	File: "internal/lease/handoff.go", Tests: "^TestRule17ASuccessorInherits", Packages: []string{lockerPkg, leasePkg},
 	Old: `first = s.since()`,
 }, {
 	Name: "a successor of unknown outcome asks by a new id", Rule: 12,
-	Why:  "its first entry keeps it and everybody else out until that expires",
 	File: "multilock/waiting.go", Tests: "^TestRule12ASuccessor", Packages: inLocker,
 	Old: `s.unsure.add(handoffUnknown())`,
 	New: `s = newAttempts(s.asked, s.waiter)
 		s.unsure.add(handoffUnknown())`,
 }, {
 	Name: "a successor that gave up keeps its entry", Rule: 15,
-	Why:  "nobody holds the lock until it expires",
 	File: "multilock/succession.go", Tests: "^TestRule15", Packages: inLocker,
 	Old: `w.Late(w, waitqueue.Step{Kind: waitqueue.Answer, Answer: e.Answer})`,
 }}

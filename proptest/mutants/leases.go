@@ -3,7 +3,6 @@ package mutants
 // leases believe too long, or say what isn't so.
 var leases = []Mutant{{
 	Name: "validity counts from the renewal's reply", Rule: 4,
-	Why:  "another holder enters while the lease is still valid",
 	File: "internal/lease/renew.go", Tests: "^TestRule04AnchoredAtTheSend$", Packages: inLease,
 	Old: `got, err = send(ctx, g)`,
 	New: `got, err = send(ctx, g)
@@ -28,7 +27,6 @@ var leases = []Mutant{{
 	New: `_ = s.nextCheck()`,
 }, {
 	Name: "validity ends at the release's reply", Rule: 13,
-	Why:  "the lock is released, the reply is lost, and the lease still counts as valid",
 	File: "internal/lease/release.go", Tests: "^TestRule13ValidityEndsAtTheSend$", Packages: inLease,
 	Old: `s.giveUp() // before anything is sent`,
 	New: `defer s.giveUp()`,
@@ -53,7 +51,6 @@ var leases = []Mutant{{
 	New: `of.alone, of.after = of.alone || alone, now.Mono+time.Hour`,
 }, {
 	Name: "a server's negative answer counts without a proof", Rule: 27,
-	Why:  "a deposed primary doesn't know the lease, and its holder is told that it is lost",
 	File: "internal/engine/absent.go", Tests: "^TestRule27", Packages: inEngine,
 	Old: `if !has {`,
 	New: `if has || true {`,

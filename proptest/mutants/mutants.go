@@ -4,7 +4,7 @@ package mutants
 type Mutant struct {
 	Name string // what the mutated library does wrong
 	Rule int    // the protocol's rule that it breaks, or none of them
-	Why  string // the effect on the user
+	Why  string // the effect on the user, unless the rule's row in docs/protocol.md has it
 	File string // from the module's root
 
 	Old, New string // what the file must have exactly once, and what replaces it
@@ -30,26 +30,22 @@ func All() []Mutant {
 }
 
 const (
-	enginePkg    = "./internal/engine"
-	attemptPkg   = "./internal/attempt"
-	leasePkg     = "."
-	holdPkg      = "./internal/lease"
-	queuePkg     = "./internal/waitqueue"
-	lockerPkg    = "./multilock"
-	relationsPkg = "./relations"
-	adminPkg     = "./admin"
+	enginePkg = "./internal/engine"
+	leasePkg  = "."
+	holdPkg   = "./internal/lease"
+	lockerPkg = "./multilock"
 )
 
 var (
 	inEngine    = []string{enginePkg, lockerPkg}
-	inAttempt   = []string{attemptPkg, leasePkg, lockerPkg}
+	inAttempt   = []string{"./internal/attempt", leasePkg, lockerPkg}
 	inLease     = []string{leasePkg, holdPkg, lockerPkg}
 	inHold      = []string{holdPkg, leasePkg, lockerPkg}
 	inMachine   = []string{"./proptest/machine"}
-	inQueue     = []string{queuePkg}
+	inQueue     = []string{"./internal/waitqueue"}
 	inClaims    = []string{"./internal/claims"}
 	inLocker    = []string{lockerPkg}
-	inRelations = []string{relationsPkg}
-	inAdmin     = []string{adminPkg}
+	inRelations = []string{"./relations"}
+	inAdmin     = []string{"./admin"}
 	inWriteLock = []string{"./writelock"}
 )

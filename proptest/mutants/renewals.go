@@ -3,7 +3,6 @@ package mutants
 // renewals of many leases by one command.
 var renewals = []Mutant{{
 	Name: "a batch that matched some counts for all", Rule: 20,
-	Why:  "the lease of a skipped document is valid beside the next one",
 	File: "internal/engine/batch.go", Tests: "^TestRenewAllButOne$", Packages: inEngine,
 	Old: `counted(reply, "n") == int64(len(grants))`,
 	New: `counted(reply, "n") > 0`,

@@ -29,9 +29,12 @@ const (
 // another wait for the server.
 var workers = 1 + runtime.NumCPU()
 
-// RunAll runs mutants, counts them in t, and prints its progress to out. A
-// surviving mutant is counted in t (see [tally.Tally.Failures]) and is not an
+// Caught is counted once for each mutant. A survivor is a violation, and not an
 // error.
+const Caught = "each mutant is caught by a test"
+
+// RunAll runs mutants, counts them in t with the test that caught each, and
+// prints its progress to out.
 func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out io.Writer) error {
 	var (
 		mu   sync.Mutex // of out, done and errs
@@ -52,14 +55,17 @@ func RunAll(ctx context.Context, root string, ms []Mutant, t *tally.Tally, out i
 			defer mu.Unlock()
 			done++
 			said := "caught by " + caughtBy
-			if err != nil {
+			switch {
+			case err != nil:
 				errs = append(errs, fmt.Errorf("mutant %q: %w", m.Name, err))
 				said = "no verdict, " + err.Error()
-			} else {
-				t.Mutant(m.Name, caughtBy)
-			}
-			if err == nil && caughtBy == "" {
+			case caughtBy == "":
 				said = "SURVIVED"
+				t.Violated(Caught, "%s", m.Name)
+			}
+			if err == nil {
+				t.Checked(Caught, 1)
+				t.Seen(fmt.Sprintf("mutant: %s: %s", m.Name, said), 1)
 			}
 			took := time.Since(begun).Round(100 * time.Millisecond)
 			fmt.Fprintf(out, "mutant %d of %d, %s: %s (%v)\n", done, len(ms), m.Name, said, took)

@@ -28,13 +28,11 @@ var shares = []Mutant{{
 	New: `case len(s.holders) > 1000:`,
 }, {
 	Name: "an entry that is being released is joined", Rule: 21,
-	Why:  "the new holder holds nothing",
 	File: "internal/lease/sharing.go", Tests: "^TestAHoldThatIsBeingReleasedIsNotJoined$", Packages: inHold,
 	Old: `if !s.shared || s.phase != held {`,
 	New: `if !s.shared {`,
 }, {
 	Name: "holders join past a waiter that was seen", Rule: 21,
-	Why:  "overlapping readers keep a writer out for ever",
 	File: "internal/waitqueue/shared.go", Tests: "^TestRule21AWaiterIsSeenByOthers$", Packages: inLocker,
 	Old: `delete(d.shared, tag)
 		} else {`,

@@ -10,19 +10,16 @@ var terms = []Mutant{{
 	New: `max(g.TTL, s.most()/1e9)`,
 }, {
 	Name: "hold at least: a release leaves nothing", Rule: 25,
-	Why:  "the next run of a short job begins at once",
 	File: "internal/engine/leave.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `cond(ours, call("$gt", "$$e."+untilKey, e.serverTime()), "$$e."+tokenKey)`,
 	New: `cond(ours, call("$lt", e.serverTime(), 0), "$$e."+tokenKey)`,
 }, {
 	Name: "hold at least: a remainder keeps its id", Rule: 25,
-	Why:  "a late renewal extends it",
 	File: "internal/engine/leave.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `remainder.id, remainder.expires, remainder.until = idValue(uuid.New()),`,
 	New: `remainder.id, remainder.expires, remainder.until = idValue(g.ID),`,
 }, {
 	Name: "hold at least: the entry lives for its TTL only", Rule: 25,
-	Why:  "a holder that crashed keeps nobody out",
 	File: "internal/engine/terms.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `return max(d.held, d.until)`,
 	New: `return d.held`,
@@ -34,7 +31,6 @@ var terms = []Mutant{{
 	New: `d.keptOut()`,
 }, {
 	Name: "hold at least: what no caller got leaves a remainder", Rule: 25,
-	Why:  "others are kept out though no job ran",
 	File: "multilock/leftover.go", Tests: "^TestRule25WhatNobodyHeldLeavesNothing$", Packages: inLocker,
 	Old: `held.Unused()`,
 }, {

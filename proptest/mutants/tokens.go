@@ -3,23 +3,19 @@ package mutants
 // tokens remove the parts of rule 23: detach, resume and touch.
 var tokens = []Mutant{{
 	Name: "a detach goes by the id alone", Rule: 23,
-	Why:  "a late acquire brought the id back after another holder: the token is another lease's",
 	File: "internal/engine/detach.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `e.Guard(g)`,
 	New: `g.Pin.and(bson.E{Key: e.path(g.Tag) + "." + idKey, Value: idValue(g.ID)})`,
 }, {
 	Name: "a detach does not extend", Rule: 23,
-	Why:  "the token is worth nothing when it arrives",
 	File: "internal/engine/detach.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `{Key: expiresKey, Value: d.extended("$$e", d.held)},`,
 }, {
 	Name: "a detach leaves the validity", Rule: 23,
-	Why:  "a user releases the lock, another client is let in, and the lease still counts as valid",
 	File: "internal/lease/detach.go", Tests: "^TestRule23DetachEndsTheValidity", Packages: inHold,
 	Old: `s.giveUp() // before anything is sent`,
 }, {
 	Name: "a shared entry is detached", Rule: 23,
-	Why:  "a user releases the entry of the other holders",
 	File: "internal/lease/detach.go", Tests: "^TestRule23And24SharedEntries", Packages: inHold,
 	Old: `err = ofSeveral("Detach", h.Tag())`,
 	New: `h.hold.renewing.lock()
@@ -32,61 +28,51 @@ var tokens = []Mutant{{
 	New: `if !s.shared || s.phase != held && s.phase != detached {`,
 }, {
 	Name: "a resume keeps the id", Rule: 23,
-	Why:  "two users end by a write; the first one's comes too late, and is reported as applied",
 	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `resumed.fence = id,`,
 	New: `resumed.fence = "$$e."+idKey,`,
 }, {
 	Name: "a resume keeps the fencing token", Rule: 23,
-	Why:  "two handles have the same fencing token",
 	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `call("$literal", owner), "$$next"`,
 	New: `call("$literal", owner), "$$e."+fenceKey`,
 }, {
 	Name: "a resume does not raise lock.fence", Rule: 23,
-	Why:  "a handle and the next holder have the same fencing token",
 	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `d.change("$$next", mapped(`,
 	New: `d.change(d.lock+"."+fenceKey, mapped(`,
 }, {
 	Name: "a resume keeps the number", Rule: 23,
-	Why:  "both users number their write 1: the second is taken for a repeat of the first",
 	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `resumed.document(), "$$e")`,
 	New: `append(resumed.document(), bson.E{Key: writeKey, Value: "$$e." + writeKey}), "$$e")`,
 }, {
 	Name: "a resume keeps nobody out for an earlier handle", Rule: 23,
-	Why:  "a second user resumes and releases, and another client is granted while the first user's lease is valid",
 	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `call("$max", args{"$$e." + untilKey, "$$e." + expiresKey})`,
 	New: `orElse("$$e."+untilKey, "$$REMOVE")`,
 }, {
 	Name: "a resume leaves the entry detached", Rule: 23,
-	Why:  "a second user resumes and releases, and another client is granted while the first user's lease is valid",
 	File: "internal/engine/resume.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `resumed.document(), "$$e")`,
 	New: `append(resumed.document(), bson.E{Key: detachedKey, Value: "$$e." + detachedKey}), "$$e")`,
 }, {
 	Name: "a release by id ends a token's entry", Rule: 23,
-	Why:  "a late resume brings the first user's id back; its release ends the lock of the others",
 	File: "internal/engine/leave.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `call("$gt", "$$e."+untilKey, e.serverTime()), "$$e."+tokenKey)`,
 	New: `call("$gt", "$$e."+untilKey, e.serverTime()), false)`,
 }, {
 	Name: "a clean-up removes a token's entry", Rule: 23,
-	Why:  "the clean-up of an acquire ends the lock that was detached",
 	File: "internal/engine/remove.go", Tests: "^TestRule23CleanUpSpares", Packages: inEngine,
 	Old: `, {Key: tokenKey, Value: nil}}`,
 	New: `}`,
 }, {
 	Name: "a piggybacked handoff leaves the key", Rule: 23,
-	Why:  "the token resumes the lock of another holder",
 	File: "internal/engine/handoff.go", Tests: "^TestRule23SuccessorsHaveNoKey$", Packages: inEngine,
 	Old: `if g.Key != uuid.Nil {`,
 	New: `if g.Key != uuid.Nil && g.Tag == "" {`,
 }, {
 	Name: "a remainder keeps the key", Rule: 23,
-	Why:  "the token resumes a lock that was released",
 	File: "internal/engine/layout.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `since: "$$e." + sinceKey}`,
 	New: `since: "$$e." + sinceKey, key: "$$e." + tokenKey}`,

@@ -9,13 +9,11 @@ var writes = []Mutant{{
 	New: `bson.D{{Key: fenceKey, Value: g.Fence}}`,
 }, {
 	Name: "guard without the fence", Rule: 1,
-	Why:  "a late duplicate of the acquire revives the id after another holder",
 	File: "internal/engine/guard.go", Tests: "^TestRule01", Packages: []string{enginePkg, leasePkg},
 	Old: `bson.D{{Key: idKey, Value: idValue(g.ID)}, {Key: fenceKey, Value: g.Fence}}`,
 	New: `bson.D{{Key: idKey, Value: idValue(g.ID)}}`,
 }, {
 	Name: "a write's number is not recorded", Rule: 14,
-	Why:  "a repeat applies the update twice",
 	File: "internal/engine/guard.go", Tests: "^TestEngine$", Packages: inMachine,
 	Old: `writeKey, long(k))})`,
 	New: `writeKey, long(0*k))})`,
@@ -67,7 +65,6 @@ var writes = []Mutant{{
 	New: `return true`,
 }, {
 	Name: "absence from an erased done counts as a proof", Rule: 18,
-	Why:  "an outside writer erased the lock, and an applied write is reported not applied",
 	File: "internal/lease/write.go", Tests: "^TestRule18AbsenceFromDone$", Packages: inLease,
 	Old: `img == nil || img.Lock.Fence < g.Fence`,
 	New: `img == nil`,

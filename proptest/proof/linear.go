@@ -2,9 +2,7 @@ package proof
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -100,17 +98,6 @@ func lockModel(o history.Object, sent []history.Command) (porcupine.Model, []por
 			return states
 		},
 		Equal: equal,
-		DescribeOperation: func(input, _ any) string {
-			step := input.(history.Step)
-			return fmt.Sprintf("%s %s %.8s", step.Kind, step.Tag, step.ID)
-		},
-		DescribeState: func(state any) string {
-			var b strings.Builder
-			for _, e := range state.(lock).entries {
-				fmt.Fprintf(&b, "%s %.8s %d/%d; ", e.Tag, e.ID, e.Seq, e.Fence)
-			}
-			return b.String()
-		},
 	}
 	return model.ToModel(), operations
 }
@@ -157,7 +144,7 @@ func (s sequential) image(l lock, step history.Step) []lock {
 	// An earlier entry is still present, unless it was pruned; a present entry
 	// was there before.
 	for _, e := range l.entries {
-		if isOwn(e) && (joined || prunes) {
+		if isOwn(e) && prunes {
 			continue
 		}
 		still, there := next.find(func(n history.Entry) bool { return n.ID == e.ID && n.Seq == e.Seq })

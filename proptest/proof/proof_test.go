@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/machine"
 	"github.com/doclock/doclock/proptest/mutants"
 	"github.com/doclock/doclock/proptest/scenarios"
@@ -161,22 +162,27 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 
 // history is one round.
 func (p *proof) history(ctx context.Context, uri string, round int, faults bool, into *tally.Tally) error {
-	h, counts, err := simulation.RunServer(ctx, simulation.ServerConfig{
-		URI:       uri,
-		Processes: p.processes, CallersPerProcess: p.clients,
-		Operations: p.operations,
-		Documents:  8,
-		Seed:       uint64(p.begun.UnixNano()) + uint64(round),
-		Faults:     faults,
-	})
+	_, err := p.simulated(ctx, simulation.ServerConfig{
+		URI: uri, Processes: p.processes, CallersPerProcess: p.clients, Operations: p.operations, Faults: faults,
+	}, round, into)
 	if err != nil {
 		return err
+	}
+	fmt.Printf("%6.0f s    %d operations, rarest fault fired %d times\n", time.Since(p.begun).Seconds(), (round+1)*p.operations, rarest(into))
+	return nil
+}
+
+// simulated makes and checks the history of one round.
+func (p *proof) simulated(ctx context.Context, cfg simulation.ServerConfig, round int, into *tally.Tally) (*history.History, error) {
+	cfg.Documents, cfg.Seed = 8, uint64(p.begun.UnixNano())+uint64(round)
+	h, counts, err := simulation.RunServer(ctx, cfg)
+	if err != nil {
+		return nil, err
 	}
 	h.Check(counts)
 	linearizable(h, counts, 20*time.Second)
 	into.Merge(counts)
-	fmt.Printf("%6.0f s    %d operations, rarest fault fired %d times\n", time.Since(p.begun).Seconds(), (round+1)*p.operations, rarest(into))
-	return nil
+	return h, nil
 }
 
 // TestHistories makes rounds of histories with faults, and nothing else:

@@ -74,20 +74,12 @@ func (p *proof) beside(ctx context.Context, uri, other string, d time.Duration, 
 	var counts tally.Tally
 	rounds, begun := 0, time.Now()
 	for ; rounds == 0 || time.Since(begun) < d; rounds++ {
-		h, round, err := simulation.RunServer(ctx, simulation.ServerConfig{
-			URI: uri, Other: other,
-			Processes: 4, CallersPerProcess: 8,
-			Operations: operations,
-			Documents:  8,
-			Seed:       uint64(begun.UnixNano()) + uint64(rounds),
-			Faults:     true,
-		})
+		h, err := p.simulated(ctx, simulation.ServerConfig{
+			URI: uri, Other: other, Processes: 4, CallersPerProcess: 8, Operations: operations, Faults: true,
+		}, rounds, &counts)
 		if err != nil {
 			return err
 		}
-		h.Check(round)
-		linearizable(h, round, 20*time.Second)
-		counts.Merge(round)
 		note(h)
 	}
 	fmt.Printf("%6.0f s    %d rounds of %d operations, %d attempts, %d granted, %d violations\n", time.Since(p.begun).Seconds(),

@@ -73,12 +73,12 @@ func (st *stage) giveUp(op operation, p point) (hit bool) {
 		opts = append(opts, doclock.ShareInProcess("read"))
 	}
 	s := st.scene(opts...)
-	over := func() error { return nil }
+	over := func() {}
 	if op.blocker != "" {
-		others := s.locker(s.other, "others")
+		others := s.locker(s.other)
 		blocker, err := others.TryAcquire(s.Context(), doclock.ID(s.id), op.blocker)
 		s.must(err)
-		over = func() error { return errors.Join(blocker.Release(s.Context()), others.Close(s.Context())) }
+		over = func() { s.must(errors.Join(blocker.Release(s.Context()), others.Close(s.Context()))) }
 	}
 	h := op.begin(s)
 
@@ -92,22 +92,22 @@ func (st *stage) giveUp(op operation, p point) (hit bool) {
 		s.check(tellsItGave, err == nil || errors.Is(err, context.Canceled), "%s, %v: %v", op.name, p, err)
 	}
 	cancel()
-	let := func() error { return nil }
+	let := func() {}
 	if fault != nil && fired(fault) {
-		hit, let = true, fault.Let
+		hit, let = true, func() { s.must(fault.Let()) }
 	}
-	what := fmt.Sprintf("%s, %v", op.name, p)
-	if hit && p.moment >= late {
+	what, isLate := fmt.Sprintf("%s, %v", op.name, p), hit && p.moment >= late
+	if isLate {
 		s.Fired(executed, 1)
-		s.leave(what, h, lease, true)
-		s.must(errors.Join(over(), let()))
-		s.inspect(op, what, h, err)
 	} else {
-		s.must(let())
-		s.leave(what, h, lease, false)
-		s.inspect(op, what, h, err)
-		s.must(over())
+		let()
 	}
+	s.leave(what, h, lease, isLate)
+	over()
+	if isLate {
+		let()
+	}
+	s.inspect(op, what, h, err)
 	return hit
 }
 
@@ -130,8 +130,8 @@ func (s *scene) leave(what string, h holding, lease *doclock.Lease, late bool) {
 // inspect waits for the background work, and checks the document.
 func (s *scene) inspect(op operation, what string, h holding, result error) {
 	s.must(s.locks.Close(s.Context()))
-	doc, entries, deleted := s.left()
-	s.check(leavesNone, entries == 0, "%s: left %+v", what, doc)
+	doc, deleted := s.left()
+	s.check(leavesNone, len(doc.entries()) == 0, "%s: left %+v", what, doc)
 	done, certainlyNot := 0, h.lease != nil && result != nil && !errors.Is(result, doclock.ErrOutcomeUnknown)
 	switch {
 	case op.deletes && deleted:

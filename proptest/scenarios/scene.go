@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,24 +41,21 @@ type scene struct {
 	locks *multilock.Locker
 }
 
-// locker is one of the documents' of some program.
-func (s *stage) locker(docs *mongo.Collection, owner string, opts ...doclock.Option) *multilock.Locker {
+// locker is some program's.
+func (s *stage) locker(docs *mongo.Collection, opts ...doclock.Option) *multilock.Locker {
 	s.Helper()
-	locks, err := multilock.New(docs, relations.WritePreferring(), append(opts, doclock.Owner(owner), doclock.TTL(30*time.Second))...)
+	locks, err := multilock.New(docs, relations.WritePreferring(), append(opts, doclock.TTL(30*time.Second))...)
 	s.must(err)
 	return locks
 }
 
 func (s *stage) scene(opts ...doclock.Option) *scene {
 	s.Helper()
-	sc := &scene{stage: s, id: uuid.NewString(), locks: s.locker(s.docs, swept, opts...)}
+	sc := &scene{stage: s, id: uuid.NewString(), locks: s.locker(s.docs, opts...)}
 	_, err := s.other.InsertOne(s.Context(), bson.M{"_id": sc.id, "count": 0})
 	s.must(err)
 	return sc
 }
-
-// swept is the owner whose entries must all be gone in the end.
-const swept = "swept"
 
 // holds acquires the lock.
 func (s *scene) holds(tag string) *doclock.Lease {
@@ -71,25 +70,20 @@ var increment = bson.M{"$inc": bson.M{"count": 1}}
 // stored is a document.
 type stored struct {
 	Count int
-	Lock  struct {
-		Tags map[string][]struct{ Owner string }
-	}
+	Lock  struct{ Tags map[string]bson.A }
 }
 
-// left reads the document, and how many entries of the swept owner are in it; missing is one that was deleted.
-func (s *scene) left() (doc stored, entries int, missing bool) {
+// entries are those of all tags.
+func (d stored) entries() (all bson.A) {
+	return slices.Concat(slices.Collect(maps.Values(d.Lock.Tags))...)
+}
+
+// left reads the document; missing is one that was deleted.
+func (s *scene) left() (doc stored, missing bool) {
 	s.Helper()
 	err := s.other.FindOne(s.Context(), doclock.ID(s.id)).Decode(&doc)
-	if err == mongo.ErrNoDocuments {
-		return doc, 0, true
+	if err != mongo.ErrNoDocuments {
+		s.must(err)
 	}
-	s.must(err)
-	for _, all := range doc.Lock.Tags {
-		for _, e := range all {
-			if e.Owner == swept {
-				entries++
-			}
-		}
-	}
-	return doc, entries, false
+	return doc, err != nil
 }

@@ -1,7 +1,7 @@
 // Package tally counts the work of a proof: the checks and violations of each
-// property, the faults that fired, the outcomes that were seen, and the test
-// that caught each mutant. Tallies of several processes can be merged. Floors
-// fail a proof that passed because it did nothing.
+// property, the faults that fired, and the outcomes that were seen. Tallies of
+// several processes can be merged. Floors fail a proof that passed because it
+// did nothing.
 package tally
 
 import (
@@ -18,12 +18,11 @@ import (
 type Tally struct {
 	mu sync.Mutex
 
-	Checks     map[string]int    `json:"checks,omitempty"`
-	Violations map[string]int    `json:"violations,omitempty"`
-	Details    []string          `json:"details,omitempty"` // the first violations, in words
-	Faults     map[string]int    `json:"faults,omitempty"`
-	Outcomes   map[string]int    `json:"outcomes,omitempty"`
-	Mutants    map[string]string `json:"mutants,omitempty"` // name to the test that caught it; "" if it survived
+	Checks     map[string]int `json:"checks,omitempty"`
+	Violations map[string]int `json:"violations,omitempty"`
+	Details    []string       `json:"details,omitempty"` // the first violations, in words
+	Faults     map[string]int `json:"faults,omitempty"`
+	Outcomes   map[string]int `json:"outcomes,omitempty"`
 }
 
 const mostDetails = 20
@@ -59,16 +58,6 @@ func (t *Tally) Seen(outcome string, n int) {
 	add(&t.Outcomes, outcome, n)
 }
 
-// Mutant records which test caught a seeded fault; "" if none did.
-func (t *Tally) Mutant(name, caughtBy string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.Mutants == nil {
-		t.Mutants = map[string]string{}
-	}
-	t.Mutants[name] = caughtBy
-}
-
 // Merge adds another tally to this one.
 func (t *Tally) Merge(other *Tally) {
 	t.mu.Lock()
@@ -77,12 +66,6 @@ func (t *Tally) Merge(other *Tally) {
 		for name, n := range from {
 			add(to, name, n)
 		}
-	}
-	for name, by := range other.Mutants {
-		if t.Mutants == nil {
-			t.Mutants = map[string]string{}
-		}
-		t.Mutants[name] = by
 	}
 	t.Details = append(t.Details, other.Details...)
 	t.Details = t.Details[:min(len(t.Details), mostDetails)]
@@ -95,17 +78,12 @@ type Floor struct {
 	Least int
 }
 
-// Failures lists, in words, every violation, every surviving mutant and every
-// floor that was not reached. An empty list is a pass.
+// Failures lists, in words, every violation and every floor that was not
+// reached. An empty list is a pass.
 func (t *Tally) Failures(floors ...Floor) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	failures := slices.Clone(t.Details)
-	for _, name := range slices.Sorted(maps.Keys(t.Mutants)) {
-		if t.Mutants[name] == "" {
-			failures = append(failures, fmt.Sprintf("mutant %q survived", name))
-		}
-	}
 	for _, f := range floors {
 		counts := map[string]map[string]int{"check": t.Checks, "fault": t.Faults, "outcome": t.Outcomes}[f.Kind]
 		if n := counts[f.Name]; n < f.Least {
@@ -134,16 +112,6 @@ func (t *Tally) Table(w io.Writer) error {
 	section("PROPERTY", "CHECKED\tVIOLATIONS", t.Checks, func(name string) string { return fmt.Sprintf("\t%d", t.Violations[name]) })
 	section("FAULT", "FIRED", t.Faults, none)
 	section("OUTCOME", "SEEN", t.Outcomes, none)
-	if len(t.Mutants) > 0 {
-		fmt.Fprintln(tw, "MUTANT\tCAUGHT BY")
-		for _, name := range slices.Sorted(maps.Keys(t.Mutants)) {
-			by := t.Mutants[name]
-			if by == "" {
-				by = "no test: SURVIVED"
-			}
-			fmt.Fprintf(tw, "  %s\t%s\n", name, by)
-		}
-	}
 	return tw.Flush()
 }
 

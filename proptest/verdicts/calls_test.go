@@ -19,9 +19,10 @@ type failure struct {
 
 // call is a row. Its begin is what the caller has before.
 type call struct {
-	name  string
-	begin func(*world)
-	send  func(*world) error
+	name   string
+	begin  func(*world)
+	send   func(*world) error
+	inside bool // the failure comes inside its function, and not before it
 }
 
 const soon, late = 3 * time.Second, 45 * time.Second // less than a TTL, and more
@@ -95,96 +96,71 @@ const nobodyWants = "away for longer than the TTL, and nobody wants the lock"
 
 func nothing(*world) {}
 
-var increment = bson.M{"$inc": bson.M{"count": 1}}
+var (
+	one       = doclock.ID(1)
+	increment = bson.M{"$inc": bson.M{"count": 1}}
+)
 
 var acquires = []call{
-	{"TryAcquire", nothing, func(w *world) error { _, err := w.locks.TryAcquire(w.ctx, doclock.ID(1), "write"); return err }},
-	{"Acquire", nothing, func(w *world) error { _, err := w.locks.Acquire(w.ctx, doclock.ID(1), "write"); return err }},
-	{"Acquire, MaxWait(20s)", nothing, func(w *world) error {
-		_, err := w.locks.Acquire(w.ctx, doclock.ID(1), "write", doclock.MaxWait(20*time.Second))
+	{name: "TryAcquire", begin: nothing, send: func(w *world) error { _, err := w.locks.TryAcquire(w.ctx, one, "write"); return err }},
+	{name: "Acquire", begin: nothing, send: func(w *world) error { _, err := w.locks.Acquire(w.ctx, one, "write"); return err }},
+	{name: "Acquire, MaxWait(20s)", begin: nothing, send: func(w *world) error {
+		_, err := w.locks.Acquire(w.ctx, one, "write", doclock.MaxWait(20*time.Second))
 		return err
 	}},
-	{"AcquireAll", nothing, func(w *world) error {
-		_, err := multilock.AcquireAll(w.ctx, w.locks.Want(doclock.ID(1), "write"), w.locks.Want(doclock.ID(2), "write"))
-		return err
+	{name: "AcquireAll", begin: nothing, send: func(w *world) error { _, err := multilock.AcquireAll(w.ctx, w.both()...); return err }},
+	{name: "Do, before fn", begin: nothing, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.runs) }},
+	{name: "DoAll, before fn", begin: nothing, send: func(w *world) error {
+		return multilock.DoAll(w.ctx, func(ctx context.Context, leases multilock.Leases) error { return w.runs(ctx, leases[0]) }, w.both()...)
 	}},
-	{"Do, before fn", nothing, func(w *world) error {
-		return w.locks.Do(w.ctx, doclock.ID(1), "write", func(context.Context, *doclock.Lease) error { w.ran = true; return nil })
-	}},
-	{"DoAll, before fn", nothing, func(w *world) error {
-		return multilock.DoAll(w.ctx, func(context.Context, multilock.Leases) error { w.ran = true; return nil },
-			w.locks.Want(doclock.ID(1), "write"), w.locks.Want(doclock.ID(2), "write"))
-	}},
-	{"Lead, before fn", nothing, func(w *world) error {
-		return w.leaders.Lead(w.ctx, doclock.ID(1), func(context.Context, *doclock.Lease) error { w.ran = true; return nil })
-	}},
-	{"Enqueue", nothing, func(w *world) error { _, err := w.locks.Enqueue(w.ctx, doclock.ID(1), "write"); return err }},
+	{name: "Lead, before fn", begin: nothing, send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.runs) }},
+	{name: "Enqueue", begin: nothing, send: func(w *world) error { _, err := w.locks.Enqueue(w.ctx, one, "write"); return err }},
 }
 
 var ofTickets = []call{
-	{"Confirm", (*world).enqueue, func(w *world) error { _, err := w.ticket.Confirm(w.ctx); return err }},
-	{"Wait", (*world).enqueue, func(w *world) error { _, err := w.ticket.Wait(w.ctx); return err }},
-	{"Cancel", (*world).enqueue, func(w *world) error { return w.ticket.Cancel(w.ctx) }},
-	{"Resume", (*world).detach, func(w *world) error { _, err := w.locks.Resume(w.ctx, w.token); return err }},
-	{"Touch", (*world).detach, func(w *world) error { return w.locks.Touch(w.ctx, w.token) }},
+	{name: "Confirm", begin: (*world).enqueue, send: func(w *world) error { _, err := w.ticket.Confirm(w.ctx); return err }},
+	{name: "Wait", begin: (*world).enqueue, send: func(w *world) error { _, err := w.ticket.Wait(w.ctx); return err }},
+	{name: "Cancel", begin: (*world).enqueue, send: func(w *world) error { return w.ticket.Cancel(w.ctx) }},
+	{name: "Resume", begin: (*world).detach, send: func(w *world) error { _, err := w.locks.Resume(w.ctx, w.token); return err }},
+	{name: "Touch", begin: (*world).detach, send: func(w *world) error { return w.locks.Touch(w.ctx, w.token) }},
 }
 
 var underLeases = []call{
-	{"Renew", (*world).acquire, func(w *world) error { return w.lease.Renew(w.ctx) }},
-	{"context of KeepAlive, after a minute", (*world).acquire, func(w *world) error {
+	{name: "Renew", begin: (*world).acquire, send: func(w *world) error { return w.lease.Renew(w.ctx) }},
+	{name: "context of KeepAlive, after a minute", begin: (*world).acquire, send: func(w *world) error {
 		kept := w.lease.KeepAlive(w.ctx)
 		time.Sleep(time.Minute)
 		return context.Cause(kept)
 	}},
-	{"Update", (*world).acquire, func(w *world) error { return w.lease.Update(w.ctx, increment) }},
-	{"UpdateAndRelease", (*world).acquire, func(w *world) error { return w.lease.UpdateAndRelease(w.ctx, increment) }},
-	{"Release after UpdateAndRelease", (*world).acquire, func(w *world) error {
+	{name: "Update", begin: (*world).acquire, send: func(w *world) error { return w.lease.Update(w.ctx, increment) }},
+	{name: "UpdateAndRelease", begin: (*world).acquire, send: func(w *world) error { return w.lease.UpdateAndRelease(w.ctx, increment) }},
+	{name: "Release after UpdateAndRelease", begin: (*world).acquire, send: func(w *world) error {
 		_ = w.lease.UpdateAndRelease(w.ctx, increment)
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
-	{"Delete", (*world).acquire, func(w *world) error { return w.lease.Delete(w.ctx) }},
-	{"Detach", (*world).acquire, func(w *world) error { _, err := w.lease.Detach(w.ctx); return err }},
-	{"Downgrade", (*world).acquireAlone, func(w *world) error { _, err := w.lease.Downgrade(w.ctx, "read"); return err }},
-	{"Release after Downgrade", (*world).acquireAlone, func(w *world) error {
+	{name: "Delete", begin: (*world).acquire, send: func(w *world) error { return w.lease.Delete(w.ctx) }},
+	{name: "Detach", begin: (*world).acquire, send: func(w *world) error { _, err := w.lease.Detach(w.ctx); return err }},
+	{name: "Downgrade", begin: (*world).acquireAlone, send: func(w *world) error { _, err := w.lease.Downgrade(w.ctx, "read"); return err }},
+	{name: "Release after Downgrade", begin: (*world).acquireAlone, send: func(w *world) error {
 		_, _ = w.lease.Downgrade(w.ctx, "read")
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
-	{"Release", (*world).acquire, func(w *world) error { return w.lease.Release(w.ctx) }},
-	{"Release, called again a minute later", (*world).acquire, func(w *world) error {
+	{name: "Release", begin: (*world).acquire, send: func(w *world) error { return w.lease.Release(w.ctx) }},
+	{name: "Release, called again a minute later", begin: (*world).acquire, send: func(w *world) error {
 		_ = w.lease.Release(w.ctx)
 		time.Sleep(time.Minute)
 		w.mem.Fail(0, mongo.CommandError{})
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
-	{"Leases.Release", (*world).acquireAll, func(w *world) error { return w.leases.Release(w.ctx) }},
-	{"Locker.Close", (*world).acquire, func(w *world) error { return w.locks.Close(w.ctx) }},
+	{name: "Leases.Release", begin: (*world).acquireAll, send: func(w *world) error { return w.leases.Release(w.ctx) }},
+	{name: "Locker.Close", begin: (*world).acquire, send: func(w *world) error { return w.locks.Close(w.ctx) }},
 }
 
-// functions arm the failure in the function.
-func functions(arm func(*world)) []call {
-	fn := func(w *world, ctx context.Context, lease *doclock.Lease) error {
-		if w.ran { // Lead has campaigned again
-			return nil
-		}
-		w.ran, w.lease, w.inner = true, lease, ctx
-		arm(w)
-		w.relied = time.Now()
-		return w.returned
-	}
-	single := func(w *world) func(context.Context, *doclock.Lease) error {
-		return func(ctx context.Context, lease *doclock.Lease) error {
-			if !w.ran && !w.alone {
-				w.rival()
-			}
-			return fn(w, ctx, lease)
-		}
-	}
-	return []call{
-		{"Do", nothing, func(w *world) error { return w.locks.Do(w.ctx, doclock.ID(1), "write", single(w)) }},
-		{"DoAll", nothing, func(w *world) error {
-			return multilock.DoAll(w.ctx, func(ctx context.Context, leases multilock.Leases) error { return single(w)(ctx, leases[0]) },
-				w.locks.Want(doclock.ID(1), "write"), w.locks.Want(doclock.ID(2), "write"))
-		}},
-		{"Lead", nothing, func(w *world) error { return w.leaders.Lead(w.ctx, doclock.ID(1), single(w)) }},
-	}
+// functions meet the failure while they hold the lock.
+var functions = []call{
+	{name: "Do", begin: nothing, inside: true, send: func(w *world) error { return w.locks.Do(w.ctx, one, "write", w.fails) }},
+	{name: "DoAll", begin: nothing, inside: true, send: func(w *world) error {
+		return multilock.DoAll(w.ctx, func(ctx context.Context, leases multilock.Leases) error { return w.fails(ctx, leases[0]) }, w.both()...)
+	}},
+	{name: "Lead", begin: nothing, inside: true, send: func(w *world) error { return w.leaders.Lead(w.ctx, one, w.fails) }},
 }

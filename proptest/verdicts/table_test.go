@@ -17,49 +17,41 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var (
-	update = flag.Bool("update", false, "write the table anew")
-	long   = flag.Bool("long", false, "try every cell, and compare the page; without it every third is tried")
-)
+var update = flag.Bool("update", false, "write the table anew")
 
 const page = "../../docs/verdicts.md"
 
 // TestVerdicts tries each call with each failure, checks the verdicts, and compares
-// them with the page. In the short form it tries every third cell.
+// them with the page.
 func TestVerdicts(t *testing.T) {
-	sections := map[string]string{
-		"<!-- acquires -->": table(t, ofAcquires, acquires, acquired),
-		"<!-- tickets -->":  table(t, ofEntries, ofTickets, acquired),
-		"<!-- leases -->":   table(t, ofLeases, underLeases, ended),
-	}
-	var rows []failure
-	cells := map[string][]string{}
-	names := []string{"Do", "DoAll", "Lead"}
-	for i, f := range ofFunctions {
-		rows = append(rows, f)
-		for j, c := range functions(f.arm) {
-			if tried(i + j) {
-				cells[c.name] = append(cells[c.name], try(t, failure{name: f.name, arm: nothing}, c, held))
-			}
-		}
-	}
-	if !tried(1) {
-		return
-	}
-	sections["<!-- functions -->"] = render(rows, names, cells)
 	old, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(old)
-	for mark, section := range sections {
-		from := strings.Index(text, mark)
-		if from < 0 {
-			t.Fatalf("%s has no %s", page, mark)
+	for _, section := range []struct {
+		mark     string
+		failures []failure
+		calls    []call
+		check    func(*world, call, error)
+	}{
+		{"<!-- functions -->\n", ofFunctions, functions, held},
+		{"<!-- leases -->\n", ofLeases, underLeases, ended},
+		{"<!-- acquires -->\n", ofAcquires, acquires, acquired},
+		{"<!-- tickets -->\n", ofEntries, ofTickets, acquired},
+	} {
+		cells := map[string][]string{}
+		for _, c := range section.calls {
+			for _, f := range section.failures {
+				cells[c.name] = append(cells[c.name], try(t, f, c, section.check))
+			}
 		}
-		from += len(mark) + 1
-		length := strings.Index(text[from:], "<!-- end -->")
-		text = text[:from] + section + text[from+length:]
+		before, rest, _ := strings.Cut(text, section.mark)
+		_, after, marked := strings.Cut(rest, "<!-- end -->")
+		if !marked {
+			t.Fatalf("%s has no %s", page, section.mark)
+		}
+		text = before + section.mark + render(section.failures, section.calls, cells) + "<!-- end -->" + after
 	}
 	switch {
 	case *update:
@@ -71,49 +63,30 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// table tries each call with each failure.
-func table(t *testing.T, failures []failure, calls []call, check func(*world, failure, call, error)) string {
-	cells := map[string][]string{}
-	var names []string
-	for i, c := range calls {
-		names = append(names, c.name)
-		for j, f := range failures {
-			if tried(i + j) {
-				cells[c.name] = append(cells[c.name], try(t, f, c, check))
-			}
-		}
-	}
-	if !tried(1) {
-		return ""
-	}
-	return render(failures, names, cells)
-}
-
-// tried is whether the cell with this number is tried: in the short form every third.
-func tried(cell int) bool { return *long || *update || cell%3 == 0 }
-
 // try is one cell.
-func try(t *testing.T, f failure, c call, check func(*world, failure, call, error)) (cell string) {
+func try(t *testing.T, f failure, c call, check func(*world, call, error)) (cell string) {
 	t.Run(c.name+"/"+f.name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			w.alone = f.name == nobodyWants
+			w.failure = f
 			c.begin(w)
 			w.relied = time.Now()
-			f.arm(w)
+			if !c.inside {
+				f.arm(w)
+			}
 			err := c.send(w)
 			cell = words(err, w.returned)
 			if w.before() {
 				cell += " †"
 			}
-			check(w, f, c, err)
+			check(w, c, err)
 		})
 	})
 	return cell
 }
 
 // acquired checks the error of an acquire.
-func acquired(w *world, _ failure, c call, err error) {
+func acquired(w *world, c call, err error) {
 	ofEntries := w.ticket != nil || w.token != "" // whose loss is another thing
 	if errors.Is(err, doclock.ErrNotAcquired) && w.ran || count(err) > 1 && !ofEntries {
 		w.Errorf("%v; its function ran: %t", err, w.ran)
@@ -124,7 +97,7 @@ func acquired(w *world, _ failure, c call, err error) {
 }
 
 // ended checks the verdict of a call that ends a lease.
-func ended(w *world, _ failure, c call, err error) {
+func ended(w *world, c call, err error) {
 	if count(err) > 1 && c.name != "context of KeepAlive, after a minute" {
 		w.Errorf("several verdicts: %v", err)
 	}
@@ -135,7 +108,7 @@ func ended(w *world, _ failure, c call, err error) {
 }
 
 // held checks the verdict of a call that held a lock around a function.
-func held(w *world, _ failure, c call, err error) {
+func held(w *world, c call, err error) {
 	if count(err) > 1 {
 		w.Errorf("several verdicts: %v", err)
 	}
@@ -161,15 +134,14 @@ func compensates(err error) bool {
 }
 
 // render is a table with a column for all calls with the same cells.
-func render(failures []failure, names []string, cells map[string][]string) string {
+func render(failures []failure, calls []call, cells map[string][]string) string {
 	var columns [][]string // of names
-	for _, name := range names {
-		i := slices.IndexFunc(columns, func(of []string) bool { return slices.Equal(cells[of[0]], cells[name]) })
+	for _, c := range calls {
+		i := slices.IndexFunc(columns, func(of []string) bool { return slices.Equal(cells[of[0]], cells[c.name]) })
 		if i < 0 {
-			columns = append(columns, nil)
-			i = len(columns) - 1
+			i, columns = len(columns), append(columns, nil)
 		}
-		columns[i] = append(columns[i], name)
+		columns[i] = append(columns[i], c.name)
 	}
 	var text strings.Builder
 	text.WriteString("| |")

@@ -30,12 +30,11 @@ type world struct {
 	leaders *writelock.Locker
 	others  *multilock.Locker
 
-	base     context.Context // of all that goes on in this world
 	ctx      context.Context // the call's
 	end      context.CancelFunc
 	inner    context.Context // fn's
 	returned error           // by fn
-	alone    bool            // nobody else wants the lock
+	failure  failure
 	rivals   bool
 	running  sync.WaitGroup
 
@@ -65,18 +64,12 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.leaders, err = writelock.New(ours)
 	w.must(err)
-	base, cancel := context.WithCancel(t.Context())
-	w.base = base
-	w.ctx, w.end = context.WithCancel(base)
-	t.Cleanup(func() {
-		cancel()
+	w.ctx, w.end = context.WithCancel(t.Context())
+	t.Cleanup(func() { // t's context has ended
 		w.mem.Fail(0, mongo.CommandError{})
 		w.cut(nil)
-		for _, l := range []interface{ Close(context.Context) error }{w.locks, w.leaders, w.others} {
-			if err := l.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}
+		ctx := context.Background()
+		w.must(errors.Join(w.locks.Close(ctx), w.leaders.Close(ctx), w.others.Close(ctx)))
 		w.running.Wait()
 	})
 	return w
@@ -151,10 +144,10 @@ func (w *world) held() *doclock.Lease {
 // minute.
 func (w *world) rival() {
 	w.rivals = true
-	ctx := w.base
+	ctx := w.Context()
 	w.running.Go(func() {
 		for ctx.Err() == nil {
-			lease, err := w.others.Acquire(ctx, doclock.ID(1), "write")
+			lease, err := w.others.Acquire(ctx, one, "write")
 			if err != nil {
 				time.Sleep(10 * time.Millisecond)
 				continue
@@ -191,30 +184,55 @@ func (w *world) acquire() {
 // acquireAlone is acquire without a rival.
 func (w *world) acquireAlone() {
 	var err error
-	w.lease, err = w.locks.Acquire(w.ctx, doclock.ID(1), "write")
+	w.lease, err = w.locks.Acquire(w.ctx, one, "write")
 	w.must(err)
 }
 
 // acquireAll gives the caller leases of both documents.
 func (w *world) acquireAll() {
 	var err error
-	w.leases, err = multilock.AcquireAll(w.ctx, w.locks.Want(doclock.ID(1), "write"), w.locks.Want(doclock.ID(2), "write"))
+	w.leases, err = multilock.AcquireAll(w.ctx, w.both()...)
 	w.must(err)
 	w.rival()
 }
 
+// both are what the caller wants of several documents.
+func (w *world) both() []multilock.Want {
+	return []multilock.Want{w.locks.Want(one, "write"), w.locks.Want(doclock.ID(2), "write")}
+}
+
+// runs is a function that holds the lock.
+func (w *world) runs(context.Context, *doclock.Lease) error {
+	w.ran = true
+	return nil
+}
+
+// fails is a function that meets the failure while it holds the lock.
+func (w *world) fails(ctx context.Context, lease *doclock.Lease) error {
+	if w.ran { // Lead has campaigned again
+		return nil
+	}
+	w.ran, w.lease, w.inner = true, lease, ctx
+	if w.failure.name != nobodyWants {
+		w.rival()
+	}
+	w.failure.arm(w)
+	w.relied = time.Now()
+	return w.returned
+}
+
 // enqueue gives the caller a ticket that is free to be granted: its holder has left.
 func (w *world) enqueue() {
-	lease, err := w.others.Acquire(w.ctx, doclock.ID(1), "slot")
+	lease, err := w.others.Acquire(w.ctx, one, "slot")
 	w.must(err)
-	w.ticket, err = w.locks.Enqueue(w.ctx, doclock.ID(1), "slot")
+	w.ticket, err = w.locks.Enqueue(w.ctx, one, "slot")
 	w.must(err)
 	w.must(lease.Release(w.ctx))
 }
 
 // erase removes the entry of the caller's ticket or token, as an operator does.
 func (w *world) erase() {
-	_, err := w.mem.Client().Database("test").Collection("documents").UpdateByID(w.base, 1, bson.M{"$unset": bson.M{"lock.tags": 1}})
+	_, err := w.mem.Client().Database("test").Collection("documents").UpdateByID(w.ctx, 1, bson.M{"$unset": bson.M{"lock.tags": 1}})
 	w.must(err)
 }
 
