@@ -227,7 +227,10 @@ func (a *acquire) keptBackByOwn() bool {
 // waits for a lock is never refused by a conflict, and one that waits for any free
 // document is not refused at all.
 func (l *ledger) kind(a *acquire, err error, c *call) doclock.EventKind {
-	ended := errors.Is(err, doclock.ErrClosed) || len(a.by.acquires) > 1 && errors.Is(err, doclock.ErrLost) || c.over != nil && (errors.Is(err, c.over) || errors.Is(err, context.Canceled))
+	ended := errors.Is(err, doclock.ErrClosed) || c.over != nil && (errors.Is(err, c.over) || errors.Is(err, context.Canceled))
+	if err != nil && len(a.by.acquires) > 1 && strings.Contains(err.Error(), "lock lost") { // that of a lease before; errors.Is doesn't find it in all of them
+		ended = true
+	}
 	if err != nil && a.maxWait != nil && strings.Contains(err.Error(), "waited for ") { // one attempt, if it is for no time at all
 		ended = true
 	}
