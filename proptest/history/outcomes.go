@@ -109,7 +109,7 @@ func (c *check) outcome(command *Command) string {
 	}
 }
 
-func either(test bool, yes, no string) string {
+func either[T any](test bool, yes, no T) T {
 	if test {
 		return yes
 	}

@@ -3,121 +3,40 @@ package history
 import (
 	"fmt"
 	"html"
-	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// picture is a time line from an instant to another. The limits of time stand for its
-// first bar and its last.
-type picture struct {
-	title      string
-	from, to   int64
-	begin      int64 // of the transcript
-	rows       []*row
-	overlaps   []overlap
-	violations []violation
-	tags       []string
-
-	left, width float64 // of the bars
-	text        strings.Builder
-}
-
-// The sizes, in pixels.
+// The sizes of a time line, in pixels. The bars begin at barsLeft.
 const (
 	rowHeight  = 28
 	barHeight  = 20
 	lineHeight = 17
-	top        = 86 // of the first row
-	charWidth  = 7  // at most
+	top        = 60 // of the first row
+	barsLeft   = 190
+	barsWidth  = 900
 )
 
+// mostWrong is how many violations a time line shows.
+const mostWrong = 5
+
+// marks are the characters of the marks, by what they say.
+var marks = map[string]string{Conflict: "⊘", Lost: "✕", Unknown: "?", "applied": "●"}
+
 const style = `<style>
-text { fill: #1f2328 } .page { fill: #fff } .soft { fill: #59636e } .grid { stroke: #d1d9e0 } .in { fill: #fff; font-weight: bold } .wrong { fill: #cf222e }
-.tag0 { fill: #0969da; stroke: #0969da } .tag1 { fill: #1a7f37; stroke: #1a7f37 } .tag2 { fill: #8250df; stroke: #8250df } .tag3 { fill: #9a6700; stroke: #9a6700 } .tag4 { fill: #59636e; stroke: #59636e }
-.mark { fill: #fff; stroke: #1f2328; stroke-width: 1.5 } .line { stroke: #cf222e } .frame { fill: none; stroke: #cf222e; stroke-width: 3 } .band { fill: #cf222e; fill-opacity: .15 }
-.waits { fill-opacity: .25 } .asks { fill-opacity: .25; stroke-opacity: .4 } .unknown { fill-opacity: .08; stroke-dasharray: 4 3 } .lost { stroke: #cf222e; stroke-width: 3 }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .page { fill: #0d1117 } .soft { fill: #9198a1 } .grid { stroke: #3d444d } .in { fill: #fff } .wrong { fill: #ff7b72 }
-.tag0 { fill: #1f6feb; stroke: #1f6feb } .tag1 { fill: #238636; stroke: #238636 } .tag2 { fill: #8957e5; stroke: #8957e5 } .tag3 { fill: #9e6a03; stroke: #9e6a03 } .tag4 { fill: #656c76; stroke: #656c76 }
-.mark { fill: #0d1117; stroke: #e6edf3 } .line, .frame, .lost { stroke: #ff7b72 } .band { fill: #ff7b72 } .waits, .asks { fill-opacity: .4 } }
+text { fill: #1f2328 } .page { fill: #fff; stroke: none } .soft { fill: #59636e } .grid { stroke: #d1d9e0 } .line { stroke: #cf222e; stroke-width: 2 } .frame { fill: none; stroke: #cf222e; stroke-width: 3 }
+rect { fill: #0969da; stroke: #0969da } .waits { fill-opacity: .25 } .asks { fill-opacity: .25; stroke-opacity: .4 } .unsure { fill-opacity: .08; stroke-dasharray: 4 3 } .mark { font-weight: bold; text-anchor: middle }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .page { fill: #0d1117 } .soft { fill: #9198a1 } .grid { stroke: #3d444d } .line, .frame { stroke: #ff7b72 } rect { fill: #1f6feb; stroke: #1f6feb } }
 </style>
 `
 
-// marks are the shapes of the marks, around their place.
-var marks = map[string]string{
-	markRefused:  `<circle class="mark" r="6"/><path class="mark" d="M-4 4L4 -4"/>`,
-	markLost:     `<path class="lost" d="M-6 -6L6 6M-6 6L6 -6"/>`,
-	markNoAnswer: `<circle class="mark" r="7"/><text y="4" text-anchor="middle" font-weight="bold">?</text>`,
-	markApplied:  `<circle class="mark" r="4"/>`,
-}
-
-func (p *picture) printf(format string, args ...any) { fmt.Fprintf(&p.text, format, args...) }
-
-func (p *picture) svg() string {
-	p.scale()
-	p.legend()
-	bottom := float64(top + rowHeight*len(p.rows))
-	p.axis(bottom)
-	places := map[string]float64{} // of the entries
-	for i, r := range p.rows {
-		p.row(r, middle(i))
-		for _, s := range r.spans {
-			places[s.id] = middle(i)
-		}
-	}
-	for _, o := range p.overlaps {
-		if o.to >= p.from && o.from <= p.to && places[o.id] != 0 && places[o.other] != 0 {
-			p.overlap(o, places[o.id], places[o.other])
-		}
-	}
-	lines := p.wrong(bottom)
-	width, height := p.left+p.width+30, bottom+30+float64(lineHeight*lines)
-	title := html.EscapeString(p.title)
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0[1]f" height="%.0[2]f" font-family="sans-serif" font-size="12" role="img" aria-label="A time line: %[3]s">`+"\n"+style+
-		`<rect class="page" width="%.0[1]f" height="%.0[2]f"/>`+"\n"+`<text x="10" y="20" font-weight="bold">%[3]s</text>`+"\n", width, height, title) + p.text.String() + "</svg>\n"
-}
-
-// mostWrong is how many violations a picture shows.
-const mostWrong = 5
-
-// wrong draws the first violations, and says what they are.
-func (p *picture) wrong(bottom float64) (lines int) {
-	numbers := map[float64]string{} // by place, so that they don't cover each other
-	for i, v := range p.violations[:min(len(p.violations), mostWrong)] {
-		for _, line := range p.broken(fmt.Sprintf("%d: %s: %s", i+1, v.property, v.text)) {
-			lines++
-			p.printf(`<text class="wrong" x="10" y="%.0f">%s</text>`+"\n", bottom+24+float64(lineHeight*lines), html.EscapeString(line))
-		}
-		p.printf(`<path class="line" d="M%.1f %dV%.0f"><title>violation %d at %.3f s</title></path>`+"\n", p.x(v.at), top-4, bottom, i+1, seconds(v.at-p.begin))
-		at := 20 * math.Round(p.x(v.at)/20)
-		numbers[at] = words(numbers[at], fmt.Sprint(i+1))
-	}
-	for _, at := range slices.Sorted(maps.Keys(numbers)) {
-		p.printf(`<text class="wrong" x="%.0f" y="%d" text-anchor="middle" font-weight="bold">%s</text>`+"\n", at, top-8, numbers[at])
-	}
-	return lines
-}
-
-// broken is the text in lines that have room.
-func (p *picture) broken(text string) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if charWidth*float64(len(line)+len(word)) > p.left+p.width {
-			lines, line = append(lines, line), ""
-		}
-		line = words(line, word)
-	}
-	return append(lines, line)
-}
-
-// scale finds the times, and the room for the names and for the bars.
-func (p *picture) scale() {
-	first, last, most := int64(never), int64(forever), 0
-	for _, r := range p.rows {
-		p.left = max(p.left, float64(20+charWidth*len(r.caller)))
-		most = max(most, len(r.spans))
+// timeline draws what happened between two instants. The limits of time stand for the
+// first bar and the last.
+func (c *check) timeline(from, to int64) string {
+	rows, first, last := c.rows(), int64(never), int64(forever)
+	for _, r := range rows {
+		r.spans = slices.DeleteFunc(r.spans, func(s span) bool { return s.to < from || s.from > to })
 		for _, s := range r.spans {
 			for _, at := range []int64{s.from, s.to} {
 				if at != never && at != forever {
@@ -126,91 +45,58 @@ func (p *picture) scale() {
 			}
 		}
 	}
+	rows = slices.DeleteFunc(rows, func(r *row) bool { return len(r.spans) == 0 })
+	begin := c.begin()
 	if first > last { // no instant is known
-		first, last = p.begin, p.begin
+		first, last = begin, begin
 	}
-	p.from, p.to = max(p.from, first), max(min(p.to, last), first)
-	p.to = max(p.to, p.from+millisecond)
-	p.width = max(900, float64(40*most))
-}
-
-// x is the place of an instant.
-func (p *picture) x(at int64) float64 {
-	at = min(max(at, p.from), p.to)
-	return p.left + p.width*float64(at-p.from)/float64(p.to-p.from)
-}
-
-// middle is the middle of a row.
-func middle(row int) float64 { return float64(top + rowHeight*row + rowHeight/2) }
-
-// legend shows a bar of each tag and of each class, and each mark.
-func (p *picture) legend() {
-	x := 10.0
-	entry := func(shape, text string) {
-		p.printf(`<g transform="translate(%.0f 42)">%s<text class="soft" x="24" y="4">%s</text></g>`+"\n", x, shape, html.EscapeString(text))
-		x += float64(40 + charWidth*len(text))
+	from, to = max(from, first), max(min(to, last), first)
+	to = max(to, from+millisecond)
+	x := func(at int64) float64 {
+		return barsLeft + barsWidth*float64(min(max(at, from), to)-from)/float64(to-from)
 	}
-	bar := func(class string) string { return `<rect class="` + class + `" y="-6" width="18" height="12" rx="2"/>` }
-	for _, tag := range p.tags {
-		entry(bar(p.colour(tag)), tag)
-	}
-	entry(bar("tag4 "+barWaits), "waits")
-	entry(`<rect class="tag4 asks" y="-2" width="18" height="4"/>`, "asks again")
-	entry(bar("tag4 "+barUnknown), "nobody knows")
-	entry(bar("frame"), "exclude each other")
-	for _, m := range []string{markRefused, markLost, markNoAnswer, markApplied} {
-		entry(`<g transform="translate(9 0)">`+marks[m]+`</g>`, m)
-	}
-	p.width = max(p.width, x-p.left)
-}
 
-func (p *picture) colour(tag string) string {
-	return fmt.Sprintf("tag%d", max(0, slices.Index(p.tags, tag))%5)
-}
+	violations := slices.DeleteFunc(slices.Clone(c.violations), func(v violation) bool { return v.at < from || v.at > to })
+	violations = violations[:min(len(violations), mostWrong)]
 
-// axis has at most some ten instants, in seconds, as a transcript has them.
-func (p *picture) axis(bottom float64) {
-	step := millisecond / 10
-	for tens := step; (p.to-p.from)/step > 10; tens *= 10 {
-		for _, more := range []int64{1, 2, 5} {
-			if (p.to-p.from)/step > 10 {
-				step = tens * more
+	var b strings.Builder
+	bottom := top + rowHeight*len(rows)
+	height := bottom + 40 + 2*lineHeight*len(violations)
+	title := html.EscapeString(fmt.Sprintf("document %s (%s), in seconds from %d ms on the server's clock", c.ID, c.Name, begin/millisecond))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="A time line: %s">`+"\n%s", barsLeft+barsWidth+40, height, title, style)
+	fmt.Fprintf(&b, `<rect class="page" width="100%%" height="100%%"/><text x="10" y="20" font-weight="bold">%s</text>`+"\n", title)
+	fmt.Fprintf(&b, `<text class="soft" x="10" y="40">thin: asks again, pale: waits, dark: keeps others out, dashed: nobody knows, framed: exclude each other, %s refused, %s lost, %s no answer, %s applied</text>`+"\n", marks[Conflict], marks[Lost], marks[Unknown], marks["applied"])
+	step := math.Pow(10, math.Ceil(math.Log10(seconds(to-from)/10))) // of at most ten instants
+	for i := math.Ceil(seconds(from-begin) / step); i*step <= seconds(to-begin); i++ {
+		at := x(begin + int64(math.Round(i*step*1e9)))
+		fmt.Fprintf(&b, `<path class="grid" d="M%.1f %dV%d"/><text class="soft" x="%.1[1]f" y="%[4]d" text-anchor="middle">%[5]g s</text>`+"\n", at, top, bottom, bottom+16, math.Round(i*step*1e6)/1e6)
+	}
+	for i, r := range rows {
+		y := top + rowHeight*i
+		fmt.Fprintf(&b, `<g class="row"><text x="10" y="%d">%s</text>`+"\n", y+18, html.EscapeString(r.name))
+		for _, s := range r.spans {
+			title := html.EscapeString(s.title)
+			height := either(s.class == barAsks, 4, barHeight)
+			if mark := marks[s.class]; mark != "" {
+				fmt.Fprintf(&b, `<text class="mark" x="%.1f" y="%d">%s<title>%s</title></text>`+"\n", x(s.from), y+18, mark, title)
+			} else {
+				fmt.Fprintf(&b, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d" rx="2"><title>%s</title></rect>`+"\n", s.class, x(s.from), y+(rowHeight-height)/2, max(2, x(s.to)-x(s.from)), height, title)
+			}
+		}
+		b.WriteString("</g>\n")
+	}
+	for _, o := range c.overlaps() {
+		for i, r := range rows {
+			if (r.id == o.id || r.id == o.other) && o.to >= from && o.from <= to {
+				fmt.Fprintf(&b, `<rect class="frame" x="%.1f" y="%d" width="%.1f" height="%d"><title>two that exclude each other, %.3f to %.3f s</title></rect>`+"\n", x(o.from), top+rowHeight*i+(rowHeight-barHeight)/2, max(3, x(o.to)-x(o.from)), barHeight, seconds(o.from-begin), seconds(o.to-begin))
 			}
 		}
 	}
-	first := p.begin + (p.from-p.begin+step-1)/step*step
-	for at := first; at <= p.to; at += step {
-		p.printf(`<path class="grid" d="M%.1f %dV%.0f"/><text class="soft" x="%.1[1]f" y="%.0[4]f" text-anchor="middle">%[5]s s</text>`+"\n",
-			p.x(at), top, bottom, bottom+16, strconv.FormatFloat(seconds(at-p.begin), 'f', -1, 64))
-	}
-}
-
-// row draws a caller's bars, and then the marks.
-func (p *picture) row(r *row, y float64) {
-	p.printf(`<g class="row"><text x="10" y="%.0f">%s</text>`+"\n", y+4, html.EscapeString(r.caller))
-	for _, s := range r.spans {
-		x, width, title := p.x(s.from), max(2, p.x(s.to)-p.x(s.from)), html.EscapeString(s.title)
-		if shape := marks[s.class]; shape != "" {
-			p.printf(`<g class="%s" transform="translate(%.1f %.0f)"><title>%s</title>%s</g>`+"\n", s.class, x, y, title, shape)
-			continue
-		}
-		height := float64(barHeight)
-		if s.class == barAsks {
-			height = 4
-		}
-		p.printf(`<rect class="%s %s" x="%.1f" y="%.0f" width="%.1f" height="%.0f" rx="2"><title>%s</title></rect>`+"\n", p.colour(s.tag), s.class, x, y-height/2, width, height, title)
-		if s.class == barHeld && float64(10+charWidth*len(s.tag)) < width {
-			p.printf(`<text class="in" x="%.1f" y="%.0f">%s</text>`+"\n", x+5, y+4, html.EscapeString(s.tag))
+	for i, v := range violations {
+		fmt.Fprintf(&b, `<path class="line" d="M%.1f %dV%d"><title>violation at %.3f s</title></path>`+"\n", x(v.at), top-4, bottom, seconds(v.at-begin))
+		for j, text := range []string{fmt.Sprintf("%.3f s: %s:", seconds(v.at-begin), v.property), v.text} {
+			fmt.Fprintf(&b, `<text x="10" y="%d">%s</text>`+"\n", bottom+45+lineHeight*(2*i+j), html.EscapeString(text))
 		}
 	}
-	p.printf("</g>\n")
-}
-
-// overlap frames the parts of two bars, and connects them.
-func (p *picture) overlap(o overlap, one, other float64) {
-	x, width := p.x(o.from), max(3, p.x(o.to)-p.x(o.from))
-	for _, y := range []float64{one, other} {
-		p.printf(`<rect class="frame" x="%.1f" y="%.0f" width="%.1f" height="%d"><title>two that exclude each other, %.3f to %.3f s</title></rect>`, x, y-barHeight/2, width, barHeight, seconds(o.from-p.begin), seconds(o.to-p.begin))
-	}
-	p.printf(`<rect class="band" x="%.1f" y="%.0f" width="%.1f" height="%.0f"/>`+"\n", x, min(one, other)+barHeight/2, width, math.Abs(one-other)-barHeight)
+	return b.String() + "</svg>\n"
 }

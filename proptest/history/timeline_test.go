@@ -56,32 +56,36 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// A row begins with its caller. Bars and marks have titles, in the order of a row's bars
-// and then of its marks.
+// A row begins with its caller and its entry. Bars and marks have titles, in the order of
+// a row's bars and then of its marks.
 func TestTimeline(t *testing.T) {
 	refused := command(CommandAcquire, "b", 20, image(20, 10, held("a", 10, 10, 110)))
+	again := command(CommandAcquire, "b", 30, image(30, 10, held("a", 10, 10, 110)))
 	for name, test := range map[string]struct {
 		story
 		want []string
 	}{
 		"refused, and then held": {story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), refused, removal("a", 40, held("a", 10, 10, 110)), acquire("b", 112, 20, 212)}}, []string{
-			"p0: write a …10 unknown 0.009 to 0.012 s, ended by release; write a …10 held 0.012 to 0.039 s, ended by release;",
-			"p0: write b …20 unknown 0.022 to 0.114 s, expires; write b …20 held 0.114 to 0.212 s, expires; p0      acquire write b = at 0.020, fence …10: [write a …10 +90 ms];"}},
+			"p0 write a: write a …10 unsure 0.009 to 0.012 s, ended by release; write a …10 held 0.012 to 0.039 s, ended by release;",
+			"p0 write b: write b …20 unsure 0.022 to 0.114 s, expires; write b …20 held 0.114 to 0.212 s, expires; ⊘p0      acquire write b = at 0.020, fence …10: [write a …10 +90 ms];"}},
+		"refused twice": {story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110), refused, again}}, []string{
+			"p0 write a: write a …10 unsure 0.009 to 0.012 s, expires; write a …10 held 0.012 to 0.110 s, expires;",
+			"p0 write b: write b asks again; ⊘p0      acquire write b = at 0.020, fence …10: [write a …10 +90 ms];"}},
 		"waits": {story{rules: queued, operations: []Operation{operation(Acquire, "b", 20, 55, Granted)},
 			commands: []Command{read(20, 11, held("a", 10, 10, 110), waiting("b", 11, 150)), unanswered(command(CommandConfirm, "b", 50, nil)), read(115, 20, held("b", 11, 20, 160))}}, []string{
-			"?: write a …10 held 0.022 to 0.110 s, expires;",
-			"p0.0: write b …20 waits 0.022 to 0.117 s, expires; write b …20 held 0.117 to 0.160 s, expires; p0      confirm write b = no answer;"}},
+			"? write a: write a …10 held 0.022 to 0.110 s, expires;",
+			"p0.0 write b: write b …20 waits 0.022 to 0.117 s, expires; write b …20 held 0.117 to 0.160 s, expires; ?p0      confirm write b = no answer;"}},
 		"a release without an answer": {story{rules: exclusive, operations: []Operation{operation(Release, "a", 10, 50, Unknown)},
 			commands: []Command{acquire("a", 10, 10, 110), guarded(CommandWrite, "a", 10, 20), unanswered(command(CommandRelease, "a", 40, nil))}}, []string{
-			"p0.0: write a …10 unknown 0.009 to 0.012 s, perhaps released; write a …10 held 0.012 to 0.039 s, perhaps released; write a …10 unknown 0.039 to 0.110 s, perhaps released;" +
-				" p0      write write a …10 = found; p0      release write a = no answer; p0.0 CALL Release write a …10 = unknown;"}},
+			"p0.0 write a: write a …10 unsure 0.009 to 0.012 s, perhaps released; write a …10 held 0.012 to 0.039 s, perhaps released; write a …10 unsure 0.039 to 0.110 s, perhaps released;" +
+				" ●p0      write write a …10 = found; ?p0      release write a = no answer; ?p0.0 CALL Release write a …10 = unknown;"}},
 		"lost": {story{rules: exclusive, commands: []Command{acquire("a", 10, 10, 110)}, operations: []Operation{operation(Renew, "a", 10, 150, Lost)}}, []string{
-			"p0.0: write a …10 unknown 0.009 to 0.012 s, expires; write a …10 held 0.012 to 0.110 s, expires; p0.0 CALL Renew write a …10 = lost;"}},
+			"p0.0 write a: write a …10 unsure 0.009 to 0.012 s, expires; write a …10 held 0.012 to 0.110 s, expires; ✕p0.0 CALL Renew write a …10 = lost;"}},
 		"two that exclude each other": {story{rules: exclusive, commands: []Command{read(10, 20, held("a", 10, 10, 110), held("b", 20, 20, 115))}}, []string{
-			"?: write a …10 held 0.012 to 0.110 s, expires;", "?: write b …20 held 0.012 to 0.115 s, expires;",
-			"two that exclude each other, 0.012 to 0.110 s", "two that exclude each other, 0.012 to 0.110 s", "violation 1 at 0.012 s", "violation 2 at 0.012 s"}},
+			"? write a: write a …10 held 0.012 to 0.110 s, expires;", "? write b: write b …20 held 0.012 to 0.115 s, expires;",
+			"two that exclude each other, 0.012 to 0.110 s", "two that exclude each other, 0.012 to 0.110 s", "violation at 0.012 s", "violation at 0.012 s"}},
 		"two that don't": {story{rules: readers, commands: []Command{read(10, 20, reading(held("a", 10, 10, 110)), reading(held("b", 20, 20, 110)))}}, []string{
-			"?: read a …10 held 0.012 to 0.110 s, expires;", "?: read b …20 held 0.012 to 0.110 s, expires;"}},
+			"? read a: read a …10 held 0.012 to 0.110 s, expires;", "? read b: read b …20 held 0.012 to 0.110 s, expires;"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, drawn(t, test.history().Timeline("d"))); diff != "" {
@@ -111,7 +115,7 @@ func drawn(t *testing.T, svg string) (lines []string) {
 			line := part.Parts[0].Text + ":"
 			for _, s := range part.Parts[1:] {
 				if s.Title != "" {
-					line += " " + s.Title + ";"
+					line += " " + s.Text + s.Title + ";"
 				}
 			}
 			lines = append(lines, line)
