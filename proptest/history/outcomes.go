@@ -21,13 +21,13 @@ func (c *check) outcomes() {
 		if command.Answered == 0 {
 			continue
 		}
-		if outcome := c.outcome(command); outcome != "" {
+		if outcome := command.outcome(); outcome != "" {
 			c.Seen(command.Kind+": "+outcome, 1)
 		}
 		if command.Kind != CommandAcquire && command.Kind != CommandConfirm || command.Image == nil {
 			continue
 		}
-		live, own, there := c.inTheWay(command)
+		live, held, own, there := c.inTheWay(command)
 		attempted[command.ID] = true
 		if there && own.Fence != 0 {
 			granted[command.ID] = true
@@ -37,18 +37,8 @@ func (c *check) outcomes() {
 			continue
 		}
 		contended[command.ID] = true
-		for tag, entries := range live {
-			r, respects := c.Rules[command.Tag][tag]
-			held := 0
-			for _, e := range entries {
-				if e.Fence != 0 {
-					held++
-				}
-			}
-			if respects && len(entries) > r.Allow && held <= r.Allow {
-				c.Seen(SeenBehind, 1)
-				break
-			}
+		if len(c.over(command.Tag, held)) < len(c.over(command.Tag, live)) {
+			c.Seen(SeenBehind, 1)
 		}
 	}
 	c.Seen(SeenAttempts, len(attempted))
@@ -69,43 +59,48 @@ func (c *check) outcomes() {
 	}
 }
 
+// found names, by kind, that a command has found its entry, and that it has not.
+var found = map[string][2]string{
+	CommandRenew:           {"renewed", Lost},
+	CommandDetach:          {"detached", Lost},
+	CommandTouch:           {"touched", Lost},
+	CommandResume:          {Granted, Lost},
+	CommandRelease:         {"released", Lost},
+	CommandWrite:           {"applied", "not applied"},
+	CommandWriteAndRelease: {"applied", "not applied"},
+}
+
 // outcome names an answer as the table of commands does.
-func (c *check) outcome(command *Command) string {
-	switch command.Kind {
-	case CommandAcquire, CommandConfirm:
-		if command.Image == nil {
-			return NotFound
-		}
-		own, there := command.Image.find(command.ID)
-		switch {
-		case there && own.Fence != 0:
-			return Granted
-		case there:
-			return Waiting
-		case command.Kind == CommandConfirm:
-			return Lost
-		default:
-			return Conflict
-		}
-	case CommandRenew:
-		return either(command.Matched, "renewed", Lost)
-	case CommandDetach:
-		return either(command.Matched, "detached", Lost)
-	case CommandTouch:
-		return either(command.Matched, "touched", Lost)
-	case CommandResume:
-		return either(command.Matched, Granted, Lost)
-	case CommandDowngrade:
-		return c.downgraded(command)
+func (c *Command) outcome() string {
+	switch c.Kind {
+	case CommandAcquire, CommandConfirm, CommandDowngrade:
+		return c.decided()
 	case CommandRelease:
-		if command.Fence != 0 { // in a handoff
-			return either(command.Matched, "released", Lost)
+		if c.Own != nil && c.Own.Fence == 0 {
+			return "removed while waiting"
 		}
-		return either(command.Own != nil && command.Own.Fence != 0, "released", either(command.Own != nil, "removed while waiting", Lost))
-	case CommandWrite, CommandWriteAndRelease:
-		return either(command.Matched, "applied", "not applied")
+	}
+	names := found[c.Kind]
+	return either(c.Matched, names[0], names[1])
+}
+
+// decided names the answer to a request. From is of a downgrade: it is refused where its
+// own entry stays.
+func (c *Command) decided() string {
+	if c.Image == nil {
+		return NotFound
+	}
+	own, there := c.Image.find(c.ID)
+	_, stays := c.Image.find(c.From)
+	switch {
+	case there && own.Fence != 0:
+		return Granted
+	case there:
+		return Waiting
+	case c.Kind == CommandAcquire || stays:
+		return Conflict
 	default:
-		return ""
+		return Lost
 	}
 }
 
@@ -114,15 +109,4 @@ func either[T any](test bool, yes, no T) T {
 		return yes
 	}
 	return no
-}
-
-func (c *check) downgraded(command *Command) string {
-	if command.Image == nil {
-		return Lost
-	}
-	if _, there := command.Image.find(command.ID); there {
-		return Granted
-	}
-	_, refused := command.Image.find(command.From)
-	return either(refused, Conflict, Lost)
 }

@@ -18,7 +18,7 @@ func (c *check) reasons() {
 // reason checks one image. A repeated acquire that finds its entry waiting is not
 // decided again.
 func (c *check) reason(command *Command) {
-	live, own, there := c.inTheWay(command)
+	live, _, own, there := c.inTheWay(command)
 	if there && own.Fence != 0 || command.Kind == CommandConfirm && !there {
 		return
 	}
@@ -26,24 +26,25 @@ func (c *check) reason(command *Command) {
 		return // a repeat
 	}
 	c.Checked(PropertyReason, 1)
-	counts := map[string]int{}
-	for tag, entries := range live {
-		counts[tag] = len(entries)
-	}
-	if len(c.over(command.Tag, counts)) == 0 {
+	if len(c.over(command.Tag, live)) == 0 {
 		c.violated(c.answered(command), PropertyReason, "at %d: %s of %s %.8s was not granted, though no entry blocks it", command.Image.Now, command.Kind, command.Tag, command.ID)
 	}
 }
 
-// inTheWay lists, by tag, the live entries that count for this command.
-func (c *check) inTheWay(command *Command) (live map[string][]Entry, own Entry, there bool) {
+// inTheWay counts, by tag, the live entries that count for this command, and those of
+// them that are held.
+func (c *check) inTheWay(command *Command) (live, held map[string]int, own Entry, there bool) {
 	own, there = command.Image.find(command.ID)
-	live = map[string][]Entry{}
+	live, held = map[string]int{}, map[string]int{}
 	for _, e := range command.Image.Entries {
 		later := there && e.Fence == 0 && e.Seq > own.Seq
-		if e.ID != command.ID && e.Expires > command.Image.Now && !later {
-			live[e.Tag] = append(live[e.Tag], e)
+		if e.ID == command.ID || e.Expires <= command.Image.Now || later {
+			continue
+		}
+		live[e.Tag]++
+		if e.Fence != 0 {
+			held[e.Tag]++
 		}
 	}
-	return live, own, there
+	return live, held, own, there
 }

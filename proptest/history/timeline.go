@@ -76,7 +76,7 @@ func (c *check) rows() (rows []*row) {
 	}
 	for i := range c.commands {
 		command := &c.commands[i]
-		at, outcome, s := c.answered(command), c.outcome(command), refused[command.ID]
+		at, outcome, s := c.answered(command), command.outcome(), refused[command.ID]
 		switch {
 		case command.Answered == 0:
 			at, outcome = c.sent(command), Unknown
@@ -104,7 +104,7 @@ func (c *check) refused() map[string]span {
 	all := map[string]span{}
 	for i := range c.commands {
 		command := &c.commands[i]
-		if command.Answered == 0 || c.outcome(command) != Conflict {
+		if command.Answered == 0 || command.outcome() != Conflict {
 			continue
 		}
 		s, again := all[command.ID]
