@@ -77,12 +77,17 @@ func (r runner) do(p *program) {
 	r.waiting(&pl)
 	ctx, cancel := r.patience()
 	defer cancel()
+	r.doing(ctx, p, &pl, func(ctx context.Context, h *holding) error { return r.inside(ctx, p, h) })
+}
+
+// doing is a call of Do.
+func (r runner) doing(ctx context.Context, p *program, pl *plan, inside func(context.Context, *holding) error) {
 	var h *holding
 	r.call(ctx, p, "Do", nil, func(ctx context.Context, c *call) error {
 		a := r.begin(c, &pl.acquire)
 		return pl.locker.Do(ctx, pl.filter, pl.tag, func(ctx context.Context, lease *doclock.Lease) error {
 			h = r.got(c, a, lease, pl.ttl)
-			return c.function(func() error { return r.inside(ctx, p, h) })
+			return c.function(func() error { return inside(ctx, h) })
 		}, pl.opts...)
 	})
 	r.settle(h)

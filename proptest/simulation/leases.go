@@ -195,8 +195,10 @@ func (r runner) detach(ctx context.Context, h *holding) {
 }
 
 func (r runner) downgrade(ctx context.Context, h *holding) {
-	tag := h.group.tags[r.IntN(len(h.group.tags))]
-	var next *holding
+	r.use(r.downgradeTo(ctx, h, h.group.tags[r.IntN(len(h.group.tags))]))
+}
+
+func (r runner) downgradeTo(ctx context.Context, h *holding, tag string) (next *holding) {
 	r.on(ctx, h, "Downgrade", func(ctx context.Context, c *call) error {
 		lease, err := h.lease.Downgrade(ctx, tag)
 		if err == nil {
@@ -204,7 +206,7 @@ func (r runner) downgrade(ctx context.Context, h *holding) {
 		}
 		return err
 	})
-	r.use(next)
+	return next
 }
 
 // settle asks for what became of a lease, until it is told.

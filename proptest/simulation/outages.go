@@ -11,7 +11,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
-	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/tally"
 )
 
@@ -36,33 +35,16 @@ var operations = []struct {
 	{"Acquire for at most 5 seconds", func(r runner, ctx context.Context, p *program) { r.hold(ctx, p, doclock.HoldAtMost(5*time.Second)) }},
 	{"Enqueue", func(r runner, ctx context.Context, p *program) {
 		pl := r.order(p)
-		pl.ticket = true
-		var t *multilock.Ticket
-		r.call(ctx, p, "Enqueue", nil, func(ctx context.Context, c *call) (err error) {
-			r.begin(c, &pl.acquire)
-			t, err = pl.locker.Enqueue(ctx, pl.filter, pl.tag)
-			return err
-		})
-		if t != nil {
+		if t := r.ticket(ctx, p, &pl); t != nil {
 			_ = t.Cancel(ctx)
 		}
 	}},
-	{"Do", func(r runner, ctx context.Context, p *program) { r.doing(ctx, p, func(*holding) {}) }},
+	{"Do", func(r runner, ctx context.Context, p *program) { r.long(ctx, p, func(*holding) {}) }},
 	{"Do and Downgrade", func(r runner, ctx context.Context, p *program) {
-		r.doing(ctx, p, func(h *holding) {
-			var next *holding
-			r.call(ctx, p, "Downgrade", h, func(ctx context.Context, c *call) error {
-				lease, err := h.lease.Downgrade(ctx, "read")
-				if err == nil {
-					next = r.got(c, nil, lease, h.ttl)
-				}
-				return err
-			})
-			r.settle(next)
-		})
+		r.long(ctx, p, func(h *holding) { r.settle(r.downgradeTo(ctx, h, "read")) })
 	}},
 	{"Do and UpdateAndRelease", func(r runner, ctx context.Context, p *program) {
-		r.doing(ctx, p, func(h *holding) { r.write(ctx, h, "UpdateAndRelease", h.lease.UpdateAndRelease) })
+		r.long(ctx, p, func(h *holding) { r.write(ctx, h, "UpdateAndRelease", h.lease.UpdateAndRelease) })
 	}},
 	{"Lead", func(r runner, ctx context.Context, p *program) {
 		r.campaign(ctx, p, func(ctx context.Context, _ *holding) error {
@@ -85,22 +67,14 @@ func (r runner) hold(ctx context.Context, p *program, opts ...doclock.AcquireOpt
 	r.settle(r.get(ctx, p, "Acquire", &pl, pl.locker.Acquire))
 }
 
-// doing works for six seconds under a Do.
-func (r runner) doing(ctx context.Context, p *program, then func(*holding)) {
+// long works for six seconds under a Do.
+func (r runner) long(ctx context.Context, p *program, then func(*holding)) {
 	pl := r.order(p)
-	var h *holding
-	r.call(ctx, p, "Do", nil, func(ctx context.Context, c *call) error {
-		a := r.begin(c, &pl.acquire)
-		return pl.locker.Do(ctx, pl.filter, pl.tag, func(_ context.Context, lease *doclock.Lease) error {
-			h = r.got(c, a, lease, pl.ttl)
-			return c.function(func() error {
-				time.Sleep(6 * time.Second)
-				then(h)
-				return nil
-			})
-		})
+	r.doing(ctx, p, &pl, func(_ context.Context, h *holding) error {
+		time.Sleep(6 * time.Second)
+		then(h)
+		return nil
 	})
-	r.settle(h)
 }
 
 // Outages cuts a program off at each step of each operation, for each length, with the

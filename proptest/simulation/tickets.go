@@ -16,18 +16,9 @@ func (r runner) enqueue(p *program) {
 	for pl.document == "" {
 		pl = r.plan(p) // no claim has a ticket
 	}
-	pl.ticket = true
 	ctx, cancel := r.patience()
 	defer cancel()
-	var t *multilock.Ticket
-	a := &pl.acquire
-	r.call(ctx, p, "Enqueue", nil, func(ctx context.Context, c *call) (err error) {
-		r.begin(c, a)
-		if t, err = pl.locker.Enqueue(ctx, pl.filter, pl.tag, pl.opts...); t != nil {
-			a.id = text(t.ID())
-		}
-		return err
-	})
+	t, a := r.ticket(ctx, p, &pl), &pl.acquire
 	if t == nil {
 		return
 	}
@@ -69,6 +60,19 @@ func (r runner) enqueue(p *program) {
 		r.tickets[a.id] = true // its entry may stay
 		r.mu.Unlock()
 	}
+}
+
+// ticket is a call of Enqueue.
+func (r runner) ticket(ctx context.Context, p *program, pl *plan) (t *multilock.Ticket) {
+	pl.ticket = true
+	r.call(ctx, p, "Enqueue", nil, func(ctx context.Context, c *call) (err error) {
+		r.begin(c, &pl.acquire)
+		if t, err = pl.locker.Enqueue(ctx, pl.filter, pl.tag, pl.opts...); t != nil {
+			pl.id = text(t.ID())
+		}
+		return err
+	})
+	return t
 }
 
 // ask is a Confirm or a Wait.
