@@ -39,6 +39,6 @@
 // each caller was told the truth about the lock; it takes instants for intervals. The
 // ledger compares what callers and observers were told, and what was sent, by the doc
 // comments of doclock.Event, doclock.EventKind and doclock.OnEvent. In virtual time it
-// also judges each time, duration and number of commands. It takes the lease's value of
-// each call from its context: the events carry it, and so do the commands.
+// also judges each time and duration, and how many commands an acquire has sent. It takes
+// the value of each call from its context: the events carry it, and so do the commands.
 package simulation

@@ -18,7 +18,7 @@ const (
 	LeasesEnd      = "a lease has one grant and one end, of the kind that its caller was told"
 	LossesInTime   = "a loss is told when the lease's time is up"
 	OutcomesKnown  = "an unknown outcome is told once for each command whose caller is told so"
-	RenewalsTold   = "renewals are told as the server has answered them"
+	RenewalsTold   = "renewals are told of a lease between its grant and its end, with an error if they have failed"
 	CommandsRight  = "commands are counted as the driver sent them"
 	DurationsRight = "times and durations are exact"
 	EntriesKnown   = "an entry that stays has an explanation"
@@ -82,9 +82,6 @@ func (s *run) judge(counts *tally.Tally) {
 	}
 	l.orphans()
 	for _, lives := range l.lives {
-		if l.exact() {
-			l.renewals(lives)
-		}
 		for _, of := range lives {
 			l.lease(of)
 		}
@@ -152,6 +149,11 @@ func (l *ledger) assign(e *heard) {
 			l.born(e, a)
 		} else {
 			l.check(EventsBelong, id == text([16]byte{}), "%v has a lease", l.show(e))
+		}
+	case doclock.EventRenewed, doclock.EventRenewalFailed:
+		of := l.life(e)
+		if l.check(RenewalsTold, of != nil && of.end == nil && (e.Kind == doclock.EventRenewed) == (e.Err == nil), "%v comes before the grant or after the end, or its error is wrong", l.show(e)) {
+			l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(of.granted.Time), "%v, and it was granted at %s", l.show(e), at(of.granted.Time))
 		}
 	case doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventLost:
 		of := l.life(e)

@@ -18,7 +18,6 @@ func (l *ledger) lease(of *life) {
 	}
 	l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(g.Time), "%v, and it was granted at %s", l.show(e), at(g.Time))
 	l.check(LeasesEnd, e.Fence == g.Fence && e.Tag == g.Tag && e.Owner == g.Owner && e.DocumentID.Equal(g.DocumentID), "%v is of another lease than %v", l.show(e), l.show(g))
-	l.sentUnder(of)
 	if g.call.name == "Lead" {
 		l.counts.Seen(SeenLed, 1)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/proptest/history"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 )
 
@@ -22,12 +21,9 @@ type command struct {
 	answered  time.Time // zero until then
 	failed    bool
 	forbidden bool // and certainly not executed
-	matched   bool // a findAndModify found a document; an update matched all
 	document  string
 	ids       []string // that it names
 	removes   []string // that it releases, or removes
-	found     []string // ids in the reply
-	several   int      // statements of an update
 }
 
 // monitor records what a program's client sends.
@@ -54,10 +50,6 @@ func (s *run) monitor(p *program) *event.CommandMonitor {
 					c.removes = append(c.removes, effect.ID)
 				}
 			}
-			if statements, ok := e.Command.Lookup("updates").ArrayOK(); ok {
-				values, _ := statements.Values()
-				c.several = len(values)
-			}
 			c.call, _ = ctx.Value(callKey{}).(*call)
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -66,11 +58,11 @@ func (s *run) monitor(p *program) *event.CommandMonitor {
 			flying[e.RequestID] = c
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
-			s.answer(flying, e.RequestID, e.Reply)
+			s.answer(flying, e.RequestID, false)
 			p.strike(1)
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
-			if c := s.answer(flying, e.RequestID, nil); c != nil {
+			if c := s.answer(flying, e.RequestID, true); c != nil {
 				c.forbidden = strings.Contains(e.Failure.Error(), forbidden)
 			}
 			p.strike(1)
@@ -79,7 +71,7 @@ func (s *run) monitor(p *program) *event.CommandMonitor {
 }
 
 // answer records a reply, or that there is none.
-func (s *run) answer(flying map[int64]*command, request int64, reply bson.Raw) *command {
+func (s *run) answer(flying map[int64]*command, request int64, failed bool) *command {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := flying[request]
@@ -87,17 +79,11 @@ func (s *run) answer(flying map[int64]*command, request int64, reply bson.Raw) *
 		return nil
 	}
 	delete(flying, request)
-	c.answered, c.failed, c.found = time.Now(), reply == nil, history.IDs(reply)
-	if reply == nil {
+	c.answered, c.failed = time.Now(), failed
+	if failed {
 		for _, id := range c.ids {
 			s.late[id] = true
 		}
-		return c
-	}
-	_, c.matched = reply.Lookup("value").DocumentOK()
-	if c.name == "update" {
-		n, _ := reply.Lookup("n").AsInt64OK()
-		c.matched = int(n) == c.several && reply.Lookup("writeErrors").IsZero()
 	}
 	return c
 }
