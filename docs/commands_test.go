@@ -34,7 +34,6 @@ var notRun = map[string][]string{
 		"go run -C bench . -redraw ../docs/performance-tables.md",
 		"go run -C bench . -case claim",
 		"go test -run xxx -bench . ./internal/engine",
-		"go test ./proptest/machine -run - -bench .",
 		"go test -C otel -run '^$' -bench 'Pair|Hot' -benchtime 1500x -count 3 .",
 	},
 	"it keeps a server running": {
