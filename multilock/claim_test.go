@@ -220,12 +220,10 @@ func TestOptionsThatDontFitAreRefused(t *testing.T) {
 	p := newPlace(t)
 	coll, w := p.watched()
 	l := p.locker(coll, relations.Exclusive())
-	_, err := l.Enqueue(p.bounded(), byName, "write", doclock.SkipLocked())
-	fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}.check(t, "Enqueue", err)
-	_, err = l.TryAcquire(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))
-	fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}.check(t, "TryAcquire", err)
-	_, err = l.Enqueue(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))
-	fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}.check(t, "Enqueue", err)
+	skips, waits := fault{doclock.ErrInvalidArgument, []string{"SkipLocked"}}, fault{doclock.ErrInvalidArgument, []string{"MaxWait"}}
+	skips.check(t, "Enqueue", errOf(l.Enqueue(p.bounded(), byName, "write", doclock.SkipLocked())))
+	waits.check(t, "TryAcquire", errOf(l.TryAcquire(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))))
+	waits.check(t, "Enqueue", errOf(l.Enqueue(p.bounded(), flowers, "write", doclock.MaxWait(time.Second))))
 	if sent := w.Take(); len(sent) != 0 {
 		t.Errorf("sent %v", sent)
 	}

@@ -47,7 +47,8 @@ func TestDowngrade(t *testing.T) {
 	p.release(p.try(l, "write"))
 }
 
-// A refusal names who is in the way, and the lease goes on.
+// A refusal names who is in the way, and the lease goes on. One that only a repeat has found may
+// have nobody to name.
 func TestDowngradeIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -61,21 +62,12 @@ func TestDowngradeIsRefused(t *testing.T) {
 	p.want(lease.Err(), nil)
 	ok(t, lease.Update(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
 	p.release(other)
-	p.release(p.downgrade(lease, "write"))
-	p.wantEntries()
-}
-
-// A refusal that only a repeat has found may have nobody to name.
-func TestConflictOfADowngradeWhoseHoldersHaveLeft(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair())
-	lease := p.try(l, "write")
-	p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.n": 1}}) // as the refused attempt has
-	_, err := lease.Downgrade(t.Context(), "read")
-	c := p.conflict(err)
-	if len(c.Holders) != 0 || !strings.Contains(c.Error(), "have left since") || strings.Contains(c.Error(), "by , ") {
+	lease = p.downgrade(lease, "write")
+	p.Change(bson.M{"$set": bson.M{"lock.tags.write.0.n": 1}}) // as a refused attempt has
+	_, err = lease.Downgrade(t.Context(), "read")
+	if c := p.conflict(err); len(c.Holders) != 0 || !strings.Contains(c.Error(), "have left since") || strings.Contains(c.Error(), "by , ") {
 		t.Errorf("the conflict is %v", c)
 	}
 	p.release(p.downgrade(lease, "read"))
+	p.wantEntries()
 }

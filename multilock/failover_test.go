@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -274,13 +275,8 @@ func TestANewClientOfAnOldPrimary(t *testing.T) {
 		must(r, err)
 
 		client := r.cluster.Connect()
-		others := []string{r.cluster.Primary()}
-		for _, m := range r.cluster.Secondaries() {
-			if m != old {
-				others = append(others, m)
-			}
-		}
-		r.cluster.Cut(client, others...)
+		members := append(r.cluster.Secondaries(), r.cluster.Primary())
+		r.cluster.Cut(client, slices.DeleteFunc(members, func(m string) bool { return m == old })...)
 		l, err := multilock.New(client.Database("test").Collection("documents"), relations.WritePreferring())
 		must(r, err)
 		defer r.rest(l)

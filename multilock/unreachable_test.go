@@ -87,8 +87,8 @@ var overloaded = mongo.CommandError{
 	Code: 462, Name: "IngressRequestRateLimitExceeded", Message: "too many requests", Labels: []string{"SystemOverloadedError", "RetryableError"},
 }
 
-// A primary that steps down, or is overloaded, refuses commands for some seconds. A call goes on,
-// and one that is refused for too long has its error. docs/verdicts.md has the other calls.
+// A primary that steps down, or is overloaded, refuses commands for some seconds. Every call goes
+// on, and one that is refused for too long has its error.
 func TestAFailOverIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []mongo.CommandError{
@@ -97,7 +97,16 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 	} {
 		t.Run(refusal.Name, func(t *testing.T) {
 			virtualOutage(t, func(o *outage) {
-				ctx := context.Background()
+				ctx, all := context.Background(), o.orders()
+				for _, c := range orderCalls {
+					refused := orderFault{name: refusal.Name, arm: func(o *order, _ orderCall) { o.net.Fail(3, refusal) }}
+					all.run(event{c.name, func(o *order) { o.call(c, refused) }}).over()
+				}
+				token := o.detach(o.try(o.here, "write"))
+				o.mem.Fail(3, refusal)
+				ok(o, o.here.Touch(ctx, token))
+				o.mem.Fail(3, refusal)
+				o.release(o.got(o.here.Resume(ctx, token)))
 				o.mem.Fail(3, refusal)
 				ok(o, o.here.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error {
 					o.mem.Fail(3, refusal)
