@@ -47,12 +47,11 @@ func TestCloseBesideARelease(t *testing.T) {
 		for range 200 {
 			l := p.plain(relations.ReadPreferring())
 			holder := p.try(l, "write")
-			next := begin(p, func() (struct{}, error) {
-				lease, err := l.Acquire(p.Context(), flowers, "write")
-				if err != nil {
-					return struct{}{}, nil
+			next := begin(p, func() (_ struct{}, err error) {
+				if lease, ended := l.Acquire(p.Context(), flowers, "write"); ended == nil {
+					err = lease.Release(p.Context())
 				}
-				return struct{}{}, lease.Release(p.Context())
+				return
 			})
 			p.queued(l, 1)
 			p.mem.Fail(1, mongo.CommandError{Code: 13}, locktest.Releases) // of the handoff: the waiter has to ask
