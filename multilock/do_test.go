@@ -49,7 +49,7 @@ var dos = map[string]func(context.Context, *multilock.Locker, func(context.Conte
 	},
 }
 
-func TestDoReleasesWhenFnPanicsOrExits(t *testing.T) {
+func TestDoReleasesHoweverFnEnds(t *testing.T) {
 	t.Parallel()
 	for name, do := range dos {
 		virtually(t, name, func(p *place) {
@@ -68,6 +68,9 @@ func TestDoReleasesWhenFnPanicsOrExits(t *testing.T) {
 				run(runtime.Goexit)
 			}()
 			<-done
+			p.wantHeld()
+			ctx, cancel := context.WithCancel(p.Context())
+			ok(p, do(ctx, l, func(context.Context, *doclock.Lease) error { cancel(); return nil }))
 			p.wantHeld()
 		})
 	}

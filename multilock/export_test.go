@@ -37,8 +37,8 @@ func (l *Locker) BehindTheBound(id any) int {
 func (l *Locker) WaitQueues() int { return l.queues.Documents() }
 
 // GiveUp has a waiter leave after release has handed it the lock, and before it reads that.
-func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func()) error {
-	a, err := l.begin(ctx, filter, tag, nil)
+func (l *Locker) GiveUp(ctx context.Context, filter any, tag string, release func(), opts ...doclock.AcquireOption) error {
+	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
 		return err
 	}

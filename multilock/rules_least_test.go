@@ -103,13 +103,7 @@ func TestRule25WhatNobodyHeldLeavesNothing(t *testing.T) {
 		},
 		"a waiter that gave up as it was handed the lock": func(p *place, l locker) {
 			first := p.try(l, "write")
-			ctx, cancel := context.WithCancel(p.Context())
-			waiter := acquire(p, ctx, l, "write", hold)
-			p.queued(l, 1)
-			p.mem.Delay(1, 2*time.Second)
-			time.AfterFunc(time.Second, cancel)
-			p.release(first)
-			p.want(errOf(waiter.wait()), context.Canceled)
+			ok(p, l.GiveUp(p.bounded(), flowers, "write", func() { p.release(first) }, hold))
 		},
 		"one of several that can't all be had": func(p *place, l locker) {
 			beside := l.Want(doclock.ID("zzz, which is missing"), "write")
