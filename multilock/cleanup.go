@@ -85,10 +85,7 @@ func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftov
 		if known.until.After(l.until) {
 			l.until = known.until
 		}
-		l.answers, l.reported, l.owed = append(known.answers, l.answers...), known.reported, known.owed
-	}
-	if c.closed {
-		c.owe(&l)
+		l.answers, l.reported = append(known.answers, l.answers...), known.reported
 	}
 	p.left[l.id] = &l
 	c.take(p)
@@ -253,9 +250,6 @@ func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Tim
 	}
 	if over || l.entries <= 0 {
 		delete(p.left, l.id)
-		if l.owed {
-			calls = append(calls, c.locker.ops.Leave)
-		}
 		if s.err != nil && !dead {
 			c.left = append(c.left, remnant{p, l, s.err})
 		}

@@ -30,7 +30,6 @@ type leftover struct {
 	reported bool      // that it has failed
 
 	last    bool          // Close has asked for a command that is not sent yet
-	owed    bool          // Close waits for it
 	due     time.Time     // of the next command
 	rest    time.Duration // after that
 	timeout time.Duration // of it
@@ -136,27 +135,19 @@ func (c *cleanup) wake(workers int) {
 	c.start(min(workers, len(c.ready)))
 }
 
-// close removes all leftovers once more, and none later.
+// close removes all leftovers once more, and none later: none of them rests any more, so Close,
+// which waits for the workers, waits for all.
 func (c *cleanup) close() {
 	c.mu.Lock()
 	c.closed = true
 	for _, p := range c.groups {
 		for _, l := range p.left {
-			c.owe(l)
 			l.due, l.last = time.Now(), true
 		}
 		c.take(p)
 	}
 	c.mu.Unlock()
 	c.wake(mostCleanUps)
-}
-
-// owe makes Close wait for the leftover.
-func (c *cleanup) owe(l *leftover) {
-	if !l.owed {
-		l.owed = true
-		c.locker.ops.Enter()
-	}
 }
 
 // remnant is what the last command has not removed.
