@@ -197,11 +197,14 @@ func TestLeftoversWaitTogether(t *testing.T) { // alone: it counts goroutines
 }
 
 // Close makes one last attempt, which waits a moment for a server, and says what it
-// leaves.
+// leaves. It comes during a command of the clean-up, or while the clean-up rests.
 func TestCloseInAnOutageSaysWhatItLeaves(t *testing.T) {
 	t.Parallel()
-	for away, leaves := range map[time.Duration]bool{5 * time.Second: false, time.Hour: true} {
-		t.Run(away.String(), func(t *testing.T) {
+	for _, c := range []struct {
+		rests, away time.Duration
+		leaves      bool
+	}{{0, 5 * time.Second, false}, {0, time.Hour, true}, {time.Minute, 5 * time.Second, false}, {time.Minute, time.Hour, true}} {
+		t.Run(fmt.Sprint(c.rests, c.away), func(t *testing.T) {
 			virtualOutage(t, func(o *outage) {
 				l, err := multilock.New(o.coll, relations.Fair())
 				must(o, err)
@@ -210,7 +213,8 @@ func TestCloseInAnOutageSaysWhatItLeaves(t *testing.T) {
 					o.lose(l, 10+id, doclock.TTL(24*time.Hour))
 				}
 				o.mem.Down(errAway)
-				time.AfterFunc(away, func() {
+				time.Sleep(c.rests)
+				time.AfterFunc(c.away, func() {
 					o.mem.Fail(0, mongo.CommandError{}) // until then a clean-up on its way is refused
 					o.mem.Up()
 				})
@@ -219,10 +223,10 @@ func TestCloseInAnOutageSaysWhatItLeaves(t *testing.T) {
 				if took := time.Since(begun); took > 21*time.Second { // a clean-up may wait already
 					o.Errorf("it took %v", took)
 				}
-				if (err != nil) != leaves {
+				if (err != nil) != c.leaves {
 					o.Errorf("Close: %v", err)
 				}
-				if leaves {
+				if c.leaves {
 					fault{errAway, []string{"doclock: Close may leave", `of "write" in document `, "and 17 more"}}.check(o, "Close", err)
 				}
 				if n := l.Leftovers(); n != 0 {
@@ -230,7 +234,7 @@ func TestCloseInAnOutageSaysWhatItLeaves(t *testing.T) {
 				}
 				o.mem.Up()
 				_, err = o.there.TryAcquire(o.Context(), doclock.ID(10), "write")
-				if errors.Is(err, doclock.ErrConflict) != leaves {
+				if errors.Is(err, doclock.ErrConflict) != c.leaves {
 					o.Errorf("another program: %v", err)
 				}
 			})
