@@ -39,9 +39,26 @@ func TestCloseLeavesLeasesAndTicketsUsable(t *testing.T) {
 	})
 }
 
-// What a release leaves to the clean-up that begins when Close has waited is no failure of
-// Close's: here that of a waiter who gets the lock at that moment. Who comes first is left
-// to the scheduler, so it is tried often.
+// After Close a release still has the attempts of its acquire removed, by one command.
+func TestReleaseAfterClose(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
+		l := p.locker(coll, relations.Exclusive())
+		p.mem.LoseReplies(1, locktest.Acquires)
+		lease := p.try(l, "write")
+		p.rest(l)
+		w.Take()
+		p.release(lease)
+		time.Sleep(time.Hour)
+		if sent := w.Take(); len(sent) != 2 {
+			p.Errorf("it sent %v, want a release and a removal", sent)
+		}
+	})
+}
+
+// Close names no entry of a release that ends after Close has waited. Here a waiter gets the
+// lock at the moment of Close, and releases it. The scheduler decides which of them comes
+// first, so the test tries it often.
 func TestCloseBesideARelease(t *testing.T) {
 	virtual(t, func(p *place) {
 		for range 200 {

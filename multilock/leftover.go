@@ -135,8 +135,8 @@ func (c *cleanup) wake(workers int) {
 	c.start(min(workers, len(c.ready)))
 }
 
-// close removes all leftovers once more, and none later: none of them rests any more, so Close,
-// which waits for the workers, waits for all.
+// close removes all leftovers once more. None of them rests any more, so Close waits for all of
+// them by waiting for the workers.
 func (c *cleanup) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -158,7 +158,7 @@ type remnant struct {
 }
 
 // remains is the error of a Close that leaves entries of acquires without a lease. If Close
-// has waited to the end, what is to be removed now has come later.
+// has waited for the workers, the groups have only what came later.
 func (c *cleanup) remains(waited bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

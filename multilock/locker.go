@@ -232,8 +232,8 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 // Close removes once more the entries that acquires without a lease may have left.
 // It waits for a server for up to 20 s, or two AttemptTimeouts if they are longer.
 // If it can't remove an entry, its error names it, with the time when the entry
-// expires. What a release leaves that ends later is removed without Close. An attempt
-// that the server executes after Close leaves an entry until it expires.
+// expires. For what a later release leaves, the Locker sends one command. An attempt
+// that the server executes after that leaves an entry until it expires.
 func (l *Locker) Close(ctx context.Context) error {
 	l.cleanup.close()
 	err := l.ops.Close(ctx)

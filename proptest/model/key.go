@@ -9,7 +9,7 @@ import (
 // of them is enough. Of numbers only their order matters, of times only the
 // distance from now, and of the past only what a participant may still refer
 // to. So it goes through a state twice: first it gathers the numbers and the ids.
-// The second time it hashes all parts of the state, in this form, whole.
+// The second time it hashes each part of the state in this form.
 type keyer struct {
 	hash    maphash.Hash
 	numbers []int64 // every seq and fence in the world, sorted the second time

@@ -228,7 +228,7 @@ func (a *acquire) keptBackByOwn() bool {
 // document is not refused at all.
 func (l *ledger) kind(a *acquire, err error, c *call) doclock.EventKind {
 	ended := errors.Is(err, doclock.ErrClosed) || c.over != nil && (errors.Is(err, c.over) || errors.Is(err, context.Canceled))
-	if err != nil && len(a.by.acquires) > 1 && strings.Contains(err.Error(), "lock lost") { // that of a lease before; errors.Is doesn't find it in all of them
+	if err != nil && len(a.by.acquires) > 1 && strings.Contains(err.Error(), "lock lost") { // a lease before it was lost; some of these errors have ErrLost in their text only
 		ended = true
 	}
 	if err != nil && a.maxWait != nil && strings.Contains(err.Error(), "waited for ") { // one attempt, if it is for no time at all
