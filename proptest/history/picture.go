@@ -65,7 +65,7 @@ func (c *check) timeline(from, to int64) string {
 	title := html.EscapeString(fmt.Sprintf("document %s (%s), in seconds from %d ms on the server's clock", c.ID, c.Name, begin/millisecond))
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="A time line: %s">`+"\n%s", barsLeft+barsWidth+40, height, title, style)
 	fmt.Fprintf(&b, `<rect class="page" width="100%%" height="100%%"/><text x="10" y="20" font-weight="bold">%s</text>`+"\n", title)
-	fmt.Fprintf(&b, `<text class="soft" x="10" y="40">thin: asks again, pale: waits, dark: keeps others out, dashed: nobody knows, framed: exclude each other, %s refused, %s lost, %s no answer, %s applied</text>`+"\n", marks[Conflict], marks[Lost], marks[Unknown], marks["applied"])
+	fmt.Fprintf(&b, `<text class="soft" x="10" y="40">thin: asks again, faint: waits, solid: keeps others out, dashed: nobody knows, framed: exclude each other, %s refused, %s lost, %s no answer, %s applied</text>`+"\n", marks[Conflict], marks[Lost], marks[Unknown], marks["applied"])
 	step := math.Pow(10, math.Ceil(math.Log10(seconds(to-from)/10))) // of at most ten instants
 	for i := math.Ceil(seconds(from-begin) / step); i*step <= seconds(to-begin); i++ {
 		at := x(begin + int64(math.Round(i*step*1e9)))

@@ -9,7 +9,7 @@ import (
 )
 
 // Timeline draws the document's history as an SVG, on the server's clock. Each entry has
-// a row, with bars: thin while it is refused and asks again, pale while it waits, dark
+// a row, with bars: thin while it is refused and asks again, faint while it waits, solid
 // while it certainly keeps others out, and dashed while nobody knows. Leases that exclude
 // each other and were held at the same time have a red frame. Marks show refusals, losses,
 // commands without an answer, and applied writes. A red line is at the instant of each
