@@ -26,63 +26,34 @@ lockRelationships:
 
   {"read": {"cooperative": ["write"]}, "write": {"cooperative": ["write"], "assertive": ["read"]}}
 
-With --html it writes a page in which you change the rules, and see the findings and a
-played-through example at once. The page needs no network, and gives the rules as Go code
-and as JSON. Without RULES it begins with write-preferring.
-
 It needs no server. The exit code is 1 if there are faults; findings are not faults.`
 
 const rulesExample = `  doclock rules fair
   doclock rules rules.json
-  doclock rules rules.json --svg > rules.svg
-  doclock rules multi-granularity --mermaid
-  doclock rules --html rules.html`
+  doclock rules multi-granularity --json | jq -r '.starvations[]'`
 
 func newRules(c *cli) *cobra.Command {
-	var mermaid, svg bool
-	var html string
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use: "rules [flags] RULES", Short: "Check and draw rules",
 		Long: rulesLong, Example: rulesExample, Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeRules,
 		RunE: action(func(_ context.Context, args []string) error {
-			switch {
-			case len(args) > 0:
-				return c.rules(args[0], mermaid, svg, html)
-			case html != "":
-				return c.rules("write-preferring", mermaid, svg, html)
+			if len(args) == 0 {
+				return usage("give RULES: a file, or a preset (%s)", presetNames)
 			}
-			return usage("give RULES: a file, or a preset (%s)", presetNames)
+			return c.rules(args[0])
 		}),
 	}
-	cmd.Flags().BoolVar(&mermaid, "mermaid", false, "print a graph in the Mermaid language")
-	cmd.Flags().BoolVar(&svg, "svg", false, "print the matrix as an SVG picture")
-	cmd.Flags().StringVar(&html, "html", "", "write a page to this `FILE`, in which the rules can be changed")
-	cmd.MarkFlagsMutuallyExclusive("mermaid", "svg", "html")
-	return cmd
 }
 
-func (c *cli) rules(arg string, mermaid, svg bool, html string) error {
-	if c.json && (mermaid || svg || html != "") {
-		return usage("--json is given with --mermaid, --svg or --html; give one")
-	}
+func (c *cli) rules(arg string) error {
 	rules, err := readRules(arg)
 	if err != nil {
 		return err
 	}
-	var text string
-	switch {
-	case c.json:
+	if c.json {
 		return c.rulesJSON(rules)
-	case html != "":
-		return writePage(html, rules)
-	case mermaid:
-		text = rules.Mermaid()
-	case svg:
-		text = matrixSVG(rules)
-	default:
-		text = c.rulesText(rules)
 	}
-	_, err = io.WriteString(c.out, text)
+	_, err = io.WriteString(c.out, c.rulesText(rules))
 	return err
 }
 
@@ -110,9 +81,8 @@ func (c *cli) rulesJSON(rules relations.Rules) error {
 		Tags        []string        `json:"tags"`
 		Starvations []string        `json:"starvations"`
 		Asymmetries []string        `json:"asymmetries"`
-		Mermaid     string          `json:"mermaid"`
 		Rules       relations.Rules `json:"rules"`
-	}{rules.Tags(), []string{}, []string{}, rules.Mermaid(), rules}
+	}{rules.Tags(), []string{}, []string{}, rules}
 	for _, s := range rules.Starvations() {
 		out.Starvations = append(out.Starvations, s.String())
 	}
