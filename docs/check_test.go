@@ -13,7 +13,7 @@ func TestAChangedWordIsNoticed(t *testing.T) {
 		"a link":                {"See [jobs](jobs.md).", "jobs.md", "job.md", "does not exist"},
 		"a directory":           {"See [examples](../examples).", "../examples", "../example", "does not exist"},
 		"a link over two lines": {"See [the\njobs](jobs.md).", "jobs.md", "job.md", "does not exist"},
-		"a picture":             {"![it](img/cli.svg)", "cli.svg", "cmd.svg", "does not exist"},
+		"a picture":             {"![it](img/lock.svg)", "lock.svg", "locks.svg", "does not exist"},
 		"a heading":             {"# One, and `two`\n\n[one](#one-and-two)", "one-and-two", "one-two", "no heading"},
 		"a second heading":      {"# One\n# One\n[one](#one-1)", "one-1", "one-2", "no heading"},
 		"a heading elsewhere":   {"See [the queue](jobs.md#job-queue).", "job-queue", "jobs", "no heading"},

@@ -119,10 +119,6 @@ const pageHead = `# The command line
     git clone https://github.com/doclock/doclock
     go -C doclock/cmd/doclock install .
 
-![a session at a terminal, through every subcommand](img/cli.svg)
-
-The picture is made by ` + "`go run ./picture`" + ` in cmd/doclock, on a server of its own.
-
 Completion: ` + "`doclock completion bash`" + `, ` + "`zsh`" + `, ` + "`fish`" + ` or ` + "`powershell`" + ` prints a script; its ` + "`--help`" + ` says where it goes.
 
 `
@@ -211,18 +207,4 @@ func TestCompletion(t *testing.T) {
 	p.want(0, []string{"--hold-at-least"}, "__complete", "run", "--ho")
 	p.want(0, []string{"write-preferring"}, "__complete", "inspect", "--rules", "")
 	p.want(0, []string{"fair"}, "__complete", "rules", "")
-}
-
-// The picture in the docs shows every subcommand.
-func TestPicture(t *testing.T) {
-	t.Parallel()
-	svg, err := os.ReadFile("../../docs/img/cli.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cmd := range newRoot(&cli{}).Commands() {
-		if !strings.Contains(string(svg), "doclock "+cmd.Name()) {
-			t.Errorf("it has no %s", cmd.Name())
-		}
-	}
 }
