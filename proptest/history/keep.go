@@ -2,11 +2,9 @@ package history
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // The histories of failed proofs stay in a directory of the system's temporary one: the
@@ -27,23 +25,15 @@ func (h *History) Keep() string {
 
 const keptAs = "history.jsonl"
 
-// keep writes the document's history, its transcript, and its time line between two
-// instants to files that stay.
-func (c *check) keep(from, to int64) string {
-	var transcript strings.Builder
-	fmt.Fprintf(&transcript, "document %s (%s), TTL %d ms, wait TTL %d ms, tolerance %d ms, rules %v\n", c.ID, c.Name, c.TTL, c.WaitTTL, c.Tolerance, c.Rules)
-	begin := c.begin()
-	for _, l := range c.transcript() {
-		fmt.Fprintln(&transcript, l.show(begin))
-	}
-	name := filepath.Base(c.ID)
-	drawn := "timeline-" + name + ".svg"
+// keep writes the document's history and its transcript to files that stay.
+func (c *check) keep() string {
+	name := filepath.Base(c.ID) + ".txt"
 	h := &History{Documents: []Document{c.Document}, Operations: c.operations, Commands: c.commands, Apart: c.apart}
-	where, err := h.keep(map[string]string{name + ".txt": transcript.String(), drawn: c.timeline(from, to)})
+	where, err := h.keep(map[string]string{name: c.whole()})
 	if err != nil {
 		return err.Error()
 	}
-	return filepath.Join(where, name+".txt") + ", " + filepath.Join(where, drawn) + ", " + filepath.Join(where, keptAs)
+	return filepath.Join(where, name) + ", " + filepath.Join(where, keptAs)
 }
 
 // keep writes the history and other files to a new directory.

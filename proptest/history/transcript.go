@@ -43,7 +43,7 @@ func (c *check) report() {
 
 // Around is the part of a document's transcript around an instant of the server's
 // clock, in nanoseconds, or its first lines for 0, with the names of the files that have
-// the whole of it and a time line.
+// the whole of it.
 func (h *History) Around(document string, at int64) string {
 	for _, d := range h.Documents {
 		if d.ID == document {
@@ -51,6 +51,27 @@ func (h *History) Around(document string, at int64) string {
 		}
 	}
 	return ""
+}
+
+// Transcript has all that is known of a document: a line for each call and each command
+// with its image, in the order of their begin.
+func (h *History) Transcript(document string) string {
+	for _, d := range h.Documents {
+		if d.ID == document {
+			return newCheck(h, d, h.clocksOf(), nil).whole()
+		}
+	}
+	return ""
+}
+
+func (c *check) whole() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "document %s (%s), TTL %d ms, wait TTL %d ms, tolerance %d ms, rules %v\n", c.ID, c.Name, c.TTL, c.WaitTTL, c.Tolerance, c.Rules)
+	begin := c.begin()
+	for _, l := range c.transcript() {
+		fmt.Fprintln(&b, l.show(begin))
+	}
+	return b.String()
 }
 
 func (c *check) around(at int64) string {
@@ -62,7 +83,7 @@ func (c *check) around(at int64) string {
 	middle, _ := slices.BinarySearchFunc(lines, at, func(l transcribed, at int64) int { return cmp.Compare(l.from, at) })
 	first, last := max(0, middle-linesBefore), min(len(lines), middle+linesAfter)
 	var b strings.Builder
-	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them, and a time line: %s\n", first+1, last, len(lines), begin/millisecond, c.keep(lines[first].from, lines[last-1].from))
+	fmt.Fprintf(&b, "lines %d to %d of %d, in seconds from %d on the server's clock; all of them: %s\n", first+1, last, len(lines), begin/millisecond, c.keep())
 	for i, l := range lines[first:last] {
 		if first+i == middle {
 			fmt.Fprintf(&b, "%s ---- the violation ----\n", instant(at, begin))
