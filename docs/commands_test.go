@@ -21,7 +21,6 @@ var notRun = map[string][]string{
 	},
 	"it runs for many minutes; a step runs it with smaller numbers": {
 		"go test -C proptest/proof -v -timeout 5h -run TestHistories . -args -histories 100",
-		"go test -C proptest/proof -v -timeout 1h -run TestVersions . -args -versions 3m -older 0457ab0",
 		"go test -C proptest/proof -v -timeout 1h -run TestClients . -args -clients 10m",
 		"go test ./examples/contact/book -run 'TestApplication$' -timeout 1h -args -operations 10000",
 		"go test ./examples/editform -run DoubleSaves -timeout 2h -args -rounds 10000",

@@ -34,7 +34,7 @@ func Start(ctx context.Context, name string, job any, note func(p *Process, line
 	return StartProgram(ctx, program, name, job, note)
 }
 
-// StartProgram is Start of another program, such as an older build of this one.
+// StartProgram is Start of another program, such as a client in another language.
 func StartProgram(ctx context.Context, program, name string, job any, note func(p *Process, line string)) (*Process, error) {
 	text, err := json.Marshal(job)
 	if err != nil {

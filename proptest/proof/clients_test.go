@@ -1,7 +1,9 @@
 package proof
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/simulation"
+	"github.com/doclock/doclock/proptest/tally"
 )
 
 // This file runs the library and a client in another language, which shares no code with it,
@@ -56,6 +59,27 @@ func TestClients(t *testing.T) {
 		t.Error("neither kept the other back")
 	}
 	t.Logf("killed: %d; violations: %d", p.counts.Faults[simulation.FaultKilled], violations(&p.counts))
+}
+
+// beside makes histories with faults for that long. Two processes are this program, and two
+// are the other one.
+func (p *proof) beside(ctx context.Context, uri, other string, d time.Duration, note func(*history.History)) error {
+	const operations = 2_000
+	var counts tally.Tally
+	rounds, begun := 0, time.Now()
+	for ; rounds == 0 || time.Since(begun) < d; rounds++ {
+		h, err := p.simulated(ctx, simulation.ServerConfig{
+			URI: uri, Other: other, Processes: 4, CallersPerProcess: 8, Operations: operations, Faults: true,
+		}, rounds, &counts)
+		if err != nil {
+			return err
+		}
+		note(h)
+	}
+	fmt.Printf("%6.0f s    %d rounds of %d operations, %d attempts, %d granted, %d violations\n", time.Since(p.begun).Seconds(),
+		rounds, operations, counts.Outcomes[history.SeenAttempts], counts.Outcomes[history.SeenGranted], violations(&counts))
+	p.counts.Merge(&counts)
+	return nil
 }
 
 // side is what the processes of one language have done: their leases, those that waited for the other's, and the writes

@@ -32,8 +32,8 @@ type ServerConfig struct {
 	Seed              uint64
 	Faults            bool
 
-	// Other is a program that every second process runs: an older build of this package's
-	// test, or a client in another language. "" is none.
+	// Other is a program that every second process runs: a client in another language. "" is
+	// none.
 	Other string `json:"-"`
 }
 
