@@ -32,8 +32,8 @@ func TestBadArguments(t *testing.T) {
 		return err
 	}
 	sweep := func(opts ...admin.Option) error { _, err := admin.Sweep(ctx, p.coll, opts...); return err }
-	owner := func(owner string, opts ...admin.Option) error {
-		_, err := admin.ReleaseOwner(ctx, p.coll, owner, opts...)
+	remove := func(q admin.Query, opts ...admin.Option) error {
+		_, err := admin.Remove(ctx, p.coll, q, opts...)
 		return err
 	}
 	index := func(tags []string, opts ...admin.Option) error {
@@ -42,36 +42,38 @@ func TestBadArguments(t *testing.T) {
 	}
 	good := admin.Entry{DocumentID: bson.RawValue{Type: bson.TypeBoolean, Value: []byte{1}}, Tag: "write", ID: named("a")}
 	for name, err := range map[string]error{
-		"no collection":           inspect(nil, doclock.ID(1)),
-		"no filter":               inspect(p.coll, nil),
-		"an empty filter":         inspect(p.coll, bson.D{}),
-		"an odd filter":           inspect(p.coll, 7),
-		"Field with a dot":        inspect(p.coll, doclock.ID(1), admin.Field("a.b")),
-		"ShardKey":                inspect(p.coll, doclock.ID(1), admin.ShardKey("")),
-		"an empty option":         inspect(p.coll, doclock.ID(1), admin.Option{}),
-		"Inspect, DeleteIdle":     inspect(p.coll, doclock.ID(1), admin.DeleteIdle(2*time.Hour)),
-		"Inspect, Within":         inspect(p.coll, doclock.ID(1), admin.Within(doclock.ID(1))),
-		"a negative age":          entries(admin.Query{OlderThan: -1}),
-		"Only":                    entries(admin.Query{Only: 7}),
-		"a tag with a dot":        entries(admin.Query{Tags: []string{"read", "a.b"}}),
-		"an empty tag":            entries(admin.Query{Tags: []string{""}}),
-		"Entries, Progress":       entries(admin.Query{}, admin.Progress(func(admin.Count) {})),
-		"Within nil":              entries(admin.Query{}, admin.Within(nil)),
-		"Within empty":            entries(admin.Query{}, admin.Within(bson.M{})),
-		"an entry from nowhere":   brk(admin.Entry{}),
-		"an entry without an id":  brk(admin.Entry{DocumentID: good.DocumentID, Tag: "write"}),
-		"an entry without a tag":  brk(admin.Entry{DocumentID: good.DocumentID, ID: good.ID}),
-		"an entry of an odd tag":  brk(admin.Entry{DocumentID: good.DocumentID, ID: good.ID, Tag: "$x"}),
-		"a damaged shard key":     brk(admin.Entry{DocumentID: good.DocumentID, ID: good.ID, Tag: "a", ShardKey: bson.Raw{1}}),
-		"Break, Rules":            brk(good, admin.Rules(relations.Fair())),
-		"Sweep, Rules":            sweep(admin.Rules(relations.Fair())),
-		"Progress nil":            sweep(admin.Progress(nil)),
-		"DeleteIdle":              sweep(admin.DeleteIdle(admin.MinIdle - 1)),
-		"no owner":                owner(""),
-		"ReleaseOwner,DeleteIdle": owner("x", admin.DeleteIdle(2*time.Hour)),
-		"no tags":                 index(nil),
-		"an odd tag":              index([]string{"a b"}),
-		"EnsureIndexes, Within":   index([]string{"a"}, admin.Within(doclock.ID(1))),
+		"no collection":          inspect(nil, doclock.ID(1)),
+		"no filter":              inspect(p.coll, nil),
+		"an empty filter":        inspect(p.coll, bson.D{}),
+		"an odd filter":          inspect(p.coll, 7),
+		"Field with a dot":       inspect(p.coll, doclock.ID(1), admin.Field("a.b")),
+		"ShardKey":               inspect(p.coll, doclock.ID(1), admin.ShardKey("")),
+		"an empty option":        inspect(p.coll, doclock.ID(1), admin.Option{}),
+		"Inspect, DeleteIdle":    inspect(p.coll, doclock.ID(1), admin.DeleteIdle(2*time.Hour)),
+		"Inspect, Within":        inspect(p.coll, doclock.ID(1), admin.Within(doclock.ID(1))),
+		"a negative age":         entries(admin.Query{OlderThan: -1}),
+		"Only":                   entries(admin.Query{Only: 7}),
+		"a tag with a dot":       entries(admin.Query{Tags: []string{"read", "a.b"}}),
+		"an empty tag":           entries(admin.Query{Tags: []string{""}}),
+		"Entries, Progress":      entries(admin.Query{}, admin.Progress(func(admin.Count) {})),
+		"Within nil":             entries(admin.Query{}, admin.Within(nil)),
+		"Within empty":           entries(admin.Query{}, admin.Within(bson.M{})),
+		"an entry from nowhere":  brk(admin.Entry{}),
+		"an entry without an id": brk(admin.Entry{DocumentID: good.DocumentID, Tag: "write"}),
+		"an entry without a tag": brk(admin.Entry{DocumentID: good.DocumentID, ID: good.ID}),
+		"an entry of an odd tag": brk(admin.Entry{DocumentID: good.DocumentID, ID: good.ID, Tag: "$x"}),
+		"a damaged shard key":    brk(admin.Entry{DocumentID: good.DocumentID, ID: good.ID, Tag: "a", ShardKey: bson.Raw{1}}),
+		"Break, Rules":           brk(good, admin.Rules(relations.Fair())),
+		"Sweep, Rules":           sweep(admin.Rules(relations.Fair())),
+		"Progress nil":           sweep(admin.Progress(nil)),
+		"DeleteIdle":             sweep(admin.DeleteIdle(admin.MinIdle - 1)),
+		"remove all":             remove(admin.Query{}),
+		"remove all that live":   remove(admin.Query{Only: admin.Live}),
+		"remove, a negative age": remove(admin.Query{OlderThan: -1}),
+		"Remove, DeleteIdle":     remove(admin.Query{Owner: "x"}, admin.DeleteIdle(2*time.Hour)),
+		"no tags":                index(nil),
+		"an odd tag":             index([]string{"a b"}),
+		"EnsureIndexes, Within":  index([]string{"a"}, admin.Within(doclock.ID(1))),
 	} {
 		if !errors.Is(err, doclock.ErrInvalidArgument) {
 			t.Errorf("%s: %v", name, err)
@@ -102,7 +104,7 @@ func TestInATransaction(t *testing.T) {
 	for _, err := range admin.Entries(ctx, p.coll, admin.Query{}) {
 		p.want(err, doclock.ErrInTransaction)
 	}
-	_, err = admin.ReleaseOwner(ctx, p.coll, "x")
+	_, err = admin.Remove(ctx, p.coll, admin.Query{Owner: "x"})
 	p.want(err, doclock.ErrInTransaction)
 	_, err = admin.Sweep(ctx, p.coll)
 	p.want(err, doclock.ErrInTransaction)

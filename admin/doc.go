@@ -4,8 +4,8 @@
 //	lock, err := admin.Inspect(ctx, orders, doclock.ID("A-17"))   // who holds this document?
 //	for e, err := range admin.Entries(ctx, orders, admin.Query{Only: admin.Live}) { … }
 //	gone, err := admin.Break(ctx, orders, lock.Entries[0])        // this entry, and no other
-//	count, err := admin.ReleaseOwner(ctx, orders, "web-3/1/api")  // all of a program that died
-//	count, err := admin.ReleaseOwners(ctx, orders, "web-3/")      // all of a machine that died
+//	dead := admin.Query{OwnerPrefix: "web-3/"}                    // a machine that died
+//	count, err := admin.Remove(ctx, orders, dead)                 // all of its entries
 //	count, err := admin.Sweep(ctx, orders)                        // what has expired
 //
 // # What is shown

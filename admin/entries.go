@@ -19,7 +19,7 @@ import (
 // fields. The zero Query is all.
 type Query struct {
 	Owner       string        // of this owner
-	OwnerPrefix string        // of the owners whose names begin so, letter by letter
+	OwnerPrefix string        // of the owners whose names begin so: "web-3/" is all programs of a machine, by default
 	Tags        []string      // under one of these tags
 	OlderThan   time.Duration // arrived at least so long ago
 	Only        Only          // live, or expired

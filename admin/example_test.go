@@ -43,7 +43,7 @@ func Example() {
 }
 
 // What one program left behind, over a whole collection.
-func ExampleReleaseOwner() {
+func ExampleRemove() {
 	ctx := context.Background()
 	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
 	check(err)
@@ -65,7 +65,7 @@ func ExampleReleaseOwner() {
 		n++
 		_ = e // fmt.Println(e) shows the whole entry
 	}
-	count, err := admin.ReleaseOwner(ctx, orders, "web-3/1/api")
+	count, err := admin.Remove(ctx, orders, admin.Query{Owner: "web-3/1/api"})
 	check(err)
 	fmt.Println(n, "found,", count.Removed, "removed")
 	// Output:

@@ -16,7 +16,7 @@ import (
 //
 //	{"lock.tags.<tag>.id": 1}, sparse
 //
-// For [ReleaseOwner] and [Sweep] give [Within] a filter with the same path, such as
+// For [Sweep], and a query without tags, give [Within] a filter with the same path, such as
 // {"lock.tags.write.id": {$exists: true}}.
 //
 // Each grant and each release then writes to the index, and a renewal doesn't.

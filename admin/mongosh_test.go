@@ -39,11 +39,11 @@ var mongoshVerbs = map[string]func(context.Context, *mongo.Collection) error{
 		return err
 	},
 	"release-owner": func(ctx context.Context, coll *mongo.Collection) error {
-		_, err := admin.ReleaseOwner(ctx, coll, "web-3/4711/api")
+		_, err := admin.Remove(ctx, coll, admin.Query{Owner: "web-3/4711/api"})
 		return err
 	},
 	"release-owner --prefix": func(ctx context.Context, coll *mongo.Collection) error {
-		_, err := admin.ReleaseOwners(ctx, coll, "web-3/")
+		_, err := admin.Remove(ctx, coll, admin.Query{OwnerPrefix: "web-3/"})
 		return err
 	},
 	"sweep": func(ctx context.Context, coll *mongo.Collection) error {

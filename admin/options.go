@@ -54,7 +54,7 @@ func Rules(rules relations.Rules) Option {
 	}}
 }
 
-// Within limits [Entries], [ReleaseOwner], [ReleaseOwners] and [Sweep] to the
+// Within limits [Entries], [Remove] and [Sweep] to the
 // documents that match the filter. An index can help with it.
 func Within(filter any) Option {
 	return Option{"Within", func(c *config) error {
@@ -66,7 +66,7 @@ func Within(filter any) Option {
 	}}
 }
 
-// Progress makes [ReleaseOwner], [ReleaseOwners] and [Sweep] call report, with what
+// Progress makes [Remove] and [Sweep] call report, with what
 // was done so far, after each command that changes something. They call it in their
 // own goroutine, and wait for it.
 func Progress(report func(Count)) Option {

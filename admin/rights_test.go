@@ -115,7 +115,7 @@ func removeAll(ctx context.Context, coll *mongo.Collection) error {
 		return err
 	}
 	_, swept := admin.Sweep(ctx, coll)
-	_, released := admin.ReleaseOwner(ctx, coll, "of ann")
+	_, released := admin.Remove(ctx, coll, admin.Query{Owner: "of ann"})
 	return errors.Join(swept, released)
 }
 

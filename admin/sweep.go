@@ -39,7 +39,7 @@ import (
 // An entry without an id, or under a name that no rules can have, stays. Only an
 // outside writer makes one, and the next grant prunes it.
 //
-// Errors and Count are as those of [ReleaseOwner]. Options: [DeleteIdle], [Within],
+// Errors and Count are as those of [Remove]. Options: [DeleteIdle], [Within],
 // [Progress], [Field], [ShardKey].
 func Sweep(ctx context.Context, coll *mongo.Collection, opts ...Option) (Count, error) {
 	d, err := open(ctx, coll, "Sweep", opts, "DeleteIdle", "Within", "Progress")
@@ -47,18 +47,11 @@ func Sweep(ctx context.Context, coll *mongo.Collection, opts ...Option) (Count, 
 		return Count{}, err
 	}
 	w := work{desk: d, what: "sweep"}
-	w.remove(ctx, d.entries(ctx, Query{Only: Expired}), ifExpired)
+	w.remove(ctx, Query{Only: Expired})
 	if w.failed == nil && d.idle > 0 {
 		w.deleteIdle(ctx)
 	}
 	return w.count, w.err()
-}
-
-// ifExpired names an entry that must have expired still.
-func ifExpired(e Entry) (engine.Exact, bool) {
-	x, err := exactly(e)
-	x.Expired = e.Expires
-	return x, err == nil && !e.Expires.IsZero()
 }
 
 func (w *work) deleteIdle(ctx context.Context) {

@@ -89,11 +89,7 @@ func (c *cli) releaseOwner(ctx context.Context, of admin.Query, within string, y
 				return err
 			}
 		}
-		remove, owner := admin.ReleaseOwner, of.Owner
-		if owner == "" {
-			remove, owner = admin.ReleaseOwners, of.OwnerPrefix
-		}
-		count, err := remove(ctx, coll, owner, append(opts, admin.Progress(c.progress))...)
+		count, err := admin.Remove(ctx, coll, of, append(opts, admin.Progress(c.progress))...)
 		err = c.done(count, err)
 		if err == nil && count.Removed == 0 {
 			return noneOf(of)

@@ -27,7 +27,7 @@ var operators = []Mutant{{
 }, {
 	Name: "a query chooses documents only",
 	Why:  "the entries of others in the same document are listed, and released with the owner's",
-	File: "admin/entries.go", Tests: "^(TestQueries|TestReleaseOwner)$", Packages: inAdmin,
+	File: "admin/entries.go", Tests: "^(TestQueries|TestRemove)$", Packages: inAdmin,
 	Old: `e.Owner == q.Owner) &&`,
 	New: `e.Owner != "") &&`,
 }}

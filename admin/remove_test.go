@@ -38,16 +38,16 @@ func office(p *place, n int) {
 }
 
 // All entries of the owner go, in one command for a hundred, and no others.
-func TestReleaseOwner(t *testing.T) {
+func TestRemove(t *testing.T) {
 	p := newPlace(t)
 	office(p, 120)
 	p.Insert(idIs("foreign"), bson.E{Key: "lock", Value: "gone"})
 	var seen []admin.Count
-	count, err := admin.ReleaseOwner(t.Context(), p.coll, "gone", p.clocked(), admin.Progress(func(c admin.Count) { seen = append(seen, c) }))
+	count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "gone"}, p.clocked(), admin.Progress(func(c admin.Count) { seen = append(seen, c) }))
 	if err != nil || count != (admin.Count{Removed: 240, Foreign: 1}) {
 		t.Errorf("%+v, %v", count, err)
 	}
-	p.sends("ReleaseOwner", "find", "update", "update", "update")
+	p.sends("Remove", "find", "update", "update", "update")
 	if len(seen) != 3 || seen[0].Removed != 100 || seen[1].Removed != 200 || seen[2].Removed != 240 {
 		t.Errorf("progress: %+v", seen)
 	}
@@ -55,22 +55,48 @@ func TestReleaseOwner(t *testing.T) {
 	if len(left) != 120 || slices.ContainsFunc(left, func(e admin.Entry) bool { return e.Owner != "here" }) {
 		t.Errorf("%d entries are left", len(left))
 	}
-	if count, err := admin.ReleaseOwner(t.Context(), p.coll, "gone", p.clocked()); err != nil || count != (admin.Count{Foreign: 1}) {
+	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "gone"}, p.clocked()); err != nil || count != (admin.Count{Foreign: 1}) {
 		t.Errorf("again: %+v, %v", count, err)
 	}
-	if count, err := admin.ReleaseOwner(t.Context(), p.coll, "here", p.clocked(), admin.Within(bson.M{"n": bson.M{"$lt": 5}})); err != nil || count.Removed != 5 {
+	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "here"}, p.clocked(), admin.Within(bson.M{"n": bson.M{"$lt": 5}})); err != nil || count.Removed != 5 {
 		t.Errorf("Within: %+v, %v", count, err)
 	}
-	if count, err := admin.ReleaseOwners(t.Context(), p.coll, "", p.clocked()); !errors.Is(err, doclock.ErrInvalidArgument) {
-		t.Errorf("an empty prefix: %+v, %v", count, err)
-	}
-	if count, err := admin.ReleaseOwners(t.Context(), p.coll, "he", p.clocked()); err != nil || count != (admin.Count{Removed: 115, Foreign: 1}) {
+	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{OwnerPrefix: "he"}, p.clocked()); err != nil || count != (admin.Count{Removed: 115, Foreign: 1}) {
 		t.Errorf("a prefix: %+v, %v", count, err)
 	}
 }
 
+// Each query removes what it lists, and no more. "f" is under a name that no rules
+// can have, and stays.
+func TestRemoveTakesAnyQuery(t *testing.T) {
+	t.Parallel()
+	for _, c := range queries {
+		if c.name == "all" || c.name == "live" {
+			continue // refused: TestBadArguments
+		}
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlace(t)
+			several(p)
+			count, err := admin.Remove(t.Context(), p.coll, c.query, p.clocked())
+			if err != nil || count.Foreign != int64(c.foreign) {
+				t.Errorf("%+v, %v", count, err)
+			}
+			var stay []string
+			for _, name := range []string{"a", "b", "c", "d", "f"} {
+				if name == "f" || !slices.Contains(c.want, name) {
+					stay = append(stay, name)
+				}
+			}
+			left, _ := p.list(admin.Query{}, p.clocked())
+			if got := sorted(names(left)); !slices.Equal(got, stay) || count.Removed != int64(5-len(stay)) {
+				t.Errorf("%+v; %v are left, want %v", count, got, stay)
+			}
+		})
+	}
+}
+
 // The owner's program is refused from then on, and everybody else works on.
-func TestReleaseOwnerOfARunningProgram(t *testing.T) {
+func TestRemoveOfARunningProgram(t *testing.T) {
 	p := newPlace(t)
 	gone, here := p.locker(relations.Semaphore(3), doclock.Owner("gone")), p.locker(relations.Semaphore(3), doclock.Owner("here"))
 	var lost, kept []*doclock.Lease
@@ -78,7 +104,7 @@ func TestReleaseOwnerOfARunningProgram(t *testing.T) {
 		p.Insert(idIs(i))
 		lost, kept = append(lost, p.acquire(gone, i, "slot")), append(kept, p.acquire(here, i, "slot"))
 	}
-	if count, err := admin.ReleaseOwner(t.Context(), p.coll, "gone"); err != nil || count.Removed != 10 {
+	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "gone"}); err != nil || count.Removed != 10 {
 		t.Errorf("%+v, %v", count, err)
 	}
 	for i := range lost {
@@ -91,7 +117,7 @@ func TestReleaseOwnerOfARunningProgram(t *testing.T) {
 
 // One document that can't be written doesn't keep the others from being
 // released. Its error comes at the end.
-func TestReleaseOwnerGoesOnAfterARefusal(t *testing.T) {
+func TestRemoveGoesOnAfterARefusal(t *testing.T) {
 	p := newPlace(t)
 	office(p, 150)
 	net := faultnet.New()
@@ -99,7 +125,7 @@ func TestReleaseOwnerGoesOnAfterARefusal(t *testing.T) {
 	net.ArmRewrite(faultnet.Refuse, "update", func(bson.Raw) any {
 		return bson.M{"ok": 1, "n": 0, "nModified": 0, "writeErrors": bson.A{bson.M{"index": 0, "code": 121, "errmsg": "Document failed validation"}}}
 	})
-	count, err := admin.ReleaseOwner(t.Context(), coll, "gone", p.clocked())
+	count, err := admin.Remove(t.Context(), coll, admin.Query{Owner: "gone"}, p.clocked())
 	if err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || count.Removed != 200 {
 		t.Errorf("%+v, %v", count, err)
 	}
@@ -110,19 +136,19 @@ func TestReleaseOwnerGoesOnAfterARefusal(t *testing.T) {
 
 // An answer that is lost ends the work, with what is known to be done. A further
 // call does the rest.
-func TestReleaseOwnerOfUnknownOutcome(t *testing.T) {
+func TestRemoveOfUnknownOutcome(t *testing.T) {
 	p := newPlace(t)
 	office(p, 150)
 	net := faultnet.New()
 	coll := p.Through(options.Client().SetDialer(net).SetRetryWrites(false))
 	var once sync.Once
 	lose := func(admin.Count) { once.Do(func() { net.Arm(faultnet.LoseReply, "update") }) }
-	count, err := admin.ReleaseOwner(fixture.Bounded(t), coll, "gone", p.clocked(), admin.Progress(lose))
+	count, err := admin.Remove(fixture.Bounded(t), coll, admin.Query{Owner: "gone"}, p.clocked(), admin.Progress(lose))
 	p.want(err, doclock.ErrOutcomeUnknown)
 	if count.Removed != 100 {
 		t.Errorf("%+v", count)
 	}
-	if count, err := admin.ReleaseOwner(fixture.Bounded(t), coll, "gone", p.clocked()); err != nil || count.Removed != 100 {
+	if count, err := admin.Remove(fixture.Bounded(t), coll, admin.Query{Owner: "gone"}, p.clocked()); err != nil || count.Removed != 100 {
 		t.Errorf("the rest: %+v, %v", count, err)
 	}
 	if left, _ := p.list(admin.Query{}, p.clocked()); len(left) != 150 {
@@ -131,11 +157,11 @@ func TestReleaseOwnerOfUnknownOutcome(t *testing.T) {
 }
 
 // A context that ends ends the work.
-func TestReleaseOwnerCancelled(t *testing.T) {
+func TestRemoveCancelled(t *testing.T) {
 	p := newPlace(t)
 	office(p, 150)
 	ctx, cancel := context.WithCancel(t.Context())
-	count, err := admin.ReleaseOwner(ctx, p.coll, "gone", p.clocked(), admin.Progress(func(admin.Count) { cancel() }))
+	count, err := admin.Remove(ctx, p.coll, admin.Query{Owner: "gone"}, p.clocked(), admin.Progress(func(admin.Count) { cancel() }))
 	p.want(err, context.Canceled)
 	if count.Removed != 100 {
 		t.Errorf("%+v", count)
