@@ -2,123 +2,120 @@ package docs_test
 
 import (
 	"os"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 )
-
-// notRun are commands in the pages that are no lines of .ci/run, by the reason.
-var notRun = map[string][]string{
-	"the steps race and memory run these tests": {
-		"go test ./...",
-		"DOCLOCK_TEST_MEMORY=1 go test .",
-	},
-	"examples/programs_test.go runs each example": {
-		"go run ./examples/payment",
-	},
-	"the step checks runs it without the mutants": {
-		"go test -C proptest/proof -count=1 -timeout 60m -v -run TestProof .",
-	},
-	"it runs for many minutes; a step runs it with smaller numbers": {
-		"go test -C proptest/proof -v -timeout 5h -run TestHistories . -args -histories 100",
-		"go test -C proptest/proof -v -timeout 1h -run TestClients . -args -clients 10m",
-		"go test ./examples/contact/book -run 'TestApplication$' -timeout 1h -args -operations 10000",
-		"go test ./examples/editform -run DoubleSaves -timeout 2h -args -rounds 10000",
-		"go test ./admin -run '^$' -bench Scale -benchtime 1x -documents 100000 -timeout 30m -v",
-		"go test -C cmd/doclock -run TestScale -v -documents 100000 .",
-		"go run ./proptest/evaluation -mutants",
-	},
-	"it measures for minutes, on a quiet machine": {
-		"go run -C bench . -markdown ../docs/performance-tables.md",
-		"go run -C bench . -redraw ../docs/performance-tables.md",
-		"go run -C bench . -case claim",
-		"go test -run xxx -bench . ./internal/engine",
-		"go test -C otel -run '^$' -bench 'Pair|Hot' -benchtime 1500x -count 3 .",
-	},
-	"it keeps a server running": {
-		"go run ./internal/mongotest/serve",
-	},
-	"it needs Docker or a MongoDB: .github/workflows/ci.yml runs it": {
-		".ci/test-against mongo:8",
-		".ci/test-against mongo:8 members",
-		".ci/test-against mongod",
-		"MONGODB_URI=mongodb://… .ci/test-against",
-		"HISTORIES=50 .ci/test-against mongo:7.0 sharded -- -run TestCheckServer",
-	},
-	"proptest/evaluation does it": {
-		"npm ci",
-	},
-	"proptest/proof does it": {
-		"npm test",
-	},
-}
 
 var (
-	program   = regexp.MustCompile(`^([A-Z_]+=\S* )*(\.ci/|go [a-z]+ \S|(git|docker|mongosh|npm|curl|cd|export|doclock) )`)
+	span      = regexp.MustCompile("`([^`]+)`")
+	program   = regexp.MustCompile(`^([A-Z_]+=\S* )*(\.ci/|go [a-z]+ \S)`)
+	goCommand = regexp.MustCompile(`\bgo (?:test|run) (?:-C (\S+) )?.*?(\./\S*|\.)(?: |$)`)
+	pattern   = regexp.MustCompile(` -(?:run|bench) (?:'([^']*)'|(\S+))`)
+	flagged   = regexp.MustCompile(` -([a-z]+)`)
+	declared  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Example)\w*)`)
 	remark    = regexp.MustCompile(`\s+# .*`)
-	inTheLine = regexp.MustCompile("`([^`]+)`")
 )
 
-// commands finds commands in the pages that CI does not run.
-func commands(page, text string) (problems []string) {
-	if generated[page] != "" {
-		return nil
-	}
-	lines := ciLines()
-	for _, p := range parts(text) {
-		for _, command := range shown(p) {
-			step, ci := strings.CutPrefix(command, ".ci/run ")
-			switch {
-			case !program.MatchString(command):
-				problems = append(problems, p.problem("%q is indented, and no command: use fences", command))
-			case strings.HasPrefix(command, "doclock "): // cmd/doclock/docs_test.go checks these
-			case lines[command], excused(command), command == ".ci/run", command == ".ci/release":
-			case ci && (lines[step+"("] || lines[step]):
-			default:
-				problems = append(problems, p.problem("%q is no line of .ci/run", command))
+// The tests that CI's script selects exist: one that was renamed would be left out, and nobody would notice.
+func TestCommandsOfCI(t *testing.T) {
+	for line := range strings.Lines(source(t, ".ci/run")) {
+		for command := range strings.SplitSeq(strings.TrimSpace(line), "; do ") {
+			if _, after, found := strings.Cut(command, "|| "); found {
+				command = after
 			}
+			if program.MatchString(command) {
+				for _, problem := range unknown(command) {
+					t.Errorf("%s: %s", command, problem)
+				}
+			}
+		}
+	}
+}
+
+// commands finds commands in a page that name what isn't there: steps of .ci/run, scripts, packages, tests and flags.
+// The module of the command line has a test for its own.
+func commands(text string) (problems []string) {
+	for _, command := range shown(text) {
+		for _, problem := range unknown(command) {
+			problems = append(problems, command+": "+problem)
 		}
 	}
 	return problems
 }
 
-// ciLines are the commands of .ci/run and .ci/release, and the names of their steps.
-func ciLines() map[string]bool {
-	between := regexp.MustCompile(`\n| (?:\|\||&&|>.*) |[{;]|\) `)
-	found := map[string]bool{}
-	for _, script := range []string{"../.ci/run", "../.ci/release"} {
-		text, _ := os.ReadFile(script)
-		for _, command := range between.Split(string(text), -1) {
-			found[strings.TrimSpace(command)] = true
+// shown are the commands of a page: in a block of the shell, indented, or in a line.
+func shown(text string) (found []string) {
+	add := func(command string) {
+		if command = remark.ReplaceAllString(strings.TrimSpace(command), ""); program.MatchString(command) {
+			found = append(found, command)
 		}
+	}
+	for _, m := range fence.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(m[3]) {
+			add(line)
+		}
+	}
+	prose := fence.ReplaceAllString(text, "")
+	for line := range strings.Lines(prose) {
+		if strings.HasPrefix(line, "    ") {
+			add(line)
+		}
+	}
+	for _, m := range span.FindAllStringSubmatch(prose, -1) {
+		add(strings.Join(strings.Fields(strings.ReplaceAll(m[1], `\|`, "|")), " "))
 	}
 	return found
 }
 
-func excused(command string) bool {
-	for _, commands := range notRun {
-		if slices.Contains(commands, command) {
-			return true
+// unknown finds what a command names and is not there. Of go commands it knows those for one package.
+func unknown(command string) (problems []string) {
+	const known = " args bench benchtime count cpuprofile memprofile parallel race run skip timeout v " // of go
+	if _, script, found := strings.Cut(command, ".ci/"); found {
+		return unknownStep(strings.Fields(script))
+	}
+	m := goCommand.FindStringSubmatch(command)
+	if m == nil || strings.ContainsAny(command, "$*") && !strings.Contains(command, "'^$'") || strings.Contains(command, "...") {
+		return nil
+	}
+	files, _ := filepath.Glob(path.Join("..", m[1], m[2], "*.go"))
+	if files == nil {
+		return []string{"no package " + path.Join(m[1], m[2])}
+	}
+	var code strings.Builder
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		code.Write(text)
+	}
+	for _, m := range pattern.FindAllStringSubmatch(command, -1) {
+		for one := range strings.SplitSeq(m[1]+m[2], "|") {
+			named := func(m []string) bool { return regexp.MustCompile(one).MatchString(m[1]) }
+			if one != "^$" && one != "xxx" && !slices.ContainsFunc(declared.FindAllStringSubmatch(code.String(), -1), named) {
+				problems = append(problems, "no test "+one)
+			}
 		}
 	}
-	return false
+	for _, m := range flagged.FindAllStringSubmatch(pattern.ReplaceAllString(command, ""), -1) {
+		if !strings.Contains(known, " "+m[1]+" ") && !strings.Contains(code.String(), `"`+m[1]+`"`) {
+			problems = append(problems, "no flag "+m[1])
+		}
+	}
+	return problems
 }
 
-// shown are the commands in a part of a page.
-func shown(p part) (found []string) {
-	switch p.kind {
-	case "```sh", "indented":
-		for line := range strings.Lines(p.text) {
-			if line = remark.ReplaceAllString(" "+strings.TrimSpace(line), ""); line != "" {
-				found = append(found, strings.TrimSpace(line))
-			}
-		}
-	case "prose":
-		for _, m := range inTheLine.FindAllStringSubmatch(p.text, -1) {
-			if command := strings.Join(strings.Fields(strings.ReplaceAll(m[1], `\|`, "|")), " "); program.MatchString(command) {
-				found = append(found, command)
-			}
+// unknownStep finds a script of .ci that isn't there, or steps of .ci/run.
+func unknownStep(words []string) (problems []string) {
+	text, err := os.ReadFile("../.ci/" + words[0])
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, step := range words[1:] {
+		if words[0] == "run" && !regexp.MustCompile(`(?m)^`+step+`(\(\)|=\()`).Match(text) {
+			problems = append(problems, "no step "+step)
 		}
 	}
-	return found
+	return problems
 }

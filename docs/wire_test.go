@@ -132,10 +132,3 @@ func TestRightsHasTheError(t *testing.T) {
 		t.Errorf("docs/rights.md doesn't have the error %v", err)
 	}
 }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
