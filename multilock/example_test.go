@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
+	"sync/atomic"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
@@ -122,4 +124,36 @@ func ExampleAcquireAll() {
 	// Output:
 	// a conflict: true
 	// held: 2
+}
+
+// A customer's server bears three calls at a time, from all programs together.
+func Example_threeAtATime() {
+	ctx := context.Background()
+	customers, err := locktest.New().Collection("customers", bson.M{"_id": "Acme"})
+	check(err)
+	locks, err := multilock.New(customers, relations.Semaphore(3))
+	check(err)
+
+	var running, ended atomic.Int32
+	call := func(context.Context, string) error { // stands for a call to the customer's server
+		if n := running.Add(1); n > 3 {
+			return fmt.Errorf("%d calls at a time", n)
+		}
+		ended.Add(1)
+		running.Add(-1)
+		return nil
+	}
+	callInTurn := func(customer string) error {
+		return locks.Do(ctx, doclock.ID(customer), "slot", func(ctx context.Context, _ *doclock.Lease) error {
+			return call(ctx, customer)
+		})
+	}
+	var calls sync.WaitGroup
+	for range 12 {
+		calls.Go(func() { check(callInTurn("Acme")) })
+	}
+	calls.Wait()
+	fmt.Println("calls:", ended.Load())
+	// Output:
+	// calls: 12
 }

@@ -5,42 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// Two workers must not fulfil one order. Whoever comes second finds it done.
-func Example() {
-	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17", "state": "paid"})
-	check(err)
-
-	locks, err := writelock.New(orders)
-	check(err)
-	fulfil := func(worker string) error {
-		var order struct{ State string }
-		lease, err := locks.Acquire(ctx, bson.M{"_id": "A-17"}, doclock.Into(&order))
-		if err != nil {
-			return err
-		}
-		if order.State != "paid" {
-			fmt.Println(worker, "finds it", order.State)
-			return lease.Release(ctx)
-		}
-		fmt.Println(worker, "fulfils it")
-		return lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"state": "fulfilled"}})
-	}
-	for _, worker := range []string{"Ada", "Bob"} {
-		check(fulfil(worker))
-	}
-	// Output:
-	// Ada fulfils it
-	// Bob finds it fulfilled
-}
 
 // Do holds the lock while the function runs. Its error says what is to be undone.
 func ExampleLocker_Do() {
@@ -121,56 +91,6 @@ func ExampleLocker_TryAcquire() {
 	}
 	// Output:
 	// held by Ada
-}
-
-// A named lock is a document that has nothing but the lock. Upsert makes it.
-func Example_namedLock() {
-	ctx := context.Background()
-	names, err := locktest.New().Collection("locks")
-	check(err)
-
-	locks, err := writelock.New(names, doclock.Upsert())
-	check(err)
-	check(locks.Do(ctx, doclock.ID("monthly report"), func(context.Context, *doclock.Lease) error {
-		fmt.Println("one report at a time")
-		return nil
-	}))
-	// Output:
-	// one report at a time
-}
-
-// A cron job runs on each of several machines, and must run once for each tick.
-// The clocks of the machines differ, and the job is done in a moment. So the lock
-// outlasts the job: a machine that comes late finds the document locked. The time
-// is shorter than the pause between two ticks, and longer than the difference of
-// the clocks.
-func ExampleLocker_TryAcquire_oncePerTick() {
-	ctx := context.Background()
-	jobs, err := locktest.New().Collection("orders", bson.M{"_id": "nightly report"})
-	check(err)
-
-	locks, err := writelock.New(jobs)
-	check(err)
-	tick := func(machine string) error {
-		lease, err := locks.TryAcquire(ctx, bson.M{"_id": "nightly report"},
-			doclock.HoldAtLeast(time.Minute), doclock.Owner(machine))
-		var conflict *doclock.ConflictError
-		if errors.As(err, &conflict) {
-			fmt.Println(machine, "leaves it to", conflict.Holders[0].Owner)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Println(machine, "runs the job")
-		return lease.Release(ctx) // which leaves a remainder for the rest of the minute
-	}
-	for _, machine := range []string{"Ada", "Bob"} { // whose clock is late
-		check(tick(machine))
-	}
-	// Output:
-	// Ada runs the job
-	// Bob leaves it to Ada
 }
 
 func check(err error) {
