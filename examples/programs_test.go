@@ -1,11 +1,10 @@
+// Package examples_test runs the programs. The tests of docs compare them with the pages.
 package examples_test
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -20,11 +19,12 @@ import (
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// printed is what each program may print. One without an entry here serves until
-// it is interrupted; see editFormServes.
+func TestMain(m *testing.M) { mongotest.Main(m) }
+
+// printed is what each program may print. The one without an entry serves until it is
+// interrupted; see editFormServes.
 var printed = map[string][]string{
 	"contact": {
 		"add Ada to Friends: done\ndelete Friends: refused: a contact has this category\n",
@@ -41,94 +41,100 @@ var printed = map[string][]string{
 	"writelock": {"prints: 1\n"},
 }
 
-// databases are those that the programs write to. They are dropped before and
-// after, unless a server of the user's own has them already.
+// databases are those that the programs write to.
 var databases = []string{"bank", "book", "jobs", "queue", "shop", "wiki"}
 
 var objectIDs = regexp.MustCompile(`"\$oid":"[0-9a-f]{24}"`)
 
-// alone waits until no other checkout on this machine runs the programs, whose databases
-// have these names, too.
-func alone(t *testing.T, client *mongo.Client) {
-	locks, err := writelock.New(client.Database("doclock").Collection("tests"), doclock.Upsert())
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease, err := locks.Acquire(t.Context(), doclock.ID("programs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	lease.KeepAlive(ctx)
-	t.Cleanup(func() {
-		stop()
-		_ = lease.Release(context.Background()) // lost if the machine stood still
-	})
-}
-
-// The programs run in an empty module, and say what is wrong where there is no
-// server.
+// The programs do what they say, and say what is wrong where there is no server. Their
+// databases are dropped before and after; a lock keeps other checkouts on this machine
+// from running the programs meanwhile.
 func TestPrograms(t *testing.T) {
 	client := mongotest.Client(t)
+	drop := func() {
+		for _, name := range databases {
+			if err := client.Database(name).Drop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	if os.Getenv("MONGODB_URI") != "" {
 		theirs, err := client.ListDatabaseNames(t.Context(), bson.M{"name": bson.M{"$in": databases}})
 		if err != nil || len(theirs) > 0 {
 			t.Fatalf("the server of MONGODB_URI has the databases %q, which this test would drop (%v); give another server", theirs, err)
 		}
-	} else {
-		alone(t, client)
 	}
-	drop := func() {
-		for _, name := range databases {
-			if err := client.Database(name).Drop(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+	locks, err := writelock.New(client.Database("doclock").Collection("tests"), doclock.Upsert())
+	if err != nil {
+		t.Fatal(err)
+	}
+	binaries := built(t)
+	err = locks.Do(t.Context(), doclock.ID("programs"), func(context.Context, *doclock.Lease) error {
+		drop()
+		defer drop()
+		t.Run("", func(t *testing.T) { runAll(t, binaries) })
+		return nil
+	})
+	if err != nil && !errors.Is(err, doclock.ErrLost) { // lost if the machine stood still
+		t.Error(err)
+	}
+}
+
+// built builds the programs. They use nothing that a program of another module can't.
+func built(t *testing.T) (binaries string) {
+	t.Helper()
+	binaries = t.TempDir() + "/"
+	for name := range printed {
+		imports, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, "./"+name).CombinedOutput()
+		if err != nil || strings.Contains(string(imports), "/doclock/internal/") {
+			t.Errorf("%s imports what others can't: %s (%v)", name, imports, err)
 		}
 	}
-	drop()
-	t.Cleanup(drop)
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", binaries, "./...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	found, err := os.ReadDir(binaries)
+	if err != nil || len(found) != len(printed) {
+		t.Errorf("there are %d programs, and this test knows %d (%v)", len(found), len(printed), err)
+	}
+	return binaries
+}
+
+func runAll(t *testing.T, binaries string) {
 	const unreachable = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
-	binaries := inAnEmptyModule(t)
-	t.Run("editform/right", func(t *testing.T) {
-		t.Parallel()
-		editFormServes(t, filepath.Join(binaries, "editform"))
-	})
 	for name, right := range printed {
 		for fault, c := range map[string]struct {
-			uri   string
-			fails bool
-			says  []string
+			uri  string
+			says []string
 		}{
-			"missing":     {"", true, []string{"set MONGODB_URI"}},
-			"malformed":   {"localhost:27017", true, []string{"parsing uri", "scheme"}},
-			"unreachable": {unreachable, true, []string{"server selection error", "127.0.0.1:1", "connection refused"}},
-			"right":       {mongotest.URI(t), false, nil},
+			"missing":     {"", []string{"set MONGODB_URI"}},
+			"malformed":   {"localhost:27017", []string{"parsing uri", "scheme"}},
+			"unreachable": {unreachable, []string{"server selection error", "127.0.0.1:1", "connection refused"}},
+			"right":       {mongotest.URI(t), nil},
 		} {
-			if !c.fails && right == nil {
-				continue
-			}
 			t.Run(name+"/"+fault, func(t *testing.T) {
 				t.Parallel()
-				cmd := exec.CommandContext(t.Context(), filepath.Join(binaries, name))
-				cmd.Env = append(os.Environ(), "MONGODB_URI="+c.uri)
-				if c.uri == unreachable {
-					cmd.Env = append(cmd.Env, "PATIENCE=2s")
+				binary := filepath.Join(binaries, name)
+				switch {
+				case fault == "right" && right == nil:
+					editFormServes(t, binary)
+					return
+				case fault == "unreachable" && name == "writelock":
+					t.Skip("its first command is a lock's, which tries for half a minute; TestHowLongAServerIsAwaited has that")
 				}
+				cmd := exec.CommandContext(t.Context(), binary)
+				cmd.Env = append(os.Environ(), "MONGODB_URI="+c.uri)
 				out, err := cmd.CombinedOutput()
-				t.Logf("%s", out)
-				if (err != nil) != c.fails {
-					t.Errorf("it ended with %v", err)
+				if fails := fault != "right"; (err != nil) != fails || strings.Contains(string(out), "panic") {
+					t.Errorf("it ended with %v: %s", err, out)
 				}
 				for _, word := range c.says {
 					if !strings.Contains(string(out), word) {
 						t.Errorf("it doesn't say %q: %s", word, out)
 					}
 				}
-				if !c.fails && !slices.Contains(right, objectIDs.ReplaceAllString(string(out), `"$$oid":…`)) {
+				if fault == "right" && !slices.Contains(right, objectIDs.ReplaceAllString(string(out), `"$$oid":…`)) {
 					t.Errorf("it prints %q, want one of %q", out, right)
-				}
-				if strings.Contains(string(out), "panic") {
-					t.Errorf("%s", out)
 				}
 			})
 		}
@@ -142,19 +148,16 @@ func editFormServes(t *testing.T, binary string) {
 	cmd.Env = append(os.Environ(), "MONGODB_URI="+mongotest.URI(t))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
 	page := regexp.MustCompile(`^edit (http://127\.0\.0\.1:\d+/welcome) \(Ctrl-C ends\)\n$`).FindStringSubmatch(line)
 	if page == nil {
-		t.Fatalf("it prints %q", line)
+		t.Fatalf("it prints %q (%v)", line, err)
 	}
 	browser := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := browser.Get(page[1])
@@ -169,121 +172,3 @@ func editFormServes(t *testing.T, binary string) {
 		t.Error(err)
 	}
 }
-
-// A program is short, and no directory is forgotten.
-func TestProgramsAreShort(t *testing.T) {
-	const most = 80
-	files, err := filepath.Glob("*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range append(files, "contact/book/book.go") {
-		program, _, _ := strings.Cut(file, "/")
-		if _, known := printed[program]; !known {
-			t.Errorf("what does %s print?", program)
-		}
-		if n := strings.Count(source(t, "examples/"+file), "\n"); n > most && !strings.HasSuffix(file, "_test.go") {
-			t.Errorf("%s: %d lines, want %d at most", file, n, most)
-		}
-	}
-}
-
-// inAnEmptyModule builds the programs in a module that needs this one only. They
-// are linked as one, which runs the program of the name that it is called by: a
-// dozen links would take longer than all that the tests do.
-func inAnEmptyModule(t *testing.T) (binaries string) {
-	t.Helper()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	copyFile(t, filepath.Join(root, "go.sum"), filepath.Join(dir, "go.sum"))
-	binaries = t.TempDir()
-	var imports, cases strings.Builder
-	for program := range printed {
-		if err := errors.Join(os.Mkdir(filepath.Join(dir, program), 0o700), os.Symlink("all", filepath.Join(binaries, program))); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&imports, "\t%q\n", "example.com/first/"+program)
-		fmt.Fprintf(&cases, "\tcase %q:\n\t\t%s.Main()\n", program, program)
-		files, err := filepath.Glob(program + "/*.*")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			copyFile(t, file, filepath.Join(dir, file), "package main\n", "package "+program+"\n", "\nfunc main()", "\nfunc Main()")
-		}
-	}
-	all := "package main\n\nimport (\n\t\"os\"\n\t\"path/filepath\"\n\n" + imports.String() + ")\n\nfunc main() {\n\tswitch filepath.Base(os.Args[0]) {\n" + cases.String() + "\t}\n}\n"
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(all), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{
-		{"mod", "init", "example.com/first"},
-		{"mod", "edit", "-require=github.com/doclock/doclock@v0.0.0", "-replace=github.com/doclock/doclock=" + root},
-		{"mod", "tidy"},
-		{"build", "-ldflags=-s -w", "-overlay", lessPatience(t), "-o", filepath.Join(binaries, "all"), "."},
-	} {
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	return binaries
-}
-
-func copyFile(t *testing.T, from, to string, replace ...string) {
-	t.Helper()
-	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, []byte(strings.NewReplacer(replace...).Replace(string(text))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// lessPatience is an overlay for the compiler. With it the environment can shorten the half minute for which a server that
-// can't be reached is asked: the tests would wait for it.
-func lessPatience(t *testing.T) (overlay string) {
-	t.Helper()
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const file = "internal/engine/config.go"
-	text := source(t, file)
-	limit := regexp.MustCompile(`DefaultRetryLimit += 30 \* time\.Second`).FindString(text)
-	if limit == "" {
-		t.Fatalf("%s doesn't have DefaultRetryLimit as it was", file)
-	}
-	replacement := filepath.Join(t.TempDir(), "config.go")
-	overlay = filepath.Join(filepath.Dir(replacement), "overlay.json")
-	table, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, file): replacement}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{
-		replacement: []byte(strings.NewReplacer(limit, "", "import (", "import (\n\"os\"").Replace(text) + fromEnvironment),
-		overlay:     table,
-	} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return overlay
-}
-
-const fromEnvironment = `
-var DefaultRetryLimit = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
-`
