@@ -114,10 +114,9 @@ func (b broken) choose(entries []admin.Entry) (chosen []admin.Entry) {
 
 // showChosen shows on stderr what will be removed.
 func (c *cli) showChosen(chosen []admin.Entry) {
-	on := colours(c.err)
 	var longest time.Duration
 	for _, e := range chosen {
-		fmt.Fprint(c.err, c.entryText(e, chosen, on))
+		fmt.Fprint(c.err, entryText(e, chosen))
 		if e.State == admin.Held {
 			longest = max(longest, e.Remaining)
 		}

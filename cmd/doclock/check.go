@@ -77,10 +77,9 @@ func clockTrouble(info doclock.ServerInfo) error {
 func inMs(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (c *cli) checkText(info doclock.ServerInfo, supported bool) {
-	on := colours(c.out)
-	verdict := styled(on, green, "supported")
+	verdict := "supported"
 	if !supported {
-		verdict = styled(on, red, "not supported")
+		verdict = "not supported"
 	}
 	fmt.Fprintf(c.out, "server       %s, %s: %s\n", printable(info.Version), info.Kind, verdict)
 	if info.Kind != doclock.Standalone {

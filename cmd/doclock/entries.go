@@ -4,10 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/doclock/doclock/admin"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // choice is the flags that choose entries of a collection, of ls and watch.
@@ -83,10 +89,20 @@ func (t *tally) String() string {
 	return s
 }
 
-// The columns of a table of entries.
-var entryHead = []string{"DOCUMENT", "TAG", "STATE", "LEFT", "AGE", "OWNER"}
+// table writes entries in columns. It keeps back a block of rows, so that it needs
+// the same memory for any number of them.
+type table struct {
+	w    *tabwriter.Writer
+	rows int
+}
 
-func entryRow(e admin.Entry) []string {
+func newTable(w io.Writer) *table { return &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+// add writes a row, soon. An error of a write comes with the block.
+func (t *table) add(e admin.Entry) error {
+	if t.rows == 0 {
+		fmt.Fprintln(t.w, "DOCUMENT\tTAG\tSTATE\tLEFT\tAGE\tOWNER")
+	}
 	left, age := short(e.Remaining), short(e.Age)
 	if e.Expires.IsZero() {
 		left = "?"
@@ -94,8 +110,15 @@ func entryRow(e admin.Entry) []string {
 	if e.Since.IsZero() {
 		age = "?"
 	}
-	return []string{cell(word(e.DocumentID)), cell(e.Tag), stateOf(e), left, age, cell(cmp.Or(e.Owner, "?"))}
+	fmt.Fprintf(t.w, "%s\t%s\t%s\t%s\t%s\t%s\n", cell(word(e.DocumentID)), cell(e.Tag), stateOf(e), left, age, cell(cmp.Or(e.Owner, "?")))
+	const block = 1000
+	if t.rows++; t.rows%block == 0 {
+		return t.flush()
+	}
+	return nil
 }
+
+func (t *table) flush() error { return t.w.Flush() }
 
 func stateOf(e admin.Entry) string {
 	if e.Expired() {
@@ -104,28 +127,37 @@ func stateOf(e admin.Entry) string {
 	return string(e.State)
 }
 
-// styleOf makes those who wait stand out, and those who are in nobody's way
-// stand back.
-func styleOf(e admin.Entry) style {
-	switch {
-	case e.Expired():
-		return dim
-	case e.State == admin.Waiting:
-		return yellow
-	default:
-		return plain
-	}
-}
-
 // ofCollection adds the collection's name to an error that says nothing of it.
 func (c *cli) ofCollection(err error) error {
 	var end *ending
 	if err == nil || errors.As(err, &end) {
 		return err
 	}
-	db, coll, nameErr := c.namespace()
-	if nameErr != nil {
-		return err
+	return fmt.Errorf("%s: %w", c.full(), err)
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// cell is a text of others on one line of a table.
+func cell(s string) string { return strings.ReplaceAll(printable(s), "\n", `\n`) }
+
+// short is a duration as people read it: 8s, 12m, 3h05m, 2d04h.
+func short(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "-", -max(d, -math.MaxInt64)
 	}
-	return fmt.Errorf("%s.%s: %w", db, coll, err)
+	switch s := int64(d / time.Second); {
+	case s < 60:
+		return fmt.Sprintf("%s%ds", sign, s)
+	case s < 3600:
+		return fmt.Sprintf("%s%dm%02ds", sign, s/60, s%60)
+	case s < 24*3600:
+		return fmt.Sprintf("%s%dh%02dm", sign, s/3600, s/60%60)
+	default:
+		return fmt.Sprintf("%s%dd%02dh", sign, s/86400, s/3600%24)
+	}
 }

@@ -74,15 +74,13 @@ func (c *cli) inspect(ctx context.Context, arg, rules string) error {
 // lockText is a lock for people: first whether it is held and by whom.
 func (c *cli) lockText(lock *admin.Lock) string {
 	var b strings.Builder
-	on := colours(c.out)
 	var seen tally
 	for _, e := range lock.Entries {
 		seen.add(e)
 	}
-	db, coll, _ := c.namespace()
-	fmt.Fprintf(&b, "%s in %s.%s is %s\n", cell(word(lock.DocumentID)), db, coll, verdict(lock.Entries, seen, on))
+	fmt.Fprintf(&b, "%s in %s is %s\n", cell(word(lock.DocumentID)), c.full(), verdict(lock.Entries, seen))
 	for _, e := range lock.Entries {
-		b.WriteString("\n" + c.entryText(e, lock.Entries, on))
+		b.WriteString("\n" + entryText(e, lock.Entries))
 	}
 	if lock.InTheWay != nil {
 		b.WriteString("\nAn acquire now:\n")
@@ -91,23 +89,23 @@ func (c *cli) lockText(lock *admin.Lock) string {
 		}
 	}
 	if seen.Held > 0 && isTerminal(c.out) {
-		fmt.Fprintf(&b, "\n%s\n%s\n", styled(on, dim, "If the holder is dead, the lock ends when \"left\" does. If it lives, it renews the lock:"),
-			styled(on, dim, "find it by its owner, or see doclock break --help."))
+		b.WriteString("\nIf the holder is dead, the lock ends when \"left\" does. If it lives, it renews the lock:\n" +
+			"find it by its owner, or see doclock break --help.\n")
 	}
 	fmt.Fprintf(&b, "\nserver's clock  %s\n", lock.Now.Format(time.RFC3339))
 	return b.String()
 }
 
 // verdict says first what matters most.
-func verdict(entries []admin.Entry, seen tally, on bool) string {
+func verdict(entries []admin.Entry, seen tally) string {
 	switch {
 	case seen.Held+seen.Waiting == 0:
-		return styled(on, green, "free: nobody holds it")
+		return "free: nobody holds it"
 	case seen.Held == 1 && seen.Waiting == 0:
 		i := slices.IndexFunc(entries, func(e admin.Entry) bool { return !e.Expired() })
-		return styled(on, bold, cell("held by "+cmp.Or(entries[i].Owner, "nobody known")))
+		return cell("held by " + cmp.Or(entries[i].Owner, "nobody known"))
 	default:
-		return styled(on, bold, seen.String())
+		return seen.String()
 	}
 }
 
@@ -119,10 +117,9 @@ func kept(by []uuid.UUID, among []admin.Entry) string {
 }
 
 // entryText is one entry for people.
-func (c *cli) entryText(e admin.Entry, among []admin.Entry, on bool) string {
+func entryText(e admin.Entry, among []admin.Entry) string {
 	var b strings.Builder
-	head := fmt.Sprintf("%s %q by %s", stateOf(e), e.Tag, cmp.Or(e.Owner, "nobody known"))
-	fmt.Fprintln(&b, styled(on, cmp.Or(styleOf(e), bold), "  "+cell(head)))
+	fmt.Fprintln(&b, "  "+cell(fmt.Sprintf("%s %q by %s", stateOf(e), e.Tag, cmp.Or(e.Owner, "nobody known"))))
 	field := func(name, value string) { fmt.Fprintf(&b, "    %-8s %s\n", name, value) }
 	if !e.Since.IsZero() {
 		field("for", fmt.Sprintf("%s, since %s", short(e.Age), e.Since.Format(time.RFC3339)))

@@ -24,8 +24,8 @@ leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody 
 The first column can be pasted as an argument of inspect, break and run.
 
 ls reads the whole collection; with --tag it reads only the documents that have such
-entries, if there is an index (see doclock index). It streams: it needs the same memory
-for a hundred entries and for millions.`
+entries, if there is an index (see doclock index). It prints a thousand lines at a time,
+and needs the same memory for these and for millions.`
 
 const lsExample = `  doclock ls -c shop.orders                      # all
   doclock ls -c shop.orders --older 1h           # who holds for long?
@@ -49,7 +49,7 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 		return err
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
-		rows := newTable(c.out, entryHead...)
+		rows := newTable(c.out)
 		defer rows.flush()
 		var seen tally
 		for e, err := range admin.Entries(ctx, coll, query, c.adminOptions(opts...)...) {
@@ -63,7 +63,7 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 				err = c.printJSON(e)
 			default:
 				seen.add(e)
-				err = rows.add(styleOf(e), entryRow(e)...)
+				err = rows.add(e)
 			}
 			if err != nil {
 				return err
@@ -73,18 +73,17 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 			return err
 		}
 		if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
-			fmt.Fprintln(c.err, styled(colours(c.err), dim, c.summary(&seen)))
+			fmt.Fprintln(c.err, c.summary(&seen))
 		}
 		return nil
 	})
 }
 
 func (c *cli) summary(seen *tally) string {
-	db, coll, _ := c.namespace()
 	if seen.total() == 0 && seen.Foreign == 0 {
-		return fmt.Sprintf("No entry of %s.%s matches. If that is a surprise, check --collection.", db, coll)
+		return fmt.Sprintf("No entry of %s matches. If that is a surprise, check --collection.", c.full())
 	}
-	return fmt.Sprintf("%s.%s: %v", db, coll, seen)
+	return fmt.Sprintf("%s: %v", c.full(), seen)
 }
 
 // listForeign lists a document whose lock field is not doclock's.

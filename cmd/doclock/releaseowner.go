@@ -61,7 +61,7 @@ func (c *cli) releaseOwner(ctx context.Context, of admin.Query, within string, y
 		opts = c.adminOptions(opts...)
 		if !yes {
 			const shown = 10
-			rows := newTable(c.err, entryHead...)
+			rows := newTable(c.err)
 			n := 0
 			for e, err := range admin.Entries(ctx, coll, of, opts...) {
 				switch {
@@ -71,7 +71,7 @@ func (c *cli) releaseOwner(ctx context.Context, of admin.Query, within string, y
 					return err
 				}
 				if n++; n <= shown {
-					_ = rows.add(styleOf(e), entryRow(e)...)
+					_ = rows.add(e)
 				}
 			}
 			_ = rows.flush()

@@ -44,8 +44,8 @@ ls shows in its first column can be pasted as either.
 Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 ended by Ctrl-C, 143 by a TERM. The
 codes of run are its own: see doclock run --help.
 
-Colours are used only on a terminal, and not if NO_COLOR is set. With --json the output is
-JSON, one object for each line, and errors are JSON on stderr: {"error", "hint", "exit"}.`
+With --json the output is JSON, one object for each line, and errors are JSON on stderr:
+{"error", "hint", "exit"}.`
 
 const rootExample = `  export MONGODB_URI=mongodb://localhost:27017
   doclock run nightly -- ./backup.sh        # one at a time, on all machines

@@ -59,12 +59,11 @@ func (c *cli) rules(arg string) error {
 
 func (c *cli) rulesText(rules relations.Rules) string {
 	var b strings.Builder
-	on := colours(c.out)
 	starvations, asymmetries := rules.Starvations(), rules.Asymmetries()
 	if len(starvations)+len(asymmetries) == 0 {
-		b.WriteString(styled(on, green, "no faults, no findings") + "\n")
+		b.WriteString("no faults, no findings\n")
 	} else {
-		b.WriteString(styled(on, yellow, fmt.Sprintf("no faults; %s", counted(len(starvations)+len(asymmetries), "finding", "findings"))) + "\n")
+		fmt.Fprintf(&b, "no faults; %s\n", counted(len(starvations)+len(asymmetries), "finding", "findings"))
 	}
 	for _, s := range starvations {
 		fmt.Fprintf(&b, "  starvation: %v\n", s)
