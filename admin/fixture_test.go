@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -102,6 +104,17 @@ func (p *place) inspect(id any, opts ...admin.Option) *admin.Lock {
 		p.Fatalf("Inspect: %v", err)
 	}
 	return l
+}
+
+// whenFirst is the place's collection through a client of its own. What happens
+// then is done after the first command of this name, before the client goes on.
+func (p *place) whenFirst(command string, then func(), client *options.ClientOptions) *mongo.Collection {
+	var once sync.Once
+	return p.Through(client.SetMonitor(&event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if e.CommandName == command {
+			once.Do(then)
+		}
+	}}))
 }
 
 // calm is the TTL of leases on the real server: they outlive whatever keeps the machine busy.

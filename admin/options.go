@@ -23,11 +23,10 @@ type Option struct {
 }
 
 type config struct {
-	engine   engine.Config
-	rules    relations.Rules
-	within   any
-	progress func(Count)
-	idle     time.Duration
+	engine engine.Config
+	rules  relations.Rules
+	within any
+	idle   time.Duration
 }
 
 // Field is the name of the top-level field that holds the lock. Default "lock", as
@@ -61,19 +60,6 @@ func Within(filter any) Option {
 		c.within = filter
 		if filter == nil {
 			return fmt.Errorf("%w: Within got nil; leave it out to look at all documents", doclock.ErrInvalidArgument)
-		}
-		return nil
-	}}
-}
-
-// Progress makes [Remove] and [Sweep] call report, with what
-// was done so far, after each command that changes something. They call it in their
-// own goroutine, and wait for it.
-func Progress(report func(Count)) Option {
-	return Option{"Progress", func(c *config) error {
-		c.progress = report
-		if report == nil {
-			return fmt.Errorf("%w: Progress got nil; give a function", doclock.ErrInvalidArgument)
 		}
 		return nil
 	}}

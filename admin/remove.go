@@ -38,10 +38,9 @@ const batchSize = 100
 // work. In both cases Count is what is known to be removed, and a further call does
 // the rest.
 //
-// Errors: those of [Break] without ErrNoEntry. Options: [Within], [Progress],
-// [Field], [ShardKey].
+// Errors: those of [Break] without ErrNoEntry. Options: [Within], [Field], [ShardKey].
 func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Option) (Count, error) {
-	d, err := open(ctx, coll, "Remove", opts, "Within", "Progress")
+	d, err := open(ctx, coll, "Remove", opts, "Within")
 	if err != nil {
 		return Count{}, err
 	}
@@ -121,8 +120,5 @@ func (w *work) done(err error) {
 		w.refused = written(w.what, err)
 	case !engine.AnsweredPartly(err):
 		w.failed = written(w.what, err)
-	}
-	if w.progress != nil {
-		w.progress(w.count)
 	}
 }

@@ -40,9 +40,9 @@ import (
 // outside writer makes one, and the next grant prunes it.
 //
 // Errors and Count are as those of [Remove]. Options: [DeleteIdle], [Within],
-// [Progress], [Field], [ShardKey].
+// [Field], [ShardKey].
 func Sweep(ctx context.Context, coll *mongo.Collection, opts ...Option) (Count, error) {
-	d, err := open(ctx, coll, "Sweep", opts, "DeleteIdle", "Within", "Progress")
+	d, err := open(ctx, coll, "Sweep", opts, "DeleteIdle", "Within")
 	if err != nil {
 		return Count{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // What has expired by the server's clock goes, held, waiting, detached and
@@ -26,16 +27,12 @@ func TestSweep(t *testing.T) {
 	p.Insert(idIs("late"), bson.E{Key: "n", Value: 7}, lock(99, tag("write",
 		entry("wait", 1, 0, -1), entry("tok", 2, 3, -time.Hour, bson.E{Key: "key", Value: binary(secret)}, bson.E{Key: "detached", Value: true}),
 		entry("rem", 4, 5, 0, bson.E{Key: "until", Value: at(0)}), entry("live", 6, 7, time.Millisecond))))
-	var seen []admin.Count
-	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.Progress(func(c admin.Count) { seen = append(seen, c) }))
+	count, err := admin.Sweep(t.Context(), p.coll, p.clocked())
 	want := admin.Count{Removed: 6, Foreign: 3}
 	if err != nil || count != want {
 		t.Errorf("%+v, %v", count, err)
 	}
 	p.sends("Sweep", "find", "update")
-	if len(seen) != 1 || seen[0].Removed != 6 {
-		t.Errorf("progress: %+v", seen)
-	}
 	for id, before := range untouched {
 		if after := p.stored(id); !bytes.Equal(before, after) {
 			t.Errorf("%v: %v became %v", id, before, after)
@@ -63,12 +60,12 @@ func TestSweepLeavesAnEntryThatIsExtendedMeanwhile(t *testing.T) {
 	for i := range 150 { // two commands: the second one's entries are extended after they were found
 		p.Insert(idIs(i), lock(9, tag("write", entry("ann", 1, 2, -time.Second))))
 	}
-	extend := func(admin.Count) {
+	extend := func() {
 		if _, err := p.Hand.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": bson.M{"lock.tags.write.$[].expires": at(time.Minute)}}); err != nil {
 			t.Error(err)
 		}
 	}
-	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.Progress(extend))
+	count, err := admin.Sweep(t.Context(), p.whenFirst("update", extend, options.Client()), p.clocked())
 	if err != nil || count.Removed != 100 {
 		t.Errorf("%+v, %v", count, err)
 	}
@@ -83,8 +80,8 @@ func TestSweepJudgesInItsCommand(t *testing.T) {
 	for i := range 150 {
 		p.Insert(idIs(i), lock(9, tag("write", entry("ann", 1, 2, -time.Second))))
 	}
-	back := func(admin.Count) { p.clock.Set(at(-2 * time.Second)) }
-	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.Progress(back))
+	back := func() { p.clock.Set(at(-2 * time.Second)) }
+	count, err := admin.Sweep(t.Context(), p.whenFirst("update", back, options.Client()), p.clocked())
 	if err != nil || count.Removed != 100 {
 		t.Errorf("%+v, %v", count, err)
 	}
@@ -218,13 +215,13 @@ func TestSweepDeletesNoDocumentThatIsLockedMeanwhile(t *testing.T) {
 	for i := range 150 { // two commands: the second one's documents are locked after they were found
 		p.Insert(idIs(i), lock(1000, tag("write")))
 	}
-	take := func(admin.Count) {
+	take := func() {
 		held := bson.M{"$set": bson.M{"lock.tags.write": bson.A{entry("ann", 1, 2, time.Minute)}}}
 		if _, err := p.Hand.UpdateMany(t.Context(), bson.M{}, held); err != nil {
 			t.Error(err)
 		}
 	}
-	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(admin.MinIdle), admin.Progress(take))
+	count, err := admin.Sweep(t.Context(), p.whenFirst("delete", take, options.Client()), p.clocked(), admin.DeleteIdle(admin.MinIdle))
 	if err != nil || count.Deleted != 100 {
 		t.Errorf("%+v, %v", count, err)
 	}

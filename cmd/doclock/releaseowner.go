@@ -89,7 +89,7 @@ func (c *cli) releaseOwner(ctx context.Context, of admin.Query, within string, y
 				return err
 			}
 		}
-		count, err := admin.Remove(ctx, coll, of, append(opts, admin.Progress(c.progress))...)
+		count, err := admin.Remove(ctx, coll, of, opts...)
 		err = c.done(count, err)
 		if err == nil && count.Removed == 0 {
 			return noneOf(of)
@@ -108,13 +108,6 @@ func noneOf(of admin.Query) error {
 	return &ending{code: exitFailed, err: fmt.Errorf("%w: %q has no entry", errNoOwner, of.Owner)}
 }
 
-// progress shows on a terminal what was done so far.
-func (c *cli) progress(n admin.Count) {
-	if !c.json && isTerminal(c.err) {
-		fmt.Fprintf(c.err, "\r%d entries removed, %d documents deleted", n.Removed, n.Deleted)
-	}
-}
-
 // done prints what was done, also if an error ended it.
 func (c *cli) done(n admin.Count, err error) error {
 	if err != nil && n == (admin.Count{}) {
@@ -122,9 +115,6 @@ func (c *cli) done(n admin.Count, err error) error {
 	}
 	if c.json {
 		return oneline.Join(err, c.printJSON(n))
-	}
-	if isTerminal(c.err) {
-		fmt.Fprint(c.err, "\r\x1b[K")
 	}
 	text := "removed " + counted(int(n.Removed), "entry", "entries")
 	if n.Deleted > 0 {

@@ -45,7 +45,7 @@ func (c *cli) sweep(ctx context.Context, within string, idle time.Duration) erro
 		opts = append(opts, admin.DeleteIdle(idle))
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
-		count, err := admin.Sweep(ctx, coll, c.adminOptions(append(opts, admin.Progress(c.progress))...)...)
+		count, err := admin.Sweep(ctx, coll, c.adminOptions(opts...)...)
 		return c.done(count, err)
 	})
 }
