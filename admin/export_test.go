@@ -9,12 +9,3 @@ func DrivenBy(now func() time.Time) Option {
 		return nil
 	}}
 }
-
-// IdleFor is DeleteIdle with a time that the option refuses. Tests have no
-// hour.
-func IdleFor(d time.Duration) Option {
-	return Option{set: func(c *config) error {
-		c.idle = d
-		return nil
-	}}
-}
