@@ -166,6 +166,36 @@ func TestEntriesEnd(t *testing.T) {
 	}
 }
 
+// A loop that is left closes the server's cursor, also if its context has ended.
+// Neither Entries nor Remove reads on before it is done with what it has: so memory
+// doesn't grow with the collection.
+func TestEntriesCloseTheCursor(t *testing.T) {
+	p := newPlace(t)
+	var many []bson.D
+	for i := range 501 { // more than one answer's
+		many = append(many, bson.D{idIs(i), lock(9, tag("write", entry("ann", 1, 2, time.Hour)))})
+	}
+	if _, err := p.Hand.InsertMany(t.Context(), many); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []func(context.CancelFunc){func(context.CancelFunc) {}, func(cancel context.CancelFunc) { cancel() }} {
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, err := range admin.Entries(ctx, p.coll, admin.Query{}, p.clocked()) {
+			if err != nil {
+				t.Error(err)
+			}
+			end(cancel)
+			break
+		}
+		cancel()
+		p.sends("Entries", "find", "killCursors")
+	}
+	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{Tags: []string{"write"}}, p.clocked()); err != nil || count.Removed != 501 {
+		t.Errorf("%+v, %v", count, err)
+	}
+	p.sends("Remove", "find", "update", "update", "update", "update", "update", "getMore", "update")
+}
+
 // A collation that ignores case takes two owners for one; a query doesn't.
 func TestQueriesUnderACollation(t *testing.T) {
 	p := newPlace(t)
