@@ -38,11 +38,11 @@ var mongoshVerbs = map[string]func(context.Context, *mongo.Collection) error{
 		_, err = admin.Break(ctx, coll, lock.Entries[0])
 		return err
 	},
-	"release-owner": func(ctx context.Context, coll *mongo.Collection) error {
+	"break --owner": func(ctx context.Context, coll *mongo.Collection) error {
 		_, err := admin.Remove(ctx, coll, admin.Query{Owner: "web-3/4711/api"})
 		return err
 	},
-	"release-owner --prefix": func(ctx context.Context, coll *mongo.Collection) error {
+	"break --prefix": func(ctx context.Context, coll *mongo.Collection) error {
 		_, err := admin.Remove(ctx, coll, admin.Query{OwnerPrefix: "web-3/"})
 		return err
 	},

@@ -33,7 +33,7 @@ func TestSilentServer(t *testing.T) {
 	}{
 		{"find", []string{"has not answered for 5s", "longer --timeout"}, []string{"ls"}},
 		{"find", []string{"has not answered for 5s"}, []string{"inspect", "A-17", "--json"}},
-		{"find", []string{"has not answered for 5s"}, []string{"release-owner", "web-3/4711/api", "--yes"}},
+		{"find", []string{"has not answered for 5s"}, []string{"break", "--owner", "web-3/4711/api", "--yes"}},
 		{"findAndModify", []string{"has not answered for 5s", "outcome unknown", "doclock inspect"}, []string{"break", "A-17", "--yes"}},
 	} {
 		t.Run(c.args[0], func(t *testing.T) {

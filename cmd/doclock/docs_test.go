@@ -203,7 +203,7 @@ func TestCompletion(t *testing.T) {
 			}
 		}
 	}
-	p.want(0, []string{"inspect", "release-owner"}, "__complete", "")
+	p.want(0, []string{"inspect", "sweep"}, "__complete", "")
 	p.want(0, []string{"--hold-at-least"}, "__complete", "run", "--ho")
 	p.want(0, []string{"write-preferring"}, "__complete", "inspect", "--rules", "")
 	p.want(0, []string{"fair"}, "__complete", "rules", "")

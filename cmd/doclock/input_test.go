@@ -19,7 +19,7 @@ func TestEmptyFlags(t *testing.T) {
 	for _, args := range [][]string{
 		{"ls", "--collection", ""}, {"ls", "--tag", ""}, {"ls", "--uri", ""}, {"ls", "--uri-file", ""}, {"ls", "--shard-key", ""},
 		{"break", "A-17", "--yes", "--id", ""}, {"break", "A-17", "--yes", "--owner", ""},
-		{"sweep", "--within", ""}, {"release-owner", "web-3/4711/api", "--yes", "--within", ""},
+		{"sweep", "--within", ""}, {"break", "--owner", "web-3/4711/api", "--yes", "--within", ""},
 	} {
 		p.want(exitUsage, []string{args[len(args)-2] + " is empty"}, args...)
 	}

@@ -102,8 +102,8 @@ func TestBreakLeavesWhatItHasNotShown(t *testing.T) {
 	}
 }
 
-// release-owner removes one owner's entries, from all documents.
-func TestReleaseOwner(t *testing.T) {
+// break --owner removes one owner's entries, from all documents.
+func TestBreakOwner(t *testing.T) {
 	p := newPlace(t)
 	var many []any
 	for i := range 250 {
@@ -112,16 +112,18 @@ func TestReleaseOwner(t *testing.T) {
 	if _, err := p.coll.InsertMany(t.Context(), many); err != nil {
 		t.Fatal(err)
 	}
-	p.want(exitUsage, []string{"--yes", "and 240 more"}, "release-owner", "dead/1/x")
-	p.want(exitFailed, []string{"has no entry"}, "release-owner", "Dead/1/x")
-	p.want(exitFailed, []string{"has no entry", "--prefix"}, "release-owner", "dead/1", "--yes")
-	p.want(exitFailed, []string{`begins with "Dead/"`}, "release-owner", "--prefix", "Dead/", "--yes")
-	p.want(exitUsage, []string{"give one OWNER"}, "release-owner", "", "--yes")
-	p.want(exitUsage, []string{"give one OWNER"}, "release-owner", "dead/1/x", "--prefix", "dead/", "--yes")
-	p.want(exitUsage, []string{"give one OWNER"}, "release-owner", "--yes")
-	p.want(exitUsage, []string{"--prefix is empty"}, "release-owner", "--prefix", "", "--yes")
-	p.want(0, []string{"removed 1 entry"}, "release-owner", "dead/1/x", "--within", `{"_id": 3}`, "--yes")
-	if out := p.want(0, nil, "release-owner", "--prefix", "dead/", "--yes", "--json"); strings.TrimSpace(out) != `{"removed":249,"deleted":0,"foreign":0}` {
+	p.want(exitUsage, []string{"--yes", "and 240 more"}, "break", "--owner", "dead/1/x")
+	p.want(exitFailed, []string{"has no such entry"}, "break", "--owner", "Dead/1/x")
+	p.want(exitFailed, []string{"has no such entry", "--prefix"}, "break", "--owner", "dead/1", "--yes")
+	p.want(exitFailed, []string{`begins with "Dead/"`}, "break", "--prefix", "Dead/", "--yes")
+	p.want(exitUsage, []string{"none of the others can be"}, "break", "--owner", "dead/1/x", "--prefix", "dead/", "--yes")
+	p.want(exitUsage, []string{"give one NAME"}, "break", "--yes")
+	p.want(exitUsage, []string{"--prefix is empty"}, "break", "--prefix", "", "--yes")
+	p.want(exitUsage, []string{"are for all documents"}, "break", "A-17", "--prefix", "dead/", "--yes")
+	p.want(exitUsage, []string{"are for one document"}, "break", "--owner", "dead/1/x", "--all", "--yes")
+	p.want(exitFailed, []string{"has no such entry"}, "break", "--owner", "dead/1/x", "--older", "1h", "--yes")
+	p.want(0, []string{"removed 1 entry"}, "break", "--owner", "dead/1/x", "--within", `{"_id": 3}`, "--yes")
+	if out := p.want(0, nil, "break", "--prefix", "dead/", "--yes", "--json"); strings.TrimSpace(out) != `{"removed":249,"deleted":0,"foreign":0}` {
 		t.Errorf("as JSON: %s", out)
 	}
 	for i := range 250 {
@@ -129,7 +131,7 @@ func TestReleaseOwner(t *testing.T) {
 			t.Fatalf("the entries of %d are %v", i, e)
 		}
 	}
-	r := p.startOnTerminal(p.command("release-owner", "alive/1/x"))
+	r := p.startOnTerminal(p.command("break", "--owner", "alive/1/x"))
 	r.says("Remove 250 entries of alive/1/x? [y/N]")
 	r.tell("y")
 	r.ends(0)

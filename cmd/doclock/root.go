@@ -76,7 +76,7 @@ func newRoot(c *cli) *cobra.Command {
 	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key, as for doclock.ShardKey")
 	f.DurationVar(&c.timeout, "timeout", patience, "give up when the server has answered nothing for this `DURATION`; in run: for the first answer, instead of 30s")
 	f.BoolVar(&c.json, "json", false, "print JSON")
-	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newReleaseOwner(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
+	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root
 }
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -48,4 +50,23 @@ func (c *cli) sweep(ctx context.Context, within string, idle time.Duration) erro
 		count, err := admin.Sweep(ctx, coll, c.adminOptions(opts...)...)
 		return c.done(count, err)
 	})
+}
+
+// done prints what was done, also if an error ended it.
+func (c *cli) done(n admin.Count, err error) error {
+	if err != nil && n == (admin.Count{}) {
+		return err
+	}
+	if c.json {
+		return oneline.Join(err, c.printJSON(n))
+	}
+	text := "removed " + counted(int(n.Removed), "entry", "entries")
+	if n.Deleted > 0 {
+		text += ", deleted " + counted(int(n.Deleted), "document", "documents")
+	}
+	if n.Foreign > 0 {
+		text += fmt.Sprintf("; %s with a lock field that is not doclock's left alone", counted(int(n.Foreign), "document", "documents"))
+	}
+	_, printErr := fmt.Fprintln(c.out, text)
+	return oneline.Join(err, printErr)
 }
