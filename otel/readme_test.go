@@ -1,6 +1,7 @@
 package otel_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -24,27 +25,58 @@ func TestReadmeHasTheTables(t *testing.T) {
 	r.observe(story()...)
 	granted, end := lifetime(9, "lost", nil)
 	r.observe(granted, end)
-	old, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(old)
+	old := page(t, "README.md")
+	fresh := old
 	spans := r.ended()
-	page = between(t, page, "metrics", "\n"+r.metricsTable())
-	page = between(t, page, "error types", quoted(otel.ErrorTypes()))
-	page = between(t, page, "outcomes of a wait", outcomes(spans, "acquire"))
-	page = between(t, page, "outcomes of a hold", outcomes(spans, "hold"))
-	page = between(t, page, "spans", "\n"+attributesTable(t, spans))
-	page = between(t, page, "span events", eventsOf(spans))
+	fresh = between(t, fresh, "metrics", "\n"+r.metricsTable())
+	fresh = between(t, fresh, "error types", quoted(otel.ErrorTypes()))
+	fresh = between(t, fresh, "outcomes of a wait", outcomes(spans, "acquire"))
+	fresh = between(t, fresh, "outcomes of a hold", outcomes(spans, "hold"))
+	fresh = between(t, fresh, "spans", "\n"+attributesTable(t, spans))
+	fresh = between(t, fresh, "span events", eventsOf(spans))
 	switch {
-	case page == string(old):
+	case fresh == old:
 	case !*update:
 		t.Error("README.md has other tables than what is recorded; go test -run Readme -update . writes them anew")
 	default:
-		if err := os.WriteFile("README.md", []byte(page), 0o644); err != nil {
+		if err := os.WriteFile("README.md", []byte(fresh), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Each metric that the dashboard or an alert asks for is one that Prometheus gets, and the dashboard and the
+// operator's page have all of them.
+func TestTheDashboardAndTheAlertsNameTheMetrics(t *testing.T) {
+	readme, dashboard, operations := page(t, "README.md"), page(t, "dashboard.json"), page(t, "../docs/operations.md")
+	names := regexp.MustCompile(`doclock_[a-z_]+`)
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `doclock\\.[a-z_.]+` `([a-z_]+)` ").FindAllStringSubmatch(readme, -1) {
+		known[m[1]] = true
+		if !strings.Contains(dashboard, m[1]) || !strings.Contains(operations, m[1]) {
+			t.Errorf("dashboard.json or docs/operations.md doesn't have %s", m[1])
+		}
+	}
+	for _, label := range []string{"doclock_tag", "doclock_outcome"} {
+		known[label] = true
+	}
+	for _, name := range names.FindAllString(dashboard+operations, -1) {
+		if series := regexp.MustCompile(`_seconds_(bucket|count|sum)$`); !known[series.ReplaceAllString(name, "_seconds")] {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+	if !json.Valid([]byte(dashboard)) {
+		t.Error("dashboard.json is no JSON")
+	}
+}
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // between replaces the part of the page that has this name.
