@@ -3,8 +3,6 @@ package docs_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log"
 	"testing"
 	"time"
 
@@ -29,13 +27,9 @@ func saveFields(ctx context.Context, lease *doclock.Lease, order order) error {
 	return lease.UpdateAndRelease(ctx, bson.M{"$set": order})
 }
 
-func replaceAllElse(ctx context.Context, orders *mongo.Collection, lease *doclock.Lease, order order) error {
+func replaceAllElse(ctx context.Context, orders *mongo.Collection, lease *doclock.Lease, order order) (*mongo.UpdateResult, error) {
 	keep := bson.M{"$mergeObjects": bson.A{bson.M{"$literal": order}, bson.M{"lock": "$lock"}}}
-	saved, err := orders.UpdateOne(ctx, lease.Guard(), mongo.Pipeline{{{Key: "$replaceWith", Value: keep}}})
-	if err == nil && saved.MatchedCount == 0 {
-		err = errors.New("the lock is lost: nothing was written")
-	}
-	return err
+	return orders.UpdateOne(ctx, lease.Guard(), mongo.Pipeline{{{Key: "$replaceWith", Value: keep}}})
 }
 
 func removeLocks(ctx context.Context, orders *mongo.Collection, now time.Time) error {
@@ -47,13 +41,9 @@ func removeLocks(ctx context.Context, orders *mongo.Collection, now time.Time) e
 	return err
 }
 
-func publish(ctx context.Context, reports *mongo.Collection, lease *doclock.Lease, text string) error {
+func publish(ctx context.Context, reports *mongo.Collection, lease *doclock.Lease, text string) (*mongo.UpdateResult, error) {
 	older := bson.M{"_id": "A-17", "fence": bson.M{"$not": bson.M{"$gt": lease.Fence()}}}
-	written, err := reports.UpdateOne(ctx, older, bson.M{"$set": bson.M{"text": text, "fence": lease.Fence()}})
-	if err == nil && written.MatchedCount == 0 {
-		err = errors.New("too late: a later holder has written")
-	}
-	return err
+	return reports.UpdateOne(ctx, older, bson.M{"$set": bson.M{"text": text, "fence": lease.Fence()}})
 }
 
 func withExport() relations.Rules {
@@ -72,128 +62,74 @@ func open(ctx context.Context, orders *mongo.Collection) (*writelock.Locker, err
 	return writelock.New(orders, doclock.TTL(30*time.Second), doclock.ClockTolerance(tolerance))
 }
 
-func byCustomer(ctx context.Context, orders *mongo.Collection, work func(context.Context, *doclock.Lease) error) error {
-	locks, err := writelock.New(orders, doclock.ShardKey("customer"))
-	if err != nil {
-		return err
-	}
-	return locks.Do(ctx, bson.M{"customer": "Ann", "_id": "A-17"}, work)
-}
-
-// A save changes what it should, and leaves the lock in the document.
-func TestGuideSave(t *testing.T) {
-	for name, save := range map[string]func(context.Context, *mongo.Collection, *doclock.Lease, order) error{
-		"fields": func(ctx context.Context, _ *mongo.Collection, lease *doclock.Lease, o order) error {
-			return saveFields(ctx, lease, o)
-		},
-		"all else": replaceAllElse,
-	} {
-		t.Run(name, func(t *testing.T) {
-			orders := inMemory(t, locktest.New(), "orders", bson.M{"_id": "A-17", "total": 1, "notes": "old"})
-			locks, err := writelock.New(orders)
-			must(t, err)
-			lease, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
-			must(t, err)
-			must(t, save(t.Context(), orders, lease, order{ID: "A-17", Total: 2}))
-			must(t, lease.Release(t.Context()))
-			var stored order
-			var kept struct{ Lock struct{ Fence int64 } }
-			must(t, orders.FindOne(t.Context(), doclock.ID("A-17")).Decode(&stored))
-			must(t, orders.FindOne(t.Context(), doclock.ID("A-17")).Decode(&kept))
-			if stored.Total != 2 || kept.Lock.Fence != lease.Fence() || (stored.Notes == "") != (name == "all else") {
-				t.Errorf("%+v, %+v", stored, kept)
-			}
-		})
-	}
-	orders := inMemory(t, locktest.New(), "orders", bson.M{"_id": "A-17"})
-	locks, err := writelock.New(orders)
-	must(t, err)
-	lease, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
-	must(t, err)
-	must(t, lease.Release(t.Context()))
-	if err := replaceAllElse(t.Context(), orders, lease, order{ID: "A-17"}); err == nil {
-		t.Error("a save without the lock was applied")
-	}
-}
-
-// A release leaves the counter of the tokens. When nobody locks any more, it can go, and the
-// tokens go on increasing.
-func Example_whatStays() {
-	ctx := context.Background()
+// A save changes what it should, and leaves the lock in the document. Without the lock it does nothing. When nobody locks
+// any more, what a release leaves can go, and the tokens go on increasing.
+func TestGuideSaves(t *testing.T) {
 	mem := locktest.New()
-	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
-	locks, err := writelock.New(orders)
-	check(err)
-	last := int64(0)
-	for range 10 {
-		lease, err := locks.TryAcquire(ctx, doclock.ID("A-17"))
-		check(err)
-		last = lease.Fence()
-		check(lease.UpdateAndRelease(ctx, bson.M{"$inc": bson.M{"prints": 1}}))
+	orders := inMemory(t, mem, "orders", bson.M{"_id": "A-17", "total": 1, "notes": "old"})
+	locks, err := open(t.Context(), orders)
+	must(t, err)
+	acquire := func() *doclock.Lease {
+		lease, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
+		must(t, err)
+		return lease
 	}
-	fmt.Println("after ten locks:", lockOf(ctx, orders))
-	check(removeLocks(ctx, orders, mem.Now()))
-	fmt.Println("removed too early:", lockOf(ctx, orders))
-	mem.Advance(time.Hour + time.Second)
-	lease, err := locks.TryAcquire(ctx, doclock.ID("A-17"))
-	check(err)
-	mem.Advance(time.Hour + time.Second) // it is expired, and was not released
-	check(removeLocks(ctx, orders, mem.Now()))
-	fmt.Println("beside an entry:", lockOf(ctx, orders))
-	check(lease.Release(ctx))
-	check(removeLocks(ctx, orders, mem.Now()))
-	fmt.Println("removed:", lockOf(ctx, orders))
-	lease, err = locks.TryAcquire(ctx, doclock.ID("A-17"))
-	check(err)
-	fmt.Println("the next token is greater:", lease.Fence() > last)
-	// Output:
-	// after ten locks: {fence, tags: {write: 0 entries}, done: 8 ids}
-	// removed too early: {fence, tags: {write: 0 entries}, done: 8 ids}
-	// beside an entry: {fence, tags: {write: 1 entries}, done: 8 ids}
-	// removed: nothing
-	// the next token is greater: true
-}
-
-// lockOf is what the document has of the lock.
-func lockOf(ctx context.Context, orders *mongo.Collection) string {
-	var stored struct {
-		Lock *struct {
-			Fence int64
-			Tags  struct{ Write bson.A }
-			Done  bson.A
+	expect := func(want order, fence int64) {
+		t.Helper()
+		var got struct {
+			Order order `bson:",inline"`
+			Lock  struct{ Fence int64 }
+		}
+		must(t, orders.FindOne(t.Context(), doclock.ID("A-17")).Decode(&got))
+		if got.Order != want || got.Lock.Fence != fence {
+			t.Errorf("%+v, want %+v and the fence %d", got, want, fence)
 		}
 	}
-	check(orders.FindOne(ctx, doclock.ID("A-17")).Decode(&stored))
-	if stored.Lock == nil {
-		return "nothing"
+	first := acquire()
+	must(t, saveFields(t.Context(), first, order{ID: "A-17", Total: 2}))
+	expect(order{"A-17", 2, "old"}, first.Fence())
+	second := acquire()
+	saved, err := replaceAllElse(t.Context(), orders, second, order{ID: "A-17", Total: 3})
+	if err != nil || saved.MatchedCount != 1 {
+		t.Error(saved, err)
 	}
-	return fmt.Sprintf("{fence, tags: {write: %d entries}, done: %d ids}", len(stored.Lock.Tags.Write), len(stored.Lock.Done))
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
+	must(t, second.Release(t.Context()))
+	late, err := replaceAllElse(t.Context(), orders, second, order{ID: "A-17", Total: 4})
+	if err != nil || late.MatchedCount != 0 {
+		t.Error(late, err)
+	}
+	must(t, removeLocks(t.Context(), orders, mem.Now()))
+	expect(order{"A-17", 3, ""}, second.Fence()) // too early
+	mem.Advance(2 * time.Hour)
+	third := acquire()
+	mem.Advance(2 * time.Hour)
+	must(t, removeLocks(t.Context(), orders, mem.Now()))
+	expect(order{"A-17", 3, ""}, third.Fence()) // it is expired, and was not released
+	must(t, third.Release(t.Context()))
+	must(t, removeLocks(t.Context(), orders, mem.Now()))
+	expect(order{"A-17", 3, ""}, 0)
+	if again := acquire(); again.Fence() <= third.Fence() {
+		t.Error(again.Fence(), third.Fence())
 	}
 }
 
 // The target takes what comes in the order of the tokens.
 func TestGuideFence(t *testing.T) {
 	mem := locktest.New()
-	orders, reports := inMemory(t, mem, "orders", bson.M{"_id": "A-17"}), inMemory(t, mem, "reports", bson.M{"_id": "A-17"})
-	locks, err := writelock.New(orders)
+	reports := inMemory(t, mem, "reports", bson.M{"_id": "A-17"})
+	locks, err := writelock.New(inMemory(t, mem, "orders", bson.M{"_id": "A-17"}))
 	must(t, err)
 	stopped, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
 	must(t, err)
-	must(t, publish(t.Context(), reports, stopped, "begun"))
 	mem.Advance(time.Minute)
 	next, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
 	must(t, err)
-	must(t, publish(t.Context(), reports, next, "done"))
-	if err := publish(t.Context(), reports, stopped, "late"); err == nil {
-		t.Error("a late report was published")
+	for i, lease := range []*doclock.Lease{stopped, next, stopped, next} {
+		written, err := publish(t.Context(), reports, lease, "a report")
+		if late := i == 2; err != nil || (written.MatchedCount == 0) != late {
+			t.Error(i, written, err)
+		}
 	}
-	must(t, publish(t.Context(), reports, next, "done, and once more"))
 }
 
 // A program without the new tag keeps out of its way; one with it knows the relations.
@@ -203,25 +139,13 @@ func TestGuideNewTag(t *testing.T) {
 	must(t, err)
 	after, err := multilock.New(orders, withExport())
 	must(t, err)
-	export, err := after.TryAcquire(t.Context(), doclock.ID("A-17"), "export")
-	must(t, err)
-	if _, err := before.TryAcquire(t.Context(), doclock.ID("A-17"), "read"); !errors.Is(err, doclock.ErrConflict) {
-		t.Error(err)
+	for _, c := range []struct {
+		locks *multilock.Locker
+		tag   string
+		want  error
+	}{{after, "export", nil}, {before, "read", doclock.ErrConflict}, {after, "read", nil}, {after, "write", doclock.ErrConflict}} {
+		if _, err := c.locks.TryAcquire(t.Context(), doclock.ID("A-17"), c.tag); !errors.Is(err, c.want) {
+			t.Error(c.tag, err)
+		}
 	}
-	read, err := after.TryAcquire(t.Context(), doclock.ID("A-17"), "read")
-	must(t, err)
-	if _, err := after.TryAcquire(t.Context(), doclock.ID("A-17"), "write"); !errors.Is(err, doclock.ErrConflict) {
-		t.Error(err)
-	}
-	must(t, read.Release(t.Context()))
-	must(t, export.Release(t.Context()))
-}
-
-func TestGuideOpens(t *testing.T) {
-	orders := inMemory(t, locktest.New(), "orders", bson.M{"_id": "A-17", "customer": "Ann"})
-	_, err := open(t.Context(), orders)
-	must(t, err)
-	must(t, byCustomer(t.Context(), orders, func(ctx context.Context, lease *doclock.Lease) error {
-		return lease.Update(ctx, bson.M{"$set": bson.M{"total": 1}})
-	}))
 }
