@@ -12,8 +12,59 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
+
+// Lock is the lock of one document, as one read found it.
+type Lock struct {
+	DocumentID bson.RawValue // the document's _id
+	Now        time.Time     // the server's clock at the read
+	Fence      int64         // the last value given out, as a fencing token or an order of arrival
+	Entries    []Entry       // in the order of arrival
+
+	// InTheWay has, for each tag of the option [Rules], the ids of the live entries
+	// that keep an acquire under it back now, in the order of their tags. The list
+	// is empty if nothing keeps the tag back. Without Rules InTheWay is nil.
+	InTheWay map[string][]uuid.UUID
+}
+
+// Inspect reads the entries of one document that the filter matches, in one read. A
+// document without a lock has no entries. A cooperative waiter has none: see
+// [Waiting].
+//
+// Errors: [doclock.ErrNotFound], [doclock.ErrForeignLock],
+// [doclock.ErrInvalidArgument], [relations.ErrInvalidRules],
+// [doclock.ErrInTransaction], [doclock.ErrUnsupportedServer], and the driver's.
+// Options: [Rules], [Field], [ShardKey].
+func Inspect(ctx context.Context, coll *mongo.Collection, filter any, opts ...Option) (*Lock, error) {
+	d, err := open(ctx, coll, "Inspect", opts, "Rules")
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.engine.ParseFilter(filter)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the filter: %w", doclock.ErrInvalidArgument, err)
+	}
+	img, err := d.engine.Find(ctx, f)
+	if err != nil {
+		return nil, readError("inspect a lock", err)
+	}
+	if img == nil {
+		return nil, doclock.ErrNotFound
+	}
+	lock := &Lock{DocumentID: img.ID, Now: img.Now.UTC(), Fence: img.Lock.Fence, Entries: d.entriesOf(img)}
+	if d.rules != nil {
+		lock.InTheWay = map[string][]uuid.UUID{}
+	}
+	for tag := range d.rules {
+		blocking, _ := engine.InTheWay(d.rules, img, tag, nil)
+		lock.InTheWay[tag] = idsOf(blocking)
+	}
+	return lock, nil
+}
 
 // Query says which entries of a collection are wanted: those that meet all of its
 // fields. The zero Query is all.
@@ -37,27 +88,22 @@ const (
 
 // Entries reads the entries of a collection that a query asks for. It streams:
 // memory doesn't grow with the collection, and the first entry comes as soon as the
-// server has found some. The entries of one document come together, in the order of
-// their arrival, and documents in the order in which the server finds them.
+// server has found some. The entries of one document come together, as they were at
+// one moment, in the order of their arrival.
 //
 // The server's clock is read once, when the query begins, and all times are judged
 // by it. So in a long query an entry that was renewed since has more time left than
-// a renewal gives. The entries of one document are those of one moment; those of two
-// documents may not be.
+// a renewal gives.
 //
 // A document whose lock field is foreign yields an Entry with its DocumentID alone,
-// and a [doclock.ErrForeignLock], and the iteration goes on. If the query names
-// tags, a foreign field is reported only if it has one of them. After any other
-// error nothing follows. The loop may end at any time, also after the end of ctx:
-// Entries then closes the server's cursor. If the loop pauses for longer than the
-// server keeps a cursor (MongoDB: 10 minutes), the driver's error ends it.
+// and a [doclock.ErrForeignLock], and the iteration goes on; if the query names
+// tags, only if the field has one of them. After any other error nothing follows.
+// The loop may end at any time, also after the end of ctx: Entries then closes the
+// server's cursor. The server ends a loop that pauses for longer than it keeps a
+// cursor (MongoDB: 10 minutes).
 //
-// Without an index the server reads all documents of the collection. With
-// [EnsureIndexes] a query of tags reads only the documents that have entries of
-// these. (An entry without an id, which only an outside writer makes, is then found
-// by a query without tags.) With an OwnerPrefix the server still sends the lock of
-// each document, and this process chooses. A cooperative waiter has no entry: see
-// [Waiting].
+// Without an index the server reads all documents: see [EnsureIndexes]. With an
+// OwnerPrefix it sends the lock of each document, and this process chooses.
 //
 // Errors: those of [Inspect], without ErrNotFound. Options: [Within], [Rules],
 // [Field], [ShardKey].
@@ -71,11 +117,7 @@ func Entries(ctx context.Context, coll *mongo.Collection, query Query, opts ...O
 			yield(Entry{}, err)
 			return
 		}
-		for e, err := range d.entries(ctx, query) {
-			if !yield(e, err) {
-				return
-			}
-		}
+		d.entries(ctx, query)(yield)
 	}
 }
 
@@ -115,8 +157,12 @@ func (d *desk) entries(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for img, err := range d.engine.Survey(ctx, s) {
 			if err != nil {
-				err = read("read the locks", err)
-				if !yield(foundAt(img), err) || !errors.Is(err, doclock.ErrForeignLock) {
+				var at Entry
+				if img != nil {
+					at.DocumentID = img.ID
+				}
+				err = readError("read the locks", err)
+				if !yield(at, err) || !errors.Is(err, doclock.ErrForeignLock) {
 					return
 				}
 				continue
@@ -130,16 +176,45 @@ func (d *desk) entries(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 	}
 }
 
-func foundAt(img *engine.Image) Entry {
-	if img == nil {
-		return Entry{}
-	}
-	return Entry{DocumentID: img.ID}
-}
-
 func (q Query) chooses(e Entry) bool {
 	return (q.Owner == "" || e.Owner == q.Owner) && strings.HasPrefix(e.Owner, q.OwnerPrefix) &&
 		(len(q.Tags) == 0 || slices.Contains(q.Tags, e.Tag)) &&
 		(q.OlderThan == 0 || e.Age >= q.OlderThan) &&
 		(q.Only == LiveOrExpired || e.Expired() == (q.Only == Expired))
+}
+
+// EnsureIndexes makes one index for each of these tags, if it isn't there, and
+// returns their names: {"lock.tags.<tag>.id": 1}, sparse. With them a [Query] of
+// tags reads only the documents that have entries of these now. (An entry without an
+// id, which only an outside writer makes, is then found by a query without tags.)
+// For [Sweep] give [Within] a filter with the same path, such as
+// {"lock.tags.write.id": {$exists: true}}.
+//
+// Each grant and each release then writes to the index, and a renewal doesn't.
+// Nothing else in doclock makes an index. Never make a TTL index on the lock field:
+// it would delete your documents.
+//
+// Errors: [doclock.ErrInvalidArgument], [doclock.ErrInTransaction], and the
+// driver's. Options: [Field]. ([ShardKey] has no effect.)
+func EnsureIndexes(ctx context.Context, coll *mongo.Collection, tags []string, opts ...Option) ([]string, error) {
+	d, err := open(ctx, coll, "EnsureIndexes", opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(tags) == 0 {
+		return nil, fmt.Errorf("%w: there are no tags; name those that your queries name", doclock.ErrInvalidArgument)
+	}
+	if err := checkTags(tags); err != nil {
+		return nil, err
+	}
+	var indexes []mongo.IndexModel
+	for _, tag := range tags {
+		path := bson.D{{Key: d.engine.IndexedPath(tag), Value: 1}}
+		indexes = append(indexes, mongo.IndexModel{Keys: path, Options: options.Index().SetSparse(true)})
+	}
+	names, err := coll.Indexes().CreateMany(ctx, indexes)
+	if err != nil {
+		return nil, fmt.Errorf("doclock: make the indexes: %w", d.engine.Unauthorized("createIndexes", err))
+	}
+	return names, nil
 }

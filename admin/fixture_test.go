@@ -14,6 +14,7 @@ import (
 	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
@@ -22,6 +23,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
+
+func TestMain(m *testing.M) { mongotest.Main(m) }
 
 // place is a collection of the test's own, a record of the commands that the
 // code under test sends to it, and a server's clock that is turned by hand.

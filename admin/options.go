@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -53,8 +54,8 @@ func Rules(rules relations.Rules) Option {
 	}}
 }
 
-// Within limits [Entries], [Remove] and [Sweep] to the
-// documents that match the filter. An index can help with it.
+// Within limits [Entries], [Remove] and [Sweep] to the documents that match the
+// filter. An index can help with it.
 func Within(filter any) Option {
 	return Option{"Within", func(c *config) error {
 		c.within = filter
@@ -125,4 +126,29 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 		}
 	}
 	return d, nil
+}
+
+// ErrNoEntry: the document has no such entry, or there is no such document. The
+// entry was released, or has expired and was removed, or it was granted or resumed
+// since and has another fencing token.
+var ErrNoEntry = errors.New("doclock: no such entry")
+
+// readError is the error of a read.
+func readError(what string, err error) error {
+	switch engine.AsFailure(err).Cause {
+	case engine.CauseForeign:
+		return fmt.Errorf("%w: %w", doclock.ErrForeignLock, err)
+	case engine.CauseUnsupported:
+		return fmt.Errorf("%w: %w", doclock.ErrUnsupportedServer, err)
+	default:
+		return fmt.Errorf("doclock: %s: %w", what, err)
+	}
+}
+
+// writeError is the error of a command that changes something.
+func writeError(what string, err error) error {
+	if engine.AsFailure(err).Nothing {
+		return readError(what, err)
+	}
+	return fmt.Errorf("%w: %s: %w", doclock.ErrOutcomeUnknown, what, err)
 }

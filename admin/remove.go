@@ -7,8 +7,68 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
+
+// Break removes exactly this entry, held or waiting, whoever holds it, and returns
+// it as it was. It sends one command, which finds the entry by the document, the
+// tag, the id and the fencing token. So entry may come from [Inspect], from
+// [Entries], or from the JSON of an Entry. If the document has no such entry any
+// more, nothing changes, and the error is [ErrNoEntry].
+//
+// The holder may still believe in its lease until its next command or renewal, or
+// until its validity ends: at most the TTL after its last renewal was sent. Until
+// then it may write to other documents, as after any loss. A waiter gets a
+// [doclock.ErrLost], a token resumes nothing, an entry with an Until leaves no
+// remainder, and an entry that goroutines share ([doclock.ShareInProcess]) is lost
+// to all of them. An acquire whose answer got lost asks again, and may be granted
+// anew. A release whose first request got lost takes the removal for its own, and
+// returns nil: so don't break the lock of a holder that is about to release it.
+//
+// After a [doclock.ErrOutcomeUnknown] call Break again: it removes the entry if it
+// is still there. The other errors are [doclock.ErrInvalidArgument],
+// [doclock.ErrInTransaction], [doclock.ErrUnsupportedServer], and the driver's.
+// Options: [Field], [ShardKey].
+func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Option) (Entry, error) {
+	d, err := open(ctx, coll, "Break", opts)
+	if err != nil {
+		return Entry{}, err
+	}
+	x, err := exactly(entry)
+	if err != nil {
+		return Entry{}, err
+	}
+	before, err := d.engine.RemoveExactly(ctx, x)
+	if err != nil {
+		return Entry{}, writeError("break an entry", err)
+	}
+	if before == nil {
+		return Entry{}, ErrNoEntry
+	}
+	was, _ := before.Lock.Find(entry.Tag, entry.ID)
+	return d.entryOf(before, was), nil
+}
+
+// exactly names an entry, if it can be named.
+func exactly(e Entry) (engine.Exact, error) {
+	if e.DocumentID.IsZero() || e.ID == uuid.Nil {
+		return engine.Exact{}, fmt.Errorf("%w: the entry has no document or no id; give one that Inspect or Entries returned", doclock.ErrInvalidArgument)
+	}
+	if err := checkTags([]string{e.Tag}); err != nil {
+		return engine.Exact{}, err
+	}
+	pin := engine.Pin{{Key: "_id", Value: e.DocumentID}}
+	beside, err := e.ShardKey.Elements()
+	if e.ShardKey != nil && err != nil {
+		return engine.Exact{}, fmt.Errorf("%w: the entry's shard key: %w", doclock.ErrInvalidArgument, err)
+	}
+	for _, field := range beside {
+		pin = append(pin, bson.E{Key: field.Key(), Value: field.Value()})
+	}
+	return engine.Exact{Pin: pin, Tag: e.Tag, ID: e.ID, Fence: e.Fence}, nil
+}
 
 // Count is what [Remove] and [Sweep] have done.
 type Count struct {
@@ -17,28 +77,20 @@ type Count struct {
 	Foreign int64 `json:"foreign"` // documents whose lock field is not doclock's: left as they are
 }
 
-// batchSize is the number of entries or documents that one command changes. It
-// is that of a batch of renewals: some servers lock the documents until the
-// whole command is done, and the holders must not wait for long.
-const batchSize = 100
-
-// Remove removes the entries that a query asks for, held and waiting, from all
-// documents of the collection: those of a program that died (Owner), of a machine
-// that died (OwnerPrefix), or what else the query names. It finds them as [Entries]
-// does, and removes up to 100 with each command, each one exactly as [Break] does.
-// What an owner acquires in the meantime may stay: stop the program first. With
-// Only: Expired the command judges each entry again by the server's clock, and one
-// that was extended in the meantime stays: see [Sweep].
-//
-// A query that limits nothing, but for Only: Live, is refused as a
-// [doclock.ErrInvalidArgument]: it would end every lease of the collection.
+// Remove removes the entries that a query asks for, held and waiting: those of a
+// program that died (Owner), of a machine that died (OwnerPrefix), or what else the
+// query names. It finds them as [Entries] does, and removes up to 100 with each
+// command, each one exactly as [Break] does. What an owner acquires in the meantime
+// may stay: stop the program first. A query that limits nothing, but for Only: Live,
+// is a [doclock.ErrInvalidArgument]: it would end every lease of the collection.
 //
 // If one document can't be written (a schema validator refuses it), the others are
 // done, and the first such error is returned at the end. Any other error ends the
 // work. In both cases Count is what is known to be removed, and a further call does
 // the rest.
 //
-// Errors: those of [Break] without ErrNoEntry. Options: [Within], [Field], [ShardKey].
+// Errors: those of [Break] without ErrNoEntry. Options: [Within], [Field],
+// [ShardKey].
 func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Option) (Count, error) {
 	d, err := open(ctx, coll, "Remove", opts, "Within")
 	if err != nil {
@@ -51,9 +103,50 @@ func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Op
 		return Count{}, fmt.Errorf("%w: the query asks for all entries; name an Owner, an OwnerPrefix, Tags, OlderThan, or Only: Expired", doclock.ErrInvalidArgument)
 	}
 	w := work{desk: d, what: "remove entries"}
-	w.remove(ctx, query)
-	return w.count, w.err()
+	err = w.remove(ctx, query)
+	return w.count, w.end(err)
 }
+
+// Sweep removes the expired entries of a collection: held ones, waiting ones and
+// remainders. No lock needs it: each grant prunes its document. It is for documents
+// that nobody locks any more, and for people who read the field. It is [Remove] with
+// Only: Expired, whose command judges each entry again by the server's clock: one
+// that was extended in the meantime stays. A holder that comes late is refused
+// afterwards, as if another had been granted the lock.
+//
+// With [DeleteIdle] it then deletes the documents that
+//
+//   - have no field but _id and the lock (and those of [ShardKey]);
+//   - have no live entry, and where the last entry was granted or joined at least
+//     that long ago (renewals don't count, so a long lease may have ended a moment
+//     ago);
+//   - have ended no lease with a write ([doclock.Lease.UpdateAndRelease] leaves its
+//     id in the lock).
+//
+// Every other document stays, also one that an acquire with [doclock.Upsert] just
+// made. The command that deletes checks all of this, so a document that is locked in
+// the meantime stays. An acquire that finds its document deleted makes it anew, if
+// its Locker has the option Upsert, and else fails with [doclock.ErrNotFound]. The
+// fencing tokens of the new document go on increasing.
+//
+// Errors and Count are as those of [Remove]. Options: [DeleteIdle], [Within],
+// [Field], [ShardKey].
+func Sweep(ctx context.Context, coll *mongo.Collection, opts ...Option) (Count, error) {
+	d, err := open(ctx, coll, "Sweep", opts, "DeleteIdle", "Within")
+	if err != nil {
+		return Count{}, err
+	}
+	w := work{desk: d, what: "sweep"}
+	if err = w.remove(ctx, Query{Only: Expired}); err == nil && d.idle > 0 {
+		err = w.deleteIdle(ctx)
+	}
+	return w.count, w.end(err)
+}
+
+// batchSize is the number of entries or documents that one command changes. It
+// is that of a batch of renewals: some servers lock the documents until the
+// whole command is done, and the holders must not wait for long.
+const batchSize = 100
 
 // work goes through a collection and changes it, batch by batch.
 type work struct {
@@ -61,64 +154,94 @@ type work struct {
 	what    string
 	count   Count
 	refused error // the first refusal of a single document's change
-	failed  error // what ended the work
 }
 
-func (w *work) err() error {
-	if w.failed != nil {
-		return w.failed
+// end is the error of the whole work, which err has ended if it isn't nil.
+func (w *work) end(err error) error {
+	if err != nil {
+		return err
 	}
 	return w.refused
 }
 
-// remove removes the entries that a query asks for. An entry that an outside writer
-// has damaged can't be named, and stays.
-func (w *work) remove(ctx context.Context, q Query) {
+// done keeps the refusal of a single document for the end. Other errors of a
+// command end the work.
+func (w *work) done(err error) error {
+	if err == nil {
+		return nil
+	}
+	if !engine.AnsweredPartly(err) {
+		return writeError(w.what, err)
+	}
+	if w.refused == nil {
+		w.refused = writeError(w.what, err)
+	}
+	return nil
+}
+
+// remove removes the entries that a query asks for. One without an id or an expiry,
+// or under a name that no rules can have, stays: only an outside writer makes it,
+// and the next grant prunes it.
+func (w *work) remove(ctx context.Context, q Query) error {
 	var batch []engine.Exact
+	send := func() error {
+		n, err := w.engine.RemoveEach(ctx, batch)
+		w.count.Removed += n
+		batch = batch[:0]
+		return w.done(err)
+	}
 	for e, err := range w.entries(ctx, q) {
 		if errors.Is(err, doclock.ErrForeignLock) {
 			w.count.Foreign++
 			continue
 		}
 		if err != nil {
-			w.failed = err
-			return
+			return err
 		}
 		x, err := exactly(e)
-		if err != nil {
-			continue
-		}
 		if q.Only == Expired {
-			if e.Expires.IsZero() {
-				continue
-			}
 			x.Expired = e.Expires
 		}
-		if batch = append(batch, x); len(batch) == batchSize {
-			if w.removeEach(ctx, batch); w.failed != nil {
-				return
-			}
-			batch = batch[:0]
+		if err != nil || q.Only == Expired && e.Expires.IsZero() {
+			continue
+		}
+		if batch = append(batch, x); len(batch) < batchSize {
+			continue
+		}
+		if err := send(); err != nil {
+			return err
 		}
 	}
-	if len(batch) > 0 {
-		w.removeEach(ctx, batch)
+	if len(batch) == 0 {
+		return nil
 	}
+	return send()
 }
 
-func (w *work) removeEach(ctx context.Context, batch []engine.Exact) {
-	n, err := w.engine.RemoveEach(ctx, batch)
-	w.count.Removed += n
-	w.done(err)
-}
-
-// done notes the end of one command.
-func (w *work) done(err error) {
-	switch {
-	case err == nil:
-	case engine.AnsweredPartly(err) && w.refused == nil:
-		w.refused = written(w.what, err)
-	case !engine.AnsweredPartly(err):
-		w.failed = written(w.what, err)
+func (w *work) deleteIdle(ctx context.Context) error {
+	var batch []engine.Pin
+	send := func() error {
+		n, err := w.engine.DeleteIdle(ctx, batch, w.idle)
+		w.count.Deleted += n
+		batch = batch[:0]
+		return w.done(err)
 	}
+	for img, err := range w.engine.Survey(ctx, engine.Survey{Within: w.survey, Idle: w.idle}) {
+		if err != nil {
+			if err = readError(w.what, err); errors.Is(err, doclock.ErrForeignLock) {
+				continue
+			}
+			return err
+		}
+		if batch = append(batch, w.engine.Pin(img)); len(batch) < batchSize {
+			continue
+		}
+		if err := send(); err != nil {
+			return err
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return send()
 }
