@@ -3,12 +3,21 @@ package book
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -17,178 +26,297 @@ import (
 
 func TestMain(m *testing.M) { mongotest.Main(m) }
 
-func open(t *testing.T, db *mongo.Database) *Book {
+var operations = flag.Int("operations", 480, "how many additions and deletions TestApplication makes")
+
+const ttl = 10 * time.Second
+
+func check(t *testing.T, err error) {
 	t.Helper()
-	b, err := Open(db)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := b.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
 }
 
-func (b *Book) newCategory(t *testing.T) bson.ObjectID {
-	t.Helper()
+// An addition is a call of AddContact. The contact has its number as its name.
+type addition struct {
+	lease   uuid.UUID
+	granted time.Time // zero if it waited, too: the lease began at an attempt that only the server knows
+	ended   time.Time
+	err     error
+}
+
+// An application is several programs in virtual time, with an address book each. They
+// are cut off from the locks, which are in another database than the contacts.
+type application struct {
+	*testing.T
+	mem      *locktest.Server
+	contacts *mongo.Collection // these two without faults
+	locked   *mongo.Collection
+	add      func(b *Book, ctx context.Context, name string, category bson.ObjectID) error
+	peace    atomic.Bool
+	cuts     atomic.Int64
+
+	mu         sync.Mutex
+	categories []bson.ObjectID
+	additions  []*addition
+	renewed    map[uuid.UUID]time.Time
+	deleted    int
+}
+
+func newApplication(t *testing.T) *application {
+	a := &application{T: t, mem: locktest.New(), add: (*Book).AddContact, renewed: map[uuid.UUID]time.Time{}}
+	db := a.mem.Client().Database("test")
+	a.contacts, a.locked = db.Collection("contacts"), db.Collection("categories")
+	a.newCategory()
+	return a
+}
+
+func (a *application) newCategory() bson.ObjectID {
 	id := bson.NewObjectID()
-	if _, err := b.categories.InsertOne(t.Context(), bson.M{"_id": id}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := a.locked.InsertOne(context.Background(), bson.M{"_id": id})
+	check(a.T, err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.categories = append(a.categories, id)
 	return id
 }
 
-// count counts a category, which is 0 or 1, and its contacts.
-func (b *Book) count(t *testing.T, category bson.ObjectID) (categories, contacts int64) {
-	t.Helper()
-	categories, err := b.categories.CountDocuments(t.Context(), bson.M{"_id": category})
-	if err != nil {
-		t.Fatal(err)
+type additionKey struct{}
+
+// program opens a book. Its inserts may come late, and each command for its locks may
+// be the one whose request or reply meets a cut.
+func (a *application) program() *Book {
+	connect := func(monitor event.CommandMonitor) *mongo.Database {
+		client, err := a.mem.Connect(options.Client().SetMonitor(&monitor))
+		check(a.T, err)
+		return client.Database("test")
 	}
-	contacts, err = b.contacts.CountDocuments(t.Context(), bson.M{"category": category})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return categories, contacts
+	contacts := connect(event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
+		if e.CommandName == "insert" && rand.N(3) == 0 {
+			time.Sleep(rand.N(25 * time.Second))
+		}
+	}})
+	var locked *mongo.Database
+	locked = connect(event.CommandMonitor{
+		Started: func(context.Context, *event.CommandStartedEvent) {
+			a.cut(locked, 10)
+			if rand.N(20) == 0 && !a.peace.Load() {
+				a.mem.LoseReplies(1, locktest.Acquires, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps)
+			}
+		},
+		Succeeded: func(context.Context, *event.CommandSucceededEvent) { a.cut(locked, 6) },
+		Failed:    func(context.Context, *event.CommandFailedEvent) { a.cut(locked, 2) },
+	})
+	b := &Book{contacts: contacts.Collection("contacts"), categories: locked.Collection("categories")}
+	var err error
+	b.locks, err = multilock.New(b.categories, relations.WritePreferring(), doclock.TTL(ttl), doclock.OnEvent(a.hear))
+	check(a.T, err)
+	return b
 }
 
-// Adders and deleters of one category start together, or one kind starts a
-// little earlier. The two books wait for each other through the server only, as
-// two processes do.
-func TestNoContactOfADeletedCategory(t *testing.T) {
-	db := mongotest.Database(t)
-	books := []*Book{open(t, db), open(t, db)}
-	var kept, deleted int
-	for round := range 30 {
-		category := books[0].newCategory(t)
-		headStart := time.Duration(round%3-1) * 20 * time.Millisecond // of the deleters
-		addErrs, deleteErrs := make([]error, 4), make([]error, 2)
-		var callers sync.WaitGroup
-		for i := range addErrs {
-			callers.Go(func() {
-				time.Sleep(headStart)
-				addErrs[i] = books[i%2].AddContact(t.Context(), "Ada", category)
-			})
-		}
-		for i := range deleteErrs {
-			callers.Go(func() {
-				time.Sleep(-headStart)
-				deleteErrs[i] = books[i%2].DeleteCategory(t.Context(), category)
-			})
-		}
-		callers.Wait()
-
-		var added int64
-		for _, err := range addErrs {
-			if err == nil {
-				added++
-			} else if !errors.Is(err, doclock.ErrNotFound) {
-				t.Errorf("AddContact: %v", err)
-			}
-		}
-		gone := false
-		for _, err := range deleteErrs {
-			if err == nil {
-				gone = true
-			} else if !errors.Is(err, ErrInUse) && !errors.Is(err, doclock.ErrNotFound) {
-				t.Errorf("DeleteCategory: %v", err)
-			}
-		}
-		categories, contacts := books[0].count(t, category)
-		if contacts != added || gone != (categories == 0) || gone == (contacts > 0) {
-			t.Errorf("round %d: %d categories and %d contacts; added %d, deleted %t", round, categories, contacts, added, gone)
-		}
-		if gone {
-			deleted++
-		} else {
-			kept++
-		}
+// cut cuts a program off from the locks, once in so many times: for less than an
+// attempt, than a TTL, for more, or for longer than a command waits for a server.
+func (a *application) cut(locked *mongo.Database, rarity int) {
+	if rand.N(rarity) > 0 || a.peace.Load() {
+		return
 	}
-	t.Logf("%d categories kept, %d deleted", kept, deleted)
-	if kept == 0 || deleted == 0 {
-		t.Errorf("%d categories kept and %d deleted: one order never happened", kept, deleted)
+	a.cuts.Add(1)
+	if err := a.mem.Cut(locked.Client(), errors.New("the cable is out")); err != nil {
+		a.Error(err)
+	}
+	time.AfterFunc(rand.N([]time.Duration{ttl / 3, ttl, 3 * ttl, 6 * ttl}[rand.N(4)]), func() { _ = a.mem.Cut(locked.Client(), nil) })
+}
+
+func (a *application) hear(ctx context.Context, e doclock.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of, is := ctx.Value(additionKey{}).(*addition)
+	switch {
+	case e.Kind == doclock.EventRenewed:
+		a.renewed[e.LeaseID] = e.Time
+	case e.Kind == doclock.EventGranted && is && e.Waited == 0:
+		of.lease, of.granted = e.LeaseID, e.Time
 	}
 }
 
-// onInsert is a book that calls f just before it sends an insert.
-func onInsert(t *testing.T, db *mongo.Database, f func()) *Book {
-	t.Helper()
+// call adds a contact to one of the newest categories, or deletes a new category. Some
+// callers give up.
+func (a *application) call(b *Book) {
+	ctx, giveUp := context.WithCancel(a.Context())
+	defer giveUp()
+	if rand.N(4) == 0 {
+		time.AfterFunc(rand.N(2*ttl), giveUp)
+	}
+	if rand.N(3) == 0 {
+		category := a.newCategory()
+		time.Sleep(rand.N(2 * time.Second))
+		del := (*Book).DeleteCategory
+		if rand.N(2) == 0 {
+			del = (*Book).purge
+		}
+		if err := del(b, ctx, category); err == nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.deleted++
+		}
+		return
+	}
+	a.mu.Lock()
+	newest := a.categories[max(0, len(a.categories)-4):]
+	category := newest[rand.N(len(newest))]
+	of, name := &addition{}, fmt.Sprint(len(a.additions))
+	a.additions = append(a.additions, of)
+	a.mu.Unlock()
+	of.err = a.add(b, context.WithValue(ctx, additionKey{}, of), name, category)
+	of.ended = time.Now()
+}
+
+// purge deletes a category with its contacts.
+func (b *Book) purge(ctx context.Context, category bson.ObjectID) error {
+	return b.locks.Do(ctx, doclock.ID(category), "write", func(ctx context.Context, lease *doclock.Lease) error {
+		if _, err := b.contacts.DeleteMany(ctx, bson.M{"category": category}); err != nil {
+			return err
+		}
+		return lease.Delete(ctx)
+	})
+}
+
+// run makes the calls, and lets all come to its end.
+func (a *application) run(operations int) {
+	const programs, callers = 4, 3
+	a.peace.Store(false)
+	var all sync.WaitGroup
+	var books []*Book
+	for range programs {
+		b := a.program()
+		books = append(books, b)
+		for range callers {
+			all.Go(func() {
+				for range operations / (programs * callers) {
+					a.call(b)
+					time.Sleep(rand.N(time.Second))
+				}
+			})
+		}
+	}
+	all.Wait()
+	a.peace.Store(true)
+	a.mem.LoseReplies(0)
+	time.Sleep(6 * ttl) // the cuts end
+	for _, b := range books {
+		if err := b.Close(context.Background()); err != nil {
+			a.Error(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// there are the names of the contacts, and how many of them have a category that is deleted.
+func (a *application) there() (names map[string]bool, dangling int) {
+	var contacts []struct {
+		Name     string
+		Category bson.ObjectID
+	}
+	cursor, err := a.contacts.Find(context.Background(), bson.M{})
+	check(a.T, err)
+	check(a.T, cursor.All(context.Background(), &contacts))
+	names = map[string]bool{}
+	for _, c := range contacts {
+		names[c.Name] = true
+		n, err := a.locked.CountDocuments(context.Background(), doclock.ID(c.Category))
+		check(a.T, err)
+		if n == 0 {
+			dangling++
+		}
+	}
+	return names, dangling
+}
+
+// Programs add contacts and delete categories while they are cut off from the locks at
+// every step, for less and for more than a TTL. At the end no contact has a category
+// that is deleted. AddContact has told the truth, and has undone no insert while its
+// lease lived.
+func TestApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApplication(t)
+		a.run(*operations)
+		names, dangling := a.there()
+		if dangling > 0 {
+			t.Errorf("%d contacts have categories that are deleted", dangling)
+		}
+		kept, undone := 0, 0
+		for i, of := range a.additions {
+			lives := of.granted.Add(ttl)
+			if renewed, is := a.renewed[of.lease]; is {
+				lives = renewed.Add(ttl)
+			}
+			switch {
+			case of.err == nil:
+				kept++
+			case names[fmt.Sprint(i)]:
+				t.Errorf("contact %d is there, and its caller was told: %v", i, of.err)
+			case of.granted.IsZero():
+			case lives.After(of.ended.Add(ttl / 2)):
+				t.Errorf("contact %d was undone at %v, and its lease lived until %v: %v", i, of.ended, lives, of.err)
+			default:
+				undone++
+			}
+		}
+		t.Logf("%d contacts, %d kept, %d undone after their time, %d categories deleted, %d cuts", len(a.additions), kept, undone, a.deleted, a.cuts.Load())
+		if least := *operations / 480; min(kept, undone, a.deleted, int(a.cuts.Load())) < least {
+			t.Errorf("want at least %d of each", least)
+		}
+	})
+}
+
+// TestApplication sees contacts of deleted categories if no insert is undone.
+func TestApplicationWithoutCompensation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newApplication(t)
+		a.add = func(b *Book, ctx context.Context, name string, category bson.ObjectID) error {
+			return b.locks.Do(ctx, bson.M{"_id": category}, "read", func(ctx context.Context, _ *doclock.Lease) error {
+				_, err := b.contacts.InsertOne(context.WithoutCancel(ctx), bson.M{"name": name, "category": category})
+				return err
+			})
+		}
+		for range 40 {
+			a.run(48)
+			if _, dangling := a.there(); dangling > 0 {
+				return
+			}
+		}
+		t.Error("no contact has a deleted category, though none was undone: the test proves nothing")
+	})
+}
+
+// A caller who gives up during the insert hears how the insert ended. The server
+// refuses another contact of that name, and the undo leaves the first one alone.
+func TestInsertOfACallerWhoGivesUpAndInsertThatIsRefused(t *testing.T) {
+	ctx, giveUp := context.WithCancel(t.Context())
 	client := mongotest.Client(t, options.Client().SetMonitor(&event.CommandMonitor{
-		Started: func(_ context.Context, command *event.CommandStartedEvent) {
-			if command.CommandName == "insert" {
-				f()
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName == "insert" && e.Command.Lookup("insert").StringValue() == "contacts" {
+				giveUp()
 			}
 		},
 	}))
-	return open(t, client.Database(db.Name()))
-}
-
-// The adder's lock is gone when it inserts, as after a stop of its process, and
-// the category is deleted.
-func TestLateInsertIsUndone(t *testing.T) {
-	db := mongotest.Database(t)
-	b := open(t, db)
-	category := b.newCategory(t)
-	late := onInsert(t, db, func() {
-		if _, err := b.categories.UpdateByID(t.Context(), category, bson.M{"$set": bson.M{"lock.tags": bson.M{}}}); err != nil {
-			t.Error(err)
-		}
-		if err := b.DeleteCategory(t.Context(), category); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := late.AddContact(t.Context(), "Ada", category); !errors.Is(err, doclock.ErrLost) {
-		t.Errorf("AddContact: %v, want ErrLost", err)
-	}
-	if categories, contacts := b.count(t, category); categories != 0 || contacts != 0 {
-		t.Errorf("%d categories and %d contacts, want none", categories, contacts)
-	}
-}
-
-// A caller that gives up during the insert hears how the insert ended.
-func TestCallerGivesUpDuringTheInsert(t *testing.T) {
-	db := mongotest.Database(t)
-	b := open(t, db)
-	category := b.newCategory(t)
-	ctx, giveUp := context.WithCancel(t.Context())
-	defer giveUp()
-	if err := onInsert(t, db, giveUp).AddContact(ctx, "Ada", category); err != nil {
-		t.Errorf("AddContact: %v; the contact was inserted under the lock", err)
-	}
-	if _, contacts := b.count(t, category); contacts != 1 {
-		t.Errorf("%d contacts, want 1", contacts)
-	}
-}
-
-// The server refuses an insert: another contact with the name is left alone.
-func TestRefusedInsertDeletesNoOtherContact(t *testing.T) {
-	b := open(t, mongotest.Database(t))
+	b, err := Open(client.Database(mongotest.Database(t).Name()))
+	check(t, err)
 	unique := mongo.IndexModel{Keys: bson.M{"name": 1}, Options: options.Index().SetUnique(true)}
-	if _, err := b.contacts.Indexes().CreateOne(t.Context(), unique); err != nil {
-		t.Fatal(err)
-	}
-	category := b.newCategory(t)
-	if err := b.AddContact(t.Context(), "Ada", category); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.contacts.Indexes().CreateOne(t.Context(), unique)
+	check(t, err)
+	category := bson.NewObjectID()
+	_, err = b.categories.InsertOne(t.Context(), doclock.ID(category))
+	check(t, err)
+	check(t, b.AddContact(ctx, "Ada", category))
 	if err := b.AddContact(t.Context(), "Ada", category); !mongo.IsDuplicateKeyError(err) {
 		t.Errorf("AddContact: %v, want a duplicate key", err)
 	}
-	if _, contacts := b.count(t, category); contacts != 1 {
-		t.Errorf("%d contacts, want 1", contacts)
+	if err := b.DeleteCategory(t.Context(), category); !errors.Is(err, ErrInUse) {
+		t.Errorf("DeleteCategory: %v, want ErrInUse", err)
 	}
-}
-
-func TestNoCategory(t *testing.T) {
-	b := open(t, mongotest.Database(t))
-	for name, err := range map[string]error{
-		"AddContact":     b.AddContact(t.Context(), "Ada", bson.NewObjectID()),
-		"DeleteCategory": b.DeleteCategory(t.Context(), bson.NewObjectID()),
-	} {
-		if !errors.Is(err, doclock.ErrNotFound) {
-			t.Errorf("%s: %v, want ErrNotFound", name, err)
-		}
+	if err := b.DeleteCategory(t.Context(), bson.NewObjectID()); !errors.Is(err, doclock.ErrNotFound) {
+		t.Errorf("DeleteCategory of none: %v, want ErrNotFound", err)
 	}
+	check(t, b.Close(t.Context()))
 }
