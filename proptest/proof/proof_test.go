@@ -13,7 +13,6 @@ import (
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/machine"
 	"github.com/doclock/doclock/proptest/mutants"
-	"github.com/doclock/doclock/proptest/scenarios"
 	"github.com/doclock/doclock/proptest/simulation"
 	"github.com/doclock/doclock/proptest/tally"
 )
@@ -88,14 +87,9 @@ func TestProof(t *testing.T) {
 			t.Parallel()
 			p.part("simulation on the server", func() error { return p.histories(ctx, uri) })
 		})
-		t.Run("scenarios, and the model", func(t *testing.T) {
+		t.Run("on a killed server, and the model", func(t *testing.T) {
 			t.Parallel()
-			for _, s := range scenarios.All {
-				p.part(s.Name, func() error {
-					s.Run(t, true, p.eachFault, &p.counts)
-					return nil
-				})
-			}
+			p.part("simulation on a server that is killed", func() error { return p.restarts(ctx, mongotest.Private(t)) })
 			p.part("model against the server", func() error {
 				machine.Engine(t, db, p.machineRuns, p.machineSteps, &p.counts)
 				return nil
@@ -154,6 +148,21 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 		}
 		if round > 0 && rarest(&counts) >= p.eachFault {
 			return nil
+		}
+	}
+	return nil
+}
+
+// restarts simulates on a server that is killed, until that has happened often enough.
+func (p *proof) restarts(ctx context.Context, server *mongotest.Server) error {
+	var counts tally.Tally
+	defer p.counts.Merge(&counts)
+	for round := 0; counts.Faults[simulation.FaultRestarted] < p.eachFault; round++ {
+		_, err := p.simulated(ctx, simulation.ServerConfig{
+			URI: server.URI(), Processes: p.processes, CallersPerProcess: p.clients, Operations: p.operations / 10, Faults: true, Restart: server.Restart,
+		}, rounds+round, &counts)
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -225,13 +234,7 @@ func rarest(t *tally.Tally) int {
 
 // floors fail a proof that passed because it did nothing.
 func (p *proof) floors() []tally.Floor {
-	floors := simulation.ServerFloors(p.operations)
-	for _, fault := range simulation.ServerFaults {
-		floors = append(floors, tally.Floor{Kind: "fault", Name: fault, Least: p.eachFault})
-	}
-	for _, s := range scenarios.All {
-		floors = append(floors, s.Floors(p.eachFault)...)
-	}
+	floors := simulation.ServerFloors(p.operations, p.eachFault)
 	floors = append(floors, simulation.Floors(p.seeds)...)
 	floors = append(floors, simulation.ClusterFloors(p.seeds/3)...)
 	return append(floors, tally.Floor{Kind: "check", Name: modelRuns, Least: p.modelRuns})

@@ -31,9 +31,10 @@
 //
 // On a server (server.go starts the processes, worker.go is one) time is real, and goes
 // twenty times as fast as in memory. Several processes are stopped and killed, their
-// clocks are wrong and jump, and network.go has the faults of their connections. Only here
-// a race inside the driver or the server can show. The processes are the running program
-// itself: its main function, or TestMain, calls [Main] first.
+// clocks are wrong and jump, and network.go has the faults of their connections. The
+// server may be killed, too; then time goes twice as fast only, so that leases outlive it.
+// Only here a race inside the driver or the server can show. The processes are the running
+// program itself: its main function, or TestMain, calls [Main] first.
 //
 // The two checkers share nothing. The history's decides from the server's images whether
 // each caller was told the truth about the lock; it takes instants for intervals. The

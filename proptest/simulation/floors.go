@@ -40,8 +40,8 @@ func Floors(seeds int) (floors []tally.Floor) {
 const PropertyGranted = "at least 30% of the attempts are granted"
 
 // ServerFloors are the least counts that the checked histories of this many operations
-// must reach.
-func ServerFloors(operations int) []tally.Floor {
+// must reach, and those of each fault.
+func ServerFloors(operations, eachFault int) []tally.Floor {
 	floors := []tally.Floor{
 		{Kind: "outcome", Name: history.SeenContended, Least: operations / 5},
 		{Kind: "outcome", Name: history.SeenExpired, Least: operations / 50},
@@ -59,6 +59,9 @@ func ServerFloors(operations int) []tally.Floor {
 		"downgrade: granted", "downgrade: conflict",
 	} {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen, Least: 1})
+	}
+	for _, fault := range append([]string{FaultRestarted}, ServerFaults...) {
+		floors = append(floors, tally.Floor{Kind: "fault", Name: fault, Least: eachFault})
 	}
 	return floors
 }

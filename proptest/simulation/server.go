@@ -32,13 +32,18 @@ type ServerConfig struct {
 	Seed              uint64
 	Faults            bool
 
+	// Restart kills the server and starts it again, every few seconds. All goes slower then,
+	// so that leases outlive it. nil: the server is not killed.
+	Restart func() `json:"-"`
+
 	// Other is a program that every second process runs: a client in another language. "" is
 	// none.
 	Other string `json:"-"`
 }
 
-// Faults of processes, machines and callers.
+// Faults of the server, of processes, machines and callers.
 const (
+	FaultRestarted   = "server killed (SIGKILL) and restarted" // only with Restart
 	FaultStopped     = "holder stopped (SIGSTOP) past its lease"
 	FaultKilled      = "holder killed (SIGKILL)"
 	FaultWrongClock  = "client with a wrong wall clock"
@@ -48,7 +53,7 @@ const (
 	FaultPaused      = "holder paused past its lease"
 )
 
-// ServerFaults are all faults of such a run.
+// ServerFaults are all faults of such a run, if the server is not killed.
 var ServerFaults = []string{
 	FaultRequestLost, FaultReplyLost, FaultCut, FaultHeld, FaultStalled, FaultReplyDelayed, FaultRepeated, FaultWriteConcern, FaultOverload, FaultLatency,
 	FaultStopped, FaultKilled, FaultWrongClock, FaultJumpedClock, FaultCancelled, FaultCrashed, FaultPaused,
@@ -68,6 +73,7 @@ type job struct {
 	ServerConfig
 	Database string
 	Process  int
+	Pace     time.Duration
 	Share    int                // of the operations
 	Locked   []history.Document // for a client in another language, which can't draw them from the seed
 }
@@ -80,7 +86,11 @@ func RunServer(ctx context.Context, cfg ServerConfig) (*history.History, *tally.
 		return nil, nil, err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	l := &launch{ServerConfig: cfg, database: client.Database("simulation_" + strings.ReplaceAll(uuid.NewString(), "-", "")), groups: groupsOf(cfg.Seed, cfg.Documents)}
+	l := &launch{ServerConfig: cfg, database: client.Database("simulation_" + strings.ReplaceAll(uuid.NewString(), "-", "")), pace: 20}
+	if cfg.Restart != nil {
+		l.pace = 2
+	}
+	l.groups = groupsOf(cfg.Seed, cfg.Documents, l.pace)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
@@ -111,6 +121,7 @@ type launch struct {
 	ServerConfig
 	database *mongo.Database
 	groups   []*group
+	pace     time.Duration // see world
 	counts   tally.Tally
 
 	mu     sync.Mutex
@@ -135,7 +146,20 @@ func (l *launch) processes(ctx context.Context) error {
 			}
 		})
 	}
+	over, stop := context.WithCancel(ctx)
+	defer stop()
+	var restarts sync.WaitGroup
+	if l.Restart != nil {
+		restarts.Go(func() {
+			for sleep(over, 3*time.Second) {
+				l.Restart()
+				l.counts.Fired(FaultRestarted, 1)
+			}
+		})
+	}
 	all.Wait()
+	stop()
+	restarts.Wait()
 	return context.Cause(ctx)
 }
 
@@ -169,7 +193,7 @@ type worker struct {
 func (l *launch) start(ctx context.Context, i, share int) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	j := job{l.ServerConfig, l.database.Name(), len(l.output), share, l.documents()}
+	j := job{l.ServerConfig, l.database.Name(), len(l.output), l.pace, share, l.documents()}
 	out, w := &bytes.Buffer{}, &worker{}
 	recorder := history.NewRecorder(j.Process*programsPerProcess, j.Database, history.Clock{}, history.NewWriter(out))
 	l.output = append(l.output, out)

@@ -17,19 +17,25 @@ func TestMain(m *testing.M) {
 // A short run of several processes in real time; the full proof makes more.
 func TestOnAServer(t *testing.T) {
 	t.Parallel()
-	h, counts, err := simulation.RunServer(t.Context(), simulation.ServerConfig{
-		URI:       mongotest.URI(t),
-		Processes: 2, CallersPerProcess: 8,
-		Operations: 200,
-		Documents:  6,
-		Seed:       uint64(time.Now().UnixNano()),
-		Faults:     true,
-	})
+	onServer(t, simulation.ServerConfig{URI: mongotest.URI(t), Operations: 200})
+}
+
+// The same, while the server is killed.
+func TestOnAKilledServer(t *testing.T) {
+	t.Parallel()
+	server := mongotest.Private(t)
+	onServer(t, simulation.ServerConfig{URI: server.URI(), Operations: 100, Restart: server.Restart},
+		tally.Floor{Kind: "fault", Name: simulation.FaultRestarted, Least: 1})
+}
+
+func onServer(t *testing.T, cfg simulation.ServerConfig, floors ...tally.Floor) {
+	cfg.Processes, cfg.CallersPerProcess, cfg.Documents, cfg.Seed, cfg.Faults = 2, 8, 6, uint64(time.Now().UnixNano()), true
+	h, counts, err := simulation.RunServer(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.Check(counts)
-	for _, failure := range counts.Failures(tally.Floor{Kind: "check", Name: simulation.LeasesEnd, Least: 10}) {
+	for _, failure := range counts.Failures(append(floors, tally.Floor{Kind: "check", Name: simulation.LeasesEnd, Least: 10})...) {
 		t.Error(failure)
 	}
 	if err := counts.Table(t.Output()); err != nil {

@@ -36,7 +36,7 @@ const programsPerProcess = 100
 func work(_ context.Context, j job) error {
 	out := history.NewWriter(os.Stdout)
 	shape := shape{seed: j.Seed + uint64(1000*(j.Process+1))}
-	s := newRun(world{shape: shape, faulty: j.Faults, pace: 20}, groupsOf(j.Seed, j.Documents), out)
+	s := newRun(world{shape: shape, faulty: j.Faults, pace: j.Pace}, groupsOf(j.Seed, j.Documents, j.Pace), out)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var around sync.WaitGroup
@@ -121,7 +121,7 @@ func (s *run) judgeInTime() *tally.Tally {
 // groupsOf draws the documents of a run on a server: n, each with rules and times of its
 // own, those that are claimed, one that is deleted, and the leaders'. Every second one of
 // the n has terms.
-func groupsOf(seed uint64, n int) (groups []*group) {
+func groupsOf(seed uint64, n int, pace time.Duration) (groups []*group) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	sets := []struct {
 		name  string
@@ -135,7 +135,7 @@ func groupsOf(seed uint64, n int) (groups []*group) {
 		{"ReadPreferring", relations.ReadPreferring()},
 		{"Semaphore(1)", relations.Semaphore(1)},
 	}
-	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	ms := func(n int) time.Duration { return time.Duration(20*n) * time.Millisecond / pace }
 	for i := range n {
 		name, rules := fmt.Sprintf("generated %d", i), generated(rng)
 		if i < len(sets) {
