@@ -18,7 +18,7 @@ func (c *cli) environment(lease *doclock.Lease) []string {
 	outer := slices.DeleteFunc(os.Environ(), isOuter)
 	env := append(outer,
 		fmt.Sprintf("DOCLOCK_FENCE=%d", lease.Fence()),
-		leaseVariable(lease),
+		"DOCLOCK_LEASE="+lease.ID().String(),
 		"DOCLOCK_TAG="+lease.Tag(),
 		"DOCLOCK_COLLECTION="+db+"."+coll,
 		"DOCLOCK_DOCUMENT="+extended(lease.DocumentID()),
@@ -31,9 +31,6 @@ func (c *cli) environment(lease *doclock.Lease) []string {
 	}
 	return env
 }
-
-// leaseVariable marks all that the command of run starts.
-func leaseVariable(lease *doclock.Lease) string { return "DOCLOCK_LEASE=" + lease.ID().String() }
 
 // isOuter reports whether a variable speaks of the lock of another run, which
 // this one is the command of.

@@ -292,8 +292,5 @@ func (r *running) endsAlone(code int) {
 
 // endedWith is the exit code as a shell gives it.
 func endedWith(state *os.ProcessState) int {
-	if by := endedBy(state); by != nil {
-		return signalled(by)
-	}
-	return state.ExitCode()
+	return endOf(state).code
 }

@@ -32,9 +32,9 @@ func (c *cli) run(arg string, command []string, h held) error {
 	if err := h.check(t); err != nil {
 		return err
 	}
-	signals, stop := notified(forwarded()...)
+	signals, stop := notified(signalsOfRun...)
 	defer stop()
-	surviveBrokenPipes()
+	withstand()
 	coll, disconnect, err := c.connect()
 	if err != nil {
 		return err
@@ -52,13 +52,13 @@ func (c *cli) run(arg string, command []string, h held) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	w := watched{lease: lease, kept: lease.KeepAlive(ctx), grace: h.grace, signals: signals, say: c.say}
+	g := guarded{lease: lease, kept: lease.KeepAlive(ctx), grace: h.grace, signals: signals, say: c.say}
 	if h.limited {
-		w.limit = time.Now().Add(h.most)
+		g.limit = time.Now().Add(h.most)
 	}
 	c.say(h.verbose, "acquired", "%s: acquired, fence %d", t.text, lease.Fence())
-	ended, err := w.run(path, command, c.environment(lease))
-	return c.released(lease, t, h, signals, ended, &w, err)
+	ended, err := g.run(path, command, c.environment(lease))
+	return c.released(lease, t, h, signals, ended, g.ended, err)
 }
 
 // check completes and checks the flags.
@@ -226,7 +226,7 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 var errNoSuchName = errors.New("no such document, and none was made")
 
 // released releases the lock, and says what the run ends with.
-func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, command end, w *watched, failed error) error {
+func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os.Signal, command end, cut, failed error) error {
 	code := command.code
 	// The Ctrl-C that has ended the command comes here a moment later, and is not
 	// meant for the release.
@@ -240,9 +240,9 @@ func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os
 		return failed
 	case errors.Is(err, doclock.ErrLost):
 		return &ending{code: exitLost, err: fmt.Errorf("%s: the lock was lost while the command ran (it ended with %d); others may have been let in: check what it wrote", t.text, code)}
-	case w.over:
+	case errors.Is(cut, errLimit):
 		return &ending{code: exitLost, err: fmt.Errorf("%s: the command was ended (with %d) after the %v of --at-most; check what it left undone", t.text, code, h.most)}
-	case w.ended:
+	case cut != nil:
 		return &ending{code: exitLost, err: fmt.Errorf("%s: the lock could not be renewed, so the command was ended (with %d); check what it left undone", t.text, code)}
 	case errors.Is(err, doclock.ErrOutcomeUnknown):
 		return &ending{code: exitUnknown, err: fmt.Errorf("%s: the command ended with %d, but whether the lock was held until then can't be told: %w", t.text, code, err)}

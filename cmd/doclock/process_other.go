@@ -2,33 +2,26 @@
 
 package main
 
-import "os"
+import (
+	"os"
+	"os/exec"
+)
 
-// canGroup: a command can have a process group of its own.
-const canGroup = false
+// This system has no signals and no process groups: the console sends Ctrl-C to the
+// command, too, and a loss kills the command after the grace.
 
-func hasTerminal() bool { return false }
+var signalsOfRun = []os.Signal{os.Interrupt}
 
-func prepare(*process) {}
+func withstand() {}
 
-// forward does nothing: the console sends Ctrl-C to the command, too.
-func (p *process) forward(os.Signal) {}
+func prepare(*exec.Cmd) {}
 
-// suspend is never called: there is no such signal.
-func (p *process) suspend() {}
+func forward(*os.Process, os.Signal) {}
 
-// proceed is never called: nothing is told to end here.
-func (p *process) proceed() {}
+func terminate(*os.Process) {}
 
-// terminate does nothing: this system has no gentle signal.
-func (p *process) terminate() {}
+func kill(*os.Process) {}
 
-func (p *process) kill() { _ = p.cmd.Process.Kill() }
+func groupLives(*os.Process) bool { return false }
 
-// alive is false: nothing is known of what the command has started.
-func (p *process) alive() bool { return false }
-
-// dieOf does nothing: no signal ends a process here.
 func dieOf(os.Signal) {}
-
-func endedBy(*os.ProcessState) os.Signal { return nil }

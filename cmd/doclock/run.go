@@ -54,30 +54,26 @@ What happens when
                             before the end of the lease. If the server comes back before
                             that, nothing has happened.
   Ctrl-C, SIGTERM           The command gets the signal, and doclock waits for its end, so the
-                            lock is held until the command is done. A TERM goes to what it has
-                            started, too, and doclock waits for the end of all. What is stopped
-                            is continued, so that it can end. While doclock
-                            waits for the lock, it gives up, leaves no entry, and ends with 130
-                            or 143.
-  HUP, USR1, USR2           The command gets them.
+                            lock is held until the command is done. What is stopped is continued,
+                            so that it can end. After a TERM doclock waits for the end of what the
+                            command has started, too. While doclock waits for the lock, it gives
+                            up, leaves no entry, and ends with 130 or 143.
+  HUP, QUIT, USR1, USR2     The command gets them.
   kill -9 of doclock        On Linux the kernel kills the command, too. What it has started
                             goes on: so "exec" the last program of a script. The entry stays
                             until the TTL is over. On other systems the command goes on, and
                             after the TTL others are let in beside it.
-  Ctrl-Z, SIGSTOP           A Ctrl-Z stops both. The lease ends while they are stopped; if it
-                            did, the command is ended soon after they go on. A SIGSTOP of
-                            doclock alone leaves the command running without renewals.
+  SIGSTOP of doclock        The command runs without renewals. If the lease has ended when
+                            doclock goes on, the command is ended. A Ctrl-Z does nothing.
   the machine dies          The entry stays until the TTL is over.
 
-Without a terminal, as in a crontab or a service, the command has a process group of its
-own, and TERM, INT, QUIT and KILL go to all of it. At a terminal it stays in doclock's
-group, so that it can use the terminal: Ctrl-C reaches it from there, and doclock doesn't
-forward INT and QUIT unless it runs in the background. There TERM and KILL go to all that
-the command has started, on Linux, and to the command alone on other systems. A daemon,
-which has a session of its own, gets none.
+The command has a process group of its own. TERM, INT, HUP, QUIT and KILL go to all of it;
+a daemon, which has a session of its own, gets none. The command can't read from a terminal,
+as in "timeout": its stdin is empty there.
 
 A command of another user, as "sudo" makes one, gets no signal, and survives a kill -9 of
-doclock: run doclock under sudo, not sudo under doclock.
+doclock: run doclock under sudo, not sudo under doclock. On Windows there are no such
+signals, and a loss kills the command alone.
 
 With --json, stderr has {"event", "message"} for each step: asking (no server has answered
 so far), waiting, acquired, lost, releasing (no server has answered so far), released.

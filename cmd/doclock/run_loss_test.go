@@ -163,7 +163,7 @@ func TestReleaseIsRefused(t *testing.T) {
 		}
 		mem.Fail(1, mongo.CommandError{Code: unauthorized}, locktest.Releases)
 		var said strings.Builder
-		err = (&cli{err: &said}).released(lease, target{text: "nightly"}, held{}, nil, end{code: 3}, &watched{}, nil)
+		err = (&cli{err: &said}).released(lease, target{text: "nightly"}, held{}, nil, end{code: 3}, nil, nil)
 		var ended *ending
 		if !errors.As(err, &ended) || ended.code != c.code {
 			t.Errorf("%s: it ended with %v", name, err)

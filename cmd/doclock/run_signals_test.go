@@ -82,56 +82,6 @@ func (p *place) startOnTerminal(cmd *exec.Cmd) *running {
 	return r
 }
 
-// A Ctrl-C at the terminal reaches the command once. doclock waits for it, and
-// releases the lock.
-func TestRunCtrlC(t *testing.T) {
-	p := newPlace(t)
-	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, []string{"stubborn"})...))
-	r.says("started")
-	r.signal(syscall.SIGSTOP) // so that the two signals can't become one
-	r.types("\x03")           // the terminal makes an INT of it
-	r.says("got interrupt")
-	r.signal(syscall.SIGCONT)
-	r.signal(syscall.SIGUSR1) // a later signal: no second INT is before it
-	r.says("got user defined signal 1")
-	if n := r.out.count("got interrupt"); n != 1 {
-		t.Errorf("the command got %d", n)
-	}
-	if e := p.entries("nightly"); len(e) != 1 || e[0].Expired() {
-		t.Errorf("the entries are %v", e)
-	}
-	r.exits(130)
-	p.free("nightly")
-}
-
-// At a terminal, too, the command gets a SIGTERM that doclock got, and those of a
-// loss.
-func TestRunSIGTERMAtATerminal(t *testing.T) {
-	p := newPlace(t)
-	r := p.startOnTerminal(p.command(runArguments([]string{"nightly"}, nil)...))
-	r.says("started")
-	r.signal(syscall.SIGTERM)
-	r.ends(9)
-	p.free("nightly")
-
-	r = p.startOnTerminal(p.command(runArguments([]string{"nightly", "--ttl", "8s", "--grace", "4s"}, []string{"stubborn"})...))
-	r.says("started")
-	p.broken("nightly")
-	r.says("got terminated")
-	r.ends(exitLost)
-}
-
-// A Ctrl-C while it waits at the terminal: it has said for whom it waits.
-func TestRunCtrlCWhileWaiting(t *testing.T) {
-	p := newPlace(t)
-	holder := p.run([]string{"nightly", "--owner", "web-3/1/api"})
-	r := p.startOnTerminal(p.command("run", "nightly", "--", "true"))
-	r.says("web-3/1/api")
-	r.types("\x03")
-	r.ends(130)
-	holder.exits(0)
-}
-
 // gone reports whether a process has ended, or only its parent doesn't know yet.
 func gone(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
@@ -189,8 +139,8 @@ func stopped(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") T ")
 }
 
-// A SIGTERM ends a command that is stopped, and one that stops after it is continued:
-// the lock is not renewed for a command that can't go on.
+// A SIGTERM ends a command that is stopped: the lock is not renewed for one that can't
+// go on.
 func TestRunSIGTERMWhileStopped(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the test looks at /proc")
@@ -210,26 +160,4 @@ func TestRunSIGTERMWhileStopped(t *testing.T) {
 		r.ends(9)
 		p.free("nightly")
 	}
-	r := p.run([]string{"nightly", "--ttl", "1m"}, "stubborn")
-	r.signal(syscall.SIGTERM)
-	r.says("got terminated")
-	stop(r)
-	r.exits(4)
-	p.free("nightly")
-}
-
-// A Ctrl-Z stops the command too, if it has a group of its own, and a continue
-// goes on with both.
-func TestRunSuspended(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the test looks at /proc")
-	}
-	p := newPlace(t)
-	r := p.run([]string{"nightly", "--ttl", "1m"})
-	r.signal(syscall.SIGTSTP)
-	fixture.Eventually(t, "both are stopped", func() bool { return stopped(r.cmd.Process.Pid) && stopped(r.started()[0]) })
-	r.signal(syscall.SIGCONT)
-	fixture.Eventually(t, "both go on", func() bool { return !stopped(r.cmd.Process.Pid) && !stopped(r.started()[0]) })
-	r.exits(3)
-	p.free("nightly")
 }

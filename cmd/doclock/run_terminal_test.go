@@ -13,64 +13,37 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// At a terminal a loss ends all that the command has started, also the child of
-// a process that has ended, and a child in a group of its own.
-func TestRunLostAtATerminal(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells what a command has started")
-	}
+// An INT that ends the command, or a doclock that waits, ends doclock by the signal: so
+// a shell ends its loop, too. A command that ends with 130 by itself does not.
+func TestInterruptsEndLoops(t *testing.T) {
 	p := newPlace(t)
-	script := `("$0" ` + childArgument + ` stubborn &); set -m; "$0" ` + childArgument + ` stubborn & exec "$0" ` + childArgument
-	r := p.startOnTerminal(p.command("run", "nightly", "--ttl", "8s", "--grace", "4s", "--", "bash", "-c", script, os.Args[0]))
-	fixture.Eventually(t, "all have started", func() bool { return len(r.started()) == 3 })
-	p.broken("nightly")
-	fixture.Eventually(t, "all get a TERM", func() bool { return r.out.count("got terminated") == 3 })
-	r.endsAlone(exitLost)
-	for _, pid := range r.started() {
-		fixture.Eventually(t, "it is gone", func() bool { return gone(pid) })
-	}
-}
-
-// A command whose stdin comes from elsewhere asks at the terminal, as for a
-// password.
-func TestRunReadsTheTerminal(t *testing.T) {
-	p := newPlace(t)
-	cmd := p.command("run", "nightly", "--", "sh", "-c", `echo ready; read -r word < /dev/tty; echo "the word is $word"`)
-	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `exec "$0" "$@" < /dev/null`}, append([]string{os.Args[0]}, cmd.Args[1:]...)...)
-	r := p.startOnTerminal(cmd)
-	r.says("ready")
-	r.tell("geheim")
-	r.says("the word is geheim")
-	r.ends(0)
-}
-
-// A Ctrl-C that ends the command, or a doclock without one, ends doclock by the
-// signal: so a shell ends its loop, too. A command that ends with 130 by itself
-// does not.
-func TestCtrlCEndsLoops(t *testing.T) {
-	p := newPlace(t)
-	loop := func(args ...string) *exec.Cmd {
-		cmd := p.command(args...)
-		cmd.Path, cmd.Args = lookedUp(t, "bash"), append([]string{"bash", "-c", `for i in 1 2; do echo "round $i"; "$0" "$@"; done`, os.Args[0]}, cmd.Args[1:]...)
-		return cmd
-	}
 	holder := p.run([]string{"held"})
-	for wait, args := range map[string][]string{
-		"ready":   {"run", "nightly", "--", "sh", "-c", "echo ready; exec sleep 60"},
-		"waiting": {"run", "held", "--", "true"},
+	for says, r := range map[string]*running{
+		"ready":   p.start("run", "nightly", "--", "sh", "-c", "echo ready; exec sleep 60"),
+		"waiting": p.start("run", "held", "-v", "--", "true"),
 	} {
-		r := p.startOnTerminal(loop(args...))
-		r.says(wait)
-		r.types("\x03")
+		r.says(says)
+		r.signal(syscall.SIGINT)
 		r.ends(130)
-		if r.out.count("round") != 1 {
-			t.Errorf("%q: the loop goes on", args)
+		if !r.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+			t.Errorf("%s: it was not ended by the signal", says)
 		}
 	}
-	r := p.startOnTerminal(loop("run", "nightly", "--", "sh", "-c", "exit 130"))
-	r.says("round 2")
+	r := p.start("run", "nightly", "--", "sh", "-c", "exit 130")
 	r.ends(130)
+	if r.cmd.ProcessState.ExitCode() != 130 {
+		t.Error("the command's own 130 became a signal")
+	}
 	holder.exits(0)
+	p.free("nightly")
+}
+
+// A command at a terminal has an empty stdin, and can't stop itself by a read.
+func TestRunAtATerminal(t *testing.T) {
+	p := newPlace(t)
+	r := p.startOnTerminal(p.command("run", "nightly", "--", "sh", "-c", "cat; read -r x < /dev/tty || echo refused"))
+	r.says("refused")
+	r.ends(0)
 	p.free("nightly")
 }
 
@@ -81,19 +54,6 @@ func lookedUp(t *testing.T, name string) string {
 		t.Skip(err)
 	}
 	return path
-}
-
-// In the background of a terminal nothing is typed for it, so an INT is forwarded.
-func TestRunSIGINTInTheBackground(t *testing.T) {
-	p := newPlace(t)
-	cmd := p.command(runArguments([]string{"nightly"}, nil)...)
-	cmd.Path, cmd.Args = lookedUp(t, "bash"), append([]string{"bash", "-c", `set -m; "$0" "$@" < /dev/null & read -r; kill -INT $!; wait $!`, os.Args[0]}, cmd.Args[1:]...)
-	r := p.startOnTerminal(cmd)
-	r.says("started")
-	r.tell("")
-	r.says("got interrupt")
-	r.ends(9)
-	p.free("nightly")
 }
 
 // The Ctrl-C that has ended the command doesn't end the release after it.
@@ -128,19 +88,17 @@ func TestRunSIGTERMWaitsForAll(t *testing.T) {
 	}
 	p := newPlace(t)
 	script := `echo "started $$"; "$0" ` + childArgument + ` stubborn; true`
-	for name, start := range map[string]func(*exec.Cmd) *running{"in the background": p.startAs, "at a terminal": p.startOnTerminal} {
-		r := start(p.command("run", "nightly", "--", "sh", "-c", script, os.Args[0]))
-		fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
-		r.signal(syscall.SIGTERM)
-		r.says("got terminated")
-		fixture.Eventually(t, "the shell has ended", func() bool { return gone(r.started()[0]) })
-		if e := p.entries("nightly"); len(e) != 1 || e[0].Expired() {
-			t.Errorf("%s: the entries are %v", name, e)
-		}
-		r.tell("exit 0")
-		r.ends(143)
-		p.free("nightly")
+	r := p.start("run", "nightly", "--", "sh", "-c", script, os.Args[0])
+	fixture.Eventually(t, "both have started", func() bool { return len(r.started()) == 2 })
+	r.signal(syscall.SIGTERM)
+	r.says("got terminated")
+	fixture.Eventually(t, "the shell has ended", func() bool { return gone(r.started()[0]) })
+	if e := p.entries("nightly"); len(e) != 1 || e[0].Expired() {
+		t.Errorf("the entries are %v", e)
 	}
+	r.tell("exit 0")
+	r.ends(143)
+	p.free("nightly")
 }
 
 // As process 1, as in a container, doclock ends with the same codes, and waits

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/doclock/doclock"
+)
+
+// guarded is a command that runs under a lease, and ends with it. It has a process
+// group of its own, with all that it starts.
+type guarded struct {
+	lease   *doclock.Lease
+	kept    context.Context // of KeepAlive: it ends when the lease does
+	grace   time.Duration
+	limit   time.Time // the lease ends then at the latest; zero for never
+	signals <-chan os.Signal
+	say     func(on bool, event, format string, args ...any)
+
+	ended error     // why doclock has ended the command; nil if it has not
+	kills time.Time // when what is left of it gets a KILL
+}
+
+var (
+	errLimit      = errors.New("the time of --at-most is over")
+	errNotRenewed = errors.New("the lock can't be renewed")
+)
+
+// end is how a command ended: by itself, or by a signal.
+type end struct {
+	code int
+	by   os.Signal
+}
+
+// run runs the command to its end. The error says that it was not started. If it
+// was told to end, by a TERM or because of the lease, run also waits for the
+// processes that it has started.
+func (g *guarded) run(path string, args, env []string) (end, error) {
+	// Linux kills the command when the thread that started it ends.
+	runtime.LockOSThread()
+	var work sync.WaitGroup
+	defer work.Wait()
+	ctx, cancel := context.WithCancelCause(g.kept)
+	defer cancel(nil)
+	cmd := g.command(ctx, &work, path, args, env)
+	err := cmd.Start()
+	if errors.Is(err, syscall.ENOEXEC) { // a script without a first line such as #!/bin/sh
+		cmd = g.command(ctx, &work, "/bin/sh", append([]string{"sh", path}, args[1:]...), env)
+		err = cmd.Start()
+	}
+	if err != nil {
+		return end{}, &ending{code: exitNotExecutable, err: fmt.Errorf("the command can't be executed: %w", err)}
+	}
+	work.Go(func() { g.endInTime(ctx, cancel) })
+	var told atomic.Bool
+	forwarded, stop := context.WithCancel(context.Background())
+	defer stop()
+	work.Go(func() {
+		for {
+			select {
+			case s := <-g.signals:
+				forward(cmd.Process, s)
+				if s == syscall.SIGTERM {
+					told.Store(true)
+				}
+			case <-forwarded.Done():
+				return
+			}
+		}
+	})
+	_ = cmd.Wait() // ctx doesn't end the command any more
+	for (g.ended != nil || told.Load()) && groupLives(cmd.Process) && !g.givesUp() {
+		switch {
+		case g.ended == nil && ctx.Err() != nil:
+			_ = cmd.Cancel()
+		case g.ended != nil && time.Now().After(g.kills):
+			kill(cmd.Process) // and those that were started beside the last kill
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return endOf(cmd.ProcessState), nil
+}
+
+// command makes the command, with this process's standard streams. A terminal is no
+// input for it: only the terminal's own process group may read there.
+func (g *guarded) command(ctx context.Context, work *sync.WaitGroup, path string, args, env []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args, cmd.Env, cmd.Stdout, cmd.Stderr = args, env, os.Stdout, os.Stderr
+	if !isTerminal(os.Stdin) {
+		cmd.Stdin = os.Stdin
+	}
+	prepare(cmd)
+	cmd.WaitDelay = max(g.grace, 1) // 0 is for ever
+	cmd.Cancel = func() error {
+		g.ended, g.kills = context.Cause(ctx), time.Now().Add(g.grace)
+		if g.ended != errLimit && g.ended != errNotRenewed {
+			g.ended = errors.New("the lock is lost")
+		}
+		terminate(cmd.Process)
+		// Nobody may be reading what is said, and that delays no end.
+		work.Go(func() { g.say(true, "lost", "%v: the command gets TERM, and KILL in %v", g.ended, g.grace) })
+		return nil
+	}
+	return cmd
+}
+
+// endInTime ends the command before the lease ends that isn't renewed.
+func (g *guarded) endInTime(ctx context.Context, cancel context.CancelCauseFunc) {
+	for passed(ctx, g.lease.Remaining()-g.grace) {
+		if g.lease.Remaining() > g.grace {
+			continue
+		}
+		// The limit counts from before the answer to the acquire.
+		const answer = time.Second
+		if !g.limit.IsZero() && time.Until(g.limit) <= g.grace+answer {
+			cancel(errLimit)
+		}
+		cancel(errNotRenewed)
+		return
+	}
+}
+
+// givesUp reports whether what is left can't be killed.
+func (g *guarded) givesUp() bool {
+	return g.ended != nil && time.Since(g.kills) > time.Second
+}
+
+// endOf is how a command ended, with the exit code that shells give it.
+func endOf(state *os.ProcessState) end {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return end{signalled(status.Signal()), status.Signal()}
+	}
+	return end{code: state.ExitCode()}
+}
