@@ -10,8 +10,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/examples/contact/book"
 	"github.com/doclock/doclock/internal/child"
-	"github.com/doclock/doclock/multilock"
-	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 )
@@ -31,28 +29,15 @@ type lateJob struct {
 	TTL           time.Duration
 }
 
-// The lines that it prints; the last one is followed by the error of its call.
-const (
-	aboutToInsert = "about to insert"
-	aboutToUndo   = "about to undo"
-	hasReturned   = "returned"
-)
-
 // writeLate is the adder whose process is stopped. It runs the same code as all adders. No check can help a process that is
 // stopped just before its request leaves the machine. To reach that moment every time, the insert waits there until it is told to
 // go on. So does the command that undoes it, so that the dangling reference can be seen.
 func writeLate(ctx context.Context, j lateJob) error {
 	_ = child.Await(ctx) // the process ends soon if ctx has ended
-	pause := func(line string) {
-		fmt.Println(line)
-		_ = child.Await(ctx)
-	}
 	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
-		switch {
-		case insertsContact(command):
-			pause(aboutToInsert)
-		case command.CommandName == "delete":
-			pause(aboutToUndo)
+		if insertsContact(command) || command.CommandName == "delete" {
+			fmt.Println("about to", command.CommandName)
+			_ = child.Await(ctx)
 		}
 	})
 	if err != nil {
@@ -63,16 +48,23 @@ func writeLate(ctx context.Context, j lateJob) error {
 	if err != nil {
 		return err
 	}
-	err = locked.AddContact(ctx, "Noah Costa", j.Category)
-	fmt.Println(hasReturned, err)
+	fmt.Println(locked.AddContact(ctx, "Noah Costa", j.Category))
 	return locked.Close(ctx)
+}
+
+// proceed lets the adder go on until it is about to send the next of these commands, or its call returns: it says so.
+func proceed(adder *child.Process) (says string, err error) {
+	if err := adder.Proceed(); err != nil {
+		return "", err
+	}
+	return adder.Hear()
 }
 
 // lateWrite stops an adder's process just before its insert, until its lease has expired and the category is deleted. Then it
 // continues the process.
 func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	if !child.CanStop {
-		d.print("   Left out: this system can't stop a process and continue it (SIGSTOP, SIGCONT).")
+		fmt.Println("   Left out: this system can't stop a process and continue it (SIGSTOP, SIGCONT).")
 		return lateWriteResult{leftOut: true}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -81,24 +73,14 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	if err := plain.reset(ctx); err != nil {
 		return r, err
 	}
-	category, err := plain.create(ctx)
-	if err != nil {
+	j := lateJob{URI: d.uri, Database: d.database.Name(), TTL: time.Second}
+	if j.Category, err = plain.create(ctx); err != nil {
 		return r, err
 	}
 	began := time.Now()
 	say := func(who, what string, args ...any) {
-		d.print("   %5.3f s  %-9s  %s", time.Since(began).Seconds(), who, fmt.Sprintf(what, args...))
+		fmt.Printf("   %5.3f s  %-9s  %s\n", time.Since(began).Seconds(), who, fmt.Sprintf(what, args...))
 	}
-	fullScan := func(dangling *int) error {
-		found, err := plain.scan(ctx)
-		if err == nil {
-			*dangling = found.Dangling
-			say("full scan", "%v", found)
-		}
-		return err
-	}
-
-	j := lateJob{URI: d.uri, Database: d.database.Name(), Category: category, TTL: time.Second}
 	adder, err := child.Start(ctx, "late", j, nil)
 	if err != nil {
 		return r, err
@@ -107,71 +89,49 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		adder.Kill() // a stopped process doesn't react to anything else
 		_ = adder.End()
 	}()
-	if _, err := proceed(adder, aboutToInsert); err != nil {
+	deleter, err := book.Open(d.database, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+		if e.Kind == doclock.EventWaiting {
+			say("deleter", `asks for "write", and waits: "%s" is held by %s`, e.Holders[0].Tag, e.Holders[0].Owner)
+		}
+	}))
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, deleter.Close(context.WithoutCancel(ctx))) }()
+
+	if _, err := proceed(adder); err != nil {
 		return r, err
 	}
 	began = time.Now()
 	say("adder", `holds "read" on the category for %v, and is about to insert a contact of it`, j.TTL)
 	adder.Stop()
 	say("system", "stops the adder's process %d (SIGSTOP); it can't renew its lease now", adder.Pid())
-	if err := d.deleteMeanwhile(ctx, category, say); err != nil {
-		return r, err
+	if err := deleter.DeleteCategory(ctx, j.Category); err != nil {
+		return r, fmt.Errorf("deleting the category of the stopped adder: %w", err)
 	}
-	if err := fullScan(&r.dangling); err != nil {
-		return r, err
-	}
+	say("deleter", `gets "write" when the lease has expired, and deletes the category`)
 
 	say("system", "continues the adder (SIGCONT)")
 	adder.Continue()
-	if _, err := proceed(adder, aboutToUndo); err != nil {
+	if _, err := proceed(adder); err != nil {
 		return r, err
 	}
 	say("adder", "has inserted, too late: the lock is in the category, and can't stop a write to a contact")
-	if err := fullScan(&r.dangling); err != nil {
+	found, err := plain.scan(ctx)
+	if err != nil {
 		return r, err
 	}
-	returned, err := proceed(adder, hasReturned)
+	r.dangling = found.Dangling
+	say("full scan", "%v", found)
+
+	returned, err := proceed(adder)
 	if err != nil {
 		return r, err
 	}
 	r.noticed = strings.Contains(returned, doclock.ErrLost.Error())
 	say("adder", "has noticed the loss when it released its lock, and undone the insert; its call returns: %s", returned)
-	return r, fullScan(&r.after)
-}
-
-// deleteMeanwhile deletes the category of the stopped adder.
-func (d *demo) deleteMeanwhile(ctx context.Context, category bson.ObjectID, say func(who, what string, args ...any)) error {
-	locks, err := multilock.New(d.database.Collection("categories"), relations.WritePreferring())
-	if err != nil {
-		return err
-	}
-	deleter, err := book.Open(d.database)
-	if err != nil {
-		return err
-	}
-	_, err = locks.TryAcquire(ctx, doclock.ID(category), "write")
-	var conflict *doclock.ConflictError
-	if !errors.As(err, &conflict) {
-		return fmt.Errorf("a deleter should have got a conflict, and got: %w", err)
-	}
-	say("deleter", `asks for "write", and is refused: "%s" is held by %s, for %v at most`,
-		conflict.Holders[0].Tag, conflict.Holders[0].Owner, conflict.RetryAfter)
-	if err := deleter.DeleteCategory(ctx, category); err != nil {
-		return fmt.Errorf("deleting the category of the stopped adder: %w", err)
-	}
-	say("deleter", `waits until the lease has expired, gets "write", and deletes the category`)
-	return errors.Join(locks.Close(ctx), deleter.Close(ctx))
-}
-
-// proceed lets the adder go on until it prints a line that begins so, and returns the rest of the line.
-func proceed(adder *child.Process, beginning string) (rest string, err error) {
-	if err := adder.Proceed(); err != nil {
-		return "", err
-	}
-	line, err := adder.Hear()
-	rest, found := strings.CutPrefix(line, beginning)
-	if err == nil && !found {
-		err = fmt.Errorf("the adder should have printed %q, and printed %q", beginning, line)
-	}
-	return strings.TrimSpace(rest), err
+	found, err = plain.scan(ctx)
+	r.after = found.Dangling
+	say("full scan", "%v", found)
+	return r, err
 }

@@ -1,3 +1,15 @@
+// Demo shows what the locks are for. It exits with status 1 if one of its three parts doesn't end as it should:
+//
+//  1. Several processes change one address book without locks. A full scan finds dangling references: contacts of a category that
+//     doesn't exist. Contacts and categories are documents of two collections, so no single command covers both.
+//  2. The same with locks, by the two functions of examples/contact, as they are there to copy: a full scan finds none.
+//  3. A late write: an adder's process is stopped until its lease has expired, and a deleter has deleted the category. Then the
+//     process goes on. Its insert is late: a lock in the category can't stop it. The adder learns from the error of its call that
+//     the lock was lost, and undoes the insert.
+//
+// This runs it, and it says what its processes do:
+//
+//	go run ./demo
 package main
 
 import (
@@ -5,7 +17,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -22,76 +33,32 @@ import (
 func main() {
 	child.Main("race", compete) // if this program has started itself as another process
 	child.Main("late", writeLate)
+	d := demo{work: 2 * time.Millisecond}
+	flag.DurationVar(&d.duration, "duration", 5*time.Second, "how long each of the two races takes")
+	flag.Parse()
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
-}
-
-// run is the program, and returns its exit status.
-func run(ctx context.Context, args []string, out, progress io.Writer) (status int) {
-	d, err := parse(args, out, progress)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		_, _ = fmt.Fprintln(progress, "demo:", err)
-		return 2
-	}
-	r, err := d.demonstrate(ctx)
+	r, err := d.run(ctx)
 	if ctx.Err() != nil {
 		err = errors.New("interrupted; the processes are stopped and the database is dropped")
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(progress, "demo:", err)
+		fmt.Fprintln(os.Stderr, "demo:", err)
 	}
 	if err != nil || !r.good {
-		return 1
+		os.Exit(1)
 	}
-	return 0
 }
 
-// A demo is what the command line chooses, and what the three parts have in common. They have a database of their own.
+// A demo is what its three parts have in common. They have a database of their own.
 type demo struct {
 	duration, work time.Duration
-	processes      int
-
-	uri           string
-	database      *mongo.Database
-	out, progress io.Writer
+	uri            string
+	database       *mongo.Database
 }
 
-func parse(args []string, out, progress io.Writer) (*demo, error) {
-	d := demo{out: out, progress: progress}
-	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(progress)
-	flags.Usage = func() {
-		_, _ = fmt.Fprintln(progress, "Usage: go run ./demo [flags]\n\nThe demo shows what the locks are for; see go doc ./demo.")
-		flags.PrintDefaults()
-	}
-	flags.DurationVar(&d.duration, "duration", 5*time.Second, "how long each of the two runs takes, 100ms to 1h")
-	flags.DurationVar(&d.work, "work", 2*time.Millisecond, "what an application does between its look at the category and its insert, up to 1s; the same in both runs")
-	flags.IntVar(&d.processes, "processes", 2, "number of processes, 2 to 64")
-	if err := flags.Parse(args); err != nil {
-		return nil, err
-	}
-	switch {
-	case flags.NArg() > 0:
-		return nil, fmt.Errorf("there are no arguments but flags, and %q is none", flags.Args())
-	case d.duration < 100*time.Millisecond || d.duration > time.Hour:
-		return nil, fmt.Errorf("-duration is %v; give 100ms to 1h", d.duration)
-	case d.work < 0 || d.work > time.Second:
-		return nil, fmt.Errorf("-work is %v; give 0 to 1s", d.work)
-	case d.processes < 2 || d.processes > 64:
-		return nil, fmt.Errorf("-processes is %d; give 2 to 64", d.processes)
-	}
-	return &d, nil
-}
-
-// print prints a line. The program goes on if it can't be printed.
-func (d *demo) print(format string, args ...any) { _, _ = fmt.Fprintf(d.out, format+"\n", args...) }
-
-// demonstrate gets a server and a database, and runs the three parts there.
-func (d *demo) demonstrate(ctx context.Context) (r report, err error) {
-	server, err := mongotest.Start(ctx, d.progress)
+// run gets a server and a database, and runs the three parts there.
+func (d *demo) run(ctx context.Context) (r report, err error) {
+	server, err := mongotest.Start(ctx, os.Stderr)
 	if err != nil {
 		return r, err
 	}
@@ -106,15 +73,30 @@ func (d *demo) demonstrate(ctx context.Context) (r report, err error) {
 		defer cancel()
 		err = errors.Join(err, d.database.Drop(ctx), client.Disconnect(ctx))
 	}()
-	return d.runParts(ctx, server.Description())
+
+	r.without, err = d.raceWithout(ctx, server.Description())
+	if err != nil {
+		return r, fmt.Errorf("the run without locks: %w", err)
+	}
+
+	fmt.Println("\n2. With locks: an adder holds \"read\" on the category, a deleter \"write\"")
+	r.with, err = d.race(ctx, true)
+	if err != nil {
+		return r, fmt.Errorf("the run with locks: %w", err)
+	}
+
+	fmt.Println("\n3. A late write: an adder is stopped until its lease has expired, and continued")
+	r.late, err = d.lateWrite(ctx)
+	if err != nil {
+		return r, fmt.Errorf("the late write: %w", err)
+	}
+	fmt.Printf("\n%s\n%s\n", r.table(), r.judge())
+	return r, nil
 }
 
-// maxTries bounds how often the run without locks is repeated, with more work and time, until it leaves a dangling reference.
-const maxTries = 5
-
-// runParts runs the two races and the late write.
-func (d *demo) runParts(ctx context.Context, server string) (r report, err error) {
-	d.print(`An address book that several processes change at the same time, on %s.
+// raceWithout is the race without locks. It is repeated, with more work and time, until it leaves a dangling reference.
+func (d *demo) raceWithout(ctx context.Context, server string) (r result, err error) {
+	fmt.Printf(`An address book that several processes change at the same time, on %s.
 
 Adders look a category up, work for %s, and insert a contact of it.
 Deleters create a category, and delete it soon after if no contact has it.
@@ -123,31 +105,16 @@ a dangling reference.
 
 %d processes with %d adders and %d deleters each do the same work twice.
 
-1. Without locks`, server, d.work, d.processes, adders, deleters)
-	r.without, err = d.race(ctx, false)
-	for try := 1; err == nil && r.without.Dangling == 0 && try < maxTries; try++ {
-		d.work = max(2*d.work, time.Millisecond)
+1. Without locks
+`, server, d.work, processes, adders, deleters)
+	const most = 5
+	for range most {
+		if r, err = d.race(ctx, false); err != nil || r.Dangling > 0 {
+			break
+		}
+		d.work *= 2
 		d.duration *= 2
-		d.print("   No reference dangles yet. Once more, with %v of work between look and insert, and for %v; the run with locks will be the same.",
-			d.work, d.duration)
-		r.without, err = d.race(ctx, false)
+		fmt.Printf("   No reference dangles yet. From now on with %v of work between look and insert, and for %v.\n", d.work, d.duration)
 	}
-	if err != nil {
-		return r, fmt.Errorf("the run without locks: %w", err)
-	}
-
-	d.print("\n2. With locks: an adder holds \"read\" on the category, a deleter \"write\"")
-	r.with, err = d.race(ctx, true)
-	if err != nil {
-		return r, fmt.Errorf("the run with locks: %w", err)
-	}
-
-	d.print("\n3. A late write: an adder is stopped until its lease has expired, and continued")
-	r.late, err = d.lateWrite(ctx)
-	if err != nil {
-		return r, fmt.Errorf("the late write: %w", err)
-	}
-	r.judge()
-	d.print("\n%s\n%s", r.table(), strings.Join(r.verdict, "\n"))
-	return r, nil
+	return r, err
 }

@@ -1,37 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"context"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
 // That the locks prevent dangling references, the demo itself shows: it fails otherwise.
-func TestFailures(t *testing.T) {
-	interrupted, cancel := context.WithCancel(t.Context())
-	cancel()
-	for says, test := range map[string]struct {
-		ctx    context.Context
-		args   []string
-		status int
-	}{
-		"flag provided but not defined": {t.Context(), []string{"-nothing"}, 2},
-		"-processes is 1; give 2 to 64": {t.Context(), []string{"-processes", "1"}, 2},
-		"no arguments but flags":        {t.Context(), []string{"more"}, 2},
-		"Usage: go run ./demo":          {t.Context(), []string{"-h"}, 0},
-		"MONGODB_URI":                   {t.Context(), nil, 1},
-		"interrupted":                   {interrupted, nil, 1},
-	} {
-		t.Setenv("MONGODB_URI", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100")
-		var out, progress bytes.Buffer
-		if status := run(test.ctx, test.args, &out, &progress); status != test.status || !strings.Contains(progress.String(), says) {
-			t.Errorf("%q: exit status %d, want %d and %q in:\n%s", test.args, status, test.status, says, &progress)
-		}
-	}
-}
-
 func TestVerdict(t *testing.T) {
 	for says, change := range map[string]func(*report){
 		"The locks work.":         func(*report) {},
@@ -42,15 +19,34 @@ func TestVerdict(t *testing.T) {
 		"0 dangling before":       func(r *report) { r.late.dangling = 0 },
 		"1 after it":              func(r *report) { r.late.after = 1 },
 	} {
-		r := report{
-			without: result{scan: scan{Contacts: 896, Dangling: 250}, took: 5 * time.Second},
-			with:    result{scan: scan{Contacts: 508}, counts: map[string]int{operations: 3800}, took: 5 * time.Second},
-			late:    lateWriteResult{noticed: true, dangling: 1},
-		}
+		r := found()
 		change(&r)
-		r.judge()
-		if text := strings.Join(r.verdict, "\n"); r.good != (says == "The locks work.") || !strings.Contains(text, says) {
+		if text := r.judge(); r.good != (says == "The locks work.") || !strings.Contains(text, says) {
 			t.Errorf("good %t, and %q is wanted in:\n%s", r.good, says, text)
 		}
+	}
+}
+
+func found() report {
+	return report{
+		without: result{scan: scan{Contacts: 896, Dangling: 250}, took: 5 * time.Second},
+		with:    result{scan: scan{Contacts: 508}, counts: map[string]int{operations: 3800}, took: 5 * time.Second},
+		late:    lateWriteResult{noticed: true, dangling: 1},
+	}
+}
+
+// README.md shows the table and the verdict on the races, with other numbers.
+func TestReadmeShowsTheReport(t *testing.T) {
+	page, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := func(text string) string {
+		return strings.Join(strings.Fields(regexp.MustCompile(`\d[\d.]*`).ReplaceAllString(text, "0")), " ")
+	}
+	r := found()
+	r.late.leftOut = true
+	if want := words(r.table() + r.judge()); !strings.Contains(words(string(page)), want) {
+		t.Errorf("README.md doesn't show %q", want)
 	}
 }

@@ -3,14 +3,54 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/examples/contact/book"
 	"github.com/doclock/doclock/internal/child"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// A result is what one run did, and what a full scan found after it.
+// The processes, and the goroutines of each.
+const processes, adders, deleters = 2, 12, 4
+
+// What is counted: how operations end, and what they take.
+const (
+	added      = "contacts added"
+	deleted    = "categories deleted"
+	inUse      = "not deleted: a contact has it"
+	gone       = "not added: the category is gone"
+	lost       = "lock lost"
+	operations = "operations"
+	conflicts  = "conflicts: made to wait by a lock"
+	commands   = "commands"
+)
+
+var endings = []string{added, deleted, inUse, gone, lost}
+
+// A job tells a process of the race what to do.
+type job struct {
+	URI, Database  string
+	Locks          bool
+	Work, Duration time.Duration
+}
+
+// A message is a line that a process of the race prints: what it has counted so far.
+type message struct {
+	Counts  map[string]int
+	Elapsed time.Duration
+}
+
+// A result is what one race did, and what a full scan found after it.
 type result struct {
 	scan
 	counts map[string]int
@@ -24,23 +64,20 @@ func (d *demo) race(ctx context.Context, locks bool) (r result, err error) {
 	if err := plain.reset(ctx); err != nil {
 		return r, err
 	}
-	latest := make([]map[string]int, d.processes)
-	printed := time.Duration(0)
+	latest := make([]message, processes)
 	j := job{URI: d.uri, Database: d.database.Name(), Locks: locks, Work: d.work, Duration: d.duration}
-	err = child.Together(ctx, "race", slices.Repeat([]job{j}, d.processes), func(i int, line string) error {
-		var m message
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
+	err = child.Together(ctx, "race", slices.Repeat([]job{j}, processes), func(i int, line string) error {
+		if err := json.Unmarshal([]byte(line), &latest[i]); err != nil {
 			return err
 		}
-		latest[i], r.took, r.counts = m.Counts, max(r.took, m.Elapsed), map[string]int{}
-		for _, counts := range latest {
-			for what, n := range counts {
+		r.took, r.counts = max(r.took, latest[i].Elapsed), map[string]int{}
+		for _, m := range latest {
+			for what, n := range m.Counts {
 				r.counts[what] += n
 			}
 		}
-		if r.took >= printed+time.Second {
-			printed = r.took
-			_, _ = fmt.Fprintf(d.progress, "   %4.1f s: %d contacts added, %d categories deleted, %d conflicts\n",
+		if i == 0 {
+			fmt.Fprintf(os.Stderr, "   %4.1f s: %d contacts added, %d categories deleted, %d conflicts\n",
 				r.took.Seconds(), r.counts[added], r.counts[deleted], r.counts[conflicts])
 		}
 		return nil
@@ -49,7 +86,149 @@ func (d *demo) race(ctx context.Context, locks bool) (r result, err error) {
 		return r, err
 	}
 	if r.scan, err = plain.scan(ctx); err == nil {
-		d.print("   %d operations in %.1f s. A full scan finds %v.", r.counts[operations], r.took.Seconds(), r.scan)
+		fmt.Printf("   %d operations in %.1f s. A full scan finds %v.\n", r.counts[operations], r.took.Seconds(), r.scan)
 	}
 	return r, err
+}
+
+// A worker is a process of the race.
+type worker struct {
+	job
+	plain plainBook
+	book  interface { // with locks or without
+		AddContact(ctx context.Context, name string, category bson.ObjectID) error
+		DeleteCategory(ctx context.Context, category bson.ObjectID) error
+	}
+	began time.Time
+
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (w *worker) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
+// say prints the counts. If nobody reads them, the process ends soon.
+func (w *worker) say() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = json.NewEncoder(os.Stdout).Encode(message{w.counts, time.Since(w.began)})
+}
+
+// connect connects to the server. Each command first calls before.
+func connect(uri string, before func(*event.CommandStartedEvent)) (*mongo.Client, error) {
+	return mongo.Connect(options.Client().ApplyURI(uri).SetMonitor(&event.CommandMonitor{
+		Started: func(_ context.Context, command *event.CommandStartedEvent) { before(command) },
+	}))
+}
+
+// insertsContact reports whether a command is the one that an adder sends after its look at the category.
+func insertsContact(command *event.CommandStartedEvent) bool {
+	collection, _ := command.Command.Lookup("insert").StringValueOK()
+	return collection == "contacts"
+}
+
+// compete is the main function of a process of the race.
+func compete(ctx context.Context, j job) error {
+	w := &worker{job: j, counts: map[string]int{}}
+	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
+		w.count(commands)
+		if insertsContact(command) {
+			time.Sleep(j.Work)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	w.plain = openPlain(client.Database(j.Database))
+	w.book = w.plain
+	if j.Locks {
+		locked, err := book.Open(client.Database(j.Database), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
+			if len(e.Holders) > 0 {
+				w.count(conflicts)
+			}
+		}))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = locked.Close(context.WithoutCancel(ctx)) }()
+		w.book = locked
+	}
+	w.say() // it is ready
+	if err := child.Await(ctx); err != nil {
+		return err
+	}
+	return w.work(ctx)
+}
+
+// work runs many adders and deleters for a while.
+func (w *worker) work(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	w.began = time.Now()
+	var running sync.WaitGroup
+	repeat := func(n int, operate func(context.Context) error) {
+		for range n {
+			running.Go(func() {
+				for time.Since(w.began) < w.Duration && ctx.Err() == nil {
+					if err := operate(ctx); err != nil {
+						fail(err)
+					}
+				}
+			})
+		}
+	}
+	repeat(adders, w.adding)
+	repeat(deleters, w.deleting)
+	repeat(1, func(context.Context) error {
+		time.Sleep(time.Second)
+		w.say()
+		return nil
+	})
+	running.Wait()
+	w.say()
+	return context.Cause(ctx)
+}
+
+// adding is one operation of an adder.
+func (w *worker) adding(ctx context.Context) error {
+	category, err := w.plain.oneOfTheNewest(ctx)
+	if err == nil {
+		names := []string{"Ada Abara", "Bilal Bakker", "Chen Costa", "Deepa Diallo", "Emeka Eriksen", "Fiona Fofana"}
+		err = w.book.AddContact(ctx, names[rand.IntN(len(names))], category)
+	}
+	return w.ended(added, err)
+}
+
+// deleting is one operation of a deleter: it creates a category, and deletes it soon after.
+func (w *worker) deleting(ctx context.Context) error {
+	category, err := w.plain.create(ctx)
+	if err == nil {
+		time.Sleep(rand.N(20 * time.Millisecond))
+		err = w.book.DeleteCategory(ctx, category)
+	}
+	time.Sleep(rand.N(100 * time.Millisecond))
+	return w.ended(deleted, err)
+}
+
+// ended counts an operation by how it ended. It returns an error that nobody expects.
+func (w *worker) ended(as string, err error) error {
+	switch {
+	case err == nil:
+	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
+		as = lost
+	case errors.Is(err, mongo.ErrNoDocuments), errors.Is(err, doclock.ErrNotFound):
+		as = gone
+	case errors.Is(err, book.ErrInUse):
+		as = inUse
+	default:
+		return err
+	}
+	w.count(operations)
+	w.count(as)
+	return nil
 }

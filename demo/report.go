@@ -9,33 +9,32 @@ import (
 type report struct {
 	without, with result
 	late          lateWriteResult
-	verdict       []string
-	good          bool
+	good          bool // all parts ended as they should
 }
 
-// judge adds the verdict, in sentences, and whether all parts ended as they should.
-func (r *report) judge() {
+// judge is the verdict, in sentences, and sets whether it is good.
+func (r *report) judge() string {
 	r.good = true
+	var verdict []string
 	add := func(good bool, format string, args ...any) {
 		r.good = r.good && good
-		r.verdict = append(r.verdict, fmt.Sprintf(format, args...))
+		verdict = append(verdict, fmt.Sprintf(format, args...))
 	}
 	without, with := r.without, r.with
 	if without.Dangling > 0 {
 		add(true, "Without locks %d of %d contacts have a category that doesn't exist.", without.Dangling, without.Contacts)
 	} else {
-		add(false, "Without locks no reference dangles: the race did not happen. Try a longer -duration, or more -work.")
+		add(false, "Without locks no reference dangles: the race did not happen. Try a longer -duration.")
 	}
 	switch {
-	case with.Dangling == 0 && without.Dangling > 0:
-		add(true, "With locks none of %d has. The locks work.", with.Contacts)
-	case with.Dangling == 0:
-		add(true, "With locks none of %d has.", with.Contacts)
-	default:
+	case with.Dangling > 0:
 		add(false, "WITH LOCKS %d of %d have. The locks have failed.", with.Dangling, with.Contacts)
-	}
-	if with.counts[operations] == 0 {
+	case with.counts[operations] == 0:
 		add(false, "With locks no operation ended.")
+	case without.Dangling > 0:
+		add(true, "With locks none of %d has. The locks work.", with.Contacts)
+	default:
+		add(true, "With locks none of %d has.", with.Contacts)
 	}
 	switch late := r.late; {
 	case late.leftOut:
@@ -45,21 +44,25 @@ func (r *report) judge() {
 		add(false, "THE LATE WRITE was not noticed and taken back: noticed %t, %d dangling before the release and %d after it, instead of true, 1 and 0.",
 			late.noticed, late.dangling, late.after)
 	}
+	return strings.Join(verdict, "\n")
 }
 
-// table shows the two runs side by side.
+// table shows the two races side by side.
 func (r *report) table() string {
 	var out strings.Builder
 	const columns = "  %-36s%16s%13s\n"
 	row := func(name, format string, value func(result) any) {
-		_, _ = fmt.Fprintf(&out, columns, name, fmt.Sprintf(format, value(r.without)), fmt.Sprintf(format, value(r.with)))
+		fmt.Fprintf(&out, columns, name, fmt.Sprintf(format, value(r.without)), fmt.Sprintf(format, value(r.with)))
 	}
-	_, _ = fmt.Fprintf(&out, columns, "", "without locks", "with locks")
-	row(operations, "%d", func(x result) any { return x.counts[operations] })
+	count := func(indent, what string) {
+		row(indent+what, "%d", func(x result) any { return x.counts[what] })
+	}
+	fmt.Fprintf(&out, columns, "", "without locks", "with locks")
+	count("", operations)
 	for _, ending := range endings {
-		row("  "+ending, "%d", func(x result) any { return x.counts[ending] })
+		count("  ", ending)
 	}
-	row(conflicts, "%d", func(x result) any { return x.counts[conflicts] })
+	count("", conflicts)
 	row("contacts found by a full scan", "%d", func(x result) any { return x.Contacts })
 	row("  DANGLING REFERENCES", "%d", func(x result) any { return x.Dangling })
 	row("operations a second", "%.0f", func(x result) any { return float64(x.counts[operations]) / x.took.Seconds() })

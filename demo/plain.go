@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/examples/contact/book"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
-
-// names are those of the contacts.
-var names = strings.Split("Ada Abara, Bilal Bakker, Chen Costa, Deepa Diallo, Emeka Eriksen, Fiona Fofana, Grace Garcia, Henrik Haddad, Ines Ito", ", ")
 
 // A plainBook is the address book of examples/contact, without locks.
 type plainBook struct{ contacts, categories *mongo.Collection }
@@ -27,7 +24,7 @@ func openPlain(database *mongo.Database) plainBook {
 
 // AddContact looks whether the category is there, and then inserts. The category can be deleted in between.
 func (b plainBook) AddContact(ctx context.Context, name string, category bson.ObjectID) error {
-	if err := b.categories.FindOne(ctx, bson.M{"_id": category}).Err(); err != nil {
+	if err := b.categories.FindOne(ctx, doclock.ID(category)).Err(); err != nil {
 		return err
 	}
 	_, err := b.contacts.InsertOne(ctx, bson.M{"name": name, "category": category})
@@ -43,7 +40,7 @@ func (b plainBook) DeleteCategory(ctx context.Context, category bson.ObjectID) e
 	case contacts > 0:
 		return book.ErrInUse
 	}
-	_, err = b.categories.DeleteOne(ctx, bson.M{"_id": category})
+	_, err = b.categories.DeleteOne(ctx, doclock.ID(category))
 	return err
 }
 
@@ -51,7 +48,7 @@ func (b plainBook) DeleteCategory(ctx context.Context, category bson.ObjectID) e
 func (b plainBook) create(ctx context.Context) (category bson.ObjectID, err error) {
 	category = bson.NewObjectID()
 	binary.BigEndian.PutUint64(category[:], uint64(time.Now().UnixNano()))
-	_, err = b.categories.InsertOne(ctx, bson.M{"_id": category})
+	_, err = b.categories.InsertOne(ctx, doclock.ID(category))
 	return category, err
 }
 
@@ -72,10 +69,10 @@ func (b plainBook) oneOfTheNewest(ctx context.Context) (category bson.ObjectID, 
 
 // reset empties the address book.
 func (b plainBook) reset(ctx context.Context) error {
-	if err := errors.Join(b.contacts.Drop(ctx), b.categories.Drop(ctx)); err != nil {
-		return fmt.Errorf("emptying the address book: %w", err)
+	err := errors.Join(b.contacts.Drop(ctx), b.categories.Drop(ctx))
+	if err == nil {
+		_, err = b.contacts.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.M{"category": 1}})
 	}
-	_, err := b.contacts.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.M{"category": 1}})
 	return err
 }
 
@@ -93,13 +90,11 @@ func (b plainBook) scan(ctx context.Context) (found scan, err error) {
 		Category bson.ObjectID
 		Exist    []bson.Raw
 	}
-	withCategory := bson.M{"$lookup": bson.M{"from": b.categories.Name(), "localField": "category", "foreignField": "_id", "as": "exist"}}
-	cursor, err := b.contacts.Aggregate(ctx, bson.A{withCategory})
+	cursor, err := b.contacts.Aggregate(ctx, bson.A{
+		bson.M{"$lookup": bson.M{"from": b.categories.Name(), "localField": "category", "foreignField": "_id", "as": "exist"}},
+	})
 	if err == nil {
 		err = cursor.All(ctx, &contacts)
-	}
-	if err != nil {
-		return found, fmt.Errorf("scanning the contacts: %w", err)
 	}
 	found.Contacts = len(contacts)
 	for _, contact := range contacts {
@@ -108,7 +103,7 @@ func (b plainBook) scan(ctx context.Context) (found scan, err error) {
 			found.Example = fmt.Sprintf("%s is in category %s, which does not exist", contact.Name, contact.Category.Hex())
 		}
 	}
-	return found, nil
+	return found, err
 }
 
 func (s scan) String() string {
