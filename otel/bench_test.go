@@ -1,62 +1,48 @@
-package otel_test
+package otel
 
 import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/otel"
 	meternoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracernoop "go.opentelemetry.io/otel/trace/noop"
 )
 
-// BenchmarkObserve is the cost of one event: of a grant and the release of its
-// lease, which are the two events of an uncontended lock; of a renewal; and of a
-// refusal.
+// BenchmarkObserve is the cost of one event: of a grant and the release of its lease, which are the two events of an
+// uncontended lock; of a renewal; and of a refusal.
 func BenchmarkObserve(b *testing.B) {
-	meters := metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))
-	tracers := trace.NewTracerProvider(trace.WithSpanProcessor(discard{}))
-	unsampled := trace.NewTracerProvider(trace.WithSampler(trace.NeverSample()))
+	meters := WithMeterProvider(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())))
+	untraced := WithTracerProvider(tracernoop.NewTracerProvider())
+	granted, released := lifetime(1, doclock.EventReleased, nil)
+	granted.Holders = nil
+	_, refused := lifetime(0, doclock.EventRefused, errors.Join(doclock.ErrNotAcquired, conflict))
 	for _, c := range []struct {
 		name string
-		opts []otel.Option
+		opts []Option
 	}{
-		{"no-op", []otel.Option{otel.WithMeterProvider(meternoop.NewMeterProvider()), otel.WithTracerProvider(tracernoop.NewTracerProvider())}},
-		{"metrics", []otel.Option{otel.WithMeterProvider(meters), otel.WithTracerProvider(tracernoop.NewTracerProvider())}},
-		{"metrics and unsampled spans", []otel.Option{otel.WithMeterProvider(meters), otel.WithTracerProvider(unsampled)}},
-		{"metrics and spans", []otel.Option{otel.WithMeterProvider(meters), otel.WithTracerProvider(tracers)}},
+		{"no-op", []Option{WithMeterProvider(meternoop.NewMeterProvider()), untraced}},
+		{"metrics", []Option{meters, untraced}},
+		{"metrics and unsampled spans", []Option{meters, WithTracerProvider(trace.NewTracerProvider(trace.WithSampler(trace.NeverSample())))}},
+		{"metrics and spans", []Option{meters, WithTracerProvider(trace.NewTracerProvider(trace.WithSyncer(tracetest.NewNoopExporter())))}},
 	} {
-		observer, err := otel.New(c.opts...)
+		observer, err := New(c.opts...)
 		if err != nil {
 			b.Fatal(err)
 		}
-		granted, released := lifetime(1, doclock.EventReleased, nil)
-		granted.Holders = nil
-		b.Run("grant and release/"+c.name, func(b *testing.B) { observeAll(b, observer, granted, released) })
-		b.Run("renewal/"+c.name, func(b *testing.B) { observeAll(b, observer, leased(1, doclock.EventRenewed, 0)) })
-		refused := event(doclock.EventRefused, time.Second)
-		refused.Err = errors.Join(doclock.ErrNotAcquired, conflict)
-		b.Run("refusal/"+c.name, func(b *testing.B) { observeAll(b, observer, refused) })
+		for name, events := range map[string][]doclock.Event{
+			"grant and release": {granted, released}, "renewal": {event(1, doclock.EventRenewed, 0)}, "refusal": {refused},
+		} {
+			b.Run(name+"/"+c.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for n := range b.N {
+					observer.Observe(context.Background(), events[n%len(events)])
+				}
+			})
+		}
 	}
 }
-
-// observeAll reports ns and allocations for each event.
-func observeAll(b *testing.B, observer *otel.Observer, events ...doclock.Event) {
-	ctx := context.Background()
-	b.ReportAllocs()
-	for n := 0; n < b.N; n++ {
-		observer.Observe(ctx, events[n%len(events)])
-	}
-}
-
-// discard is where ended spans go.
-type discard struct{}
-
-func (discard) OnStart(context.Context, trace.ReadWriteSpan) {}
-func (discard) OnEnd(trace.ReadOnlySpan)                     {}
-func (discard) Shutdown(context.Context) error               { return nil }
-func (discard) ForceFlush(context.Context) error             { return nil }

@@ -16,31 +16,23 @@
 //
 // # Metrics
 //
-// The labels are the collection, the tag, the outcome and the kind of error. No
-// label is a document, a lease, an owner or a fencing token. So the number of series
-// follows the code and not the load. The counters of failures begin at 0 with the
-// first event of a tag. So the first failure is an increase too.
-//
-// Each grant adds one to doclock.active_leases, and the end of its lease subtracts
-// it. So the number is exact while doclock.dropped_events is 0. Commands are counted
-// when their acquire or their lease ends: those of a long lease come late, all at
-// once. A command for several leases counts for each.
+// No label is a document, a lease, an owner or a fencing token, so the number of
+// series follows the code and not the load. The counters of failures begin at 0 with
+// the first event of a tag: the first failure is an increase, too. The number of
+// active leases is exact while doclock.dropped_events is 0. A command for several
+// leases counts for each.
 //
 // # Spans
 //
-// An acquire has a span from its call to its grant, its refusal or its end. A lease
-// has a span from its grant to its end. Failed renewals and unknown outcomes are
-// events of that span. Both are children of the span of the caller's context. If the
-// caller has no span, the acquire's span begins a trace, and the lease's span is its
-// child. A span's times are those of the events, also if they are delivered later.
-//
-// A span's status is an error if its lease was lost, or if its acquire or release
-// returned an error. A refusal is no error: it is an answer, with error.type
-// conflict or not_found.
+// An acquire has a span from its call to its end, and a lease from its grant to its
+// end. Failed renewals and unknown outcomes are events of the lease's span. Both are
+// children of the span of the caller's context, or else the acquire's span begins a
+// trace, and the lease's is its child. A span's times are those of the events, also
+// if they are delivered later. Its status is an error if the lease was lost, or if
+// the acquire or the release returned an error. A refusal is none: it is an answer.
 //
 // The span of a lease is made when the lease ends. Until then an Observer
 // remembers only the trace and the first failures, for the 16,384 youngest leases.
 // The span of an older lease has the right times and no failures, and belongs to the
-// trace of the call that ended it. So a lease that never ends leaks nothing, and
-// keeps no span open.
+// trace of the call that ended it. A lease that never ends leaks nothing.
 package otel

@@ -9,13 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-const (
-	timeoutType     = "timeout"
-	notAcquiredType = "not_acquired"
-	networkType     = "network"
-	otherType       = "_OTHER" // OpenTelemetry's word for an error of no known type
-)
-
 // errorTypes are the values of error.type for the errors that have a name. The
 // first that fits counts: an acquire whose context ended has the last conflict in
 // its error too.
@@ -26,7 +19,7 @@ var errorTypes = []struct {
 	{context.Canceled, "canceled"},
 	{doclock.ErrClosed, "closed"},
 	{doclock.ErrOutcomeUnknown, "outcome_unknown"},
-	{context.DeadlineExceeded, timeoutType},
+	{context.DeadlineExceeded, "timeout"},
 	{doclock.ErrConflict, "conflict"},
 	{doclock.ErrNotFound, "not_found"},
 	{doclock.ErrLost, "lost"},
@@ -52,14 +45,14 @@ func errorType(err error) string {
 	var answer mongo.ServerError
 	switch {
 	case mongo.IsTimeout(err):
-		return timeoutType
+		return "timeout"
 	case mongo.IsNetworkError(err):
-		return networkType
+		return "network"
 	case errors.As(err, &answer) && len(answer.ErrorCodes()) > 0:
 		return strconv.Itoa(answer.ErrorCodes()[0])
 	case errors.Is(err, doclock.ErrNotAcquired): // as when MaxWait is over before the first answer
-		return notAcquiredType
+		return "not_acquired"
 	default:
-		return otherType
+		return "_OTHER" // OpenTelemetry's word for an error of no known type
 	}
 }

@@ -1,4 +1,4 @@
-package otel_test
+package otel
 
 import (
 	"context"
@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/otel"
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // noon is when the synthetic events begin.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -26,22 +27,20 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // rig is an Observer, and what it has recorded.
 type rig struct {
 	testing.TB
-	*otel.Observer
+	*Observer
 	reader *metric.ManualReader
 	spans  *tracetest.SpanRecorder
 	tracer *trace.TracerProvider
 }
 
-func newRig(t testing.TB, opts ...trace.TracerProviderOption) *rig {
+func newRig(t testing.TB) *rig {
 	r := &rig{TB: t, reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
-	r.tracer = trace.NewTracerProvider(append(opts, trace.WithSpanProcessor(r.spans))...)
-	observer, err := otel.New(
-		otel.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(r.reader))),
-		otel.WithTracerProvider(r.tracer))
+	r.tracer = trace.NewTracerProvider(trace.WithSpanProcessor(r.spans))
+	var err error
+	r.Observer, err = New(WithMeterProvider(metric.NewMeterProvider(metric.WithReader(r.reader))), WithTracerProvider(r.tracer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Observer = observer
 	return r
 }
 
@@ -61,77 +60,71 @@ func (r *rig) inSpan(events ...doclock.Event) trace.ReadOnlySpan {
 	return span.(trace.ReadOnlySpan)
 }
 
-// metrics are what was recorded, by name.
-func (r *rig) metrics() map[string]metricdata.Metrics {
-	r.Helper()
-	var all metricdata.ResourceMetrics
-	if err := r.reader.Collect(context.Background(), &all); err != nil {
-		r.Fatal(err)
-	}
-	byName := map[string]metricdata.Metrics{}
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			byName[m.Name] = m
-		}
-	}
-	return byName
-}
-
-// points are the values of all metrics, as "name{labels}": a counter's value, or a
-// histogram's count and sum. Zeroes are left out, and so are the labels of the
-// collection, which all have.
-func (r *rig) points() map[string]string {
-	r.Helper()
-	points := map[string]string{}
-	for name, m := range r.metrics() {
-		switch data := m.Data.(type) {
-		case metricdata.Sum[int64]:
-			for _, p := range data.DataPoints {
-				if p.Value != 0 {
-					points[name+short(p.Attributes)] = fmt.Sprint(p.Value)
-				}
-			}
-		case metricdata.Histogram[float64]:
-			for _, p := range data.DataPoints {
-				points[name+short(p.Attributes)] = fmt.Sprintf("%d in %gs", p.Count, p.Sum)
-			}
-		default:
-			r.Fatalf("%s is a %T", name, data)
-		}
-	}
-	return points
-}
-
-func short(set attribute.Set) string {
-	var texts []string
-	for _, a := range set.ToSlice() {
-		if key, own := strings.CutPrefix(string(a.Key), "doclock."); own || a.Key == "error.type" {
-			texts = append(texts, key+"="+a.Value.String())
-		}
-	}
-	return "{" + strings.Join(texts, ",") + "}"
-}
-
-// ended are the spans that have ended since the last call.
+// ended are the spans that have ended since the last call, without those of callers.
 func (r *rig) ended() []trace.ReadOnlySpan {
 	ended := r.spans.Ended()
 	r.spans.Reset()
 	return slices.DeleteFunc(ended, func(s trace.ReadOnlySpan) bool { return s.Name() == "caller" })
 }
 
-// attr is a span's attribute as text, and whether it is there.
-func attr(s trace.ReadOnlySpan, key attribute.Key) (string, bool) {
-	for _, a := range s.Attributes() {
-		if a.Key == key {
-			return a.Value.String(), true
-		}
-	}
-	return "", false
+// series is one value of a metric: a counter's, or a histogram's count and sum.
+type series struct {
+	metric    metricdata.Metrics
+	labels    attribute.Set
+	value     string
+	exemplars []metricdata.Exemplar[float64]
 }
 
-func leaseID(n int) (id uuid.UUID) {
-	binary.BigEndian.PutUint64(id[:], uint64(n))
-	return id
+func (r *rig) series() (all []series) {
+	r.Helper()
+	var recorded metricdata.ResourceMetrics
+	if err := r.reader.Collect(context.Background(), &recorded); err != nil {
+		r.Fatal(err)
+	}
+	for _, scope := range recorded.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					all = append(all, series{m, p.Attributes, fmt.Sprint(p.Value), nil})
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					all = append(all, series{m, p.Attributes, fmt.Sprintf("%d in %gs", p.Count, p.Sum), p.Exemplars})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// points are the series that are not 0, as "name{labels}" without doclock's prefix and without the labels of the
+// collection, which all have.
+func (r *rig) points() map[string]string {
+	r.Helper()
+	points := map[string]string{}
+	for _, s := range r.series() {
+		var labels []string
+		for _, a := range s.labels.ToSlice() {
+			if !strings.HasPrefix(string(a.Key), "db.") {
+				labels = append(labels, strings.TrimPrefix(string(a.Key), "doclock.")+"="+a.Value.String())
+			}
+		}
+		if s.value != "0" {
+			points[strings.TrimPrefix(s.metric.Name, "doclock.")+"{"+strings.Join(labels, ",")+"}"] = s.value
+		}
+	}
+	return points
+}
+
+// attr is a span's attribute as text, or empty.
+func attr(s trace.ReadOnlySpan, key attribute.Key) string {
+	for _, a := range s.Attributes() {
+		if a.Key == key {
+			return a.Value.String()
+		}
+	}
+	return ""
 }
 
 func documentID(id any) bson.RawValue {
@@ -142,20 +135,32 @@ func documentID(id any) bson.RawValue {
 	return bson.RawValue{Type: kind, Value: data}
 }
 
-// event is an event of an acquire, some time after noon.
-func event(kind doclock.EventKind, after time.Duration) doclock.Event {
-	return doclock.Event{
+// event is an event of the lease with this number, or of none for 0, some time after noon.
+func event(lease int, kind doclock.EventKind, after time.Duration) doclock.Event {
+	e := doclock.Event{
 		Kind: kind, Time: noon.Add(after),
 		Collection: "shop.orders", DocumentID: documentID("A-17"), Tag: "write", Owner: "host/4711/api",
 	}
-}
-
-// leased is an event of the lease with this number.
-func leased(n int, kind doclock.EventKind, after time.Duration) doclock.Event {
-	e := event(kind, after)
-	e.LeaseID, e.Fence = leaseID(n), int64(1000+n)
+	if lease != 0 {
+		binary.BigEndian.PutUint64(e.LeaseID[:], uint64(lease))
+		e.Fence = int64(1000 + lease)
+	}
 	return e
 }
+
+// lifetime is the grant and the end of a lease, whose acquire began at noon.
+func lifetime(lease int, kind doclock.EventKind, err error) (granted, end doclock.Event) {
+	granted = event(lease, doclock.EventGranted, 2*time.Second)
+	granted.Waited, granted.Commands, granted.Holders = 2*time.Second, 3, inTheWay
+	end = event(lease, kind, 5*time.Second)
+	end.Held, end.Commands, end.Err = 3*time.Second, 1, err
+	return granted, end
+}
+
+var (
+	conflict = &doclock.ConflictError{Tag: "write"}
+	inTheWay = []doclock.Holder{{Tag: "write", Owner: "other/1/api"}, {Tag: "read", Owner: "other/2/api", Waiting: true}}
+)
 
 func (r *rig) equal(what string, got, want any) {
 	r.Helper()

@@ -28,7 +28,7 @@ const labelsKept = 4096
 // each tag of each collection.
 type labels struct {
 	metrics *instruments
-	mu      sync.RWMutex
+	mu      sync.Mutex
 	all     map[labelKey]*label
 }
 
@@ -63,37 +63,25 @@ func (l *labels) withOutcome(ctx context.Context, e doclock.Event) *label {
 }
 
 func (l *labels) get(ctx context.Context, key labelKey) *label {
-	l.mu.RLock()
-	known, ok := l.all[key]
-	l.mu.RUnlock()
-	if ok {
-		return known
+	l.mu.Lock()
+	of, known := l.all[key]
+	if !known {
+		of = newLabel(key)
 	}
-	made, fresh := l.add(key)
+	begins := !known && len(l.all) < labelsKept
+	if begins {
+		l.all[key] = of
+	}
+	l.mu.Unlock()
 	switch {
-	case !fresh || key.outcome != "":
+	case !begins || key.outcome != "":
 	case key.tag == "":
-		l.metrics.beginCollection(ctx, made)
+		l.metrics.beginCollection(ctx, of)
 	default:
-		l.metrics.beginTag(ctx, made)
+		l.metrics.beginTag(ctx, of)
 		l.get(ctx, labelKey{collection: key.collection})
 	}
-	return made
-}
-
-// add reports whether the label is new, and kept.
-func (l *labels) add(key labelKey) (_ *label, fresh bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if known, ok := l.all[key]; ok {
-		return known, false
-	}
-	made := newLabel(key)
-	if len(l.all) >= labelsKept {
-		return made, false
-	}
-	l.all[key] = made
-	return made, true
+	return of
 }
 
 func newLabel(key labelKey) *label {

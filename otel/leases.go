@@ -1,7 +1,10 @@
 package otel
 
 import (
+	"cmp"
 	"container/list"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,7 +73,7 @@ func (l *leases) note(e doclock.Event) {
 			lease.failed++
 		}
 		if len(lease.notes) < notesKept {
-			lease.notes = append(lease.notes, note{e.Time, e.Kind, errorType(e.Err), message(e.Err)})
+			lease.notes = append(lease.notes, note{e.Time, e.Kind, errorType(e.Err), cut(fmt.Sprint(e.Err), noteBytes)})
 		}
 	}
 }
@@ -80,43 +83,20 @@ func (l *leases) note(e doclock.Event) {
 func (l *leases) ended(e doclock.Event) lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	began := e.Time.Add(-e.Held)
-	var found *list.Element
-	for _, element := range l.byID[e.LeaseID] {
-		if found == nil || distance(element, began) < distance(found, began) {
-			found = element
-		}
-	}
-	if found == nil {
+	sharing := l.byID[e.LeaseID]
+	if len(sharing) == 0 {
 		return lease{}
 	}
+	distance := func(of *list.Element) time.Duration { return of.Value.(*lease).began.Sub(e.Time.Add(-e.Held)).Abs() }
+	found := slices.MinFunc(sharing, func(a, b *list.Element) int { return cmp.Compare(distance(a), distance(b)) })
 	l.forget(found)
 	return *found.Value.(*lease)
 }
 
-func distance(element *list.Element, t time.Time) time.Duration {
-	return element.Value.(*lease).began.Sub(t).Abs()
-}
-
 func (l *leases) forget(element *list.Element) {
 	id := l.all.Remove(element).(*lease).id
-	rest := l.byID[id]
-	if len(rest) == 1 {
+	l.byID[id] = slices.DeleteFunc(l.byID[id], func(e *list.Element) bool { return e == element })
+	if len(l.byID[id]) == 0 {
 		delete(l.byID, id)
-		return
 	}
-	for i := range rest {
-		if rest[i] == element {
-			l.byID[id] = append(rest[:i], rest[i+1:]...)
-			return
-		}
-	}
-}
-
-// message is an error's text, cut to its bytes.
-func message(err error) string {
-	if err == nil {
-		return ""
-	}
-	return cut(err.Error(), noteBytes)
 }

@@ -1,10 +1,11 @@
-package otel_test
+package otel
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,107 +14,74 @@ import (
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
-
-var conflict = &doclock.ConflictError{Tag: "write"}
 
 // story has an event of each kind.
 func story() []doclock.Event {
-	granted := func(n int, after, waited time.Duration) doclock.Event {
-		e := leased(n, doclock.EventGranted, after)
-		e.Waited, e.Commands = waited, 1
+	const s = time.Second
+	tell := func(lease int, kind doclock.EventKind, took time.Duration, err error) doclock.Event {
+		e := event(lease, kind, 4*s+took)
+		e.Waited, e.Held, e.Commands, e.Err = took, took, 1, err
 		return e
 	}
-	end := func(n int, kind doclock.EventKind, after, held time.Duration, err error) doclock.Event {
-		e := leased(n, kind, after)
-		e.Held, e.Commands, e.Err = held, 2, err
-		return e
-	}
-	refused := event(doclock.EventRefused, time.Second)
-	refused.Err, refused.Waited, refused.Commands = errors.Join(doclock.ErrNotAcquired, conflict), 2*time.Millisecond, 1
-	refused.Holders = []doclock.Holder{{Tag: "write", Owner: "other/1/api"}, {Tag: "read", Owner: "other/2/api", Waiting: true}}
-	gone := event(doclock.EventRefused, time.Second)
-	gone.Err, gone.Waited, gone.Commands, gone.DocumentID = doclock.ErrNotFound, 3*time.Millisecond, 1, bson.RawValue{}
-	gaveUp := event(doclock.EventGaveUp, 5*time.Second)
-	gaveUp.Err, gaveUp.Waited, gaveUp.Commands = errors.Join(doclock.ErrNotAcquired, conflict, context.DeadlineExceeded), 4*time.Second, 3
-	failed := leased(3, doclock.EventRenewalFailed, 4*time.Second)
-	failed.Err = mongo.CommandError{Code: 91, Message: "shutting down"}
-	unknown := leased(4, doclock.EventOutcomeUnknown, 6*time.Second)
-	unknown.Err = doclock.ErrOutcomeUnknown
-	cleanUp := event(doclock.EventCleanUpFailed, 7*time.Second)
-	cleanUp.Err, cleanUp.Dropped = errors.New("no server"), 5
-	skipped := event(doclock.EventSkipped, 0)
-	skipped.Err = mongo.CommandError{Code: 17419, Message: "too large"}
-	jumped := doclock.Event{Kind: doclock.EventClockJumped, Collection: skipped.Collection, Time: skipped.Time, Jump: -time.Second}
+	refused := tell(0, doclock.EventRefused, s/2, errors.Join(doclock.ErrNotAcquired, conflict))
+	refused.Holders = inTheWay
+	gone := tell(0, doclock.EventRefused, s/4, doclock.ErrNotFound)
+	gone.DocumentID = bson.RawValue{}
+	cleanUp := tell(0, doclock.EventCleanUpFailed, 0, errors.New("no server"))
+	cleanUp.Dropped = 5
 	return []doclock.Event{
-		skipped, jumped,
-		granted(1, 0, 2*time.Millisecond),
-		event(doclock.EventWaiting, 0), event(doclock.EventStillWaiting, 0),
-		refused, gone,
-		end(1, doclock.EventHandedOver, 2*time.Second, 2*time.Second, nil),
-		granted(2, 2*time.Second, 500*time.Millisecond),
-		leased(2, doclock.EventRenewed, 3*time.Second),
-		end(2, doclock.EventDetached, 3*time.Second, time.Second, nil),
-		granted(3, 3*time.Second, time.Millisecond),
-		failed,
-		end(3, doclock.EventLost, 5*time.Second, 2*time.Second, doclock.ErrLost),
-		gaveUp,
-		granted(4, 5*time.Second, time.Millisecond),
-		unknown,
-		end(4, doclock.EventReleased, 6*time.Second, time.Second, doclock.ErrOutcomeUnknown),
-		granted(5, 6*time.Second, time.Millisecond),
-		end(5, doclock.EventReleased, 7*time.Second, time.Second, nil),
+		tell(0, doclock.EventSkipped, 0, mongo.CommandError{Code: 17419, Message: "too large"}),
+		{Kind: doclock.EventClockJumped, Collection: "shop.orders", Time: noon, Jump: -s},
+		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, doclock.EventStillWaiting, 0, nil), refused, gone,
+		tell(1, doclock.EventHandedOver, 2*s, nil),
+		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, doclock.EventDetached, s, nil),
+		tell(3, doclock.EventGranted, s, nil), tell(3, doclock.EventRenewalFailed, s, mongo.CommandError{Code: 91, Message: "shutting down"}),
+		tell(3, doclock.EventLost, 2*s, doclock.ErrLost),
+		tell(0, doclock.EventGaveUp, 4*s, errors.Join(doclock.ErrNotAcquired, conflict, context.DeadlineExceeded)),
+		tell(4, doclock.EventGranted, s, nil), tell(4, doclock.EventOutcomeUnknown, 0, doclock.ErrOutcomeUnknown),
+		tell(4, doclock.EventReleased, s, doclock.ErrOutcomeUnknown),
+		tell(5, doclock.EventGranted, s, nil), tell(5, doclock.EventReleased, s, nil),
 		cleanUp,
-		granted(6, 7*time.Second, time.Millisecond),
+		tell(6, doclock.EventGranted, s, nil),
 	}
 }
 
+// The story has each kind of event that package doclock's source has. Another kind is ignored.
 func TestMetricsOfEachKind(t *testing.T) {
 	r := newRig(t)
+	r.observe(event(0, "of a later version", 0))
 	r.observe(story()...)
-	want := map[string]string{
-		"doclock.wait.duration{outcome=granted,tag=write}":                             "6 in 0.506s",
-		"doclock.wait.duration{outcome=refused,tag=write,error.type=conflict}":         "1 in 0.002s",
-		"doclock.wait.duration{outcome=refused,tag=write,error.type=not_found}":        "1 in 0.003s",
-		"doclock.wait.duration{outcome=gave_up,tag=write,error.type=timeout}":          "1 in 4s",
-		"doclock.hold.duration{outcome=handed_over,tag=write}":                         "1 in 2s",
-		"doclock.hold.duration{outcome=detached,tag=write}":                            "1 in 1s",
-		"doclock.hold.duration{outcome=lost,tag=write,error.type=lost}":                "1 in 2s",
-		"doclock.hold.duration{outcome=released,tag=write,error.type=outcome_unknown}": "1 in 1s",
-		"doclock.hold.duration{outcome=released,tag=write}":                            "1 in 1s",
-		"doclock.active_leases{tag=write}":                                             "1",
-		"doclock.conflicts{tag=write}":                                                 "2",
-		"doclock.skipped_documents{tag=write}":                                         "1",
-		"doclock.losses{tag=write}":                                                    "1",
-		"doclock.unknown_outcomes{tag=write}":                                          "1",
-		"doclock.clean_up_failures{tag=write}":                                         "1",
-		"doclock.renewals{tag=write}":                                                  "1",
-		"doclock.renewal_failures{tag=write}":                                          "1",
-		"doclock.commands{tag=write}":                                                  "21",
-		"doclock.clock_jumps{}":                                                        "1",
-		"doclock.dropped_events{}":                                                     "5",
-	}
-	got := r.points()
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		r.equal(name, got[name], want[name])
-		delete(got, name)
-	}
-	for name, value := range got {
-		t.Errorf("%s: got %s, want nothing", name, value)
-	}
-}
+	r.equal("points", r.points(), map[string]string{
+		"wait.duration{outcome=granted,tag=write}":                             "6 in 7s",
+		"wait.duration{outcome=refused,tag=write,error.type=conflict}":         "1 in 0.5s",
+		"wait.duration{outcome=refused,tag=write,error.type=not_found}":        "1 in 0.25s",
+		"wait.duration{outcome=gave_up,tag=write,error.type=timeout}":          "1 in 4s",
+		"hold.duration{outcome=handed_over,tag=write}":                         "1 in 2s",
+		"hold.duration{outcome=detached,tag=write}":                            "1 in 1s",
+		"hold.duration{outcome=lost,tag=write,error.type=lost}":                "1 in 2s",
+		"hold.duration{outcome=released,tag=write,error.type=outcome_unknown}": "1 in 1s",
+		"hold.duration{outcome=released,tag=write}":                            "1 in 1s",
+		"active_leases{tag=write}":                                             "1",
+		"conflicts{tag=write}":                                                 "2",
+		"skipped_documents{tag=write}":                                         "1",
+		"losses{tag=write}":                                                    "1",
+		"unknown_outcomes{tag=write}":                                          "1",
+		"clean_up_failures{tag=write}":                                         "1",
+		"renewals{tag=write}":                                                  "1",
+		"renewal_failures{tag=write}":                                          "1",
+		"commands{tag=write}":                                                  "14",
+		"clock_jumps{}":                                                        "1",
+		"dropped_events{}":                                                     "5",
+	})
 
-// The story has each kind that package doclock has, so the tests that tell it
-// miss none.
-func TestTheStoryIsWhole(t *testing.T) {
-	told := map[doclock.EventKind]bool{}
-	for _, e := range story() {
-		told[e.Kind] = true
-	}
-	for _, kind := range kinds(t) {
-		if !told[kind] {
-			t.Errorf("no event %q", kind)
+	kinds := regexp.MustCompile(`EventKind += "([^"]*)"`).FindAllStringSubmatch(page(t, "../event.go"), -1)
+	r.equal("event.go has kinds", len(kinds) > 0, true)
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(story(), func(e doclock.Event) bool { return string(e.Kind) == kind[1] }) {
+			t.Errorf("the story has no event %q", kind[1])
 		}
 	}
 }
@@ -121,45 +89,21 @@ func TestTheStoryIsWhole(t *testing.T) {
 // All counters of a tag exist from its first event on, at 0.
 func TestFailuresAreCountedFromZero(t *testing.T) {
 	r := newRig(t)
-	r.observe(leased(1, doclock.EventGranted, 0))
-	metrics := r.metrics()
-	for _, name := range []string{"conflicts", "skipped_documents", "losses", "unknown_outcomes", "clean_up_failures", "renewals", "renewal_failures", "commands", "clock_jumps", "dropped_events"} {
-		sum, ok := metrics["doclock."+name].Data.(metricdata.Sum[int64])
-		if !ok || len(sum.DataPoints) != 1 || sum.DataPoints[0].Value != 0 {
-			t.Errorf("%s: %+v, want one point of 0", name, sum)
-		}
+	r.observe(event(0, doclock.EventRenewed, 0))
+	var values []string
+	for _, s := range r.series() {
+		values = append(values, strings.TrimPrefix(s.metric.Name, "doclock.")+"="+s.value)
 	}
+	slices.Sort(values)
+	r.equal("values", strings.Join(values, " "), "clean_up_failures=0 clock_jumps=0 commands=0 conflicts=0 dropped_events=0 losses=0 "+
+		"renewal_failures=0 renewals=1 skipped_documents=0 unknown_outcomes=0")
 }
 
-func TestLabelsFollowTheConventions(t *testing.T) {
-	r := newRig(t)
-	e := leased(1, doclock.EventGranted, 0)
-	e.Collection = "shop.orders.2026" // the collection's name has the dot
-	r.observe(e)
-	sum := r.metrics()["doclock.active_leases"].Data.(metricdata.Sum[int64])
-	var labels []string
-	for _, a := range sum.DataPoints[0].Attributes.ToSlice() {
-		labels = append(labels, fmt.Sprintf("%s=%s", a.Key, a.Value.String()))
-	}
-	slices.Sort(labels)
-	r.equal("labels", strings.Join(labels, " "), "db.collection.name=orders.2026 db.namespace=shop db.system.name=mongodb doclock.tag=write")
-}
-
-// Any number of documents, leases, owners and holders makes no further series, and
-// none of them is a label.
+// Any number of documents, leases, owners and holders makes no further series, and none of them is a label.
 func TestNoIDIsALabel(t *testing.T) {
-	series := func(r *rig) (all []string) {
-		for name, m := range r.metrics() {
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					all = append(all, name+p.Attributes.Encoded(encoder))
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					all = append(all, name+p.Attributes.Encoded(encoder))
-				}
-			}
+	names := func(r *rig) (all []string) {
+		for _, s := range r.series() {
+			all = append(all, s.metric.Name+s.labels.Encoded(attribute.DefaultEncoder()))
 		}
 		slices.Sort(all)
 		return all
@@ -168,22 +112,51 @@ func TestNoIDIsALabel(t *testing.T) {
 	once.observe(story()...)
 	for i := range 200 {
 		for _, e := range story() {
-			if e.DocumentID.Type != 0 {
-				e.DocumentID = documentID(fmt.Sprint("document-", i))
-			}
-			e.Owner = fmt.Sprint("owner-", i)
-			e.LeaseID, e.Fence = leaseID(1000*i), int64(i)
+			e.DocumentID, e.Owner = documentID(fmt.Sprint("document-", i)), fmt.Sprint("owner-", i)
+			e.LeaseID, e.Fence = event(1000+i, e.Kind, 0).LeaseID, int64(i)
 			e.Holders = []doclock.Holder{{Tag: fmt.Sprint("tag-", i), Owner: fmt.Sprint("other-", i)}}
 			often.observe(e)
 		}
 	}
-	once.equal("series", series(often), series(once))
+	once.equal("series", names(often), names(once))
 }
 
-func TestAnUnknownKindIsIgnored(t *testing.T) {
-	r := newRig(t)
-	r.observe(event("of a later version", 0))
-	if points, spans := r.points(), r.ended(); len(points)+len(spans) != 0 {
-		t.Errorf("got %v and %v", points, spans)
+// The number of labels is bounded. Those beyond the limit are made anew, and follow the conventions, too.
+func TestLabels(t *testing.T) {
+	r, e := newRig(t), event(0, doclock.EventWaiting, 0)
+	for i := range 2 * labelsKept {
+		e.Tag = fmt.Sprint("tag-", i%(labelsKept+10))
+		r.observe(e)
+	}
+	r.equal("labels", len(r.labels.all), labelsKept)
+	e.Collection, e.Tag = "shop.orders.2026", "more" // the collection's name has the dot
+	made := trace.NewSpanStartConfig(r.labels.of(t.Context(), e).start)
+	labels := attribute.NewSet(made.Attributes()...)
+	r.equal("label", labels.Encoded(attribute.DefaultEncoder()),
+		"db.collection.name=orders.2026,db.namespace=shop,db.system.name=mongodb,doclock.tag=more")
+}
+
+func TestErrorTypes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{fmt.Errorf("%w: %w", doclock.ErrNotAcquired, conflict), "conflict"},
+		{errors.Join(doclock.ErrNotAcquired, context.DeadlineExceeded, conflict), "timeout"},
+		{errors.Join(doclock.ErrNotAcquired, context.Canceled, conflict), "canceled"},
+		{errors.Join(doclock.ErrNotAcquired, doclock.ErrClosed, conflict), "closed"},
+		{errors.Join(doclock.ErrOutcomeUnknown, context.DeadlineExceeded), "outcome_unknown"},
+		{errors.Join(doclock.ErrNotAcquired, doclock.ErrNotFound), "not_found"},
+		{fmt.Errorf("renewal: %w", mongo.CommandError{Code: 91, Message: "shutting down"}), "91"},
+		{mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 11000}}}, "11000"},
+		{mongo.CommandError{Labels: []string{"NetworkError"}}, "network"},
+		{mongo.CommandError{Code: 50, Message: "MaxTimeMSExpired"}, "timeout"},
+		{fmt.Errorf("%w: waited for 10ms", doclock.ErrNotAcquired), "not_acquired"},
+		{io.EOF, "_OTHER"},
+	} {
+		if got := errorType(c.err); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -34,21 +35,13 @@ type config struct {
 // WithMeterProvider sets where the metrics go. Default, and for nil: the global
 // MeterProvider.
 func WithMeterProvider(provider metric.MeterProvider) Option {
-	return func(c *config) {
-		if provider != nil {
-			c.meters = provider
-		}
-	}
+	return func(c *config) { c.meters = provider }
 }
 
 // WithTracerProvider sets where the spans go. Default, and for nil: the global
 // TracerProvider.
 func WithTracerProvider(provider trace.TracerProvider) Option {
-	return func(c *config) {
-		if provider != nil {
-			c.tracers = provider
-		}
-	}
+	return func(c *config) { c.tracers = provider }
 }
 
 // New makes an Observer. The error is the MeterProvider's, if it refuses an
@@ -57,15 +50,16 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 //	observer, err := otel.New()
 //	locks, err := writelock.New(orders, doclock.OnEvent(observer.Observe))
 func New(opts ...Option) (*Observer, error) {
-	c := config{otel.GetMeterProvider(), otel.GetTracerProvider()}
+	var c config
 	for _, opt := range opts {
 		opt(&c)
 	}
-	metrics, err := newInstruments(c.meters.Meter(scope))
+	metrics, err := newInstruments(cmp.Or(c.meters, otel.GetMeterProvider()).Meter(scope))
 	if err != nil {
 		return nil, err
 	}
-	return &Observer{metrics: metrics, tracer: c.tracers.Tracer(scope), labels: newLabels(metrics), leases: newLeases()}, nil
+	tracer := cmp.Or(c.tracers, otel.GetTracerProvider()).Tracer(scope)
+	return &Observer{metrics: metrics, tracer: tracer, labels: newLabels(metrics), leases: newLeases()}, nil
 }
 
 // Observe records one event. The Lockers that share the Observer may call it
@@ -83,10 +77,8 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	case doclock.EventSkipped:
 		o.metrics.skipped.Add(ctx, 1, o.labels.of(ctx, e).add...)
 	case doclock.EventStillWaiting: // its EventWaiting was counted
-	case doclock.EventGranted:
-		o.granted(ctx, e)
-	case doclock.EventRefused, doclock.EventGaveUp:
-		o.notGranted(ctx, e)
+	case doclock.EventGranted, doclock.EventRefused, doclock.EventGaveUp:
+		o.acquired(ctx, e)
 	case doclock.EventRenewed:
 		o.metrics.renewals.Add(ctx, 1, o.labels.of(ctx, e).add...)
 	case doclock.EventRenewalFailed:
@@ -107,13 +99,19 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 	}
 }
 
-func (o *Observer) granted(ctx context.Context, e doclock.Event) {
+func (o *Observer) acquired(ctx context.Context, e doclock.Event) {
 	parent := trace.SpanContextFromContext(ctx)
 	ctx, span := o.acquireSpan(ctx, e)
 	defer endSpan(span, e)
 	plain := o.labels.of(ctx, e)
 	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
 	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
+	if e.Kind != doclock.EventGranted {
+		if e.Kind == doclock.EventRefused && errors.Is(e.Err, doclock.ErrConflict) {
+			o.metrics.conflicts.Add(ctx, 1, plain.add...)
+		}
+		return
+	}
 	o.metrics.active.Add(ctx, 1, plain.add...)
 	if !parent.IsValid() { // the hold joins the acquire's trace
 		parent = span.SpanContext()
@@ -121,17 +119,6 @@ func (o *Observer) granted(ctx context.Context, e doclock.Event) {
 	if parent.IsValid() { // else nothing is traced
 		o.leases.began(e, parent)
 	}
-}
-
-func (o *Observer) notGranted(ctx context.Context, e doclock.Event) {
-	ctx, span := o.acquireSpan(ctx, e)
-	defer endSpan(span, e)
-	plain := o.labels.of(ctx, e)
-	if e.Kind == doclock.EventRefused && errors.Is(e.Err, doclock.ErrConflict) {
-		o.metrics.conflicts.Add(ctx, 1, plain.add...)
-	}
-	o.metrics.wait.Record(ctx, e.Waited.Seconds(), o.labels.withOutcome(ctx, e).record...)
-	o.metrics.commands.Add(ctx, int64(e.Commands), plain.add...)
 }
 
 func (o *Observer) ended(ctx context.Context, e doclock.Event) {
