@@ -16,39 +16,47 @@ import (
 var alone = []mutants.Mutant{{
 	Name: "$and protects the search through the ids",
 	Why:  "on a document without a lock, which is every first one, an acquire may raise 40081",
-	Old:  `return call("$in", id, arrayOf(d.own+"."+idKey))`,
-	New:  `return all(call("$isArray", d.own+"."+idKey), call("$in", id, d.own+"."+idKey))`,
+	Edits: []mutants.Edit{{
+		Old: `return call("$in", id, arrayOf(d.own+"."+idKey))`,
+		New: `return all(call("$isArray", d.own+"."+idKey), call("$in", id, d.own+"."+idKey))`,
+	}},
 }, {
 	Name: "$and protects the look at all tags",
 	Why:  "a field that isn't a lock may raise 40390, and not be reported as foreign",
-	Old:  "return cond(\n",
-	New:  "return all(\n",
-	More: []mutants.Edit{{
+	Edits: []mutants.Edit{{
+		Old: "return cond(\n",
+		New: "return all(\n",
+	}, {
 		Old: "call(\"$eq\", call(\"$type\", \"$$t.v\"), \"null\")))}),\n\t\tfalse)",
 		New: `call("$eq", call("$type", "$$t.v"), "null")))}))`,
 	}},
 }, {
 	Name: "the next fence is computed before the field is known to be a lock",
 	Why:  "MongoDB evaluates all variables of a $let: an arrival raises 14 or 241 for a foreign fence",
-	Old:  `arrive := let(append(d.survivors(exclusive), bson.E{Key: "next", Value: d.next()}), entered)`,
-	New:  `arrive := let(append(d.survivors(exclusive), bson.E{Key: "unused", Value: 0}), entered)`,
-	More: []mutants.Edit{{
+	Edits: []mutants.Edit{{
+		Old: `arrive := let(append(d.survivors(exclusive), bson.E{Key: "next", Value: d.next()}), entered)`,
+		New: `arrive := let(append(d.survivors(exclusive), bson.E{Key: "unused", Value: 0}), entered)`,
+	}, {
 		Old: `let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(`,
 		New: `let(bson.D{{Key: "again", Value: d.there(id)}, {Key: "next", Value: d.next()}}, d.ours(`,
 	}},
 }, {
 	Name: "$and protects the image's look at the own entry",
 	Why:  "an arrival that was executed is answered with an error",
-	Old: `own := filter(arrayOf(d.own), "e", call("$eq", "$$e."+idKey, id))
+	Edits: []mutants.Edit{{
+		Old: `own := filter(arrayOf(d.own), "e", call("$eq", "$$e."+idKey, id))
 	return nth(mapped(own, "e", "$$e."+fenceKey), 0)`,
-	New: `own := filter(d.own, "e", call("$eq", "$$e."+idKey, id))
+		New: `own := filter(d.own, "e", call("$eq", "$$e."+idKey, id))
 	return all(call("$isArray", d.own), nth(mapped(own, "e", "$$e."+fenceKey), 0))`,
+	}},
 }, {
 	Name: "tags are compared by the collection's collation",
 	Why:  "if it ignores case, a program that knows \"read\" misses a holder of \"READ\" in another program",
-	Old:  `return bson.D{{Key: "$regexMatch", Value: bson.D{{Key: "input", Value: tag}, {Key: "regex", Value: names}}}}`,
-	New: `_ = names
+	Edits: []mutants.Edit{{
+		Old: `return bson.D{{Key: "$regexMatch", Value: bson.D{{Key: "input", Value: tag}, {Key: "regex", Value: names}}}}`,
+		New: `_ = names
 	return call("$in", tag, tags)`,
+	}},
 }}
 
 // catchAll checks that the evaluations agree without a fault, and disagree with

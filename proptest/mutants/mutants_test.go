@@ -1,8 +1,6 @@
 package mutants
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"go/ast"
 	"go/build"
@@ -19,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/proptest/tally"
@@ -38,28 +38,39 @@ func seeds(t *testing.T) {
 	}
 }
 
-// An edit of the product must not disable a mutant silently: each applies, and compiles.
+// all reads the mutants.
+func all(t *testing.T) []Mutant {
+	t.Helper()
+	all, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// An edit of the product must not disable a mutant silently: each applies and compiles, and its tests are there.
 func TestMutantsApply(t *testing.T) {
 	names, compiler := map[string]bool{}, newCompiler(t)
-	for _, m := range All() {
+	for _, m := range all(t) {
 		if names[m.Name] {
 			t.Errorf("two mutants are called %q", m.Name)
 		}
 		names[m.Name] = true
-		if m.Why == "" && m.Rule == 0 || m.Tests == "" || len(m.Packages) == 0 || m.Old == "" {
+		if m.Why == "" && m.Rule == 0 || m.Tests == "" || m.Package == "" || len(m.Edits) == 0 {
 			t.Errorf("%s: something is left out", m.Name)
+			continue
 		}
 		if tests, err := regexp.Compile(m.Tests); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
-		} else if !slices.ContainsFunc(testsOf(t, m.Packages[0]), tests.MatchString) {
-			t.Errorf("%s: no test of %s is called %s", m.Name, m.Packages[0], m.Tests)
+		} else if !slices.ContainsFunc(testsOf(t, m.Package), tests.MatchString) {
+			t.Errorf("%s: no test of %s is called %s", m.Name, m.Package, m.Tests)
 		}
 		text, err := os.ReadFile(filepath.Join(root, m.File))
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 			continue
 		}
-		mutated, err := m.apply(string(text))
+		mutated, err := m.Apply(string(text))
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		} else if mutated == string(text) {
@@ -79,7 +90,7 @@ type compiler struct {
 func newCompiler(t *testing.T) compiler {
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}")
 	list.Dir = root
-	for _, m := range All() {
+	for _, m := range all(t) {
 		if dir := "./" + path.Dir(m.File); !slices.Contains(list.Args, dir) {
 			list.Args = append(list.Args, dir)
 		}
@@ -140,7 +151,7 @@ func testsOf(t *testing.T, pkg string) (names []string) {
 // Every rule has a mutant.
 func TestEveryRuleHasAMutant(t *testing.T) {
 	broken := map[int][]string{}
-	for _, m := range All() {
+	for _, m := range all(t) {
 		broken[m.Rule] = append(broken[m.Rule], m.Name)
 	}
 	for rule := 1; rule <= Rules; rule++ {
@@ -156,7 +167,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	some := slices.DeleteFunc(All(), func(m Mutant) bool { return !pattern.MatchString(m.Name) })
+	some := slices.DeleteFunc(all(t), func(m Mutant) bool { return !pattern.MatchString(m.Name) })
 	t.Setenv("MONGODB_URI", mongotest.URI(t))
 	var counted tally.Tally
 	if err := RunAll(t.Context(), root, some, &counted, os.Stderr); err != nil {
@@ -170,47 +181,41 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 }
 
-// A run without a verdict is an error, and catches nothing.
+// A run without a verdict is an error, and catches nothing; nor does a test that the mutant can't fail.
 func TestNoVerdict(t *testing.T) {
 	seeds(t)
-	harmless := Mutant{
-		Name: "another constant", File: "relations/validate.go",
-		Old: "MaxAllow = 10_000", New: "MaxAllow = 10_001",
-		Packages: inRelations, Tests: "^TestKindString$",
-	}
-	for want, spoil := range map[string]func(*Mutant){
-		"must have it once": func(m *Mutant) { m.Old = "func " },
-		"doesn't compile":   func(m *Mutant) { m.New = `MaxAllow = "many"` },
-		"no test of":        func(m *Mutant) { m.Tests = "^TestThatIsNotThere$" },
-		"no such file":      func(m *Mutant) { m.File = "relations/nothing.go" },
+	const harmless = "mutant: another constant\nfile: relations/validate.go\ntests: ^TestKindString$\nin: ./relations\n-MaxAllow = 10_000\n"
+	for text, want := range map[string]string{
+		"+MaxAllow = 10_001":                              "",
+		"+MaxAllow = 10_001\n-func\n+func":                "must have it once",
+		`+MaxAllow = "many"`:                              "doesn't compile",
+		"+MaxAllow = 10_001\ntests: ^TestThatIsNotThere$": "no test of",
+		"+MaxAllow = 10_001\nfile: relations/nothing.go":  "no such file",
 	} {
-		m := harmless
-		spoil(&m)
-		caughtBy, err := Run(t.Context(), root, m)
-		if caughtBy != "" || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("caught by %q, error %v; want one that says %q", caughtBy, err, want)
+		ms, err := Parse(harmless + text)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	var counted tally.Tally
-	if err := RunAll(ended, root, []Mutant{harmless}, &counted, io.Discard); !errors.Is(err, context.Canceled) || counted.Checks[Caught] > 0 {
-		t.Errorf("with an ended context: %v, %d", err, counted.Checks[Caught])
+		caughtBy, err := Run(t.Context(), root, ms[0])
+		if caughtBy != "" || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: caught by %q, error %v; want %q", text, caughtBy, err, want)
+		}
 	}
 }
 
-func TestFailure(t *testing.T) {
-	for out, want := range map[string]string{
-		"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\nFAIL\n":                "TestA",
-		"--- FAIL: TestA (0.00s)\npanic: oh [recovered]\n":                              "TestA (panic)",
-		"panic: oh\n\ngoroutine 1 [running]:\n":                                         "panic",
-		"panic: test timed out after 1s\nrunning tests:\n\tTestA/b (1s)\n\ngoroutine 1": "TestA (timeout)",
-		"PASS\nmongotest: the tests have left goroutines behind: found 1\n":             "goroutines left behind",
-		"exit status 3\n": "",
-	} {
-		if got := failure([]byte(out)).String(); got != want {
-			t.Errorf("%q is read as %q, not %q", out, got, want)
+func TestParse(t *testing.T) {
+	const text = "# A comment.\n\nmutant: a\nrule: 3\nwhy: b\nfile: c.go\ntests: ^T$\nin: ./d\n-one\n-\n-two\n+three\n+\tfour\n-five\n+\n-six\n\nmutant: b\n-x\n"
+	want := []Mutant{{
+		Name: "a", Rule: 3, Why: "b", File: "c.go", Tests: "^T$", Package: "./d",
+		Edits: []Edit{{Old: "one\n\ntwo", New: "three\n\tfour"}, {Old: "five"}, {Old: "six"}},
+	}, {Name: "b", Edits: []Edit{{Old: "x"}}}}
+	got, err := Parse(text)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
+	}
+	for _, wrong := range []string{"file: a", "mutant: a\n+b", "mutant: a\n-b\nrule: 1\n+c", "mutant: a\nrule: x", "mutant: a\nfiles: b"} {
+		if _, err := Parse(wrong); err == nil {
+			t.Errorf("%q is read", wrong)
 		}
 	}
 }

@@ -99,7 +99,11 @@ func TestProof(t *testing.T) {
 	if *seeded {
 		p.part("mutants", func() error {
 			t.Setenv("MONGODB_URI", uri)
-			return mutants.RunAll(ctx, root, mutants.All(), &p.counts, os.Stdout)
+			all, err := mutants.All()
+			if err != nil {
+				return err
+			}
+			return mutants.RunAll(ctx, root, all, &p.counts, os.Stdout)
 		})
 	}
 
