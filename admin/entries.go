@@ -20,15 +20,15 @@ import (
 
 // Lock is the lock of one document, as one read found it.
 type Lock struct {
-	DocumentID bson.RawValue // the document's _id
-	Now        time.Time     // the server's clock at the read
-	Fence      int64         // the last value given out, as a fencing token or an order of arrival
-	Entries    []Entry       // in the order of arrival
+	DocumentID bson.RawValue `json:"-"`       // the document's _id
+	Now        time.Time     `json:"now"`     // the server's clock at the read
+	Fence      int64         `json:"fence"`   // the last value given out, as a fencing token or an order of arrival
+	Entries    []Entry       `json:"entries"` // in the order of arrival
 
 	// InTheWay has, for each tag of the option [Rules], the ids of the live entries
 	// that keep an acquire under it back now, in the order of their tags. The list
 	// is empty if nothing keeps the tag back. Without Rules InTheWay is nil.
-	InTheWay map[string][]uuid.UUID
+	InTheWay map[string][]uuid.UUID `json:"inTheWay,omitempty"`
 }
 
 // Inspect reads the entries of one document that the filter matches, in one read. A

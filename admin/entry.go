@@ -32,11 +32,8 @@ type Entry struct {
 	Expires   time.Time     // the entry may be removed from then on, on the server's clock
 	Remaining time.Duration // until then; 0 or less if the entry has expired
 
-	// HasToken: the lease was detached, and its token can resume it.
-	HasToken bool
-
-	// Until is the time up to which a release leaves a remainder, or zero.
-	Until time.Time
+	HasToken bool      // the lease was detached, and its token can resume it
+	Until    time.Time // up to then a release leaves a remainder; or zero
 
 	// WaitsFor are the ids of the entries that block a waiting entry. It needs the
 	// option [Rules], with the entry's tag.
@@ -146,10 +143,7 @@ func (d *desk) shardKey(img *engine.Image) bson.Raw {
 	if len(beside) == 0 {
 		return nil
 	}
-	raw, err := bson.Marshal(beside)
-	if err != nil { // of values that were just read
-		return nil
-	}
+	raw, _ := bson.Marshal(beside) // values that were just read
 	return raw
 }
 
@@ -245,22 +239,17 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// lockJSON is a [Lock] as JSON.
-type lockJSON struct {
-	Document json.RawMessage        `json:"document"`
-	Now      time.Time              `json:"now"`
-	Fence    int64                  `json:"fence"`
-	Entries  []Entry                `json:"entries"`
-	InTheWay map[string][]uuid.UUID `json:"inTheWay,omitempty"`
-}
-
 // MarshalJSON writes the lock for other programs, as [Entry.MarshalJSON] does.
 func (l Lock) MarshalJSON() ([]byte, error) {
 	document, err := extended(l.DocumentID)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(lockJSON{document, l.Now, l.Fence, l.Entries, l.InTheWay})
+	type fields Lock
+	return json.Marshal(struct {
+		Document json.RawMessage `json:"document"`
+		fields
+	}{document, fields(l)})
 }
 
 // What stands around a value in extended JSON, which knows only documents.

@@ -42,50 +42,41 @@ func Example() {
 	// the holder is refused: true
 }
 
-// What one program left behind, over a whole collection.
+// What the programs of a machine left behind, over a whole collection.
 func ExampleRemove() {
 	ctx := context.Background()
 	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
 	check(err)
-	locks, err := writelock.New(orders, doclock.Owner("web-3/1/api"))
-	check(err)
-	for _, id := range []string{"A-17", "A-18"} {
-		if _, err := locks.TryAcquire(ctx, doclock.ID(id)); err != nil {
-			log.Fatal(err)
-		}
+	for id, owner := range map[string]string{"A-17": "web-3/1/api", "A-18": "web-30/1/api"} {
+		locks, err := writelock.New(orders, doclock.Owner(owner))
+		check(err)
+		_, err = locks.TryAcquire(ctx, doclock.ID(id))
+		check(err)
 	}
 
-	n := 0
-	for e, err := range admin.Entries(ctx, orders, admin.Query{Owner: "web-3/1/api", Only: admin.Live}) {
-		if errors.Is(err, doclock.ErrForeignLock) {
-			fmt.Println(err)
-			continue
-		}
-		check(err)
-		n++
-		_ = e // fmt.Println(e) shows the whole entry
-	}
-	count, err := admin.Remove(ctx, orders, admin.Query{Owner: "web-3/1/api"})
+	count, err := admin.Remove(ctx, orders, admin.Query{OwnerPrefix: "web-3/"})
 	check(err)
-	fmt.Println(n, "found,", count.Removed, "removed")
+	fmt.Println("removed:", count.Removed)
+	for e, err := range admin.Entries(ctx, orders, admin.Query{}) {
+		check(err)
+		fmt.Println("left:", e.Owner) // fmt.Println(e) shows the whole entry
+	}
 	// Output:
-	// 2 found, 2 removed
+	// removed: 1
+	// left: web-30/1/api
 }
 
 // What has expired is removed. Nobody holds it any more, and nobody was kept out by it.
 func ExampleSweep() {
 	ctx := context.Background()
 	mem := locktest.New()
-	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
+	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
 	check(err)
 	locks, err := writelock.New(orders)
 	check(err)
 	_, err = locks.TryAcquire(ctx, doclock.ID("A-17")) // its program dies
 	check(err)
 	mem.Advance(time.Hour)
-	_, err = locks.TryAcquire(ctx, doclock.ID("A-18"))
-	check(err)
-
 	count, err := admin.Sweep(ctx, orders)
 	check(err)
 	fmt.Println("removed:", count.Removed)

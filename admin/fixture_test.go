@@ -11,8 +11,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
-	"github.com/doclock/doclock/internal/adjust"
-	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
@@ -63,7 +61,8 @@ func named(name string) uuid.UUID {
 
 func binary(id uuid.UUID) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
 
-// entry is one as it is stored. A fence of 0 is that of a waiting entry.
+// entry is one as it is stored. A fence of 0 is that of a waiting entry. What is
+// given besides comes in the place of these fields, or beside them.
 func entry(name string, seq, fence int64, expires time.Duration, more ...bson.E) bson.D {
 	e := bson.D{
 		{Key: "id", Value: binary(named(name))}, {Key: "owner", Value: "of " + name}, {Key: "seq", Value: seq},
@@ -72,7 +71,10 @@ func entry(name string, seq, fence int64, expires time.Duration, more ...bson.E)
 	if fence != 0 {
 		e = append(e, bson.E{Key: "fence", Value: fence})
 	}
-	return append(e, more...)
+	for _, field := range more {
+		e = append(slices.DeleteFunc(e, func(old bson.E) bool { return old.Key == field.Key }), field)
+	}
+	return e
 }
 
 // lock is a lock field as it is stored.
@@ -87,6 +89,8 @@ func tag(name string, entries ...bson.D) bson.E {
 	}
 	return bson.E{Key: name, Value: array}
 }
+
+func owner(name string) bson.E { return bson.E{Key: "owner", Value: name} }
 
 func idIs(id any) bson.E { return bson.E{Key: "_id", Value: id} }
 
@@ -138,13 +142,6 @@ func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock
 	return l
 }
 
-// drivenBy has a Locker's server go by a clock.
-func drivenBy(server *fixture.Clock) doclock.Option {
-	return adjust.Locker(func(c *engine.Config) {
-		c.Now = server.Now
-	})
-}
-
 func (p *place) acquire(l *multilock.Locker, id any, tag string) *doclock.Lease {
 	p.Helper()
 	lease, err := l.TryAcquire(fixture.Bounded(p), doclock.ID(id), tag)
@@ -178,12 +175,12 @@ func names(entries []admin.Entry) (names []string) {
 	return names
 }
 
-func (p *place) want(err error, targets ...error) {
+func sorted(names []string) []string { slices.Sort(names); return names }
+
+func (p *place) want(err, target error) {
 	p.Helper()
-	for _, target := range targets {
-		if !errors.Is(err, target) {
-			p.Errorf("got error %v, want one that is %q", err, target)
-		}
+	if !errors.Is(err, target) {
+		p.Errorf("got error %v, want one that is %q", err, target)
 	}
 }
 

@@ -52,10 +52,8 @@ func TestMongoshLines(t *testing.T) {
 func orders(p *place) {
 	shown := uuid.MustParse("f0ef0793-0c2c-4d0a-8c1b-6f1d2a3b4c5d")
 	const fence = 1795448096117
-	e := func(id uuid.UUID, owner string, fence int64, left time.Duration) bson.D {
-		e := entry("", fence, fence, left)
-		e[0].Value, e[1].Value = binary(id), owner
-		return e
+	e := func(id uuid.UUID, by string, fence int64, left time.Duration) bson.D {
+		return entry("", fence, fence, left, owner(by), bson.E{Key: "id", Value: binary(id)})
 	}
 	p.Insert(idIs("A-17"), lock(fence, tag("write", e(shown, "web-3/4711/api", fence, time.Hour), e(named("a"), "web-4/1/api", 0, time.Hour))))
 	p.Insert(idIs("A-18"), lock(fence, tag("write", e(shown, "web-3/4711/api", fence, time.Hour), e(named("b"), "web-4/1/api", 6, 0))))
@@ -69,11 +67,11 @@ func (p *place) mongosh(verb string) error {
 	if err != nil {
 		return err
 	}
-	block := regexp.MustCompile(`(?s)\n### ` + verb + "\n.*?```js\ndb\\.orders\\.(\\w+)\\((.*?)\\)\n```").FindStringSubmatch(string(page))
+	block := regexp.MustCompile(`(?s)\n### ` + verb + "\n.*?```js\ndb\\.orders\\.update\\w+\\((.*?)\\)\n```").FindStringSubmatch(string(page))
 	if block == nil {
 		return fmt.Errorf("the page has no line of %s", verb)
 	}
-	text := block[2]
+	text := block[1]
 	for pattern, value := range map[string]string{
 		`UUID\("([^"]+)"\)`: `{"$$uuid": "$1"}`,
 		`Long\("(\d+)"\)`:   `{"$$numberLong": "$1"}`,
@@ -88,10 +86,6 @@ func (p *place) mongosh(verb string) error {
 	if concern := args.Args[2].Lookup("writeConcern", "w").StringValue(); concern != "majority" {
 		return fmt.Errorf("its write concern is %q", concern)
 	}
-	if block[1] == "updateOne" {
-		_, err = p.Hand.UpdateOne(p.Context(), args.Args[0], args.Args[1])
-	} else {
-		_, err = p.Hand.UpdateMany(p.Context(), args.Args[0], args.Args[1])
-	}
+	_, err = p.Hand.UpdateMany(p.Context(), args.Args[0], args.Args[1])
 	return err
 }

@@ -111,8 +111,7 @@ func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Op
 // remainders. No lock needs it: each grant prunes its document. It is for documents
 // that nobody locks any more, and for people who read the field. It is [Remove] with
 // Only: Expired, whose command judges each entry again by the server's clock: one
-// that was extended in the meantime stays. A holder that comes late is refused
-// afterwards, as if another had been granted the lock.
+// that was extended in the meantime stays, and a holder that comes later is refused.
 //
 // With [DeleteIdle] it then deletes the documents that
 //
@@ -124,10 +123,9 @@ func Remove(ctx context.Context, coll *mongo.Collection, query Query, opts ...Op
 //     id in the lock).
 //
 // Every other document stays, also one that an acquire with [doclock.Upsert] just
-// made. The command that deletes checks all of this, so a document that is locked in
-// the meantime stays. An acquire that finds its document deleted makes it anew, if
-// its Locker has the option Upsert, and else fails with [doclock.ErrNotFound]. The
-// fencing tokens of the new document go on increasing.
+// made, or that is locked in the meantime: the command that deletes checks all of
+// this. An acquire that finds its document deleted makes it anew with Upsert, and
+// the fencing tokens go on increasing; without Upsert it gets a [doclock.ErrNotFound].
 //
 // Errors and Count are as those of [Remove]. Options: [DeleteIdle], [Within],
 // [Field], [ShardKey].
@@ -184,7 +182,10 @@ func (w *work) done(err error) error {
 // and the next grant prunes it.
 func (w *work) remove(ctx context.Context, q Query) error {
 	var batch []engine.Exact
-	send := func() error {
+	send := func(least int) error {
+		if len(batch) < least {
+			return nil
+		}
 		n, err := w.engine.RemoveEach(ctx, batch)
 		w.count.Removed += n
 		batch = batch[:0]
@@ -205,22 +206,20 @@ func (w *work) remove(ctx context.Context, q Query) error {
 		if err != nil || q.Only == Expired && e.Expires.IsZero() {
 			continue
 		}
-		if batch = append(batch, x); len(batch) < batchSize {
-			continue
-		}
-		if err := send(); err != nil {
+		batch = append(batch, x)
+		if err := send(batchSize); err != nil {
 			return err
 		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return send()
+	return send(1)
 }
 
 func (w *work) deleteIdle(ctx context.Context) error {
 	var batch []engine.Pin
-	send := func() error {
+	send := func(least int) error {
+		if len(batch) < least {
+			return nil
+		}
 		n, err := w.engine.DeleteIdle(ctx, batch, w.idle)
 		w.count.Deleted += n
 		batch = batch[:0]
@@ -233,15 +232,10 @@ func (w *work) deleteIdle(ctx context.Context) error {
 			}
 			return err
 		}
-		if batch = append(batch, w.engine.Pin(img)); len(batch) < batchSize {
-			continue
-		}
-		if err := send(); err != nil {
+		batch = append(batch, w.engine.Pin(img))
+		if err := send(batchSize); err != nil {
 			return err
 		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return send()
+	return send(1)
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/adjust"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
@@ -23,34 +25,22 @@ import (
 )
 
 // Break removes the one entry, with one command, and returns what it was. All
-// else stays.
+// else stays. A second Break finds nothing.
 func TestBreakRemovesExactlyOneEntry(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"ann", "bob", "old", "cid", "rem"} {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
-			crowd(p)
-			entries := p.inspect("crowd", p.clocked()).Entries
-			i := slices.IndexFunc(entries, func(e admin.Entry) bool { return e.ID == named(name) })
-			got, err := admin.Break(t.Context(), p.coll, entries[i], p.clocked())
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.sends("Break", "findAndModify")
-			if diff := cmp.Diff(entries[i], got); diff != "" {
-				t.Errorf("it returned (-want +got):\n%s", diff)
-			}
-			left := p.inspect("crowd", p.clocked())
-			if diff := cmp.Diff(slices.Delete(entries, i, i+1), left.Entries); diff != "" || left.Fence != 99 {
-				t.Errorf("fence %d, the others (-want +got):\n%s", left.Fence, diff)
-			}
-			before := p.stored("crowd")
-			_, err = admin.Break(t.Context(), p.coll, got, p.clocked())
-			p.want(err, admin.ErrNoEntry)
-			if after := p.stored("crowd"); !bytes.Equal(before, after) {
-				t.Errorf("a second Break made %v of %v", after, before)
-			}
-		})
+	p := newPlace(t)
+	crowd(p)
+	for left := p.inspect("crowd", p.clocked()).Entries; len(left) > 0; left = left[1:] {
+		got, err := admin.Break(t.Context(), p.coll, left[0], p.clocked())
+		p.sends("Break", "findAndModify")
+		if diff := cmp.Diff(left[0], got); diff != "" || err != nil {
+			t.Errorf("%v; it returned (-want +got):\n%s", err, diff)
+		}
+		lock := p.inspect("crowd", p.clocked())
+		if diff := cmp.Diff(left[1:], lock.Entries); diff != "" || lock.Fence != 99 {
+			t.Errorf("fence %d, the others (-want +got):\n%s", lock.Fence, diff)
+		}
+		p.breaksNothing("crowd", got)
+		p.sent.Take()
 	}
 }
 
@@ -93,52 +83,45 @@ func (p *place) breaksNothing(document string, seen admin.Entry) {
 	}
 }
 
-// From Break on the server refuses whatever the holder sends, and grants the
-// lock to others, with a higher fencing token.
+// From Break on the server refuses whatever the holder sends, and grants the lock to
+// others, with a higher fencing token. The holder learns it from its next command.
 func TestBreakRefusesTheHolder(t *testing.T) {
-	t.Parallel()
-	set := func(n int) bson.M { return bson.M{"$set": bson.M{"n": n}} }
-	for name, use := range map[string]func(context.Context, *place, *doclock.Lease) error{
-		"Update":           func(ctx context.Context, _ *place, l *doclock.Lease) error { return l.Update(ctx, set(1)) },
-		"UpdateAndRelease": func(ctx context.Context, _ *place, l *doclock.Lease) error { return l.UpdateAndRelease(ctx, set(1)) },
-		"Delete":           func(ctx context.Context, _ *place, l *doclock.Lease) error { return l.Delete(ctx) },
-		"Release":          func(ctx context.Context, _ *place, l *doclock.Lease) error { return l.Release(ctx) },
-		"Renew":            func(ctx context.Context, _ *place, l *doclock.Lease) error { return l.Renew(ctx) },
-		"Guard": func(ctx context.Context, p *place, l *doclock.Lease) error {
-			result, err := p.Hand.UpdateOne(ctx, l.Guard(), set(1))
+	p := newPlace(t)
+	l := p.locker(relations.Exclusive())
+	set := bson.M{"$set": bson.M{"n": 1}}
+	for name, use := range map[string]func(*doclock.Lease) error{
+		"Update":           func(l *doclock.Lease) error { return l.Update(t.Context(), set) },
+		"UpdateAndRelease": func(l *doclock.Lease) error { return l.UpdateAndRelease(t.Context(), set) },
+		"Delete":           func(l *doclock.Lease) error { return l.Delete(t.Context()) },
+		"Release":          func(l *doclock.Lease) error { return l.Release(t.Context()) },
+		"Renew":            func(l *doclock.Lease) error { return l.Renew(t.Context()) },
+		"Guard": func(l *doclock.Lease) error {
+			result, err := p.Hand.UpdateOne(t.Context(), l.Guard(), set)
 			if err == nil && result.MatchedCount == 0 {
 				err = doclock.ErrLost
 			}
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPlace(t)
-			p.Insert(bson.E{Key: "n", Value: 0})
-			l := p.locker(relations.Exclusive())
-			lease := p.acquire(l, p.ID, "write")
-			if _, err := admin.Break(t.Context(), p.coll, p.inspect(p.ID).Entries[0]); err != nil {
-				t.Fatal(err)
-			}
-			if err := lease.Err(); err != nil { // it may still believe
-				t.Errorf("the lease: %v", err)
-			}
-			p.want(use(t.Context(), p, lease), doclock.ErrLost)
-			next := p.acquire(l, p.ID, "write")
-			if next.Fence() <= lease.Fence() {
-				t.Errorf("fencing token %d after %d", next.Fence(), lease.Fence())
-			}
-			if err := use(t.Context(), p, lease); !errors.Is(err, doclock.ErrLost) && !errors.Is(err, doclock.ErrReleased) {
-				t.Errorf("beside the next holder: %v", err)
-			}
-			var stored struct{ N int }
-			if p.Decode(&stored); stored.N != 0 {
-				t.Error("a late write was applied")
-			}
-			if err := next.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+		p.Insert(idIs(name))
+		lease := p.acquire(l, name, "write")
+		seen := p.inspect(name).Entries[0] // by the server's clock
+		if seen.ID != lease.ID() || seen.Fence != lease.Fence() || seen.Remaining <= 0 || seen.Remaining > calm+time.Second || seen.Age < 0 {
+			t.Errorf("%s: %+v", name, seen)
+		}
+		if _, err := admin.Break(t.Context(), p.coll, seen); err != nil || lease.Err() != nil {
+			t.Errorf("%s: Break: %v, the lease: %v", name, err, lease.Err())
+		}
+		next := p.acquire(l, name, "write")
+		if err := use(lease); !errors.Is(err, doclock.ErrLost) || next.Fence() <= lease.Fence() {
+			t.Errorf("%s: %v; fencing token %d after %d", name, err, next.Fence(), lease.Fence())
+		}
+		if _, err := p.stored(name).LookupErr("n"); err == nil {
+			t.Errorf("%s: a late write was applied", name)
+		}
+		if err := next.Release(t.Context()); err != nil {
+			t.Errorf("%s: the next holder: %v", name, err)
+		}
 	}
 }
 
@@ -152,7 +135,10 @@ func TestBreakOfAWaiter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := p.inspect(p.ID).Entries[1]
+	waiting := p.inspect(p.ID, admin.Rules(relations.Semaphore(1))).Entries[1]
+	if !slices.Equal(waiting.WaitsFor, []uuid.UUID{lease.ID()}) {
+		t.Errorf("%v waits for %v", waiting, waiting.WaitsFor)
+	}
 	gone, err := admin.Break(t.Context(), p.coll, waiting)
 	if err != nil || gone.State != admin.Waiting {
 		t.Fatalf("%v, %v", gone, err)
@@ -162,25 +148,6 @@ func TestBreakOfAWaiter(t *testing.T) {
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// Do ends with its context.
-func TestBreakEndsDo(t *testing.T) {
-	t.Parallel()
-	mongotest.Virtual(t, func(t *testing.T) {
-		p := alone(t)
-		p.Insert()
-		l := p.locker(relations.Exclusive(), doclock.TTL(doclock.MinTTL))
-		err := l.Do(t.Context(), doclock.ID(p.ID), "write", func(ctx context.Context, lease *doclock.Lease) error {
-			if _, err := admin.Break(ctx, p.coll, p.inspect(p.ID).Entries[0]); err != nil {
-				t.Error(err)
-			}
-			<-ctx.Done()
-			p.want(context.Cause(ctx), doclock.ErrLost)
-			return nil
-		})
-		p.want(err, doclock.ErrLost)
-	})
 }
 
 // The reply is lost: Break doesn't know, and a second one does.
@@ -193,7 +160,7 @@ func TestBreakOfUnknownOutcome(t *testing.T) {
 	net.Arm(faultnet.LoseReply, "findAndModify")
 	_, err := admin.Break(fixture.Bounded(p), coll, seen)
 	p.want(err, doclock.ErrOutcomeUnknown)
-	_, err = admin.Break(fixture.Bounded(p), coll, seen)
+	_, err = admin.Break(fixture.Bounded(p), coll, seen) // it was removed
 	p.want(err, admin.ErrNoEntry)
 }
 
@@ -206,16 +173,9 @@ func TestBreakOfAnEntryFromJSON(t *testing.T) {
 		bson.D{{Key: "a", Value: 1}, {Key: "b", Value: bson.D{{Key: "c", Value: "d"}}}}, bson.Binary{Subtype: 0, Data: []byte{1, 2}}, bson.MinKey{},
 	} {
 		p.Insert(idIs(id), lock(9, tag("write", entry("ann", 3, 4, time.Minute))))
-		text, err := json.Marshal(p.inspect(id, p.clocked()).Entries[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		var e admin.Entry
-		if err := json.Unmarshal(text, &e); err != nil {
-			t.Fatal(err)
-		}
+		e := p.byJSON(p.inspect(id, p.clocked()).Entries[0])
 		if gone, err := admin.Break(t.Context(), p.coll, e); err != nil || gone.ID != named("ann") {
-			t.Errorf("%d: %s: %v, %v", i, text, gone, err)
+			t.Errorf("%d: %v, %v", i, gone, err)
 		}
 	}
 }
@@ -234,16 +194,8 @@ func TestShardKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(l.Entries[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var e admin.Entry
-	if err := json.Unmarshal(text, &e); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.Break(t.Context(), coll, e, key); err != nil {
-		t.Errorf("%s: %v", text, err)
+	if _, err := admin.Break(t.Context(), coll, p.byJSON(l.Entries[0]), key); err != nil {
+		t.Error(err)
 	}
 	if count, err := admin.Sweep(t.Context(), coll, key, p.clocked()); err != nil || count.Removed != 1 {
 		t.Errorf("Sweep: %+v, %v", count, err)
@@ -253,19 +205,28 @@ func TestShardKey(t *testing.T) {
 	}
 }
 
-// office has n documents, each with an entry of "gone" that is held, one that
-// waits, and one of "here".
+// byJSON is an entry as another process reads it.
+func (p *place) byJSON(e admin.Entry) (read admin.Entry) {
+	p.Helper()
+	text, err := json.Marshal(e)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil {
+		p.Fatalf("%s: %v", text, err)
+	}
+	return read
+}
+
+// office has n documents, each with an entry "of gone" that is held, one that
+// waits, and one "of here".
 func office(p *place, n int) {
 	p.Helper()
-	owned := func(i, fence int64, owner string) bson.D {
-		return bson.D{{Key: "id", Value: binary(uuid.New())}, {Key: "owner", Value: owner}, {Key: "seq", Value: i}, {Key: "fence", Value: fence},
-			{Key: "since", Value: at(0)}, {Key: "expires", Value: at(time.Minute)}}
-	}
+	waiting := entry("waits", 4, 0, time.Minute, owner("of gone"))
 	var docs []any
 	for i := range n {
-		waiting := owned(4, 0, "gone")
-		waiting = slices.DeleteFunc(waiting, func(e bson.E) bool { return e.Key == "fence" })
-		docs = append(docs, bson.D{idIs(i), {Key: "n", Value: i}, lock(9, tag("read", owned(1, 2, "gone"), owned(3, 3, "here")), tag("write", waiting))})
+		docs = append(docs, bson.D{idIs(i), {Key: "n", Value: i}, lock(9,
+			tag("read", entry("gone", 1, 2, time.Minute), entry("here", 3, 3, time.Minute)), tag("write", waiting))})
 	}
 	if _, err := p.Hand.InsertMany(context.Background(), docs); err != nil {
 		p.Fatal(err)
@@ -277,23 +238,20 @@ func TestRemove(t *testing.T) {
 	p := newPlace(t)
 	office(p, 120)
 	p.Insert(idIs("foreign"), bson.E{Key: "lock", Value: "gone"})
-	count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "gone"}, p.clocked())
-	if err != nil || count != (admin.Count{Removed: 240, Foreign: 1}) {
-		t.Errorf("%+v, %v", count, err)
+	for _, removed := range []int64{240, 0} {
+		count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "of gone"}, p.clocked())
+		if err != nil || count != (admin.Count{Removed: removed, Foreign: 1}) {
+			t.Errorf("%+v, %v", count, err)
+		}
 	}
-	p.sends("Remove", "find", "update", "update", "update")
+	p.sends("Remove", "find", "update", "update", "update", "find")
 	left, _ := p.list(admin.Query{}, p.clocked())
-	if len(left) != 120 || slices.ContainsFunc(left, func(e admin.Entry) bool { return e.Owner != "here" }) {
+	if len(left) != 120 || slices.ContainsFunc(left, func(e admin.Entry) bool { return e.Owner != "of here" }) {
 		t.Errorf("%d entries are left", len(left))
 	}
-	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "gone"}, p.clocked()); err != nil || count != (admin.Count{Foreign: 1}) {
-		t.Errorf("again: %+v, %v", count, err)
-	}
-	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "here"}, p.clocked(), admin.Within(bson.M{"n": bson.M{"$lt": 5}})); err != nil || count.Removed != 5 {
+	count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "of here"}, p.clocked(), admin.Within(bson.M{"n": bson.M{"$lt": 5}}))
+	if err != nil || count.Removed != 5 {
 		t.Errorf("Within: %+v, %v", count, err)
-	}
-	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{OwnerPrefix: "he"}, p.clocked()); err != nil || count != (admin.Count{Removed: 115, Foreign: 1}) {
-		t.Errorf("a prefix: %+v, %v", count, err)
 	}
 }
 
@@ -312,37 +270,14 @@ func TestRemoveTakesAnyQuery(t *testing.T) {
 			if err != nil || count.Foreign != int64(c.foreign) {
 				t.Errorf("%+v, %v", count, err)
 			}
-			var stay []string
-			for _, name := range []string{"a", "b", "c", "d", "f"} {
-				if name == "f" || !slices.Contains(c.want, name) {
-					stay = append(stay, name)
-				}
-			}
+			stay := slices.DeleteFunc([]string{"a", "b", "c", "d", "f"}, func(name string) bool {
+				return name != "f" && slices.Contains(c.want, name)
+			})
 			left, _ := p.list(admin.Query{}, p.clocked())
 			if got := sorted(names(left)); !slices.Equal(got, stay) || count.Removed != int64(5-len(stay)) {
 				t.Errorf("%+v; %v are left, want %v", count, got, stay)
 			}
 		})
-	}
-}
-
-// The owner's program is refused from then on, and everybody else works on.
-func TestRemoveOfARunningProgram(t *testing.T) {
-	p := newPlace(t)
-	gone, here := p.locker(relations.Semaphore(3), doclock.Owner("gone")), p.locker(relations.Semaphore(3), doclock.Owner("here"))
-	var lost, kept []*doclock.Lease
-	for i := range 10 {
-		p.Insert(idIs(i))
-		lost, kept = append(lost, p.acquire(gone, i, "slot")), append(kept, p.acquire(here, i, "slot"))
-	}
-	if count, err := admin.Remove(t.Context(), p.coll, admin.Query{Owner: "gone"}); err != nil || count.Removed != 10 {
-		t.Errorf("%+v, %v", count, err)
-	}
-	for i := range lost {
-		p.want(lost[i].Update(t.Context(), bson.M{"$set": bson.M{"late": true}}), doclock.ErrLost)
-		if err := kept[i].UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"done": true}}); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -356,11 +291,11 @@ func TestRemoveGoesOnAfterARefusal(t *testing.T) {
 	net.ArmRewrite(faultnet.Refuse, "update", func(bson.Raw) any {
 		return bson.M{"ok": 1, "n": 0, "nModified": 0, "writeErrors": bson.A{bson.M{"index": 0, "code": 121, "errmsg": "Document failed validation"}}}
 	})
-	count, err := admin.Remove(t.Context(), coll, admin.Query{Owner: "gone"}, p.clocked())
+	count, err := admin.Remove(t.Context(), coll, admin.Query{Owner: "of gone"}, p.clocked())
 	if err == nil || errors.Is(err, doclock.ErrOutcomeUnknown) || count.Removed != 200 {
 		t.Errorf("%+v, %v", count, err)
 	}
-	if left, _ := p.list(admin.Query{Owner: "gone"}, p.clocked()); len(left) != 100 {
+	if left, _ := p.list(admin.Query{Owner: "of gone"}, p.clocked()); len(left) != 100 {
 		t.Errorf("%d are left", len(left))
 	}
 }
@@ -373,12 +308,12 @@ func TestRemoveOfUnknownOutcome(t *testing.T) {
 	net := faultnet.New()
 	lose := func() { net.Arm(faultnet.LoseReply, "update") }
 	coll := p.whenFirst("update", lose, options.Client().SetDialer(net).SetRetryWrites(false))
-	count, err := admin.Remove(fixture.Bounded(t), coll, admin.Query{Owner: "gone"}, p.clocked())
+	count, err := admin.Remove(fixture.Bounded(t), coll, admin.Query{Owner: "of gone"}, p.clocked())
 	p.want(err, doclock.ErrOutcomeUnknown)
 	if count.Removed != 100 {
 		t.Errorf("%+v", count)
 	}
-	if count, err := admin.Remove(fixture.Bounded(t), coll, admin.Query{Owner: "gone"}, p.clocked()); err != nil || count.Removed != 100 {
+	if count, err := admin.Remove(fixture.Bounded(t), coll, admin.Query{Owner: "of gone"}, p.clocked()); err != nil || count.Removed != 100 {
 		t.Errorf("the rest: %+v, %v", count, err)
 	}
 	if left, _ := p.list(admin.Query{}, p.clocked()); len(left) != 150 {
@@ -386,15 +321,198 @@ func TestRemoveOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A context that ends ends the work.
-func TestRemoveCancelled(t *testing.T) {
+// What has expired by the server's clock goes, held, waiting, detached and
+// remainders; nothing else changes.
+func TestSweep(t *testing.T) {
 	p := newPlace(t)
-	office(p, 150)
-	ctx, cancel := context.WithCancel(t.Context())
-	coll := p.whenFirst("update", cancel, options.Client())
-	count, err := admin.Remove(ctx, coll, admin.Query{Owner: "gone"}, p.clocked())
-	p.want(err, context.Canceled)
-	if count.Removed != 100 {
-		t.Errorf("%+v", count)
+	crowd(p)
+	several(p)
+	p.Insert(idIs("late"), bson.E{Key: "n", Value: 7}, lock(99, tag("write",
+		entry("wait", 1, 0, -1), entry("tok", 2, 3, -time.Hour, bson.E{Key: "key", Value: binary(secret)}, bson.E{Key: "detached", Value: true}),
+		entry("rem", 4, 5, 0, bson.E{Key: "until", Value: at(0)}), entry("live", 6, 7, time.Millisecond))))
+	before := map[any]bson.Raw{}
+	for _, id := range []any{1, 3, 4, 5, 6, 7, 8} {
+		before[id] = p.stored(id)
+	}
+	for _, removed := range []int64{6, 0} {
+		if count, err := admin.Sweep(t.Context(), p.coll, p.clocked()); err != nil || count != (admin.Count{Removed: removed, Foreign: 3}) {
+			t.Errorf("%+v, %v", count, err)
+		}
+	}
+	p.sends("Sweep", "find", "update", "find")
+	for id, before := range before {
+		if after := p.stored(id); !bytes.Equal(before, after) {
+			t.Errorf("%v: %v became %v", id, before, after)
+		}
+	}
+	for id, want := range map[any][]string{"crowd": {"ann", "bob", "rem", "cid"}, 2: nil, "late": {"live"}} {
+		if diff := cmp.Diff(want, names(p.inspect(id, p.clocked()).Entries)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", id, diff)
+		}
+	}
+	if late := p.stored("late"); late.Lookup("lock", "fence").AsInt64() != 99 || late.Lookup("n").AsInt64() != 7 {
+		t.Errorf("%v", late)
+	}
+}
+
+// What has changed between the look and the command stays: an entry that was
+// extended, one that had expired by a clock that was ahead, and a document that is
+// locked. There are two commands, and the change comes between them.
+func TestSweepJudgesInItsCommand(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after     string
+		meanwhile func(p *place) error
+		want      admin.Count
+	}{
+		"extended": {"update", func(p *place) error {
+			_, err := p.Hand.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": bson.M{"lock.tags.write.$[].expires": at(time.Minute)}})
+			return err
+		}, admin.Count{Removed: 100}},
+		"a clock that was ahead": {"update", func(p *place) error { p.clock.Set(at(-2 * time.Second)); return nil }, admin.Count{Removed: 100}},
+		"locked": {"delete", func(p *place) error {
+			_, err := p.Hand.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": bson.M{"lock.tags.write": bson.A{entry("bob", 1, 2, time.Minute)}}})
+			return err
+		}, admin.Count{Removed: 150, Deleted: 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			for i := range 150 {
+				p.Insert(idIs(i), lock(1000, tag("write", entry("ann", 1, 2, -time.Second))))
+			}
+			coll := p.whenFirst(c.after, func() {
+				if err := c.meanwhile(p); err != nil {
+					t.Error(err)
+				}
+			}, options.Client())
+			opts := []admin.Option{p.clocked()}
+			if c.after == "delete" {
+				opts = append(opts, admin.DeleteIdle(admin.MinIdle))
+			}
+			if count, err := admin.Sweep(t.Context(), coll, opts...); err != nil || count != c.want {
+				t.Errorf("%+v, %v", count, err)
+			}
+			if left, _ := p.list(admin.Query{}, p.clocked()); len(left) != 50 {
+				t.Errorf("%d are left", len(left))
+			}
+		})
+	}
+}
+
+// Only a document with an idle lock and nothing else is deleted.
+func TestDeleteIdle(t *testing.T) {
+	t.Parallel()
+	const hours = int64(time.Hour / time.Millisecond)
+	n0 := fixture.Epoch.UnixMilli()
+	idle := n0 - 2*hours
+	for name, c := range map[string]struct {
+		fields []bson.E
+		goes   bool
+	}{
+		"released":             {[]bson.E{lock(idle, tag("write"))}, true},
+		"not quite":            {[]bson.E{lock(n0-2*hours+1, tag("write"))}, false},
+		"never had tags":       {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}}}}, true},
+		"tags null":            {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "tags"}}}}, true},
+		"fence a double":       {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: float64(idle)}}}}, true},
+		"expired":              {[]bson.E{lock(idle, tag("write", entry("a", 1, 2, 0)))}, true},
+		"held":                 {[]bson.E{lock(idle, tag("write", entry("a", 1, 2, time.Millisecond)), tag("read"))}, false},
+		"waiting":              {[]bson.E{lock(idle, tag("write", entry("a", 1, 0, time.Second)))}, false},
+		"held, unknown tag":    {[]bson.E{lock(idle, tag("a.b", entry("a", 1, 2, time.Second)))}, false},
+		"a field":              {[]bson.E{{Key: "n"}, lock(idle)}, false},
+		"a field in capitals":  {[]bson.E{{Key: "Lock", Value: 1}, lock(idle)}, false},
+		"a field of the lock":  {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "Tags", Value: bson.D{}}}}}, false},
+		"ended with a write":   {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "done", Value: bson.A{binary(secret)}}}}}, false},
+		"just upserted":        {[]bson.E{{Key: "lock", Value: bson.D{}}}, false},
+		"no fence":             {[]bson.E{{Key: "lock", Value: bson.D{{Key: "tags", Value: bson.D{}}}}}, false},
+		"fence null":           {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence"}}}}, false},
+		"fence 0":              {[]bson.E{lock(0)}, false},
+		"lock null":            {[]bson.E{{Key: "lock"}}, false},
+		"no lock":              {nil, false},
+		"foreign":              {[]bson.E{{Key: "lock", Value: "x"}}, false},
+		"foreign fence":        {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: "1"}}}}, false},
+		"foreign array":        {[]bson.E{{Key: "lock", Value: bson.A{}}}, false},
+		"fence beyond all":     {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: 1e300}}}}, false},
+		"ahead of the clock":   {[]bson.E{lock(n0 + 5)}, false},
+		"a foreign tag's type": {[]bson.E{lock(idle, bson.E{Key: "write", Value: 7})}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.Insert(append([]bson.E{idIs("x")}, c.fields...)...)
+			before := p.stored("x")
+			count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(2*time.Hour))
+			if err != nil || (count.Deleted == 1) != c.goes || (p.stored("x") == nil) != c.goes {
+				t.Errorf("%+v, %v; it goes: %v", count, err, c.goes)
+			}
+			if after := p.stored("x"); !c.goes && name != "expired" && !bytes.Equal(before, after) {
+				t.Errorf("%v became %v", before, after)
+			}
+		})
+	}
+}
+
+// The values of the shard key may stand beside the lock, if they are not nested.
+func TestDeleteIdleOfAShardedCollection(t *testing.T) {
+	p := newPlace(t)
+	idle := fixture.Epoch.UnixMilli() - admin.MinIdle.Milliseconds()
+	p.Insert(idIs(1), bson.E{Key: "city", Value: "Bern"}, lock(idle))
+	p.Insert(idIs(2), bson.E{Key: "city", Value: "Bern"}, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: 1}}}, lock(idle))
+	p.Insert(idIs(3), bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: 1}, {Key: "of", Value: "somebody"}}}, lock(idle))
+	p.Insert(idIs(4), bson.E{Key: "town", Value: "Bern"}, lock(idle))
+	p.Insert(idIs(5), lock(idle))
+	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(admin.MinIdle), admin.ShardKey("city", "at.zone", "_id"))
+	if err != nil || count.Deleted != 2 || p.stored(1) != nil || p.stored(5) != nil {
+		t.Errorf("%+v, %v", count, err)
+	}
+}
+
+// The fencing tokens of a document that comes and goes go on increasing.
+func TestTokensIncreaseOverADeletion(t *testing.T) {
+	p := newPlace(t)
+	l := p.locker(relations.Exclusive(), doclock.Upsert(), adjust.Locker(func(c *engine.Config) { c.Now = p.clock.Now }))
+	sweep := func(deleted int64) {
+		if count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(admin.MinIdle)); err != nil || count.Deleted != deleted {
+			t.Errorf("%+v, %v, want %d deleted", count, err, deleted)
+		}
+	}
+	var last int64
+	for range 3 {
+		for range 3 {
+			lease := p.acquire(l, "name", "write")
+			if lease.Fence() <= last {
+				t.Fatalf("fencing token %d after %d", lease.Fence(), last)
+			}
+			last = lease.Fence()
+			if err := lease.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sweep(0) // not idle yet
+		p.clock.Pass(admin.MinIdle + time.Second)
+		sweep(1)
+		p.clock.Set(p.clock.Now().Add(-admin.MinIdle)) // the next grant goes through a router that is behind
+	}
+}
+
+// A hundred documents go with one command, also where an index might tempt
+// DocumentDB to answer from it.
+func TestDeleteIdleOfMany(t *testing.T) {
+	p := newPlace(t)
+	for i := range 150 {
+		p.Insert(idIs(i), lock(1000+int64(i), tag("write", entry("a", 1, 2, -1))))
+	}
+	if _, err := admin.EnsureIndexes(t.Context(), p.coll, []string{"write"}); err != nil {
+		t.Fatal(err)
+	}
+	indexOn(p, "lock.fence")
+	p.sent.Take()
+	count, err := admin.Sweep(t.Context(), p.coll, p.clocked(), admin.DeleteIdle(admin.MinIdle))
+	if err != nil || count != (admin.Count{Removed: 150, Deleted: 150}) {
+		t.Errorf("%+v, %v", count, err)
+	}
+	p.sends("Sweep", "find", "update", "update", "find", "delete", "delete")
+
+	p.Insert(idIs("now"), lock(1000, tag("write", entry("a", 1, 2, -100*365*24*time.Hour)))) // by the server's own clock
+	if count, err := admin.Sweep(t.Context(), p.coll, admin.DeleteIdle(admin.MinIdle)); err != nil || count != (admin.Count{Removed: 1, Deleted: 1}) {
+		t.Errorf("%+v, %v", count, err)
 	}
 }

@@ -27,10 +27,12 @@ type rightsUse func(ctx context.Context, coll *mongo.Collection) error
 
 // rightsUses are the lines of the first table of docs/rights.md, by their beginnings.
 var rightsUses = map[string]rightsUse{
-	"a Locker of any kind;":            lockInAllWays,
-	"with the option `Upsert`;":        locked("new", (*doclock.Lease).Release, doclock.Upsert()),
-	"`Lease.Delete`":                   locked("free", (*doclock.Lease).Delete),
-	"an update with `SetBypass":        locked("free", updateUnvalidated),
+	"a Locker of any kind;":     locked("free", lockInAllWays),
+	"with the option `Upsert`;": locked("new", func(context.Context, *multilock.Locker, *doclock.Lease) error { return nil }, doclock.Upsert()),
+	"`Lease.Delete`":            locked("free", func(ctx context.Context, _ *multilock.Locker, l *doclock.Lease) error { return l.Delete(ctx) }),
+	"an update with `SetBypass": locked("free", func(ctx context.Context, _ *multilock.Locker, l *doclock.Lease) error {
+		return l.Update(ctx, bson.M{"$set": bson.M{"n": 1}}, options.UpdateOne().SetBypassDocumentValidation(true))
+	}),
 	"`admin.Inspect`, `admin.Entries`": lookAtAll,
 	"`admin.Break`, ":                  removeAll,
 	"`admin.Sweep` with `DeleteIdle`": func(ctx context.Context, coll *mongo.Collection) error {
@@ -44,8 +46,11 @@ var rightsUses = map[string]rightsUse{
 }
 
 // locked locks a document, and does this with the lease.
-func locked(id string, then func(*doclock.Lease, context.Context) error, opts ...doclock.Option) rightsUse {
+func locked(id string, then func(context.Context, *multilock.Locker, *doclock.Lease) error, opts ...doclock.Option) rightsUse {
 	return func(ctx context.Context, coll *mongo.Collection) (err error) {
+		if _, err := doclock.CheckServer(ctx, coll); err != nil {
+			return err
+		}
 		locks, err := multilock.New(coll, relations.Exclusive(), append(opts, doclock.TTL(time.Hour))...)
 		if err != nil {
 			return err
@@ -55,45 +60,31 @@ func locked(id string, then func(*doclock.Lease, context.Context) error, opts ..
 		if err != nil {
 			return err
 		}
-		return errors.Join(then(lease, ctx), lease.Release(ctx))
+		return errors.Join(then(ctx, locks, lease), lease.Release(ctx))
 	}
 }
 
-func updateUnvalidated(l *doclock.Lease, ctx context.Context) error {
-	return l.Update(ctx, bson.M{"$set": bson.M{"n": 1}}, options.UpdateOne().SetBypassDocumentValidation(true))
-}
-
-func lockInAllWays(ctx context.Context, coll *mongo.Collection) error {
-	if _, err := doclock.CheckServer(ctx, coll); err != nil {
+func lockInAllWays(ctx context.Context, locks *multilock.Locker, lease *doclock.Lease) error {
+	if _, err := locks.TryAcquire(ctx, doclock.ID("free"), "write"); !errors.Is(err, doclock.ErrConflict) {
 		return err
 	}
-	return locked("free", func(l *doclock.Lease, ctx context.Context) (err error) {
-		locks, err := multilock.New(coll, relations.Exclusive(), doclock.TTL(time.Hour))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, locks.Close(ctx)) }()
-		if _, err := locks.TryAcquire(ctx, doclock.ID("free"), "write"); !errors.Is(err, doclock.ErrConflict) {
-			return err
-		}
-		if _, err := locks.TryAcquire(ctx, doclock.ID("absent"), "write"); !errors.Is(err, doclock.ErrNotFound) {
-			return err
-		}
-		claimed, err := locks.Acquire(ctx, bson.M{"_id": bson.M{"$gte": "free", "$lte": "job"}}, "write", doclock.SkipLocked())
-		if err != nil {
-			return err
-		}
-		token, err := claimed.Detach(ctx)
-		if err != nil {
-			return err
-		}
-		resumed, err := locks.Resume(ctx, token)
-		if err != nil {
-			return err
-		}
-		set := bson.M{"$set": bson.M{"n": 1}}
-		return errors.Join(resumed.UpdateAndRelease(ctx, set), l.Renew(ctx), l.Update(ctx, set))
-	})(ctx, coll)
+	if _, err := locks.TryAcquire(ctx, doclock.ID("absent"), "write"); !errors.Is(err, doclock.ErrNotFound) {
+		return err
+	}
+	claimed, err := locks.Acquire(ctx, bson.M{"_id": bson.M{"$gte": "free", "$lte": "job"}}, "write", doclock.SkipLocked())
+	if err != nil {
+		return err
+	}
+	token, err := claimed.Detach(ctx)
+	if err != nil {
+		return err
+	}
+	resumed, err := locks.Resume(ctx, token)
+	if err != nil {
+		return err
+	}
+	set := bson.M{"$set": bson.M{"n": 1}}
+	return errors.Join(resumed.UpdateAndRelease(ctx, set), lease.Renew(ctx), lease.Update(ctx, set))
 }
 
 func lookAtAll(ctx context.Context, coll *mongo.Collection) error {
