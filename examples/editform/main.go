@@ -1,6 +1,6 @@
 // Command editform is a web application in which one person at a time edits a
-// page. Two replicas serve it, behind a proxy that takes them in turn. A lock is
-// held from the opening of the form to the last save, whichever replica answers.
+// page. Two replicas serve it in turn. A lock is held from the opening of the form
+// to the last save, whichever replica answers.
 package main
 
 import (
@@ -8,9 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"net/url"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"sync/atomic"
 
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -27,7 +29,7 @@ func main() {
 	if uri == "" {
 		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
 	}
-	var replicas []*url.URL
+	var replicas []*replica
 	for _, name := range []string{"replica 1", "replica 2"} { // each with its own client and Locker, as two processes have
 		client, err := mongo.Connect(options.Client().ApplyURI(uri))
 		check(err)
@@ -37,12 +39,25 @@ func main() {
 		check(err)
 		r, err := newReplica(name, pages)
 		check(err)
-		address, _ := serve(ctx, "127.0.0.1:0", r.routes())
-		replicas = append(replicas, &url.URL{Scheme: "http", Host: address})
+		replicas = append(replicas, r)
 	}
-	address, ended := serve(ctx, *listen, inTurn(replicas))
-	fmt.Printf("edit http://%s/welcome (Ctrl-C ends)\n", address)
-	<-ended
+	listener, err := net.Listen("tcp", *listen)
+	check(err)
+	go func() { log.Fatal(http.Serve(listener, inTurn(replicas))) }()
+	fmt.Printf("edit http://%s/welcome (Ctrl-C ends)\n", listener.Addr())
+	<-ctx.Done()
+}
+
+// inTurn sends each request to the next replica, as a proxy does.
+func inTurn(replicas []*replica) http.Handler {
+	var handlers []http.Handler
+	for _, r := range replicas {
+		handlers = append(handlers, r.routes())
+	}
+	var requests atomic.Uint64
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		handlers[requests.Add(1)%uint64(len(handlers))].ServeHTTP(w, req)
+	})
 }
 
 func check(err error) {

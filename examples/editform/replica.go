@@ -1,11 +1,18 @@
 package main
 
 import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log"
 	"net/http"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/writelock"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -50,4 +57,54 @@ func (r *replica) show(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r.render(w, http.StatusOK, "show", p)
+}
+
+// breakLock removes the entry that this user has been shown, and opens the form.
+// The entry has another id after each save, and so has the next one's lock:
+// neither is broken unseen.
+func (r *replica) breakLock(w http.ResponseWriter, req *http.Request) {
+	id, err := uuid.Parse(req.FormValue("entry"))
+	if err != nil {
+		r.fail(w, fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err))
+		return
+	}
+	entry := bson.M{"id": bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}}
+	_, err = r.pages.UpdateOne(req.Context(), doclock.ID(req.PathValue("page")), bson.M{"$pull": bson.M{"lock.tags.write": entry}})
+	if err != nil {
+		r.fail(w, err)
+		return
+	}
+	r.edit(w, req)
+}
+
+//go:embed pages.html
+var html string
+
+var templates = template.Must(template.New("").Parse(html))
+
+func (r *replica) render(w http.ResponseWriter, status int, name string, data any) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if err := templates.ExecuteTemplate(w, name, map[string]any{"Replica": r.name, "Data": data}); err != nil {
+		log.Print(err)
+	}
+}
+
+// fail answers with the error.
+func (r *replica) fail(w http.ResponseWriter, err error) {
+	r.render(w, status(err), "fault", err.Error())
+}
+
+func status(err error) int {
+	switch {
+	case errors.Is(err, doclock.ErrLost), errors.Is(err, errOtherTab):
+		return http.StatusConflict
+	case errors.Is(err, doclock.ErrNotFound), errors.Is(err, mongo.ErrNoDocuments):
+		return http.StatusNotFound
+	case errors.Is(err, doclock.ErrInvalidArgument):
+		return http.StatusBadRequest
+	default:
+		return http.StatusServiceUnavailable
+	}
 }

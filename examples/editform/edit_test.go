@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+var rounds = flag.Int("rounds", 100, "how many double saves TestDoubleSaves makes")
+
+// An application has two replicas, each with its own client, in virtual time.
+type application struct {
+	*testing.T
+	mem      *locktest.Server
+	pages    *mongo.Collection
+	http     http.Handler
+	commands atomic.Int32 // of both replicas
+}
+
+// inApplication runs a test with an application that has a page.
+func inApplication(t *testing.T, test func(*application)) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &application{T: t, mem: locktest.New()}
+		must := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		a.pages, err = a.mem.Collection("pages", page{ID: "welcome"})
+		must(err)
+		var replicas []*replica
+		for i := range 2 {
+			client, err := a.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
+				Started: func(context.Context, *event.CommandStartedEvent) {
+					a.commands.Add(1)
+					time.Sleep(rand.N(time.Millisecond)) // the commands of two tabs come in any order
+				},
+			}))
+			must(err)
+			r, err := newReplica(fmt.Sprint("replica ", i+1), client.Database("test").Collection("pages"))
+			must(err)
+			t.Cleanup(func() { must(r.locks.Close(context.Background())) })
+			replicas = append(replicas, r)
+		}
+		a.http = inTurn(replicas)
+		test(a)
+	})
+}
+
+// stored is the page as it is in the database.
+func (a *application) stored() (p page) {
+	a.Helper()
+	if err := a.pages.FindOne(a.Context(), doclock.ID("welcome")).Decode(&p); err != nil {
+		a.Fatal(err)
+	}
+	return p
+}
+
+// A reply is what a browser gets.
+type reply struct {
+	status int
+	body   string
+}
+
+// post sends what a form of the page has.
+func (a *application) post(action string, f form, more ...string) reply {
+	values := url.Values{"user": {f.User}, "token": {f.Token}, "text": {f.Text}, "saves": {strconv.Itoa(f.Saves)}}
+	for i := 0; i < len(more); i += 2 {
+		values.Set(more[i], more[i+1])
+	}
+	req := httptest.NewRequestWithContext(a.Context(), http.MethodPost, "/"+f.ID+"/"+action, strings.NewReader(values.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	got := httptest.NewRecorder()
+	a.http.ServeHTTP(got, req)
+	return reply{got.Code, got.Body.String()}
+}
+
+// hidden is the value of a hidden input.
+func (r reply) hidden(name string) string {
+	if m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(r.body); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// open opens the form, and breaks the lock of whoever has it.
+func (a *application) open(user string) form {
+	a.Helper()
+	f := form{page: a.stored(), User: user}
+	got := a.post("edit", f)
+	if got.status == http.StatusConflict {
+		got = a.post("break", f, "entry", got.hidden("entry"))
+	}
+	f.Token = got.hidden("token")
+	a.is(got, http.StatusOK, user+" edits welcome", f.Token)
+	return f
+}
+
+// is checks a reply.
+func (a *application) is(got reply, status int, says ...string) {
+	a.Helper()
+	if got.status != status {
+		a.Errorf("it answers %d, want %d: %s", got.status, status, got.body)
+	}
+	for _, word := range says {
+		if !strings.Contains(got.body, word) {
+			a.Errorf("it doesn't say %q: %s", word, got.body)
+		}
+	}
+}
+
+// Two tabs with one form save at the same time, through two replicas, while requests
+// and replies are lost and late. At most one save is applied. The tab of an applied
+// save is told so, or that the outcome is unknown; every other tab is told that
+// nothing was saved, or that the outcome is unknown.
+func TestDoubleSaves(t *testing.T) {
+	inApplication(t, func(a *application) {
+		statuses := map[int]int{}
+		for round := range *rounds {
+			for status, n := range a.doubleSave(round) {
+				statuses[status] += n
+			}
+		}
+		t.Logf("%d rounds; answers: %v", *rounds, statuses)
+		for _, status := range []int{http.StatusOK, http.StatusSeeOther, http.StatusConflict, http.StatusBadGateway} {
+			if statuses[status] == 0 {
+				t.Errorf("no answer is %d", status)
+			}
+		}
+	})
+}
+
+func (a *application) doubleSave(round int) (statuses map[int]int) {
+	opened := a.open("Ada")
+	faults := rand.N(2) * rand.N(4)
+	for range faults {
+		only := []locktest.Kind{locktest.Acquires, locktest.Writes}[rand.N(2)]
+		switch rand.N(3) {
+		case 0:
+			a.mem.LoseRequests(1<<rand.N(10), only) // many: until the replica gives up
+		case 1:
+			a.mem.LoseReplies(1<<rand.N(10), only)
+		case 2:
+			a.mem.Delay(1+rand.N(4), rand.N(time.Minute), only)
+		}
+	}
+	var tabs sync.WaitGroup
+	var texts [2]string
+	var replies [2]reply
+	for i := range texts {
+		texts[i] = fmt.Sprintf("round %d tab %d", round, i)
+		tab, then := opened, []string{"go on", "close"}[rand.N(2)]
+		tab.Text = texts[i]
+		tabs.Go(func() { replies[i] = a.post("save", tab, "then", then) })
+	}
+	tabs.Wait()
+	a.mem.LoseRequests(0)
+	a.mem.LoseReplies(0)
+	a.mem.Delay(0, 0)
+	time.Sleep(time.Minute) // what is late arrives
+
+	after, accepted, applied := a.stored(), 0, 0
+	statuses = map[int]int{}
+	for i, got := range replies {
+		statuses[got.status]++
+		wrote := after.Text == texts[i]
+		if wrote {
+			applied++
+		}
+		switch got.status {
+		case http.StatusOK, http.StatusSeeOther:
+			accepted++
+			if !wrote {
+				a.Errorf("round %d: tab %d was told that it had saved, and it had not", round, i)
+			}
+		case http.StatusConflict, http.StatusServiceUnavailable:
+			if wrote {
+				a.Errorf("round %d: tab %d was told that it had not saved, and it had: %d %s", round, i, got.status, got.body)
+			}
+		case http.StatusBadGateway: // unknown
+		default:
+			a.Errorf("round %d: tab %d: %d %s", round, i, got.status, got.body)
+		}
+	}
+	if after.Saves != opened.Saves+applied || applied == 0 && after.Text != opened.Text {
+		a.Errorf("round %d: after %d saves of %q there are %d, and %q", round, opened.Saves, opened.Text, after.Saves, after.Text)
+	}
+	if faults == 0 && accepted != 1 {
+		a.Errorf("round %d: %d saves were accepted without a fault, want 1: %v", round, accepted, statuses)
+	}
+	return statuses
+}
+
+func TestOneEditsAndAnotherBreaksTheLock(t *testing.T) {
+	inApplication(t, func(a *application) {
+		ada := a.open("Ada")
+		bob := form{page: ada.page, User: "Bob"}
+		a.is(a.post("touch", ada), http.StatusNoContent)
+
+		conflict := a.post("edit", bob)
+		a.is(conflict, http.StatusConflict, "Ada has been editing this page since", "UTC")
+
+		ada.Text = "one"
+		a.is(a.post("save", ada, "then", "go on"), http.StatusOK, "Ada edits welcome")
+		a.is(a.post("save", ada, "then", "go on"), http.StatusConflict, "Not saved", "another tab")
+		ada.Saves++
+		again := a.post("break", bob, "entry", conflict.hidden("entry"))
+		a.is(again, http.StatusConflict, "Ada has been editing this page since") // and has saved since Bob looked
+		opened := a.post("break", bob, "entry", again.hidden("entry"))
+		a.is(opened, http.StatusOK, "Bob edits welcome")
+		bob.Token, bob.Saves = opened.hidden("token"), 1
+
+		a.is(a.post("touch", ada), http.StatusConflict)
+		ada.Text = "two <of Ada's>"
+		for _, then := range []string{"go on", "close"} {
+			a.is(a.post("save", ada, "then", then), http.StatusConflict, "Not saved", "Your lock is gone", "two &lt;of Ada&#39;s&gt;")
+		}
+		bob.Text = "three"
+		before := a.commands.Load()
+		a.is(a.post("save", bob, "then", "close"), http.StatusSeeOther)
+		if n := a.commands.Load() - before; n != 2 {
+			t.Errorf("a save took %d commands, want 2", n)
+		}
+		if got, want := a.stored(), (page{"welcome", "three", 2}); got != want {
+			t.Errorf("the page is %+v, want %+v", got, want)
+		}
+	})
+}
+
+func TestCancelAndOddRequests(t *testing.T) {
+	inApplication(t, func(a *application) {
+		f := a.open("Ada")
+		a.is(a.post("cancel", f), http.StatusSeeOther)
+		a.is(a.post("cancel", f), http.StatusSeeOther) // of a form that is closed
+		f = form{page: f.page, User: "Bob"}
+		opened := a.post("edit", f)
+		a.is(opened, http.StatusOK, "Bob edits welcome")
+		f.Token = opened.hidden("token")
+
+		missing, nobody, torn, unnumbered := f, f, f, f
+		missing.ID, nobody.User, torn.Token, unnumbered.Saves = "nowhere", "", f.Token[1:], -1
+		a.is(a.post("edit", missing), http.StatusNotFound)
+		a.is(a.post("edit", nobody), http.StatusBadRequest)
+		a.is(a.post("touch", torn), http.StatusBadRequest)
+		a.is(a.post("save", torn), http.StatusBadRequest, "Not saved")
+		a.is(a.post("save", unnumbered, "saves", "x"), http.StatusConflict, "Not saved")
+		a.is(a.post("break", f, "entry", "x"), http.StatusBadRequest)
+	})
+}
