@@ -37,11 +37,11 @@ func TestRule01DeleteMatchesIDAndFence(t *testing.T) {
 	p := w.peer(relations.Exclusive())
 	g := p.acquire(ann, "write", Granted)
 	w.at(held)
-	p.acquire(bob, "write", Granted)
+	next := p.acquire(bob, "write", Granted)
 	before := w.Stored()
-	stale := g
-	stale.ID = bob // with ann's fencing token
-	for name, g := range map[string]Grant{"pruned": g, "another fence": stale} {
+	stale, other := g, next
+	stale.ID, other.ID = bob, cid // with ann's fencing token, and with bob's
+	for name, g := range map[string]Grant{"pruned": g, "another fence": stale, "another id": other} {
 		if got, err := p.Delete(t.Context(), g); got.Outcome != Lost || err != nil {
 			t.Errorf("%s: %v, %v", name, got.Outcome, err)
 		}

@@ -42,6 +42,16 @@ func TestWriteAndHandOff(t *testing.T) {
 func TestRule17CompareAndSet(t *testing.T) {
 	t.Parallel()
 	classic := increments["classic"]
+	t.Run("the entry is another", func(t *testing.T) {
+		w := newWorld(t, hello())
+		p := w.peer(relations.Exclusive())
+		g := p.acquire(ann, "write", Granted)
+		fence, id := g, g
+		fence.Fence, id.ID = g.Fence-1, cid
+		for _, stale := range []Grant{fence, id} {
+			p.noHandoff(stale, classic, successor(bob, "write"))
+		}
+	})
 	t.Run("another entry came", func(t *testing.T) {
 		w := newWorld(t, hello())
 		p := w.peer(relations.ReadPreferring())
