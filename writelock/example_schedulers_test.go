@@ -33,8 +33,8 @@ func Example_crontab() {
 		}
 	}
 	tick := once("clean up", 30*time.Second, func() { fmt.Println("cleaned up") }) // half of the time between two ticks
-	tick() // by robfig/cron, after c.AddFunc("* * * * *", tick)
-	tick() // of another instance, whose clock is late
+	tick()                                                                         // by robfig/cron, after c.AddFunc("* * * * *", tick)
+	tick()                                                                         // of another instance, whose clock is late
 	mem.Advance(time.Minute)
 	tick()
 	// Output:
