@@ -112,7 +112,6 @@ func (s scan) String() string {
 		return "no dangling reference"
 	case 1:
 		return "1 dangling reference: " + s.Example
-	default:
-		return fmt.Sprintf("%d dangling references; for example, %s", s.Dangling, s.Example)
 	}
+	return fmt.Sprintf("%d dangling references; for example, %s", s.Dangling, s.Example)
 }

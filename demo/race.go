@@ -14,7 +14,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/examples/contact/book"
 	"github.com/doclock/doclock/internal/child"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -91,33 +90,6 @@ func (d *demo) race(ctx context.Context, locks bool) (r result, err error) {
 	return r, err
 }
 
-// A worker is a process of the race.
-type worker struct {
-	job
-	plain plainBook
-	book  interface { // with locks or without
-		AddContact(ctx context.Context, name string, category bson.ObjectID) error
-		DeleteCategory(ctx context.Context, category bson.ObjectID) error
-	}
-	began time.Time
-
-	mu     sync.Mutex
-	counts map[string]int
-}
-
-func (w *worker) count(what string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.counts[what]++
-}
-
-// say prints the counts. If nobody reads them, the process ends soon.
-func (w *worker) say() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_ = json.NewEncoder(os.Stdout).Encode(message{w.counts, time.Since(w.began)})
-}
-
 // connect connects to the server. Each command first calls before.
 func connect(uri string, before func(*event.CommandStartedEvent)) (*mongo.Client, error) {
 	return mongo.Connect(options.Client().ApplyURI(uri).SetMonitor(&event.CommandMonitor{
@@ -131,11 +103,17 @@ func insertsContact(command *event.CommandStartedEvent) bool {
 	return collection == "contacts"
 }
 
-// compete is the main function of a process of the race.
+// compete is the main function of a process of the race: many adders and deleters run for a while.
 func compete(ctx context.Context, j job) error {
-	w := &worker{job: j, counts: map[string]int{}}
+	var mu sync.Mutex
+	counts := map[string]int{}
+	count := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		counts[what]++
+	}
 	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
-		w.count(commands)
+		count(commands)
 		if insertsContact(command) {
 			time.Sleep(j.Work)
 		}
@@ -144,79 +122,72 @@ func compete(ctx context.Context, j job) error {
 		return err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	w.plain = openPlain(client.Database(j.Database))
-	w.book = w.plain
+	plain := openPlain(client.Database(j.Database))
+	add, remove := plain.AddContact, plain.DeleteCategory
 	if j.Locks {
 		locked, err := book.Open(client.Database(j.Database), doclock.OnEvent(func(_ context.Context, e doclock.Event) {
 			if len(e.Holders) > 0 {
-				w.count(conflicts)
+				count(conflicts)
 			}
 		}))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = locked.Close(context.WithoutCancel(ctx)) }()
-		w.book = locked
+		add, remove = locked.AddContact, locked.DeleteCategory
 	}
-	w.say() // it is ready
+	fmt.Println("ready")
 	if err := child.Await(ctx); err != nil {
 		return err
 	}
-	return w.work(ctx)
-}
 
-// work runs many adders and deleters for a while.
-func (w *worker) work(ctx context.Context) error {
+	began := time.Now()
+	say := func() error { // if nobody reads it, the process ends soon
+		mu.Lock()
+		defer mu.Unlock()
+		return json.NewEncoder(os.Stdout).Encode(message{counts, time.Since(began)})
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	w.began = time.Now()
 	var running sync.WaitGroup
-	repeat := func(n int, operate func(context.Context) error) {
+	repeat := func(n int, operate func() error) {
 		for range n {
 			running.Go(func() {
-				for time.Since(w.began) < w.Duration && ctx.Err() == nil {
-					if err := operate(ctx); err != nil {
+				for time.Since(began) < j.Duration && ctx.Err() == nil {
+					if err := operate(); err != nil {
 						fail(err)
 					}
 				}
 			})
 		}
 	}
-	repeat(adders, w.adding)
-	repeat(deleters, w.deleting)
-	repeat(1, func(context.Context) error {
+	repeat(adders, func() error {
+		category, err := plain.oneOfTheNewest(ctx)
+		if err == nil {
+			names := []string{"Ada Abara", "Bilal Bakker", "Chen Costa", "Deepa Diallo", "Emeka Eriksen", "Fiona Fofana"}
+			err = add(ctx, names[rand.IntN(len(names))], category)
+		}
+		return ended(count, added, err)
+	})
+	repeat(deleters, func() error { // creates a category, and deletes it soon after
+		category, err := plain.create(ctx)
+		if err == nil {
+			time.Sleep(rand.N(20 * time.Millisecond))
+			err = remove(ctx, category)
+		}
+		time.Sleep(rand.N(100 * time.Millisecond))
+		return ended(count, deleted, err)
+	})
+	repeat(1, func() error {
 		time.Sleep(time.Second)
-		w.say()
-		return nil
+		return say()
 	})
 	running.Wait()
-	w.say()
-	return context.Cause(ctx)
-}
-
-// adding is one operation of an adder.
-func (w *worker) adding(ctx context.Context) error {
-	category, err := w.plain.oneOfTheNewest(ctx)
-	if err == nil {
-		names := []string{"Ada Abara", "Bilal Bakker", "Chen Costa", "Deepa Diallo", "Emeka Eriksen", "Fiona Fofana"}
-		err = w.book.AddContact(ctx, names[rand.IntN(len(names))], category)
-	}
-	return w.ended(added, err)
-}
-
-// deleting is one operation of a deleter: it creates a category, and deletes it soon after.
-func (w *worker) deleting(ctx context.Context) error {
-	category, err := w.plain.create(ctx)
-	if err == nil {
-		time.Sleep(rand.N(20 * time.Millisecond))
-		err = w.book.DeleteCategory(ctx, category)
-	}
-	time.Sleep(rand.N(100 * time.Millisecond))
-	return w.ended(deleted, err)
+	return errors.Join(context.Cause(ctx), say())
 }
 
 // ended counts an operation by how it ended. It returns an error that nobody expects.
-func (w *worker) ended(as string, err error) error {
+func ended(count func(what string), as string, err error) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, doclock.ErrLost), errors.Is(err, doclock.ErrOutcomeUnknown):
@@ -228,7 +199,7 @@ func (w *worker) ended(as string, err error) error {
 	default:
 		return err
 	}
-	w.count(operations)
-	w.count(as)
+	count(operations)
+	count(as)
 	return nil
 }
