@@ -10,7 +10,6 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/examples/contact/book"
 	"github.com/doclock/doclock/internal/child"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 )
 
@@ -22,17 +21,13 @@ type lateWriteResult struct {
 	after    int  // and at the end
 }
 
-// A lateJob tells a process to be the adder whose insert is late.
-type lateJob struct {
-	URI, Database string
-	Category      bson.ObjectID
-	TTL           time.Duration
-}
+// lateTTL is the TTL of the adder whose insert is late.
+const lateTTL = time.Second
 
 // writeLate is the adder whose process is stopped. It runs the same code as all adders. No check can help a process that is
 // stopped just before its request leaves the machine. To reach that moment every time, the insert waits there until it is told to
 // go on. So does the command that undoes it, so that the dangling reference can be seen.
-func writeLate(ctx context.Context, j lateJob) error {
+func writeLate(ctx context.Context, j job) error {
 	_ = child.Await(ctx) // the process ends soon if ctx has ended
 	client, err := connect(j.URI, func(command *event.CommandStartedEvent) {
 		if insertsContact(command) || command.CommandName == "delete" {
@@ -44,7 +39,7 @@ func writeLate(ctx context.Context, j lateJob) error {
 		return err
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
-	locked, err := book.Open(client.Database(j.Database), doclock.TTL(j.TTL), doclock.AttemptTimeout(j.TTL))
+	locked, err := book.Open(client.Database(j.Database), doclock.TTL(lateTTL), doclock.AttemptTimeout(lateTTL))
 	if err != nil {
 		return err
 	}
@@ -73,7 +68,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	if err := plain.reset(ctx); err != nil {
 		return r, err
 	}
-	j := lateJob{URI: d.uri, Database: d.database.Name(), TTL: time.Second}
+	j := job{URI: d.uri, Database: d.database.Name()}
 	if j.Category, err = plain.create(ctx); err != nil {
 		return r, err
 	}
@@ -103,7 +98,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		return r, err
 	}
 	began = time.Now()
-	say("adder", `holds "read" on the category for %v, and is about to insert a contact of it`, j.TTL)
+	say("adder", `holds "read" on the category for %v, and is about to insert a contact of it`, lateTTL)
 	adder.Stop()
 	say("system", "stops the adder's process %d (SIGSTOP); it can't renew its lease now", adder.Pid())
 	if err := deleter.DeleteCategory(ctx, j.Category); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/examples/contact/book"
 	"github.com/doclock/doclock/internal/child"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -36,11 +37,12 @@ const (
 
 var endings = []string{added, deleted, inUse, gone, lost}
 
-// A job tells a process of the race what to do.
+// A job tells a process what to do.
 type job struct {
 	URI, Database  string
 	Locks          bool
 	Work, Duration time.Duration
+	Category       bson.ObjectID // of the late write
 }
 
 // A message is a line that a process of the race prints: what it has counted so far.

@@ -29,7 +29,7 @@ var (
 	// names the file and the lines, by the beginning of each. "first … last" are all lines from one to the other. What
 	// follows an empty line has an indentation of its own.
 	//
-	//	<!-- examples/jobqueue/queue.go
+	//	<!-- examples/jobqueue/main.go
 	//	return locks.Do( … }
 	//	receipt, err := charge(
 	//	-->
