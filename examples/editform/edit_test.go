@@ -39,14 +39,9 @@ type application struct {
 func inApplication(t *testing.T, test func(*application)) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{T: t, mem: locktest.New()}
-		must := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
 		var err error
 		a.pages, err = a.mem.Collection("pages", page{ID: "welcome"})
-		must(err)
+		check(err)
 		var replicas []*replica
 		for i := range 2 {
 			client, err := a.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
@@ -55,10 +50,10 @@ func inApplication(t *testing.T, test func(*application)) {
 					time.Sleep(rand.N(time.Millisecond)) // the commands of two tabs come in any order
 				},
 			}))
-			must(err)
+			check(err)
 			r, err := newReplica(fmt.Sprint("replica ", i+1), client.Database("test").Collection("pages"))
-			must(err)
-			t.Cleanup(func() { must(r.locks.Close(context.Background())) })
+			check(err)
+			t.Cleanup(func() { check(r.locks.Close(context.Background())) })
 			replicas = append(replicas, r)
 		}
 		a.http = inTurn(replicas)
@@ -68,10 +63,7 @@ func inApplication(t *testing.T, test func(*application)) {
 
 // stored is the page as it is in the database.
 func (a *application) stored() (p page) {
-	a.Helper()
-	if err := a.pages.FindOne(a.Context(), doclock.ID("welcome")).Decode(&p); err != nil {
-		a.Fatal(err)
-	}
+	check(a.pages.FindOne(a.Context(), doclock.ID("welcome")).Decode(&p))
 	return p
 }
 
@@ -136,9 +128,7 @@ func TestDoubleSaves(t *testing.T) {
 	inApplication(t, func(a *application) {
 		statuses := map[int]int{}
 		for round := range *rounds {
-			for status, n := range a.doubleSave(round) {
-				statuses[status] += n
-			}
+			a.doubleSave(round, statuses)
 		}
 		t.Logf("%d rounds; answers: %v", *rounds, statuses)
 		for _, status := range []int{http.StatusOK, http.StatusSeeOther, http.StatusConflict, http.StatusBadGateway} {
@@ -149,7 +139,7 @@ func TestDoubleSaves(t *testing.T) {
 	})
 }
 
-func (a *application) doubleSave(round int) (statuses map[int]int) {
+func (a *application) doubleSave(round int, statuses map[int]int) {
 	opened := a.open("Ada")
 	faults := rand.N(2) * rand.N(4)
 	for range faults {
@@ -179,7 +169,6 @@ func (a *application) doubleSave(round int) (statuses map[int]int) {
 	time.Sleep(time.Minute) // what is late arrives
 
 	after, accepted, applied := a.stored(), 0, 0
-	statuses = map[int]int{}
 	for i, got := range replies {
 		statuses[got.status]++
 		wrote := after.Text == texts[i]
@@ -205,9 +194,8 @@ func (a *application) doubleSave(round int) (statuses map[int]int) {
 		a.Errorf("round %d: after %d saves of %q there are %d, and %q", round, opened.Saves, opened.Text, after.Saves, after.Text)
 	}
 	if faults == 0 && accepted != 1 {
-		a.Errorf("round %d: %d saves were accepted without a fault, want 1: %v", round, accepted, statuses)
+		a.Errorf("round %d: %d saves were accepted without a fault, want 1", round, accepted)
 	}
-	return statuses
 }
 
 func TestOneEditsAndAnotherBreaksTheLock(t *testing.T) {

@@ -36,15 +36,8 @@ func newBank(t *testing.T, accounts int) *bank {
 	}
 	var err error
 	b.accounts, err = b.mem.Collection("accounts", documents...)
-	b.must(err)
+	check(err)
 	return b
-}
-
-func (b *bank) must(err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
 }
 
 // program has a client of its own, which calls before before each command.
@@ -53,17 +46,16 @@ func (b *bank) program(before func(client *mongo.Client, command string)) *write
 	client, err := b.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) { before(client, e.CommandName) },
 	}))
-	b.must(err)
+	check(err)
 	locks, err := writelock.New(client.Database("test").Collection("accounts"))
-	b.must(err)
-	b.Cleanup(func() { b.must(locks.Close(context.Background())) })
+	check(err)
+	b.Cleanup(func() { check(locks.Close(context.Background())) })
 	return locks
 }
 
 func (b *bank) balance(id bson.ObjectID) int {
-	b.Helper()
 	var a account
-	b.must(b.accounts.FindOne(b.Context(), doclock.ID(id)).Decode(&a))
+	check(b.accounts.FindOne(b.Context(), doclock.ID(id)).Decode(&a))
 	if a.Pending != nil {
 		b.Errorf("a payment is pending: %v", a.Pending)
 	}
@@ -82,7 +74,7 @@ func TestTheNextTransferFinishesAPayment(t *testing.T) {
 			}
 			if sent++; sent == 2+lostAt+1 { // after two acquires
 				_, err := b.accounts.UpdateMany(t.Context(), bson.M{}, bson.M{"$unset": bson.M{"lock.tags": 1}})
-				b.must(err)
+				check(err)
 			}
 		})
 		if err := transfer(t.Context(), disturbed, b.ids[0], b.ids[1], 30); !errors.Is(err, doclock.ErrLost) {
@@ -92,7 +84,7 @@ func TestTheNextTransferFinishesAPayment(t *testing.T) {
 		if lostAt > 0 { // the payment was written down
 			want += 30
 		}
-		b.must(transfer(t.Context(), b.program(func(*mongo.Client, string) {}), b.ids[0], b.ids[1], 10))
+		check(transfer(t.Context(), b.program(func(*mongo.Client, string) {}), b.ids[0], b.ids[1], 10))
 		if from, to := b.balance(b.ids[0]), b.balance(b.ids[1]); from != 100-want || to != 100+want {
 			t.Errorf("lost before write %d: the balances are %d and %d", lostAt+1, from, to)
 		}
@@ -137,7 +129,7 @@ func TestTheSumNeverChanges(t *testing.T) {
 		all.Wait()
 		sum, locks := 0, b.program(func(*mongo.Client, string) {})
 		for i, id := range b.ids { // a transfer of nothing finishes what is pending
-			b.must(transfer(t.Context(), locks, id, b.ids[(i+1)%len(b.ids)], 0))
+			check(transfer(t.Context(), locks, id, b.ids[(i+1)%len(b.ids)], 0))
 		}
 		for _, id := range b.ids {
 			sum += b.balance(id)
