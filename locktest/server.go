@@ -52,8 +52,7 @@ func (s *Server) Connect(opts ...*options.ClientOptions) (*mongo.Client, error) 
 		}
 	}
 	here := options.Client()
-	//lint:ignore SA1019 the driver has no other way to give a client a server in memory
-	here.Deployment = to
+	here.Deployment = to //nolint:staticcheck // the driver has no other way to give a client a server in memory
 	client, err := mongo.Connect(append(opts[:len(opts):len(opts)], here)...)
 	if err != nil {
 		return nil, err

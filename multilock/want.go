@@ -82,7 +82,8 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	}
 	checked.asked = a
 	if a.filter.Pin == nil {
-		return nil, checked.fault(fmt.Errorf("%w: its filter must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key: several documents are locked in the order of their _id", doclock.ErrInvalidArgument))
+		return nil, checked.fault(fmt.Errorf("%w: its filter must demand an equal _id at its top level, "+
+			"and in a sharded collection equal fields of the shard key: several documents are locked in the order of their _id", doclock.ErrInvalidArgument))
 	}
 	checked.config, _ = acquireConfig(w.opts) // which begin has checked
 	checked.config.Into = nil
@@ -144,7 +145,8 @@ func inOrder(ctx context.Context, wants []Want) ([]*wanted, error) {
 			continue
 		}
 		if !first.equals(w) {
-			return nil, w.fault(fmt.Errorf("%w: wants[%d] is of the same document; give one want for it, or equal ones (of one Locker, with equal filters, tags and options)", doclock.ErrInvalidArgument, first.indexes[0]))
+			return nil, w.fault(fmt.Errorf("%w: wants[%d] is of the same document; "+
+				"give one want for it, or equal ones (of one Locker, with equal filters, tags and options)", doclock.ErrInvalidArgument, first.indexes[0]))
 		}
 		first.add(w)
 	}

@@ -76,7 +76,7 @@ func TestSlowAnswer(t *testing.T) {
 	p.uri += "&maxPoolSize=1"
 	r := p.start("ls", "--timeout", "10s")
 	<-slow.Fired()
-	time.Sleep(12 * time.Second) // longer than that
+	time.Sleep(12 * time.Second) //nolint:forbidigo // longer than the program's own timeout, in a process
 	if err := slow.Let(); err != nil {
 		t.Error(err)
 	}

@@ -122,7 +122,8 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 			gone, err := admin.Break(ctx, coll, e, c.adminOptions()...)
 			switch {
 			case errors.Is(err, doclock.ErrInvalidArgument):
-				failed = append(failed, fmt.Errorf("entry %s: another program than doclock has written it; remove it from the document's field %s.tags by mongosh: %v", e.ID, c.field, err))
+				failed = append(failed, fmt.Errorf("entry %s: another program than doclock has written it; remove it from the document's field "+
+					"%s.tags by mongosh: %s", e.ID, c.field, err.Error())) // the arguments of this call are right
 			case err != nil:
 				failed = append(failed, fmt.Errorf("entry %s: %w", e.ID, err))
 			case c.json:

@@ -68,7 +68,7 @@ func TestRunCtrlCDuringTheRelease(t *testing.T) {
 		<-release.Fired()
 		r.signal(syscall.SIGINT)
 		late = time.Since(begun) > time.Second
-		time.Sleep(200 * time.Millisecond) // doclock has seen it, or there is nothing to see
+		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // doclock has seen it, or there is nothing to see
 		if err := release.Let(); err != nil {
 			t.Error(err)
 		}

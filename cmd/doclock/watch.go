@@ -136,7 +136,7 @@ func (c *cli) showGlance(g glance, err error) error {
 	fmt.Fprintf(c.out, "%s\n\n", &g.Count)
 	rows := newTable(c.out)
 	for _, e := range g.Entries {
-		rows.add(e)
+		_ = rows.add(e)
 	}
 	_ = rows.flush()
 	if more := g.Count.total() - len(g.Entries); more > 0 {

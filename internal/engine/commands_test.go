@@ -217,7 +217,7 @@ func readable(text []byte, indent string) string {
 		return string(text)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.Token()
+	_, _ = decoder.Token()
 	var keys []string
 	var values []json.RawMessage
 	for decoder.More() {

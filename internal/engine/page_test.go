@@ -102,8 +102,8 @@ func TestPageHasTheRulesAndTheQuestion(t *testing.T) {
 	mongotest.URI(t) // a server in memory has no $unwind
 	w := newWorld(t, bson.E{Key: "_id", Value: 7})
 	p := w.peer(relations.Fair(), func(c *Config) { c.Now, c.WaitTTL = nil, ttl })
-	p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "read", ID: ann})
-	p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "write", ID: bob})
+	_, _ = p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "read", ID: ann})
+	_, _ = p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "write", ID: bob})
 	w.Change(bson.M{"$push": bson.M{"lock.tags.read": bson.M{"id": binaryID(cid), "expires": bson.DateTime(0)}}})
 	stages, _ := strings.CutPrefix(block(t, "js"), "db.orders.aggregate(")
 	stages = regexp.MustCompile(`([{,]\s*)(\$?\w+):`).ReplaceAllString(strings.TrimSuffix(stages, ")\n"), `$1"$2":`)

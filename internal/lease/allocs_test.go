@@ -30,7 +30,7 @@ func TestAllocations(t *testing.T) {
 			h := r.New(exclusive, r.engine.Clocks(), false)
 			v, _ := h.claim()
 			h.writing.lock()
-			h.hold.depart(h)
+			_, _ = h.hold.depart(h)
 			h.hold.renewing.lock()
 			h.hold.writing.lock()
 			to := h.hold.handoff()

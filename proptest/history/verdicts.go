@@ -5,7 +5,8 @@ import "slices"
 // Properties of the callers' results.
 const (
 	PropertyGrant   = "a returned lease was granted by the server, with this fence"
-	PropertyVerdict = "a successful release, write or detach means that no other holder was let in and nobody had resumed the lease, a lost release that the entry was absent, a failed release that nobody else was let in until its return"
+	PropertyVerdict = "a successful release, write or detach means that no other holder was let in and nobody had resumed the lease, " +
+		"a lost release that the entry was absent, a failed release that nobody else was let in until its return"
 )
 
 func (c *check) verdicts() {
@@ -57,7 +58,8 @@ func (c *check) verdicts() {
 					continue
 				}
 				if x.resumed && x.Seq == a.Seq && o.Outcome == Done && !(o.Kind == Release && c.broken(x) != never) { // a release that was refused has not looked
-					c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict, "%s of %v: %s, though its entry had been resumed by %d as %v, before %d", o.Kind, a, o.Outcome, x.held/millisecond, x, until/millisecond)
+					c.violated(c.clocks[o.Process].earliest(o.Call), PropertyVerdict,
+						"%s of %v: %s, though its entry had been resumed by %d as %v, before %d", o.Kind, a, o.Outcome, x.held/millisecond, x, until/millisecond)
 				}
 				if x.new() {
 					if r, respects := c.Rules[x.Tag][a.Tag]; respects && r.Allow == 0 {

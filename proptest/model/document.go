@@ -211,7 +211,8 @@ func (d *Document) String() string {
 }
 
 // unsaid leaves zeros out of a trace.
-var unsaid = strings.NewReplacer(" fence 0)", ")", " fence 0", " waits", " n 0", "", " key 0", "", " detached false", "", " detached true", " detached", " hold 0", "", " update 0", "", " number 0", "")
+var unsaid = strings.NewReplacer(" fence 0)", ")", " fence 0", " waits", " n 0", "", " key 0", "", " detached false", "", " detached true", " detached",
+	" hold 0", "", " update 0", "", " number 0", "")
 
 func (e Entry) String() string {
 	return unsaid.Replace(fmt.Sprintf("[%d seq %d fence %d until %d n %d key %d detached %v hold %d]", e.ID, e.Seq, e.Fence, e.Expires, e.N, e.Key, e.Detached, e.Until))

@@ -21,7 +21,8 @@ func Floors(seeds int) (floors []tally.Floor) {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
 	floors = append(floors, tally.Floor{Kind: "check", Name: LossesInTime, Least: 10 * seeds})
-	floors = append(floors, tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds}, tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds})
+	floors = append(floors, tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds},
+		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds})
 	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultLose, FaultValidator} {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})
 	}

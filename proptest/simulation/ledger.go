@@ -231,7 +231,8 @@ func (l *ledger) show(e *heard) string {
 		return "nothing"
 	}
 	id, _ := e.DocumentID.StringValueOK()
-	return fmt.Sprintf("%q at %s of %s, lease %.8s, %q in %q, waited %v, held %v, %d commands, error %v", e.Kind, at(e.Time), l.name(e.call), text(e.LeaseID), e.Tag, id, e.Waited, e.Held, e.Commands, e.Err)
+	return fmt.Sprintf("%q at %s of %s, lease %.8s, %q in %q, waited %v, held %v, %d commands, error %v",
+		e.Kind, at(e.Time), l.name(e.call), text(e.LeaseID), e.Tag, id, e.Waited, e.Held, e.Commands, e.Err)
 }
 
 // name describes a call.

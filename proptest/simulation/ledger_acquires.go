@@ -161,7 +161,8 @@ func (l *ledger) end(a *acquire, e *heard) {
 			return
 		}
 		var want *multilock.WantError
-		l.check(AcquiresEnd, a.by.panicked || told != nil && strings.Contains(told.Error(), "lock lost") || errors.As(told, &want) && want.Unwrap().Error() == e.Err.Error(), "%v, and the caller was told %v", l.show(e), told)
+		l.check(AcquiresEnd, a.by.panicked || told != nil && strings.Contains(told.Error(), "lock lost") ||
+			errors.As(told, &want) && want.Unwrap().Error() == e.Err.Error(), "%v, and the caller was told %v", l.show(e), told)
 		l.check(AcquiresEnd, e.Kind == l.kind(a, e.Err, c), "%v should be of another kind", l.show(e))
 		return
 	}

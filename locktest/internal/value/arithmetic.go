@@ -34,7 +34,8 @@ func abs(n int64) int64 {
 	return n
 }
 
-func combine(what string, a, b bson.RawValue, decimals func(a, b bson.RawValue) (bson.RawValue, error), floats func(x, y float64) float64, wholes func(x, y int64) (int64, bool)) (bson.RawValue, error) {
+func combine(what string, a, b bson.RawValue, decimals func(a, b bson.RawValue) (bson.RawValue, error),
+	floats func(x, y float64) float64, wholes func(x, y int64) (int64, bool)) (bson.RawValue, error) {
 	if !IsNumber(a) || !IsNumber(b) {
 		return Missing, Refuse(TypeMismatch, "Cannot %s a value of type %s and one of type %s", what, TypeName(a), TypeName(b))
 	}
