@@ -31,10 +31,9 @@
 // # Time
 //
 // What is about time runs in virtual time, on a server in memory; see [Virtual].
-// On a real server nothing may depend on a punctual machine: [Main] fails if a
-// command had less than 5 s to be answered, or made an entry with a TTL under
-// 10 s. A test waits for what must happen for as long as [Patience], and doesn't
-// sleep.
+// On a real server nothing may depend on a punctual machine: no command has less
+// than 5 s to be answered, no entry a TTL under 10 s. A test waits for what must
+// happen for as long as [Patience], and doesn't sleep.
 //
 // # Use
 //

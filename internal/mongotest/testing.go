@@ -19,6 +19,9 @@ import (
 	"go.uber.org/goleak"
 )
 
+// Patience bounds every wait for something that must happen, on a machine that is busy with something else.
+const Patience = 2 * time.Minute
+
 // shared is this process's connection to the shared server, and its one client.
 var shared struct {
 	mu        sync.Mutex
@@ -35,10 +38,6 @@ func Main(m *testing.M) {
 	debug.SetGCPercent(400) // tests allocate much and keep little
 	code := m.Run()
 	if err := disconnect(); err != nil {
-		fmt.Fprintln(os.Stderr, "mongotest:", err)
-		code = max(code, 1)
-	}
-	if err := checkPunctual(); err != nil {
 		fmt.Fprintln(os.Stderr, "mongotest:", err)
 		code = max(code, 1)
 	}
@@ -144,7 +143,7 @@ func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.client == nil {
-		client, err := mongo.Connect(patient(options.Client().ApplyURI(sharedServer(tb).URI())))
+		client, err := mongo.Connect(options.Client().ApplyURI(sharedServer(tb).URI()))
 		if err != nil {
 			tb.Fatalf("mongotest: connecting: %v", err)
 		}
@@ -156,11 +155,7 @@ func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 // connect makes a client that is disconnected at the end of the test.
 func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
-	all := options.MergeClientOptions(append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)...)
-	if !inBubble() {
-		all = patient(all)
-	}
-	client, err := mongo.Connect(all)
+	client, err := mongo.Connect(append([]*options.ClientOptions{options.Client().ApplyURI(uri)}, opts...)...)
 	if err != nil {
 		tb.Fatalf("mongotest: connecting: %v", err)
 	}
@@ -185,7 +180,7 @@ func Database(tb testing.TB) *mongo.Database {
 	if ofMemory(tb) != nil {
 		return DatabaseOn(tb, Client(tb))
 	}
-	database := newDatabase(tb, Client(tb))
+	database := Client(tb).Database(databaseName(tb.Name()))
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	shared.databases = append(shared.databases, database)
@@ -196,7 +191,7 @@ func Database(tb testing.TB) *mongo.Database {
 // at the end of the test, if the server can be reached then.
 func DatabaseOn(tb testing.TB, client *mongo.Client) *mongo.Database {
 	tb.Helper()
-	database := newDatabase(tb, client)
+	database := client.Database(databaseName(tb.Name()))
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
@@ -204,12 +199,6 @@ func DatabaseOn(tb testing.TB, client *mongo.Client) *mongo.Database {
 			tb.Logf("mongotest: %v", err)
 		}
 	})
-	return database
-}
-
-func newDatabase(tb testing.TB, client *mongo.Client) *mongo.Database {
-	database := client.Database(databaseName(tb.Name()))
-	tests.Store(database.Name(), tb.Name())
 	return database
 }
 
