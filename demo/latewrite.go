@@ -47,14 +47,6 @@ func writeLate(ctx context.Context, j job) error {
 	return locked.Close(ctx)
 }
 
-// proceed lets the adder go on until it is about to send the next of these commands, or its call returns: it says so.
-func proceed(adder *child.Process) (says string, err error) {
-	if err := adder.Proceed(); err != nil {
-		return "", err
-	}
-	return adder.Hear()
-}
-
 // lateWrite stops an adder's process just before its insert, until its lease has expired and the category is deleted. Then it
 // continues the process.
 func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
@@ -84,6 +76,10 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 		adder.Kill() // a stopped process doesn't react to anything else
 		_ = adder.End()
 	}()
+	proceed := func() (says string, err error) { // to its next stop, or to the end of its call
+		_ = adder.Proceed()
+		return adder.Hear()
+	}
 	deleter, err := book.Open(d.database, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
 		if e.Kind == doclock.EventWaiting {
 			say("deleter", `asks for "write", and waits: "%s" is held by %s`, e.Holders[0].Tag, e.Holders[0].Owner)
@@ -94,7 +90,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	}
 	defer func() { err = errors.Join(err, deleter.Close(context.WithoutCancel(ctx))) }()
 
-	if _, err := proceed(adder); err != nil {
+	if _, err := proceed(); err != nil {
 		return r, err
 	}
 	began = time.Now()
@@ -108,7 +104,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 
 	say("system", "continues the adder (SIGCONT)")
 	adder.Continue()
-	if _, err := proceed(adder); err != nil {
+	if _, err := proceed(); err != nil {
 		return r, err
 	}
 	say("adder", "has inserted, too late: the lock is in the category, and can't stop a write to a contact")
@@ -119,7 +115,7 @@ func (d *demo) lateWrite(ctx context.Context) (r lateWriteResult, err error) {
 	r.dangling = found.Dangling
 	say("full scan", "%v", found)
 
-	returned, err := proceed(adder)
+	returned, err := proceed()
 	if err != nil {
 		return r, err
 	}

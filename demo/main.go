@@ -74,21 +74,16 @@ func (d *demo) run(ctx context.Context) (r report, err error) {
 		err = errors.Join(err, d.database.Drop(ctx), client.Disconnect(ctx))
 	}()
 
-	r.without, err = d.raceWithout(ctx, server.Description())
-	if err != nil {
-		return r, fmt.Errorf("the run without locks: %w", err)
+	if r.without, err = d.raceWithout(ctx, server.Description()); err != nil {
+		return r, err
 	}
-
 	fmt.Println("\n2. With locks: an adder holds \"read\" on the category, a deleter \"write\"")
-	r.with, err = d.race(ctx, true)
-	if err != nil {
-		return r, fmt.Errorf("the run with locks: %w", err)
+	if r.with, err = d.race(ctx, true); err != nil {
+		return r, err
 	}
-
 	fmt.Println("\n3. A late write: an adder is stopped until its lease has expired, and continued")
-	r.late, err = d.lateWrite(ctx)
-	if err != nil {
-		return r, fmt.Errorf("the late write: %w", err)
+	if r.late, err = d.lateWrite(ctx); err != nil {
+		return r, err
 	}
 	fmt.Printf("\n%s\n%s\n", r.table(), r.judge())
 	return r, nil

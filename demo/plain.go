@@ -100,18 +100,15 @@ func (b plainBook) scan(ctx context.Context) (found scan, err error) {
 	for _, contact := range contacts {
 		if len(contact.Exist) == 0 {
 			found.Dangling++
-			found.Example = fmt.Sprintf("%s is in category %s, which does not exist", contact.Name, contact.Category.Hex())
+			found.Example = fmt.Sprintf("%s in category %s, which does not exist", contact.Name, contact.Category.Hex())
 		}
 	}
 	return found, err
 }
 
 func (s scan) String() string {
-	switch s.Dangling {
-	case 0:
+	if s.Dangling == 0 {
 		return "no dangling reference"
-	case 1:
-		return "1 dangling reference: " + s.Example
 	}
-	return fmt.Sprintf("%d dangling references; for example, %s", s.Dangling, s.Example)
+	return fmt.Sprintf("dangling references: %d, such as %s", s.Dangling, s.Example)
 }

@@ -23,19 +23,17 @@ import (
 // The processes, and the goroutines of each.
 const processes, adders, deleters = 2, 12, 4
 
-// What is counted: how operations end, and what they take.
+// What is counted: operations, how they end, and what they take.
 const (
-	added      = "contacts added"
-	deleted    = "categories deleted"
-	inUse      = "not deleted: a contact has it"
-	gone       = "not added: the category is gone"
-	lost       = "lock lost"
 	operations = "operations"
+	added      = "  contacts added"
+	deleted    = "  categories deleted"
+	inUse      = "  not deleted: a contact has it"
+	gone       = "  not added: the category is gone"
+	lost       = "  lock lost"
 	conflicts  = "conflicts: made to wait by a lock"
 	commands   = "commands"
 )
-
-var endings = []string{added, deleted, inUse, gone, lost}
 
 // A job tells a process what to do.
 type job struct {

@@ -54,15 +54,10 @@ func (r *report) table() string {
 	row := func(name, format string, value func(result) any) {
 		fmt.Fprintf(&out, columns, name, fmt.Sprintf(format, value(r.without)), fmt.Sprintf(format, value(r.with)))
 	}
-	count := func(indent, what string) {
-		row(indent+what, "%d", func(x result) any { return x.counts[what] })
-	}
 	fmt.Fprintf(&out, columns, "", "without locks", "with locks")
-	count("", operations)
-	for _, ending := range endings {
-		count("  ", ending)
+	for _, what := range []string{operations, added, deleted, inUse, gone, lost, conflicts} {
+		row(what, "%d", func(x result) any { return x.counts[what] })
 	}
-	count("", conflicts)
 	row("contacts found by a full scan", "%d", func(x result) any { return x.Contacts })
 	row("  DANGLING REFERENCES", "%d", func(x result) any { return x.Dangling })
 	row("operations a second", "%.0f", func(x result) any { return float64(x.counts[operations]) / x.took.Seconds() })

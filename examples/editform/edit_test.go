@@ -42,7 +42,7 @@ func inApplication(t *testing.T, test func(*application)) {
 		var err error
 		a.pages, err = a.mem.Collection("pages", page{ID: "welcome"})
 		check(err)
-		var replicas []*replica
+		var replicas []http.Handler
 		for i := range 2 {
 			client, err := a.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
 				Started: func(context.Context, *event.CommandStartedEvent) {
@@ -54,7 +54,7 @@ func inApplication(t *testing.T, test func(*application)) {
 			r, err := newReplica(fmt.Sprint("replica ", i+1), client.Database("test").Collection("pages"))
 			check(err)
 			t.Cleanup(func() { check(r.locks.Close(context.Background())) })
-			replicas = append(replicas, r)
+			replicas = append(replicas, r.routes())
 		}
 		a.http = inTurn(replicas)
 		test(a)
@@ -67,14 +67,8 @@ func (a *application) stored() (p page) {
 	return p
 }
 
-// A reply is what a browser gets.
-type reply struct {
-	status int
-	body   string
-}
-
 // post sends what a form of the page has.
-func (a *application) post(action string, f form, more ...string) reply {
+func (a *application) post(action string, f form, more ...string) *httptest.ResponseRecorder {
 	values := url.Values{"user": {f.User}, "token": {f.Token}, "text": {f.Text}, "saves": {strconv.Itoa(f.Saves)}}
 	for i := 0; i < len(more); i += 2 {
 		values.Set(more[i], more[i+1])
@@ -83,12 +77,12 @@ func (a *application) post(action string, f form, more ...string) reply {
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	got := httptest.NewRecorder()
 	a.http.ServeHTTP(got, req)
-	return reply{got.Code, got.Body.String()}
+	return got
 }
 
 // hidden is the value of a hidden input.
-func (r reply) hidden(name string) string {
-	if m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(r.body); m != nil {
+func hidden(r *httptest.ResponseRecorder, name string) string {
+	if m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(r.Body.String()); m != nil {
 		return m[1]
 	}
 	return ""
@@ -99,23 +93,23 @@ func (a *application) open(user string) form {
 	a.Helper()
 	f := form{page: a.stored(), User: user}
 	got := a.post("edit", f)
-	if got.status == http.StatusConflict {
-		got = a.post("break", f, "entry", got.hidden("entry"))
+	if got.Code == http.StatusConflict {
+		got = a.post("break", f, "entry", hidden(got, "entry"))
 	}
-	f.Token = got.hidden("token")
+	f.Token = hidden(got, "token")
 	a.is(got, http.StatusOK, user+" edits welcome", f.Token)
 	return f
 }
 
 // is checks a reply.
-func (a *application) is(got reply, status int, says ...string) {
+func (a *application) is(got *httptest.ResponseRecorder, status int, says ...string) {
 	a.Helper()
-	if got.status != status {
-		a.Errorf("it answers %d, want %d: %s", got.status, status, got.body)
+	if got.Code != status {
+		a.Errorf("it answers %d, want %d: %s", got.Code, status, got.Body)
 	}
 	for _, word := range says {
-		if !strings.Contains(got.body, word) {
-			a.Errorf("it doesn't say %q: %s", word, got.body)
+		if !strings.Contains(got.Body.String(), word) {
+			a.Errorf("it doesn't say %q: %s", word, got.Body)
 		}
 	}
 }
@@ -155,7 +149,7 @@ func (a *application) doubleSave(round int, statuses map[int]int) {
 	}
 	var tabs sync.WaitGroup
 	var texts [2]string
-	var replies [2]reply
+	var replies [2]*httptest.ResponseRecorder
 	for i := range texts {
 		texts[i] = fmt.Sprintf("round %d tab %d", round, i)
 		tab, then := opened, []string{"go on", "close"}[rand.N(2)]
@@ -170,12 +164,12 @@ func (a *application) doubleSave(round int, statuses map[int]int) {
 
 	after, accepted, applied := a.stored(), 0, 0
 	for i, got := range replies {
-		statuses[got.status]++
+		statuses[got.Code]++
 		wrote := after.Text == texts[i]
 		if wrote {
 			applied++
 		}
-		switch got.status {
+		switch got.Code {
 		case http.StatusOK, http.StatusSeeOther:
 			accepted++
 			if !wrote {
@@ -183,11 +177,11 @@ func (a *application) doubleSave(round int, statuses map[int]int) {
 			}
 		case http.StatusConflict, http.StatusServiceUnavailable:
 			if wrote {
-				a.Errorf("round %d: tab %d was told that it had not saved, and it had: %d %s", round, i, got.status, got.body)
+				a.Errorf("round %d: tab %d was told that it had not saved, and it had: %d %s", round, i, got.Code, got.Body)
 			}
 		case http.StatusBadGateway: // unknown
 		default:
-			a.Errorf("round %d: tab %d: %d %s", round, i, got.status, got.body)
+			a.Errorf("round %d: tab %d: %d %s", round, i, got.Code, got.Body)
 		}
 	}
 	if after.Saves != opened.Saves+applied || applied == 0 && after.Text != opened.Text {
@@ -211,11 +205,11 @@ func TestOneEditsAndAnotherBreaksTheLock(t *testing.T) {
 		a.is(a.post("save", ada, "then", "go on"), http.StatusOK, "Ada edits welcome")
 		a.is(a.post("save", ada, "then", "go on"), http.StatusConflict, "Not saved", "another tab")
 		ada.Saves++
-		again := a.post("break", bob, "entry", conflict.hidden("entry"))
+		again := a.post("break", bob, "entry", hidden(conflict, "entry"))
 		a.is(again, http.StatusConflict, "Ada has been editing this page since") // and has saved since Bob looked
-		opened := a.post("break", bob, "entry", again.hidden("entry"))
+		opened := a.post("break", bob, "entry", hidden(again, "entry"))
 		a.is(opened, http.StatusOK, "Bob edits welcome")
-		bob.Token, bob.Saves = opened.hidden("token"), 1
+		bob.Token, bob.Saves = hidden(opened, "token"), 1
 
 		a.is(a.post("touch", ada), http.StatusConflict)
 		ada.Text = "two <of Ada's>"
@@ -242,7 +236,7 @@ func TestCancelAndOddRequests(t *testing.T) {
 		f = form{page: f.page, User: "Bob"}
 		opened := a.post("edit", f)
 		a.is(opened, http.StatusOK, "Bob edits welcome")
-		f.Token = opened.hidden("token")
+		f.Token = hidden(opened, "token")
 
 		missing, nobody, torn, unnumbered := f, f, f, f
 		missing.ID, nobody.User, torn.Token, unnumbered.Saves = "nowhere", "", f.Token[1:], -1

@@ -29,7 +29,7 @@ func main() {
 	if uri == "" {
 		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
 	}
-	var replicas []*replica
+	var replicas []http.Handler
 	for _, name := range []string{"replica 1", "replica 2"} { // each with its own client and Locker, as two processes have
 		client, err := mongo.Connect(options.Client().ApplyURI(uri))
 		check(err)
@@ -39,7 +39,7 @@ func main() {
 		check(err)
 		r, err := newReplica(name, pages)
 		check(err)
-		replicas = append(replicas, r)
+		replicas = append(replicas, r.routes())
 	}
 	listener, err := net.Listen("tcp", *listen)
 	check(err)
@@ -49,14 +49,10 @@ func main() {
 }
 
 // inTurn sends each request to the next replica, as a proxy does.
-func inTurn(replicas []*replica) http.Handler {
-	var handlers []http.Handler
-	for _, r := range replicas {
-		handlers = append(handlers, r.routes())
-	}
+func inTurn(replicas []http.Handler) http.Handler {
 	var requests atomic.Uint64
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		handlers[requests.Add(1)%uint64(len(handlers))].ServeHTTP(w, req)
+		replicas[requests.Add(1)%uint64(len(replicas))].ServeHTTP(w, req)
 	})
 }
 
