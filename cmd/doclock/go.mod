@@ -3,9 +3,9 @@ module github.com/doclock/doclock/cmd/doclock
 go 1.25.0
 
 require (
-	github.com/creack/pty v1.1.24
 	github.com/doclock/doclock v0.0.0
 	github.com/google/uuid v1.6.0
+	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	go.mongodb.org/mongo-driver/v2 v2.9.3
@@ -24,6 +24,7 @@ require (
 	golang.org/x/sync v0.21.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.39.0 // indirect
+	golang.org/x/tools v0.47.0 // indirect
 )
 
 // The library in this repository. "go install …@version" refuses a module with a replace:

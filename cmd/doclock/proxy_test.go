@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"io"
-	"net"
+	stdnet "net"
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"github.com/doclock/doclock/internal/faultnet"
 )
@@ -14,28 +15,29 @@ import (
 // proxy is a way to the server that can be cut, for other processes.
 type proxy struct {
 	net     *faultnet.Net
+	uri     string
 	refused atomic.Int32 // connections
+	held    *faultnet.Fault
 }
 
-// proxied puts a proxy between the server and the processes of the place.
-func (p *place) proxied() *proxy {
-	p.Helper()
-	u, err := url.Parse(p.uri)
+// newProxy puts a proxy before the server of this URI.
+func newProxy(tb testing.TB, uri string) *proxy {
+	tb.Helper()
+	u, err := url.Parse(uri)
 	if err != nil {
-		p.Fatal(err)
+		tb.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := stdnet.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		p.Fatal(err)
+		tb.Fatal(err)
 	}
-	x := &proxy{net: faultnet.New()}
 	server := u.Host
 	u.Host = listener.Addr().String()
 	query := u.Query()
 	query.Del("replicaSet")
 	query.Set("directConnection", "true") // the server would name its own address
 	u.RawQuery = query.Encode()
-	p.uri = u.String()
+	x := &proxy{net: faultnet.New(), uri: u.String()}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -49,7 +51,7 @@ func (p *place) proxied() *proxy {
 				client.Close()
 				continue
 			}
-			for _, pair := range [][2]net.Conn{{client, upstream}, {upstream, client}} {
+			for _, pair := range [][2]stdnet.Conn{{client, upstream}, {upstream, client}} {
 				all.Go(func() {
 					_, _ = io.Copy(pair[0], pair[1])
 					pair[0].Close()
@@ -58,10 +60,21 @@ func (p *place) proxied() *proxy {
 			}
 		}
 	})
-	p.Cleanup(func() { // after the processes, which were started later
+	tb.Cleanup(func() {
 		listener.Close()
 		x.net.Down(true)
 		all.Wait()
 	})
 	return x
+}
+
+// silentFrom has the server answer nothing any more, from this command on.
+func (x *proxy) silentFrom(first string) {
+	var now atomic.Bool
+	x.net.Block(func(command string, _ []byte) bool {
+		if command == first {
+			now.Store(true)
+		}
+		return now.Load()
+	})
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// A release that was not executed while the lease was valid: the lock was held until
+// the command's end, so the code is the command's.
+func TestReleaseIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		ttl  time.Duration
+		code int
+	}{"in time": {time.Hour, 3}, "late": {time.Second, exitUnknown}} {
+		mem := locktest.New()
+		coll, err := mem.Collection("locks", bson.M{"_id": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, err := writelock.New(coll)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease, err := locks.TryAcquire(t.Context(), doclock.ID(1), doclock.TTL(c.ttl))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.code == exitUnknown {
+			<-lease.Done()
+		}
+		mem.Fail(1, mongo.CommandError{Code: unauthorized}, locktest.Releases)
+		var said strings.Builder
+		err = (&cli{err: &said}).released(lease, target{text: "nightly"}, held{}, nil, end{code: 3}, nil, nil)
+		var ended *ending
+		if !errors.As(err, &ended) || ended.code != c.code {
+			t.Errorf("%s: it ended with %v", name, err)
+		}
+		if told := strings.Contains(said.String(), "stands until it expires"); told != (c.code == 3) {
+			t.Errorf("%s: it said %q", name, said.String())
+		}
+	}
+}
+
+// The Ctrl-C that has ended the command comes a moment later, and doesn't end the
+// release after it. A later one does.
+func TestUntilSignalIsDeafAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for after, ends := range map[time.Duration]bool{500 * time.Millisecond: false, 2 * time.Second: true} {
+			signals := make(chan os.Signal)
+			ctx, stop := untilSignal(signals, time.Second)
+			time.Sleep(after)
+			signals <- os.Interrupt
+			synctest.Wait()
+			if ended := ctx.Err() != nil; ended != ends {
+				t.Errorf("after %v: ended %v", after, ended)
+			}
+			if s := stop(); (s != nil) != ends {
+				t.Errorf("after %v: %v", after, s)
+			}
+		}
+	})
+}
+
+// A server that isn't found is told from one that is slow, also in what an acquire
+// returns.
+func TestUnselected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := locktest.NewCluster(t)
+		orders := cluster.Collection("orders", bson.M{"_id": 1})
+		locks, err := writelock.New(orders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within := func(run func(context.Context) error) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return run(ctx)
+		}
+		ping := func(ctx context.Context) error { return orders.Database().Client().Ping(ctx, nil) }
+		find := func(ctx context.Context) error { return orders.FindOne(ctx, bson.M{}).Err() }
+		claim := func(ctx context.Context) error {
+			_, err := locks.Acquire(ctx, bson.M{}, doclock.SkipLocked())
+			return err
+		}
+		cluster.Delay(1, time.Hour)
+		if err := within(find); !errors.Is(err, context.DeadlineExceeded) || unselected(err) || unselected(nil) {
+			t.Errorf("a find that is slow: %v", err)
+		}
+		cluster.Cut(orders.Database().Client())
+		synctest.Wait() // until the driver has noticed
+		for name, run := range map[string]func(context.Context) error{"a ping": ping, "a claim": claim} {
+			if err := within(run); !unselected(err) {
+				t.Errorf("%s of a server that isn't found: %v", name, err)
+			}
+		}
+		if err := locks.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

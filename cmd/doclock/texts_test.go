@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// No text of others steers a terminal, and JSON still says what it is.
+func TestTextsOfOthers(t *testing.T) {
+	t.Parallel()
+	evil := "a\x1b[2J\u009b31m\x7f\u202e\U000e0001\r\nb"
+	text, err := json.Marshal(evil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back string
+	if err := json.Unmarshal([]byte(escapedJSON(text)), &back); err != nil || back != evil {
+		t.Errorf("the JSON says %q: %v", back, err)
+	}
+	for _, shown := range []string{cell(evil), escapedJSON(text), printable("a\x9bb")} {
+		if !strings.Contains(shown, "a") || strings.ContainsFunc(shown, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("it is shown as %q", shown)
+		}
+	}
+}
+
+// The longest durations have a text, too.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		math.MinInt64: "-106751d23h", math.MaxInt64: "106751d23h", -time.Second: "-1s", 0: "0s", 3*time.Hour + 5*time.Minute: "3h05m",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%d is %s, want %s", d, got, want)
+		}
+	}
+}
+
+// Any file can be run.
+func TestDefaultOwner(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"w\xff", strings.Repeat("ä", 250)} {
+		if owner := defaultOwner(command); strings.ToValidUTF8(owner, "") != owner || len(owner) > 256 {
+			t.Errorf("%q: the owner is %q", command, owner)
+		}
+	}
+}
+
+// check fails if a tolerance of 500 ms is too small for the clocks.
+func TestCheckOfClocks(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		skew, jump time.Duration
+		line, err  string
+	}{
+		{0, 0, "none seen", ""},
+		{0, 200 * time.Millisecond, "+200 ms", ""},
+		{0, -time.Second, "-1000 ms", "a server's clock has jumped by -1s"},
+		{time.Second, 0, "none seen", "the servers' clocks differ by 1s"},
+	} {
+		var out strings.Builder
+		info := doclock.ServerInfo{ClockSkew: of.skew, ClockJump: of.jump, ClockReadings: 3}
+		(&cli{out: &out}).checkText(info, true)
+		err := clockTrouble(info)
+		if !strings.Contains(out.String(), "clock jump   "+of.line+" in 3 readings") || (err != nil) != (of.err != "") || err != nil && !strings.Contains(err.Error(), of.err) {
+			t.Errorf("%+v: %s, %v", of, &out, err)
+		}
+	}
+}
+
+// heap counts lines, and takes the size of the heap after the first thousand and later
+// ones.
+type heap struct {
+	lines       int
+	first, most uint64
+}
+
+func (h *heap) Write(text []byte) (int, error) {
+	before := h.lines
+	h.lines += bytes.Count(text, []byte("\n"))
+	if h.lines/5000 > before/5000 || h.first == 0 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		if h.first == 0 {
+			h.first = m.HeapAlloc
+		}
+		h.most = max(h.most, m.HeapAlloc)
+	}
+	return len(text), nil
+}
+
+// ls needs the same memory for many entries as for a few.
+func TestLsOfMany(t *testing.T) {
+	coll := mongotest.Database(t).Collection("locks")
+	const documents, batch = 20_000, 1000
+	for i := 0; i < documents; {
+		var all []any
+		for range batch {
+			id, now := uuid.New(), time.Now()
+			all = append(all, bson.M{"_id": i, "lock": bson.M{"fence": int64(1), "tags": bson.M{"write": bson.A{bson.M{
+				"id": bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]}, "owner": strings.Repeat("web-3/4711/api ", 10),
+				"seq": int64(1), "since": now, "expires": now.Add(time.Hour), "fence": int64(1),
+			}}}}})
+			i++
+		}
+		if _, err := coll.InsertMany(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, asJSON := range []bool{false, true} {
+		var out heap
+		c := &cli{out: &out, field: "lock", timeout: patience, json: asJSON, uri: mongotest.URI(t), collection: coll.Database().Name() + ".locks"}
+		if err := c.list(fixture.Bounded(t), &choice{}); err != nil {
+			t.Fatal(err)
+		}
+		// All entries together take 8 MB at least.
+		if more := int64(out.most) - int64(out.first); out.lines < documents || more > 3<<20 {
+			t.Errorf("JSON %v: %d lines, %d kB more", asJSON, out.lines, more>>10)
+		}
+	}
+}
