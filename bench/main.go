@@ -1,3 +1,19 @@
+// Command bench measures doclock beside its rivals, in one run, and prints Go's benchmark format:
+//
+//	go run -C bench . | tee bench.txt
+//	go run golang.org/x/perf/cmd/benchstat@latest -row .name,/subject bench.txt
+//
+// Each case runs its subjects in turn, round by round, so that the machine's other work affects all of them. A line is
+// one round of one subject. Its sec/op is the median of the round's operations, time-over-plain and rate-over-plain
+// compare it with the plain command in the same round. Commands are counted when they leave the client.
+//
+// Its rooms, each of which knows only those above it:
+//
+//   - servers starts the servers, connects clients to them, and counts what the clients send.
+//   - subjects are doclock and its rivals: locks of one document, behind one type.
+//   - cases are the questions. Some run subjects in further processes.
+//
+// This package has the command line and the charts.
 package main
 
 import (
@@ -7,77 +23,62 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
 	"github.com/doclock/doclock/bench/cases"
-	"github.com/doclock/doclock/bench/report"
-	"github.com/doclock/doclock/bench/servers"
+	"golang.org/x/perf/benchfmt"
 )
 
 var (
-	quick    = flag.Bool("quick", false, "shorter windows and fewer rounds: under 5 minutes in all")
-	only     = flag.String("case", "", "run these cases only, e.g. pair,rmw,hot64, or *-5ms")
-	svg      = flag.String("svg", "../docs/img", "directory for the plots; empty for none")
-	markdown = flag.String("markdown", "", "write the tables into this file, between its marker comments")
-	redraw   = flag.String("redraw", "", "measure nothing, and draw the plots again from the tables in this file")
+	quick = flag.Bool("quick", false, "shorter windows and fewer rounds: some 2 minutes in all")
+	only  = flag.String("case", "", "run these cases only, e.g. pair,rmw,hot64")
+	svg   = flag.String("svg", "", "directory for the charts of the cases that ran; empty for none")
 )
 
 func main() {
 	cases.Child() // the benchmark runs itself as another process
 	flag.Parse()
-
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	run := runAll
-	if *redraw != "" {
-		run = drawAgain
-	}
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func drawAgain(context.Context) error {
-	tables, err := report.ReadMarkdown(*redraw)
+func run(ctx context.Context) (err error) {
+	chosen, err := cases.Choose(*only)
 	if err != nil {
 		return err
 	}
-	return report.Plot(tables, *svg)
-}
-
-func runAll(ctx context.Context) (err error) {
-	chosen, err := cases.Choose(cases.Plan(), *only)
-	if err != nil {
-		return err
-	}
-	r := report.Run{Run: &cases.Run{Quick: *quick}, Began: time.Now(), Load: servers.Load()}
+	began, out := time.Now(), benchfmt.NewWriter(os.Stdout)
+	var all []*benchfmt.Result
+	r := &cases.Run{Quick: *quick, Report: func(line *benchfmt.Result) error {
+		all = append(all, line)
+		return out.Write(line)
+	}}
 	r.Say = func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(r.Began).Seconds(), fmt.Sprintf(format, args...))
+		fmt.Fprintf(os.Stderr, "%5.0fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 	stop, err := r.Servers.Start(ctx, r.Say)
 	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
 		return err
 	}
-	failed := r.Run.Run(ctx, chosen)
-	defer func() { err = errors.Join(failed, err) }()
-	if ctx.Err() != nil {
-		return nil
+	load, _ := os.ReadFile("/proc/loadavg") // nothing on another system
+	setting := func(key, format string, args ...any) {
+		r.Setting = append(r.Setting, benchfmt.Config{Key: key, Value: fmt.Appendf(nil, format, args...), File: true})
 	}
-	r.Took = time.Since(r.Began)
-	if err := r.Print(os.Stdout); err != nil {
-		return err
+	setting("date", "%s, quick: %v", began.UTC().Format("2006-01-02 15:04 UTC"), *quick)
+	setting("machine", "%d CPUs, %s/%s, %s; load: %.14s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), load)
+	for name, about := range r.Servers.About {
+		setting(name, "%s", about)
 	}
+	err = r.Run(ctx, chosen)
 	if *svg != "" {
-		if err := report.Plot(r.Tables(), *svg); err != nil {
-			return err
-		}
-		r.Say("plots: %s", *svg)
+		err = errors.Join(err, drawAll(all, *svg))
 	}
-	if *markdown != "" {
-		return report.WriteMarkdown(*markdown, r.Setting(), r.Tables())
-	}
-	return nil
+	return err
 }

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write the excerpts in the pages anew, from the files that they name")
 
 // generated pages are made by a test or by a program, and compared there.
-var generated = []string{"docs/cli.md", "docs/performance-tables.md"}
+var generated = []string{"docs/cli.md"}
 
 var (
 	// fence is a block in fences, with the comment directly before it.

@@ -1,104 +1,189 @@
 package cases
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"sync"
 	"time"
 
-	"github.com/doclock/doclock/bench/measure"
 	"github.com/doclock/doclock/bench/subjects"
+	"github.com/doclock/doclock/internal/child"
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/sync/errgroup"
 )
 
-// crews are the workers of a claim, in four processes.
-var crews = []struct {
-	name, subject string
-	shown         int // as the number of workers
-	workers       []int
-}{
-	{"doclock", "doclock-claim", 32, []int{8, 8, 8, 8}},
-	{"doclock-lone", "doclock-claim", 24, []int{1, 8, 8, 8}}, // 24 beside the one whose claims count
-	{"find-and-modify", "find-and-modify", 32, []int{8, 8, 8, 8}},
-	{"find-try-8", "find-try-8", 8, []int{2, 2, 2, 2}},
+// runClaim has 32 workers of four processes empty a queue: each claims the pending document of the highest priority, and
+// finishes it at once. The commands of a claim are the look-ups and the tries; the final write is one more, and not
+// counted. The latency is the time from a worker's wish to its document, in which it is idle.
+func runClaim(ctx context.Context, r *Run, all []*subjects.Subject) error {
+	const processes, workers = 4, 8
+	documents := pick(r, 2000, 300)
+	return r.inTurn(0, pick(r, 3, 2), all, func(s *subjects.Subject, _ int) (Round, error) {
+		if err := s.Fill(ctx, documents); err != nil {
+			return Round{}, err
+		}
+		e := errand{Role: "claimant", Subject: s.Name, Workers: workers, Window: pick(r, 8*time.Second, 3*time.Second), TTL: r.now.ttl, Servers: r.Servers}
+		var got claims
+		err := child.Together(ctx, childName, slices.Repeat([]errand{e}, processes), func(_ int, line string) error {
+			var one claims
+			err := json.Unmarshal([]byte(line), &one)
+			got.add(one)
+			return err
+		})
+		if err != nil {
+			return Round{}, err
+		}
+		round, twice, left := got.count(processes*workers, documents)
+		finished, err := s.Finished(ctx)
+		round.Lost = max(0, documents-left-int(finished))
+		if err == nil && !s.Rival() && (round.Lost > 0 || twice > 0) {
+			err = fmt.Errorf("%d documents were claimed twice, %d final writes were lost", twice, round.Lost)
+		}
+		return round, err
+	})
 }
 
-// runClaim has the workers of four processes empty a queue: each claims the
-// pending document of the highest priority, and finishes it at once. The
-// commands of a claim are the look-ups and the tries; the final write is one
-// more, and not counted. The latency is the time from a worker's wish to its
-// document, in which it is idle.
-func runClaim(ctx context.Context, r *Run, all []*subjects.Subject) error {
-	rounds, documents, limit := pick(r, 3, 1), pick(r, 2000, 300), pick(r, 8*time.Second, 3*time.Second)
-	if r.now.over != nil {
-		rounds = pick(r, 2, 1)
+// count is the round of this many workers on this many documents, with the number of those that were claimed more than
+// once, and of those that were never claimed. The final writes are not among the commands.
+func (c claims) count(workers, documents int) (r Round, twice, left int) {
+	r.Failed, r.Commands = c.Failed, c.Commands-int64(len(c.All))
+	byPriority := map[int]int{}
+	var began, granted, ended int64
+	var idle time.Duration
+	for i, one := range c.All {
+		waited := time.Duration(one.Granted - one.Wished)
+		r.Latencies, idle = append(r.Latencies, waited), idle+waited
+		if byPriority[one.Priority]++; byPriority[one.Priority] == 2 {
+			twice++
+		}
+		if i == 0 {
+			began = one.Wished
+		}
+		began, granted, ended = min(began, one.Wished), max(granted, one.Granted), max(ended, one.Finished)
 	}
-	tallies := map[string][]tally{}
-	for _, c := range crews {
-		r.result(c.name).Add("workers", c.shown)
+	left, r.Took = documents-len(byPriority), time.Duration(ended-began)
+	places, overtaken := c.order()
+	for _, e := range []struct {
+		unit  string
+		value float64
+	}{
+		{"places-off-median", float64(percentile(places, 50))}, {"places-off-worst", float64(percentile(places, 100))},
+		{"overtaken-worst", float64(percentile(overtaken, 100))}, {"found-none", float64(c.FoundNone)}, {"left", float64(left)},
+		{"claimed-twice", float64(twice)}, {"idle-share", over(idle.Seconds(), float64(workers)*time.Duration(granted-began).Seconds())},
+	} {
+		r.Extra = append(r.Extra, benchfmt.Value{Value: e.value, Unit: e.unit})
 	}
-	for turn := range rounds {
-		r.Say("  round %d of %d", turn+1, rounds)
-		for _, c := range shuffled(crews) {
-			s := all[slices.IndexFunc(all, func(s *subjects.Subject) bool { return s.Name == c.subject })]
-			if err := s.Fill(ctx, documents); err != nil {
-				return err
+	return r, twice, left
+}
+
+// order has, for each claim, the number of documents of higher priority that were claimed later, and of those of lower
+// priority that were claimed before. Without a fencing token it compares when the workers got their answers. These
+// overtake each other on their way, so it is not always 0 for claims in the exact order.
+func (c claims) order() (places, overtaken []int) {
+	for _, one := range c.All {
+		better, worse := 0, 0
+		for _, other := range c.All {
+			switch {
+			case other.Priority > one.Priority && other.Order > one.Order:
+				better++
+			case other.Priority < one.Priority && other.Order < one.Order:
+				worse++
 			}
-			var errands []errand
-			for _, n := range c.workers {
-				errands = append(errands, errand{Role: "claimant", Subject: c.subject, Goroutines: n, Window: limit})
+		}
+		places, overtaken = append(places, better), append(overtaken, worse)
+	}
+	return places, overtaken
+}
+
+// claims are a claimant's answer.
+type claims struct {
+	All       []claim
+	Commands  int64
+	FoundNone int // how often a worker found none, and looked whether some are locked
+	Failed    int
+}
+
+// claim is one document's claim. The times are of the wall clock, which all
+// processes share, in nanoseconds.
+type claim struct {
+	Priority                  int
+	Wished, Granted, Finished int64
+	Order                     int64 // the fencing token, which is the server's clock; without one it is Granted
+}
+
+func (c *claims) add(more claims) {
+	c.All = append(c.All, more.All...)
+	c.Commands += more.Commands
+	c.FoundNone += more.FoundNone
+	c.Failed += more.Failed
+}
+
+// claimAll has workers claim and finish documents until none is pending, or the
+// window ends.
+func claimAll(ctx context.Context, e errand, s *subjects.Subject) error {
+	if err := warmUp(ctx, s, e.Workers); err != nil {
+		return err
+	}
+	if err := ready(ctx); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var all claims
+	before, end := s.Sent.Total(), time.Now().Add(e.Window)
+	group, working := errgroup.WithContext(ctx)
+	for range e.Workers {
+		group.Go(func() error {
+			own, err := work(working, s, end)
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(own)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	all.Commands = s.Sent.Total() - before - int64(all.FoundNone)
+	return json.NewEncoder(os.Stdout).Encode(all)
+}
+
+// work is one worker. If it finds no free document, it looks again after a pause
+// that doubles.
+func work(ctx context.Context, s *subjects.Subject, end time.Time) (own claims, err error) {
+	const shortest, longest = 2 * time.Millisecond, 32 * time.Millisecond
+	wished, pause := time.Now(), shortest
+	for time.Now().Before(end) {
+		c, err := s.Claim(ctx)
+		granted := time.Now()
+		if errors.Is(err, subjects.ErrNoneFree) {
+			own.FoundNone++
+			if more, err := s.Pending(ctx); err != nil || !more {
+				return own, err
 			}
-			var got claims
-			workers := 0
-			err := together(ctx, r, errands, func(process int, one claims) {
-				if c.name == "doclock-lone" && process > 0 {
-					got.Beside = append(got.Beside, one.All...)
-					return
-				}
-				workers += errands[process].Goroutines
-				got.add(one)
+			time.Sleep(pause)
+			pause = min(2*pause, longest)
+			continue
+		}
+		if err == nil {
+			err = c.Finish(ctx)
+		}
+		switch {
+		case err == nil:
+			finished := time.Now()
+			own.All = append(own.All, claim{
+				c.Priority, wished.UnixNano(), granted.UnixNano(), finished.UnixNano(), cmp.Or(c.Fence, granted.UnixNano()),
 			})
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			one := got.count(workers, documents)
-			finished, err := s.Finished(ctx)
-			if err != nil {
-				return err
-			}
-			result := r.result(c.name)
-			result.Lost += documents - one.left - int(finished)
-			if !s.Rival() && (result.Lost > 0 || one.twice > 0) {
-				return fmt.Errorf("%s: %d documents were claimed twice, %d final writes were lost", c.name, one.twice, result.Lost)
-			}
-			result.Rounds = append(result.Rounds, one.Round)
-			tallies[c.name] = append(tallies[c.name], one)
+			wished, pause = finished, shortest
+		case s.Rival():
+			own.Failed++
+		default:
+			return own, err
 		}
 	}
-	for _, c := range crews {
-		addTallies(r.result(c.name), tallies[c.name])
-	}
-	return nil
-}
-
-// addTallies adds what the rounds came to: sums, medians, and the highest.
-func addTallies(r *measure.Result, all []tally) {
-	var sum tally
-	var idle []float64
-	var longest time.Duration
-	for _, t := range all {
-		sum.twice, sum.left, sum.foundNone = sum.twice+t.twice, sum.left+t.left, sum.foundNone+t.foundNone
-		sum.places, sum.overtaken = append(sum.places, t.places...), append(sum.overtaken, t.overtaken...)
-		idle = append(idle, t.idle)
-		longest = max(longest, measure.Percentile(t.Latencies, 100))
-	}
-	r.Add("claimed_twice", sum.twice)
-	r.Add("left", sum.left)
-	r.Add("found_none", sum.foundNone)
-	r.AddSpread("idle_share", measure.SpreadOf(idle))
-	r.Add("idle_max_ms", measure.Rounded(measure.Micros(longest)/1000))
-	r.Add("places_off_p50", measure.Percentile(sum.places, 50))
-	r.Add("places_off_max", measure.Percentile(sum.places, 100))
-	r.Add("overtaken_p50", measure.Percentile(sum.overtaken, 50))
-	r.Add("overtaken_max", measure.Percentile(sum.overtaken, 100))
-	r.AddFaults()
+	return own, nil
 }

@@ -1,5 +1,4 @@
-// Package servers starts the servers of a benchmark, connects clients to them, also
-// over a network that takes its time, and counts what clients send.
+// Package servers starts the servers of a benchmark, connects clients to them, and counts what clients send.
 package servers
 
 import (
@@ -21,12 +20,10 @@ import (
 type Servers struct {
 	MongoURI string
 	Database string
-	Network  *Network          // between the clients and every server; nil for none
 	Address  map[string]string // of redis and etcd
 
-	Mongo   string            // what server it is
-	Absent  map[string]string // server: the reason why it is missing
-	Version map[string]string // server: its kind, and its guarantees here
+	About  map[string]string // server: its kind, and its guarantees here
+	Absent map[string]string // server: the reason why it is missing
 }
 
 // Start starts the available servers. Only the MongoDB server is required. The
@@ -43,21 +40,20 @@ func (s *Servers) Start(ctx context.Context, say func(string, ...any)) (stop fun
 	if err != nil {
 		return stop, err
 	}
-	s.MongoURI, s.Mongo = shared.URI(), shared.Description()
+	s.MongoURI = shared.URI()
 	s.Database = "bench_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	stops = append(stops, s.drop, shared.Close)
-	say("MongoDB: %s", s.Mongo)
-
-	s.Address, s.Absent, s.Version = map[string]string{}, map[string]string{}, map[string]string{}
-	for name, d := range daemons {
-		address, about, end, err := d.start(ctx)
+	s.Address, s.Absent, s.About = map[string]string{}, map[string]string{}, map[string]string{"mongodb": shared.Description()}
+	say("MongoDB: %s", shared.Description())
+	for name := range daemons {
+		address, about, end, err := start(ctx, name)
 		if err != nil {
-			s.Absent[name] = err.Error()
+			s.Absent[name], s.About[name] = err.Error(), "ABSENT, its rivals were not measured"
 			say("%s: ABSENT, its rivals are not measured: %v", name, err)
 			continue
 		}
 		stops = append(stops, end)
-		s.Address[name], s.Version[name] = address, about
+		s.Address[name], s.About[name] = address, about
 		say("%s: %s", name, about)
 	}
 	return stop, nil
@@ -79,8 +75,5 @@ func (s *Servers) drop() error {
 // driver and the same write concern.
 func (s *Servers) Connect(c *Counter) (*mongo.Client, error) {
 	o := options.Client().ApplyURI(s.MongoURI).SetMonitor(c.mongo()).SetWriteConcern(writeconcern.Majority())
-	if s.Network != nil {
-		o.SetDialer(s.Network)
-	}
 	return mongo.Connect(o)
 }

@@ -43,7 +43,7 @@ func (s *Subject) Fill(ctx context.Context, n int) error {
 	}
 	var all []any
 	for i, priority := range rand.Perm(n) {
-		doc := Blank(i, Small)
+		doc := Blank(i)
 		doc["state"], doc["priority"] = "pending", priority
 		all = append(all, doc)
 	}
@@ -54,9 +54,9 @@ func (s *Subject) Fill(ctx context.Context, n int) error {
 	return err
 }
 
-// Pending reports whether a queue has a document that isn't done, locked or not.
-func Pending(ctx context.Context, queue *mongo.Collection) (bool, error) {
-	err := queue.FindOne(ctx, pending).Err()
+// Pending reports whether the queue has a document that isn't done, locked or not. It is one command.
+func (s *Subject) Pending(ctx context.Context) (bool, error) {
+	err := s.Queue().FindOne(ctx, pending).Err()
 	if none(err) {
 		return false, nil
 	}
@@ -80,47 +80,7 @@ func openClaim(s *Subject) error {
 		if err != nil {
 			return Claimed{}, err
 		}
-		return locked(lease, j), nil
-	}
-	return err
-}
-
-// locked is a document that is finished with the write that releases it.
-func locked(lease *doclock.Lease, j job) Claimed {
-	return Claimed{j, lease.Fence(), func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }}
-}
-
-// openFindTry claims with writelock's TryAcquire alone, as one would without
-// doclock.SkipLocked: it looks for the first pending documents, and tries them
-// in their order until one is free. Locked documents are pending, too, so each
-// worker tries those of the others first.
-//
-//	find        {state: "pending"}, sort {priority: -1}, limit 32, projection {_id: 1}
-//	TryAcquire  {_id, state: "pending"}, until one is granted
-//	final write UpdateAndRelease {$set: {state: "done"}}
-func openFindTry(s *Subject) error {
-	locks, err := s.writelock(s.Queue())
-	first := options.Find().SetSort(byPriority).SetLimit(32).SetProjection(bson.M{"_id": 1})
-	s.Claim = func(ctx context.Context) (Claimed, error) {
-		cursor, err := s.Queue().Find(ctx, pending, first)
-		if err != nil {
-			return Claimed{}, err
-		}
-		var found []job
-		if err := cursor.All(ctx, &found); err != nil {
-			return Claimed{}, err
-		}
-		for _, one := range found {
-			var j job
-			lease, err := locks.TryAcquire(ctx, bson.D{{Key: "_id", Value: one.ID}, {Key: "state", Value: "pending"}}, doclock.Into(&j))
-			switch {
-			case err == nil:
-				return locked(lease, j), nil
-			case !errors.Is(err, doclock.ErrConflict) && !errors.Is(err, doclock.ErrNotFound):
-				return Claimed{}, err
-			}
-		}
-		return Claimed{}, ErrNoneFree
+		return Claimed{j, lease.Fence(), func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }}, nil
 	}
 	return err
 }

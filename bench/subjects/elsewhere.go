@@ -3,7 +3,6 @@ package subjects
 import (
 	"context"
 	"errors"
-	"net"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -11,7 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 )
 
 // openRedislock locks in redis, and writes the document in MongoDB, which does not
@@ -21,9 +19,6 @@ import (
 // ms, to 512 ms.
 func openRedislock(s *Subject) error {
 	o := &redis.Options{Addr: s.servers.Address["redis"], PoolSize: 100} // as the driver's
-	if s.servers.Network != nil {
-		o.Dialer = s.servers.Network.DialContext
-	}
 	client := redis.NewClient(o)
 	client.AddHook(&s.Sent)
 	s.closers = append(s.closers, func() { _ = client.Close() })
@@ -52,13 +47,7 @@ func openRedislock(s *Subject) error {
 // that waits or holds has its own session. The sessions are made before the
 // measurement, and reused.
 func openEtcd(s *Subject) error {
-	dialing := s.Sent.Etcd()
-	if s.servers.Network != nil {
-		dialing = append(dialing, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return s.servers.Network.DialContext(ctx, "tcp", address)
-		}))
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.servers.Address["etcd"]}, DialOptions: dialing, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.servers.Address["etcd"]}, DialOptions: s.Sent.Etcd(), Logger: zap.NewNop()})
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,10 @@ package subjects
 
 import (
 	"context"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // openPlain is the floor: findOneAndUpdate {$inc} without any lock. Two of them
@@ -40,4 +42,23 @@ func openOptimistic(s *Subject) error {
 		}
 	}
 	return nil
+}
+
+// Document are the fields of a document that the subjects read.
+type Document struct{ Count, Version int }
+
+// Blank is a document that nobody has changed. Its 1,000 bytes are what most applications have.
+func Blank(key any) bson.M {
+	return bson.M{"_id": key, "count": 0, "version": 0, "text": strings.Repeat("x", 1000)}
+}
+
+// Make makes a document.
+func (s *Subject) Make(ctx context.Context, key string) error {
+	_, err := s.Docs.ReplaceOne(ctx, bson.M{"_id": key}, Blank(key), options.Replace().SetUpsert(true))
+	return err
+}
+
+// Read finds a document.
+func (s *Subject) Read(ctx context.Context, key string) (doc Document, err error) {
+	return doc, s.Docs.FindOne(ctx, bson.M{"_id": key}).Decode(&doc)
 }

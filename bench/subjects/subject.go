@@ -53,16 +53,14 @@ var subjects = map[string]struct {
 	"doclock-read-preferring":  {open: openTagged(relations.ReadPreferring())},
 	"doclock-write-preferring": {open: openTagged(relations.WritePreferring())},
 	"plain":                    {open: openPlain},
-	"plain-1":                  {open: openPlain},
+	"plain-alone":              {open: openPlain},
 	"optimistic":               {open: openOptimistic},
 	"monglock-write":           {open: openMonglockWrite},
 	"monglock-multi":           {open: openMonglockMulti},
-	"find-upsert":              {open: openFindUpsert},
 	"redislock":                {open: openRedislock, needs: "redis"},
 	"etcd":                     {open: openEtcd, needs: "etcd"},
 	"doclock-claim":            {open: openClaim},
-	"find-try-8":               {open: openFindTry},
-	"find-and-modify":          {open: openFindAndModify},
+	"plain-claim":              {open: openFindAndModify},
 }
 
 // ErrAbsent is the error of a rival whose server is missing.

@@ -51,12 +51,6 @@ var onlyID = options.FindOneAndUpdate().SetProjection(bson.M{"_id": 1})
 // none reports whether no document matched, which for a rival means "not now".
 func none(err error) bool { return errors.Is(err, mongo.ErrNoDocuments) }
 
-// duplicate reports whether a unique index refused an insert. DocumentDB
-// reports some races for an index as internal errors.
-func duplicate(err error) bool {
-	return mongo.IsDuplicateKeyError(err) || err != nil && strings.Contains(err.Error(), "violates exclusion constraint")
-}
-
 // unlessDeadlocked repeats a command that DocumentDB gave up because of a
 // deadlock among its own row locks. The command changed nothing. The error code
 // is not always its own.
