@@ -34,8 +34,7 @@ type labels struct {
 
 type labelKey struct{ collection, tag, outcome, errorType string }
 
-// label is a set of attributes, in the forms in which instruments and spans take
-// it.
+// label is a set of attributes, in the forms that instruments and spans take.
 type label struct {
 	add        []metric.AddOption
 	record     []metric.RecordOption
@@ -109,6 +108,5 @@ func newLabel(key labelKey) *label {
 	}
 }
 
-// outcome is the kind of an event that ends an acquire or a lease, as a label's
-// value: without a space.
+// outcome is the kind of an event as a label's value: without a space.
 func outcome(kind doclock.EventKind) string { return strings.ReplaceAll(string(kind), " ", "_") }

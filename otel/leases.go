@@ -14,19 +14,15 @@ import (
 )
 
 const (
-	// leasesKept is how many leases are remembered. A lease takes some 300 bytes,
-	// and 4 KB with all its notes.
-	leasesKept = 16384
-
-	notesKept = 8 // of one lease
-	noteBytes = 256
+	leasesKept = 16384 // a lease takes some 300 bytes, and 4 KB with all its notes
+	notesKept  = 8     // of one lease
+	noteBytes  = 256
 )
 
 // leases remembers of each lease what its end doesn't tell: the trace that it
 // belongs to, and its failures. An end makes its lease forgotten. If ends are
 // missing, because events were dropped, the oldest leases are forgotten once there
-// are too many. The hold span of a forgotten lease has the right times and no
-// failures, and is a child of the span that ended the lease.
+// are too many: see the package's comment.
 type leases struct {
 	mu   sync.Mutex
 	byID map[uuid.UUID][]*list.Element // several holders can share an entry, and so an ID
