@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/google/uuid"
@@ -156,29 +155,5 @@ func TestDetachRefused(t *testing.T) {
 		r.detach(h, nil)
 		r.wantErr("Release", h.Release(context.Background()), nil)
 		r.wantSent("detach", "write", "detach")
-	})
-}
-
-// A lease that the server has declared lost is not detached. One whose time is up
-// may still have its entry.
-func TestDetachOfALostLease(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.server.remove(h)
-		r.wantErr("Update", h.Update(context.Background(), increment), ErrLost)
-		r.detach(h, ErrLost)
-		r.wantSent("write")
-		r.server.forget()
-
-		late := r.take(2, "write")
-		time.Sleep(time.Minute)
-		r.wantErr("Err", late.Err(), ErrLost)
-		r.detach(late, nil)
-		r.detach(r.take(3, "write"), nil)
-		gone := r.take(4, "write")
-		r.server.remove(gone)
-		r.detach(gone, ErrLost)
-		r.wantErr("Release", gone.Release(context.Background()), ErrLost)
-		r.wantErr("of the zero lease", func() error { _, err := (&Handle{}).Detach(context.Background()); return err }(), ErrLost)
 	})
 }

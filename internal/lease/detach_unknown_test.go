@@ -124,35 +124,6 @@ func TestDetachOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-// A caller who gives up has the token. A Release after that waits for the detach,
-// and ends the entry.
-func TestDetachGivenUp(t *testing.T) {
-	for name, releases := range map[string]bool{"and released": true, "and used": false} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				h := r.take(1, "write")
-				r.delay("detach", time.Second)
-				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-				defer cancel()
-				text, err := h.Detach(ctx)
-				r.wantErr("Detach", err, ErrOutcomeUnknown)
-				r.wantErr("Detach", err, context.DeadlineExceeded)
-				if _, err := r.engine.ParseToken(text); err != nil {
-					r.Error(err)
-				}
-				if !releases {
-					time.Sleep(time.Minute)
-					r.wantSent("detach")
-					return
-				}
-				r.wantErr("Release", h.Release(context.Background()), nil)
-				r.wantErr("Release again", h.Release(context.Background()), nil)
-				r.wantSent("detach", "release")
-			})
-		})
-	}
-}
-
 // Attempts of the acquire are left to the clean-up once the entry has a key, or is gone:
 // before that a removal by the id would end the lock.
 func TestDetachLeavesUnansweredAttempts(t *testing.T) {

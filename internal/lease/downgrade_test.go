@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -148,32 +147,6 @@ func TestRule24DowngradeTakesANumber(t *testing.T) {
 			r.Errorf("the write after it has the number %d", n)
 		}
 	})
-}
-
-func TestDowngradeOfALostLease(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.server.remove(h)
-		r.downgrade(h, ErrLost)
-		r.wantErr("Err", h.Err(), ErrLost)
-		r.downgrade(h, ErrLost)
-		r.wantErr("Release", h.Release(context.Background()), ErrLost)
-		r.wantSent("downgrade", "release")
-
-		h = r.take(2, "write")
-		lost := errReplyLost // and the repeat finds neither entry
-		r.server.lose = func(call) error {
-			clear(r.server.entries)
-			defer func() { lost = nil }()
-			return lost
-		}
-		r.downgrade(h, ErrLost)
-		r.wantErr("Err", h.Err(), ErrLost)
-	})
-	var zero Handle
-	if _, err := zero.Downgrade(context.Background(), "read"); !errors.Is(err, ErrLost) {
-		t.Error(err)
-	}
 }
 
 // The new lease has the TTL that the acquire has chosen, or else its tag's.

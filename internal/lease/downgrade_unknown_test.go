@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -71,66 +70,5 @@ func TestDowngradeOfUnknownOutcomeWhoseReleaseIsRefused(t *testing.T) {
 		r.server.forget()
 		r.wantErr("Release", h.Release(context.Background()), nil)
 		r.wantSent("release")
-	})
-}
-
-// A downgrade that the server refuses leaves the lease as it is.
-func TestDowngradeNotExecuted(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.server.fault = func(context.Context, call) error { return &engine.Failure{Nothing: true} }
-		_, err := h.Downgrade(context.Background(), "read")
-		if err == nil || errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrLost) || h.Err() != nil || h.Remaining() == 0 {
-			r.Errorf("%v, %v, %v left", err, h.Err(), h.Remaining())
-		}
-		r.server.fault = nil
-		r.downgrade(h, nil)
-	})
-}
-
-// If the caller gives up, a lease that is granted after that is released, and others
-// are let in: the old lease is lost. If the downgrade is refused, the lease goes on.
-// A Release waits for it.
-func TestDowngradeGivenUp(t *testing.T) {
-	for name, want := range map[string]error{"granted": ErrLost, "refused": nil} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				h := r.take(1, "write")
-				r.refuses(name == "refused")
-				r.delay("downgrade", time.Second)
-				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-				defer cancel()
-				_, err := h.Downgrade(ctx, "read")
-				r.wantErr("Downgrade", err, ErrOutcomeUnknown)
-				r.wantErr("Downgrade", err, context.DeadlineExceeded)
-				r.wantErr("Err", h.Err(), ErrOutcomeUnknown)
-				r.wantErr("Release", h.Release(context.Background()), want)
-				time.Sleep(time.Second)
-				r.wantErr("Release", h.Release(context.Background()), want)
-				r.wantSent("downgrade", "release")
-				if len(r.server.entries) != 0 {
-					r.Errorf("there are %v", r.server.entries)
-				}
-			})
-		})
-	}
-}
-
-// A caller who gives up before the downgrade was sent has downgraded nothing.
-func TestDowngradeRevoked(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		r.server.fault = func(context.Context, call) error {
-			return &engine.Failure{Nothing: true, Passes: true}
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_, err := h.Downgrade(ctx, "read")
-		r.wantErr("Downgrade", err, context.DeadlineExceeded)
-		time.Sleep(time.Second)
-		r.wantErr("Err", h.Err(), nil)
-		if len(r.unanswered) != 0 {
-			r.Errorf("the clean-up is of %v", r.unanswered)
-		}
 	})
 }

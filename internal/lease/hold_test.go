@@ -154,26 +154,6 @@ func TestUpdateAndReleaseOfHolders(t *testing.T) {
 	})
 }
 
-// A delete that the server refuses returns its error, and the lock is released: Release
-// has nothing more to say.
-func TestDeleteRefused(t *testing.T) {
-	virtual(t, func(r *rig) {
-		h := r.take(1, "write")
-		refusal := &engine.Failure{Nothing: true}
-		r.server.fault = func(_ context.Context, c call) error {
-			if c.name == "delete" {
-				return refusal
-			}
-			return nil
-		}
-		if err := h.Delete(context.Background()); !errors.Is(err, refusal) || errors.Is(err, ErrLost) || errors.Is(err, ErrOutcomeUnknown) {
-			r.Errorf("Delete: %v, want the server's error alone", err)
-		}
-		r.wantErr("Release", h.Release(context.Background()), nil)
-		r.wantSent("delete", "release")
-	})
-}
-
 // A server has found no entry, and can't prove it. Nothing was executed, and the lease
 // goes on; but after a release nobody knows whether others were let in.
 func TestRule27UnprovenIsNoLoss(t *testing.T) {

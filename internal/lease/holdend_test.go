@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,75 +76,4 @@ func TestARefusedReleaseIsTriedAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A caller gives up on a last write. If it was sent, its outcome is unknown, of a
-// shared entry too. If it waited for a renewal, nothing is sent, and the lease
-// stands.
-func TestACallerGivesUpOnALastWrite(t *testing.T) {
-	for name, c := range map[string]struct {
-		tag  string
-		last func(*Handle, context.Context) error
-	}{
-		"UpdateAndRelease":         {"write", func(h *Handle, ctx context.Context) error { return h.UpdateAndRelease(ctx, increment) }},
-		"UpdateAndRelease, shared": {"read", func(h *Handle, ctx context.Context) error { return h.UpdateAndRelease(ctx, increment) }},
-		"Delete":                   {"write", (*Handle).Delete},
-		"Delete, shared":           {"read", (*Handle).Delete},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(r *rig) {
-				r.server.lose = func(call) error {
-					time.Sleep(time.Second)
-					return nil
-				}
-				h := r.take(1, c.tag)
-				ctx, cancel := context.WithTimeout(context.Background(), aLittle)
-				defer cancel()
-				err := c.last(h, ctx)
-				r.wantErr("sent", err, context.DeadlineExceeded)
-				r.wantErr("sent", err, ErrOutcomeUnknown)
-				r.wantErr("Release", h.Release(context.Background()), nil)
-
-				h = r.take(2, c.tag)
-				go func() { _ = h.Renew(context.Background()) }()
-				synctest.Wait()
-				ctx, cancel = context.WithTimeout(context.Background(), aLittle)
-				defer cancel()
-				err = c.last(h, ctx)
-				r.wantErr("not sent", err, context.DeadlineExceeded)
-				if errors.Is(err, ErrOutcomeUnknown) || h.Err() != nil {
-					r.Errorf("got %v, and the lease is over: %v", err, h.Err())
-				}
-				r.wantErr("Release", h.Release(context.Background()), nil)
-			})
-		})
-	}
-}
-
-// The server's verdict is remembered: nothing is written any more, and the lock
-// was lost, whatever the answer to the release.
-func TestALossIsRememberedByTheHold(t *testing.T) {
-	virtual(t, func(r *rig) {
-		holders := r.share(2)
-		entry := r.server.entries[holders[0].ID()]
-		r.server.remove(holders[0])
-		r.wantErr("Renew", holders[0].Renew(context.Background()), ErrLost)
-		r.wantErr("the other's Err", holders[1].Err(), ErrLost)
-		r.server.entries[holders[0].ID()] = entry // as a late duplicate of the acquire does
-		r.server.forget()
-		r.wantErr("Update", holders[1].Update(context.Background(), increment), ErrLost)
-		r.wantSent()
-		r.wantErr("Release", holders[1].Release(context.Background()), ErrLost)
-		r.wantErr("the other's Release", holders[0].Release(context.Background()), ErrLost)
-		r.wantSent("release")
-
-		h := r.take(2, "write")
-		entry = r.server.entries[h.ID()]
-		r.server.remove(h)
-		r.wantErr("Renew", h.Renew(context.Background()), ErrLost)
-		r.server.entries[h.ID()] = entry
-		r.server.forget()
-		r.wantErr("UpdateAndRelease", h.UpdateAndRelease(context.Background(), increment), ErrLost)
-		r.wantSent("release")
-	})
 }
