@@ -93,22 +93,6 @@ func TestDeleteAfterABreak(t *testing.T) {
 	})
 }
 
-// A lost reply, a lost request: it is repeated, and done once.
-func TestDeleteOfUnknownOutcomeIsRepeated(t *testing.T) {
-	for _, cut := range []faultnet.Kind{faultnet.LoseReply, faultnet.LoseRequest} {
-		mongotest.RunVirtual(t, cut.String(), func(t *testing.T) {
-			r := newRig(t)
-			lease := r.acquire()
-			fault := r.net.Arm(cut, "findAndModify")
-			if err := lease.Delete(t.Context()); err != nil {
-				t.Errorf("%v", err)
-			}
-			within(t, fault.Fired(), "the fault")
-			r.wantDocument(false)
-		})
-	}
-}
-
 // A document that others write to is deleted all the same: attempts that miss it are repeated.
 func TestDeleteOfABusyDocument(t *testing.T) {
 	r := newRig(t, realTime)

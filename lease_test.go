@@ -90,19 +90,6 @@ func serverNow(t *testing.T, r *rig) time.Time {
 	return docs[0].Now
 }
 
-// A lease whose time is up is never revived, though its entry is still there.
-func TestRenewNeverRevives(t *testing.T) {
-	r := newRig(t)
-	lease := r.acquire()
-	r.clock.pass(ttl)
-	if err := lease.Renew(t.Context()); !errors.Is(err, doclock.ErrLost) {
-		t.Errorf("Renew = %v", err)
-	}
-	if n := r.sent.count(); n != 0 {
-		t.Errorf("sent %v", r.sent.all())
-	}
-}
-
 func TestGuard(t *testing.T) {
 	r := newRig(t)
 	lease := r.acquire()

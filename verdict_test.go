@@ -110,34 +110,3 @@ func TestAWriteHasOneVerdict(t *testing.T) {
 		}
 	})
 }
-
-// A context may have ended because another lease was lost: that says nothing
-// of the write that it carried.
-func TestAWriteWhoseCallerLostAnotherLease(t *testing.T) {
-	for name, write := range writes {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			outer := r.acquire()
-			inner := r.many(1)[0]
-			ctx := outer.KeepAlive(t.Context())
-			r.takeOver()
-			reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
-			written := make(chan error, 1)
-			go func() { written <- write(inner, ctx, increment) }()
-			<-reply.Fired()
-			if err := outer.Renew(t.Context()); !errors.Is(err, doclock.ErrLost) {
-				t.Fatalf("Renew = %v", err)
-			}
-			err := <-written
-			if !errors.Is(err, doclock.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) || errors.Is(err, doclock.ErrLost) {
-				t.Errorf("%s = %v", name, err)
-			}
-			if err := reply.Let(); err != nil {
-				t.Fatal(err)
-			}
-			if err := inner.Release(t.Context()); err != nil {
-				t.Errorf("Release = %v", err)
-			}
-		})
-	}
-}
