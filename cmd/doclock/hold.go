@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -143,7 +146,7 @@ func closed(locks *multilock.Locker) {
 // acquire asks once, says who is in the way, and waits.
 func (c *cli) acquire(locks *multilock.Locker, t target, tag string, h held, signals <-chan os.Signal) (*doclock.Lease, error) {
 	ctx, stop := untilSignal(signals, 0)
-	var bounded context.Context = ctx
+	bounded := ctx
 	if h.wait > 0 {
 		limited, cancel := context.WithTimeout(ctx, h.wait)
 		defer cancel()
@@ -255,4 +258,94 @@ func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os
 		return &ending{code: code, by: command.by}
 	}
 	return nil
+}
+
+// heldError: others hold the lock. Its text says which.
+type heldError struct {
+	text string
+	err  error
+}
+
+func (e *heldError) Error() string { return e.text }
+func (e *heldError) Unwrap() error { return e.err }
+
+// errNoneFree: --skip found nothing.
+var errNoneFree = errors.New("no document matches and is free")
+
+// conflict says who is in the way, the first few of many.
+func (t target) conflict(err error) string {
+	var c *doclock.ConflictError
+	if !errors.As(err, &c) {
+		return t.text + ": " + errNoneFree.Error()
+	}
+	const shown = 3
+	var holders []string
+	for _, h := range c.Holders[:min(shown, len(c.Holders))] {
+		waiting := ""
+		if h.Waiting {
+			waiting = ", waiting before it"
+		}
+		holders = append(holders, fmt.Sprintf("%s (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, waiting, short(h.Remaining)))
+	}
+	if more := len(c.Holders) - shown; more > 0 {
+		holders = append(holders, fmt.Sprintf("%d more", more))
+	}
+	if len(holders) == 0 {
+		return t.text + ": others were in the way, and have left since"
+	}
+	return fmt.Sprintf("%s is kept back by %s", t.text, strings.Join(holders, ", "))
+}
+
+// environment is what the command of run gets.
+func (c *cli) environment(lease *doclock.Lease) []string {
+	db, coll, _ := c.namespace()
+	outer := slices.DeleteFunc(os.Environ(), isOuter)
+	env := append(outer,
+		fmt.Sprintf("DOCLOCK_FENCE=%d", lease.Fence()),
+		"DOCLOCK_LEASE="+lease.ID().String(),
+		"DOCLOCK_TAG="+lease.Tag(),
+		"DOCLOCK_COLLECTION="+db+"."+coll,
+		"DOCLOCK_DOCUMENT="+extended(lease.DocumentID()),
+	)
+	if guard, err := bson.MarshalExtJSON(lease.Guard(), true, false); err == nil {
+		env = append(env, "DOCLOCK_GUARD="+string(guard))
+	}
+	if name, ok := lease.DocumentID().StringValueOK(); ok && !strings.Contains(name, "\x00") {
+		env = append(env, "DOCLOCK_NAME="+name)
+	}
+	return env
+}
+
+// isOuter reports whether a variable speaks of the lock of another run, which
+// this one is the command of.
+func isOuter(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	switch name {
+	case "DOCLOCK_FENCE", "DOCLOCK_GUARD", "DOCLOCK_DOCUMENT", "DOCLOCK_NAME", "DOCLOCK_COLLECTION", "DOCLOCK_TAG", "DOCLOCK_LEASE":
+		return true
+	}
+	return false
+}
+
+// sayLate says for people what a run waits for, if answered isn't called soon.
+func (c *cli) sayLate(h held, event, format string, args ...any) (answered func()) {
+	const soon = 2 * time.Second
+	timer := time.AfterFunc(soon, func() { c.say(h.verbose || isTerminal(c.err), event, format, args...) })
+	return func() { timer.Stop() }
+}
+
+// say tells on stderr how a run goes: always what on says, and with --json
+// everything.
+func (c *cli) say(on bool, event, format string, args ...any) {
+	text := c.redacted(fmt.Sprintf(format, args...))
+	switch {
+	case c.json:
+		line, _ := json.Marshal(struct {
+			Event   string `json:"event"`
+			Message string `json:"message"`
+		}{event, text})
+		fmt.Fprintln(c.err, escapedJSON(line))
+	case on:
+		fmt.Fprintln(c.err, "doclock:", cell(text))
+	}
 }

@@ -59,7 +59,7 @@ func TestUntilSignalIsDeafAtFirst(t *testing.T) {
 		for after, ends := range map[time.Duration]bool{500 * time.Millisecond: false, 2 * time.Second: true} {
 			signals := make(chan os.Signal)
 			ctx, stop := untilSignal(signals, time.Second)
-			time.Sleep(after)
+			passed(t.Context(), after)
 			signals <- os.Interrupt
 			synctest.Wait()
 			if ended := ctx.Err() != nil; ended != ends {
