@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -201,5 +203,73 @@ func TestRefusedInATransaction(t *testing.T) {
 	}
 	if err := lease.Err(); err != nil {
 		t.Errorf("the lease: %v", err)
+	}
+}
+
+// A renewal whose answer comes after the lease's end was anchored too early to
+// help: the holder learns it.
+func TestRenewAnsweredAfterTheEnd(t *testing.T) {
+	r := newRig(t)
+	lease := r.acquire()
+	reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+	renewed := make(chan error, 1)
+	go func() { renewed <- lease.Renew(context.Background()) }()
+	<-reply.Fired()
+	r.clock.pass(ttl)
+	if err := reply.Let(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-renewed; !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Renew = %v", err)
+	}
+	if err := lease.Err(); !errors.Is(err, doclock.ErrLost) {
+		t.Errorf("Err = %v", err)
+	}
+}
+
+// A renewal doesn't wait for a write that is under way.
+func TestRenewBesideAWrite(t *testing.T) {
+	mongotest.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		lease := r.acquire()
+		reply := r.net.Arm(faultnet.DelayReply, "findAndModify")
+		written := make(chan error, 1)
+		go func() { written <- lease.Update(context.Background(), increment) }()
+		<-reply.Fired()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := lease.Renew(ctx); err != nil {
+			t.Errorf("Renew = %v", err)
+		}
+		if err := reply.Let(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-written; err != nil {
+			t.Errorf("Update = %v", err)
+		}
+	})
+}
+
+// A kept lease of the shortest TTL lives through one reset of all connections
+// at the worst moment, when its renewal is on its way: the driver then selects no
+// server for half a second. In one case of some 200 it takes a whole second, by the
+// order in which its goroutines see the reset; so the lease has three tries.
+func TestTheShortestLeaseSurvivesAReset(t *testing.T) {
+	survived := false
+	for try := 0; try < 3 && !survived; try++ {
+		mongotest.RunVirtual(t, "", func(t *testing.T) {
+			r := newRig(t, realTime, doclock.TTL(doclock.MinTTL))
+			time.Sleep(time.Second) // the driver looks at a server once in 500 ms at most, and it has just done so
+			lease := r.acquire()
+			kept := lease.KeepAlive(t.Context())
+			reset := r.net.Arm(faultnet.Stall, "findAndModify")
+			within(t, reset.Fired(), "a renewal")
+			r.net.Reset()
+			time.Sleep(time.Minute)
+			survived = kept.Err() == nil && lease.Err() == nil
+		})
+	}
+	if !survived {
+		t.Error("it was lost in each of three resets")
 	}
 }
