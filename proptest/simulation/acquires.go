@@ -17,7 +17,7 @@ func (r runner) turn() { r.turnOf(r.programs[r.IntN(len(r.programs))]) }
 
 func (r runner) turnOf(p *program) {
 	r.jump(p)
-	switch k := r.IntN(41); {
+	switch k := r.IntN(39); {
 	case k < 8:
 		r.try(p)
 	case k < 19:
@@ -32,10 +32,8 @@ func (r runner) turnOf(p *program) {
 		r.resume(p)
 	case k < 38:
 		r.touch(p)
-	case k < 39:
-		r.lead(p)
 	default:
-		r.badInput(p)
+		r.lead(p)
 	}
 }
 
@@ -113,7 +111,6 @@ func (r runner) inside(ctx context.Context, p *program, h *holding) error {
 func (r runner) nested(ctx context.Context, p *program, h *holding) error {
 	name, _ := h.lease.DocumentID().StringValueOK()
 	pl := r.planFor(p, h.group, name)
-	pl.inside = h
 	ctx, cancel := r.patienceIn(ctx)
 	defer cancel()
 	method, get := "TryAcquire", acquires(pl.locker.TryAcquire)
@@ -221,7 +218,7 @@ func (r runner) campaign(ctx context.Context, p *program, term func(context.Cont
 	var held []*holding
 	r.call(ctx, p, "Lead", nil, func(ctx context.Context, c *call) error {
 		return p.leader.Lead(ctx, bson.M{"_id": g.documents[0]}, func(ctx context.Context, lease *doclock.Lease) error {
-			a := r.begin(c, &acquire{group: g, document: g.documents[0], tag: lease.Tag(), waits: true})
+			a := r.begin(c, &acquire{group: g, document: g.documents[0], tag: lease.Tag()})
 			h := r.got(c, a, lease, p.ttl(g))
 			held = append(held, h)
 			return c.function(func() error { return term(ctx, h) })
@@ -230,32 +227,6 @@ func (r runner) campaign(ctx context.Context, p *program, term func(context.Cont
 	for _, h := range held {
 		r.settle(h)
 	}
-}
-
-// badInput makes calls that are refused before they begin.
-func (r runner) badInput(p *program) {
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	g := r.group()
-	filter, locker := bson.M{"_id": g.documents[0]}, p.lockers[g]
-	refused := func(ctx context.Context, name string, f func(context.Context) error) {
-		r.call(ctx, p, name, nil, func(ctx context.Context, c *call) error {
-			r.begin(c, &acquire{group: g, refused: true})
-			return f(ctx)
-		})
-	}
-	refused(context.Background(), "Acquire", func(ctx context.Context) error {
-		_, err := locker.Acquire(ctx, filter, "no such tag")
-		return err
-	})
-	refused(over, "Enqueue", func(ctx context.Context) error {
-		_, err := locker.Enqueue(ctx, filter, g.tags[0])
-		return err
-	})
-	refused(context.Background(), "Resume", func(ctx context.Context) error {
-		_, err := locker.Resume(ctx, "no token")
-		return err
-	})
 }
 
 // jump sets the wall clock of a program now and then.

@@ -48,7 +48,7 @@ func Cluster(t *testing.T, c Config, counts *tally.Tally) {
 	for seed := c.First; seed < c.First+uint64(c.Seeds) && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			of := shapeOf(seed)
-			of.calm, of.slow, of.panicky, of.fits = false, false, false, true
+			of.calm, of.fits = false, true
 			a, err := newAdversary(locktest.NewCluster(t), of)
 			if err != nil {
 				t.Fatal(err)

@@ -110,18 +110,8 @@ func (r runner) length(what string) time.Duration {
 	return lengths[k].least + r.upTo(lengths[k].most-lengths[k].least)
 }
 
-// unreachable notes that no server can be reached for a time, at least by one program. A
-// command that waits for one counts as sent, and is not seen.
-func (s *run) unreachable(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	s.unsure = append(s.unsure, span{now, now.Add(d + time.Second)})
-}
-
 // down lets no server be reachable for a time.
 func (r runner) down(d time.Duration) {
-	r.unreachable(d)
 	r.mem.Down(errCut)
 	time.Sleep(d)
 	r.mem.Up()
@@ -136,7 +126,6 @@ func (r runner) cut() {
 	struck, step := make(chan struct{}), r.IntN(2)
 	d := r.length("program cut off")
 	strike := sync.OnceFunc(func() {
-		r.unreachable(d)
 		if err := r.mem.Cut(p.client, errCut); err != nil {
 			r.fault("%v", err)
 		}

@@ -7,7 +7,6 @@ import (
 
 // Outcomes that are counted for the floors.
 const (
-	SeenNested  = "acquires that their own context kept back"
 	SeenLimited = "leases with HoldAtMost"
 	SeenLed     = "terms of leaders"
 )
@@ -17,11 +16,10 @@ func Floors(seeds int) (floors []tally.Floor) {
 	for _, kind := range kinds {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen(kind), Least: max(1, seeds/4)})
 	}
-	for _, property := range []string{EventsBelong, AcquiresEnd, AcquiresWait, LeasesEnd, OutcomesKnown, RenewalsTold, CommandsRight, DurationsRight} {
+	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight} {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
-	floors = append(floors, tally.Floor{Kind: "check", Name: LossesInTime, Least: 10 * seeds})
-	floors = append(floors, tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds},
+	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds},
 		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds})
 	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultLose, FaultValidator} {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})

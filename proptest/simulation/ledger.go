@@ -1,30 +1,27 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/proptest/tally"
 )
 
 // The properties.
 const (
 	EventsBelong   = "each event is of a call, and in order"
-	AcquiresEnd    = "an acquire has one end, of the kind that its caller was told"
-	AcquiresWait   = "an acquire tells its wait once, if it was kept back"
+	AcquiresEnd    = "an acquire has one end, of the kind that its caller was told, after its waits"
 	LeasesEnd      = "a lease has one grant and one end, of the kind that its caller was told"
-	LossesInTime   = "a loss is told when the lease's time is up"
-	OutcomesKnown  = "an unknown outcome is told once for each command whose caller is told so"
+	OutcomesKnown  = "an unknown outcome is told of a lease whose callers are told so, and of no other"
 	RenewalsTold   = "renewals are told of a lease between its grant and its end, with an error if they have failed"
-	CommandsRight  = "commands are counted as the driver sent them"
-	DurationsRight = "times and durations are exact"
+	DurationsRight = "the time of a lease's event is that of its grant and its duration"
 	EntriesKnown   = "an entry that stays has an explanation"
-	CleanUpsTold   = "a clean-up is told as failed after its command has failed"
-	Promised       = "all observers have each event, in spite of panics"
-	NestedRefused  = "an acquire that its own context keeps back is refused at once, and is not the outer one's"
+	Promised       = "no event's context has ended, and each Close, and each release that is repeated, comes to its end"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
 )
 
@@ -37,7 +34,8 @@ var kinds = []doclock.EventKind{
 // seen is the outcome that counts the events of a kind.
 func seen(kind doclock.EventKind) string { return "event: " + string(kind) }
 
-// ledger compares what callers, observers and the driver's monitors have seen.
+// ledger compares what callers were told with what observers were told, and with what is
+// left in the documents.
 type ledger struct {
 	*run
 	counts *tally.Tally
@@ -63,19 +61,11 @@ func (s *run) judge(counts *tally.Tally) {
 		a.events = nil
 	}
 	l.check(Promised, len(s.found) == 0, "%s", strings.Join(s.found, "; "))
-	thrown := 0
 	for _, p := range s.programs {
-		for _, ear := range p.ears {
-			thrown += ear.panics
-			l.check(Promised, ear.burdens == ear.heard || !s.slow && !s.panicky, "the first observer of a Locker of program %d had %d events, and the second %d", p.number, ear.burdens, ear.heard)
-		}
 		for _, e := range p.events {
 			counts.Seen(seen(e.Kind), 1)
 			l.assign(e)
 		}
-	}
-	if s.panics != nil {
-		l.check(Promised, int(s.panics.n.Load()) == thrown, "%d panics were logged, of %d", s.panics.n.Load(), thrown)
 	}
 	for _, a := range s.acquires {
 		l.acquire(a)
@@ -130,7 +120,7 @@ func (l *ledger) assign(e *heard) {
 	switch e.Kind {
 	case doclock.EventSkipped:
 		a := c.wanted(e)
-		l.check(EventsBelong, a != nil && a.skip && a.ended() == "" && id == text([16]byte{}) && e.Err != nil, "%v", l.show(e))
+		l.check(EventsBelong, a != nil && a.skip && id == text([16]byte{}) && e.Err != nil, "%v", l.show(e))
 	case doclock.EventWaiting, doclock.EventStillWaiting, doclock.EventRefused, doclock.EventGaveUp, doclock.EventGranted:
 		a := c.wanted(e)
 		if c.name == "Downgrade" && e.Kind == doclock.EventGranted {
@@ -206,6 +196,93 @@ func (l *ledger) life(e *heard) *life {
 	return nil
 }
 
+// outcomes compares the unknown outcomes of the events with those that callers were told:
+// of a lease, and of the cancels of a ticket. A caller who has left, or got another
+// error, may have been told nothing.
+func (l *ledger) outcomes() {
+	told, may, must := map[string]int{}, map[string]int{}, map[string]*call{}
+	of := func(c *call, id string) string {
+		if id == text([16]byte{}) { // a ticket's events have the values of Enqueue's context
+			return fmt.Sprint("ticket of call ", c.number)
+		}
+		return key(c.program, id)
+	}
+	note := func(c *call, key string) {
+		if c.unknown() && !c.ofSeveral() {
+			must[key] = c
+		}
+		if c.unknown() || c.late() || c.gaveUp() || c.panicked || c.name == "Lead" {
+			may[key]++
+		}
+	}
+	for _, c := range l.calls {
+		switch {
+		case c.lease != nil:
+			note(c, of(c, c.lease.id))
+		case c.ticket != nil:
+			note(c, of(c.ticket.by, text([16]byte{})))
+		}
+		for _, a := range c.acquires {
+			if c.does() && a.holding != nil {
+				note(c, of(c, a.holding.id))
+			}
+		}
+	}
+	for _, p := range l.programs {
+		for _, e := range p.events {
+			if e.Kind == doclock.EventOutcomeUnknown && e.call != nil {
+				k := of(e.call, text(e.LeaseID))
+				told[k]++
+				l.check(OutcomesKnown, e.Err != nil && told[k] <= may[k], "%v, the %d. of %s, and %d callers may have been told", l.show(e), told[k], k, may[k])
+			}
+		}
+	}
+	for k, c := range must {
+		l.check(OutcomesKnown, told[k] > 0, "%s: no observer was told", l.name(c))
+	}
+}
+
+// entries looks for an explanation of each entry that has not expired when all callers
+// have returned and the Lockers are closed.
+func (l *ledger) entries() {
+	why := map[string]string{}
+	for _, p := range l.programs {
+		for _, e := range p.events {
+			id := text(e.LeaseID)
+			switch {
+			case e.Kind == doclock.EventCleanUpFailed:
+				why[id] = "its clean-up has failed"
+			case e.Kind == doclock.EventOutcomeUnknown:
+				why[id] = "an outcome is unknown"
+			case e.Err != nil && (e.Kind == doclock.EventReleased || e.Kind == doclock.EventDetached):
+				why[id] = "its release has failed"
+			case e.Kind == doclock.EventLost:
+				why[id] = "its lease was lost"
+			}
+		}
+	}
+	for _, e := range l.leftover {
+		if e.Expired() {
+			continue
+		}
+		id := text(e.ID)
+		of := why[id]
+		switch {
+		case of != "":
+		case e.HasToken:
+			of = "it has a token"
+		case !e.Until.IsZero() && e.State == admin.Remainder:
+			of = "it is a remainder"
+		case l.tickets[id]:
+			of = "its ticket was left alone"
+		case l.late[id]:
+			of = "its request may have come late"
+		}
+		l.check(EntriesKnown, of != "", "%v: nobody knows why", e)
+		l.counts.Seen(fmt.Sprintf("an entry stays: %s", of), 1)
+	}
+}
+
 // orphans are leases that callers have got, and no observer was told of.
 func (l *ledger) orphans() {
 	known := map[*holding]bool{}
@@ -219,20 +296,13 @@ func (l *ledger) orphans() {
 	}
 }
 
-// unsureIn says that no server could be reached at a time between the two: what
-// counts as sent may not have left.
-func (l *ledger) unsureIn(from, to time.Time) bool {
-	return slices.ContainsFunc(l.unsure, func(s span) bool { return !s.to.Before(from) && !s.from.After(to) })
-}
-
 // show describes an event.
 func (l *ledger) show(e *heard) string {
 	if e == nil {
 		return "nothing"
 	}
 	id, _ := e.DocumentID.StringValueOK()
-	return fmt.Sprintf("%q at %s of %s, lease %.8s, %q in %q, waited %v, held %v, %d commands, error %v",
-		e.Kind, at(e.Time), l.name(e.call), text(e.LeaseID), e.Tag, id, e.Waited, e.Held, e.Commands, e.Err)
+	return fmt.Sprintf("%q at %s of %s, lease %.8s, %q in %q, waited %v, held %v, error %v", e.Kind, at(e.Time), l.name(e.call), text(e.LeaseID), e.Tag, id, e.Waited, e.Held, e.Err)
 }
 
 // name describes a call.
@@ -244,3 +314,197 @@ func (l *ledger) name(c *call) string {
 }
 
 func at(t time.Time) string { return t.Format("04:05.000000") }
+
+// This file checks how acquires end. Which kind of end each error has, and what is told of
+// a wait, package multilock tests.
+
+// acquire checks one. Those of a campaign are known by their grants alone.
+func (l *ledger) acquire(a *acquire) {
+	if a.by.name == "Lead" {
+		return
+	}
+	var ends []*heard
+	waits, behind := 0, false
+	for _, e := range a.events {
+		l.timed(DurationsRight, !e.Time.Add(-e.Waited).Before(a.by.begun), "%v has waited since before its call", l.show(e))
+		if e.Kind == doclock.EventWaiting || e.Kind == doclock.EventStillWaiting {
+			if e.Kind == doclock.EventWaiting {
+				waits, behind = waits+1, len(e.Holders) > 0
+			}
+			l.check(AcquiresEnd, len(ends) == 0 && waits <= 1, "%v comes after the end, or again", l.show(e))
+			continue
+		}
+		ends = append(ends, e)
+	}
+	least, most := l.ends(a)
+	if l.check(AcquiresEnd, least <= len(ends) && len(ends) <= most, "%s has %d ends, and should have %d to %d", l.name(a.by), len(ends), least, most) && len(ends) == 1 {
+		l.end(a, ends[0], behind)
+	}
+}
+
+// ends is how many ends the acquire has. One of several may never have begun, and a
+// ticket may be left alone.
+func (l *ledger) ends(a *acquire) (least, most int) {
+	c := a.by
+	yes, no := l.begun(a)
+	switch {
+	case no:
+		return 0, 0
+	case !yes:
+		return 0, 1
+	case a.holding != nil, a.cancelled:
+		return 1, 1
+	case len(c.acquires) > 1, a.ticket && c.err == nil && !c.panicked:
+		return 0, 1
+	default:
+		return 1, 1
+	}
+}
+
+// begun says whether the call was certainly begun, or certainly refused before.
+func (l *ledger) begun(a *acquire) (yes, no bool) {
+	c := a.by
+	closed := c.program.closed
+	atClose := !closed.IsZero() && errors.Is(c.err, doclock.ErrClosed)
+	switch {
+	case errors.Is(c.err, doclock.ErrInvalidArgument), errors.Is(c.err, doclock.ErrInTransaction):
+		return false, true
+	case atClose && c.begun.After(closed) && l.exact():
+		return false, true
+	case atClose && !c.begun.Before(closed), c.over != nil && (c.ended.Equal(c.begun) || !l.exact()):
+		return false, false
+	default:
+		return true, false
+	}
+}
+
+// end checks the kind of an end, and its error, by what the caller was told. Leases of
+// several are given back if the call fails, and nobody may ask for what Enqueue was
+// granted.
+func (l *ledger) end(a *acquire, e *heard, behind bool) {
+	c := a.by
+	granted := e.Kind == doclock.EventGranted
+	l.check(AcquiresEnd, granted == (e.Err == nil), "%v", l.show(e))
+	switch {
+	case a.holding != nil:
+		l.check(AcquiresEnd, granted && (len(e.Holders) > 0 || !behind), "%v, and the caller has a lease, behind holders: %v", l.show(e), behind)
+	case len(c.acquires) > 1:
+		l.check(AcquiresEnd, c.err != nil || c.panicked, "%v, and its caller was told nothing", l.show(e))
+	case a.ticket && c.err == nil && !c.panicked:
+		l.check(AcquiresEnd, granted || errors.Is(e.Err, doclock.ErrNotAcquired), "%v of a ticket", l.show(e))
+	case c.panicked:
+		l.check(AcquiresEnd, e.Kind == doclock.EventGaveUp, "%v, and its decoding has panicked", l.show(e))
+	default:
+		l.check(AcquiresEnd, !granted && c.err != nil && e.Err.Error() == c.err.Error(), "%v, and the caller was told %v", l.show(e), c.err)
+		refused := errors.Is(c.err, doclock.ErrConflict) || errors.Is(c.err, doclock.ErrNotFound)
+		l.check(AcquiresEnd, refused || e.Kind == doclock.EventGaveUp, "%v, and the caller was told %v", l.show(e), c.err)
+	}
+}
+
+// This file checks how leases begin and end.
+
+// lease checks the grant and the end of one.
+func (l *ledger) lease(of *life) {
+	g, e, h := of.granted, of.end, of.holding
+	l.check(LeasesEnd, g.Err == nil && g.Held == 0, "%v", l.show(g))
+	if !l.check(LeasesEnd, e != nil, "%v has no end", l.show(g)) {
+		return
+	}
+	l.timed(DurationsRight, e.Time.Add(-e.Held).Equal(g.Time), "%v, and it was granted at %s", l.show(e), at(g.Time))
+	l.check(LeasesEnd, e.Fence == g.Fence && e.Tag == g.Tag && e.Owner == g.Owner && e.DocumentID.Equal(g.DocumentID), "%v is of another lease than %v", l.show(e), l.show(g))
+	if g.call.name == "Lead" {
+		l.counts.Seen(SeenLed, 1)
+	}
+	if h == nil {
+		l.nobodys(of)
+		return
+	}
+	l.check(LeasesEnd, g.Tag == h.lease.Tag() && g.Fence == h.lease.Fence() && g.DocumentID.Equal(h.lease.DocumentID()), "%v, and the lease is %q, %d", l.show(g), h.lease.Tag(), h.lease.Fence())
+	if of.acquire != nil && of.acquire.owner != "" {
+		l.check(LeasesEnd, g.Owner == of.acquire.owner, "%v should have the owner %q", l.show(g), of.acquire.owner)
+	}
+	if of.acquire != nil && of.acquire.most > 0 && l.exact() {
+		l.limit(of)
+	}
+	if !h.lost.IsZero() {
+		l.timed(LeasesEnd, !e.Time.After(h.lost) && (e.Kind == doclock.EventLost || e.Time.Before(h.lost) || e.Err != nil), "%v, and it was lost at %s", l.show(e), at(h.lost))
+	}
+	switch e.Kind {
+	case doclock.EventLost:
+		l.check(EventsBelong, e.call == g.call || ends(e.call), "%v has the values of another call than %v", l.show(e), l.show(g))
+		l.check(LeasesEnd, errors.Is(e.Err, doclock.ErrLost) && (!h.lost.IsZero() || l.toldLost(of)), "%v, and its caller was not told so: %v", l.show(e), l.story(h))
+	case doclock.EventHandedOver:
+		l.check(LeasesEnd, e.Err == nil && e.call.name != "Downgrade", "%v", l.show(e))
+	default:
+		l.check(LeasesEnd, !h.alone, "%v, and it was left alone", l.show(e))
+		l.released(of)
+	}
+}
+
+// nobodys checks the lease that no caller has: its acquire of several has failed, or
+// nobody has asked for what Enqueue was granted.
+func (l *ledger) nobodys(of *life) {
+	a := of.acquire
+	failed := a != nil && (len(a.by.acquires) > 1 && (a.by.err != nil || a.by.panicked) || a.ticket)
+	l.check(LeasesEnd, failed, "%v, and no caller has the lease", l.show(of.granted))
+	if failed && !a.ticket {
+		l.check(LeasesEnd, of.end.Kind != doclock.EventDetached, "%v of a lease that was given back", l.show(of.end))
+	}
+}
+
+// limit checks that a lease with HoldAtMost has ended in time, or the call that ends it
+// had begun by then.
+func (l *ledger) limit(of *life) {
+	l.counts.Seen(SeenLimited, 1)
+	e, most := of.end, of.acquire.most
+	begun := e.call.begun
+	if e.call == of.granted.call {
+		begun = e.call.worked
+	}
+	inTime := !begun.Before(of.granted.Time) && begun.Sub(of.granted.Time) <= most
+	l.check(LimitsKept, inTime || e.Held <= most, "%v, and should have been held for %v at most", l.show(e), most)
+}
+
+// toldLost says that a caller of the entry was told ErrLost.
+func (l *ledger) toldLost(of *life) bool {
+	for _, c := range l.calls {
+		if c.lease != nil && c.lease.id == of.id && errors.Is(c.err, doclock.ErrLost) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *ledger) story(h *holding) (text string) {
+	for _, c := range h.calls {
+		text += l.name(c) + "; "
+	}
+	return text
+}
+
+// late says that a call's release was not executed, and that the lease's time was up
+// then, or others may have been let in before.
+func (c *call) late() bool {
+	return c.err != nil && strings.Contains(c.err.Error(), "others may have been let in: ")
+}
+
+// released checks an end by the holder: the kind, and the error, by what its caller was
+// told. A caller who has left, or who was told of a write, learns it from a later call.
+func (l *ledger) released(of *life) {
+	e, h, c := of.end, of.holding, of.end.call
+	want := doclock.EventReleased
+	if c.name == "Detach" {
+		want = doclock.EventDetached
+	}
+	l.check(LeasesEnd, e.Kind == want && !errors.Is(e.Err, doclock.ErrLost), "%v, and should be %q", l.show(e), want)
+	failed := c.err != nil
+	switch {
+	case c.name == "Do" && !c.panicked:
+		failed = failed && (c.work == nil || c.err.Error() != c.work.Error())
+	case c.lease == nil, failed && (c.gaveUp() || c.name == "UpdateAndRelease" || c.name == "Delete"):
+		return
+	case failed && e.Err != nil:
+		l.check(LeasesEnd, e.Err.Error() == c.err.Error(), "%v, and its caller was told %v", l.show(e), c.err)
+	}
+	l.check(LeasesEnd, failed == (e.Err != nil), "%v, and its caller was told %v: %v", l.show(e), c.err, l.story(h))
+}

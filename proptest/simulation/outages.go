@@ -57,7 +57,7 @@ var operations = []struct {
 // order is an acquire of the document that an outage is about.
 func (r runner) order(p *program) plan {
 	g := r.groups[0]
-	return plan{acquire: acquire{group: g, document: "a", tag: "write", waits: true}, locker: p.lockers[g], filter: doclock.ID("a"), ttl: p.ttl(g)}
+	return plan{acquire: acquire{group: g, document: "a", tag: "write"}, locker: p.lockers[g], filter: doclock.ID("a"), ttl: p.ttl(g)}
 }
 
 // hold acquires a lease and releases it.

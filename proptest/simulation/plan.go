@@ -107,15 +107,13 @@ func (r runner) terms(p *program, pl *plan) {
 
 func (pl *plan) add(o doclock.AcquireOption) { pl.opts = append(pl.opts, o) }
 
-// waiting has an acquire wait, some with MaxWait.
+// waiting draws MaxWait for an acquire that waits.
 func (r runner) waiting(pl *plan) {
-	pl.waits = true
 	if r.one(4) {
 		most := r.upTo(3 * time.Second)
 		if r.one(3) {
 			most = 0
 		}
-		pl.maxWait = &most
 		pl.add(doclock.MaxWait(most))
 	}
 }

@@ -5,14 +5,22 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/adjust"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/history"
+	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -31,15 +39,12 @@ type run struct {
 	calls    []*call
 	acquires []*acquire
 	holdings []*holding
-	commands []*command
 	tokens   []*token
 	tickets  map[string]bool // the ids of those that were left alone
-	unsure   []span          // in which a command may not have reached the server
 	late     map[string]bool // the ids of requests that may arrive after their caller has left
 	over     bool            // no fault comes any more
 	found    []string        // violations that were found at once
 	leftover []admin.Entry   // in the documents at the end
-	panics   *panics
 }
 
 // world is what differs between a server in memory, in virtual time, and a real one.
@@ -64,9 +69,6 @@ type network interface {
 
 // exact says that time is virtual and there is one server: each duration is exact.
 func (w *world) exact() bool { return w.mem != nil }
-
-// span is a time from one instant to another.
-type span struct{ from, to time.Time }
 
 func newRun(w world, groups []*group, out *history.Writer) *run {
 	return &run{world: w, groups: groups, history: out, clock: history.NewClock(), tickets: map[string]bool{}, late: map[string]bool{}}
@@ -174,5 +176,169 @@ func (s *run) left(p *program, err error) {
 	s.mu.Unlock()
 	if err != nil && (!s.faulty || !strings.Contains(err.Error(), "may leave entries that nobody holds")) {
 		s.fault("Close returned %v", err)
+	}
+}
+
+// group is documents under the same rules. A program has one Locker for them.
+type group struct {
+	name      string
+	rules     relations.Rules
+	tags      []string
+	documents []string
+	ttl       time.Duration
+	waitTTL   time.Duration
+	tolerance time.Duration
+
+	terms   bool     // acquires have terms of their own, and leases are detached and downgraded
+	made    []string // those that an Upsert makes
+	claims  bool     // an acquire may ask for any of the documents
+	jobs    bool     // no acquire asks for one of them by its name
+	deleted []string // those that are deleted, and come back
+}
+
+func newGroup(name string, rules relations.Rules, documents ...string) *group {
+	return &group{name: name, rules: rules, tags: rules.Tags(), documents: documents}
+}
+
+// office is the group of the document for whose lock programs campaign.
+func office(ttl, tolerance time.Duration) *group {
+	g := newGroup("office", relations.Exclusive(), "office")
+	g.ttl, g.waitTTL, g.tolerance, g.terms = ttl, ttl, tolerance, true
+	return g
+}
+
+// histories are the documents as the history's checker needs them.
+func (g *group) histories() (all []history.Document) {
+	for _, name := range append(slices.Clone(g.documents), g.made...) {
+		all = append(all, history.Document{
+			ID: name, Name: g.name, Rules: history.Plain(g.rules),
+			TTL: g.ttl.Milliseconds(), WaitTTL: g.waitTTL.Milliseconds(), Tolerance: g.tolerance.Milliseconds(),
+			Terms: g.terms, Deleted: slices.Contains(g.deleted, name),
+		})
+	}
+	return all
+}
+
+// program is one client of the server with its Lockers.
+type program struct {
+	number   int
+	client   *mongo.Client
+	coll     *mongo.Collection
+	recorder *history.Recorder
+	lockers  map[*group]*multilock.Locker
+	leader   *writelock.Locker
+	strikes  [2]atomic.Pointer[func()] // faults that wait for a request, and for the end of a command
+	own      time.Duration             // its TTL, or 0: that of the group
+	upsert   bool
+	shared   string       // the tag whose holders share an entry, or ""
+	closed   time.Time    // when its Close began, or zero
+	left     error        // of its Close
+	ahead    atomic.Int64 // of its wall clock, in nanoseconds
+	events   []*heard     // in the order of their delivery by each Locker
+}
+
+// connect makes a program's Lockers.
+func (s *run) connect(p *program, collection *mongo.Collection) (err error) {
+	p.coll, p.lockers = collection, map[*group]*multilock.Locker{}
+	for i, g := range s.groups {
+		if p.lockers[g], err = multilock.New(collection, g.rules, s.options(p, g)...); err != nil {
+			return fmt.Errorf("rules %s: %w", g.name, err)
+		}
+		if i == 0 {
+			if p.leader, err = writelock.New(collection, s.options(p, s.groups[len(s.groups)-1])...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ttl is that of a program's leases, without terms of their own.
+func (p *program) ttl(g *group) time.Duration {
+	if p.own > 0 {
+		return p.own
+	}
+	return g.ttl
+}
+
+// name is that of the collection.
+func (p *program) name() string { return p.coll.Database().Name() + "." + p.coll.Name() }
+
+// shares says that the lease may be one of several of an entry.
+func (p *program) shares(tag string) bool { return p.shared != "" && tag == p.shared }
+
+var started = time.Now()
+
+// options are those of a program's Locker.
+func (s *run) options(p *program, g *group) []doclock.Option {
+	opts := []doclock.Option{
+		doclock.Owner(fmt.Sprint("program ", p.number)), doclock.ClockTolerance(g.tolerance), adjust.Locker(func(cfg *engine.Config) {
+			cfg.TTL, cfg.WaitTTL = p.ttl(g), g.waitTTL // may be shorter than the options allow
+		}),
+	}
+	if p.upsert {
+		opts = append(opts, doclock.Upsert())
+	}
+	if slices.Contains(g.tags, p.shared) {
+		opts = append(opts, doclock.ShareInProcess(p.shared))
+	}
+	if s.net == nil {
+		opts = append(opts, doclock.AttemptTimeout(250*time.Millisecond), adjust.Locker(func(cfg *engine.Config) {
+			cfg.Clock = func() engine.Reading {
+				now := time.Now()
+				return engine.Reading{Mono: now.Sub(started), Wall: now.Round(0).Add(time.Duration(p.ahead.Load()))}
+			}
+		}))
+	}
+	return append(opts, doclock.OnEvent(func(ctx context.Context, event doclock.Event) { s.hear(ctx, p, event) }))
+}
+
+// heard is an event as an observer got it.
+type heard struct {
+	doclock.Event
+	program *program
+	call    *call // whose value its context has, or nil
+}
+
+// hear is the observer of all Lockers: it remembers.
+func (s *run) hear(ctx context.Context, p *program, event doclock.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &heard{Event: event, program: p}
+	h.call, _ = ctx.Value(callKey{}).(*call)
+	p.events = append(p.events, h)
+	if ctx.Err() != nil {
+		s.found = append(s.found, "the context of an event has ended")
+	}
+}
+
+// thrown is what the simulation's own code panics with.
+const thrown = "thrown by the simulation"
+
+// monitor has the faults strike that wait for a program's commands, and notes the entries
+// of those that have failed: the server may execute them late.
+func (s *run) monitor(p *program) *event.CommandMonitor {
+	var flying sync.Map // the ids that each request names
+	return &event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			if e.DatabaseName != "admin" { // the driver's own, and the questions what kind of server it is
+				p.strike(0)
+				flying.Store(e.RequestID, history.IDs(e.Command))
+			}
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			flying.Delete(e.RequestID)
+			p.strike(1)
+		},
+		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
+			if ids, ours := flying.LoadAndDelete(e.RequestID); ours {
+				s.mu.Lock()
+				for _, id := range ids.([]string) {
+					s.late[id] = true
+				}
+				s.mu.Unlock()
+			}
+			p.strike(1)
+		},
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/child"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/tally"
+	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -291,4 +293,272 @@ func (l *launch) collect(ctx context.Context) (*history.History, error) {
 		l.counts.Details = append(l.counts.Details, "the history: "+all.Keep())
 	}
 	return all, nil
+}
+
+// These begin a worker's line with the tally of its ledger, and one with a message of a
+// client in another language.
+const (
+	tallied  = "tally "
+	messaged = "message "
+)
+
+// callersPerProgram is how many callers of a process share a program: its Lockers and
+// the clock of one machine. They wait in one wait queue for a document, and hand its
+// lock to each other. Other programs of the process share nothing with them.
+const callersPerProgram = 8
+
+// programsPerProcess is more than a process has.
+const programsPerProcess = 100
+
+// work is one process of a run on a server.
+func work(_ context.Context, j job) error {
+	out := history.NewWriter(os.Stdout)
+	shape := shape{seed: j.Seed + uint64(1000*(j.Process+1))}
+	s := newRun(world{shape: shape, faulty: j.Faults, pace: j.Pace}, groupsOf(j.Seed, j.Documents, j.Pace), out)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var around sync.WaitGroup
+	for n := range (j.CallersPerProcess + callersPerProgram - 1) / callersPerProgram {
+		w, err := s.program(j, n)
+		if err != nil {
+			return err
+		}
+		if j.Faults {
+			around.Go(func() { w.blow(ctx) })
+		}
+	}
+	if err := s.oversee(j); err != nil {
+		return err
+	}
+	around.Go(func() { s.operator.work(ctx, s.runner(901)) })
+
+	s.drive(j.CallersPerProcess, func() bool { return s.begun() < j.Share })
+	cancel()
+	around.Wait()
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	for _, p := range s.programs {
+		s.close(p)
+	}
+	counts, err := json.Marshal(s.judgeInTime())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s%s\n", tallied, counts)
+	return out.Err()
+}
+
+// program makes one, and the faults of its network.
+func (s *run) program(j job, n int) (*weather, error) {
+	p := &program{number: j.Process*programsPerProcess + n}
+	p.recorder = history.NewRecorder(p.number, j.Database, s.clock, s.history)
+	w := &weather{run: s, net: faultnet.New(), recorder: p.recorder, rng: rand.New(rand.NewPCG(s.seed, uint64(900-n)))}
+	var err error
+	if p.client, err = mongo.Connect(options.Client().ApplyURI(j.URI).SetDialer(w.net).SetMaxAdaptiveRetries(0).SetMonitor(together(s.monitor(p), p.recorder.Monitor()))); err != nil {
+		return nil, err
+	}
+	if j.Faults && (j.Process+n)%2 == 1 {
+		p.ahead.Store(int64(time.Duration(w.rng.IntN(20)-10) * time.Hour))
+		s.fire(FaultWrongClock)
+	}
+	s.programs = append(s.programs, p)
+	return w, s.connect(p, p.client.Database(j.Database).Collection(collection))
+}
+
+// oversee makes the operator of a process.
+func (s *run) oversee(j job) error {
+	o := &operator{run: s, number: j.Process*programsPerProcess + programsPerProcess - 1}
+	o.recorder = history.NewRecorder(o.number, j.Database, s.clock, s.history)
+	client, err := mongo.Connect(options.Client().ApplyURI(j.URI).SetMonitor(o.recorder.Monitor()))
+	if err != nil {
+		return err
+	}
+	o.coll, s.operator = client.Database(j.Database).Collection(collection), o
+	return nil
+}
+
+// begun is how many calls have begun.
+func (s *run) begun() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls)
+}
+
+// judgeInTime judges when each lease has its end: one that was left alone has it when its
+// time is up, and the last events may be on their way.
+func (s *run) judgeInTime() *tally.Tally {
+	for end := time.Now().Add(patience / 4); ; time.Sleep(100 * time.Millisecond) {
+		counts := &tally.Tally{}
+		if s.judge(counts); len(counts.Violations) == 0 || time.Now().After(end) {
+			return counts
+		}
+	}
+}
+
+// groupsOf draws the documents of a run on a server: n, each with rules and times of its
+// own, those that are claimed, one that is deleted, and the leaders'. Every second one of
+// the n has terms.
+func groupsOf(seed uint64, n int, pace time.Duration) (groups []*group) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	sets := []struct {
+		name  string
+		rules relations.Rules
+	}{
+		{"Fair", relations.Fair()}, // of the document that is often asked for
+		{"WritePreferring", relations.WritePreferring()},
+		{"Exclusive", relations.Exclusive()},
+		{"Semaphore(2)", relations.Semaphore(2)},
+		{"MultiGranularity", relations.MultiGranularity()},
+		{"ReadPreferring", relations.ReadPreferring()},
+		{"Semaphore(1)", relations.Semaphore(1)},
+	}
+	ms := func(n int) time.Duration { return time.Duration(20*n) * time.Millisecond / pace }
+	for i := range n {
+		name, rules := fmt.Sprintf("generated %d", i), generated(rng)
+		if i < len(sets) {
+			name, rules = sets[i].name, sets[i].rules
+		}
+		g := newGroup(fmt.Sprintf("%d, %s", i, name), rules, fmt.Sprintf("d%d", i))
+		g.ttl = ms(150 + 50*rng.IntN(8))
+		g.waitTTL = max(ms(100), g.ttl/2+ms(rng.IntN(200)))
+		g.tolerance = ms([]int{0, 20, 100}[rng.IntN(3)])
+		g.terms = i%2 == 0
+		groups = append(groups, g)
+	}
+	groups[0].made = []string{missing}
+	jobs := newGroup("claimed", relations.Exclusive(), "job0", "job1", "job2")
+	jobs.claims, jobs.jobs = true, true
+	gone := newGroup("deleted", relations.WritePreferring(), "gone")
+	gone.deleted, gone.terms = gone.documents, true
+	for _, g := range []*group{jobs, gone} {
+		g.ttl, g.waitTTL, g.tolerance = ms(300), ms(300), ms(20)
+	}
+	return append(groups, jobs, gone, office(ms(300), ms(20)))
+}
+
+// generated draws rules of two or three tags, with any relations.
+func generated(rng *rand.Rand) relations.Rules {
+	tags := []string{"a", "b", "c"}[:2+rng.IntN(2)]
+	rules := relations.Rules{}
+	for _, x := range tags {
+		rules[x] = map[string]relations.Relation{}
+		for _, y := range tags {
+			kind := []relations.Kind{relations.None, relations.Cooperative, relations.Assertive}[rng.IntN(3)]
+			if kind != relations.None {
+				rules[x][y] = relations.Relation{Kind: kind, Allow: max(0, rng.IntN(4)-1)}
+			}
+		}
+	}
+	return rules
+}
+
+// Faults of the network of a real server.
+const (
+	FaultCut          = "connection reset in the middle of a request"
+	FaultHeld         = "connection broken, request executed late"
+	FaultStalled      = "blackhole"
+	FaultReplyDelayed = "reply delayed"
+	FaultRepeated     = "duplicate of a command executed late"
+	FaultWriteConcern = "write-concern error"
+	FaultOverload     = "refused because of overload"
+	FaultLatency      = "spell of latency"
+)
+
+// weather arms one fault of a program's network after the other until ctx ends.
+type weather struct {
+	*run
+	net      *faultnet.Net
+	recorder *history.Recorder
+	rng      *rand.Rand
+	late     sync.WaitGroup
+}
+
+func (w *weather) blow(ctx context.Context) {
+	hold := func(least, random int) time.Duration {
+		return time.Duration(least+w.rng.IntN(random)) * time.Millisecond
+	}
+	for sleep(ctx, hold(20, 80)) {
+		switch w.rng.IntN(10) {
+		case 0:
+			w.await(ctx, FaultRequestLost, w.net.ArmWhere(faultnet.LoseRequest, ofProtocol), 0)
+		case 1:
+			w.await(ctx, FaultReplyLost, w.net.ArmWhere(faultnet.LoseReply, ofProtocol), 0)
+		case 2:
+			w.await(ctx, FaultHeld, w.net.ArmWhere(faultnet.Hold, w.ghost), hold(20, 800))
+		case 3:
+			w.await(ctx, FaultStalled, w.net.ArmWhere(faultnet.Stall, ofProtocol), 0)
+		case 4:
+			w.await(ctx, FaultReplyDelayed, w.net.ArmWhere(faultnet.DelayReply, ofProtocol), hold(10, 300))
+		case 5:
+			w.await(ctx, FaultRepeated, w.net.ArmWhere(faultnet.Repeat, w.ghost), hold(20, 800))
+		case 6:
+			w.await(ctx, FaultWriteConcern, w.net.ArmRewrite(faultnet.Rewrite, "findAndModify", withWriteConcernError), 0)
+		case 7:
+			w.await(ctx, FaultOverload, w.net.ArmRewrite(faultnet.Refuse, "findAndModify", overloaded), 0)
+		case 8:
+			w.net.Delay(hold(5, 40))
+			sleep(ctx, 100*time.Millisecond)
+			w.net.Delay(0)
+			w.fire(FaultLatency)
+		case 9:
+			w.await(ctx, FaultCut, w.net.ArmWhere(faultnet.Cut, ofProtocol), 0)
+		}
+	}
+	w.net.Disarm()
+	w.late.Wait()
+}
+
+// ofProtocol matches the commands that change locks, including batched
+// renewals.
+func ofProtocol(name string, _ bson.Raw) bool { return name == "findAndModify" || name == "update" }
+
+// ghost matches a command that the server will get without the driver.
+func (w *weather) ghost(name string, body bson.Raw) bool {
+	if name != "findAndModify" {
+		return false
+	}
+	w.recorder.Ghost(body)
+	return true
+}
+
+// await waits until the fault has fired, and later releases a message that it
+// holds.
+func (w *weather) await(ctx context.Context, name string, f *faultnet.Fault, hold time.Duration) {
+	select {
+	case <-f.Fired():
+	case <-ctx.Done():
+		w.net.Disarm()
+		select {
+		case <-f.Fired():
+		case <-time.After(500 * time.Millisecond): // a fault that waits for its reply
+			select {
+			case <-f.Fired():
+			default:
+				return
+			}
+		}
+	}
+	w.fire(name)
+	if hold > 0 {
+		w.late.Go(func() {
+			time.Sleep(hold)
+			_ = f.Let() // if its connection fails, the command was never sent
+		})
+	}
+}
+
+func withWriteConcernError(reply bson.Raw) any {
+	var document bson.D
+	if err := bson.Unmarshal(reply, &document); err != nil {
+		return reply
+	}
+	return append(document, bson.E{Key: "writeConcernError", Value: bson.M{"code": 64, "codeName": "WriteConcernTimeout", "errmsg": "injected: waiting for replication timed out"}})
+}
+
+func overloaded(bson.Raw) any {
+	return bson.M{
+		"ok": 0, "code": 462, "codeName": "IngressRequestRateLimitExceeded", "errmsg": "injected: too many requests",
+		"errorLabels": bson.A{"SystemOverloadedError", "RetryableError"},
+	}
 }
