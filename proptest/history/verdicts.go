@@ -1,6 +1,10 @@
 package history
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Properties of the callers' results.
 const (
@@ -113,4 +117,200 @@ func (c *check) releasesOf(a *arrival, process int) (own, others int64) {
 		}
 	}
 	return own, others
+}
+
+// Properties of guarded writes.
+const (
+	PropertyOnce    = "a guarded write is applied at most once, and its verdict is true"
+	PropertyGuarded = "no write is applied after a grant that excludes its lease"
+)
+
+// writes checks the document's log, which has the writes in the order of their
+// application.
+func (c *check) writes() {
+	if c.Deleted {
+		return
+	}
+	applied := map[string]int{}
+	for _, entry := range c.Log {
+		_, name, _ := strings.Cut(entry, "/")
+		applied[name]++
+	}
+	for _, o := range c.operations {
+		if o.Write == "" {
+			continue
+		}
+		n := applied[o.Write]
+		c.Checked(PropertyOnce, 1)
+		switch {
+		case n > 1:
+			c.violated(c.clocks[o.Process].earliest(o.Call), PropertyOnce, "%s %s under fence %d was applied %d times", o.Kind, o.Write, o.Fence, n)
+		case n == 0 && o.Outcome == Done:
+			c.violated(c.clocks[o.Process].earliest(o.Call), PropertyOnce, "%s %s under fence %d was reported applied, and was not", o.Kind, o.Write, o.Fence)
+		case n == 1 && (o.Outcome == Lost || o.Outcome == Released || o.Outcome == Failed):
+			c.violated(c.clocks[o.Process].earliest(o.Call), PropertyOnce, "%s %s under fence %d was reported %s, and was applied", o.Kind, o.Write, o.Fence, o.Outcome)
+		}
+	}
+	// A write of a later fence comes first: the earlier lease had ended by
+	// then, if the later one respects it.
+	var began []*arrival // the leases that have written, in the order of their first write
+	late := map[*arrival]map[*arrival]bool{}
+	for _, entry := range c.Log {
+		number, name, _ := strings.Cut(entry, "/")
+		fence, _ := strconv.ParseInt(number, 10, 64)
+		a := c.withFence(fence)
+		if a == nil {
+			continue
+		}
+		c.Checked(PropertyGuarded, 1)
+		written := false
+		for _, x := range began {
+			if x == a {
+				written = true
+			}
+			if x.Fence <= a.Fence {
+				continue
+			}
+			if x.resumed {
+				if x.Seq == a.Seq {
+					c.violated(a.held, PropertyGuarded, "%s of %v was applied after a write of %v, which had resumed it", name, a, x)
+				}
+				continue // its fence doesn't say when it was let in
+			}
+			if late[x] == nil {
+				late[x] = map[*arrival]bool{}
+			}
+			late[x][a] = true
+			beside := map[string]int{}
+			for y := range late[x] {
+				beside[y.Tag]++
+			}
+			if by := c.over(x.Tag, beside); len(by) > 0 && beside[a.Tag] > 0 {
+				c.violated(a.held, PropertyGuarded, "%s of %v was applied after a write of %v", name, a, x)
+			}
+		}
+		if !written {
+			began = append(began, a)
+		}
+	}
+}
+
+func (c *check) withFence(fence int64) *arrival {
+	for key, a := range c.byToken {
+		if key.fence == fence && !a.remainder {
+			return a
+		}
+	}
+	return nil
+}
+
+// Outcomes that are counted besides those of the commands.
+const (
+	SeenAttempts  = "attempts"
+	SeenGranted   = "attempts that were granted"
+	SeenContended = "attempts that met a blocking entry"
+	SeenBehind    = "requests blocked by a waiting entry"
+	SeenExpired   = "leases and waits that ended by expiry"
+	SeenRenewLost = "renewals that were reported lost" // usually without a command: the validity had ended
+	SeenUnknown   = "operations of unknown outcome"
+	SeenHanded    = "locks handed over"
+)
+
+// outcomes counts what was seen, for the floors.
+func (c *check) outcomes() {
+	contended := map[string]bool{}
+	attempted, granted := map[string]bool{}, map[string]bool{}
+	for i := range c.commands {
+		command := &c.commands[i]
+		if command.Answered == 0 {
+			continue
+		}
+		if outcome := command.outcome(); outcome != "" {
+			c.Seen(command.Kind+": "+outcome, 1)
+		}
+		if command.Kind != CommandAcquire && command.Kind != CommandConfirm || command.Image == nil {
+			continue
+		}
+		live, held, own, there := c.inTheWay(command)
+		attempted[command.ID] = true
+		if there && own.Fence != 0 {
+			granted[command.ID] = true
+			if command.Handed {
+				c.Seen(SeenHanded, 1)
+			}
+			continue
+		}
+		contended[command.ID] = true
+		if len(c.over(command.Tag, held)) < len(c.over(command.Tag, live)) {
+			c.Seen(SeenBehind, 1)
+		}
+	}
+	c.Seen(SeenAttempts, len(attempted))
+	c.Seen(SeenGranted, len(granted))
+	c.Seen(SeenContended, len(contended))
+	for _, a := range c.arrivals {
+		if a.absent != never && a.released > a.expires {
+			c.Seen(SeenExpired, 1)
+		}
+	}
+	for _, o := range c.operations {
+		if o.Outcome == Unknown {
+			c.Seen(SeenUnknown, 1)
+		}
+		if o.Kind == Renew && o.Outcome == Lost {
+			c.Seen(SeenRenewLost, 1)
+		}
+	}
+}
+
+// found names, by kind, that a command has found its entry, and that it has not.
+var found = map[string][2]string{
+	CommandRenew:           {"renewed", Lost},
+	CommandDetach:          {"detached", Lost},
+	CommandTouch:           {"touched", Lost},
+	CommandResume:          {Granted, Lost},
+	CommandRelease:         {"released", Lost},
+	CommandWrite:           {"applied", "not applied"},
+	CommandWriteAndRelease: {"applied", "not applied"},
+}
+
+// outcome names an answer as the table of commands does.
+func (c *Command) outcome() string {
+	switch c.Kind {
+	case CommandAcquire, CommandConfirm, CommandDowngrade:
+		return c.decided()
+	case CommandRelease:
+		if c.Own != nil && c.Own.Fence == 0 {
+			return "removed while waiting"
+		}
+	}
+	names := found[c.Kind]
+	return either(c.Matched, names[0], names[1])
+}
+
+// decided names the answer to a request. From is of a downgrade: it is refused where its
+// own entry stays.
+func (c *Command) decided() string {
+	if c.Image == nil {
+		return NotFound
+	}
+	own, there := c.Image.find(c.ID)
+	_, stays := c.Image.find(c.From)
+	switch {
+	case there && own.Fence != 0:
+		return Granted
+	case there:
+		return Waiting
+	case c.Kind == CommandAcquire || stays:
+		return Conflict
+	default:
+		return Lost
+	}
+}
+
+func either[T any](test bool, yes, no T) T {
+	if test {
+		return yes
+	}
+	return no
 }

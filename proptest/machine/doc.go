@@ -11,10 +11,9 @@
 // millisecond of an expiry, and steps back. Between the commands an outside
 // writer deletes the document, erases the lock, or saves an old one back.
 //
-// How to read it: check.go has the entry points, place.go the document on the
-// server with the model's beside it. stored.go, shapes.go and rules.go convert
-// between the two. engine.go, guarded.go, handoffs.go, tokens.go and downgrades.go have
-// the steps.
+// How to read it: place.go has the entry points, has the document on the
+// server with the model's beside it, and converts between the two. shapes.go draws
+// documents and rules. engine.go and guarded.go have the steps.
 //
 // The protocol's text leaves these points open, and they are compared as
 // follows:

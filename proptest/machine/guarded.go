@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -114,4 +115,240 @@ func (m *engineMachine) guard(t *rapid.T) {
 	if want := there && e.Held() && e.Fence == l.Fence; (n == 1) != want || n > 1 {
 		t.Fatalf("the guard matches %d documents; the model's document: %v", n, m.doc)
 	}
+}
+
+// token is what a detach has left, or would have left.
+type token struct {
+	*program
+	known model.Token
+}
+
+func (k token) engines(m *engineMachine) engine.Token {
+	return engine.Token{Pin: m.pin(), Tag: string(k.known.Tag), Key: m.uuids[k.known.Key], TTL: ms(k.terms.TTL)}
+}
+
+// detach detaches under a new key, or under the one that the entry has.
+func (m *engineMachine) detach(t *rapid.T) {
+	if len(m.tokens) >= 8 {
+		t.Skip("enough tokens")
+	}
+	a, l, g := m.lease(t)
+	e, _ := m.doc.Find(l.Tag, l.ID)
+	key := e.Key
+	if key == 0 {
+		key = m.newID()
+	}
+	k := token{a.program, model.Token{Tag: a.tag, Key: key}}
+	doc, want, _ := m.model.Detach(m.doc, l, key, a.request().TTL, a.terms.Tolerance, m.now)
+	got, err := a.engine.Detach(t.Context(), g, m.uuids[key])
+	m.agrees(t, "detach", doc, want, got, err)
+	if e.Key == 0 {
+		m.tokens = append(m.tokens, k)
+	}
+}
+
+// token draws a token, usually one whose entry is in the document.
+func (m *engineMachine) token(t *rapid.T) token {
+	var there []token
+	for _, k := range m.tokens {
+		if _, keyed := m.doc.Keyed(k.known); keyed {
+			there = append(there, k)
+		}
+	}
+	return usually(t, there, m.tokens)
+}
+
+// resume resumes under a new id, or under the id of an earlier resume: it is then
+// a repeat, or a late duplicate.
+func (m *engineMachine) resume(t *rapid.T) {
+	k := m.token(t)
+	var a *asker
+	for _, other := range m.askers {
+		if other.token == k.known && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
+			a = other
+		}
+	}
+	if a == nil && len(m.askers) >= 30 {
+		t.Skip("enough askers")
+	}
+	if a == nil {
+		a = &asker{program: k.program, tag: k.known.Tag, id: m.newID(), token: k.known}
+		m.askers = append(m.askers, a)
+	}
+	a.say(t)
+	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Document: rapid.Bool().Draw(t, "document")}
+	doc, want, image := m.model.Resume(m.doc, k.known, a.request(), m.now)
+	got, err := a.engine.Resume(t.Context(), k.engines(m), r)
+	seen := m.agrees(t, "resume", doc, want, got, err)
+	m.told(t, a, r, seen, got.Image, image, m.now)
+}
+
+func (m *engineMachine) touch(t *rapid.T) {
+	k := m.token(t)
+	doc, want, _ := m.model.Touch(m.doc, k.known, k.terms.TTL, k.terms.Tolerance, m.now)
+	got, err := k.engine.Touch(t.Context(), k.engines(m))
+	m.agrees(t, "touch", doc, want, got, err)
+}
+
+// downgrade gives up a lease for one of a tag of the same rules: under a new id,
+// or under the id of an earlier downgrade of it. It is then a repeat, or a late
+// duplicate. The new entry has the owner of the own one.
+func (m *engineMachine) downgrade(t *rapid.T) {
+	a, l, g := m.lease(t)
+	s := m.downgradedTo(t, a)
+	if a.k == 0 || rapid.IntRange(0, 2).Draw(t, "a repeat") < 2 {
+		a.k++
+	}
+	k := rapid.IntRange(max(1, a.k-1), a.k).Draw(t, "number")
+	r := engine.Request{Tag: string(s.tag), ID: m.uuids[s.id], Terms: s.own, Document: rapid.Bool().Draw(t, "document")}
+	to := s.request()
+	if e, there := m.doc.Find(a.tag, a.id); there {
+		to.Owner = e.Owner
+	}
+	doc, want, image := m.model.Downgrade(m.doc, l, k, to, m.now)
+	if m.doc != nil && m.doc.Field == model.Foreign { // see doc.go
+		want = model.ForeignLock
+	}
+	got, err := a.engine.Downgrade(t.Context(), g, int64(k), r)
+	seen := m.agrees(t, "downgrade", doc, want, got, err)
+	m.told(t, s, r, seen, got.Image, image, m.now)
+}
+
+// downgradedTo draws the asker that a lease becomes.
+func (m *engineMachine) downgradedTo(t *rapid.T, a *asker) *asker {
+	for _, s := range m.askers {
+		if s.from == a && rapid.IntRange(0, 2).Draw(t, "again") == 0 {
+			return s.say(t)
+		}
+	}
+	if len(m.askers) >= 30 {
+		t.Skip("enough askers")
+	}
+	own := drawTerms(t)
+	own.Least, own.Owner = 0, ""
+	s := &asker{program: a.program, tag: drawTag(t, a.rules), id: m.newID(), own: own, from: a}
+	m.askers = append(m.askers, s)
+	return s.say(t)
+}
+
+// drawTerms draws the terms of an acquire: often the Locker's own.
+func drawTerms(t *rapid.T) engine.Terms {
+	if rapid.Bool().Draw(t, "the Locker's terms") {
+		return engine.Terms{}
+	}
+	return engine.Terms{
+		TTL:   ms(rapid.SampledFrom([]int64{0, 1000, 30_000}).Draw(t, "own TTL")),
+		Owner: rapid.SampledFrom([]string{"", "a job", "$$e.id"}).Draw(t, "own owner"),
+		Least: ms(rapid.SampledFrom([]int64{0, 1, 5000, 50_000}).Draw(t, "hold at least")),
+		Most:  ms(rapid.SampledFrom([]int64{0, 0, 2000, 60_000}).Draw(t, "hold at most")),
+	}
+}
+
+// sends is the request of an asker as the engine sends it.
+func (m *engineMachine) sends(t *rapid.T, a *asker) engine.Request {
+	return engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Terms: a.own, Document: rapid.Bool().Draw(t, "document")}
+}
+
+// request is the same for the model.
+func (a *asker) request() model.Request {
+	r := a.terms
+	r.Tag, r.ID = a.tag, a.id
+	r.TTL = cmp.Or(a.own.TTL.Milliseconds(), r.TTL)
+	if most := a.own.Most.Milliseconds(); most > 0 {
+		r.TTL = min(r.TTL, most)
+	}
+	r.Owner = cmp.Or(a.own.Owner, r.Owner)
+	r.Hold = a.own.Least.Milliseconds()
+	return r
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// successor draws the successor of a handoff: a new id, or a waiting one.
+// Sometimes it draws one whose entry is held or missing, or treats it as
+// waiting when it is not.
+func (m *engineMachine) successor(t *rapid.T, from *asker) (s *asker, waits bool) {
+	var others, there, missing []*asker
+	for _, a := range m.askers {
+		if a.program != from.program || a == from || !a.arrives() {
+			continue
+		}
+		others = append(others, a)
+		switch e, ok := m.doc.Find(a.tag, a.id); {
+		case !ok:
+			missing = append(missing, a)
+		case !e.Held():
+			there = append(there, a)
+		}
+	}
+	kind := rapid.IntRange(0, 9).Draw(t, "successor")
+	switch {
+	case kind < 6 && len(there) > 0:
+		return pick(t, "who waits", there).say(t), true
+	case kind >= 7 && kind < 9 && len(missing) > 0:
+		return pick(t, "who has left", missing).say(t), true
+	case kind == 9 && len(others) > 0:
+		return pick(t, "who", others).say(t), rapid.Bool().Draw(t, "counts as waiting")
+	}
+	if len(m.askers) >= 30 {
+		t.Skip("enough askers")
+	}
+	s = &asker{program: from.program, tag: from.tag, id: m.newID(), own: drawTerms(t)}
+	if rapid.IntRange(0, 2).Draw(t, "another tag") == 2 {
+		s.tag = drawTag(t, from.rules)
+	}
+	m.askers = append(m.askers, s)
+	return s.say(t), false
+}
+
+// handoff releases and hands over: alone, after a pipeline, or by
+// compare-and-set.
+func (m *engineMachine) handoff(t *rapid.T) {
+	a, l, g := m.lease(t)
+	if rapid.IntRange(0, 4).Draw(t, "any fence") < 4 {
+		g.Fence, l.Fence = a.fence, a.fence
+	}
+	s, waits := m.successor(t, a)
+	next := engine.Successor{Waiting: waits, Request: m.sends(t, s)}
+	to := model.Successor{Request: s.request(), Waiting: waits}
+	if rapid.IntRange(0, 2).Draw(t, "without an update") == 2 {
+		doc, want, image := m.model.Handoff(m.doc, l, 0, to, m.now)
+		t.Logf("handoff with fence %d to %d, waiting %v: the model says %s: %v", l.Fence, s.id, waits, want, doc)
+		got, err := a.engine.Handoff(t.Context(), g, next)
+		m.handed(t, "handoff", s, next, doc, want, image, got, err)
+		return
+	}
+	label, update := m.nextUpdate(t)
+	u := m.parsed(t, a, update)
+	pipeline := isPipeline(update)
+	g.Alone = a.alone
+	can, inherits := a.engine.Piggybacks(g, u, next)
+	inherited := s.request().TTL == a.request().TTL && s.own.Least == 0 && s.own.Most == 0 && g.Until.IsZero()
+	if wantCan := pipeline || !waits && s.tag == a.tag && inherited && g.Alone != 0; can != wantCan || inherits == pipeline {
+		t.Fatalf("Piggybacks says %v and %v", can, inherits)
+	}
+	if _, there := m.doc.Find(s.tag, s.id); !can || there && !pipeline {
+		return
+	}
+	command := "handoff"
+	doc, want, image := m.model.Handoff(m.doc, l, label, to, m.now)
+	if !pipeline {
+		command = "compare-and-set"
+		doc, want, image = m.model.CompareAndSet(m.doc, l, label, to.Request, a.alone, m.now)
+	}
+	t.Logf("%s with an update and fence %d to %d, waiting %v: the model says %s: %v", command, l.Fence, s.id, waits, want, doc)
+	got, err := a.engine.WriteAndHandOff(t.Context(), g, u, next)
+	m.handed(t, command, s, next, doc, want, image, got, err)
+}
+
+// handed compares the outcome of a handoff.
+func (m *engineMachine) handed(t *rapid.T, command string, s *asker, next engine.Successor, doc *model.Document, want model.Outcome, image *model.Document, got engine.Answer, err error) {
+	t.Helper()
+	seen := m.outcome(t, command, want, got.Outcome, err)
+	now := m.now
+	if command == "compare-and-set" && next.Document { // the image is whole, and has no clock
+		now = time.Time{}.UnixMilli()
+	}
+	m.settle(doc)
+	m.told(t, s, next.Request, seen, got.Image, image, now)
 }

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Protocol executes commands. The zero value is the protocol as written.
 type Protocol struct {
 	Without Without // rules left out, for tests that must notice
@@ -186,4 +188,316 @@ func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, 
 // Read shows the document.
 func (p Protocol) Read(d *Document, now int64) (*Document, Outcome, *Document) {
 	return d, Seen, d
+}
+
+// Write applies an update under the lease and keeps the lock. k numbers the
+// lease's writes from 1 on. A number that is not above the entry's is not
+// applied again. The command uses no clock.
+func (p Protocol) Write(d *Document, l Lease, k int, u Update, now int64) (*Document, Outcome, *Document) {
+	e, ok := d.guarded(l, p.Without.FenceInWrite)
+	if !ok || p.written(d, e, k) {
+		return d, NotApplied, nil
+	}
+	c := d.clone()
+	if p.Without.NumberInEntry {
+		c.finish(shared(l.ID, k), u)
+	} else {
+		c.Log = append(c.Log, u)
+		c.at(l.Tag, l.ID).N = k
+	}
+	return c, Applied, c
+}
+
+// written reports whether the entry's write number k has been applied.
+func (p Protocol) written(d *Document, e Entry, k int) bool {
+	switch {
+	case p.Without.Numbering:
+		return false
+	case p.Without.NumberInEntry:
+		return slices.Contains(d.Lock.Done, shared(e.ID, k))
+	}
+	return e.N >= k
+}
+
+// shared represents an entry's write number in a shared list: the design that
+// rule 14 warns of.
+func shared(id ID, k int) ID { return -(id*1000 + ID(k)) }
+
+// WriteAndRelease applies an update under the lease, removes the entry (its
+// array stays, and see leave), and adds the id to done.
+func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*Document, Outcome, *Document) {
+	if _, ok := d.guarded(l, p.Without.FenceInWrite); !ok {
+		return d, NotApplied, nil
+	}
+	c := d.clone()
+	p.leave(c, l, now)
+	c.finish(l.ID, u)
+	return c, Applied, c
+}
+
+// Delete deletes the document under the lease, and the lock with it.
+func (p Protocol) Delete(d *Document, l Lease, now int64) (*Document, Outcome, *Document) {
+	if _, ok := d.guarded(l, p.Without.FenceInWrite); !ok {
+		return d, Lost, nil
+	}
+	return nil, Released, d
+}
+
+// remaining is the time for which a lease stays valid after the send of the
+// read that returned the image at the server's time now. It is 0 if the image
+// lacks the lease's entry with its fence.
+func (d *Document) remaining(l Lease, ttl, tolerance, now int64) int64 {
+	e, ok := d.guarded(l, false)
+	if !ok {
+		return 0
+	}
+	return max(0, min(ttl, e.Expires-now-tolerance))
+}
+
+// Token is what a detach returns: whoever shows it can resume the lease.
+type Token struct {
+	Tag Tag
+	Key ID
+}
+
+// Keyed returns the entry that the token names.
+func (d *Document) Keyed(k Token) (Entry, bool) {
+	if d == nil || d.Field != Ours || k.Key == 0 {
+		return Entry{}, false
+	}
+	return first(d.Entries(k.Tag), func(e Entry) bool { return e.Key == k.Key && e.Held() })
+}
+
+// Detach ends the lease's handle and leaves its entry to whoever shows the key.
+// The entry keeps its id, fence and number: until a resume the handle's own
+// late writes still find it, and are still applied once.
+func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
+	if _, ok := d.guarded(l, p.Without.FenceInDetach); !ok {
+		return d, Lost, nil
+	}
+	c := d.clone()
+	e := c.at(l.Tag, l.ID)
+	e.Key, e.Detached = key, true
+	if !p.Without.DetachExtends {
+		p.extend(e, Request{TTL: ttl, Tolerance: tolerance}, now)
+	}
+	return c, Detached, c
+}
+
+// Resume gives the token's entry to a new handle, with an id, a fence and
+// numbers of its own. It finds an entry that has expired: nobody was let in
+// while it was present. If the entry still had a handle, that one's lease may
+// count as valid until the entry's expiry: others are kept out until then,
+// whatever the new handle does. A repeat finds its id and only extends.
+func (p Protocol) Resume(d *Document, k Token, r Request, now int64) (*Document, Outcome, *Document) {
+	e, ok := d.Keyed(k)
+	if !ok {
+		return d, Lost, nil
+	}
+	c := d.clone()
+	own := c.at(k.Tag, e.ID)
+	if e.ID != r.ID {
+		p.takeOver(c, own, r, now)
+	}
+	p.extend(own, r, now)
+	return c, Granted, c
+}
+
+func (p Protocol) takeOver(c *Document, e *Entry, r Request, now int64) {
+	if !e.Detached && !p.Without.TakeoverHoldsOut {
+		e.Until = max(e.Until, e.Expires)
+	}
+	if !p.Without.ResumeAttaches {
+		e.Detached = false
+	}
+	if !p.Without.ResumeUnsetsNumber {
+		e.N = 0
+	}
+	if !p.Without.NewIDAtResume {
+		e.ID = r.ID
+	}
+	e.Owner = r.Owner
+	if p.Without.NewFenceAtResume {
+		return
+	}
+	e.Fence = c.next(now)
+	if !p.Without.ResumeRaisesFence {
+		c.Lock.Fence = e.Fence
+	}
+}
+
+// Touch extends the token's entry and gives it to nobody: a heartbeat.
+func (p Protocol) Touch(d *Document, k Token, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
+	e, ok := d.Keyed(k)
+	if !ok {
+		return d, Lost, nil
+	}
+	c := d.clone()
+	p.extend(c.at(k.Tag, e.ID), Request{TTL: ttl, Tolerance: tolerance}, now)
+	return c, Renewed, c
+}
+
+// heldUntil is the time until which the grant keeps others out, whether or not
+// its holder releases the lock earlier. The server counts it from the grant.
+func (p Protocol) heldUntil(r Request, now int64) int64 {
+	if r.Hold == 0 {
+		return 0
+	}
+	if p.Without.HoldFromGrant {
+		now = 0
+	}
+	return now + r.Hold + r.Tolerance
+}
+
+// leave ends the lease's entry. Before the entry's time it leaves another entry
+// in its place, which nobody holds and nobody can extend: it has an id of its
+// own, no key, no number, and exactly the rest of the time. The fence stays,
+// because only held entries keep everybody out.
+func (p Protocol) leave(c *Document, l Lease, now int64) {
+	e := c.at(l.Tag, l.ID)
+	if p.Without.HoldFromGrant && e.Until > 0 {
+		e.Until += now
+	}
+	if e.Until <= now || p.Without.HoldsOut {
+		c.remove(l.Tag, l.ID)
+		return
+	}
+	e.Expires, e.N, e.Detached = e.Until, 0, false
+	if !p.Without.HoldDropsKey {
+		e.Key = 0
+	}
+	if !p.Without.NewIDAtHold {
+		e.ID = leftBy(l.ID)
+	}
+}
+
+// leftBy is the id of the entry that the release of a lease leaves. At a server
+// it is random, and the release brings it along.
+func leftBy(id ID) ID { return -id }
+
+// Successor is the client that a lease is handed over to.
+type Successor struct {
+	Request
+	Waiting bool // its entry waits in the document; else it has none
+}
+
+// Handoff removes the lease's entry (see leave), and then decides on the successor as if it
+// had asked directly afterwards: on a new one as a try-acquire, on a waiting
+// one as a confirm. The outcome and the image are the successor's. So the lock
+// is released whether or not the successor is granted. A new successor that is
+// not granted leaves no trace, and a waiting one keeps its place.
+//
+// An update, if there is one, comes first, and makes the release a
+// write-and-release: a repeat of unknown outcome looks for the id in done.
+//
+// If the lease's entry is not present, the command does nothing: NotApplied,
+// without an image. A repeat has the same outcome.
+func (p Protocol) Handoff(d *Document, from Lease, u Update, to Successor, now int64) (*Document, Outcome, *Document) {
+	if _, ok := d.guarded(from, p.Without.FenceInHandoff); !ok {
+		return d, NotApplied, nil
+	}
+	c := d.clone()
+	p.leave(c, from, now)
+	if u != 0 {
+		c.finish(from.ID, u)
+	}
+	_, there := c.Find(to.Tag, to.ID)
+	to.Upsert = false
+	mode := Try
+	if p.Without.SuccessorTries {
+		mode = Queue
+	}
+	var outcome Outcome
+	var image *Document
+	if to.Waiting && (there || !p.Without.WaitingMustBeThere) {
+		c, outcome, image = p.Confirm(c, to.Request, now)
+	} else {
+		c, outcome, image = p.Acquire(c, to.Request, mode, now)
+	}
+	switch {
+	case outcome != Granted && p.Without.ReleaseAnyway:
+		return d, outcome, d
+	case outcome == Waits && to.Waiting && p.Without.WaitingKeepsPlace:
+		c = c.clone()
+		c.remove(to.Tag, to.ID)
+		return c, Lost, c
+	}
+	return c, outcome, image
+}
+
+// CompareAndSet is a write-and-release and a handoff with plain operators, as a
+// classic update needs them. The successor is new and of the lease's tag. The
+// lease's entry was the only one in the image of its grant, with lock.fence at
+// f: while the fence is still f, no entry has joined or been granted since, so
+// that entry is still the tag's first one. If an outside writer has put other
+// entries before it, the command does nothing. The successor's entry takes the place of the lease's, and keeps its expires. Its
+// id, owner, seq, fence and since are its own, and it has written nothing yet.
+func (p Protocol) CompareAndSet(d *Document, from Lease, u Update, to Request, f, now int64) (*Document, Outcome, *Document) {
+	_, ok := d.guarded(from, p.Without.FenceInHandoff)
+	if !ok || d.Entries(from.Tag)[0].ID != from.ID || d.Lock.Fence != f && !p.Without.SetComparesFence {
+		return d, NotApplied, nil
+	}
+	c := d.clone()
+	number := f + 1
+	if p.Without.SetComparesFence {
+		number = d.Lock.Fence + 1
+	}
+	c.Lock.Fence = number
+	e := c.at(from.Tag, from.ID)
+	e.ID, e.Owner, e.Seq, e.Fence, e.Since = to.ID, to.Owner, number, number, now
+	if !p.Without.SetUnsetsNumber {
+		e.N = 0
+	}
+	if !p.Without.SetUnsetsKey {
+		e.Key = 0
+	}
+	if p.Without.SetPushesDone {
+		c.Log = append(c.Log, u)
+	} else {
+		c.finish(from.ID, u)
+	}
+	return c, Granted, c
+}
+
+// Downgrade removes the lease's entry and lets a new one arrive under another
+// tag, in one command: a handoff to oneself. The new entry is judged without
+// the old one, as any arrival is, and never waits. If it is refused or blocked,
+// or if the old entry must keep others out for longer, nothing changes for
+// anybody: the lease stays as it is.
+//
+// The command takes the number of the lease's next write. A refused one writes
+// the number down, so that no other attempt of it is executed when the holder
+// has gone on under the old tag. A repeat finds the new entry, or the number.
+func (p Protocol) Downgrade(d *Document, from Lease, k int, to Request, now int64) (*Document, Outcome, *Document) {
+	if e, ok := d.Find(to.Tag, to.ID); ok {
+		return p.repeat(d, e, to, now)
+	}
+	e, ok := d.guarded(from, p.Without.FenceInDowngrade)
+	if !ok {
+		return d, Lost, d
+	}
+	if e.N >= k && !p.Without.DowngradeIsNumbered {
+		return d, Conflict, d
+	}
+	c := d.clone()
+	c.remove(from.Tag, from.ID)
+	refused, blocked := p.arrival(c, to.Rules, to.Tag, now)
+	early := e.Until > now && !p.Without.DowngradeHoldsOut
+	if (refused || blocked) && !p.Without.DowngradeIsJudged || early {
+		return p.refuse(d, c, from, k, now)
+	}
+	p.enter(c, to, true, now)
+	return c, Granted, c
+}
+
+// refuse leaves the lease as it is, but for the number.
+func (p Protocol) refuse(d, released *Document, from Lease, k int, now int64) (*Document, Outcome, *Document) {
+	if p.Without.RefusalKeeps {
+		return released, Conflict, released
+	}
+	c := d.clone()
+	if !p.Without.DowngradeIsNumbered {
+		c.at(from.Tag, from.ID).N = k
+	}
+	return c, Conflict, c
 }

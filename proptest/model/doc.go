@@ -13,29 +13,26 @@
 //	var p model.Protocol // the zero value is the protocol as written
 //	d, outcome, image := p.Acquire(d, request, model.Queue, now)
 //
-// How to read it: document.go has the layout, relations.go the relations,
-// judge.go the decision on arrivals and confirms. commands.go and writes.go
-// have one function for each row of the protocol's table of commands.
-// handoff.go has the handoff as the library does it: a release and the
-// successor's request, as two stages of one command. token.go has detach, resume
-// and touch, downgrade.go the downgrade, and hold.go HoldAtLeast. [Without] lists the
-// rules of the protocol that can be left out, so that tests can show that they would notice. What each command leaves in the
-// document is compared with the library's by package machine, and has no test here.
+// How to read it: document.go has the layout, relations.go the relations, and the
+// decision on arrivals and confirms. commands.go has one function for each row of the
+// protocol's table of commands, and the handoff as the library does it: a release and the
+// successor's request, as two stages of one command. [Without] lists the rules of the
+// protocol that can be left out, so that tests can show that they would notice. What each
+// command leaves in the document is compared with the library's by package machine, and
+// has no test here.
 //
 // Which tags can be overtaken for ever is decided by rules alone: package
 // relations compares its formula with a search of its own.
 //
-// The rest is the proof, and no part of the API. world.go is a network that
-// loses and delays messages, cluster.go a replica set, clocks.go the servers'
-// clocks, and config.go the limits of a world. client.go, message.go, sending.go,
-// answers.go, endings.go, users.go and doubt.go are the clients. step.go executes
-// the steps. properties.go, states.go, lines.go and doubt.go have the properties.
-// search.go searches every interleaving, and key.go distinguishes its states. The
-// tests run all this: exhaustively over all rules of two tags, at random over larger
-// ones, and once for each rule of the protocol without that rule. DOCLOCK_MODEL
-// lengthens the tests.
+// The rest is the proof, and no part of the API. world.go is a network that loses and
+// delays messages, and the servers' clocks, cluster.go a replica set, and config.go the
+// limits of a world. client.go, message.go and answers.go are the clients. step.go executes
+// the steps. properties.go has the properties. search.go searches every interleaving. The
+// tests run all this: exhaustively over all rules of two tags, at random over larger ones,
+// and once for each rule of the protocol without that rule. DOCLOCK_MODEL lengthens the
+// tests.
 //
-// An acquire with SkipLocked needs nothing in the model: see users.go.
+// An acquire with SkipLocked needs nothing in the model: see client.go.
 //
 // Limits of the model: it does not know lock fields that are malformed in part
 // (a foreign lock field is opaque, no command matches it), or projections.

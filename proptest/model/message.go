@@ -102,3 +102,123 @@ func (m message) String() string {
 	}
 	return text
 }
+
+// This file sends attempts: their execution at the server, and what a send alone
+// changes.
+
+// event is one command, as a server executed it.
+type event struct {
+	message
+	now           int64 // by the server's clock
+	at            int64 // the same instant, on the true clock
+	orphan        bool  // a new leader took it over, and answers nobody
+	before, after *Document
+	outcome       Outcome
+	image         *Document
+}
+
+// request is client i's request under the id.
+func (w *world) request(i int, id ID) Request {
+	return Request{
+		Rules: w.cfg.rules(i), Tag: w.cfg.tags[i], ID: id,
+		TTL: w.cfg.ttl, WaitTTL: w.cfg.waitTTL, Tolerance: w.cfg.tolerance, Hold: w.cfg.hold,
+	}
+}
+
+// execute executes the attempt at a member, at the time of its parsing.
+func (w *world) execute(m message, at int) event {
+	now, when := w.nowOf(w.clockOf(m, at)), w.time
+	if m.parsed != 0 {
+		now, when = m.parsed, m.sent
+	}
+	p, d := w.cfg.protocol, w.latest(at)
+	if (m.op == opRead || m.op == opCheck) && !m.linear {
+		d = w.members[at].known
+	}
+	ev := event{message: m, now: now, at: when, before: d}
+	ev.after, ev.outcome, ev.image = w.command(p, d, m, now)
+	return ev
+}
+
+// command executes the command of the attempt.
+func (w *world) command(p Protocol, d *Document, m message, now int64) (*Document, Outcome, *Document) {
+	ttl, tolerance := w.cfg.ttl, w.cfg.tolerance
+	own, token := w.request(int(m.from), m.lease.ID), Token{m.lease.Tag, m.key}
+	switch m.op {
+	case opAcquire:
+		return p.Acquire(d, own, Queue, now)
+	case opTry:
+		return p.Acquire(d, own, Try, now)
+	case opConfirm:
+		return p.Confirm(d, own, now)
+	case opRenew:
+		return p.Renew(d, m.lease, ttl, tolerance, now)
+	case opWrite:
+		return p.Write(d, m.lease, m.k, m.u, now)
+	case opWriteRelease:
+		return p.WriteAndRelease(d, m.lease, m.u, now)
+	case opRelease:
+		return p.Release(d, m.lease, now)
+	case opHandoff:
+		return p.Handoff(d, m.lease, m.u, Successor{w.request(int(m.to), m.second), m.waits}, now)
+	case opSet:
+		return p.CompareAndSet(d, m.lease, m.u, w.request(int(m.to), m.second), m.f, now)
+	case opDetach:
+		return p.Detach(d, m.lease, m.key, ttl, tolerance, now)
+	case opResume:
+		return p.Resume(d, token, own, now)
+	case opTouch:
+		return p.Touch(d, token, ttl, tolerance, now)
+	case opDowngrade:
+		to := own
+		to.Tag, to.ID, to.Hold = m.next.Tag, m.next.ID, 0
+		return p.Downgrade(d, m.lease, m.k, to, now)
+	case opDelete:
+		return p.Delete(d, m.lease, now)
+	}
+	return p.Read(d, now) // a check, too
+}
+
+// start applies the effects of sending the attempt to its client, and to the
+// successor of a handoff.
+func (w *world) start(m message) message {
+	m.sent, m.parsed = w.time, 0
+	c := &w.clients[m.from]
+	if m.op == opRead {
+		return m
+	}
+	if !m.repeats(c.last) {
+		c.unknown = false
+	}
+	c.last = m
+	switch m.op {
+	case opAcquire, opTry:
+		c.phase, c.id = requesting, m.lease.ID
+	case opWrite:
+		c.phase, c.writes = writing, m.k
+	case opDetach:
+		c.phase, c.key = detaching, m.key
+	case opResume:
+		c.phase, c.id, c.own, c.key, c.tag = resuming, m.lease.ID, m.lease.ID, m.key, m.lease.Tag
+	case opTouch:
+		w.beats--
+	case opDowngrade:
+		if c.phase == holding { // no repeat
+			c.was = c.valid
+			c.lowers++
+		}
+		c.phase, c.writes = lowering, m.k
+	}
+	if m.op.releases() {
+		c.phase = leaving
+		c.was = max(c.was, c.valid)
+	}
+	ends := m.op.releases() || m.op == opDetach || m.op == opDowngrade
+	if ends && !w.cfg.protocol.Without.ValidityEndsAtSend {
+		c.valid = 0
+	}
+	if d := &w.clients[m.to]; m.handsOver() && !m.waits && (d.phase == idle || d.phase == requesting) {
+		d.phase, d.id, d.last, d.unknown = promised, m.second, message{}, false
+	}
+	return m
+}

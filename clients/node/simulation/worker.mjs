@@ -10,7 +10,7 @@ import * as doclock from '../doclock.js'
 
 const { presets, Locker } = doclock
 const job = JSON.parse(process.env.DOCLOCK_CHILD.replace('simulation ', ''))
-const number = job.Process * 100 // as simulation/worker.go numbers a process's programs
+const number = job.Process * 100 // as simulation/server.go numbers a process's programs
 const faults = { cancelled: 'context ended during a command', crashed: 'holder vanished without a release', replyLost: 'reply lost' }
 
 // A clock as history.Clock: nanoseconds since 1970, at the start, and monotonic after that.
