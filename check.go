@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // leastWireVersion is MongoDB 4.4's: computed fields in the projection of a
@@ -29,14 +30,6 @@ type ServerInfo struct {
 	// replica set. It is accurate to about a round trip, and 0 if one server
 	// answered. The [ClockTolerance] must be greater.
 	ClockSkew time.Duration
-
-	// ClockJump is the greatest jump of a server's clock between two answers, if one
-	// jumped by more than 125 ms, a quarter of the ClockTolerance's default. It is
-	// negative if the clock was set back, and 0 if no jump was seen. A ClockTolerance
-	// must be greater than that, too.
-	ClockJump     time.Duration
-	ClockReadings int           // answers that were compared
-	ClockWatched  time.Duration // from the first to the last of them
 
 	// NeedsShardKey: the collection is sharded by other fields than _id. A
 	// filter needs an equality on each, and the Locker the option [ShardKey].
@@ -56,9 +49,7 @@ const (
 // CheckServer asks whether the collection's server can run the protocol, and what it
 // is. The error is nil, an [ErrUnsupportedServer] with the reason, or the driver's.
 // It sends `hello` (several times, to find several servers), `buildInfo`, one
-// acquire that matches no document, and one read. It writes nothing. It takes about a
-// second, because it looks for jumps of the servers' clocks for so long. It ends with
-// ctx.
+// acquire that matches no document, and one read. It writes nothing.
 //
 // In a sharded cluster the time in the lock is the clock of the router that handled
 // the command, and routers often run beside applications. So the tolerance must
@@ -84,7 +75,7 @@ func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error
 	if info.Version, err = version(ctx, coll.Database()); err != nil {
 		return info, err
 	}
-	if err := info.readClocks(ctx, coll.Database()); err != nil {
+	if info.ClockSkew, err = clockSkew(ctx, coll.Database()); err != nil {
 		return info, err
 	}
 	info.NeedsShardKey, err = probe(ctx, coll)
@@ -128,6 +119,36 @@ func (a helloAnswer) kind() ServerKind {
 
 // server identifies the server that answered, as far as the answer names it.
 func (a helloAnswer) server() string { return a.TopologyVersion.ProcessID.Hex() + a.Me }
+
+// clockSkew is the greatest difference between the servers' clocks. The driver chooses
+// a server at random for each reading, so a few readings meet all. Of each server the
+// quickest answer counts: its time is the middle between send and answer, or half a
+// round trip from it.
+func clockSkew(ctx context.Context, db *mongo.Database) (most time.Duration, err error) {
+	const readings = 16
+	type clock struct{ took, ahead time.Duration }
+	clocks := map[string]clock{}
+	begun := time.Now()
+	for range readings {
+		sent := time.Since(begun)
+		answer, err := askHello(ctx, db, options.RunCmd().SetReadPreference(readpref.Nearest()))
+		if err != nil {
+			return 0, fmt.Errorf("doclock: read the servers' clocks: %w", err)
+		}
+		answered := time.Since(begun)
+		server := answer.server()
+		read := clock{took: answered - sent, ahead: answer.LocalTime.Sub(begun) - (sent+answered)/2}
+		if best, known := clocks[server]; !known || read.took < best.took {
+			clocks[server] = read
+		}
+	}
+	for _, a := range clocks {
+		for _, b := range clocks {
+			most = max(most, a.ahead-b.ahead)
+		}
+	}
+	return most, nil
+}
 
 // version is what the server says of itself. FerretDB 1 claims to be a MongoDB
 // that is supported.

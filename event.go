@@ -57,9 +57,6 @@ type Event struct {
 
 	Holders []Holder // the entries in the way, as the last image showed them; of a grant, those that it waited for last
 	Err     error    // the error that the caller gets, or the reason of a failure in the background
-	// Jump, of an EventClockJumped, is how far the server's clock is ahead of what it was
-	// before, at least; negative is back.
-	Jump time.Duration
 
 	Dropped int // events that were dropped since the last one, because the observer was too slow
 }
@@ -75,14 +72,6 @@ type EventKind string
 // answered, or a release was not executed before the lease's time was up: nobody knows
 // whether others were let in. If the command ends the lease, the event of that end
 // follows when the command has ended, unless it came before.
-//
-// EventClockJumped comes when the images of two commands prove that the server's clock
-// differs, against both clocks of this machine, by more than a quarter of the
-// [ClockTolerance] from what it was before: it was set, or an election or a router
-// brought another clock. The leases are sound while the sum of such differences is less
-// than the tolerance. The reply doesn't say which server it was: [CheckServer] measures
-// them. A machine that was suspended is no reason for this event. It comes once a minute
-// at most, and names no document.
 const (
 	EventWaiting        EventKind = "waiting"         // an acquire was kept back, and waits from now on
 	EventStillWaiting   EventKind = "still waiting"   // an Acquire, a Do or a want has waited for the Locker's TTL, and goes on; once
@@ -98,7 +87,6 @@ const (
 	EventDetached       EventKind = "detached"        // a lease ended here, and its entry is left to the users of its token; Err as for "released"
 	EventOutcomeUnknown EventKind = "outcome unknown" // a command may have been executed; see the comment on all kinds
 	EventCleanUpFailed  EventKind = "clean-up failed" // the server refuses to remove an entry that nobody holds, or none could be reached before it expired
-	EventClockJumped    EventKind = "clock jumped"    // the server's clock has jumped, or a server with another clock answers; see below
 )
 
 // LogValue implements [slog.LogValuer] with the kind, the time and the fields that
@@ -135,7 +123,6 @@ func (e Event) attributes() (of []slog.Attr) {
 	if e.Err != nil {
 		of = append(of, slog.String("error", e.Err.Error()))
 	}
-	add(e.Jump != 0, slog.Duration("jump", e.Jump))
 	add(e.Dropped != 0, slog.Int("dropped", e.Dropped))
 	return of
 }

@@ -48,7 +48,7 @@ func made(e observe.Event) Event {
 	}
 	of := Event{
 		Kind: EventKind(e.Kind), Time: e.Time, Collection: e.Collection, DocumentID: e.DocumentID, Tag: e.Tag, Owner: e.Owner,
-		LeaseID: e.LeaseID, Fence: e.Fence, Waited: e.Waited, Held: e.Held, Commands: e.Commands, Err: e.Err, Jump: e.Jump, Dropped: e.Dropped,
+		LeaseID: e.LeaseID, Fence: e.Fence, Waited: e.Waited, Held: e.Held, Commands: e.Commands, Err: e.Err, Dropped: e.Dropped,
 	}
 	if c != nil {
 		of.Holders = slices.Clone(c.Holders)
@@ -60,8 +60,8 @@ func made(e observe.Event) Event {
 // the event's time and the attributes of [Event.LogValue]. The levels are
 //
 //   - Warn: [EventLost], [EventOutcomeUnknown], [EventRenewalFailed],
-//     [EventCleanUpFailed], [EventSkipped], [EventClockJumped], and an [EventReleased] or
-//     [EventDetached] with an Err;
+//     [EventCleanUpFailed], [EventSkipped], and an [EventReleased] or [EventDetached]
+//     with an Err;
 //   - Info: [EventGaveUp], [EventStillWaiting];
 //   - Debug: all others.
 func LogTo(logger *slog.Logger) Option {
@@ -83,7 +83,7 @@ func LogTo(logger *slog.Logger) Option {
 
 func (e Event) level() slog.Level {
 	switch {
-	case e.Kind == EventLost, e.Kind == EventOutcomeUnknown, e.Kind == EventRenewalFailed, e.Kind == EventCleanUpFailed, e.Kind == EventSkipped, e.Kind == EventClockJumped:
+	case e.Kind == EventLost, e.Kind == EventOutcomeUnknown, e.Kind == EventRenewalFailed, e.Kind == EventCleanUpFailed, e.Kind == EventSkipped:
 		return slog.LevelWarn
 	case e.Err != nil && (e.Kind == EventReleased || e.Kind == EventDetached):
 		return slog.LevelWarn

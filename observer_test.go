@@ -34,7 +34,7 @@ func TestObserversThatAreNil(t *testing.T) {
 var kinds = map[doclock.EventKind]observe.Kind{
 	doclock.EventWaiting: observe.Waiting, doclock.EventStillWaiting: observe.StillWaiting, doclock.EventSkipped: observe.Skipped, doclock.EventGranted: observe.Granted, doclock.EventRefused: observe.Refused, doclock.EventGaveUp: observe.GaveUp,
 	doclock.EventRenewed: observe.Renewed, doclock.EventRenewalFailed: observe.RenewalFailed, doclock.EventLost: observe.Lost, doclock.EventReleased: observe.Released,
-	doclock.EventHandedOver: observe.HandedOver, doclock.EventDetached: observe.Detached, doclock.EventOutcomeUnknown: observe.OutcomeUnknown, doclock.EventCleanUpFailed: observe.CleanUpFailed, doclock.EventClockJumped: observe.ClockJumped,
+	doclock.EventHandedOver: observe.HandedOver, doclock.EventDetached: observe.Detached, doclock.EventOutcomeUnknown: observe.OutcomeUnknown, doclock.EventCleanUpFailed: observe.CleanUpFailed,
 }
 
 func TestKindsOfEvents(t *testing.T) {
@@ -66,7 +66,7 @@ func TestOnEvent(t *testing.T) {
 	hear := func(_ context.Context, e doclock.Event) { got = append(got, e) }
 	e := observe.Event{
 		Kind: observe.Waiting, Time: time.Unix(1, 2), Collection: "shop.orders", DocumentID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}},
-		Tag: "read", Owner: "bob", LeaseID: uuid.New(), Fence: 3, Waited: 4, Held: 5, Commands: 6, Conflict: conflict, Jump: 8, Dropped: 7,
+		Tag: "read", Owner: "bob", LeaseID: uuid.New(), Fence: 3, Waited: 4, Held: 5, Commands: 6, Conflict: conflict, Dropped: 7,
 	}
 	for _, f := range observed(t, doclock.OnEvent(hear), doclock.OnEvent(hear)) {
 		f(t.Context(), e)
@@ -76,7 +76,7 @@ func TestOnEvent(t *testing.T) {
 	}
 	for _, of := range got {
 		if of.Kind != doclock.EventWaiting || !of.Time.Equal(e.Time) || of.Collection != e.Collection || !of.DocumentID.Equal(e.DocumentID) || of.Tag != "read" || of.Owner != "bob" ||
-			of.LeaseID != e.LeaseID || of.Fence != 3 || of.Waited != 4 || of.Held != 5 || of.Commands != 6 || of.Err != nil || of.Jump != 8 || of.Dropped != 7 || !slices.Equal(of.Holders, holders) {
+			of.LeaseID != e.LeaseID || of.Fence != 3 || of.Waited != 4 || of.Held != 5 || of.Commands != 6 || of.Err != nil || of.Dropped != 7 || !slices.Equal(of.Holders, holders) {
 			t.Errorf("got %+v", of)
 		}
 	}
@@ -105,7 +105,7 @@ func logged(t *testing.T, least slog.Level, e observe.Event) map[string]any {
 
 func TestLevelsOfLogTo(t *testing.T) {
 	levels := map[observe.Kind]string{
-		observe.Lost: "WARN", observe.OutcomeUnknown: "WARN", observe.RenewalFailed: "WARN", observe.CleanUpFailed: "WARN", observe.Skipped: "WARN", observe.ClockJumped: "WARN", observe.GaveUp: "INFO", observe.StillWaiting: "INFO",
+		observe.Lost: "WARN", observe.OutcomeUnknown: "WARN", observe.RenewalFailed: "WARN", observe.CleanUpFailed: "WARN", observe.Skipped: "WARN", observe.GaveUp: "INFO", observe.StillWaiting: "INFO",
 	}
 	failed := map[observe.Kind]string{observe.Released: "WARN", observe.Detached: "WARN"}
 	for _, kind := range kinds {
@@ -133,13 +133,13 @@ func TestAttributesOfEvents(t *testing.T) {
 	id := uuid.MustParse("f0ef0700-0000-4000-8000-000000000001")
 	full := observe.Event{
 		Kind: observe.GaveUp, Time: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Collection: "shop.orders", DocumentID: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}},
-		Tag: "read", Owner: "bob", LeaseID: id, Fence: 3, Waited: time.Second, Held: time.Minute, Commands: 6, Err: errors.New("why"), Jump: time.Millisecond, Dropped: 7,
+		Tag: "read", Owner: "bob", LeaseID: id, Fence: 3, Waited: time.Second, Held: time.Minute, Commands: 6, Err: errors.New("why"), Dropped: 7,
 		Conflict: &doclock.ConflictError{Holders: []doclock.Holder{{Tag: "write", Owner: "ann"}, {Tag: "write", Owner: "cid"}}},
 	}
 	want := map[string]any{
 		"time": "2030-01-02T03:04:05Z", "level": "INFO", "msg": "doclock: gave up",
 		"collection": "shop.orders", "document": "1", "tag": "read", "owner": "bob", "lease": id.String(), "fence": 3., "waited": 1e9, "held": 6e10,
-		"commands": 6., "holders": 2., "behind": `"write" of ann`, "error": "why", "jump": 1e6, "dropped": 7.,
+		"commands": 6., "holders": 2., "behind": `"write" of ann`, "error": "why", "dropped": 7.,
 	}
 	if got := logged(t, slog.LevelInfo, full); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

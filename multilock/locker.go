@@ -64,11 +64,6 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		return nil, err
 	}
 	l := &Locker{engine: e, inflight: newInflight(), observer: observe.New(e.Namespace(), cfg.Observers)}
-	if l.observer != nil {
-		e.OnClockJump(func(jump time.Duration) {
-			l.observer.Emit(context.Background(), observe.Event{Kind: observe.ClockJumped, Time: e.Clocks().Wall, Jump: jump})
-		})
-	}
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),

@@ -14,7 +14,7 @@ type instruments struct {
 
 	conflicts, skipped, losses, unknown, cleanUpFailures metric.Int64Counter
 	renewals, renewalFailures                            metric.Int64Counter
-	commands, dropped, clockJumps                        metric.Int64Counter
+	commands, dropped                                    metric.Int64Counter
 }
 
 // The buckets' bounds, in seconds. A wait takes a round trip at least, and people
@@ -48,7 +48,6 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		renewalFailures: counter("doclock.renewal_failures", "{renewal}", "Renewals that failed. They are repeated while the lease is valid."),
 		commands:        counter("doclock.commands", "{command}", "Commands that were sent, counted when their acquire or their lease ends."),
 		dropped:         counter("doclock.dropped_events", "{event}", "Events that the observer was too slow for. The other metrics miss them."),
-		clockJumps:      counter("doclock.clock_jumps", "{jump}", "Jumps of the server's clock by more than a quarter of the ClockTolerance, or changes to a server with another clock."),
 	}
 	var err error
 	i.active, err = meter.Int64UpDownCounter("doclock.active_leases", metric.WithUnit("{lease}"), metric.WithDescription("Leases that are held."))
@@ -66,5 +65,4 @@ func (i *instruments) beginTag(ctx context.Context, plain *label) {
 // beginCollection is beginTag for the counters that have no tag.
 func (i *instruments) beginCollection(ctx context.Context, l *label) {
 	i.dropped.Add(ctx, 0, l.add...)
-	i.clockJumps.Add(ctx, 0, l.add...)
 }

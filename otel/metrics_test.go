@@ -34,7 +34,6 @@ func story() []doclock.Event {
 	cleanUp.Dropped = 5
 	return []doclock.Event{
 		tell(0, doclock.EventSkipped, 0, mongo.CommandError{Code: 17419, Message: "too large"}),
-		{Kind: doclock.EventClockJumped, Collection: "shop.orders", Time: noon, Jump: -s},
 		tell(1, doclock.EventGranted, s, nil), tell(0, doclock.EventWaiting, 0, nil), tell(0, doclock.EventStillWaiting, 0, nil), refused, gone,
 		tell(1, doclock.EventHandedOver, 2*s, nil),
 		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, doclock.EventDetached, s, nil),
@@ -73,7 +72,6 @@ func TestMetricsOfEachKind(t *testing.T) {
 		"renewals{tag=write}":                                                  "1",
 		"renewal_failures{tag=write}":                                          "1",
 		"commands{tag=write}":                                                  "14",
-		"clock_jumps{}":                                                        "1",
 		"dropped_events{}":                                                     "5",
 	})
 
@@ -95,7 +93,7 @@ func TestFailuresAreCountedFromZero(t *testing.T) {
 		values = append(values, strings.TrimPrefix(s.metric.Name, "doclock.")+"="+s.value)
 	}
 	slices.Sort(values)
-	r.equal("values", strings.Join(values, " "), "clean_up_failures=0 clock_jumps=0 commands=0 conflicts=0 dropped_events=0 losses=0 "+
+	r.equal("values", strings.Join(values, " "), "clean_up_failures=0 commands=0 conflicts=0 dropped_events=0 losses=0 "+
 		"renewal_failures=0 renewals=1 skipped_documents=0 unknown_outcomes=0")
 }
 

@@ -89,8 +89,6 @@ func (o *Observer) Observe(ctx context.Context, e doclock.Event) {
 		o.leases.note(e)
 	case doclock.EventCleanUpFailed:
 		o.metrics.cleanUpFailures.Add(ctx, 1, o.labels.of(ctx, e).add...)
-	case doclock.EventClockJumped:
-		o.metrics.clockJumps.Add(ctx, 1, o.labels.ofCollection(ctx, e).add...)
 	case doclock.EventLost:
 		o.metrics.losses.Add(ctx, 1, o.labels.of(ctx, e).add...)
 		o.ended(ctx, e)

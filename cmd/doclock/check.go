@@ -12,11 +12,10 @@ import (
 )
 
 const checkLong = `check asks the server what it is, whether it can run doclock's commands, and how far the
-clocks of its routers or members differ. It reads them for about a second, and shows a jump
-of one. It writes nothing.
+clocks of its routers or members differ. It writes nothing.
 
-The difference, and a jump, must be smaller than the lockers' ClockTolerance, 500 ms by
-default. The exit code is 1 if the server is not supported, or one is greater than that.`
+The difference must be smaller than the lockers' ClockTolerance, 500 ms by default. The
+exit code is 1 if the server is not supported, or the difference is greater than that.`
 
 const checkExample = `  doclock check
   doclock check -c shop.orders --json`
@@ -40,15 +39,12 @@ func (c *cli) check(ctx context.Context) error {
 		}
 		if c.json {
 			if printErr := c.printJSON(struct {
-				Supported      bool    `json:"supported"`
-				Kind           string  `json:"kind"`
-				Version        string  `json:"version"`
-				ClockSkewMs    float64 `json:"clockSkewMs"`
-				ClockJumpMs    float64 `json:"clockJumpMs"`
-				ClockReadings  int     `json:"clockReadings"`
-				ClockWatchedMs float64 `json:"clockWatchedMs"`
-				NeedsShardKey  bool    `json:"needsShardKey"`
-			}{err == nil, string(info.Kind), info.Version, inMs(info.ClockSkew), inMs(info.ClockJump), info.ClockReadings, inMs(info.ClockWatched), info.NeedsShardKey}); printErr != nil {
+				Supported     bool    `json:"supported"`
+				Kind          string  `json:"kind"`
+				Version       string  `json:"version"`
+				ClockSkewMs   float64 `json:"clockSkewMs"`
+				NeedsShardKey bool    `json:"needsShardKey"`
+			}{err == nil, string(info.Kind), info.Version, inMs(info.ClockSkew), info.NeedsShardKey}); printErr != nil {
 				return printErr
 			}
 		} else {
@@ -64,14 +60,10 @@ func (c *cli) check(ctx context.Context) error {
 // clockTrouble is the error if a tolerance of 500 ms is too small.
 func clockTrouble(info doclock.ServerInfo) error {
 	const remedy = "synchronise the clocks, or give the lockers a doclock.ClockTolerance that is greater"
-	switch {
-	case info.ClockSkew >= defaultTolerance:
+	if info.ClockSkew >= defaultTolerance {
 		return fmt.Errorf("the servers' clocks differ by %v; %s", info.ClockSkew.Round(time.Millisecond), remedy)
-	case info.ClockJump.Abs() >= defaultTolerance:
-		return fmt.Errorf("a server's clock has jumped by %v; %s", info.ClockJump.Round(time.Millisecond), remedy)
-	default:
-		return nil
 	}
+	return nil
 }
 
 func inMs(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -87,11 +79,6 @@ func (c *cli) checkText(info doclock.ServerInfo, supported bool) {
 	} else {
 		fmt.Fprintln(c.out, "clock skew   none: there is one clock")
 	}
-	jump := "none seen"
-	if info.ClockJump != 0 {
-		jump = fmt.Sprintf("%+d ms", info.ClockJump.Milliseconds())
-	}
-	fmt.Fprintf(c.out, "clock jump   %s in %d readings over %v\n", jump, info.ClockReadings, info.ClockWatched.Round(10*time.Millisecond))
 	if info.NeedsShardKey {
 		fmt.Fprintln(c.out, "shard key    give --shard-key with its fields, and doclock.ShardKey to the lockers")
 	}

@@ -61,22 +61,11 @@ func TestDefaultOwner(t *testing.T) {
 // check fails if a tolerance of 500 ms is too small for the clocks.
 func TestCheckOfClocks(t *testing.T) {
 	t.Parallel()
-	for _, of := range []struct {
-		skew, jump time.Duration
-		line, err  string
-	}{
-		{0, 0, "none seen", ""},
-		{0, 200 * time.Millisecond, "+200 ms", ""},
-		{0, -time.Second, "-1000 ms", "a server's clock has jumped by -1s"},
-		{time.Second, 0, "none seen", "the servers' clocks differ by 1s"},
-	} {
-		var out strings.Builder
-		info := doclock.ServerInfo{ClockSkew: of.skew, ClockJump: of.jump, ClockReadings: 3}
-		(&cli{out: &out}).checkText(info, true)
-		err := clockTrouble(info)
-		if !strings.Contains(out.String(), "clock jump   "+of.line+" in 3 readings") || (err != nil) != (of.err != "") || err != nil && !strings.Contains(err.Error(), of.err) {
-			t.Errorf("%+v: %s, %v", of, &out, err)
-		}
+	if err := clockTrouble(doclock.ServerInfo{ClockSkew: time.Second}); err == nil || !strings.Contains(err.Error(), "differ by 1s") {
+		t.Errorf("a second apart: %v", err)
+	}
+	if err := clockTrouble(doclock.ServerInfo{ClockSkew: 100 * time.Millisecond}); err != nil {
+		t.Errorf("100 ms apart: %v", err)
 	}
 }
 

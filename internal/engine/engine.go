@@ -16,13 +16,12 @@ import (
 
 // Engine sends the protocol's commands for one collection and one set of rules.
 // It is safe for concurrent use. Its only mutable state is whether its server
-// could be reached and has members, what its clock was, and the templates that it has
-// made for the terms of single acquires.
+// could be reached and has members, and the templates that it has made for the terms
+// of single acquires.
 type Engine struct {
 	Config
 	contact      contact
 	members      members
-	clockwatch   clockwatch
 	terms        byTerms
 	coll         *mongo.Collection
 	linearizable *mongo.Collection // the same, for reads that prove something
@@ -234,7 +233,6 @@ func (e *Engine) show(ctx context.Context, comment bson.RawValue, filter any, so
 	if err != nil {
 		return nil, sent, err
 	}
-	e.watch(img, sent)
 	return img, sent, nil
 }
 

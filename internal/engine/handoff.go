@@ -131,7 +131,6 @@ func (e *Engine) pass(ctx context.Context, c change, s Successor) (Answer, error
 	if err != nil {
 		return Answer{Outcome: Lost, Image: img, Sent: sent}, err
 	}
-	e.watch(img, sent)
 	noEntry := Conflict
 	if s.Waiting {
 		noEntry = Lost

@@ -24,7 +24,6 @@ type Event struct {
 	Commands   int
 	Conflict   error
 	Err        error
-	Jump       time.Duration
 	Dropped    int
 }
 
@@ -47,7 +46,6 @@ const (
 	Detached       Kind = "detached"
 	OutcomeUnknown Kind = "outcome unknown"
 	CleanUpFailed  Kind = "clean-up failed"
-	ClockJumped    Kind = "clock jumped"
 )
 
 // Func is an observer's function.

@@ -28,7 +28,7 @@ const (
 // kinds are the kinds of events.
 var kinds = []doclock.EventKind{
 	doclock.EventWaiting, doclock.EventStillWaiting, doclock.EventSkipped, doclock.EventGranted, doclock.EventRefused, doclock.EventGaveUp, doclock.EventRenewed, doclock.EventRenewalFailed,
-	doclock.EventLost, doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventOutcomeUnknown, doclock.EventCleanUpFailed, doclock.EventClockJumped,
+	doclock.EventLost, doclock.EventReleased, doclock.EventHandedOver, doclock.EventDetached, doclock.EventOutcomeUnknown, doclock.EventCleanUpFailed,
 }
 
 // seen is the outcome that counts the events of a kind.
@@ -106,10 +106,6 @@ func (l *ledger) assign(e *heard) {
 	c := e.call
 	if e.Kind == doclock.EventCleanUpFailed {
 		l.check(EventsBelong, c == nil && e.Err != nil && e.Owner == "", "%v", l.show(e))
-		return
-	}
-	if e.Kind == doclock.EventClockJumped { // in memory the clock is only turned forward
-		l.check(EventsBelong, e.Err == nil && e.Jump != 0 && (e.Jump > 0 || !l.exact()), "%v by %v", l.show(e), e.Jump)
 		return
 	}
 	if !l.check(EventsBelong, c != nil && c.program == e.program, "%v has no call", l.show(e)) {
