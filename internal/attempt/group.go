@@ -80,7 +80,6 @@ func (g *Group) Go(f func()) {
 	g.Enter()
 	go func() {
 		defer g.Leave()
-		growStack()
 		f()
 	}()
 }
