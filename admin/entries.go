@@ -214,7 +214,7 @@ func EnsureIndexes(ctx context.Context, coll *mongo.Collection, tags []string, o
 	}
 	names, err := coll.Indexes().CreateMany(ctx, indexes)
 	if err != nil {
-		return nil, fmt.Errorf("doclock: make the indexes: %w", d.engine.Unauthorized("createIndexes", err))
+		return nil, fmt.Errorf("doclock: make the indexes: %w", err)
 	}
 	return names, nil
 }

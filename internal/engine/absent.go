@@ -30,7 +30,7 @@ const (
 func (e *Engine) hasMembers(ctx context.Context) (bool, error) {
 	if e.members.state.Load() == unasked {
 		hello, err := e.coll.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
-		err = e.failed("hello", err)
+		err = e.failed(err)
 		router, _ := hello.Lookup("msg").StringValueOK()
 		_, noSet := hello.LookupErr("setName")
 		switch {
@@ -56,13 +56,13 @@ func (e *Engine) newest(ctx context.Context, read func(*mongo.Collection) error)
 		return sent, err
 	}
 	if linearizable {
-		err := e.failed("find", read(e.linearizable))
+		err := e.failed(read(e.linearizable))
 		if err == nil || AsFailure(err).Cause != CauseUnsupported {
 			return sent, err
 		}
 		e.members.state.Store(single)
 	}
-	return sent, e.failed("find", read(e.coll))
+	return sent, e.failed(read(e.coll))
 }
 
 // lost is the answer of a command that has found no entry, after the proof that no

@@ -51,7 +51,7 @@ func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, limit int
 		return nil, nil
 	}
 	if err != nil {
-		return nil, e.failed("aggregate", err)
+		return nil, e.failed(err)
 	}
 	defer cursor.Close(ctx)
 	var found []Pin
@@ -60,7 +60,7 @@ func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, limit int
 		found = append(found, e.Pin(img))
 	}
 	if err := cursor.Err(); err != nil {
-		return nil, e.failed("aggregate", err)
+		return nil, e.failed(err)
 	}
 	return found, nil
 }

@@ -28,13 +28,11 @@ func (e *Engine) answered() {
 	}
 }
 
-// failed classifies the error of a command, which rights name, and updates contact by
-// it.
-func (e *Engine) failed(command string, err error) error {
+// failed classifies the error of a command, and updates contact by it.
+func (e *Engine) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	err = e.Unauthorized(command, err)
 	left := !notSent(err)
 	if !left || mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
 		e.contact.known.Store(false)

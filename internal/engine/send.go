@@ -71,7 +71,7 @@ func (e *Engine) change(ctx context.Context, c change) (bson.Raw, error) {
 	case bson.TypeNull:
 		return nil, nil
 	default:
-		return nil, e.failed("findAndModify", fmt.Errorf("the reply to findAndModify has no image: %v", reply))
+		return nil, e.failed(fmt.Errorf("the reply to findAndModify has no image: %v", reply))
 	}
 }
 
@@ -161,7 +161,7 @@ func (e *Engine) run(ctx context.Context, command bson.Raw) (reply bson.Raw, err
 	if errors.As(err, &some) {
 		reply = some.Raw
 	}
-	return reply, e.failed(kindOf(command), err)
+	return reply, e.failed(err)
 }
 
 // encoded is a part of a command.

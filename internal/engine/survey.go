@@ -40,7 +40,7 @@ func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return img, e.failed("find", err)
+		return img, e.failed(err)
 	}
 	return img, nil
 }
@@ -60,7 +60,7 @@ func (e *Engine) Survey(ctx context.Context, s Survey) iter.Seq2[*Image, error] 
 			return
 		}
 		if err != nil {
-			yield(nil, e.failed("find", err))
+			yield(nil, e.failed(err))
 			return
 		}
 		defer closeCursor(ctx, cursor)
@@ -70,7 +70,7 @@ func (e *Engine) Survey(ctx context.Context, s Survey) iter.Seq2[*Image, error] 
 			}
 		}
 		if err := cursor.Err(); err != nil {
-			yield(nil, e.failed("find", err))
+			yield(nil, e.failed(err))
 		}
 	}
 }
