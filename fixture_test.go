@@ -51,7 +51,7 @@ var realTime = adjust.Locker(func(c *engine.Config) { c.Clock = nil })
 
 func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 	r.Helper()
-	locks, err := multilock.New(r.doc, relations.WritePreferring(), append([]doclock.Option{doclock.TTL(ttl), doclock.WaitTTL(ttl)}, opts...)...)
+	locks, err := multilock.New(r.doc, relations.WritePreferring(), append([]doclock.Option{doclock.TTL(ttl), adjust.WaitTTL(ttl)}, opts...)...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (r *rig) change(update bson.M) {
 func (r *rig) takeOver() *doclock.Lease {
 	r.Helper()
 	r.change(bson.M{"$unset": bson.M{"lock.tags": ""}})
-	locks, err := multilock.New(r.other, relations.WritePreferring(), doclock.TTL(ttl), doclock.WaitTTL(ttl))
+	locks, err := multilock.New(r.other, relations.WritePreferring(), doclock.TTL(ttl), adjust.WaitTTL(ttl))
 	if err != nil {
 		r.Fatal(err)
 	}

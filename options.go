@@ -19,7 +19,7 @@ const (
 	// second. A renewal begins when two thirds of the TTL are left.
 	MinTTL = time.Second
 
-	MaxTTL            = 30 * 24 * time.Hour // of TTL, TagTTL and WaitTTL, of HoldAtLeast and HoldAtMost
+	MaxTTL            = 30 * 24 * time.Hour // of TTL and TagTTL, of HoldAtLeast and HoldAtMost
 	MaxClockTolerance = time.Hour
 	MaxAttemptTimeout = time.Minute
 )
@@ -70,7 +70,8 @@ func (o commonOption) ApplyAcquire(c *engine.AcquireConfig) error { return o(&c.
 // milliseconds, the server's unit.
 //
 // The TTL of one acquire goes before [TagTTL], and TagTTL goes before the Locker's
-// TTL. A waiting entry lives for a [WaitTTL] instead. Under a tag of
+// TTL. A waiting entry lives for less, the shorter of that TTL and 5 s after each
+// confirm, so that a dead waiter delays the others only briefly. Under a tag of
 // [ShareInProcess], an acquire with a TTL makes an entry of its own. An
 // UpdateAndRelease with operators such as $set hands the lock over only to a waiter
 // with the same TTL. Another waiter asks for itself, in one more command.
@@ -96,16 +97,6 @@ func TagTTL(tag string, d time.Duration) Option {
 		ttls[tag] = d.Truncate(time.Millisecond)
 		c.TagTTL = ttls
 		return within(fmt.Sprintf("TagTTL of %q", tag), d, MinTTL, MaxTTL)
-	})
-}
-
-// WaitTTL is how long a waiting entry lives after each confirm. It is short, so that
-// a dead waiter delays the others only briefly. Default min(TTL, 5 s), at least
-// [MinTTL], at most [MaxTTL].
-func WaitTTL(d time.Duration) Option {
-	return lockerOption(func(c *engine.Config) error {
-		c.WaitTTL = d.Truncate(time.Millisecond)
-		return within("WaitTTL", d, MinTTL, MaxTTL)
 	})
 }
 

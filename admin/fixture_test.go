@@ -11,6 +11,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/multilock"
@@ -130,7 +131,7 @@ const calm = 30 * time.Second
 // locker makes a Locker that must come to rest before the test is over.
 func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(p.Hand, rules, append([]doclock.Option{doclock.TTL(calm), doclock.WaitTTL(calm)}, opts...)...)
+	l, err := multilock.New(p.Hand, rules, append([]doclock.Option{doclock.TTL(calm), adjust.WaitTTL(calm)}, opts...)...)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -51,14 +51,12 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"TTL below 0":              {doclock.TTL(-time.Hour), []string{"TTL", "1s"}},
 		"TagTTL":                   {doclock.TagTTL("read", below), []string{"TagTTL", `"read"`, "999ms", "1s"}},
 		"TagTTL of an unknown tag": {doclock.TagTTL("skim", time.Second), []string{"TagTTL", `"skim"`, "read, write"}},
-		"WaitTTL":                  {doclock.WaitTTL(below), []string{"WaitTTL", "999ms", "1s"}},
 		"Tolerance":                {doclock.ClockTolerance(-1), []string{"Tolerance", "-1ns", "0s"}},
 		"AttemptTimeout 0":         {doclock.AttemptTimeout(0), []string{"AttemptTimeout", "0s", "1ms"}},
 		"AttemptTimeout below 0":   {doclock.AttemptTimeout(-time.Second), []string{"AttemptTimeout", "1ms"}},
 		"TTL without end":          {doclock.TTL(math.MaxInt64), []string{"TTL", "2562047h", "720h0m0s"}},
 		"TTL above":                {doclock.TTL(doclock.MaxTTL + 1), []string{"TTL", "720h0m0s"}},
 		"TagTTL above":             {doclock.TagTTL("read", doclock.MaxTTL+1), []string{"TagTTL", `"read"`, "720h0m0s"}},
-		"WaitTTL above":            {doclock.WaitTTL(doclock.MaxTTL + 1), []string{"WaitTTL", "720h0m0s"}},
 		"Tolerance above":          {doclock.ClockTolerance(doclock.MaxClockTolerance + 1), []string{"Tolerance", "1h0m0s"}},
 		"AttemptTimeout above":     {doclock.AttemptTimeout(doclock.MaxAttemptTimeout + 1), []string{"AttemptTimeout", "1m0s"}},
 		"nil":                      {nil, []string{"option 0", "nil"}},
@@ -97,9 +95,9 @@ func TestNewTakesTheBounds(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	for name, opts := range map[string][]doclock.Option{
-		"least": {doclock.TTL(doclock.MinTTL), doclock.TagTTL("read", doclock.MinTTL), doclock.WaitTTL(doclock.MinTTL), doclock.ClockTolerance(0),
+		"least": {doclock.TTL(doclock.MinTTL), doclock.TagTTL("read", doclock.MinTTL), doclock.ClockTolerance(0),
 			doclock.AttemptTimeout(time.Millisecond), doclock.Owner("x"), doclock.Field("x"), doclock.ShardKey("a.b")},
-		"greatest": {doclock.TTL(doclock.MaxTTL), doclock.TagTTL("read", doclock.MaxTTL), doclock.WaitTTL(doclock.MaxTTL), doclock.ClockTolerance(doclock.MaxClockTolerance),
+		"greatest": {doclock.TTL(doclock.MaxTTL), doclock.TagTTL("read", doclock.MaxTTL), doclock.ClockTolerance(doclock.MaxClockTolerance),
 			doclock.AttemptTimeout(doclock.MaxAttemptTimeout), doclock.Owner(strings.Repeat("x", 256))},
 	} {
 		if _, err := multilock.New(p.coll, relations.WritePreferring(), opts...); err != nil {

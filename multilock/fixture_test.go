@@ -119,7 +119,7 @@ const calm = 30 * time.Second
 // then.
 func (p *place) locker(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
-	l, err := multilock.New(coll, rules, append([]doclock.Option{doclock.TTL(calm), doclock.WaitTTL(calm)}, opts...)...)
+	l, err := multilock.New(coll, rules, append([]doclock.Option{doclock.TTL(calm), adjust.WaitTTL(calm)}, opts...)...)
 	must(p, err)
 	p.Cleanup(func() { p.rest(l) })
 	return l
@@ -139,13 +139,6 @@ func (p *place) plain(rules relations.Rules, opts ...doclock.Option) *multilock.
 func short(ttl time.Duration) doclock.Option {
 	return adjust.Locker(func(c *engine.Config) {
 		c.TTL = ttl
-	})
-}
-
-// shortWait is the same for a WaitTTL.
-func shortWait(ttl time.Duration) doclock.Option {
-	return adjust.Locker(func(c *engine.Config) {
-		c.WaitTTL = ttl
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -66,7 +67,7 @@ func TestASuccessorsFilterIsAskedAgain(t *testing.T) {
 // though they would not ask for long.
 func TestARemovedEntryWakesTheNext(t *testing.T) {
 	virtual(t, func(p *place) {
-		long := []doclock.Option{doclock.TTL(100 * time.Hour), doclock.WaitTTL(100 * time.Hour)}
+		long := []doclock.Option{doclock.TTL(100 * time.Hour), adjust.WaitTTL(100 * time.Hour)}
 		l := p.locker(p.coll, relations.WritePreferring(), long...)
 		p.try(p.locker(p.coll, relations.WritePreferring(), long...), "read")
 		writer := p.enqueue(l, "write")
@@ -176,7 +177,7 @@ func TestTheWaitQueueOfAnEncodedID(t *testing.T) {
 // block the waiters ahead of it.
 func TestAWaiterByAnyFilterWaitsForItsTurn(t *testing.T) {
 	virtual(t, func(p *place) {
-		l := p.locker(p.coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
+		l := p.locker(p.coll, relations.Fair(), doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL))
 		holder := p.acquire(l, "write")
 		var all []*pending[*doclock.Lease]
 		for i, filter := range []bson.M{flowers, flowers, byName, flowers, byName} {

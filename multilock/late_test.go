@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
@@ -172,7 +173,7 @@ func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 		if n := l.watch.Count(); n > acquires+cleanUps {
 			l.Errorf("%d commands", n)
 		}
-	}, doclock.TTL(time.Second), doclock.WaitTTL(time.Second), doclock.ClockTolerance(0))
+	}, doclock.TTL(time.Second), adjust.WaitTTL(time.Second), doclock.ClockTolerance(0))
 }
 
 // An entry that was found is not looked for again.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -34,7 +35,7 @@ func (p *place) relay(rules relations.Rules, tag string, opts ...doclock.Option)
 	p.Helper()
 	r := &relay{place: p, net: faultnet.New()}
 	coll := r.Through(options.Client().SetDialer(r.net).SetRetryWrites(false))
-	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL), r.option()}, opts...)...)
+	r.locks = r.locker(coll, rules, append([]doclock.Option{doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL), r.option()}, opts...)...)
 	r.holder = r.try(r.locks, tag)
 	return r
 }

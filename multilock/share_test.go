@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -197,7 +198,7 @@ func TestRule21NoHolderJoinsALateGrant(t *testing.T) {
 // granted, although others have arrived since: they have no places of their own.
 func TestWaitersBehindAPlaceJoinItsEntry(t *testing.T) {
 	virtual(t, func(p *place) {
-		l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), doclock.WaitTTL(time.Minute))
+		l, theirs := p.locker(p.coll, relations.Fair(), doclock.ShareInProcess("read")), p.locker(p.coll, relations.Fair(), adjust.WaitTTL(time.Minute))
 		holder := p.acquire(theirs, "write")
 		var all []*pending[*doclock.Lease]
 		for range 10 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 )
@@ -103,7 +104,7 @@ func TestTermsUnderASharedTag(t *testing.T) {
 func TestRule22TheCleanUpLastsForTheLongestLife(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	l := p.locker(p.coll, relations.Fair(), doclock.TTL(10*time.Second), doclock.WaitTTL(20*time.Second), doclock.ClockTolerance(time.Second))
+	l := p.locker(p.coll, relations.Fair(), doclock.TTL(10*time.Second), adjust.WaitTTL(20*time.Second), doclock.ClockTolerance(time.Second))
 	for name, c := range map[string]struct {
 		opts []doclock.AcquireOption
 		life time.Duration

@@ -18,9 +18,9 @@ import (
 )
 
 // Ticket is a place in a document's queue, as monglock's assertive acquire makes it.
-// It is granted or waiting. A waiting entry lives for a WaitTTL after each confirm.
-// A ticket that was not confirmed in time is lost, and doesn't join the queue again.
-// A Ticket is safe for concurrent use.
+// It is granted or waiting. A waiting entry lives for the tag's TTL, or 5 s if that
+// is less, after each confirm. A ticket that was not confirmed in time is lost, and
+// doesn't join the queue again. A Ticket is safe for concurrent use.
 type Ticket struct {
 	entry    *entry
 	commands chan struct{} // one command at a time; what it found is written before it ends

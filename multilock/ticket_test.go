@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -36,7 +37,7 @@ func TestTicketWaitsAndIsGranted(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{}
 		l := p.locker(p.coll, relations.WritePreferring(), at.drive(),
-			doclock.TTL(9*time.Second), doclock.WaitTTL(2*time.Second), doclock.ClockTolerance(time.Second))
+			doclock.TTL(9*time.Second), adjust.WaitTTL(2*time.Second), doclock.ClockTolerance(time.Second))
 		reader := p.try(l, "read")
 		ticket := p.enqueue(l, "write")
 		if ticket.Granted() {
@@ -93,7 +94,7 @@ func TestRule04ConfirmIsAnchoredAtTheSend(t *testing.T) {
 func TestTicketRetryAt(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{} // which stands still
-		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), shortWait(300*time.Millisecond), doclock.ClockTolerance(0))
+		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), adjust.WaitTTL(300*time.Millisecond), doclock.ClockTolerance(0))
 		p.try(l, "read")
 		ticket := p.enqueue(l, "write")
 		for range 5 {
@@ -110,7 +111,7 @@ func TestTicketRetryAt(t *testing.T) {
 // the end of its context, and the error names the holders in the way.
 func TestTicketWait(t *testing.T) {
 	virtual(t, func(p *place) {
-		l := p.locker(p.coll, relations.Fair(), shortWait(100*time.Millisecond))
+		l := p.locker(p.coll, relations.Fair(), adjust.WaitTTL(100*time.Millisecond))
 		writer := p.try(l, "write")
 		ticket := p.enqueue(l, "read")
 		ctx := p.within(5 * time.Second)
@@ -141,7 +142,7 @@ func TestTicketWait(t *testing.T) {
 func TestTicketWaitIsWokenByALocalRelease(t *testing.T) {
 	virtual(t, func(p *place) {
 		coll, w := p.watched()
-		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
+		l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL))
 		holder := p.try(l, "write")
 		first, second, third := p.enqueue(l, "write"), p.enqueue(l, "read"), p.enqueue(l, "write")
 		ctx := p.within(patience) // and not the relayTTL
@@ -212,7 +213,7 @@ func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 		for next, cancels := range map[string]bool{"confirmed": false, "cancelled": true} {
 			virtually(t, way+", "+next, func(p *place) {
 				coll, net := p.faulty()
-				l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), doclock.WaitTTL(relayTTL))
+				l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL))
 				holder := p.try(l, "write")
 				ticket := p.enqueue(l, "read")
 				let := grant(p, net, l, holder, ticket)

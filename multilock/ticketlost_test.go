@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 )
@@ -15,7 +16,7 @@ import (
 func TestTicketLostWhenItsWaitingRanOut(t *testing.T) {
 	t.Parallel()
 	p, at := newPlace(t), &clock{}
-	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), doclock.WaitTTL(time.Second), doclock.ClockTolerance(0))
+	l := p.locker(p.coll, relations.Fair(), at.drive(), doclock.TTL(20*time.Second), adjust.WaitTTL(time.Second), doclock.ClockTolerance(0))
 	writer := p.try(l, "write")
 	late := p.enqueue(l, "write")
 	at.Pass(5 * time.Second)
@@ -52,7 +53,7 @@ func TestTicketLostWhenALateDuplicateEnteredItAnew(t *testing.T) {
 	for name, granted := range map[string]bool{"waiting": false, "granted": true} {
 		virtually(t, name, func(p *place) {
 			coll, net := p.faulty()
-			ann := p.locker(coll, relations.WritePreferring(), shortWait(100*time.Millisecond), doclock.ClockTolerance(0))
+			ann := p.locker(coll, relations.WritePreferring(), adjust.WaitTTL(100*time.Millisecond), doclock.ClockTolerance(0))
 			bob := p.locker(p.coll, relations.WritePreferring())
 			readers := []*doclock.Lease{p.try(bob, "read")}
 			duplicate := net.Arm(faultnet.Repeat, "findAndModify")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -129,7 +130,7 @@ func tries(p *place, coll *mongo.Collection) func(context.Context) {
 func waits(rules relations.Rules, filter any, opts ...doclock.AcquireOption) func(*place, *mongo.Collection) func(context.Context) {
 	return func(p *place, coll *mongo.Collection) func(context.Context) {
 		p.try(p.locker(p.coll, rules, doclock.TTL(time.Hour)), "write")
-		l := p.locker(coll, rules, doclock.WaitTTL(5*time.Second))
+		l := p.locker(coll, rules, adjust.WaitTTL(5*time.Second))
 		return again(20, func(ctx context.Context, _ int) {
 			_, _ = l.Acquire(ctx, filter, "write", opts...)
 			time.Sleep(time.Second)

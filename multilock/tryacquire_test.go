@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -46,7 +47,7 @@ func TestTryAcquireGrants(t *testing.T) {
 func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 	virtual(t, func(p *place) {
 		at := &clock{}
-		opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), doclock.WaitTTL(3 * time.Second), doclock.ClockTolerance(0)}
+		opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), adjust.WaitTTL(3 * time.Second), doclock.ClockTolerance(0)}
 		ann := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("ann"))...)
 		bob := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("bob"))...)
 

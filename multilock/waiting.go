@@ -193,7 +193,7 @@ func handoffUnknown() unsure { return unsure{n: 1, last: time.Now()} }
 
 // Wait waits until the lock is granted or ctx ends, and confirms meanwhile. A
 // release by the same Locker wakes it. If ctx ends, the entry stays: call Wait again
-// within a WaitTTL, or cancel the ticket. The error is ctx's, joined with the last
+// in time (see Ticket), or cancel it. The error is ctx's, joined with the last
 // conflict, or one of Confirm's. Every error is a [doclock.ErrNotAcquired].
 func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {

@@ -59,7 +59,7 @@ const calm = 30 * time.Second
 // locker makes a Locker that must come to rest before the test is over.
 func (p *place) locker(coll *mongo.Collection, opts ...doclock.Option) *writelock.Locker {
 	p.Helper()
-	l, err := writelock.New(coll, append([]doclock.Option{doclock.TTL(calm), doclock.WaitTTL(calm)}, opts...)...)
+	l, err := writelock.New(coll, append([]doclock.Option{doclock.TTL(calm), adjust.WaitTTL(calm)}, opts...)...)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 type Config struct {
 	Terms                                   // of an acquire that asks for none of its own
 	TagTTL         map[string]time.Duration // by tag, where it differs from the TTL
-	WaitTTL        time.Duration            // of a waiting entry; 0 means min(TTL, DefaultWaitTTL)
+	WaitTTL        time.Duration            // of a waiting entry, in tests; 0 means min(TTL, DefaultWaitTTL)
 	Tolerance      time.Duration            // added to what the server stores
 	AttemptTimeout time.Duration            // of one attempt; 0 means min(TTL/3, DefaultAttemptTimeout)
 	RetryLimit     time.Duration            // of failures that pass; 0 means DefaultRetryLimit
