@@ -98,7 +98,7 @@ export const relationsOf = (rules) => {
 // ---- Commands, filled in from the page's JSON
 
 export const { parts, ...commands } = BSON.EJSON.parse(
-  readFileSync(new URL('../../docs/layout-commands.json', import.meta.url), 'utf8'), { relaxed: false })
+  readFileSync(new URL('./layout-commands.json', import.meta.url), 'utf8'), { relaxed: false })
 
 // fill puts values in the place of marks. It never looks into a value: an owner may contain "<id>".
 export const fill = (template, marks) => {

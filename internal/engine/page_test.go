@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,74 +28,14 @@ var pageRules = map[string]relations.Rules{
 	"MultiGranularity": relations.MultiGranularity(),
 }
 
-// docs/layout-commands.json has the commands for clients in other languages. They are what
-// the engine sends: TestCommands compares the file with that.
-func TestPageHasTheCommands(t *testing.T) {
-	t.Parallel()
-	page := readPage(t)
-	for _, c := range shown {
-		text, err := os.ReadFile(filepath.Join("testdata", "commands", c.name+"."+c.tag+".json"))
-		must(t, err)
-		var sent bson.Raw
-		must(t, bson.UnmarshalExtJSON(text, true, &sent))
-		for command, composed := range page.commands(tableOf(t, c.rules), c.tag) {
-			same(t, command, asJSON(t, sent).(marks)[command], composed)
-		}
-	}
-}
-
-// The commands that make a document, and that prove a negative answer.
-func TestPageHasTheOtherCommands(t *testing.T) {
-	t.Parallel()
-	w, page := emptyWorld(t), readPage(t)
-	_, err := w.peer(relations.Exclusive(), upserting).Engine.Acquire(t.Context(), w.filter(), Request{Tag: "write", ID: ann})
-	must(t, err)
-	prover, _ := w.retrying(relations.Exclusive())
-	must(t, prover.absent(t.Context(), bson.D{{Key: "_id", Value: "nobody"}}))
-	sent := w.sent.All()
-	same(t, "make", asJSON(t, sent[1]), page.fill("make", marks{"query": marks{"_id": 1.0}, "collection": "documents"}))
-	same(t, "proof", asJSON(t, sent[len(sent)-1]), page.fill("proof", marks{"query": marks{"_id": "nobody"}, "collection": "documents", "level": "linearizable"}))
-}
-
-// The decisions of the page are the engine's for all presets, and for rules that nobody has
-// chosen.
-func TestPageHasTheDecisions(t *testing.T) {
-	t.Parallel()
-	page, r := readPage(t), rand.New(rand.NewPCG(1, 1))
-	all := maps.Clone(pageRules)
-	for i := range 10 {
-		all[fmt.Sprint("drawn ", i)] = drawRules(r)
-	}
-	coll := mongotest.Client(t).Database("none").Collection("none")
-	for name, rules := range all {
-		e, err := New(coll, rules, Config{Terms: Terms{TTL: ttl, Owner: "owner"}, WaitTTL: waitTTL, Tolerance: extra, Field: DefaultField})
-		must(t, err)
-		for _, tag := range rules.Tags() {
-			composed := page.commands(tableOf(t, rules), tag)
-			if !e.tags[tag].decision.waits() { // nothing is confirmed
-				delete(composed, "confirm")
-				delete(composed, "confirm and hold at least")
-			}
-			for command, made := range map[string]*template{
-				"acquire": e.template(acquiring, tag, Terms{}), "try": e.template(trying, tag, Terms{}), "confirm": e.template(confirming, tag, Terms{}),
-				"acquire and hold at least": e.template(acquiring, tag, Terms{Least: 3 * ttl}), "confirm and hold at least": e.template(confirming, tag, Terms{Least: 3 * ttl}),
-			} {
-				if composed[command] == nil {
-					continue
-				}
-				update := field("update", made.fill(uuid.MustParse("11111111-2222-4333-8444-555555555555"), time.Time{}).value())
-				same(t, name+", "+tag+", "+command, asJSON(t, update).(marks)["update"], composed[command].(marks)["update"])
-			}
-		}
-	}
-}
-
 // docs/layout.md has the presets, and a reader's question, which the server answers.
 func TestPageHasTheRulesAndTheQuestion(t *testing.T) {
 	t.Parallel()
 	all := map[string]relations.Rules{}
 	must(t, json.Unmarshal([]byte(block(t, "json")), &all))
-	same(t, "the presets", pageRules, all)
+	if diff := cmp.Diff(pageRules, all); diff != "" {
+		t.Errorf("the presets (-of package relations +of the page):\n%s", diff)
+	}
 
 	mongotest.URI(t) // a server in memory has no $unwind
 	w := newWorld(t, bson.E{Key: "_id", Value: 7})
@@ -189,22 +127,6 @@ func TestVectorsHaveTheCommands(t *testing.T) {
 	if string(kept) != sent {
 		t.Error("docs/vectors/commands.json is not what is sent; after an intended change run: go test ./internal/engine -run TestVectors -update")
 	}
-}
-
-func same(t *testing.T, name string, sent, composed any) {
-	t.Helper()
-	if !reflect.DeepEqual(sent, composed) {
-		t.Errorf("%s (-sent +composed by the page):\n%s", name, cmp.Diff(sent, composed))
-	}
-}
-
-// asJSON is a command as JSON has it, with plain numbers.
-func asJSON(t *testing.T, command bson.Raw) (values any) {
-	t.Helper()
-	text, err := bson.MarshalExtJSON(essence(command), false, false)
-	must(t, err)
-	must(t, json.Unmarshal(text, &values))
-	return values
 }
 
 func must(t *testing.T, err error) {

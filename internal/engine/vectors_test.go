@@ -19,6 +19,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
+type marks = map[string]any
+
 // vector is one of docs/vectors/cases.json, which docs/vectors/README.md describes. They are
 // written by hand, after docs/layout.md.
 type vector struct {
