@@ -101,9 +101,8 @@ func (d *desk) entryOf(img *engine.Image, e engine.Entry) Entry {
 		Expires:    e.Expires.UTC(),
 		HasToken:   e.Key != uuid.Nil,
 		Until:      e.Until.UTC(),
-	}
-	if !img.Whole() { // which has no clock
-		entry.Age, entry.Remaining = img.Now.Sub(e.Since), e.Expires.Sub(img.Now)
+		Age:        img.Now.Sub(e.Since),
+		Remaining:  e.Expires.Sub(img.Now),
 	}
 	if _, known := d.rules[e.Tag]; known && !e.Held() {
 		blocking, _ := engine.InTheWay(d.rules, img, e.Tag, &e)

@@ -115,11 +115,8 @@ func (l *Locker) inTheWay(img *engine.Image, tag string, entries []engine.Entry,
 	for _, e := range entries {
 		h := doclock.Holder{
 			Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
+			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
 			InContext: slices.Contains(held, e.ID), InProcess: l.leases.Valid(e.ID),
-		}
-		if !img.Whole() { // which has no clock
-			h.Remaining = e.Expires.Sub(img.Now)
-			h.AtLeast = max(0, e.Until.Sub(img.Now))
 		}
 		c.Holders = append(c.Holders, h)
 	}

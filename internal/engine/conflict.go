@@ -43,7 +43,7 @@ func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entr
 			free = t
 		}
 	}
-	if len(blocking) == 0 || img.Whole() { // with no clock of its own: ask again
+	if len(blocking) == 0 {
 		return blocking, 0
 	}
 	return blocking, free.Sub(img.Now)

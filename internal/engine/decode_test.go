@@ -23,40 +23,33 @@ var garden = bson.D{
 	{Key: "nested", Value: bson.D{{Key: "lock", Value: 1}}},
 }
 
-// A grant's document is decoded without its lock, from the projection and from the whole
-// document, into anything that the driver decodes into. Only the caller's registry can decode
-// the struct's price.
+// A grant's document is decoded without its lock, into anything that the driver decodes
+// into. Only the caller's registry can decode the struct's price.
 func TestDecodeInto(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t, swiss())
 	w.Insert(garden...)
 	p := w.peer(relations.Exclusive())
-	projected := p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
-	whole, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.ID}).Raw())
-	if err != nil || !whole.Whole() || projected.Whole() {
-		t.Fatal(whole, err)
-	}
+	img := p.arrive(Request{Tag: "write", ID: ann, Document: true}, Granted)
 	want := bson.D{{Key: "_id", Value: int32(1)}, garden[0], garden[2], {Key: "nested", Value: bson.D{{Key: "lock", Value: int32(1)}}}}
 	raw, asStruct := rawOf(want), &shop{ID: 1, Price: 12, Tools: []string{"spade", "rake"}}
-	for _, img := range []*Image{projected, whole} {
-		var pointed *shop
-		for name, c := range map[string]struct{ into, want any }{
-			"D":       {&bson.D{}, &want},
-			"M":       {&bson.M{}, &bson.M{"_id": int32(1), "price": "CHF 12", "tools": bson.A{"spade", "rake"}, "nested": bson.D{{Key: "lock", Value: int32(1)}}}},
-			"struct":  {&shop{}, asStruct},
-			"pointer": {&pointed, &asStruct},
-			"Raw":     {&bson.Raw{}, &raw},
-		} {
-			if err := p.Decode(img, c.into); err != nil {
-				t.Fatal(name, err)
-			}
-			if diff := cmp.Diff(c.want, c.into); diff != "" {
-				t.Errorf("%s, as of the grant (-want +got):\n%s", name, diff)
-			}
+	var pointed *shop
+	for name, c := range map[string]struct{ into, want any }{
+		"D":       {&bson.D{}, &want},
+		"M":       {&bson.M{}, &bson.M{"_id": int32(1), "price": "CHF 12", "tools": bson.A{"spade", "rake"}, "nested": bson.D{{Key: "lock", Value: int32(1)}}}},
+		"struct":  {&shop{}, asStruct},
+		"pointer": {&pointed, &asStruct},
+		"Raw":     {&bson.Raw{}, &raw},
+	} {
+		if err := p.Decode(img, c.into); err != nil {
+			t.Fatal(name, err)
 		}
-		if err := p.Decode(img, &struct{ Price int }{}); err == nil {
-			t.Error("a text is a number")
+		if diff := cmp.Diff(c.want, c.into); diff != "" {
+			t.Errorf("%s, as of the grant (-want +got):\n%s", name, diff)
 		}
+	}
+	if err := p.Decode(img, &struct{ Price int }{}); err == nil {
+		t.Error("a text is a number")
 	}
 }
 
@@ -87,7 +80,7 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := offline(t, relations.Exclusive())
-			img, err := e.readImage(rawOf(test.doc), nil)
+			img, err := e.readImage(rawOf(bson.D{{Key: docKey, Value: test.doc}}), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,34 +92,6 @@ func TestDecodeLeavesTheLockOut(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// A whole image shows the entry, but not the server's clock.
-func TestWholeImage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, hello())
-	p := w.peer(relations.Fair())
-	p.acquire(ann, "read", Granted)
-	b := p.acquire(bob, "write", Waiting)
-	img, err := p.readImage(w.lab.FindOne(t.Context(), bson.M{"_id": w.ID}).Raw())
-	if err != nil || !img.Whole() {
-		t.Fatal(img, err)
-	}
-	if own, _ := img.Lock.Find("read", ann); img.arrived("read", ann, Lost) != Granted || own.Fence != n0 {
-		t.Error(own)
-	}
-	if own, _ := img.Lock.Find("write", bob); img.arrived("write", bob, Lost) != Waiting || own.Seq != b.Seq {
-		t.Error(own)
-	}
-	if outcome := img.arrived("read", bob, Lost); outcome != Lost {
-		t.Error(outcome)
-	}
-	if entries, free := p.InTheWay(img, "write", nil); len(entries) != 2 || free != 0 {
-		t.Errorf("in the way: %+v for %v; want both, and to ask again at once", entries, free)
-	}
-	if entries, _ := p.InTheWay(img, "read", nil); len(entries) != 1 || entries[0].ID != bob {
-		t.Errorf("in the way: %+v", entries)
 	}
 }
 

@@ -38,8 +38,7 @@ func (e *Engine) Handoff(ctx context.Context, g Grant, s Successor) (Answer, err
 // other entry, and a lock.fence that is still the image's, so that no other
 // entry has come since. The successor's entry takes the place of the grant's
 // and inherits its expiry, because plain operators can't compute with the
-// clock. They can set the time of its arrival. With Document, the image is the
-// whole document.
+// clock. They can set the time of its arrival.
 func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, s Successor) (Answer, error) {
 	if u.stages != nil {
 		c := u.change(e.Guard(g))
@@ -49,9 +48,7 @@ func (e *Engine) WriteAndHandOff(ctx context.Context, g Grant, u *Update, s Succ
 	}
 	c := u.change(e.alone(g))
 	c.update = u.classic(e.succession(g, s)...)
-	if !s.Document { // the whole image holds the lock too: nothing is computed, or sent twice
-		c.fields = e.shown(s)
-	}
+	c.fields = e.shown(s)
 	return e.pass(ctx, c, s)
 }
 

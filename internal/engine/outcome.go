@@ -42,7 +42,7 @@ type Answer struct {
 type Image struct {
 	ID   bson.RawValue
 	Lock Lock
-	Now  time.Time // the server's clock at the decision; zero in a whole image
+	Now  time.Time // the server's clock at the decision
 
 	raw bson.Raw
 }
@@ -55,8 +55,8 @@ const (
 	docKey = "__doclockDoc"
 )
 
-// readImage decodes both forms of an answer: the projection and the whole
-// document. A nil Image means that no document matched.
+// readImage decodes the projection that a command or a read asked for. A nil Image
+// means that no document matched.
 func (e *Engine) readImage(raw bson.Raw, err error) (*Image, error) {
 	switch {
 	case errors.Is(err, mongo.ErrNoDocuments):
@@ -84,23 +84,15 @@ func (e *Engine) imageOf(raw bson.Raw) (*Image, error) {
 	return img, nil
 }
 
-// Whole reports whether the image is the whole document, without the clock. A
-// compare-and-set asks for it.
-func (img *Image) Whole() bool { return img.Now.IsZero() }
-
 // Decode stores the document as of the grant in target. It leaves out the lock
 // field, so that saving the document can't bring an old lock back. It uses the
 // caller's registry and BSON options.
 func (e *Engine) Decode(img *Image, target any) error {
-	doc := img.raw
-	if !img.Whole() {
-		nested, err := img.raw.LookupErr(docKey)
-		if err != nil {
-			return fmt.Errorf("the image holds no document: %w", err)
-		}
-		doc = nested.Document()
+	nested, err := img.raw.LookupErr(docKey)
+	if err != nil {
+		return fmt.Errorf("the image holds no document: %w", err)
 	}
-	doc, err := without(doc, e.field)
+	doc, err := without(nested.Document(), e.field)
 	if err != nil {
 		return fmt.Errorf("read the document: %w", err)
 	}

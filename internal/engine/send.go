@@ -28,7 +28,7 @@ type change struct {
 	comment bson.RawValue // none where the options have one
 
 	shows  image
-	fields bson.Raw // the projection of the image; nil for the whole document
+	fields bson.Raw // the projection of the image
 }
 
 // image is what the answer to a change shows of the document.

@@ -25,8 +25,8 @@ func TestWhoWasRefusedRests(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)
 	for name, answer := range map[string]*engine.Image{
-		"no image":                           nil,
-		"an image without a clock":           image(7, time.Time{}, heldBy("write", 7, now.Add(time.Hour))),
+		"no image": nil,
+
 		"an image with nobody in the way":    image(7, now),
 		"an image with whoever is long dead": image(7, now, heldBy("write", 7, now.Add(-time.Hour))),
 	} {

@@ -37,16 +37,11 @@ type departure struct {
 }
 
 // update records the image of a command that was sent at that time or later, and
-// reports whether it shows the present. After a later image it does not. For a
-// whole image, which has no clock, this is not known.
+// reports whether it shows the present. After a later image it does not.
 //
 // A command that was sent after the last image had come was executed after it,
 // whatever the fences and the server's clock say: both can be set back.
 func (v *view) update(img *engine.Image, sent time.Duration) bool {
-	whole := img != nil && img.Whole()
-	if whole {
-		img = v.dated(img)
-	}
 	if img == nil || v.image != nil && sent <= v.taken && older(img, v.image) {
 		return false
 	}
@@ -64,18 +59,7 @@ func (v *view) update(img *engine.Image, sent time.Duration) bool {
 	if len(v.image.Lock.Entries) > 0 && !slices.ContainsFunc(v.image.Lock.Entries, v.mine) {
 		v.rivals = now
 	}
-	return !whole
-}
-
-// dated is a whole image with the view's clock, if its fence says that it is
-// later than the view; or nil.
-func (v *view) dated(img *engine.Image) *engine.Image {
-	if v.image == nil || img.Lock.Fence <= v.image.Lock.Fence {
-		return nil
-	}
-	dated := *img
-	dated.Now = v.now().Now
-	return &dated
+	return true
 }
 
 // departing are the entries of departures that the image of a command that was sent at
@@ -133,9 +117,9 @@ func less(img *engine.Image, out func(engine.Entry) bool) *engine.Image {
 	return seen
 }
 
-// aged is an image that came that time ago. One without a clock stays so.
+// aged is an image that came that time ago.
 func aged(img *engine.Image, ago time.Duration) *engine.Image {
-	if img == nil || ago == 0 || img.Whole() {
+	if img == nil || ago == 0 {
 		return img
 	}
 	aged := *img

@@ -8,50 +8,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// A whole image has no clock, and may be a retried command's, as old as the
-// first execution. It changes the view only if its fence is higher, and
-// says nothing of how things are now.
-func TestTheClockOfAWholeImage(t *testing.T) {
-	t.Parallel()
-	began := time.UnixMilli(1_000_000)
-	entry := func(fence int64) engine.Lock {
-		return engine.Lock{Fence: fence, Entries: []engine.Entry{{Tag: "write", ID: uuid.New(), Fence: fence, Expires: began.Add(time.Hour)}}}
-	}
-	for _, c := range []struct {
-		name  string
-		fence int64
-		now   time.Time
-		taken bool // into the view
-		fresh bool
-	}{
-		{"dated, later", 8, began.Add(time.Second), true, true},
-		{"dated, of the same fence", 7, began.Add(time.Second), true, true},
-		{"dated, older", 6, began.Add(-time.Second), false, false},
-		{"whole, later", 8, time.Time{}, true, false},
-		{"whole, of the same fence", 7, time.Time{}, false, false},
-		{"whole, older", 6, time.Time{}, false, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			v := newView()
-			v.update(&engine.Image{Lock: entry(7), Now: began}, 0)
-			img := &engine.Image{Lock: entry(c.fence), Now: c.now}
-			if fresh := v.update(img, 0); fresh != c.fresh {
-				t.Errorf("it says of now: %v; want %v", fresh, c.fresh)
-			}
-			if taken := v.image.Lock.Entries[0].ID == img.Lock.Entries[0].ID; taken != c.taken {
-				t.Errorf("it is taken: %v; want %v", taken, c.taken)
-			}
-			if now := v.now().Now; now.Before(began) || now.After(began.Add(time.Minute)) {
-				t.Errorf("the view is of %v, and began at %v", now, began)
-			}
-		})
-	}
-	v := newView()
-	if v.update(&engine.Image{Lock: entry(7)}, 0); v.image != nil {
-		t.Error("a view is made of an image whose time is not known")
-	}
-}
-
 // A command that was sent after an image had come is executed later, whatever
 // the server's clock and the document's fence say.
 func TestALaterCommandsImageIsNewer(t *testing.T) {

@@ -179,7 +179,7 @@ type Command struct {
 
 // Image is the lock field of a document after a command, or in a read.
 type Image struct {
-	Now     int64   `json:"now,omitempty"` // the server's clock in milliseconds; 0 in a whole image
+	Now     int64   `json:"now,omitempty"` // the server's clock in milliseconds; 0 if it isn't known
 	Fence   int64   `json:"fence"`
 	Entries []Entry `json:"entries,omitempty"`
 }
