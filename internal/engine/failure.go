@@ -125,13 +125,13 @@ func judge(err error, server mongo.ServerError) *Failure {
 	if afterTheWrite {
 		codes = []int{concern}
 	}
-	f.Passes = lost || slices.ContainsFunc(codes, passes) || slices.ContainsFunc(overload, server.HasErrorLabel)
+	f.Passes = lost || slices.ContainsFunc(codes, interrupted.has) || slices.ContainsFunc(overload, server.HasErrorLabel)
 	switch {
 	case afterTheWrite, lost:
 	case !slices.ContainsFunc(overload, func(label string) bool { return !server.HasErrorLabel(label) }):
 		f.Nothing = true
 	default:
-		f.Nothing = len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return refused(code) == nil })
+		f.Nothing = len(codes) > 0 && !slices.ContainsFunc(codes, func(code int) bool { return !refused(code) })
 	}
 	switch {
 	case server.HasErrorLabel(overload[0]):
@@ -141,7 +141,7 @@ func judge(err error, server mongo.ServerError) *Failure {
 	}
 	if f.Nothing {
 		f.Cause = causeOf(codes, server)
-		if i := slices.IndexFunc(codes, unstorable); i == 0 && f.Refused() {
+		if i := slices.IndexFunc(codes, uncomputed.has); i == 0 && f.Refused() {
 			f.Unfit = codes[0]
 		}
 	}
@@ -155,8 +155,8 @@ const codeOfConflict = 112
 // caller's filter.
 func causeOf(codes []int, server mongo.ServerError) Cause {
 	for _, code := range codes {
-		if k := lookUp(code); k != nil && k.cause != CauseOther {
-			return k.cause
+		if cause, named := causes[code]; named {
+			return cause
 		}
 		if (code == 9 || code == 14) && server.HasErrorMessage("update") {
 			return CauseUnsupported

@@ -167,14 +167,16 @@ func TestTroubleOfTheServer(t *testing.T) {
 	}
 }
 
-// Each code of the page, and some others, with all combinations of labels, with and
+// Each code of the lists, and some others, with all combinations of labels, with and
 // without a write-concern error beside it.
 func TestEveryCodeWithEveryLabel(t *testing.T) {
 	t.Parallel()
 	nothing, passing := map[int]bool{}, map[int]bool{}
-	for _, row := range documented(t) {
-		for code := row.from; code <= row.to; code++ {
-			nothing[code], passing[code] = row.nothing, row.passes
+	for _, list := range lists {
+		for _, r := range list.codes {
+			for code := r[0]; code <= r[1]; code++ {
+				nothing[code], passing[code] = list.nothing, list.passes
+			}
 		}
 	}
 	for _, code := range []int{1, 8, 79, 96, 100, 10334, 1234567} {
@@ -211,54 +213,51 @@ func TestEveryCodeWithEveryLabel(t *testing.T) {
 	}
 }
 
-// pageRow is a row of the page's tables.
-type pageRow struct {
-	from, to        int
-	name            string
-	means           meaning
+// lists are the four, by the title of their section in docs/error-codes.md.
+var lists = map[string]struct {
+	codes           codes
 	nothing, passes bool
+}{
+	"The command is not accepted":    {unread, true, false},
+	"The command is not routed":      {unrouted, true, false},
+	"The new document is not stored": {uncomputed, true, false},
+	"Maybe executed, and it passes":  {interrupted, false, true},
 }
 
-func documented(t *testing.T) (rows []pageRow) {
-	t.Helper()
+// The codes in the documentation are those in the code, and no code is in two lists.
+func TestErrorCodesAreDocumented(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/error-codes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var section meaning
-	for line := range strings.Lines(string(text)) {
-		if title, found := strings.CutPrefix(line, "## "); found {
-			section = meaning(strings.ToLower(strings.TrimSpace(title)))
+	number := regexp.MustCompile(`(?:^|;\s)(\d+)(?:–(\d+))?\s[^;]+`)
+	seen := map[int]string{}
+	for title, list := range lists {
+		_, section, _ := strings.Cut(string(text), "\n## "+title+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		paragraphs := strings.Split(strings.TrimSpace(section), "\n\n")
+		var found codes
+		for _, m := range number.FindAllStringSubmatch(paragraphs[len(paragraphs)-1], -1) {
+			from, _ := strconv.Atoi(m[1])
+			to, _ := strconv.Atoi(cmp.Or(m[2], m[1]))
+			found = append(found, [2]int{from, to})
 		}
-		cells := regexp.MustCompile(`^\| (\d+)(?:–(\d+))? \| (.*) \| (yes|no) \| (yes|no) \|$`).FindStringSubmatch(strings.TrimSpace(line))
-		if cells == nil {
-			continue
+		if !slices.Equal(found, list.codes) {
+			t.Errorf("%s: the page has %v, the code %v", title, found, list.codes)
 		}
-		r := pageRow{name: cells[3], means: section, nothing: cells[4] == "yes", passes: cells[5] == "yes"}
-		r.from, _ = strconv.Atoi(cells[1])
-		r.to, _ = strconv.Atoi(cmp.Or(cells[2], cells[1]))
-		rows = append(rows, r)
-	}
-	return rows
-}
-
-// The codes in the documentation are those in the code, with both properties.
-func TestErrorCodesAreDocumented(t *testing.T) {
-	t.Parallel()
-	rows := documented(t)
-	for i, k := range knownCodes {
-		f := AsFailure(classify(mongo.CommandError{Code: int32(k.from)}))
-		if want := (pageRow{k.from, k.to, k.name, k.means, f.Nothing, f.Passes}); !slices.Contains(rows, want) {
-			t.Errorf("the page has no row %+v", want)
-		}
-		for _, other := range knownCodes[:i] {
-			if k.from <= other.to && other.from <= k.to {
-				t.Errorf("%q and %q have codes in common", k.name, other.name)
+		for _, r := range list.codes {
+			f := AsFailure(classify(mongo.CommandError{Code: int32(r[0])}))
+			if f.Nothing != list.nothing || f.Passes != list.passes {
+				t.Errorf("%d, %s: %+v", r[0], title, f)
+			}
+			for code := r[0]; code <= r[1]; code++ {
+				if seen[code] != "" {
+					t.Errorf("%d is in the lists %q and %q", code, seen[code], title)
+				}
+				seen[code] = title
 			}
 		}
-	}
-	if len(rows) != len(knownCodes) {
-		t.Errorf("the page has %d rows, the code %d", len(rows), len(knownCodes))
 	}
 }
 
@@ -278,19 +277,19 @@ func TestAsFailure(t *testing.T) {
 // A refusal is about one document if its new version is not stored.
 func TestUnfitDocuments(t *testing.T) {
 	t.Parallel()
-	for _, r := range knownCodes {
+	for _, r := range slices.Concat(unread, unrouted, uncomputed, interrupted) {
 		want := 0
-		if r.means == uncomputed {
-			want = r.from
+		if uncomputed.has(r[0]) {
+			want = r[0]
 		}
-		reply := mongo.CommandError{Code: int32(r.from)}
+		reply := mongo.CommandError{Code: int32(r[0])}
 		if got := AsFailure(classify(reply)).Unfit; got != want {
-			t.Errorf("%s: %d, want %d", r.name, got, want)
+			t.Errorf("%d: %d, want %d", r[0], got, want)
 		}
 		for why, label := range map[string]string{"maybe executed": "NetworkError", "it passes": "RetryableError"} {
 			reply.Labels = []string{label}
 			if got := AsFailure(classify(reply)).Unfit; got != 0 {
-				t.Errorf("%s, and %s: %d", r.name, why, got)
+				t.Errorf("%d, and %s: %d", r[0], why, got)
 			}
 		}
 	}

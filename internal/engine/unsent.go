@@ -62,7 +62,7 @@ func unsent(err error) *Failure {
 	why := ""
 	for _, err := range last {
 		switch code := replied(err); {
-		case code == 0, passes(code):
+		case code == 0, interrupted.has(code):
 			return f
 		case slices.Contains(authentication, code):
 			why = "authentication failed"
