@@ -61,7 +61,6 @@
 // [Rules.Validate] finds mistakes. [Rules.Starvations] finds tags that can be kept
 // out for ever. [Rules.Asymmetries] finds pairs of tags that can be held together
 // after one order of arrival, but not after the other. Both may be unintended.
-// [Rules.Matrix] and [Rules.Mermaid] draw the rules. As JSON, Rules have the form of
-// monglock's lockRelationships. The command "doclock rules" does all this, and writes a
-// page in which rules are changed and tried.
+// [Rules.Matrix] draws the rules. As JSON, Rules have the form of monglock's
+// lockRelationships. The command "doclock rules" does all this.
 package relations

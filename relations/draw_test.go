@@ -40,37 +40,14 @@ slot    -    assertive, allow 12
 	}
 }
 
-func TestMermaid(t *testing.T) {
-	rules := Rules{
-		"a":    {"b": {Kind: Assertive}},
-		"b":    {"a": {Kind: Assertive}},
-		"end":  {"end": {Kind: Assertive, Allow: 2}, "x\"y": {Kind: Cooperative}, "?": {Kind: Cooperative}},
-		"x\"y": {"end": {}},
-	}
-	want := `graph LR
-    t0["a"]
-    t1["b"]
-    t2["end"]
-    t3["#quot;x\#quot;y#quot;"]
-    t0 <==>|"assertive"| t1
-    t2 ==>|"assertive, allow 2"| t2
-    t2 -.->|"cooperative ∞"| t3
-`
-	if diff := cmp.Diff(want, rules.Mermaid()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// The drawings in the comments are those that the code draws.
-func TestDrawingsInCommentsAreTrue(t *testing.T) {
+// The matrix in the comment is the one that the code draws.
+func TestTheMatrixInTheCommentIsTrue(t *testing.T) {
 	source, err := os.ReadFile("draw.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, drawing := range []string{WritePreferring().Matrix(), WritePreferring().Mermaid()} {
-		comment := "//\t" + strings.ReplaceAll(strings.TrimSuffix(drawing, "\n"), "\n", "\n//\t") + "\n"
-		if !strings.Contains(string(source), comment) {
-			t.Errorf("draw.go doesn't show\n%s", comment)
-		}
+	comment := "//\t" + strings.ReplaceAll(strings.TrimSuffix(WritePreferring().Matrix(), "\n"), "\n", "\n//\t") + "\n"
+	if !strings.Contains(string(source), comment) {
+		t.Errorf("draw.go doesn't show\n%s", comment)
 	}
 }

@@ -65,14 +65,3 @@ func ExampleRules_UnmarshalJSON() {
 	// Output:
 	// assertive <nil>
 }
-
-func ExampleRules_Mermaid() {
-	fmt.Print(relations.WritePreferring().Mermaid())
-	// Output:
-	// graph LR
-	//     t0["read"]
-	//     t1["write"]
-	//     t0 -.->|"cooperative ∞"| t1
-	//     t1 ==>|"assertive"| t0
-	//     t1 -.->|"cooperative ∞"| t1
-}

@@ -3,16 +3,38 @@ package relations
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 )
 
-// allowance is the form of a tag with an allow; a tag without one is a string.
-type allowance struct {
+// target is a tag in an array of a relation. With an Allow it is an object, without one a string.
+type target struct {
 	Tag   string `json:"tag"`
 	Allow int    `json:"allow"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (t target) MarshalJSON() ([]byte, error) {
+	if t.Allow == 0 {
+		return json.Marshal(t.Tag)
+	}
+	type object target
+	return json.Marshal(object(t))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *target) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, &t.Tag) == nil && t.Tag != "" {
+		return nil
+	}
+	type object target
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode((*object)(t)); err != nil || t.Tag == "" {
+		return fmt.Errorf(`%s is neither a tag nor {"tag": …, "allow": a whole number from 0 to %d}`, text, MaxAllow)
+	}
+	return nil
 }
 
 // MarshalJSON writes the rules in the form of monglock's lockRelationships,
@@ -35,213 +57,113 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	type row struct {
-		Cooperative []any `json:"cooperative,omitempty"`
-		Assertive   []any `json:"assertive,omitempty"`
+		Cooperative []target `json:"cooperative,omitempty"`
+		Assertive   []target `json:"assertive,omitempty"`
 	}
 	table := make(map[string]row, len(r))
 	for tag, relations := range r {
-		table[tag] = row{
-			Cooperative: elements(relations, Cooperative),
-			Assertive:   elements(relations, Assertive),
+		var w row
+		for _, other := range slices.Sorted(maps.Keys(relations)) {
+			t := target{Tag: other, Allow: relations[other].Allow}
+			switch relations[other].Kind {
+			case Cooperative:
+				w.Cooperative = append(w.Cooperative, t)
+			case Assertive:
+				w.Assertive = append(w.Assertive, t)
+			}
 		}
+		table[tag] = w
 	}
 	return json.Marshal(table)
 }
 
-// elements returns the array of one kind: tags, and allowances.
-func elements(relations map[string]Relation, kind Kind) []any {
-	var list []any
-	for _, tag := range slices.Sorted(maps.Keys(relations)) {
-		rel := relations[tag]
-		switch {
-		case rel.Kind != kind:
-		case rel.Allow == 0:
-			list = append(list, tag)
-		default:
-			list = append(list, allowance{Tag: tag, Allow: rel.Allow})
-		}
-	}
-	return list
-}
-
 // UnmarshalJSON reads and validates the output of MarshalJSON, and monglock's
-// lockRelationships unchanged. Its error Is ErrInvalidRules and names all
-// faults at once: those of Validate, and faults of the text, such as misspelt
-// keys, tags that are listed twice, and tags that are both cooperative and
-// assertive. On an error r keeps its value. A null keeps it too, without an
-// error.
+// lockRelationships unchanged. Its error Is ErrInvalidRules. It names the first fault of
+// the text, such as a misspelt key, or a tag that is listed twice; in a right text it
+// names all faults that Validate finds. On an error r keeps its value. A null keeps it
+// too, without an error.
 func (r *Rules) UnmarshalJSON(text []byte) error {
-	var compact bytes.Buffer // so that a fault quotes one line
-	if err := json.Compact(&compact, text); err != nil {
-		return invalid([]string{fmt.Sprintf("the rules are not JSON: %v", err)})
-	}
-	if text = compact.Bytes(); isNull(text) {
+	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
 		return nil
 	}
-	d := decoder{rules: Rules{}}
-	if !d.table(text) {
-		return invalid(d.faults)
+	rules, err := read(text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidRules, err)
 	}
-	if err := invalid(append(d.faults, d.rules.faults()...)); err != nil {
+	if err := rules.Validate(); err != nil {
 		return err
 	}
-	*r = d.rules
+	*r = rules
 	return nil
 }
 
-// A decoder reads rules and goes on after a fault, to find the others.
-type decoder struct {
-	rules  Rules
-	faults []string
-}
-
-func (d *decoder) fault(format string, args ...any) {
-	d.faults = append(d.faults, fmt.Sprintf(format, args...))
-}
-
-// table reads all the rules; false means that there are none to validate.
-func (d *decoder) table(text []byte) bool {
-	rows, err := members(text)
-	if err != nil {
-		d.fault("the rules are %v, not an object of tags", err)
-		return false
+// read reads rules, valid or not.
+func read(text []byte) (Rules, error) {
+	var rows map[string]json.RawMessage
+	if err := json.Unmarshal(text, &rows); err != nil {
+		return nil, fmt.Errorf("the rules are not a JSON object of tags: %w", err)
 	}
-	for _, row := range rows {
-		if _, twice := d.rules[row.key]; twice {
-			d.fault("tag %q: defined twice (put its relations together)", row.key)
-			continue
+	if key := repeated(json.NewDecoder(bytes.NewReader(text))); key != "" {
+		return nil, fmt.Errorf("%q is there twice in one object (put both together)", key)
+	}
+	rules := Rules{}
+	for _, tag := range slices.Sorted(maps.Keys(rows)) {
+		row, err := readRow(rows[tag])
+		if err != nil {
+			return nil, fmt.Errorf("tag %q: %w", tag, err)
 		}
-		d.rules[row.key] = map[string]Relation{}
-		d.row(row.key, row.value)
+		rules[tag] = row
 	}
-	return true
+	return rules, nil
 }
 
-// row reads the relations of one tag.
-func (d *decoder) row(tag string, text []byte) {
-	kinds, err := members(text)
-	if err != nil {
-		d.fault(`tag %q: its relations are %v, not an object of "cooperative" and "assertive"`, tag, err)
-		return
+// readRow reads the relations of one tag. A null counts as empty, as in monglock.
+func readRow(text []byte) (map[string]Relation, error) {
+	var kinds map[string][]target
+	if err := json.Unmarshal(text, &kinds); err != nil {
+		return nil, fmt.Errorf(`its relations are not {"cooperative": [tags], "assertive": [tags]}: %w`, err)
+	}
+	row := map[string]Relation{}
+	for _, kind := range []Kind{Cooperative, Assertive} {
+		for _, t := range kinds[kind.String()] {
+			switch was := row[t.Tag].Kind; was {
+			case None:
+				row[t.Tag] = Relation{Kind: kind, Allow: t.Allow}
+			case kind:
+				return nil, fmt.Errorf("%v to %q is given twice (once is enough)", kind, t.Tag)
+			default:
+				return nil, fmt.Errorf("both %v and %v to %q (choose one)", was, kind, t.Tag)
+			}
+		}
+		delete(kinds, kind.String())
+	}
+	for key := range kinds {
+		return nil, fmt.Errorf(`unknown key %q (keys: "cooperative", "assertive")`, key)
+	}
+	return row, nil
+}
+
+// repeated is a key that an object of the text has twice, or none. Package json takes the last of them: a relation
+// would be lost.
+func repeated(d *json.Decoder) string {
+	open, _ := d.Token()
+	if _, nested := open.(json.Delim); !nested {
+		return ""
 	}
 	seen := map[string]bool{}
-	for _, kind := range kinds {
-		if seen[kind.key] {
-			d.fault("tag %q: %q is given twice (put its tags together)", tag, kind.key)
-		}
-		seen[kind.key] = true
-		switch kind.key {
-		case Cooperative.String():
-			d.kind(tag, Cooperative, kind.value)
-		case Assertive.String():
-			d.kind(tag, Assertive, kind.value)
-		default:
-			d.fault(`tag %q: unknown key %q (keys: "cooperative", "assertive")`, tag, kind.key)
-		}
-	}
-}
-
-// kind reads the array of one kind of relation of tag. Null counts as an empty
-// array, as in monglock.
-func (d *decoder) kind(tag string, kind Kind, text []byte) {
-	var list []json.RawMessage
-	if err := json.Unmarshal(text, &list); err != nil {
-		d.fault("tag %q: %q is not an array of tags, but %s", tag, kind.String(), text)
-		return
-	}
-	for _, element := range list {
-		other, allow, ok := d.element(tag, kind, element)
-		if !ok {
-			continue
-		}
-		switch was := d.rules[tag][other].Kind; was {
-		case None:
-			d.rules[tag][other] = Relation{Kind: kind, Allow: allow}
-		case kind:
-			d.fault("tag %q: %v to %q is given twice (once is enough)", tag, kind, other)
-		default:
-			d.fault("tag %q: both %v and %v to %q (choose one)", tag, was, kind, other)
-		}
-	}
-}
-
-// element reads one element of such an array: a tag, or an allowance.
-func (d *decoder) element(tag string, kind Kind, text []byte) (other string, allow int, ok bool) {
-	if !isNull(text) && json.Unmarshal(text, &other) == nil {
-		return other, 0, true
-	}
-	fields, err := members(text)
-	if err != nil {
-		d.fault(`tag %q: %v to %s, which is neither a tag nor {"tag": …, "allow": …}`, tag, kind, text)
-		return "", 0, false
-	}
-	ok = true
-	seen := map[string]bool{}
-	for _, field := range fields {
-		if seen[field.key] {
-			d.fault("tag %q: %v to %s, which has %q twice", tag, kind, text, field.key)
-			ok = false
-		}
-		seen[field.key] = true
-		switch field.key {
-		case "tag":
-			if isNull(field.value) || json.Unmarshal(field.value, &other) != nil {
-				d.fault(`tag %q: %v to %s, whose "tag" is not a string`, tag, kind, text)
-				ok = false
-			}
-		case "allow":
-			if isNull(field.value) || json.Unmarshal(field.value, &allow) != nil {
-				d.fault(`tag %q: %v to %s, whose "allow" is not a whole number from 0 to %d`, tag, kind, text, MaxAllow)
-				ok = false
-			}
-		default:
-			d.fault(`tag %q: %v to %s, which has the unknown key %q (keys: "tag", "allow")`, tag, kind, text, field.key)
-			ok = false
-		}
-	}
-	if !seen["tag"] {
-		d.fault(`tag %q: %v to %s, which has no "tag"`, tag, kind, text)
-		ok = false
-	}
-	return other, allow, ok
-}
-
-// member is one key of a JSON object with its value.
-type member struct {
-	key   string
-	value json.RawMessage
-}
-
-// members returns the members of a JSON object, in its order; a key that
-// appears twice gives two members. If the text is no object, the error says
-// what it is.
-func members(text []byte) ([]member, error) {
-	// The text is known to be JSON, so the decoder finds no fault in it.
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	first, _ := d.Token()
-	switch first.(type) {
-	case json.Delim:
-		if first != json.Delim('{') {
-			return nil, errors.New("an array")
-		}
-	case nil:
-		return nil, errors.New("null")
-	case string:
-		return nil, errors.New("a string")
-	case bool:
-		return nil, errors.New("a boolean")
-	default:
-		return nil, errors.New("a number")
-	}
-	var list []member
 	for d.More() {
-		key, _ := d.Token()
-		var value json.RawMessage
-		_ = d.Decode(&value)
-		list = append(list, member{key: key.(string), value: value})
+		if open == json.Delim('{') {
+			token, _ := d.Token()
+			key := token.(string)
+			if seen[key] {
+				return key
+			}
+			seen[key] = true
+		}
+		if key := repeated(d); key != "" {
+			return key
+		}
 	}
-	return list, nil
+	_, _ = d.Token() // the closing one
+	return ""
 }
-
-func isNull(text []byte) bool { return string(text) == "null" }
