@@ -68,10 +68,10 @@ func (g *guarded) run(path string, args, env []string) (end, error) {
 		for {
 			select {
 			case s := <-g.signals:
-				forward(cmd.Process, s)
 				if s == syscall.SIGTERM {
-					told.Store(true)
+					told.Store(true) // before the command can have ended by it
 				}
+				forward(cmd.Process, s)
 			case <-forwarded.Done():
 				return
 			}
