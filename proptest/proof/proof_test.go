@@ -220,7 +220,7 @@ func TestHistories(t *testing.T) {
 	if err := p.counts.Table(t.Output()); err != nil {
 		t.Error(err)
 	}
-	t.Logf("histories: %d operations, %d violations", ran*p.operations, violations(&p.counts)) // read by internal/mongotest/row
+	t.Logf("histories: %d operations, %d violations", ran*p.operations, violations(&p.counts)) // read by .ci/test-against
 }
 
 func violations(t *tally.Tally) (sum int) {
