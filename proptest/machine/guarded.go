@@ -345,10 +345,6 @@ func (m *engineMachine) handoff(t *rapid.T) {
 func (m *engineMachine) handed(t *rapid.T, command string, s *asker, next engine.Successor, doc *model.Document, want model.Outcome, image *model.Document, got engine.Answer, err error) {
 	t.Helper()
 	seen := m.outcome(t, command, want, got.Outcome, err)
-	now := m.now
-	if command == "compare-and-set" && next.Document { // the image is whole, and has no clock
-		now = time.Time{}.UnixMilli()
-	}
 	m.settle(doc)
-	m.told(t, s, next.Request, seen, got.Image, image, now)
+	m.told(t, s, next.Request, seen, got.Image, image, m.now)
 }
