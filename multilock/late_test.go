@@ -48,6 +48,21 @@ func (l *late) removed(leases ...*doclock.Lease) {
 	l.wantEntries(leases...)
 }
 
+// An attempt that is executed near the end of its entry's life is removed, too: it is owed until then.
+func TestAnAttemptAtTheEndOfItsLifeIsRemoved(t *testing.T) {
+	t.Parallel()
+	lately(t, relations.Exclusive(), func(l *late) {
+		other := l.try(l.there, "write")
+		held := l.net.Arm(faultnet.Hold, "findAndModify")
+		l.want(errOf(l.here.TryAcquire(l.Context(), flowers, "write")), doclock.ErrConflict)
+		l.release(other)
+		time.Sleep(50 * time.Minute) // of an hour
+		must(l, held.Let())
+		time.Sleep(15 * time.Minute)
+		l.wantEntries()
+	})
+}
+
 // An acquire was refused, or given up, while an earlier attempt was under way.
 func TestALateAttemptOfARefusedAcquireLeavesNoEntry(t *testing.T) {
 	t.Parallel()

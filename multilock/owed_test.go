@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -192,6 +194,46 @@ func TestLeftoversWaitTogether(t *testing.T) { // alone: it counts goroutines
 		time.Sleep(1100 * time.Millisecond)
 		if n := l.Leftovers(); n != 0 || w.Count() > many {
 			o.Errorf("%d are owed after %d commands", n, w.Count())
+		}
+	})
+}
+
+// A waiting entry that another client has removed is not owed any more.
+func TestAnEntryThatAnotherRemovedIsNotOwed(t *testing.T) {
+	t.Parallel()
+	virtualOutage(t, func(o *outage) {
+		o.try(o.there, "read")
+		ticket := o.enqueue(o.here, "write")
+		lock, err := admin.Inspect(o.Context(), o.coll, flowers)
+		must(o, err)
+		_, err = admin.Break(o.Context(), o.coll, lock.Entries[1])
+		must(o, err)
+		must(o, ticket.Cancel(o.Context()))
+		time.Sleep(time.Second)
+		if n := o.here.Leftovers(); n != 0 {
+			o.Errorf("%d ids are owed", n)
+		}
+	})
+}
+
+// Where no server answers for long, the waiters of a document fail together: the first asks for all.
+func TestWaitersOfADocumentFailTogether(t *testing.T) {
+	t.Parallel()
+	virtualOutage(t, func(o *outage) {
+		o.try(o.there, "write", doclock.TTL(time.Hour))
+		locks := o.plain(relations.Exclusive())
+		ended := make(chan error)
+		for range 4 {
+			go func() { ended <- errOf(locks.Acquire(o.Context(), flowers, "write")) }()
+		}
+		time.Sleep(10 * time.Second)
+		o.mem.Down(errAway)
+		begun := time.Now()
+		for range 4 {
+			o.want(<-ended, doclock.ErrNotAcquired)
+		}
+		if took := time.Since(begun); took > engine.DefaultRetryLimit+4*time.Second {
+			o.Errorf("it took %v", took)
 		}
 	})
 }
