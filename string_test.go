@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // What a lease prints is for people: in a format, in a log, held or over.
@@ -43,5 +45,11 @@ func TestLeaseIsReadable(t *testing.T) {
 	}
 	if got := fmt.Sprint((*doclock.Lease)(nil)); got != "no lease" {
 		t.Errorf("a nil Lease is %q", got)
+	}
+}
+
+func TestIDIsTheFilterOfOneDocument(t *testing.T) {
+	if diff := cmp.Diff(bson.D{{Key: "_id", Value: "invoices"}}, doclock.ID("invoices")); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -2,11 +2,16 @@ package multilock_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
+	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -110,4 +115,188 @@ func TestAWaitThatRanOutNamesTheHolder(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTryAcquireGrants(t *testing.T) {
+	virtual(t, func(p *place) {
+		at := &clock{}
+		l := p.locker(p.coll, relations.WritePreferring(), at.drive(), doclock.Owner("ann"), doclock.TTL(4*time.Second), doclock.ClockTolerance(time.Second))
+		lease := p.try(l, "write")
+
+		id := lease.ID()
+		want := lock{
+			Fence: at.Now().UnixMilli(),
+			Tags: map[string][]entry{"write": {{
+				ID:      bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]},
+				Owner:   "ann",
+				Seq:     at.Now().UnixMilli(),
+				Fence:   at.Now().UnixMilli(),
+				Since:   at.Now(),
+				Expires: at.Now().Add(5 * time.Second),
+			}}},
+		}
+		if diff := cmp.Diff(want, p.lock()); diff != "" {
+			p.Errorf("the lock in the document (- want, + got):\n%s", diff)
+		}
+		if lease.Tag() != "write" || lease.Fence() != want.Fence || lease.DocumentID().AsInt64() != 1 {
+			p.Errorf("the lease is of tag %q, fence %d, document %v", lease.Tag(), lease.Fence(), lease.DocumentID())
+		}
+		ok(p, lease.Err())
+		p.release(lease)
+		p.wantEntries()
+	})
+}
+
+// A refusal names the entries in the way: those that the tag respects, held or
+// waiting, and no others.
+func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
+	virtual(t, func(p *place) {
+		at := &clock{}
+		opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), adjust.WaitTTL(3 * time.Second), doclock.ClockTolerance(0)}
+		ann := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("ann"))...)
+		bob := p.locker(p.coll, relations.WritePreferring(), append(opts, doclock.Owner("bob"))...)
+
+		reader := p.try(ann, "read")
+		since := at.Now()
+		at.Pass(time.Second)
+		writer := p.enqueue(bob, "write")
+		at.Pass(time.Second)
+		before := p.Stored()
+
+		_, err := ann.TryAcquire(p.Context(), flowers, "read")
+		p.want(err, doclock.ErrConflict)
+		got := p.conflict(err)
+		want := doclock.Holder{Tag: "write", ID: writer.ID(), Owner: "bob", Since: since.Add(time.Second), Waiting: true, Remaining: 2 * time.Second}
+		if diff := cmp.Diff([]doclock.Holder{want}, got.Holders); diff != "" {
+			p.Errorf("in the way of the reader (- want, + got):\n%s", diff)
+		}
+		if got.Tag != "read" || got.DocumentID.AsInt64() != 1 || got.RetryAfter != 2*time.Second {
+			p.Errorf("the conflict is %+v", got)
+		}
+		for _, part := range []string{`"read"`, "document", `"write" of bob`, "waiting", "2s left"} {
+			if !strings.Contains(err.Error(), part) {
+				p.Errorf("the error %q doesn't say %q", err, part)
+			}
+		}
+
+		_, err = bob.TryAcquire(p.Context(), flowers, "write")
+		got = p.conflict(err)
+		held := doclock.Holder{Tag: "read", ID: reader.ID(), Owner: "ann", Since: since, Remaining: 8 * time.Second}
+		if diff := cmp.Diff([]doclock.Holder{held, want}, got.Holders); diff != "" {
+			p.Errorf("in the way of the writer (- want, + got):\n%s", diff)
+		}
+		if got.RetryAfter != 8*time.Second {
+			p.Errorf("RetryAfter is %v; the last of those in the way expires in 8s", got.RetryAfter)
+		}
+		if !strings.Contains(err.Error(), `"read" of ann (held, 8s left), "write" of bob (waiting, 2s left)`) {
+			p.Errorf("the error is %q", err)
+		}
+		_, err = ann.TryAcquire(p.Context(), flowers, "write")
+		held.InProcess = true // the reader is ann's own
+		if diff := cmp.Diff([]doclock.Holder{held, want}, p.conflict(err).Holders); diff != "" {
+			p.Errorf("in the way of a writer of the reader's own Locker (- want, + got):\n%s", diff)
+		}
+		if !strings.Contains(err.Error(), `"read" of ann (held in this process, 8s left)`) {
+			p.Errorf("the error is %q", err)
+		}
+		if diff := cmp.Diff(before, p.Stored()); diff != "" {
+			p.Errorf("the refusals left something behind (- before, + after):\n%s", diff)
+		}
+	})
+}
+
+// RetryAfter of a semaphore is when the first seat becomes free, not the last. Each acquire is
+// decided by its own Locker's rules: beside Semaphore(3), one with Semaphore(5) lets in a fourth
+// holder.
+func TestSemaphores(t *testing.T) {
+	virtual(t, func(p *place) {
+		at := &clock{}
+		opts := []doclock.Option{at.drive(), doclock.TTL(10 * time.Second), doclock.ClockTolerance(0)}
+		three, five := p.locker(p.coll, relations.Semaphore(3), opts...), p.locker(p.coll, relations.Semaphore(5), opts...)
+		for range 3 {
+			p.try(three, "slot")
+			at.Pass(time.Second)
+		}
+		_, err := three.TryAcquire(p.Context(), flowers, "slot")
+		if got := p.conflict(err); len(got.Holders) != 3 || got.RetryAfter != 7*time.Second {
+			p.Errorf("%d holders, RetryAfter %v; want 3, 7s", len(got.Holders), got.RetryAfter)
+		}
+		p.try(five, "slot")
+		p.try(five, "slot")
+		p.conflict(errOf(five.TryAcquire(p.Context(), flowers, "slot")))
+	})
+}
+
+// namespace stands for the name of the test's collection.
+const namespace = "DB.COLL"
+
+// wantNotFound fails unless err says this.
+func (p *place) wantNotFound(name string, err error, want string) {
+	p.Helper()
+	p.want(err, doclock.ErrNotFound, doclock.ErrNotAcquired)
+	text := strings.ReplaceAll(err.Error(), p.coll.Database().Name()+"."+p.coll.Name(), namespace)
+	if text != want && !(strings.HasSuffix(want, "; conflict: ") && strings.HasPrefix(text, want)) {
+		p.Errorf("%s: %s, want\n%s", name, text, want)
+	}
+}
+
+// An acquire that finds no document says where it has looked and for what, and what
+// the caller may have meant.
+func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
+	const (
+		hex       = "660000000000000000000001"
+		upsert    = "; doclock.Upsert() would make it"
+		objectID  = "; the _id is a string: should it be an ObjectID?"
+		notAmong  = "doclock: not acquired: no such document: " + namespace + " has none "
+		ofAnother = "with _id 1 that matches the whole filter"
+	)
+	id, err := bson.ObjectIDFromHex(hex)
+	must(t, err)
+	claim, sharded := doclock.SkipLocked(), doclock.ShardKey("country")
+	virtual(t, func(p *place) {
+		for name, c := range map[string]struct {
+			filter any
+			opts   []doclock.AcquireOption
+			locker []doclock.Option
+			want   string
+		}{
+			"a string":           {doclock.ID("A-71"), nil, nil, notAmong + `with _id "A-71"` + upsert},
+			"a number":           {doclock.ID(7), nil, nil, notAmong + `with _id 7` + upsert},
+			"an ObjectID":        {doclock.ID(id), nil, nil, notAmong + `with _id {"$oid":"` + hex + `"}` + upsert},
+			"its digits":         {doclock.ID(hex), nil, nil, notAmong + `with _id "` + hex + `"` + objectID + upsert},
+			"its digits, and no": {doclock.ID(hex + "0"), nil, nil, notAmong + `with _id "` + hex + `0"` + upsert},
+			"more than the _id":  {bson.M{"_id": 1, "state": "new"}, nil, nil, notAmong + ofAnother},
+			"digits and more":    {bson.D{{Key: "_id", Value: hex}, {Key: "n", Value: 1}}, nil, nil, notAmong + `with _id "` + hex + `" that matches the whole filter` + objectID},
+			"another filter":     {bson.M{"state": "new"}, nil, nil, notAmong + `that matches {"state":"new"}`},
+			"a range":            {bson.M{"_id": bson.M{"$gt": 7}}, nil, nil, notAmong + `that matches {"_id":{"$gt":7}}`},
+			"no shard key":       {doclock.ID(hex), nil, []doclock.Option{sharded}, notAmong + `that matches {"_id":"` + hex + `"}` + objectID},
+			"a shard key":        {bson.D{{Key: "_id", Value: 1}, {Key: "country", Value: "FR"}}, nil, []doclock.Option{sharded}, notAmong + `with _id 1 and this shard key` + upsert},
+			"a long _id":         {doclock.ID(strings.Repeat("ü", 500)), nil, nil, notAmong + `with _id "` + strings.Repeat("ü", 59) + "…" + upsert},
+			"a long filter":      {bson.M{"s": strings.Repeat("x", 500)}, nil, nil, notAmong + `that matches {"s":"` + strings.Repeat("x", 114) + "…"},
+			"a claim, no match":  {bson.M{"state": "new"}, []doclock.AcquireOption{claim}, nil, notAmong + `that matches {"state":"new"}`},
+			"a claim of one":     {doclock.ID(7), []doclock.AcquireOption{claim}, nil, notAmong + `with _id 7`},
+		} {
+			_, err := p.plain(relations.Fair(), c.locker...).TryAcquire(p.Context(), c.filter, "write", c.opts...)
+			p.wantNotFound(name, err, c.want)
+		}
+		p.Delete()
+		for name, ask := range asks {
+			p.wantNotFound(name, errOf(ask(p.plain(relations.Fair()), p.Context(), flowers, "write")), notAmong+"with _id 1"+upsert)
+		}
+	})
+}
+
+// A want has named the document already. A claim that meets a held document says that
+// none is free.
+func TestNotFoundElsewhere(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Fair())
+		_, err := multilock.AcquireAll(p.Context(), l.Want(doclock.ID(1), "write"), l.Want(doclock.ID(7), "write"))
+		p.wantNotFound("AcquireAll", err, `doclock: wants[1], "write" on document 7 of `+namespace+`: not acquired: no such document; doclock.Upsert() would make it`)
+		p.wantNotFound("its want", errors.Unwrap(err), "doclock: not acquired: no such document: "+namespace+" has none with _id 7; doclock.Upsert() would make it")
+
+		p.try(l, "write")
+		_, err = l.TryAcquire(p.Context(), bson.M{"_id": bson.M{"$lt": 2}}, "write", doclock.SkipLocked())
+		p.wantNotFound("a claim", err, "doclock: not acquired: no such document: none of "+namespace+` that matches {"_id":{"$lt":2}} is free; conflict: `)
+	})
 }

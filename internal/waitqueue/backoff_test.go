@@ -1,10 +1,14 @@
 package waitqueue
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
 
@@ -122,4 +126,119 @@ func TestAPlaceIsPolledAsItsQueueMoves(t *testing.T) {
 			t.Errorf("%s: it pauses for %v, want %v to %v", c.name, pause, c.least, c.longest)
 		}
 	}
+}
+
+// Local runs grow as long as nobody else is seen, and are short as soon as
+// somebody is.
+func TestLocalRunsGrowWhileNobodyComes(t *testing.T) {
+	t.Parallel()
+	h := newHand()
+	r := &localRun{clock: h.now, most: firstRun}
+	rivals := time.Duration(0)
+	grants := func(want ...time.Duration) {
+		t.Helper()
+		for i, w := range want {
+			if r.begin(rivals); r.most != w {
+				t.Errorf("run %d may last %v, want %v", i, r.most, w)
+			}
+		}
+	}
+	grants(2*firstRun, 4*firstRun, 8*firstRun, loneRun, loneRun)
+	rivals = r.asked + 1
+	h.pass(1)
+	grants(rivalRun, 2*rivalRun, 4*rivalRun)
+}
+
+// A run ends after its time, or after many handoffs.
+func TestALocalRunIsBounded(t *testing.T) {
+	t.Parallel()
+	h := newHand()
+	r := &localRun{clock: h.now, most: firstRun}
+	count := func(each time.Duration) (n int) {
+		for n <= longestRun && r.goesOn() {
+			r.handed++
+			n++
+			h.pass(each)
+		}
+		return n
+	}
+	if n := count(time.Millisecond); n != int(firstRun/time.Millisecond)+1 {
+		t.Errorf("%d handoffs of a millisecond each", n)
+	}
+	if n := count(time.Nanosecond); n != longestRun {
+		t.Errorf("%d handoffs that take no time", n)
+	}
+	if !r.spent {
+		t.Error("no yield window follows")
+	}
+}
+
+// In the yield window after a run a poller of a hot lock asks once, and where
+// somebody was seen the window outlasts that one's run.
+func TestTheYieldWindowAfterALocalRun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		most     time.Duration
+		from, to time.Duration
+	}{
+		{firstRun, loneWindow, loneWindow},
+		{rivalRun, rivalWindow, rivalWindow + windowJitter},
+	} {
+		h := newHand()
+		r := &localRun{clock: h.now, most: c.most, spent: true}
+		r.yield()
+		if window := r.yields(); window < c.from || window > c.to {
+			t.Errorf("after %v: a window of %v, want %v to %v", c.most, window, c.from, c.to)
+		}
+		h.pass(time.Second)
+		if r.yield(); r.yields() != 0 {
+			t.Error("a window without a run before it")
+		}
+	}
+	if loneWindow <= hotPause || rivalWindow < rivalRun {
+		t.Error("nobody else has the time to ask")
+	}
+}
+
+// hand is a clock in the test's hand.
+type hand struct{ at time.Duration }
+
+func newHand() *hand { return &hand{100 * time.Hour} }
+
+func (h *hand) now() time.Duration   { return h.at }
+func (h *hand) pass(d time.Duration) { h.at += d }
+
+// noLeases are those of a process that holds none.
+type noLeases struct{}
+
+func (noLeases) Valid(uuid.UUID) bool   { return false }
+func (noLeases) Reserve(uuid.UUID) bool { return false }
+
+func newView() *view { return &view{clock: newHand().now, leases: noLeases{}} }
+
+var errClosed = errors.New("closed")
+
+// handQueues are queues on a hand's clock.
+func handQueues(h *hand, rules relations.Rules) *Queues {
+	return New(Config{Rules: rules, Now: h.now, Closing: make(chan struct{}), Closed: errClosed, Leases: noLeases{}})
+}
+
+// The document whose _id is 1.
+var (
+	pinOfOne = engine.Pin{{Key: "_id", Value: bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}}}
+	keyOfOne = Key(pinOfOne)
+)
+
+// request is one that began long ago: pauses are long.
+func request(tag string, h *hand) Request {
+	return Request{Request: engine.Request{Tag: tag, ID: uuid.New()}, Exact: true, Begun: h.now() - time.Hour}
+}
+
+// image is of document 1.
+func image(fence int64, now time.Time, entries ...engine.Entry) *engine.Image {
+	return &engine.Image{Now: now, Lock: engine.Lock{Fence: fence, Entries: entries}}
+}
+
+func heldBy(tag string, fence int64, expires time.Time) engine.Entry {
+	return engine.Entry{Tag: tag, ID: uuid.New(), Seq: fence, Fence: fence, Expires: expires}
 }
