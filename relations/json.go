@@ -3,6 +3,7 @@ package relations
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,9 +30,15 @@ func (t *target) UnmarshalJSON(text []byte) error {
 		return nil
 	}
 	type object target
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode((*object)(t)); err != nil || t.Tag == "" {
+	var fields map[string]json.RawMessage // package json takes Allow for allow
+	err := json.Unmarshal(text, &fields)
+	if err == nil {
+		err = json.Unmarshal(text, (*object)(t))
+	}
+	null := string(fields["allow"]) == "null"
+	delete(fields, "tag")
+	delete(fields, "allow")
+	if err != nil || t.Tag == "" || null || len(fields) > 0 {
 		return fmt.Errorf(`%s is neither a tag nor {"tag": …, "allow": a whole number from 0 to %d}`, text, MaxAllow)
 	}
 	return nil
@@ -117,10 +124,14 @@ func read(text []byte) (Rules, error) {
 	return rules, nil
 }
 
-// readRow reads the relations of one tag. A null counts as empty, as in monglock.
+// readRow reads the relations of one tag. A null in the place of an array counts as empty, as in monglock.
 func readRow(text []byte) (map[string]Relation, error) {
 	var kinds map[string][]target
-	if err := json.Unmarshal(text, &kinds); err != nil {
+	err := json.Unmarshal(text, &kinds)
+	if err == nil && kinds == nil {
+		err = errors.New("null")
+	}
+	if err != nil {
 		return nil, fmt.Errorf(`its relations are not {"cooperative": [tags], "assertive": [tags]}: %w`, err)
 	}
 	row := map[string]Relation{}
