@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -65,14 +66,36 @@ func (e *Engine) newest(ctx context.Context, read func(*mongo.Collection) error)
 	return sent, e.failed(read(e.coll))
 }
 
-// lost is the answer of a command that has found no entry, after the proof that no
-// document matches the filter.
-func (e *Engine) lost(ctx context.Context, a Answer, err error, filter any) (Answer, error) {
+// lost is the answer of a command that has found no entry of its own, after the proof:
+// where the server has members, a read of the document. The answer has what it shows.
+func (e *Engine) lost(ctx context.Context, a Answer, err error, pin Pin, own func(Entry) bool) (Answer, error) {
 	a.Outcome = Lost
-	if err == nil {
-		err = e.absent(ctx, filter)
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	has, err := e.hasMembers(ctx)
+	if err != nil {
+		return a, unproven(err)
+	}
+	if !has {
+		return a, nil
+	}
+	return e.proven(ctx, a, pin, own, "the server that answered is no longer the primary")
+}
+
+// proven is the answer of a command that has found no entry of its own, after a read of
+// the document. Why it has missed an entry that is there is for the error.
+func (e *Engine) proven(ctx context.Context, a Answer, pin Pin, own func(Entry) bool, why string) (Answer, error) {
+	img, err := e.Read(ctx, pin)
+	switch {
+	case img != nil && slices.ContainsFunc(e.allEntries(img.raw), own):
+		return a, race(why)
+	case err != nil && img == nil:
+		return a, unproven(err)
+	default: // a foreign lock has no entries
+		a.Image, a.Gone = img, img == nil
+		return a, nil
+	}
 }
 
 // Absent proves that no document matches the filter of an acquire that was

@@ -36,8 +36,41 @@ func TestRule27NegativeAnswersAreProven(t *testing.T) {
 	p.proven("delete", func(ctx context.Context) (Answer, error) { return p.Delete(ctx, g) })
 	for _, grants := range [][]Grant{{g}, {g, g}} {
 		p.sent.Take()
-		if standing, _, err := p.Standing(t.Context(), grants); len(standing) > 0 || err != nil || !linearizable(p.sent.All()[0]) {
+		if standing, _, err := p.Standing(t.Context(), grants); standing[g.ID].Lost == nil || err != nil || !linearizable(p.sent.All()[0]) {
 			t.Errorf("%v, %v; sent %v", standing, err, p.sent.All())
+		}
+	}
+}
+
+// The proof shows who holds the lock now, or that the document is gone. Without members a
+// command knows that only if it finds the document by its pin.
+func TestALossShowsTheDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hello())
+	alone := w.peer(relations.Fair())
+	p, _ := w.retrying(relations.Fair())
+	g := p.acquire(ann, "write", Granted)
+	w.Change(bson.M{"$unset": bson.M{"lock": 1}})
+	p.acquire(bob, "write", Granted)
+	for _, deleted := range []bool{false, true} {
+		if deleted {
+			w.Delete()
+		}
+		for name, byPin := range map[string]bool{
+			"confirm": true, "renew": false, "look": false, "write": false, "finish": false,
+			"release": false, "downgrade": true, "detach": false, "resume": false, "touch": false,
+		} {
+			got, err := modifying(p, g)[name](t.Context())
+			held := got.Image != nil && len(got.Image.Lock.Entries) == 1 && got.Image.Lock.Entries[0].ID == bob
+			if err != nil || got.Gone != deleted || held == deleted {
+				t.Errorf("%s, deleted %v: %+v, %v", name, deleted, got, err)
+			}
+			if got, err = modifying(alone, g)[name](t.Context()); err != nil || got.Gone != (deleted && byPin) {
+				t.Errorf("%s, deleted %v, without members: %+v, %v", name, deleted, got, err)
+			}
+		}
+		if got, err := alone.Delete(t.Context(), g); err != nil || got.Gone != deleted || (got.Image == nil) != deleted {
+			t.Errorf("delete, deleted %v: %+v, %v", deleted, got, err)
 		}
 	}
 }

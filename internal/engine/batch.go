@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,22 +34,29 @@ func (e *Engine) RenewAll(ctx context.Context, grants []Grant) (Answer, error) {
 	return a, err
 }
 
-// Standing reads, in one command, how long the entries of several leases will
-// stay: from sent on, less the tolerance. An entry that is not there with its
-// fencing token is not in the map. Where the server has members, the read is the
-// proof of that.
-func (e *Engine) Standing(ctx context.Context, grants []Grant) (standing map[uuid.UUID]time.Duration, sent Reading, err error) {
-	wanted := make(map[uuid.UUID]Grant, len(grants))
-	for _, g := range grants {
-		wanted[g.ID] = g
-	}
-	standing = make(map[uuid.UUID]time.Duration, len(grants))
+// Standing is what a read shows of a lease's entry, which is there with its fencing
+// token, or Lost.
+type Standing struct {
+	Left time.Duration // for how long the entry will stay: from the send on, less the tolerance
+	Lost *Answer       // or nil
+}
+
+// Standing reads, in one command, how several leases stand. Where the server has
+// members, the read is the proof that an entry is not there.
+func (e *Engine) Standing(ctx context.Context, grants []Grant) (all map[uuid.UUID]Standing, sent Reading, err error) {
+	all = make(map[uuid.UUID]Standing, len(grants))
 	see := func(doc bson.Raw) {
 		now, _ := doc.Lookup(nowKey).TimeOK()
-		for _, entry := range e.allEntries(doc) {
-			g, ours := wanted[entry.ID]
-			if ours && entry.Tag == g.Tag && entry.Fence == g.Fence && g.DocID.Equal(doc.Lookup("_id")) {
-				standing[g.ID] = min(entry.Expires.Sub(now)-e.Tolerance, g.TTL)
+		entries := e.allEntries(doc)
+		img, _ := e.imageOf(doc)
+		for _, g := range grants {
+			i := slices.IndexFunc(entries, g.owns)
+			switch {
+			case !g.DocID.Equal(img.ID):
+			case i >= 0:
+				all[g.ID] = Standing{Left: min(entries[i].Expires.Sub(now)-e.Tolerance, g.TTL)}
+			case bytes.Equal(encoded(bson.D(g.Pin)).Value, encoded(bson.D(e.Pin(img))).Value): // and not the document of that _id on another shard
+				all[g.ID] = Standing{Lost: &Answer{Outcome: Lost, Image: img}}
 			}
 		}
 	}
@@ -66,7 +75,12 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (standing map[uui
 	if noCollection(err) {
 		err = nil
 	}
-	return standing, sent, err
+	for _, g := range grants {
+		if _, there := all[g.ID]; !there {
+			all[g.ID] = Standing{Lost: &Answer{Outcome: Lost, Gone: true}}
+		}
+	}
+	return all, sent, err
 }
 
 // anyOf matches the documents of the grants.

@@ -26,9 +26,17 @@ func (p *peer) renewAll(want bool, grants ...Grant) {
 func (p *peer) standing(want map[uuid.UUID]time.Duration, grants ...Grant) {
 	p.Helper()
 	p.once("standing", func() {
-		got, _, err := p.Standing(p.Context(), grants)
+		all, _, err := p.Standing(p.Context(), grants)
 		if err != nil {
 			p.Error(err)
+		}
+		got := map[uuid.UUID]time.Duration{}
+		for id, s := range all {
+			if s.Lost == nil {
+				got[id] = s.Left
+			} else if lost := *s.Lost; lost.Outcome != Lost || lost.Gone != (lost.Image == nil) {
+				p.Errorf("lost: %+v", lost)
+			}
 		}
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			p.Errorf("standing (-want +got):\n%s", diff)

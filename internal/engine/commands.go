@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -17,7 +16,7 @@ type Commands interface {
 	Renew(context.Context, Grant) (Answer, error)
 	RenewAll(context.Context, []Grant) (Answer, error)
 	Look(ctx context.Context, g Grant, document bool) (Answer, error)
-	Standing(context.Context, []Grant) (standing map[uuid.UUID]time.Duration, sent Reading, err error)
+	Standing(context.Context, []Grant) (all map[uuid.UUID]Standing, sent Reading, err error)
 
 	Write(ctx context.Context, g Grant, u *Update, number int64) (Answer, error)
 	WriteAndRelease(context.Context, Grant, *Update) (Answer, error)

@@ -14,15 +14,5 @@ func (e *Engine) Delete(ctx context.Context, g Grant) (Answer, error) {
 		return a, err
 	}
 	a.Outcome = Lost
-	img, err := e.Read(ctx, g.Pin)
-	if err != nil {
-		return a, unproven(err)
-	}
-	if img == nil {
-		return a, nil
-	}
-	if own, there := img.Lock.Find(g.Tag, g.ID); there && own.Fence == g.Fence {
-		return a, race("the document was being updated")
-	}
-	return a, nil
+	return e.proven(ctx, a, g.Pin, g.owns, "the document was being updated")
 }

@@ -18,5 +18,5 @@ func (e *Engine) Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, er
 		{Key: detachedKey, Value: true},
 		{Key: expiresKey, Value: d.extended("$$e", d.held)},
 	})
-	return e.matched(ctx, change{comment: forDetach, query: e.Guard(g), update: stage(e.path(g.Tag), entries)}, Detached)
+	return e.matched(ctx, g.Pin, change{comment: forDetach, query: e.Guard(g), update: stage(e.path(g.Tag), entries)}, Detached, g.owns)
 }

@@ -22,8 +22,8 @@ func (e *Engine) Downgrade(ctx context.Context, g Grant, k int64, to Request) (A
 	img, sent, err := e.show(ctx, forDowngrade, bson.D(g.Pin), nil, update, to)
 	a := Answer{Outcome: img.downgraded(g, to), Image: img, Sent: sent}
 	if a.Outcome == Lost {
-		either := bson.A{e.Guard(g), e.withID(g.Pin, to.Tag, to.ID)}
-		return e.lost(ctx, a, err, g.Pin.and(bson.E{Key: "$or", Value: either}))
+		a.Gone = img == nil
+		return e.lost(ctx, a, err, g.Pin, func(e Entry) bool { return g.owns(e) || withID(to.Tag, to.ID)(e) })
 	}
 	return a, err
 }

@@ -162,7 +162,8 @@ func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error
 	img, sent, err := e.modify(ctx, forConfirm, bson.D(pin), e.confirming(r), r)
 	a := img.answer(sent, r, Lost, Lost)
 	if a.Outcome == Lost {
-		return e.lost(ctx, a, err, e.withID(pin, r.Tag, r.ID))
+		a.Gone = img == nil
+		return e.lost(ctx, a, err, pin, withID(r.Tag, r.ID))
 	}
 	return a, err
 }
@@ -170,7 +171,7 @@ func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error
 // Renew sends one renewal. It extends only an entry with this id and this
 // fencing token.
 func (e *Engine) Renew(ctx context.Context, g Grant) (Answer, error) {
-	return e.matched(ctx, change{comment: forRenew, query: e.Guard(g), update: e.renewing(g).fill(g.ID, e.now())}, Renewed)
+	return e.matched(ctx, g.Pin, change{comment: forRenew, query: e.Guard(g), update: e.renewing(g).fill(g.ID, e.now())}, Renewed, g.owns)
 }
 
 // Look is a renewal whose image shows the whole lock, and the document if it is
@@ -179,7 +180,7 @@ func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, erro
 	img, sent, err := e.modify(ctx, forRenew, e.Guard(g), e.renewing(g), Request{Tag: g.Tag, ID: g.ID, Document: document})
 	a := Answer{Outcome: Renewed, Image: img, Sent: sent}
 	if img == nil {
-		return e.lost(ctx, a, err, e.Guard(g))
+		return e.lost(ctx, a, err, g.Pin, g.owns)
 	}
 	return a, err
 }
@@ -192,6 +193,9 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (img *Image, err error) {
 		img, err = e.readImage(docs.FindOne(ctx, bson.D(pin), options.FindOne().SetComment(forProof).SetProjection(projection)).Raw())
 		return err
 	})
+	if noCollection(err) {
+		return nil, nil
+	}
 	return img, err
 }
 
@@ -248,12 +252,13 @@ func (e *Engine) projection(r Request) *template {
 // nothing is what an $unset says of a field.
 var nothing = value("")
 
-// matched sends a change whose query decides everything.
-func (e *Engine) matched(ctx context.Context, c change, outcome Outcome) (Answer, error) {
+// matched sends a change whose query decides everything: it matches the document of the
+// pin while that has an entry that is its own.
+func (e *Engine) matched(ctx context.Context, pin Pin, c change, outcome Outcome, own func(Entry) bool) (Answer, error) {
 	img, sent, err := e.send(ctx, c)
 	a := Answer{Outcome: outcome, Sent: sent}
 	if img == nil {
-		return e.lost(ctx, a, err, c.query)
+		return e.lost(ctx, a, err, pin, own)
 	}
 	return a, err
 }

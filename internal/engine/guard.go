@@ -94,6 +94,14 @@ func (e *Engine) Guard(g Grant, more ...bson.E) bson.D {
 	return g.Pin.and(bson.E{Key: e.path(g.Tag), Value: value(bson.D{{Key: "$elemMatch", Value: entry}})})
 }
 
+// owns says that an entry is the grant's own: that the guard matches it.
+func (g Grant) owns(e Entry) bool { return e.Tag == g.Tag && e.ID == g.ID && e.Fence == g.Fence }
+
+// withID says of an entry what the filter of that name does.
+func withID(tag string, id uuid.UUID) func(Entry) bool {
+	return func(e Entry) bool { return e.Tag == tag && e.ID == id }
+}
+
 // withID is the filter that matches while an entry has the id.
 func (e *Engine) withID(pin Pin, tag string, id uuid.UUID) bson.D {
 	return pin.and(bson.E{Key: e.path(tag) + "." + idKey, Value: idValue(id)})
@@ -112,7 +120,7 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer
 		c.update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
 		c.filters = u.besides(g)
 	}
-	return e.matched(ctx, c, Applied)
+	return e.matched(ctx, g.Pin, c, Applied, func(own Entry) bool { return g.owns(own) && own.Writes < k })
 }
 
 // WriteAndRelease sends the caller's update under the guard. The same command
@@ -129,7 +137,7 @@ func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answe
 		c.update = u.classic(e.leaveClassic(g)...)
 		c.filters = u.besides(g)
 	}
-	return e.matched(ctx, c, Applied)
+	return e.matched(ctx, g.Pin, c, Applied, g.owns)
 }
 
 // finished is the stage that releases the lock after a pipeline update.

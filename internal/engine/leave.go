@@ -30,7 +30,7 @@ func (e *Engine) Release(ctx context.Context, g Grant) (Answer, error) {
 	img, sent, err := e.send(ctx, release)
 	a := Answer{Outcome: Released, Sent: sent}
 	if img == nil {
-		return e.lost(ctx, a, err, release.query)
+		return e.lost(ctx, a, err, g.Pin, withID(g.Tag, g.ID))
 	}
 	if e.ownEntry(img, g).Fence != g.Fence {
 		a.Outcome = Lost

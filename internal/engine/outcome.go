@@ -33,7 +33,8 @@ func (o Outcome) String() string {
 // Answer is the answer to a command.
 type Answer struct {
 	Outcome Outcome
-	Image   *Image  // nil if the command asks for none or matched no document
+	Image   *Image  // nil if the command asks for none or matched no document; of a Lost, the proof's, if one was read
+	Gone    bool    // of a Lost: it is known that there is no document
 	Sent    Reading // this machine's clocks before the command was sent; also beside an error
 }
 

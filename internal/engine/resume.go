@@ -21,7 +21,7 @@ func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error)
 	img, sent, err := e.show(ctx, forResume, e.keyed(k), nil, update, r)
 	a := img.answer(sent, r, Lost, Lost)
 	if a.Outcome == Lost {
-		return e.lost(ctx, a, err, e.keyed(k))
+		return e.lost(ctx, a, err, k.Pin, k.names)
 	}
 	return a, err
 }
@@ -31,8 +31,11 @@ func (e *Engine) Resume(ctx context.Context, k Token, r Request) (Answer, error)
 func (e *Engine) Touch(ctx context.Context, k Token) (Answer, error) {
 	d := e.present(k.Tag, k.TTL)
 	entries := inPlaceBy(tokenKey, d.own, idValue(k.Key), bson.D{{Key: expiresKey, Value: d.extended("$$e", d.held)}})
-	return e.matched(ctx, change{comment: forTouch, query: e.keyed(k), update: stage(e.path(k.Tag), entries)}, Renewed)
+	return e.matched(ctx, k.Pin, change{comment: forTouch, query: e.keyed(k), update: stage(e.path(k.Tag), entries)}, Renewed, k.names)
 }
+
+// names says that an entry is the token's: that keyed matches it.
+func (k Token) names(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key && e.Held() }
 
 // keyed is the filter that matches while the token's entry is in the document.
 func (e *Engine) keyed(k Token) bson.D {

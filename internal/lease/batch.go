@@ -187,10 +187,10 @@ func renewAll(holds []*Hold) failure {
 		return failure{trouble: trouble(failed) || trouble(err)} // nobody answers: no hold is the reason
 	}
 	for _, s := range holds {
-		span, there := standing[s.grant.ID]
+		stands := standing[s.grant.ID]
 		switch {
-		case there:
-			s.extend(lasting(span, sent, s.grant.TTL))
+		case stands.Lost == nil:
+			s.extend(lasting(stands.Left, sent, s.grant.TTL))
 			if failed == nil {
 				s.emitRenewal(engine.Renewed, nil)
 			}

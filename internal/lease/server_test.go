@@ -163,16 +163,18 @@ func (s *server) RenewAll(ctx context.Context, grants []engine.Grant) (engine.An
 	return a, err
 }
 
-func (s *server) Standing(ctx context.Context, grants []engine.Grant) (standing map[uuid.UUID]time.Duration, sent engine.Reading, err error) {
-	standing = map[uuid.UUID]time.Duration{}
+func (s *server) Standing(ctx context.Context, grants []engine.Grant) (all map[uuid.UUID]engine.Standing, sent engine.Reading, err error) {
+	all = map[uuid.UUID]engine.Standing{}
 	sent, err = s.execute(ctx, "read", grants, func() {
 		for _, g := range grants {
 			if e := s.entries[g.ID]; e != nil {
-				standing[g.ID] = min(time.Until(e.expires)-s.engine.Tolerance, g.TTL)
+				all[g.ID] = engine.Standing{Left: min(time.Until(e.expires)-s.engine.Tolerance, g.TTL)}
+			} else {
+				all[g.ID] = engine.Standing{Lost: &engine.Answer{Outcome: engine.Lost}}
 			}
 		}
 	})
-	return standing, sent, err
+	return all, sent, err
 }
 
 func (s *server) Handoff(ctx context.Context, g engine.Grant, _ engine.Successor) (engine.Answer, error) {
