@@ -188,11 +188,11 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 // delete it returns nil if the lock was released. The delete is repeated until it is
 // answered, ctx ends, or the server would let others in anyway.
 //
-// All other entries go with the document. So delete under a tag that excludes others:
-// under a tag that tolerates other holders, their leases still count as valid until
-// their next command, while another document of this _id may be made and locked. If
-// other goroutines share the entry ([ShareInProcess]), Delete returns
-// [ErrInvalidArgument] and sends nothing, and the lease stands.
+// All other entries go with the document. Leases held beside this one would still
+// count as valid, while another document of this _id is made and locked. So the tag
+// must exclude all others: every tag of the rules, itself included, whichever came
+// first, and with Allow 0. Under any other tag Delete returns [ErrInvalidArgument] and
+// sends nothing, and the lease stands.
 func (l *Lease) Delete(ctx context.Context) error {
 	return l.handle().Delete(ctx)
 }

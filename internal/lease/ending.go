@@ -3,10 +3,12 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
+	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -48,18 +50,31 @@ func (h *Handle) Delete(ctx context.Context) error {
 	if err := h.ready(ctx); err != nil {
 		return err
 	}
+	if other := notExcluded(h.hold.engine.Rules(), h.Tag()); other != "" {
+		return fmt.Errorf("%w: Delete under %q, which does not exclude %q: a lease of that tag would go on beside another document of this _id; "+
+			"delete under a tag that excludes all tags of the rules", ErrInvalidArgument, h.Tag(), other)
+	}
 	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return err
 	}
-	v, err := h.claimAll(ctx)
-	if err == nil && v == nil {
-		err = ofSeveral("Delete", h.Tag())
-	}
+	v, err := h.claimAll(ctx) // no other holder has the entry: a tag that is shared does not exclude itself
 	if err != nil {
 		h.writing.unlock()
 		return err
 	}
 	return h.runLast(ctx, v, h.hold.deletion())
+}
+
+// notExcluded is a tag that may be held beside this one, or "". They exclude each other
+// if both are in the other's way, whichever came first, and without an allowance.
+func notExcluded(rules relations.Rules, tag string) string {
+	excludes := func(x, y string) bool { return rules[x][y].Kind != relations.None && rules[x][y].Allow == 0 }
+	for _, other := range rules.Tags() {
+		if !excludes(tag, other) || !excludes(other, tag) {
+			return other
+		}
+	}
+	return ""
 }
 
 // claimAll claims the right to release the whole hold, for its only holder, and

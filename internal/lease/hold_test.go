@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -185,16 +186,39 @@ func TestRule27UnprovenIsNoLoss(t *testing.T) {
 	}
 }
 
-func TestDeleteOfHolders(t *testing.T) {
+// Under a tag that tolerates other holders nothing is sent, and the lease stands, also
+// if nobody else holds the document.
+func TestDeleteUnderATagThatToleratesOthers(t *testing.T) {
 	virtual(t, func(r *rig) {
-		holders := r.share(2)
-		r.wantErr("of one among two", holders[0].Delete(context.Background()), ErrInvalidArgument)
-		r.wantErr("its Err", holders[0].Err(), nil)
-		r.wantErr("Release", holders[1].Release(context.Background()), nil)
+		h := r.take(1, "read")
+		r.wantErr("Delete", h.Delete(context.Background()), ErrInvalidArgument)
+		r.wantErr("its Err", h.Err(), nil)
 		r.wantSent()
-		r.wantErr("of the only one", holders[0].Delete(context.Background()), nil)
+		r.wantErr("Delete of a writer", r.take(2, "write").Delete(context.Background()), nil)
 		r.wantSent("delete")
 	})
+	cooperative, assertive := relations.Relation{Kind: relations.Cooperative}, relations.Relation{Kind: relations.Assertive}
+	for name, c := range map[string]struct {
+		rules     relations.Rules
+		tag, want string
+	}{
+		"exclusive":              {relations.Exclusive(), "write", ""},
+		"waits for both":         {relations.Fair(), "write", ""},
+		"of two kinds":           {relations.WritePreferring(), "write", ""},
+		"ignores itself":         {relations.WritePreferring(), "read", "read"},
+		"one slot":               {relations.Semaphore(1), "slot", ""},
+		"two slots":              {relations.Semaphore(2), "slot", "slot"},
+		"the strongest of five":  {relations.MultiGranularity(), "X", ""},
+		"the next of five":       {relations.MultiGranularity(), "SIX", "IS"},
+		"is ignored by another":  {relations.Rules{"a": {"a": cooperative, "b": assertive}, "b": {"b": cooperative}}, "a", "b"},
+		"ignores another":        {relations.Rules{"a": {"a": cooperative}, "b": {"a": assertive, "b": cooperative}}, "a", "b"},
+		"tolerates one other":    {relations.Rules{"a": {"a": cooperative, "b": {Kind: relations.Assertive, Allow: 1}}, "b": {"a": assertive}}, "a", "b"},
+		"is tolerated, if alone": {relations.Rules{"a": {"a": cooperative, "b": assertive}, "b": {"a": {Kind: relations.Assertive, Allow: 1}}}, "a", "b"},
+	} {
+		if got := notExcluded(c.rules, c.tag); got != c.want {
+			t.Errorf("%s: %q may be held beside %q, want %q", name, got, c.tag, c.want)
+		}
+	}
 }
 
 // After the end of the validity the first holder to leave releases for all, and
@@ -212,7 +236,6 @@ func TestTheFirstToLeaveAfterTheEndReleases(t *testing.T) {
 				r.server.forget()
 				r.wantErr("the second", leave(holders[1]), ErrLost)
 				r.wantErr("the last one's Update", holders[2].Update(context.Background(), increment), ErrLost)
-				r.wantErr("the last one's Delete", holders[2].Delete(context.Background()), ErrLost)
 				r.wantErr("the last", leave(holders[2]), ErrLost)
 				r.wantSent()
 			})

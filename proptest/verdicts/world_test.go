@@ -58,6 +58,7 @@ func newWorld(t *testing.T) *world {
 	ours := w.client.Database("test").Collection("documents")
 	rules := relations.ReadPreferring()
 	rules["slot"] = relations.Semaphore(1)["slot"]
+	rules["slot"]["write"], rules["write"]["slot"] = rules["slot"]["slot"], rules["slot"]["slot"] // so that "write" excludes all, for Delete
 	w.locks, err = multilock.New(ours, rules)
 	w.must(err)
 	w.others, err = multilock.New(theirs, rules)
