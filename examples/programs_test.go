@@ -100,10 +100,10 @@ func runAll(t *testing.T, binaries string) {
 	const unreachable = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1000"
 	for name, right := range printed {
 		for uri, says := range map[string][]string{
-			"":                {"set MONGODB_URI"},
-			"localhost:27017": {"parsing uri", "scheme"},
-			unreachable:       {"server selection error", "127.0.0.1:1", "connection refused"},
-			mongotest.URI(t):  nil,
+			"":                               {"set MONGODB_URI"},
+			"mongodb://ann:geheim/localhost": {"set MONGODB_URI"},
+			unreachable:                      {"server selection error", "127.0.0.1:1", "connection refused"},
+			mongotest.URI(t):                 nil,
 		} {
 			t.Run(name+"/"+strings.Join(says, ","), func(t *testing.T) {
 				t.Parallel()
@@ -118,7 +118,7 @@ func runAll(t *testing.T, binaries string) {
 					return
 				}
 				out, err := cmd.CombinedOutput()
-				if (err != nil) != (says != nil) || strings.Contains(string(out), "panic") {
+				if (err != nil) != (says != nil) || strings.Contains(string(out), "panic") || strings.Contains(string(out), "geheim") {
 					t.Errorf("it ended with %v: %s", err, out)
 				}
 				for _, word := range says {

@@ -2,7 +2,13 @@ import os from 'node:os'
 import { MongoClient } from 'mongodb'
 import { Locker, presets } from './doclock.js'
 
-const client = await new MongoClient(process.env.MONGODB_URI).connect()
+let client
+try {
+  client = new MongoClient(process.env.MONGODB_URI)
+} catch { // its error has the URI's password in it
+  throw new Error('set MONGODB_URI, as in mongodb://localhost:27017')
+}
+await client.connect()
 const locker = new Locker(client.db().collection('orders'), {
   rules: presets.writePreferring, ttl: 30_000, owner: `${os.hostname()}/${process.pid}`,
 })

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"io/fs"
+	"net"
 	"os"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -45,20 +46,7 @@ func (c *cli) connect() (coll *mongo.Collection, close func(), err error) {
 	if c.timeout < shortestTimeout {
 		return nil, nil, usage("--timeout is %v; give at least %v", c.timeout, shortestTimeout)
 	}
-	opts, err := c.clientOptions()
-	if err != nil {
-		return nil, nil, err
-	}
-	if opts.ServerSelectionTimeout == nil || c.timeout != patience {
-		opts.SetServerSelectionTimeout(c.timeout)
-	}
-	if opts.ConnectTimeout == nil {
-		opts.SetConnectTimeout(c.timeout)
-	}
-	if opts.MaxPoolSize != nil && *opts.MaxPoolSize == 1 {
-		opts.SetMaxPoolSize(2) // the second one for the pings of answered
-	}
-	client, err := mongo.Connect(opts)
+	client, err := c.client()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,114 +167,94 @@ func passed(ctx context.Context, d time.Duration) bool {
 // errNoServer: nothing says where the server is.
 var errNoServer = errors.New("no server is named")
 
-// serverURI finds the URI. It never comes from an argument with a password.
+// serverURI finds the URI. No error has a part of it, or of what a file has.
 func (c *cli) serverURI() (string, error) {
 	switch {
 	case c.uri != "" && c.uriFile != "":
 		return "", usage("--uri and --uri-file are both given; give one")
 	case c.uri != "":
-		c.secrets = secretsOf(c.uri)
-		if len(c.secrets) > 0 {
-			return "", usage("--uri has a password, which ps shows to everybody and a shell keeps in its history; set MONGODB_URI, or write it to a file for --uri-file")
-		}
 		return c.uri, nil
 	case c.uriFile != "":
 		text, err := os.ReadFile(c.uriFile)
 		if err != nil {
+			var path *fs.PathError
+			if errors.As(err, &path) { // its path may be the URI itself
+				err = path.Err
+			}
 			return "", usage("the file of --uri-file can't be read: %v", err)
 		}
 		uri := strings.TrimSpace(string(text))
-		c.secrets = secretsOf(uri)
 		if uri == "" || strings.ContainsAny(uri, "\n\r") {
-			return "", usage("the file %s of --uri-file doesn't have one line, a URI", c.uriFile)
+			return "", usage("the file of --uri-file doesn't have one line, a URI")
 		}
 		return uri, nil
 	}
 	uri := cmp.Or(os.Getenv("DOCLOCK_URI"), os.Getenv("MONGODB_URI"))
-	c.secrets = secretsOf(uri)
 	if uri == "" {
 		return "", &ending{code: exitUsage, err: errNoServer}
 	}
 	return uri, nil
 }
 
-// clientOptions parses the URI. A URI that can't be parsed may have its password
-// anywhere, so the driver's error is printed only if it has no secret.
-func (c *cli) clientOptions() (*options.ClientOptions, error) {
+// client makes a client of the server's URI, with more options.
+func (c *cli) client(more ...*options.ClientOptions) (*mongo.Client, error) {
 	uri, err := c.serverURI()
 	if err != nil {
 		return nil, err
 	}
 	opts := options.Client().ApplyURI(uri)
-	if err := opts.Validate(); err != nil {
-		why := err.Error()
-		if slices.ContainsFunc(c.secrets, func(secret string) bool { return strings.Contains(why, secret) }) {
-			why = "the reason can't be shown without a password in it"
-		}
-		return nil, usage("the server's URI can't be used: %s. A password's special characters are escaped: %% is %%25, / %%2F, : %%3A, @ %%40", why)
+	err = opts.Validate()
+	unread := err != nil || slices.ContainsFunc(opts.Hosts, func(host string) bool { return strings.Contains(host, "@") })
+	if c.uri != "" && (unread || hasPassword(opts)) {
+		return nil, usage("--uri has a password, which ps shows to everybody and a shell keeps in its history, or it can't be read; set MONGODB_URI, or write it to a file for --uri-file")
+	}
+	if unread {
+		return nil, unusable(uri, err)
+	}
+	if opts.ServerSelectionTimeout == nil || c.timeout != patience {
+		opts.SetServerSelectionTimeout(c.timeout)
+	}
+	if opts.ConnectTimeout == nil {
+		opts.SetConnectTimeout(c.timeout)
+	}
+	if opts.MaxPoolSize != nil && *opts.MaxPoolSize == 1 {
+		opts.SetMaxPoolSize(2) // the second one for the pings of answered
 	}
 	if opts.AppName == nil {
 		opts.SetAppName("doclock")
 	}
-	return opts, nil
-}
-
-// secretsOf are the parts of a URI that nobody may see: as they are written, as
-// they are meant, and as errors quote them. What is between :// and the last @ is
-// the user and the password, also where the password has characters that it should
-// have escaped.
-func secretsOf(uri string) []string {
-	var secrets []string
-	add := func(secret string) {
-		for _, s := range []string{secret, unescaped(secret)} {
-			if s != "" {
-				secrets = append(secrets, s, strings.Trim(strconv.Quote(s), `"`))
-			}
-		}
-	}
-	_, rest, _ := strings.Cut(uri, "://")
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		if _, password, ok := strings.Cut(rest[:at], ":"); ok {
-			add(password)
-		}
-	}
-	_, query, _ := strings.Cut(uri, "?")
-	for pair := range strings.SplitSeq(query, "&") {
-		key, value, _ := strings.Cut(pair, "=")
-		switch strings.ToLower(key) {
-		case "tlscertificatekeyfilepassword", "sslclientcertificatekeypassword", "proxypassword", "password":
-			add(value)
-		case "authmechanismproperties":
-			for property := range strings.SplitSeq(escape.Replace(value), ",") {
-				if name, token, _ := strings.Cut(property, ":"); strings.EqualFold(name, "AWS_SESSION_TOKEN") {
-					add(token)
-				}
-			}
-		}
-	}
-	return secrets
-}
-
-// escape undoes what may be written for the separators of a URI's properties.
-var escape = strings.NewReplacer("%3A", ":", "%3a", ":", "%2C", ",", "%2c", ",")
-
-func unescaped(s string) string {
-	plain, err := url.PathUnescape(s)
+	client, err := mongo.Connect(append([]*options.ClientOptions{opts}, more...)...)
 	if err != nil {
-		return s
+		return nil, unusable(uri, err)
 	}
-	return plain
+	return client, nil
 }
 
-// redacted is a text without the secrets of the URI. The driver has no reason to
-// speak of one after it has read the URI. A shorter secret stays: its place would
-// be seen in each text that has the same letters.
-func (c *cli) redacted(text string) string {
-	const shortest = 5
-	for _, secret := range c.secrets {
-		if len(secret) >= shortest {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	return text
+// hasPassword reports whether a URI that can be read has something that nobody may
+// see. A property may be a token.
+func hasPassword(opts *options.ClientOptions) bool {
+	return opts.Auth != nil && (opts.Auth.PasswordSet || len(opts.Auth.AuthMechanismProperties) > 0) ||
+		strings.Contains(strings.ToLower(opts.GetURI()), "password")
 }
+
+// unusable is the error of a URI that can't be used. A password can be anywhere in
+// such a URI, and in what the driver says of it. So nothing of both is in the error.
+func unusable(uri string, err error) error {
+	why := "a character in it has to be escaped, or it has no host. In a password % is %25, / %2F, : %3A, @ %40"
+	before, _, _ := strings.Cut(uri, "?")
+	switch {
+	case !strings.HasPrefix(uri, "mongodb://") && !strings.HasPrefix(uri, "mongodb+srv://"):
+		why = "it doesn't begin with mongodb:// or mongodb+srv://"
+	case errors.As(err, new(*net.DNSError)):
+		why = "DNS has no SRV record of its host"
+	case before != uri && options.Client().ApplyURI(before).Validate() == nil:
+		why = "an option after its ? can't be used"
+	}
+	return usage("the server's URI can't be used: %s", why)
+}
+
+var mongoURI = regexp.MustCompile(`(?is)(mongo[a-z+]*://)\S.*`)
+
+// withoutURI is an error's text without a server's URI, which may have been given in
+// the place of another argument.
+func withoutURI(text string) string { return mongoURI.ReplaceAllString(text, "$1…") }

@@ -337,7 +337,7 @@ func (c *cli) sayLate(h held, event, format string, args ...any) (answered func(
 // say tells on stderr how a run goes: always what on says, and with --json
 // everything.
 func (c *cli) say(on bool, event, format string, args ...any) {
-	text := c.redacted(fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
 	switch {
 	case c.json:
 		line, _ := json.Marshal(struct {

@@ -23,8 +23,6 @@ type cli struct {
 
 	uri, uriFile, collection, field string
 	shardKey                        []string
-
-	secrets []string // of the URI, once it was read; they are never printed
 }
 
 const rootLong = `doclock shows and removes the locks of a MongoDB collection, and runs a command while it
@@ -32,7 +30,7 @@ holds one.
 
 The server comes from DOCLOCK_URI or MONGODB_URI in the environment, or from a file
 (--uri-file). A URI with a password is refused as an argument, because ps shows arguments
-to everybody. The password is never printed.
+to everybody. Nothing of a URI is printed but its hosts, and these only if it can be used.
 
 The collection is that of --collection, or of DOCLOCK_COLLECTION in the environment, or
 doclock.locks: a collection of named locks, which "doclock run NAME" makes.
@@ -127,7 +125,7 @@ func (c *cli) printJSON(v any) error {
 
 // report says on stderr what went wrong and what to do.
 func (c *cli) report(err error, code int) {
-	text := c.redacted(err.Error())
+	text := withoutURI(err.Error())
 	hint := hintOf(err)
 	if c.json {
 		line, _ := json.Marshal(struct {

@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata/script",
 		Setup:     func(env *testscript.Env) error { return setUp(env, bin+":"+scripts) },
-		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"ends": endsWith, "until": until, "insert": insert, "net": net, "covers": covers},
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"ends": endsWith, "until": until, "insert": insert, "net": network, "covers": covers},
 		Condition: condition,
 	})
 }
@@ -168,7 +168,7 @@ func insert(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-func net(ts *testscript.TestScript, _ bool, args []string) {
+func network(ts *testscript.TestScript, _ bool, args []string) {
 	s := ts.Value("story").(story)
 	switch args[0] {
 	case "down", "up":

@@ -120,7 +120,7 @@ func (c *cli) lines() int {
 
 func (c *cli) showGlance(g glance, err error) error {
 	if err != nil {
-		g.Error = c.redacted(err.Error())
+		g.Error = withoutURI(err.Error())
 	}
 	if c.json {
 		return c.printJSON(g)

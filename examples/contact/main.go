@@ -17,12 +17,10 @@ import (
 
 func main() {
 	ctx := context.Background()
-	uri := os.Getenv("MONGODB_URI")
-	if uri == "" {
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+	if err != nil { // it may have the URI's password in it
 		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	check(err)
 	db := client.Database("book")
 	b, err := book.Open(db)
 	check(err)

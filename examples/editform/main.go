@@ -25,14 +25,12 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	uri := os.Getenv("MONGODB_URI")
-	if uri == "" {
-		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
-	}
 	var replicas []http.Handler
 	for _, name := range []string{"replica 1", "replica 2"} { // each with its own client and Locker, as two processes have
-		client, err := mongo.Connect(options.Client().ApplyURI(uri))
-		check(err)
+		client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+		if err != nil { // it may have the URI's password in it
+			log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
+		}
 		pages := client.Database("wiki").Collection("pages")
 		_, err = pages.UpdateOne(ctx, doclock.ID("welcome"),
 			bson.M{"$setOnInsert": bson.M{"text": "Welcome.", "saves": 0}}, options.UpdateOne().SetUpsert(true))

@@ -35,12 +35,10 @@ func next(ctx context.Context, locks *writelock.Locker, pending bson.M, work fun
 
 func main() {
 	ctx := context.Background()
-	uri := os.Getenv("MONGODB_URI")
-	if uri == "" {
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+	if err != nil { // it may have the URI's password in it
 		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	check(err)
 	jobs := client.Database("queue").Collection("jobs")
 	keys := bson.D{{Key: "queue", Value: 1}, {Key: "state", Value: 1}, {Key: "priority", Value: -1}}
 	_, err = jobs.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys})

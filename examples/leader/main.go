@@ -17,12 +17,10 @@ import (
 
 func main() {
 	ctx := context.Background()
-	uri := os.Getenv("MONGODB_URI")
-	if uri == "" {
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+	if err != nil { // it may have the URI's password in it
 		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	check(err)
 	check(client.Ping(ctx, nil)) // Lead would campaign until the server can be reached
 	names := client.Database("jobs").Collection("locks")
 	term, last := 0, int64(0) // no mutex: only the leader uses them

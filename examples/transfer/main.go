@@ -16,12 +16,10 @@ import (
 
 func main() {
 	ctx := context.Background()
-	uri := os.Getenv("MONGODB_URI")
-	if uri == "" {
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+	if err != nil { // it may have the URI's password in it
 		log.Fatal("set MONGODB_URI, as in mongodb://localhost:27017")
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
-	check(err)
 	accounts := client.Database("bank").Collection("accounts")
 	locks, err := writelock.New(accounts)
 	check(err)

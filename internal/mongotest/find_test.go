@@ -19,8 +19,11 @@ func TestServerOfTheEnvironment(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "MONGODB_URI is set") || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("the error is: %v", err)
 	}
-	if err != nil && strings.Contains(err.Error(), "secret") {
-		t.Errorf("the error tells the password: %v", err)
+	for _, uri := range []string{os.Getenv("MONGODB_URI"), "mongodb://user:secret%40host/", "mongodb://user:secret/host", "mongodb://127.0.0.1/?tls=secret"} {
+		t.Setenv("MONGODB_URI", uri)
+		if _, err := Start(t.Context(), nil); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error is: %v", uri, err)
+		}
 	}
 }
 

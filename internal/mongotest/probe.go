@@ -2,8 +2,8 @@ package mongotest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,7 +22,7 @@ func probe(ctx context.Context, uri string, limit time.Duration) (what string, e
 	}
 	client, err := mongo.Connect(opts)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", redacted(uri), err)
+		return "", errUnusable
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 
@@ -32,7 +32,7 @@ func probe(ctx context.Context, uri string, limit time.Duration) (what string, e
 		Msg     string `bson:"msg"`
 	}
 	if err := admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello); err != nil {
-		return "", fmt.Errorf("%s does not answer: %w", redacted(uri), err)
+		return "", fmt.Errorf("the server does not answer: %w", err)
 	}
 	var build struct {
 		Version  string `bson:"version"`
@@ -41,7 +41,7 @@ func probe(ctx context.Context, uri string, limit time.Duration) (what string, e
 		} `bson:"ferretdb"`
 	}
 	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
-		return "", fmt.Errorf("%s does not say its version: %w", redacted(uri), err)
+		return "", fmt.Errorf("the server does not say its version: %w", err)
 	}
 
 	what = "MongoDB " + build.Version
@@ -58,7 +58,5 @@ func probe(ctx context.Context, uri string, limit time.Duration) (what string, e
 	}
 }
 
-var credentials = regexp.MustCompile(`//[^@/]*@`)
-
-// redacted is uri without its user and password, for errors and logs.
-func redacted(uri string) string { return credentials.ReplaceAllString(uri, "//…@") }
+// errUnusable has nothing of the URI, nor of the driver's error: a password may be anywhere in them.
+var errUnusable = errors.New("the server's URI can't be used; it is like mongodb://USER:PASSWORD@HOST:PORT/, with special characters escaped")

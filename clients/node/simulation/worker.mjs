@@ -170,7 +170,13 @@ const rules = ({ name }) => {
   return n ? preset?.(Number(n)) : preset
 }
 
-const locked = client(job.Faults ? await wire(job.URI) : job.URI)
+let locked
+try {
+  locked = client(job.Faults ? await wire(job.URI) : job.URI)
+} catch { // its error has the URI in it
+  process.stdout.write("failed the server's URI can't be used\n")
+  process.exit(1)
+}
 const collection = locked.db(job.Database).collection('documents')
 const documents = job.Locked.filter(rules).map((document) => {
   const { ttl, waitTTL, tolerance: clockTolerance } = document

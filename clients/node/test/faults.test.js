@@ -4,7 +4,7 @@ import { connect, createServer } from 'node:net'
 import { test } from 'node:test'
 import { MongoClient, MongoServerError } from 'mongodb'
 import { ConflictError, LostError, NotFoundError, UnknownError, presets } from '../doclock.js'
-import { documents, entries, expire, get, jump, locker, make, relayed, silence } from './server.js'
+import { documents, entries, expire, get, jump, locker, make, relayed, silence, uriOf } from './server.js'
 
 // faulty is a collection whose commands of one kind get their fates one by one: 'lost' is not executed, 'reply lost' is
 // executed without an answer, 'later' is executed when run() is called; a function is called instead; then all is well.
@@ -266,7 +266,7 @@ test('a lost reply of an update, and members', async () => {
 // ---- A connection that breaks
 
 test('replies that are lost with their connection', async () => {
-  const { hostname, port } = new URL(process.env.MONGODB_URI)
+  const { hostname, port } = new URL(uriOf())
   let lose = false
   const sockets = new Set()
   const proxy = createServer((inner) => {
@@ -286,10 +286,10 @@ test('replies that are lost with their connection', async () => {
     })
   })
   await new Promise((listening) => proxy.listen(0, '127.0.0.1', listening))
-  const uri = new URL(process.env.MONGODB_URI)
-  uri.host = `127.0.0.1:${proxy.address().port}`
-  uri.searchParams.set('directConnection', 'true')
-  const behind = new MongoClient(uri.href)
+  const behind = new MongoClient(uriOf((uri) => {
+    uri.host = `127.0.0.1:${proxy.address().port}`
+    uri.searchParams.set('directConnection', 'true')
+  }))
   try {
     const collection = behind.db(documents.dbName).collection(documents.collectionName)
     const id = await make({ x: 0 })

@@ -34,6 +34,9 @@ func serve(once bool) error {
 		return server.Close()
 	}
 	fmt.Fprintln(os.Stderr, server.Description())
+	if os.Getenv("MONGODB_URI") != "" {
+		return server.Close() // it stays by itself, and its URI may have a password
+	}
 	fmt.Fprintln(os.Stderr, "Tests of this user find it by themselves. Other programs need:")
 	fmt.Printf("export MONGODB_URI='%s'\n", server.URI())
 	fmt.Fprintln(os.Stderr, "It stays until Ctrl-C, and a little longer.")
