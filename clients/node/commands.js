@@ -4,8 +4,11 @@ import { BSON } from 'mongodb'
 
 // ---- Bad input
 
+// text is a value in an error. It comes from the caller or from the document, and steers no terminal.
 export const text = (value) => {
-  try { return typeof value === 'string' ? JSON.stringify(value) : String(value) } catch { return typeof value }
+  const escape = (c) => Array.from({ length: c.length }, (_, i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')
+  const quoted = () => (typeof value === 'string' ? JSON.stringify(value) : String(value))
+  try { return quoted().replace(/[\p{C}\p{Zl}\p{Zp}]/gu, escape) } catch { return typeof value }
 }
 export const demand = (holds, rule, value) => {
   if (!holds) throw new TypeError(`doclock: ${rule}; it is ${text(value)}`)
@@ -30,24 +33,30 @@ export const queryOf = (id) => {
 const exact = { promoteValues: false, promoteBuffers: false, bsonRegExp: true }
 export const copy = (document) => BSON.deserialize(BSON.serialize(document, { ignoreUndefined: false }), exact)
 
-// checkUpdate checks a caller's update. It must not touch the lock.
-const touches = (path) => path === 'lock' || path.startsWith('lock.')
-export const checkUpdate = (update) => {
-  const untouched = (paths) => paths.forEach((path) => demand(!touches(String(path)), 'an update must not touch the field lock', path))
+// checkUpdate checks a caller's update. It must not touch the lock, nor take a position from it.
+export const checkUpdate = (update, arrayFilters) => {
+  const check = (paths) => paths.forEach((path) => {
+    demand(typeof path === 'string', 'a field must have a text as its name', path)
+    const segments = path.split('.')
+    demand(segments[0] !== 'lock', 'an update must not touch the field lock', path)
+    demand(!segments.includes('$'), "no path may be positional, as the server may take the position from the lock's array; use an array filter, as in items.$[item]", path)
+  })
   if (!Array.isArray(update)) {
     demand(isPlain(update) && Object.keys(update).length > 0, 'an update must be operators, as { $set: … }, or a pipeline', update)
     for (const [name, fields] of Object.entries(update)) {
       demand(name.startsWith('$'), 'an update must be operators, as { $set: … }; no document that replaces', name)
       demand(isPlain(fields), `${name} must have fields`, fields)
-      untouched([...Object.keys(fields), ...(name === '$rename' ? Object.values(fields) : [])])
+      check([...Object.keys(fields), ...(name === '$rename' ? Object.values(fields) : [])])
     }
     return
   }
   demand(update.length > 0, 'a pipeline must have a stage', update)
+  demand(arrayFilters.length === 0, 'a pipeline takes no array filters; use $map and $filter', arrayFilters)
   for (const stage of update) {
     const [name] = isPlain(stage) && Object.keys(stage).length === 1 ? Object.keys(stage) : []
     demand(['$set', '$addFields', '$unset'].includes(name), 'a stage must be $set, $addFields or $unset: others can drop the lock', name)
-    untouched(name === '$unset' ? [stage.$unset].flat() : Object.keys(stage[name]))
+    demand(name === '$unset' || isPlain(stage[name]), `${name} must have fields`, stage[name])
+    check(name === '$unset' ? [stage.$unset].flat() : Object.keys(stage[name]))
   }
 }
 

@@ -13,7 +13,7 @@ export { presets }
 export class ConflictError extends Error {
   name = 'ConflictError'
   constructor(tag, entries) {
-    const who = entries.map((e) => `${e.tag} by ${e.owner}${e.fence === undefined ? ', waiting' : ''}`)
+    const who = entries.map((e) => `${text(e.tag)} by ${text(e.owner)}${e.fence === undefined ? ', waiting' : ''}`)
     super(`doclock: ${tag} is refused: ${who.join('; ') || 'somebody has the lock'}`)
     this.entries = entries
   }
@@ -44,12 +44,12 @@ const checkFormat = (lock) => {
   const fail = (what) => { throw new FormatError(`doclock: ${what}`) }
   if (none(lock)) return
   if (!isDocument(lock)) fail('the field lock is no document')
-  if (!none(lock.v) && !(number(lock.v) <= 1)) fail(`the lock has version ${lock.v}; this client knows version 1`)
-  if (!none(lock.fence) && !(number(lock.fence) >= 0 && number(lock.fence) < 2 ** 53)) fail(`lock.fence is ${lock.fence}`)
+  if (!none(lock.v) && !(number(lock.v) <= 1)) fail(`the lock has version ${text(lock.v)}; this client knows version 1`)
+  if (!none(lock.fence) && !(number(lock.fence) >= 0 && number(lock.fence) < 2 ** 53)) fail(`lock.fence is ${text(lock.fence)}`)
   if (none(lock.tags)) return
   if (!isDocument(lock.tags)) fail('lock.tags is no document')
   for (const [tag, entries] of Object.entries(lock.tags)) {
-    if (entries !== null && !(Array.isArray(entries) && entries.every(isDocument))) fail(`lock.tags.${tag} is no array of documents`)
+    if (entries !== null && !(Array.isArray(entries) && entries.every(isDocument))) fail(`lock.tags has ${text(tag)}, which is no array of documents`)
   }
 }
 const entriesOf = (lock, tag) => {
@@ -105,7 +105,7 @@ const reading = { fieldsAsRaw: Object.create(null), promoteLongs: true, promoteV
 
 // A call is what one call of the caller's knows: until when it repeats, its signal, and whether an attempt was silent,
 // that is had no answer: it may have been executed, or may be executed later.
-const newCall = (more) => ({ until: mono() + patience, silent: false, ...more })
+const newCall = (more) => ({ until: mono() + patience, timeLeft: () => Infinity, silent: false, ...more })
 
 class Wire {
   #db
@@ -118,10 +118,10 @@ class Wire {
   }
 
   // attempt sends one message, and breaks off after its time. Only the generic command sends it once, without a txnNumber.
-  async #attempt(db, command, { signal, attemptMS = this.#attemptMS }) {
+  async #attempt(db, command, { signal, timeLeft, attemptMS = this.#attemptMS }) {
     const stop = new AbortController()
     const leave = () => stop.abort(signal.reason)
-    const timer = setTimeout(() => stop.abort(new Error('doclock: the server has not answered')), attemptMS)
+    const timer = setTimeout(() => stop.abort(new Error('doclock: the server has not answered')), Math.min(attemptMS, timeLeft()))
     signal?.addEventListener('abort', leave)
     const stopped = new Promise((_, reject) => stop.signal.addEventListener('abort', () => reject(stop.signal.reason)))
     stopped.catch(() => {})
@@ -133,10 +133,12 @@ class Wire {
     }
   }
 
-  // ask repeats a command until it is answered. `sent` is the time before the send of the answered attempt.
+  // ask repeats a command until it is answered, or no time is left. `sent` is the time before the send of the answered
+  // attempt.
   async #ask(command, call, db = this.#db) {
     for (let pause = 10; ; pause = Math.min(2 * pause, 1000)) {
       call.signal?.throwIfAborted()
+      if (call.timeLeft() <= 0) throw new Silence('no time is left')
       const sent = clocks()
       let wait = pause
       try {
@@ -374,7 +376,11 @@ class Lease {
   /** Extends the lease by its TTL, unless its time is up. */
   async renew() {
     this.#checkTime()
-    const { image, sent } = await this.#settle(fill(commands.renew, this.#marks), newCall(), 'renewal')
+    const call = newCall({ timeLeft: () => this.#timeLeft() })
+    const { image, sent } = await this.#settle(fill(commands.renew, this.#marks), call, 'renewal').catch((err) => {
+      this.#checkTime()
+      throw err
+    })
     if (image === null) throw this.#lose('')
     this.#checkTime() // the answer may come late
     this.#extend(sent)
@@ -391,7 +397,7 @@ class Lease {
     known('the options', options, ['arrayFilters'])
     const { arrayFilters = [] } = options
     demand(Array.isArray(arrayFilters) && arrayFilters.every(isPlain), 'arrayFilters must be an array of filters', arrayFilters)
-    checkUpdate(update)
+    checkUpdate(update, arrayFilters)
     const bytes = copy({ update, arrayFilters })
     return await this.#inTurn(() => this.#write(bytes))
   }

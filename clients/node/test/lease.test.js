@@ -133,6 +133,18 @@ test('a lease whose time was up is not valid again', async (t) => {
   await late.release()
 })
 
+test('no renewal is sent after the end', async () => {
+  const left = []
+  const wire = relayed((command, send) => {
+    if (command.comment !== 'doclock renew') return send()
+    left.push(lease.remaining())
+    return Promise.reject(new Error('the test lost this'))
+  })
+  const lease = await locker(presets.fair, { ttl: 1000 }, wire).tryAcquire(await make(), 'write')
+  await assert.rejects(lease.renew(), LostError)
+  assert.ok(left.length > 3 && left.every((ms) => ms > 0), `a renewal was sent with ${left} ms left`)
+})
+
 test('guarded writes', async () => {
   const id = await make({ list: [1, 5, 9] })
   const lease = await fair.tryAcquire(id, 'write')
@@ -165,13 +177,27 @@ test('an update that must not be sent', async () => {
   for (const update of [
     undefined, null, 'x', {}, [], { x: 1 }, { $set: 1 }, { $set: { lock: 1 } }, { $unset: { 'lock.tags': '' } }, { $rename: { x: 'lock' } },
     { $rename: { 'lock.fence': 'x' } }, [{ $set: { lock: 1 } }], [{ $set: { 'lock.fence': 1 } }], [{ $unset: 'lock' }], [{ $unset: ['x', 'lock.v'] }],
-    [{ $replaceWith: {} }], [{ $project: { x: 1 } }], [{ $set: { x: 1 }, $unset: 'y' }], [1],
+    [{ $replaceWith: {} }], [{ $project: { x: 1 } }], [{ $set: { x: 1 }, $unset: 'y' }], [1], [{ $set: 1 }], [{ $unset: 1 }], { $rename: { x: 1 } },
+    { $set: { 'items.$.q': 1 } }, { $rename: { x: 'y.$' } }, { $pull: { 'items.$': 1 } }, [{ $set: { 'items.$': 1 } }], [{ $unset: ['items.$.q'] }],
   ]) await assert.rejects(lease.update(update), { name: 'TypeError', message: /^doclock: / })
   await assert.rejects(lease.update({ $set: { loop } }))
   await assert.rejects(lease.update({ $set: { x: 1 } }, { arrayFilters: 1 }), TypeError)
+  await assert.rejects(lease.update([{ $set: { x: 1 } }], { arrayFilters: [{ x: 1 }] }), TypeError)
   await assert.rejects(lease.update({ $set: { x: 1 } }, { upsert: true }), TypeError)
   assert.equal(sent.length, before)
-  await lease.update({ $set: { lock2: 1, locks: { lock: 1 } } })
+  await lease.update({ $set: { lock2: 1, locks: { lock: 1 }, list: [1] } })
+  await lease.update({ $inc: { 'list.$[]': 1 } })
+})
+
+// Others' texts come from the document. They steer no terminal, and begin no line in a log.
+test("others' texts in errors", async () => {
+  const evil = 'x\ny\x1b[2J\x9b\u202e\u2028\u{e0001}'
+  const entry = { id: new UUID(), owner: evil, fence: 1, seq: 1, expires: new Date(Date.now() + 60_000) }
+  for (const lock of [{ tags: { write: [entry] } }, { tags: { [evil]: [entry] } }, { tags: { [evil]: 7 } }, { v: evil }, { fence: evil }]) {
+    const id = await make({ lock })
+    await assert.rejects(fair.tryAcquire(id, 'write'), ({ message }) => !/[\p{C}\p{Zl}\p{Zp}]/u.test(message) && message.includes('\\u202e'))
+  }
+  await assert.rejects(fair.tryAcquire(evil, 'write'), ({ message }) => !/[\p{C}\p{Zl}\p{Zp}]/u.test(message))
 })
 
 test('no document', async () => {
