@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -20,10 +21,12 @@ func (s *Scope) elementAt(e bson.RawValue) bson.RawValue {
 	if value.IsNullish(v[0]) || value.IsNullish(v[1]) {
 		return value.Null
 	}
-	n, whole := value.Whole(v[1])
+	n, whole := value.Int32(v[1])
 	switch {
 	case !value.IsArray(v[0]):
 		return s.refusef(28689, "$arrayElemAt's first argument must be an array, but is %s", value.TypeName(v[0]))
+	case !value.IsNumber(v[1]):
+		return s.refusef(28690, "$arrayElemAt's second argument must be a numeric value, but is %s", value.TypeName(v[1]))
 	case !whole:
 		return s.refusef(28691, "$arrayElemAt's second argument must be representable as a 32-bit integer")
 	}
@@ -62,18 +65,24 @@ func (s *Scope) slice(e bson.RawValue) bson.RawValue {
 	}
 	all := value.Elements(v[0])
 	length := int64(len(all))
-	n, whole := value.Whole(v[len(v)-1])
-	if !whole || n != int64(int32(n)) {
-		return s.refusef(28725, "Second argument to $slice must be numeric")
+	for i, number := range v[1:] {
+		if !value.IsNumber(number) {
+			return s.refusef(28725+2*int32(i), "operand %d of $slice must be a numeric value, but is of type: %s", i+2, value.TypeName(number))
+		}
+		if _, whole := value.Int32(number); !whole {
+			return s.refusef(28726+2*int32(i), "operand %d of $slice can't be represented as a 32-bit integer: %s", i+2, number)
+		}
 	}
+	n, _ := value.Int32(v[len(v)-1])
 	if len(v) == 2 && n < 0 {
 		return value.Array(all[max(0, length+n):])
 	}
 	var from int64
 	if len(v) == 3 {
-		if from, whole = value.Whole(v[1]); !whole || n <= 0 {
-			return s.refusef(28729, "Third argument to $slice must be positive")
+		if n <= 0 {
+			return s.refusef(28729, "Third argument to $slice must be positive: %s", v[2])
 		}
+		from, _ = value.Int32(v[1])
 		if from < 0 {
 			from = max(0, length+from)
 		}
@@ -98,9 +107,7 @@ func contains(all []bson.RawValue, v bson.RawValue) bool {
 // the result.
 func (s *Scope) input(e bson.RawValue, code int32, name string) (elements []bson.RawValue, as string, ok bool) {
 	input := s.eval(value.Get(e, "input"))
-	if as = value.Text(value.Get(e, "as")); as == "" {
-		as = "this"
-	}
+	as = elementName(value.Get(e, "as"))
 	if value.IsNullish(input) {
 		return nil, as, false
 	}
@@ -110,6 +117,9 @@ func (s *Scope) input(e bson.RawValue, code int32, name string) (elements []bson
 	}
 	return value.Elements(input), as, true
 }
+
+// elementName is the name of the variable that is an element.
+func elementName(as bson.RawValue) string { return cmp.Or(value.Text(as), "this") }
 
 func (s *Scope) filter(e bson.RawValue) bson.RawValue {
 	elements, as, ok := s.input(e, 28651, "$filter")
@@ -144,8 +154,10 @@ func (s *Scope) mapped(e bson.RawValue) bson.RawValue {
 
 func (s *Scope) subset(e bson.RawValue) bson.RawValue {
 	v := s.operands(e)
-	if !value.IsArray(v[0]) || !value.IsArray(v[1]) {
-		return s.refusef(17046, "both operands of $setIsSubset must be arrays")
+	for i, code := range []int32{17046, 17042} {
+		if !value.IsArray(v[i]) {
+			return s.refusef(code, "both operands of $setIsSubset must be arrays. One is of type: %s", value.TypeName(v[i]))
+		}
 	}
 	whole := value.Elements(v[1])
 	for _, element := range value.Elements(v[0]) {
@@ -156,6 +168,7 @@ func (s *Scope) subset(e bson.RawValue) bson.RawValue {
 	return value.True
 }
 
+// union is sorted.
 func (s *Scope) union(e bson.RawValue) bson.RawValue {
 	var all []bson.RawValue
 	for v := range s.each(e) {
@@ -171,6 +184,7 @@ func (s *Scope) union(e bson.RawValue) bson.RawValue {
 			}
 		}
 	}
+	slices.SortFunc(all, value.Compare)
 	return value.Array(all)
 }
 

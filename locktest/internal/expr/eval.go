@@ -46,6 +46,10 @@ func (s *Scope) Eval(expression bson.RawValue) (bson.RawValue, error) {
 	return v, s.err
 }
 
+// Value and Err are the value of one expression of several, and the first error.
+func (s *Scope) Value(expression bson.RawValue) bson.RawValue { return s.eval(expression) }
+func (s *Scope) Err() error                                   { return s.err }
+
 // refuse remembers an error.
 func (s *Scope) refuse(err error) bson.RawValue {
 	if s.err == nil {

@@ -2,7 +2,7 @@ package expr
 
 import (
 	"math"
-	"math/big"
+	"slices"
 	"strconv"
 
 	"github.com/doclock/doclock/locktest/internal/value"
@@ -11,81 +11,58 @@ import (
 
 func isDate(v bson.RawValue) bool { return v.Type == bson.TypeDateTime }
 
-// milliseconds are a date's, or those that a number stands for, as a long.
-func (s *Scope) milliseconds(v bson.RawValue) bson.RawValue {
-	switch v.Type {
-	case bson.TypeDateTime:
-		return value.Long(v.DateTime())
-	case bson.TypeInt32, bson.TypeInt64:
-		return value.Long(v.AsInt64())
-	}
-	exact := value.Exact(v)
-	if exact == nil {
-		return s.refusef(value.BadValue, "a date can't be changed by %s", v)
-	}
-	rounded, _ := exact.Float64()
-	if rounded = math.Round(rounded); math.Abs(rounded) >= 1<<63 {
-		return s.refusef(15, "date overflow")
-	}
-	return value.Long(int64(rounded))
-}
-
-// shifted is the date that comes a number of milliseconds after another one.
-func (s *Scope) shifted(date, by bson.RawValue) bson.RawValue {
-	if s.err != nil {
-		return value.Missing
-	}
-	sum := s.number(value.Add(date, by))
-	if sum.Type != bson.TypeInt64 {
-		return s.refusef(15, "date overflow")
-	}
-	return value.Date(sum.Int64())
-}
-
 func (s *Scope) add(e bson.RawValue) bson.RawValue {
-	sum := value.Int(0)
+	var all []bson.RawValue
+	dated := false
 	for v := range s.each(e) {
 		switch {
 		case value.IsNullish(v):
 			return value.Null
-		case isDate(v) && isDate(sum):
+		case isDate(v) && dated:
 			return s.refusef(16612, "only one date allowed in an $add expression")
-		case !value.IsNumber(v) && !isDate(v):
+		case isDate(v):
+			dated, v = true, value.Long(v.DateTime())
+		case !value.IsNumber(v):
 			return s.refusef(16554, "$add only supports numeric or date types, not %s", value.TypeName(v))
-		case isDate(v) || isDate(sum):
-			sum = s.shifted(s.milliseconds(sum), s.milliseconds(v))
-		default:
-			sum = s.number(value.Add(sum, v))
 		}
+		all = append(all, v)
+	}
+	sum := s.number(value.Sum(all))
+	if dated {
+		return s.date(sum)
 	}
 	return sum
+}
+
+func (s *Scope) date(milliseconds bson.RawValue) bson.RawValue {
+	if s.err != nil {
+		return value.Missing
+	}
+	n, ok := value.Milliseconds(milliseconds)
+	if !ok {
+		return s.refusef(15, "date overflow")
+	}
+	return value.Date(n)
 }
 
 func (s *Scope) subtract(e bson.RawValue) bson.RawValue {
 	v := s.operands(e)
 	a, b := v[0], v[1]
 	switch {
+	case value.IsNumber(a) && value.IsNumber(b):
+		return s.number(value.Subtract(a, b))
 	case value.IsNullish(a) || value.IsNullish(b):
 		return value.Null
 	case isDate(a) && isDate(b):
 		return value.Long(a.DateTime() - b.DateTime())
-	case isDate(a) && value.IsNumber(b):
-		if _, whole := value.Whole(b); !whole {
-			return s.refuse(value.Unsupported("$subtract of a number that is not whole from a date: %s", b))
-		}
-		by := s.milliseconds(b)
-		if s.err != nil {
-			return value.Missing
-		}
-		return s.shifted(s.milliseconds(a), s.number(value.Negate(by)))
-	case !value.IsNumber(a) || !value.IsNumber(b):
-		return s.refusef(16556, "can't $subtract %s from %s", value.TypeName(b), value.TypeName(a))
+	case !isDate(a) || !value.IsNumber(b):
+		return s.refusef(value.TypeMismatch, "can't $subtract %s from %s", value.TypeName(b), value.TypeName(a))
 	}
-	negative := s.number(value.Negate(b))
-	if s.err != nil {
-		return value.Missing
+	by, ok := value.Milliseconds(b)
+	if !ok {
+		return s.refusef(15, "date overflow")
 	}
-	return s.number(value.Add(a, negative))
+	return s.date(s.number(value.Subtract(value.Long(a.DateTime()), value.Long(by))))
 }
 
 func (s *Scope) multiply(e bson.RawValue) bson.RawValue {
@@ -95,7 +72,7 @@ func (s *Scope) multiply(e bson.RawValue) bson.RawValue {
 		case value.IsNullish(v):
 			return value.Null
 		case !value.IsNumber(v):
-			return s.refusef(16555, "$multiply only supports numeric types, not %s", value.TypeName(v))
+			return s.refusef(value.TypeMismatch, "$multiply only supports numeric types, not %s", value.TypeName(v))
 		default:
 			product = s.number(value.Multiply(product, v))
 		}
@@ -131,13 +108,7 @@ func (s *Scope) extreme(e bson.RawValue, sign int) bson.RawValue {
 }
 
 func (s *Scope) sum(e bson.RawValue) bson.RawValue {
-	sum := value.Int(0)
-	for _, v := range s.several(e) {
-		if value.IsNumber(v) {
-			sum = s.number(value.Add(sum, v))
-		}
-	}
-	return sum
+	return s.number(value.Sum(slices.DeleteFunc(s.several(e), func(v bson.RawValue) bool { return !value.IsNumber(v) })))
 }
 
 func (s *Scope) toLong(e bson.RawValue) bson.RawValue {
@@ -159,15 +130,11 @@ func (s *Scope) toLong(e bson.RawValue) bson.RawValue {
 		}
 		return value.Long(n)
 	case v.Type == bson.TypeDecimal128:
-		exact := value.Exact(v)
-		if exact == nil {
-			return s.refusef(241, "Attempt to convert %s, which is no long, in $convert", v)
-		}
-		whole := new(big.Int).Quo(exact.Num(), exact.Denom())
-		if !whole.IsInt64() {
+		n, ok := value.Cut(v)
+		if !ok {
 			return s.refusef(241, "Conversion would overflow target type in $convert: %s", v)
 		}
-		return value.Long(whole.Int64())
+		return value.Long(n)
 	case !value.IsNumber(v):
 		return s.refusef(241, "Unsupported conversion from %s to long", value.TypeName(v))
 	}

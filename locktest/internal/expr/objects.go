@@ -46,16 +46,43 @@ func (s *Scope) arrayToObject(e bson.RawValue) bson.RawValue {
 		return s.refusef(40386, "$arrayToObject requires an array input, found: %s", value.TypeName(v[0]))
 	}
 	var d value.Document
-	for _, pair := range value.Elements(v[0]) {
+	all := value.Elements(v[0])
+	for _, pair := range all {
+		if err := pairs(all[0].Type, pair); err != nil {
+			return s.refuse(err)
+		}
 		key, field := value.Get(pair, "k"), value.Get(pair, "v")
 		if both := value.Elements(pair); len(both) == 2 {
 			key, field = both[0], both[1]
 		}
-		name, ok := key.StringValueOK()
-		if !ok || value.IsMissing(field) {
-			return s.refusef(40392, "$arrayToObject requires pairs of a key, which is a string, and a value")
-		}
-		d = d.Set(name, field)
+		d = d.Set(key.StringValue(), field)
 	}
 	return d.Close()
+}
+
+// pairs refuses what is no pair of a key and a value in the form of the first one.
+func pairs(first bson.Type, pair bson.RawValue) error {
+	both, fields := value.Elements(pair), value.Open(pair)
+	_, named := fields.Get("k").StringValueOK()
+	switch {
+	case first != bson.TypeArray && first != bson.TypeEmbeddedDocument:
+		return value.Refuse(40398, "Unrecognised input type format for $arrayToObject: %s", value.TypeName(pair))
+	case first == bson.TypeArray && !value.IsArray(pair):
+		return value.Refuse(40396, "$arrayToObject: an array was detected, now found: %s", value.TypeName(pair))
+	case first != bson.TypeArray && !value.IsDocument(pair):
+		return value.Refuse(40391, "$arrayToObject: an object was detected, now found: %s", value.TypeName(pair))
+	case first == bson.TypeArray && len(both) != 2:
+		return value.Refuse(40397, "$arrayToObject requires an array of size 2 arrays, found array of size: %d", len(both))
+	case first == bson.TypeArray && both[0].Type != bson.TypeString:
+		return value.Refuse(40395, "$arrayToObject requires a key of type string. Found key type: %s", value.TypeName(both[0]))
+	case first == bson.TypeArray:
+		return nil
+	case len(fields) != 2:
+		return value.Refuse(40392, "$arrayToObject requires the keys 'k' and 'v'. Found incorrect number of keys: %d", len(fields))
+	case value.IsMissing(fields.Get("k")) || value.IsMissing(fields.Get("v")):
+		return value.Refuse(40393, "$arrayToObject requires the keys 'k' and 'v': %s", pair)
+	case !named:
+		return value.Refuse(40394, "$arrayToObject requires a 'k' of type string. Found type: %s", value.TypeName(fields.Get("k")))
+	}
+	return nil
 }

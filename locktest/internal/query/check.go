@@ -97,8 +97,8 @@ func checkOperator(name string, operand, condition bson.RawValue) error {
 		}
 		return nil
 	case "$size":
-		if n, _ := value.Whole(operand); !whole || n < 0 {
-			return value.Refuse(value.BadValue, "$size must be a whole number of at least 0: %s", operand)
+		if n, _ := value.Whole(operand); !whole || n != int64(int32(n)) || n < 0 {
+			return value.Refuse(value.BadValue, "$size must be a whole number of 32 bits, and at least 0: %s", operand)
 		}
 		return nil
 	case "$elemMatch":
@@ -132,7 +132,9 @@ func checkList(name string, operand bson.RawValue) error {
 func checkTypes(operand bson.RawValue) error {
 	types := []bson.RawValue{operand}
 	if value.IsArray(operand) {
-		types = value.Elements(operand)
+		if types = value.Elements(operand); len(types) == 0 {
+			return value.Refuse(value.FailedToParse, "$type must match at least one type")
+		}
 	}
 	for _, t := range types {
 		if _, err := value.HasType(value.Null, t); err != nil {

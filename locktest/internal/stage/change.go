@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/expr"
@@ -29,7 +28,7 @@ func Check(stage bson.RawValue) error {
 		if !value.IsDocument(spec) {
 			return value.Refuse(40272, "%s specification stage must be an object, got %s", name, value.TypeName(spec))
 		}
-		return checkComputed(spec, func([]string, bson.RawValue) error { return nil })
+		return checkComputed(spec)
 	case "$project":
 		if len(value.Open(spec)) == 0 {
 			return value.Refuse(51272, "$project specification must be an object with at least one field: %s", spec)
@@ -37,24 +36,22 @@ func Check(stage bson.RawValue) error {
 		_, err := ParseProjection(spec)
 		return err
 	case "$unset":
-		paths, seen := unset(spec), tree{}
-		for _, path := range paths {
-			if text := value.Text(path); text == "" || strings.HasPrefix(text, "$") || slices.Contains(strings.Split(text, "."), "") {
-				return value.Refuse(31002, "$unset specification must be a path or an array of paths: %s", path)
-			}
-			if !seen.add(strings.Split(value.Text(path), ".")) {
-				return value.Refuse(31250, "Path collision at %s", path)
-			}
+		excluding, err := unset(spec)
+		if err == nil {
+			_, err = ParseProjection(excluding)
 		}
-		if len(paths) == 0 {
-			return value.Refuse(31119, "$unset specification must be a string or an array with at least one field")
-		}
-		return nil
+		return err
 	case "$replaceRoot":
-		if newRoot := value.Get(spec, "newRoot"); len(value.Open(spec)) != 1 || value.IsMissing(newRoot) {
-			return value.Refuse(40231, "$replaceRoot needs newRoot, and nothing else")
+		newRoot := value.Get(spec, "newRoot")
+		switch {
+		case !value.IsDocument(spec):
+			return value.Refuse(40229, "expected an object as specification for $replaceRoot stage, got %s", value.TypeName(spec))
+		case value.IsMissing(newRoot):
+			return value.Refuse(40231, "no newRoot specified for the $replaceRoot stage")
+		case len(value.Open(spec)) > 1:
+			return value.Refuse(40230, "unrecognized option to $replaceRoot stage, only valid option is 'newRoot'.")
 		}
-		return expr.Check(value.Get(spec, "newRoot"))
+		return expr.Check(newRoot)
 	case "$replaceWith":
 		return expr.Check(spec)
 	default:
@@ -62,47 +59,98 @@ func Check(stage bson.RawValue) error {
 	}
 }
 
-// checkComputed calls visit with each path of a specification and its expression,
-// and checks both. No path may be there twice, or lead into another one.
-func checkComputed(spec bson.RawValue, visit func(path []string, expression bson.RawValue) error) error {
+// checkComputed checks all paths of a specification, none of which may lead to another
+// one, and then all expressions.
+func checkComputed(spec bson.RawValue) error {
 	seen := tree{}
-	return computed(spec, nil, func(path []string, expression bson.RawValue) error {
-		if err := visit(path, expression); err != nil {
+	var all []bson.RawValue
+	err := computed(spec, nil, func(path []string, expression bson.RawValue) error {
+		all = append(all, expression)
+		if err := checkNames(path); err != nil {
 			return err
 		}
-		whole := strings.Join(path, ".")
-		for _, name := range path {
-			if name == "" || strings.HasPrefix(name, "$") {
-				return value.Refuse(15998, "FieldPath field names may not be empty strings, or start with '$': %q", whole)
-			}
+		if seen.add(path) != 0 {
+			return value.Refuse(40176, "specification contains two conflicting paths. One is '%s'", strings.Join(path, "."))
 		}
-		if !seen.add(path) {
-			return value.Refuse(31250, "Path collision at %s", whole)
-		}
-		return expr.Check(expression)
+		return nil
 	})
+	for _, e := range all {
+		if err == nil {
+			err = expr.Check(e)
+		}
+	}
+	return err
 }
 
-func unset(spec bson.RawValue) []bson.RawValue {
+// unset is the projection that an $unset stands for.
+func unset(spec bson.RawValue) (excluding bson.RawValue, err error) {
+	paths := []bson.RawValue{spec}
 	if value.IsArray(spec) {
-		return value.Elements(spec)
+		paths = value.Elements(spec)
 	}
-	return []bson.RawValue{spec}
+	var d value.Document
+	for _, path := range paths {
+		text, ok := path.StringValueOK()
+		switch {
+		case !ok && value.IsArray(spec):
+			return excluding, value.Refuse(31120, "$unset specification must be a string or an array containing only string values")
+		case !ok:
+			return excluding, value.Refuse(31002, "$unset specification must be a string or an array")
+		}
+		d = append(d, value.Field{Key: text, Value: value.False})
+	}
+	if len(d) == 0 {
+		return excluding, value.Refuse(31119, "$unset specification must be a string or an array with at least one field")
+	}
+	return d.Close(), nil
+}
+
+// Fold is a stage, which [Check] has passed, with what can be computed in advance: see
+// [expr.Scope.Fold]. A stage that has no expressions stays as it is.
+func Fold(stage bson.RawValue, q query.Query) (bson.RawValue, error) {
+	name := Name(stage)
+	spec, scope := value.Get(stage, name), scope(q, value.Missing)
+	var err error
+	switch name {
+	case "$set", "$addFields", "$project", "$replaceRoot":
+		spec, err = folded(spec, scope)
+	case "$replaceWith":
+		spec, err = scope.Fold(spec)
+	}
+	return value.Document{{Key: name, Value: spec}}.Close(), err
+}
+
+func folded(spec bson.RawValue, scope *expr.Scope) (bson.RawValue, error) {
+	var d value.Document
+	for key, e := range value.Fields(spec) {
+		var err error
+		if value.IsDocument(e) && !query.IsOperators(e) {
+			e, err = folded(e, scope)
+		} else {
+			e, err = scope.Fold(e)
+		}
+		if err != nil {
+			return spec, err
+		}
+		d = append(d, value.Field{Key: key, Value: e})
+	}
+	return d.Close(), nil
 }
 
 // Change is a document after a stage that changes it, which [Check] has passed.
 func Change(stage, document bson.RawValue, q query.Query) (bson.RawValue, error) {
 	fields := value.Open(stage)
-	scope := (&expr.Scope{Root: document, Now: q.Now}).With(q.Let)
-	switch spec := fields[0].Value; fields[0].Key {
+	scope, spec := scope(q, document), fields[0].Value
+	switch fields[0].Key {
 	case "$set", "$addFields":
 		return add(scope, spec, document)
 	case "$unset":
-		paths := tree{}
-		for _, path := range unset(spec) {
-			paths.add(strings.Split(value.Text(path), "."))
+		excluding, err := unset(spec)
+		if err != nil {
+			return value.Missing, err
 		}
-		return excluded(document, paths), nil
+		spec = excluding
+		fallthrough
 	case "$project":
 		p, err := ParseProjection(spec)
 		if err != nil {
@@ -124,13 +172,13 @@ func replace(scope *expr.Scope, by bson.RawValue) (bson.RawValue, error) {
 	return v, err
 }
 
-// add sets computed fields. All are computed of the document as it came.
+// add sets computed fields. All are computed of the document as it came, for each
+// element of an array that their path leads through.
 func add(scope *expr.Scope, spec, document bson.RawValue) (bson.RawValue, error) {
 	after := document
 	err := computed(spec, nil, func(path []string, expression bson.RawValue) error {
-		v, err := scope.Eval(expression)
-		after = put(after, path, v)
-		return err
+		after = put(after, path, func() bson.RawValue { return scope.Value(expression) })
+		return scope.Err()
 	})
 	return after, err
 }
@@ -158,9 +206,9 @@ func computed(spec bson.RawValue, at []string, set func(path []string, expressio
 
 // put sets the value at a path, also in each element of an array on the way. What is
 // no document on the way becomes one, even where a missing value removes the field.
-func put(v bson.RawValue, path []string, to bson.RawValue) bson.RawValue {
+func put(v bson.RawValue, path []string, to func() bson.RawValue) bson.RawValue {
 	if len(path) == 0 {
-		return to
+		return to()
 	}
 	if value.IsArray(v) {
 		elements := value.Elements(v)

@@ -21,8 +21,17 @@ func (c *command) cursor(documents []bson.RawValue) value.Document {
 }
 
 func (c *command) find() (value.Document, error) {
+	if _, _, err := c.amounts(); err != nil {
+		return nil, err
+	}
+	if err := query.Check(c.Get("filter")); err != nil {
+		return nil, err
+	}
 	projection, err := stage.ParseProjection(c.Get("projection"))
 	if err != nil {
+		return nil, err
+	}
+	if err := projection.Fold(c.query); err != nil {
 		return nil, err
 	}
 	documents, err := c.found(c.Get("filter"))
@@ -35,6 +44,15 @@ func (c *command) find() (value.Document, error) {
 		}
 	}
 	return c.cursor(documents), nil
+}
+
+// amounts are how many documents are to be left out, and kept. 0 is all.
+func (c *command) amounts() (skip, limit int64, err error) {
+	if skip, err = amount(c.Get("skip"), "skip", 0); err != nil {
+		return 0, 0, err
+	}
+	limit, err = amount(c.Get("limit"), "limit", math.MinInt32)
+	return skip, max(limit, -limit), err
 }
 
 // found are the documents that a filter matches, sorted and cut as the command
@@ -53,12 +71,8 @@ func (c *command) found(filter bson.RawValue) ([]bson.RawValue, error) {
 			return nil, err
 		}
 	}
-	skip, err := amount(c.Get("skip"), "skip", 0)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := amount(c.Get("limit"), "limit", math.MinInt32)
-	return cut(documents, skip, max(limit, -limit)), err
+	skip, limit, err := c.amounts()
+	return cut(documents, skip, limit), err
 }
 
 func sort(keys bson.RawValue, documents []bson.RawValue) error {
@@ -103,6 +117,12 @@ func (c *command) aggregate() (value.Document, error) {
 			return nil, err
 		}
 	}
+	for i, spec := range stages {
+		var err error
+		if stages[i], err = stage.Fold(spec, c.query); err != nil {
+			return nil, err
+		}
+	}
 	first := value.Document{}.Close()
 	if len(stages) > 0 && stage.Name(stages[0]) == "$match" { // it may find by _id
 		first, stages = value.Get(stages[0], "$match"), stages[1:]
@@ -120,12 +140,10 @@ func (c *command) aggregate() (value.Document, error) {
 		case "$sort":
 			err = sort(operand, documents)
 		case "$limit":
-			var n int64
-			n, err = amount(operand, name, 1)
+			n, _ := value.Whole(operand)
 			documents = cut(documents, 0, n)
 		case "$skip":
-			var n int64
-			n, err = amount(operand, name, 0)
+			n, _ := value.Whole(operand)
 			documents = cut(documents, n, 0)
 		case "$count":
 			documents = counted(value.Text(operand), documents)
@@ -162,7 +180,16 @@ func checkStage(spec bson.RawValue) error {
 			return value.Refuse(15973, "the $sort key specification must be an object with at least one field: %s", operand)
 		}
 		return nil
-	case "$limit", "$skip", "$group":
+	case "$limit", "$skip":
+		n, whole := value.Whole(operand)
+		switch {
+		case !whole || n < 0:
+			return value.Refuse(map[string]int32{"$skip": 5107200, "$limit": 5107201}[name], "invalid argument to %s stage: Expected a positive integer: %s", name, operand)
+		case n == 0 && name == "$limit":
+			return value.Refuse(15958, "the limit must be positive")
+		}
+		return nil
+	case "$group":
 		return nil
 	default:
 		return stage.Check(spec)

@@ -18,7 +18,7 @@ func (c *command) upsert(filter bson.RawValue, u update.Update) (bson.RawValue, 
 		return value.Missing, err
 	}
 	u.Insert = true
-	if made, err = u.Apply(made); err != nil {
+	if made, _, err = u.Apply(made); err != nil {
 		return value.Missing, err
 	}
 	if d := value.Open(made); value.IsMissing(d.Get("_id")) {
@@ -49,7 +49,8 @@ func fromEqualities(filter bson.RawValue, onlyID bool) (bson.RawValue, error) {
 		return fields.Close(), nil
 	}
 	set := update.Update{Spec: value.Document{{Key: "$set", Value: fields.Close()}}.Close()}
-	return set.Apply(value.Document{}.Close())
+	made, _, err := set.Apply(value.Document{}.Close())
+	return made, err
 }
 
 // equalities calls found for each path that a filter wants to equal a value.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/doclock/doclock/locktest/internal/query"
@@ -14,10 +13,6 @@ import (
 // findAndModify changes the first document that matches, and answers with it.
 func (c *command) findAndModify() (value.Document, error) {
 	filter, u := c.Get("query"), c.updateOf(c.Document, c.Get("update"))
-	projection, err := stage.ParseProjection(c.Get("fields"))
-	if err != nil {
-		return nil, err
-	}
 	switch remove := value.Truth(c.Get("remove")); {
 	case !remove:
 		if err := c.checkUpdate(c.Document, filter, u); err != nil {
@@ -25,6 +20,16 @@ func (c *command) findAndModify() (value.Document, error) {
 		}
 	case value.Truth(c.Get("new")) || value.Truth(c.Get("upsert")) || !value.IsMissing(u.Spec):
 		return nil, value.Refuse(value.FailedToParse, "Cannot specify both remove=true and new, upsert or an update")
+	}
+	if err := query.Check(filter); err != nil {
+		return nil, err
+	}
+	projection, err := stage.ParseProjection(c.Get("fields"))
+	if err == nil {
+		err = projection.Fold(c.query)
+	}
+	if err != nil {
+		return nil, err
 	}
 	records, err := c.collection().matching(c.query, filter, 0)
 	if err != nil {
@@ -37,13 +42,16 @@ func (c *command) findAndModify() (value.Document, error) {
 	}
 	answer := value.Null
 	last := value.Document{{Key: "n", Value: value.Int(int32(min(len(records), 1)))}}
+	if !value.Truth(c.Get("remove")) {
+		last = append(last, value.Field{Key: "updatedExisting", Value: value.Bool(len(records) > 0)})
+	}
 	switch {
 	case len(records) > 0 && value.Truth(c.Get("remove")):
 		answer = records[0].document
 		c.collection().remove(records[0])
 	case len(records) > 0:
 		answer = records[0].document
-		after, err := u.Apply(answer)
+		after, _, err := u.Apply(answer)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +61,6 @@ func (c *command) findAndModify() (value.Document, error) {
 		if value.Truth(c.Get("new")) {
 			answer = after
 		}
-		last = append(last, value.Field{Key: "updatedExisting", Value: value.True})
 	case value.Truth(c.Get("upsert")):
 		made, err := c.upsert(filter, u)
 		if err != nil {
@@ -62,7 +69,7 @@ func (c *command) findAndModify() (value.Document, error) {
 		if value.Truth(c.Get("new")) {
 			answer = made
 		}
-		last = value.Document{{Key: "n", Value: value.Int(1)}, {Key: "updatedExisting", Value: value.False}, {Key: "upserted", Value: value.Get(made, "_id")}}
+		last = append(last.Set("n", value.Int(1)), value.Field{Key: "upserted", Value: value.Get(made, "_id")})
 	}
 	if value.IsDocument(answer) {
 		if answer, err = projection.Of(answer, c.query); err != nil {
@@ -198,11 +205,11 @@ func (c *command) update() (value.Document, error) {
 		}
 		changed := 0
 		for _, r := range records { // one that can't be changed leaves the changes before it
-			after, err := u.Apply(r.document)
+			after, different, err := u.Apply(r.document)
 			if err != nil {
 				return err
 			}
-			if !bytes.Equal(after.Value, r.document.Value) {
+			if different {
 				changed++
 			}
 			if err := c.collection().put(r, after); err != nil {
@@ -212,11 +219,11 @@ func (c *command) update() (value.Document, error) {
 		n, modified = n+len(records), modified+changed
 		return nil
 	})
-	more := []value.Field{{Key: "nModified", Value: value.Int(int32(modified))}}
+	var more []value.Field
 	if len(upserted) > 0 {
 		more = append(more, value.Field{Key: "upserted", Value: value.Array(upserted)})
 	}
-	return report(n, faults, more...), nil
+	return report(n, faults, append(more, value.Field{Key: "nModified", Value: value.Int(int32(modified))})...), nil
 }
 
 func (c *command) delete() (value.Document, error) {

@@ -41,10 +41,19 @@ func set(_ Update, c change) (modifier, error) {
 // rename checks a $rename, which is no modifier: it moves a value.
 func rename(_ Update, c change) (modifier, error) {
 	to, ok := c.operand.StringValueOK()
-	if !ok || strings.Contains(c.path+to, "$") {
-		return nil, value.Refuse(value.BadValue, "The fields of $rename must be strings, and may not be dynamic: %s", c.path)
+	if !ok {
+		return nil, value.Refuse(value.BadValue, "The 'to' field for $rename must be a string: %s", c.path)
 	}
-	return nil, checkPath(to)
+	if err := checkPath(to); err != nil {
+		return nil, err
+	}
+	switch {
+	case within(c.path, to) || within(to, c.path):
+		return nil, value.Refuse(value.BadValue, "The source and target field for $rename must differ, and not be on the same path: %s", c.path)
+	case strings.Contains(c.path+to, "$["):
+		return nil, value.Refuse(value.BadValue, "The fields of $rename may not be dynamic: %s", c.path)
+	}
+	return nil, nil
 }
 
 func arithmetic(c change, missing bson.RawValue, compute func(a, b bson.RawValue) (bson.RawValue, error)) (modifier, error) {

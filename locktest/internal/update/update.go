@@ -1,6 +1,7 @@
 package update
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -25,11 +26,7 @@ func (u Update) Check() error {
 	case value.IsArray(u.Spec):
 		return u.checkPipeline()
 	case query.IsOperators(u.Spec):
-		changes, err := u.changes()
-		if err != nil {
-			return err
-		}
-		_, err = arrayFilters(u.Filters, changes)
+		_, _, err := u.changes()
 		return err
 	case !value.IsDocument(u.Spec):
 		return value.Refuse(value.FailedToParse, "an update is a document or an array, and not of type %s", value.TypeName(u.Spec))
@@ -64,45 +61,48 @@ func (u Update) checkPipeline() error {
 	return nil
 }
 
-// Apply returns the document after the update, which [Update.Check] has passed.
-func (u Update) Apply(document bson.RawValue) (after bson.RawValue, err error) {
+// Apply returns the document after the update, which [Update.Check] has passed, and
+// whether the server counts it as changed: one that is replaced by itself without its
+// _id is.
+func (u Update) Apply(document bson.RawValue) (after bson.RawValue, changed bool, err error) {
+	var by bson.RawValue
 	switch {
 	case value.IsArray(u.Spec):
-		after, err = u.pipeline(document)
+		by, err = u.pipeline(document)
+		after = replaced(document, by)
 	case query.IsOperators(u.Spec):
-		after, err = u.classic(document)
+		by, err = u.classic(document)
+		after = by
 	default:
-		after = replaced(document, u.Spec)
+		by = u.Spec
+		after = replaced(document, by)
 	}
 	if err != nil {
-		return value.Missing, err
+		return value.Missing, false, err
 	}
+	changed = !bytes.Equal(by.Value, document.Value)
 	id := value.Get(document, "_id")
 	if value.IsMissing(id) {
-		return after, nil
+		return after, changed, nil
 	}
 	if !value.Equal(id, value.Get(after, "_id")) {
-		return value.Missing, value.Refuse(value.ImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
+		return value.Missing, false, value.Refuse(value.ImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
 	}
 	for key, v := range value.Fields(after) {
 		if key == "_id" && v.Equal(id) {
-			return after, nil
+			return after, changed, nil
 		}
 		break
 	}
-	return append(value.Document{{Key: "_id", Value: id}}, value.Open(after).Set("_id", value.Missing)...).Close(), nil
+	return append(value.Document{{Key: "_id", Value: id}}, value.Open(after).Set("_id", value.Missing)...).Close(), changed, nil
 }
 
-func (u Update) pipeline(before bson.RawValue) (bson.RawValue, error) {
-	document := before
+func (u Update) pipeline(document bson.RawValue) (bson.RawValue, error) {
 	var err error
 	for _, spec := range value.Elements(u.Spec) {
 		if document, err = stage.Change(spec, document, u.Query); err != nil {
 			return value.Missing, err
 		}
-	}
-	if value.IsMissing(value.Get(document, "_id")) {
-		return replaced(before, document), nil
 	}
 	return document, nil
 }
@@ -125,42 +125,51 @@ type change struct {
 	modify   modifier
 }
 
-// changes are the operators on their paths, in the order in which they are applied.
-func (u Update) changes() ([]change, error) {
+// changes are the operators on their paths, in the order in which they are applied,
+// and the array filters. They are refused in the order of the update.
+func (u Update) changes() ([]change, map[string]bson.RawValue, error) {
+	filters, err := arrayFilters(u.Filters)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan := plan{root: &node{}, filters: filters, used: map[string]bool{}}
 	var changes []change
 	for operator, fields := range value.Fields(u.Spec) {
 		prepare, known := modifiers[operator]
 		switch {
-		case !strings.HasPrefix(operator, "$"):
-			return nil, value.Refuse(value.FailedToParse, "Unknown modifier: %s", operator)
+		case operator == "$bit":
+			return nil, nil, value.Unsupported("the update operator %s", operator)
 		case !known:
-			return nil, value.Unsupported("the update operator %s", operator)
+			return nil, nil, value.Refuse(value.FailedToParse, "Unknown modifier: %s", operator)
 		case !value.IsDocument(fields):
-			return nil, value.Refuse(value.FailedToParse, "Modifiers operate on fields but we found type %s instead", value.TypeName(fields))
+			return nil, nil, value.Refuse(value.FailedToParse, "Modifiers operate on fields but we found type %s instead", value.TypeName(fields))
 		}
 		for path, operand := range value.Fields(fields) {
 			c := change{operator: operator, path: path, operand: operand}
 			err := checkPath(path)
+			if err == nil && operator == "$rename" {
+				err = plan.place(path)
+				path = value.Text(operand)
+			}
 			if err == nil {
 				c.modify, err = prepare(u, c)
 			}
+			if err == nil {
+				err = plan.place(path)
+			}
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			changes = append(changes, c)
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return comparePaths(a.path, b.path) })
-	return changes, conflict(changes)
+	return changes, filters, plan.allUsed()
 }
 
 // classic applies the operators.
 func (u Update) classic(document bson.RawValue) (bson.RawValue, error) {
-	changes, err := u.changes()
-	if err != nil {
-		return value.Missing, err
-	}
-	filters, err := arrayFilters(u.Filters, changes)
+	changes, filters, err := u.changes()
 	if err != nil {
 		return value.Missing, err
 	}
@@ -187,36 +196,21 @@ func (u Update) classic(document bson.RawValue) (bson.RawValue, error) {
 	return document, nil
 }
 
-// conflict refuses two changes of one path, or of a path and one in it.
+// conflict refuses two changes of one path, or of a path and one in it, which array
+// filters may lead to.
 func conflict(changes []change) error {
-	var paths []string
-	for _, c := range changes {
-		mine := []string{c.path}
-		if c.operator == "$rename" {
-			mine = append(mine, value.Text(c.operand))
-		}
-		for _, path := range mine {
-			for _, other := range paths {
-				if meet(strings.Split(path, "."), strings.Split(other, ".")) {
-					return value.Refuse(value.Conflicting, "Updating the path '%s' would create a conflict at '%s'", path, other)
-				}
+	for i, c := range changes {
+		for _, other := range changes[:i] {
+			if within(c.path, other.path) || within(other.path, c.path) {
+				return value.Refuse(value.Conflicting, "Updating the path '%s' would create a conflict at '%s'", c.path, other.path)
 			}
-			paths = append(paths, path)
 		}
 	}
 	return nil
 }
 
-// meet reports whether one path is in the other one, or goes through an array that
-// the other one takes for a document.
-func meet(a, b []string) bool {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return strings.HasPrefix(a[i], "$[") != strings.HasPrefix(b[i], "$[")
-		}
-	}
-	return true
-}
+// within reports whether a path is another one, or in it.
+func within(path, other string) bool { return path == other || strings.HasPrefix(path, other+".") }
 
 func (u Update) apply(c change, document bson.RawValue) (bson.RawValue, error) {
 	switch c.operator {
@@ -227,7 +221,11 @@ func (u Update) apply(c change, document bson.RawValue) (bson.RawValue, error) {
 			return document, nil
 		}
 	}
-	return walk{creates: !keepers[c.operator], passes: c.operator == "$unset", modify: c.modify}.at(document, strings.Split(c.path, "."), c.path)
+	after, err := walk{creates: !keepers[c.operator], passes: c.operator == "$unset", modify: c.modify}.at(document, strings.Split(c.path, "."), c.path)
+	if err == nil && !u.Insert && c.path[0] == '$' && !bytes.Equal(after.Value, document.Value) {
+		err = value.Refuse(value.DollarPrefixed, "The dollar ($) prefixed field '%s' is not allowed in the context of an update's replacement document", c.path)
+	}
+	return after, err
 }
 
 // move is a $rename. It goes through no array.

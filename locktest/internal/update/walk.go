@@ -133,9 +133,8 @@ func (u Update) passes(filter, element bson.RawValue) (bool, error) {
 	return true, nil
 }
 
-// arrayFilters are the array filters by their identifiers. Each must be used, and
-// each identifier must have one.
-func arrayFilters(list bson.RawValue, changes []change) (map[string]bson.RawValue, error) {
+// arrayFilters are the array filters by their identifiers.
+func arrayFilters(list bson.RawValue) (map[string]bson.RawValue, error) {
 	filters := map[string]bson.RawValue{}
 	for _, filter := range value.Elements(list) {
 		name := ""
@@ -156,23 +155,6 @@ func arrayFilters(list bson.RawValue, changes []change) (map[string]bson.RawValu
 			return nil, value.Refuse(value.FailedToParse, "Found an empty array filter, or multiple array filters with the same top-level field name %s", name)
 		}
 		filters[name] = filter
-	}
-	used := map[string]bool{}
-	for _, c := range changes {
-		for segment := range strings.SplitSeq(c.path, ".") {
-			identifier, found := strings.CutPrefix(segment, "$[")
-			if identifier = strings.TrimSuffix(identifier, "]"); !found || identifier == "" {
-				continue
-			}
-			if used[identifier] = true; value.IsMissing(filters[identifier]) {
-				return nil, value.Refuse(value.BadValue, "No array filter found for identifier '%s' in path '%s'", identifier, c.path)
-			}
-		}
-	}
-	for name := range filters {
-		if !used[name] {
-			return nil, value.Refuse(value.FailedToParse, "The array filter for identifier '%s' was not used in the update", name)
-		}
 	}
 	return filters, nil
 }

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -9,54 +10,55 @@ import (
 )
 
 // Digits of a decimal, the bits that a number of as many digits needs while it is
-// rounded, and the digits that count of a double.
+// rounded, and the digits that count of a double, but in a sum.
 const (
 	digits       = 34
 	precision    = 256
 	doubleDigits = 15
 )
 
-func addDecimals(a, b bson.RawValue) (bson.RawValue, error) {
-	return withDecimals(a, b, (*big.Rat).Add, func(x, y int) int { return min(x, y) })
-}
-
-func multiplyDecimals(a, b bson.RawValue) (bson.RawValue, error) {
-	return withDecimals(a, b, (*big.Rat).Mul, func(x, y int) int { return x + y })
-}
-
-// withDecimals computes exactly, after doubles have become decimals. The result has
-// the exponent that the operation prefers, if it has room for the digits, and is
-// rounded otherwise.
-func withDecimals(a, b bson.RawValue, compute func(z, x, y *big.Rat) *big.Rat, prefer func(x, y int) int) (bson.RawValue, error) {
-	a, b = asDecimal(a), asDecimal(b)
+// decimals computes exactly. The result has the exponent that the operation prefers,
+// if it has room for the digits, and is rounded otherwise.
+func (o operation) decimals(a, b bson.RawValue) (bson.RawValue, error) {
 	x, y := Exact(a), Exact(b)
 	if x == nil || y == nil {
-		return Missing, Unsupported("arithmetic with decimals that are no numbers")
+		return parsed(strconv.FormatFloat(o.floats(direction(a, x), direction(b, y)), 'g', -1, 64))
 	}
-	result := compute(new(big.Rat), x, y)
-	if places := -prefer(exponent(a), exponent(b)); places >= 0 && places <= digits {
+	result := o.exact(new(big.Rat), x, y)
+	if places := -o.places(exponent(a), exponent(b)); places >= 0 && places <= digits {
 		scaled := new(big.Rat).Mul(result, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil)))
 		if text := scaled.Num().String(); scaled.IsInt() && len(strings.TrimPrefix(text, "-")) <= digits {
 			return parsed(text + "E" + strconv.Itoa(-places))
 		}
 	}
-	text := new(big.Float).SetPrec(precision).SetRat(result).Text('e', digits-1)
-	mantissa, exponent, _ := strings.Cut(text, "e")
-	if strings.Contains(mantissa, ".") {
-		mantissa = strings.TrimSuffix(strings.TrimRight(mantissa, "0"), ".")
-	}
-	return parsed(mantissa + "E" + exponent)
+	return rounded(result)
 }
 
-// asDecimal is a double as a decimal of 15 digits, as in MongoDB.
-func asDecimal(v bson.RawValue) bson.RawValue {
+// direction is what counts of a number beside one that is infinite or none.
+func direction(v bson.RawValue, exact *big.Rat) float64 {
+	switch {
+	case exact != nil:
+		return float64(exact.Sign())
+	case IsNaN(v):
+		return math.NaN()
+	default:
+		return math.Inf(v.Decimal128().IsInf())
+	}
+}
+
+// rounded is a number as a decimal without zeros at its end.
+func rounded(r *big.Rat) (bson.RawValue, error) {
+	text := new(big.Float).SetPrec(precision).SetRat(r).Text('e', digits-1)
+	mantissa, exponent, _ := strings.Cut(text, "e")
+	return parsed(strings.TrimSuffix(strings.TrimRight(mantissa, "0"), ".") + "E" + exponent)
+}
+
+// asDecimal is a double as a decimal of some digits. Infinity and NaN have their names.
+func asDecimal(v bson.RawValue, digits int) bson.RawValue {
 	if v.Type != bson.TypeDouble {
 		return v
 	}
-	d, err := bson.ParseDecimal128(strconv.FormatFloat(v.Double(), 'e', doubleDigits-1, 64))
-	if err != nil { // infinite, or not a number
-		return v
-	}
+	d, _ := bson.ParseDecimal128(strconv.FormatFloat(v.Double(), 'e', digits-1, 64))
 	return Of(d)
 }
 

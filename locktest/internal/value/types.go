@@ -31,9 +31,13 @@ func HasType(v, of bson.RawValue) (bool, error) {
 		}
 		return false, Refuse(BadValue, "Unknown type name alias: %s", name)
 	}
-	n, whole := Whole(of)
-	if !whole {
+	n, whole := Int32(of)
+	_, known := names[bson.Type(n)]
+	switch {
+	case !IsNumber(of):
 		return false, Refuse(TypeMismatch, "type must be represented as a number or a string")
+	case !whole || n == 0 || n != int64(int8(n)) || !known:
+		return false, Refuse(BadValue, "Invalid numerical type code: %s", of)
 	}
 	return int64(int8(v.Type)) == n, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/big"
 	"strconv"
 	"time"
 
@@ -158,6 +159,37 @@ func Elements(v bson.RawValue) []bson.RawValue {
 func Text(v bson.RawValue) string {
 	s, _ := v.StringValueOK()
 	return s
+}
+
+// Cut is a number as a long without its fraction, and whether it fits.
+func Cut(v bson.RawValue) (int64, bool) {
+	exact := Exact(v)
+	if exact == nil {
+		return 0, false
+	}
+	whole := new(big.Int).Quo(exact.Num(), exact.Denom())
+	return whole.Int64(), whole.IsInt64()
+}
+
+// Milliseconds are a number's, with which a date is computed: a double is cut off, and a
+// decimal rounded, a half to the even one.
+func Milliseconds(v bson.RawValue) (int64, bool) {
+	exact := Exact(v)
+	if v.Type != bson.TypeDecimal128 || exact == nil {
+		return Cut(v)
+	}
+	twice, rest := new(big.Int).Lsh(exact.Denom(), 1), new(big.Int)
+	n, _ := new(big.Int).DivMod(new(big.Int).Add(new(big.Int).Lsh(exact.Num(), 1), exact.Denom()), twice, rest)
+	if rest.Sign() == 0 && n.Bit(0) == 1 {
+		n.Sub(n, big.NewInt(1))
+	}
+	return n.Int64(), n.IsInt64()
+}
+
+// Int32 is a number of any type as a whole one of 32 bits, and whether it is one.
+func Int32(v bson.RawValue) (int64, bool) {
+	n, fits := Cut(v)
+	return n, fits && n == int64(int32(n)) && Equal(v, Long(n))
 }
 
 // Whole is a number as a whole one, and whether it is one.

@@ -1,4 +1,4 @@
-package random_test
+package recorded
 
 import (
 	"slices"
@@ -32,7 +32,7 @@ func update(t *rapid.T) any {
 				v = pick[any](t, "to", "b", "c", "d", "a.b", "d.e", "a", "a.0", int32(1), "")
 			case "$push":
 				if v = anyValue(t, 1); rapid.Bool().Draw(t, "each") {
-					each := bson.D{{Key: "$each", Value: append(values(t, 1), anyValue(t, 1))}} // DocumentDB makes no array of none
+					each := bson.D{{Key: "$each", Value: append(values(t, 1), anyValue(t, 1))}}
 					for _, m := range []string{"$slice", "$position", "$sort"} {
 						if rapid.IntRange(0, 2).Draw(t, "modifier") == 0 {
 							of := []any{int32(0), int32(1), int32(-1), int32(2), int32(-2), 1.5, "x"}

@@ -1,4 +1,4 @@
-package random_test
+package recorded
 
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"

@@ -1,18 +1,39 @@
-package random_test
+package recorded
 
 import (
 	"fmt"
-	"os"
-	"slices"
-	"strconv"
 	"strings"
-	"testing"
 
-	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
+
+// Kinds are the kinds of commands that are drawn. Those of MongoDB 5.0.7's recordings
+// come first: what they draw must not change.
+var Kinds = []string{
+	"find", "count", "delete", "update", "modify", "upsert", "pipeline", "aggregate", "unique",
+	"replacement", "folding", "number", "date", "name",
+}
+
+// Draw is the command with a number, always the same one.
+func Draw(kind string, n int) (r Recording, err error) {
+	a := attempts(kind).Example(n)
+	r = Recording{Kind: kind, N: n}
+	for _, d := range a.documents {
+		raw, err := bson.Marshal(d)
+		if err != nil {
+			return r, err
+		}
+		r.Documents = append(r.Documents, raw)
+	}
+	if a.unique != nil {
+		if r.Unique, err = bson.Marshal(a.unique); err != nil {
+			return r, err
+		}
+	}
+	r.Command, err = bson.Marshal(a.command)
+	return r, err
+}
 
 // attempt is one command on a collection with documents.
 type attempt struct {
@@ -74,61 +95,9 @@ func attempts(kinds ...string) *rapid.Generator[attempt] {
 		case "unique":
 			a.unique = bson.D{{Key: pick(t, "key", "a", "b"), Value: int32(1)}}
 			a.command = bson.D{{Key: "insert", Value: "c"}, {Key: "documents", Value: bson.A{append(bson.D{{Key: "_id", Value: int32(9)}}, document(t, 2, "a", "b", "c")...)}}}
+		default:
+			a.drawMore(t, kind)
 		}
 		return a
 	})
 }
-
-func (a attempt) String() string {
-	text := ""
-	for _, d := range append(slices.Clone(a.documents), any(a.command)) {
-		json, err := bson.MarshalExtJSON(d, false, false)
-		if err != nil {
-			json = []byte(err.Error())
-		}
-		text += string(json) + "\n"
-	}
-	return text + fmt.Sprint("unique: ", a.unique)
-}
-
-// Random commands have the same outcome, the same reply and the same effect in memory
-// and on the server, or are refused in memory by name. The commands are the same ones
-// each time. To try others: DOCLOCK_RANDOM=10000 is the first, DOCLOCK_RANDOM_N=1000
-// how many of each kind. Some of those differ, because DocumentDB computes in advance
-// what MongoDB computes when it is needed.
-func TestRandom(t *testing.T) {
-	t.Parallel()
-	from, n := setting("DOCLOCK_RANDOM", 0), setting("DOCLOCK_RANDOM_N", 50)
-	for _, kind := range []string{"find", "count", "delete", "update", "modify", "upsert", "pipeline", "aggregate", "unique"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			memory, server := locktest.New().Client().Database("test"), mongotest.Database(t)
-			all, known := attempts(kind), 0
-			for i := from; i < from+n; i++ {
-				a, name := all.Example(i), "c"
-				if kind == "unique" || kind == "count" { // each has its index, and DocumentDB's count of all is an estimate
-					name = fmt.Sprint("c", i)
-				}
-				inMemory := a.on(t, memory.Collection(name))
-				if d := differ(a, inMemory, a.on(t, server.Collection(name))); d != "" {
-					t.Errorf("%s %d\n%v\n%s", kind, i, a, d)
-				}
-				if inMemory.refused == "" {
-					known++
-				}
-			}
-			if known < n/4 {
-				t.Errorf("memory executes only %d of %d", known, n)
-			}
-		})
-	}
-}
-
-func setting(name string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-		return n
-	}
-	return otherwise
-}
-
-func TestMain(m *testing.M) { mongotest.Main(m) }

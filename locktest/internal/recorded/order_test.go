@@ -1,4 +1,4 @@
-package random_test
+package recorded_test
 
 import (
 	"fmt"
@@ -22,6 +22,14 @@ func valueOf(t testing.TB, v any) bson.RawValue {
 		t.Fatal(err)
 	}
 	return bson.RawValue{Type: kind, Value: data}
+}
+
+func dec(text string) bson.Decimal128 {
+	d, err := bson.ParseDecimal128(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
 }
 
 func date(milliseconds int64) bson.DateTime { return bson.DateTime(milliseconds) }
@@ -229,3 +237,5 @@ func TestTheOrderIsTheServers(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { mongotest.Main(m) }

@@ -1,4 +1,4 @@
-package random_test
+package recorded
 
 import (
 	"fmt"
@@ -83,7 +83,7 @@ func condition(t *rapid.T, depth int) any {
 		switch name {
 		case "$in", "$nin":
 			v = values(t, 3)
-		case "$all": // DocumentDB's updates take none for all
+		case "$all": // none matches nothing
 			v = append(values(t, 2), anyValue(t, 1))
 		case "$exists":
 			v = pick[any](t, "exists", true, false, int32(1), int32(0))
@@ -135,15 +135,15 @@ func filter(t *rapid.T, depth int, paths ...string) bson.D {
 		} else {
 			p = path(t)
 		}
-		if !slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == p }) { // DocumentDB takes one of them
+		if !slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == p }) {
 			d = append(d, bson.E{Key: p, Value: condition(t, 1)})
 		}
 	}
 	return d
 }
 
-// order sorts documents. DocumentDB sorts empty arrays in another order than MongoDB,
-// and looks into no array that a number in a path names.
+// order sorts documents, without what servers are known to sort in their own way: empty
+// arrays, and arrays that a number in a path names.
 func order(t *rapid.T, documents []any) bson.D {
 	d := bson.D{}
 	text := fmt.Sprint(documents...)

@@ -1,0 +1,2 @@
+// Package recorded has what servers answered to commands.
+package recorded
