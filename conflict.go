@@ -10,9 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// ConflictError names the entries in the way. It is an [ErrConflict]. If leases of
-// the acquire's own context are in the way, the acquire is refused at once, because
-// it would wait for ever, and the Holders are their entries alone. A
+// ConflictError names the entries in the way. It is an [ErrConflict]. If the acquire
+// would wait for a lease of its own context, or for a waiter that waits for one, it is
+// refused at once, and the Holders are these entries alone. A
 // [Lease.Downgrade] before the end of [HoldAtLeast] names the lease's own entry. It
 // names nobody if all have left since the refusal.
 type ConflictError struct {
@@ -35,7 +35,8 @@ type Holder struct {
 	Remaining time.Duration // until it expires, unless it is renewed
 
 	// InContext: a lease of the call's own context holds it: that of a Do around the
-	// call, or one whose KeepAlive made the context.
+	// call, or one whose KeepAlive made the context. An entry that is Waiting waits for
+	// such a lease, directly or not.
 	InContext bool
 
 	// InProcess: a lease of the same Locker holds it. Other Lockers of this process
@@ -66,6 +67,8 @@ func (e *ConflictError) Error() string {
 		}
 		state := "held"
 		switch {
+		case h.Waiting && h.InContext:
+			state = "waiting for this context"
 		case h.Waiting:
 			state = "waiting"
 		case h.InContext:

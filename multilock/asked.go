@@ -187,7 +187,10 @@ func (a *asked) by(id uuid.UUID) engine.Request {
 
 // queuedBy is that request as the wait queue takes it.
 func (a *asked) queuedBy(id uuid.UUID, late func(*waitqueue.Waiter, waitqueue.Step)) waitqueue.Request {
-	return waitqueue.Request{Request: a.by(id), Exact: a.filter.Exact, Shared: a.shared, Begun: a.begun, Late: late}
+	return waitqueue.Request{
+		Request: a.by(id), Exact: a.filter.Exact, Shared: a.shared, Begun: a.begun, Late: late,
+		Nested: slices.ContainsFunc(a.holding, a.isOf),
+	}
 }
 
 // failed makes the error of an acquire. If its context, MaxWait or Close has ended

@@ -37,86 +37,78 @@ func endedBy(ctx context.Context, err error) bool {
 // nested refuses, before anything is sent, an acquire of a document whose lock the
 // context holds: it would wait for ever for a lease that is released after it.
 func (a *asked) nested() error {
-	if len(a.holding) == 0 || a.filter.Pin == nil {
-		return nil
-	}
-	img := &engine.Image{ID: a.filter.Pin.ID(), Now: a.locker.engine.Clocks().Wall}
+	img := &engine.Image{Now: a.locker.engine.Clocks().Wall}
 	for _, h := range a.holding {
-		if of, pin := h.Document(); !of.SamePlace(a.locker.engine) || waitqueue.Key(pin) != a.document {
-			continue
-		}
-		if entry, standing := h.Standing(); standing {
+		entry, standing := h.Standing()
+		again := slices.ContainsFunc(img.Lock.Entries, func(other engine.Entry) bool { return other.ID == entry.ID }) // two leases may have one entry
+		if of, _ := h.Document(); standing && !again && of.SamePlace(a.locker.engine) && a.isOf(h) {
 			img.Lock.Entries = append(img.Lock.Entries, entry)
 		}
 	}
-	err := a.locker.keptBack(img, a.request.Tag, standing(a.holding))
-	if err != nil && a.skip {
+	entries, free := a.locker.engine.InTheWay(img, a.request.Tag, nil)
+	if len(entries) == 0 {
+		return nil
+	}
+	img.ID = a.filter.Pin.ID()
+	err := a.locker.inTheWay(img, a.request.Tag, entries, free, img)
+	if a.skip {
 		err = oneline.Join(a.notFound(true), err)
 	}
 	return notAcquired(err)
 }
 
-// conflict names the entries of an image that block an arrival, or the waiting entry
-// own.
-func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
-	held := standing(a.holding)
-	if err := a.locker.keptBack(img, a.request.Tag, held); err != nil {
-		return err
-	}
-	entries, free := a.locker.engine.InTheWay(img, a.request.Tag, own)
-	if len(entries) == 0 {
-		return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, a.request.Tag)
-	}
-	return a.locker.inTheWay(img, a.request.Tag, entries, free, held)
+// isOf says that a lease of the context is of the document that the acquire is for, as
+// far as names tell.
+func (a *asked) isOf(h *lease.Handle) bool {
+	of, pin := h.Document()
+	return a.filter.Pin != nil && of.SameNames(a.locker.engine) && waitqueue.Key(pin) == a.document
 }
 
-// keptBack is the conflict with those entries of an image that the caller's context
-// holds, or nil if they alone are not in the way.
-func (l *Locker) keptBack(img *engine.Image, tag string, held []uuid.UUID) error {
-	if len(held) == 0 {
-		return nil
-	}
-	ours := *img
-	ours.Lock.Entries = nil
-	for _, e := range img.Lock.Entries {
-		again := slices.ContainsFunc(ours.Lock.Entries, func(other engine.Entry) bool { return other.ID == e.ID }) // two leases may have one entry
-		if slices.Contains(held, e.ID) && !again {
-			ours.Lock.Entries = append(ours.Lock.Entries, e)
+// conflict names the entries of an image that block an arrival, or the waiting entry
+// own. If it would wait for itself, it names those of its context alone, or else those
+// that wait for its context.
+func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
+	stuck := a.locker.engine.Stuck(img, standing(a.holding))
+	held := &engine.Image{Now: img.Now}
+	for _, e := range stuck.Lock.Entries {
+		if e.Held() {
+			held.Lock.Entries = append(held.Lock.Entries, e)
 		}
 	}
-	blocking, free := l.engine.InTheWay(&ours, tag, nil)
-	if len(blocking) == 0 {
-		return nil
+	for _, some := range []*engine.Image{held, stuck, img} {
+		if entries, free := a.locker.engine.InTheWay(some, a.request.Tag, own); len(entries) > 0 {
+			return a.locker.inTheWay(img, a.request.Tag, entries, free, stuck)
+		}
 	}
-	return l.inTheWay(img, tag, blocking, free, held)
+	return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, a.request.Tag)
 }
 
 // standing are the ids of the entries that these leases have.
 func standing(held []*lease.Handle) (ids []uuid.UUID) {
 	for _, h := range held {
-		if _, standing := h.Standing(); standing && !slices.Contains(ids, h.ID()) {
+		if _, standing := h.Standing(); standing {
 			ids = append(ids, h.ID())
 		}
 	}
 	return ids
 }
 
-// isNested says of a conflict that the context's own leases are in the way, and that
-// to wait is of no use.
+// isNested says of a conflict that to wait is of no use: all that is in the way is the
+// context's own, or waits for it.
 func isNested(err error) bool {
 	var c *doclock.ConflictError
 	return errors.As(err, &c) && len(c.Holders) > 0 && !slices.ContainsFunc(c.Holders, func(h doclock.Holder) bool { return !h.InContext })
 }
 
-// inTheWay is the conflict with these entries of an image. The caller's context holds
-// those with the ids held.
-func (l *Locker) inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.Duration, held []uuid.UUID) error {
+// inTheWay is the conflict with these entries of an image, some of which are stuck.
+func (l *Locker) inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.Duration, stuck *engine.Image) error {
 	c := &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free}
 	for _, e := range entries {
+		_, ours := stuck.Lock.Find(e.Tag, e.ID)
 		h := doclock.Holder{
 			Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
 			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
-			InContext: slices.Contains(held, e.ID), InProcess: l.leases.Valid(e.ID),
+			InContext: ours, InProcess: l.leases.Valid(e.ID),
 		}
 		c.Holders = append(c.Holders, h)
 	}

@@ -105,19 +105,20 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // attempt.) Then the error has the reason, and the driver's with the addresses.
 // Wrong credentials are an error at once.
 //
-// An acquire waits for ever if a lease of its own context is in its way: inside the
-// function of a Do, DoAll or Lead, or with a context of [doclock.Lease.KeepAlive].
-// Each call refuses it at once. The conflict names these leases alone
-// ([doclock.Holder]), and says "held by this context". If the filter demands an
-// equal _id, nothing is sent. A goroutine that has inherited the context is refused
-// too, while the lease has its entry. To wait for the end of the function, use a
-// context from outside. A lease by another mongo.Client is recognised in the first
-// conflict that the server answers.
+// An acquire would wait for ever if a lease of its own context is in its way: inside
+// the function of a Do, DoAll or Lead, or with a context of [doclock.Lease.KeepAlive].
+// Each call refuses it at once, also if only a waiter is in its way that waits for such
+// a lease: a read inside a read, while a writer waits. The conflict names these entries
+// alone ([doclock.Holder]), and says "held by this context" or "waiting for this
+// context". If the filter demands an equal _id, and the lease itself is in the way,
+// nothing is sent. A goroutine that has inherited the context is refused too, while the
+// lease has its entry. To wait for the end of the function, use a context from outside.
+// A lease by another mongo.Client is recognised in the first conflict that the server
+// answers.
 //
-// Longer circles are not recognised. A nested read may wait behind another client's
-// waiting writer, which waits for the read that the context holds. A function may
-// wait for a [Ticket] that was enqueued outside of it. Bound such waits, as by
-// [doclock.MaxWait].
+// A circle of several contexts is not recognised: two functions that each hold a place
+// of one semaphore, or one of two documents, and wait for the other's. Bound such
+// waits, as by [doclock.MaxWait], or take all locks by one [DoAll].
 //
 // At most 8 acquires of one document and 64 of one Locker are under way at a time.
 // The others wait before they are sent.

@@ -159,3 +159,132 @@ func TestNestedClaim(t *testing.T) {
 		}))
 	})
 }
+
+// A nested acquire behind a waiter that waits for its context is refused at once, by
+// each call, and leaves no entry: a reader that reads again while a writer waits.
+func TestNestedBehindAWaiter(t *testing.T) {
+	t.Parallel()
+	for name, ask := range asks {
+		for _, rules := range []relations.Rules{relations.WritePreferring(), relations.Fair()} {
+			for _, opts := range [][]doclock.Option{nil, {doclock.ShareInProcess("read")}} {
+				virtually(t, name, func(p *place) {
+					reader, other := p.plain(rules, opts...), p.plain(rules)
+					for _, writer := range []*multilock.Locker{reader, other} {
+						wrote := make(chan error, 1)
+						ok(p, reader.Do(p.Context(), flowers, "read", func(ctx context.Context, lease *doclock.Lease) error {
+							go func() {
+								wrote <- writer.Do(context.WithoutCancel(p.Context()), flowers, "write", func(context.Context, *doclock.Lease) error { return nil })
+							}()
+							time.Sleep(time.Second)
+							ctx, cancel := context.WithTimeout(ctx, time.Hour)
+							defer cancel()
+							begun := time.Now()
+							for _, filter := range []any{flowers, byName} {
+								p.wantBehind(errOf(ask(reader, ctx, filter, "read")), "write")
+							}
+							if took := time.Since(begun); took > 0 {
+								p.Errorf("it took %v", took)
+							}
+							time.Sleep(time.Second)
+							if n := len(p.entries()); n != 2 {
+								p.Errorf("%d entries, and not the reader's and the writer's", n)
+							}
+							return nil
+						}))
+						ok(p, <-wrote)
+					}
+				})
+			}
+		}
+	}
+}
+
+// wantBehind fails unless err is the conflict with waiters that wait for the acquire's
+// own context, the first of them of the tag.
+func (p *place) wantBehind(err error, tag string) {
+	p.Helper()
+	var c *doclock.ConflictError
+	if !errors.Is(err, doclock.ErrNotAcquired) || !errors.As(err, &c) || len(c.Holders) == 0 || !strings.Contains(err.Error(), "waiting for this context") {
+		p.Errorf("%v, want a conflict with waiters that wait for the own context", err)
+		return
+	}
+	for _, h := range c.Holders {
+		if !h.Waiting || !h.InContext || c.Holders[0].Tag != tag {
+			p.Errorf("in the way is %+v", h)
+		}
+	}
+}
+
+// circular are rules in which "b" waits for "a", and "c" and "d" for "b": "c" in the
+// document, and "d" outside of it.
+var circular = relations.Rules{
+	"a": {},
+	"b": {"a": {Kind: relations.Assertive}},
+	"c": {"b": {Kind: relations.Assertive}, "c": {Kind: relations.Assertive}},
+	"d": {"b": {Kind: relations.Cooperative}, "d": {Kind: relations.Cooperative}},
+}
+
+// A nested acquire asks, though others of its process are before it, and learns that it
+// waits for itself, though that comes true while it waits. Its entry is removed.
+func TestNestedBehindItsProcess(t *testing.T) {
+	t.Parallel()
+	for tag, late := range map[string]bool{"c": false, "d": true} {
+		virtually(t, tag, func(p *place) {
+			l, other := p.plain(circular), p.plain(circular)
+			first := p.got(other.Acquire(p.Context(), flowers, tag))
+			first.KeepAlive(p.Context())
+			var b, second, nested *pending[*doclock.Lease]
+			ok(p, l.Do(p.Context(), flowers, "a", func(ctx context.Context, _ *doclock.Lease) error {
+				if !late {
+					b = acquire(p, p.Context(), other, "b")
+					time.Sleep(time.Second)
+				}
+				second = acquire(p, p.Context(), l, tag) // the first of the tag in its process
+				time.Sleep(time.Second)
+				nested = acquire(p, ctx, l, tag)
+				if late {
+					time.Sleep(10 * time.Second)
+					b = acquire(p, p.Context(), other, "b")
+				}
+				time.Sleep(2 * time.Second)
+				select {
+				case <-nested.done:
+					p.wantBehind(nested.err, "b")
+				default:
+					p.Error("it waits for itself")
+				}
+				if n := len(p.entries("c", "d")); n != 1 && late || n != 2 && !late {
+					p.Errorf("%d entries of %q", n, tag)
+				}
+				return nil
+			}))
+			p.release(p.granted(b))
+			p.release(first)
+			p.release(p.granted(second))
+			if nested.err == nil {
+				p.release(p.granted(nested))
+			}
+		})
+	}
+}
+
+// A Wait for a ticket inside of what the ticket waits for is refused, also if the ticket
+// is from outside. The ticket keeps its place.
+func TestNestedWait(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(circular)
+		var ticket *multilock.Ticket
+		ok(p, l.Do(p.Context(), flowers, "a", func(ctx context.Context, lease *doclock.Lease) error {
+			b, err := l.Enqueue(p.Context(), flowers, "b")
+			must(p, err)
+			ticket, err = l.Enqueue(p.Context(), flowers, "c")
+			must(p, err)
+			_, err = b.Wait(ctx)
+			p.wantNested("b", err, lease)
+			_, err = ticket.Wait(ctx)
+			p.wantBehind(err, "b")
+			return b.Cancel(ctx)
+		}))
+		p.release(p.got(ticket.Wait(p.Context())))
+	})
+}

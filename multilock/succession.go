@@ -43,7 +43,7 @@ func (l succession) Refused(img *engine.Image, g engine.Grant, tag string) error
 	if own, _ := img.Lock.Find(g.Tag, g.ID); own.Until.After(img.Now) {
 		entries, free = append(entries, own), max(free, own.Until.Sub(img.Now))
 	}
-	return l.inTheWay(img, tag, entries, free, nil)
+	return l.inTheWay(img, tag, entries, free, &engine.Image{})
 }
 
 // leave removes a waiter from its queue, and releases what it has got and not taken.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -194,7 +195,8 @@ func handoffUnknown() unsure { return unsure{n: 1, last: time.Now()} }
 // Wait waits until the lock is granted or ctx ends, and confirms meanwhile. A
 // release by the same Locker wakes it. If ctx ends, the entry stays: call Wait again
 // in time (see Ticket), or cancel it. The error is ctx's, joined with the last
-// conflict, or one of Confirm's. Every error is a [doclock.ErrNotAcquired].
+// conflict, or one of Confirm's. A Wait that would wait for a lease of ctx is refused, as
+// an acquire is; the entry stays. Every error is a [doclock.ErrNotAcquired].
 func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 	if attempt.InTransaction(ctx) {
 		return nil, notAcquired(errInTransaction)
@@ -214,13 +216,14 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 	case <-ctx.Done():
 		return nil, attempt.Ended(ctx)
 	}
-	queues := t.entry.locker.queues
+	queues, inside := t.entry.locker.queues, *t.entry.asked
+	inside.holding = slices.Concat(inside.holding, lease.HeldBy(ctx))
 	known, answers := t.known()
 	if t.decided() {
 		return t.handOver()
 	}
 	gone := false
-	w := queues.Enter(t.document(), t.request(), known)
+	w := queues.Enter(t.document(), t.request(&inside), known)
 	defer func() {
 		if !gone { // else the waiter leaves when its command ends
 			t.entry.locker.leave(w)
@@ -244,6 +247,10 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 		if !errors.Is(err, doclock.ErrConflict) {
 			return held, err
 		}
+		own, _ := known.Image.Lock.Find(t.Tag(), t.ID())
+		if refused := inside.conflict(known.Image, &own); isNested(refused) {
+			return nil, refused
+		}
 	}
 }
 
@@ -251,8 +258,8 @@ func (t *Ticket) document() string { return waitqueue.Key(t.entry.grant.Pin) }
 
 // request is the ticket as a waiter. A lock that is handed over to it is the
 // ticket's, whether or not a caller waits.
-func (t *Ticket) request() waitqueue.Request {
-	return t.entry.queuedBy(t.ID(), func(_ *waitqueue.Waiter, step waitqueue.Step) {
+func (t *Ticket) request(inside *asked) waitqueue.Request {
+	return inside.queuedBy(t.ID(), func(_ *waitqueue.Waiter, step waitqueue.Step) {
 		t.entry.locker.ops.Go(func() { _ = t.receive(step.Answer) })
 	})
 }

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
 )
 
 // InTheWay lists the live entries that block an arrival under tag (own is nil),
@@ -47,6 +49,35 @@ func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entr
 		return blocking, 0
 	}
 	return blocking, free.Sub(img.Now)
+}
+
+// Stuck is the image with those live entries that stay until the ones with the ids held
+// are released: these themselves, and each waiting entry to which more of them than its
+// relation allows count that are held or earlier. Nobody knows what an entry of an
+// unknown tag waits for. What is in the way of an arrival here, it can't wait for.
+func (e *Engine) Stuck(img *Image, held []uuid.UUID) *Image {
+	stuck := &Image{ID: img.ID, Now: img.Now}
+	if len(held) == 0 {
+		return stuck
+	}
+	var waiting []Entry
+	for _, other := range img.Lock.Entries {
+		_, known := e.rules[other.Tag]
+		switch {
+		case !other.Expires.After(img.Now):
+		case slices.Contains(held, other.ID):
+			stuck.Lock.Entries = append(stuck.Lock.Entries, other)
+		case known && !other.Held():
+			waiting = append(waiting, other)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) }) // none waits for a later one
+	for _, w := range waiting {
+		if blocking, _ := e.InTheWay(stuck, w.Tag, &w); len(blocking) > 0 {
+			stuck.Lock.Entries = append(stuck.Lock.Entries, w)
+		}
+	}
+	return stuck
 }
 
 // InTheWay is [InTheWay] by the engine's rules.

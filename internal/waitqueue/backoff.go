@@ -51,9 +51,13 @@ func (d *queue) unrested(w *Waiter) time.Duration {
 
 // pause is how long a waiter sleeps unless something wakes it; negative is
 // without end. The poller sleeps until one of the waiters that it polls for would
-// ask. The other waiters only keep their places in the document.
+// ask. The other waiters only keep their places in the document. A nested one asks at
+// once, and again by itself: whoever is before it may wait for its caller.
 func (d *queue) pause(w *Waiter) time.Duration {
-	if w != d.poller && !w.place.taken() {
+	if w.Nested && w.rest == 0 { // it was not refused yet
+		return 0
+	}
+	if w != d.poller && !w.place.taken() && !w.Nested {
 		return -1
 	}
 	if window := d.run.yields(); window > 0 {
@@ -87,7 +91,7 @@ func (d *queue) interval(w *Waiter, asked time.Duration, img, ours *engine.Image
 	if img == nil {
 		return Pause(waited, unchanged, 0, 0)
 	}
-	if blocking, free := d.inTheWay(w, ours); len(blocking) > 0 {
+	if blocking, free := d.inTheWay(w, ours); len(blocking) > 0 && !w.Nested {
 		return asked + free
 	}
 	blocking, free := d.inTheWay(w, img)

@@ -14,6 +14,7 @@ type Request struct {
 	Exact  bool          // its filter demands the document's identity alone: a handoff can serve it
 	Shared bool          // it may join another holder's entry of this process
 	Begun  time.Duration // when it came, by the queues' clock
+	Nested bool          // its caller holds an entry of the document, and those before it may wait for that
 
 	// Late handles a step that comes after the waiter has left. The queues only keep
 	// it.

@@ -101,27 +101,8 @@ func (r runner) inside(ctx context.Context, p *program, h *holding) error {
 		return errWork
 	case 2:
 		r.end(ctx, h)
-	case 3, 4:
+	case 3, 4, 5:
 		return r.nested(ctx, p, h)
-	}
-	return nil
-}
-
-// nested acquires, inside of a Do, what its context holds.
-func (r runner) nested(ctx context.Context, p *program, h *holding) error {
-	name, _ := h.lease.DocumentID().StringValueOK()
-	pl := r.planFor(p, h.group, name)
-	ctx, cancel := r.patienceIn(ctx)
-	defer cancel()
-	method, get := "TryAcquire", acquires(pl.locker.TryAcquire)
-	if r.one(2) {
-		r.waiting(&pl)
-		method, get = "Acquire", pl.locker.Acquire
-	}
-	next := r.get(ctx, p, method, &pl, get)
-	r.use(next)
-	if next == nil && r.one(2) {
-		return errors.Join(errWork, pl.by.err)
 	}
 	return nil
 }

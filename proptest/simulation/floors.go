@@ -9,6 +9,7 @@ import (
 const (
 	SeenLimited = "leases with HoldAtMost"
 	SeenLed     = "terms of leaders"
+	SeenNested  = "nested acquires that were refused behind a waiter"
 )
 
 // Floors are what a run in memory of some seeds must have seen, so that none passes empty.
@@ -20,7 +21,8 @@ func Floors(seeds int) (floors []tally.Floor) {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
 	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds},
-		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds})
+		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds},
+		tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds / 30})
 	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultLose, FaultValidator} {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})
 	}

@@ -77,6 +77,7 @@ func (s *run) judge(counts *tally.Tally) {
 		}
 	}
 	l.outcomes()
+	counts.Seen(SeenNested, s.behind)
 	if l.exact() {
 		l.entries()
 	}

@@ -34,6 +34,8 @@ type run struct {
 	history  *history.Writer
 	clock    history.Clock
 
+	others sync.WaitGroup // callers whom a runner has begin
+
 	mu       sync.Mutex // of all that follows, and of what it points to
 	ticks    int
 	calls    []*call
@@ -43,6 +45,7 @@ type run struct {
 	tickets  map[string]bool // the ids of those that were left alone
 	late     map[string]bool // the ids of requests that may arrive after their caller has left
 	over     bool            // no fault comes any more
+	behind   int             // nested acquires that were refused behind a waiter
 	found    []string        // violations that were found at once
 	leftover []admin.Entry   // in the documents at the end
 }
@@ -124,6 +127,7 @@ func (s *run) drive(callers int, more func() bool) {
 		})
 	}
 	driving.Wait()
+	s.others.Wait()
 }
 
 // runner is one goroutine that acts at random.
