@@ -48,8 +48,8 @@ func Inspect(ctx context.Context, coll *mongo.Collection, filter any, opts ...Op
 	if err != nil {
 		return nil, fmt.Errorf("%w: the filter: %w", doclock.ErrInvalidArgument, err)
 	}
-	img, err := d.engine.Find(ctx, f)
-	if err != nil {
+	var img *engine.Image
+	if err := d.read(ctx, func(ctx context.Context) (err error) { img, err = d.engine.Find(ctx, f); return err }); err != nil {
 		return nil, readError("inspect a lock", err)
 	}
 	if img == nil {
@@ -155,7 +155,7 @@ func (d *desk) entries(ctx context.Context, q Query) iter.Seq2[Entry, error] {
 		Live: q.Only == Live, Expired: q.Only == Expired,
 	}
 	return func(yield func(Entry, error) bool) {
-		for img, err := range d.engine.Survey(ctx, s) {
+		for img, err := range d.surveyed(ctx, s) {
 			if err != nil {
 				var at Entry
 				if img != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -126,6 +127,20 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 		}
 	}
 	return d, nil
+}
+
+// read sends a read until it is answered. A survey is answered once it has begun.
+func (d *desk) read(ctx context.Context, send func(context.Context) error) error {
+	return attempt.Read(ctx, d.engine.Attempt(d.engine.TTL), send)
+}
+
+// surveyed is a survey, with the error that kept it from its begin.
+func (d *desk) surveyed(ctx context.Context, s engine.Survey) (found iter.Seq2[*engine.Image, error]) {
+	err := d.read(ctx, func(ctx context.Context) (err error) { found, err = d.engine.Survey(ctx, s); return err })
+	if err != nil {
+		return func(yield func(*engine.Image, error) bool) { yield(nil, err) }
+	}
+	return found
 }
 
 // ErrNoEntry: the document has no such entry, or there is no such document. The

@@ -225,7 +225,7 @@ func (w *work) deleteIdle(ctx context.Context) error {
 		batch = batch[:0]
 		return w.done(err)
 	}
-	for img, err := range w.engine.Survey(ctx, engine.Survey{Within: w.survey, Idle: w.idle}) {
+	for img, err := range w.surveyed(ctx, engine.Survey{Within: w.survey, Idle: w.idle}) {
 		if err != nil {
 			if err = readError(w.what, err); errors.Is(err, doclock.ErrForeignLock) {
 				continue

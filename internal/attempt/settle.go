@@ -33,20 +33,27 @@ const (
 // the refusal of a later attempt says nothing about an earlier one. err is nil
 // if an attempt was answered.
 func Settle(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, bounds, send, false)
+	return settle(ctx, bounds, false, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
 // SettleOnce is Settle for a command that must not be executed twice: it ends with
 // the first attempt of which it isn't certain that nothing happened.
 func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, bounds, send, true)
+	return settle(ctx, bounds, true, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
-func settle(ctx context.Context, bounds engine.Attempts, send func(context.Context) error, once bool) (unsure, err error) {
+// Read is Settle for a read that nobody wants any more once ctx has ended: it is sent
+// with ctx, and takes as long as that lasts.
+func Read(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) error {
+	_, err := settle(ctx, bounds, false, func() (unsure, err error) { return nil, send(ctx) })
+	return err
+}
+
+func settle(ctx context.Context, bounds engine.Attempts, once bool, send func() (unsure, err error)) (unsure, err error) {
 	begun := time.Now()
 	passed := begun // no failure since then passes
 	for pause := firstPause; ; pause *= 2 {
-		maybe, err := Once(ctx, bounds.Timeout, send)
+		maybe, err := send()
 		if err == nil {
 			return unsure, nil
 		}

@@ -2,13 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // This file proves negative answers (rule 27). A deposed primary, or a router that
@@ -46,24 +43,24 @@ func (e *Engine) hasMembers(ctx context.Context) (bool, error) {
 	return e.members.state.Load() == several, nil
 }
 
-// newest runs a read, which is linearizable where the server has members. It returns
-// the clocks from before the send.
-func (e *Engine) newest(ctx context.Context, read func(*mongo.Collection) error) (sent Reading, err error) {
+// newest sends a read, which is linearizable where the server has members, and calls
+// see with each document. It returns the clocks from before the send.
+func (e *Engine) newest(ctx context.Context, s search, see func(bson.Raw)) (sent Reading, err error) {
 	if sent, err = e.begin(ctx); err != nil {
 		return sent, err
 	}
-	linearizable, err := e.hasMembers(ctx)
+	has, err := e.hasMembers(ctx)
 	if err != nil {
 		return sent, err
 	}
-	if linearizable {
-		err := e.failed(read(e.linearizable))
+	if has {
+		err := e.visit(ctx, linearizableRead, s, see)
 		if err == nil || AsFailure(err).Cause != CauseUnsupported {
 			return sent, err
 		}
 		e.members.state.Store(single)
 	}
-	return sent, e.failed(read(e.coll))
+	return sent, e.visit(ctx, majorityRead, s, see)
 }
 
 // lost is the answer of a command that has found no entry of its own, after the proof:
@@ -113,14 +110,7 @@ func (e *Engine) absent(ctx context.Context, filter any) error {
 		return nil
 	}
 	found := false
-	_, err = e.newest(ctx, func(docs *mongo.Collection) error {
-		err := docs.FindOne(ctx, bson.Raw(encoded(filter).Value), options.FindOne().SetComment(forProof).SetProjection(bson.Raw(justID.Value))).Err()
-		found = err == nil
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			return nil
-		}
-		return err
-	})
+	_, err = e.newest(ctx, search{comment: forProof, filter: filter, fields: justID.Value}, func(bson.Raw) { found = true })
 	switch {
 	case found:
 		return race("the server that answered is no longer the primary")

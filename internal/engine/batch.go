@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // RenewAll sends the renewals of several leases in one command. The outcome is
@@ -61,20 +59,7 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (all map[uuid.UUI
 		}
 	}
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	sent, err = e.newest(ctx, func(docs *mongo.Collection) error {
-		cursor, err := docs.Find(ctx, e.anyOf(grants), options.Find().SetComment(forProof).SetProjection(projection).SetBatchSize(int32(len(grants))+1))
-		if err != nil {
-			return err
-		}
-		defer cursor.Close(ctx)
-		for cursor.Next(ctx) {
-			see(cursor.Current)
-		}
-		return cursor.Err()
-	})
-	if noCollection(err) {
-		err = nil
-	}
+	sent, err = e.newest(ctx, search{comment: forProof, filter: e.anyOf(grants), fields: projection, batch: int32(len(grants)) + 1}, see)
 	for _, g := range grants {
 		if _, there := all[g.ID]; !there {
 			all[g.ID] = Standing{Lost: &Answer{Outcome: Lost, Gone: true}}

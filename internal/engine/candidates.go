@@ -5,8 +5,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 )
 
 // wasKey is the lock before the decision, in the look-up's pipeline.
@@ -45,24 +43,25 @@ func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, limit int
 	if _, err := e.begin(ctx); err != nil {
 		return nil, err
 	}
-	newest := e.coll.Clone(options.Collection().SetReadConcern(readconcern.Local()))
-	cursor, err := newest.Aggregate(ctx, stages, options.Aggregate().SetComment(forClaim).SetBatchSize(int32(limit)+1))
+	var found []Pin
+	cursor, err := e.cursor(ctx, value(bson.D{
+		{Key: "aggregate", Value: e.name},
+		{Key: "comment", Value: forClaim},
+		{Key: "cursor", Value: bson.D{{Key: "batchSize", Value: int32(limit) + 1}}},
+		{Key: "pipeline", Value: stages},
+		{Key: "readConcern", Value: localRead},
+	}).Value, forClaim, int32(limit)+1)
+	if err == nil {
+		err = cursor.each(ctx, func(doc bson.Raw) bool {
+			img := &Image{ID: clone(doc.Lookup("_id")), raw: doc}
+			found = append(found, e.Pin(img))
+			return true
+		})
+	}
 	if noCollection(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, e.failed(err)
-	}
-	defer cursor.Close(ctx)
-	var found []Pin
-	for cursor.Next(ctx) {
-		img := &Image{ID: clone(cursor.Current.Lookup("_id")), raw: cursor.Current}
-		found = append(found, e.Pin(img))
-	}
-	if err := cursor.Err(); err != nil {
-		return nil, e.failed(err)
-	}
-	return found, nil
+	return found, e.failed(err)
 }
 
 // ownStage is a stage of the library's own: the caller's registry can't alter it.

@@ -10,8 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
 
 // Engine sends the protocol's commands for one collection and one set of rules.
@@ -20,20 +18,19 @@ import (
 // of single acquires.
 type Engine struct {
 	Config
-	contact      contact
-	members      members
-	terms        byTerms
-	coll         *mongo.Collection
-	linearizable *mongo.Collection // the same, for reads that prove something
-	name         bson.RawValue     // of the collection
-	encoder      encoder           // of the caller's values
-	field        string
-	rules        relations.Rules
-	tags         map[string]*tagCommands
-	image        template      // the projection of an image without the document
-	done         template      // what is pushed to `done`, in a classic update
-	byID         template      // what is pulled from a tag
-	owner        bson.RawValue // of an entry, in a classic update
+	contact contact
+	members members
+	terms   byTerms
+	coll    *mongo.Collection
+	name    bson.RawValue // of the collection
+	encoder encoder       // of the caller's values
+	field   string
+	rules   relations.Rules
+	tags    map[string]*tagCommands
+	image   template      // the projection of an image without the document
+	done    template      // what is pushed to `done`, in a classic update
+	byID    template      // what is pulled from a tag
+	owner   bson.RawValue // of an entry, in a classic update
 }
 
 // tagCommands are the parts of the commands for one tag.
@@ -54,19 +51,16 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	}
 	db := coll.Database().Client().Database(coll.Database().Name(), options.Database().
 		SetRegistry(plainRegistry).
-		SetBSONOptions(&options.BSONOptions{}).
-		SetReadConcern(readconcern.Majority()).
-		SetReadPreference(readpref.Primary()))
+		SetBSONOptions(&options.BSONOptions{}))
 	e := &Engine{
-		Config:       cfg,
-		coll:         db.Collection(coll.Name()),
-		name:         value(coll.Name()),
-		linearizable: db.Collection(coll.Name(), options.Collection().SetReadConcern(readconcern.Linearizable())),
-		encoder:      encoder,
-		field:        cfg.Field,
-		owner:        value(cfg.Owner),
-		rules:        rules.Clone(),
-		tags:         map[string]*tagCommands{},
+		Config:  cfg,
+		coll:    db.Collection(coll.Name()),
+		name:    value(coll.Name()),
+		encoder: encoder,
+		field:   cfg.Field,
+		owner:   value(cfg.Owner),
+		rules:   rules.Clone(),
+		tags:    map[string]*tagCommands{},
 	}
 	e.start = time.Now()
 	// The pin begins with the whole _id, whether or not the shard key contains
@@ -189,14 +183,11 @@ func (e *Engine) Look(ctx context.Context, g Grant, document bool) (Answer, erro
 // writes of unknown outcome. The image is nil if the document does not exist.
 func (e *Engine) Read(ctx context.Context, pin Pin) (img *Image, err error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	_, err = e.newest(ctx, func(docs *mongo.Collection) (err error) {
-		img, err = e.readImage(docs.FindOne(ctx, bson.D(pin), options.FindOne().SetComment(forProof).SetProjection(projection)).Raw())
-		return err
-	})
-	if noCollection(err) {
-		return nil, nil
+	var found bson.Raw
+	if _, err = e.newest(ctx, search{comment: forProof, filter: bson.D(pin), fields: projection}, func(doc bson.Raw) { found = doc }); err != nil {
+		return nil, err
 	}
-	return img, err
+	return e.readImage(found, nil)
 }
 
 // insertAndModify makes the document that an acquire didn't find, and then

@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // surveyBatch is the number of documents in one answer of a survey. Its memory
@@ -35,52 +33,34 @@ type Survey struct {
 // failure's cause is CauseForeign.
 func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 	projection := e.image.fill(uuid.Nil, e.now()).document()
-	img, err := e.readImage(e.coll.FindOne(ctx, f.doc, options.FindOne().SetComment(forAdmin).SetProjection(projection)).Raw())
-	if noCollection(err) {
-		return nil, nil
+	var found bson.Raw
+	if err := e.visit(ctx, majorityRead, search{comment: forAdmin, filter: f.doc, fields: projection}, func(doc bson.Raw) { found = doc }); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return img, e.failed(err)
-	}
-	return img, nil
+	return e.readImage(found, nil)
 }
 
-// Survey reads the images of the documents, in the order in which the server
-// finds them. The server's clock is read once, when the survey begins. A
-// document whose lock field is foreign comes with an error of CauseForeign, and
-// the survey goes on. If the survey names tags, it is found only where it has
-// one of them. Any other error ends the survey.
+// Survey begins to read the images of the documents, in the order in which the
+// server finds them. The server's clock is read once, now. A document whose lock
+// field is foreign comes with an error of CauseForeign, and the survey goes on. If
+// the survey names tags, it is found only where it has one of them. Any other error
+// ends the survey. Whoever begins one must range over it, which closes it.
 //
 // An image is valid until the next one.
-func (e *Engine) Survey(ctx context.Context, s Survey) iter.Seq2[*Image, error] {
-	return func(yield func(*Image, error) bool) {
-		projection := e.image.fill(uuid.Nil, e.now()).document()
-		cursor, err := e.coll.Find(ctx, e.surveyed(s), options.Find().SetComment(forAdmin).SetProjection(projection).SetBatchSize(surveyBatch))
-		if noCollection(err) {
-			return
-		}
-		if err != nil {
-			yield(nil, e.failed(err))
-			return
-		}
-		defer closeCursor(ctx, cursor)
-		for cursor.Next(ctx) {
-			if !yield(e.imageOf(cursor.Current)) {
-				return
-			}
-		}
-		if err := cursor.Err(); err != nil {
-			yield(nil, e.failed(err))
-		}
+func (e *Engine) Survey(ctx context.Context, s Survey) (iter.Seq2[*Image, error], error) {
+	projection := e.image.fill(uuid.Nil, e.now()).document()
+	found, err := e.find(ctx, majorityRead, search{comment: forAdmin, filter: e.surveyed(s), fields: projection, batch: surveyBatch})
+	switch {
+	case noCollection(err):
+		return func(func(*Image, error) bool) {}, nil
+	case err != nil:
+		return nil, e.failed(err)
 	}
-}
-
-// closeCursor closes a cursor on the server too, also where ctx has ended: the
-// server would keep it for minutes.
-func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = cursor.Close(ctx)
+	return func(yield func(*Image, error) bool) {
+		if err := found.each(ctx, func(doc bson.Raw) bool { return yield(e.imageOf(doc)) }); err != nil {
+			yield(nil, e.failed(err))
+		}
+	}, nil
 }
 
 // surveyed is the filter of a survey. The paths under the tags let an index on
