@@ -38,7 +38,7 @@ var begunBefore = func(context.Context) {}
 func TestTroubleCostsNoCommands(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]busy{
-		"acquires, writes and releases": {prepare: works},
+		"acquires, writes and releases": {prepare: works(4)},
 		"tries":                         {prepare: tries},
 		"waiters that are refused":      {prepare: waits(relations.Exclusive(), flowers)},
 		"waiters with a place":          {prepare: waits(relations.Fair(), flowers)},
@@ -66,6 +66,19 @@ func TestTroubleCostsNoCommands(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A hundred callers send no more in trouble than when all is well, whatever the server
+// answers.
+func TestAHundredCallersInTrouble(t *testing.T) {
+	t.Parallel()
+	callers := busy{prepare: works(100)}
+	well := len(callers.minute(t, nil))
+	for _, refusal := range []mongo.CommandError{overloaded, conflicting, {Code: 189}, {Code: 424242}} {
+		if sent := len(callers.minute(t, &refusal)); sent > well {
+			t.Errorf("code %d: %d commands, without trouble %d", refusal.Code, sent, well)
+		}
 	}
 }
 
@@ -104,15 +117,17 @@ func (b busy) minute(t *testing.T, refusal *mongo.CommandError) (sent []time.Dur
 	return sent
 }
 
-// works has four goroutines work under locks, as fast as they get them.
-func works(p *place, coll *mongo.Collection) func(context.Context) {
-	l := p.locker(coll, relations.Exclusive())
-	return again(4, func(ctx context.Context, i int) {
-		_ = l.Do(ctx, doclock.ID(10+i), "write", func(ctx context.Context, lease *doclock.Lease) error {
-			time.Sleep(500 * time.Millisecond)
-			return lease.Update(ctx, bson.M{"$inc": bson.M{"total": 1}})
+// works has goroutines work under locks, as fast as they get them.
+func works(goroutines int) func(*place, *mongo.Collection) func(context.Context) {
+	return func(p *place, coll *mongo.Collection) func(context.Context) {
+		l := p.locker(coll, relations.Exclusive())
+		return again(goroutines, func(ctx context.Context, i int) {
+			_ = l.Do(ctx, doclock.ID(10+i), "write", func(ctx context.Context, lease *doclock.Lease) error {
+				time.Sleep(500 * time.Millisecond)
+				return lease.Update(ctx, bson.M{"$inc": bson.M{"total": 1}})
+			})
 		})
-	})
+	}
 }
 
 // tries has eight goroutines try to get a lock that is held, twice a second.
