@@ -48,7 +48,9 @@ func (r runner) call(ctx context.Context, p *program, name string, of *holding, 
 	}
 	r.mu.Unlock()
 	ctx = context.WithValue(ctx, callKey{}, c)
+	p.pace.flies(1)
 	err, panicked := survived(func() error { return f(ctx, c) })
+	p.pace.flies(-1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.ended, c.err, c.panicked = time.Now(), err, panicked

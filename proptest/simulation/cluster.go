@@ -55,6 +55,7 @@ func Cluster(t *testing.T, c Config, counts *tally.Tally) {
 			}
 			a.inVirtualTime(c.Long, func() { a.calm(counts) }, a.members, a.clocks)
 			a.judge(counts)
+			a.checkPace(counts)
 			a.checkHistory(counts)
 			a.count(counts)
 		})

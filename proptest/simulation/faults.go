@@ -18,6 +18,7 @@ const (
 	FaultReplyLost   = "reply lost after execution"
 	FaultDelayed     = "request delayed"
 	FaultFailOver    = "refused as in a fail-over"
+	faultTrouble     = "server that refuses all"
 	FaultClock       = "server's clock set forward"
 	FaultBroken      = "entry broken by admin.Break"
 	FaultLose        = "lease taken away"
@@ -78,9 +79,21 @@ var (
 
 func (r runner) failOver(n int) {
 	of := labels[r.IntN(len(labels))]
-	r.net.Fail(n, mongo.CommandError{Code: failOvers[r.IntN(len(failOvers))], Message: "failed over on purpose", Labels: of})
 	r.fire(FaultFailOver)
 	r.fire(labelled(of))
+	refusal := mongo.CommandError{Code: failOvers[r.IntN(len(failOvers))], Message: "failed over on purpose", Labels: of}
+	if r.one(2) {
+		r.net.Fail(n, refusal)
+	} else {
+		r.trouble(refusal, r.length(faultTrouble))
+	}
+}
+
+// trouble has the server refuse all commands for a time.
+func (r runner) trouble(refusal mongo.CommandError, d time.Duration) {
+	r.net.Fail(1<<30, refusal)
+	time.Sleep(d)
+	r.net.Fail(0, refusal)
 }
 
 // labelled is the fault of an error with these labels.

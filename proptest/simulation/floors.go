@@ -17,7 +17,7 @@ func Floors(seeds int) (floors []tally.Floor) {
 	for _, kind := range kinds {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen(kind), Least: max(1, seeds/4)})
 	}
-	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight} {
+	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest} {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
 	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds},
@@ -27,7 +27,7 @@ func Floors(seeds int) (floors []tally.Floor) {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})
 	}
 	for _, length := range lengths {
-		for _, what := range []string{"server down", "program cut off"} {
+		for _, what := range []string{"server down", "program cut off", faultTrouble} {
 			floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + outage(what, length.name), Least: seeds / 30})
 		}
 	}

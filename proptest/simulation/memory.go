@@ -14,7 +14,6 @@ import (
 	"github.com/doclock/doclock/proptest/tally"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -46,6 +45,7 @@ func Run(t *testing.T, c Config, counts *tally.Tally) {
 			}
 			s.inVirtualTime(c.Long, func() {})
 			s.judge(counts)
+			s.checkPace(counts)
 			s.checkHistory(counts)
 		})
 	}
@@ -71,10 +71,7 @@ func shapeOf(seed uint64) shape {
 // newInMemory makes the server, the documents and the programs.
 func newInMemory(of shape) (*run, error) {
 	mem := locktest.New()
-	connect := func(opts ...*options.ClientOptions) (*mongo.Client, error) {
-		return mem.Connect(append(opts, options.Client().SetRetryReads(false))...)
-	}
-	return newVirtual(world{shape: of, mem: mem, net: mem, dial: connect, faulty: !of.calm, pace: 1})
+	return newVirtual(world{shape: of, mem: mem, net: mem, dial: mem.Connect, faulty: !of.calm, pace: 1})
 }
 
 // newVirtual makes the documents and the programs.
@@ -94,7 +91,7 @@ func newVirtual(w world) (*run, error) {
 	}
 	s.operator = &operator{run: s, number: programsPerProcess - 1}
 	s.operator.recorder = history.NewRecorder(s.operator.number, "test", s.clock, s.history)
-	client, err := s.dial(options.Client().SetMonitor(s.operator.recorder.Monitor()))
+	client, err := s.dial(options.Client().SetMonitor(s.operator.recorder.Monitor()).SetRetryReads(false)) // the driver's loop has no pause
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/proptest/tally"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
 // EntriesGone is counted for each outage.
@@ -77,15 +78,15 @@ func (r runner) long(ctx context.Context, p *program, then func(*holding)) {
 	})
 }
 
-// Outages cuts a program off at each step of each operation, for each length, with the
-// caller gone or not, while another program wants the lock. It makes one of some, from
-// the first on.
+// Outages cuts a program off, or has the server refuse all, at each step of each operation,
+// for each length, with the caller gone or not, while another program wants the lock. It
+// makes one of some, from the first on.
 func Outages(t *testing.T, first uint64, some int, counts *tally.Tally) {
 	made := int(first % uint64(some))
 	for _, of := range operations {
 		for _, length := range lengths {
-			for i := range 2 * len(steps) {
-				step, gone := i/2, i%2 == 1
+			for i := range 4 * len(steps) {
+				step, gone, refused := i/4, i%2 == 1, i/2%2 == 1
 				if made++; made%some != 0 {
 					continue
 				}
@@ -98,12 +99,17 @@ func Outages(t *testing.T, first uint64, some int, counts *tally.Tally) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						met = s.outage(of.run, (length.least+length.most)/2, step, k, gone, counts, fmt.Sprintf("%s, an outage %s %s of command %d, the caller gone: %v", of.name, length.name, steps[step], k, gone))
+						name := fmt.Sprintf("%s, an outage %s %s of command %d, the caller gone: %v, the server answers: %v", of.name, length.name, steps[step], k, gone, refused)
+						met = s.outage(of.run, (length.least+length.most)/2, step, k, gone, refused, counts, name)
 					})
 					if !met || t.Failed() {
 						break
 					}
-					counts.Fired(inMemory+outage("program cut off "+steps[step], length.name), 1)
+					what := "program cut off "
+					if refused {
+						what = faultTrouble + " "
+					}
+					counts.Fired(inMemory+outage(what+steps[step], length.name), 1)
 				}
 			}
 		}
@@ -112,7 +118,7 @@ func Outages(t *testing.T, first uint64, some int, counts *tally.Tally) {
 
 // outage runs one operation, whose command k meets the outage. It returns false if there
 // are fewer commands.
-func (s *run) outage(run func(runner, context.Context, *program), d time.Duration, step, k int, gone bool, counts *tally.Tally, name string) (met bool) {
+func (s *run) outage(run func(runner, context.Context, *program), d time.Duration, step, k int, gone, refused bool, counts *tally.Tally, name string) (met bool) {
 	p, other := s.programs[0], s.programs[1]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -121,10 +127,15 @@ func (s *run) outage(run func(runner, context.Context, *program), d time.Duratio
 		p.strikes[0].Store(nil)
 		p.strikes[1].Store(nil)
 		met = true
-		if err := s.mem.Cut(p.client, errCut); err != nil {
-			s.fault("%v", err)
+		if refused {
+			s.mem.Fail(1<<30, mongo.CommandError{Code: failOvers[k%len(failOvers)], Message: "failed over on purpose"})
+			time.AfterFunc(d, func() { s.mem.Fail(0, mongo.CommandError{}) })
+		} else {
+			if err := s.mem.Cut(p.client, errCut); err != nil {
+				s.fault("%v", err)
+			}
+			time.AfterFunc(d, func() { _ = s.mem.Cut(p.client, nil) })
 		}
-		time.AfterFunc(d, func() { _ = s.mem.Cut(p.client, nil) })
 		if gone {
 			time.AfterFunc(100*time.Millisecond, cancel)
 		}
@@ -163,6 +174,7 @@ func (s *run) outage(run func(runner, context.Context, *program), d time.Duratio
 		}
 	}
 	s.checkHistory(counts)
+	s.checkPace(counts)
 	for _, p := range s.programs {
 		s.close(p)
 	}

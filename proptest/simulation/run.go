@@ -238,7 +238,8 @@ type program struct {
 	closed   time.Time    // when its Close began, or zero
 	left     error        // of its Close
 	ahead    atomic.Int64 // of its wall clock, in nanoseconds
-	events   []*heard     // in the order of their delivery by each Locker
+	pace     pace
+	events   []*heard // in the order of their delivery by each Locker
 }
 
 // connect makes a program's Lockers.
@@ -326,12 +327,14 @@ func (s *run) monitor(p *program) *event.CommandMonitor {
 	return &event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) {
 			if e.DatabaseName != "admin" { // the driver's own, and the questions what kind of server it is
+				p.pace.sends(e.Command)
 				p.strike(0)
 				flying.Store(e.RequestID, history.IDs(e.Command))
 			}
 		},
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
 			flying.Delete(e.RequestID)
+			p.pace.succeeds()
 			p.strike(1)
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
