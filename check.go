@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -66,7 +67,7 @@ func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error
 	}
 	answer, err := askHello(ctx, coll.Database())
 	if err != nil {
-		return ServerInfo{}, fmt.Errorf("doclock: ask the server: %w", err)
+		return ServerInfo{}, oneline.Because(errors.New("doclock: ask the server"), err)
 	}
 	info := ServerInfo{Kind: answer.kind()}
 	if answer.MaxWireVersion < leastWireVersion {
@@ -133,7 +134,7 @@ func clockSkew(ctx context.Context, db *mongo.Database) (most time.Duration, err
 		sent := time.Since(begun)
 		answer, err := askHello(ctx, db, options.RunCmd().SetReadPreference(readpref.Nearest()))
 		if err != nil {
-			return 0, fmt.Errorf("doclock: read the servers' clocks: %w", err)
+			return 0, oneline.Because(errors.New("doclock: read the servers' clocks"), err)
 		}
 		answered := time.Since(begun)
 		server := answer.server()
@@ -167,7 +168,7 @@ func version(ctx context.Context, db *mongo.Database) (string, error) {
 	case ferret == "":
 		return "MongoDB " + build.Version, nil
 	case strings.HasPrefix(strings.TrimPrefix(ferret, "v"), "1."):
-		return "FerretDB " + ferret, fmt.Errorf("%w: FerretDB %s has no pipeline updates, and its updates are not atomic; use FerretDB 2", ErrUnsupportedServer, ferret)
+		return "FerretDB " + ferret, fmt.Errorf("%w: FerretDB %q has no pipeline updates, and its updates are not atomic; use FerretDB 2", ErrUnsupportedServer, ferret)
 	default:
 		return "FerretDB " + ferret, nil
 	}
@@ -200,7 +201,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 
 func refusal(what string, err error) error {
 	if f := engine.AsFailure(err); f.Refused() && f.Cause != engine.CauseUnauthorized {
-		return fmt.Errorf("%w: it refuses %s: %w", ErrUnsupportedServer, what, err)
+		return oneline.Because(fmt.Errorf("%w: it refuses %s", ErrUnsupportedServer, what), err)
 	}
-	return fmt.Errorf("doclock: probe the server with %s: %w", what, err)
+	return oneline.Because(fmt.Errorf("doclock: probe the server with %s", what), err)
 }

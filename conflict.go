@@ -76,7 +76,7 @@ func (e *ConflictError) Error() string {
 		case h.InProcess:
 			state = "held in this process"
 		}
-		fmt.Fprintf(&b, "%q of %s (%s, %v left", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
+		fmt.Fprintf(&b, "%q of %q (%s, %v left", h.Tag, h.Owner, state, h.Remaining.Round(time.Millisecond))
 		if h.AtLeast > 0 {
 			fmt.Fprintf(&b, ", for at least %v", h.AtLeast.Round(time.Millisecond))
 		}

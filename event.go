@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/internal/bsonvalue"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -108,7 +109,7 @@ func (e Event) attributes() (of []slog.Attr) {
 		of = append(of, slog.String("document", bsonvalue.Readable(e.DocumentID)))
 	}
 	add(e.Tag != "", slog.String("tag", e.Tag))
-	add(e.Owner != "", slog.String("owner", e.Owner))
+	add(e.Owner != "", slog.String("owner", oneline.Text(e.Owner)))
 	if e.LeaseID != uuid.Nil {
 		of = append(of, slog.String("lease", e.LeaseID.String()))
 	}
@@ -118,10 +119,10 @@ func (e Event) attributes() (of []slog.Attr) {
 	add(e.Commands != 0, slog.Int("commands", e.Commands))
 	if len(e.Holders) > 0 {
 		first := e.Holders[0]
-		of = append(of, slog.Int("holders", len(e.Holders)), slog.String("behind", fmt.Sprintf("%q of %s", first.Tag, first.Owner)))
+		of = append(of, slog.Int("holders", len(e.Holders)), slog.String("behind", fmt.Sprintf("%q of %q", first.Tag, first.Owner)))
 	}
 	if e.Err != nil {
-		of = append(of, slog.String("error", e.Err.Error()))
+		of = append(of, slog.String("error", oneline.Text(e.Err.Error())))
 	}
 	add(e.Dropped != 0, slog.Int("dropped", e.Dropped))
 	return of

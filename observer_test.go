@@ -139,7 +139,7 @@ func TestAttributesOfEvents(t *testing.T) {
 	want := map[string]any{
 		"time": "2030-01-02T03:04:05Z", "level": "INFO", "msg": "doclock: gave up",
 		"collection": "shop.orders", "document": "1", "tag": "read", "owner": "bob", "lease": id.String(), "fence": 3., "waited": 1e9, "held": 6e10,
-		"commands": 6., "holders": 2., "behind": `"write" of ann`, "error": "why", "dropped": 7.,
+		"commands": 6., "holders": 2., "behind": `"write" of "ann"`, "error": "why", "dropped": 7.,
 	}
 	if got := logged(t, slog.LevelInfo, full); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

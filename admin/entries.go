@@ -11,6 +11,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -214,7 +215,7 @@ func EnsureIndexes(ctx context.Context, coll *mongo.Collection, tags []string, o
 	}
 	names, err := coll.Indexes().CreateMany(ctx, indexes)
 	if err != nil {
-		return nil, fmt.Errorf("doclock: make the indexes: %w", err)
+		return nil, oneline.Because(errors.New("doclock: make the indexes"), err)
 	}
 	return names, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,8 +70,12 @@ func (e Entry) Expired() bool { return e.Remaining <= 0 }
 // String describes the entry for people, on one line.
 func (e Entry) String() string {
 	var b strings.Builder
+	owner := "nobody known"
+	if e.Owner != "" {
+		owner = strconv.Quote(e.Owner)
+	}
 	fmt.Fprintf(&b, "%q on document %s, %s by %s since %s (%v)",
-		e.Tag, cmp.Or(bsonvalue.Readable(e.DocumentID), "null"), e.State, cmp.Or(e.Owner, "nobody known"), e.Since.Format(time.RFC3339), e.Age.Round(time.Second))
+		e.Tag, cmp.Or(bsonvalue.Readable(e.DocumentID), "null"), e.State, owner, e.Since.Format(time.RFC3339), e.Age.Round(time.Second))
 	switch {
 	case e.Expires.IsZero():
 		b.WriteString(", without an expiry")

@@ -38,9 +38,9 @@ func TestEntryString(t *testing.T) {
 	waiting := held
 	waiting.State, waiting.Fence, waiting.Remaining, waiting.Owner = admin.Waiting, 0, -1500*time.Millisecond, ""
 	for want, e := range map[string]admin.Entry{
-		`"write" on document "A-17", held by web-3/1/api since 2030-06-01T12:00:00Z (2m0s), 7.9s left, fence 1795255512860, id f0ef0711-0000-4000-8000-000000000001`: held,
-		`"write" on document "A-17", waiting by nobody known since 2030-06-01T12:00:00Z (2m0s), expired 1.5s ago, id f0ef0711-0000-4000-8000-000000000001`:           waiting,
-		`"" on document null, waiting by nobody known since 0001-01-01T00:00:00Z (0s), without an expiry, id 00000000-0000-0000-0000-000000000000`:                   {State: admin.Waiting},
+		`"write" on document "A-17", held by "web-3/1/api" since 2030-06-01T12:00:00Z (2m0s), 7.9s left, fence 1795255512860, id f0ef0711-0000-4000-8000-000000000001`: held,
+		`"write" on document "A-17", waiting by nobody known since 2030-06-01T12:00:00Z (2m0s), expired 1.5s ago, id f0ef0711-0000-4000-8000-000000000001`:             waiting,
+		`"" on document null, waiting by nobody known since 0001-01-01T00:00:00Z (0s), without an expiry, id 00000000-0000-0000-0000-000000000000`:                     {State: admin.Waiting},
 	} {
 		if got := e.String(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

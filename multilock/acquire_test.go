@@ -173,7 +173,7 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 		if got.Tag != "read" || got.DocumentID.AsInt64() != 1 || got.RetryAfter != 2*time.Second {
 			p.Errorf("the conflict is %+v", got)
 		}
-		for _, part := range []string{`"read"`, "document", `"write" of bob`, "waiting", "2s left"} {
+		for _, part := range []string{`"read"`, "document", `"write" of "bob"`, "waiting", "2s left"} {
 			if !strings.Contains(err.Error(), part) {
 				p.Errorf("the error %q doesn't say %q", err, part)
 			}
@@ -188,7 +188,7 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 		if got.RetryAfter != 8*time.Second {
 			p.Errorf("RetryAfter is %v; the last of those in the way expires in 8s", got.RetryAfter)
 		}
-		if !strings.Contains(err.Error(), `"read" of ann (held, 8s left), "write" of bob (waiting, 2s left)`) {
+		if !strings.Contains(err.Error(), `"read" of "ann" (held, 8s left), "write" of "bob" (waiting, 2s left)`) {
 			p.Errorf("the error is %q", err)
 		}
 		_, err = ann.TryAcquire(p.Context(), flowers, "write")
@@ -196,7 +196,7 @@ func TestTryAcquireConflictNamesTheHolders(t *testing.T) {
 		if diff := cmp.Diff([]doclock.Holder{held, want}, p.conflict(err).Holders); diff != "" {
 			p.Errorf("in the way of a writer of the reader's own Locker (- want, + got):\n%s", diff)
 		}
-		if !strings.Contains(err.Error(), `"read" of ann (held in this process, 8s left)`) {
+		if !strings.Contains(err.Error(), `"read" of "ann" (held in this process, 8s left)`) {
 			p.Errorf("the error is %q", err)
 		}
 		if diff := cmp.Diff(before, p.Stored()); diff != "" {

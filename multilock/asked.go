@@ -243,7 +243,7 @@ func (l *Locker) decode(img *engine.Image, targets []any, failed func()) error {
 	}()
 	for _, into := range targets {
 		if err := l.engine.Decode(img, into); err != nil {
-			return fmt.Errorf("doclock: decode the document into a %T: %w", into, err)
+			return oneline.Because(fmt.Errorf("doclock: decode the document into a %T", into), err)
 		}
 	}
 	decoded = true

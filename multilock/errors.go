@@ -80,7 +80,7 @@ func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
 			return a.locker.inTheWay(img, a.request.Tag, entries, free, stuck)
 		}
 	}
-	return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, img.ID, a.request.Tag)
+	return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, bsonvalue.Readable(img.ID), a.request.Tag)
 }
 
 // standing are the ids of the entries that these leases have.

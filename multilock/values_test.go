@@ -3,12 +3,16 @@ package multilock_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -136,4 +140,56 @@ func TestAWaitersFilterIsEncodedOnce(t *testing.T) {
 			s.check(p, "Acquire", 1)
 		})
 	}
+}
+
+// evil begins a line of a log, and steers a terminal.
+const evil = "x\n2026/11/25 FATAL all is lost\x1b[2J\x1b]0;y\x07\u009b\u2028\u202e"
+
+// An owner, an _id, a tag, the name of a field and what a server quotes are texts of
+// others: they reach errors, String and logs on one line.
+func TestTextsOfOthers(t *testing.T) {
+	virtual(t, func(p *place) {
+		note := func(what string, said any) {
+			text := fmt.Sprint(said)
+			if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+				p.Errorf("%s: %q", what, text)
+			}
+		}
+		failed := func(what string, err error) {
+			if note(what, err); err == nil || !strings.Contains(err.Error(), `\u202e`) {
+				p.Errorf("%s doesn't quote it: %v", what, err)
+			}
+		}
+		noted := doclock.OnEvent(func(_ context.Context, e doclock.Event) { note(string(e.Kind), e.LogValue()) })
+		a := p.locker(p.coll, relations.Fair(), doclock.Owner(evil), noted)
+		b := p.locker(p.coll, relations.Fair(), noted)
+		must(p, errOf(p.coll.InsertOne(p.Context(), bson.M{"_id": evil, evil: evil})))
+		lease, err := a.TryAcquire(p.Context(), doclock.ID(evil), "write")
+		must(p, err)
+		note("Lease.String", lease)
+		note("Lease.LogValue", lease.LogValue())
+		for e, err := range admin.Entries(p.Context(), p.coll, admin.Query{}) {
+			must(p, err)
+			note("Entry.String", e)
+		}
+		_, err = b.TryAcquire(p.Context(), doclock.ID(evil), "write")
+		failed("a refusal", err)
+		note("a conflict", p.conflict(err).Error())
+		failed("not found", errOf(b.TryAcquire(p.Context(), bson.M{evil: 1}, "write")))
+		failed("a refused write", lease.Update(p.Context(), bson.M{"$inc": bson.M{evil: 1}}))
+		failed("an invalid one", lease.Update(p.Context(), bson.M{"$set": bson.M{"lock." + evil: 1}}))
+		must(p, lease.Release(p.Context()))
+		var wrong struct {
+			Evil int `bson:"x"`
+		}
+		must(p, errOf(p.coll.UpdateByID(p.Context(), evil, bson.M{"$set": bson.M{"x": evil}})))
+		note("decoding", errOf(b.TryAcquire(p.Context(), doclock.ID(evil), "write", doclock.Into(&wrong))))
+		for _, lock := range []bson.M{{"v": evil}, {"fence": evil}, {"tags": bson.M{evil: 1}}} {
+			must(p, errOf(p.coll.UpdateByID(p.Context(), evil, bson.M{"$set": bson.M{"lock": lock}})))
+			failed("foreign", errOf(b.TryAcquire(p.Context(), doclock.ID(evil), "write")))
+			for _, err := range admin.Entries(p.Context(), p.coll, admin.Query{}) {
+				failed("admin, foreign", err)
+			}
+		}
+	})
 }

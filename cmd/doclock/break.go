@@ -129,7 +129,7 @@ func (c *cli) breakLock(ctx context.Context, arg string, b broken) error {
 			case c.json:
 				failed = append(failed, c.printJSON(gone))
 			default:
-				_, err := fmt.Fprintln(c.out, cell(fmt.Sprintf("removed %q of %s, id %s", gone.Tag, cmp.Or(gone.Owner, "nobody known"), gone.ID)))
+				_, err := fmt.Fprintln(c.out, oneline.Text(fmt.Sprintf("removed %q of %s, id %s", gone.Tag, cmp.Or(gone.Owner, "nobody known"), gone.ID)))
 				failed = append(failed, err)
 			}
 		}
@@ -192,7 +192,7 @@ func (c *cli) breakOwner(ctx context.Context, b broken) error {
 				return none
 			}
 			whose := cmp.Or(b.owner, b.prefix+"…")
-			if err := c.confirm(ctx, cell(fmt.Sprintf("Remove %s of %s?", counted(n, "entry", "entries"), whose))); err != nil {
+			if err := c.confirm(ctx, oneline.Text(fmt.Sprintf("Remove %s of %s?", counted(n, "entry", "entries"), whose))); err != nil {
 				return err
 			}
 		}

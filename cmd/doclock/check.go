@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -73,7 +74,7 @@ func (c *cli) checkText(info doclock.ServerInfo, supported bool) {
 	if !supported {
 		verdict = "not supported"
 	}
-	fmt.Fprintf(c.out, "server       %s, %s: %s\n", printable(info.Version), info.Kind, verdict)
+	fmt.Fprintf(c.out, "server       %s, %s: %s\n", oneline.Text(info.Version), info.Kind, verdict)
 	if info.Kind != doclock.Standalone {
 		fmt.Fprintf(c.out, "clock skew   %v (must be less than the ClockTolerance, by default %v)\n", info.ClockSkew.Round(100*time.Microsecond), defaultTolerance)
 	} else {

@@ -7,11 +7,11 @@ import (
 	"io"
 	"math"
 	"os"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -110,7 +110,7 @@ func (t *table) add(e admin.Entry) error {
 	if e.Since.IsZero() {
 		age = "?"
 	}
-	fmt.Fprintf(t.w, "%s\t%s\t%s\t%s\t%s\t%s\n", cell(word(e.DocumentID)), cell(e.Tag), stateOf(e), left, age, cell(cmp.Or(e.Owner, "?")))
+	fmt.Fprintf(t.w, "%s\t%s\t%s\t%s\t%s\t%s\n", oneline.Text(word(e.DocumentID)), oneline.Text(e.Tag), stateOf(e), left, age, oneline.Text(cmp.Or(e.Owner, "?")))
 	const block = 1000
 	if t.rows++; t.rows%block == 0 {
 		return t.flush()
@@ -140,9 +140,6 @@ func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
-
-// cell is a text of others on one line of a table.
-func cell(s string) string { return strings.ReplaceAll(printable(s), "\n", `\n`) }
 
 // short is a duration as people read it: 8s, 12m, 3h05m, 2d04h.
 func short(d time.Duration) string {

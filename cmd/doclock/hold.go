@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/bsonvalue"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
@@ -197,7 +199,7 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 	if h.wait == 0 || !waits {
 		return lease, err
 	}
-	c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", cell(t.conflict(err)))
+	c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", oneline.Text(t.conflict(err)))
 	return locks.Acquire(ctx, t.filter, tag, opts...)
 }
 
@@ -285,7 +287,7 @@ func (t target) conflict(err error) string {
 		if h.Waiting {
 			waiting = ", waiting before it"
 		}
-		holders = append(holders, fmt.Sprintf("%s (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, waiting, short(h.Remaining)))
+		holders = append(holders, fmt.Sprintf("%q (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, waiting, short(h.Remaining)))
 	}
 	if more := len(c.Holders) - shown; more > 0 {
 		holders = append(holders, fmt.Sprintf("%d more", more))
@@ -305,7 +307,7 @@ func (c *cli) environment(lease *doclock.Lease) []string {
 		"DOCLOCK_LEASE="+lease.ID().String(),
 		"DOCLOCK_TAG="+lease.Tag(),
 		"DOCLOCK_COLLECTION="+db+"."+coll,
-		"DOCLOCK_DOCUMENT="+extended(lease.DocumentID()),
+		"DOCLOCK_DOCUMENT="+bsonvalue.Readable(lease.DocumentID()),
 	)
 	if guard, err := bson.MarshalExtJSON(lease.Guard(), true, false); err == nil {
 		env = append(env, "DOCLOCK_GUARD="+string(guard))
@@ -344,8 +346,8 @@ func (c *cli) say(on bool, event, format string, args ...any) {
 			Event   string `json:"event"`
 			Message string `json:"message"`
 		}{event, text})
-		fmt.Fprintln(c.err, escapedJSON(line))
+		fmt.Fprintln(c.err, oneline.Text(string(line)))
 	case on:
-		fmt.Fprintln(c.err, "doclock:", cell(text))
+		fmt.Fprintln(c.err, "doclock:", oneline.Text(text))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -78,7 +79,7 @@ func (c *cli) lockText(lock *admin.Lock) string {
 	for _, e := range lock.Entries {
 		seen.add(e)
 	}
-	fmt.Fprintf(&b, "%s in %s is %s\n", cell(word(lock.DocumentID)), c.full(), verdict(lock.Entries, seen))
+	fmt.Fprintf(&b, "%s in %s is %s\n", oneline.Text(word(lock.DocumentID)), c.full(), verdict(lock.Entries, seen))
 	for _, e := range lock.Entries {
 		b.WriteString("\n" + entryText(e, lock.Entries))
 	}
@@ -103,7 +104,7 @@ func verdict(entries []admin.Entry, seen tally) string {
 		return "free: nobody holds it"
 	case seen.Held == 1 && seen.Waiting == 0:
 		i := slices.IndexFunc(entries, func(e admin.Entry) bool { return !e.Expired() })
-		return cell("held by " + cmp.Or(entries[i].Owner, "nobody known"))
+		return oneline.Text("held by " + cmp.Or(entries[i].Owner, "nobody known"))
 	default:
 		return seen.String()
 	}
@@ -119,7 +120,7 @@ func kept(by []uuid.UUID, among []admin.Entry) string {
 // entryText is one entry for people.
 func entryText(e admin.Entry, among []admin.Entry) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, "  "+cell(fmt.Sprintf("%s %q by %s", stateOf(e), e.Tag, cmp.Or(e.Owner, "nobody known"))))
+	fmt.Fprintln(&b, "  "+oneline.Text(fmt.Sprintf("%s %q by %s", stateOf(e), e.Tag, cmp.Or(e.Owner, "nobody known"))))
 	field := func(name, value string) { fmt.Fprintf(&b, "    %-8s %s\n", name, value) }
 	if !e.Since.IsZero() {
 		field("for", fmt.Sprintf("%s, since %s", short(e.Age), e.Since.Format(time.RFC3339)))
@@ -163,7 +164,7 @@ func owners(ids []uuid.UUID, among []admin.Entry) string {
 			names = append(names, id.String())
 			continue
 		}
-		names = append(names, cell(fmt.Sprintf("%s (%q)", cmp.Or(among[i].Owner, "?"), among[i].Tag)))
+		names = append(names, oneline.Text(fmt.Sprintf("%s (%q)", cmp.Or(among[i].Owner, "?"), among[i].Tag)))
 	}
 	return strings.Join(names, ", ")
 }

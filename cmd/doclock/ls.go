@@ -8,6 +8,8 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/bsonvalue"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -89,11 +91,11 @@ func (c *cli) summary(seen *tally) string {
 // listForeign lists a document whose lock field is not doclock's.
 func (c *cli) listForeign(e admin.Entry, err error) error {
 	if !c.json {
-		_, err = fmt.Fprintf(c.err, "%s: its field %q is not a lock of doclock's\n", cell(word(e.DocumentID)), c.field)
+		_, err = fmt.Fprintf(c.err, "%s: its field %q is not a lock of doclock's\n", oneline.Text(word(e.DocumentID)), c.field)
 		return err
 	}
 	return c.printJSON(struct {
 		Document json.RawMessage `json:"document"`
 		Error    string          `json:"error"`
-	}{json.RawMessage(extended(e.DocumentID)), err.Error()})
+	}{json.RawMessage(bsonvalue.Readable(e.DocumentID)), err.Error()})
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -119,7 +120,7 @@ func (c *cli) printJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(c.out, escapedJSON(text))
+	_, err = fmt.Fprintln(c.out, oneline.Text(string(text)))
 	return err
 }
 
@@ -133,10 +134,10 @@ func (c *cli) report(err error, code int) {
 			Hint  string `json:"hint,omitempty"`
 			Exit  int    `json:"exit"`
 		}{text, hint, code})
-		fmt.Fprintln(c.err, escapedJSON(line))
+		fmt.Fprintln(c.err, oneline.Text(string(line)))
 		return
 	}
-	fmt.Fprintln(c.err, "doclock:", cell(trimmed(text)))
+	fmt.Fprintln(c.err, "doclock:", oneline.Text(trimmed(text)))
 	if hint != "" {
 		fmt.Fprintln(c.err, "  "+hint)
 	}

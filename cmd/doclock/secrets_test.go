@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock/internal/oneline"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -136,7 +137,7 @@ func printedFor(t *testing.T, c *cli, uri string) string {
 	}
 	var hosts []string
 	for _, host := range options.Client().ApplyURI(strings.TrimSpace(uri)).Hosts {
-		hosts = append(hosts, regexp.QuoteMeta(strings.ToValidUTF8(host, "\ufffd")), regexp.QuoteMeta(cell(host)))
+		hosts = append(hosts, regexp.QuoteMeta(strings.ToValidUTF8(host, "\ufffd")), regexp.QuoteMeta(oneline.Text(host)))
 	}
 	slices.SortFunc(hosts, func(a, b string) int { return len(b) - len(a) })
 	if len(hosts) > 0 {

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
+	"github.com/doclock/doclock/internal/bsonvalue"
+	"github.com/doclock/doclock/internal/oneline"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -76,7 +73,7 @@ func word(id bson.RawValue) string {
 	case ok && isName(name):
 		return quoted(name)
 	}
-	text := extended(id)
+	text := bsonvalue.Readable(id)
 	switch id.Type {
 	case bson.TypeObjectID, bson.TypeBinary, bson.TypeDateTime, bson.TypeDecimal128:
 	default:
@@ -90,7 +87,7 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 
 // isName reports whether a string can be a NAME, and looks like what it is.
 func isName(s string) bool {
-	return s != "" && s[0] != '-' && s[0] != '{' && printable(s) == s && !strings.Contains(s, "\n")
+	return s != "" && s[0] != '-' && s[0] != '{' && oneline.Text(s) == s
 }
 
 // isWord reports whether a NAME needs no quotes.
@@ -98,50 +95,4 @@ func isWord(s string) bool {
 	return isName(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,", r)
 	})
-}
-
-// extended is a BSON value in relaxed extended JSON.
-func extended(v bson.RawValue) string {
-	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
-	if err != nil {
-		return v.String()
-	}
-	const before, after = `{"v":`, `}`
-	return escapedJSON(text[len(before) : len(text)-len(after)])
-}
-
-// escapedJSON is the same JSON, without a character that can steer a terminal. A
-// string is the only place for one.
-func escapedJSON(text []byte) string {
-	if utf8.Valid(text) && !bytes.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return string(text)
-	}
-	var b strings.Builder
-	for _, r := range string(text) {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
-}
-
-// printable is a text of others that can't steer a terminal.
-func printable(s string) string {
-	clean := !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) && r != '\n' })
-	if clean && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if strconv.IsPrint(r) || r == '\n' {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(fmt.Sprintf("%+q", string(r)), `"`))
-		}
-	}
-	return b.String()
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/fixture"
@@ -16,25 +14,6 @@ import (
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// No text of others steers a terminal, and JSON still says what it is.
-func TestTextsOfOthers(t *testing.T) {
-	t.Parallel()
-	evil := "a\x1b[2J\u009b31m\x7f\u202e\U000e0001\r\nb"
-	text, err := json.Marshal(evil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back string
-	if err := json.Unmarshal([]byte(escapedJSON(text)), &back); err != nil || back != evil {
-		t.Errorf("the JSON says %q: %v", back, err)
-	}
-	for _, shown := range []string{cell(evil), escapedJSON(text), printable("a\x9bb")} {
-		if !strings.Contains(shown, "a") || strings.ContainsFunc(shown, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("it is shown as %q", shown)
-		}
-	}
-}
 
 // The longest durations have a text, too.
 func TestShort(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"golang.org/x/term"
@@ -130,7 +131,7 @@ func (c *cli) showGlance(g glance, err error) error {
 	}
 	fmt.Fprintf(c.out, "%s  %s  ", c.full(), g.At.Format(time.TimeOnly+"Z"))
 	if err != nil {
-		_, err := fmt.Fprintf(c.out, "%s\n%s\n\n", cell(trimmed(g.Error)), hintOf(err))
+		_, err := fmt.Fprintf(c.out, "%s\n%s\n\n", oneline.Text(trimmed(g.Error)), hintOf(err))
 		return err
 	}
 	fmt.Fprintf(c.out, "%s\n\n", &g.Count)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/doclock/doclock/internal/oneline"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
@@ -65,7 +66,8 @@ const (
 	WriteConflict         // other writes to the document are faster
 )
 
-func (f *Failure) Error() string { return f.err.Error() }
+// Error has the server's text, which may quote the document.
+func (f *Failure) Error() string { return oneline.Text(f.err.Error()) }
 
 func (f *Failure) Unwrap() error { return f.err }
 

@@ -109,13 +109,13 @@ func parseLock(v bson.RawValue) (Lock, error) {
 		return Lock{}, fmt.Errorf("%w: %v", errForeign, err)
 	}
 	if v := doc.Lookup(versionKey); !absent(v) && bsonvalue.Compare(v, long(version)) > 0 {
-		return Lock{}, fmt.Errorf("%w: its v is %v, and this one knows up to %d", errNewer, v, version)
+		return Lock{}, fmt.Errorf("%w: its v is %s, and this one knows up to %d", errNewer, bsonvalue.Readable(v), version)
 	}
 	for _, f := range fields {
 		switch v := f.Value(); f.Key() {
 		case fenceKey:
 			if l.Fence, ok = lastNumber(v); !ok {
-				return Lock{}, fmt.Errorf("%w: its fence is %v", errForeign, v)
+				return Lock{}, fmt.Errorf("%w: its fence is %s", errForeign, bsonvalue.Readable(v))
 			}
 		case tagsKey:
 			if l.Entries, err = parseTags(v); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -80,7 +81,7 @@ func (e *Engine) imageOf(raw bson.Raw) (*Image, error) {
 	var err error
 	img.Lock, err = parseLock(field)
 	if err != nil {
-		return img, &Failure{Nothing: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, img.ID, err)}
+		return img, &Failure{Nothing: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, bsonvalue.Readable(img.ID), err)}
 	}
 	return img, nil
 }

@@ -1,10 +1,14 @@
-// Package oneline joins errors for readers of a log: on one line, each text
-// once.
+// Package oneline has texts for readers of a log or a terminal: errors are joined
+// on one line, each text once, and texts of others are quoted.
 package oneline
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // prefix begins the library's own errors. A line has it once.
@@ -37,7 +41,27 @@ func (b *because) Error() string {
 	return b.what.Error() + ": " + strings.ReplaceAll(oneLine(b.cause), prefix, "")
 }
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+func oneLine(err error) string { return Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
+
+// Text is a text of others, as from a document or a server's error. What isn't
+// printable is escaped as in JSON: the text begins no line of a log, and steers no
+// terminal. JSON stays what it is, as a string is the only place for such characters.
+func Text(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
 
 type joined struct{ errs []error }
 

@@ -2,11 +2,15 @@ package oneline_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/doclock/doclock/internal/oneline"
+	"pgregory.net/rapid"
 )
 
 func TestJoin(t *testing.T) {
@@ -49,6 +53,9 @@ func TestBecause(t *testing.T) {
 	if got, want := err.Error(), "doclock: not acquired: context deadline exceeded; conflict"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if got, want := oneline.Because(refused, errors.New("a\x1b\nb")).Error(), `doclock: not acquired: a\u001b; b`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	if got, want := oneline.Because(refused, conflict).Error(), "doclock: not acquired: conflict"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -57,4 +64,26 @@ func TestBecause(t *testing.T) {
 			t.Errorf("it is not %q", is)
 		}
 	}
+}
+
+// Nothing in it steers a terminal or begins a line, and JSON still says what it is.
+func TestText(t *testing.T) {
+	if got, want := oneline.Text("ä \"q\" a\x1b[2J\u009b\u202e\U000e0001\r\nb\xff"), `ä "q" a\u001b[2J\u009b\u202e\udb40\udc01\u000d\u000ab`+"\ufffd"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "text")
+		shown := oneline.Text(s)
+		if strings.ContainsFunc(shown, func(r rune) bool { return !strconv.IsPrint(r) }) || oneline.Text(shown) != shown {
+			t.Errorf("%q is shown as %q", s, shown)
+		}
+		encoded, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back string
+		if err := json.Unmarshal([]byte(oneline.Text(string(encoded))), &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") {
+			t.Errorf("the JSON of %q says %q: %v", s, back, err)
+		}
+	})
 }

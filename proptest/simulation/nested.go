@@ -47,7 +47,7 @@ func (r runner) nested(ctx context.Context, p *program, h *holding) error {
 	}
 	r.use(next)
 	if next == nil && r.one(2) {
-		return errors.Join(errWork, pl.by.err)
+		return fmt.Errorf("%w: %w", errWork, pl.by.err)
 	}
 	return nil
 }
