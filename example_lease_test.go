@@ -67,14 +67,14 @@ func ExampleLease_Detach() {
 	check(err)
 	token, err := lease.Detach(ctx)
 	check(err)
-	check(other.Touch(ctx, token)) // the form is still open
+	check(other.Touch(ctx, doclock.ID("home"), token)) // the form is still open
 
 	_, err = other.TryAcquire(ctx, doclock.ID("home"))
 	fmt.Println("others are kept out:", errors.Is(err, doclock.ErrConflict))
-	lease, err = other.Resume(ctx, token)
+	lease, err = other.Resume(ctx, doclock.ID("home"), token)
 	check(err)
 	check(lease.UpdateAndRelease(ctx, bson.M{"$set": bson.M{"text": "hello"}}))
-	_, err = one.Resume(ctx, token)
+	_, err = one.Resume(ctx, doclock.ID("home"), token)
 	fmt.Println("the token is over:", errors.Is(err, doclock.ErrLost))
 	// Output:
 	// others are kept out: true

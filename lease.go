@@ -204,11 +204,10 @@ func (l *Lease) Delete(ctx context.Context) error {
 // [ErrReleased], and Done is closed. A write in doubt may still be applied once, but
 // only before the next Resume.
 //
-// The token is a text in the alphabet of URLs. It names the collection, the lock
-// field, the document, the tag and a random key. Whoever has the token can resume
-// and release the lock: keep it secret. A lease that was itself resumed gives the
-// same token again; if it has a TTL of its own, the token's text differs, and both
-// texts are good.
+// The token is a text in the alphabet of URLs. It has the tag and a random key, and
+// nothing else: who shows it says which document he means, and for how long the entry
+// is extended. Whoever has the token can resume and release the lock: keep it secret. A
+// lease that was itself resumed gives the same token again.
 //
 // It returns
 //   - the token and nil if the entry was there;

@@ -79,7 +79,7 @@ func lockInAllWays(ctx context.Context, locks *multilock.Locker, lease *doclock.
 	if err != nil {
 		return err
 	}
-	resumed, err := locks.Resume(ctx, token)
+	resumed, err := locks.Resume(ctx, bson.M{"_id": claimed.DocumentID()}, token)
 	if err != nil {
 		return err
 	}

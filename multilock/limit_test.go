@@ -141,7 +141,7 @@ func TestHoldAtMostIsChecked(t *testing.T) {
 		p.release(held)
 		time.Sleep(2 * time.Minute)
 		token := p.detach(p.try(l, "write"))
-		p.want(errOf(l.Resume(p.Context(), token, minute)), doclock.ErrInvalidArgument)
+		p.want(errOf(l.Resume(p.Context(), flowers, token, minute)), doclock.ErrInvalidArgument)
 		resumed := p.resume(limited, token)
 		resumed.KeepAlive(p.Context())
 		time.Sleep(2 * time.Minute)

@@ -1,10 +1,10 @@
 package multilock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
@@ -17,9 +17,15 @@ import (
 
 // Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the
 // users of the token, in one command. Any process can resume it whose Locker has the
-// same collection, field, shard key and rules for the tag. Resume doesn't wait: the
-// lock was held all the time. The token can be resumed again until a lease of it is
-// released, or until the entry has expired and another client was let in.
+// same collection, field and rules for the tag. Resume doesn't wait: the lock was held
+// all the time. The token can be resumed again until a lease of it is released, or
+// until the entry has expired and another client was let in.
+//
+// The filter must demand an equal _id, and in a sharded collection equal fields of the
+// shard key, at its top level. It may demand more, as a state that the caller has seen:
+// if the document is another one, that is an ErrNotFound, and the token stays good. A
+// command that is repeated after a lost reply finds its own lease, whatever the
+// document is by then.
 //
 // Each resume takes the entry from the handle that had it. That lease is lost, and
 // learns it from its next command. Until then it may still count as valid. So the
@@ -29,46 +35,50 @@ import (
 // a resume took the entry from a lease that had not detached, a release leaves a
 // remainder, which keeps others out until that lease is certainly over.
 //
-// The lease has the TTL of the one that detached, or that of [doclock.TTL], and the
-// owner of this Locker, or that of [doclock.Owner]. [doclock.Into] decodes the
-// document as of the resume. If that fails, Resume returns the error, and detaches
-// the entry for the next resume, in one more command. Other options are refused.
+// The lease has the TTL of this Locker, or that of [doclock.TTL], and the entry keeps
+// its owner, or gets that of [doclock.Owner]. [doclock.Into] decodes the document as of
+// the resume. If that fails, Resume returns the error, and detaches the entry for the
+// next resume, in one more command. Other options are refused.
 //
 // Every error is a [doclock.ErrNotAcquired], beside its cause: the caller holds
 // nothing. The causes are
 //   - [doclock.ErrInvalidArgument]: the token was altered or cut off, or it is of
-//     another collection, field, shard key, tag or version; nothing was sent;
-//   - [doclock.ErrLost]: the entry is gone; others may have been let in since;
-//   - those of [Locker.TryAcquire], without ErrConflict and ErrNotFound.
+//     another tag or version, or the filter names no document; nothing was sent;
+//   - [doclock.ErrLost]: the document is there, and the entry is gone; others may have
+//     been let in since;
+//   - [doclock.ErrNotFound]: no document matches the filter, which says nothing of the
+//     lock;
+//   - those of [Locker.TryAcquire], without ErrConflict.
 //
 // If ctx ends first, or no attempt is answered, the token stays good. Nothing is
 // cleaned up, because the entry is not the resume's. An attempt that is executed
 // later takes the entry from the handle that has it by then.
-func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
-	held, err := l.resume(ctx, token, opts)
+func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	held, err := l.resume(ctx, filter, token, opts)
 	return (*doclock.Lease)(held), notAcquired(err)
 }
 
-func (l *Locker) resume(ctx context.Context, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {
-	k, err := l.token(token)
+func (l *Locker) resume(ctx context.Context, filter any, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {
+	f, k, err := l.named(filter, token)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := resumeConfig(opts)
+	cfg, err := resumeConfig(opts, "a resume gives what was acquired, and doesn't wait: it takes Into, TTL and Owner only", func(cfg *engine.AcquireConfig) {
+		cfg.Into, cfg.Terms.TTL, cfg.Terms.Owner = nil, 0, ""
+	})
 	if err != nil {
 		return nil, err
 	}
-	cfg.Terms.TTL = cmp.Or(cfg.Terms.TTL, k.TTL)
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
 	a := &asked{
 		locker:  l,
-		filter:  engine.Filter{Pin: k.Pin},
-		lane:    waitqueue.Key(k.Pin),
+		filter:  f,
+		lane:    waitqueue.Key(f.Pin),
 		request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
 		begun:   l.queues.Now(),
-		bounds:  l.engine.Attempt(cfg.Terms.TTL),
+		bounds:  l.engine.Attempt(l.engine.LeaseBy(k.Tag, cfg.Terms)),
 	}
 	a.observed = l.observed(ctx, a)
 	defer func() { a.observed.emitEnd(ctx, held, err) }()
@@ -77,7 +87,7 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 			return reply{err: doclock.ErrClosed}
 		}
 		got.err = a.settle(a.observed.counted(ctx), "resume", attempt.Settle, func(ctx context.Context) (err error) {
-			got.Answer, err = l.engine.Resume(ctx, k, a.request) // a repeat finds the entry by the same id
+			got.Answer, err = l.engine.Resume(ctx, f, k, a.request) // a repeat finds the entry by the same id
 			return err
 		})
 		return got
@@ -89,8 +99,8 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 		return nil, err
 	case got.err != nil:
 		return nil, got.err
-	case got.Outcome == engine.Lost:
-		return nil, doclock.ErrLost
+	case got.Outcome != engine.Granted:
+		return nil, l.unresumed(f, got.Outcome)
 	}
 	resumed := l.leases.New(l.engine.Grant(got.Image, a.request), got.Sent, false)
 	l.queues.Resumed(a.lane, got.Image, a.begun)
@@ -103,66 +113,90 @@ func (l *Locker) resume(ctx context.Context, token string, opts []doclock.Acquir
 	return resumed, nil
 }
 
+// unresumed is the error of a resume or a touch that has found no entry.
+func (l *Locker) unresumed(f engine.Filter, outcome engine.Outcome) error {
+	if outcome == engine.NotFound {
+		return &notFound{namespace: l.engine.Namespace(), filter: f}
+	}
+	return doclock.ErrLost
+}
+
 // Touch extends the entry of a token to a TTL from now, in one command: a heartbeat.
-// The TTL is that of the lease that detached. Touch makes no lease, and takes the
-// entry from no lease.
+// The TTL is that of this Locker, or that of [doclock.TTL], the only option. Touch makes
+// no lease, and takes the entry from no lease.
 //
-// It returns [doclock.ErrLost] if the entry is gone: others may have been let in
-// since. For a token that [Locker.Resume] refuses, it returns a
-// [doclock.ErrInvalidArgument] and sends nothing. A command without an answer is
-// repeated until ctx ends, or the entry would have expired, for 30 s at most. Then
-// the error is ctx's or the driver's, and the entry may have been extended.
-func (l *Locker) Touch(ctx context.Context, token string) error {
-	k, err := l.token(token)
+// The filter and the token are those of a [Locker.Resume], and so are the errors
+// [doclock.ErrInvalidArgument], [doclock.ErrLost] and [doclock.ErrNotFound]. A command
+// without an answer is repeated until ctx ends, or the entry would have expired, for 30
+// s at most. Then the error is ctx's or the driver's, and the entry may have been
+// extended.
+func (l *Locker) Touch(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) error {
+	f, k, err := l.named(filter, token)
+	if err != nil {
+		return err
+	}
+	cfg, err := resumeConfig(opts, "a touch extends the entry of a token: it takes TTL only", func(cfg *engine.AcquireConfig) {
+		cfg.Terms.TTL = 0
+	})
 	if err != nil {
 		return err
 	}
 	if err := l.open(ctx); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, k.TTL+l.engine.Tolerance)
+	ttl := l.engine.LeaseBy(k.Tag, cfg.Terms)
+	bounded, cancel := context.WithTimeout(ctx, ttl+l.engine.Tolerance)
 	defer cancel()
-	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, k) }, func(error) {})
+	err, gaveUp := attempt.Run(ctx, &l.ops, func() error { return l.touch(bounded, f, k, ttl) }, func(error) {})
 	if gaveUp != nil {
 		return oneline.Join(gaveUp, l.engine.Unreachable())
 	}
 	return err
 }
 
-func (l *Locker) touch(ctx context.Context, k engine.Token) error {
+func (l *Locker) touch(ctx context.Context, f engine.Filter, k engine.Token, ttl time.Duration) error {
 	var got engine.Answer
-	_, err := attempt.Settle(ctx, l.engine.Attempt(k.TTL), func(ctx context.Context) (err error) {
-		got, err = l.engine.Touch(ctx, k)
+	_, err := attempt.Settle(ctx, l.engine.Attempt(ttl), func(ctx context.Context) (err error) {
+		got, err = l.engine.Touch(ctx, f, k, ttl)
 		return err
 	})
 	switch {
 	case err != nil:
 		return explain("touch", err)
-	case got.Outcome == engine.Lost:
-		return doclock.ErrLost
+	case got.Outcome != engine.Renewed:
+		return l.unresumed(f, got.Outcome)
 	default:
 		return nil
 	}
 }
 
-// token reads a token's text.
-func (l *Locker) token(text string) (engine.Token, error) {
+// named reads a filter that pins a document, and the text of a token.
+func (l *Locker) named(filter any, text string) (engine.Filter, engine.Token, error) {
 	k, err := l.engine.ParseToken(text)
 	if err != nil {
-		return k, fmt.Errorf("%w: token: %w", doclock.ErrInvalidArgument, err)
+		return engine.Filter{}, k, fmt.Errorf("%w: token: %w", doclock.ErrInvalidArgument, err)
 	}
-	return k, nil
+	f, err := l.engine.ParseFilter(filter)
+	switch {
+	case err != nil:
+		return f, k, fmt.Errorf("%w: filter: %w", doclock.ErrInvalidArgument, err)
+	case f.Pin == nil:
+		return f, k, fmt.Errorf("%w: the filter of a token must demand an equal _id at its top level, and in a sharded collection equal fields of the shard key", doclock.ErrInvalidArgument)
+	default:
+		return f, k, nil
+	}
 }
 
-// resumeConfig reads the options of a resume.
-func resumeConfig(opts []doclock.AcquireOption) (cfg engine.AcquireConfig, err error) {
+// resumeConfig reads the options of a resume or a touch. taken clears those that it
+// takes; the reason refuses all others.
+func resumeConfig(opts []doclock.AcquireOption, reason string, taken func(*engine.AcquireConfig)) (cfg engine.AcquireConfig, err error) {
 	if cfg, err = acquireConfig(opts); err != nil {
 		return cfg, err
 	}
 	other := cfg
-	other.Into, other.Terms.TTL, other.Terms.Owner = nil, 0, ""
+	taken(&other)
 	if !reflect.DeepEqual(other, engine.AcquireConfig{}) {
-		return cfg, fmt.Errorf("%w: a resume gives what was acquired, and doesn't wait: it takes Into, TTL and Owner only", doclock.ErrInvalidArgument)
+		return cfg, fmt.Errorf("%w: %s", doclock.ErrInvalidArgument, reason)
 	}
 	return cfg, nil
 }

@@ -2,10 +2,13 @@ package multilock_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -24,7 +27,7 @@ func (p *place) detach(lease *doclock.Lease) string {
 // resume makes a lease by the token.
 func (p *place) resume(l *multilock.Locker, token string, opts ...doclock.AcquireOption) *doclock.Lease {
 	p.Helper()
-	lease, err := l.Resume(p.bounded(), token, opts...)
+	lease, err := l.Resume(p.bounded(), flowers, token, opts...)
 	if err != nil {
 		p.Fatalf("Resume: %v", err)
 	}
@@ -34,12 +37,12 @@ func (p *place) resume(l *multilock.Locker, token string, opts ...doclock.Acquir
 // gone checks that the token is worth nothing.
 func (p *place) gone(l *multilock.Locker, token string) {
 	p.Helper()
-	lease, err := l.Resume(p.bounded(), token)
+	lease, err := l.Resume(p.bounded(), flowers, token)
 	p.want(err, doclock.ErrLost, doclock.ErrNotAcquired)
 	if lease != nil {
 		p.Error("a lease beside an error")
 	}
-	p.want(l.Touch(p.bounded(), token), doclock.ErrLost)
+	p.want(l.Touch(p.bounded(), flowers, token), doclock.ErrLost)
 }
 
 // A lease is detached in one process and resumed in another, with one command
@@ -61,15 +64,18 @@ func TestDetachAndResume(t *testing.T) {
 	}
 	var doc bson.M
 	var resumed *doclock.Lease
-	p.sends(w, 1, "Resume", func() (err error) { resumed, err = there.Resume(t.Context(), token, doclock.Into(&doc)); return err })
+	p.sends(w, 1, "Resume", func() (err error) {
+		resumed, err = there.Resume(t.Context(), flowers, token, doclock.Into(&doc))
+		return err
+	})
 	p.wantDocument("Into", doc, whole)
 	if resumed.ID() == lease.ID() || resumed.Fence() <= lease.Fence() || resumed.Tag() != "write" {
 		t.Errorf("%v with %d after %v with %d", resumed.ID(), resumed.Fence(), lease.ID(), lease.Fence())
 	}
 	p.wantEntries(resumed)
-	p.sends(w, 1, "Touch", func() error { return there.Touch(t.Context(), token) })
+	p.sends(w, 1, "Touch", func() error { return there.Touch(t.Context(), flowers, token) })
 	_, err = here.TryAcquire(t.Context(), flowers, "write")
-	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "bob" {
+	if c := p.conflict(err); len(c.Holders) != 1 || c.Holders[0].Owner != "ann" {
 		t.Errorf("in the way of others: %+v", c.Holders)
 	}
 	must(t, resumed.UpdateAndRelease(t.Context(), bson.M{"$inc": bson.M{"total": 1}}))
@@ -77,29 +83,116 @@ func TestDetachAndResume(t *testing.T) {
 	p.release(p.try(here, "write"))
 }
 
-// Tokens that are not of this Locker, and all tokens after Close, are refused before
-// anything is sent. internal/engine has what makes a token another place's.
+// What names no document or no entry, and all tokens after Close, are refused before
+// anything is sent. internal/engine has the texts that are no tokens.
 func TestTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll, w := p.watched()
 	l := p.locker(coll, relations.Exclusive())
 	token := p.detach(p.try(l, "write"))
-	other := coll.Database().Collection(coll.Name() + "2")
 	closed := p.locker(coll, relations.Exclusive())
 	p.rest(closed)
 	for name, c := range map[string]struct {
-		l     *multilock.Locker
-		token string
-		is    error
+		l      *multilock.Locker
+		filter any
+		token  string
+		is     error
 	}{
-		"empty":              {l, "", doclock.ErrInvalidArgument},
-		"another collection": {p.locker(other, relations.Exclusive()), token, doclock.ErrInvalidArgument},
-		"closed":             {closed, token, doclock.ErrClosed},
+		"empty":         {l, flowers, "", doclock.ErrInvalidArgument},
+		"cut off":       {l, flowers, token[1:], doclock.ErrInvalidArgument},
+		"another tag":   {p.locker(coll, relations.Semaphore(1)), flowers, token, doclock.ErrInvalidArgument},
+		"no filter":     {l, nil, token, doclock.ErrInvalidArgument},
+		"no _id":        {l, bson.M{"total": 1}, token, doclock.ErrInvalidArgument},
+		"no shard key":  {p.locker(coll, relations.Exclusive(), doclock.ShardKey("region")), flowers, token, doclock.ErrInvalidArgument},
+		"several":       {l, bson.M{"_id": bson.M{"$gt": 0}}, token, doclock.ErrInvalidArgument},
+		"after a Close": {closed, flowers, token, doclock.ErrClosed},
 	} {
-		p.sends(w, 0, name, func() error { return errOf(c.l.Resume(t.Context(), c.token)) }, c.is, doclock.ErrNotAcquired)
-		p.sends(w, 0, name, func() error { return c.l.Touch(t.Context(), c.token) }, c.is)
+		p.sends(w, 0, name, func() error { return errOf(c.l.Resume(t.Context(), c.filter, c.token)) }, c.is, doclock.ErrNotAcquired)
+		p.sends(w, 0, name, func() error { return c.l.Touch(t.Context(), c.filter, c.token) }, c.is)
 	}
+}
+
+// A token says nothing of the document: whoever shows it does. Another document, or one
+// in another state, is an ErrNotFound, and the token stays good. Only a document that
+// lacks the entry says that the token is lost.
+func TestATokenIsGoodForItsDocument(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		_, err := p.coll.InsertOne(p.Context(), bson.M{"_id": "other"})
+		must(p, err)
+		token := p.detach(p.try(l, "write"))
+		for name, c := range map[string]struct {
+			filter any
+			want   error
+		}{
+			"the state has changed": {bson.M{"_id": 1, "total": 99}, doclock.ErrNotFound},
+			"no document":           {bson.M{"_id": "none"}, doclock.ErrNotFound},
+			"another document":      {bson.M{"_id": "other"}, doclock.ErrLost},
+		} {
+			_, err := l.Resume(p.Context(), c.filter, token)
+			fault{c.want, nil}.check(p, name, err)
+			p.want(err, doclock.ErrNotAcquired)
+			fault{c.want, nil}.check(p, name, l.Touch(p.Context(), c.filter, token))
+			if strings.Contains(err.Error(), "Upsert") {
+				p.Errorf("%s: %v", name, err)
+			}
+		}
+		if e := p.entries("write"); len(e) != 1 || !e[0].Detached {
+			p.Errorf("the entry is %+v", e)
+		}
+		lease, err := l.Resume(p.Context(), bson.M{"_id": 1, "total": 1}, token)
+		must(p, err)
+		p.release(lease)
+	})
+}
+
+// Rule 23. The first attempt was executed, its reply is lost, and then the document
+// changes. The repeat finds its own entry all the same. Without it the caller is told
+// that there is no such document, and the lock is held by nobody.
+func TestRule23ARepeatedResumeFindsItself(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.locker(coll, relations.Exclusive())
+		token := p.detach(p.try(l, "write"))
+		fault := net.Arm(faultnet.LoseReply, "findAndModify")
+		resumed := begin(p, func() (*doclock.Lease, error) {
+			return l.Resume(p.bounded(), bson.M{"_id": 1, "total": 1}, token)
+		})
+		wait(p, fault.Fired())
+		_, err := p.coll.UpdateOne(p.Context(), flowers, bson.M{"$set": bson.M{"total": 2}})
+		must(p, err)
+		lease, err := resumed.wait()
+		must(p, err)
+		p.wantEntries(lease)
+		p.release(lease)
+	})
+}
+
+// Who has a token can't choose how long others are kept out: its text has no TTL.
+func TestATokenHasNoTTL(t *testing.T) {
+	virtual(t, func(p *place) {
+		short, long := p.plain(relations.Exclusive(), doclock.TTL(2*time.Second)), p.plain(relations.Exclusive(), doclock.TTL(time.Minute))
+		token := p.detach(p.try(short, "write", doclock.TTL(3*time.Second)))
+		for _, c := range []struct {
+			locker *multilock.Locker
+			opts   []doclock.AcquireOption
+			want   time.Duration
+		}{
+			{short, nil, 3 * time.Second}, // an expiry never moves back
+			{short, []doclock.AcquireOption{doclock.TTL(4 * time.Second)}, 4 * time.Second},
+			{long, nil, time.Minute},
+		} {
+			must(p, c.locker.Touch(p.Context(), flowers, token, c.opts...))
+			if left := time.Until(p.entries("write")[0].Expires) - engine.DefaultTolerance; left != c.want {
+				p.Errorf("%v left, want %v", left, c.want)
+			}
+		}
+		for name, option := range map[string]doclock.AcquireOption{"Into": doclock.Into(&bson.M{}), "Owner": doclock.Owner("eve"), "MaxWait": doclock.MaxWait(0)} {
+			fault{doclock.ErrInvalidArgument, []string{"TTL"}}.check(p, name, short.Touch(p.Context(), flowers, token, option))
+		}
+		p.release(p.resume(short, token))
+	})
 }
 
 // If the document can't be decoded, or its decoding panics, the entry stays for the next
@@ -111,7 +204,7 @@ func TestResumeIntoWhatDoesNotFit(t *testing.T) {
 	token := p.detach(p.try(l, "write"))
 	for _, into := range []doclock.AcquireOption{doclock.Into(&unreadable{}), doclock.Into(&panicking{})} {
 		_ = recovered(func() {
-			p.want(errOf(l.Resume(t.Context(), token, into)), doclock.ErrNotAcquired)
+			p.want(errOf(l.Resume(t.Context(), flowers, token, into)), doclock.ErrNotAcquired)
 		})
 		if e := p.entries("write"); len(e) != 1 || !e[0].Detached {
 			t.Errorf("the entry is %+v", e)
@@ -125,19 +218,19 @@ func TestResumeIntoWhatDoesNotFit(t *testing.T) {
 func TestOptionsOfResume(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.locker(p.coll, relations.Exclusive(), doclock.Owner("the process"))
-		token := p.detach(p.try(l, "write", doclock.TTL(time.Minute)))
+		token := p.detach(p.try(l, "write", doclock.TTL(time.Minute), doclock.Owner("ada")))
 		for name, option := range map[string]doclock.AcquireOption{
 			"MaxWait": doclock.MaxWait(0), "HoldAtLeast": doclock.HoldAtLeast(time.Second), "nil": nil, "Into nothing": doclock.Into(nil),
 		} {
-			if _, err := l.Resume(p.Context(), token, option); !errors.Is(err, doclock.ErrInvalidArgument) {
+			if _, err := l.Resume(p.Context(), flowers, token, option); !errors.Is(err, doclock.ErrInvalidArgument) {
 				p.Errorf("%s: %v", name, err)
 			}
 		}
 		lease := p.resume(l, token)
-		if left := lease.Remaining(); left < 50*time.Second {
-			p.Errorf("%v left of the TTL of the acquire", left)
+		if left := lease.Remaining(); left > 40*time.Second {
+			p.Errorf("%v left of the TTL of the Locker", left)
 		}
-		if e := p.entries("write")[0]; e.Owner != "the process" {
+		if e := p.entries("write")[0]; e.Owner != "ada" {
 			p.Errorf("the owner is %q", e.Owner)
 		}
 		lease = p.resume(l, p.detach(lease), doclock.TTL(2*time.Minute), doclock.Owner("ann"))

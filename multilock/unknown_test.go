@@ -81,13 +81,13 @@ func TestResumeGivenUp(t *testing.T) {
 		token := p.detach(p.try(l, "write"))
 		before, cancel := context.WithCancel(p.Context())
 		cancel()
-		p.want(errOf(l.Resume(before, token)), context.Canceled, doclock.ErrNotAcquired)
-		p.want(l.Touch(before, token), context.Canceled)
+		p.want(errOf(l.Resume(before, flowers, token)), context.Canceled, doclock.ErrNotAcquired)
+		p.want(l.Touch(before, flowers, token), context.Canceled)
 		if e := p.entries("write")[0]; !e.Detached {
 			p.Error("a resume was sent")
 		}
 		slow := p.giveUp(net, func(ctx context.Context) error {
-			_, err := l.Resume(ctx, token)
+			_, err := l.Resume(ctx, flowers, token)
 			p.wantVerdict("Resume", err, doclock.ErrNotAcquired)
 			return err
 		})

@@ -51,7 +51,7 @@ func TestALocker(t *testing.T) {
 		check(err, nil)
 		token, err := second.Detach(ctx)
 		check(err, nil)
-		resumed, err := locks.Resume(ctx, token)
+		resumed, err := locks.Resume(ctx, doclock.ID(1), token)
 		check(err, nil)
 		_, err = orders.UpdateOne(ctx, doclock.ID(1), bson.M{"$unset": bson.M{"lock.tags": ""}}) // the entry is gone
 		check(err, nil)

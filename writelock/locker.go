@@ -85,25 +85,26 @@ func (l *Locker) Do(ctx context.Context, filter any, fn func(context.Context, *d
 
 // Resume makes a lease of the entry that [doclock.Lease.Detach] has left to the users
 // of the token, in one command. Any process can do so whose Locker has the same
-// collection, field and shard key. It doesn't wait: the lock was held all the time.
+// collection and field. It doesn't wait: the lock was held all the time. The filter
+// must demand an equal _id at its top level, and may demand more.
 //
 // A resume takes the entry from the lease that had it, which learns it from its next
 // command. So the leases of one token exclude all others, and not each other. Every
 // error is a [doclock.ErrNotAcquired], beside its cause: [doclock.ErrLost] if the entry
-// is gone, [doclock.ErrInvalidArgument] if the token is none of this place, and those of
-// TryAcquire. If ctx ends first, the token stays good. [multilock.Locker.Resume] lists
-// the options.
-func (l *Locker) Resume(ctx context.Context, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
-	return l.locks.Resume(ctx, token, opts...)
+// is gone, [doclock.ErrNotFound] if no document matches, which says nothing of the lock,
+// [doclock.ErrInvalidArgument] if the token is none, and those of TryAcquire. If ctx
+// ends first, the token stays good. [multilock.Locker.Resume] lists the options.
+func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
+	return l.locks.Resume(ctx, filter, token, opts...)
 }
 
 // Touch extends the entry of a token to a TTL from now, in one command, and makes no
-// lease: a heartbeat. It returns [doclock.ErrLost] if the entry is gone, and
-// [doclock.ErrInvalidArgument] for a token that Resume refuses. A command without an
-// answer is repeated until ctx ends, or the entry would have expired, for 30 s at most;
-// then the entry may have been extended.
-func (l *Locker) Touch(ctx context.Context, token string) error {
-	return l.locks.Touch(ctx, token)
+// lease: a heartbeat. The TTL is the Locker's, or that of [doclock.TTL]. Filter, token
+// and errors are those of Resume, without ErrNotAcquired. A command without an answer
+// is repeated until ctx ends, or the entry would have expired, for 30 s at most; then
+// the entry may have been extended.
+func (l *Locker) Touch(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) error {
+	return l.locks.Touch(ctx, filter, token, opts...)
 }
 
 // Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits for what

@@ -146,7 +146,7 @@ func (r *replica) edit(w http.ResponseWriter, req *http.Request) {
 
 // touch is the heartbeat of an open form.
 func (r *replica) touch(w http.ResponseWriter, req *http.Request) {
-	if err := r.locks.Touch(req.Context(), req.FormValue("token")); err != nil {
+	if err := r.locks.Touch(req.Context(), doclock.ID(req.PathValue("page")), req.FormValue("token")); err != nil {
 		r.fail(w, err)
 		return
 	}
@@ -155,11 +155,11 @@ func (r *replica) touch(w http.ResponseWriter, req *http.Request) {
 
 // cancel closes the form without a save.
 func (r *replica) cancel(w http.ResponseWriter, req *http.Request) {
-	lease, err := r.locks.Resume(req.Context(), req.FormValue("token"))
+	lease, err := r.locks.Resume(req.Context(), doclock.ID(req.PathValue("page")), req.FormValue("token"))
 	if err == nil {
 		err = lease.Release(req.Context())
 	}
-	if err != nil && !errors.Is(err, doclock.ErrLost) { // ErrLost: the form holds nothing anyway
+	if err != nil && !errors.Is(err, doclock.ErrLost) && !errors.Is(err, doclock.ErrNotFound) { // the form holds nothing anyway
 		r.fail(w, err)
 		return
 	}
@@ -192,17 +192,15 @@ func (r *replica) save(w http.ResponseWriter, req *http.Request) {
 var errOtherTab = errors.New("the page was saved from another tab since")
 
 // store writes the text in two commands: the first takes the lock from whatever
-// tab had it and reads the page, the second is refused if the lock was taken
-// or broken meanwhile.
+// tab had it, if the page is the one that the form has shown, and the second is
+// refused if the lock was taken or broken meanwhile.
 func (r *replica) store(ctx context.Context, f *form, goOn bool) error {
-	var now page
-	lease, err := r.locks.Resume(ctx, f.Token, doclock.Into(&now), doclock.Owner(f.User))
+	lease, err := r.locks.Resume(ctx, bson.M{"_id": f.ID, "saves": f.Saves}, f.Token)
+	if errors.Is(err, doclock.ErrNotFound) {
+		return errOtherTab
+	}
 	if err != nil {
 		return err // ErrLost: the lock was broken, or it has expired and others have edited the page
-	}
-	if now.Saves != f.Saves {
-		_, err := lease.Detach(ctx)
-		return errors.Join(errOtherTab, err)
 	}
 	change := bson.M{"$set": bson.M{"text": f.Text}, "$inc": bson.M{"saves": 1}}
 	if !goOn {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -26,8 +27,8 @@ type Commands interface {
 	Delete(context.Context, Grant) (Answer, error)
 
 	Detach(ctx context.Context, g Grant, key uuid.UUID) (Answer, error)
-	Resume(context.Context, Token, Request) (Answer, error)
-	Touch(context.Context, Token) (Answer, error)
+	Resume(context.Context, Filter, Token, Request) (Answer, error)
+	Touch(ctx context.Context, f Filter, k Token, ttl time.Duration) (Answer, error)
 	Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error)
 
 	Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)

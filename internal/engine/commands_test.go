@@ -87,7 +87,7 @@ func (w *world) configured(rules relations.Rules, owner string, shardKey ...stri
 func (w *world) commandsOf(e *Engine, tag string) string {
 	w.Helper()
 	g := Grant{Pin: Pin{{Key: "_id", Value: 1}}, DocID: value(1), Tag: tag, ID: uuid.MustParse("11111111-2222-4333-8444-555555555555"), Fence: n0, Alone: n0}
-	k := Token{Pin: g.Pin, Tag: tag, Key: uuid.MustParse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"), TTL: ttl}
+	k := Token{Tag: tag, Key: uuid.MustParse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")}
 	resumed := g
 	resumed.Key = k.Key
 	r := Request{Tag: tag, ID: g.ID}
@@ -146,8 +146,14 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 		}},
 		{"release", func(ctx context.Context) (Answer, error) { return e.Release(ctx, g) }},
 		{"detach", func(ctx context.Context) (Answer, error) { return e.Detach(ctx, g, k.Key) }},
-		{"resume, with the document", func(ctx context.Context) (Answer, error) { return e.Resume(ctx, k, document) }},
-		{"touch", func(ctx context.Context) (Answer, error) { return e.Touch(ctx, k) }},
+		{"resume, with the document", func(ctx context.Context) (Answer, error) { return e.Resume(ctx, w.filter(), k, document) }},
+		{"resume, more demanded, another owner", func(ctx context.Context) (Answer, error) {
+			return e.Resume(ctx, w.filterOf(bson.M{"state": "open"}), k, by(Terms{Owner: "$$e.id"}))
+		}},
+		{"touch", func(ctx context.Context) (Answer, error) { return e.Touch(ctx, w.filter(), k, ttl) }},
+		{"touch, more demanded", func(ctx context.Context) (Answer, error) {
+			return e.Touch(ctx, w.filterOf(bson.M{"state": "open"}), k, 2*ttl)
+		}},
 		{"release, after a resume", func(ctx context.Context) (Answer, error) { return e.Release(ctx, resumed) }},
 		{"write and hand off, classic, after a resume", func(ctx context.Context) (Answer, error) {
 			return e.WriteAndHandOff(ctx, resumed, parsed(classic), next(false))
@@ -168,11 +174,11 @@ func (w *world) commandsOf(e *Engine, tag string) string {
 		{"handoff from a remainder", func(ctx context.Context) (Answer, error) { return e.Handoff(ctx, kept, next(false)) }},
 		{"release to a remainder", func(ctx context.Context) (Answer, error) { return e.Release(ctx, kept) }},
 	} {
-		sent := w.once(c.name, func() {
-			if _, err := c.send(w.Context()); err != nil {
-				w.Fatalf("%s: %v", c.name, err)
-			}
-		})
+		w.sent.Take()
+		if _, err := c.send(w.Context()); err != nil {
+			w.Fatalf("%s: %v", c.name, err)
+		}
+		sent := w.sent.All()[0] // a resume and a touch that find nothing read, too
 		text, err := bson.MarshalExtJSON(essence(namedRemainder(sent, g.ID, next(false).ID)), true, false)
 		if err != nil {
 			w.Fatal(err)

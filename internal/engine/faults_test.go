@@ -43,8 +43,8 @@ func modifying(p *peer, g Grant) map[string]func(context.Context) (Answer, error
 		"release":                 func(ctx context.Context) (Answer, error) { return p.Release(ctx, g) },
 		"downgrade":               func(ctx context.Context) (Answer, error) { return p.Downgrade(ctx, g, 1, next.Request) },
 		"detach":                  func(ctx context.Context) (Answer, error) { return p.Detach(ctx, g, key) },
-		"resume":                  func(ctx context.Context) (Answer, error) { return p.Resume(ctx, token(g), r) },
-		"touch":                   func(ctx context.Context) (Answer, error) { return p.Touch(ctx, token(g)) },
+		"resume":                  func(ctx context.Context) (Answer, error) { return p.Resume(ctx, p.filter(), token(g), r) },
+		"touch":                   func(ctx context.Context) (Answer, error) { return p.Touch(ctx, p.filter(), token(g), ttl) },
 		"remove": func(ctx context.Context) (Answer, error) {
 			found, err := p.Remove(ctx, g.Pin, g.Tag, []uuid.UUID{ann})
 			if found != nil {

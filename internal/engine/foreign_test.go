@@ -239,7 +239,7 @@ func TestLockOfANewerVersion(t *testing.T) {
 			return p.Confirm(ctx, g.Pin, Request{Tag: "write", ID: bob})
 		},
 		"resume": func(ctx context.Context, p *peer, g Grant) (Answer, error) {
-			return p.Resume(ctx, Token{Pin: g.Pin, Tag: g.Tag, Key: cid, TTL: ttl}, Request{Tag: g.Tag, ID: bob})
+			return p.Resume(ctx, p.filter(), Token{Tag: g.Tag, Key: cid}, Request{Tag: g.Tag, ID: bob})
 		},
 		"downgrade": func(ctx context.Context, p *peer, g Grant) (Answer, error) {
 			return p.Downgrade(ctx, g, 1, Request{Tag: "read", ID: bob})

@@ -143,7 +143,7 @@ func TestRule23SuccessorsHaveNoKey(t *testing.T) {
 			p := w.peer(relations.Exclusive())
 			k := p.detach(p.acquire(ann, "write", Granted), Detached)
 			next := pass(p, p.resume(k, bob))
-			p.gone(k)
+			p.gone(k, Lost)
 			if next.Key != uuid.Nil {
 				w.Errorf("the successor's key is %v", next.Key)
 			}

@@ -36,55 +36,45 @@ func offline(t testing.TB, rules relations.Rules, changes ...func(*Config)) *Eng
 	return e
 }
 
-func pinOf(id any) Pin { return Pin{{Key: "_id", Value: value(id)}} }
-
+// A text has the tag and the key, and nothing else, and needs no escape in a URL.
 func TestTokenText(t *testing.T) {
 	t.Parallel()
-	e := offline(t, relations.Fair())
-	for _, id := range []any{int32(7), "garden", bson.NewObjectID(), bson.D{{Key: "a", Value: bson.A{1, "x"}}}, bson.Null{}, bson.MinKey{}, strings.Repeat("long", 1000)} {
-		want := Token{Pin: pinOf(id), Tag: "read", Key: uuid.New(), TTL: 1234 * time.Millisecond}
-		text := e.Text(want)
-		got, err := e.ParseToken(text)
-		if err != nil || got.Tag != want.Tag || got.Key != want.Key || got.TTL != want.TTL || len(got.Pin) != 1 || !got.Pin.ID().Equal(want.Pin.ID()) {
-			t.Errorf("%v: %+v, %v", id, got, err)
+	e := offline(t, relations.MultiGranularity())
+	for _, tag := range e.Rules().Tags() {
+		want := Token{Tag: tag, Key: uuid.New()}
+		text := want.Text()
+		if got, err := e.ParseToken(text); err != nil || got != want {
+			t.Errorf("%+v, %v", got, err)
 		}
 		if i := strings.IndexFunc(text, func(r rune) bool {
 			return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", r)
 		}); i >= 0 {
 			t.Errorf("the text %q has to be escaped in a URL", text)
 		}
+		if data, _ := tokenText.DecodeString(text); len(data) != 1+16+len(tag)+4 {
+			t.Errorf("%d bytes for a key and the tag %q", len(data), tag)
+		}
 	}
 }
 
-// A token of another place is refused, with the reason.
-func TestTokenOfAnotherPlace(t *testing.T) {
+// A token of another tag or another version is refused, with the reason.
+func TestTokenOfAnotherProgram(t *testing.T) {
 	t.Parallel()
-	k := Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl}
-	text := offline(t, relations.Fair()).Text(k)
-	people := offline(t, relations.Fair())
-	people.coll = people.coll.Database().Collection("people")
-	sharded := func(c *Config) { c.ShardKey = []string{"region"} }
-	for name, c := range map[string]struct {
-		e    *Engine
-		want string
-	}{
-		"collection": {people, "shop.orders"},
-		"field":      {offline(t, relations.Fair(), func(c *Config) { c.Field = "hold" }), `field "lock"`},
-		"tag":        {offline(t, relations.Semaphore(3)), `tag "read"`},
-		"shard key":  {offline(t, relations.Fair(), sharded), "ShardKey"},
+	e := offline(t, relations.Semaphore(3))
+	const first = "AXEAAAACbnMADAAAAHNob3Aub3JkZXJzAAJmaWVsZAAFAAAAbG9jawACdGFnAAUAAABzbG90AANwaW4ADgAAABBfaWQABwAAAAASdHRsABAn" +
+		"AAAAAAAABWtleQAQAAAABGtleS4uLi4uLi4uLi4uLi4AO1zhUA" // of version 1, with a place and a TTL
+	for text, want := range map[string]string{
+		Token{Tag: "read", Key: key}.Text():              `tag "read"`,
+		Token{Tag: "", Key: key}.Text():                  `tag ""`,
+		Token{Tag: "slot\n", Key: key}.Text():            `tag "slot\n"`,
+		first:                                            "version 1",
+		summed([]byte{tokenVersion + 1}):                 "version 3",
+		Token{Tag: "slot"}.Text():                        "not the whole text",
+		summed(append([]byte{tokenVersion}, key[:9]...)): "not the whole text",
 	} {
-		if _, err := c.e.ParseToken(text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
+		if k, err := e.ParseToken(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v, %v; want %s", k, err, want)
 		}
-	}
-	e := offline(t, relations.Fair(), sharded)
-	k.Pin = append(k.Pin, bson.E{Key: "region", Value: value("north")})
-	if got, err := e.ParseToken(e.Text(k)); err != nil || len(got.Pin) != 2 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	other := offline(t, relations.Fair(), func(c *Config) { c.ShardKey = []string{"country"} })
-	if _, err := other.ParseToken(e.Text(k)); err == nil || !strings.Contains(err.Error(), "ShardKey") {
-		t.Errorf("another shard key: %v", err)
 	}
 }
 
@@ -92,7 +82,7 @@ func TestTokenOfAnotherPlace(t *testing.T) {
 func TestTokenAltered(t *testing.T) {
 	t.Parallel()
 	e := offline(t, relations.Fair())
-	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl})
+	text := Token{Tag: "read", Key: key}.Text()
 	refused := func(altered string) {
 		t.Helper()
 		if got, err := e.ParseToken(altered); err == nil {
@@ -121,7 +111,7 @@ func TestTokenAltered(t *testing.T) {
 func TestTokenAlteredWithARightChecksum(t *testing.T) {
 	t.Parallel()
 	e := offline(t, relations.Fair())
-	text := e.Text(Token{Pin: pinOf(bson.D{{Key: "a", Value: bson.A{"x", 1.5}}}), Tag: "read", Key: key, TTL: ttl})
+	text := Token{Tag: "read", Key: key}.Text()
 	data, err := tokenText.DecodeString(text)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +122,7 @@ func TestTokenAlteredWithARightChecksum(t *testing.T) {
 			altered := bytes.Clone(body)
 			altered[i] = byte(b)
 			text := summed(altered)
-			if k, err := e.ParseToken(text); err == nil && e.Text(k) != text {
+			if k, err := e.ParseToken(text); err == nil && k.Text() != text {
 				t.Errorf("byte %d as %d: %+v", i, b, k)
 			}
 		}
@@ -142,7 +132,7 @@ func TestTokenAlteredWithARightChecksum(t *testing.T) {
 // No text makes ParseToken panic, and what it reads it would write.
 func FuzzToken(f *testing.F) {
 	e := offline(f, relations.Fair())
-	text := e.Text(Token{Pin: pinOf(7), Tag: "read", Key: key, TTL: ttl})
+	text := Token{Tag: "read", Key: key}.Text()
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		f.Fatal(err)
@@ -153,8 +143,8 @@ func FuzzToken(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, text := range []string{string(body), base64.RawURLEncoding.EncodeToString(body), summed(body)} {
-			if k, err := e.ParseToken(text); err == nil && e.Text(k) != text {
-				t.Errorf("%q was read as %+v, which is %q", text, k, e.Text(k))
+			if k, err := e.ParseToken(text); err == nil && k.Text() != text {
+				t.Errorf("%q was read as %+v, which is %q", text, k, k.Text())
 			}
 		}
 	})
@@ -165,24 +155,11 @@ func summed(body []byte) string {
 	return tokenText.EncodeToString(binary.BigEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, tokenSum)))
 }
 
-// A token names one document. A text that was made up, with a checksum that is
-// right, does not search for documents.
-func TestTokenThatNamesNoDocument(t *testing.T) {
-	t.Parallel()
-	e := offline(t, relations.Fair())
-	for _, id := range []any{bson.D{{Key: "$ne", Value: 1}}, bson.D{{Key: "$gt", Value: bson.MinKey{}}}, bson.Regex{Pattern: "^"}} {
-		text := e.Text(Token{Pin: pinOf(id), Tag: "read", Key: uuid.New(), TTL: ttl})
-		if k, err := e.ParseToken(text); err != errNoToken {
-			t.Errorf("%v: %v, %v", id, k, err)
-		}
-	}
-}
-
 // key is that of the tests' token.
 var key = named("key")
 
 // token is the token of a grant that was detached with the key.
-func token(g Grant) Token { return Token{Pin: g.Pin, Tag: g.Tag, Key: key, TTL: ttl} }
+func token(g Grant) Token { return Token{Tag: g.Tag, Key: key} }
 
 // detach sends a detach and checks its outcome.
 func (p *peer) detach(g Grant, want Outcome) Token {
@@ -197,54 +174,129 @@ func (p *peer) detach(g Grant, want Outcome) Token {
 func (p *peer) resume(k Token, id uuid.UUID) Grant {
 	p.Helper()
 	img := p.image("resume", Request{Tag: k.Tag, ID: id}, Granted, func(ctx context.Context) (Answer, error) {
-		return p.Resume(ctx, k, Request{Tag: k.Tag, ID: id})
+		return p.Resume(ctx, p.filter(), k, Request{Tag: k.Tag, ID: id})
 	})
 	return p.Grant(img, Request{Tag: k.Tag, ID: id})
 }
 
 // gone sends a resume and a touch that find nothing.
-func (p *peer) gone(k Token) {
+func (p *peer) gone(k Token, want Outcome) {
 	p.Helper()
-	g := Grant{Tag: k.Tag, ID: eve}
-	p.once("nothing", func() {
-		got, err := p.Resume(p.Context(), k, Request{Tag: k.Tag, ID: eve, Document: true})
-		if got.Outcome != Lost || got.Image != nil || err != nil {
-			p.Errorf("resume: %v, %v", got.Outcome, err)
+	p.misses(p.filter(), k, want)
+}
+
+// misses sends a resume and a touch, and checks that a read has found out what they say.
+func (p *peer) misses(f Filter, k Token, want Outcome) {
+	p.Helper()
+	for name, send := range map[string]func() (Answer, error){
+		"resume": func() (Answer, error) {
+			return p.Resume(p.Context(), f, k, Request{Tag: k.Tag, ID: eve, Document: true})
+		},
+		"touch": func() (Answer, error) { return p.Touch(p.Context(), f, k, ttl) },
+	} {
+		p.sent.Take()
+		got, err := send()
+		if sent := p.sent.Take(); got.Outcome != want || err != nil || len(sent) != 2 {
+			p.Errorf("%s: %v, %v; %d commands", name, got.Outcome, err, len(sent))
 		}
-	})
-	p.plain("touch", g, Lost, func(ctx context.Context) (Answer, error) { return p.Touch(ctx, k) })
+	}
 }
 
 // touch sends a touch that finds the entry.
 func (p *peer) touch(k Token) {
 	p.Helper()
 	p.untouched("touch", func() {
-		p.plain("touch", Grant{Tag: k.Tag}, Renewed, func(ctx context.Context) (Answer, error) { return p.Touch(ctx, k) })
+		p.plain("touch", Grant{Tag: k.Tag}, Renewed, func(ctx context.Context) (Answer, error) { return p.Touch(ctx, p.filter(), k, ttl) })
 	})
 }
 
-// A token finds its entry by the key, under its tag, in its document.
+// A token finds its entry by the key, under its tag, in the document. What it does not
+// find says that the token is lost, if the document is there.
 func TestTokenOfNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hello())
 	p := w.peer(relations.Fair())
 	g := p.acquire(ann, "read", Granted)
-	p.gone(token(g))
+	p.gone(token(g), Lost)
 	k := p.detach(g, Detached)
 	before := w.Stored()
-	other := k
-	other.Tag = "write"
-	p.gone(other)
-	other = k
-	other.Key = ann
-	p.gone(other)
+	p.gone(Token{Tag: "write", Key: k.Key}, Lost)
+	p.gone(Token{Tag: "read", Key: ann}, Lost)
+	w.ID = 2
+	p.gone(k, NotFound)
+	w.ID = 1
 	if after := w.Stored(); !bytes.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
 	}
 	p.release(p.resume(k, bob), Released)
-	p.gone(k)
+	p.gone(k, Lost)
 	w.Delete()
-	p.gone(k)
+	p.gone(k, NotFound)
+}
+
+// Rule 23. A filter may demand more than the document. If the document is another one,
+// nothing is written, and nothing is said of the token. A repeat finds its own entry,
+// whatever the document is by then.
+func TestRule23ResumeOfADocumentInAState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bson.E{Key: "state", Value: "open"})
+	p := w.peer(relations.Fair())
+	open, closed := w.filterOf(bson.M{"state": "open"}), w.filterOf(bson.M{"state": "closed"})
+	k := p.detach(p.acquire(ann, "write", Granted), Detached)
+	before := w.Stored()
+	p.misses(closed, k, NotFound)
+	p.misses(closed, Token{Tag: "read", Key: k.Key}, Lost)
+	if after := w.Stored(); !bytes.Equal(before, after) {
+		t.Errorf("%v became %v", before, after)
+	}
+	r := Request{Tag: "write", ID: bob}
+	resume := func(f Filter, want Outcome) {
+		t.Helper()
+		if got, err := p.Resume(t.Context(), f, k, r); got.Outcome != want || err != nil {
+			t.Errorf("%v, %v; want %v", got.Outcome, err, want)
+		}
+	}
+	resume(open, Granted)
+	w.Change(bson.M{"$set": bson.M{"state": "sold"}})
+	w.at(time.Second)
+	resume(open, Granted) // its repeat
+	if e, _ := p.read(Grant{Pin: open.Pin}).Lock.Find("write", bob); !e.Expires.Equal(epoch.Add(time.Second + held)) {
+		t.Errorf("a repeat leaves %+v", e)
+	}
+	if got, err := p.Touch(t.Context(), open, k, ttl); got.Outcome != NotFound || err != nil {
+		t.Errorf("touch: %v, %v", got.Outcome, err)
+	}
+	r.ID = cid
+	resume(open, NotFound)
+}
+
+// The entry keeps its owner, unless the resume has one of its own. The TTL is the
+// call's: a text says nothing of it.
+func TestResumeByTerms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hello())
+	p := w.peer(relations.Fair())
+	k := p.detach(p.granted(Request{Tag: "write", ID: ann, Terms: Terms{Owner: "Ada", TTL: time.Minute}}, Granted), Detached)
+	w.at(2 * time.Minute)
+	for i, c := range []struct {
+		terms   Terms
+		owner   string
+		expires time.Duration
+	}{{Terms{}, "Ada", 2*time.Minute + held}, {Terms{Owner: "$$e.id", TTL: time.Hour}, "$$e.id", 2*time.Minute + time.Hour + extra}} {
+		got, err := p.Resume(t.Context(), w.filter(), k, Request{Tag: "write", ID: named(c.owner + c.owner), Terms: c.terms})
+		if err != nil || got.Outcome != Granted {
+			t.Fatal(got.Outcome, err)
+		}
+		if e := got.Image.Lock.Entries[0]; e.Owner != c.owner || !e.Expires.Equal(epoch.Add(c.expires)) {
+			t.Errorf("%d: %+v", i, e)
+		}
+	}
+	if _, err := p.Touch(t.Context(), w.filter(), k, 2*time.Hour); err != nil {
+		t.Error(err)
+	}
+	if e := p.read(Grant{Pin: w.filter().Pin}).Lock.Entries[0]; !e.Expires.Equal(epoch.Add(2*time.Minute + 2*time.Hour + extra)) {
+		t.Errorf("a touch leaves %+v", e)
+	}
 }
 
 // A lock without fences is resumed, and the fencing token follows the clock. A
@@ -263,7 +315,7 @@ func TestResumeInADamagedLock(t *testing.T) {
 		}}, false, Granted},
 		"an odd expiry": {bson.M{"$set": bson.M{"lock.tags.write.0.expires": "soon", "lock.tags.write.0.until": bson.M{}}}, false, Granted},
 	}, func(p *peer, g Grant) (Answer, error) {
-		got, err := p.Resume(p.Context(), token(g), Request{Tag: "write", ID: bob})
+		got, err := p.Resume(p.Context(), p.filter(), token(g), Request{Tag: "write", ID: bob})
 		if err == nil {
 			p.touch(token(g))
 			p.release(p.Grant(got.Image, Request{Tag: "write", ID: bob}), Released)

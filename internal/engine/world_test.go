@@ -98,9 +98,16 @@ func (w *world) at(d time.Duration) { w.clock.Set(epoch.Add(d)) }
 var plain = &Engine{encoder: encoder{registry: plainRegistry}, field: DefaultField}
 
 // filter names the document as a caller would.
-func (w *world) filter() Filter {
+func (w *world) filter() Filter { return w.filterOf(nil) }
+
+// filterOf is a filter that demands more.
+func (w *world) filterOf(more bson.M) Filter {
 	w.Helper()
-	f, err := plain.ParseFilter(append(bson.D{{Key: "_id", Value: w.ID}}, w.key...))
+	filter := append(bson.D{{Key: "_id", Value: w.ID}}, w.key...)
+	for key, v := range more {
+		filter = append(filter, bson.E{Key: key, Value: v})
+	}
+	f, err := plain.ParseFilter(filter)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -49,13 +49,13 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 	if err != nil && (!errors.Is(err, ErrOutcomeUnknown) || repeatable(err)) {
 		return "", h.Judged(err)
 	}
-	return h.hold.engine.Text(k), err
+	return k.Text(), err
 }
 
 // token is what a detach of the hold returns. A hold that was resumed keeps the
 // key of its token.
 func (s *Hold) token() engine.Token {
-	k := engine.Token{Pin: s.grant.Pin, Tag: s.grant.Tag, Key: s.grant.Key, TTL: s.grant.TTL}
+	k := engine.Token{Tag: s.grant.Tag, Key: s.grant.Key}
 	if k.Key == uuid.Nil {
 		k.Key = uuid.New()
 	}

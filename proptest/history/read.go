@@ -177,7 +177,7 @@ func asked(c Command, pipeline bson.RawValue) Command {
 func keyed(c Command, text []byte) Command {
 	c.Kind, c.ID = CommandTouch, otherID(text, c.Key)
 	if c.ID != "" {
-		c.Kind, c.Owner = CommandResume, ownerIn(text)
+		c.Kind, c.Owner = CommandResume, strings.TrimPrefix(ownerIn(text), "$$e.owner") // the entry's, or one of its own
 	}
 	return c
 }

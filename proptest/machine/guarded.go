@@ -6,6 +6,7 @@ import (
 
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/proptest/model"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
 
@@ -124,7 +125,22 @@ type token struct {
 }
 
 func (k token) engines(m *engineMachine) engine.Token {
-	return engine.Token{Pin: m.pin(), Tag: string(k.known.Tag), Key: m.uuids[k.known.Key], TTL: ms(k.terms.TTL)}
+	return engine.Token{Tag: string(k.known.Tag), Key: m.uuids[k.known.Key]}
+}
+
+// shown draws the filter that a token is shown with, and whether it matches the
+// document: some demand that there is an update, or that there is none.
+func (k token) shown(m *engineMachine, t *rapid.T) (f engine.Filter, matches bool) {
+	if rapid.Bool().Draw(t, "the _id alone") {
+		return k.filter, true
+	}
+	updated := m.doc != nil && len(m.doc.Log) > 0
+	demanded := updated != (rapid.IntRange(0, 3).Draw(t, "another state") == 0)
+	f, err := k.engine.ParseFilter(bson.D{{Key: "_id", Value: m.place.id}, {Key: "log.0", Value: bson.D{{Key: "$exists", Value: demanded}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, demanded == updated
 }
 
 // detach detaches under a new key, or under the one that the entry has.
@@ -172,21 +188,29 @@ func (m *engineMachine) resume(t *rapid.T) {
 		t.Skip("enough askers")
 	}
 	if a == nil {
-		a = &asker{program: k.program, tag: k.known.Tag, id: m.newID(), token: k.known}
+		own := drawTerms(t)
+		a = &asker{program: k.program, tag: k.known.Tag, id: m.newID(), token: k.known, own: engine.Terms{TTL: own.TTL, Owner: own.Owner}}
 		m.askers = append(m.askers, a)
 	}
 	a.say(t)
-	r := engine.Request{Tag: string(a.tag), ID: m.uuids[a.id], Document: rapid.Bool().Draw(t, "document")}
-	doc, want, image := m.model.Resume(m.doc, k.known, a.request(), m.now)
-	got, err := a.engine.Resume(t.Context(), k.engines(m), r)
+	f, matches := k.shown(m, t)
+	r, said := m.sends(t, a), a.request()
+	said.Owner = a.own.Owner // else the entry's stays
+	doc, want, image := m.model.Resume(m.doc, k.known, said, matches, m.now)
+	got, err := a.engine.Resume(t.Context(), f, k.engines(m), r)
 	seen := m.agrees(t, "resume", doc, want, got, err)
+	if seen != model.Granted {
+		got.Image = nil // of the read that has found no entry
+	}
 	m.told(t, a, r, seen, got.Image, image, m.now)
 }
 
 func (m *engineMachine) touch(t *rapid.T) {
 	k := m.token(t)
-	doc, want, _ := m.model.Touch(m.doc, k.known, k.terms.TTL, k.terms.Tolerance, m.now)
-	got, err := k.engine.Touch(t.Context(), k.engines(m))
+	f, matches := k.shown(m, t)
+	ttl := rapid.SampledFrom([]int64{k.terms.TTL, 1, 60_000}).Draw(t, "TTL")
+	doc, want, _ := m.model.Touch(m.doc, k.known, matches, ttl, k.terms.Tolerance, m.now)
+	got, err := k.engine.Touch(t.Context(), f, k.engines(m), ms(ttl))
 	m.agrees(t, "touch", doc, want, got, err)
 }
 

@@ -337,7 +337,7 @@ func Outcomes() []string {
 		"release: released", "release: lost",
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
-		"detach: detached", "detach: lost", "resume: granted", "resume: lost", "touch: renewed", "touch: lost",
+		"detach: detached", "detach: lost", "resume: granted", "resume: lost", "resume: not found", "touch: renewed", "touch: lost", "touch: not found",
 		"downgrade: granted", "downgrade: conflict", "downgrade: lost",
 		"handoff: granted", "handoff: lost", "handoff: not applied", // conflict and waiting are rarer
 		"compare-and-set: granted", "compare-and-set: not applied",

@@ -150,7 +150,9 @@ func (w *world) conclude(c *client, ev event) {
 	case opResume:
 		w.resumed(c, ev)
 	case opTouch:
-		w.saysLost(c, ev)
+		if ev.outcome != NotFound {
+			w.saysLost(c, ev)
+		}
 		c.last = message{}
 	case opDowngrade:
 		w.lowered(c, ev)

@@ -250,7 +250,7 @@ func (w *world) onlyShows(i int) bool { return i >= len(w.clients)-w.cfg.users }
 func (w *world) shows(m message) []message {
 	var out []message
 	for _, t := range w.tokens {
-		m.key, m.lease.Tag = t.Key, t.Tag
+		m.key, m.lease.Tag, m.state = t.Key, t.Tag, w.cfg.state
 		out = append(out, m.as(opResume))
 		if w.beats > 0 {
 			n := m.as(opTouch)
@@ -324,7 +324,13 @@ func (w *world) handOut(c *client) {
 
 // resumed handles the answers of resumes.
 func (w *world) resumed(c *client, ev event) {
-	if ev.outcome != Granted {
+	switch ev.outcome {
+	case Granted:
+	case NotFound:
+		w.saysUnmatched(ev)
+		w.end(c)
+		return
+	default:
 		w.lost(c, ev)
 		return
 	}

@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Protocol executes commands. The zero value is the protocol as written.
 type Protocol struct {
@@ -289,10 +292,16 @@ func (p Protocol) Detach(d *Document, l Lease, key ID, ttl, tolerance, now int64
 // while it was present. If the entry still had a handle, that one's lease may
 // count as valid until the entry's expiry: others are kept out until then,
 // whatever the new handle does. A repeat finds its id and only extends.
-func (p Protocol) Resume(d *Document, k Token, r Request, now int64) (*Document, Outcome, *Document) {
+//
+// matches says that the document is what the caller's filter demands beside its _id. If it is not, that is no word on
+// the token. A repeat does not ask: the holder, or a late write, may have changed the document since.
+func (p Protocol) Resume(d *Document, k Token, r Request, matches bool, now int64) (*Document, Outcome, *Document) {
 	e, ok := d.Keyed(k)
+	if ok && !matches && (e.ID != r.ID || p.Without.RepeatFindsItself) {
+		return d, p.unmatched(), nil
+	}
 	if !ok {
-		return d, Lost, nil
+		return d, d.unkeyed(), nil
 	}
 	c := d.clone()
 	own := c.at(k.Tag, e.ID)
@@ -316,7 +325,7 @@ func (p Protocol) takeOver(c *Document, e *Entry, r Request, now int64) {
 	if !p.Without.NewIDAtResume {
 		e.ID = r.ID
 	}
-	e.Owner = r.Owner
+	e.Owner = cmp.Or(r.Owner, e.Owner)
 	if p.Without.NewFenceAtResume {
 		return
 	}
@@ -326,11 +335,30 @@ func (p Protocol) takeOver(c *Document, e *Entry, r Request, now int64) {
 	}
 }
 
+// unmatched is the outcome where the token's entry is there, and the filter misses the document.
+func (p Protocol) unmatched() Outcome {
+	if p.Without.MissIsNoLoss {
+		return Lost
+	}
+	return NotFound
+}
+
+// unkeyed is the outcome where the token's entry is not there.
+func (d *Document) unkeyed() Outcome {
+	if d == nil {
+		return NotFound
+	}
+	return Lost
+}
+
 // Touch extends the token's entry and gives it to nobody: a heartbeat.
-func (p Protocol) Touch(d *Document, k Token, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
+func (p Protocol) Touch(d *Document, k Token, matches bool, ttl, tolerance, now int64) (*Document, Outcome, *Document) {
 	e, ok := d.Keyed(k)
+	if ok && !matches {
+		return d, p.unmatched(), nil
+	}
 	if !ok {
-		return d, Lost, nil
+		return d, d.unkeyed(), nil
 	}
 	c := d.clone()
 	p.extend(c.at(k.Tag, e.ID), Request{TTL: ttl, Tolerance: tolerance}, now)

@@ -22,6 +22,7 @@ type config struct {
 	tokens bool        // clients detach, and resume what others detached
 	users  int         // the number of clients, the last ones, that only show tokens
 	beats  int         // heartbeats in all
+	state  bool        // who shows a token demands a document in its first state, without an update
 	lower  map[Tag]Tag // clients downgrade from the tag to the other
 	lowers int         // the number of attempts for each lease that were refused, and one more
 	hold   int64       // HoldAtLeast of every acquire; 0: none
@@ -89,6 +90,8 @@ type Without struct {
 	ResumeUnsetsNumber  bool // 23: a resume keeps the number of the last write
 	ResumeAttaches      bool // 23: a resume leaves the entry marked as detached
 	TakeoverHoldsOut    bool // 23: a resume of an entry that has a handle does not keep others out for that handle's time
+	MissIsNoLoss        bool // 23: a token is lost if the caller's filter misses the document
+	RepeatFindsItself   bool // 23: a repeat of a resume asks for the caller's filter again
 	KeyNeedsFence       bool // 23: a release or a clean-up removes an entry with a key by the id alone
 	SetUnsetsKey        bool // 23: the compare-and-set handoff leaves the key to the successor
 	FenceInDowngrade    bool // 24: a downgrade matches the id alone

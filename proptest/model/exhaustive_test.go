@@ -47,7 +47,7 @@ func TestExhaustive(t *testing.T) {
 	three := sampled(threeClients(), pick(30, 60, 655))
 	again := func(cfg *config) { cfg.faults, cfg.rounds, cfg.tries = 1, 2, true }
 	user := plain(exclusive, "aaa", tokens(2), saving)
-	save := []config{user, plain(exclusive, "aaaa", tokens(2), saving, stepping, beating)}
+	save := []config{user, with(user, stating), plain(exclusive, "aaaa", tokens(2), saving, stepping, beating)}
 	handed := plain(exclusive, "aaa", faulty(1), tokens(1), saving, handing)
 	all := plain(writers, "aba", tokens(1), keeping(3), downgrading)
 	all.lowers = 1
@@ -91,7 +91,7 @@ func TestExhaustive(t *testing.T) {
 		{"replica set: pairs, two leases each, one fault", each(pairs(), again, set, ahead), pick(200, 10_000, 100_000)},
 		{"replica set: pairs that keep others out, one fault", each(pairs(), keeping(4), faulty(1), set, behind), pick(200, 10_000, 100_000)},
 		{"replica set: three clients, one fault", each(sampled(threeClients(), pick(5, 60, 655)), faulty(1), set, behind), pick(500, 3_000, 10_000)},
-		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), all}, faulty(1), set, behind), pick(2_000, 100_000, 500_000)},
+		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), pick(2_000, 100_000, 500_000)},
 		{"replica set: downgrades, one fault", each(downgrades(twoClients(), pick(5, 30, 999), 1, 1), set, ahead), pick(500, 3_000, 50_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })

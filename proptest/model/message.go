@@ -52,6 +52,7 @@ type message struct {
 	f      int64  // compare-and-set: lock.fence in the image of the grant
 	until  int64  // compare-and-set: the end of the validity that is inherited
 	key    ID     // detach, resume, touch: the token's
+	state  bool   // resume, touch: the filter demands a document without an update
 	next   Lease  // downgrade, and the clean-up after one: the new entry
 	sent   int64  // true time
 	parsed int64  // the server's time when it parsed the command; 0: not yet
@@ -166,9 +167,9 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 	case opDetach:
 		return p.Detach(d, m.lease, m.key, ttl, tolerance, now)
 	case opResume:
-		return p.Resume(d, token, own, now)
+		return p.Resume(d, token, own, m.matches(d), now)
 	case opTouch:
-		return p.Touch(d, token, ttl, tolerance, now)
+		return p.Touch(d, token, m.matches(d), ttl, tolerance, now)
 	case opDowngrade:
 		to := own
 		to.Tag, to.ID, to.Hold = m.next.Tag, m.next.ID, 0
@@ -178,6 +179,9 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 	}
 	return p.Read(d, now) // a check, too
 }
+
+// matches reports whether the document is what a resume or a touch demands beside its _id.
+func (m message) matches(d *Document) bool { return !m.state || d == nil || len(d.Log) == 0 }
 
 // start applies the effects of sending the attempt to its client, and to the
 // successor of a handoff.

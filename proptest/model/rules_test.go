@@ -123,6 +123,8 @@ func TestRules(t *testing.T) {
 		{"23, whatever releases the lock", stranger, Without{HoldsOut: true}, "validity"},
 		{"23, ends the detached state", stranger, Without{ResumeAttaches: true}, "validity"},
 		{"23, leaves the release to the last handle", with(two, faulty(1)), Without{KeyNeedsFence: true}, "last"},
+		{"23, a filter that misses the document says nothing of the token", with(two, saving, stating), Without{MissIsNoLoss: true}, "resume: lost"},
+		{"23, a repeat finds itself, whatever the filter demands", plain(Rules{"a": {}}, "aaa", tokens(1), faulty(1), saving, stating), Without{RepeatFindsItself: true}, "resume: not found"},
 		{"23, compare-and-set unsets the key", resumedSets, Without{SetUnsetsKey: true}, "token"},
 		{"23, and is not sent before the lease's time", resumedSets, Without{SetWithoutHold: true}, "validity"},
 		{"24, a downgrade matches the fence", plain(writers, "aa", faulty(1), downgrading), Without{FenceInDowngrade: true}, "presence"},

@@ -233,6 +233,7 @@ func (k *keyer) document(w *world, d *Document) {
 	for _, ev := range w.members[w.leader].tail {
 		dead = min(dead, ev.now)
 	}
+	put(k, w.cfg.state && len(d.Log) > 0)
 	fence := d.Lock.Fence
 	k.rank(&fence)
 	put(k, d.Field)

@@ -164,7 +164,7 @@ func (w *world) resolve(c *client, ev event) {
 		w.verdict(c, ev.u, true)
 		w.afterWrite(c, ev.message, ev.image)
 	case !linear, !ev.finds(ev.image):
-		ev.outcome = ev.nothing()
+		ev.outcome = ev.nothing(ev.image)
 		w.conclude(c, ev)
 	case c.phase == holding, c.phase == idle:
 		c.last = message{}
@@ -182,8 +182,8 @@ func (m message) finds(d *Document) bool {
 		e, there := d.Find(m.lease.Tag, m.lease.ID)
 		return there && (e.Key == 0 || e.Fence == m.lease.Fence)
 	case opResume, opTouch:
-		_, there := d.Keyed(Token{m.lease.Tag, m.key})
-		return there
+		e, there := d.Keyed(Token{m.lease.Tag, m.key})
+		return there && (m.matches(d) || e.ID == m.lease.ID)
 	case opDowngrade:
 		if _, there := d.Find(m.next.Tag, m.next.ID); there {
 			return true
@@ -193,8 +193,8 @@ func (m message) finds(d *Document) bool {
 	return there
 }
 
-// nothing is the outcome of the command if it finds nothing.
-func (m message) nothing() Outcome {
+// nothing is the outcome of the command if it finds nothing in the document.
+func (m message) nothing(d *Document) Outcome {
 	switch m.op {
 	case opAcquire, opTry:
 		return NotFound
@@ -202,6 +202,11 @@ func (m message) nothing() Outcome {
 		return NotApplied
 	case opCheck:
 		return Seen
+	case opResume, opTouch:
+		if _, there := d.Keyed(Token{m.lease.Tag, m.key}); there {
+			return NotFound
+		}
+		return d.unkeyed()
 	}
 	return Lost
 }
@@ -220,10 +225,17 @@ func (w *world) saysLost(c *client, ev event) {
 	case ev.outcome == Renewed, w.ghost.erased:
 	case m.op == opDetach && c.key == c.id && resumable && !w.cfg.protocol.Without.NewIDAtResume: // nobody else made it known
 		w.fail("detach: token thrown away", "client %d throws its token %d away, and it is good", m.from, m.key)
-	case own, m.op != opRelease && m.finds(w.doc):
+	case own, (m.op == opResume || m.op == opTouch) && resumable, m.op != opRelease && m.finds(w.doc):
 		w.fail(property, "client %d says that %d is lost, and it stands", m.from, m.lease.ID)
 	case m.op != opResume && m.op != opTouch && w.grantOf(m.lease).released:
 		w.fail(m.op.String()+": taken", "client %d says that %d is lost, and its own release has ended it", m.from, m.lease.ID)
+	}
+}
+
+// saysUnmatched checks the word that the caller's filter misses the document: no attempt has taken the entry.
+func (w *world) saysUnmatched(ev event) {
+	if e, there := w.doc.Keyed(Token{ev.lease.Tag, ev.key}); there && e.ID == ev.lease.ID {
+		w.fail("resume: not found", "client %d says that the document does not match, and has its entry %d", ev.from, e.ID)
 	}
 }
 

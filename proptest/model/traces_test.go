@@ -121,7 +121,7 @@ func TestRule23SharedEntriesAreNotDetached(t *testing.T) {
 		switch how {
 		case "detach":
 			h.does(Detached)(h.p.Detach(h.d, shared, 7, 20, 5, h.now))
-			h.does(Granted)(h.p.Resume(h.d, Token{"read", 7}, ask(rules, "read", 2), h.now))
+			h.does(Granted)(h.p.Resume(h.d, Token{"read", 7}, ask(rules, "read", 2), true, h.now))
 			h.does(Released)(h.p.Release(h.d, Lease{"read", 2, h.d.Lock.Fence}, h.now))
 		case "downgrade":
 			h.does(Granted)(h.p.Downgrade(h.d, shared, 1, ask(rules, "look", 2), h.now))

@@ -39,8 +39,8 @@ func each(worlds []config, more ...func(*config)) (out []config) {
 	return out
 }
 
-// What there is more of: clients write, hand over, prove their leases, try-acquire, touch tokens, and have two leases
-// each; servers' clocks step.
+// What there is more of: clients write, hand over, prove their leases, try-acquire, touch tokens, demand a state of the
+// document, and have two leases each; servers' clocks step.
 func saving(cfg *config)   { cfg.writes = 1 }
 func handing(cfg *config)  { cfg.handoffs = true }
 func stepping(cfg *config) { cfg.steps = 1 }
@@ -48,6 +48,7 @@ func checking(cfg *config) { cfg.checks = true }
 func trying(cfg *config)   { cfg.tries = true }
 func beating(cfg *config)  { cfg.beats = 1 }
 func twice(cfg *config)    { cfg.rounds = 2 }
+func stating(cfg *config)  { cfg.state = true }
 
 // downgrading lets a downgrade to b.
 func downgrading(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 2 }

@@ -3,12 +3,15 @@ package simulation
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/adjust"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/proptest/history"
@@ -163,23 +166,20 @@ func (r runner) end(ctx context.Context, h *holding) {
 	}
 }
 
-// token is one that somebody has left, and the terms of the leases that it names.
+// token is one that somebody has left, and what it was made of.
 type token struct {
 	text     string
 	group    *group
-	ttl      time.Duration
 	document string
 	key      string
 }
 
 // token reads the key from its text.
 func (h *holding) token(text string) *token {
-	t := &token{text: text, group: h.group, ttl: h.ttl}
+	t := &token{text: text, group: h.group}
 	t.document, _ = h.lease.DocumentID().StringValueOK()
 	message, _ := base64.RawURLEncoding.DecodeString(text)
-	for _, id := range history.IDs(message) {
-		t.key = id
-	}
+	t.key = hex.EncodeToString(message[1:17])
 	return t
 }
 
@@ -320,7 +320,7 @@ func (r runner) resume(p *program) {
 	}
 	ctx, cancel := r.patience()
 	defer cancel()
-	var opts []doclock.AcquireOption
+	opts, ttl := r.life(p, token)
 	if r.one(4) {
 		opts = append(opts, doclock.Into(r.document(8)))
 	}
@@ -328,9 +328,9 @@ func (r runner) resume(p *program) {
 	r.call(ctx, p, "Resume", nil, func(ctx context.Context, c *call) error {
 		c.token = token
 		a := r.begin(c, &acquire{group: token.group})
-		lease, err := p.lockers[token.group].Resume(ctx, token.text, opts...)
+		lease, err := p.lockers[token.group].Resume(ctx, r.shown(token), token.text, opts...)
 		if err == nil {
-			h = r.got(c, a, lease, token.ttl)
+			h = r.got(c, a, lease, ttl)
 		}
 		return err
 	})
@@ -344,10 +344,29 @@ func (r runner) touch(p *program) {
 	}
 	ctx, cancel := r.patience()
 	defer cancel()
+	opts, _ := r.life(p, token)
 	r.call(ctx, p, "Touch", nil, func(ctx context.Context, c *call) error {
 		c.token = token
-		return p.lockers[token.group].Touch(ctx, token.text)
+		return p.lockers[token.group].Touch(ctx, r.shown(token), token.text, opts...)
 	})
+}
+
+// shown is the filter that a token is shown with. Some demand a log, or none.
+func (r runner) shown(t *token) any {
+	if r.one(3) {
+		return bson.M{"_id": t.document, "log.0": bson.M{"$exists": r.one(2)}}
+	}
+	return doclock.ID(t.document)
+}
+
+// life is the TTL of a resume or a touch: mostly the Locker's.
+func (r runner) life(p *program, t *token) (opts []doclock.AcquireOption, ttl time.Duration) {
+	ttl = p.ttl(t.group)
+	if t.group.terms && r.one(4) {
+		ttl *= 2
+		opts = append(opts, adjust.Acquire(func(cfg *engine.AcquireConfig) { cfg.Terms.TTL = ttl }))
+	}
+	return opts, ttl
 }
 
 // token is one of the last that were made, or nil.

@@ -121,8 +121,8 @@ var ofTickets = []call{
 	{name: "Confirm", begin: (*world).enqueue, send: func(w *world) error { _, err := w.ticket.Confirm(w.ctx); return err }},
 	{name: "Wait", begin: (*world).enqueue, send: func(w *world) error { _, err := w.ticket.Wait(w.ctx); return err }},
 	{name: "Cancel", begin: (*world).enqueue, send: func(w *world) error { return w.ticket.Cancel(w.ctx) }},
-	{name: "Resume", begin: (*world).detach, send: func(w *world) error { _, err := w.locks.Resume(w.ctx, w.token); return err }},
-	{name: "Touch", begin: (*world).detach, send: func(w *world) error { return w.locks.Touch(w.ctx, w.token) }},
+	{name: "Resume", begin: (*world).detach, send: func(w *world) error { _, err := w.locks.Resume(w.ctx, one, w.token); return err }},
+	{name: "Touch", begin: (*world).detach, send: func(w *world) error { return w.locks.Touch(w.ctx, one, w.token) }},
 }
 
 var underLeases = []call{
