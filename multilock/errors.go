@@ -135,46 +135,6 @@ func explain(command string, err error) error {
 	}
 }
 
-// verdicts are what the error of a call says of the call's own lock.
-var verdicts = []error{doclock.ErrNotAcquired, doclock.ErrLost, doclock.ErrOutcomeUnknown}
-
-// only is err with this verdict, or with none. The other verdicts in it are of
-// other locks, or of a write: they stay in the text.
-func only(verdict, err error) error {
-	for _, other := range verdicts {
-		if other != verdict && errors.Is(err, other) {
-			return &ofOne{err, verdict}
-		}
-	}
-	return err
-}
-
-// beside is the error of a call that has held a lock: what its function returned,
-// and what the release says of the lock.
-func beside(returned, released error) error {
-	return oneline.Join(only(nil, returned), released)
-}
-
-// ofOne hides the verdicts of an error from [errors.Is], all but one. It can't be
-// unwrapped, because that would bring them back.
-type ofOne struct {
-	error
-	verdict error
-}
-
-// Is is for [errors.Is].
-func (o *ofOne) Is(target error) bool {
-	for _, v := range verdicts {
-		if target == v {
-			return v == o.verdict
-		}
-	}
-	return errors.Is(o.error, target)
-}
-
-// As is for [errors.As].
-func (o *ofOne) As(target any) bool { return errors.As(o.error, target) }
-
 // notFound is a [doclock.ErrNotFound] that says where the acquire has looked, and for
 // what. Its text is made only if somebody reads it.
 type notFound struct {

@@ -132,12 +132,12 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 		err = a.refuse("TryAcquire", false)
 	}
 	if err != nil {
-		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
+		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	var held *lease.Handle
 	defer func() { a.observed.emitEnd(ctx, held, err) }()
 	held, err = a.try(a.observed.counted(ctx))
-	return (*doclock.Lease)(held), only(doclock.ErrNotAcquired, err)
+	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, err)
 }
 
 // Enqueue asks for the lock in one command, and doesn't wait. The ticket is granted,
@@ -150,7 +150,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 		err = a.refuse("Enqueue", true)
 	}
 	if err != nil {
-		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
+		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	a.shared = false // a ticket's entry is its own
 	t, err := a.enqueue(a.observed.counted(ctx))
@@ -159,7 +159,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	}
 	err = a.failed(ctx, err, nil)
 	a.observed.emitEnd(ctx, nil, err)
-	return nil, only(doclock.ErrNotAcquired, err)
+	return nil, lease.Only(doclock.ErrNotAcquired, err)
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of
@@ -174,15 +174,16 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
-		return nil, only(doclock.ErrNotAcquired, notAcquired(err))
+		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	held, err := a.acquire(ctx)
-	return (*doclock.Lease)(held), only(doclock.ErrNotAcquired, err)
+	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, err)
 }
 
 // Do holds the lock while fn runs, renews it, and releases it whatever happens:
 // return, panic, or Goexit. fn's context ends with cause [doclock.ErrLost] at the
-// moment when the lease is lost.
+// moment when the lease is lost, and when fn has returned. A release by fn itself
+// doesn't end it: what fn does after its last write goes on.
 //
 // Do's error is fn's error, joined with the release's. Three errors in it speak of
 // this call's lock, and of nothing else:
@@ -215,10 +216,12 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 	if err != nil {
 		return err
 	}
+	work, end := (*lease.Handle)(held).Work(ctx)
 	defer func() {
-		err = beside(err, held.Release(attempt.Detached(ctx))) // bounded by the lease's life on the server
+		end()
+		err = lease.Beside(err, held.Release(attempt.Detached(ctx))) // bounded by the lease's life on the server
 	}()
-	return fn(held.KeepAlive(ctx), held)
+	return fn(work, held)
 }
 
 // Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits for

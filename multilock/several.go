@@ -138,9 +138,9 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 // Equal wants are one lease (see AcquireAll): an UpdateAndRelease of the one ends
 // the other, too.
 //
-// fn's context ends with the first loss, cause [doclock.ErrLost]. fn may release a
-// lease itself, as with [doclock.Lease.UpdateAndRelease]; the context goes on for
-// the others.
+// fn's context ends with the first loss, cause [doclock.ErrLost], and when fn has
+// returned. fn may release a lease itself, as with
+// [doclock.Lease.UpdateAndRelease]; the context goes on.
 //
 // The error is as that of [Locker.Do]: fn's error, joined with that of
 // [Leases.Release]. It is at most one of three: a [doclock.ErrNotAcquired] if fn was
@@ -159,10 +159,12 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 	if err != nil {
 		return err
 	}
+	work, end := lease.Work(ctx, leases.handles())
 	defer func() {
-		err = beside(err, leases.Release(attempt.Detached(ctx))) // bounded by the leases' life on the server
+		end()
+		err = lease.Beside(err, leases.Release(attempt.Detached(ctx))) // bounded by the leases' life on the server
 	}()
-	return fn(leases.KeepAlive(ctx), slices.Clone(leases)) // all are released, whatever fn does with its own
+	return fn(work, slices.Clone(leases)) // all are released, whatever fn does with its own
 }
 
 // Leases are leases that are held together. A lease that stands at several places is
@@ -202,7 +204,7 @@ func (ls Leases) Release(ctx context.Context) error {
 	}
 	err := oneline.Join(errs...)
 	if errors.Is(err, doclock.ErrLost) {
-		return only(doclock.ErrLost, err)
+		return lease.Only(doclock.ErrLost, err)
 	}
 	return err
 }

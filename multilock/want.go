@@ -12,6 +12,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -78,7 +79,7 @@ func (w Want) check(ctx context.Context, index int) (*wanted, error) {
 	}
 	a, err := w.locker.begin(ctx, w.filter, w.tag, w.opts)
 	if err != nil {
-		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: only(doclock.ErrNotAcquired, notAcquired(err))}
+		return nil, &WantError{Index: index, Collection: w.locker.engine.Namespace(), DocumentID: w.document(), Tag: w.tag, err: lease.Only(doclock.ErrNotAcquired, notAcquired(err))}
 	}
 	checked.asked = a
 	if a.filter.Pin == nil {
@@ -100,7 +101,7 @@ func (w Want) document() (id bson.RawValue) {
 
 // fault is the error of this want.
 func (w *wanted) fault(err error) error {
-	e := &WantError{Index: w.indexes[0], err: only(doclock.ErrNotAcquired, notAcquired(err))}
+	e := &WantError{Index: w.indexes[0], err: lease.Only(doclock.ErrNotAcquired, notAcquired(err))}
 	if w.asked != nil {
 		e.Collection, e.Tag = w.locker.engine.Namespace(), w.request.Tag
 		e.DocumentID = documentOf(w.filter.Pin)

@@ -11,8 +11,18 @@ import (
 // released, or with ctx. The other leases are kept alive after a loss: their
 // holder may have something to undo under them.
 func KeepAlive(ctx context.Context, holders []*Handle) context.Context {
+	return keep(ctx, holders, false)
+}
+
+// Work is KeepAlive for a function that runs under the leases, as that of a [Handle].
+func Work(ctx context.Context, holders []*Handle) (work context.Context, end context.CancelFunc) {
+	j := keep(ctx, holders, true)
+	return j, func() { j.end(ErrReleased) }
+}
+
+func keep(ctx context.Context, holders []*Handle, outlasts bool) *joint {
 	inner, end := context.WithCancelCause(ctx)
-	j := &joint{Context: inner, holders: holders, outer: ctx, end: end}
+	j := &joint{Context: inner, holders: holders, outer: ctx, end: end, outlasts: outlasts}
 	j.standing.Store(int32(len(holders)))
 	for _, h := range holders {
 		h.KeepAlive(ctx)
@@ -41,6 +51,7 @@ type joint struct {
 	standing atomic.Int32    // those that have not ended
 	outer    context.Context // the one that KeepAlive was given
 	end      context.CancelCauseFunc
+	outlasts bool // a release of all doesn't end it
 }
 
 // Value implements context.Context.
@@ -58,7 +69,7 @@ func (j *joint) Value(key any) any {
 
 // ended implements follower.
 func (j *joint) ended(cause error) {
-	if j.standing.Add(-1) == 0 || errors.Is(cause, ErrLost) {
+	if last := j.standing.Add(-1) == 0 && !j.outlasts; last || errors.Is(cause, ErrLost) {
 		j.end(cause)
 	}
 }

@@ -2,21 +2,35 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"slices"
 )
 
 // KeepAlive implements doclock.Lease.
-func (h *Handle) KeepAlive(ctx context.Context) context.Context {
+func (h *Handle) KeepAlive(ctx context.Context) context.Context { return h.keep(ctx, false) }
+
+// Work is KeepAlive for a function that runs under the lease. A release doesn't end its context: what the function does
+// after its last write goes on. end is called when the function has returned.
+func (h *Handle) Work(ctx context.Context) (work context.Context, end context.CancelFunc) {
+	kept := h.keep(ctx, true)
+	return kept, func() { kept.end(ErrReleased) }
+}
+
+func (h *Handle) keep(ctx context.Context, outlasts bool) *keptContext {
 	inner, end := context.WithCancelCause(ctx)
 	kept := &keptContext{Context: inner, holder: h, outer: ctx, end: end}
 	if err := h.ended(); err != nil {
 		end(err)
 		return kept
 	}
+	renewed := inner
+	if outlasts {
+		renewed, kept.stop = context.WithCancel(inner)
+	}
 	kept.outer = h.outer(ctx)
 	h.hold.holds.keeper.keep(h.hold)
 	h.follow(kept)
-	context.AfterFunc(inner, func() {
+	context.AfterFunc(renewed, func() {
 		h.unfollow(kept)
 		h.hold.holds.keeper.dismiss(h.hold)
 	})
@@ -31,6 +45,7 @@ type keptContext struct {
 	holder *Handle
 	outer  context.Context // the one that KeepAlive was given
 	end    context.CancelCauseFunc
+	stop   context.CancelFunc // ends the renewals at a release that doesn't end the context; else nil
 }
 
 // Value implements context.Context.
@@ -45,7 +60,13 @@ func (c *keptContext) Value(key any) any {
 }
 
 // ended implements follower.
-func (c *keptContext) ended(cause error) { c.end(cause) }
+func (c *keptContext) ended(cause error) {
+	if c.stop != nil && errors.Is(cause, ErrReleased) {
+		c.stop()
+		return
+	}
+	c.end(cause)
+}
 
 // follow has another end with the holder's part.
 func (h *Handle) follow(f follower) {

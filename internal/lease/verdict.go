@@ -1,0 +1,58 @@
+package lease
+
+import (
+	"errors"
+
+	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/oneline"
+)
+
+// verdicts are what the error of a call says of the call's own lock.
+var verdicts = []error{attempt.ErrNotAcquired, ErrLost, ErrOutcomeUnknown}
+
+// Verdict is the verdict in an error, or nil.
+func Verdict(err error) error {
+	for _, verdict := range verdicts {
+		if errors.Is(err, verdict) {
+			return verdict
+		}
+	}
+	return nil
+}
+
+// Only is err with this verdict, or with none. The other verdicts in it are of
+// other locks, or of a write: they stay in the text.
+func Only(verdict, err error) error {
+	for _, other := range verdicts {
+		if other != verdict && errors.Is(err, other) {
+			return &ofOne{err, verdict}
+		}
+	}
+	return err
+}
+
+// Beside is the error of a call that has held a lock: what its function returned,
+// and what the release says of the lock.
+func Beside(returned, released error) error {
+	return oneline.Join(Only(nil, returned), released)
+}
+
+// ofOne hides the verdicts of an error from [errors.Is], all but one. It can't be
+// unwrapped, because that would bring them back.
+type ofOne struct {
+	error
+	verdict error
+}
+
+// Is is for [errors.Is].
+func (o *ofOne) Is(target error) bool {
+	for _, v := range verdicts {
+		if target == v {
+			return v == o.verdict
+		}
+	}
+	return errors.Is(o.error, target)
+}
+
+// As is for [errors.As].
+func (o *ofOne) As(target any) bool { return errors.As(o.error, target) }
