@@ -9,6 +9,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 )
 
@@ -30,8 +31,10 @@ const campaignPause = 200 * time.Millisecond
 // was lost before. So fn itself must undo, or report, what it did in a term that has
 // ended so. It learns the end by its context, or by the next term.
 //
-// If ctx ends, Lead returns what Do returns, or a [doclock.ErrNotAcquired] with
-// ctx's error if fn is not running. Errors that may pass, such as that no server can
+// Lead's error speaks of the last term: it is a [doclock.ErrNotAcquired] if there was
+// none, and fn never ran, and a [doclock.ErrLost] if that one was lost, and none came
+// after it. If ctx ends while fn runs, Lead returns what Do returns, and else ctx's
+// error beside that. Errors that may pass, such as that no server can
 // be reached or that none is primary, don't end Lead. It returns the other errors of
 // [Locker.Acquire]: bad arguments, a closed Locker, a document that does not exist
 // (see [doclock.Upsert]), a refusal of the server, also of the credentials.
@@ -46,26 +49,34 @@ const campaignPause = 200 * time.Millisecond
 // [doclock.ConflictError] of a [Locker.TryAcquire].
 func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
 	opts = append(opts[:len(opts):len(opts)], noMaxWait{})
+	var ran bool
+	var last error // of the last term, which was lost
 	for {
 		led, lost := false, false
-		err := l.Do(ctx, filter, func(ctx context.Context, lease *doclock.Lease) error {
+		err := l.Do(ctx, filter, func(ctx context.Context, held *doclock.Lease) error {
 			led = true
-			err := fn(ctx, lease)
-			lost = errors.Is(lease.Err(), doclock.ErrLost)
+			err := fn(ctx, held)
+			lost = errors.Is(held.Err(), doclock.ErrLost)
 			return err
 		}, opts...)
 		switch {
 		case led && (ctx.Err() != nil || !lost && !errors.Is(err, doclock.ErrLost)):
 			return err
-		case !led && !mayPass(err):
-			return err
-		case !led:
+		case led:
+			ran, last = true, err
+			continue
+		case mayPass(err):
 			select {
 			case <-time.After(campaignPause):
+				continue
 			case <-ctx.Done():
-				return oneline.Join(err, attempt.Ended(ctx))
+				err = oneline.Join(err, attempt.Ended(ctx))
 			}
 		}
+		if !ran {
+			return err
+		}
+		return lease.Only(lease.Verdict(last), oneline.Join(last, err))
 	}
 }
 

@@ -131,6 +131,65 @@ func TestLeadEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// Lead's error speaks of the last term: nothing ran only if there was none, and a loss is told until the next term.
+func TestLeadSpeaksOfItsLastTerm(t *testing.T) {
+	t.Parallel()
+	verdicts := []error{doclock.ErrNotAcquired, doclock.ErrLost, doclock.ErrOutcomeUnknown}
+	for name, c := range map[string]struct {
+		terms   []func(p *place, others *writelock.Locker, end context.CancelFunc)
+		verdict error
+		cause   error
+	}{
+		"no term":                {nil, doclock.ErrNotAcquired, doclock.ErrConflict},
+		"another leads now":      {[]func(*place, *writelock.Locker, context.CancelFunc){takeOver}, doclock.ErrLost, context.Canceled},
+		"the document is gone":   {[]func(*place, *writelock.Locker, context.CancelFunc){remove}, doclock.ErrLost, doclock.ErrNotFound},
+		"ctx ended the next one": {[]func(*place, *writelock.Locker, context.CancelFunc){erase, cancel}, nil, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mongotest.Virtual(t, func(t *testing.T) {
+				p := newPlace(t)
+				l, others := p.locker(p.Hand), p.locker(p.Hand, doclock.TTL(24*time.Hour))
+				ctx, end := context.WithTimeout(t.Context(), time.Hour)
+				defer end()
+				if c.terms == nil {
+					p.try(others)
+				}
+				led := 0
+				err := l.Lead(ctx, order, func(ctx context.Context, _ *doclock.Lease) error {
+					c.terms[led](p, others, end)
+					led++
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				p.want(err, c.cause)
+				for _, v := range verdicts {
+					if errors.Is(err, v) != (v == c.verdict) {
+						t.Errorf("after %d terms Lead returned %v", led, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func erase(p *place, _ *writelock.Locker, _ context.CancelFunc) {
+	p.Change(bson.M{"$unset": bson.M{"lock.tags": 1}})
+}
+
+func takeOver(p *place, others *writelock.Locker, end context.CancelFunc) {
+	erase(p, others, end)
+	p.try(others)
+	time.AfterFunc(time.Minute, end)
+}
+
+func remove(p *place, _ *writelock.Locker, _ context.CancelFunc) {
+	if _, err := p.Hand.DeleteOne(p.Context(), order); err != nil {
+		p.Error(err)
+	}
+}
+
+func cancel(_ *place, _ *writelock.Locker, end context.CancelFunc) { end() }
+
 func never(t *testing.T) func(context.Context, *doclock.Lease) error {
 	return func(context.Context, *doclock.Lease) error {
 		t.Error("fn was called")
