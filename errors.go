@@ -21,8 +21,9 @@ var (
 	ErrConflict = attempt.ErrConflict
 
 	// ErrLost: the lease ended before it was released. Its time ran out, or its
-	// entry is not in the document any more. Others may have been let in since. From
-	// Do, DoAll, Lead and Release it speaks of that call's own lock.
+	// entry is not in the document any more. Others may have been let in since. The error
+	// is a [*LostError], which says which lock and why. From Do, DoAll, Lead and Release
+	// it speaks of that call's own lock.
 	ErrLost = attempt.ErrLost
 
 	// ErrReleased: the lease was released, detached or downgraded, or the ticket was

@@ -57,7 +57,7 @@ type Event struct {
 	Commands int
 
 	Holders []Holder // the entries in the way, as the last image showed them; of a grant, those that it waited for last
-	Err     error    // the error that the caller gets, or the reason of a failure in the background
+	Err     error    // the error that the caller gets, or the reason of a failure in the background; of a loss, a [*LostError]
 
 	Dropped int // events that were dropped since the last one, because the observer was too slow
 }

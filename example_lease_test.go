@@ -98,5 +98,5 @@ func ExampleLease_KeepAlive() {
 	fmt.Println("after the release:", context.Cause(working))
 	// Output:
 	// while it is held: <nil>
-	// after the release: doclock: lock released
+	// after the release: doclock: lock released: "write" on document "A-17" of test.orders
 }

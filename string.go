@@ -1,8 +1,10 @@
 package doclock
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/doclock/doclock/internal/bsonvalue"
@@ -16,9 +18,23 @@ func (l *Lease) String() string {
 	}
 	left := fmt.Sprint(l.Remaining().Round(time.Millisecond), " left")
 	if err := l.Err(); err != nil {
-		left = err.Error()
+		left = over(err)
 	}
 	return fmt.Sprintf("lease %q on document %s, fence %d, %s", l.Tag(), bsonvalue.Readable(l.DocumentID()), l.Fence(), left)
+}
+
+// over is why a lease is over, for those who know which lease.
+func over(err error) string {
+	var lost *LostError
+	if errors.As(err, &lost) {
+		return "lost: " + string(lost.Reason)
+	}
+	for _, known := range []error{ErrReleased, ErrOutcomeUnknown} {
+		if errors.Is(err, known) {
+			return strings.TrimPrefix(strings.TrimPrefix(known.Error(), "doclock: "), "lock ")
+		}
+	}
+	return err.Error()
 }
 
 // LogValue implements [slog.LogValuer] with the same.
@@ -33,7 +49,7 @@ func (l *Lease) LogValue() slog.Value {
 		slog.Duration("left", l.Remaining()),
 	}
 	if err := l.Err(); err != nil {
-		attrs = append(attrs, slog.String("over", err.Error()))
+		attrs = append(attrs, slog.String("over", over(err)))
 	}
 	return slog.GroupValue(attrs...)
 }

@@ -34,10 +34,10 @@ func TestLeaseIsReadable(t *testing.T) {
 	if err := lease.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(lease), "doclock: lock released"; !strings.HasSuffix(got, want) {
+	if got, want := fmt.Sprint(lease), ", released"; !strings.HasSuffix(got, want) {
 		t.Errorf("%q doesn't end with %q", got, want)
 	}
-	if got, want := logged(), `lease.over="doclock: lock released"`; !strings.Contains(got, want) {
+	if got, want := logged(), `lease.over=released`; !strings.Contains(got, want) {
 		t.Errorf("logged %q, want %q in it", got, want)
 	}
 	if got := fmt.Sprint(new(doclock.Lease)); got != "no lease" {

@@ -27,6 +27,7 @@ type attempts struct {
 	image  *engine.Image     // of the last answer in this step, or nil
 	held   *lease.Handle     // what they were granted, or nil
 	err    error             // why they were not
+	pruned bool              // their entry is gone, and a new one can be made
 	gone   bool              // the caller left during a command, whose end is the acquire's
 }
 
@@ -193,8 +194,9 @@ func (s attempts) answered(got engine.Answer) attempts {
 		}
 	}
 	s.held, s.err = s.entry.judge(got)
+	s.pruned = errors.Is(s.err, doclock.ErrLost)
 	switch {
-	case s.held != nil, errors.Is(s.err, doclock.ErrLost):
+	case s.held != nil, s.pruned:
 		s.entry = nil
 	case arrives && !errors.Is(s.err, doclock.ErrConflict):
 		s.err = nil // a repeated acquire is not decided anew, and may wait although no entry blocks it
@@ -252,12 +254,12 @@ type entry struct {
 func (e *entry) judge(got engine.Answer) (*lease.Handle, error) {
 	if got.Outcome == engine.Lost {
 		e.discard(e.unsure, false, nil)
-		return nil, doclock.ErrLost
+		return nil, e.locker.missing(e.grant, got)
 	}
 	own, _ := got.Image.Lock.Find(e.grant.Tag, e.grant.ID)
 	if own.Seq != e.grant.Seq { // pruned, and made anew by a late duplicate
 		e.discard(e.unsure, true, nil)
-		return nil, doclock.ErrLost
+		return nil, e.locker.missing(e.grant, engine.Answer{})
 	}
 	if got.Outcome == engine.Waiting {
 		return nil, e.conflict(got.Image, &own)

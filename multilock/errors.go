@@ -102,17 +102,40 @@ func isNested(err error) bool {
 
 // inTheWay is the conflict with these entries of an image, some of which are stuck.
 func (l *Locker) inTheWay(img *engine.Image, tag string, entries []engine.Entry, free time.Duration, stuck *engine.Image) error {
-	c := &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free}
+	return &doclock.ConflictError{Tag: tag, DocumentID: img.ID, RetryAfter: free, Holders: l.holders(img, entries, stuck)}
+}
+
+// lost is the error of a loss.
+func (l *Locker) lost(loss lease.Loss) error {
+	g := loss.Grant
+	e := &doclock.LostError{
+		Collection: l.engine.Namespace(), DocumentID: g.DocID, Tag: g.Tag, Owner: g.Owner,
+		Reason: doclock.LossReason(loss.Reason), Since: loss.Since,
+	}
+	if loss.Image != nil {
+		entries, _ := l.engine.InTheWay(loss.Image, g.Tag, nil)
+		waits := func(e engine.Entry) bool { return !e.Held() }
+		e.Holders = l.holders(loss.Image, slices.DeleteFunc(entries, waits), &engine.Image{})
+	}
+	return e
+}
+
+// missing is the loss of an entry that an answer doesn't show.
+func (l *Locker) missing(g engine.Grant, got engine.Answer) error {
+	return l.lost(lease.Missing(&g, got, l.engine.Clocks().Wall))
+}
+
+// holders are these entries of an image, as errors show them.
+func (l *Locker) holders(img *engine.Image, entries []engine.Entry, stuck *engine.Image) (all []doclock.Holder) {
 	for _, e := range entries {
 		_, ours := stuck.Lock.Find(e.Tag, e.ID)
-		h := doclock.Holder{
+		all = append(all, doclock.Holder{
 			Tag: e.Tag, ID: e.ID, Owner: e.Owner, Since: e.Since, Waiting: !e.Held(),
 			Remaining: e.Expires.Sub(img.Now), AtLeast: max(0, e.Until.Sub(img.Now)),
 			InContext: ours, InProcess: l.leases.Valid(e.ID),
-		}
-		c.Holders = append(c.Holders, h)
+		})
 	}
-	return c
+	return all
 }
 
 // explain names the causes that a user can remove.

@@ -51,6 +51,9 @@ func wordOf(err error) string {
 			return word.Error()
 		}
 	}
+	for cause := err; cause != nil; cause = errors.Unwrap(cause) { // without the document, which each order has its own of
+		err = cause
+	}
 	return fmt.Sprint(err)
 }
 

@@ -15,7 +15,7 @@ import (
 // wantLimit fails unless err is the end of a HoldAtMost.
 func (p *place) wantLimit(what string, err error) {
 	p.Helper()
-	if !errors.Is(err, doclock.ErrLost) || !strings.Contains(err.Error(), "held for the HoldAtMost of") {
+	if lost := (*doclock.LostError)(nil); !errors.As(err, &lost) || lost.Reason != doclock.LossHeldAtMost {
 		p.Errorf("%s: %v, want the end of a HoldAtMost", what, err)
 	}
 }
@@ -81,7 +81,7 @@ func TestHoldAtMostOfOneOfSeveral(t *testing.T) {
 		defer stop()
 		held.KeepAlive(kept)
 		_, err = multilock.AcquireAll(p.Context(), l.Want(doclock.ID(1), "write", doclock.HoldAtMost(30*time.Second)), l.Want(doclock.ID(2), "write"))
-		if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(err.Error(), "held for the HoldAtMost of") {
+		if !errors.Is(err, doclock.ErrNotAcquired) || !strings.Contains(err.Error(), "its HoldAtMost was up at") {
 			p.Errorf("AcquireAll: %v", err)
 		}
 		ok(p, held.Release(p.Context()))

@@ -100,7 +100,7 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 	case got.err != nil:
 		return nil, got.err
 	case got.Outcome != engine.Granted:
-		return nil, l.unresumed(f, got.Outcome)
+		return nil, l.unresumed(f, k, got.Answer)
 	}
 	resumed := l.leases.New(l.engine.Grant(got.Image, a.request), got.Sent, false)
 	l.queues.Resumed(a.lane, got.Image, a.begun)
@@ -114,11 +114,11 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 }
 
 // unresumed is the error of a resume or a touch that has found no entry.
-func (l *Locker) unresumed(f engine.Filter, outcome engine.Outcome) error {
-	if outcome == engine.NotFound {
+func (l *Locker) unresumed(f engine.Filter, k engine.Token, got engine.Answer) error {
+	if got.Outcome == engine.NotFound {
 		return &notFound{namespace: l.engine.Namespace(), filter: f}
 	}
-	return doclock.ErrLost
+	return l.missing(engine.Grant{DocID: f.Pin.ID(), Tag: k.Tag}, got)
 }
 
 // Touch extends the entry of a token to a TTL from now, in one command: a heartbeat.
@@ -164,7 +164,7 @@ func (l *Locker) touch(ctx context.Context, f engine.Filter, k engine.Token, ttl
 	case err != nil:
 		return explain("touch", err)
 	case got.Outcome != engine.Renewed:
-		return l.unresumed(f, got.Outcome)
+		return l.unresumed(f, k, got)
 	default:
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
-	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 )
@@ -121,7 +120,7 @@ func giveBack(ctx context.Context, ordered []*wanted, held Leases) {
 func orLost(ordered []*wanted, held Leases, err error) error {
 	for i, l := range held {
 		if lost := l.Err(); lost != nil {
-			return ordered[i].fault(fmt.Errorf("%w while the other leases were acquired", lost))
+			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", lost))
 		}
 	}
 	return err
@@ -198,9 +197,7 @@ func (ls Leases) Release(ctx context.Context) error {
 	}
 	all.Wait()
 	for i, h := range handles {
-		if err := h.Judged(errs[i]); err != nil { // the releases of the others have taken their time
-			errs[i] = oneline.Because(fmt.Errorf("doclock: %q on document %s", h.Tag(), bsonvalue.Readable(h.DocumentID())), err)
-		}
+		errs[i] = h.Judged(errs[i]) // the releases of the others have taken their time
 	}
 	err := oneline.Join(errs...)
 	if errors.Is(err, doclock.ErrLost) {

@@ -46,6 +46,9 @@ func (l succession) Refused(img *engine.Image, g engine.Grant, tag string) error
 	return l.inTheWay(img, tag, entries, free, &engine.Image{})
 }
 
+// Lost implements [lease.Succession].
+func (l succession) Lost(loss lease.Loss) error { return l.lost(loss) }
+
 // leave removes a waiter from its queue, and releases what it has got and not taken.
 func (l *Locker) leave(w *waitqueue.Waiter) {
 	if late := l.queues.Leave(w); late.Kind != 0 {

@@ -138,7 +138,7 @@ func (s attempts) take(ctx context.Context, step waitqueue.Step) attempts {
 	default:
 		s = s.ask(ctx)
 	}
-	for !s.gone && s.err == doclock.ErrLost { // and not another lock's loss, which has ended ctx
+	for !s.gone && s.pruned {
 		s = newAttempts(s.asked, s.waiter).ask(ctx)
 	}
 	return s

@@ -51,10 +51,12 @@ func (e *WantError) Error() string {
 	if e.Collection != "" {
 		what += fmt.Sprintf(", %q on a document of %s", e.Tag, e.Collection)
 	}
+	lock := fmt.Sprintf("%q on document %s of %s", e.Tag, bsonvalue.Readable(e.DocumentID), e.Collection)
 	if !e.DocumentID.IsZero() {
-		what = fmt.Sprintf("doclock: wants[%d], %q on document %s of %s", e.Index, e.Tag, bsonvalue.Readable(e.DocumentID), e.Collection)
+		what = fmt.Sprintf("doclock: wants[%d], %s", e.Index, lock)
 	}
 	text := oneline.Because(errors.New(what), e.err).Error()
+	text = what + strings.Replace(strings.TrimPrefix(text, what), ": "+lock, "", 1) // which what has said
 	if missing := (*notFound)(nil); errors.As(e.err, &missing) && !e.DocumentID.IsZero() {
 		text = strings.Replace(text, missing.where(), "", 1) // which what has said
 	}

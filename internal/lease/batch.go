@@ -195,7 +195,7 @@ func renewAll(holds []*Hold) failure {
 				s.emitRenewal(engine.Renewed, nil)
 			}
 		case failed == nil:
-			s.lose()
+			_ = s.lose(*stands.Lost)
 		}
 	}
 	return failure{alone: failed != nil && !brokenOff(failed) && !trouble(failed), trouble: trouble(failed)}

@@ -16,11 +16,11 @@ import (
 func (h *Handle) ready(ctx context.Context) error {
 	switch {
 	case h.hold == nil:
-		return ErrLost
+		return errZero
 	case attempt.InTransaction(ctx):
-		return errInTransaction
+		return h.hold.inTransaction()
 	case !h.isIn():
-		return ErrReleased
+		return h.hold.released()
 	default:
 		return nil
 	}
@@ -29,14 +29,14 @@ func (h *Handle) ready(ctx context.Context) error {
 // lockGate waits for a command's gate. If ctx ends first, the reason may be that
 // the command before can't be sent.
 func (s *Hold) lockGate(ctx context.Context, g *gate) error {
-	err := g.lockContext(ctx)
-	if err == nil {
+	if g.lockContext(ctx) == nil {
 		return nil
 	}
+	err := s.notSent(ctx)
 	if lost := s.err(); errors.Is(lost, ErrLost) {
 		err = oneline.Join(err, lost)
 	}
-	return oneline.Join(err, s.commands.Unreachable())
+	return err
 }
 
 // run runs op to its end, and returns at once if the caller gives up first. If
@@ -61,9 +61,9 @@ func runFor[T any](ctx context.Context, h *Handle, op func(context.Context) T, a
 	case gone == nil:
 		return got, nil
 	case sending.Revoke():
-		return got, oneline.Join(attempt.Ended(ctx), h.hold.commands.Unreachable())
+		return got, h.hold.notSent(ctx)
 	default:
-		return got, gaveUp(ctx)
+		return got, h.hold.gaveUp(ctx)
 	}
 }
 

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -18,14 +19,15 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		return "", err
 	}
 	if h.hold.limit.ttl > 0 { // it never changes
-		return "", errLimitedDetach
+		return "", fmt.Errorf("%w: Detach: %v: the lease has a HoldAtMost, and the entry of a token outlives its leases; "+
+			"acquire without it what is to be detached", ErrInvalidArgument, h.hold)
 	}
 	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return "", err
 	}
 	v, err := h.claimAll(ctx)
 	if err == nil && v == nil {
-		err = ofSeveral("Detach", h.Tag())
+		err = h.hold.ofSeveral("Detach")
 	}
 	if err != nil {
 		h.writing.unlock()
@@ -68,8 +70,8 @@ func (s *Hold) token() engine.Token {
 // lease that was itself resumed. One of them may have taken the entry before that
 // attempt, but such a resume writes `until`.
 func (s *Hold) detach(ctx context.Context, k engine.Token) error {
-	if s.isLost() {
-		return ErrLost
+	if err := s.known(); err != nil {
+		return err
 	}
 	s.mark(k.Key)
 	s.giveUp() // before anything is sent
@@ -80,27 +82,25 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	})
 	switch {
 	case err != nil && unsure == nil:
-		return s.judged(failed("detach", err))
+		return s.judged(s.failed("detach", err))
 	case err != nil:
-		return unknown("detach", unsure)
+		return s.unknown("detach", unsure)
 	case got.Outcome == engine.Detached:
 		return nil
 	case unsure == nil:
-		s.lose()
-		return ErrLost
+		return s.lose(got)
 	}
 	img, err := s.read(ctx)
 	entry, there := keyed(img, k.Tag, k.Key)
 	switch {
 	case err != nil:
-		return unknown("detach", oneline.Join(unsure, err))
+		return s.unknown("detach", oneline.Join(unsure, err))
 	case there && (s.grant.Key == uuid.Nil || entry.Until.IsZero()):
 		return nil
 	case s.grant.Key != uuid.Nil:
-		return unknown("detach", unsure)
+		return s.unknown("detach", unsure)
 	default:
-		s.lose()
-		return ErrLost
+		return s.lose(engine.Answer{Image: img, Gone: img == nil})
 	}
 }
 

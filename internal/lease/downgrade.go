@@ -79,11 +79,11 @@ func (h *Handle) suspend() error {
 	defer s.mu.Unlock()
 	switch {
 	case !h.isInLocked():
-		return ErrReleased
+		return s.released()
 	case s.phase != held: // by another holder, after the end of the validity
-		return ErrLost
+		return s.check()
 	case len(s.holders) > 1:
-		return ofSeveral("Downgrade", s.grant.Tag)
+		return s.ofSeveral("Downgrade")
 	}
 	if now := s.engine.Clocks(); s.limited() && s.limit.left(now) <= 0 {
 		return s.check() // nothing may go on
@@ -105,9 +105,9 @@ func (s *Hold) below(tag string) engine.Request {
 // downgrade sends the downgrade and judges its answer. It takes the number of
 // the next write.
 func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
-	if s.isLost() {
+	if err := s.known(); err != nil {
 		s.resume()
-		return downgraded{err: ErrLost}
+		return downgraded{err: err}
 	}
 	s.writes++
 	k := s.writes
@@ -121,9 +121,9 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 	switch {
 	case err != nil && unsure == nil:
 		s.resume()
-		return downgraded{err: failed("downgrade", err)}
+		return downgraded{err: s.failed("downgrade", err)}
 	case err != nil:
-		err = unknown("downgrade", unsure)
+		err = s.unknown("downgrade", unsure)
 		s.withdraw(ctx, to, err)
 		return downgraded{err: err}
 	case got.Outcome == engine.Granted:
@@ -132,9 +132,9 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 		s.resume()
 		return downgraded{err: s.succession.Refused(got.Image, s.grant, to.Tag)}
 	default: // neither entry is there, and no attempt can make one
-		s.lose()
+		err := s.lose(got)
 		s.resume()
-		return downgraded{err: ErrLost}
+		return downgraded{err: err}
 	}
 }
 
@@ -158,10 +158,11 @@ func (s *Hold) giveWay(got engine.Answer, to engine.Request, span time.Duration)
 // discard says of a hold that has given way that no caller has the new lease. Others
 // have been let in beside it, or after its release.
 func (s *Hold) discard(ctx context.Context) {
-	s.emitEnds(ctx, observe.Lost, ErrLost)
+	err := s.lose(engine.Answer{})
+	s.emitEnds(ctx, observe.Lost, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.verdict = ErrLost
+	s.verdict = err
 }
 
 // withdraw ends a hold whose downgrade has no answer: nobody knows which entry
@@ -207,7 +208,7 @@ func oneAttempt(to engine.Request) []Unanswered {
 func (s *Hold) replace(released error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finish(givenUp, ErrReleased)
+	s.finish(s.released())
 	s.become(replaced)
 	s.verdict = released
 }

@@ -92,9 +92,9 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 	defer s.mu.Unlock()
 	switch {
 	case !h.isInLocked():
-		err = ErrReleased
+		err = s.released()
 	case s.phase != held: // another holder releases it, after the end of the validity
-		err = ErrLost
+		err = s.check()
 	case len(s.holders) == 1:
 		s.become(ending)
 		h.released = &verdict{done: make(chan struct{})}
@@ -127,7 +127,7 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
 // even if an attempt is still on its way: both need the hold's entry, and both
 // remove it.
 func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, released error) {
-	if s.isLost() {
+	if s.known() != nil {
 		released = s.release(attempt.Detached(ctx), to)
 		return released, released
 	}
@@ -143,15 +143,15 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, r
 		err = c.judge(ctx, to, got, unsure)
 		return err, err
 	case unsure == nil && ctx.Err() == nil && engine.AsFailure(err).Outage(): // and neither can the release be
-		err = s.judged(failed(c.name, err))
+		err = s.judged(s.failed(c.name, err))
 		return err, err
 	}
 	released = s.release(attempt.Detached(ctx), to)
 	if unsure != nil { // what the release finds proves nothing more
-		err = unknown(c.name, unsure)
+		err = s.unknown(c.name, unsure)
 		return err, err
 	}
-	return besides(failed(c.name, err), released), released
+	return besides(s.failed(c.name, err), released), released
 }
 
 // besides is the error of a command that ends the lease and was followed by a release
@@ -186,18 +186,18 @@ func (s *Hold) lastWritten(ctx context.Context, to *handoff, got engine.Answer, 
 	case got.Outcome == engine.Applied:
 		return nil
 	case unsure == nil:
-		return ErrLost
+		return s.lose(got)
 	}
 	img, err := s.read(ctx)
 	switch {
 	case err != nil:
-		err = unknown("update", oneline.Join(unsure, err))
+		err = s.unknown("update", oneline.Join(unsure, err))
 	case img != nil && img.Lock.FinishedBy(s.grant.ID):
 		err = nil
 	case provesNotApplied(img, s.grant):
-		err = ErrLost
+		err = s.lose(engine.Answer{Image: img})
 	default:
-		err = unknown("update", unsure)
+		err = s.unknown("update", unsure)
 	}
 	_ = s.release(attempt.Detached(ctx), to) // a late duplicate may have brought the id back
 	return err
@@ -221,8 +221,8 @@ func (s *Hold) deleted(ctx context.Context, _ *handoff, got engine.Answer, unsur
 	if got.Outcome == engine.Lost && unsure != nil && s.last().Key == uuid.Nil {
 		img, err := s.read(ctx)
 		if img != nil || err != nil {
-			return unknown("delete", oneline.Join(unsure, err))
+			return s.unknown("delete", oneline.Join(unsure, err))
 		}
 	}
-	return s.removed(ctx, "delete", got.Outcome, unsure)
+	return s.removed(ctx, "delete", got, unsure)
 }

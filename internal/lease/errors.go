@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 )
@@ -20,15 +20,32 @@ var (
 	ErrInTransaction   = attempt.ErrInTransaction
 )
 
-var errInTransaction = fmt.Errorf("%w: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction)
+// errZero is the error of the zero lease, which no document has.
+var errZero = fmt.Errorf("%w: it was never acquired", ErrLost)
 
-func invalidUpdate(cause error) error {
-	return fmt.Errorf("%w: update: %w", ErrInvalidArgument, cause)
+// String names the lease in errors.
+func (s *Hold) String() string {
+	return fmt.Sprintf("%q on document %s of %s", s.grant.Tag, bsonvalue.Readable(s.grant.DocID), s.engine.Namespace())
+}
+
+// released is a hold as the [ErrReleased] of its holders, which costs nothing before
+// somebody reads it.
+type released Hold
+
+func (r *released) Error() string { return ErrReleased.Error() + ": " + (*Hold)(r).String() }
+
+// Is is for [errors.Is].
+func (r *released) Is(target error) bool { return target == ErrReleased }
+
+func (s *Hold) released() error { return (*released)(s) }
+
+func (s *Hold) inTransaction() error {
+	return fmt.Errorf("%w: %v: a lease's own methods don't take part in it; inside it, write with Guard as the filter", ErrInTransaction, s)
 }
 
 // failed is the error of a command that was certainly not executed.
-func failed(command string, cause error) error {
-	return &notExecuted{fmt.Errorf("doclock: %s: %w", command, cause)}
+func (s *Hold) failed(command string, cause error) error {
+	return &notExecuted{fmt.Errorf("doclock: %s: %v: %w", command, s, cause)}
 }
 
 // notExecuted marks the error of a command that the server refused, or that was not
@@ -61,19 +78,17 @@ func (s *Hold) judged(err error) error {
 }
 
 // unknown is the error of a command that may have been executed, or may be yet.
-func unknown(command string, cause error) error {
-	return fmt.Errorf("%w: %s: %w", ErrOutcomeUnknown, command, cause)
+func (s *Hold) unknown(command string, cause error) error {
+	return fmt.Errorf("%w: %s: %v: %w", ErrOutcomeUnknown, command, s, cause)
+}
+
+// notSent is the error of a caller whose context ended before the command was sent. The
+// reason may be that none can be.
+func (s *Hold) notSent(ctx context.Context) error {
+	return fmt.Errorf("doclock: nothing was sent: %v: %w", s, oneline.Join(attempt.Ended(ctx), s.commands.Unreachable()))
 }
 
 // gaveUp is the error of a caller whose context ended during a command.
-func gaveUp(ctx context.Context) error {
-	return oneline.Join(attempt.Ended(ctx), ErrOutcomeUnknown)
+func (s *Hold) gaveUp(ctx context.Context) error {
+	return oneline.Join(attempt.Ended(ctx), fmt.Errorf("%w: %v", ErrOutcomeUnknown, s))
 }
-
-// heldAtMost is the loss of a lease whose HoldAtMost is over.
-func heldAtMost(d time.Duration) error {
-	return fmt.Errorf("%w: held for the HoldAtMost of %v", ErrLost, d)
-}
-
-// errLimitedDetach refuses to leave an entry to others that must end with its holder.
-var errLimitedDetach = fmt.Errorf("%w: Detach: the lease has a HoldAtMost, and the entry of a token outlives its leases; acquire without it what is to be detached", ErrInvalidArgument)

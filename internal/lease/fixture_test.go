@@ -159,7 +159,22 @@ func (r *rig) wantFresh(leases ...*Handle) {
 	}
 }
 
-// Next, Ended and Refused make the rig the Locker of its holds, without waiters.
+// loss is the error of a loss, as the rig makes it.
+type loss struct{ Loss }
+
+func (l *loss) Error() string        { return "lost: " + string(l.Reason) }
+func (l *loss) Is(target error) bool { return target == ErrLost }
+
+// wantLost fails unless the error is the loss of a lease for this reason.
+func (r *rig) wantLost(what string, err error, want Reason) {
+	r.Helper()
+	var l *loss
+	if !errors.As(err, &l) || l.Reason != want {
+		r.Errorf("%s: %v, want a loss: %s", what, err, want)
+	}
+}
+
+// Next, Ended, Lost and Refused make the rig the Locker of its holds, without waiters.
 
 func (r *rig) Next(engine.Grant) *engine.Successor { return nil }
 
@@ -168,6 +183,8 @@ func (r *rig) Ended(e Ending) {
 		r.unanswered = append(r.unanswered, u.Request)
 	}
 }
+
+func (r *rig) Lost(l Loss) error { return &loss{l} }
 
 func (r *rig) Refused(*engine.Image, engine.Grant, string) error { return errRefused }
 

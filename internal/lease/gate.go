@@ -53,6 +53,12 @@ func (g *gate) tryLock() bool {
 	return true
 }
 
+func (g *gate) isLocked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.locked
+}
+
 func (g *gate) unlock() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

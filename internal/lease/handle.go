@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/doclock/doclock/internal/engine"
@@ -54,13 +55,13 @@ func (h *Handle) Remaining() time.Duration {
 // Err implements doclock.Lease.
 func (h *Handle) Err() error {
 	if h.hold == nil {
-		return ErrLost
+		return errZero
 	}
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
 	_ = h.hold.check()
 	if h.over == nil && h.hold.phase == suspended {
-		return ErrOutcomeUnknown
+		return fmt.Errorf("%w: %v: a downgrade is under way", ErrOutcomeUnknown, h.hold)
 	}
 	return h.over
 }
@@ -69,7 +70,7 @@ func (h *Handle) Err() error {
 // has not ended it.
 func (h *Handle) ended() error {
 	if h.hold == nil {
-		return ErrLost
+		return errZero
 	}
 	_ = h.hold.err()
 	return h.cause()

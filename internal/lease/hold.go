@@ -35,8 +35,9 @@ type Hold struct {
 	validity validity
 	limit    validity // HoldAtMost's, which nothing extends; zero without one
 	watch    *time.Timer
-	end      end       // of the validity
-	cause    error     // of the end, or nil
+	cause    error     // of the end of the validity, or nil
+	ranOut   *Loss     // the validity's time was up, or nil
+	loss     error     // that the server has declared, or nil
 	holders  []*Handle // those who have not left
 	unused   bool      // nobody used the lock: its release leaves no remainder; no entry that is shared does
 
@@ -105,11 +106,11 @@ func (s *Hold) err() error {
 
 // check ends the validity when its time is up. The hold is locked.
 func (s *Hold) check() error {
-	if s.end != valid {
+	if s.cause != nil {
 		return s.cause
 	}
 	if now := s.engine.Clocks(); s.leftAt(now) <= 0 {
-		s.finish(expired, s.runOut(now))
+		s.finish(s.runOut(now))
 		return s.cause
 	}
 	s.watch.Reset(s.nextCheck())
@@ -127,32 +128,17 @@ func (s *Hold) nextCheck() time.Duration {
 func (s *Hold) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finish(givenUp, ErrReleased)
-}
-
-// lose ends the hold by the server's verdict, and remembers that.
-func (s *Hold) lose() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finish(lost, ErrLost)
-	s.end = lost // also if the validity had ended before
-}
-
-// isLost says that the server has declared the entry gone.
-func (s *Hold) isLost() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.end == lost
+	s.finish(s.released())
 }
 
 // finish ends the validity for good, and every holder's part with it. The hold is
 // locked.
-func (s *Hold) finish(how end, cause error) {
+func (s *Hold) finish(cause error) {
 	s.watch.Stop()
-	if s.end != valid {
+	if s.cause != nil {
 		return
 	}
-	s.end, s.cause = how, cause
+	s.cause = cause
 	s.holds.remove(s.grant.ID)
 	for _, h := range s.holders {
 		h.end(cause)
@@ -223,5 +209,5 @@ func (s *Hold) settle(ctx context.Context, send func(context.Context) error) (un
 func (s *Hold) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.end != valid
+	return s.cause != nil
 }

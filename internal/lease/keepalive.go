@@ -13,7 +13,7 @@ func (h *Handle) KeepAlive(ctx context.Context) context.Context { return h.keep(
 // after its last write goes on. end is called when the function has returned.
 func (h *Handle) Work(ctx context.Context) (work context.Context, end context.CancelFunc) {
 	kept := h.keep(ctx, true)
-	return kept, func() { kept.end(ErrReleased) }
+	return kept, func() { kept.end(h.hold.released()) }
 }
 
 func (h *Handle) keep(ctx context.Context, outlasts bool) *keptContext {

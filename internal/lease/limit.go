@@ -30,14 +30,6 @@ func (s *Hold) full(now engine.Reading) bool {
 	return s.limited() && s.validity.left(now) >= s.limit.left(now)
 }
 
-// runOut is why a hold ends whose time has passed. The hold is locked.
-func (s *Hold) runOut(now engine.Reading) error {
-	if s.full(now) {
-		return heldAtMost(s.limit.ttl)
-	}
-	return ErrLost
-}
-
 // renewal is the grant as a renewal extends it: by a TTL, or by what is left of
 // the limit.
 func (s *Hold) renewal() engine.Grant {

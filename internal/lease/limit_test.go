@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,10 +18,7 @@ func (r *rig) limited(id int, most time.Duration) *Handle {
 // wantLimit fails unless the lease ended because its HoldAtMost is over.
 func (r *rig) wantLimit(what string, err error) {
 	r.Helper()
-	r.wantErr(what, err, ErrLost)
-	if err == nil || !strings.Contains(err.Error(), "HoldAtMost") {
-		r.Errorf("%s: %v doesn't say why", what, err)
-	}
+	r.wantLost(what, err, HeldAtMost)
 }
 
 // expires is when the server lets others in.
@@ -209,10 +205,13 @@ func TestTheEndsOfALimitedLease(t *testing.T) {
 			<-h.Done()
 			r.wantSent(sent...) // after a third, two thirds and a whole TTL: the last one is by what is left
 			events := e.take()
-			if err := h.Err(); events[len(events)-1].Err != err || (err == ErrLost) != removed {
-				r.Errorf("%v, the last event of %+v", err, events)
-			} else if !removed {
-				r.wantLimit("Err", err)
+			want := HeldAtMost
+			if removed {
+				want = EntryRemoved
+			}
+			r.wantLost("Err", h.Err(), want)
+			if err := events[len(events)-1].Err; err != h.Err() {
+				r.Errorf("the last event has %v", err)
 			}
 		})
 	}

@@ -58,13 +58,3 @@ func (s *Hold) in(phases ...phase) bool {
 	defer s.mu.Unlock()
 	return slices.Contains(phases, s.phase)
 }
-
-// end is how a hold's validity has ended.
-type end uint8
-
-const (
-	valid   end = iota // it has not
-	expired            // its time was up, by this machine's clocks
-	givenUp            // a command was to be sent that ends the lock, or leaves it to others
-	lost               // the server has said that the entry is gone, then or later: nothing is written any more
-)

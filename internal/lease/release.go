@@ -13,10 +13,10 @@ import (
 // Release implements doclock.Lease.
 func (h *Handle) Release(ctx context.Context) error {
 	if h.hold == nil {
-		return ErrLost
+		return errZero
 	}
 	if attempt.InTransaction(ctx) {
-		return errInTransaction
+		return h.hold.inTransaction()
 	}
 	v, first := h.claim()
 	if first {
@@ -64,7 +64,7 @@ func (h *Handle) await(ctx context.Context, v *verdict) error {
 	case <-v.done:
 		return v.err
 	case <-ctx.Done():
-		err := gaveUp(ctx)
+		err := h.hold.gaveUp(ctx)
 		h.emitUnknownEnd(ctx, v, err)
 		return err
 	}
@@ -96,7 +96,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 // another fencing token. A lost hold is released too: a late duplicate may have
 // brought its id back. The hold stays lost, whatever the server answers.
 func (s *Hold) release(ctx context.Context, to *handoff) error {
-	known := s.isLost()
+	known := s.known()
 	// It is sent even if its caller has given up.
 	ctx = engine.WithSending(ctx, s.sending())
 	s.giveUp() // before anything is sent
@@ -107,14 +107,14 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 		return err
 	})
 	switch {
-	case known:
-		return ErrLost
+	case known != nil:
+		return known
 	case err != nil && unsure == nil:
-		return s.judged(failed("release", err))
+		return s.judged(s.failed("release", err))
 	case err != nil:
-		return unknown("release", unsure)
+		return s.unknown("release", unsure)
 	default:
-		return s.removed(ctx, "release", got.Outcome, unsure)
+		return s.removed(ctx, "release", got, unsure)
 	}
 }
 
@@ -129,18 +129,18 @@ func (s *Hold) releaseTo(ctx context.Context, to *handoff, first engine.Reading)
 
 // removed is the verdict on a command that removes the entry from the
 // document, and was answered.
-func (s *Hold) removed(ctx context.Context, command string, outcome engine.Outcome, unsure error) error {
+func (s *Hold) removed(ctx context.Context, command string, got engine.Answer, unsure error) error {
 	switch {
-	case outcome == engine.Released:
+	case got.Outcome == engine.Released:
 		return nil
 	case unsure == nil:
-		return ErrLost
+		return s.lose(got)
 	case s.last().Key != uuid.Nil:
 		return s.taken(ctx, command, unsure)
 	case s.left() > 0: // nobody but an earlier attempt can have removed it
 		return nil
 	default:
-		return unknown(command, unsure)
+		return s.unknown(command, unsure)
 	}
 }
 

@@ -57,11 +57,10 @@ func (s *Hold) renewWith(ctx context.Context, send func(context.Context, engine.
 		if over := s.err(); over != nil {
 			return oneline.Join(over, err)
 		}
-		return failed("renew", err)
+		return s.failed("renew", err)
 	}
 	if got.Outcome == engine.Lost {
-		s.lose()
-		return ErrLost
+		return s.lose(got)
 	}
 	s.renewed(g, got.Sent)
 	return s.err()

@@ -101,15 +101,15 @@ func (s *Hold) depart(h *Handle) (verdict error, releases bool) {
 		return s.verdict, false
 	case s.phase == ending, s.phase == gone: // the lock has been released for all
 		s.remove(h)
-		return ErrLost, false
+		return s.check(), false
 	case len(s.holders) > 1 && s.check() == nil:
 		s.remove(h)
-		h.end(ErrReleased)
+		h.end(s.released())
 		return nil, false
 	default:
 		s.become(ending)
 		if s.shared { // its part ends as the others' did; an exclusive hold's ends when the release is sent
-			h.end(ErrReleased)
+			h.end(s.released())
 		}
 		return nil, true
 	}
@@ -124,7 +124,7 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 	v, first := h.claim()
 	if !first {
 		h.writing.unlock()
-		return ErrReleased
+		return h.hold.released()
 	}
 	err := h.run(ctx, func(ctx context.Context) error {
 		defer h.writing.unlock()
@@ -138,6 +138,6 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 }
 
 // ofSeveral refuses a command for an entry that other local holders have.
-func ofSeveral(command, tag string) error {
-	return fmt.Errorf("%w: %s: others of this process hold the document under %q too; give this command under a tag that excludes them", ErrInvalidArgument, command, tag)
+func (s *Hold) ofSeveral(command string) error {
+	return fmt.Errorf("%w: %s: %v: others of this process share the entry; give this command under a tag that excludes them", ErrInvalidArgument, command, s)
 }

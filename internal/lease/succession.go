@@ -7,7 +7,7 @@ import (
 )
 
 // Succession is the Locker, as a hold sees it that ends. It is called under no mutex
-// of this package.
+// of this package, but for Lost.
 type Succession interface {
 	// Next promises the lock to a waiter of this process: the Ending has its answer.
 	// It is nil if none of them may have it.
@@ -16,6 +16,9 @@ type Succession interface {
 	// Ended is called after the verdict on each command that ends a hold, or may have
 	// ended it.
 	Ended(Ending)
+
+	// Lost is the error of a loss. It is called under a hold's mutex.
+	Lost(Loss) error
 
 	// Refused is the error of a downgrade that was refused, as the image shows.
 	Refused(img *engine.Image, g engine.Grant, tag string) error

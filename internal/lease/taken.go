@@ -17,14 +17,13 @@ func (s *Hold) taken(ctx context.Context, command string, unsure error) error {
 	_, there := keyed(img, g.Tag, g.Key)
 	switch {
 	case err != nil:
-		return unknown(command, oneline.Join(unsure, err))
+		return s.unknown(command, oneline.Join(unsure, err))
 	case there:
-		s.lose()
-		return ErrLost
+		return s.lose(engine.Answer{Image: img})
 	case command == "release" && s.noneTook(img):
 		return nil
 	default:
-		return unknown(command, unsure)
+		return s.unknown(command, unsure)
 	}
 }
 

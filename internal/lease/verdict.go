@@ -2,6 +2,8 @@ package lease
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/oneline"
@@ -37,8 +39,8 @@ func Beside(returned, released error) error {
 	return oneline.Join(Only(nil, returned), released)
 }
 
-// ofOne hides the verdicts of an error from [errors.Is], all but one. It can't be
-// unwrapped, because that would bring them back.
+// ofOne hides the verdicts of an error from [errors.Is] and [errors.As], all but one. It
+// can't be unwrapped, because that would bring them back.
 type ofOne struct {
 	error
 	verdict error
@@ -54,5 +56,16 @@ func (o *ofOne) Is(target error) bool {
 	return errors.Is(o.error, target)
 }
 
-// As is for [errors.As].
-func (o *ofOne) As(target any) bool { return errors.As(o.error, target) }
+// As is for [errors.As]. An error is hidden that says itself that it is a hidden verdict.
+func (o *ofOne) As(target any) bool {
+	if !errors.As(o.error, target) {
+		return false
+	}
+	found := reflect.ValueOf(target).Elem()
+	own, says := found.Interface().(interface{ Is(target error) bool })
+	if says && slices.ContainsFunc(verdicts, func(v error) bool { return v != o.verdict && own.Is(v) }) {
+		found.SetZero()
+		return false
+	}
+	return true
+}

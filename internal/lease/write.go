@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -21,7 +22,7 @@ func (h *Handle) Update(ctx context.Context, update any, opts ...options.Lister[
 	}
 	if !h.isIn() {
 		h.writing.unlock()
-		return ErrReleased
+		return h.hold.released()
 	}
 	err = h.run(ctx, func(ctx context.Context) error {
 		defer h.writing.unlock()
@@ -38,7 +39,7 @@ func (h *Handle) prepare(ctx context.Context, update any, opts []options.Lister[
 	}
 	u, err := h.hold.engine.ParseUpdate(update, opts...)
 	if err != nil {
-		return nil, invalidUpdate(err)
+		return nil, fmt.Errorf("%w: update: %v: %w", ErrInvalidArgument, h.hold, err)
 	}
 	return u, nil
 }
@@ -51,12 +52,12 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 	}
 	defer s.writing.unlock()
 	if s.in(ending, gone) { // by another holder, after the end of the validity
-		return ErrLost
+		return s.err()
 	}
 	s.writes++
 	k := s.writes
-	if s.isLost() {
-		return ErrLost
+	if err := s.known(); err != nil {
+		return err
 	}
 	var got engine.Answer
 	unsure, err := attempt.Settle(ctx, s.engine.Attempt(s.grant.TTL), func(ctx context.Context) (err error) {
@@ -65,29 +66,28 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 	})
 	switch {
 	case err != nil && unsure == nil:
-		return failed("update", err)
+		return s.failed("update", err)
 	case err != nil:
-		return unknown("update", unsure)
+		return s.unknown("update", unsure)
 	case got.Outcome == engine.Applied:
 		return nil
 	case unsure == nil:
-		s.lose()
-		return ErrLost
+		return s.lose(got)
 	}
 	// An earlier attempt may have been applied: the entry knows.
 	img, err := s.read(ctx)
 	if err != nil {
-		return unknown("update", oneline.Join(unsure, err))
+		return s.unknown("update", oneline.Join(unsure, err))
 	}
 	own, present := ownEntry(img, s.grant)
 	switch {
 	case present && own.Writes >= k:
 		return nil
 	case present:
-		return unknown("update", unsure)
+		return s.unknown("update", unsure)
 	default:
-		s.lose()
-		return unknown("update", unsure)
+		_ = s.lose(engine.Answer{Image: img, Gone: img == nil})
+		return s.unknown("update", unsure)
 	}
 }
 

@@ -1,0 +1,75 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+)
+
+// This file has why a hold was lost.
+
+// Loss is what is known of a lease that was lost. The Locker makes its error.
+type Loss struct {
+	Grant  *engine.Grant
+	Reason Reason
+	Since  time.Time
+	Image  *engine.Image // that shows who holds the lock now, or nil
+}
+
+// Reason is doclock.LossReason, which documents it.
+type Reason string
+
+// The reasons.
+const (
+	Expired         Reason = "expired"
+	NotRenewed      Reason = "not renewed"
+	HeldAtMost      Reason = "held at most"
+	EntryRemoved    Reason = "entry removed"
+	DocumentDeleted Reason = "document deleted"
+)
+
+// runOut is the loss of a hold whose time has passed. The hold is locked.
+func (s *Hold) runOut(now engine.Reading) error {
+	l := &Loss{Grant: &s.grant, Reason: NotRenewed, Since: now.Wall.Add(s.leftAt(now))}
+	switch {
+	case s.full(now):
+		l.Reason = HeldAtMost
+	case s.renewing.isLocked() || slices.ContainsFunc(s.holders, func(h *Handle) bool { return len(h.followers) > 0 }):
+		l.Reason = Expired
+	}
+	s.ranOut = l
+	return s.succession.Lost(*l)
+}
+
+// Missing is the loss that an answer shows.
+func Missing(g *engine.Grant, got engine.Answer, now time.Time) Loss {
+	l := Loss{Grant: g, Reason: EntryRemoved, Since: now, Image: got.Image}
+	if got.Gone {
+		l.Reason = DocumentDeleted
+	}
+	return l
+}
+
+// lose ends the hold by the server's verdict, which it remembers. The reason is the
+// first one: once the hold's time was up, others could come.
+func (s *Hold) lose(got engine.Answer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loss == nil {
+		l := Missing(&s.grant, got, s.engine.Clocks().Wall)
+		if s.ranOut != nil {
+			l.Reason, l.Since = s.ranOut.Reason, s.ranOut.Since
+		}
+		s.loss = s.succession.Lost(l)
+		s.finish(s.loss)
+	}
+	return s.loss
+}
+
+// known is the loss that the server has declared, or nil.
+func (s *Hold) known() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loss
+}
