@@ -31,7 +31,7 @@ type Ticket struct {
 	seen     engine.Answer // the last one with an image
 	answered time.Duration // when it came
 	answers  int           // how many came
-	handed   bool          // the caller has the lease
+	handed   chan struct{} // made by the caller who decodes the document, and closed when he has the lease
 	over     error         // why there will be none
 	refusal  error         // the last conflict
 	retryAt  time.Time
@@ -70,7 +70,7 @@ func newTicket(e *entry, got engine.Answer) (*Ticket, error) {
 		e.observed.emitWaiting(refused)
 		return t, nil
 	}
-	if _, err := t.handOver(); err != nil {
+	if _, err := t.handOver(context.Background()); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -102,9 +102,10 @@ func (t *Ticket) RetryAt() time.Time {
 
 // Confirm asks in one command whether it is the ticket's turn. If it is not, the
 // command extends the waiting entry, and the error is a [*doclock.ConflictError].
-// Once granted, Confirm returns the same lease and sends nothing. [doclock.ErrLost]
-// means that the entry is gone: it has expired, or the document was deleted. After a
-// Cancel the error is [doclock.ErrReleased].
+// Once granted, Confirm returns the same lease and sends nothing. While another caller
+// decodes the document ([doclock.Into]), it waits for him until ctx ends.
+// [doclock.ErrLost] means that the entry is gone: it has expired, or the document was
+// deleted. After a Cancel the error is [doclock.ErrReleased].
 //
 // If ctx ends during the command, Confirm returns at once with ctx's error. The
 // ticket stays, and that command may grant it. Every error is a
@@ -131,7 +132,7 @@ func (t *Ticket) confirm(ctx context.Context, w *waitqueue.Waiter) (_ *lease.Han
 	}
 	if t.decided() {
 		<-t.commands
-		held, err := t.handOver()
+		held, err := t.handOver(ctx)
 		return held, false, err
 	}
 	refused, gone, err := run(ctx, t.entry.asked, w, nil, func() error {
@@ -144,7 +145,7 @@ func (t *Ticket) confirm(ctx context.Context, w *waitqueue.Waiter) (_ *lease.Han
 	if err := cmp.Or(err, refused); err != nil {
 		return nil, gone, err
 	}
-	held, err := t.handOver()
+	held, err := t.handOver(ctx)
 	return held, false, err
 }
 
@@ -214,24 +215,43 @@ func (t *Ticket) decided() bool {
 	return t.lease != nil || t.over != nil
 }
 
-// handOver returns the lease to the caller, if there is one. It decodes the
-// document for the caller, and must not be called while it holds commands: the
-// caller's own decoding may panic. The ticket is over then.
-func (t *Ticket) handOver() (*lease.Handle, error) {
+// handOver returns the lease to the caller, if there is one. The first caller decodes the
+// document, under no mutex and without commands: his own code may ask the ticket, wait,
+// or panic. The others wait for him. After a panic the ticket is over.
+func (t *Ticket) handOver(ctx context.Context) (held *lease.Handle, err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lease == nil || t.handed {
-		return t.lease, t.over
+	held, err = t.lease, t.over
+	image, handed := t.seen.Image, t.handed
+	if held != nil && handed == nil {
+		t.handed = make(chan struct{})
 	}
-	held := t.lease
-	t.lease, t.over = nil, errPanicked
-	defer func() { t.emitEnd(t.lease, t.over) }() // or the caller's code has panicked
-	if _, err := t.entry.deliver(t.seen.Image, held, nil); err != nil {
-		t.over = err
+	t.mu.Unlock()
+	switch {
+	case held == nil:
 		return nil, err
+	case handed == nil:
+		return t.decode(image, held)
 	}
-	t.lease, t.over, t.handed = held, nil, true
-	return held, nil
+	select {
+	case <-handed:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.lease, t.over
+	case <-ctx.Done():
+		return nil, attempt.Ended(ctx)
+	}
+}
+
+func (t *Ticket) decode(image *engine.Image, granted *lease.Handle) (held *lease.Handle, err error) {
+	err = errPanicked // unless the caller's code returns
+	defer func() {
+		t.mu.Lock()
+		t.lease, t.over = held, err
+		t.mu.Unlock()
+		t.emitEnd(held, err)
+		close(t.handed)
+	}()
+	return t.entry.deliver(image, granted, nil)
 }
 
 // emitEnd emits how the ticket has ended.
@@ -279,7 +299,7 @@ func (t *Ticket) withdraw(answer func(error)) {
 		answer(err)
 	}
 	t.mu.Lock()
-	held, nothing := t.lease, t.handed || t.over != nil
+	held, nothing := t.lease, t.handed != nil || t.over != nil
 	if !nothing {
 		t.over, t.lease = doclock.ErrReleased, nil
 		t.emitEnd(nil, t.over)

@@ -314,3 +314,50 @@ func TestTicketLostWhenALateDuplicateEnteredItAnew(t *testing.T) {
 		})
 	}
 }
+
+// deciding is a document whose decoding runs the caller's code.
+type deciding struct{ run func() }
+
+func (d *deciding) UnmarshalBSON([]byte) error { d.run(); return nil }
+
+// While one caller decodes the document, for a minute, the ticket answers him and others at
+// once, or at the end of their context. Then all of them have the lease.
+func TestATicketAnswersWhileADocumentIsDecoded(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair(), doclock.TTL(time.Hour))
+		var ticket *multilock.Ticket
+		decoding, others := make(chan struct{}), make(chan struct{})
+		into := &deciding{func() {
+			if !ticket.Granted() || ticket.RetryAt().IsZero() {
+				p.Errorf("inside the decoding: granted %v, retry at %v", ticket.Granted(), ticket.RetryAt())
+			}
+			ok(p, ticket.Cancel(p.Context()))
+			p.want(errOf(ticket.Confirm(p.within(time.Second))), doclock.ErrNotAcquired, context.DeadlineExceeded)
+			close(decoding)
+			<-others
+		}}
+		holder := p.try(l, "write")
+		ticket = p.enqueue(l, "write", doclock.Into(into))
+		p.release(holder)
+		first := begin(p, func() (*doclock.Lease, error) { return ticket.Confirm(p.Context()) })
+		wait(p, decoding)
+		for name, call := range map[string]func(context.Context) error{
+			"Confirm": func(ctx context.Context) error { return errOf(ticket.Confirm(ctx)) },
+			"Wait":    func(ctx context.Context) error { return errOf(ticket.Wait(ctx)) },
+		} {
+			begun := time.Now()
+			p.want(call(p.within(time.Second)), doclock.ErrNotAcquired, context.DeadlineExceeded)
+			if took := time.Since(begun); took != time.Second {
+				p.Errorf("%s with a context of a second returned after %v", name, took)
+			}
+		}
+		second := begin(p, func() (*doclock.Lease, error) { return ticket.Confirm(p.Context()) })
+		time.Sleep(time.Minute)
+		close(others)
+		lease := p.granted(first)
+		if p.granted(second) != lease {
+			p.Error("another caller has another lease")
+		}
+		p.release(lease)
+	})
+}

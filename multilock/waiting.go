@@ -220,7 +220,7 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 	inside.holding = slices.Concat(inside.holding, lease.HeldBy(ctx))
 	known, answers := t.known()
 	if t.decided() {
-		return t.handOver()
+		return t.handOver(ctx)
 	}
 	gone := false
 	w := queues.Enter(t.document(), t.request(&inside), known)
@@ -281,7 +281,7 @@ func (t *Ticket) use(ctx context.Context, step waitqueue.Step, w *waitqueue.Wait
 	if err := cmp.Or(gaveUp, refused); err != nil {
 		return nil, false, err
 	}
-	held, err := t.handOver()
+	held, err := t.handOver(ctx)
 	return held, false, err
 }
 
