@@ -157,9 +157,13 @@ func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) 
 			return reply{err: doclock.ErrClosed}
 		}
 		got.err = s.settle(ctx, "acquire", settle, func(ctx context.Context) (err error) {
-			got.Answer, err = s.locker.engine.Acquire(ctx, s.filter, r)
+			filter := s.filter
+			if s.unsure.n+got.unsure.n > 0 {
+				filter = s.locker.engine.Again(filter, r)
+			}
+			got.Answer, err = s.locker.engine.Acquire(ctx, filter, r)
 			if err == nil && got.Outcome == engine.NotFound && !s.skip {
-				err = s.locker.engine.Absent(ctx, s.filter)
+				err = s.locker.engine.Absent(ctx, filter)
 			}
 			got.unsure.note(err)
 			return err

@@ -111,6 +111,16 @@ func isEquality(v bson.RawValue) bool {
 	}
 }
 
+// Again is the filter of a repeated acquire. It also matches where an earlier attempt
+// has left its entry, which may keep the caller's filter from matching.
+func (e *Engine) Again(f Filter, r Request) Filter {
+	if f.Pin != nil && !f.Exact {
+		own := bson.D{{Key: e.path(r.Tag) + "." + idKey, Value: idValue(r.ID)}}
+		f.doc = value(f.Pin.and(bson.E{Key: "$or", Value: bson.A{f.doc, own}})).Value
+	}
+	return f
+}
+
 // At narrows the filter to the one document that it has matched.
 func (f Filter) At(pin Pin) Filter {
 	if f.Pin != nil {
