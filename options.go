@@ -209,9 +209,11 @@ func ShardKey(fields ...string) Option {
 
 // Upsert makes an acquire insert the document if there is none, for
 // collections that hold nothing but locks. The filter must then demand an
-// equal _id at its top level. A document that exists costs nothing more. A new
-// one costs two commands more, because not every server can be trusted to insert
-// and decide in one.
+// equal _id at its top level. Its other equalities become fields. If it has a
+// condition that a document without the field doesn't meet (any but $ne, $nin and
+// "$exists: false"), no document is made: the error is an [ErrNotFound]. A document
+// that exists costs nothing more. A new one costs two commands more, because not
+// every server can be trusted to insert and decide in one.
 func Upsert() Option {
 	return lockerOption(func(c *engine.Config) error {
 		c.Upsert = true

@@ -244,11 +244,10 @@ func (p *place) wantNotFound(name string, err error, want string) {
 // the caller may have meant.
 func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
 	const (
-		hex       = "660000000000000000000001"
-		upsert    = "; doclock.Upsert() would make it"
-		objectID  = "; the _id is a string: should it be an ObjectID?"
-		notAmong  = "doclock: not acquired: no such document: " + namespace + " has none "
-		ofAnother = "with _id 1 that matches the whole filter"
+		hex      = "660000000000000000000001"
+		upsert   = "; doclock.Upsert() would make it"
+		objectID = "; the _id is a string: should it be an ObjectID?"
+		notAmong = "doclock: not acquired: no such document: " + namespace + " has none "
 	)
 	id, err := bson.ObjectIDFromHex(hex)
 	must(t, err)
@@ -265,8 +264,8 @@ func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
 			"an ObjectID":        {doclock.ID(id), nil, nil, notAmong + `with _id {"$oid":"` + hex + `"}` + upsert},
 			"its digits":         {doclock.ID(hex), nil, nil, notAmong + `with _id "` + hex + `"` + objectID + upsert},
 			"its digits, and no": {doclock.ID(hex + "0"), nil, nil, notAmong + `with _id "` + hex + `0"` + upsert},
-			"more than the _id":  {bson.M{"_id": 1, "state": "new"}, nil, nil, notAmong + ofAnother},
-			"digits and more":    {bson.D{{Key: "_id", Value: hex}, {Key: "n", Value: 1}}, nil, nil, notAmong + `with _id "` + hex + `" that matches the whole filter` + objectID},
+			"more than the _id":  {bson.D{{Key: "_id", Value: 1}, {Key: "state", Value: "new"}}, nil, nil, notAmong + `that matches {"_id":1,"state":"new"}`},
+			"digits and more":    {bson.D{{Key: "_id", Value: hex}, {Key: "n", Value: 1}}, nil, nil, notAmong + `that matches {"_id":"` + hex + `","n":1}` + objectID},
 			"another filter":     {bson.M{"state": "new"}, nil, nil, notAmong + `that matches {"state":"new"}`},
 			"a range":            {bson.M{"_id": bson.M{"$gt": 7}}, nil, nil, notAmong + `that matches {"_id":{"$gt":7}}`},
 			"no shard key":       {doclock.ID(hex), nil, []doclock.Option{sharded}, notAmong + `that matches {"_id":"` + hex + `"}` + objectID},

@@ -165,6 +165,7 @@ type notFound struct {
 	filter    engine.Filter
 	noneFree  bool // of a claim: documents match, or may match, but none of them is free
 	mayUpsert bool // the option Upsert would make the document
+	unmet     bool // it would, but for a condition of the filter
 }
 
 // notFound is that of an acquire, or of a claim that has found none free.
@@ -172,6 +173,7 @@ func (a *asked) notFound(noneFree bool) error {
 	return &notFound{
 		namespace: a.locker.engine.Namespace(), filter: a.filter, noneFree: noneFree,
 		mayUpsert: !noneFree && !a.skip && !a.locker.engine.Upsert && a.filter.Exact,
+		unmet:     a.locker.engine.Upsert && a.filter.Unmet != "",
 	}
 }
 
@@ -180,19 +182,17 @@ func (e *notFound) Is(target error) bool { return target == doclock.ErrNotFound 
 
 func (e *notFound) Error() string { return doclock.ErrNotFound.Error() + e.where() + e.hints() }
 
-// where names the collection, and the _id or else the filter.
+// where names the collection, and the _id or else the filter with its conditions.
 func (e *notFound) where() string {
 	switch {
 	case e.noneFree:
 		return fmt.Sprintf(": none of %s that matches %s is free", e.namespace, cut(e.filter.String()))
-	case e.filter.Pin == nil:
+	case !e.filter.Exact:
 		return fmt.Sprintf(": %s has none that matches %s", e.namespace, cut(e.filter.String()))
-	case e.filter.Exact && len(e.filter.Pin) == 1:
+	case len(e.filter.Pin) == 1:
 		return fmt.Sprintf(": %s has none with _id %s", e.namespace, cut(bsonvalue.Readable(e.filter.Pin.ID())))
-	case e.filter.Exact:
-		return fmt.Sprintf(": %s has none with _id %s and this shard key", e.namespace, cut(bsonvalue.Readable(e.filter.Pin.ID())))
 	default:
-		return fmt.Sprintf(": %s has none with _id %s that matches the whole filter", e.namespace, cut(bsonvalue.Readable(e.filter.Pin.ID())))
+		return fmt.Sprintf(": %s has none with _id %s and this shard key", e.namespace, cut(bsonvalue.Readable(e.filter.Pin.ID())))
 	}
 }
 
@@ -206,6 +206,9 @@ func (e *notFound) hints() (text string) {
 	}
 	if e.mayUpsert {
 		text += "; doclock.Upsert() would make it"
+	}
+	if e.unmet {
+		text += fmt.Sprintf("; doclock.Upsert() makes none, because of the condition on %q", cut(e.filter.Unmet))
 	}
 	return text
 }

@@ -57,7 +57,7 @@ func (e *WantError) Error() string {
 	}
 	text := oneline.Because(errors.New(what), e.err).Error()
 	text = what + strings.Replace(strings.TrimPrefix(text, what), ": "+lock, "", 1) // which what has said
-	if missing := (*notFound)(nil); errors.As(e.err, &missing) && !e.DocumentID.IsZero() {
+	if missing := (*notFound)(nil); errors.As(e.err, &missing) && missing.filter.Exact && !e.DocumentID.IsZero() {
 		text = strings.Replace(text, missing.where(), "", 1) // which what has said
 	}
 	return text

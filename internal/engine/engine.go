@@ -139,12 +139,13 @@ type Request struct {
 // Acquire sends one acquire. The entry is granted, or joins as a waiting entry,
 // or is refused and leaves no trace. A repeat with the same id extends the
 // entry that it finds. The image is nil if the outcome is NotFound. With
-// Config.Upsert two more commands make a missing document first.
+// Config.Upsert two more commands make a missing document first, if the filter matches it
+// then.
 func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, error) {
 	t := e.arriving(r)
 	img, sent, err := e.show(ctx, forAcquire, f.doc, f.sort, t.fill(r.ID, e.now()), r)
-	if img == nil && err == nil && e.Upsert {
-		img, sent, err = e.insertAndModify(ctx, f.doc, t, r)
+	if img == nil && err == nil && e.Upsert && f.Unmet == "" {
+		img, sent, err = e.insertAndModify(ctx, f, t, r)
 	}
 	return img.answer(sent, r, NotFound, Conflict), err
 }
@@ -188,30 +189,6 @@ func (e *Engine) Read(ctx context.Context, pin Pin) (img *Image, err error) {
 		return nil, err
 	}
 	return e.readImage(found, nil)
-}
-
-// insertAndModify makes the document that an acquire didn't find, and then
-// sends the acquire again. One findAndModify with upsert would not do: if it
-// loses the race to insert on DocumentDB, it answers with the document that it
-// would have inserted, so every racer would be the first.
-func (e *Engine) insertAndModify(ctx context.Context, filter any, t *template, r Request) (*Image, Reading, error) {
-	unlocked := bson.D{{Key: "$setOnInsert", Value: value(bson.D{{Key: e.field, Value: bson.D{}}})}}
-	if sent, err := e.begin(ctx); err != nil {
-		return nil, sent, err
-	}
-	_, refused := e.statements(ctx, forAcquire, "update", upsertOf(filter, unlocked))
-	if refused != nil && !AsFailure(refused).Nothing {
-		return nil, e.Clocks(), refused
-	}
-	img, sent, err := e.modify(ctx, forAcquire, filter, t, r)
-	switch {
-	case img != nil || err != nil:
-		return img, sent, err
-	case refused != nil: // not by a race: no other client made the document
-		return nil, sent, refused
-	default:
-		return nil, sent, race("the document was removed as soon as it was made")
-	}
 }
 
 // modify sends one pipeline and reads its image.

@@ -24,6 +24,11 @@ type Filter struct {
 	// Exact: the filter demands nothing else, so it matches whenever the
 	// document exists.
 	Exact bool
+
+	// Unmet is the first condition that a document which Upsert would make doesn't
+	// meet, or may not, or else "". made are the fields of that document.
+	Unmet string
+	made  bson.D
 }
 
 // ParseFilter checks and encodes a caller's filter, and keeps no reference to
@@ -48,6 +53,9 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 	}
 	f := Filter{doc: doc, Pin: e.pinned(doc)}
 	f.Exact = f.Pin != nil && len(fields) == len(f.Pin)
+	if f.Pin != nil {
+		f.made, f.Unmet = e.fresh(f.Pin, fields)
+	}
 	return f, nil
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -77,18 +78,59 @@ func TestUpsertRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.peer(relations.Exclusive(), upserting)
-	for name, filter := range map[string]bson.M{
-		"the _id is another's": {"_id": w.ID, "kind": "other"},
-		"a unique index":       {"_id": "new"},
-	} {
-		f, err := p.ParseFilter(filter)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
-		if f := AsFailure(err); !mongo.IsDuplicateKeyError(err) || !f.Nothing || f.Passes {
-			t.Errorf("%s: %v, %v", name, got.Outcome, err)
-		}
+	f, err := p.ParseFilter(bson.M{"_id": "new"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: ann})
+	if f := AsFailure(err); !mongo.IsDuplicateKeyError(err) || !f.Nothing || f.Passes {
+		t.Errorf("%v, %v", got.Outcome, err)
 	}
 	w.hasNoLock()
+}
+
+// A document is made if the filter matches it then, and else none is. One that is there
+// and doesn't match is left as it is.
+func TestUpsertMakesWhatTheFilterMatches(t *testing.T) {
+	t.Parallel()
+	w := emptyWorld(t)
+	w.Insert(bson.E{Key: "kind", Value: "garden"})
+	there := w.ID
+	p := w.peer(relations.Exclusive(), upserting)
+	for i, c := range []struct {
+		made   bool
+		filter bson.D
+	}{
+		{true, bson.D{{Key: "kind", Value: "other"}, {Key: "deep.down", Value: nil}}},
+		{true, bson.D{{Key: "off", Value: bson.M{"$ne": true}}, {Key: "state", Value: bson.M{"$nin": bson.A{"a", "b"}}}}},
+		{true, bson.D{{Key: "gone", Value: bson.M{"$exists": false}}, {Key: "lock.tags.write.0", Value: bson.M{"$exists": false}}}},
+		{false, bson.D{{Key: "n", Value: bson.M{"$gt": 5}}}},
+		{false, bson.D{{Key: "n", Value: bson.M{"$ne": nil}}}},
+		{false, bson.D{{Key: "n", Value: bson.M{"$nin": bson.A{1, nil}}}}},
+		{false, bson.D{{Key: "n", Value: bson.M{"$exists": true}}}},
+		{false, bson.D{{Key: "n", Value: bson.Regex{Pattern: "^a"}}}},
+		{false, bson.D{{Key: "kind", Value: bson.M{"b": 1}}, {Key: "kind.b", Value: bson.M{"$ne": 1}}}},
+		{false, bson.D{{Key: "lock", Value: bson.M{"$exists": false}}}},
+		{false, bson.D{{Key: "$or", Value: bson.A{bson.M{"kind": "a"}, bson.M{"kind": "b"}}}}},
+	} {
+		for _, id := range []any{there, fmt.Sprint("new ", i)} {
+			f, err := p.ParseFilter(append(bson.D{{Key: "_id", Value: id}}, c.filter...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			matched, _ := w.Hand.CountDocuments(t.Context(), f.doc)
+			got, err := p.Engine.Acquire(t.Context(), f, Request{Tag: "write", ID: uuid.New()})
+			made, _ := w.Hand.CountDocuments(t.Context(), bson.M{"_id": id})
+			want := NotFound
+			switch {
+			case id != there && c.made:
+				want = Granted
+			case id == there && matched == 1:
+				want = got.Outcome // granted, or a conflict with one before
+			}
+			if err != nil || got.Outcome != want || (made == 1) != (id == there || c.made) {
+				t.Errorf("%v: %v, %v, and there are %d documents; want %v", f, got.Outcome, err, made, want)
+			}
+		}
+	}
 }
