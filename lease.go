@@ -22,10 +22,10 @@ import (
 // was let in meanwhile. Once a command has found no entry, the lease stays lost:
 // nothing is written under it any more, and Release returns [ErrLost].
 //
-// If ctx ends before a method has sent its command, the error is ctx's, and nothing
-// is sent. If ctx ends during the command, the method returns at once, with
+// If ctx ends before a method has sent its command, the error is ctx's, nothing is
+// sent, and the lease stands. If ctx ends during the command, the method returns at once, with
 // [ErrOutcomeUnknown]. The command runs to its end in the background, and the
-// lease's next command waits for it. (A Release is always sent.) Once the lease is
+// lease's next command waits for it. (A [Lease.Release] is always sent.) Once the lease is
 // released, detached or downgraded, its other commands are not sent and return
 // [ErrReleased]. In a context with a running transaction every command returns
 // [ErrInTransaction].
@@ -294,7 +294,8 @@ func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
 // reply, the repeat of a release takes an operator's removal for its own.
 //
 // The release goes on after the end of ctx: it is repeated in the background until
-// it is answered or the server would let others in anyway. After an acquire with
+// it is answered or the server would let others in anyway. If ctx has ended before the
+// call, as in a defer, Release waits by itself, for an [AttemptTimeout] at most. After an acquire with
 // [HoldAtLeast], others are kept out until its time, also after the release.
 func (l *Lease) Release(ctx context.Context) error {
 	return l.handle().Release(ctx)

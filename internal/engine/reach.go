@@ -63,6 +63,9 @@ func (e *Engine) reach(ctx context.Context) error {
 		if !err.Passes {
 			return err
 		}
+		if isRevoked(ctx) {
+			return certain(ErrRevoked)
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -151,4 +154,15 @@ func (s *Sending) begin() bool {
 // Revoke reports that nothing was sent, and makes sure that nothing will be.
 func (s *Sending) Revoke() bool {
 	return s.state.CompareAndSwap(waiting, revoked) || s.state.Load() == revoked
+}
+
+// Revoke is that of the context's commands.
+func Revoke(ctx context.Context) bool {
+	s, _ := ctx.Value(sendingKey{}).(*Sending)
+	return s != nil && s.Revoke()
+}
+
+func isRevoked(ctx context.Context) bool {
+	s, _ := ctx.Value(sendingKey{}).(*Sending)
+	return s != nil && s.state.Load() == revoked
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -40,9 +41,13 @@ func (s *Hold) lockGate(ctx context.Context, g *gate) error {
 }
 
 // run runs op to its end, and returns at once if the caller gives up first. If
-// nothing was sent by then, nothing will be.
+// nothing was sent by then, nothing will be, and the error says so ([revoked]).
 func (h *Handle) run(ctx context.Context, op func(context.Context) error) error {
-	err, gaveUp := runFor(ctx, h, op, func(error) {})
+	return h.runSending(ctx, h.hold.sending(nil), op)
+}
+
+func (h *Handle) runSending(ctx context.Context, sending *engine.Sending, op func(context.Context) error) error {
+	err, gaveUp := runFor(ctx, h, sending, op, func(error) {})
 	if gaveUp != nil {
 		return gaveUp
 	}
@@ -51,17 +56,16 @@ func (h *Handle) run(ctx context.Context, op func(context.Context) error) error 
 
 // runFor is run for a result that is more than an error. The result goes to
 // abandoned if the caller gives up.
-func runFor[T any](ctx context.Context, h *Handle, op func(context.Context) T, abandoned func(T)) (got T, err error) {
+func runFor[T any](ctx context.Context, h *Handle, sending *engine.Sending, op func(context.Context) T, abandoned func(T)) (got T, err error) {
 	ctx, stop := h.callerContext(ctx)
 	defer stop()
-	sending := h.hold.sending()
 	ctx = engine.WithSending(ctx, sending)
 	got, gone := attempt.Run(ctx, h.hold.ops, func() T { return op(ctx) }, abandoned)
 	switch {
 	case gone == nil:
 		return got, nil
 	case sending.Revoke():
-		return got, h.hold.notSent(ctx)
+		return got, &notExecuted{h.hold.notSent(ctx), true}
 	default:
 		return got, h.hold.gaveUp(ctx)
 	}
@@ -89,6 +93,18 @@ func (h *Handle) callerContext(ctx context.Context) (context.Context, context.Ca
 		unfollow()
 		cancel(nil)
 	}
+}
+
+// callerLeft says that the caller had given up before the call.
+func (h *Handle) callerLeft(ctx context.Context) bool {
+	if ctx.Err() == nil {
+		return false
+	}
+	if context.Cause(ctx) != h.cause() {
+		return true
+	}
+	deadline, limited := ctx.Deadline()
+	return h.outer(ctx).Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 // cause is why this holder's part has ended, without a look at the clock.

@@ -34,7 +34,11 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		return "", err
 	}
 	k := h.hold.token()
-	err = h.run(ctx, func(ctx context.Context) error {
+	sent := func() {
+		h.hold.mark(k.Key)
+		h.hold.giveUp()
+	}
+	err = h.runSending(ctx, h.hold.sending(sent), func(ctx context.Context) error {
 		defer h.writing.unlock()
 		s := h.hold
 		defer s.renewing.unlock()
@@ -44,6 +48,9 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		h.settleDetach(ctx, v, err)
 		return err
 	})
+	if revoked(err) {
+		h.settleDetach(ctx, v, err)
+	}
 	h.emitUnknownEnd(ctx, v, err)
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
@@ -73,8 +80,6 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	if err := s.known(); err != nil {
 		return err
 	}
-	s.mark(k.Key)
-	s.giveUp() // before anything is sent
 	var got engine.Answer
 	unsure, err := s.settle(ctx, func(ctx context.Context) (err error) {
 		got, err = s.commands.Detach(ctx, s.grant, k.Key)
@@ -141,9 +146,9 @@ func (h *Handle) settleDetach(ctx context.Context, v *verdict, err error) {
 	defer s.ended(e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.emitVerdict(ctx, v, observe.Detached, err)
-	v.err = err
-	close(v.done)
+	if !h.publish(ctx, v, observe.Detached, err) {
+		return
+	}
 	if repeatable(err) {
 		s.key = uuid.Nil
 		s.become(held)

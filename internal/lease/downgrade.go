@@ -38,7 +38,7 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 		return nil, err
 	}
 	to := s.below(tag)
-	got, err := runFor(ctx, h, func(ctx context.Context) downgraded {
+	got, err := runFor(ctx, h, s.sending(nil), func(ctx context.Context) downgraded {
 		defer s.renewing.unlock()
 		s.writing.lock()
 		defer s.writing.unlock()
@@ -52,6 +52,9 @@ func (h *Handle) Downgrade(ctx context.Context, tag string) (*Handle, error) {
 			}
 		}
 	})
+	if revoked(err) {
+		s.resume()
+	}
 	h.emitUnknown(ctx, cmp.Or(err, got.err))
 	if err != nil {
 		return nil, err
@@ -138,11 +141,14 @@ func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
 	}
 }
 
-// resume ends the suspension. The hold goes on with the validity that it had.
+// resume ends the suspension, unless a caller has who has revoked the downgrade. The hold
+// goes on with the validity that it had.
 func (s *Hold) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.become(held)
+	if s.phase == suspended {
+		s.become(held)
+	}
 }
 
 // giveWay ends the hold, whose entry has given way to the request's, and makes

@@ -106,9 +106,9 @@ func (h *Handle) claimAll(ctx context.Context) (v *verdict, err error) {
 
 // runLast ends the hold with the command, after claimAll.
 func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
-	err := h.run(ctx, func(ctx context.Context) error {
+	s := h.hold
+	err := h.runSending(ctx, s.sending(s.giveUp), func(ctx context.Context) error {
 		defer h.writing.unlock()
-		s := h.hold
 		defer s.renewing.unlock()
 		s.writing.lock()
 		defer s.writing.unlock()
@@ -118,20 +118,23 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
 		to.close(released)
 		return err
 	})
+	if revoked(err) {
+		h.settleAll(ctx, v, err)
+		err = s.judged(err)
+	}
 	h.emitUnknownEnd(ctx, v, err)
 	return err
 }
 
-// sendLast sends the command, and returns its verdict and the lock's. A plain
-// release follows if the command may not have released the lock. That is safe
-// even if an attempt is still on its way: both need the hold's entry, and both
-// remove it.
+// sendLast sends the command, and returns its verdict and the lock's. Right before that
+// the validity ends. One that was never sent leaves the hold as it is. A plain release
+// follows if the command may not have released the lock. That is safe even if an attempt
+// is still on its way: both need the hold's entry, and both remove it.
 func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, released error) {
 	if s.known() != nil {
 		released = s.release(attempt.Detached(ctx), to)
 		return released, released
 	}
-	s.giveUp() // before anything is sent
 	first := s.engine.Clocks()
 	var got engine.Answer
 	unsure, err := s.settle(ctx, func(ctx context.Context) (err error) {
@@ -142,7 +145,8 @@ func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, r
 	case err == nil:
 		err = c.judge(ctx, to, got, unsure)
 		return err, err
-	case unsure == nil && ctx.Err() == nil && engine.AsFailure(err).Outage(): // and neither can the release be
+	case engine.Revoke(ctx), // and the caller may go on
+		unsure == nil && ctx.Err() == nil && engine.AsFailure(err).Outage(): // and neither can the release be sent
 		err = s.judged(s.failed(c.name, err))
 		return err, err
 	}

@@ -45,14 +45,23 @@ func (s *Hold) inTransaction() error {
 
 // failed is the error of a command that was certainly not executed.
 func (s *Hold) failed(command string, cause error) error {
-	return &notExecuted{fmt.Errorf("doclock: %s: %v: %w", command, s, cause)}
+	return &notExecuted{error: fmt.Errorf("doclock: %s: %v: %w", command, s, cause)}
 }
 
 // notExecuted marks the error of a command that the server refused, or that was not
 // sent.
-type notExecuted struct{ error }
+type notExecuted struct {
+	error
+	revoked bool // by its caller, before it was sent
+}
 
 func (e *notExecuted) Unwrap() error { return e.error }
+
+// revoked says that the caller has revoked the command before it was sent.
+func revoked(err error) bool {
+	var e *notExecuted
+	return errors.As(err, &e) && e.revoked
+}
 
 // repeatable says of a release's error that the entry still stands, unless it has
 // expired: the server refused the release, or it was not sent.

@@ -188,11 +188,17 @@ func (h *Handle) emitDiscarded(err error) {
 	s.observer.Emit(context.Background(), h.event(observe.CleanUpFailed, err))
 }
 
-// sending is the state of a holder's command. It counts what is sent.
-func (s *Hold) sending() *engine.Sending {
-	sending := &engine.Sending{}
+// sending is the state of a holder's command. It counts what is sent, and calls first
+// before that, if it isn't nil.
+func (s *Hold) sending(first func()) *engine.Sending {
+	sending := &engine.Sending{Each: first}
 	if s.observer != nil {
-		sending.Each = s.count
+		sending.Each = func() {
+			if first != nil {
+				first()
+			}
+			s.count()
+		}
 	}
 	return sending
 }

@@ -51,21 +51,27 @@ func (h *Handle) claim() (v *verdict, first bool) {
 	return h.released, true
 }
 
-// await waits for the verdict, for as long as the caller does.
+// await waits for the verdict, for as long as the caller does. It waits for an attempt by
+// itself if the caller's context had ended before the call, as in a defer.
 func (h *Handle) await(ctx context.Context, v *verdict) error {
-	select {
-	case <-v.done:
+	if v.settled() {
 		return v.err
-	default:
 	}
-	ctx, stop := h.callerContext(ctx)
+	caller, stop := h.callerContext(ctx)
 	defer stop()
+	left := caller.Done()
+	if h.callerLeft(ctx) {
+		over, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.hold.engine.Attempt(h.hold.grant.TTL).Timeout)
+		defer cancel()
+		left = over.Done()
+	}
 	select {
 	case <-v.done:
 		return v.err
-	case <-ctx.Done():
-		err := h.hold.gaveUp(ctx)
-		h.emitUnknownEnd(ctx, v, err)
+	case <-left:
+		<-caller.Done()
+		err := h.hold.gaveUp(caller)
+		h.emitUnknownEnd(caller, v, err)
 		return err
 	}
 }
@@ -98,7 +104,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 func (s *Hold) release(ctx context.Context, to *handoff) error {
 	known := s.known()
 	// It is sent even if its caller has given up.
-	ctx = engine.WithSending(ctx, s.sending())
+	ctx = engine.WithSending(ctx, s.sending(nil))
 	s.giveUp() // before anything is sent
 	first := s.engine.Clocks()
 	var got engine.Answer
@@ -148,9 +154,7 @@ func (s *Hold) removed(ctx context.Context, command string, got engine.Answer, u
 func (h *Handle) settle(ctx context.Context, v *verdict, err error) {
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	h.emitVerdict(ctx, v, observe.Released, err)
-	v.err = err
-	close(v.done)
+	h.publish(ctx, v, observe.Released, err)
 }
 
 // settleAll publishes the verdict on the release of the whole hold. If the
@@ -159,13 +163,36 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 	s := h.hold
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h.emitVerdict(ctx, v, observe.Released, err)
-	v.err = err
-	close(v.done)
+	if !h.publish(ctx, v, observe.Released, err) {
+		return
+	}
 	if repeatable(err) {
 		h.released = nil
 		s.stands()
 		return
 	}
 	s.become(gone)
+}
+
+// publish publishes the verdict, unless a caller has who has revoked the command. A
+// lease that goes on has no event of its end. The hold is locked.
+func (h *Handle) publish(ctx context.Context, v *verdict, kind observe.Kind, err error) bool {
+	if v.settled() {
+		return false
+	}
+	if !repeatable(err) || h.over != nil {
+		h.emitVerdict(ctx, v, kind, err)
+	}
+	v.err = err
+	close(v.done)
+	return true
+}
+
+func (v *verdict) settled() bool {
+	select {
+	case <-v.done:
+		return true
+	default:
+		return false
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/internal/observe"
 	"github.com/google/uuid"
 )
 
@@ -129,12 +130,28 @@ func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
 	err := h.run(ctx, func(ctx context.Context) error {
 		defer h.writing.unlock()
 		err := h.hold.write(ctx, u)
+		if repeatable(err) && engine.Revoke(ctx) { // nothing was sent
+			h.stay(ctx, v, err)
+			return err
+		}
 		h.emitUnknownEnd(ctx, v, err)
 		h.leave(attempt.Detached(ctx), v)
 		return besides(err, v.err)
 	})
+	if revoked(err) {
+		h.stay(ctx, v, err)
+	}
 	h.emitUnknownEnd(ctx, v, err)
 	return err
+}
+
+// stay takes one of several holders back in whose last command was not sent.
+func (h *Handle) stay(ctx context.Context, v *verdict, err error) {
+	h.hold.mu.Lock()
+	defer h.hold.mu.Unlock()
+	if h.publish(ctx, v, observe.Released, err) {
+		h.reopen(v)
+	}
 }
 
 // ofSeveral refuses a command for an entry that other local holders have.

@@ -48,7 +48,7 @@ func (h *Handle) prepare(ctx context.Context, update any, opts []options.Lister[
 // answer. Writes are numbered over all holders.
 func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 	if err := s.lockGate(ctx, &s.writing); err != nil {
-		return err
+		return &notExecuted{error: err}
 	}
 	defer s.writing.unlock()
 	if s.in(ending, gone) { // by another holder, after the end of the validity
