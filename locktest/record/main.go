@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&r.beside, "beside", "", "a directory of recordings: write nothing that is the same there")
 	from := flag.Int("from", 0, "the number of the first command of each kind")
 	n := flag.Int("n", 300, "how many commands of each kind")
-	kinds := flag.String("kinds", "operators,refused,"+strings.Join(recorded.Kinds, ","), "what to record")
+	kinds := flag.String("kinds", "operators,refused,library,"+strings.Join(recorded.Kinds, ","), "what to record")
 	flag.Parse()
 	r.kinds = strings.Split(*kinds, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -114,22 +114,21 @@ func (r recorder) commands(ctx context.Context, from, n int) error {
 	var all []recorded.Recording
 	var err error
 	for _, kind := range r.kinds {
-		if kind == "operators" {
+		var more []recorded.Recording
+		switch kind {
+		case "operators":
 			continue
+		case "refused":
+			more, err = recorded.Refused()
+		case "library":
+			more, err = recorded.Library(n)
+		default:
+			more, err = drawn(kind, from, n)
 		}
-		if kind == "refused" {
-			if all, err = recorded.Refused(); err != nil {
-				return err
-			}
-			continue
+		if err != nil {
+			return err
 		}
-		for i := from; i < from+n; i++ {
-			drawn, err := recorded.Draw(kind, i)
-			if err != nil {
-				return err
-			}
-			all = append(all, drawn)
-		}
+		all = append(all, more...)
 	}
 	var known []recorded.Recording
 	if r.beside != "" {
@@ -157,6 +156,17 @@ func (r recorder) commands(ctx context.Context, from, n int) error {
 		}
 		return nil
 	})
+}
+
+func drawn(kind string, from, n int) (all []recorded.Recording, err error) {
+	for i := from; i < from+n; i++ {
+		one, err := recorded.Draw(kind, i)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // write makes a file of lines.

@@ -96,11 +96,11 @@ func (s *Scope) in(e bson.RawValue) bson.RawValue {
 	if !value.IsArray(v[1]) {
 		return s.refusef(40081, "$in requires an array as a second argument, found: %s", value.TypeName(v[1]))
 	}
-	return value.Bool(contains(value.Elements(v[1]), v[0]))
+	return value.Bool(s.contains(value.Elements(v[1]), v[0]))
 }
 
-func contains(all []bson.RawValue, v bson.RawValue) bool {
-	return slices.ContainsFunc(all, func(other bson.RawValue) bool { return value.Equal(v, other) })
+func (s *Scope) contains(all []bson.RawValue, v bson.RawValue) bool {
+	return slices.ContainsFunc(all, func(other bson.RawValue) bool { return s.compare(v, other) == 0 })
 }
 
 // input is the array that $filter or $map goes through. If it is nullish, so is
@@ -161,7 +161,7 @@ func (s *Scope) subset(e bson.RawValue) bson.RawValue {
 	}
 	whole := value.Elements(v[1])
 	for _, element := range value.Elements(v[0]) {
-		if !contains(whole, element) {
+		if !s.contains(whole, element) {
 			return value.False
 		}
 	}
@@ -179,7 +179,7 @@ func (s *Scope) union(e bson.RawValue) bson.RawValue {
 			return s.refusef(17043, "All operands of $setUnion must be arrays. One argument is of type: %s", value.TypeName(v))
 		}
 		for _, element := range value.Elements(v) {
-			if !contains(all, element) {
+			if !s.contains(all, element) {
 				all = append(all, element)
 			}
 		}

@@ -14,6 +14,11 @@ type Scope struct {
 	Root bson.RawValue // the document
 	Now  bson.RawValue // the server's time
 
+	// Strict reads MongoDB's manual as it may be read: each operand is evaluated, needed
+	// or not, but for the branches of $cond and $switch. And two texts that a collation
+	// might make equal may not be compared.
+	Strict bool
+
 	vars *variable
 	err  error
 }
@@ -158,10 +163,13 @@ func (s *Scope) each(e bson.RawValue) iter.Seq[bson.RawValue] {
 			yield(s.eval(e))
 			return
 		}
+		asked := true
 		for _, v := range value.Fields(e) {
-			if !yield(s.eval(v)) {
+			if !asked && !s.Strict {
 				return
 			}
+			v = s.eval(v)
+			asked = asked && yield(v)
 		}
 	}
 }

@@ -44,8 +44,8 @@ func (s *Scope) switches(e bson.RawValue) bson.RawValue {
 }
 
 func (s *Scope) ifNull(e bson.RawValue) (v bson.RawValue) {
-	for _, operand := range value.Elements(e) {
-		if v = s.eval(operand); !value.IsNullish(v) {
+	for operand := range s.each(e) {
+		if v = operand; !value.IsNullish(v) {
 			return v
 		}
 	}
@@ -54,11 +54,8 @@ func (s *Scope) ifNull(e bson.RawValue) (v bson.RawValue) {
 
 // junction is $and or $or. It ends with the first operand that decides.
 func (s *Scope) junction(e bson.RawValue, decides bool) bson.RawValue {
-	if !value.IsArray(e) {
-		return value.Bool(value.Truth(s.eval(e)))
-	}
-	for _, operand := range value.Elements(e) {
-		if value.Truth(s.eval(operand)) == decides {
+	for operand := range s.each(e) {
+		if value.Truth(operand) == decides {
 			return value.Bool(decides)
 		}
 	}

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"strings"
+
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -25,7 +27,7 @@ func init() {
 
 		"$cmp": func(s *Scope, e bson.RawValue) bson.RawValue {
 			v := s.operands(e)
-			return value.Int(int32(value.Compare(v[0], v[1])))
+			return value.Int(int32(s.compare(v[0], v[1])))
 		},
 		"$eq":  comparison("$eq", func(c int) bool { return c == 0 }),
 		"$ne":  comparison("$ne", func(c int) bool { return c != 0 }),
@@ -72,6 +74,15 @@ func init() {
 func comparison(name string, holds func(int) bool) func(*Scope, bson.RawValue) bson.RawValue {
 	return func(s *Scope, e bson.RawValue) bson.RawValue {
 		v := s.operands(e)
-		return value.Bool(holds(value.Compare(v[0], v[1])))
+		return value.Bool(holds(s.compare(v[0], v[1])))
 	}
+}
+
+// compare is the order of two values. A strict scope refuses two texts that differ by
+// their case alone: a collection's collation might make them equal.
+func (s *Scope) compare(a, b bson.RawValue) int {
+	if s.Strict && a.Type == bson.TypeString && b.Type == bson.TypeString && a.StringValue() != b.StringValue() && strings.EqualFold(a.StringValue(), b.StringValue()) {
+		s.refuse(value.Unsupported("a comparison of texts in strict mode: %s and %s", a, b))
+	}
+	return value.Compare(a, b)
 }

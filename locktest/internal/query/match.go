@@ -12,6 +12,8 @@ import (
 type Query struct {
 	Now bson.RawValue // for $expr
 	Let bson.RawValue // the command's variables, for $expr
+
+	Strict bool // see [expr.Scope]
 }
 
 // Match reports whether a document matches a filter, which [Check] has passed.
@@ -77,7 +79,7 @@ func (m *matcher) joint(name string, condition, document bson.RawValue) bool {
 	case "$nor":
 		return m.each(condition, document, true) == 0
 	case "$expr":
-		scope := (&expr.Scope{Root: document, Now: m.query.Now}).With(m.query.Let)
+		scope := (&expr.Scope{Root: document, Now: m.query.Now, Strict: m.query.Strict}).With(m.query.Let)
 		v, err := scope.Eval(condition)
 		if err != nil {
 			return m.refuse(err)

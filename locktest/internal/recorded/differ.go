@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Differs says how a server's outcome differs from the recorded one, or nothing. What
 // may differ stands here alone: the texts of messages and the names of codes, a code
-// that wasn't recorded, the _ids that a server makes, and the order of a reply's fields.
+// that wasn't recorded, the _ids that a server makes, the order of a reply's fields, and
+// the sign of a NaN.
 func (r Recording) Differs(got Outcome) string {
 	refused := got.Message != ""
 	switch {
@@ -45,7 +47,7 @@ func (r Recording) same(a, b bson.Raw) bool {
 	return bytes.Equal(a, b) || bytes.Equal(r.known(a), r.known(b))
 }
 
-// known is a document in which each _id that a server has made is the same one.
+// known is a document without what may differ.
 func (r Recording) known(document bson.Raw) bson.Raw {
 	made := func(id []byte) bool {
 		return !bytes.Contains(r.Command, id) && !slices.ContainsFunc(r.Documents, func(d bson.Raw) bool { return bytes.Contains(d, id) })
@@ -57,6 +59,10 @@ func (r Recording) known(document bson.Raw) bson.Raw {
 		case bson.TypeObjectID:
 			if made(v.Value) {
 				clear(v.Value)
+			}
+		case bson.TypeDouble, bson.TypeDecimal128:
+			if value.IsNaN(v) {
+				copy(v.Value, "not a number, nor")
 			}
 		case bson.TypeEmbeddedDocument, bson.TypeArray:
 			values, _ := bson.Raw(v.Value).Values()

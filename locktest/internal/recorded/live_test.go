@@ -3,13 +3,12 @@ package recorded_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"testing"
 
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/locktest/internal/recorded"
 )
-
-const ferretDB = "testdata/ferretdb-2.7.0/"
 
 var long = flag.Bool("long", false, "send all commands of the recordings to the server, and not the first ones")
 
@@ -27,6 +26,9 @@ func TestServerIsAsRecorded(t *testing.T) {
 		own[id{r.Kind, r.N}] = r
 	}
 	for _, r := range read[recorded.Recording](t, mongoDB+"commands.jsonl") {
+		byKind[r.Kind] = append(byKind[r.Kind], r)
+	}
+	for _, r := range read[recorded.Recording](t, ferretDB+"others.jsonl") {
 		byKind[r.Kind] = append(byKind[r.Kind], r)
 	}
 	for kind, all := range byKind {
@@ -56,5 +58,41 @@ func TestServerIsAsRecorded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// So are its operators. Some of them are tried.
+func TestServersOperatorsAreAsRecorded(t *testing.T) {
+	t.Parallel()
+	name := func(o recorded.Operator) string { return fmt.Sprint(o.Op, o.Of) }
+	own := map[string]recorded.Operator{}
+	for _, o := range read[recorded.Operator](t, ferretDB+"operators.jsonl") {
+		own[name(o)] = o
+	}
+	all := read[recorded.Operator](t, mongoDB+"operators.jsonl")
+	values, db := recorded.Values(all), mongotest.Database(t)
+	if err := db.CreateCollection(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	step := 97
+	if *long {
+		step = 7
+	}
+	for i := 0; i < len(all); i += step {
+		r, err := all[i].Recording(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, err := r.OnServer(t.Context(), db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := all[i].With(outcome)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known, ok := own[name(got)]; !got.Equal(all[i]) && (!ok || !got.Equal(known)) {
+			t.Errorf("%v is %v (%d), and was %v (%d)", name(got), got.Is, got.Code, all[i].Is, all[i].Code)
+		}
 	}
 }

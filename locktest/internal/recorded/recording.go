@@ -58,7 +58,7 @@ func (r Recording) On(send Server, name string) (o Outcome, err error) {
 	if err := bson.Unmarshal(r.Command, &command); err != nil {
 		return o, err
 	}
-	if command[0].Value == "c" {
+	if command[0].Value == "c" || command[0].Value == "documents" {
 		command[0].Value = name
 	}
 	if o, err = answered(send, command); err != nil {

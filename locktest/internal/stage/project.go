@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/expr"
@@ -55,6 +56,9 @@ type parser struct {
 
 // ParseProjection refuses one that a server would not parse, or that is not known.
 func ParseProjection(spec bson.RawValue) (Projection, error) {
+	if !value.IsDocument(spec) && !value.IsMissing(spec) {
+		return Projection{}, value.Refuse(value.TypeMismatch, "a projection must be a document, and is of type %s", value.TypeName(spec))
+	}
 	p := &parser{Projection: Projection{in: tree{}, out: tree{}}, seen: tree{}}
 	if err := p.parse(spec, nil); err != nil {
 		return p.Projection, err
@@ -93,7 +97,7 @@ func (p *parser) parse(spec bson.RawValue, at []string) error {
 // field reads one field, unless it has more fields.
 func (p *parser) field(path []string, e bson.RawValue) error {
 	whole := strings.Join(path, ".")
-	if strings.Contains(whole, "$") {
+	if slices.Contains(path, "$") {
 		return value.Unsupported("the projection of %q", whole)
 	}
 	if err := checkNames(path); err != nil {
@@ -179,7 +183,7 @@ func (p Projection) Fold(q query.Query) (err error) {
 }
 
 func scope(q query.Query, document bson.RawValue) *expr.Scope {
-	return (&expr.Scope{Root: document, Now: q.Now}).With(q.Let)
+	return (&expr.Scope{Root: document, Now: q.Now, Strict: q.Strict}).With(q.Let)
 }
 
 // Of is the part of a document that the projection asks for.

@@ -15,7 +15,7 @@ import (
 func (s *Store) After(now time.Time, document value.Document) (reply bson.RawValue, after *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	after = &Store{collections: maps.Clone(s.collections)}
+	after = &Store{Strict: s.Strict, collections: maps.Clone(s.collections)}
 	c := command{database: value.Text(document.Get("$db")), Document: document}
 	before := s.collections[c.namespace()]
 	if before != nil {

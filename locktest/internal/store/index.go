@@ -18,7 +18,13 @@ type index struct {
 // createIndexes keeps the unique ones. The others only make finds faster, and
 // nothing is slow here.
 func (c *command) createIndexes() (value.Document, error) {
+	if len(value.Elements(c.Get("indexes"))) == 0 {
+		return nil, value.Refuse(value.BadValue, "Must specify at least one index to create")
+	}
 	for _, spec := range value.Elements(c.Get("indexes")) {
+		if value.IsMissing(value.Get(spec, "name")) {
+			return nil, value.Refuse(value.FailedToParse, "The 'name' field is a required property of an index specification")
+		}
 		for _, effect := range []string{"expireAfterSeconds", "partialFilterExpression", "collation"} {
 			if v := value.Get(spec, effect); !value.IsMissing(v) && (value.IsNumber(v) || value.Truth(v)) {
 				return nil, value.Unsupported("an index with %s", effect)

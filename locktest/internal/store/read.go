@@ -24,6 +24,9 @@ func (c *command) find() (value.Document, error) {
 	if _, _, err := c.amounts(); err != nil {
 		return nil, err
 	}
+	if _, err := amount(c.Get("batchSize"), "batchSize", 0); err != nil {
+		return nil, err
+	}
 	if err := query.Check(c.Get("filter")); err != nil {
 		return nil, err
 	}
@@ -107,6 +110,9 @@ func (c *command) count() (value.Document, error) {
 func (c *command) aggregate() (value.Document, error) {
 	if _, named := c.Document[0].Value.StringValueOK(); !named {
 		return nil, value.Unsupported("the aggregation of a database")
+	}
+	if value.IsMissing(c.Get("cursor")) {
+		return nil, value.Refuse(value.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
 	}
 	stages := value.Elements(c.Get("pipeline"))
 	if !value.IsArray(c.Get("pipeline")) {

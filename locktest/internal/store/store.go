@@ -16,6 +16,8 @@ import (
 type Store struct {
 	mu          sync.Mutex
 	collections map[string]*collection // by their namespaces
+
+	Strict bool // see [expr.Scope]; to be set before the first command
 }
 
 // New makes an empty store.
@@ -59,7 +61,7 @@ func (s *Store) Run(now time.Time, document value.Document) bson.RawValue {
 	defer s.mu.Unlock()
 	c := &command{
 		store: s, name: document[0].Key, database: value.Text(document.Get("$db")), Document: document,
-		query: query.Query{Now: value.Time(now)},
+		query: query.Query{Now: value.Time(now), Strict: s.Strict},
 	}
 	var err error
 	if c.query.Let, err = expr.Let(document.Get("let"), c.query.Now); err != nil {

@@ -88,6 +88,9 @@ func (u Update) Apply(document bson.RawValue) (after bson.RawValue, changed bool
 	if !value.Equal(id, value.Get(after, "_id")) {
 		return value.Missing, false, value.Refuse(value.ImmutableField, "Performing an update on the path '_id' would modify the immutable field '_id'")
 	}
+	if !query.IsOperators(u.Spec) {
+		id = value.Get(after, "_id")
+	}
 	for key, v := range value.Fields(after) {
 		if key == "_id" && v.Equal(id) {
 			return after, changed, nil

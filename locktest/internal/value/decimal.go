@@ -24,14 +24,22 @@ func (o operation) decimals(a, b bson.RawValue) (bson.RawValue, error) {
 	if x == nil || y == nil {
 		return parsed(strconv.FormatFloat(o.floats(direction(a, x), direction(b, y)), 'g', -1, 64))
 	}
-	result := o.exact(new(big.Rat), x, y)
-	if places := -o.places(exponent(a), exponent(b)); places >= 0 && places <= digits {
+	result, places := o.exact(new(big.Rat), x, y), -o.places(exponent(a), exponent(b))
+	switch {
+	case result.Sign() == 0:
+		return parsed("0E" + strconv.Itoa(-places))
+	case places >= 0 && places <= digits:
 		scaled := new(big.Rat).Mul(result, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil)))
 		if text := scaled.Num().String(); scaled.IsInt() && len(strings.TrimPrefix(text, "-")) <= digits {
 			return parsed(text + "E" + strconv.Itoa(-places))
 		}
 	}
-	return rounded(result)
+	return parsed(scientific(result))
+}
+
+// scientific is a number with all digits of a decimal.
+func scientific(r *big.Rat) string {
+	return new(big.Float).SetPrec(precision).SetRat(r).Text('E', digits-1)
 }
 
 // direction is what counts of a number beside one that is infinite or none.
@@ -48,8 +56,7 @@ func direction(v bson.RawValue, exact *big.Rat) float64 {
 
 // rounded is a number as a decimal without zeros at its end.
 func rounded(r *big.Rat) (bson.RawValue, error) {
-	text := new(big.Float).SetPrec(precision).SetRat(r).Text('e', digits-1)
-	mantissa, exponent, _ := strings.Cut(text, "e")
+	mantissa, exponent, _ := strings.Cut(scientific(r), "E")
 	return parsed(strings.TrimSuffix(strings.TrimRight(mantissa, "0"), ".") + "E" + exponent)
 }
 
@@ -72,9 +79,20 @@ func exponent(v bson.RawValue) int {
 	return 0
 }
 
+// parsed is a decimal. What is too large becomes infinite, and what is too small zero.
 func parsed(text string) (bson.RawValue, error) {
 	d, err := bson.ParseDecimal128(text)
-	if err != nil {
+	if err == nil {
+		return Of(d), nil
+	}
+	sign := strings.TrimRight(text[:1], "0123456789")
+	_, exponent, _ := strings.Cut(text, "E")
+	if strings.HasPrefix(exponent, "-") {
+		text = sign + "0E-6176"
+	} else {
+		text = sign + "Infinity"
+	}
+	if d, err = bson.ParseDecimal128(text); err != nil {
 		return Missing, Unsupported("the decimal %s", text)
 	}
 	return Of(d), nil

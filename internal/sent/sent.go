@@ -1,0 +1,219 @@
+// Package sent has every command that the engine sends, as it is sent: for the test that
+// keeps them, and for those that evaluate them.
+package sent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/doclock/doclock/internal/engine"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/relations"
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Command is one, without what a connection, a session or a deadline adds.
+type Command struct {
+	Name string
+	Sent bson.D
+}
+
+// Epoch is the time at which a lock was acquired whose commands these are. Fence is its
+// fencing token, and ID its entry's, which Next follows.
+var (
+	Epoch = time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
+	Fence = Epoch.UnixMilli()
+	ID    = uuid.MustParse("11111111-2222-4333-8444-555555555555")
+	Next  = uuid.MustParse("66666666-7777-4888-9999-000000000000")
+)
+
+const (
+	ttl     = 10 * time.Second
+	waitTTL = 4 * time.Second
+	extra   = 500 * time.Millisecond
+)
+
+// Commands sends every command for one tag, on a server in memory whose document has no
+// lock. They are the same ones each time.
+func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all []Command, err error) {
+	rec := &recorder{}
+	client, err := locktest.New().Connect(options.Client().SetMonitor(&event.CommandMonitor{Started: rec.started}))
+	if err != nil {
+		return nil, err
+	}
+	coll := client.Database("test").Collection("documents")
+	ctx := context.Background()
+	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {
+		return nil, err
+	}
+	e, err := engine.New(coll, rules, engine.Config{
+		Terms: engine.Terms{TTL: ttl, Owner: owner}, WaitTTL: waitTTL, Tolerance: extra, Field: engine.DefaultField, ShardKey: shardKey,
+	})
+	if err != nil {
+		return nil, err
+	}
+	filter, err := e.ParseFilter(bson.D{{Key: "_id", Value: 1}})
+	if err != nil {
+		return nil, err
+	}
+	pinned := bson.D{{Key: "_id", Value: 1}}
+	for _, key := range shardKey[:max(0, len(shardKey)-1)] { // the last one is the _id
+		pinned = append(pinned, bson.E{Key: key, Value: "eu"})
+	}
+	exact, err := e.ParseFilter(pinned)
+	if err != nil {
+		return nil, err
+	}
+	open, err := e.ParseFilter(append(pinned, bson.E{Key: "state", Value: "open"}))
+	if err != nil {
+		return nil, err
+	}
+	classic, err := e.ParseUpdate(bson.M{"$inc": bson.M{"n": 1}})
+	if err != nil {
+		return nil, err
+	}
+	pipeline, err := e.ParseUpdate(bson.A{bson.M{"$set": bson.M{"n": 1}}})
+	if err != nil {
+		return nil, err
+	}
+	docID := bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}
+	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: docID}}, DocID: docID, Tag: tag, ID: ID, Fence: Fence, Alone: Fence}
+	k := engine.Token{Tag: tag, Key: uuid.MustParse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")}
+	resumed := g
+	resumed.Key = k.Key
+	r := engine.Request{Tag: tag, ID: g.ID}
+	document, try := r, r
+	document.Document, try.Try = true, true
+	by := func(t engine.Terms) engine.Request {
+		r := r
+		r.Terms = t
+		return r
+	}
+	longer, kept, from := g, g, g
+	longer.TTL, kept.Until, from.Tag = 2*ttl, Epoch.Add(ttl+extra), e.Rules().Tags()[0]
+	next := engine.Successor{Request: engine.Request{Tag: tag, ID: Next, Document: true}}
+	waiting := next
+	waiting.Waiting = true
+	entry := engine.Exact{Pin: g.Pin, Tag: tag, ID: g.ID, Fence: g.Fence}
+	expired := entry
+	expired.Expired = Epoch.Add(ttl)
+	survey := func(s engine.Survey) error {
+		images, err := e.Survey(ctx, s)
+		if err != nil {
+			return err
+		}
+		for _, err := range images {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	ids := []uuid.UUID{g.ID, Next}
+	rec.at("acquire").got(e.Acquire(ctx, filter, r))
+	rec.at("acquire, with the document").got(e.Acquire(ctx, filter, document))
+	rec.at("try").got(e.Acquire(ctx, filter, try))
+	rec.at("confirm").got(e.Confirm(ctx, g.Pin, r))
+	rec.at("renew").got(e.Renew(ctx, g))
+	rec.at("renew two").got(e.RenewAll(ctx, []engine.Grant{g, g}))
+	rec.at("standing").got(standing(e.Standing(ctx, []engine.Grant{g})))
+	rec.at("read").got(e.Read(ctx, g.Pin))
+	rec.at("write, classic").got(e.Write(ctx, g, classic, 1))
+	rec.at("write, pipeline").got(e.Write(ctx, g, pipeline, 1))
+	rec.at("write and release, classic").got(e.WriteAndRelease(ctx, g, classic))
+	rec.at("write and release, pipeline").got(e.WriteAndRelease(ctx, g, pipeline))
+	rec.at("handoff").got(e.Handoff(ctx, g, next))
+	rec.at("handoff to a waiting entry").got(e.Handoff(ctx, g, waiting))
+	rec.at("write and hand off, classic").got(e.WriteAndHandOff(ctx, g, classic, next))
+	rec.at("write and hand off, pipeline").got(e.WriteAndHandOff(ctx, g, pipeline, next))
+	rec.at("release").got(e.Release(ctx, g))
+	rec.at("detach").got(e.Detach(ctx, g, k.Key))
+	rec.at("resume, with the document").got(e.Resume(ctx, exact, k, document))
+	rec.at("resume, more demanded, another owner").got(e.Resume(ctx, open, k, by(engine.Terms{Owner: "$$e.id"})))
+	rec.at("touch").got(e.Touch(ctx, exact, k, ttl))
+	rec.at("touch, more demanded").got(e.Touch(ctx, open, k, 2*ttl))
+	rec.at("release, after a resume").got(e.Release(ctx, resumed))
+	rec.at("write and hand off, classic, after a resume").got(e.WriteAndHandOff(ctx, resumed, classic, next))
+	rec.at("downgrade").got(e.Downgrade(ctx, from, 1, engine.Request{Tag: tag, ID: Next}))
+	rec.at("remove two").got(e.Remove(ctx, g.Pin, tag, ids))
+	rec.at("acquire by terms").got(e.Acquire(ctx, filter, by(engine.Terms{TTL: 2 * ttl, Owner: "another"})))
+	rec.at("acquire and hold at least").got(e.Acquire(ctx, filter, by(engine.Terms{Least: 3 * ttl})))
+	rec.at("confirm and hold at least").got(e.Confirm(ctx, g.Pin, by(engine.Terms{Least: 3 * ttl})))
+	rec.at("renew by terms").got(e.Renew(ctx, longer))
+	rec.at("write and release to a remainder, classic").got(e.WriteAndRelease(ctx, kept, classic))
+	rec.at("write and release to a remainder, pipeline").got(e.WriteAndRelease(ctx, kept, pipeline))
+	rec.at("handoff from a remainder").got(e.Handoff(ctx, kept, next))
+	rec.at("release to a remainder").got(e.Release(ctx, kept))
+	rec.at("look, with the document").got(e.Look(ctx, g, true))
+	rec.at("delete").got(e.Delete(ctx, g))
+	rec.at("admin: find").got(e.Find(ctx, filter))
+	rec.at("admin: remove").got(e.RemoveExactly(ctx, entry))
+	rec.at("admin: remove two, expired").got(e.RemoveEach(ctx, []engine.Exact{entry, expired}))
+	rec.at("admin: survey").got(nil, survey(engine.Survey{Owner: owner, Age: time.Minute, Live: true}))
+	rec.at("admin: survey of a tag").got(nil, survey(engine.Survey{Within: filter, Tags: []string{tag}, Expired: true}))
+	rec.at("admin: survey of idle ones").got(nil, survey(engine.Survey{Idle: time.Hour}))
+	rec.at("admin: delete idle ones").got(e.DeleteIdle(ctx, []engine.Pin{g.Pin}, time.Hour))
+	return rec.all, rec.err
+}
+
+func standing(_ map[uuid.UUID]engine.Standing, _ engine.Reading, err error) (any, error) {
+	return nil, err
+}
+
+// recorder has the first command of each call. Others are proofs of an answer.
+type recorder struct {
+	name string
+	all  []Command
+	err  error
+}
+
+// at begins a call.
+func (r *recorder) at(name string) *recorder {
+	r.name = name
+	return r
+}
+
+// got ends a call.
+func (r *recorder) got(_ any, err error) {
+	if r.name != "" && err == nil {
+		err = errors.New("nothing was sent")
+	}
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%s: %w", r.all[len(r.all)-1].Name, err)
+	}
+}
+
+func (r *recorder) started(_ context.Context, started *event.CommandStartedEvent) {
+	if r.name == "" {
+		return
+	}
+	var command bson.D
+	if err := bson.Unmarshal(namedRemainder(started.Command), &command); err != nil && r.err == nil {
+		r.err = err
+	}
+	command = slices.DeleteFunc(command, func(e bson.E) bool {
+		return slices.Contains([]string{"lsid", "$clusterTime", "txnNumber", "maxTimeMS", "$db", "$readPreference"}, e.Key)
+	})
+	r.all, r.name = append(r.all, Command{r.name, command}), ""
+}
+
+// namedRemainder gives a remainder, whose id is random, an id that is the same in every
+// run.
+func namedRemainder(command bson.Raw) bson.Raw {
+	command = bytes.Clone(command)
+	const prefix = "\x10\x00\x00\x00\x04" // of a UUID
+	for i := range command[:len(command)-len(ID)-len(prefix)] {
+		id := command[i+len(prefix) : i+len(prefix)+len(ID)]
+		if bytes.HasPrefix(command[i:], []byte(prefix)) && !slices.Contains([]uuid.UUID{ID, Next}, uuid.UUID(id)) {
+			copy(id, "remainder's id..")
+		}
+	}
+	return command
+}
