@@ -131,6 +131,7 @@ func both(t *testing.T) map[string]*mongo.Collection {
 
 // differ are the cases in which the server may differ, and why.
 var differ = map[string]string{
+	"replace: the _id is not first":                                                             "MongoDB stores the _id as the replacement has it, DocumentDB as it was",
 	fmt.Sprint("update ", of("$set", "x.$y", 1), " of ", nested):                                "MongoDB refuses a path with a dollar",
 	fmt.Sprint("update ", computed("$"), " of ", nested):                                        "MongoDB refuses an empty path",
 	fmt.Sprint("update ", computed("$$"), " of ", nested):                                       "MongoDB refuses an empty path",

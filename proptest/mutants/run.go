@@ -73,7 +73,7 @@ func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	overlay, err := m.Overlay(root, dir)
+	overlay, err := m.overlay(root, dir)
 	if err != nil {
 		return "", err
 	}
@@ -93,9 +93,9 @@ func Run(ctx context.Context, root string, m Mutant) (caughtBy string, err error
 	return "", fmt.Errorf("%s of %s fail without it too", m.Tests, m.Package)
 }
 
-// Overlay writes the mutated copy into dir, and the file that tells the compiler to use it. The checkout is never
+// overlay writes the mutated copy into dir, and the file that tells the compiler to use it. The checkout is never
 // changed, and the product has no switch.
-func (m Mutant) Overlay(root, dir string) (string, error) {
+func (m Mutant) overlay(root, dir string) (string, error) {
 	source, err := filepath.Abs(filepath.Join(root, filepath.FromSlash(m.File)))
 	if err != nil {
 		return "", err
