@@ -32,6 +32,12 @@ func TestCommandsOfCI(t *testing.T) {
 // commands finds what the commands of a page name and isn't there. The command line's module has a test for its own.
 func commands(text string) (problems []string) {
 	for _, command := range shown(text) {
+		if word := misspelt(command); word != "" {
+			problems = append(problems, command+": no program "+word)
+		}
+		if !program.MatchString(command) {
+			continue
+		}
 		for _, problem := range unknown(command) {
 			problems = append(problems, command+": "+problem)
 		}
@@ -39,16 +45,58 @@ func commands(text string) (problems []string) {
 	return problems
 }
 
-// shown are the commands of a page: in a block of the shell, indented, or in a line.
+var (
+	likeGo     = regexp.MustCompile(`^(\w+) (?:bench|build|fix|generate|get|install|mod|run|test|tool|vet|work)\s`)
+	programs   = []string{"doclock", "docker", "go", "npm", "podman"}
+	goCommands = regexp.MustCompile(`^go (?:bench|build|doc|env|fix|fmt|generate|get|install|list|mod|run|test|tool|version|vet|work|-C)\b`)
+)
+
+// misspelt is the name of a program that is nearly one of ours, or a command that go
+// doesn't have.
+func misspelt(command string) string {
+	word, _, _ := strings.Cut(command, " ")
+	m := likeGo.FindStringSubmatch(command)
+	switch {
+	case word == "go" && len(command) > 3 && !goCommands.MatchString(command):
+		return command
+	case m != nil && !slices.Contains(programs, word), word != "doclock" && distance(word, "doclock") <= 2:
+		return word
+	}
+	return ""
+}
+
+// distance is how many letters of a differ from those of b, are missing or too many.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0]++
+		for j := range len(b) {
+			next := min(row[j], row[j+1]) + 1
+			if a[i] == b[j] {
+				next = min(next, diagonal)
+			} else {
+				next = min(next, diagonal+1)
+			}
+			diagonal, row[j+1] = row[j+1], next
+		}
+	}
+	return row[len(b)]
+}
+
+// shown are what may be commands in a page: in a block of the shell, indented, or in a line.
 func shown(text string) (found []string) {
 	add := func(command string) {
-		if command = remark.ReplaceAllString(strings.TrimSpace(command), ""); program.MatchString(command) {
-			found = append(found, command)
-		}
+		found = append(found, remark.ReplaceAllString(strings.TrimSpace(command), ""))
 	}
 	for _, m := range fence.FindAllStringSubmatch(text, -1) {
 		for line := range strings.Lines(m[3]) {
-			add(line)
+			if m[2] == "sh" || program.MatchString(line) {
+				add(line)
+			}
 		}
 	}
 	prose := fence.ReplaceAllString(text, "")

@@ -230,6 +230,10 @@ func TestAChangedWordIsNoticed(t *testing.T) {
 		{"It is\n\n    go test ./locktest -v -run TestReads\n", "TestReads", "TestReading", "no test"},
 		{"It is `go run -C bench\n. -case claim`.", "-case", "-cases", "no flag"},
 		{"It is `.ci/run checks`.", "checks", "check", "no step"},
+		{"It is `doclock ls`.", "doclock", "docklock", "no program"},
+		{"```sh\ndoclock ls -c shop.orders\n```", "doclock", "dolock", "no program"},
+		{"It is `go run\n./demo`.", "go run", "og run", "no program"},
+		{"It is `go test ./locktest`.", "test", "tset", "no program"},
 	} {
 		if found := problems("docs/rights.md", c.page); len(found) > 0 {
 			t.Errorf("%s: it has problems as it is: %q", c.page, found)

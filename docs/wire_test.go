@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -22,7 +23,7 @@ import (
 // docs/protocol.md and docs/layout.md have the fields of a lock, with their types, as the server has them after each kind
 // of command. Nothing writes v.
 func TestTheFormatIsThatOfProtocol(t *testing.T) {
-	stored := map[string]string{"v": "Int"}
+	stored := map[string]string{"  v": "Int"}
 	orders, err := locktest.New().Collection("orders", bson.M{"_id": 1}, bson.M{"_id": 2})
 	must(t, err)
 	fair, err := multilock.New(orders, relations.Fair())
@@ -41,13 +42,13 @@ func TestTheFormatIsThatOfProtocol(t *testing.T) {
 	must(t, err)
 	for documents.Next(t.Context()) {
 		lock := documents.Current.Lookup("lock").Document()
-		types(t, lock, stored)
+		types(t, lock, "  ", stored)
 		if tags, ok := lock.Lookup("tags").DocumentOK(); ok {
 			if entries, ok := tags.Lookup("write").ArrayOK(); ok {
 				values, err := entries.Values()
 				must(t, err)
 				for _, entry := range values {
-					types(t, entry.Document(), stored)
+					types(t, entry.Document(), "      ", stored)
 				}
 			}
 		}
@@ -56,18 +57,30 @@ func TestTheFormatIsThatOfProtocol(t *testing.T) {
 	for _, page := range []string{"docs/protocol.md", "docs/layout.md"} {
 		_, block, _ := strings.Cut(source(t, page), "```\nlock: {")
 		block, _, _ = strings.Cut(block, "```")
-		described := map[string]string{}
-		for _, m := range regexp.MustCompile(`(?m)^ +(\w+): +(\S+?),?(?: |$)`).FindAllStringSubmatch(block, -1) {
-			described[m[1]] = m[2]
-		}
-		if diff := cmp.Diff(described, stored); diff != "" {
+		if diff := cmp.Diff(described(block), stored); diff != "" {
 			t.Errorf("%s (-) has other fields than a document (+):\n%s", page, diff)
+		}
+		for _, at := range regexp.MustCompile(`\b(Int|Long|UUID|Date|true|subtype 4)\b`).FindAllStringIndex(block, -1) {
+			if other := block[:at[0]] + "Double" + block[at[1]:]; cmp.Equal(described(other), stored) {
+				t.Errorf("%s: another type isn't noticed in %s", page, other)
+			}
 		}
 	}
 }
 
+// described has the types of a block's fields, by their indentation and name, and the subtype that it gives to a UUID.
+func described(block string) map[string]string {
+	fields := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^( +)(\w+): +((?:\[ )?\S+?),?(?: |$)(?:.* (subtype \d+))?`).FindAllStringSubmatch(block, -1) {
+		if fields[m[1]+m[2]] = m[3]; m[2] == "id" {
+			fields[m[1]+m[2]] += " " + m[4]
+		}
+	}
+	return fields
+}
+
 // types adds the fields of a document, with their types as docs/protocol.md writes them.
-func types(t *testing.T, doc bson.Raw, found map[string]string) {
+func types(t *testing.T, doc bson.Raw, indentation string, found map[string]string) {
 	t.Helper()
 	names := map[bson.Type]string{
 		bson.TypeBinary: "UUID", bson.TypeString: `"host/pid/…"`, bson.TypeInt64: "Long", bson.TypeDateTime: "Date",
@@ -76,7 +89,14 @@ func types(t *testing.T, doc bson.Raw, found map[string]string) {
 	elements, err := doc.Elements()
 	must(t, err)
 	for _, e := range elements {
-		found[e.Key()] = names[e.Value().Type]
+		name := names[e.Value().Type]
+		if values, ok := e.Value().ArrayOK(); ok {
+			name += " " + names[values.Index(0).Type]
+		}
+		if subtype, _, ok := e.Value().BinaryOK(); ok && e.Key() == "id" {
+			name += fmt.Sprintf(" subtype %d", subtype)
+		}
+		found[indentation+e.Key()] = name
 	}
 }
 
