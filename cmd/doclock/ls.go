@@ -11,7 +11,9 @@ import (
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 const lsLong = `ls lists the entries of a collection's locks, held and waiting, as the server finds them.
@@ -24,6 +26,9 @@ A waiter of a cooperative tag, such as the exclusive "write", asks again and aga
 leaves no entry. So ls can't show it, and "0 waiting" does not mean that nobody waits.
 
 The first column can be pasted as an argument of inspect, break and run.
+
+A collection that isn't there is an error, unless it is doclock.locks, which the first
+"doclock run" makes.
 
 ls reads the whole collection; with --tag it reads only the documents that have such
 entries, if there is an index (see doclock index). It prints a thousand lines at a time,
@@ -74,11 +79,26 @@ func (c *cli) list(ctx context.Context, q *choice) error {
 		if err := rows.flush(); err != nil {
 			return err
 		}
+		if seen == (tally{}) && isMissing(ctx, coll) {
+			return errNoCollection
+		}
 		if !c.json && (isTerminal(c.out) || seen.Foreign > 0) {
 			fmt.Fprintln(c.err, c.summary(&seen))
 		}
 		return nil
 	})
+}
+
+var errNoCollection = errors.New("there is no such collection")
+
+// isMissing reports whether it is known that the collection isn't there. Before the
+// first "doclock run" the default one isn't, and that is right.
+func isMissing(ctx context.Context, coll *mongo.Collection) bool {
+	if coll.Database().Name()+"."+coll.Name() == defaultCollection {
+		return false
+	}
+	names, err := coll.Database().ListCollectionNames(ctx, bson.M{"name": coll.Name()}, options.ListCollections().SetAuthorizedCollections(true))
+	return err == nil && len(names) == 0
 }
 
 func (c *cli) summary(seen *tally) string {

@@ -138,6 +138,8 @@ func hintOf(err error) string {
 		return "doclock leaves such a lock field as it is. If the application uses another field, give --field; a newer version's lock needs a newer doclock."
 	case errors.Is(err, doclock.ErrUnsupportedServer):
 		return `"doclock check" says what this server is and what it can't do.`
+	case errors.Is(err, errNoCollection):
+		return "Check --collection: the names of databases and collections are matched letter by letter."
 	case errors.Is(err, errNoSuchName):
 		return `Check --collection and the NAME (a number's document is '{"_id": 7}'). For a lock of its own leave --collection out, or give --create.`
 	case errors.Is(err, doclock.ErrNotFound):
