@@ -30,6 +30,9 @@ func Check(stage bson.RawValue) error {
 		}
 		return checkComputed(spec)
 	case "$project":
+		if !value.IsDocument(spec) {
+			return value.Refuse(15969, "$project specification must be an object")
+		}
 		if len(value.Open(spec)) == 0 {
 			return value.Refuse(51272, "$project specification must be an object with at least one field: %s", spec)
 		}

@@ -21,9 +21,12 @@ func Sort[T any](keys bson.RawValue, all []T, document func(T) bson.RawValue) er
 		if slices.Contains(strings.Split(path, "."), "") {
 			return value.Refuse(15998, "FieldPath field names may not be empty strings: %q", path)
 		}
+		if !value.IsNumber(direction) {
+			return value.Refuse(15974, "Illegal key in $sort specification: %s: %s", path, direction)
+		}
 		n, whole := value.Whole(direction)
 		if !whole || n != 1 && n != -1 {
-			return value.Refuse(value.BadValue, "$sort key ordering must be 1 (for ascending) or -1 (for descending): %s", path)
+			return value.Refuse(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending): %s", path)
 		}
 		signs = append(signs, int(n))
 	}

@@ -119,6 +119,9 @@ func (c *command) aggregate() (value.Document, error) {
 		return nil, value.Refuse(value.TypeMismatch, "the pipeline is of type %s, and must be an array", value.TypeName(c.Get("pipeline")))
 	}
 	for _, spec := range stages {
+		if !value.IsDocument(spec) {
+			return nil, value.Refuse(value.TypeMismatch, "Each element of the 'pipeline' array must be an object")
+		}
 		if err := checkStage(spec); err != nil {
 			return nil, err
 		}
@@ -175,15 +178,18 @@ func checkStage(spec bson.RawValue) error {
 	operand := value.Get(spec, name)
 	switch name {
 	case "$match":
+		if !value.IsDocument(operand) {
+			return value.Refuse(15959, "the match filter must be an expression in an object")
+		}
 		return query.Check(operand)
 	case "$count":
-		if text := value.Text(operand); text == "" || strings.ContainsAny(text, "$.") {
-			return value.Refuse(40157, "the count field must be a non-empty string without '$' and '.': %s", operand)
-		}
-		return nil
+		return checkCount(operand)
 	case "$sort":
-		if len(value.Open(operand)) == 0 {
-			return value.Refuse(15973, "the $sort key specification must be an object with at least one field: %s", operand)
+		switch {
+		case !value.IsDocument(operand):
+			return value.Refuse(15973, "the $sort key specification must be an object")
+		case len(value.Open(operand)) == 0:
+			return value.Refuse(15976, "$sort stage must have at least one sort key")
 		}
 		return nil
 	case "$limit", "$skip":
@@ -200,6 +206,21 @@ func checkStage(spec bson.RawValue) error {
 	default:
 		return stage.Check(spec)
 	}
+}
+
+func checkCount(operand bson.RawValue) error {
+	name, ok := operand.StringValueOK()
+	switch {
+	case !ok:
+		return value.Refuse(40156, "the count field must be a non-empty string")
+	case name == "":
+		return value.Refuse(40157, "the count field must be a non-empty string")
+	case name[0] == '$':
+		return value.Refuse(40158, "the count field cannot be a $-prefixed path")
+	case strings.Contains(name, "."):
+		return value.Refuse(40160, "the count field cannot contain '.'")
+	}
+	return nil
 }
 
 func (c *command) matched(filter bson.RawValue, documents []bson.RawValue) (kept []bson.RawValue, err error) {

@@ -96,7 +96,12 @@ func (c *command) checkUpdate(statement value.Document, filter bson.RawValue, u 
 // checkStatements refuses a command that has several if they are not what it takes.
 func (c *command) checkStatements(list string) error {
 	all := value.Elements(c.Get(list))
-	if len(all) == 0 {
+	switch {
+	case value.IsMissing(c.Get(list)):
+		return value.Refuse(value.Required, "%s.%s is missing, and is required", c.name, list)
+	case !value.IsArray(c.Get(list)):
+		return value.Refuse(value.TypeMismatch, "%s.%s is of type %s, and must be an array", c.name, list, value.TypeName(c.Get(list)))
+	case len(all) == 0:
 		return value.Refuse(value.InvalidLength, "%s needs a list %q with at least one document", c.name, list)
 	}
 	for i, statement := range all {
@@ -113,7 +118,7 @@ func (c *command) checkStatements(list string) error {
 		}
 		for _, needed := range known[:2] {
 			if value.IsMissing(d.Get(needed)) {
-				return value.Refuse(40414, "%s.%s.%s is missing, and is required", c.name, list, needed)
+				return value.Refuse(value.Required, "%s.%s.%s is missing, and is required", c.name, list, needed)
 			}
 		}
 		if n, whole := value.Whole(d.Get("limit")); list == "deletes" && (!whole || n != 0 && n != 1) {

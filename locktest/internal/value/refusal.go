@@ -42,6 +42,7 @@ const (
 	NotSupported      = 115
 	NotAReplicaSet    = 123
 	DuplicateKey      = 11000
+	Required          = 40414
 )
 
 // Refuse makes a refusal.
