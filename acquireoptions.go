@@ -36,8 +36,8 @@ func Into(target any) AcquireOption {
 // [ErrNotAcquired], and an [ErrConflict] too if this process knows who is in the
 // way.
 //
-// 0 is one attempt, which lasts for an [AttemptTimeout] at most. (TryAcquire tries
-// for 30 s while no server can be reached.) A negative d is refused. So is the
+// 0 is one try, as by TryAcquire: it lasts for an [AttemptTimeout] at most, whatever
+// the server does. A negative d is refused. So is the
 // option where nothing waits or ctx alone bounds the wait: by TryAcquire, Enqueue,
 // Resume and Lead.
 func MaxWait(d time.Duration) AcquireOption {

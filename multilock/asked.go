@@ -76,9 +76,6 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		bounds:  l.engine.Attempt(l.engine.LeaseBy(tag, terms)),
 		holding: lease.HeldBy(ctx),
 	}
-	if cfg.MaxWait != nil && *cfg.MaxWait == 0 {
-		a.bounds.RetryLimit = 0 // one attempt, and nothing else takes longer
-	}
 	all := a.of(f.Sorted(cfg.Sort))
 	all.observed = l.observed(ctx, all)
 	return all, nil

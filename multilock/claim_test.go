@@ -43,7 +43,7 @@ func (p *place) jobs(n int) {
 
 func (p *place) claim(l *multilock.Locker, opts ...doclock.AcquireOption) *doclock.Lease {
 	p.Helper()
-	lease, err := l.TryAcquire(p.bounded(), pendingJobs, "write", append(opts, doclock.SkipLocked(), byPriority)...)
+	lease, err := l.Acquire(p.bounded(), pendingJobs, "write", append(opts, doclock.SkipLocked(), byPriority)...)
 	if err != nil {
 		p.Fatalf("claim: %v", err)
 	}

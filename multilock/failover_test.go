@@ -282,7 +282,7 @@ func TestANewClientOfAnOldPrimary(t *testing.T) {
 		defer r.rest(l)
 		touch := begin(r, func() (bool, error) { return true, l.Touch(r.Context(), flowers, token) })
 		resume := begin(r, func() (*doclock.Lease, error) { return l.Resume(r.Context(), flowers, token) })
-		acquire := begin(r, func() (*doclock.Lease, error) { return l.TryAcquire(r.Context(), bson.M{"_id": 2}, "write") })
+		acquire := begin(r, func() (*doclock.Lease, error) { return l.Acquire(r.Context(), bson.M{"_id": 2}, "write") })
 		time.Sleep(healing)
 		r.cluster.Heal()
 		ok(r, errOf(touch.wait()))

@@ -105,7 +105,7 @@ type settler func(context.Context, engine.Attempts, func(context.Context) error)
 // outage reports that no server has taken a command for as long as any command is
 // repeated.
 func outage(bounds engine.Attempts, err error) bool {
-	return bounds.RetryLimit > 0 && engine.AsFailure(err).Outage()
+	return bounds.RetryLimit > bounds.Timeout/2 && engine.AsFailure(err).Outage()
 }
 
 // start waits until a command to the document may be sent, ctx ends or closing

@@ -182,9 +182,9 @@ func TestTheCleanUpAfterALostAttemptEnds(t *testing.T) {
 	lately(t, relations.Exclusive(), func(l *late) {
 		l.try(l.there, "write")
 		l.net.Arm(faultnet.LoseRequest, "findAndModify")
-		l.want(errOf(l.here.TryAcquire(l.bounded(), flowers, "write")), doclock.ErrConflict)
+		l.want(errOf(l.here.TryAcquire(l.bounded(), flowers, "write", doclock.TTL(3*time.Second))), doclock.ErrConflict)
 		l.eventually("the id is forgotten", func() bool { return l.here.Leftovers() == 0 })
-		const acquires, cleanUps = 2, 6 // at 0, 50, 150, 350, 750 ms, and at the end
+		const acquires, cleanUps = 2, 8 // at 0, 50, 150, 350, 750, 1550, 3150 ms, and at the end
 		if n := l.watch.Count(); n > acquires+cleanUps {
 			l.Errorf("%d commands", n)
 		}

@@ -97,13 +97,12 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 // can be reached. If the server grants the lock later, it is released in the
 // background.
 //
-// A command of unknown outcome is sent again for 30 s, if the filter demands an
+// It takes an [doclock.AttemptTimeout] at most, as [doclock.MaxWait] of 0 does. In
+// this time a command of unknown outcome is sent again, if the filter demands an
 // equal _id. By another filter a second command could find another document, so it
 // is not sent; an entry that the first one may have made is removed in the
-// background. While no server can be reached, or none is primary, a command is tried
-// for 30 s by any filter. ([doclock.MaxWait] of 0, with Acquire, ends after one
-// attempt.) Then the error has the reason, and the driver's with the addresses.
-// Wrong credentials are an error at once.
+// background. If no server can be reached, the error has the driver's, with the
+// addresses. Wrong credentials are an error at once.
 //
 // An acquire would wait for ever if a lease of its own context is in its way: inside
 // the function of a Do, DoAll or Lead, or with a context of [doclock.Lease.KeepAlive].
@@ -134,9 +133,8 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	if err != nil {
 		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
-	var held *lease.Handle
-	defer func() { a.observed.emitEnd(ctx, held, err) }()
-	held, err = a.try(a.observed.counted(ctx))
+	a.maxWait = new(time.Duration) // 0
+	held, err := a.acquire(ctx)
 	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, err)
 }
 

@@ -57,7 +57,11 @@ func TestTroubleCostsNoCommands(t *testing.T) {
 			for _, refusal := range refusals {
 				one, other := b.minute(t, &refusal), b.minute(t, &refusal)
 				t.Logf("%-30s %-32s %5d, and %5d without", name, refusal.Name, len(one), well)
-				if len(one)+len(other) > 2*well {
+				most := 2 * well
+				if name == "tries" { // the driver sends an overloaded command three times, and a try can't rest for longer than it lasts
+					most += most / 4
+				}
+				if len(one)+len(other) > most {
 					t.Errorf("%s: %d and %d commands, without trouble %d", refusal.Name, len(one), len(other), well)
 				}
 				inStep := slices.DeleteFunc(one[len(one)/2:], func(at time.Duration) bool { return !slices.Contains(other, at) })

@@ -18,9 +18,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// How long each way to acquire takes without a server: TryAcquire for half a minute,
-// MaxWait(0) for one attempt, also behind others, and nobody waits where the servers
-// refuse the credentials. The error begins with the reason, on one line.
+// How long each way to acquire takes without a server: TryAcquire and MaxWait(0) for
+// an AttemptTimeout, also behind others, and nobody waits where the servers refuse the
+// credentials. The error begins with the reason, on one line.
 func TestHowLongAServerIsAwaited(t *testing.T) {
 	t.Parallel()
 	const once, long = engine.DefaultTTL / 3, engine.DefaultRetryLimit
@@ -47,14 +47,21 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 	} {
 		for call, ask := range ways {
 			took, opts := c.took, c.opts
-			if waits := call == "Acquire" || call == "Do"; !waits && opts != nil {
-				took, opts = long, nil
+			switch call {
+			case "TryAcquire", "by name":
+				if took = min(took, once); opts != nil {
+					took, opts = once, nil
+				}
+			case "Enqueue":
+				if opts != nil {
+					took, opts = long, nil
+				}
 			}
 			t.Run(name+"/"+call, func(t *testing.T) {
 				virtualOutage(t, func(o *outage) {
 					o.mem.Down(c.reason)
 					for range c.behind {
-						go func() { _, _ = o.here.TryAcquire(context.Background(), flowers, "write") }()
+						go func() { _, _ = o.here.Enqueue(context.Background(), flowers, "write") }()
 					}
 					synctest.Wait()
 					ctx := context.Background()
@@ -101,7 +108,7 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 				ctx := context.Background()
 				if len(refusal.Labels) > 0 { // nothing was done: what is sent once is sent again
 					o.mem.Fail(3, refusal)
-					lease := o.got(o.here.TryAcquire(ctx, byName, "write"))
+					lease := o.got(o.here.Acquire(ctx, byName, "write"))
 					o.mem.Fail(3, refusal)
 					ok(o, lease.Delete(ctx))
 					o.insert()
@@ -110,6 +117,12 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 				begun := time.Now()
 				_, err := o.here.TryAcquire(ctx, flowers, "write")
 				fault{doclock.ErrNotAcquired, []string{refusal.Message}}.check(o, "TryAcquire", err)
+				if took := time.Since(begun); took > engine.DefaultTTL/3 {
+					o.Errorf("TryAcquire ended after %v", took)
+				}
+				begun = time.Now()
+				_, err = o.here.Acquire(ctx, flowers, "write")
+				fault{doclock.ErrNotAcquired, []string{refusal.Message}}.check(o, "Acquire", err)
 				least := engine.DefaultRetryLimit
 				if len(refusal.Labels) > 0 {
 					least /= 3 // the next pause would be too long

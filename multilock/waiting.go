@@ -41,6 +41,7 @@ func (a *asked) acquire(ctx context.Context) (held *lease.Handle, err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
 		defer cancel()
 		if *a.maxWait == 0 {
+			a.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
 			return a.try(ctx)
 		}
 	}
