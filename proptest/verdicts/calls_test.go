@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/multilock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -154,6 +155,43 @@ var underLeases = []call{
 	}},
 	{name: "Leases.Release", begin: (*world).acquireAll, send: func(w *world) error { return w.leases.Release(w.ctx) }},
 	{name: "Locker.Close", begin: (*world).acquire, send: func(w *world) error { return w.locks.Close(w.ctx) }},
+}
+
+// byOperators judge nobody's lease, and ask for no lock.
+var byOperators = []call{
+	{name: "Inspect", begin: (*world).operate, send: func(w *world) error {
+		lock, err := admin.Inspect(w.ctx, w.ours, one)
+		if err == nil && len(lock.Entries) != 1 {
+			w.Errorf("it has read %v", lock)
+		}
+		return err
+	}},
+	{name: "Entries", begin: (*world).operate, send: func(w *world) (last error) {
+		n := 0
+		for _, err := range admin.Entries(w.ctx, w.ours, admin.Query{}) {
+			if last = err; err == nil {
+				n++
+			}
+		}
+		if last == nil && n != 1 {
+			w.Errorf("it has read %d entries", n)
+		}
+		return last
+	}},
+	{name: "EnsureIndexes", begin: (*world).operate, send: func(w *world) error { _, err := admin.EnsureIndexes(w.ctx, w.ours, []string{"write"}); return err }},
+	{name: "Break", begin: (*world).operate, send: func(w *world) error { _, err := admin.Break(w.ctx, w.ours, w.theirs); return err }},
+	{name: "Remove", begin: (*world).operate, send: removes},
+	{name: "Remove, at its removal", begin: func(w *world) { w.operate(); w.operates = false }, send: removes},
+	{name: "Sweep", begin: (*world).operate, send: func(w *world) error { _, err := admin.Sweep(w.ctx, w.ours, admin.DeleteIdle(time.Hour)); return err }},
+	{name: "CheckServer", begin: (*world).operate, send: func(w *world) error { _, err := doclock.CheckServer(w.ctx, w.ours); return err }},
+}
+
+func removes(w *world) error {
+	n, err := admin.Remove(w.ctx, w.ours, admin.Query{Tags: []string{"write"}})
+	if err == nil && n.Removed != 1 {
+		w.Errorf("it has removed %v", n)
+	}
+	return err
 }
 
 // functions meet the failure while they hold the lock.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"go.uber.org/goleak"
 )
 
@@ -39,6 +40,7 @@ func TestVerdicts(t *testing.T) {
 		{"<!-- leases -->\n", ofLeases, underLeases, ended},
 		{"<!-- acquires -->\n", ofAcquires, acquires, acquired},
 		{"<!-- tickets -->\n", ofEntries, ofTickets, acquired},
+		{"<!-- operators -->\n", common, byOperators, operated},
 	} {
 		cells := map[string][]string{}
 		for _, c := range section.calls {
@@ -125,6 +127,17 @@ func held(w *world, c call, err error) {
 		w.Errorf("nobody was let in, and the error is %v", err)
 	case w.returned != nil && !errors.Is(err, w.returned) && !strings.Contains(err.Error(), strings.TrimPrefix(w.returned.Error(), "doclock: ")):
 		w.Errorf("fn returned %v, and the error is %v", w.returned, err)
+	}
+}
+
+// operated checks the verdict of an operator's call: nothing that it names is missing.
+func operated(w *world, c call, err error) {
+	if count(err) > 0 && !errors.Is(err, doclock.ErrOutcomeUnknown) || errors.Is(err, admin.ErrNoEntry) || errors.Is(err, doclock.ErrNotFound) {
+		w.Errorf("%v", err)
+	}
+	ends := c.name == "Break" || strings.HasPrefix(c.name, "Remove")
+	if gone := w.gone(); ends && err == nil != gone && !errors.Is(err, doclock.ErrOutcomeUnknown) {
+		w.Errorf("%v, and the entry is gone: %t", err, gone)
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/doclock/doclock/writelock"
+	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -26,6 +28,7 @@ type world struct {
 	*testing.T
 	mem     *locktest.Server
 	client  *mongo.Client
+	ours    *mongo.Collection
 	locks   *multilock.Locker
 	leaders *writelock.Locker
 	others  *multilock.Locker
@@ -36,6 +39,8 @@ type world struct {
 	returned error           // by fn
 	failure  failure
 	rivals   bool
+	operates bool        // the call is an operator's, and of any kind
+	theirs   admin.Entry // that it names
 	running  sync.WaitGroup
 
 	lease  *doclock.Lease
@@ -55,15 +60,15 @@ func newWorld(t *testing.T) *world {
 		w.client, err = w.mem.Connect()
 	}
 	w.must(err)
-	ours := w.client.Database("test").Collection("documents")
+	w.ours = w.client.Database("test").Collection("documents")
 	rules := relations.ReadPreferring()
 	rules["slot"] = relations.Semaphore(1)["slot"]
 	rules["slot"]["write"], rules["write"]["slot"] = rules["slot"]["slot"], rules["slot"]["slot"] // so that "write" excludes all, for Delete
-	w.locks, err = multilock.New(ours, rules)
+	w.locks, err = multilock.New(w.ours, rules)
 	w.must(err)
 	w.others, err = multilock.New(theirs, rules)
 	w.must(err)
-	w.leaders, err = writelock.New(ours)
+	w.leaders, err = writelock.New(w.ours)
 	w.must(err)
 	w.ctx, w.end = context.WithCancel(t.Context())
 	t.Cleanup(func() { // t's context has ended
@@ -108,6 +113,9 @@ func (w *world) refuse(n int, code int32, labels ...string) {
 
 // kinds are those of the caller's commands, and not of the rival's.
 func (w *world) kinds() []locktest.Kind {
+	if w.operates {
+		return nil
+	}
 	kinds := []locktest.Kind{locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps}
 	if !w.rivals {
 		kinds = append(kinds, locktest.Acquires)
@@ -243,6 +251,29 @@ func (w *world) detach() {
 	var err error
 	w.token, err = w.lease.Detach(w.ctx)
 	w.must(err)
+}
+
+// operate gives the operator an entry, which another program holds.
+func (w *world) operate() {
+	w.operates = true
+	_, err := w.others.Acquire(w.ctx, one, "write", doclock.MaxWait(0))
+	w.must(err)
+	w.theirs = w.entry()
+}
+
+// entry is that entry, as another operator reads it, or none.
+func (w *world) entry() admin.Entry {
+	for e, err := range admin.Entries(w.Context(), w.mem.Client().Database("test").Collection("documents"), admin.Query{}) {
+		w.must(err)
+		return e
+	}
+	return admin.Entry{}
+}
+
+// gone says that there is none.
+func (w *world) gone() bool {
+	w.mem.Fail(0, mongo.CommandError{})
+	return w.entry().ID == uuid.Nil
 }
 
 // verdicts are the errors that speak of a lock, and their words.
