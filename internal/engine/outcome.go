@@ -11,24 +11,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Outcome is the meaning of an answered command.
+// Outcome is the meaning of an answered command. The zero Outcome is none: a command
+// without an answer has no verdict.
 type Outcome uint8
 
 // The outcomes of the protocol's commands.
 const (
-	NotFound Outcome = iota // no document matches
-	Granted                 // the entry is held
-	Waiting                 // the entry is in the document and waits
-	Conflict                // others are in the way, nothing was written
-	Renewed                 // the entry's expiry was moved
-	Released                // the entry was there, with our fencing token, and is removed
-	Applied                 // the guarded write was done
-	Lost                    // the entry is not there
-	Detached                // the entry was there, with our fencing token, and is the token's now
+	NotFound Outcome = iota + 1 // no document matches
+	Granted                     // the entry is held
+	Waiting                     // the entry is in the document and waits
+	Conflict                    // others are in the way, nothing was written
+	Renewed                     // the entry's expiry was moved
+	Released                    // the entry was there, with our fencing token, and is removed
+	Applied                     // the guarded write was done
+	Lost                        // the entry is not there
+	Detached                    // the entry was there, with our fencing token, and is the token's now
 )
 
 func (o Outcome) String() string {
-	return [...]string{"not found", "granted", "waiting", "conflict", "renewed", "released", "applied", "lost", "detached"}[o]
+	return [...]string{"no answer", "not found", "granted", "waiting", "conflict", "renewed", "released", "applied", "lost", "detached"}[o]
 }
 
 // Answer is the answer to a command.
