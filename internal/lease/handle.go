@@ -66,16 +66,6 @@ func (h *Handle) Err() error {
 	return h.over
 }
 
-// ended is why this holder's part has ended, or nil. A downgrade that is under way
-// has not ended it.
-func (h *Handle) ended() error {
-	if h.hold == nil {
-		return errZero
-	}
-	_ = h.hold.err()
-	return h.cause()
-}
-
 // Done implements doclock.Lease.
 func (h *Handle) Done() <-chan struct{} {
 	if h.hold == nil {

@@ -26,11 +26,9 @@ func keep(ctx context.Context, holders []*Handle, outlasts bool) *joint {
 	j.standing.Store(int32(len(holders)))
 	for _, h := range holders {
 		h.KeepAlive(ctx)
-		if err := h.Err(); err != nil {
+		if err := h.follow(j); err != nil {
 			j.ended(err)
-			continue
 		}
-		h.follow(j)
 	}
 	context.AfterFunc(inner, func() {
 		for _, h := range holders {

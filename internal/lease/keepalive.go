@@ -19,17 +19,16 @@ func (h *Handle) Work(ctx context.Context) (work context.Context, end context.Ca
 func (h *Handle) keep(ctx context.Context, outlasts bool) *keptContext {
 	inner, end := context.WithCancelCause(ctx)
 	kept := &keptContext{Context: inner, holder: h, outer: ctx, end: end}
-	if err := h.ended(); err != nil {
-		end(err)
-		return kept
-	}
 	renewed := inner
 	if outlasts {
 		renewed, kept.stop = context.WithCancel(inner)
 	}
 	kept.outer = h.outer(ctx)
+	if err := h.follow(kept); err != nil {
+		end(err)
+		return kept
+	}
 	h.hold.holds.keeper.keep(h.hold)
-	h.follow(kept)
 	context.AfterFunc(renewed, func() {
 		h.unfollow(kept)
 		h.hold.holds.keeper.dismiss(h.hold)
@@ -68,15 +67,18 @@ func (c *keptContext) ended(cause error) {
 	c.end(cause)
 }
 
-// follow has another end with the holder's part.
-func (h *Handle) follow(f follower) {
+// follow has another end with the holder's part, or returns why that has ended.
+func (h *Handle) follow(f follower) error {
+	if h.hold == nil {
+		return errZero
+	}
 	h.hold.mu.Lock()
 	defer h.hold.mu.Unlock()
-	if h.over != nil { // it has ended meanwhile
-		f.ended(h.over)
-		return
+	_ = h.hold.check()
+	if h.over == nil {
+		h.followers = append(h.followers, f)
 	}
-	h.followers = append(h.followers, f)
+	return h.over
 }
 
 func (h *Handle) unfollow(f follower) {
