@@ -2,10 +2,12 @@ package multilock_test
 
 import (
 	"bytes"
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -24,6 +26,56 @@ import (
 func (p *place) sharing(coll *mongo.Collection, opts ...doclock.Option) *multilock.Locker {
 	p.Helper()
 	return p.locker(coll, relations.WritePreferring(), append(opts, doclock.ShareInProcess("read"))...)
+}
+
+// A reader that leaves at the moment when it is let in leaves no part of the entry behind.
+func TestRule21AReaderLeavesAsItIsLetIn(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, net := p.faulty()
+		l := p.sharing(coll)
+		held := net.Arm(faultnet.Hold, "findAndModify")
+		first := acquire(p, p.Context(), l, "read")
+		<-held.Fired()
+		ctx := &endsAt{p.Context(), make(chan struct{})}
+		var all []*pending[*doclock.Lease]
+		for range 20 { // each chooses one of both, and so not all of them are let in
+			all = append(all, acquire(p, ctx, l, "read"))
+		}
+		synctest.Wait()
+		must(p, held.Let())
+		must(p, p.granted(first).Release(p.Context()))
+		close(ctx.moment)
+		left := 0
+		for _, reader := range all {
+			if lease, err := reader.wait(); err != nil {
+				left++
+			} else {
+				must(p, lease.Release(p.Context()))
+			}
+		}
+		synctest.Wait()
+		if p.wantEntries(); left == 0 {
+			p.Error("nobody has left")
+		}
+	})
+}
+
+// endsAt is a context that has ended at a moment. Who looks whether it has ended waits
+// for that moment.
+type endsAt struct {
+	context.Context
+	moment chan struct{}
+}
+
+func (c *endsAt) Done() <-chan struct{} { <-c.moment; return c.moment }
+
+func (c *endsAt) Err() error {
+	select {
+	case <-c.moment:
+		return context.Canceled
+	default:
+		return nil
+	}
 }
 
 // Readers that arrive at the same time share one entry and cost two commands,

@@ -124,6 +124,96 @@ func TestRule20WhatStandsIsNotExtended(t *testing.T) {
 	}
 }
 
+// A renewal whose answer was lost counts from its send, as a later read shows, by each of
+// the two clocks: the machine is suspended after it, or its clock is set back.
+func TestRule20WhatStandsEndsByEitherClock(t *testing.T) {
+	broken := mongo.CommandError{Labels: []string{"NetworkError"}}
+	for name, stop := range map[string]func(*engine.Reading, time.Duration){
+		"suspended": func(now *engine.Reading, d time.Duration) { now.Mono -= d },
+		"set back":  func(now *engine.Reading, d time.Duration) { now.Wall = now.Wall.Add(-d) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(r *rig) {
+				straight, stopped := r.engine.Clock, time.Now().Add(ttl/2)
+				r.engine.Clock = func() engine.Reading {
+					now := straight()
+					stop(&now, max(0, time.Since(stopped)))
+					return now
+				}
+				leases := r.many(3)
+				var extended time.Time
+				r.server.fault = func(_ context.Context, c call) error {
+					if extended.IsZero() || c.name == "read" && time.Since(extended) > ttl/20 {
+						return nil
+					}
+					return broken
+				}
+				r.server.lose = func(c call) error {
+					if c.name == "renew all" {
+						extended = c.at
+						return broken
+					}
+					return nil
+				}
+				r.keep(leases...)
+				time.Sleep(ttl/2 - aLittle)
+				for _, h := range leases {
+					if left := h.hold.left(); left < time.Until(extended.Add(ttl-10*time.Millisecond)) {
+						r.Errorf("%v left", left)
+					}
+				}
+				time.Sleep(time.Until(extended.Add(ttl + aLittle)))
+				for _, h := range leases {
+					r.wantErr("a TTL after the renewal", h.Err(), ErrLost)
+				}
+			})
+		})
+	}
+}
+
+// A read that doesn't show an entry after a batch without an answer is no loss: a server
+// that refuses linearizable reads may not show it yet. The lease's own command decides.
+func TestRule20WhatIsNotShownAfterABatchWithoutAnAnswer(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		virtual(t, func(r *rig) {
+			leases := r.many(3)
+			id, answered := leases[2].ID(), false
+			hidden := r.server.entries[id]
+			r.server.fault = func(_ context.Context, c call) error {
+				if c.name == "renew all" && !answered {
+					answered = true
+					return context.DeadlineExceeded
+				}
+				if c.name == "read" {
+					r.server.remove(leases[2])
+				}
+				return nil
+			}
+			r.server.lose = func(c call) error {
+				if c.name == "read" && !gone {
+					r.server.mu.Lock()
+					defer r.server.mu.Unlock()
+					r.server.entries[id] = hidden
+				}
+				return nil
+			}
+			r.keep(leases...)
+			time.Sleep(ttl/3 + aLittle)
+			r.wantSent("renew all", "read")
+			if err := leases[2].Err(); err != nil {
+				r.Fatalf("taken for a loss: %v", err)
+			}
+			time.Sleep(ttl / 20)
+			r.wantSent("renew all", "read", "renew", "renew", "renew")
+			if gone {
+				r.wantLost("the one that is gone", leases[2].Err(), EntryRemoved)
+			} else {
+				r.wantFresh(leases...)
+			}
+		})
+	}
+}
+
 // A batch that nobody answers holds up no other.
 func TestASlowBatchHoldsUpNoOther(t *testing.T) {
 	virtual(t, func(r *rig) {
