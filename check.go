@@ -138,7 +138,9 @@ func clockSkew(ctx context.Context, db *mongo.Database) (most time.Duration, err
 		}
 		answered := time.Since(begun)
 		server := answer.server()
-		read := clock{took: answered - sent, ahead: answer.LocalTime.Sub(begun) - (sent+answered)/2}
+		const century = 100 * 365 * 24 * time.Hour // so that differences don't overflow
+		ahead := min(max(answer.LocalTime.Sub(begun)-(sent+answered)/2, -century), century)
+		read := clock{took: answered - sent, ahead: ahead}
 		if best, known := clocks[server]; !known || read.took < best.took {
 			clocks[server] = read
 		}

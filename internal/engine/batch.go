@@ -52,7 +52,7 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (all map[uuid.UUI
 			switch {
 			case !g.DocID.Equal(img.ID):
 			case i >= 0:
-				all[g.ID] = Standing{Left: min(entries[i].Expires.Sub(now)-e.Tolerance, g.TTL)}
+				all[g.ID] = Standing{Left: min(max(entries[i].Expires.Sub(now), 0)-e.Tolerance, g.TTL)}
 			case bytes.Equal(encoded(bson.D(g.Pin)).Value, encoded(bson.D(e.Pin(img))).Value): // and not the document of that _id on another shard
 				all[g.ID] = Standing{Lost: &Answer{Outcome: Lost, Image: img}}
 			}

@@ -36,8 +36,9 @@ func (d decision) confirmation(field string, id expr) bson.A {
 		changed = append(changed, bson.E{Key: untilKey, Value: cond(asBefore, "$$REMOVE", d.keptOut())})
 	}
 	entry := call("$mergeObjects", "$$own", changed)
+	confirmed := d.put(granted, call("$mergeObjects", call("$arrayToObject", "$$strange"), d.with(entry)))
 	judged := let(bson.D{{Key: "waits", Value: all(not("$$own."+fenceKey), anyOf(blocked...))}},
-		d.put(granted, call("$mergeObjects", call("$arrayToObject", "$$strange"), d.with(entry))))
+		cond(all(not(asBefore), anyOf(d.exhausted()...)), d.lock, confirmed))
 
 	own := nth(filter(d.own, "e", call("$eq", "$$e."+idKey, id)), 0)
 	return stage(field, d.ours(

@@ -10,6 +10,10 @@ import (
 	"github.com/google/uuid"
 )
 
+// longest is a bound of the times that an image's dates lead to: people may have written
+// any date, and callers add to the time.
+const longest = 100 * 365 * 24 * time.Hour
+
 // InTheWay lists the live entries that block an arrival under tag (own is nil),
 // or that block the waiting entry own. It also returns the longest time until
 // enough of them have expired. The server makes the decision; this function
@@ -48,7 +52,7 @@ func InTheWay(rules relations.Rules, img *Image, tag string, own *Entry) ([]Entr
 	if len(blocking) == 0 {
 		return blocking, 0
 	}
-	return blocking, free.Sub(img.Now)
+	return blocking, min(free.Sub(img.Now), longest)
 }
 
 // Stuck is the image with those live entries that stay until the ones with the ids held

@@ -21,6 +21,9 @@ func (e *Engine) Downgrade(ctx context.Context, g Grant, k int64, to Request) (A
 	update := e.present(to.Tag, e.LeaseBy(to.Tag, to.Terms)).downgrade(e.field, "$"+e.path(g.Tag), g, k, idValue(to.ID))
 	img, sent, err := e.show(ctx, forDowngrade, bson.D(g.Pin), nil, update, to)
 	a := Answer{Outcome: img.downgraded(g, to), Image: img, Sent: sent}
+	if err == nil && a.Outcome == Conflict {
+		err = e.exhausted(img)
+	}
 	if a.Outcome == Lost {
 		a.Gone = img == nil
 		return e.lost(ctx, a, err, g.Pin, func(e Entry) bool { return g.owns(e) || withID(to.Tag, to.ID)(e) })
@@ -53,7 +56,7 @@ func (d decision) downgrade(field, from string, g Grant, k int64, id expr) bson.
 			refused = append(refused, nth(d.survivorsOf(tag), r.Allow))
 		}
 	}
-	refused = append(refused, nth("$$strange", 0))
+	refused = append(append(refused, nth("$$strange", 0)), d.exhausted()...)
 
 	entry := newEntry{id: id, owner: "$$own." + ownerKey, seq: "$$next", fence: "$$next", since: d.now, expires: call("$add", d.now, d.held)}
 	numbered := call("$mergeObjects", d.lock+"."+tagsKey, bson.D{{Key: g.Tag, Value: inPlace(from, own, bson.D{{Key: writeKey, Value: k}})}})

@@ -147,7 +147,7 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 	if img == nil && err == nil && e.Upsert && f.Unmet == "" {
 		img, sent, err = e.insertAndModify(ctx, f, t, r)
 	}
-	return img.answer(sent, r, NotFound, Conflict), err
+	return e.answer(img, err, sent, r, NotFound, Conflict)
 }
 
 // Confirm sends one confirm for a waiting entry. The entry is granted, or its
@@ -155,7 +155,7 @@ func (e *Engine) Acquire(ctx context.Context, f Filter, r Request) (Answer, erro
 // exist.
 func (e *Engine) Confirm(ctx context.Context, pin Pin, r Request) (Answer, error) {
 	img, sent, err := e.modify(ctx, forConfirm, bson.D(pin), e.confirming(r), r)
-	a := img.answer(sent, r, Lost, Lost)
+	a, err := e.answer(img, err, sent, r, Lost, Lost)
 	if a.Outcome == Lost {
 		a.Gone = img == nil
 		return e.lost(ctx, a, err, pin, withID(r.Tag, r.ID))

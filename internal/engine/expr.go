@@ -110,6 +110,12 @@ func (d decision) next() bson.D {
 	return call("$toLong", call("$max", args{call("$add", d.lock+"."+fenceKey, 1), call("$toLong", d.now)}))
 }
 
+// exhausted are the tests that $$next can't be given out: the server's clock is not
+// after 1970, or the number is too great to be exact in every type.
+func (d decision) exhausted() []expr {
+	return []expr{call("$lte", call("$toLong", d.now), 0), call("$gte", "$$next", long(fenceLimit))}
+}
+
 // put builds the lock with new tags.
 func (d decision) put(fence, tags expr) bson.D {
 	return call("$mergeObjects", d.lock, bson.D{{Key: fenceKey, Value: fence}, {Key: tagsKey, Value: tags}})
@@ -221,6 +227,7 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 	if len(refused) > 0 {
 		entered = cond(anyOf(refused...), d.lock, entered)
 	}
+	entered = cond(anyOf(d.exhausted()...), d.lock, entered)
 	arrive := let(append(d.survivors(exclusive), bson.E{Key: "next", Value: d.next()}), entered)
 
 	repeat := call("$mergeObjects", d.lock, bson.D{{Key: tagsKey, Value: call("$mergeObjects", d.lock+"."+tagsKey,

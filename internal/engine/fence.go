@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math/big"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -9,6 +10,20 @@ import (
 // fenceLimit is 2^53: all whole numbers up to it are exact in every numeric
 // type.
 const fenceLimit = 1 << 53
+
+// exhausted is the failure of a request that the decisions refuse because no fence is
+// left for it (see exhausted in expr.go), or nil.
+func (e *Engine) exhausted(img *Image) error {
+	now := img.Now.UnixMilli()
+	switch {
+	case img.Lock.Fence+1 >= fenceLimit:
+		return &Failure{Nothing: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w: its fence is %d, the last one", e.field, img.ID, errForeign, img.Lock.Fence)}
+	case !img.Now.IsZero() && (now <= 0 || now >= fenceLimit):
+		return &Failure{Nothing: true, Cause: CauseUnsupported, err: fmt.Errorf("its clock is at %v, and fencing tokens are the milliseconds since 1970; set the clock", img.Now)}
+	default:
+		return nil
+	}
+}
 
 // lastNumber reads lock.fence. It accepts any number from 0 up to, and without,
 // fenceLimit; a missing or null field is 0. Any other value makes the field

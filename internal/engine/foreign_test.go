@@ -216,6 +216,15 @@ func TestFenceThatRunsOut(t *testing.T) {
 	}
 }
 
+// Callers add to the time until a lock is free, also if somebody has written the last
+// date that there is.
+func TestInTheWayOfTheLastDate(t *testing.T) {
+	img := &Image{Now: epoch, Lock: Lock{Entries: []Entry{{Tag: "write", ID: ann, Fence: 1, Expires: time.UnixMilli(math.MaxInt64)}}}}
+	if entries, free := InTheWay(relations.Exclusive(), img, "write", nil); len(entries) != 1 || free < time.Hour || free+free < free {
+		t.Errorf("%v in the way, free in %v", entries, free)
+	}
+}
+
 // A lock of a newer version is left to it by what judges the lock. What names an
 // entry by id and fencing token, or key, goes on.
 func TestLockOfANewerVersion(t *testing.T) {

@@ -59,7 +59,7 @@ func (e *Engine) Piggybacks(g Grant, u *Update, s Successor) (can, inherits bool
 		return true, false
 	}
 	unchanged := e.LeaseBy(s.Tag, s.Terms) == g.TTL && s.Terms.Least == 0 && s.Terms.Most == 0 && g.Until.IsZero()
-	return g.Alone != 0 && !s.Waiting && s.Tag == g.Tag && unchanged, true
+	return g.Alone != 0 && g.Alone+1 < fenceLimit && !s.Waiting && s.Tag == g.Tag && unchanged, true
 }
 
 // entry is the pipeline that decides on the successor's entry.
@@ -132,5 +132,5 @@ func (e *Engine) pass(ctx context.Context, c change, s Successor) (Answer, error
 	if s.Waiting {
 		noEntry = Lost
 	}
-	return img.answer(sent, s.Request, Lost, noEntry), nil
+	return e.answer(img, nil, sent, s.Request, Lost, noEntry)
 }

@@ -139,13 +139,17 @@ func readEntries(tag string, v bson.RawValue) []Entry {
 	return entries
 }
 
-// answer is the answer to an acquire, a confirm or a handoff. The image is nil
-// if no document matched.
-func (img *Image) answer(sent Reading, r Request, noDocument, noEntry Outcome) Answer {
+// answer is the answer to an acquire, a confirm, a resume or a handoff. The image is nil
+// if no document matched. What was refused because no fence is left is a failure.
+func (e *Engine) answer(img *Image, err error, sent Reading, r Request, noDocument, noEntry Outcome) (Answer, error) {
 	if img == nil {
-		return Answer{Outcome: noDocument, Sent: sent}
+		return Answer{Outcome: noDocument, Sent: sent}, err
 	}
-	return Answer{Outcome: img.arrived(r.Tag, r.ID, noEntry), Image: img, Sent: sent}
+	a := Answer{Outcome: img.arrived(r.Tag, r.ID, noEntry), Image: img, Sent: sent}
+	if err == nil && a.Outcome == Conflict {
+		err = e.exhausted(img)
+	}
+	return a, err
 }
 
 // arrived is the outcome of the request with this id.

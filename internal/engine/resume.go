@@ -28,8 +28,8 @@ func (e *Engine) Resume(ctx context.Context, f Filter, k Token, r Request) (Answ
 	}
 	update := e.present(k.Tag, e.LeaseBy(r.Tag, r.Terms)).resumption(e.field, idValue(k.Key), idValue(r.ID), r.Terms.Owner)
 	img, sent, err := e.show(ctx, forResume, query, nil, update, r)
-	a := img.answer(sent, r, Lost, Lost)
-	if a.Outcome == Lost {
+	a, err := e.answer(img, err, sent, r, Lost, Conflict)
+	if a.Outcome != Granted {
 		return e.unresumed(ctx, a, err, f, k, query)
 	}
 	return a, err
@@ -98,8 +98,8 @@ func (d decision) resumption(field string, key, id expr, owner string) bson.A {
 	resumed.until = cond("$$e."+detachedKey,
 		orElse("$$e."+untilKey, "$$REMOVE"),
 		call("$max", args{"$$e." + untilKey, "$$e." + expiresKey}))
-	takeover := let(bson.D{{Key: "next", Value: d.next()}},
-		d.change("$$next", mapped(d.own, "e", cond(call("$eq", "$$e."+tokenKey, key), resumed.document(), "$$e"))))
+	changed := d.change("$$next", mapped(d.own, "e", cond(call("$eq", "$$e."+tokenKey, key), resumed.document(), "$$e")))
+	takeover := let(bson.D{{Key: "next", Value: d.next()}}, cond(anyOf(d.exhausted()...), d.lock, changed))
 	return stage(field, d.ours(cond(d.there(id), d.repeat(id), takeover)))
 }
 

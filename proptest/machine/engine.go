@@ -211,9 +211,18 @@ func (m *engineMachine) outcome(t *rapid.T, command string, want model.Outcome, 
 	if want == model.NotApplied { // this is Lost where nothing was repeated
 		want = model.Lost
 	}
+	before := m.doc
+	if before == nil { // an upsert has made it
+		before = &model.Document{}
+	}
+	exhausted := want == model.Conflict && before.Exhausted(m.now)
+	if exhausted { // refused because no fence is left
+		want = model.ForeignLock
+		m.count.Seen("no fence is left", 1)
+	}
 	if err != nil {
 		f := engine.AsFailure(err)
-		if f.Cause != engine.CauseForeign || !f.Nothing {
+		if f.Cause != engine.CauseForeign && (!exhausted || f.Cause != engine.CauseUnsupported) || !f.Nothing {
 			t.Fatalf("%s: %v", command, err)
 		}
 		said = model.ForeignLock

@@ -50,6 +50,9 @@ func newPlace(t *rapid.T, coll *mongo.Collection, count *tally.Tally) *place {
 		t: t, coll: coll, id: uuid.NewString(), count: count, now: epoch,
 		ids: map[uuid.UUID]model.ID{uuid.Nil: 0}, uuids: map[model.ID]uuid.UUID{},
 	}
+	if rapid.IntRange(0, 9).Draw(t, "the clock") == 0 { // is at an end of its range
+		p.now = rapid.SampledFrom([]int64{0, 1<<53 - 2000}).Draw(t, "begins at")
+	}
 	p.alone = rapid.Bool().Draw(t, "alone")
 	p.begin()
 	return p
@@ -116,7 +119,7 @@ func (p *place) advance(t *rapid.T) {
 	case kind < 2 && len(ends) > 0: // near the expiry of an entry
 		p.now = pick(t, "end", ends) + rapid.Int64Range(-1, 1).Draw(t, "beside it")
 	case kind == 5: // backwards, within the protocol's limits
-		p.now -= rapid.Int64Range(0, 400).Draw(t, "ms back")
+		p.now = max(p.now-rapid.Int64Range(0, 400).Draw(t, "ms back"), 0)
 	default:
 		p.now += pick(t, "ms", []int64{1, 0, 100, 1000, 1000, 3000, 20_000, 100_000})
 	}

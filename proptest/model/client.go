@@ -326,7 +326,7 @@ func (w *world) handOut(c *client) {
 func (w *world) resumed(c *client, ev event) {
 	switch ev.outcome {
 	case Granted:
-	case NotFound:
+	case NotFound, Conflict:
 		w.saysUnmatched(ev)
 		w.end(c)
 		return

@@ -67,7 +67,7 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 		if !r.Upsert {
 			return nil, NotFound, nil
 		}
-		d = &Document{}
+		d = &Document{Field: Ours}
 	}
 	if d.Field == Foreign {
 		return d, ForeignLock, d
@@ -76,7 +76,7 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 		return p.repeat(d, e, r, now)
 	}
 	refused, blocked := p.arrival(d, r.Rules, r.Tag, now)
-	if refused || blocked && mode == Try {
+	if refused || blocked && mode == Try || d.Exhausted(now) {
 		return d, Conflict, d
 	}
 	c := d.clone()
@@ -139,10 +139,13 @@ func (p Protocol) Confirm(d *Document, r Request, now int64) (*Document, Outcome
 	case !ok:
 		return d, Lost, d
 	}
+	repeat := e.Held() || p.blocked(d, r.Rules, r.Tag, e, now)
+	if !repeat && d.Exhausted(now) {
+		return d, Waits, d
+	}
 	c := d.clone()
 	c.remove(r.Tag, r.ID)
 	p.prune(c, now)
-	repeat := e.Held() || p.blocked(d, r.Rules, r.Tag, e, now)
 	if !repeat {
 		c.Lock.Fence = c.next(now)
 		e.Fence, e.Until = c.Lock.Fence, p.heldUntil(r, now)
@@ -302,6 +305,9 @@ func (p Protocol) Resume(d *Document, k Token, r Request, matches bool, now int6
 	}
 	if !ok {
 		return d, d.unkeyed(), nil
+	}
+	if e.ID != r.ID && d.Exhausted(now) {
+		return d, Conflict, d
 	}
 	c := d.clone()
 	own := c.at(k.Tag, e.ID)
@@ -511,7 +517,7 @@ func (p Protocol) Downgrade(d *Document, from Lease, k int, to Request, now int6
 	c.remove(from.Tag, from.ID)
 	refused, blocked := p.arrival(c, to.Rules, to.Tag, now)
 	early := e.Until > now && !p.Without.DowngradeHoldsOut
-	if (refused || blocked) && !p.Without.DowngradeIsJudged || early {
+	if (refused || blocked) && !p.Without.DowngradeIsJudged || early || d.Exhausted(now) {
 		return p.refuse(d, c, from, k, now)
 	}
 	p.enter(c, to, true, now)

@@ -112,6 +112,10 @@ func (p Protocol) prune(d *Document, now int64) {
 // next is the next value to give out, as a seq or as a fencing token.
 func (d *Document) next(now int64) int64 { return max(d.Lock.Fence+1, now) }
 
+// Exhausted reports whether the next fence can't be given out: the clock is not after 1970, or the number would not be
+// exact in every type.
+func (d *Document) Exhausted(now int64) bool { return now <= 0 || d.next(now) >= 1<<53 }
+
 // extend moves the entry's expiry to its terms from now, and never back. An
 // entry that keeps others out for longer also lives for longer.
 func (p Protocol) extend(e *Entry, r Request, now int64) {
