@@ -3,6 +3,7 @@ package doclock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,17 +128,24 @@ func TestRule14AWriteIsAppliedOnce(t *testing.T) {
 	}
 }
 
-// Rule 18: absence from `done` proves "not applied" only while nothing was
-// pushed out of it and nobody erased the lock.
+// Rule 18: absence from `done` proves "not applied" only if it had an id at the grant
+// that is still there: nothing was pushed out of it, and nobody erased the lock, or made
+// it anew.
 func TestRule18AbsenceFromDone(t *testing.T) {
+	const earlier = "after another last write: "
+	erase := func(r *rig) { r.change(bson.M{"$unset": bson.M{"lock": ""}}) }
+	anew := func(r *rig) { erase(r); r.takeOver() }
 	for _, c := range []struct {
 		name    string
 		between func(*rig) // the write was applied, its reply lost; then this
 		lose    faultnet.Kind
 		unknown bool
 	}{
-		{"applied, erased, the absence is no verdict", func(r *rig) { r.change(bson.M{"$unset": bson.M{"lock": ""}}) }, faultnet.LoseReply, true},
-		{"not applied, taken over, the absence is one", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, false},
+		{"applied, erased, the absence is no verdict", erase, faultnet.LoseReply, true},
+		{"applied, erased and locked anew", anew, faultnet.LoseReply, true},
+		{earlier + "applied, erased and locked anew", anew, faultnet.LoseReply, true},
+		{"not applied, taken over", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, true},
+		{earlier + "not applied, taken over, the absence is one", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, false},
 		{"applied, then eight others pushed it out", func(r *rig) {
 			for range 8 {
 				other := r.takeOver()
@@ -162,6 +170,11 @@ func TestRule18AbsenceFromDone(t *testing.T) {
 	} {
 		mongotest.RunVirtual(t, c.name, func(t *testing.T) {
 			r := newRig(t)
+			if strings.HasPrefix(c.name, earlier) {
+				if err := r.acquire().UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"other": 1}}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			lease := r.acquire()
 			r.net.Arm(c.lose, "findAndModify")
 			r.onNext("findAndModify", func() { c.between(r) })

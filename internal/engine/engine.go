@@ -104,7 +104,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 			c.timed[command] = *made
 		}
 	}
-	if e.done, err = newTemplate(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -DoneCap}}); err != nil {
+	if e.done, err = newTemplate(bson.D{{Key: "$each", Value: args{id}}, {Key: "$slice", Value: -doneCap}}); err != nil {
 		return nil, err
 	}
 	if e.byID, err = newTemplate(bson.D{{Key: idKey, Value: id}}); err != nil {

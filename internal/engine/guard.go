@@ -149,7 +149,7 @@ func (e *Engine) finished(g Grant) bson.Raw {
 	}
 	return setStage(bson.D{
 		{Key: path, Value: entries},
-		{Key: done, Value: call("$slice", call("$concatArrays", orElse("$"+done, args{}), args{id}), -DoneCap)},
+		{Key: done, Value: call("$slice", call("$concatArrays", orElse("$"+done, args{}), args{id}), -doneCap)},
 	})
 }
 

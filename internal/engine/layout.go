@@ -35,8 +35,8 @@ const (
 // judge. Nothing writes it yet; a lock without it has version 1.
 const version = 1
 
-// DoneCap is the number of ids that `done` keeps.
-const DoneCap = 8
+// doneCap is the number of ids that `done` keeps.
+const doneCap = 8
 
 // Entry is one entry of a lock, held or waiting, as it is in the document.
 type Entry struct {

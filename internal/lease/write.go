@@ -101,8 +101,8 @@ func (s *Hold) read(ctx context.Context) (img *engine.Image, err error) {
 }
 
 // provesNotApplied says that the absence of the hold's id from `done` proves
-// that its last write was not applied: nothing was pushed out of `done` since
-// the grant, and nobody erased or replaced the lock field.
+// that its last write was not applied (rule 18): an id that was there at the grant is
+// there still, so nothing was pushed out of `done`, and nobody erased or replaced it.
 func provesNotApplied(img *engine.Image, g engine.Grant) bool {
 	if img == nil || img.Lock.Fence < g.Fence {
 		return false
@@ -110,10 +110,7 @@ func provesNotApplied(img *engine.Image, g engine.Grant) bool {
 	if _, present := ownEntry(img, g); present {
 		return false
 	}
-	if g.LastDone == uuid.Nil {
-		return len(img.Lock.Done) < engine.DoneCap
-	}
-	return img.Lock.FinishedBy(g.LastDone)
+	return g.LastDone != uuid.Nil && img.Lock.FinishedBy(g.LastDone)
 }
 
 // ownEntry is the grant's own entry in the image.

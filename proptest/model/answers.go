@@ -258,14 +258,14 @@ func (w *world) settleUnseen(c *client, d *Document) {
 func (w *world) wrote(c *client, ev event) {
 	switch {
 	case ev.outcome == Applied:
-		w.verdict(c, ev.u, true)
+		w.verdict(ev.u, true)
 		w.afterWrite(c, ev.message, ev.image)
 	case c.unknown && ev.op == opWrite: // nor did a read find its number: see resolve
 		w.lost(c, ev)
 	case c.unknown:
 		w.resolveLast(c, ev)
 	default:
-		w.verdict(c, ev.u, false)
+		w.verdict(ev.u, false)
 		w.lost(c, ev)
 	}
 }
@@ -318,7 +318,7 @@ func (w *world) handed(c *client, ev event) {
 		return
 	}
 	if ev.u != 0 {
-		w.verdict(c, ev.u, true)
+		w.verdict(ev.u, true)
 	}
 	if _, there := ev.after.Find(ev.lease.Tag, c.id); there {
 		w.fail("handoff", "entry %d is still there after it was handed over", c.id)
@@ -369,10 +369,10 @@ func (w *world) resolveLast(c *client, ev event) {
 	}
 	switch {
 	case applied:
-		w.verdict(c, m.u, true)
+		w.verdict(m.u, true)
 		w.afterWrite(c, m, d)
 	case known || w.provesAbsence(c, d):
-		w.verdict(c, m.u, false)
+		w.verdict(m.u, false)
 		w.end(c)
 	default:
 		w.release(c, m)
@@ -385,9 +385,9 @@ func finished(d *Document, id ID) bool {
 }
 
 // provesAbsence reports whether an id that is not in done was never put there.
-// This holds only while the id that was newest at the grant is still in done
-// (or, if there was none, while done is not full), and only if the lock is not
-// older than the lease.
+// This holds only while the id that was newest at the grant is still in done, and
+// only if the lock is not older than the lease. If there was none, done may have been
+// erased and made anew since.
 func (w *world) provesAbsence(c *client, d *Document) bool {
 	if w.cfg.protocol.Without.DoneNeedsWitness {
 		return true
@@ -398,5 +398,5 @@ func (w *world) provesAbsence(c *client, d *Document) bool {
 	if c.newest != 0 {
 		return slices.Contains(d.Lock.Done, c.newest)
 	}
-	return len(d.Lock.Done) < doneCap
+	return w.cfg.protocol.Without.EmptyProvesNothing && len(d.Lock.Done) < doneCap
 }

@@ -196,16 +196,12 @@ func (w *world) checkRefused(ev event) {
 }
 
 // verdict compares a client's conclusion about its update with the truth.
-func (w *world) verdict(c *client, u Update, applied bool) {
+func (w *world) verdict(u Update, applied bool) {
 	truth := slices.Contains(w.ghost.applied, u)
 	if applied && !truth {
 		w.fail("once", "verdict applied, but update %d was not", u)
 	}
 	if !applied && truth {
-		// Erased, and then granted above the old fence: no verdict is possible.
-		if w.ghost.erased && w.doc != nil && w.doc.Lock.Fence >= c.fence {
-			return
-		}
 		w.fail("once", "verdict not applied, but update %d was", u)
 	}
 	if !applied && !slices.Contains(w.ghost.denied, u) {

@@ -110,6 +110,7 @@ func TestRules(t *testing.T) {
 		{"17, pushes the id to done", sets, Without{SetPushesDone: true}, "once"},
 		{"17, has its verdict from done", sets, Without{VerdictFromDone: true}, "once"},
 		{"18, absence needs a witness", plain(exclusive, "a", faulty(1), saving, erasing), Without{DoneNeedsWitness: true}, "once"},
+		{"18, and there is none where done was empty", plain(exclusive, "aa", faulty(1), saving, erasing), Without{EmptyProvesNothing: true}, "once"},
 		{"20, a read is valid for the rest", plain(exclusive, "aa", checking), Without{RemainingFromExpiry: true}, "validity"},
 		{"23, a detach matches the fence", plain(exclusive, "aa", faulty(1), tokens(0)), Without{FenceInDetach: true}, "presence"},
 		{"23, extends", plain(exclusive, "aa", tokens(1)), Without{DetachExtends: true}, "extended"},

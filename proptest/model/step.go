@@ -161,7 +161,7 @@ func (w *world) resolve(c *client, ev event) {
 	e, there := ev.image.guarded(ev.lease, false)
 	switch {
 	case ev.op == opWrite && there && e.N >= ev.k:
-		w.verdict(c, ev.u, true)
+		w.verdict(ev.u, true)
 		w.afterWrite(c, ev.message, ev.image)
 	case !linear, !ev.finds(ev.image):
 		ev.outcome = ev.nothing(ev.image)
