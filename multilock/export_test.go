@@ -88,3 +88,15 @@ func (l *Locker) ObserveNobody(ctx context.Context) (same bool) {
 	l.emitFailed(bson.RawValue{}, "write", uuid.Nil, doclock.ErrConflict)
 	return o.counted(ctx) == ctx
 }
+
+// Owe has the clean-up look for an entry of document 1 under "write", which an attempt
+// of this time may have made.
+func (l *Locker) Owe(id uuid.UUID, sent time.Time) error {
+	a, err := l.begin(context.Background(), bson.M{"_id": 1}, "write", nil)
+	if err != nil {
+		return err
+	}
+	a.request.ID = id
+	l.cleanup.add(a.filter.Pin, a.request, sent, leftover{entries: 1})
+	return nil
+}

@@ -1,6 +1,7 @@
 package multilock_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -298,6 +299,76 @@ func TestARefusedCleanUpGoesOn(t *testing.T) {
 		}
 		if failed := o.heard.of(doclock.EventCleanUpFailed); len(failed) != 1 || failed[0].DocumentID.AsInt64() != 1 || failed[0].Tag != "write" || failed[0].LeaseID == uuid.Nil || driverError(failed[0].Err) == nil {
 			o.Errorf("clean-ups have failed: %+v", failed)
+		}
+	})
+}
+
+// What two ways owe is owed until the later end of the two, whichever comes first.
+func TestALeftoverHasTheLongerLife(t *testing.T) {
+	t.Parallel()
+	for name, ago := range map[string][2]time.Duration{"the first is longer": {0, 20 * time.Second}, "the second": {20 * time.Second, 0}} {
+		t.Run(name, func(t *testing.T) {
+			virtualOutage(t, func(o *outage) {
+				life, err := o.here.Life(flowers, "write")
+				must(o, err)
+				id, began := uuid.New(), time.Now()
+				o.mem.Down(errAway)
+				must(o, o.here.Owe(id, began.Add(-ago[0])))
+				must(o, o.here.Owe(id, began.Add(-ago[1])))
+				time.Sleep(life - 2*time.Second)
+				if n := o.here.Leftovers(); n != 1 {
+					o.Errorf("%d are owed before the end", n)
+				}
+				time.Sleep(4 * time.Second)
+				if n := o.here.Leftovers(); n != 0 {
+					o.Errorf("%d are owed after the end", n)
+				}
+			})
+		})
+	}
+}
+
+// A command has 500 ids at most, however many are owed.
+func TestACleanUpHasABoundOnItsIDs(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, sent := p.watched()
+		l := p.locker(coll, relations.Fair())
+		p.mem.Down(errAway)
+		ids := make([]uuid.UUID, 1200)
+		for i := range ids {
+			ids[i] = uuid.New()
+			must(p, l.Owe(ids[i], time.Now()))
+		}
+		p.mem.Up()
+		time.Sleep(10 * time.Second)
+		most, commands := 0, 0
+		for _, command := range sent.All() {
+			n := 0
+			for _, id := range ids {
+				if bytes.Contains(command.Lookup("query").Value, id[:]) {
+					n++
+				}
+			}
+			most, commands = max(most, n), commands+min(n, 1)
+		}
+		if most != 500 || commands < 3 {
+			p.Errorf("%d commands with up to %d ids", commands, most)
+		}
+	})
+}
+
+// While commands get no answer, what is owed rests for a second at most: after the
+// trouble it is removed as soon.
+func TestWhatIsOwedRestsForASecondAtMost(t *testing.T) {
+	t.Parallel()
+	virtualOutage(t, func(o *outage) {
+		o.lose(o.here, 1, doclock.TTL(time.Hour))
+		o.mem.Fail(1<<30, mongo.CommandError{Code: 8000, Message: "nobody knows"}, locktest.CleanUps)
+		time.Sleep(10 * time.Minute)
+		o.mem.Fail(0, mongo.CommandError{})
+		time.Sleep(1100 * time.Millisecond)
+		if !o.free() {
+			o.Error("it keeps others out a second after the trouble")
 		}
 	})
 }

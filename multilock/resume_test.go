@@ -1,9 +1,11 @@
 package multilock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -259,4 +261,25 @@ func TestWaitersPollAfterADetach(t *testing.T) {
 	p.release(holder)
 	p.release(p.resume(there, p.detach(p.granted(next)))) // next has it by a handoff
 	p.release(p.granted(last))
+}
+
+// After a detach the waiters of the process go on polling: the entry is still there.
+func TestADetachWakesNobody(t *testing.T) {
+	virtual(t, func(p *place) {
+		coll, w := p.watched()
+		l := p.locker(coll, relations.Exclusive())
+		lease := p.try(l, "write")
+		ctx, leave := context.WithCancel(p.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- errOf(l.Acquire(ctx, flowers, "write")) }()
+		synctest.Wait()
+		w.Take()
+		p.detach(lease)
+		synctest.Wait()
+		if sent := w.Take(); len(sent) != 1 {
+			p.Errorf("a detach beside a waiter sends %q", sent)
+		}
+		leave()
+		p.want(<-ended, doclock.ErrNotAcquired)
+	})
 }

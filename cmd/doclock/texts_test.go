@@ -37,6 +37,20 @@ func TestDefaultOwner(t *testing.T) {
 	}
 }
 
+// The default grace is a fifth of the TTL, or of a shorter --at-most.
+func TestDefaultGrace(t *testing.T) {
+	t.Parallel()
+	for want, h := range map[time.Duration]held{
+		6 * time.Second:  {ttl: 30 * time.Second},
+		2 * time.Second:  {ttl: 30 * time.Second, limited: true, most: 10 * time.Second},
+		12 * time.Second: {ttl: time.Minute, limited: true, most: time.Hour},
+	} {
+		if err := h.check(target{}); err != nil || h.grace != want {
+			t.Errorf("%+v: %v (%v), want %v", h, h.grace, err, want)
+		}
+	}
+}
+
 // check fails if a tolerance of 500 ms is too small for the clocks.
 func TestCheckOfClocks(t *testing.T) {
 	t.Parallel()

@@ -158,3 +158,39 @@ func TestPlacesComeFirst(t *testing.T) {
 		t.Errorf("with a place of its own, the order is %v", got)
 	}
 }
+
+// A refused waiter asks when the entry in its way expires, however long it would rest.
+func TestARestEndsWhenTheLockIsFree(t *testing.T) {
+	t.Parallel()
+	const left = 20 * time.Millisecond
+	now := time.UnixMilli(1_000_000)
+	q := handQueues(newHand(), relations.Exclusive())
+	w, img := q.Enter(keyOfOne, request("write", newHand()), Known{}), image(7, now, heldBy("write", 7, now.Add(left)))
+	settled(q, w, img)
+	w.queue.poll(w)
+	w.queue.view.changed = 0 // nothing has, for long
+	settled(q, w, img)
+	if may, pause := may(q, w); may || pause <= 0 || pause > 2*left {
+		t.Errorf("it may ask: %v, after %v; the lock is free after %v", may, pause, left)
+	}
+}
+
+// A detached entry stays in the document: the waiters go on polling. A released one
+// has the next ask at once.
+func TestADetachIsNoRelease(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	for name, c := range map[string]struct {
+		ends func(*Queues, engine.Grant)
+		asks bool
+	}{"detached": {(*Queues).Detached, false}, "released": {(*Queues).Released, true}} {
+		h := newHand()
+		q := handQueues(h, relations.Exclusive())
+		w, holder := q.Enter(keyOfOne, request("write", h), Known{}), heldBy("write", 7, now.Add(time.Hour))
+		settled(q, w, image(7, now, holder))
+		c.ends(q, engine.Grant{Pin: pinOfOne, ID: holder.ID})
+		if may, pause := may(q, w); may != c.asks || !may && (pause <= 0 || pause > longestPause*2) {
+			t.Errorf("%s: it may ask: %v, after %v", name, may, pause)
+		}
+	}
+}
