@@ -43,7 +43,7 @@ func Check(e bson.RawValue) error {
 		return checkDocument(e)
 	case bson.TypeString:
 		if path, found := strings.CutPrefix(e.StringValue(), "$"); found {
-			return checkPath(strings.TrimPrefix(path, "$"))
+			return checkPath(path)
 		}
 	}
 	return nil
@@ -73,8 +73,19 @@ func checkDocument(e bson.RawValue) error {
 }
 
 func checkPath(path string) error {
-	if path == "" || path[0] == '.' || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
-		return value.Refuse(40353, "FieldPath must not be empty, or have an empty part: '$%s'", path)
+	variable, isVariable := strings.CutPrefix(path, "$")
+	switch {
+	case path == "":
+		return value.Refuse(16872, "'$' by itself is not a valid FieldPath")
+	case isVariable && (variable == "" || variable[0] == '.'):
+		return value.Refuse(16869, "empty variable names are not allowed")
+	case strings.HasSuffix(path, "."):
+		return value.Refuse(40353, "FieldPath must not end with a '.': '$%s'", path)
+	}
+	for name := range strings.SplitSeq(strings.TrimPrefix(path, "$"), ".") {
+		if err := value.CheckName(name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func attempts(kinds ...string) *rapid.Generator[attempt] {
 				a.command = append(a.command, bson.E{Key: "projection", Value: p})
 			}
 			if rapid.IntRange(0, 3).Draw(t, "cut") == 0 {
-				a.command = append(a.command, bson.E{Key: "skip", Value: pick[any](t, "skip", int32(0), int32(1), int32(9), int32(-1))}, bson.E{Key: "limit", Value: pick[any](t, "limit", int32(0), int32(1), int32(2))})
+				a.command = append(a.command, bson.E{Key: "skip", Value: pick[any](t, "skip", int32(0), int32(1), int32(9),
+					int32(-1))}, bson.E{Key: "limit", Value: pick[any](t, "limit", int32(0), int32(1), int32(2))})
 			}
 		case "aggregate":
 			a.command = bson.D{{Key: "aggregate", Value: "c"}, {Key: "pipeline", Value: pipeline(t, false, a.documents)}, {Key: "cursor", Value: bson.D{}}}
@@ -77,7 +78,8 @@ func attempts(kinds ...string) *rapid.Generator[attempt] {
 			}
 			a.command = bson.D{{Key: "update", Value: "c"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: f}, {Key: "u", Value: update(t)}, {Key: "upsert", Value: true}}}}}
 		case "pipeline":
-			a.command = bson.D{{Key: "update", Value: "c"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{}}, {Key: "u", Value: pipeline(t, true, a.documents)}, {Key: "multi", Value: true}}}}}
+			a.command = bson.D{{Key: "update", Value: "c"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{}},
+				{Key: "u", Value: pipeline(t, true, a.documents)}, {Key: "multi", Value: true}}}}}
 		case "update":
 			s := bson.D{{Key: "q", Value: filter(t, 1)}, {Key: "u", Value: update(t)}, {Key: "multi", Value: rapid.Bool().Draw(t, "multi")}}
 			switch {
@@ -91,7 +93,8 @@ func attempts(kinds ...string) *rapid.Generator[attempt] {
 			}
 			a.command = bson.D{{Key: "update", Value: "c"}, {Key: "updates", Value: bson.A{s}}}
 		case "modify":
-			a.command = bson.D{{Key: "findAndModify", Value: "c"}, {Key: "query", Value: filter(t, 1)}, {Key: "update", Value: update(t)}, {Key: "sort", Value: order(t, a.documents)}, {Key: "new", Value: true}}
+			a.command = bson.D{{Key: "findAndModify", Value: "c"}, {Key: "query", Value: filter(t, 1)}, {Key: "update",
+				Value: update(t)}, {Key: "sort", Value: order(t, a.documents)}, {Key: "new", Value: true}}
 		case "unique":
 			a.unique = bson.D{{Key: pick(t, "key", "a", "b"), Value: int32(1)}}
 			a.command = bson.D{{Key: "insert", Value: "c"}, {Key: "documents", Value: bson.A{append(bson.D{{Key: "_id", Value: int32(9)}}, document(t, 2, "a", "b", "c")...)}}}

@@ -61,7 +61,8 @@ func (l *Locks) users() (fields bson.D) {
 		name  string
 		of    []any
 	}{
-		{0.7, "n", []any{int32(0), int32(7)}}, {0.3, "name", []any{"x", "$lock", "$$ROOT"}}, {0.2, "a b", []any{bson.A{int32(1), bson.D{e("z", nil), e("lock", bson.D{e("tags", int32(1))})}}}},
+		{0.7, "n", []any{int32(0), int32(7)}}, {0.3, "name", []any{"x", "$lock", "$$ROOT"}}, {0.2, "a b",
+			[]any{bson.A{int32(1), bson.D{e("z", nil), e("lock", bson.D{e("tags", int32(1))})}}}},
 		{0.2, "region", []any{"eu", nil, int32(1)}}, {0.05, "__doclockNow", []any{int32(1), "x"}}, {0.05, "__doclockDoc", []any{int32(1), bson.A{bson.D{e("now", int32(1))}}, nil}},
 	} {
 		if l.chance(f.share) {
@@ -104,7 +105,8 @@ func (l *Locks) lock() (lock any, there bool) {
 
 func (l *Locks) oddEntries() any {
 	own := l.own()
-	return of[any](l, l.odd(), bson.A{nil}, bson.A{int32(5), "x"}, bson.A{bson.D{}}, bson.A{bson.A{}}, bson.A{d("id", bson.A{id(sent.ID)})}, d("id", bson.A{id(sent.ID)}), own, bson.A{bson.A{own}}, bson.A{own, l.odd()})
+	return of[any](l, l.odd(), bson.A{nil}, bson.A{int32(5), "x"}, bson.A{bson.D{}}, bson.A{bson.A{}}, bson.A{d("id",
+		bson.A{id(sent.ID)})}, d("id", bson.A{id(sent.ID)}), own, bson.A{bson.A{own}}, bson.A{own, l.odd()})
 }
 
 func (l *Locks) done() bson.D {

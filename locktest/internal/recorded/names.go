@@ -36,7 +36,8 @@ func naming(t *rapid.T) bson.D {
 		}
 		return aggregating(of)
 	}
-	switch pick(t, "place", "insert", "id", "replace", "set", "value", "rename", "unset", "arrayFilter", "filter", "upsert", "projection", "sort", "expression", "variable", "key", "$set", "$unset", "$project", "$replaceWith") {
+	switch pick(t, "place", "insert", "id", "replace", "set", "value", "rename", "unset", "arrayFilter", "filter",
+		"upsert", "projection", "sort", "expression", "variable", "key", "$set", "$unset", "$project", "$replaceWith") {
 	case "insert":
 		return bson.D{e("insert", "c"), e("documents", bson.A{bson.D{e("_id", int32(2)), e(name(t), one), e("b", d(name(t), one))}})}
 	case "id":

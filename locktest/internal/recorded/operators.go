@@ -33,7 +33,8 @@ var expressions = map[string]any{
 // Recording is a command that uses the operator. values are all that there are.
 func (o Operator) Recording(values []bson.RawValue) (r Recording, err error) {
 	r.Kind = o.Op
-	documents, command := []bson.D{with(d("_id", int32(1)), "a", o.Of[0])}, bson.D{}
+	var command bson.D
+	documents := []bson.D{with(d("_id", int32(1)), "a", o.Of[0])}
 	family, name, _ := strings.Cut(o.Op, " ")
 	switch expression, known := expressions[family]; {
 	case family == "find":

@@ -23,7 +23,9 @@ func expression(t *rapid.T, depth int) any {
 		return all
 	}
 	switch name := pick(t, "expression", "$add", "$subtract", "$multiply", "$max", "$min", "$sum", "$size", "$arrayElemAt", "$concatArrays", "$slice", "$in", "$filter", "$map",
-		"$cond", "$ifNull", "$and", "$or", "$not", "$cmp", "$eq", "$ne", "$gt", "$lte", "$type", "$isArray", "$concat", "$setIsSubset", "$mergeObjects", "$objectToArray", "$toLong", "$let", "array", "doc", "$literal", "$anyElementTrue"); name {
+		"$cond", "$ifNull", "$and", "$or", "$not", "$cmp", "$eq", "$ne", "$gt", "$lte", "$type", "$isArray", "$concat",
+		"$setIsSubset", "$mergeObjects", "$objectToArray", "$toLong", "$let", "array", "doc", "$literal",
+		"$anyElementTrue"); name {
 	case "$subtract", "$arrayElemAt", "$in", "$cmp", "$eq", "$ne", "$gt", "$lte", "$setIsSubset":
 		return bson.D{{Key: name, Value: list(2)}}
 	case "$slice":

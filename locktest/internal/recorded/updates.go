@@ -8,7 +8,8 @@ import (
 )
 
 func updatePath(t *rapid.T) string {
-	return pick(t, "update path", "a", "a", "b", "c", "a.b", "a.b", "a.c", "b.b", "a.0", "a.1", "a.5", "a.0.b", "a.b.c", "a.b.0", "d", "d.e", "a.$[]", "a.$[].b", "a.$[i]", "a.$[i].b", "_id", "a..b", "", "$x", "a.$b", "b.$[]")
+	return pick(t, "update path", "a", "a", "b", "c", "a.b", "a.b", "a.c", "b.b", "a.0", "a.1", "a.5", "a.0.b", "a.b.c",
+		"a.b.0", "d", "d.e", "a.$[]", "a.$[].b", "a.$[i]", "a.$[i].b", "_id", "a..b", "", "$x", "a.$b", "b.$[]")
 }
 
 func update(t *rapid.T) any {

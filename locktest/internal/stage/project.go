@@ -160,13 +160,11 @@ func (p *parser) place(path []string) error {
 // checkNames refuses a path that no field can have.
 func checkNames(path []string) error {
 	for _, name := range path {
-		switch {
-		case name == "" && len(path) == 1:
+		if name == "" && len(path) == 1 {
 			return value.Refuse(40352, "FieldPath cannot be constructed with empty string")
-		case name == "":
-			return value.Refuse(15998, "FieldPath field names may not be empty strings.")
-		case strings.HasPrefix(name, "$"):
-			return value.Refuse(16410, "FieldPath field names may not start with '$': %q", name)
+		}
+		if err := value.CheckName(name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -50,6 +50,18 @@ func Refuse(code int32, format string, args ...any) *Refusal {
 	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// CheckName refuses a name that no part of a path in an expression or a projection can
+// have. Those of references between documents are taken.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return Refuse(15998, "FieldPath field names may not be empty strings.")
+	case name[0] == '$' && name != "$id" && name != "$ref" && name != "$db":
+		return Refuse(16410, "FieldPath field names may not start with '$': %q", name)
+	}
+	return nil
+}
+
 // Unsupported refuses what a MongoDB server may know, and this package doesn't.
 func Unsupported(format string, args ...any) *Refusal {
 	return Refuse(NotSupported, "locktest does not support "+format, args...)
