@@ -81,6 +81,9 @@ func (e *Engine) imageOf(raw bson.Raw) (*Image, error) {
 	field, _ := raw.LookupErr(e.field) // an absent field is a lock that has never been acquired
 	var err error
 	img.Lock, err = parseLock(field)
+	if errors.Is(err, errForeign) {
+		err = fmt.Errorf("%w; the option doclock.Field chooses another field", err)
+	}
 	if err != nil {
 		return img, &Failure{Nothing: true, Cause: CauseForeign, err: fmt.Errorf("field %q of document %s: %w", e.field, bsonvalue.Readable(img.ID), err)}
 	}

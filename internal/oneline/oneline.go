@@ -38,8 +38,11 @@ type because struct{ what, cause error }
 func (b *because) Unwrap() []error { return []error{b.what, b.cause} }
 
 func (b *because) Error() string {
-	return b.what.Error() + ": " + strings.ReplaceAll(oneLine(b.cause), prefix, "")
+	return b.what.Error() + ": " + withoutPrefix.Replace(strings.TrimPrefix(oneLine(b.cause), prefix))
 }
+
+// withoutPrefix takes the prefix from the errors in a text, and from no other place.
+var withoutPrefix = strings.NewReplacer(": "+prefix, ": ", "; "+prefix, "; ")
 
 func oneLine(err error) string { return Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }
 

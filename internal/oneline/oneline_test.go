@@ -59,6 +59,10 @@ func TestBecause(t *testing.T) {
 	if got, want := oneline.Because(refused, conflict).Error(), "doclock: not acquired: conflict"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	newer := fmt.Errorf("doclock: foreign: %w", errors.New("by a newer version of doclock: its v is 2"))
+	if got, want := oneline.Because(refused, oneline.Join(context.Canceled, newer)).Error(), "doclock: not acquired: context canceled; foreign: by a newer version of doclock: its v is 2"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for _, is := range []error{refused, conflict, context.DeadlineExceeded} {
 		if !errors.Is(err, is) {
 			t.Errorf("it is not %q", is)
