@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { mongotest.Main(m) }
 var printed = map[string][]string{
 	"contact": {
 		"add Ada to Friends: <nil>\ndelete Friends: a contact has this category\n",
-		"add Ada to Friends: doclock: not acquired: no such document: book.categories has none with _id {\"$oid\":…}; doclock.Upsert() would make it\ndelete Friends: <nil>\n",
+		"add Ada to Friends: doclock: not acquired: no such document: book.categories has none with _id {\"$oid\":…}; the _id is of type objectID\ndelete Friends: <nil>\n",
 	},
 	"editform": nil,
 	"jobqueue": {

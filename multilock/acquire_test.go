@@ -246,6 +246,7 @@ func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
 	const (
 		hex      = "660000000000000000000001"
 		upsert   = "; doclock.Upsert() would make it"
+		number   = "; the _id is of type 32-bit integer"
 		objectID = "; the _id is a string: should it be an ObjectID?"
 		notAmong = "doclock: not acquired: no such document: " + namespace + " has none "
 	)
@@ -260,27 +261,45 @@ func TestNotFoundSaysWhatWasLookedFor(t *testing.T) {
 			want   string
 		}{
 			"a string":           {doclock.ID("A-71"), nil, nil, notAmong + `with _id "A-71"` + upsert},
-			"a number":           {doclock.ID(7), nil, nil, notAmong + `with _id 7` + upsert},
-			"an ObjectID":        {doclock.ID(id), nil, nil, notAmong + `with _id {"$oid":"` + hex + `"}` + upsert},
-			"its digits":         {doclock.ID(hex), nil, nil, notAmong + `with _id "` + hex + `"` + objectID + upsert},
+			"a number":           {doclock.ID(7), nil, nil, notAmong + `with _id 7` + number},
+			"an ObjectID":        {doclock.ID(id), nil, nil, notAmong + `with _id {"$oid":"` + hex + `"}` + "; the _id is of type objectID"},
+			"its digits":         {doclock.ID(hex), nil, nil, notAmong + `with _id "` + hex + `"` + objectID},
 			"its digits, and no": {doclock.ID(hex + "0"), nil, nil, notAmong + `with _id "` + hex + `0"` + upsert},
-			"more than the _id":  {bson.D{{Key: "_id", Value: 1}, {Key: "state", Value: "new"}}, nil, nil, notAmong + `that matches {"_id":1,"state":"new"}`},
+			"more than the _id":  {bson.D{{Key: "_id", Value: 1}, {Key: "state", Value: "new"}}, nil, nil, notAmong + `that matches {"_id":1,"state":"new"}` + number},
 			"digits and more":    {bson.D{{Key: "_id", Value: hex}, {Key: "n", Value: 1}}, nil, nil, notAmong + `that matches {"_id":"` + hex + `","n":1}` + objectID},
 			"another filter":     {bson.M{"state": "new"}, nil, nil, notAmong + `that matches {"state":"new"}`},
 			"a range":            {bson.M{"_id": bson.M{"$gt": 7}}, nil, nil, notAmong + `that matches {"_id":{"$gt":7}}`},
 			"no shard key":       {doclock.ID(hex), nil, []doclock.Option{sharded}, notAmong + `that matches {"_id":"` + hex + `"}` + objectID},
-			"a shard key":        {bson.D{{Key: "_id", Value: 1}, {Key: "country", Value: "FR"}}, nil, []doclock.Option{sharded}, notAmong + `with _id 1 and this shard key` + upsert},
+			"a shard key":        {bson.D{{Key: "_id", Value: 1}, {Key: "country", Value: "FR"}}, nil, []doclock.Option{sharded}, notAmong + `with _id 1 and this shard key` + number},
 			"a long _id":         {doclock.ID(strings.Repeat("ü", 500)), nil, nil, notAmong + `with _id "` + strings.Repeat("ü", 59) + "…" + upsert},
 			"a long filter":      {bson.M{"s": strings.Repeat("x", 500)}, nil, nil, notAmong + `that matches {"s":"` + strings.Repeat("x", 114) + "…"},
 			"a claim, no match":  {bson.M{"state": "new"}, []doclock.AcquireOption{claim}, nil, notAmong + `that matches {"state":"new"}`},
-			"a claim of one":     {doclock.ID(7), []doclock.AcquireOption{claim}, nil, notAmong + `with _id 7`},
+			"a claim of one":     {doclock.ID(7), []doclock.AcquireOption{claim}, nil, notAmong + `with _id 7` + number},
 		} {
 			_, err := p.plain(relations.Fair(), c.locker...).TryAcquire(p.Context(), c.filter, "write", c.opts...)
 			p.wantNotFound(name, err, c.want)
 		}
 		p.Delete()
 		for name, ask := range asks {
-			p.wantNotFound(name, errOf(ask(p.plain(relations.Fair()), p.Context(), flowers, "write")), notAmong+"with _id 1"+upsert)
+			p.wantNotFound(name, errOf(ask(p.plain(relations.Fair()), p.Context(), flowers, "write")), notAmong+"with _id 1"+number)
+		}
+	})
+}
+
+// A foreign lock field is named, and what to do about it.
+func TestForeignLocksAreExplained(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Fair())
+		for want, lock := range map[string]any{
+			"; the option doclock.Field chooses another field":                              "mine",
+			`written by a newer version of doclock: its v is 2, and this one knows up to 1`: bson.M{"v": int32(2)},
+		} {
+			p.Change(bson.M{"$set": bson.M{"lock": lock}})
+			_, err := l.TryAcquire(p.Context(), flowers, "write")
+			p.want(err, doclock.ErrForeignLock)
+			if !strings.HasSuffix(err.Error(), want) {
+				p.Errorf("%v, want %s at the end", err, want)
+			}
 		}
 	})
 }
@@ -291,8 +310,8 @@ func TestNotFoundElsewhere(t *testing.T) {
 	virtual(t, func(p *place) {
 		l := p.plain(relations.Fair())
 		_, err := multilock.AcquireAll(p.Context(), l.Want(doclock.ID(1), "write"), l.Want(doclock.ID(7), "write"))
-		p.wantNotFound("AcquireAll", err, `doclock: wants[1], "write" on document 7 of `+namespace+`: not acquired: no such document; doclock.Upsert() would make it`)
-		p.wantNotFound("its want", errors.Unwrap(err), "doclock: not acquired: no such document: "+namespace+" has none with _id 7; doclock.Upsert() would make it")
+		p.wantNotFound("AcquireAll", err, `doclock: wants[1], "write" on document 7 of `+namespace+`: not acquired: no such document; the _id is of type 32-bit integer`)
+		p.wantNotFound("its want", errors.Unwrap(err), "doclock: not acquired: no such document: "+namespace+" has none with _id 7; the _id is of type 32-bit integer")
 
 		p.try(l, "write")
 		_, err = l.TryAcquire(p.Context(), bson.M{"_id": bson.M{"$lt": 2}}, "write", doclock.SkipLocked())

@@ -198,14 +198,18 @@ func (e *notFound) where() string {
 
 var hexOfObjectID = regexp.MustCompile(`^[0-9a-fA-F]{24}$`)
 
-// hints are what the caller may have meant.
+// hints are what the caller may have meant. A string may name a lock, whose document
+// Upsert makes; other documents have data, and their _id may be of another type.
 func (e *notFound) hints() (text string) {
-	id, _ := e.filter.EqualID()
-	if s, isString := id.StringValueOK(); isString && hexOfObjectID.MatchString(s) {
+	id, demanded := e.filter.EqualID()
+	s, isString := id.StringValueOK()
+	switch {
+	case isString && hexOfObjectID.MatchString(s):
 		text = "; the _id is a string: should it be an ObjectID?"
-	}
-	if e.mayUpsert {
-		text += "; doclock.Upsert() would make it"
+	case e.mayUpsert && isString:
+		text = "; doclock.Upsert() would make it"
+	case demanded && !e.noneFree && !e.unmet:
+		text = fmt.Sprintf("; the _id is of type %v", id.Type)
 	}
 	if e.unmet {
 		text += fmt.Sprintf("; doclock.Upsert() makes none, because of the condition on %q", cut(e.filter.Unmet))
