@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,7 +36,6 @@ const (
 
 // What a run on a replica set counts.
 const (
-	NeverNotFound  = "no caller is told that a document is missing that is there"
 	SeenRolledBack = "entries that were rolled back"
 	SeenUnknown    = "calls with an unknown outcome"
 	SeenLost       = "calls that were told a loss"
@@ -256,18 +254,7 @@ func (a *adversary) count(counts *tally.Tally) {
 		case errors.Is(c.err, doclock.ErrLost):
 			counts.Seen(ofCluster+SeenLost, 1)
 		}
-		if len(c.acquires) == 1 && c.acquires[0].stands() {
-			counts.Checked(NeverNotFound, 1)
-			if errors.Is(c.err, doclock.ErrNotFound) && !errors.Is(c.work, doclock.ErrNotFound) { // the function's own is no verdict
-				counts.Violated(NeverNotFound, "seed %d: %s", a.seed, (&ledger{}).name(c))
-			}
-		}
 	}
-}
-
-// stands says that an acquire is of a document that nobody deletes.
-func (a *acquire) stands() bool {
-	return slices.Contains(a.group.documents, a.document) && !slices.Contains(a.group.deleted, a.document)
 }
 
 // ClusterFloors are what a run on a replica set of some seeds must have seen.

@@ -23,6 +23,7 @@ const (
 	DurationsRight = "the time of a lease's event is that of its grant and its duration"
 	EntriesKnown   = "an entry that stays has an explanation"
 	Promised       = "no event's context has ended, and each Close, and each release that is repeated, comes to its end"
+	NeverNotFound  = "no caller is told that a document is missing that is there"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
 	TextsQuoted    = "a text of others is on one line, and steers no terminal"
 )
@@ -83,6 +84,7 @@ func (s *run) judge(counts *tally.Tally) {
 		}
 	}
 	l.outcomes()
+	l.missing()
 	counts.Seen(SeenNested, s.behind)
 	if l.exact() {
 		l.entries()
@@ -516,4 +518,19 @@ func (l *ledger) released(of *life) {
 		l.check(LeasesEnd, e.Err.Error() == c.err.Error(), "%v, and its caller was told %v", l.show(e), c.err)
 	}
 	l.check(LeasesEnd, failed == (e.Err != nil), "%v, and its caller was told %v: %v", l.show(e), c.err, l.story(h))
+}
+
+// missing checks that nobody is told so of a document that nobody deletes. What the
+// function of a call returns is no verdict.
+func (l *ledger) missing() {
+	for _, c := range l.calls {
+		if len(c.acquires) == 1 && c.acquires[0].stands() {
+			l.check(NeverNotFound, !errors.Is(c.err, doclock.ErrNotFound) || errors.Is(c.work, doclock.ErrNotFound), "%s", l.name(c))
+		}
+	}
+}
+
+// stands says that an acquire is of a document that nobody deletes.
+func (a *acquire) stands() bool {
+	return slices.Contains(a.group.documents, a.document) && !slices.Contains(a.group.deleted, a.document)
 }

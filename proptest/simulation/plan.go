@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -76,6 +77,11 @@ func (r runner) planFor(p *program, g *group, name string) plan {
 	}
 	if g.terms {
 		r.terms(p, &pl)
+	}
+	if g.terms && r.one(3) && name != fresh { // its own entry ends that it matches
+		pl.owner = fmt.Sprint("filter ", r.writes.Add(1), " of ", r.number)
+		pl.add(doclock.Owner(pl.owner))
+		pl.filter = bson.M{"_id": name, "$and": bson.A{bson.M{"lock.tags." + pl.tag + ".owner": bson.M{"$ne": pl.owner}}}}
 	}
 	if r.one(4) {
 		pl.add(doclock.Into(r.document(16)))
