@@ -1,6 +1,7 @@
 package doclock
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -123,6 +124,9 @@ func (e Event) attributes() (of []slog.Attr) {
 	}
 	if e.Err != nil {
 		of = append(of, slog.String("error", oneline.Text(e.Err.Error())))
+	}
+	if lost := (*LostError)(nil); errors.As(e.Err, &lost) {
+		of = append(of, slog.String("reason", string(lost.Reason)))
 	}
 	add(e.Dropped != 0, slog.Int("dropped", e.Dropped))
 	return of

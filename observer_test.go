@@ -144,6 +144,10 @@ func TestAttributesOfEvents(t *testing.T) {
 	if got := logged(t, slog.LevelInfo, full); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	lost := observe.Event{Kind: observe.Lost, Err: &doclock.LostError{Reason: doclock.LossNotRenewed}}
+	if got := logged(t, slog.LevelWarn, lost); got["reason"] != "not renewed" {
+		t.Errorf("a loss is logged as %v", got)
+	}
 	if got := logged(t, slog.LevelInfo, observe.Event{Kind: observe.GaveUp}); len(got) != 2 { // without a time
 		t.Errorf("an empty event is logged as %v", got)
 	}
