@@ -117,6 +117,10 @@ func held(w *world, c call, err error) {
 	if errors.Is(err, doclock.ErrNotAcquired) {
 		w.Errorf("its function ran: %v", err)
 	}
+	lost := (*doclock.LostError)(nil)
+	if named := errors.As(err, &lost); named != errors.Is(err, doclock.ErrLost) || named && lost.DocumentID.AsInt64() != 1 {
+		w.Errorf("the loss is %+v, and the error is %v", lost, err)
+	}
 	if c.name == "Lead" {
 		return // it has campaigned again, and returned what the next term has
 	}
