@@ -15,7 +15,8 @@ import (
 // fields.
 func ID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 
-// Into decodes the document, as of the grant, into target, a non-nil pointer. It
+// Into decodes the document, as of the grant, into target, a non-nil pointer, and
+// replaces its value: nothing of before stays, unless the target decodes itself. It
 // sends nothing more, and uses the collection's registry. The lock field is left
 // out, so that saving the document back can't bring an old lock back. The caller's
 // goroutine decodes. If that fails, the acquire returns the error and releases the

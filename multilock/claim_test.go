@@ -427,3 +427,20 @@ func TestAClaimTriesEachCandidateUnderAnIDOfItsOwn(t *testing.T) {
 		t.Errorf("%d commands have the id of the entry that was granted", n)
 	}
 }
+
+// A filter with the server's clock becomes right by itself while a claim waits.
+func TestAClaimWaitsForTheServersClock(t *testing.T) {
+	virtual(t, func(p *place) {
+		const in = 30 * time.Second
+		p.Change(bson.M{"$set": bson.M{"due": time.Now().Add(in)}}) // document 2 has none
+		filter := bson.M{"due": bson.M{"$type": "date"}, "$expr": bson.M{"$lte": bson.A{"$due", "$$NOW"}}}
+		began := time.Now()
+		lease, err := p.locker(p.coll, relations.Exclusive()).Acquire(p.Context(), filter, "write", doclock.SkipLocked())
+		if must(p, err); lease.DocumentID().AsInt64() != 1 {
+			p.Errorf("it has document %v", lease.DocumentID())
+		}
+		if took := time.Since(began); took < in || took > in+5*time.Second {
+			p.Errorf("it has waited for %v", took)
+		}
+	})
+}

@@ -228,3 +228,26 @@ func TestAPanicInACodecIsTheCallers(t *testing.T) {
 		t.Errorf("%d documents are remembered", n)
 	}
 }
+
+// Nothing of the target's former value stays, and a document that can't be decoded
+// changes nothing.
+func TestIntoReplacesItsTarget(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Exclusive())
+		type category struct {
+			Name string
+			Old  []int
+		}
+		was := category{"before", []int{1, 2}}
+		c, m := was, bson.M{"old": 1}
+		p.release(p.try(l, "write", doclock.Into(&c)))
+		p.wantDocument("a struct", c, category{Name: "flowers"})
+		p.release(p.try(l, "write", doclock.Into(&m)))
+		p.wantDocument("a map", m, whole)
+		var wrong struct{ Name int }
+		wrong.Name = 7
+		if err := errOf(l.TryAcquire(p.Context(), flowers, "write", doclock.Into(&wrong))); err == nil || wrong.Name != 7 {
+			p.Errorf("a wrong type becomes %v (%v)", wrong, err)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -404,4 +405,48 @@ func turns(steps []step) (all [][]step) {
 		}
 	}
 	return all
+}
+
+// A process serves its waiters in order, and processes take turns: a later waiter of
+// another one comes before most of many.
+func TestWaitersComeInTurn(t *testing.T) {
+	for name, rules := range map[string]relations.Rules{"write": relations.Fair(), "slot": relations.Semaphore(1)} {
+		virtually(t, name, func(p *place) {
+			a, b := p.locker(p.coll, rules), p.locker(p.coll, rules)
+			held := p.got(b.TryAcquire(p.Context(), flowers, name))
+			held.KeepAlive(p.Context())
+			order := make(chan int, 20)
+			var all sync.WaitGroup
+			wait := func(l *multilock.Locker, who int) {
+				all.Go(func() {
+					ok(p, l.Do(p.Context(), flowers, name, func(context.Context, *doclock.Lease) error {
+						order <- who
+						time.Sleep(3 * time.Second)
+						return nil
+					}))
+				})
+				time.Sleep(100 * time.Millisecond)
+			}
+			for i := range 10 {
+				wait(a, i)
+			}
+			wait(b, 99)
+			p.release(held)
+			all.Wait()
+			close(order)
+			at, last := 0, -1
+			for who := range order {
+				if who == 99 {
+					at = last + 1 // so many of a came before
+				} else if who != last+1 {
+					p.Errorf("%d comes after %d", who, last)
+				} else {
+					last = who
+				}
+			}
+			if at == 0 || at > 9 {
+				p.Errorf("the other process's waiter comes after %d of ten", at)
+			}
+		})
+	}
 }

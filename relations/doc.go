@@ -38,7 +38,9 @@
 // monglock, a library for Node.js. It has no Allow, and warns of rules that make two
 // locks wait for each other. Here all rules are free of deadlocks, because a waiting
 // entry waits only for held and for earlier entries. Tags that are assertive to each
-// other, or to themselves, are served in the order of arrival.
+// other, or to themselves, are served in turn: a process serves its waiters in the order
+// of arrival, and has one place in the document's queue for them, which it takes anew
+// each time. So a waiter of another process comes before most of many that wait in one.
 //
 // # Choosing rules
 //

@@ -59,7 +59,7 @@ func Fair() Rules {
 }
 
 // Semaphore is one tag, "slot", with at most n holders at a time; the others
-// wait in the order of arrival. Semaphore(1) is an exclusive lock with a queue.
+// wait, in turn (see the package). Semaphore(1) is an exclusive lock with a queue.
 //
 // Starvation: none. Choose it to limit how many work on a document at once. All
 // programs must give the same n: one with a greater n lets in more.

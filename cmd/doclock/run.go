@@ -14,7 +14,7 @@ NAME leaves no document among yours; --create makes it there, too. FILTER is a d
 yours, which must be there.
 
 If others hold the lock, run waits, for ever or for --wait; --wait 0 is one try. With -n
-up to N may hold it at the same time, first come, first served; all users of the name must
+up to N may hold it at the same time, in turn; all users of the name must
 give the same N. With --skip run takes any free document that matches the FILTER: the next
 job of a queue. With --rules and --tag it locks as your programs do.
 

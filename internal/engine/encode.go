@@ -133,8 +133,24 @@ func (e *encoder) writer(buffer *bytes.Buffer) *bson.Encoder {
 	return w
 }
 
-// decode stores a document in the caller's target, with the same settings.
+// decode replaces the value of the caller's target by a document, with the same
+// settings. A target that decodes itself does as it likes. After an error another one
+// is as it was.
 func (e *encoder) decode(doc bson.Raw, target any) error {
+	switch target.(type) {
+	case bson.Unmarshaler, bson.ValueUnmarshaler:
+		return e.decodeInto(doc, target)
+	}
+	into := reflect.ValueOf(target).Elem()
+	fresh := reflect.New(into.Type())
+	if err := e.decodeInto(doc, fresh.Interface()); err != nil {
+		return err
+	}
+	into.Set(fresh.Elem())
+	return nil
+}
+
+func (e *encoder) decodeInto(doc bson.Raw, target any) error {
 	r := bson.NewDecoder(bson.NewDocumentReader(bytes.NewReader(doc)))
 	r.SetRegistry(e.registry)
 	for _, set := range e.decoding {
