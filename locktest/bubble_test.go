@@ -9,6 +9,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -175,4 +176,27 @@ func TestAServerFromOutside(t *testing.T) {
 	})
 	mem.Advance(time.Second)
 	check(t, orders.FindOne(t.Context(), bson.M{}).Err())
+}
+
+// A bubble may end while a Locker is open, and a lease is held or kept with its context.
+func TestALockerMayBeOpenAtTheEndOfABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		orders, err := locktest.New().Collection("orders", bson.M{"_id": 1}, bson.M{"_id": 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, err := writelock.New(orders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []int{1, 2} {
+			lease, err := locks.TryAcquire(t.Context(), doclock.ID(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id == 2 {
+				lease.KeepAlive(t.Context())
+			}
+		}
+	})
 }
