@@ -290,8 +290,7 @@ func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
 //
 // An operator (package admin) or another user of the lease's token ([Lease.Detach])
 // may have taken the entry. Release knows of it only if the server has looked for
-// the entry; a release that was refused or not sent does not know. After a lost
-// reply, the repeat of a release takes an operator's removal for its own.
+// the entry; a release that was refused or not sent does not know.
 //
 // The release goes on after the end of ctx: it is repeated in the background until
 // it is answered or the server would let others in anyway. If ctx has ended before the

@@ -24,8 +24,8 @@ import (
 // [doclock.ErrLost], a token resumes nothing, an entry with an Until leaves no
 // remainder, and an entry that goroutines share ([doclock.ShareInProcess]) is lost
 // to all of them. An acquire whose answer got lost asks again, and may be granted
-// anew. A release whose first request got lost takes the removal for its own, and
-// returns nil: so don't break the lock of a holder that is about to release it.
+// anew. A release whose first request got lost can't tell the removal from its own: it
+// returns a [doclock.ErrOutcomeUnknown].
 //
 // After a [doclock.ErrOutcomeUnknown] call Break again: it removes the entry if it
 // is still there. The other errors are [doclock.ErrInvalidArgument],

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -38,6 +39,10 @@ func TestTheFormatIsThatOfProtocol(t *testing.T) {
 	second, err := fair.TryAcquire(t.Context(), bson.M{"_id": 2}, "write")
 	must(t, err)
 	must(t, second.UpdateAndRelease(t.Context(), bson.M{"$set": bson.M{"n": 1}}))
+	third, err := fair.TryAcquire(t.Context(), bson.M{"_id": 2}, "write")
+	must(t, err)
+	_, err = admin.Break(t.Context(), orders, admin.Entry{DocumentID: third.DocumentID(), Tag: "write", ID: third.ID(), Fence: third.Fence()})
+	must(t, err)
 	documents, err := orders.Find(t.Context(), bson.M{})
 	must(t, err)
 	for documents.Next(t.Context()) {

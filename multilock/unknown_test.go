@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/relations"
 )
 
@@ -127,6 +129,41 @@ func TestRule23AnEndOfUnknownOutcomeAfterAnotherResume(t *testing.T) {
 			p.want(err, c.want)
 			if !c.released {
 				p.wantEntries(other)
+			}
+		})
+	}
+}
+
+// The first request of a release is lost, an operator breaks the entry and somebody is let
+// in: the repeat finds nothing while the lease's time lasts, and must not take the removal
+// for its own. Where nobody has broken the entry, it was its own.
+func TestAReleaseAfterABreakIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]bool{"broken": true, "released by itself": false} {
+		virtually(t, name, func(p *place) {
+			l := p.plain(relations.WritePreferring())
+			lease := p.try(l, "write")
+			if breaks {
+				p.mem.LoseRequests(1, locktest.Releases)
+			} else {
+				p.mem.LoseReplies(1, locktest.Releases)
+			}
+			time.AfterFunc(time.Millisecond, func() {
+				if !breaks {
+					return
+				}
+				lock, err := admin.Inspect(p.Context(), p.coll, flowers)
+				if err == nil && len(lock.Entries) == 1 {
+					_, err = admin.Break(p.Context(), p.coll, lock.Entries[0])
+				}
+				ok(p, err)
+				p.try(p.plain(relations.WritePreferring()), "write")
+			})
+			err := lease.Release(p.Context())
+			if breaks {
+				p.want(err, doclock.ErrOutcomeUnknown)
+			} else {
+				ok(p, err)
 			}
 		})
 	}

@@ -24,7 +24,8 @@ type Exact struct {
 }
 
 // RemoveExactly removes one entry, whoever holds it, and whatever its key and
-// its `until` are. It returns the image from before, or nil if the entry was
+// its `until` are. A held one leaves its fencing token in the lock, for the verdict of
+// its holder's release. It returns the image from before, or nil if the entry was
 // not there.
 func (e *Engine) RemoveExactly(ctx context.Context, x Exact) (*Image, error) {
 	filter, update := e.exactly(x)
@@ -82,7 +83,11 @@ func (e *Engine) exactly(x Exact) (filter, update bson.D) {
 		test = call("$lte", x.Expired, d.now)
 	}
 	filter = x.Pin.and(bson.E{Key: path, Value: bson.D{{Key: "$elemMatch", Value: entry}}}, d.when(test, false))
-	return filter, bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: entry}}}}
+	update = bson.D{{Key: "$pull", Value: bson.D{{Key: path, Value: entry}}}}
+	if x.Fence != 0 && x.Expired.IsZero() { // its holder may count it as valid
+		update = append(update, bson.E{Key: "$max", Value: bson.D{{Key: e.field + "." + brokenKey, Value: x.Fence}}})
+	}
+	return filter, update
 }
 
 // idle tests that a document may be deleted:

@@ -19,6 +19,7 @@ const (
 	fenceKey   = "fence"
 	tagsKey    = "tags"
 	doneKey    = "done"
+	brokenKey  = "broken"
 	idKey      = "id"
 	ownerKey   = "owner"
 	seqKey     = "seq"
@@ -62,6 +63,7 @@ type Lock struct {
 	Fence   int64
 	Entries []Entry // by tag, within a tag in the array's order
 	Done    []uuid.UUID
+	Broken  int64 // the greatest fencing token of the entries that an operator has removed, or 0
 }
 
 // Find returns the entry with this tag and id.
@@ -123,6 +125,8 @@ func parseLock(v bson.RawValue) (Lock, error) {
 			}
 		case doneKey:
 			l.Done = parseDone(v)
+		case brokenKey:
+			l.Broken, _ = number(v)
 		}
 	}
 	return l, nil

@@ -3,10 +3,12 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/observe"
+	"github.com/doclock/doclock/internal/oneline"
 	"github.com/google/uuid"
 )
 
@@ -143,11 +145,21 @@ func (s *Hold) removed(ctx context.Context, command string, got engine.Answer, u
 		return s.lose(got)
 	case s.last().Key != uuid.Nil:
 		return s.taken(ctx, command, unsure)
-	case s.left() > 0: // nobody but an earlier attempt can have removed it
-		return nil
-	default:
+	case s.left() <= 0:
 		return s.unknown(command, unsure)
 	}
+	// Nobody but an earlier attempt can have removed it, or an operator.
+	img := got.Image
+	if img == nil && !got.Gone {
+		var err error
+		if img, err = s.read(ctx); err != nil {
+			return s.unknown(command, oneline.Join(unsure, err))
+		}
+	}
+	if img != nil && img.Lock.Broken >= s.grant.Fence {
+		return s.unknown(command, fmt.Errorf("an operator has removed the entry, or a later one: %w", unsure))
+	}
+	return nil
 }
 
 // settle publishes the verdict on the part of a holder who sent no release.
