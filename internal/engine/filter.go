@@ -47,6 +47,9 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 	if err != nil {
 		return Filter{}, fmt.Errorf("doclock.ID(…) names a document by its _id: %w", err)
 	}
+	if err := e.checkMaps(filter); err != nil {
+		return Filter{}, err
+	}
 	fields, err := doc.Elements()
 	if err != nil {
 		return Filter{}, err
