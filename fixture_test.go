@@ -56,7 +56,7 @@ func (r *rig) locker(opts ...doclock.Option) *multilock.Locker {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() {
-		if err := locks.Close(context.Background()); err != nil {
+		if err := fixture.Rested(locks.Close(context.Background())); err != nil {
 			r.Error(err)
 		}
 	})

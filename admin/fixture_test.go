@@ -136,7 +136,7 @@ func (p *place) locker(rules relations.Rules, opts ...doclock.Option) *multilock
 		p.Fatal(err)
 	}
 	p.Cleanup(func() {
-		if err := l.Close(fixture.Bounded(p)); err != nil {
+		if err := fixture.Rested(l.Close(fixture.Bounded(p))); err != nil {
 			p.Errorf("Close: %v", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/writelock"
@@ -40,7 +41,7 @@ func locker(t testing.TB, coll *mongo.Collection, opts ...doclock.Option) *write
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { check(t, locks.Close(context.Background())) })
+	t.Cleanup(func() { check(t, fixture.Rested(locks.Close(context.Background()))) })
 	return locks
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -72,7 +73,7 @@ var calls = map[string]struct {
 func (p *kindsPlay) locker(rules relations.Rules) *multilock.Locker {
 	locks, err := multilock.New(p.coll, rules)
 	check(p.T, err)
-	p.Cleanup(func() { check(p.T, locks.Close(ctx)) })
+	p.Cleanup(func() { check(p.T, fixture.Rested(locks.Close(ctx))) })
 	return locks
 }
 

@@ -31,6 +31,7 @@ type asked struct {
 	into     []any // what the document is decoded into
 	maxWait  *time.Duration
 	skip     bool // it takes any document that matches and is free
+	leads    bool // it is a Lead's: Close ends its function at once
 	bounds   engine.Attempts
 	holding  []*lease.Handle // what the context of the call holds
 	observed *observed       // or nil
@@ -73,6 +74,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		into:    targets(cfg),
 		maxWait: cfg.MaxWait,
 		skip:    cfg.SkipLocked,
+		leads:   cfg.Leads,
 		bounds:  l.engine.Attempt(l.engine.LeaseBy(tag, terms)),
 		holding: lease.HeldBy(ctx),
 	}

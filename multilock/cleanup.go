@@ -44,7 +44,6 @@ type cleanup struct {
 	asleep  *time.Timer   // until a server can be reached; nil while one can
 	rest    time.Duration // the last sleep; 0 after an answer
 	closed  bool
-	left    []remnant // what Close leaves
 }
 
 // group is the leftovers of one document and tag.
@@ -88,6 +87,9 @@ func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftov
 		l.answers, l.reported = append(known.answers, l.answers...), known.reported
 	}
 	p.left[l.id] = &l
+	if c.closed {
+		c.hold(&l)
+	}
 	c.take(p)
 }
 
@@ -134,7 +136,6 @@ type due struct {
 	*group
 	ids     []uuid.UUID
 	timeout time.Duration
-	last    bool // Close waits for it
 	awaited bool // somebody waits for the answer, and goes on by it
 }
 
@@ -146,16 +147,13 @@ func (c *cleanup) next() *due {
 		c.workers--
 		return nil
 	}
-	d := &due{group: c.ready[0], last: c.closed}
+	d := &due{group: c.ready[0]}
 	c.ready = slices.Delete(c.ready, 0, 1)
 	for id, l := range d.left {
 		if !l.due.After(time.Now()) && len(d.ids) < mostIDs {
 			l.last = false
 			d.awaited = d.awaited || len(l.answers) > 0
 			d.ids, d.timeout = append(d.ids, id), max(d.timeout, l.timeout)
-			if d.last { // it waits for a server
-				d.timeout = max(d.timeout, min(engine.DefaultAttemptTimeout, time.Until(l.until)))
-			}
 		}
 	}
 	return d
@@ -171,15 +169,14 @@ type sent struct {
 	jitter  float64 // of the rest after it, from 0 to 1
 }
 
-// send sends the command, if a server can be reached. The last one waits for a
-// server.
+// send sends the command, if a server can be reached.
 func (c *cleanup) send(d *due) (s sent) {
 	if len(d.ids) == 0 {
 		return s
 	}
 	s.jitter = rand.Float64()
 	err := c.locker.engine.Unreachable()
-	if err == nil || d.last {
+	if err == nil {
 		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
 			s.found, err = c.locker.engine.Remove(ctx, d.pin, d.tag, d.ids)
 			if err == nil && d.awaited && len(s.found) == 0 {
@@ -196,7 +193,7 @@ func (c *cleanup) send(d *due) (s sent) {
 	if !failure.Nothing {
 		s.err = fmt.Errorf("%w: release: %w", doclock.ErrOutcomeUnknown, err)
 	}
-	s.away = s.trouble == engine.Overloaded && !d.last || c.locker.engine.Unreachable() != nil
+	s.away = s.trouble == engine.Overloaded || c.locker.engine.Unreachable() != nil
 	return s
 }
 
@@ -213,7 +210,7 @@ func (c *cleanup) answered(d *due, s sent) (calls []func()) {
 		}
 		calls = append(calls, c.settle(d.group, d.left[id], found, s, now)...)
 	}
-	if s.away && c.closed == d.last {
+	if s.away {
 		return append(calls, c.sleep(d.group, s, now)...)
 	}
 	c.schedule(d.group, now)
@@ -228,7 +225,8 @@ func (c *cleanup) answered(d *due, s sent) (calls []func()) {
 // until its entry's life is over.
 func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Time) (calls []func()) {
 	dead := !now.Before(l.until)
-	over := dead || c.closed && !l.last // no other command follows
+	over := dead || c.closed && s.err == nil && !l.last // no other command follows
+	l.err = s.err
 	switch {
 	case s.err == nil:
 		l.count(found)
@@ -248,11 +246,12 @@ func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Tim
 		}
 		l.answers = nil
 	}
+	if l.held && (over || l.entries <= 0 || (s.err == nil || s.refused) && !l.last || !now.Before(l.answerBy)) {
+		l.held = false
+		calls = append(calls, c.locker.ops.Leave)
+	}
 	if over || l.entries <= 0 {
 		delete(p.left, l.id)
-		if s.err != nil && !dead {
-			c.left = append(c.left, remnant{p, l, s.err})
-		}
 		return calls
 	}
 	rest := l.rest

@@ -113,3 +113,157 @@ func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
 		ok(p, errOf(closed.wait()))
 	})
 }
+
+// Close repeats a removal whose request was lost, and names nothing.
+func TestCloseRepeatsALostRemoval(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Exclusive())
+		p.mem.Delay(1, 2*time.Second, locktest.Acquires)
+		p.want(errOf(l.TryAcquire(p.within(time.Second), flowers, "write")), context.DeadlineExceeded)
+		p.mem.LoseRequests(1, locktest.CleanUps)
+		time.Sleep(900 * time.Millisecond)
+		ok(p, l.Close(p.Context()))
+		p.wantEntries()
+	})
+}
+
+// What Close could not remove it names, and a later Close tries again.
+func TestCloseAfterARefusedRemoval(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		p.mem.Delay(1, 2*time.Second, locktest.Acquires)
+		p.mem.Fail(1<<30, mongo.CommandError{Code: 13, Name: "Unauthorized"}, locktest.CleanUps, locktest.Releases)
+		p.want(errOf(l.TryAcquire(p.within(time.Second), flowers, "write")), context.DeadlineExceeded)
+		if err := l.Close(p.Context()); err == nil || !strings.Contains(err.Error(), "may leave entries that nobody holds") || !strings.Contains(err.Error(), "Unauthorized") {
+			p.Errorf("Close: %v", err)
+		}
+		p.mem.Fail(0, mongo.CommandError{})
+		ok(p, l.Close(p.Context()))
+		p.wantEntries()
+	})
+}
+
+// holdings are the calls that run a function.
+var holdings = map[string]func(ctx context.Context, l locker, fn func(context.Context) error) error{
+	"Do": func(ctx context.Context, l locker, fn func(context.Context) error) error {
+		return l.Do(ctx, flowers, "write", func(ctx context.Context, _ *doclock.Lease) error { return fn(ctx) })
+	},
+	"DoAll": func(ctx context.Context, l locker, fn func(context.Context) error) error {
+		return multilock.DoAll(ctx, func(ctx context.Context, _ multilock.Leases) error { return fn(ctx) }, l.Want(flowers, "write"))
+	},
+}
+
+// Close waits for a function, and has no error. Once Close's context has ended, the
+// function's ends, and Close waits for the release.
+func TestCloseWaitsForFunctions(t *testing.T) {
+	virtual(t, func(p *place) {
+		for name, work := range holdings {
+			for _, cut := range []bool{false, true} {
+				l := p.plain(relations.Fair())
+				begun, ended := make(chan struct{}), time.Minute
+				call := begin(p, func() (_ any, err error) {
+					return nil, work(p.Context(), l, func(ctx context.Context) error {
+						close(begun)
+						select {
+						case <-ctx.Done():
+							p.want(context.Cause(ctx), doclock.ErrClosed)
+						case <-time.After(ended):
+						}
+						time.Sleep(2 * time.Second) // it needs some time to stop
+						return nil
+					})
+				})
+				wait(p, begun)
+				ctx, took := p.Context(), ended+2*time.Second
+				if cut {
+					ctx, took = p.within(10*time.Second), 12*time.Second
+				}
+				at := time.Now()
+				ok(p, l.Close(ctx))
+				if is := time.Since(at); is != took {
+					p.Errorf("%s, cut %v: Close took %v, want %v", name, cut, is, took)
+				}
+				p.wantEntries()
+				ok(p, errOf(call.wait()))
+			}
+		}
+	})
+}
+
+// A function that ignores the end of its context is named after an AttemptTimeout more,
+// and so is a lease that nobody has released.
+func TestCloseNamesWhatItLeaves(t *testing.T) {
+	virtual(t, func(p *place) {
+		for name, work := range holdings {
+			l := p.plain(relations.Fair(), doclock.TTL(time.Hour), doclock.AttemptTimeout(5*time.Second))
+			begun, end := make(chan struct{}), make(chan struct{})
+			call := begin(p, func() (any, error) {
+				return nil, work(p.Context(), l, func(context.Context) error { close(begun); <-end; return nil })
+			})
+			wait(p, begun)
+			at := time.Now()
+			err := l.Close(p.within(time.Second))
+			if is := time.Since(at); is != 6*time.Second {
+				p.Errorf("%s: Close took %v", name, is)
+			}
+			p.want(err, context.DeadlineExceeded)
+			if !strings.Contains(err.Error(), "functions that have not ended") || !strings.Contains(err.Error(), `of "write" in document 1`) || strings.Contains(err.Error(), "nobody has released") {
+				p.Errorf("%s: %v", name, err)
+			}
+			close(end)
+			ok(p, errOf(call.wait()))
+			ok(p, l.Close(p.Context()))
+		}
+		l := p.plain(relations.Fair())
+		lease := p.try(l, "write")
+		if err := l.Close(p.Context()); err == nil || !strings.Contains(err.Error(), "leases that nobody has released: "+lease.ID().String()+` of "write" in document 1 until `) {
+			p.Errorf("Close beside a lease: %v", err)
+		}
+		p.release(lease)
+		ok(p, l.Close(p.Context()))
+	})
+}
+
+// Close inside a function of the same Locker is refused at once, also after the
+// function's last write, and closes nothing.
+func TestCloseInsideAFunctionIsRefused(t *testing.T) {
+	virtual(t, func(p *place) {
+		for _, work := range holdings {
+			l, other := p.locker(p.coll, relations.Fair()), p.locker(p.coll, relations.Fair(), doclock.Upsert())
+			ok(p, work(p.Context(), l, func(ctx context.Context) error {
+				inner, cancel := context.WithCancel(ctx)
+				defer cancel()
+				p.want(l.Close(inner), doclock.ErrInvalidArgument)
+				return other.Do(ctx, doclock.ID(2), "write", func(ctx context.Context, lease *doclock.Lease) error {
+					ok(p, lease.Release(ctx))
+					p.want(l.Close(ctx), doclock.ErrInvalidArgument)
+					p.want(other.Close(ctx), doclock.ErrInvalidArgument)
+					return nil
+				})
+			}))
+			p.release(p.try(l, "write"))
+		}
+	})
+}
+
+// A DoAll that has one lease and waits for another ends at once with the Close of the
+// first one's Locker.
+func TestCloseEndsTheWaitForOthers(t *testing.T) {
+	virtual(t, func(p *place) {
+		first, second := p.locker(p.coll, relations.Fair()), p.locker(p.coll, relations.Fair(), doclock.Upsert())
+		holder := p.got(second.TryAcquire(p.Context(), doclock.ID(2), "write"))
+		waiting := begin(p, func() (any, error) {
+			return nil, multilock.DoAll(p.Context(), func(context.Context, multilock.Leases) error { p.Error("it ran"); return nil },
+				first.Want(flowers, "write"), second.Want(doclock.ID(2), "write"))
+		})
+		p.eventually("it waits", func() bool { return second.Waiters(2) == 1 })
+		at := time.Now()
+		ok(p, first.Close(p.Context()))
+		p.want(errOf(waiting.wait()), doclock.ErrNotAcquired, doclock.ErrClosed)
+		if is := time.Since(at); is > 0 {
+			p.Errorf("it took %v", is)
+		}
+		p.release(holder)
+		p.wantEntries()
+	})
+}

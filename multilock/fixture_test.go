@@ -147,7 +147,7 @@ func (p *place) rest(l *multilock.Locker) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	ok(p, l.Close(ctx))
+	ok(p, fixture.Rested(l.Close(ctx)))
 }
 
 // lock is the lock field in the document.

@@ -106,8 +106,7 @@ func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 		}
 		l.eventually("they wait behind the bound", func() bool { return l.here.BehindTheBound(1) == len(calls) })
 		begun := time.Now()
-		short := l.within(time.Second)
-		l.want(l.here.Close(short), context.DeadlineExceeded)
+		closed := begin(l, func() (any, error) { return nil, l.here.Close(l.bounded()) })
 		for _, call := range calls {
 			l.want(errOf(call.wait()), doclock.ErrClosed)
 		}
@@ -115,7 +114,7 @@ func TestCloseWakesAcquiresBehindTheBound(t *testing.T) {
 			l.Errorf("they were woken after %v", took)
 		}
 		l.let(replies)
-		l.rest(l.here)
+		ok(l, errOf(closed.wait()))
 		l.wantEntries()
 	}, doclock.AttemptTimeout(time.Minute)) // so that none of the commands ends
 }

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
-	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
@@ -30,6 +27,8 @@ type leftover struct {
 	reported bool      // that it has failed
 
 	last    bool          // Close has asked for a command that is not sent yet
+	held    bool          // Close waits for its answer
+	err     error         // of the last command
 	due     time.Time     // of the next command
 	rest    time.Duration // after that
 	timeout time.Duration // of it
@@ -87,15 +86,13 @@ func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) {
 }
 
 // sleep stops the workers while no server can be reached, or it has too much to do:
-// what is ready gets the group's answer, and is due at the end of the sleep. After
-// Close there is no other time.
+// what is ready gets the group's answer, and is due at the end of the sleep.
 func (c *cleanup) sleep(asked *group, s sent, now time.Time) (calls []func()) {
 	waiting := append(c.ready, asked)
 	c.ready = nil
 	for _, p := range waiting {
 		for _, l := range p.left {
 			if p != asked {
-				l.last = false
 				calls = append(calls, c.settle(p, l, false, s, now)...)
 			}
 			l.due = now
@@ -108,8 +105,6 @@ func (c *cleanup) sleep(asked *group, s sent, now time.Time) (calls []func()) {
 	}
 	switch {
 	case len(c.ready) == 0 || c.asleep != nil:
-	case c.closed:
-		c.start(1)
 	default:
 		longest := longestRest
 		if s.trouble == engine.Overloaded {
@@ -135,14 +130,15 @@ func (c *cleanup) wake(workers int) {
 	c.start(min(workers, len(c.ready)))
 }
 
-// close removes all leftovers once more. None of them rests any more, so Close waits for all of
-// them by waiting for the workers.
+// close removes all leftovers once more. None of them rests any more, and Close waits for
+// the answers.
 func (c *cleanup) close() {
 	c.mu.Lock()
 	c.closed = true
 	for _, p := range c.groups {
 		for _, l := range p.left {
 			l.due, l.last = time.Now(), true
+			c.hold(l)
 		}
 		c.take(p)
 	}
@@ -150,43 +146,33 @@ func (c *cleanup) close() {
 	c.wake(mostCleanUps)
 }
 
-// remnant is what the last command has not removed.
-type remnant struct {
-	*group
-	*leftover
-	err error
+// hold has Close wait for the leftover's answer, no longer than for that of any other
+// command, or for two attempts.
+func (c *cleanup) hold(l *leftover) {
+	if !l.held {
+		l.held = true
+		c.locker.ops.Enter()
+	}
+	bounds := c.locker.engine.Attempt(c.locker.engine.TTL)
+	l.answerBy = time.Now().Add(max(bounds.RetryLimit, 2*bounds.Timeout))
 }
 
 // remains is the error of a Close that leaves entries of acquires without a lease. If Close
-// has waited for the workers, the groups have only what came later.
+// has waited for the answers, those that have none yet came later.
 func (c *cleanup) remains(waited bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := slices.Clone(c.left)
-	if !waited {
-		for _, p := range c.groups {
-			for _, l := range p.left {
-				left = append(left, remnant{p, l, nil})
-			}
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	const most = 3
 	var names []string
 	var errs []error
-	for _, r := range left[:min(most, len(left))] {
-		document := "a document"
-		if id := documentOf(r.pin); !id.IsZero() {
-			document = "document " + bsonvalue.Readable(id)
+	for _, p := range c.groups {
+		for _, l := range p.left {
+			if waited && l.err == nil || !time.Now().Before(l.until) {
+				continue
+			}
+			names = append(names, fmt.Sprintf("%s until %s at the latest", nameOf(p.tag, l.id, documentOf(p.pin)), l.until.UTC().Format(time.RFC3339)))
+			errs = append(errs, l.err)
 		}
-		names = append(names, fmt.Sprintf("%s of %q in %s until %s at the latest", r.id, r.tag, document, r.until.UTC().Format(time.RFC3339)))
-		errs = append(errs, r.err)
 	}
-	if more := len(left) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	err := fmt.Errorf("doclock: Close may leave entries that nobody holds: %s", strings.Join(names, ", "))
-	return oneline.Join(append([]error{err}, errs...)...)
+	err := leaves("may leave entries that nobody holds", names)
+	return oneline.Join(append([]error{err}, errs[:min(len(errs), mostNamed)]...)...)
 }

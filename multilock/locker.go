@@ -26,14 +26,15 @@ import (
 // Locker locks documents of one collection by one set of rules. It is safe for
 // concurrent use. Make one, and use it for the life of the program.
 type Locker struct {
-	engine   *engine.Engine
-	ops      attempt.Group
-	queues   *waitqueue.Queues
-	leases   *lease.Holds
-	inflight *inflight
-	cleanup  *cleanup
-	claims   *claims.Claims
-	observer *observe.Observer // or nil
+	engine    *engine.Engine
+	ops       attempt.Group
+	functions functions
+	queues    *waitqueue.Queues
+	leases    *lease.Holds
+	inflight  *inflight
+	cleanup   *cleanup
+	claims    *claims.Claims
+	observer  *observe.Observer // or nil
 }
 
 // New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server. The
@@ -63,7 +64,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, inflight: newInflight(), observer: observe.New(e.Namespace(), cfg.Observers)}
+	l := &Locker{engine: e, inflight: newInflight(), functions: functions{all: map[*function]struct{}{}}, observer: observe.New(e.Namespace(), cfg.Observers)}
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
@@ -200,7 +201,8 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // fn's error as usual. If fn panics or calls Goexit, nobody gets Do's error; an
 // observer ([doclock.OnEvent]) gets the event of the lease's end.
 //
-// ctx bounds the wait and fn. To bound the wait alone, give [doclock.MaxWait]. fn
+// ctx bounds the wait and fn. [Locker.Close] waits for fn, and when its own context has
+// ended, ends fn's, cause [doclock.ErrClosed]. To bound the wait alone, give [doclock.MaxWait]. fn
 // may release the lease itself, or delete the document with [doclock.Lease.Delete].
 // Do's error then has the answer of that command.
 //
@@ -210,40 +212,25 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // ErrLost, and still a write under the guard and Do itself return nil: the entry was
 // in the document all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
-	held, err := l.Acquire(ctx, filter, tag, opts...)
+	l.ops.Enter()
+	defer l.ops.Leave()
+	a, err := l.begin(ctx, filter, tag, opts)
 	if err != nil {
-		return err
+		return lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
-	work, end := (*lease.Handle)(held).Work(ctx)
+	held, err := a.acquire(ctx)
+	if err != nil {
+		return lease.Only(doclock.ErrNotAcquired, err)
+	}
+	work, end := held.Work(ctx)
+	f := &function{Context: work, given: ctx, handles: []*lease.Handle{held}, end: end, atOnce: a.leads}
+	leave := f.begin(l)
 	defer func() {
-		end()
+		end(nil)
 		err = lease.Beside(err, held.Release(attempt.Detached(ctx))) // bounded by the lease's life on the server
+		leave()
 	}()
-	return fn(work, held)
-}
-
-// Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits for
-// what runs in the background (commands and releases whose callers gave up), or for
-// the end of ctx. Leases stay valid, and can be renewed and released.
-//
-// Close removes once more the entries that acquires without a lease may have left.
-// It waits for a server for up to 20 s, or two AttemptTimeouts if they are longer.
-// If it can't remove an entry, its error names it, with the time when the entry
-// expires. For what a later release leaves, the Locker sends one command. An attempt
-// that the server executes after that leaves an entry until it expires.
-func (l *Locker) Close(ctx context.Context) error {
-	l.cleanup.close()
-	err := l.ops.Close(ctx)
-	return oneline.Join(err, l.cleanup.remains(err == nil))
-}
-
-func (l *Locker) closing() bool {
-	select {
-	case <-l.ops.Closing():
-		return true
-	default:
-		return false
-	}
+	return fn(f, (*doclock.Lease)(held))
 }
 
 // lockerConfig reads the options of a Locker, and reports all faults at once.

@@ -55,6 +55,10 @@ func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, w := range ordered {
+		w.locker.ops.Enter()
+		defer w.locker.ops.Leave()
+	}
 	held, err := acquireEach(ctx, ordered)
 	if err != nil {
 		return nil, err
@@ -71,8 +75,8 @@ func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 // acquireEach acquires one lease after the other, and keeps alive those that it
 // has. If it returns an error, it has released them.
 func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error) {
-	kept, stop := context.WithCancel(ctx)
-	defer stop()
+	kept, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	all := false
 	defer func() {
 		if !all { // or the caller's own decoding has panicked
@@ -91,6 +95,7 @@ func acquireEach(ctx context.Context, ordered []*wanted) (held Leases, err error
 		}
 		held = append(held, (*doclock.Lease)(got))
 		kept = got.KeepAlive(kept)
+		defer (&function{end: stop, atOnce: true}).begin(w.locker)() // the wait for the others
 	}
 	if err := orLost(ordered, held, nil); err != nil {
 		return held, err
@@ -116,11 +121,15 @@ func giveBack(ctx context.Context, ordered []*wanted, held Leases) {
 	}
 }
 
-// orLost is the error of the first lease that is lost, or else err.
+// orLost is the error of the first lease that is lost, or whose Locker is closed, or else
+// err.
 func orLost(ordered []*wanted, held Leases, err error) error {
 	for i, l := range held {
 		if lost := l.Err(); lost != nil {
 			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", lost))
+		}
+		if ordered[i].locker.closing() {
+			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", doclock.ErrClosed))
 		}
 	}
 	return err
@@ -154,16 +163,26 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 // Elsewhere write down first, in one of the documents, what will be done. Then the
 // next one who locks it can finish it or take it back, as in examples/transfer.
 func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ...Want) (err error) {
+	for _, w := range wants {
+		if w.locker != nil {
+			w.locker.ops.Enter()
+			defer w.locker.ops.Leave()
+		}
+	}
 	leases, err := AcquireAll(ctx, wants...)
 	if err != nil {
 		return err
 	}
 	work, end := lease.Work(ctx, leases.handles())
+	f := &function{Context: work, given: ctx, handles: leases.handles(), end: end}
+	for _, w := range wants {
+		defer f.begin(w.locker)()
+	}
 	defer func() {
-		end()
+		end(nil)
 		err = lease.Beside(err, leases.Release(attempt.Detached(ctx))) // bounded by the leases' life on the server
 	}()
-	return fn(work, slices.Clone(leases)) // all are released, whatever fn does with its own
+	return fn(f, slices.Clone(leases)) // all are released, whatever fn does with its own
 }
 
 // Leases are leases that are held together. A lease that stands at several places is

@@ -64,7 +64,7 @@ func (p *place) locker(coll *mongo.Collection, opts ...doclock.Option) *writeloc
 		p.Fatal(err)
 	}
 	p.Cleanup(func() {
-		if err := l.Close(fixture.Bounded(p)); err != nil {
+		if err := fixture.Rested(l.Close(fixture.Bounded(p))); err != nil {
 			p.Errorf("Close: %v", err)
 		}
 	})

@@ -38,6 +38,7 @@ const campaignPause = 200 * time.Millisecond
 // be reached or that none is primary, don't end Lead. It returns the other errors of
 // [Locker.Acquire]: bad arguments, a closed Locker, a document that does not exist
 // (see [doclock.Upsert]), a refusal of the server, also of the credentials.
+// [Locker.Close] ends fn's context at once, cause [doclock.ErrClosed], and waits for fn.
 // [doclock.MaxWait] is refused: ctx bounds the campaign.
 //
 // No two leaders have leases that are valid at the same time, in whatever processes.
@@ -48,7 +49,7 @@ const campaignPause = 200 * time.Millisecond
 // The lock shows who leads: [doclock.Owner] is in its entry, and in the
 // [doclock.ConflictError] of a [Locker.TryAcquire].
 func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
-	opts = append(opts[:len(opts):len(opts)], noMaxWait{})
+	opts = append(opts[:len(opts):len(opts)], leads{})
 	var ran bool
 	var last error // of the last term, which was lost
 	for {
@@ -87,11 +88,12 @@ func mayPass(err error) bool {
 	return errors.As(err, &failure) && !failure.Refused()
 }
 
-// noMaxWait comes after the caller's options.
-type noMaxWait struct{ doclock.AcquireOption }
+// leads comes after the caller's options.
+type leads struct{ doclock.AcquireOption }
 
 // ApplyAcquire implements option.Acquire.
-func (noMaxWait) ApplyAcquire(c *engine.AcquireConfig) error {
+func (leads) ApplyAcquire(c *engine.AcquireConfig) error {
+	c.Leads = true
 	if c.MaxWait == nil {
 		return nil
 	}

@@ -343,3 +343,26 @@ func TestNamedLocksKeepTheirOrder(t *testing.T) {
 		}
 	}
 }
+
+// Close ends a leader's context at once, and waits for its function.
+func TestCloseEndsALeadersTerm(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	l := p.locker(p.Hand)
+	begun, returned := make(chan struct{}), false
+	led := make(chan error, 1)
+	go func() {
+		led <- l.Lead(context.Background(), order, func(ctx context.Context, _ *doclock.Lease) error {
+			close(begun)
+			<-ctx.Done()
+			returned = true
+			return context.Cause(ctx)
+		})
+	}()
+	<-begun
+	p.want(l.Close(fixture.Bounded(p)))
+	if !returned {
+		p.Error("Close did not wait for the function")
+	}
+	p.want(<-led, doclock.ErrClosed)
+}

@@ -107,8 +107,9 @@ func (l *Locker) Touch(ctx context.Context, filter any, token string, opts ...do
 	return l.locks.Touch(ctx, filter, token, opts...)
 }
 
-// Close refuses new acquires, wakes waiters with [doclock.ErrClosed], and waits for what
-// runs in the background, or for the end of ctx. Leases stay valid, and can be renewed
-// and released. It removes once more what acquires without a lease may have left, and
-// names what it can't remove; [multilock.Locker.Close] has the times.
+// Close shuts the Locker down. It refuses new acquires, wakes waiters with
+// [doclock.ErrClosed], and ends the context of a Lead's function. Then it waits for the
+// functions of Do and Lead, and for what runs in the background. When ctx ends, it ends
+// the contexts of all functions, cause ErrClosed, and waits for an AttemptTimeout more.
+// Its error names what is left; [multilock.Locker.Close] has the rest.
 func (l *Locker) Close(ctx context.Context) error { return l.locks.Close(ctx) }

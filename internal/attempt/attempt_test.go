@@ -45,12 +45,12 @@ func TestRunOutlivesItsCaller(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := g.Close(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close with work left = %v", err)
+	if err := g.Wait(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait with work left = %v", err)
 	}
 	close(finish)
-	if err := g.Close(t.Context()); err != nil {
-		t.Errorf("Close = %v", err)
+	if err := g.Wait(t.Context()); err != nil {
+		t.Errorf("Wait = %v", err)
 	}
 	if n := <-abandoned; n != 7 {
 		t.Errorf("abandoned %d", n)
@@ -79,7 +79,7 @@ func TestRunHandsTheResultToExactlyOne(t *testing.T) {
 			t.Fatalf("abandoned %d", n)
 		}
 	}
-	if err := g.Close(t.Context()); err != nil {
+	if err := g.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,9 +88,7 @@ func TestClosingIsToldToWaiters(t *testing.T) {
 	var g attempt.Group
 	closing := g.Closing()
 	for range 2 {
-		if err := g.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		g.Close()
 	}
 	select {
 	case <-closing:
@@ -100,7 +98,7 @@ func TestClosingIsToldToWaiters(t *testing.T) {
 	done := make(chan struct{})
 	g.Go(func() { close(done) }) // work that begins later still runs
 	<-done
-	if err := g.Close(t.Context()); err != nil {
+	if err := g.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -28,16 +28,21 @@ func (g *Group) closingLocked() chan struct{} {
 	return g.closing
 }
 
-// Close marks the group as closing and waits until nothing runs in it, or ctx
-// ends. Work that begins later still runs, because a lease that outlives its
-// locker can be released.
-func (g *Group) Close(ctx context.Context) error {
+// Close marks the group as closing. Work that begins later still runs, because a
+// lease that outlives its locker can be released.
+func (g *Group) Close() {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	select {
 	case <-g.closingLocked():
 	default:
 		close(g.closing)
 	}
+}
+
+// Wait waits until nothing runs in the group, or ctx ends.
+func (g *Group) Wait(ctx context.Context) error {
+	g.mu.Lock()
 	if g.running == 0 {
 		g.mu.Unlock()
 		return nil

@@ -40,6 +40,7 @@ type AcquireConfig struct {
 
 	SkipLocked bool     // take any document that matches and is free
 	Sort       bson.Raw // which of the documents that match comes first, or nil
+	Leads      bool     // it is a Lead's: a shutdown ends its function at once
 }
 
 // Defaults of a Config. Those of the last two depend on the TTL.

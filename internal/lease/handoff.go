@@ -46,6 +46,7 @@ func (o *handoff) close(verdict error) {
 
 // ended reports to the Locker how the hold has ended.
 func (s *Hold) ended(e Ending) {
+	s.holds.remove(s.grant.ID)
 	e.Grant = s.grant
 	s.succession.Ended(e)
 }

@@ -139,7 +139,9 @@ func (s *Hold) finish(cause error) {
 		return
 	}
 	s.cause = cause
-	s.holds.remove(s.grant.ID)
+	if errors.Is(cause, ErrLost) { // else its last command is to be sent
+		s.holds.remove(s.grant.ID)
+	}
 	for _, h := range s.holders {
 		h.end(cause)
 	}

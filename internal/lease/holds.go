@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
@@ -9,13 +11,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Holds are the holds of one Locker that are valid.
+// Holds are the holds of one Locker that are valid, or are being ended.
 type Holds struct {
 	locker
 	keeper keeper
 
 	mu       sync.Mutex // taken last
-	valid    map[uuid.UUID]*Hold
+	standing map[uuid.UUID]*Hold
 	reserved map[uuid.UUID]*Handle // by hold: the last part that nobody has taken yet
 }
 
@@ -25,7 +27,7 @@ func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, obser
 	hs := &Holds{
 		locker:   locker{engine: e, commands: e, ops: ops, succession: succession, observer: observer},
 		keeper:   keeper{engine: e, wake: make(chan struct{}, 1)},
-		valid:    map[uuid.UUID]*Hold{},
+		standing: map[uuid.UUID]*Hold{},
 		reserved: map[uuid.UUID]*Handle{},
 	}
 	hs.holds = hs
@@ -39,7 +41,7 @@ func NewHolds(e *engine.Engine, ops *attempt.Group, succession Succession, obser
 func (hs *Holds) New(g engine.Grant, sent engine.Reading, shared bool, unanswered ...Unanswered) *Handle {
 	s := newHold(&hs.locker, g, sent, shared, unanswered)
 	hs.mu.Lock()
-	hs.valid[g.ID] = s
+	hs.standing[g.ID] = s
 	hs.mu.Unlock()
 	s.start()
 	return &s.first
@@ -50,12 +52,35 @@ func (hs *Holds) Valid(id uuid.UUID) bool { return hs.find(id) != nil }
 
 func (hs *Holds) find(id uuid.UUID) *Hold {
 	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	return hs.valid[id]
+	s := hs.standing[id]
+	hs.mu.Unlock()
+	if s == nil || s.isOver() {
+		return nil
+	}
+	return s
+}
+
+// Left is a hold that nobody has ended, and until when the server keeps it.
+type Left struct {
+	engine.Grant
+	Until time.Time
+}
+
+// Left are the holds that are valid, or whose last command is not answered yet.
+func (hs *Holds) Left() (all []Left) {
+	hs.mu.Lock()
+	standing := maps.Clone(hs.standing)
+	hs.mu.Unlock()
+	for _, s := range standing {
+		if left := s.left() + s.engine.Tolerance; left > 0 {
+			all = append(all, Left{s.grant, s.engine.Clocks().Wall.Add(left)})
+		}
+	}
+	return all
 }
 
 func (hs *Holds) remove(id uuid.UUID) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	delete(hs.valid, id)
+	delete(hs.standing, id)
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -15,9 +16,9 @@ func KeepAlive(ctx context.Context, holders []*Handle) context.Context {
 }
 
 // Work is KeepAlive for a function that runs under the leases, as that of a [Handle].
-func Work(ctx context.Context, holders []*Handle) (work context.Context, end context.CancelFunc) {
+func Work(ctx context.Context, holders []*Handle) (work context.Context, end context.CancelCauseFunc) {
 	j := keep(ctx, holders, true)
-	return j, func() { j.end(ErrReleased) }
+	return j, func(cause error) { j.end(cmp.Or(cause, ErrReleased)) }
 }
 
 func keep(ctx context.Context, holders []*Handle, outlasts bool) *joint {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,10 +11,10 @@ import (
 func (h *Handle) KeepAlive(ctx context.Context) context.Context { return h.keep(ctx, false) }
 
 // Work is KeepAlive for a function that runs under the lease. A release doesn't end its context: what the function does
-// after its last write goes on. end is called when the function has returned.
-func (h *Handle) Work(ctx context.Context) (work context.Context, end context.CancelFunc) {
+// after its last write goes on. end ends it for another cause, or for that the function has returned: nil.
+func (h *Handle) Work(ctx context.Context) (work context.Context, end context.CancelCauseFunc) {
 	kept := h.keep(ctx, true)
-	return kept, func() { kept.end(h.hold.released()) }
+	return kept, func(cause error) { kept.end(cmp.Or(cause, h.hold.released())) }
 }
 
 func (h *Handle) keep(ctx context.Context, outlasts bool) *keptContext {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -154,7 +155,7 @@ var underLeases = []call{
 		return w.lease.Release(context.WithoutCancel(w.ctx))
 	}},
 	{name: "Leases.Release", begin: (*world).acquireAll, send: func(w *world) error { return w.leases.Release(w.ctx) }},
-	{name: "Locker.Close", begin: (*world).acquire, send: func(w *world) error { return w.locks.Close(w.ctx) }},
+	{name: "Locker.Close", begin: (*world).acquire, send: func(w *world) error { return fixture.Rested(w.locks.Close(w.ctx)) }},
 }
 
 // byOperators judge nobody's lease, and ask for no lock.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -75,7 +76,9 @@ func newWorld(t *testing.T) *world {
 		w.mem.Fail(0, mongo.CommandError{})
 		w.cut(nil)
 		ctx := context.Background()
-		w.must(errors.Join(w.locks.Close(ctx), w.leaders.Close(ctx), w.others.Close(ctx)))
+		for _, l := range []interface{ Close(context.Context) error }{w.locks, w.leaders, w.others} {
+			w.must(fixture.Rested(l.Close(ctx)))
+		}
 		w.running.Wait()
 	})
 	return w
