@@ -233,7 +233,7 @@ func TestWaitersOfADocumentFailTogether(t *testing.T) {
 		for range 4 {
 			o.want(<-ended, doclock.ErrNotAcquired)
 		}
-		if took := time.Since(begun); took > engine.DefaultRetryLimit+4*time.Second {
+		if took := time.Since(begun); took > engine.DefaultRetryLimit+engine.DefaultTTL/3+2*time.Second {
 			o.Errorf("it took %v", took)
 		}
 	})
