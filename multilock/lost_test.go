@@ -56,7 +56,6 @@ type robbed struct {
 	locks  *multilock.Locker
 	begun  time.Time
 	events chan doclock.Event
-	sent   bool // the call has asked the server
 }
 
 // acquire takes the lock by which a call begins.
