@@ -67,7 +67,7 @@ func (l *Locker) Leftovers() int {
 }
 
 // Claimants is how many claims sleep.
-func (l *Locker) Claimants() int { return l.idle.sleeping() }
+func (l *Locker) Claimants() int { return l.claims.Sleeping() }
 
 // Life is for how long the clean-up looks for an entry of an acquire with these
 // options.
@@ -97,6 +97,6 @@ func (l *Locker) Owe(id uuid.UUID, sent time.Time) error {
 		return err
 	}
 	a.request.ID = id
-	l.cleanup.add(engine.Filter{Pin: a.filter.Pin}, a.request, sent, leftover{entries: 1})
+	l.cleanup.add(a.filter.Pin, a.request, sent, leftover{entries: 1})
 	return nil
 }

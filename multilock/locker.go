@@ -12,6 +12,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/claims"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/observe"
@@ -32,9 +33,7 @@ type Locker struct {
 	leases    *lease.Holds
 	inflight  *inflight
 	cleanup   *cleanup
-	idle      idle
-	unfit     unfit
-	repeats   chan struct{}     // has the claim that repeats a command
+	claims    *claims.Claims
 	observer  *observe.Observer // or nil
 }
 
@@ -65,7 +64,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, inflight: newInflight(), repeats: make(chan struct{}, 1), functions: functions{all: map[*function]struct{}{}}, observer: observe.New(e.Namespace(), cfg.Observers)}
+	l := &Locker{engine: e, inflight: newInflight(), functions: functions{all: map[*function]struct{}{}}, observer: observe.New(e.Namespace(), cfg.Observers)}
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
@@ -73,6 +72,11 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  doclock.ErrClosed,
 		Leases:  l.leases,
+	})
+	l.claims = claims.New(claims.Config{
+		Now:     func() time.Duration { return e.Clocks().Mono },
+		Closing: l.ops.Closing(),
+		Closed:  doclock.ErrClosed,
 	})
 	l.cleanup = &cleanup{locker: l, groups: map[string]*group{}}
 	return l, nil

@@ -137,10 +137,6 @@ func (f Filter) At(pin Pin) Filter {
 	if f.Pin != nil {
 		return f
 	}
-	return Filter{doc: f.and(bson.D(pin)), Pin: pin}
-}
-
-// and is the filter with more conditions.
-func (f Filter) and(more ...any) bson.Raw {
-	return value(bson.D{{Key: "$and", Value: append(bson.A{f.doc}, more...)}}).Value
+	both := value(bson.D{{Key: "$and", Value: bson.A{f.doc, bson.D(pin)}}})
+	return Filter{doc: both.Value, Pin: pin}
 }

@@ -142,7 +142,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.at("release, after a resume").got(e.Release(ctx, resumed))
 	rec.at("write and hand off, classic, after a resume").got(e.WriteAndHandOff(ctx, resumed, classic, next))
 	rec.at("downgrade").got(e.Downgrade(ctx, from, 1, engine.Request{Tag: tag, ID: Next}))
-	rec.at("remove two").got(e.Remove(ctx, engine.Filter{Pin: g.Pin}, tag, ids))
+	rec.at("remove two").got(e.Remove(ctx, g.Pin, tag, ids))
 	rec.at("acquire by terms").got(e.Acquire(ctx, filter, by(engine.Terms{TTL: 2 * ttl, Owner: "another"})))
 	rec.at("acquire and hold at least").got(e.Acquire(ctx, filter, by(engine.Terms{Least: 3 * ttl})))
 	rec.at("confirm and hold at least").got(e.Confirm(ctx, g.Pin, by(engine.Terms{Least: 3 * ttl})))
