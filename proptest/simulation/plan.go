@@ -78,7 +78,9 @@ func (r runner) planFor(p *program, g *group, name string) plan {
 	if g.terms {
 		r.terms(p, &pl)
 	}
-	if g.terms && r.one(3) && name != fresh { // its own entry ends that it matches
+	// Its own entry ends that it matches. On a server late duplicates bring back entries of ids that were given up, which
+	// may end it too.
+	if g.terms && r.pace == 1 && r.one(3) && name != fresh {
 		pl.owner = fmt.Sprint("filter ", r.writes.Add(1), " of ", r.number)
 		pl.add(doclock.Owner(pl.owner))
 		pl.filter = bson.M{"_id": name, "$and": bson.A{bson.M{"lock.tags." + pl.tag + ".owner": bson.M{"$ne": pl.owner}}}}
