@@ -2,7 +2,6 @@ package multilock_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,18 +29,10 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				continue
 			}
 			virtually(t, name, func(p *place) {
-				var lock sync.Mutex
-				var ended []doclock.EventKind
-				heard := doclock.OnEvent(func(_ context.Context, e doclock.Event) {
-					lock.Lock()
-					defer lock.Unlock()
-					if e.Kind == doclock.EventReleased || e.Kind == doclock.EventDetached || e.Kind == doclock.EventLost {
-						ended = append(ended, e.Kind)
-					}
-				})
+				heard, hear := p.heard()
 				client, err := p.mem.Connect()
 				must(p, err)
-				rules, tag, opts := relations.WritePreferring(), "write", []doclock.Option{heard}
+				rules, tag, opts := relations.WritePreferring(), "write", []doclock.Option{hear}
 				if shared {
 					tag, opts = "read", append(opts, doclock.ShareInProcess("read"))
 				}
@@ -74,8 +65,10 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				} else {
 					p.wantEntries(lease)
 				}
-				if ended != nil {
-					p.Errorf("events of its end: %v", ended)
+				for _, kind := range []doclock.EventKind{doclock.EventReleased, doclock.EventDetached, doclock.EventLost} {
+					if ended := heard.of(kind); len(ended) > 0 {
+						p.Errorf("events of its end: %v", ended)
+					}
 				}
 
 				cut()
@@ -93,6 +86,34 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				time.Sleep(time.Minute)
 			})
 		}
+	}
+}
+
+// A last command that is revoked after the lease's time has an unknown outcome for the lock, and observers hear what its
+// caller is told, once.
+func TestALastCommandThatIsRevokedTooLateIsTold(t *testing.T) {
+	t.Parallel()
+	for name, last := range lasts {
+		if name == "Downgrade" { // it says nothing of the lock: the lease goes on, or is lost
+			continue
+		}
+		virtually(t, name, func(p *place) {
+			heard, hear := p.heard()
+			client, err := p.mem.Connect()
+			must(p, err)
+			coll := client.Database(p.coll.Database().Name()).Collection(p.coll.Name())
+			l := p.locker(coll, relations.WritePreferring(), hear, doclock.TTL(10*time.Second))
+			lease := p.try(l, "write")
+			must(p, p.mem.Cut(client, errAway))
+			_, _ = l.TryAcquire(p.within(time.Second), doclock.ID(2), "write") // the Locker learns of the outage
+			time.Sleep(8 * time.Second)
+			p.want(last(p.within(2*time.Second), lease), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
+			must(p, p.mem.Cut(client, nil))
+			time.Sleep(time.Minute)
+			if told := heard.of(doclock.EventOutcomeUnknown); len(told) != 1 {
+				p.Errorf("observers were told %d times: %v", len(told), told)
+			}
+		})
 	}
 }
 

@@ -50,13 +50,14 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 	})
 	if revoked(err) {
 		h.settleDetach(ctx, v, err)
+		err = h.hold.judged(err)
 	}
 	h.emitUnknownEnd(ctx, v, err)
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
 	}
 	if err != nil && (!errors.Is(err, ErrOutcomeUnknown) || repeatable(err)) {
-		return "", h.Judged(err)
+		return "", err
 	}
 	return k.Text(), err
 }
