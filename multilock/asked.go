@@ -150,6 +150,9 @@ func targets(cfg engine.AcquireConfig) []any {
 	return []any{cfg.Into}
 }
 
+// tries says that the call takes an attempt's time, and no more.
+func (a *asked) tries() bool { return a.maxWait != nil && *a.maxWait == 0 }
+
 // refuse refuses options that a call has no use for.
 func (a *asked) refuse(call string, ticket bool) error {
 	switch {

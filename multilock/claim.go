@@ -98,7 +98,7 @@ func (c *claim) soFar() error { return oneline.Join(c.none, c.last) }
 
 // giveUp ends the claim with an error. In an outage the others need not try.
 func (c *claim) giveUp(ctx context.Context, err error) error {
-	if outage(c.bounds, err) {
+	if c.outage(err) {
 		c.locker.claims.Fail(c.claimant, err)
 	}
 	return c.failed(ctx, err, c.soFar())

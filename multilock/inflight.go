@@ -93,7 +93,7 @@ func (a *asked) settle(ctx context.Context, command string, settle settler, send
 	if engine.AsFailure(cause).Cause == engine.CauseRace {
 		explained = fmt.Errorf("%w: %w", a.notFound(false), cause)
 	}
-	if unsure == nil && ctx.Err() == nil && outage(a.bounds, err) {
+	if unsure == nil && ctx.Err() == nil && a.outage(err) {
 		a.locker.inflight.fail(explained)
 	}
 	return explained
@@ -103,9 +103,9 @@ func (a *asked) settle(ctx context.Context, command string, settle settler, send
 type settler func(context.Context, engine.Attempts, func(context.Context) error) (unsure, err error)
 
 // outage reports that no server has taken a command for as long as any command is
-// repeated.
-func outage(bounds engine.Attempts, err error) bool {
-	return bounds.RetryLimit > bounds.Timeout/2 && engine.AsFailure(err).Outage()
+// repeated. A call that tries once gives up before.
+func (a *asked) outage(err error) bool {
+	return !a.tries() && engine.AsFailure(err).Outage()
 }
 
 // start waits until a command to the document may be sent, ctx ends or closing

@@ -40,7 +40,7 @@ func (a *asked) acquire(ctx context.Context) (held *lease.Handle, err error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, most, &attempt.Over{After: most})
 		defer cancel()
-		if *a.maxWait == 0 {
+		if a.tries() {
 			a.bounds.RetryLimit = most / 2 // so that it mostly ends with its reason, before ctx does
 			return a.try(ctx)
 		}
@@ -113,7 +113,7 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 			return s.held, nil
 		}
 		if s.err != nil && (!errors.Is(s.err, doclock.ErrConflict) || isNested(s.err)) {
-			if outage(s.bounds, s.err) {
+			if s.outage(s.err) {
 				queues.Fail(w, s.err)
 			}
 			return nil, s.failed(ctx, s.err, last)
@@ -239,7 +239,7 @@ func (t *Ticket) wait(ctx context.Context) (held *lease.Handle, err error) {
 		before := answers
 		known, answers = t.known()
 		if gone || answers == before { // a Confirm or a Cancel has decided, or there is no answer
-			if outage(t.entry.bounds, err) {
+			if t.entry.outage(err) {
 				queues.Fail(w, err)
 			}
 			return held, err
