@@ -206,7 +206,7 @@ func (l *Lease) Delete(ctx context.Context) error {
 //
 // The token is a text in the alphabet of URLs. It has the tag and a random key, and
 // nothing else: who shows it says which document he means, and for how long the entry
-// is extended. Whoever has the token can resume and release the lock: keep it secret. A
+// is extended. The token lets its bearer resume and release the lock: keep it secret. A
 // lease that was itself resumed gives the same token again.
 //
 // It returns

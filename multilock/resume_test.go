@@ -171,7 +171,7 @@ func TestRule23ARepeatedResumeFindsItself(t *testing.T) {
 	})
 }
 
-// Who has a token can't choose how long others are kept out: its text has no TTL.
+// The text of a token has no TTL: the Locker that resumes it says how long others are kept out.
 func TestATokenHasNoTTL(t *testing.T) {
 	virtual(t, func(p *place) {
 		short, long := p.plain(relations.Exclusive(), doclock.TTL(2*time.Second)), p.plain(relations.Exclusive(), doclock.TTL(time.Minute))

@@ -60,8 +60,7 @@ func TestRule21AReaderLeavesAsItIsLetIn(t *testing.T) {
 	})
 }
 
-// endsAt is a context that has ended at a moment. Who looks whether it has ended waits
-// for that moment.
+// endsAt is a context that ends at a moment. Its Done waits for that moment.
 type endsAt struct {
 	context.Context
 	moment chan struct{}

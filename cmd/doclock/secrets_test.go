@@ -80,8 +80,8 @@ var said = []*regexp.Regexp{
 		`timed out while checking out a connection from connection pool: [a-zA-Z0-9µ ,:.;]*)\n  No server answered.*\n$`),
 }
 
-// A URI is spoilt anywhere, in any way. What is printed has nothing of it but the host
-// of one that can be read.
+// The test spoils a URI at any place. doclock prints nothing of it but the host, and
+// that only if the URI can be read.
 func TestSpoiltURIs(t *testing.T) {
 	defer func(usual *net.Resolver) { net.DefaultResolver = usual }(net.DefaultResolver)
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: noNetwork{}.DialContext}

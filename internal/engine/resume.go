@@ -67,7 +67,7 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 	case img == nil:
 		a.Outcome, a.Gone = NotFound, true
 		return a, nil
-	case !slices.ContainsFunc(e.allEntries(img.raw), k.names):
+	case !slices.ContainsFunc(e.allEntries(img.raw), k.matches):
 		a.Image = img
 		return a, nil
 	case f.Exact:
@@ -77,8 +77,8 @@ func (e *Engine) unresumed(ctx context.Context, a Answer, err error, f Filter, k
 	}
 }
 
-// names says that an entry is the token's: that keyed matches it.
-func (k Token) names(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key && e.Held() }
+// matches says that an entry is the token's: that keyed matches it.
+func (k Token) matches(e Entry) bool { return e.Tag == k.Tag && e.Key == k.Key && e.Held() }
 
 // keyed is the filter that matches while the token's entry is in the pinned document.
 func (e *Engine) keyed(f Filter, k Token) bson.D {

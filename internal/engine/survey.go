@@ -44,7 +44,7 @@ func (e *Engine) Find(ctx context.Context, f Filter) (*Image, error) {
 // server finds them. The server's clock is read once, now. A document whose lock
 // field is foreign comes with an error of CauseForeign, and the survey goes on. If
 // the survey names tags, it is found only where it has one of them. Any other error
-// ends the survey. Whoever begins one must range over it, which closes it.
+// ends the survey. The caller must range over it, which closes it.
 //
 // An image is valid until the next one.
 func (e *Engine) Survey(ctx context.Context, s Survey) (iter.Seq2[*Image, error], error) {

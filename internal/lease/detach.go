@@ -78,7 +78,7 @@ func (s *Hold) token() engine.Token {
 // lease that was itself resumed. One of them may have taken the entry before that
 // attempt, but such a resume writes `until`.
 func (s *Hold) detach(ctx context.Context, k engine.Token) error {
-	if err := s.known(); err != nil {
+	if err := s.declaredLoss(); err != nil {
 		return err
 	}
 	var got engine.Answer

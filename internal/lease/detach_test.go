@@ -235,7 +235,7 @@ func TestDetachOfAResumedLeaseThatAnotherResumeHasTaken(t *testing.T) {
 				if key := r.detach(h, c.want); key != g.Key {
 					r.Errorf("the key is %v, and was %v", key, g.Key)
 				}
-				if h.hold.known() != nil {
+				if h.hold.declaredLoss() != nil {
 					r.Error("the hold counts as lost")
 				}
 			})

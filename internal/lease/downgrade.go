@@ -108,7 +108,7 @@ func (s *Hold) below(tag string) engine.Request {
 // downgrade sends the downgrade and judges its answer. It takes the number of
 // the next write.
 func (s *Hold) downgrade(ctx context.Context, to engine.Request) downgraded {
-	if err := s.known(); err != nil {
+	if err := s.declaredLoss(); err != nil {
 		s.resume()
 		return downgraded{err: err}
 	}

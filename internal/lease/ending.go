@@ -131,7 +131,7 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
 // follows if the command may not have released the lock. That is safe even if an attempt
 // is still on its way: both need the hold's entry, and both remove it.
 func (s *Hold) sendLast(ctx context.Context, to *handoff, c lastCommand) (err, released error) {
-	if s.known() != nil {
+	if s.declaredLoss() != nil {
 		released = s.release(attempt.Detached(ctx), to)
 		return released, released
 	}

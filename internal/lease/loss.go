@@ -67,8 +67,8 @@ func (s *Hold) lose(got engine.Answer) error {
 	return s.loss
 }
 
-// known is the loss that the server has declared, or nil.
-func (s *Hold) known() error {
+// declaredLoss is the loss that the server has declared, or nil.
+func (s *Hold) declaredLoss() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loss

@@ -56,7 +56,7 @@ func (h *Handle) claim() (v *verdict, first bool) {
 // await waits for the verdict, for as long as the caller does. It waits for an attempt by
 // itself if the caller's context had ended before the call, as in a defer.
 func (h *Handle) await(ctx context.Context, v *verdict) error {
-	if v.settled() {
+	if v.isSettled() {
 		return v.err
 	}
 	caller, stop := h.callerContext(ctx)
@@ -104,7 +104,7 @@ func (h *Handle) leave(ctx context.Context, v *verdict) {
 // another fencing token. A lost hold is released too: a late duplicate may have
 // brought its id back. The hold stays lost, whatever the server answers.
 func (s *Hold) release(ctx context.Context, to *handoff) error {
-	known := s.known()
+	known := s.declaredLoss()
 	// It is sent even if its caller has given up.
 	ctx = engine.WithSending(ctx, s.sending(nil))
 	s.giveUp() // before anything is sent
@@ -189,7 +189,7 @@ func (h *Handle) settleAll(ctx context.Context, v *verdict, err error) {
 // publish publishes the verdict, unless a caller has who has revoked the command. A
 // lease that goes on has no event of its end. The hold is locked.
 func (h *Handle) publish(ctx context.Context, v *verdict, kind observe.Kind, err error) bool {
-	if v.settled() {
+	if v.isSettled() {
 		return false
 	}
 	if !repeatable(err) || h.over != nil {
@@ -200,7 +200,7 @@ func (h *Handle) publish(ctx context.Context, v *verdict, kind observe.Kind, err
 	return true
 }
 
-func (v *verdict) settled() bool {
+func (v *verdict) isSettled() bool {
 	select {
 	case <-v.done:
 		return true

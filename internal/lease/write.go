@@ -56,7 +56,7 @@ func (s *Hold) write(ctx context.Context, u *engine.Update) error {
 	}
 	s.writes++
 	k := s.writes
-	if err := s.known(); err != nil {
+	if err := s.declaredLoss(); err != nil {
 		return err
 	}
 	var got engine.Answer

@@ -44,11 +44,11 @@ func sorted(reply bson.Raw) bson.Raw {
 }
 
 func (r Recording) same(a, b bson.Raw) bool {
-	return bytes.Equal(a, b) || bytes.Equal(r.known(a), r.known(b))
+	return bytes.Equal(a, b) || bytes.Equal(r.blankUnknown(a), r.blankUnknown(b))
 }
 
-// known is a document without what may differ.
-func (r Recording) known(document bson.Raw) bson.Raw {
+// blankUnknown is a document without what may differ.
+func (r Recording) blankUnknown(document bson.Raw) bson.Raw {
 	made := func(id []byte) bool {
 		return !bytes.Contains(r.Command, id) && !slices.ContainsFunc(r.Documents, func(d bson.Raw) bool { return bytes.Contains(d, id) })
 	}

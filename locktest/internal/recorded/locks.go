@@ -33,7 +33,7 @@ func (l *Locks) Now() int64 { return l.now }
 
 func (l *Locks) chance(share float64) bool { return l.Float64() < share }
 
-func of[T any](l *Locks, all ...T) T { return all[l.IntN(len(all))] }
+func choose[T any](l *Locks, all ...T) T { return all[l.IntN(len(all))] }
 
 func shuffled(l *Locks, d bson.D) bson.D {
 	d = slices.Clone(d)
@@ -66,7 +66,7 @@ func (l *Locks) users() (fields bson.D) {
 		{0.2, "region", []any{"eu", nil, int32(1)}}, {0.05, "__doclockNow", []any{int32(1), "x"}}, {0.05, "__doclockDoc", []any{int32(1), bson.A{bson.D{e("now", int32(1))}}, nil}},
 	} {
 		if l.chance(f.share) {
-			fields = append(fields, e(f.name, of(l, f.of...)))
+			fields = append(fields, e(f.name, choose(l, f.of...)))
 		}
 	}
 	return fields
@@ -80,11 +80,11 @@ func (l *Locks) lock() (lock any, there bool) {
 	case form < 0.04:
 		return nil, true
 	case form < 0.08:
-		return of[any](l, l.odd(), bson.A{d("tags", d(l.tag, bson.A{}))}, bson.A{own()}), true
+		return choose[any](l, l.odd(), bson.A{d("tags", d(l.tag, bson.A{}))}, bson.A{own()}), true
 	case form < 0.11:
-		return of[any](l, bson.D{}, d("brand", "x"), d("tags", bson.D{}), bson.D{e("fence", nil), e("tags", nil)}, d("fence", sent.Fence), d("tags", l.odd())), true
+		return choose[any](l, bson.D{}, d("brand", "x"), d("tags", bson.D{}), bson.D{e("fence", nil), e("tags", nil)}, d("fence", sent.Fence), d("tags", l.odd())), true
 	case form < 0.13:
-		return d("tags", d(of(l, l.tags...), l.oddEntries())), true
+		return d("tags", d(choose(l, l.tags...), l.oddEntries())), true
 	case form < 0.18 && l.wild:
 		return bson.D{e("fence", l.oddNumber()), e("tags", l.entries())}, true
 	case l.kind == "write and hand off, classic" && l.chance(0.5): // the own entry alone, as a compare-and-set needs it
@@ -98,14 +98,14 @@ func (l *Locks) lock() (lock any, there bool) {
 		fields = append(fields, e("brand", "x"))
 	}
 	if l.chance(0.8) {
-		fields = append(fields, e("v", of[any](l, int32(1), int32(1), int32(1), int32(1), int32(2), l.odd())))
+		fields = append(fields, e("v", choose[any](l, int32(1), int32(1), int32(1), int32(1), int32(2), l.odd())))
 	}
 	return shuffled(l, fields), true
 }
 
 func (l *Locks) oddEntries() any {
 	own := l.own()
-	return of[any](l, l.odd(), bson.A{nil}, bson.A{int32(5), "x"}, bson.A{bson.D{}}, bson.A{bson.A{}}, bson.A{d("id",
+	return choose[any](l, l.odd(), bson.A{nil}, bson.A{int32(5), "x"}, bson.A{bson.D{}}, bson.A{bson.A{}}, bson.A{d("id",
 		bson.A{id(sent.ID)})}, d("id", bson.A{id(sent.ID)}), own, bson.A{bson.A{own}}, bson.A{own, l.odd()})
 }
 
@@ -114,23 +114,23 @@ func (l *Locks) done() bson.D {
 		return nil
 	}
 	all := bson.A{}
-	for range of(l, 0, 1, 7, 8, 9) {
+	for range choose(l, 0, 1, 7, 8, 9) {
 		all = append(all, l.uuid())
 	}
-	return d("done", of[any](l, all, all, all, all, all, all, all, l.odd()))
+	return d("done", choose[any](l, all, all, all, all, all, all, all, l.odd()))
 }
 
 func (l *Locks) fence() any {
-	n := of(l, 1, 200, sent.Fence, l.now, l.now+1000)
+	n := choose(l, 1, 200, sent.Fence, l.now, l.now+1000)
 	if l.chance(0.9) {
 		return n
 	}
-	return of[any](l, float64(n), float64(n)+0.5, int32(n%100_000), l.odd())
+	return choose[any](l, float64(n), float64(n)+0.5, int32(n%100_000), l.odd())
 }
 
 // entries are those of all tags; some have unknown tags.
 func (l *Locks) entries() bson.D {
-	l.live, l.held = of(l, 0, 0.1, 0.5, 1, 1), of(l, 0, 0.3, 1)
+	l.live, l.held = choose(l, 0, 0.1, 0.5, 1, 1), choose(l, 0, 0.3, 1)
 	share := 0.92
 	switch {
 	case strings.HasPrefix(l.kind, "acquire"), l.kind == "try", l.kind == "standing", l.kind == "read":
@@ -148,7 +148,7 @@ func (l *Locks) entries() bson.D {
 		for _, tag := range l.tags {
 			others = append(others, strings.ToUpper(tag), strings.ToLower(tag), tag+"\n")
 		}
-		if name := of(l, others...); !slices.Contains(names, name) {
+		if name := choose(l, others...); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -156,7 +156,7 @@ func (l *Locks) entries() bson.D {
 	tags := bson.D{}
 	for _, name := range names {
 		entries := bson.A{}
-		for range of(l, 0, 0, 1, 1, 1, 2, 3, 5) {
+		for range choose(l, 0, 0, 1, 1, 1, 2, 3, 5) {
 			entries = append(entries, l.entry(l.uuid(), l.chance(l.held), l.chance(l.live), nil))
 		}
 		if name == l.tag && wanted {
@@ -166,7 +166,7 @@ func (l *Locks) entries() bson.D {
 		case l.chance(0.03):
 			tags = append(tags, e(name, append(entries, l.odd())))
 		case l.chance(0.03):
-			tags = append(tags, e(name, of(l, nil, l.odd())))
+			tags = append(tags, e(name, choose(l, nil, l.odd())))
 		default:
 			tags = append(tags, e(name, entries))
 		}
@@ -208,7 +208,7 @@ func (l *Locks) own() bson.D {
 
 func (l *Locks) entry(id bson.Binary, held, live bool, fence any) bson.D {
 	seq := sent.Fence - 1000 + int64(l.IntN(60))
-	entry := bson.D{e("id", id), e("owner", of(l, "h/1", "$x", "$$NOW", "a.b", "é")), e("seq", seq)}
+	entry := bson.D{e("id", id), e("owner", choose(l, "h/1", "$x", "$$NOW", "a.b", "é")), e("seq", seq)}
 	if fence == nil {
 		fence = seq + 500
 	}
@@ -218,7 +218,7 @@ func (l *Locks) entry(id bson.Binary, held, live bool, fence any) bson.D {
 	left := int64(-1 - l.IntN(9000))
 	switch {
 	case live:
-		left = of[int64](l, 1, 3000, 8000, 60_000) + int64(l.IntN(9000))
+		left = choose[int64](l, 1, 3000, 8000, 60_000) + int64(l.IntN(9000))
 	case l.chance(0.2):
 		left = 0
 	}
@@ -257,13 +257,13 @@ func (l *Locks) odd() any {
 	case l.wild && l.chance(0.4):
 		return l.oddNumber()
 	case l.wild && l.chance(0.3):
-		return of[any](l, bson.Timestamp{T: 5, I: 1}, bson.MinKey{}, bson.MaxKey{}, bson.Regex{Pattern: "a", Options: "i"}, bson.ObjectID{1})
+		return choose[any](l, bson.Timestamp{T: 5, I: 1}, bson.MinKey{}, bson.MaxKey{}, bson.Regex{Pattern: "a", Options: "i"}, bson.ObjectID{1})
 	}
-	return of[any](l, nil, "x", "", true, false, bson.D{}, bson.D{e("a", int32(1))}, bson.A{}, bson.A{int32(1)}, bson.DateTime(1), int32(5), int32(0), 1.5, int64(7))
+	return choose[any](l, nil, "x", "", true, false, bson.D{}, bson.D{e("a", int32(1))}, bson.A{}, bson.A{int32(1)}, bson.DateTime(1), int32(5), int32(0), 1.5, int64(7))
 }
 
 func (l *Locks) oddNumber() any {
-	return of[any](l, math.NaN(), math.Inf(1), math.Inf(-1), 1e300, -1e300, math.Copysign(0, -1), -0.5, float64(1<<53), float64(1<<53-1), 0x1p63, 9.2e18, int32(math.MaxInt32), int32(-5),
+	return choose[any](l, math.NaN(), math.Inf(1), math.Inf(-1), 1e300, -1e300, math.Copysign(0, -1), -0.5, float64(1<<53), float64(1<<53-1), 0x1p63, 9.2e18, int32(math.MaxInt32), int32(-5),
 		int64(math.MaxInt64), int64(math.MaxInt64-1), int64(math.MinInt64), int64(1<<53), int64(1<<53-1), int64(-1), dec("12.5"), dec("0"), dec("NaN"), dec("Infinity"),
 		dec("9007199254740991.5"), dec("1E+6000"), dec("-1E-6000"))
 }
@@ -285,7 +285,7 @@ func Library(n int) (all []Recording, err error) {
 		if err != nil {
 			return nil, err
 		}
-		raw, err := bson.Marshal(at(command.Sent, bson.DateTime(l.now)))
+		raw, err := bson.Marshal(stamp(command.Sent, bson.DateTime(l.now)))
 		if err != nil {
 			return nil, err
 		}
@@ -294,8 +294,8 @@ func Library(n int) (all []Recording, err error) {
 	return all, nil
 }
 
-// at is a part of a command that has a time in the place of the server's.
-func at(v any, now bson.DateTime) any {
+// stamp is a part of a command that has a time in the place of the server's.
+func stamp(v any, now bson.DateTime) any {
 	switch v := v.(type) {
 	case string:
 		if v == "$$NOW" {
@@ -304,14 +304,14 @@ func at(v any, now bson.DateTime) any {
 	case bson.A:
 		all := bson.A{}
 		for _, x := range v {
-			all = append(all, at(x, now))
+			all = append(all, stamp(x, now))
 		}
 		return all
 	case bson.D:
 		all, dates := bson.D{}, bson.D{}
 		for _, f := range v {
 			if f.Key != "$currentDate" {
-				all = append(all, e(f.Key, at(f.Value, now)))
+				all = append(all, e(f.Key, stamp(f.Value, now)))
 				continue
 			}
 			for _, path := range f.Value.(bson.D) {
