@@ -48,11 +48,7 @@ func (h *Handle) Detach(ctx context.Context) (token string, err error) {
 		h.settleDetach(ctx, v, err)
 		return err
 	})
-	if revoked(err) {
-		h.settleDetach(ctx, v, err)
-		err = h.hold.judged(err)
-	}
-	h.emitUnknownEnd(ctx, v, err)
+	err = h.conclude(ctx, v, err, h.settleDetach)
 	if err != nil && !errors.Is(err, ErrLost) {
 		h.mayRelease(v)
 	}

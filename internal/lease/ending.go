@@ -118,9 +118,15 @@ func (h *Handle) runLast(ctx context.Context, v *verdict, c lastCommand) error {
 		to.close(released)
 		return err
 	})
+	return h.conclude(ctx, v, err, h.settleAll)
+}
+
+// conclude is the end of a last command for its caller. One that he has revoked is
+// settled here: nobody else does. Observers hear of an unknown outcome what he is told.
+func (h *Handle) conclude(ctx context.Context, v *verdict, err error, settle func(context.Context, *verdict, error)) error {
 	if revoked(err) {
-		h.settleAll(ctx, v, err)
-		err = s.judged(err)
+		settle(ctx, v, err)
+		err = h.hold.judged(err)
 	}
 	h.emitUnknownEnd(ctx, v, err)
 	return err
