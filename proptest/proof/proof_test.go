@@ -45,12 +45,13 @@ type size struct {
 	operations                int
 	eachFault                 int // the least number of times that each fault must fire
 	seeds                     int // of storms of events
+	outages                   int // one of so many
 }
 
 var (
-	part  = size{"", 0, 250, 30, 2, 8, 5_000, 5, 15}
-	full  = size{"proof", 50_000, 1_000, 30, 2, 8, 5_000, 20, 60}
-	atLen = size{"full", 5_000_000, 20_000, 30, 4, 16, 5_000, 300, 2_000}
+	part  = size{"", 0, 250, 30, 2, 8, 5_000, 5, 15, 4}
+	full  = size{"proof", 50_000, 1_000, 30, 2, 8, 5_000, 20, 60, 1}
+	atLen = size{"full", 5_000_000, 20_000, 30, 4, 16, 5_000, 300, 2_000, 1}
 )
 
 // proof is one run. All parts count in one tally.
@@ -85,7 +86,7 @@ func TestProof(t *testing.T) {
 			}
 			p.part("simulation in memory", func() error {
 				simulation.Run(t, simulation.Config{First: first, Seeds: p.seeds, Long: time.Minute}, &p.counts)
-				simulation.Outages(t, first, 1, &p.counts)
+				simulation.Outages(t, first, p.outages, &p.counts)
 				return nil
 			})
 			p.part("simulation on a replica set", func() error {
