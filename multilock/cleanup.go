@@ -84,10 +84,11 @@ func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftov
 		if known.until.After(l.until) {
 			l.until = known.until
 		}
-		l.answers, l.reported = append(known.answers, l.answers...), known.reported
+		l.answers, l.reported, l.held = append(known.answers, l.answers...), known.reported, known.held
 	}
 	p.left[l.id] = &l
 	if c.closed {
+		l.last = true // a command that is under way was sent before
 		c.hold(&l)
 	}
 	c.take(p)

@@ -92,11 +92,19 @@ func (l *Locker) ObserveNobody(ctx context.Context) (same bool) {
 // Owe has the clean-up look for an entry of document 1 under "write", which an attempt
 // of this time may have made.
 func (l *Locker) Owe(id uuid.UUID, sent time.Time) error {
+	owe, err := l.Owing(id)
+	if err == nil {
+		owe(sent)
+	}
+	return err
+}
+
+// Owing is Owe for later: a Locker that is closing begins nothing.
+func (l *Locker) Owing(id uuid.UUID) (owe func(sent time.Time), err error) {
 	a, err := l.begin(context.Background(), bson.M{"_id": 1}, "write", nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a.request.ID = id
-	l.cleanup.add(a.filter.Pin, a.request, sent, leftover{entries: 1})
-	return nil
+	return func(sent time.Time) { l.cleanup.add(a.filter.Pin, a.request, sent, leftover{entries: 1}) }, nil
 }

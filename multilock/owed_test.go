@@ -2,9 +2,11 @@ package multilock_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +18,10 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	driver "go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // In these tests the server is away, in virtual time, while entries that nobody holds
@@ -325,6 +330,50 @@ func TestALeftoverHasTheLongerLife(t *testing.T) {
 				if n := o.here.Leftovers(); n != 0 {
 					o.Errorf("%d are owed after the end", n)
 				}
+			})
+		})
+	}
+}
+
+// While Close waits, the same id may come to be owed in a second way. Close doesn't wait
+// twice, and has a command sent that meets the second entry too.
+func TestCloseWaitsOnceForWhatTwoWaysOwe(t *testing.T) {
+	t.Parallel()
+	for _, executed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a command is executed between the two: %v", executed), func(t *testing.T) {
+			virtualOutage(t, func(o *outage) {
+				again, once := func() {}, sync.Once{}
+				monitor := &driver.CommandMonitor{Succeeded: func(context.Context, *driver.CommandSucceededEvent) { once.Do(again) }}
+				l := o.locker(o.Through(options.Client().SetMonitor(monitor)), relations.Fair())
+				id := o.try(o.there, "write").ID()
+				document, err := o.coll.FindOne(o.Context(), flowers).Raw()
+				must(o, err)
+				o.erase("write")
+				owe, err := l.Owing(id)
+				must(o, err)
+				second := func() {
+					o.Change(bson.M{"$set": bson.M{"lock": document.Lookup("lock")}})
+					owe(time.Now())
+				}
+				if executed {
+					again = second
+				} else {
+					o.mem.Down(errAway)
+					time.AfterFunc(time.Second, func() {
+						o.mem.Up()
+						second()
+					})
+				}
+				owe(time.Now())
+				closed := make(chan error, 1)
+				go func() { closed <- l.Close(o.Context()) }()
+				select {
+				case err := <-closed:
+					ok(o, err)
+				case <-time.After(time.Hour):
+					o.Fatal("Close waits for what nobody does")
+				}
+				o.wantEntries()
 			})
 		})
 	}

@@ -164,10 +164,12 @@ func (s *run) close(p *program) {
 		p.closed = time.Now()
 	}
 	s.mu.Unlock()
+	ctx, stop := context.WithTimeout(context.Background(), time.Hour) // longer than anything that Close waits for
+	defer stop()
 	var closing sync.WaitGroup
-	closing.Go(func() { s.left(p, p.leader.Close(context.Background())) })
+	closing.Go(func() { s.left(p, p.leader.Close(ctx)) })
 	for _, l := range p.lockers {
-		closing.Go(func() { s.left(p, l.Close(context.Background())) })
+		closing.Go(func() { s.left(p, l.Close(ctx)) })
 	}
 	closing.Wait()
 }
