@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -112,7 +113,7 @@ func (l *Lease) KeepAlive(ctx context.Context) context.Context {
 //   - the driver's error if the server refused it, or no attempt was answered: the
 //     lease goes on until its time is up.
 func (l *Lease) Renew(ctx context.Context) error {
-	return l.handle().Renew(ctx)
+	return engine.Raise(l.handle().Renew(ctx))
 }
 
 // Update applies an update to the locked document if, and only if, the lock is still
@@ -138,7 +139,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 //
 // It is never two of them.
 func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
-	return l.handle().Update(ctx, update, opts...)
+	return engine.Raise(l.handle().Update(ctx, update, opts...))
 }
 
 // UpdateAndRelease applies an update and releases the lock in the same command. So a
@@ -165,7 +166,7 @@ func (l *Lease) Update(ctx context.Context, update any, opts ...options.Lister[o
 // others in anyway. If other goroutines share the entry ([ShareInProcess]), it
 // writes, and leaves the lock to them.
 func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...options.Lister[options.UpdateOneOptions]) error {
-	return l.handle().UpdateAndRelease(ctx, update, opts...)
+	return engine.Raise(l.handle().UpdateAndRelease(ctx, update, opts...))
 }
 
 // Delete deletes the locked document if, and only if, the lock is still held in it,
@@ -194,7 +195,7 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 // first, and with Allow 0. Under any other tag Delete returns [ErrInvalidArgument] and
 // sends nothing, and the lease stands.
 func (l *Lease) Delete(ctx context.Context) error {
-	return l.handle().Delete(ctx)
+	return engine.Raise(l.handle().Delete(ctx))
 }
 
 // Detach ends the lease here and leaves its entry to the users of a token, in one
@@ -228,7 +229,8 @@ func (l *Lease) Delete(ctx context.Context) error {
 // [HoldAtMost], Detach returns [ErrInvalidArgument] and sends nothing, and the lease
 // stands. No goroutine joins the entry after the detach was sent.
 func (l *Lease) Detach(ctx context.Context) (token string, err error) {
-	return l.handle().Detach(ctx)
+	token, err = l.handle().Detach(ctx)
+	return token, engine.Raise(err)
 }
 
 // Downgrade replaces the lease by one of another tag, in one command. No other
@@ -268,7 +270,7 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 // stands.
 func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
 	held, err := l.handle().Downgrade(ctx, tag)
-	return (*Lease)(held), err
+	return (*Lease)(held), engine.Raise(err)
 }
 
 // Release releases the lock, in one command. It returns
@@ -297,5 +299,5 @@ func (l *Lease) Downgrade(ctx context.Context, tag string) (*Lease, error) {
 // call, as in a defer, Release waits by itself, for an [AttemptTimeout] at most. After an acquire with
 // [HoldAtLeast], others are kept out until its time, also after the release.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.handle().Release(ctx)
+	return engine.Raise(l.handle().Release(ctx))
 }

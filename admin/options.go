@@ -150,6 +150,7 @@ var ErrNoEntry = errors.New("doclock: no such entry")
 
 // readError is the error of a read.
 func readError(what string, err error) error {
+	err = engine.Raise(err)
 	switch engine.AsFailure(err).Cause {
 	case engine.CauseForeign:
 		return fmt.Errorf("%w: %w", doclock.ErrForeignLock, err)
@@ -162,6 +163,7 @@ func readError(what string, err error) error {
 
 // writeError is the error of a command that changes something.
 func writeError(what string, err error) error {
+	err = engine.Raise(err)
 	if engine.AsFailure(err).Nothing {
 		return readError(what, err)
 	}

@@ -109,10 +109,11 @@ func (s attempts) join(ctx context.Context) attempts {
 }
 
 // check asks whether an entry may be joined. If the check fails, the acquire itself
-// asks.
+// asks, unless the caller's own code has panicked.
 func (s attempts) check(ctx context.Context, id uuid.UUID) attempts {
 	held, img, err := s.locker.leases.Look(ctx, id, len(s.into) > 0)
 	if err != nil {
+		s.err = engine.PanicIn(err)
 		return s
 	}
 	s.image = img

@@ -225,7 +225,7 @@ func (c *cleanup) answered(d *due, s sent) (calls []func()) {
 // settle applies an answer to one leftover. Without an answer the leftover stays owed
 // until its entry's life is over.
 func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Time) (calls []func()) {
-	dead := !now.Before(l.until)
+	dead, panicked := !now.Before(l.until), engine.PanicIn(s.err) != nil
 	over := dead || c.closed && s.err == nil && !l.last // no other command follows
 	l.err = s.err
 	switch {
@@ -237,11 +237,11 @@ func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Tim
 				c.locker.claims.Released()
 			})
 		}
-	case !l.reported && (over || s.refused):
+	case !l.reported && (over || s.refused || panicked):
 		l.reported = true
 		calls = append(calls, func() { c.locker.emitFailed(documentOf(p.pin), p.tag, l.id, s.err) })
 	}
-	if over || s.err == nil || s.refused || !now.Before(l.answerBy) {
+	if over || s.err == nil || s.refused || panicked || !now.Before(l.answerBy) {
 		for _, answer := range l.answers {
 			calls = append(calls, func() { answer(s.err) })
 		}

@@ -82,6 +82,9 @@ func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) {
 		return
 	}
 	r.Tag, r.ID = held.Tag(), held.ID()
+	if panicked := engine.PanicIn(err); panicked != nil {
+		c.locker.emitFailed(held.DocumentID(), r.Tag, r.ID, panicked)
+	}
 	c.add(held.Pin(), r, time.Now(), leftover{seen: true, entries: 1})
 }
 

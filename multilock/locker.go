@@ -45,6 +45,10 @@ type Locker struct {
 // by its own Locker's rules: beside a Semaphore(3), a Locker with Semaphore(5) lets
 // in a fourth holder.
 //
+// A panic in a command monitor of the collection's client comes out of the call that
+// waits for the command, whose outcome is unknown. In the background, as in a renewal, it
+// is an event, and the work goes on. Its stack is logged, as net/http does.
+//
 // Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidArgument].
 func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) (*Locker, error) {
 	if coll == nil {
@@ -136,7 +140,7 @@ func (l *Locker) TryAcquire(ctx context.Context, filter any, tag string, opts ..
 	}
 	a.maxWait = new(time.Duration) // 0
 	held, err := a.acquire(ctx)
-	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, err)
+	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 }
 
 // Enqueue asks for the lock in one command, and doesn't wait. The ticket is granted,
@@ -158,7 +162,7 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	}
 	err = a.failed(ctx, err, nil)
 	a.observed.emitEnd(ctx, nil, err)
-	return nil, lease.Only(doclock.ErrNotAcquired, err)
+	return nil, lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 }
 
 // Acquire acquires the lock, and waits for it until ctx ends or the time of
@@ -176,7 +180,7 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
 	held, err := a.acquire(ctx)
-	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, err)
+	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 }
 
 // Do holds the lock while fn runs, renews it, and releases it whatever happens:
@@ -220,7 +224,7 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 	}
 	held, err := a.acquire(ctx)
 	if err != nil {
-		return lease.Only(doclock.ErrNotAcquired, err)
+		return lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 	}
 	work, end := held.Work(ctx)
 	f := &function{Context: work, given: ctx, handles: []*lease.Handle{held}, end: end, atOnce: a.leads}
@@ -229,6 +233,7 @@ func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context
 		end(nil)
 		err = lease.Beside(err, held.Release(attempt.Detached(ctx))) // bounded by the lease's life on the server
 		leave()
+		err = engine.Raise(err)
 	}()
 	return fn(f, (*doclock.Lease)(held))
 }

@@ -55,7 +55,7 @@ import (
 // later takes the entry from the handle that has it by then.
 func (l *Locker) Resume(ctx context.Context, filter any, token string, opts ...doclock.AcquireOption) (*doclock.Lease, error) {
 	held, err := l.resume(ctx, filter, token, opts)
-	return (*doclock.Lease)(held), notAcquired(err)
+	return (*doclock.Lease)(held), engine.Raise(notAcquired(err))
 }
 
 func (l *Locker) resume(ctx context.Context, filter any, token string, opts []doclock.AcquireOption) (held *lease.Handle, err error) {
@@ -151,7 +151,7 @@ func (l *Locker) Touch(ctx context.Context, filter any, token string, opts ...do
 	if gaveUp != nil {
 		return oneline.Join(gaveUp, l.engine.Unreachable())
 	}
-	return err
+	return engine.Raise(err)
 }
 
 func (l *Locker) touch(ctx context.Context, f engine.Filter, k engine.Token, ttl time.Duration) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
+	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/oneline"
 )
@@ -61,7 +62,7 @@ func AcquireAll(ctx context.Context, wants ...Want) (Leases, error) {
 	}
 	held, err := acquireEach(ctx, ordered)
 	if err != nil {
-		return nil, err
+		return nil, engine.Raise(err)
 	}
 	leases := make(Leases, len(wants))
 	for i, w := range ordered {
@@ -218,7 +219,7 @@ func (ls Leases) Release(ctx context.Context) error {
 	for i, h := range handles {
 		errs[i] = h.Judged(errs[i]) // the releases of the others have taken their time
 	}
-	err := oneline.Join(errs...)
+	err := engine.Raise(oneline.Join(errs...))
 	if errors.Is(err, doclock.ErrLost) {
 		return lease.Only(doclock.ErrLost, err)
 	}

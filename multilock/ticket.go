@@ -115,7 +115,7 @@ func (t *Ticket) Confirm(ctx context.Context) (*doclock.Lease, error) {
 		return nil, notAcquired(errInTransaction)
 	}
 	held, _, err := t.confirm(ctx, nil)
-	return (*doclock.Lease)(held), t.entry.failed(ctx, err, nil)
+	return (*doclock.Lease)(held), engine.Raise(t.entry.failed(ctx, err, nil))
 }
 
 // confirm is Confirm, of a ticket that waits in the wait queue or doesn't (nil). It says
@@ -271,7 +271,7 @@ func (t *Ticket) Cancel(ctx context.Context) error {
 	select {
 	case err := <-answer:
 		t.entry.observed.emitUnknown(err)
-		return err
+		return engine.Raise(err)
 	case <-ctx.Done():
 		err := oneline.Join(attempt.Ended(ctx), doclock.ErrOutcomeUnknown)
 		t.entry.observed.emitUnknown(err)

@@ -203,7 +203,7 @@ func (t *Ticket) Wait(ctx context.Context) (*doclock.Lease, error) {
 		return nil, notAcquired(errInTransaction)
 	}
 	held, err := t.wait(ctx)
-	return (*doclock.Lease)(held), t.entry.failed(ctx, err, t.conflict())
+	return (*doclock.Lease)(held), engine.Raise(t.entry.failed(ctx, err, t.conflict()))
 }
 
 // wait waits in the document's wait queue, as an Acquire with a waiting entry.

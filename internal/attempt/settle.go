@@ -67,7 +67,7 @@ func settle(ctx context.Context, bounds engine.Attempts, once bool, send func() 
 		pause = grown(pause, failure, bounds)
 		jittered := pause/2 + rand.N(pause)
 		switch {
-		case failure.Refused(), once && !failure.Nothing,
+		case failure.Refused(), once && !failure.Nothing, engine.PanicIn(err) != nil,
 			time.Since(begun) >= bounds.RetryLimit, time.Since(passed) >= bounds.RetryLimit/3,
 			failure.Trouble != engine.NoTrouble && time.Since(begun)+jittered > bounds.RetryLimit, // a long pause, for nothing
 			!Sleep(ctx, jittered):

@@ -27,8 +27,11 @@ const (
 // that doesn't know it (MongoDB 4.4.0) refuses the read, if it has no members.
 func (e *Engine) hasMembers(ctx context.Context) (bool, error) {
 	if e.members.state.Load() == unasked {
-		hello, err := e.coll.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
-		err = e.failed(err)
+		var hello bson.Raw
+		err := e.failed(guard(func() (err error) {
+			hello, err = e.coll.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
+			return err
+		}))
 		router, _ := hello.Lookup("msg").StringValueOK()
 		_, noSet := hello.LookupErr("setName")
 		switch {

@@ -99,7 +99,7 @@ func (e *Engine) unreachable() *Failure {
 	// nor sends.
 	ended, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
-	err := e.coll.Database().Client().Ping(ended, readpref.Primary())
+	err := guard(func() error { return e.coll.Database().Client().Ping(ended, readpref.Primary()) })
 	if unselected(err) == nil {
 		return nil
 	}

@@ -51,7 +51,11 @@ func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*docu
 
 // cursor sends a read whose answer is a cursor.
 func (e *Engine) cursor(ctx context.Context, command bson.Raw, comment bson.RawValue, batch int32) (*documents, error) {
-	cursor, err := e.coll.Database().RunCommandCursor(ctx, command)
+	var cursor *mongo.Cursor
+	err := guard(func() (err error) {
+		cursor, err = e.coll.Database().RunCommandCursor(ctx, command)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +82,16 @@ type documents struct{ *mongo.Cursor }
 // each calls see with one document after the other, until it returns false.
 func (d *documents) each(ctx context.Context, see func(bson.Raw) bool) error {
 	defer d.close(ctx)
-	for d.Next(ctx) {
-		if !see(d.Current) {
-			return nil
+	for {
+		more := false
+		err := guard(func() error {
+			more = d.Next(ctx)
+			return d.Err()
+		})
+		if err != nil || !more || !see(d.Current) {
+			return err
 		}
 	}
-	return d.Err()
 }
 
 // close closes the cursor on the server too, also where ctx has ended: the server
@@ -91,5 +99,5 @@ func (d *documents) each(ctx context.Context, see func(bson.Raw) bool) error {
 func (d *documents) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = d.Close(ctx)
+	_ = guard(func() error { return d.Close(ctx) })
 }

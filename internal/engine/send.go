@@ -152,7 +152,10 @@ func AnsweredPartly(err error) bool {
 // run sends a command, and returns the server's reply. It may stand beside an
 // error.
 func (e *Engine) run(ctx context.Context, command bson.Raw) (reply bson.Raw, err error) {
-	reply, err = e.coll.Database().RunCommand(ctx, command).Raw()
+	err = guard(func() (err error) {
+		reply, err = e.coll.Database().RunCommand(ctx, command).Raw()
+		return err
+	})
 	if err == nil {
 		e.answered()
 		return reply, nil

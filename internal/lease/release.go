@@ -116,7 +116,7 @@ func (s *Hold) release(ctx context.Context, to *handoff) error {
 	})
 	switch {
 	case known != nil:
-		return known
+		return oneline.Join(known, engine.PanicIn(err))
 	case err != nil && unsure == nil:
 		return s.judged(s.failed("release", err))
 	case err != nil:

@@ -44,6 +44,7 @@ var common = []failure{
 		w.mem.Delay(1, 2*time.Second, w.kinds()...)
 		w.limit(time.Second)
 	}},
+	{"the caller's command monitor panics", func(w *world) { w.panics.Store(true) }},
 }
 
 // ofAcquires are those of calls that ask for a lock.
@@ -90,6 +91,7 @@ var ofFunctions = []failure{
 	{"the lock is lost while fn works", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl) }},
 	{"lost, and fn fails", func(w *world) { w.must(w.mem.Lose(w.lease)); time.Sleep(ttl); w.returned = errOwn }},
 	{"lost just before fn's end", func(w *world) { w.must(w.mem.Lose(w.lease)); <-w.letIn; time.Sleep(time.Millisecond) }},
+	{"the caller's command monitor panics at the release", func(w *world) { w.panics.Store(true) }},
 	{"ctx ends while fn works", func(w *world) { w.end(); w.returned = context.Cause(w.inner) }},
 }
 

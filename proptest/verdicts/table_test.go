@@ -4,6 +4,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"slices"
 	"strings"
@@ -16,7 +18,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // the stacks of panics
+	goleak.VerifyTestMain(m)
+}
 
 var update = flag.Bool("update", false, "write the table anew")
 
@@ -76,15 +81,32 @@ func try(t *testing.T, f failure, c call, check func(*world, call, error)) (cell
 			if !c.inside {
 				f.arm(w)
 			}
-			err := c.send(w)
+			err, panicked := w.sent(c)
 			cell = words(err, w.returned)
+			if panicked {
+				cell = "panic"
+			}
 			if w.before() {
 				cell += " †"
 			}
-			check(w, c, err)
+			if !panicked {
+				check(w, c, err)
+			}
 		})
 	})
 	return cell
+}
+
+// sent is the error of a call, or that the caller's own panic has come out of it.
+func (w *world) sent(c call) (err error, panicked bool) {
+	defer func() {
+		if value := recover(); value == errOwn {
+			panicked = true
+		} else if value != nil {
+			panic(value)
+		}
+	}()
+	return c.send(w), false
 }
 
 // acquired checks the error of an acquire.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 	"github.com/doclock/doclock/writelock"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // ttl is that of all leases. The server keeps their entries for a second longer.
@@ -42,6 +45,7 @@ type world struct {
 	rivals   bool
 	operates bool        // the call is an operator's, and of any kind
 	theirs   admin.Entry // that it names
+	panics   atomic.Bool // our client's monitor does, at the next command
 	running  sync.WaitGroup
 
 	lease  *doclock.Lease
@@ -58,7 +62,13 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, mem: locktest.New(), letIn: make(chan struct{})}
 	theirs, err := w.mem.Collection("documents", bson.M{"_id": 1}, bson.M{"_id": 2})
 	if err == nil {
-		w.client, err = w.mem.Connect()
+		w.client, err = w.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
+			Succeeded: func(context.Context, *event.CommandSucceededEvent) {
+				if w.panics.Swap(false) {
+					panic(errOwn)
+				}
+			},
+		}))
 	}
 	w.must(err)
 	w.ours = w.client.Database("test").Collection("documents")
