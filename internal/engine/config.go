@@ -29,7 +29,8 @@ type Config struct {
 	// Clock replaces this machine's clocks in tests; nil means the real ones.
 	Clock func() Reading
 
-	start time.Time // of the engine: its monotonic readings begin there, at 0
+	start       time.Time  // of the engine: its monotonic readings count from there
+	suspensions *suspended // nil means those of this machine
 }
 
 // AcquireConfig holds the options of one acquire.
@@ -83,21 +84,4 @@ func (c *Config) Attempt(ttl time.Duration) Attempts {
 		Timeout:    cmp.Or(c.AttemptTimeout, min(ttl/3, DefaultAttemptTimeout)),
 		RetryLimit: cmp.Or(c.RetryLimit, DefaultRetryLimit),
 	}
-}
-
-// Reading is one reading of both clocks of this machine. The monotonic clock
-// can't be set, but it stops while a machine is suspended. The wall clock goes
-// on, but it can be set.
-type Reading struct {
-	Mono time.Duration // since the engine was made
-	Wall time.Time     // with no monotonic part
-}
-
-// Clocks reads both clocks.
-func (c *Config) Clocks() Reading {
-	if c.Clock != nil {
-		return c.Clock()
-	}
-	now := time.Now()
-	return Reading{Mono: now.Sub(c.start), Wall: now.Round(0)}
 }

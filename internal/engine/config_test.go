@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock/relations"
@@ -58,6 +59,45 @@ func TestClocks(t *testing.T) {
 	c.Clock = func() Reading { return turned }
 	if got := c.Clocks(); got != turned {
 		t.Errorf("%v", got)
+	}
+}
+
+// The time for which the machine was suspended counts as any other, once it is seen, and
+// whatever stops the process between two clocks does not.
+func TestClocksCountSuspensions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ahead := time.Hour // it was suspended before
+		c := Config{suspensions: &suspended{ahead: func() time.Duration { return ahead }}, start: time.Now()}
+		begun := c.Clocks().Mono
+		for _, step := range []struct{ now, passed time.Duration }{
+			{time.Hour + 9*time.Millisecond, 0},
+			{time.Hour + 18*time.Millisecond, 18 * time.Millisecond},
+			{time.Hour - time.Second, 18 * time.Millisecond}, // it was stopped between the two
+			{time.Hour + 30*time.Second, 30 * time.Second},
+			{time.Hour, 30 * time.Second},
+		} {
+			ahead = step.now
+			if got := c.Clocks().Mono - begun; got != step.passed {
+				t.Errorf("the boot clock is %v ahead, and %v have passed; want %v", step.now, got, step.passed)
+			}
+		}
+		time.Sleep(time.Second)
+		if got := c.Clocks().Mono - begun; got != 31*time.Second {
+			t.Errorf("%v have passed", got)
+		}
+	})
+}
+
+// This machine's clock is read: it goes on beside the monotonic one.
+func TestBootAhead(t *testing.T) {
+	t.Parallel()
+	first := bootAhead()
+	if d := bootAhead() - first; d.Abs() > time.Minute || first < -time.Minute {
+		t.Errorf("it is ahead by %v, and then by %v more", first, d)
+	}
+	if runtime.GOOS == "linux" && first == 0 {
+		t.Error("it can't be read")
 	}
 }
 
