@@ -1,6 +1,10 @@
 package multilock_test
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/doclock/doclock"
@@ -8,40 +12,166 @@ import (
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"pgregory.net/rapid"
 )
 
-// A Go map has no order, and so names another document each time. Every call that takes
-// a filter refuses it, before anything is sent. internal/engine has what is a map.
+// filtered are the calls that take a filter. Some need one that names a document.
+var filtered = map[string]struct {
+	call  func(ctx context.Context, l *multilock.Locker, coll *mongo.Collection, filter any, token string) error
+	named bool
+}{
+	"TryAcquire": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, _ string) error {
+		return errOf(l.TryAcquire(ctx, filter, "write"))
+	}, false},
+	"Acquire": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, _ string) error {
+		return errOf(l.Acquire(ctx, filter, "write"))
+	}, false},
+	"claim": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, _ string) error {
+		return errOf(l.Acquire(ctx, filter, "write", doclock.SkipLocked()))
+	}, false},
+	"Enqueue": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, _ string) error {
+		return errOf(l.Enqueue(ctx, filter, "write"))
+	}, false},
+	"Do": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, _ string) error {
+		return l.Do(ctx, filter, "write", nil)
+	}, false},
+	"AcquireAll": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, _ string) error {
+		return errOf(multilock.AcquireAll(ctx, l.Want(filter, "write")))
+	}, true},
+	"Resume": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, token string) error {
+		return errOf(l.Resume(ctx, filter, token))
+	}, true},
+	"Touch": {func(ctx context.Context, l *multilock.Locker, _ *mongo.Collection, filter any, token string) error {
+		return l.Touch(ctx, filter, token)
+	}, true},
+	"Inspect": {func(ctx context.Context, _ *multilock.Locker, coll *mongo.Collection, filter any, _ string) error {
+		return errOf(admin.Inspect(ctx, coll, filter, admin.ShardKey("place")))
+	}, false},
+	"Entries": {func(ctx context.Context, _ *multilock.Locker, coll *mongo.Collection, filter any, _ string) (last error) {
+		for _, err := range admin.Entries(ctx, coll, admin.Query{}, admin.ShardKey("place"), admin.Within(filter)) {
+			last = err
+		}
+		return last
+	}, false},
+	"Remove": {func(ctx context.Context, _ *multilock.Locker, coll *mongo.Collection, filter any, _ string) error {
+		return errOf(admin.Remove(ctx, coll, admin.Query{Tags: []string{"write"}}, admin.ShardKey("place"), admin.Within(filter)))
+	}, false},
+	"Sweep": {func(ctx context.Context, _ *multilock.Locker, coll *mongo.Collection, filter any, _ string) error {
+		return errOf(admin.Sweep(ctx, coll, admin.ShardKey("place"), admin.Within(filter)))
+	}, false},
+}
+
+// A Go map of several keys has no order, and so names another document each time, in the
+// _id, in a field of the shard key, and below. Every call that takes a filter refuses it;
+// a bson.D and a struct are right, and end with the context. internal/engine has what else
+// is a map.
 func TestAMapNamesNoDocument(t *testing.T) {
 	virtual(t, func(p *place) {
 		coll, w := p.watched()
-		l := p.locker(coll, relations.WritePreferring())
-		token := p.detach(p.try(l, "write"))
-		id := doclock.ID(bson.M{"group": "mail", "name": "nightly"})
-		named := fault{doclock.ErrInvalidArgument, []string{"bson.D"}}
-		before := w.Count()
-		_, all := multilock.AcquireAll(p.Context(), l.Want(id, "write"))
-		_, inspected := admin.Inspect(p.Context(), coll, id)
-		var listed error
-		for _, err := range admin.Entries(p.Context(), coll, admin.Query{}, admin.Within(id)) {
-			listed = err
-		}
-		for name, err := range map[string]error{
-			"TryAcquire": errOf(l.TryAcquire(p.Context(), id, "write")),
-			"Acquire":    errOf(l.Acquire(p.Context(), id, "write", doclock.MaxWait(0))),
-			"claim":      errOf(l.Acquire(p.Context(), id, "write", doclock.SkipLocked(), doclock.MaxWait(0))),
-			"Enqueue":    errOf(l.Enqueue(p.Context(), id, "write")),
-			"Do":         l.Do(p.Context(), id, "write", nil),
-			"Resume":     errOf(l.Resume(p.Context(), id, token)),
-			"Touch":      l.Touch(p.Context(), id, token),
-			"AcquireAll": all,
-			"Inspect":    inspected,
-			"Entries":    listed,
-		} {
-			named.check(p, name, err)
-		}
-		if n := w.Count() - before; n > 0 {
-			p.Errorf("%d commands were sent", n)
-		}
+		l := p.locker(coll, relations.WritePreferring(), doclock.ShardKey("place"))
+		token := p.detach(p.try(p.locker(p.coll, relations.WritePreferring()), "write"))
+		ended, end := context.WithCancel(p.Context())
+		end()
+		rapid.Check(p, func(t *rapid.T) {
+			f := drawFilter(t)
+			for name, of := range filtered {
+				if of.named && !f.named {
+					continue
+				}
+				before := w.Count()
+				err := of.call(ended, l, coll, f.filter, token)
+				if n := w.Count() - before; n > 0 && !f.ordered {
+					t.Errorf("%s of %#v: %d commands were sent", name, f.filter, n)
+				}
+				refused := errors.Is(err, doclock.ErrInvalidArgument) && strings.Contains(err.Error(), "bson.D")
+				if refused == f.ordered || f.ordered && !errors.Is(err, context.Canceled) {
+					t.Errorf("%s of %#v, with an order: %t: %v", name, f.filter, f.ordered, err)
+				}
+			}
+		})
 	})
+}
+
+// drawn is a filter, or a value in it.
+type drawn struct {
+	filter  any
+	ordered bool // none of its maps has several fields
+	named   bool // it demands an equal _id and shard key
+}
+
+func drawFilter(t *rapid.T) drawn {
+	v := drawValue(t, 3)
+	v.named = true
+	id, place := any(1), any("Bern")
+	if rapid.Bool().Draw(t, "in the shard key") {
+		place = v.filter
+	} else {
+		id = v.filter
+	}
+	switch rapid.SampledFrom([]string{"map", "D", "struct", "pointer", "$and", "$eq"}).Draw(t, "filter") {
+	case "map":
+		v.filter = bson.M{"_id": id, "place": place}
+	case "D":
+		v.filter = bson.D{{Key: "place", Value: place}, {Key: "_id", Value: id}}
+	case "struct":
+		v.filter = struct {
+			ID    any `bson:"_id"`
+			Place any
+		}{id, place}
+	case "pointer":
+		v.filter = &map[string]any{"_id": id, "place": place}
+	case "$and":
+		v.named, v.filter = false, bson.M{"$and": []bson.M{{"_id": id}, {"place": place}}}
+	case "$eq":
+		v.named, v.filter = false, bson.D{{Key: "_id", Value: bson.M{"$eq": id}}, {Key: "place", Value: bson.M{"$eq": place, "$gt": 0}}}
+	}
+	return v
+}
+
+func drawValue(t *rapid.T, depth int) drawn {
+	kinds := []string{"text", "number"}
+	if depth > 0 {
+		kinds = append(kinds, "M", "D", "texts", "struct", "array", "pointer")
+	}
+	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+	v := drawn{ordered: true}
+	var below []any
+	if slices.Contains([]string{"M", "D", "struct", "array", "pointer"}, kind) {
+		for range rapid.IntRange(0, 3).Draw(t, "fields") {
+			b := drawValue(t, depth-1)
+			below, v.ordered = append(below, b.filter), v.ordered && b.ordered
+		}
+	}
+	m, d := bson.M{}, bson.D{}
+	for i, b := range below {
+		name := string(rune('a' + i))
+		m[name], d = b, append(d, bson.E{Key: name, Value: b})
+	}
+	switch kind {
+	case "text":
+		v.filter = "mail"
+	case "number":
+		v.filter = 7
+	case "M":
+		v.filter, v.ordered = m, v.ordered && len(m) <= 1
+	case "pointer":
+		v.filter, v.ordered = &m, v.ordered && len(m) <= 1
+	case "D":
+		v.filter = d
+	case "texts":
+		texts := map[string]string{"group": "mail", "name": "nightly"}
+		if v.ordered = rapid.Bool().Draw(t, "one"); v.ordered {
+			delete(texts, "name")
+		}
+		v.filter = texts
+	case "struct":
+		v.filter = struct {
+			Group string
+			More  []any
+		}{"mail", below}
+	case "array":
+		v.filter = append(bson.A{}, below...)
+	}
+	return v
 }
