@@ -70,9 +70,9 @@ func (s *Hold) token() engine.Token {
 
 // detach sends the detach and judges its answer. A repeat that finds nothing reads
 // the document: an earlier attempt may have left the entry to a user of the token,
-// who has resumed it since. Nobody else knows a new key. Others know the key of a
-// lease that was itself resumed. One of them may have taken the entry before that
-// attempt, but such a resume writes `until`.
+// who has resumed it since, or has even released it. Nobody else knows a new key. Others
+// know the key of a lease that was itself resumed. One of them may have taken the entry
+// before that attempt, but such a resume writes `until`.
 func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 	if err := s.declaredLoss(); err != nil {
 		return err
@@ -99,10 +99,8 @@ func (s *Hold) detach(ctx context.Context, k engine.Token) error {
 		return s.unknown("detach", oneline.Join(unsure, err))
 	case there && (s.grant.Key == uuid.Nil || entry.Until.IsZero()):
 		return nil
-	case s.grant.Key != uuid.Nil:
-		return s.unknown("detach", unsure)
 	default:
-		return s.lose(engine.Answer{Image: img, Gone: img == nil})
+		return s.unknown("detach", unsure)
 	}
 }
 

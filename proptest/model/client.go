@@ -302,12 +302,11 @@ func (w *world) transformAgain(c *client) []message {
 }
 
 // detached handles the answers of detaches: the handle has ended, whatever the
-// answer is. The token is handed out unless the entry is certainly not there.
-// If an earlier attempt may have been executed, an image tells: nobody else
-// knows a new key. Others know that of a handle that was itself resumed.
+// answer is. The token is handed out unless the entry is certainly not there: if an
+// earlier attempt may have been executed, a user of the token may have had it since.
 func (w *world) detached(c *client, ev event) {
 	_, there := ev.image.Keyed(Token{c.tag, c.key})
-	if ev.outcome == Detached || c.unknown && (there || c.key != c.id) {
+	if ev.outcome == Detached || c.unknown && (there || !w.cfg.protocol.Without.DetachDoubts) {
 		w.handOut(c)
 		w.end(c)
 		return

@@ -191,6 +191,19 @@ func (p Protocol) Release(d *Document, l Lease, now int64) (*Document, Outcome, 
 	return c, Released, d
 }
 
+// Break removes one entry, as an operator does: held or waiting, whatever its key and its time are. The fence of a held
+// one stays in the lock: a release of its holder may have an attempt of unknown outcome, and find nothing.
+func (p Protocol) Break(d *Document, l Lease, now int64) (*Document, Outcome, *Document) {
+	e, ok := d.Find(l.Tag, l.ID)
+	if !ok || e.Fence != l.Fence {
+		return d, Lost, nil
+	}
+	c := d.clone()
+	c.remove(l.Tag, l.ID)
+	c.Lock.Broken = max(c.Lock.Broken, e.Fence)
+	return c, Released, d
+}
+
 // Read shows the document.
 func (p Protocol) Read(d *Document, now int64) (*Document, Outcome, *Document) {
 	return d, Seen, d

@@ -29,6 +29,7 @@ type config struct {
 
 	outside       outsideWriter              // what outside writers may do
 	outsideWrites int                        // how often they write
+	breaks        int                        // how often an operator breaks a held entry
 	counts        func(property string) bool // which violations count; nil: all
 
 	members   int     // of a replica set; 0: one server
@@ -122,4 +123,6 @@ type Without struct {
 	SetWithoutHold        bool // 25: the compare-and-set is sent although the lease keeps others out for longer
 	OldIDFirst            bool // 24: the clean-up after a downgrade of unknown outcome releases the new id first
 	RemainingFromExpiry   bool // 20: an entry that is read counts as valid for a whole TTL
+	DetachDoubts          bool // 23: a detach of unknown outcome that finds nothing says lost
+	BrokenIsRead          bool // a release of unknown outcome that finds nothing was executed, whatever an operator has removed
 }

@@ -51,6 +51,8 @@ type Lock struct {
 	Fence int64    // last value given out, as a seq or as a fencing token
 	Tags  []Bucket // in the order of the tags' names, whatever the server's order is
 	Done  []ID     // the last few leases that ended with a write, newest last; nil (absent) until the first
+
+	Broken int64 // the greatest fencing token of what an operator removed; 0 (absent) until the first
 }
 
 // Field is the state of the lock field.
@@ -80,7 +82,7 @@ func Same(a, b *Document) bool {
 		return a == b
 	}
 	return a.Field == b.Field && slices.Equal(a.Log, b.Log) &&
-		a.Lock.Fence == b.Lock.Fence && slices.Equal(a.Lock.Done, b.Lock.Done) &&
+		a.Lock.Fence == b.Lock.Fence && a.Lock.Broken == b.Lock.Broken && slices.Equal(a.Lock.Done, b.Lock.Done) &&
 		slices.EqualFunc(a.Lock.Tags, b.Lock.Tags, func(x, y Bucket) bool { return x.Tag == y.Tag && slices.Equal(x.Entries, y.Entries) })
 }
 
@@ -207,12 +209,12 @@ func (d *Document) String() string {
 	for _, b := range d.Lock.Tags {
 		tags = append(tags, fmt.Sprintf("%s: %v", b.Tag, b.Entries))
 	}
-	return fmt.Sprintf("fence %d {%s} done %v", d.Lock.Fence, strings.Join(tags, "; "), d.Lock.Done)
+	return unsaid.Replace(fmt.Sprintf("fence %d {%s} done %v broken %d", d.Lock.Fence, strings.Join(tags, "; "), d.Lock.Done, d.Lock.Broken))
 }
 
 // unsaid leaves zeros out of a trace.
 var unsaid = strings.NewReplacer(" fence 0)", ")", " fence 0", " waits", " n 0", "", " key 0", "", " detached false", "", " detached true", " detached",
-	" hold 0", "", " update 0", "", " number 0", "")
+	" hold 0", "", " update 0", "", " number 0", "", " broken 0", "")
 
 func (e Entry) String() string {
 	return unsaid.Replace(fmt.Sprintf("[%d seq %d fence %d until %d n %d key %d detached %v hold %d]", e.ID, e.Seq, e.Fence, e.Expires, e.N, e.Key, e.Detached, e.Until))

@@ -51,6 +51,7 @@ func TestExhaustive(t *testing.T) {
 	handed := plain(exclusive, "aaa", faulty(1), tokens(1), saving, handing)
 	all := plain(writers, "aba", tokens(1), keeping(3), downgrading)
 	all.lowers = 1
+	broken := []config{with(user, faulty(1), breaking), plain(queue, "aaa", faulty(1), saving, handing, breaking)}
 	held := slices.Concat(each(pairs(), keeping(1)), each(pairs(), keeping(4))) // for less than a TTL, and for more
 	reelected := func(cfg *config) { cfg.elections = 2 }
 	behind, ahead := clocks(1, 0), clocks(0, 1)
@@ -79,6 +80,7 @@ func TestExhaustive(t *testing.T) {
 		{"downgrades of two clients that write, one fault", downgrades(twoClients(), pick(15, 20, 999), 1, 1), pick(200, 1_000, 5_000)},
 		{"pairs that keep others out", held, pick(200, 2_000, 1_000_000)},
 		{"pairs that keep others out, one fault", each(held, faulty(1)), pick(200, 1_000, 30_000)},
+		{"an operator's break, one fault", broken, pick(200, 20_000, 400_000)},
 		{"a token that keeps others out and is downgraded", []config{all}, pick(200, 20_000, 400_000)},
 		{"a token that keeps others out and is downgraded, one fault", each([]config{all}, faulty(1)), pick(200, 20_000, 400_000)},
 
@@ -92,6 +94,7 @@ func TestExhaustive(t *testing.T) {
 		{"replica set: pairs that keep others out, one fault", each(pairs(), keeping(4), faulty(1), set, behind), pick(200, 10_000, 100_000)},
 		{"replica set: three clients, one fault", each(sampled(threeClients(), pick(5, 60, 655)), faulty(1), set, behind), pick(500, 3_000, 10_000)},
 		{"replica set: users of a token, one fault", each([]config{used, with(used, saving), with(used, saving, stating), all}, faulty(1), set, behind), pick(2_000, 100_000, 500_000)},
+		{"replica set: an operator's break, one fault", each(broken, set), pick(200, 20_000, 400_000)},
 		{"replica set: downgrades, one fault", each(downgrades(twoClients(), pick(5, 30, 999), 1, 1), set, ahead), pick(500, 3_000, 50_000)},
 	} {
 		t.Run(c.what, func(t *testing.T) { cover(t, c.worlds, c.states) })

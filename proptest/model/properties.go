@@ -233,7 +233,7 @@ func (w *world) checkState() {
 
 // checkValidity is exclusion on true time: no lease is valid together with more
 // than the allowed number of earlier valid leases that it respects. And no
-// excluded lease is valid. The users of one token count as one: the leases of
+// excluded lease is valid. One that an operator has broken does not count. The users of one token count as one: the leases of
 // several of them may be valid, and only the last one's guard matches.
 func (w *world) checkValidity() {
 	for i := range w.clients {
@@ -243,6 +243,9 @@ func (w *world) checkValidity() {
 		}
 		lease := Lease{c.tag, c.id, c.fence}
 		own := w.grantOf(lease)
+		if own.broken {
+			continue
+		}
 		counts := w.earlier(own)
 		for t, n := range counts {
 			if allow, respects := w.cfg.rules(own.by).limit(lease.Tag, t); respects && n > allow {
@@ -266,7 +269,8 @@ func (w *world) earlier(than *grant) map[Tag]int {
 		if !o.validAt(w.time) {
 			continue
 		}
-		if line := w.grantOf(Lease{o.tag, o.id, o.fence}).line; line < than.line && !lines[line] {
+		g := w.grantOf(Lease{o.tag, o.id, o.fence})
+		if line := g.line; line < than.line && !lines[line] && !g.broken {
 			lines[line] = true
 			counts[o.tag]++
 		}
@@ -386,6 +390,7 @@ func (w *world) checkDetached(ev event) {
 	if ev.outcome != Detached {
 		return
 	}
+	w.grantOf(ev.lease).detached = true
 	if e, _ := ev.after.Find(ev.lease.Tag, ev.lease.ID); e.Expires < ev.now+w.cfg.ttl+w.cfg.tolerance {
 		w.fail("extended", "%v left entry %d, which expires at %d", ev.op, e.ID, e.Expires)
 	}

@@ -150,7 +150,7 @@ func (k *keyer) world(w *world) {
 		put(k, offset)
 	}
 	k.members(w)
-	put(k, [...]int{w.steps, w.faults, w.outsideWrites, w.beats, len(w.tokens), len(w.flight)})
+	put(k, [...]int{w.steps, w.faults, w.outsideWrites, w.breaks, w.beats, len(w.tokens), len(w.flight)})
 	put(k, w.ghost.erased)
 	for _, t := range w.tokens {
 		put(k, t)
@@ -234,10 +234,10 @@ func (k *keyer) document(w *world, d *Document) {
 		dead = min(dead, ev.now)
 	}
 	put(k, w.cfg.state && len(d.Log) > 0)
-	fence := d.Lock.Fence
-	k.rank(&fence)
+	fence, broken := d.Lock.Fence, d.Lock.Broken
+	k.rank(&fence, &broken)
 	put(k, d.Field)
-	put(k, fence)
+	put(k, [...]int64{fence, broken})
 	for _, b := range d.Lock.Tags {
 		put(k, b.Tag)
 		put(k, len(b.Entries))

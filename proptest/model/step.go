@@ -35,6 +35,8 @@ func (w *world) step(a action) world {
 		n.end(&n.clients[a.client])
 	case doForeign:
 		n.foreign(a.index)
+	case doBreak:
+		n.breakEntry(a.index)
 	case doCommit:
 		n.commit()
 	case doElect:
@@ -115,6 +117,7 @@ func (w *world) tell(a action) string {
 		doTimeout:  fmt.Sprintf("client %d: gives up waiting for the answer", a.client),
 		doQuit:     fmt.Sprintf("client %d: gives up its command", a.client),
 		doForeign:  fmt.Sprintf("outside writer: %s -> %v", w.note.fate, w.doc),
+		doBreak:    fmt.Sprintf("operator: %s -> %v", w.note.fate, w.doc),
 		doCommit:   fmt.Sprintf("member %d commits -> %v", w.leader, w.doc),
 		doElect:    fmt.Sprintf("member %d is elected, with %d of the leader's commands that were not committed", a.client, a.index),
 		doStepDown: fmt.Sprintf("member %d steps down, and rolls back", a.client),
@@ -146,7 +149,7 @@ func (w *world) doubts(c *client, ev event) bool {
 	case opWrite, opWriteRelease, opDelete:
 		return c.unknown
 	case opRelease:
-		return c.unknown && c.key != 0
+		return c.unknown && (c.key != 0 || w.cfg.breaks > 0) // where nobody breaks, the read would show nothing
 	case opDetach:
 		return c.unknown && c.key == c.id
 	}
@@ -223,8 +226,8 @@ func (w *world) saysLost(c *client, ev event) {
 	_, own := w.doc.guarded(m.lease, false)
 	switch {
 	case ev.outcome == Renewed, w.ghost.erased:
-	case m.op == opDetach && c.key == c.id && resumable && !w.cfg.protocol.Without.NewIDAtResume: // nobody else made it known
-		w.fail("detach: token thrown away", "client %d throws its token %d away, and it is good", m.from, m.key)
+	case m.op == opDetach && w.grantOf(m.lease).detached:
+		w.fail("detach: taken", "client %d says that %d is lost, and it has left it to its token", m.from, m.lease.ID)
 	case own, (m.op == opResume || m.op == opTouch) && resumable, m.op != opRelease && m.finds(w.doc):
 		w.fail(property, "client %d says that %d is lost, and it stands", m.from, m.lease.ID)
 	case m.op != opResume && m.op != opTouch && w.grantOf(m.lease).released:
@@ -262,10 +265,10 @@ func (w *world) saysEnded(c *client, ev event) {
 	}
 }
 
-// noneTook reports whether nobody else can have removed the entry: the server keeps others out, and no other user of
-// its token has had it. That one would have it still, or would have left an entry, but not after a detach.
+// noneTook reports whether nobody else can have removed the entry: the server keeps others out, no operator has, and no
+// other user of its token has had it. That one would have it still, or would have left an entry, but not after a detach.
 func (w *world) noneTook(c *client, d *Document) bool {
-	if w.time >= c.was || c.key == c.id {
+	if w.time >= c.was || c.key == c.id || d != nil && d.Lock.Broken >= c.fence && !w.cfg.protocol.Without.BrokenIsRead {
 		return false
 	}
 	if c.key == 0 {

@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // world is one state: the document, the servers, the clients, the network and the clock. A
 // server's clock is the true time plus an offset; the clients' clocks are true.
@@ -15,6 +18,7 @@ type world struct {
 	offsets       []int64 // of the servers' clocks
 	steps, faults int     // left
 	outsideWrites int     // left
+	breaks        int     // left
 	beats         int     // left
 	clients       []client
 	tokens        []Token   // that were handed out
@@ -43,14 +47,16 @@ type grant struct {
 	hold     int64 // others are kept out until this true time
 	limit    int64 // an entry that its release leaves expires by then
 	released bool  // a command released the lock
-	dropped  bool  // a clean-up removed the entry: its client never had the lease
+	detached bool  // a command left it to the users of a token
+	dropped  bool  // a clean-up removed the entry: its client never had the lease; or an operator did
+	broken   bool  // an operator removed the entry: others are let in while the lease counts as valid
 	excluded bool  // a conflicting lease was granted when it did not count
 }
 
 func newWorld(cfg *config) world {
 	w := world{
 		cfg: cfg, doc: &Document{}, time: cfg.tick,
-		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, beats: cfg.beats,
+		steps: cfg.steps, faults: cfg.faults, outsideWrites: cfg.outsideWrites, breaks: cfg.breaks, beats: cfg.beats,
 		elections: cfg.elections, clients: make([]client, len(cfg.tags)),
 	}
 	if cfg.missing {
@@ -91,6 +97,7 @@ const (
 	doTimeout              // a client stops waiting for its attempt
 	doQuit                 // a client gives up a handoff, a detach or a resume of unknown outcome
 	doForeign              // an outside writer writes, by the index
+	doBreak                // an operator breaks a held entry, the one of that index
 	doPend                 // a client's attempt is executed, and not committed yet
 	doCommit               // the leader commits what it executed first
 	doElect                // a member is elected, with so much of the leader's tail
@@ -137,7 +144,7 @@ func (w *world) actions() []action {
 			out = append(out, action{kind: doArrive, index: int8(i), at: at})
 		}
 	}
-	return append(out, w.outsideActions()...)
+	return append(append(out, w.outsideActions()...), w.breakable()...)
 }
 
 // mayTick reports whether time may pass: the leader commits a command in time, or is deposed.
@@ -257,6 +264,41 @@ func (w *world) foreign(i int8) {
 	w.doc = outsideWrites[i].write(w)
 	w.members[w.leader].known = w.doc
 	w.ghost.erased = w.ghost.erased || i != 1 && i != 5
+}
+
+// breakable lists the breaks of an operator.
+func (w *world) breakable() (out []action) {
+	if w.breaks == 0 {
+		return nil
+	}
+	i := int8(0)
+	for _, e := range w.doc.All() {
+		if e.Held() {
+			out = append(out, action{kind: doBreak, index: i})
+		}
+		i++
+	}
+	return out
+}
+
+// breakEntry is an operator's command.
+func (w *world) breakEntry(i int8) {
+	w.breaks--
+	w.commitAll()
+	for tag, e := range w.doc.All() {
+		if i--; i >= 0 {
+			continue
+		}
+		w.note.fate = fmt.Sprintf("breaks entry %d", e.ID)
+		line := w.entryOf(tag, e).line
+		for j := range w.ghost.grants { // of all users of its token
+			g := &w.ghost.grants[j]
+			g.broken, g.dropped = g.broken || g.line == line, g.dropped || g.line == line
+		}
+		w.doc, _, _ = w.cfg.protocol.Break(w.doc, Lease{tag, e.ID, e.Fence}, w.now())
+		break
+	}
+	w.members[w.leader].known = w.doc
 }
 
 // The servers' clocks. In a replica set a command takes the time from the member that executes it, in a sharded

@@ -50,6 +50,9 @@ func beating(cfg *config)  { cfg.beats = 1 }
 func twice(cfg *config)    { cfg.rounds = 2 }
 func stating(cfg *config)  { cfg.state = true }
 
+// breaking has an operator break one held entry.
+func breaking(cfg *config) { cfg.breaks = 1 }
+
 // downgrading lets a downgrade to b.
 func downgrading(cfg *config) { cfg.lower, cfg.lowers = map[Tag]Tag{"a": "b"}, 2 }
 
