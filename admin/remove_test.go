@@ -425,6 +425,7 @@ func TestDeleteIdle(t *testing.T) {
 		"a field in capitals":  {[]bson.E{{Key: "Lock", Value: 1}, lock(idle)}, false},
 		"a field of the lock":  {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "Tags", Value: bson.D{}}}}}, false},
 		"ended with a write":   {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "done", Value: bson.A{binary(secret)}}}}}, false},
+		"with a break":         {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence", Value: idle}, {Key: "broken", Value: idle}}}}, false},
 		"just upserted":        {[]bson.E{{Key: "lock", Value: bson.D{}}}, false},
 		"no fence":             {[]bson.E{{Key: "lock", Value: bson.D{{Key: "tags", Value: bson.D{}}}}}, false},
 		"fence null":           {[]bson.E{{Key: "lock", Value: bson.D{{Key: "fence"}}}}, false},

@@ -77,6 +77,7 @@ func run(t *rapid.T, coll *mongo.Collection, count *tally.Tally) {
 		"resume, too":       m.resume,
 		"touch":             m.touch,
 		"downgrade":         m.downgrade,
+		"break":             m.breakEntry,
 		"time":              m.advance,
 		"time, too":         m.advance,
 		"outside writer":    m.outsideWrite,
@@ -286,11 +287,11 @@ func (m *engineMachine) image(t *rapid.T, said model.Outcome, img *engine.Image,
 	if img.Now.UnixMilli() != now {
 		t.Fatalf("the image's time is %v, the server's %d", img.Now, now)
 	}
-	lock := model.Lock{Fence: img.Lock.Fence}
+	lock := model.Lock{Fence: img.Lock.Fence, Broken: img.Lock.Broken}
 	for _, id := range img.Lock.Done {
 		lock.Done = append(lock.Done, m.ids[id])
 	}
-	if want.Lock.Fence != lock.Fence || !slices.Equal(want.Lock.Done, lock.Done) {
+	if want.Lock.Fence != lock.Fence || want.Lock.Broken != lock.Broken || !slices.Equal(want.Lock.Done, lock.Done) {
 		t.Fatalf("the image is %+v, the model's %v", img.Lock, want)
 	}
 	got := map[model.Tag][]model.Entry{}

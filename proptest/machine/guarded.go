@@ -52,6 +52,23 @@ func (m *engineMachine) release(t *rapid.T) {
 	m.agrees(t, "release", doc, want, got, err)
 }
 
+// breakEntry removes an entry as an operator does, who has read it, perhaps before it was granted or resumed.
+func (m *engineMachine) breakEntry(t *rapid.T) {
+	a := m.asking(t, either)
+	l := model.Lease{Tag: a.tag, ID: a.id, Fence: a.fence}
+	if e, there := m.doc.Find(a.tag, a.id); there && rapid.IntRange(0, 4).Draw(t, "read before") < 4 {
+		l.Fence = e.Fence
+	}
+	doc, want, image := m.model.Break(m.doc, l, m.now)
+	before, err := a.engine.RemoveExactly(t.Context(), engine.Exact{Pin: m.pin(), Tag: string(l.Tag), ID: m.uuids[l.ID], Fence: l.Fence})
+	got := engine.Answer{Outcome: engine.Released, Image: before}
+	if before == nil {
+		got.Outcome = engine.Lost
+	}
+	said := m.agrees(t, "break", doc, want, got, err)
+	m.image(t, said, before, image, m.now)
+}
+
 func (m *engineMachine) write(t *rapid.T) {
 	a, l, g := m.lease(t)
 	if a.k == 0 || rapid.IntRange(0, 2).Draw(t, "a repeat") < 2 {

@@ -193,13 +193,13 @@ func (i *id) UnmarshalBSONValue(kind byte, value []byte) error {
 	return nil
 }
 
-// number is any of BSON's whole numbers. An entry has no 0: it leaves the field out.
+// number is any of BSON's whole numbers. A lock has no 0 there: it leaves the field out.
 type number int64
 
 func (n *number) UnmarshalBSONValue(kind byte, value []byte) error {
 	v, err := whole(bson.RawValue{Type: bson.Type(kind), Value: value})
 	if *n = number(v); err == nil && v == 0 {
-		err = fmt.Errorf("an entry has a 0")
+		err = fmt.Errorf("a lock has a 0")
 	}
 	return err
 }
@@ -249,10 +249,11 @@ func (p *place) parse(raw bson.Raw) (doc *model.Document, fence bson.Type, err e
 // parseLock also returns the type of lock.fence. An outside writer's null is an empty array.
 func (p *place) parseLock(v bson.RawValue, lock *model.Lock) (bson.Type, error) {
 	var fields struct {
-		Fence bson.RawValue      `bson:"fence"`
-		Tags  map[string][]entry `bson:"tags"`
-		Done  []id               `bson:"done"`
-		Other bson.M             `bson:",inline"`
+		Fence  bson.RawValue      `bson:"fence"`
+		Tags   map[string][]entry `bson:"tags"`
+		Done   []id               `bson:"done"`
+		Broken number             `bson:"broken"`
+		Other  bson.M             `bson:",inline"`
 	}
 	err := v.Unmarshal(&fields)
 	if err != nil || len(fields.Other) > 0 {
@@ -271,6 +272,7 @@ func (p *place) parseLock(v bson.RawValue, lock *model.Lock) (bson.Type, error) 
 	for _, i := range fields.Done {
 		lock.Done = append(lock.Done, p.known(uuid.UUID(i)))
 	}
+	lock.Broken = int64(fields.Broken)
 	lock.Fence, err = whole(fields.Fence)
 	return fields.Fence.Type, err
 }
@@ -341,7 +343,7 @@ func Outcomes() []string {
 		"write: applied", "write: not applied",
 		"write-and-release: applied", "write-and-release: not applied",
 		"detach: detached", "detach: lost", "resume: granted", "resume: lost", "resume: not found", "touch: renewed", "touch: lost", "touch: not found",
-		"downgrade: granted", "downgrade: conflict", "downgrade: lost",
+		"downgrade: granted", "downgrade: conflict", "downgrade: lost", "break: released", "break: lost",
 		"handoff: granted", "handoff: lost", "handoff: not applied", // conflict and waiting are rarer
 		"compare-and-set: granted", "compare-and-set: not applied",
 	}

@@ -134,6 +134,7 @@ func (p *place) drawLock(t *rapid.T) model.Lock {
 		}
 		lock.Tags = append(lock.Tags, b)
 	}
+	lock.Broken = rapid.SampledFrom([]int64{0, 0, 4, 1 << 52}).Draw(t, "broken")
 	for range rapid.SampledFrom([]int{0, 0, 1, 7, 8}).Draw(t, "done") {
 		if len(p.ids) <= 60 {
 			lock.Done = append(lock.Done, p.newID())
@@ -182,6 +183,9 @@ func (p *place) encode(t *rapid.T, lock model.Lock) any {
 			done = append(done, id(p.uuids[i]))
 		}
 		out["done"] = done
+	}
+	if lock.Broken != 0 {
+		out["broken"] = lock.Broken
 	}
 	return out
 }
