@@ -450,9 +450,18 @@ class Lease {
       this.#releaseSilent = call.silent
     }
     const own = ownEntry(image, this.#marks.tag, this.id)
-    const released = own ? number(own.fence) === this.fence : call.silent && image === null && this.#timeLeft() > 0
-    if (!released && !own && call.silent) throw new UnknownError('doclock: whether the release was executed is unknown')
-    if (!released) throw this.#lose(' before its release')
+    if (number(own?.fence) !== this.fence) {
+      if (!call.silent) throw this.#lose(' before its release')
+      if (!(await this.#noneTook(call))) throw new UnknownError('doclock: whether the release was executed is unknown')
+    }
     this.#released = true
+  }
+
+  // noneTook says that nobody but the silent attempt can have removed the entry: its time is not up, and no operator has
+  // broken it.
+  async #noneTook(call) {
+    if (this.#timeLeft() <= 0) return false
+    const image = await this.#wire.read(this.#marks['_id…'], call).catch(() => ({ lock: { broken: Infinity } }))
+    return !(number(image?.lock?.broken) >= this.fence)
   }
 }

@@ -51,15 +51,16 @@ func TestVerdictsOfVectors(t *testing.T) {
 		Command, Name, LastDone, Verdict string
 		Valid                            bool
 		Read                             *struct {
-			Fence int64
-			Done  []string
-			Tags  map[string][]struct {
+			Fence  int64
+			Broken int64
+			Done   []string
+			Tags   map[string][]struct {
 				ID       string
 				Fence, N int64
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &all); err != nil || len(all) < 15 {
+	if err := json.Unmarshal(text, &all); err != nil || len(all) < 19 {
 		t.Fatal(len(all), err)
 	}
 	id := func(name string) uuid.UUID { return uuid.NewSHA1(uuid.Nil, []byte(name)) }
@@ -68,7 +69,7 @@ func TestVerdictsOfVectors(t *testing.T) {
 			virtual(t, func(r *rig) {
 				commands := &silent{}
 				if v.Read != nil {
-					lock := engine.Lock{Fence: v.Read.Fence}
+					lock := engine.Lock{Fence: v.Read.Fence, Broken: v.Read.Broken}
 					for _, name := range v.Read.Done {
 						lock.Done = append(lock.Done, id(name))
 					}

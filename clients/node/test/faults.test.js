@@ -87,7 +87,7 @@ test('the validity counts from the send of the attempt that was answered', async
 test('an attempt ends after a third of the TTL', async () => {
   const id = await make()
   const wire = faulty('doclock acquire', () => new Promise(() => {}))
-  const lease = await client(wire, presets.fair, { ttl: 300 }).tryAcquire(id, 'write')
+  const lease = await client(wire, presets.fair, { ttl: 3000 }).tryAcquire(id, 'write')
   assert.deepEqual(wire.sent.filter((s) => s === 'doclock acquire').length, 2)
   await lease.release()
 })
