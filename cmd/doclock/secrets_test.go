@@ -22,7 +22,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// No password is ever printed, whatever is wrong with the URI.
+// No command prints a password: not of a URI of which no server answers, nor of one that
+// can't be read, or has an option that can't be used. TestSpoiltURIs has more URIs.
 func TestNoPasswordIsPrinted(t *testing.T) {
 	t.Parallel()
 	own, err := os.Executable()
@@ -30,24 +31,9 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, uri := range []string{
-		"mongodb://ann:geheim@127.0.0.1:1/?serverSelectionTimeoutMS=100",
 		"mongodb://ann:geheim@127.0.0.1:1,127.0.0.1:2/?serverSelectionTimeoutMS=100",
 		"mongodb://ann:ge/heim@127.0.0.1:1",
-		"mongodb://ann:ge@heim@127.0.0.1:1",
-		"mongodb://ann:geheim%40127.0.0.1:1/",
-		"mongodb://ann:geheim:127.0.0.1:1/",
-		"mongodb://ann:geheim/127.0.0.1",
-		"mongodb://ann:geheim%zz@127.0.0.1:1",
-		"mongodb://geheim%40127.0.0.1:1",
-		"mongodb://ann:%67eheim@127.0.0.1:notaport",
-		"mongodb://ann:geheim@127.0.0.1:1/?authMechanism=NONE",
-		"mongo://ann:geheim@127.0.0.1",
-		"mongodb://ann:geheim@/",
 		"mongodb://127.0.0.1:1/?tls=true&tlsCertificateKeyFile=/no/such&tlsCertificateKeyFilePassword=geheim",
-		"mongodb://127.0.0.1:1/?authMechanismProperties=AWS_SESSION_TOKEN%3Ageheim%zz",
-		"mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100&authMechanismProperties=AWS_SESSION_TOKE:geheim",
-		"mongodb://ann:ge\"heim@127.0.0.1:1/?tls=ge\"heim",
-		"mongodb://127.0.0.1:1/?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:geheim&serverSelectionTimeoutMS=100",
 	} {
 		for _, args := range [][]string{
 			{"ls"}, {"ls", "--json"}, {"check"}, {"run", "x", "-v", "--wait", "100ms", "--", "true"}, {"ls", "--uri", uri}, {"watch", "--rounds", "1"},

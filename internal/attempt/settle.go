@@ -33,32 +33,38 @@ const (
 // the refusal of a later attempt says nothing about an earlier one. err is nil
 // if an attempt was answered.
 func Settle(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, bounds, false, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
+	return settle(ctx, bounds, never, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
 // SettleOnce is Settle for a command that must not be executed twice: it ends with
 // the first attempt of which it isn't certain that nothing happened.
 func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, bounds, true, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
+	return settle(ctx, bounds, maybe, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
 // Read is Settle for a read that nobody wants any more once ctx has ended: it is sent
-// with ctx, and takes as long as that lasts.
+// with ctx, and takes as long as that lasts. It ends when the driver has found no server
+// for as long as its client looks for one.
 func Read(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) error {
-	_, err := settle(ctx, bounds, false, func() (unsure, err error) { return nil, send(ctx) })
+	_, err := settle(ctx, bounds, away, func() (unsure, err error) { return nil, send(ctx) })
 	return err
 }
 
-func settle(ctx context.Context, bounds engine.Attempts, once bool, send func() (unsure, err error)) (unsure, err error) {
+// What ends the repeats, besides an answer and the bounds.
+func never(*engine.Failure) bool   { return false }
+func maybe(f *engine.Failure) bool { return !f.Nothing }
+func away(f *engine.Failure) bool  { return f.Cause == engine.CauseAway }
+
+func settle(ctx context.Context, bounds engine.Attempts, over func(*engine.Failure) bool, send func() (unsure, err error)) (unsure, err error) {
 	begun := time.Now()
 	passed := begun // no failure since then passes
 	for pause := firstPause; ; pause *= 2 {
-		maybe, err := send()
+		doubt, err := send()
 		if err == nil {
 			return unsure, nil
 		}
-		if maybe != nil {
-			unsure = maybe
+		if doubt != nil {
+			unsure = doubt
 		}
 		failure := engine.AsFailure(err)
 		if failure.Passes {
@@ -67,7 +73,7 @@ func settle(ctx context.Context, bounds engine.Attempts, once bool, send func() 
 		pause = grown(pause, failure, bounds)
 		jittered := pause/2 + rand.N(pause)
 		switch {
-		case failure.Refused(), once && !failure.Nothing, engine.PanicIn(err) != nil,
+		case failure.Refused(), over(failure), engine.PanicIn(err) != nil,
 			time.Since(begun) >= bounds.RetryLimit, time.Since(passed) >= bounds.RetryLimit/3,
 			failure.Trouble != engine.NoTrouble && time.Since(begun)+jittered > bounds.RetryLimit, // a long pause, for nothing
 			!Sleep(ctx, jittered):

@@ -54,6 +54,7 @@ const (
 	CauseShardKey           // the filter lacks the shard key's fields
 	CauseUnauthorized       // the user lacks a right
 	CauseRace               // the document came and went, or was being updated
+	CauseAway               // the driver found no server for as long as its client looks for one
 )
 
 // Trouble is a trouble of the server that passes.

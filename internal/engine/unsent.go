@@ -52,6 +52,9 @@ func inChain(err error, pkg string, types ...string) error {
 // with the reason.
 func unsent(err error) *Failure {
 	f := &Failure{Nothing: true, Passes: true, err: err}
+	if unselected(err) != nil {
+		f.Cause = CauseAway
+	}
 	last := lastErrors(err)
 	if i := slices.IndexFunc(last, func(err error) bool { return err != nil }); i >= 0 {
 		f.err = fmt.Errorf("%w: %w", last[i], err)
