@@ -39,7 +39,7 @@ func Settle(ctx context.Context, bounds engine.Attempts, send func(context.Conte
 // SettleOnce is Settle for a command that must not be executed twice: it ends with
 // the first attempt of which it isn't certain that nothing happened.
 func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, bounds, maybe, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
+	return settle(ctx, bounds, inDoubt, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
 // Read is Settle for a read that nobody wants any more once ctx has ended: it is sent
@@ -51,20 +51,20 @@ func Read(ctx context.Context, bounds engine.Attempts, send func(context.Context
 }
 
 // What ends the repeats, besides an answer and the bounds.
-func never(*engine.Failure) bool   { return false }
-func maybe(f *engine.Failure) bool { return !f.Nothing }
-func away(f *engine.Failure) bool  { return f.Cause == engine.CauseAway }
+func never(*engine.Failure) bool     { return false }
+func inDoubt(f *engine.Failure) bool { return !f.Nothing }
+func away(f *engine.Failure) bool    { return f.Cause == engine.CauseAway }
 
 func settle(ctx context.Context, bounds engine.Attempts, over func(*engine.Failure) bool, send func() (unsure, err error)) (unsure, err error) {
 	begun := time.Now()
 	passed := begun // no failure since then passes
 	for pause := firstPause; ; pause *= 2 {
-		doubt, err := send()
+		maybe, err := send()
 		if err == nil {
 			return unsure, nil
 		}
-		if doubt != nil {
-			unsure = doubt
+		if maybe != nil {
+			unsure = maybe
 		}
 		failure := engine.AsFailure(err)
 		if failure.Passes {
