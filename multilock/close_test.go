@@ -267,3 +267,44 @@ func TestCloseEndsTheWaitForOthers(t *testing.T) {
 		p.wantEntries()
 	})
 }
+
+// Close waits for a call that has its grant and decodes the document: what it has got is
+// released, or named.
+func TestCloseWaitsForADecoding(t *testing.T) {
+	virtual(t, func(p *place) {
+		for name, call := range map[string]func(l *multilock.Locker, into doclock.AcquireOption) error{
+			"TryAcquire": func(l *multilock.Locker, into doclock.AcquireOption) error {
+				return errOf(l.TryAcquire(p.Context(), flowers, "write", into))
+			},
+			"Acquire": func(l *multilock.Locker, into doclock.AcquireOption) error {
+				return errOf(l.Acquire(p.Context(), flowers, "write", into))
+			},
+			"Enqueue": func(l *multilock.Locker, into doclock.AcquireOption) error {
+				return errOf(l.Enqueue(p.Context(), flowers, "write", into))
+			},
+			"Resume": func(l *multilock.Locker, into doclock.AcquireOption) error {
+				return errOf(l.Resume(p.Context(), flowers, p.detach(p.try(l, "write")), into))
+			},
+		} {
+			l := p.plain(relations.Exclusive())
+			decoded := &slowDocument{}
+			called := begin(p, func() (struct{}, error) { return struct{}{}, call(l, doclock.Into(decoded)) })
+			time.Sleep(time.Second)
+			_ = l.Close(p.Context())
+			if !decoded.done.Load() {
+				p.Errorf("%s: Close has not waited", name)
+			}
+			p.want(errOf(called.wait()), doclock.ErrNotAcquired)
+			time.Sleep(time.Minute) // the entry of the token expires
+		}
+	})
+}
+
+// slowDocument is a document whose decoding takes its time, and fails.
+type slowDocument struct{ done atomic.Bool }
+
+func (s *slowDocument) UnmarshalBSON([]byte) error {
+	time.Sleep(5 * time.Second)
+	s.done.Store(true)
+	return errAway
+}

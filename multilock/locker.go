@@ -155,6 +155,8 @@ func (l *Locker) Enqueue(ctx context.Context, filter any, tag string, opts ...do
 	if err != nil {
 		return nil, lease.Only(doclock.ErrNotAcquired, notAcquired(err))
 	}
+	l.ops.Enter()
+	defer l.ops.Leave()
 	a.shared = false // a ticket's entry is its own
 	t, err := a.enqueue(a.observed.counted(ctx))
 	if err == nil {

@@ -81,6 +81,8 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 		bounds:  l.engine.Attempt(l.engine.LeaseBy(k.Tag, cfg.Terms)),
 	}
 	a.observed = l.observed(ctx, a)
+	l.ops.Enter()
+	defer l.ops.Leave()
 	defer func() { a.observed.emitEnd(ctx, held, err) }()
 	got, gone, err := run(ctx, a, nil, l.ops.Closing(), func() (got reply) {
 		if l.closing() {

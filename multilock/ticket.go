@@ -243,6 +243,8 @@ func (t *Ticket) handOver(ctx context.Context) (held *lease.Handle, err error) {
 }
 
 func (t *Ticket) decode(image *engine.Image, granted *lease.Handle) (held *lease.Handle, err error) {
+	t.entry.locker.ops.Enter()
+	defer t.entry.locker.ops.Leave()
 	err = errPanicked // unless the caller's code returns
 	defer func() {
 		t.mu.Lock()

@@ -28,8 +28,10 @@ func (a *asked) try(ctx context.Context) (*lease.Handle, error) {
 }
 
 // acquire waits for the lock, for as long as MaxWait says. Close waits for its
-// end, and so returns after the waiters' entries were removed.
+// end, and so returns after the waiters' entries were removed, and documents decoded.
 func (a *asked) acquire(ctx context.Context) (held *lease.Handle, err error) {
+	a.locker.ops.Enter()
+	defer a.locker.ops.Leave()
 	defer func() { a.observed.emitEnd(ctx, held, err) }()
 	ctx = a.observed.counted(ctx)
 	if a.maxWait != nil {
@@ -48,8 +50,6 @@ func (a *asked) acquire(ctx context.Context) (held *lease.Handle, err error) {
 	if err := a.nested(); err != nil {
 		return nil, err
 	}
-	a.locker.ops.Enter()
-	defer a.locker.ops.Leave()
 	if a.skip {
 		return a.claim(ctx, false)
 	}
