@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -212,4 +213,38 @@ func TestDoWhoseFnLearnsTheVerdictInItsOwnContext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A write whose caller has left delays the release. Until that is sent the lease is renewed,
+// also after the end of the call's context: nobody is let in, and Do says so.
+func TestDoRenewsUntilTheReleaseIsSent(t *testing.T) {
+	virtual(t, func(p *place) {
+		for name, within := range map[string]time.Duration{"fn's own context has ended": time.Hour, "the call's has": time.Second} {
+			l, rival := p.plain(relations.Exclusive(), doclock.TTL(4*time.Second), doclock.AttemptTimeout(time.Minute)), p.plain(relations.Exclusive())
+			other := l.Want(doclock.ID(2), "write")
+			for call, run := range map[string]func(fn func(context.Context, *doclock.Lease) error) error{
+				"Do": func(fn func(context.Context, *doclock.Lease) error) error {
+					return l.Do(p.within(within), flowers, "write", fn)
+				},
+				"DoAll": func(fn func(context.Context, *doclock.Lease) error) error {
+					return multilock.DoAll(p.within(within), func(ctx context.Context, leases multilock.Leases) error { return fn(ctx, leases[0]) }, l.Want(flowers, "write"), other)
+				},
+			} {
+				p.mem.Delay(1, 20*time.Second, locktest.Writes)
+				begun := time.Now()
+				var next *pending[*doclock.Lease]
+				err := run(func(ctx context.Context, lease *doclock.Lease) error {
+					next = acquire(p, p.Context(), rival, "write")
+					short, cancel := context.WithTimeout(ctx, time.Second)
+					defer cancel()
+					p.want(lease.Update(short, plusOne), doclock.ErrOutcomeUnknown)
+					return nil
+				})
+				if took := time.Since(begun); err != nil || took < 10*time.Second {
+					p.Errorf("%s, %s: %v after %v", name, call, err, took)
+				}
+				p.release(p.granted(next))
+			}
+		}
+	})
 }

@@ -18,7 +18,14 @@ func KeepAlive(ctx context.Context, holders []*Handle) context.Context {
 // Work is KeepAlive for a function that runs under the leases, as that of a [Handle].
 func Work(ctx context.Context, holders []*Handle) (work context.Context, end context.CancelCauseFunc) {
 	j := keep(ctx, holders, true)
-	return j, func(cause error) { j.end(cmp.Or(cause, ErrReleased)) }
+	return j, func(cause error) {
+		for _, h := range holders {
+			if cause == nil {
+				h.KeepAlive(context.WithoutCancel(ctx))
+			}
+		}
+		j.end(cmp.Or(cause, ErrReleased))
+	}
 }
 
 func keep(ctx context.Context, holders []*Handle, outlasts bool) *joint {

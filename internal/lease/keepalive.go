@@ -11,10 +11,16 @@ import (
 func (h *Handle) KeepAlive(ctx context.Context) context.Context { return h.keep(ctx, false) }
 
 // Work is KeepAlive for a function that runs under the lease. A release doesn't end its context: what the function does
-// after its last write goes on. end ends it for another cause, or for that the function has returned: nil.
+// after its last write goes on. end ends it for another cause, or for that the function has returned: nil. Then a release
+// follows, which may have to wait for a write: the lease is renewed until it is sent.
 func (h *Handle) Work(ctx context.Context) (work context.Context, end context.CancelCauseFunc) {
 	kept := h.keep(ctx, true)
-	return kept, func(cause error) { kept.end(cmp.Or(cause, h.hold.released())) }
+	return kept, func(cause error) {
+		if cause == nil {
+			h.KeepAlive(context.WithoutCancel(ctx))
+		}
+		kept.end(cmp.Or(cause, h.hold.released()))
+	}
 }
 
 func (h *Handle) keep(ctx context.Context, outlasts bool) *keptContext {
