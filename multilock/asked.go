@@ -134,7 +134,7 @@ func (l *Locker) open(ctx context.Context) error {
 	case attempt.InTransaction(ctx):
 		return errInTransaction
 	case l.closing():
-		return doclock.ErrClosed
+		return l.closed
 	case ctx.Err() != nil:
 		return attempt.Ended(ctx)
 	default:

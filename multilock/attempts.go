@@ -145,7 +145,7 @@ type reply struct {
 
 // send sends the acquire until it is answered, or says in err why it was not. Only a
 // filter that pins the document may be sent twice: another one could find another
-// document. It runs in the locker's group: it returns ErrClosed after a Close, and a
+// document. It runs in the locker's group: it returns the Locker's end after a Close, and a
 // later Close waits for it.
 func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) {
 	next, r, settle := s, s.by(s.id), attempt.Settle
@@ -155,7 +155,7 @@ func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) 
 	}
 	got, gone, err := run(ctx, s.asked, s.waiter, s.locker.ops.Closing(), func() (got reply) {
 		if s.locker.closing() {
-			return reply{err: doclock.ErrClosed}
+			return reply{err: s.locker.closed}
 		}
 		got.err = s.settle(ctx, "acquire", settle, func(ctx context.Context) (err error) {
 			filter := s.filter

@@ -41,11 +41,11 @@ func (l *Locker) Close(ctx context.Context) error {
 		return fmt.Errorf("%w: Close with the context of a function that the Locker runs; it waits for that function: call it after Do, DoAll or Lead", doclock.ErrInvalidArgument)
 	}
 	l.ops.Close()
-	l.functions.stop(func(f *function) bool { return f.atOnce })
+	l.functions.stop(l.closed, func(f *function) bool { return f.atOnce })
 	l.cleanup.close()
 	err := l.ops.Wait(ctx)
 	if err != nil {
-		l.functions.stop(func(*function) bool { return true })
+		l.functions.stop(l.closed, func(*function) bool { return true })
 		more, cancel := context.WithTimeout(attempt.Detached(ctx), l.engine.Attempt(l.engine.TTL).Timeout)
 		defer cancel()
 		if l.ops.Wait(more) == nil {
@@ -130,7 +130,7 @@ func (f *function) begin(l *Locker) (leave func()) {
 	l.functions.all[f] = struct{}{}
 	l.functions.mu.Unlock()
 	if f.atOnce && l.closing() {
-		f.end(doclock.ErrClosed)
+		f.end(l.closed)
 	}
 	return func() {
 		l.functions.mu.Lock()
@@ -158,13 +158,13 @@ func (fs *functions) have(ctx context.Context) bool {
 
 // stop ends the contexts of some functions, under no mutex: what follows the end of a
 // context may be the caller's code.
-func (fs *functions) stop(which func(*function) bool) {
+func (fs *functions) stop(cause error, which func(*function) bool) {
 	fs.mu.Lock()
 	all := maps.Clone(fs.all)
 	fs.mu.Unlock()
 	for f := range all {
 		if which(f) {
-			f.end(doclock.ErrClosed)
+			f.end(cause)
 		}
 	}
 }

@@ -308,3 +308,35 @@ func (s *slowDocument) UnmarshalBSON([]byte) error {
 	s.done.Store(true)
 	return errAway
 }
+
+// The error of a call that Close has ended, or that comes after it, names the Locker's
+// collection; so does the cause of a function's context.
+func TestErrClosedNamesItsCollection(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.plain(relations.Exclusive())
+		namespace := p.coll.Database().Name() + "." + p.coll.Name()
+		named := func(name string, err error) {
+			if !errors.Is(err, doclock.ErrClosed) || !strings.Contains(err.Error(), namespace) {
+				p.Errorf("%s: %v", name, err)
+			}
+		}
+		var cause error
+		working := begin(p, func() (struct{}, error) {
+			return struct{}{}, l.Do(p.Context(), flowers, "write", func(ctx context.Context, _ *doclock.Lease) error {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return nil
+			})
+		})
+		p.eventually("the function runs", func() bool { return len(p.entries()) == 1 })
+		waiter := begin(p, func() (*doclock.Lease, error) { return l.Acquire(p.Context(), flowers, "write") })
+		p.queued(l, 1)
+		ok(p, l.Close(p.within(time.Second)))
+		named("a waiter", errOf(waiter.wait()))
+		ok(p, errOf(working.wait()))
+		named("the cause", cause)
+		for name, ask := range asks {
+			named(name, errOf(ask(l, p.Context(), flowers, "write")))
+		}
+	})
+}

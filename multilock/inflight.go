@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/waitqueue"
@@ -30,6 +29,8 @@ type inflight struct {
 	mu    sync.Mutex
 	all   slots
 	lanes map[string]*lane
+
+	closed error // of those that wait when the Locker is closed
 }
 
 // lane is what is under way to one document.
@@ -50,8 +51,8 @@ type wait struct {
 	err  error         // why it has failed
 }
 
-func newInflight() *inflight {
-	return &inflight{all: slots{free: mostPerLocker}, lanes: map[string]*lane{}}
+func newInflight(closed error) *inflight {
+	return &inflight{all: slots{free: mostPerLocker}, lanes: map[string]*lane{}, closed: closed}
 }
 
 // run runs a command as [attempt.Run] does, within the bounds of what may be
@@ -182,7 +183,7 @@ func (f *inflight) take(ctx context.Context, s *slots, closing <-chan struct{}) 
 	case <-ctx.Done():
 		err = attempt.Ended(ctx)
 	case <-closing:
-		err = doclock.ErrClosed
+		err = f.closed
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

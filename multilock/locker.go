@@ -35,6 +35,7 @@ type Locker struct {
 	cleanup   *cleanup
 	claims    *claims.Claims
 	observer  *observe.Observer // or nil
+	closed    error             // of calls that Close has ended, or that come after it
 }
 
 // New makes a Locker. It sends nothing; [doclock.CheckServer] asks the server. The
@@ -68,19 +69,23 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	if err := checkShared(e); err != nil {
 		return nil, err
 	}
-	l := &Locker{engine: e, inflight: newInflight(), functions: functions{all: map[*function]struct{}{}}, observer: observe.New(e.Namespace(), cfg.Observers)}
+	closed := fmt.Errorf("%w: that of %s", doclock.ErrClosed, e.Namespace())
+	l := &Locker{
+		engine: e, closed: closed, inflight: newInflight(closed),
+		functions: functions{all: map[*function]struct{}{}}, observer: observe.New(e.Namespace(), cfg.Observers),
+	}
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
 	l.queues = waitqueue.New(waitqueue.Config{
 		Rules:   e.Rules(),
 		Now:     func() time.Duration { return e.Clocks().Mono },
 		Closing: l.ops.Closing(),
-		Closed:  doclock.ErrClosed,
+		Closed:  closed,
 		Leases:  l.leases,
 	})
 	l.claims = claims.New(claims.Config{
 		Now:     func() time.Duration { return e.Clocks().Mono },
 		Closing: l.ops.Closing(),
-		Closed:  doclock.ErrClosed,
+		Closed:  closed,
 	})
 	l.cleanup = &cleanup{locker: l, groups: map[string]*group{}}
 	return l, nil

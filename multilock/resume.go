@@ -86,7 +86,7 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 	defer func() { a.observed.emitEnd(ctx, held, err) }()
 	got, gone, err := run(ctx, a, nil, l.ops.Closing(), func() (got reply) {
 		if l.closing() {
-			return reply{err: doclock.ErrClosed}
+			return reply{err: l.closed}
 		}
 		got.err = a.settle(a.observed.counted(ctx), "resume", attempt.Settle, func(ctx context.Context) (err error) {
 			got.Answer, err = l.engine.Resume(ctx, f, k, a.request) // a repeat finds the entry by the same id

@@ -130,7 +130,7 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", lost))
 		}
 		if ordered[i].locker.closing() {
-			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", doclock.ErrClosed))
+			return ordered[i].fault(fmt.Errorf("%w, while the other leases were acquired", ordered[i].locker.closed))
 		}
 	}
 	return err
