@@ -108,5 +108,8 @@ func newLabel(key labelKey) *label {
 	}
 }
 
-// outcome is the kind of an event as a label's value: without a space.
-func outcome(kind doclock.EventKind) string { return strings.ReplaceAll(string(kind), " ", "_") }
+// outcome is the kind of an event as a label's value.
+func outcome(kind doclock.EventKind) string { return spaceless(kind) }
+
+// spaceless is a word of the library's as an attribute's value.
+func spaceless[T ~string](word T) string { return strings.ReplaceAll(string(word), " ", "_") }

@@ -38,7 +38,7 @@ func story() []doclock.Event {
 		tell(1, doclock.EventHandedOver, 2*s, nil),
 		tell(2, doclock.EventGranted, 2*s, nil), tell(2, doclock.EventRenewed, 0, nil), tell(2, doclock.EventDetached, s, nil),
 		tell(3, doclock.EventGranted, s, nil), tell(3, doclock.EventRenewalFailed, s, mongo.CommandError{Code: 91, Message: "shutting down"}),
-		tell(3, doclock.EventLost, 2*s, doclock.ErrLost),
+		tell(3, doclock.EventLost, 2*s, &doclock.LostError{Reason: doclock.LossEntryRemoved}),
 		tell(0, doclock.EventGaveUp, 4*s, errors.Join(doclock.ErrNotAcquired, conflict, context.DeadlineExceeded)),
 		tell(4, doclock.EventGranted, s, nil), tell(4, doclock.EventOutcomeUnknown, 0, doclock.ErrOutcomeUnknown),
 		tell(4, doclock.EventReleased, s, doclock.ErrOutcomeUnknown),

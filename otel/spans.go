@@ -2,6 +2,7 @@ package otel
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ const (
 	ownerKey           = attribute.Key("doclock.owner")
 	commandsKey        = attribute.Key("doclock.commands")
 	holdersKey         = attribute.Key("doclock.holders")
+	lossKey            = attribute.Key("doclock.loss.reason")
 	renewalFailuresKey = attribute.Key("doclock.renewal_failures")
 )
 
@@ -78,6 +80,9 @@ func (o *Observer) start(ctx context.Context, what string, e doclock.Event, bega
 	}
 	if e.Err != nil {
 		attrs = append(attrs, semconv.ErrorTypeKey.String(errorType(e.Err)))
+	}
+	if lost := (*doclock.LostError)(nil); errors.As(e.Err, &lost) {
+		attrs = append(attrs, lossKey.String(spaceless(lost.Reason)))
 	}
 	span.SetAttributes(attrs...)
 	return ctx, span

@@ -108,7 +108,7 @@ func TestStatusOfSpans(t *testing.T) {
 		{doclock.EventReleased, doclock.ErrOutcomeUnknown, codes.Error, "outcome_unknown"},
 		{doclock.EventHandedOver, nil, codes.Unset, ""},
 		{doclock.EventDetached, nil, codes.Unset, ""},
-		{doclock.EventLost, doclock.ErrLost, codes.Error, "lost"},
+		{doclock.EventLost, &doclock.LostError{Reason: doclock.LossNotRenewed}, codes.Error, "lost"},
 		{doclock.EventLost, nil, codes.Error, ""},
 	} {
 		r := newRig(t)
@@ -119,6 +119,7 @@ func TestStatusOfSpans(t *testing.T) {
 		r.equal(what+"status", span.Status().Code, c.code)
 		r.equal(what+"error.type", attr(span, "error.type"), c.errType)
 		r.equal(what+"described", span.Status().Description != "", c.code == codes.Error)
+		r.equal(what+"reason", attr(span, "doclock.loss.reason"), map[string]string{"lost": "not_renewed"}[c.errType])
 	}
 }
 
