@@ -22,6 +22,7 @@ const (
 	FaultClock       = "server's clock set forward"
 	FaultBroken      = "entry broken by admin.Break"
 	FaultLose        = "lease taken away"
+	FaultHurried     = "Close whose context ends"
 	FaultValidator   = "refused by a validator"
 )
 

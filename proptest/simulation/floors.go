@@ -17,13 +17,13 @@ func Floors(seeds int) (floors []tally.Floor) {
 	for _, kind := range kinds {
 		floors = append(floors, tally.Floor{Kind: "outcome", Name: seen(kind), Least: max(1, seeds/4)})
 	}
-	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest, TextsQuoted} {
+	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest, TextsQuoted, LossesTrue} {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
 	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds},
 		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds},
 		tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds / 30})
-	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultLose, FaultValidator} {
+	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultLose, FaultHurried, FaultValidator} {
 		floors = append(floors, tally.Floor{Kind: "fault", Name: inMemory + fault, Least: max(1, seeds/6)})
 	}
 	for _, length := range lengths {

@@ -171,12 +171,13 @@ type token struct {
 	text     string
 	group    *group
 	document string
+	tag      string
 	key      string
 }
 
 // token reads the key from its text.
 func (h *holding) token(text string) *token {
-	t := &token{text: text, group: h.group}
+	t := &token{text: text, group: h.group, tag: h.lease.Tag()}
 	t.document, _ = h.lease.DocumentID().StringValueOK()
 	message, _ := base64.RawURLEncoding.DecodeString(text)
 	t.key = hex.EncodeToString(message[1:17])

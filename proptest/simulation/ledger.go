@@ -26,6 +26,7 @@ const (
 	NeverNotFound  = "no caller is told that a document is missing that is there"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
 	TextsQuoted    = "a text of others is on one line, and steers no terminal"
+	LossesTrue     = "a loss names its own lock, and a reason that can be"
 )
 
 // kinds are the kinds of events.
@@ -85,6 +86,7 @@ func (s *run) judge(counts *tally.Tally) {
 	}
 	l.outcomes()
 	l.missing()
+	l.losses()
 	counts.Seen(SeenNested, s.behind)
 	if l.exact() {
 		l.entries()

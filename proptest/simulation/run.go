@@ -167,11 +167,35 @@ func (s *run) close(p *program) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Hour) // longer than anything that Close waits for
 	defer stop()
 	var closing sync.WaitGroup
-	closing.Go(func() { s.left(p, p.leader.Close(ctx)) })
-	for _, l := range p.lockers {
-		closing.Go(func() { s.left(p, l.Close(ctx)) })
+	r := s.runner(1000 + p.number)
+	hurried := r.one(2)
+	most := r.upTo(2 * time.Second)
+	shut := func(l interface{ Close(context.Context) error }, g *group) {
+		if hurried {
+			s.hurry(l, most, p.ttl(g))
+		}
+		s.left(p, l.Close(ctx))
+	}
+	closing.Go(func() { shut(p.leader, s.groups[len(s.groups)-1]) })
+	for g, l := range p.lockers {
+		closing.Go(func() { shut(l, g) })
 	}
 	closing.Wait()
+}
+
+// hurry is a Close whose context ends, and with it those of the running functions. An
+// attempt later Close has named what it leaves.
+func (s *run) hurry(l interface{ Close(context.Context) error }, most, ttl time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	begun := time.Now()
+	err := l.Close(ctx)
+	if took := time.Since(begun); s.exact() && took > most+ttl/3 {
+		s.fault("Close took %v, and should have taken %v and an attempt: %v", took, most, err)
+	}
+	if ctx.Err() != nil {
+		s.fire(FaultHurried)
+	}
 }
 
 // left judges what Close returns. It says what it leaves: leases that are left alone, and
