@@ -78,16 +78,32 @@ func (g *guarded) run(path string, args, env []string) (end, error) {
 		}
 	})
 	_ = cmd.Wait() // ctx doesn't end the command any more
-	for (g.ended != nil || told.Load()) && groupLives(cmd.Process) && !g.givesUp() {
-		switch {
-		case g.ended == nil && ctx.Err() != nil:
+	for g.ended == nil && told.Load() && groupLives(cmd.Process) {
+		if ctx.Err() != nil {
 			_ = cmd.Cancel()
-		case g.ended != nil && time.Now().After(g.kills):
-			kill(cmd.Process) // and those that were started beside the last kill
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(look)
+	}
+	if g.ended != nil && outlives(cmd.Process, g.kills) {
+		kill(cmd.Process)
+		outlives(cmd.Process, time.Now().Add(time.Second)) // what can't be killed is left
 	}
 	return endOf(cmd.ProcessState), nil
+}
+
+// look is the pause between two looks at a process group.
+const look = 20 * time.Millisecond
+
+// outlives waits until no process of the group lives, and reports whether one still does
+// at this time.
+func outlives(p *os.Process, until time.Time) bool {
+	for groupLives(p) {
+		if !time.Now().Before(until) {
+			return true
+		}
+		time.Sleep(look)
+	}
+	return false
 }
 
 // command makes the command, with this process's standard streams. A terminal is no
@@ -127,11 +143,6 @@ func (g *guarded) endInTime(ctx context.Context, cancel context.CancelCauseFunc)
 		cancel(errNotRenewed)
 		return
 	}
-}
-
-// givesUp reports whether what is left can't be killed.
-func (g *guarded) givesUp() bool {
-	return g.ended != nil && time.Since(g.kills) > time.Second
 }
 
 // endOf is how a command ended, with the exit code that shells give it.
