@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -289,6 +290,36 @@ func TestANewClientOfAnOldPrimary(t *testing.T) {
 		ok(r, r.got(resume.wait()).Release(r.Context()))
 		ok(r, r.got(acquire.wait()).Release(r.Context()))
 	})
+}
+
+// An operator's client reaches only the old primary, which doesn't know the entry. That
+// is no proof that there is none. The client may have heard of the new primary before, so
+// the test tries it often.
+func TestABreakAtAnOldPrimary(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		onCluster(t, func(r *replicated) {
+			old := r.cluster.Primary()
+			r.isolate()
+			r.cluster.StepDown()
+			time.Sleep(time.Second) // the clients hear of it
+			lease := r.got(r.locker().Acquire(r.Context(), flowers, "write"))
+			lock, err := admin.Inspect(r.Context(), r.coll, flowers)
+			must(r, err)
+			client := r.cluster.Connect()
+			r.cluster.Cut(client, slices.DeleteFunc(append(r.cluster.Secondaries(), r.cluster.Primary()), func(m string) bool { return m == old })...)
+			broken := begin(r, func() (admin.Entry, error) {
+				return admin.Break(r.Context(), client.Database("test").Collection("documents"), lock.Entries[0])
+			})
+			time.Sleep(healing)
+			r.cluster.Heal()
+			if err := errOf(broken.wait()); errors.Is(err, admin.ErrNoEntry) {
+				r.Error(err)
+			} else if err != nil {
+				ok(r, lease.Release(r.Context()))
+			}
+		})
+	}
 }
 
 // The first attempt is executed by the old primary alone. Its repeat changes nothing,
