@@ -229,6 +229,21 @@ func (r *robbed) wantLost(err error, asked bool) {
 	}
 }
 
+// A lost lease may see its own id in the document: a repeat of its acquire came late, and was granted anew. The call that
+// learns it returns.
+func TestALossBesideItsOwnID(t *testing.T) {
+	t.Parallel()
+	onCluster(t, func(r *replicated) {
+		lease, err := r.locker().TryAcquire(r.Context(), flowers, "write")
+		must(r, err)
+		must(r, errOf(r.coll.UpdateByID(r.Context(), 1, bson.M{"$inc": bson.M{"lock.tags.write.0.fence": 1}})))
+		var lost *doclock.LostError
+		if err := lease.Update(r.Context(), add); !errors.As(err, &lost) || len(lost.Holders) != 1 || lost.Holders[0].ID != lease.ID() {
+			r.Errorf("got %v", err)
+		}
+	})
+}
+
 // A ticket and a token, too, say what was lost.
 func TestALossOfATicketOrAToken(t *testing.T) {
 	t.Parallel()

@@ -55,14 +55,21 @@ func Missing(g *engine.Grant, got engine.Answer, now time.Time) Loss {
 // first one: once the hold's time was up, others could come.
 func (s *Hold) lose(got engine.Answer) error {
 	s.mu.Lock()
+	known, ranOut := s.loss, s.ranOut
+	s.mu.Unlock()
+	if known != nil {
+		return known
+	}
+	l := Missing(&s.grant, got, s.engine.Clocks().Wall)
+	if ranOut != nil {
+		l.Reason, l.Since = ranOut.Reason, ranOut.Since
+	}
+	loss := s.succession.Lost(l) // it asks whether holders are leases of this process, as this one is
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loss == nil {
-		l := Missing(&s.grant, got, s.engine.Clocks().Wall)
-		if s.ranOut != nil {
-			l.Reason, l.Since = s.ranOut.Reason, s.ranOut.Since
-		}
-		s.loss = s.succession.Lost(l)
-		s.finish(s.loss)
+		s.loss = loss
+		s.finish(loss)
 	}
 	return s.loss
 }
