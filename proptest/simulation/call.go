@@ -189,12 +189,13 @@ func text(id uuid.UUID) string { return hex.EncodeToString(id[:]) }
 // This file has a run recorded as a history, whose checker decides from the server's
 // images alone whether each caller was told the truth about the lock.
 
-// together has two monitors see what a client sends.
+// together has two monitors see what a client sends. The first one may panic: the second
+// sees what was sent all the same.
 func together(a, b *event.CommandMonitor) *event.CommandMonitor {
 	return &event.CommandMonitor{
 		Started:   func(ctx context.Context, e *event.CommandStartedEvent) { a.Started(ctx, e); b.Started(ctx, e) },
-		Succeeded: func(ctx context.Context, e *event.CommandSucceededEvent) { a.Succeeded(ctx, e); b.Succeeded(ctx, e) },
-		Failed:    func(ctx context.Context, e *event.CommandFailedEvent) { a.Failed(ctx, e); b.Failed(ctx, e) },
+		Succeeded: func(ctx context.Context, e *event.CommandSucceededEvent) { b.Succeeded(ctx, e); a.Succeeded(ctx, e) },
+		Failed:    func(ctx context.Context, e *event.CommandFailedEvent) { b.Failed(ctx, e); a.Failed(ctx, e) },
 	}
 }
 

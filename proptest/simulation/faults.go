@@ -23,6 +23,7 @@ const (
 	FaultBroken      = "entry broken by admin.Break"
 	FaultLose        = "lease taken away"
 	FaultHurried     = "Close whose context ends"
+	FaultPanic       = "panic in a command monitor"
 	FaultValidator   = "refused by a validator"
 )
 
@@ -31,7 +32,7 @@ const forbidden = "forbidden on purpose"
 
 // faults has the server do wrong. The last ones are those of one member.
 func (r runner) faults(over context.Context) {
-	most := 40
+	most := 43
 	if !r.exact() {
 		most = 34
 	}
@@ -64,6 +65,8 @@ func (r runner) faults(over context.Context) {
 			r.down(r.length("server down"))
 		case k < 39:
 			r.cut()
+		case k < 42:
+			r.panics()
 		default:
 			r.mem.Advance(r.upTo(3 * time.Second))
 			r.fire(FaultClock)
@@ -156,6 +159,23 @@ func (r runner) cut() {
 	if err := r.mem.Cut(p.client, nil); err != nil {
 		r.fault("%v", err)
 	}
+}
+
+// panics has a program's monitor panic, before its next command or after the answer.
+func (r runner) panics() {
+	p := r.programs[r.IntN(len(r.programs))]
+	step := r.IntN(2)
+	var once sync.Once
+	strike := func() {
+		panics := false
+		once.Do(func() { panics = true })
+		if panics {
+			p.strikes[step].Store(nil)
+			r.fire(FaultPanic)
+			panic(thrown)
+		}
+	}
+	p.strikes[step].Store(&strike)
 }
 
 // strike lets the fault happen that waits for this step of a command.

@@ -406,7 +406,7 @@ func (l *ledger) end(a *acquire, e *heard, behind bool) {
 	case a.ticket && c.err == nil && !c.panicked:
 		l.check(AcquiresEnd, granted || errors.Is(e.Err, doclock.ErrNotAcquired), "%v of a ticket", l.show(e))
 	case c.panicked:
-		l.check(AcquiresEnd, e.Kind == doclock.EventGaveUp, "%v, and its decoding has panicked", l.show(e))
+		l.check(AcquiresEnd, e.Kind == doclock.EventGaveUp, "%v, and its own code has panicked", l.show(e))
 	default:
 		l.check(AcquiresEnd, !granted && c.err != nil && e.Err.Error() == c.err.Error(), "%v, and the caller was told %v", l.show(e), c.err)
 		refused := errors.Is(c.err, doclock.ErrConflict) || errors.Is(c.err, doclock.ErrNotFound)
@@ -515,6 +515,9 @@ func (l *ledger) released(of *life) {
 	case c.name == "Do" && !c.panicked:
 		failed = failed && (c.work == nil || c.err.Error() != c.work.Error())
 	case c.lease == nil, failed && (c.gaveUp() || c.name == "UpdateAndRelease" || c.name == "Delete"):
+		return
+	case c.panicked: // by its monitor
+		l.check(LeasesEnd, e.Err == nil || strings.Contains(e.Err.Error(), thrown), "%v, and its monitor has panicked", l.show(e))
 		return
 	case failed && e.Err != nil:
 		l.check(LeasesEnd, e.Err.Error() == c.err.Error(), "%v, and its caller was told %v", l.show(e), c.err)

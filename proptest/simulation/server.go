@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -67,8 +69,12 @@ const (
 	patience   = 2 * time.Minute // for a worker's last steps
 )
 
-// Main makes this process a worker if it was started as one, and then does not return.
-func Main() { child.Main(workers, work) }
+// Main makes this process a worker if it was started as one, and then does not return. It
+// drops the log, which has the stacks of the panics that are drawn.
+func Main() {
+	log.SetOutput(io.Discard)
+	child.Main(workers, work)
+}
 
 // job is a worker's task.
 type job struct {
