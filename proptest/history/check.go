@@ -153,11 +153,11 @@ func newCheck(h *History, d Document, clocks map[int]clock, t *tally.Tally) *che
 	return c
 }
 
-// changed says that the image is not older than the command: a read, or an entry that
-// has just come.
+// changed says that the image is not older than the command: of a linearizable read, or
+// with an entry that has just come.
 func (c *Command) changed() bool {
 	own, there := c.Image.find(c.ID)
-	return c.Kind == CommandRead || c.Kind == CommandAcquire && there && own.Since == c.Image.Now
+	return c.Newest || c.Kind == CommandAcquire && there && own.Since == c.Image.Now
 }
 
 // sent is the earliest time of the command's execution.

@@ -53,8 +53,11 @@ func command(kind, id string, at int64, img *Image) Command {
 	return Command{Kind: kind, Tag: "write", ID: id, Sent: ns(at - 1), Answered: ns(at + 1), Matched: true, Image: img}
 }
 
+// read is a linearizable one.
 func read(at, fence int64, entries ...Entry) Command {
-	return command(CommandRead, "", at, image(at, fence, entries...))
+	c := command(CommandRead, "", at, image(at, fence, entries...))
+	c.Newest = true
+	return c
 }
 
 // acquire is granted, and its image has no other entry.

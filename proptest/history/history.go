@@ -17,7 +17,7 @@ type History struct {
 	// Apart is not 0 if the server has several members: the clock of each is within
 	// so many nanoseconds of the processes' clocks. A member that was deposed
 	// answers a command that changes nothing by an old document, and what it writes
-	// is rolled back. A read was answered by a primary that had a majority.
+	// is rolled back.
 	Apart int64
 }
 
@@ -140,7 +140,7 @@ const (
 	CommandDowngrade       = "downgrade"
 	CommandDelete          = "delete" // of the document, with all entries
 	CommandRead            = "read"
-	commandNothing         = "nothing" // the second half of a handoff whose first found nothing
+	commandNothing         = "nothing" // a read that found no document, and the second half of a handoff whose first found nothing
 )
 
 // Command is one message to the server, and its reply. A handoff is two: the
@@ -172,6 +172,9 @@ type Command struct {
 	// and its fence follows the holder's, whatever the clock is.
 	Handed   bool `json:"handed,omitempty"`
 	Inherits bool `json:"inherits,omitempty"`
+
+	// Newest marks a linearizable read: a primary that had a majority has answered it.
+	Newest bool `json:"newest,omitempty"`
 
 	// Ghost marks a duplicate that no driver sent, executed late.
 	Ghost bool `json:"ghost,omitempty"`

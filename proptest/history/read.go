@@ -28,13 +28,18 @@ func ReadCommand(body bson.Raw) []Command {
 	return commands
 }
 
-// readCommands reads a findAndModify, or the statements of an update that
-// renews several leases.
+// readCommands reads a findAndModify, the statements of an update that renews several
+// leases, or a find of one document.
 func readCommands(body bson.Raw) []Command {
-	if commands := ReadCommand(body); commands != nil {
-		return commands
-	}
-	if first, err := body.IndexErr(0); err != nil || first.Key() != "update" {
+	first, err := body.IndexErr(0)
+	switch {
+	case err != nil:
+		return nil
+	case first.Key() == "findAndModify":
+		return ReadCommand(body)
+	case first.Key() == "find":
+		return readFind(body)
+	case first.Key() != "update":
 		return nil
 	}
 	var commands []Command
@@ -52,6 +57,35 @@ func readCommands(body bson.Raw) []Command {
 	return commands
 }
 
+// readFind reads a find of one document whose answer shows the whole lock.
+func readFind(body bson.Raw) []Command {
+	one, _ := body.Lookup("singleBatch").BooleanOK()
+	if !one || body.Lookup("projection", nowKey).Type == 0 {
+		return nil
+	}
+	level, _ := body.Lookup("readConcern", "level").StringValueOK()
+	return []Command{{Kind: CommandRead, Newest: level == "linearizable"}}
+}
+
+// conditions are those that a document must all meet: at the filter's top level, and
+// under $and.
+func conditions(filter bson.Raw) (all []bson.RawElement) {
+	elements, _ := filter.Elements()
+	for _, e := range elements {
+		if e.Key() != "$and" {
+			all = append(all, e)
+			continue
+		}
+		parts, _ := e.Value().ArrayOK()
+		values, _ := parts.Values()
+		for _, v := range values {
+			part, _ := v.DocumentOK()
+			all = append(all, conditions(part)...)
+		}
+	}
+	return all
+}
+
 // matchedAll reads the reply to an update with n statements.
 func matchedAll(reply bson.Raw, n int) bool {
 	return integer(reply.Lookup("n")) == int64(n) && reply.Lookup("writeErrors").Type == 0 && reply.Lookup("writeConcernError").Type == 0
@@ -64,10 +98,9 @@ func readStatement(query bson.Raw, update bson.RawValue) []Command {
 	c := Command{Document: documentOf(query)}
 	stages, pipeline := update.ArrayOK()
 	guard := false
-	elements, _ := query.Elements()
-	for _, e := range elements {
+	for _, e := range conditions(query) {
 		path := strings.Split(e.Key(), ".")
-		if len(path) < 3 || path[1] != "tags" {
+		if len(path) < 3 || path[1] != "tags" || len(path) == 4 && path[3] != "id" { // a caller's
 			continue
 		}
 		c.Tag = path[2]
@@ -310,15 +343,15 @@ func writeIn(text []byte) string {
 // those whose entries the image has have matched.
 func (c *Command) readReply(reply bson.Raw, several bool) {
 	value, isDocument := reply.Lookup("value").DocumentOK()
+	if c.Kind == CommandRead {
+		value, isDocument = reply.Lookup("cursor", "firstBatch", "0").DocumentOK()
+	}
 	if !isDocument {
 		return
 	}
 	c.Matched = true
-	if c.Document == "" { // a filter that names none
-		c.Document, _ = value.Lookup("_id").StringValueOK()
-	}
 	switch c.Kind {
-	case CommandAcquire, CommandConfirm, CommandResume, CommandDowngrade:
+	case CommandAcquire, CommandConfirm, CommandResume, CommandDowngrade, CommandRead:
 		c.Image = ReadImage(value)
 	case CommandRelease:
 		own, _ := value.Lookup("__doclockOwn").ArrayOK()
@@ -334,12 +367,17 @@ func (c *Command) readReply(reply bson.Raw, several bool) {
 		}
 		c.Matched = c.Own != nil || !several
 	}
+	if c.Document == "" && c.Matched { // the filter names none
+		c.Document, _ = value.Lookup("_id").StringValueOK()
+	}
 }
+
+const nowKey = "__doclockNow"
 
 // ReadImage reads the lock field, and the server's time if the image has it.
 func ReadImage(document bson.Raw) *Image {
 	img := &Image{}
-	if now, ok := document.Lookup("__doclockNow").DateTimeOK(); ok {
+	if now, ok := document.Lookup(nowKey).DateTimeOK(); ok {
 		img.Now = now
 	}
 	lock, _ := document.Lookup("lock").DocumentOK()

@@ -138,6 +138,55 @@ func TestReadCommandOfACleanUp(t *testing.T) {
 	}
 }
 
+// A claim's clean-up looks by the claim's filter, which names no document: the reply does. Of
+// several ids, those without an entry in that document may be in another one.
+func TestReadCommandOfACleanUpByAFilter(t *testing.T) {
+	among := doc("id", doc("$in", bson.A{own, next}), "key", nil)
+	caller := doc("group", "jobs", "$and", bson.A{doc("lock.tags.read.owner", doc("$ne", "me"))})
+	got := ReadCommand(message(t, "findAndModify", "documents", "query", doc("$and", bson.A{caller, doc("lock.tags.read", doc("$elemMatch", among))}),
+		"update", doc("$pull", doc("lock.tags.read", among))))
+	before := doc("_id", "a", "lock", doc("tags", doc("read", bson.A{doc("id", next, "seq", int64(7))})))
+	for i := range got {
+		got[i].readReply(message(t, "value", before), true)
+	}
+	want := []Command{
+		{Kind: CommandRelease, Tag: "read", ID: hexed(own)},
+		{Kind: CommandRelease, Document: "a", Tag: "read", ID: hexed(next), Matched: true, Own: &Entry{Tag: "read", ID: hexed(next), Seq: 7}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A read of one document's lock, as a claim's look-up of its id, is an image. A read of anything
+// else is not recorded, and one that finds nothing shows nothing.
+func TestRecordedReads(t *testing.T) {
+	kept := Keep()
+	r := NewRecorder(3, "db", Clock{}, kept)
+	fields := doc("lock", 1, nowKey, "$$NOW")
+	find := func(at int64, found []any, pairs ...any) {
+		filter := doc("$and", bson.A{doc("group", "jobs"), doc("lock.tags.read.id", own)})
+		r.Message(Message{Request: at, Name: "find", At: at, Command: message(t, append([]any{"find", "documents", "filter", filter}, pairs...)...)})
+		r.Message(Message{Request: at, Name: "find", At: at + 1, Reply: message(t, "cursor", doc("firstBatch", bson.A(found), "id", int64(0)))})
+	}
+	shown := []any{doc("_id", "a", nowKey, bson.DateTime(9), "lock", doc("fence", int64(8), "tags", doc("read", bson.A{doc("id", own, "seq", int64(7), "fence", int64(8))})))}
+	find(10, shown, "projection", fields, "singleBatch", true, "readConcern", doc("level", "majority"))
+	find(20, shown, "projection", fields, "singleBatch", true, "readConcern", doc("level", "linearizable"))
+	find(30, nil, "projection", fields, "singleBatch", true)
+	find(40, shown, "projection", doc("_id", 1), "singleBatch", true)
+	find(50, shown, "projection", fields)
+	c := Command{
+		Process: 3, Number: 1, Kind: CommandRead, Document: "a", Sent: 10, Answered: 11, Matched: true,
+		Image: &Image{Now: 9, Fence: 8, Entries: []Entry{{Tag: "read", ID: hexed(own), Seq: 7, Fence: 8}}},
+	}
+	newest := c
+	newest.Number, newest.Sent, newest.Answered, newest.Newest = 2, 20, 21, true
+	nothing := Command{Process: 3, Number: 3, Kind: commandNothing, Sent: 30, Answered: 31}
+	if diff := cmp.Diff([]Command{c, newest, nothing}, kept.History().Commands); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // The messages of a client in another language are commands as the driver's are. A write that
 // may be rolled back stays without an answer.
 func TestMessages(t *testing.T) {

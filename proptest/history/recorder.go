@@ -46,8 +46,8 @@ type flight struct {
 	request    int64
 }
 
-// NewRecorder records the findAndModify commands and the batched renewals in
-// one database.
+// NewRecorder records the findAndModify commands, the batched renewals and the reads of a
+// whole lock in one database.
 func NewRecorder(process int, database string, clock Clock, out *Writer) *Recorder {
 	return &Recorder{process: process, database: database, clock: clock, out: out, sent: map[flight][]Command{}}
 }
@@ -121,7 +121,7 @@ func (r *Recorder) hears(key flight, name string, reply bson.Raw, now int64) {
 		case name != "update":
 			c.Answered = now
 			c.readReply(reply, several)
-			if c.Handed && !c.Matched {
+			if !c.Matched && (c.Handed || c.Kind == CommandRead) {
 				c.Kind = commandNothing
 			}
 		case matchedAll(reply, len(commands)): // otherwise it is unknown which one matched

@@ -56,18 +56,13 @@ func (o *operator) see(ctx context.Context) {
 	for _, g := range o.groups {
 		all = append(all, g.documents...)
 	}
-	c := history.Command{Process: o.number, Number: o.recorder.Number(), Kind: history.CommandRead, Document: all[int(o.reads.Add(1))%len(all)], Sent: o.clock.Now()}
-	projection := bson.M{"lock": 1, "__doclockNow": "$$NOW"}
+	next := bson.M{"_id": all[int(o.reads.Add(1))%len(all)]}
+	projection := bson.M{"lock": 1, "__doclockNow": "$$NOW"} // as the recorder knows it
 	coll := o.coll
 	if o.apart != 0 {
 		coll = coll.Clone(options.Collection().SetReadConcern(readconcern.Linearizable()))
 	}
-	raw, err := coll.FindOne(ctx, bson.M{"_id": c.Document}, options.FindOne().SetProjection(projection)).Raw()
-	if err != nil {
-		return // a missing document, or the end
-	}
-	c.Answered, c.Matched, c.Image = o.clock.Now(), true, history.ReadImage(raw)
-	o.run.history.Command(c)
+	_ = coll.FindOne(ctx, next, options.FindOne().SetProjection(projection)).Err() // of a missing document, or at the end
 }
 
 // breakOne breaks an entry of a document whose history need not be linear.
