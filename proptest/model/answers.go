@@ -128,6 +128,16 @@ func (w *world) conclude(c *client, ev event) {
 	switch ev.op {
 	case opAcquire, opTry:
 		w.acquired(c, ev, w.anchor(ev.message))
+	case opClaim:
+		if ev.outcome == Granted {
+			w.hold(c, ev, w.anchor(ev.message))
+		} else {
+			w.end(c)
+		}
+	case opLook:
+		w.looked(c, ev)
+	case opKeep:
+		w.kept(c, ev)
 	case opConfirm:
 		w.confirmed(c, ev, w.anchor(ev.message))
 	case opRenew:
@@ -234,7 +244,7 @@ func (w *world) settle(id ID) {
 	}
 	for _, m := range w.underWay() {
 		_, stands := w.doc.guarded(m.lease, false)
-		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opResume) || m.op == opDowngrade && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
+		if m.lease.ID == id && (m.op == opAcquire || m.op == opTry || m.op == opClaim || m.op == opResume) || m.op == opDowngrade && m.next.ID == id && stands || m.handsOver() && m.second == id && stands {
 			return
 		}
 	}

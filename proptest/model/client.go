@@ -106,6 +106,9 @@ func (w *world) fresh(i int, m message) []message {
 		return out
 	}
 	out = append(out, m.as(opAcquire))
+	if w.cfg.claims {
+		out = append(out, m.as(opClaim))
+	}
 	if w.cfg.tries {
 		out = append(out, m.as(opTry))
 	}
@@ -132,6 +135,14 @@ func (w *world) sameProgram(i, j int) bool {
 
 func (w *world) requestAgain(c *client, m message) []message {
 	m.lease.Fence = 0
+	look := m.as(opLook)
+	look.linear = w.linear()
+	switch c.last.op {
+	case opKeep:
+		return []message{c.last, look}
+	case opClaim, opLook:
+		return []message{look, m.as(opRelease)}
+	}
 	out := []message{m.as(c.last.op)}
 	if c.unknown { // give up: the clean-up goes by the id
 		out = append(out, m.as(opRelease))
@@ -234,14 +245,34 @@ func (w *world) leaveAgain(c *client) []message {
 	return out
 }
 
-// This file is the clients' part of tokens, downgrades and HoldAtLeast.
-//
-// A SkipLocked acquire needs nothing here. Its look-up of candidates is a read
-// that proves nothing, and its command is an ordinary acquire of one candidate
-// by _id: it is judged as any acquire, and the caller's filter only makes it
-// miss more often ("not found", as for a document that is gone). A candidate
-// that was missed costs a command and leaves no trace, and each candidate gets
-// an id of its own (rule 19).
+// This file is the clients' part of claims, tokens, downgrades and HoldAtLeast.
+
+// looked handles the answers of look-ups: an entry that is found may have expired, and is
+// renewed. Without one the id is cleaned up, and the client goes on by another one.
+func (w *world) looked(c *client, ev event) {
+	m := message{op: opRelease, from: ev.from, lease: Lease{Tag: c.tag, ID: c.id}}
+	e, there := ev.image.Find(c.tag, c.id)
+	switch {
+	case there && w.cfg.protocol.Without.FoundIsRenewed:
+		w.hold(c, ev, w.anchor(ev.message))
+	case there:
+		c.fence, m.lease.Fence = e.Fence, e.Fence
+		c.last = m.as(opKeep)
+	default:
+		c.phase, c.last = leaving, m
+	}
+}
+
+// kept handles the answers of their renewals.
+func (w *world) kept(c *client, ev event) {
+	if ev.outcome == Renewed {
+		ev.image = ev.after
+		w.hold(c, ev, w.anchor(ev.message))
+		return
+	}
+	c.phase, c.fence = leaving, 0
+	c.last = message{op: opRelease, from: ev.from, lease: Lease{Tag: c.tag, ID: c.id}}
+}
 
 // onlyShows reports whether client i only shows tokens.
 func (w *world) onlyShows(i int) bool { return i >= len(w.clients)-w.cfg.users }

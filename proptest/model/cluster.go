@@ -130,7 +130,7 @@ func (w *world) serve(m message, at int, pend bool) (ev event, answered bool) {
 		return ev, true
 	}
 	ev = w.execute(m, at)
-	if m.op == opRead || m.op == opCheck {
+	if m.op.reads() {
 		return ev, true
 	}
 	p := &w.members[at]
@@ -159,5 +159,5 @@ func (w *world) mayMeet(m message, at int) bool {
 	if m.linear {
 		return false // it is not answered
 	}
-	return w.faults > 0 || m.op == opRead || m.op == opCheck || w.quiet(w.execute(m, at), at)
+	return w.faults > 0 || m.op.reads() || w.quiet(w.execute(m, at), at)
 }

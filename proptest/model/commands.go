@@ -88,6 +88,20 @@ func (p Protocol) Acquire(d *Document, r Request, mode Mode, now int64) (*Docume
 	return c, Granted, c
 }
 
+// Claim asks for an entry of a document that is free. What it doesn't grant it doesn't find.
+// The id is new: a claim is never repeated.
+func (p Protocol) Claim(d *Document, r Request, now int64) (*Document, Outcome, *Document) {
+	if _, there := d.Find(r.Tag, r.ID); there {
+		return d, NotFound, nil
+	}
+	r.Upsert = false
+	after, outcome, image := p.Acquire(d, r, Try, now)
+	if outcome != Granted {
+		return d, NotFound, nil
+	}
+	return after, Granted, image
+}
+
 // enter prunes, and adds a new entry, held or waiting.
 func (p Protocol) enter(c *Document, r Request, held bool, now int64) {
 	p.prune(c, now)

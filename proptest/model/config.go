@@ -16,6 +16,7 @@ type config struct {
 	writes   int  // per lease, those that keep the lock
 	rounds   int  // leases per client, those of tokens included
 	tries    bool // clients may try-acquire
+	claims   bool // clients claim
 	checks   bool // clients may prove the lease by a read
 	handoffs bool // clients hand over
 
@@ -122,6 +123,7 @@ type Without struct {
 	EmptyProvesNothing    bool // 18: and where done was empty at the grant, while it isn't full
 	SetWithoutHold        bool // 25: the compare-and-set is sent although the lease keeps others out for longer
 	OldIDFirst            bool // 24: the clean-up after a downgrade of unknown outcome releases the new id first
+	FoundIsRenewed        bool // 26: an entry that a look-up finds is a grant
 	RemainingFromExpiry   bool // 20: an entry that is read counts as valid for a whole TTL
 	DetachDoubts          bool // 23: a detach of unknown outcome that finds nothing says lost
 	BrokenIsRead          bool // a release of unknown outcome that finds nothing was executed, whatever an operator has removed

@@ -32,8 +32,6 @@
 // and once for each rule of the protocol without that rule. DOCLOCK_MODEL lengthens the
 // tests.
 //
-// An acquire with SkipLocked needs nothing in the model: see client.go.
-//
 // Limits of the model: it does not know lock fields that are malformed in part
 // (a foreign lock field is opaque, no command matches it), or projections.
 package model

@@ -22,11 +22,14 @@ const (
 	opTouch
 	opDowngrade
 	opDelete
+	opClaim
+	opLook // finds the entry of a claim of unknown outcome
+	opKeep // renews it
 )
 
 func (o operation) String() string {
 	return [...]string{"acquire", "try-acquire", "confirm", "renew", "check", "write", "write-and-release",
-		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "downgrade", "delete"}[o]
+		"release", "handoff", "compare-and-set handoff", "read", "detach", "resume", "touch", "downgrade", "delete", "claim", "look", "keep"}[o]
 }
 
 // releases reports whether the operation releases the lock.
@@ -37,6 +40,9 @@ func (o operation) releases() bool {
 	}
 	return false
 }
+
+// reads reports whether the operation changes nothing.
+func (o operation) reads() bool { return o == opRead || o == opCheck || o == opLook }
 
 // message is one attempt of a command, with everything that the server
 // receives.
@@ -133,7 +139,7 @@ func (w *world) execute(m message, at int) event {
 		now, when = m.parsed, m.sent
 	}
 	p, d := w.cfg.protocol, w.latest(at)
-	if (m.op == opRead || m.op == opCheck) && !m.linear {
+	if m.op.reads() && !m.linear {
 		d = w.members[at].known
 	}
 	ev := event{message: m, now: now, at: when, before: d}
@@ -152,7 +158,9 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 		return p.Acquire(d, own, Try, now)
 	case opConfirm:
 		return p.Confirm(d, own, now)
-	case opRenew:
+	case opClaim:
+		return p.Claim(d, own, now)
+	case opRenew, opKeep:
 		return p.Renew(d, m.lease, ttl, tolerance, now)
 	case opWrite:
 		return p.Write(d, m.lease, m.k, m.u, now)
@@ -177,7 +185,7 @@ func (w *world) command(p Protocol, d *Document, m message, now int64) (*Documen
 	case opDelete:
 		return p.Delete(d, m.lease, now)
 	}
-	return p.Read(d, now) // a check, too
+	return p.Read(d, now) // a check and a look, too
 }
 
 // matches reports whether the document is what a resume or a touch demands beside its _id.
@@ -196,7 +204,7 @@ func (w *world) start(m message) message {
 	}
 	c.last = m
 	switch m.op {
-	case opAcquire, opTry:
+	case opAcquire, opTry, opClaim:
 		c.phase, c.id = requesting, m.lease.ID
 	case opWrite:
 		c.phase, c.writes = writing, m.k

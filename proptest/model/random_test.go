@@ -36,7 +36,7 @@ func drawConfig(t *rapid.T) config {
 		ttl:      rapid.Int64Range(2, 5).Draw(t, "ttl") * 100, waitTTL: 100 * rapid.Int64Range(1, 3).Draw(t, "waitTTL"),
 		tolerance: rapid.Int64Range(0, 2).Draw(t, "tolerance") * 100, tick: 100,
 		steps: 20, faults: rapid.IntRange(0, 60).Draw(t, "faults"),
-		writes: 3, rounds: 9, tries: true, checks: true, handoffs: true,
+		writes: 3, rounds: 9, tries: true, claims: true, checks: true, handoffs: true,
 	}
 	for range rapid.IntRange(2, 5).Draw(t, "clients") {
 		cfg.tags = append(cfg.tags, rapid.SampledFrom(rules.Tags()).Draw(t, "client"))
@@ -102,7 +102,7 @@ func TestRandomNotices(t *testing.T) {
 		"rule 23, miss": {MissIsNoLoss: true}, "rule 23, repeat": {RepeatFindsItself: true},
 		"rule 24":            {DowngradeIsJudged: true},
 		"rule 25, remainder": {HoldsOut: true}, "rule 25, id": {NewIDAtHold: true},
-		"rule 27": {LinearizableRead: true},
+		"rule 26": {FoundIsRenewed: true}, "rule 27": {LinearizableRead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,7 +208,7 @@ func ofOneKind(rng *rand.Rand, actions []action) (some []action) {
 func happened(a action, before, after *world) map[string]bool {
 	m, tail := after.note.message, before.members[before.leader].tail
 	ran := m != (message{}) && a.kind != doDelay && a.kind != doParsed
-	read, resumed := m.op == opRead || m.op == opCheck, ran && m.op == opResume
+	read, resumed := m.op.reads(), ran && m.op == opResume
 	e, there := before.doc.Keyed(Token{m.lease.Tag, m.key})
 	_, left := after.doc.Find(m.lease.Tag, leftBy(m.lease.ID))
 	text := m.op.String()

@@ -140,6 +140,8 @@ func TestRules(t *testing.T) {
 		{"25, under a new id", plain(exclusive, "aa", faulty(1), keeping(4)), Without{NewIDAtHold: true}, "kept"},
 		{"25, without the key", plain(exclusive, "aa", tokens(1), keeping(4)), Without{HoldDropsKey: true}, "kept"},
 		{"25, for a time that counts from the grant", plain(exclusive, "aa", faulty(1), keeping(2)), Without{HoldFromGrant: true}, "kept"},
+		{"26, what a look-up finds is no grant", plain(exclusive, "aa", faulty(1), claiming), Without{FoundIsRenewed: true}, "validity"},
+		{"27, a claim's look-up", plain(exclusive, "a", set, faulty(1), claiming), trusting, "clean-up: nothing"},
 		{"27, a release returns nil", plain(exclusive, "a", set, faulty(1)), trusting, "release: nil"},
 		{"27, or says lost", plain(exclusive, "a", set), trusting, "release: lost"},
 		{"27, also of what it has ended itself", plain(exclusive, "aa", set, faulty(1), tokens(1)), trusting, "release: taken"},

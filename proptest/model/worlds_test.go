@@ -39,13 +39,14 @@ func each(worlds []config, more ...func(*config)) (out []config) {
 	return out
 }
 
-// What there is more of: clients write, hand over, prove their leases, try-acquire, touch tokens, demand a state of the
-// document, and have two leases each; servers' clocks step.
+// What there is more of: clients write, hand over, prove their leases, try-acquire, claim, touch tokens, demand a state of
+// the document, and have two leases each; servers' clocks step.
 func saving(cfg *config)   { cfg.writes = 1 }
 func handing(cfg *config)  { cfg.handoffs = true }
 func stepping(cfg *config) { cfg.steps = 1 }
 func checking(cfg *config) { cfg.checks = true }
 func trying(cfg *config)   { cfg.tries = true }
+func claiming(cfg *config) { cfg.claims = true }
 func beating(cfg *config)  { cfg.beats = 1 }
 func twice(cfg *config)    { cfg.rounds = 2 }
 func stating(cfg *config)  { cfg.state = true }
