@@ -102,6 +102,7 @@ func nothing(*world) {}
 
 var (
 	one       = doclock.ID(1)
+	first     = bson.M{"_id": bson.M{"$lt": 2}} // the same, for claims
 	increment = bson.M{"$inc": bson.M{"count": 1}}
 )
 
@@ -110,6 +111,18 @@ var acquires = []call{
 	{name: "Acquire", begin: nothing, send: func(w *world) error { _, err := w.locks.Acquire(w.ctx, one, "write"); return err }},
 	{name: "Acquire, MaxWait(20s)", begin: nothing, send: func(w *world) error {
 		_, err := w.locks.Acquire(w.ctx, one, "write", doclock.MaxWait(20*time.Second))
+		return err
+	}},
+	{name: "TryAcquire, SkipLocked", begin: nothing, send: func(w *world) error {
+		_, err := w.locks.TryAcquire(w.ctx, first, "write", doclock.SkipLocked())
+		return err
+	}},
+	{name: "Acquire, SkipLocked", begin: nothing, send: func(w *world) error {
+		_, err := w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked())
+		return err
+	}},
+	{name: "Acquire, SkipLocked, MaxWait(20s)", begin: nothing, send: func(w *world) error {
+		_, err := w.locks.Acquire(w.ctx, first, "write", doclock.SkipLocked(), doclock.MaxWait(20*time.Second))
 		return err
 	}},
 	{name: "AcquireAll", begin: nothing, send: func(w *world) error { _, err := multilock.AcquireAll(w.ctx, w.both()...); return err }},

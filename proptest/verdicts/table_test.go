@@ -115,6 +115,9 @@ func acquired(w *world, c call, err error) {
 	if errors.Is(err, doclock.ErrNotAcquired) && w.ran || count(err) > 1 && !ofEntries {
 		w.Errorf("%v; its function ran: %t", err, w.ran)
 	}
+	if errors.Is(err, doclock.ErrNotFound) && !w.rivals {
+		w.Errorf("the document is free: %v", err)
+	}
 	if strings.Contains(c.name, "before fn") && err == nil && !w.ran {
 		w.Error("its function never ran")
 	}

@@ -316,6 +316,7 @@ func words(err, returned error) string {
 		word string
 	}{
 		{errors.Is(err, doclock.ErrConflict), "Conflict"},
+		{errors.Is(err, doclock.ErrNotFound), "NotFound"},
 		{errors.Is(err, doclock.ErrReleased), "Released"},
 		{returned != nil && err.Error() == returned.Error() || errors.Is(err, errOwn), "fn's"},
 		{errors.As(err, new(mongo.CommandError)) || unreachable || mongo.IsNetworkError(err), "driver's"},
