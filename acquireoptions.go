@@ -75,42 +75,33 @@ func Sort(keys any) AcquireOption {
 //	lease, err := locks.TryAcquire(ctx, bson.M{"state": "pending"}, doclock.SkipLocked(),
 //		doclock.Sort(bson.D{{"priority", -1}}), doclock.Into(&job))
 //
-// If none is free, TryAcquire returns [ErrNotFound]. If it has seen a document that
-// matches and is locked, the error is an [ErrConflict] too, which names one of its
-// holders. Acquire and Do wait until one is free, also if none matches yet. They
-// look again soon after each release by the same Locker, and after pauses that grow
-// from some milliseconds to a second.
+// If none is free, TryAcquire returns [ErrNotFound]: the server has said so. Acquire
+// and Do wait until one is free, also if none matches yet. They look again soon after
+// each release by the same Locker, and after pauses that grow from some milliseconds
+// to a second. Those with the same filter, keys and tag look together.
 //
 // An empty filter means any document of the collection.
 //
-// A claim that is alone in its process sends one command: the acquire itself, for
-// the first document that matches. If that one is locked, or other goroutines claim
-// at the same time, one read looks up free documents for all claims of this Locker
-// with the same filter, keys and tag. Then each claim tries one of them by its _id.
-// So a claim costs one to two commands, and with 32 workers in 4 processes some 1.5.
-// Only equal filters share a look-up: round a time in a filter.
+// A claim sends one command, for the first document by Sort that matches and is free,
+// and one or two more if nothing is found. The server passes the locked documents in
+// front one by one: see docs/jobs.md.
 //
-// The order is nearly that of Sort. While one process claims, or several in turn, a
-// claim takes the first document that is free, as of a look-up in the last tenth of
-// a second. If processes claim at the same time, each takes one of the first by
-// chance, so that they seldom meet. Of n workers, half take one of the first n that
-// are free, and all but a few take one of the first 4n. A document is seldom
-// overtaken by more than 6n others. Nothing is promised for one claim: if jobs must
-// be done in order, have one worker.
+// The order is that in which the server executes the commands: a document is overtaken
+// by those that are claimed at the same moment. If jobs must be done in order, have
+// one worker.
 //
 // A claim passes over a document that can't take the lock, with an [EventSkipped]:
 // the entry would make it larger than the server's 16 MB, or a validator refuses the
-// entry. The Locker doesn't try it again for a minute. A claim that has passed over
-// one ends with the server's error if nothing else is free. So it does after three
-// in a row that were refused for the same reason.
-//
-// TryAcquire returns ErrNotFound only if each document, at some moment of the call,
-// was locked, didn't match, or couldn't take the lock.
+// entry. The Locker doesn't try it again for a minute. A claim that has met one ends
+// with the server's error if nothing else is free, or if it meets more than 256. A
+// document that a transaction has locked for longer than an [AttemptTimeout] is passed
+// over by that claim.
 //
 // A document whose lock field is foreign ([ErrForeignLock]) is not free, nor is one
 // that [HoldAtLeast] keeps others out of. Enqueue refuses SkipLocked, because its
 // place is in the queue of one document. A Locker with [Upsert] refuses it too. With
-// [ShardKey] each look-up asks all shards, unless the filter names the shard key.
+// [ShardKey] a read that asks all shards shows the document first, unless the filter
+// names the shard key.
 func SkipLocked() AcquireOption {
 	return acquireOption(func(c *engine.AcquireConfig) error {
 		c.SkipLocked = true

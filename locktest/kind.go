@@ -68,8 +68,8 @@ func kindsOf(command value.Document) (kinds Kind) {
 		for _, statement := range value.Fields(command.Get("deletes")) {
 			kinds |= kindsOfWrite(value.Get(statement, "q"), value.Missing, value.Missing)
 		}
-	case "aggregate":
-		if has(command.Get("pipeline"), "__doclockWas") { // a look-up of candidates
+	case "find":
+		if value.Text(command.Get("comment")) == "doclock claim" { // which documents are free
 			kinds = Acquires
 		}
 	}

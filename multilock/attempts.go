@@ -163,7 +163,7 @@ func (s attempts) send(ctx context.Context, try bool) (attempts, engine.Answer) 
 				filter = s.locker.engine.Again(filter, r)
 			}
 			got.Answer, err = s.locker.engine.Acquire(ctx, filter, r)
-			if err == nil && got.Outcome == engine.NotFound && !s.skip {
+			if err == nil && got.Outcome == engine.NotFound {
 				err = s.locker.engine.Absent(ctx, filter)
 			}
 			got.unsure.note(err)
@@ -217,7 +217,7 @@ func (s attempts) arrived(got engine.Answer) (*entry, error) {
 	case got.Image != nil:
 		return nil, s.conflict(got.Image, nil)
 	default:
-		return nil, s.notFound(false)
+		return nil, s.notFound()
 	}
 }
 

@@ -1,20 +1,19 @@
 package multilock_test
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 var (
@@ -79,40 +78,64 @@ func TestAClaimThatIsAloneIsOneCommand(t *testing.T) {
 		}
 		must(t, lease.UpdateAndRelease(p.bounded(), bson.M{"$set": bson.M{"state": "done"}}))
 	}
-	p.sends(w, 1, "a claim that nothing matches", func() error {
-		_, err := l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
-		p.wantNot(err, doclock.ErrConflict)
-		return err
-	}, doclock.ErrNotFound, doclock.ErrNotAcquired)
+	w.Take()
+	p.want(errOf(l.TryAcquire(p.bounded(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound, doclock.ErrNotAcquired)
+	if sent := w.Take(); !slices.Equal(sent, []string{"findAndModify", "find"}) {
+		t.Errorf("a claim that nothing matches sent %v", sent)
+	}
 }
 
-// Locked documents are skipped, in the order of Sort, with one look-up for several claims.
+// The server skips locked documents, in the order of Sort.
 func TestClaimsSkipLockedDocuments(t *testing.T) {
-	virtual(t, func(p *place) { // a look-up is of use for a tenth of a second
-		p.jobs(4)
-		coll, w := p.watched()
-		l := p.locker(coll, relations.Exclusive())
-		leases := p.claims(l, 104, 103, 102, 101)
-		if sent := w.Take(); len(sent) != 6 { // an ask that is granted, one that is refused, a look-up, three tries
-			p.Errorf("sent %v", sent)
-		}
-		p.want(errOf(l.TryAcquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound, doclock.ErrNotAcquired)
-		p.release(leases[1])
-		time.Sleep(time.Millisecond)
-		p.claims(l, 103)
-	})
+	t.Parallel()
+	p := newJobs(t, 4)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Exclusive())
+	leases := p.claims(l, 104, 103, 102, 101)
+	if sent := w.Take(); len(sent) != 4 {
+		p.Errorf("sent %v", sent)
+	}
+	p.want(errOf(l.TryAcquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)), doclock.ErrNotFound, doclock.ErrNotAcquired)
+	p.release(leases[1])
+	p.claims(l, 103)
 }
 
-// A document that was locked, changed or deleted after the look-up is not claimed.
-func TestTheTryJudgesTheCandidate(t *testing.T) {
+// Where the filter doesn't pin the shard key, a look-up shows a document, and one that was locked, changed or deleted since
+// is not claimed.
+func TestTheCommandJudgesTheCandidate(t *testing.T) {
 	virtual(t, func(p *place) {
 		p.jobs(6)
-		l, other := p.locker(p.coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive())
-		p.claims(l, 106, 105) // the look-up shows 104 to 101 too
-		must(p, errOf(other.TryAcquire(p.Context(), bson.M{"_id": 104}, "write")))
-		must(p, errOf(p.coll.UpdateOne(p.Context(), bson.M{"_id": 103}, bson.M{"$set": bson.M{"state": "done"}})))
-		must(p, errOf(p.coll.DeleteOne(p.Context(), bson.M{"_id": 102})))
-		p.claims(l, 101)
+		other := p.locker(p.coll, relations.Exclusive())
+		meanwhile := []func(){
+			func() { must(p, errOf(other.TryAcquire(p.Context(), bson.M{"_id": 106}, "write"))) },
+			func() {
+				must(p, errOf(p.coll.UpdateMany(p.Context(), bson.M{"_id": bson.M{"$gt": 103}}, bson.M{"$set": bson.M{"state": "done"}})))
+				must(p, errOf(p.coll.DeleteOne(p.Context(), bson.M{"_id": 103})))
+			},
+		}
+		var pins []bson.RawValue
+		coll := p.Through(options.Client().SetMonitor(fixture.Monitor(func(command bson.Raw) {
+			if fixture.Name(command) != "findAndModify" {
+				return
+			}
+			if len(meanwhile) > 0 {
+				next := meanwhile[0]
+				meanwhile = meanwhile[1:]
+				next()
+			}
+			pins = append(pins, command.Lookup("query", "$and", "0", "$and", "1", "_id"), command.Lookup("query", "$and", "0", "$and", "1", "country"))
+		})))
+		l := p.locker(coll, relations.Exclusive(), doclock.ShardKey("country"))
+		lease := p.claim(l)
+		if id := lease.DocumentID().AsInt64(); id < 101 || id > 102 || len(meanwhile) > 0 {
+			p.Errorf("claimed %d, %d changes are left", id, len(meanwhile))
+		}
+		for _, pin := range pins {
+			if pin.Type == 0 {
+				p.Errorf("a command has no pin: %v", pins)
+			}
+		}
+		p.want(errOf(l.TryAcquire(p.Context(), bson.M{"state": "none"}, "write", doclock.SkipLocked())), doclock.ErrNotFound)
 	})
 }
 
@@ -186,7 +209,7 @@ func TestAClaimFindsWhatIsFreeForItsTag(t *testing.T) {
 			for _, tag := range c.held {
 				must(t, errOf(other.TryAcquire(p.bounded(), bson.M{"_id": 102}, tag)))
 			}
-			for range 2 { // by an ask, and by a look-up
+			for _, l := range []*multilock.Locker{l, p.locker(p.coll, c.rules, append(opts, doclock.ShardKey("state"))...)} {
 				lease := p.got(l.TryAcquire(p.bounded(), pendingJobs, c.tag, doclock.SkipLocked(), byPriority))
 				if got := lease.DocumentID().AsInt64() == 102; got != c.free {
 					t.Errorf("claimed %v", lease.DocumentID())
@@ -197,12 +220,12 @@ func TestAClaimFindsWhatIsFreeForItsTag(t *testing.T) {
 	}
 }
 
-// The terms of a claim are those of its entry, by the filter itself and by a candidate's _id. A remainder is skipped.
+// The terms of a claim are those of its entry. A remainder is skipped.
 func TestAClaimHasItsTerms(t *testing.T) {
 	t.Parallel()
 	p := newJobs(t, 3)
 	l := p.locker(p.coll, relations.Exclusive())
-	for _, want := range []int64{103, 102, 101} { // by an ask, and by two tries
+	for _, want := range []int64{103, 102, 101} {
 		lease := p.claim(l, doclock.HoldAtLeast(time.Hour), doclock.TTL(time.Minute), doclock.Owner("a worker"))
 		if got := lease.DocumentID().AsInt64(); got != want {
 			t.Errorf("claimed %d, want %d", got, want)
@@ -245,7 +268,7 @@ func TestSortWithoutSkipLocked(t *testing.T) {
 	}
 	p.want(errOf(l.TryAcquire(p.bounded(), pendingJobs, "write", byPriority)), doclock.ErrConflict)
 	lease := p.got(l.TryAcquire(p.bounded(), bson.M{"_id": 101}, "write", byPriority, doclock.SkipLocked()))
-	p.want(errOf(l.TryAcquire(p.bounded(), bson.M{"_id": 101}, "write", doclock.SkipLocked())), doclock.ErrNotFound, doclock.ErrConflict)
+	p.want(errOf(l.TryAcquire(p.bounded(), bson.M{"_id": 101}, "write", doclock.SkipLocked())), doclock.ErrNotFound)
 	p.release(lease)
 }
 
@@ -309,50 +332,6 @@ func TestAClaimPassesOverADocumentThatCannotTakeTheLock(t *testing.T) {
 	})
 }
 
-// If three documents in a row are refused for one reason, the claim ends with it. The next one passes over all three.
-func TestThreeRefusalsEndAClaim(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		refused     []int // of the ask and the tries
-		code        int32 // of the first claim's error
-		first, next int64 // what it takes, and what the next one takes
-	}{
-		{[]int{121, 121, 121, 121}, 121, 0, 103},
-		{[]int{121, 121, 121, 171, 121}, 0, 102, 101},
-		{[]int{121, 121}, 0, 105, 104},
-		{[]int{20}, 20, 0, 106}, // which is not about the document
-	} {
-		virtually(t, fmt.Sprint(c.refused), func(p *place) {
-			p.jobs(6)
-			l := p.refusing(c.refused...)
-			lease, err := l.TryAcquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority)
-			if codeOf(err) != c.code || err == nil && lease.DocumentID().AsInt64() != c.first {
-				p.Errorf("claimed %v: %v", lease, err)
-			}
-			if err != nil {
-				p.want(err, doclock.ErrNotAcquired)
-				p.wantNot(err, doclock.ErrNotFound)
-			}
-			p.claims(l, c.next)
-		})
-	}
-	virtually(t, "the only document", func(p *place) {
-		_, err := p.refusing(121).TryAcquire(p.Context(), flowers, "write", doclock.SkipLocked())
-		if codeOf(err) != 121 {
-			p.Error(err)
-		}
-	})
-}
-
-// refusing makes a Locker whose first commands the server refuses with these codes.
-func (p *place) refusing(codes ...int) *multilock.Locker {
-	coll, net := p.faulty()
-	for _, code := range codes {
-		net.ArmRewrite(faultnet.Refuse, "findAndModify", func(bson.Raw) any { return bson.M{"ok": 0, "code": code, "errmsg": "refused"} })
-	}
-	return p.locker(coll, relations.Exclusive())
-}
-
 // A queue whose jobs are deleted when they are done needs no filter.
 func TestAClaimOfAnyDocument(t *testing.T) {
 	t.Parallel()
@@ -372,59 +351,12 @@ func TestAClaimOfAnyDocument(t *testing.T) {
 	}
 }
 
-// A claim of unknown outcome is repeated, or cleaned up: it leaves one entry.
-func TestAClaimOfUnknownOutcomeHoldsOneDocument(t *testing.T) {
-	t.Parallel()
-	for _, cut := range cuts {
-		for _, command := range []string{"findAndModify", "aggregate"} {
-			virtually(t, cut.String()+"/"+command, func(p *place) {
-				p.jobs(6) // with some for the entries that are left until the clean-up
-				coll, net := p.faulty()
-				l := p.locker(coll, relations.Exclusive(), doclock.AttemptTimeout(time.Second))
-				locked := int64(2)
-				if command == "aggregate" { // a look-up, after an ask that is refused
-					p.claim(p.locker(p.coll, relations.Exclusive()))
-					locked++
-				}
-				fault := net.Arm(cut, command)
-				p.claim(l)
-				wait(p, fault.Fired())
-				next := net.Arm(faultnet.LoseReply, "findAndModify") // of a candidate's try
-				p.claim(l)
-				wait(p, next.Fired())
-				p.rest(l)
-				p.wantLocked(locked)
-			})
-		}
-	}
-}
-
 // wantLocked fails unless so many documents are locked.
 func (p *place) wantLocked(want int64) {
 	p.Helper()
 	n, err := p.coll.CountDocuments(p.Context(), bson.M{"lock.tags.write.0": bson.M{"$exists": true}})
 	if err != nil || n != want {
 		p.Errorf("%d documents are locked, want %d (%v)", n, want, err)
-	}
-}
-
-// A late command for one document must not meet the entry in another.
-func TestAClaimTriesEachCandidateUnderAnIDOfItsOwn(t *testing.T) {
-	t.Parallel()
-	p := newJobs(t, 4)
-	coll, w := p.watched()
-	l, other := p.locker(coll, relations.Exclusive()), p.locker(p.coll, relations.Exclusive())
-	p.claims(l, 104, 103)
-	must(t, errOf(other.TryAcquire(p.bounded(), bson.M{"_id": 102}, "write")))
-	lease := p.claims(l, 101)[0]
-	id, n := lease.ID(), 0
-	for _, command := range w.All() {
-		if bytes.Contains(command, id[:]) {
-			n++
-		}
-	}
-	if n != 1 {
-		t.Errorf("%d commands have the id of the entry that was granted", n)
 	}
 }
 

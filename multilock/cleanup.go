@@ -49,7 +49,7 @@ type cleanup struct {
 // group is the leftovers of one document and tag.
 type group struct {
 	key   string
-	pin   engine.Pin // nil if only the server knows the document
+	place engine.Filter // the document's pin, or what the attempts could find
 	tag   string
 	left  map[uuid.UUID]*leftover
 	timer *time.Timer
@@ -66,17 +66,17 @@ func (c *cleanup) life(r engine.Request) time.Duration {
 // time. It calls the leftover's answers, in another goroutine, once a command was
 // answered, or with an error after the RetryLimit of any other command. The removal
 // goes on after that.
-func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftover) {
+func (c *cleanup) add(place engine.Filter, r engine.Request, last time.Time, l leftover) {
 	e := c.locker.engine
 	bounds := e.Attempt(e.LeaseBy(r.Tag, r.Terms))
 	l.id, l.until, l.timeout = r.ID, last.Add(c.life(r)), bounds.Timeout
 	l.due, l.rest, l.answerBy = time.Now(), firstRest, time.Now().Add(bounds.RetryLimit)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := groupKey(pin, r.Tag)
+	key := groupKey(place, r.Tag)
 	p := c.groups[key]
 	if p == nil {
-		p = &group{key: key, pin: pin, tag: r.Tag, left: map[uuid.UUID]*leftover{}}
+		p = &group{key: key, place: place, tag: r.Tag, left: map[uuid.UUID]*leftover{}}
 		c.groups[key] = p
 	}
 	if known := p.left[l.id]; known != nil {
@@ -95,8 +95,11 @@ func (c *cleanup) add(pin engine.Pin, r engine.Request, last time.Time, l leftov
 }
 
 // groupKey is equal for equal documents and tags.
-func groupKey(pin engine.Pin, tag string) string {
-	return tag + "\x00" + waitqueue.Key(pin)
+func groupKey(place engine.Filter, tag string) string {
+	if place.Pin == nil {
+		return tag + "\x00" + place.Key()
+	}
+	return tag + "\x00" + waitqueue.Key(place.Pin)
 }
 
 // take gives a group to a worker.
@@ -179,9 +182,9 @@ func (c *cleanup) send(d *due) (s sent) {
 	err := c.locker.engine.Unreachable()
 	if err == nil {
 		_, err = attempt.Once(context.Background(), d.timeout, func(ctx context.Context) (err error) {
-			s.found, err = c.locker.engine.Remove(ctx, d.pin, d.tag, d.ids)
+			s.found, err = c.locker.engine.Remove(ctx, d.place, d.tag, d.ids)
 			if err == nil && d.awaited && len(s.found) == 0 {
-				err = c.locker.engine.NoneOf(ctx, d.pin, d.tag, d.ids)
+				err = c.locker.engine.NoneOf(ctx, d.place, d.tag, d.ids)
 			}
 			return err
 		})
@@ -206,7 +209,7 @@ func (c *cleanup) answered(d *due, s sent) (calls []func()) {
 	now := time.Now()
 	for _, id := range d.ids {
 		found := slices.Contains(s.found, id)
-		if d.pin == nil && len(s.found) > 0 && !found { // it may be in another document: at once again
+		if d.place.Pin == nil && len(s.found) > 0 && !found { // it may be in another document: at once again
 			continue
 		}
 		calls = append(calls, c.settle(d.group, d.left[id], found, s, now)...)
@@ -231,15 +234,15 @@ func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Tim
 	switch {
 	case s.err == nil:
 		l.count(found)
-		if p.pin != nil {
+		if pin := p.place.Pin; pin != nil {
 			calls = append(calls, func() {
-				c.locker.queues.Removed(waitqueue.Key(p.pin), l.id)
-				c.locker.claims.Released()
+				c.locker.queues.Removed(waitqueue.Key(pin), l.id)
+				c.locker.idle.released()
 			})
 		}
 	case !l.reported && (over || s.refused || panicked):
 		l.reported = true
-		calls = append(calls, func() { c.locker.emitFailed(documentOf(p.pin), p.tag, l.id, s.err) })
+		calls = append(calls, func() { c.locker.emitFailed(documentOf(p.place.Pin), p.tag, l.id, s.err) })
 	}
 	if over || s.err == nil || s.refused || panicked || !now.Before(l.answerBy) {
 		for _, answer := range l.answers {

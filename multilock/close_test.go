@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
-	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
@@ -77,40 +76,6 @@ func TestCloseBesideARelease(t *testing.T) {
 			ok(p, errOf(next.wait()))
 		}
 		p.wantEntries()
-	})
-}
-
-// Close ends a claim at once that waits for the clean-up of an ask of unknown outcome. A Close
-// whose context ends first names what it leaves.
-func TestCloseEndsAClaimThatCleansUp(t *testing.T) {
-	virtual(t, func(p *place) {
-		coll, net := p.faulty()
-		l := p.locker(coll, relations.Exclusive(), short(time.Hour), doclock.AttemptTimeout(time.Minute))
-		net.Arm(faultnet.LoseReply, "findAndModify")
-		var sent atomic.Int32
-		cleaning := make(chan struct{})
-		net.Block(func(command string, _ []byte) bool {
-			if command != "findAndModify" {
-				return false
-			}
-			n := sent.Add(1)
-			if n == 2 {
-				close(cleaning)
-			}
-			return n > 1
-		})
-		waiting := begin(p, func() (*doclock.Lease, error) {
-			return l.Acquire(context.Background(), byName, "write", doclock.SkipLocked())
-		})
-		wait(p, cleaning)
-		closed := begin(p, func() (struct{}, error) { return struct{}{}, l.Close(context.Background()) })
-		p.want(errOf(waiting.wait()), doclock.ErrClosed)
-		if err := l.Close(p.within(time.Second)); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Close may leave entries that nobody holds") {
-			p.Errorf("a Close that waits for a second: %v", err)
-		}
-		net.Block(nil)
-		net.Reset()
-		ok(p, errOf(closed.wait()))
 	})
 }
 

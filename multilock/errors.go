@@ -52,7 +52,7 @@ func (a *asked) nested() error {
 	img.ID = a.filter.Pin.ID()
 	err := a.locker.inTheWay(img, a.request.Tag, entries, free, img)
 	if a.skip {
-		err = oneline.Join(a.notFound(true), err)
+		err = oneline.Join(a.notFound(), err)
 	}
 	return notAcquired(err)
 }
@@ -169,10 +169,10 @@ type notFound struct {
 }
 
 // notFound is that of an acquire, or of a claim that has found none free.
-func (a *asked) notFound(noneFree bool) error {
+func (a *asked) notFound() error {
 	return &notFound{
-		namespace: a.locker.engine.Namespace(), filter: a.filter, noneFree: noneFree,
-		mayUpsert: !noneFree && !a.skip && !a.locker.engine.Upsert && a.filter.Exact,
+		namespace: a.locker.engine.Namespace(), filter: a.filter, noneFree: a.skip,
+		mayUpsert: !a.skip && !a.locker.engine.Upsert && a.filter.Exact,
 		unmet:     a.locker.engine.Upsert && a.filter.Unmet != "",
 	}
 }

@@ -67,7 +67,7 @@ func (l *Locker) Leftovers() int {
 }
 
 // Claimants is how many claims sleep.
-func (l *Locker) Claimants() int { return l.claims.Sleeping() }
+func (l *Locker) Claimants() int { return l.idle.sleeping() }
 
 // Life is for how long the clean-up looks for an entry of an acquire with these
 // options.
@@ -106,5 +106,7 @@ func (l *Locker) Owing(id uuid.UUID) (owe func(sent time.Time), err error) {
 		return nil, err
 	}
 	a.request.ID = id
-	return func(sent time.Time) { l.cleanup.add(a.filter.Pin, a.request, sent, leftover{entries: 1}) }, nil
+	return func(sent time.Time) {
+		l.cleanup.add(engine.Filter{Pin: a.filter.Pin}, a.request, sent, leftover{entries: 1})
+	}, nil
 }

@@ -91,8 +91,8 @@ func (a *asked) settle(ctx context.Context, command string, settle settler, send
 	}
 	cause := cmp.Or(unsure, err)
 	explained := explain(command, cause)
-	if engine.AsFailure(cause).Cause == engine.CauseRace {
-		explained = fmt.Errorf("%w: %w", a.notFound(false), cause)
+	if engine.AsFailure(cause).Cause == engine.CauseRace && !a.skip {
+		explained = fmt.Errorf("%w: %w", a.notFound(), cause)
 	}
 	if unsure == nil && ctx.Err() == nil && a.outage(err) {
 		a.locker.inflight.fail(explained)

@@ -56,7 +56,7 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 		l.answers = append(l.answers, answer)
 	}
 	if l.entries > 0 {
-		c.add(pin, r, last, l)
+		c.add(engine.Filter{Pin: pin}, r, last, l)
 	} else if answer != nil {
 		answer(nil)
 	}
@@ -85,7 +85,7 @@ func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) {
 	if panicked := engine.PanicIn(err); panicked != nil {
 		c.locker.emitFailed(held.DocumentID(), r.Tag, r.ID, panicked)
 	}
-	c.add(held.Pin(), r, time.Now(), leftover{seen: true, entries: 1})
+	c.add(engine.Filter{Pin: held.Pin()}, r, time.Now(), leftover{seen: true, entries: 1})
 }
 
 // sleep stops the workers while no server can be reached, or it has too much to do:
@@ -172,7 +172,7 @@ func (c *cleanup) remains(waited bool) error {
 			if waited && l.err == nil || !time.Now().Before(l.until) {
 				continue
 			}
-			names = append(names, fmt.Sprintf("%s until %s at the latest", nameOf(p.tag, l.id, documentOf(p.pin)), l.until.UTC().Format(time.RFC3339)))
+			names = append(names, fmt.Sprintf("%s until %s at the latest", nameOf(p.tag, l.id, documentOf(p.place.Pin)), l.until.UTC().Format(time.RFC3339)))
 			errs = append(errs, l.err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/attempt"
-	"github.com/doclock/doclock/internal/claims"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/lease"
 	"github.com/doclock/doclock/internal/observe"
@@ -33,7 +32,9 @@ type Locker struct {
 	leases    *lease.Holds
 	inflight  *inflight
 	cleanup   *cleanup
-	claims    *claims.Claims
+	idle      idle
+	unfit     unfit
+	repeats   chan struct{}     // has the claim that repeats a command
 	observer  *observe.Observer // or nil
 	closed    error             // of calls that Close has ended, or that come after it
 }
@@ -71,7 +72,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	closed := fmt.Errorf("%w: that of %s", doclock.ErrClosed, e.Namespace())
 	l := &Locker{
-		engine: e, closed: closed, inflight: newInflight(closed),
+		engine: e, closed: closed, inflight: newInflight(closed), repeats: make(chan struct{}, 1),
 		functions: functions{all: map[*function]struct{}{}}, observer: observe.New(e.Namespace(), cfg.Observers),
 	}
 	l.leases = lease.NewHolds(e, &l.ops, succession{l}, l.observer)
@@ -81,11 +82,6 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 		Closing: l.ops.Closing(),
 		Closed:  closed,
 		Leases:  l.leases,
-	})
-	l.claims = claims.New(claims.Config{
-		Now:     func() time.Duration { return e.Clocks().Mono },
-		Closing: l.ops.Closing(),
-		Closed:  closed,
 	})
 	l.cleanup = &cleanup{locker: l, groups: map[string]*group{}}
 	return l, nil

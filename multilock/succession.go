@@ -20,7 +20,7 @@ func (l succession) Ended(e lease.Ending) {
 	switch e.How {
 	case lease.Released:
 		l.queues.Released(e.Grant)
-		l.claims.Released()
+		l.idle.released()
 	case lease.HandedOver:
 		if w := l.queues.HandedOver(e.Grant.ID, e.Answer); w != nil {
 			w.Late(w, waitqueue.Step{Kind: waitqueue.Answer, Answer: e.Answer})

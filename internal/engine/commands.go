@@ -31,7 +31,7 @@ type Commands interface {
 	Touch(ctx context.Context, f Filter, k Token, ttl time.Duration) (Answer, error)
 	Downgrade(ctx context.Context, g Grant, k int64, to Request) (Answer, error)
 
-	Remove(ctx context.Context, pin Pin, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)
+	Remove(ctx context.Context, f Filter, tag string, ids []uuid.UUID) (found []uuid.UUID, err error)
 	Read(context.Context, Pin) (*Image, error)
 
 	// Unreachable returns the reason why no command can be sent at present, or

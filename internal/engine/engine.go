@@ -39,6 +39,7 @@ type tagCommands struct {
 	timed          [timedCommands]template // by the Locker's own terms
 	release, leave template                // a release by itself, and as a stage
 	image          template                // the projection with the document as of the grant
+	free           template                // the part of a claim's filter
 	fences         bson.Raw                // the projection of ids and fencing tokens, and of their times
 	first          first                   // for a compare-and-set
 }
@@ -89,6 +90,7 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 		}{
 			{&c.release, bson.D{{Key: "$pull", Value: bson.D{{Key: e.path(tag), Value: bson.D{{Key: idKey, Value: id}}}}}}},
 			{&c.leave, stage(e.path(tag), others(d.own, id))},
+			{&c.free, d.free()},
 			{&c.image, append(image[:len(image):len(image)], bson.E{Key: docKey, Value: cond(d.granted(id), "$$ROOT", "$$REMOVE")})},
 		} {
 			if *t.into, err = newTemplate(t.from); err != nil {

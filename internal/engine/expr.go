@@ -233,13 +233,18 @@ func (d decision) arrival(field string, joins bool, id expr, owner string) bson.
 	repeat := call("$mergeObjects", d.lock, bson.D{{Key: tagsKey, Value: call("$mergeObjects", d.lock+"."+tagsKey,
 		bson.D{{Key: d.tag, Value: inPlace(d.own, id, bson.D{{Key: expiresKey, Value: d.extended("$$e", ownLease)}})}})}})
 
-	// No entry may be live under an unknown or an exclusive tag. A repeat
-	// ignores them: its entry is in the document already.
-	free := []expr{"$$again", none("$$t.v", d.live())}
+	// A repeat ignores the entries of others: its own is in the document already.
+	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), d.empty(exclusive, "$$again"))))
+}
+
+// empty tests that $$t has no live entry, if it is an unknown tag or an exclusive one,
+// and the test that it gets fails.
+func (d decision) empty(exclusive []string, or ...expr) expr {
+	tests := append(or, none("$$t.v", d.live()))
 	if known := d.known(exclusive...); len(known) > 0 {
-		free = append(free, isOneOf("$$t.k", known))
+		tests = append(tests, isOneOf("$$t.k", known))
 	}
-	return stage(field, let(bson.D{{Key: "again", Value: d.there(id)}}, d.ours(cond("$$again", repeat, arrive), anyOf(free...))))
+	return anyOf(tests...)
 }
 
 // renewal is the pipeline of renew. The filter has already checked that the

@@ -46,7 +46,7 @@ func modifying(p *peer, g Grant) map[string]func(context.Context) (Answer, error
 		"resume":                  func(ctx context.Context) (Answer, error) { return p.Resume(ctx, p.filter(), token(g), r) },
 		"touch":                   func(ctx context.Context) (Answer, error) { return p.Touch(ctx, p.filter(), token(g), ttl) },
 		"remove": func(ctx context.Context) (Answer, error) {
-			found, err := p.Remove(ctx, g.Pin, g.Tag, []uuid.UUID{ann})
+			found, err := p.Remove(ctx, Filter{Pin: g.Pin}, g.Tag, []uuid.UUID{ann})
 			if found != nil {
 				return Answer{Outcome: Released}, err
 			}

@@ -137,6 +137,10 @@ func (f Filter) At(pin Pin) Filter {
 	if f.Pin != nil {
 		return f
 	}
-	both := value(bson.D{{Key: "$and", Value: bson.A{f.doc, bson.D(pin)}}})
-	return Filter{doc: both.Value, Pin: pin}
+	return Filter{doc: f.and(bson.D(pin)), Pin: pin}
+}
+
+// and is the filter with more conditions.
+func (f Filter) and(more ...any) bson.Raw {
+	return value(bson.D{{Key: "$and", Value: append(bson.A{f.doc}, more...)}}).Value
 }

@@ -27,7 +27,9 @@ type search struct {
 	comment bson.RawValue
 	filter  any
 	fields  bson.Raw
-	batch   int32 // the most documents of one answer; 0 is for one document in all
+	batch   int32 // the most documents of one answer; 0 is for one answer
+	limit   int   // the most documents of one answer in all; 0 is for one
+	sort    bson.Raw
 }
 
 // find sends a find, and returns its documents, which are read with this concern.
@@ -39,13 +41,16 @@ func (e *Engine) find(ctx context.Context, level bson.RawValue, s search) (*docu
 	}
 	command = command.add("comment", s.comment).add("filter", filter)
 	if s.batch == 0 {
-		command = command.add("limit", long(1))
+		command = command.add("limit", long(int64(max(s.limit, 1))))
 	}
 	command = command.add("projection", embedded(s.fields))
 	if s.batch == 0 {
 		command = command.add("singleBatch", yes)
 	}
 	command = command.add("readConcern", level)
+	if s.sort != nil {
+		command = command.add("sort", embedded(s.sort))
+	}
 	return e.cursor(ctx, command.end(), s.comment, s.batch)
 }
 

@@ -13,7 +13,7 @@ import (
 func (p *peer) removed(pin Pin, ids []uuid.UUID, want ...uuid.UUID) {
 	p.Helper()
 	p.once("remove", func() {
-		found, err := p.Remove(p.Context(), pin, "write", ids)
+		found, err := p.Remove(p.Context(), Filter{Pin: pin}, "write", ids)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestRule23CleanUpBesideATokensEntry(t *testing.T) {
 	a := p.acquire(ann, "slot", Granted)
 	p.acquire(bob, "slot", Granted)
 	p.detach(a, Detached)
-	found, err := p.Remove(t.Context(), a.Pin, "slot", []uuid.UUID{ann, bob})
+	found, err := p.Remove(t.Context(), Filter{Pin: a.Pin}, "slot", []uuid.UUID{ann, bob})
 	if err != nil || len(found) != 1 || found[0] != bob {
 		t.Errorf("found %v, %v", found, err)
 	}

@@ -129,7 +129,7 @@ func (w *world) perform(e *Engine, v vector, now time.Time) (outcome string, err
 		got, err = e.Release(w.Context(), g)
 	case "clean up":
 		var found []uuid.UUID
-		found, err = e.Remove(w.Context(), g.Pin, v.Tag, []uuid.UUID{id})
+		found, err = e.Remove(w.Context(), Filter{Pin: g.Pin}, v.Tag, []uuid.UUID{id})
 		got.Outcome = Lost
 		if len(found) > 0 {
 			got.Outcome = Released

@@ -142,7 +142,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("release, after a resume").got(e.Release(ctx, resumed))
 	rec.begin("write and hand off, classic, after a resume").got(e.WriteAndHandOff(ctx, resumed, classic, next))
 	rec.begin("downgrade").got(e.Downgrade(ctx, from, 1, engine.Request{Tag: tag, ID: Next}))
-	rec.begin("remove two").got(e.Remove(ctx, g.Pin, tag, ids))
+	rec.begin("remove two").got(e.Remove(ctx, engine.Filter{Pin: g.Pin}, tag, ids))
 	rec.begin("acquire by terms").got(e.Acquire(ctx, filter, by(engine.Terms{TTL: 2 * ttl, Owner: "another"})))
 	rec.begin("acquire and hold at least").got(e.Acquire(ctx, filter, by(engine.Terms{Least: 3 * ttl})))
 	rec.begin("confirm and hold at least").got(e.Confirm(ctx, g.Pin, by(engine.Terms{Least: 3 * ttl})))

@@ -63,6 +63,7 @@ func run(t *rapid.T, coll *mongo.Collection, count *tally.Tally) {
 		"acquire anew":      m.acquireAnew,
 		"acquire, too":      m.acquireAnew,
 		"acquire again":     m.acquireAgain,
+		"claim":             m.claim,
 		"confirm":           m.confirm,
 		"confirm, too":      m.confirm,
 		"renew":             m.renew,
@@ -180,6 +181,43 @@ func (m *engineMachine) ask(t *rapid.T, a *asker) {
 		m.count.Seen("acquire: repeat", 1)
 	}
 	m.told(t, a, r, seen, got.Image, image, m.now)
+}
+
+// claim claims the document, or any but that. A look-up before it, and one for its id after
+// it, show the same.
+func (m *engineMachine) claim(t *rapid.T) {
+	if len(m.askers) >= 20 || m.now <= 0 || m.now >= 1<<52 { // then its failure is that of an acquire
+		t.Skip("enough askers")
+	}
+	p := pick(t, "program", m.programs)
+	a := &asker{program: p, tag: drawTag(t, p.rules), id: m.newID(), own: drawTerms(t)}
+	m.askers = append(m.askers, a.say(t))
+	a.mode = model.Try
+	r := m.sends(t, a)
+	doc, want, image := m.model.Claim(m.doc, a.request(), m.now)
+	shows := func(past []engine.Pin) []engine.Pin {
+		shown, err := p.engine.Candidates(t.Context(), p.filter, r.Tag, past, 2)
+		if err != nil || (len(shown) == 1) != (want == model.Granted) {
+			t.Fatalf("the look-up shows %v (%v); the model says %s; document: %v", shown, err, want, m.doc)
+		}
+		return shown
+	}
+	past := shows(nil)
+	if rapid.IntRange(0, 5).Draw(t, "passes over it") == 5 && len(past) > 0 {
+		doc, want, image = m.doc, model.NotFound, nil
+		shows(past)
+	} else {
+		past = nil
+	}
+	got, err := p.engine.Claim(t.Context(), p.filter, r, past)
+	seen := m.agrees(t, "claim", doc, want, got, err)
+	m.told(t, a, r, seen, got.Image, image, m.now)
+	if m.doc != nil && m.doc.Field == model.Foreign {
+		return
+	}
+	if found, err := p.engine.Claimed(t.Context(), p.filter, r); err != nil || (found != nil) != (seen == model.Granted) {
+		t.Fatalf("a look-up of the id shows %v (%v); the claim was %s", found, err, seen)
+	}
 }
 
 func (m *engineMachine) confirm(t *rapid.T) {

@@ -336,7 +336,7 @@ const (
 // sees them all.
 func Outcomes() []string {
 	return []string{
-		"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: repeat", "acquire: foreign", "acquire: not found",
+		"acquire: granted", "acquire: waiting", "acquire: conflict", "acquire: repeat", "acquire: foreign", "acquire: not found", "claim: granted", "claim: not found",
 		"confirm: granted", "confirm: waiting", "confirm: repeat", "confirm: lost", "confirm: foreign",
 		"renew: renewed", "renew: lost",
 		"release: released", "release: lost",
