@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -73,7 +74,8 @@ func openClaim(s *Subject) error {
 	locks, err := s.writelock(s.Queue())
 	s.Claim = func(ctx context.Context) (Claimed, error) {
 		var j job
-		lease, err := locks.TryAcquire(ctx, pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&j))
+		// Some commands wait for more than an AttemptTimeout at DocumentDB, so TryAcquire would give up.
+		lease, err := locks.Acquire(ctx, pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&j), doclock.MaxWait(20*time.Second))
 		if errors.Is(err, doclock.ErrNotFound) {
 			return Claimed{}, ErrNoneFree
 		}
