@@ -34,8 +34,11 @@ const (
 )
 
 // claim takes the first document that is free, or waits until one is. If it has met one
-// that can't take the lock, it doesn't wait.
+// that can't take the lock, it doesn't wait. Close ends it at once.
 func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer (&function{end: func(err error) { attempt.End(cancel, err) }, atOnce: true}).begin(a.locker)()
 	c := &claim{asked: a, whole: a.filter}
 	for {
 		c.past = a.locker.unfit.of(a.request.Tag)

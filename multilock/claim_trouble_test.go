@@ -183,6 +183,70 @@ func TestAClaimThatIsFoundIsRenewed(t *testing.T) {
 	})
 }
 
+// Close ends a claim at once, whatever its commands meet. It waits for what the claim has begun: nothing is sent after it,
+// and no entry stays.
+func TestCloseEndsAClaim(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]func(*place, *faultnet.Net){
+		"no document is free": func(p *place, _ *faultnet.Net) {
+			must(p, errOf(p.coll.UpdateMany(p.Context(), pendingJobs, bson.M{"$set": bson.M{"state": "done"}})))
+		},
+		"the answer is late": func(p *place, _ *faultnet.Net) { p.mem.Delay(1, 3*time.Second, locktest.Acquires) },
+		"an unknown code": func(p *place, _ *faultnet.Net) {
+			p.mem.Fail(1<<20, mongo.CommandError{Code: 424242, Message: "?"})
+			time.AfterFunc(3*time.Second, func() { p.mem.Fail(0, mongo.CommandError{}) })
+		},
+		"the server is away": func(p *place, _ *faultnet.Net) {
+			p.mem.Down(errors.New("no cable"))
+			time.AfterFunc(3*time.Second, p.mem.Up)
+		},
+		"no look-up is answered": func(_ *place, net *faultnet.Net) {
+			net.Arm(faultnet.LoseReply, "findAndModify")
+			net.Block(func(command string, _ []byte) bool { return command == "find" })
+			time.AfterFunc(3*time.Second, func() { net.Block(nil); net.Reset() })
+		},
+	} {
+		for call, ask := range map[string]func(*place, *multilock.Locker) error{
+			"Acquire": func(p *place, l *multilock.Locker) error {
+				return errOf(l.Acquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority))
+			},
+			"TryAcquire": func(p *place, l *multilock.Locker) error {
+				return errOf(l.TryAcquire(p.Context(), pendingJobs, "write", doclock.SkipLocked(), byPriority))
+			},
+		} {
+			if call == "TryAcquire" && name == "no document is free" {
+				continue // it doesn't wait
+			}
+			virtually(t, name+", "+call, func(p *place) {
+				p.jobs(3)
+				net := faultnet.New()
+				var w fixture.Commands
+				l := p.locker(p.Through(options.Client().SetDialer(net).SetMonitor(w.Monitor())), relations.Exclusive())
+				trouble(p, net)
+				claimed := begin(p, func() (any, error) { return nil, ask(p, l) })
+				time.Sleep(time.Second)
+				begun := time.Now()
+				closed := begin(p, func() (any, error) { return nil, l.Close(p.Context()) })
+				err := errOf(claimed.wait())
+				p.want(err, doclock.ErrNotAcquired, doclock.ErrClosed)
+				if errors.Is(err, doclock.ErrNotFound) && name != "no document is free" {
+					p.Error(err)
+				}
+				if took := time.Since(begun); took > 0 {
+					p.Errorf("the claim has ended after %v", took)
+				}
+				ok(p, errOf(closed.wait()))
+				w.Take()
+				p.wantLocked(0)
+				time.Sleep(time.Minute)
+				if sent := w.Take(); len(sent) > 0 {
+					p.Errorf("sent after Close: %v", sent)
+				}
+			})
+		}
+	}
+}
+
 // letters are documents that can't take the lock, and good ones behind them. Both are due. The index can't have an entry for
 // two arrays of a document (code 171), as the lock would be one.
 func (p *place) letters(unfit, good int) {

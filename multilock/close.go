@@ -103,8 +103,8 @@ type functions struct {
 	all map[*function]struct{}
 }
 
-// function is one of Do, DoAll or Lead, and its context. Without a context it is a call
-// that has some of several leases, and waits for the others.
+// function is one of Do, DoAll or Lead, and its context. Without a context it is a claim, or
+// a call that has some of several leases, and waits for the others.
 type function struct {
 	context.Context
 	given   context.Context // the one of its call

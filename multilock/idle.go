@@ -55,7 +55,7 @@ func (i *idle) wait(ctx context.Context, c *claim) error {
 			return err
 		}
 		if pause > 0 {
-			if err := own.sleep(ctx, pause, c.locker); err != nil {
+			if err := own.sleep(ctx, pause); err != nil {
 				return err
 			}
 			continue
@@ -113,7 +113,7 @@ func (i *idle) rest(q *idleQueue, own *idler) (pause time.Duration, over bool, e
 	}
 }
 
-func (o *idler) sleep(ctx context.Context, pause time.Duration, l *Locker) error {
+func (o *idler) sleep(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -121,8 +121,6 @@ func (o *idler) sleep(ctx context.Context, pause time.Duration, l *Locker) error
 	case <-o.nudge:
 	case <-ctx.Done():
 		return attempt.Ended(ctx)
-	case <-l.ops.Closing():
-		return l.closed
 	}
 	return nil
 }

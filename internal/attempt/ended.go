@@ -44,7 +44,10 @@ func Ended(ctx context.Context) error {
 type relayed struct{ error }
 
 // Relay ends a context as ctx has ended: Ended is the same for both.
-func Relay(ctx context.Context, cancel context.CancelCauseFunc) { cancel(&relayed{Ended(ctx)}) }
+func Relay(ctx context.Context, cancel context.CancelCauseFunc) { End(cancel, Ended(ctx)) }
+
+// End ends a context so that Ended is this error.
+func End(cancel context.CancelCauseFunc, err error) { cancel(&relayed{err}) }
 
 // EndedBy reports that err is the end of ctx, or of a wait that ctx bounds.
 func EndedBy(ctx context.Context, err error) bool {
