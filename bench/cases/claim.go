@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,16 +81,17 @@ func (c claims) count(workers, documents int) (r Round, twice, left int) {
 }
 
 // order has, for each claim, the number of documents of higher priority that were claimed later, and of those of lower
-// priority that were claimed before. Without a fencing token it compares when the workers got their answers. These
-// overtake each other on their way, so it is not always 0 for claims in the exact order.
+// priority that were claimed before. It compares when the workers got their answers, which overtake each other on their
+// way: so it is not always 0 for claims in the exact order. Fencing tokens are no better: a command has its token from the
+// time of its begin, and may wait for long at a row that another one has locked.
 func (c claims) order() (places, overtaken []int) {
 	for _, one := range c.All {
 		better, worse := 0, 0
 		for _, other := range c.All {
 			switch {
-			case other.Priority > one.Priority && other.Order > one.Order:
+			case other.Priority > one.Priority && other.Granted > one.Granted:
 				better++
-			case other.Priority < one.Priority && other.Order < one.Order:
+			case other.Priority < one.Priority && other.Granted < one.Granted:
 				worse++
 			}
 		}
@@ -113,7 +113,6 @@ type claims struct {
 type claim struct {
 	Priority                  int
 	Wished, Granted, Finished int64
-	Order                     int64 // the fencing token, which is the server's clock; without one it is Granted
 }
 
 func (c *claims) add(more claims) {
@@ -176,7 +175,7 @@ func work(ctx context.Context, s *subjects.Subject, end time.Time) (own claims, 
 		case err == nil:
 			finished := time.Now()
 			own.All = append(own.All, claim{
-				c.Priority, wished.UnixNano(), granted.UnixNano(), finished.UnixNano(), cmp.Or(c.Fence, granted.UnixNano()),
+				c.Priority, wished.UnixNano(), granted.UnixNano(), finished.UnixNano(),
 			})
 			wished, pause = finished, shortest
 		case s.Rival():

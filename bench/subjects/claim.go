@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"time"
 
 	"github.com/doclock/doclock"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,7 +14,6 @@ import (
 // Claimed is a document of a queue that a worker has.
 type Claimed struct {
 	job
-	Fence  int64                       // 0 without a lock
 	Finish func(context.Context) error // the final write
 }
 
@@ -71,18 +69,17 @@ func (s *Subject) Finished(ctx context.Context) (int64, error) {
 
 // openClaim claims with writelock's options for a queue.
 func openClaim(s *Subject) error {
-	locks, err := s.writelock(s.Queue())
+	locks, err := s.writelock(s.Queue(), doclock.AttemptTimeout(s.ttl*9/10)) // some commands wait for seconds at DocumentDB
 	s.Claim = func(ctx context.Context) (Claimed, error) {
 		var j job
-		// Some commands wait for more than an AttemptTimeout at DocumentDB, so TryAcquire would give up.
-		lease, err := locks.Acquire(ctx, pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&j), doclock.MaxWait(20*time.Second))
+		lease, err := locks.TryAcquire(ctx, pending, doclock.SkipLocked(), doclock.Sort(byPriority), doclock.Into(&j))
 		if errors.Is(err, doclock.ErrNotFound) {
 			return Claimed{}, ErrNoneFree
 		}
 		if err != nil {
 			return Claimed{}, err
 		}
-		return Claimed{j, lease.Fence(), func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }}, nil
+		return Claimed{j, func(ctx context.Context) error { return lease.UpdateAndRelease(ctx, done) }}, nil
 	}
 	return err
 }

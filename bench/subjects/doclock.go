@@ -65,8 +65,8 @@ func openTagged(rules relations.Rules) func(*Subject) error {
 }
 
 // writelock is a locker of the documents, which lives as long as the subject.
-func (s *Subject) writelock(docs *mongo.Collection) (*writelock.Locker, error) {
-	locks, err := writelock.New(docs, doclock.TTL(s.ttl))
+func (s *Subject) writelock(docs *mongo.Collection, opts ...doclock.Option) (*writelock.Locker, error) {
+	locks, err := writelock.New(docs, append(opts, doclock.TTL(s.ttl))...)
 	if err == nil {
 		s.closing(locks)
 	}
