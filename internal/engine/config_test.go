@@ -82,7 +82,7 @@ func TestClocksCountSuspensions(t *testing.T) {
 				t.Errorf("the boot clock is %v ahead, and %v have passed; want %v", step.now, got, step.passed)
 			}
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // it is virtual time
 		if got := c.Clocks().Mono - begun; got != 31*time.Second {
 			t.Errorf("%v have passed", got)
 		}
