@@ -23,7 +23,7 @@ func (p *Panic) Error() string { return fmt.Sprintf("panic in the client's own m
 
 // PanicIn is the panic in an error, or nil.
 func PanicIn(err error) error {
-	if p := panicIn(err); p != nil {
+	if p := (*Panic)(nil); errors.As(err, &p) {
 		return p
 	}
 	return nil
@@ -32,19 +32,10 @@ func PanicIn(err error) error {
 // Raise panics with the value of a panic that is in the error, in the caller's goroutine,
 // and else returns the error. A panic that was raised before is an error like others.
 func Raise(err error) error {
-	if p := panicIn(err); p != nil && !p.raised.Swap(true) {
+	if p := (*Panic)(nil); errors.As(err, &p) && !p.raised.Swap(true) {
 		panic(p.value)
 	}
 	return err
-}
-
-func panicIn(err error) *Panic {
-	if err == nil {
-		return nil
-	}
-	var p *Panic
-	_ = errors.As(err, &p)
-	return p
 }
 
 // guard calls the driver. It logs a panic with its stack, which is lost where the panic is
