@@ -8,9 +8,8 @@ import (
 
 // Claim sends one claim: an acquire that doesn't wait, of the first document by the
 // filter's keys that matches and is free for the tag. It passes over the documents of
-// past. The outcome is Granted or NotFound; it is a
-// failure if the server's clock gives no fence. The request's id must be new: a repeat could
-// find another document.
+// past. The outcome is Granted or NotFound; it is a failure if the server's clock gives no
+// fence. The request's id must be new: a repeat could find another document.
 func (e *Engine) Claim(ctx context.Context, f Filter, r Request, past []Pin) (Answer, error) {
 	r.Try = true
 	img, sent, err := e.show(ctx, forClaim, e.free(f, r.Tag, past), f.sort, e.arriving(r).fill(r.ID, e.now()), r)
@@ -36,8 +35,8 @@ func (e *Engine) Candidates(ctx context.Context, f Filter, tag string, past []Pi
 }
 
 // Claimed looks for the entry that a claim of unknown outcome may have made, by its id, and
-// by its pin or else its filter. The image is nil if there is none, which is proven (rule 27). It is no
-// grant: the entry may have expired.
+// by its pin or else its filter. The image is nil if there is none, which is proven
+// (rule 27). It is no grant: the entry may have expired.
 func (e *Engine) Claimed(ctx context.Context, f Filter, r Request) (*Image, error) {
 	projection := e.image.fill(r.ID, e.now()).document()
 	var found bson.Raw

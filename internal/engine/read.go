@@ -27,8 +27,8 @@ type search struct {
 	comment bson.RawValue
 	filter  any
 	fields  bson.Raw
-	batch   int32 // the most documents of one answer; 0 is for one answer
-	limit   int   // the most documents of one answer in all; 0 is for one
+	batch   int32 // the most documents of each answer; 0 means that there is one answer
+	limit   int   // the most documents of the only answer; 0 means one
 	sort    bson.Raw
 }
 

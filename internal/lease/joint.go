@@ -19,8 +19,8 @@ func KeepAlive(ctx context.Context, holders []*Handle) context.Context {
 func Work(ctx context.Context, holders []*Handle) (work context.Context, end context.CancelCauseFunc) {
 	j := keep(ctx, holders, true)
 	return j, func(cause error) {
-		for _, h := range holders {
-			if cause == nil {
+		if cause == nil {
+			for _, h := range holders {
 				h.KeepAlive(context.WithoutCancel(ctx))
 			}
 		}
