@@ -41,7 +41,7 @@ func (a *asked) claim(ctx context.Context, once bool) (*lease.Handle, error) {
 	defer (&function{end: func(err error) { attempt.End(cancel, err) }, atOnce: true}).begin(a.locker)()
 	c := &claim{asked: a, whole: a.filter}
 	for {
-		c.past = a.locker.unfit.of(a.request.Tag)
+		c.past = a.locker.unfit.recall(a.request.Tag)
 		held, err := c.take(ctx)
 		if held == nil && err == nil && c.passed == 0 && !once {
 			a.observed.emitWaiting(nil)
@@ -161,7 +161,7 @@ func (c *claim) look(ctx context.Context, limit int) (found []engine.Pin, err er
 		err   error
 	}
 	if c.passed == 0 {
-		c.past = c.locker.unfit.of(c.request.Tag)
+		c.past = c.locker.unfit.recall(c.request.Tag)
 	}
 	a, past := c.asked, c.past
 	got, _, err := run(ctx, a, nil, c.locker.ops.Closing(), func() (got answer) {
@@ -193,7 +193,7 @@ func (t *try) run(ctx context.Context) (got taken) {
 		return err
 	})
 	if t.unknown != nil {
-		_ = t.owe()
+		_ = t.giveUp()
 	}
 	got.id = t.id
 	switch {
@@ -225,7 +225,7 @@ func (t *try) send(ctx context.Context) (got engine.Answer, err error) {
 				return got, nil
 			}
 		}
-		unknown := t.owe()
+		unknown := t.giveUp()
 		if mongo.IsTimeout(unknown) {
 			t.late = unknown
 			return engine.Answer{}, nil
@@ -238,8 +238,9 @@ func (t *try) send(ctx context.Context) (got engine.Answer, err error) {
 	return got, err
 }
 
-// owe leaves the id of the attempt of unknown outcome to the clean-up, and takes a new one.
-func (t *try) owe() (unknown error) {
+// giveUp leaves the id of the attempt of unknown outcome to the clean-up, and takes a new
+// one. It returns why the outcome is unknown.
+func (t *try) giveUp() (unknown error) {
 	t.locker.cleanup.add(t.filter, t.by(t.id), time.Now(), leftover{entries: 1})
 	unknown, t.unknown, t.id = t.unknown, nil, uuid.New()
 	return unknown

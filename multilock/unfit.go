@@ -40,8 +40,8 @@ func (u *unfit) add(tag string, pin engine.Pin) {
 	}
 }
 
-// of are the documents that can't take a lock of this tag.
-func (u *unfit) of(tag string) (pins []engine.Pin) {
+// recall returns the documents that can't take a lock of this tag.
+func (u *unfit) recall(tag string) (pins []engine.Pin) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.forget()

@@ -33,29 +33,30 @@ const (
 // the refusal of a later attempt says nothing about an earlier one. err is nil
 // if an attempt was answered.
 func Settle(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, bounds, never, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
+	return repeat(ctx, bounds, never, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
 // SettleOnce is Settle for a command that must not be executed twice: it ends with
 // the first attempt of which it isn't certain that nothing happened.
 func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) (unsure, err error) {
-	return settle(ctx, bounds, inDoubt, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
+	return repeat(ctx, bounds, inDoubt, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
 // Read is Settle for a read that nobody wants any more once ctx has ended: it is sent
 // with ctx, and takes as long as that lasts. It ends when the driver has found no server
 // for as long as its client looks for one.
 func Read(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) error {
-	_, err := settle(ctx, bounds, away, func() (unsure, err error) { return nil, send(ctx) })
+	_, err := repeat(ctx, bounds, away, func() (unsure, err error) { return nil, send(ctx) })
 	return err
 }
 
-// What ends the repeats, besides an answer and the bounds.
+// These say which failures end the repeats, besides those that a repeat can't change.
 func never(*engine.Failure) bool     { return false }
 func inDoubt(f *engine.Failure) bool { return !f.Nothing }
 func away(f *engine.Failure) bool    { return f.Cause == engine.CauseAway }
 
-func settle(ctx context.Context, bounds engine.Attempts, over func(*engine.Failure) bool, send func() (unsure, err error)) (unsure, err error) {
+// repeat calls send until it is answered, ctx ends, the bounds are over, or a failure ends it.
+func repeat(ctx context.Context, bounds engine.Attempts, over func(*engine.Failure) bool, send func() (unsure, err error)) (unsure, err error) {
 	begun := time.Now()
 	passed := begun // no failure since then passes
 	for pause := firstPause; ; pause *= 2 {
