@@ -357,6 +357,7 @@ func TestCloseWaitsOnceForWhatTwoWaysOwe(t *testing.T) {
 				}
 				if executed {
 					again = second
+					o.mem.Delay(1, time.Second, locktest.CleanUps) // Close has begun by then
 				} else {
 					o.mem.Down(errAway)
 					time.AfterFunc(time.Second, func() {
