@@ -206,10 +206,10 @@ func (r *replica) store(ctx context.Context, f *form, goOn bool) error {
 	if !goOn {
 		return lease.UpdateAndRelease(ctx, change)
 	}
-	if err := lease.Update(ctx, change); err != nil {
-		return err
+	err = lease.Update(ctx, change)
+	if err == nil {
+		f.Saves++
 	}
-	f.Saves++
-	_, _ = lease.Detach(ctx) // the text is saved whatever becomes of the lock, of which the heartbeat tells
-	return nil
+	_, _ = lease.Detach(ctx) // the form goes on with the token; the heartbeat tells what becomes of the lock
+	return err
 }
