@@ -114,8 +114,8 @@ func (l *Locker) lost(loss lease.Loss) error {
 	}
 	if loss.Image != nil {
 		entries, _ := l.engine.InTheWay(loss.Image, g.Tag, nil)
-		waits := func(e engine.Entry) bool { return !e.Held() }
-		e.Holders = l.holders(loss.Image, slices.DeleteFunc(entries, waits), &engine.Image{})
+		entries = slices.DeleteFunc(entries, func(e engine.Entry) bool { return !e.Held() || e.ID == g.ID }) // a late repeat may have made its own again
+		e.Holders = l.holders(loss.Image, entries, &engine.Image{})
 	}
 	return e
 }

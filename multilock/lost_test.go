@@ -229,8 +229,8 @@ func (r *robbed) wantLost(err error, asked bool) {
 	}
 }
 
-// A lost lease may see its own id in the document: a repeat of its acquire came late, and was granted anew. The call that
-// learns it returns.
+// A lost lease may see its own id in the document: a repeat of its acquire came late, and was granted anew. That is
+// nobody who has the lock instead. The call that learns it returns.
 func TestALossBesideItsOwnID(t *testing.T) {
 	t.Parallel()
 	onCluster(t, func(r *replicated) {
@@ -238,7 +238,7 @@ func TestALossBesideItsOwnID(t *testing.T) {
 		must(r, err)
 		must(r, errOf(r.coll.UpdateByID(r.Context(), 1, bson.M{"$inc": bson.M{"lock.tags.write.0.fence": 1}})))
 		var lost *doclock.LostError
-		if err := lease.Update(r.Context(), add); !errors.As(err, &lost) || len(lost.Holders) != 1 || lost.Holders[0].ID != lease.ID() {
+		if err := lease.Update(r.Context(), add); !errors.As(err, &lost) || len(lost.Holders) != 0 {
 			r.Errorf("got %v", err)
 		}
 	})
