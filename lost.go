@@ -34,7 +34,7 @@ type LossReason string
 // command finds. A server without members, as a standalone one, often can't tell a
 // deleted document: the reason is LossEntryRemoved then.
 const (
-	LossNotRenewed      LossReason = "not renewed"      // its time was up, and nothing was renewing it: neither Do nor KeepAlive
+	LossNotRenewed      LossReason = "not renewed"      // its time was up, and nothing was renewing it: no Do or KeepAlive whose context goes on
 	LossExpired         LossReason = "expired"          // its time was up before a renewal was answered
 	LossHeldAtMost      LossReason = "held at most"     // the time of [HoldAtMost] was up
 	LossEntryRemoved    LossReason = "entry removed"    // it expired, and others came; or an operator, a user of its token or another program removed it
@@ -48,7 +48,7 @@ func (e *LostError) Error() string {
 	since := e.Since.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 	switch e.Reason {
 	case LossNotRenewed:
-		fmt.Fprintf(&b, "its time was up at %s, and nothing renewed it: use Do or KeepAlive", since)
+		fmt.Fprintf(&b, "its time was up at %s, and nothing renewed it: Do and KeepAlive do, until their context ends", since)
 	case LossExpired:
 		fmt.Fprintf(&b, "its time was up at %s, before a renewal was answered", since)
 	case LossHeldAtMost:

@@ -149,6 +149,10 @@ var tells = map[string]struct {
 	"Do": {keeps: true, asks: true, do: func(r *robbed) error {
 		return r.locks.Do(r.Context(), flowers, "write", func(context.Context, *doclock.Lease) error { r.away(); return nil }, r.opts...)
 	}},
+	"Do, whose context has ended": {asks: true, do: func(r *robbed) error {
+		ctx, end := context.WithCancel(r.Context())
+		return r.locks.Do(ctx, flowers, "write", func(context.Context, *doclock.Lease) error { end(); r.away(); return nil }, r.opts...)
+	}},
 	"a function's context": {keeps: true, do: func(r *robbed) (err error) {
 		_ = r.locks.Do(r.Context(), flowers, "write", func(ctx context.Context, _ *doclock.Lease) error {
 			r.away()
@@ -217,7 +221,7 @@ func (r *robbed) wantLost(err error, asked bool) {
 		r.Errorf("the holders are %+v", lost.Holders)
 	}
 	for _, want := range []string{fmt.Sprintf("%q on document 1 of test.documents", lost.Tag), map[doclock.LossReason]string{
-		doclock.LossNotRenewed:      "nothing renewed it: use Do or KeepAlive",
+		doclock.LossNotRenewed:      "nothing renewed it: Do and KeepAlive do, until their context ends",
 		doclock.LossExpired:         "before a renewal was answered",
 		doclock.LossHeldAtMost:      "HoldAtMost",
 		doclock.LossEntryRemoved:    "entry is gone",
@@ -302,7 +306,7 @@ func TestALossOfAnotherLockIsHidden(t *testing.T) {
 			time.Sleep(2 * lostTTL)
 			return errors.Join(lease.Renew(ctx), lease.Release(ctx))
 		})
-		if lost := (*doclock.LostError)(nil); errors.As(err, &lost) || errors.Is(err, doclock.ErrLost) || !strings.Contains(err.Error(), "use Do or KeepAlive") {
+		if lost := (*doclock.LostError)(nil); errors.As(err, &lost) || errors.Is(err, doclock.ErrLost) || !strings.Contains(err.Error(), "Do and KeepAlive do") {
 			t.Errorf("Do = %v", err)
 		}
 	})
