@@ -74,8 +74,9 @@ func (of lost) canBe(reason doclock.LossReason, c *call) bool {
 		return of.holding != nil && (of.holding.of == nil || of.holding.of.most > 0)
 	case doclock.LossDocumentDeleted:
 		return slices.Contains(of.group.deleted, of.document)
-	case doclock.LossNotRenewed: // Do renews until the release is sent
-		return of.holding != nil && (!c.does() || c.over != nil)
+	case doclock.LossNotRenewed: // Do renews until the release is sent, unless the function's context ends before
+		closed := c.program.closed
+		return of.holding != nil && (!c.does() || c.over != nil || !closed.IsZero() && closed.Before(c.ended))
 	case doclock.LossExpired, doclock.LossEntryRemoved:
 		return true
 	default:
