@@ -71,7 +71,7 @@ func decimal(s string) bson.Decimal128 {
 	return d
 }
 
-// No command changes a foreign field, not by one byte, and each reports it.
+// No command changes a foreign field, not by one byte. Each reports it, and a claim passes over it.
 func TestForeignFieldIsLeftUntouched(t *testing.T) {
 	t.Parallel()
 	w := emptyWorld(t)
@@ -89,6 +89,9 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 				isForeign(t, "confirm", p, func(ctx context.Context) (Answer, error) {
 					return p.Confirm(ctx, pin, r)
 				})
+				if got, err := p.Claim(t.Context(), p.filter(), r, nil); err != nil || got.Outcome != NotFound {
+					t.Errorf("claim: %v, %v", got.Outcome, err)
+				}
 			}
 			isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
 				return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "read", ID: ann, Try: true})
