@@ -20,7 +20,7 @@ func Floors(seeds int) (floors []tally.Floor) {
 	for _, property := range []string{EventsBelong, AcquiresEnd, LeasesEnd, RenewalsTold, DurationsRight, CallsRest, TextsQuoted, LossesTrue} {
 		floors = append(floors, tally.Floor{Kind: "check", Name: property, Least: 50 * seeds})
 	}
-	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds},
+	floors = append(floors, tally.Floor{Kind: "check", Name: OutcomesKnown, Least: 10 * seeds}, tally.Floor{Kind: "check", Name: ForeignSkipped, Least: 5 * seeds},
 		tally.Floor{Kind: "outcome", Name: SeenLimited, Least: 5 * seeds}, tally.Floor{Kind: "outcome", Name: SeenLed, Least: seeds},
 		tally.Floor{Kind: "outcome", Name: SeenNested, Least: seeds / 30})
 	for _, fault := range []string{FaultRefused, FaultRequestLost, FaultReplyLost, FaultDelayed, FaultFailOver, FaultClock, FaultBroken, FaultLose, FaultHurried, FaultPanic, FaultValidator} {

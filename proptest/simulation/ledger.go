@@ -24,6 +24,7 @@ const (
 	EntriesKnown   = "an entry that stays has an explanation"
 	Promised       = "no event's context has ended, and each Close, and each release that is repeated, comes to its end"
 	NeverNotFound  = "no caller is told that a document is missing that is there"
+	ForeignSkipped = "no claim stops at a lock field of somebody else"
 	LimitsKept     = "a lease with HoldAtMost ends in time"
 	TextsQuoted    = "a text of others is on one line, and steers no terminal"
 	LossesTrue     = "a loss names its own lock, and a reason that can be"
@@ -525,12 +526,17 @@ func (l *ledger) released(of *life) {
 	l.check(LeasesEnd, failed == (e.Err != nil), "%v, and its caller was told %v: %v", l.show(e), c.err, l.story(h))
 }
 
-// missing checks that nobody is told so of a document that nobody deletes. What the
-// function of a call returns is no verdict.
+// missing checks that nobody is told so of a document that nobody deletes, and no claim that
+// a lock field is foreign. What the function of a call returns is no verdict.
 func (l *ledger) missing() {
 	for _, c := range l.calls {
-		if len(c.acquires) == 1 && c.acquires[0].stands() {
-			l.check(NeverNotFound, !errors.Is(c.err, doclock.ErrNotFound) || errors.Is(c.work, doclock.ErrNotFound), "%s", l.name(c))
+		told := func(of error) bool { return errors.Is(c.err, of) && !errors.Is(c.work, of) }
+		switch {
+		case len(c.acquires) != 1:
+		case c.acquires[0].skip:
+			l.check(ForeignSkipped, !told(doclock.ErrForeignLock) || c.over != nil, "%s", l.name(c))
+		case c.acquires[0].stands():
+			l.check(NeverNotFound, !told(doclock.ErrNotFound), "%s", l.name(c))
 		}
 	}
 }

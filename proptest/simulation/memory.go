@@ -89,6 +89,9 @@ func newVirtual(w world) (*run, error) {
 	if !w.fits {
 		all = append(all, bson.M{"_id": full, "group": orders.name, "text": strings.Repeat("x", 16<<20-120)})
 	}
+	for i, lock := range foreign {
+		all = append(all, bson.M{"_id": []string{"!", "~"}[i%2] + fmt.Sprint(i), "group": orders.name, "lock": lock})
+	}
 	s.operator = &operator{run: s, number: programsPerProcess - 1}
 	s.operator.recorder = history.NewRecorder(s.operator.number, "test", s.clock, s.history)
 	client, err := s.dial(options.Client().SetMonitor(s.operator.recorder.Monitor()).SetRetryReads(false)) // the driver's loop has no pause
