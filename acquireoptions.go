@@ -100,8 +100,8 @@ func Sort(keys any) AcquireOption {
 // A document whose lock field is foreign ([ErrForeignLock]) is not free, nor is one
 // that [HoldAtLeast] keeps others out of. Enqueue refuses SkipLocked, because its
 // place is in the queue of one document. A Locker with [Upsert] refuses it too. With
-// [ShardKey] a read that asks all shards shows the document first, unless the filter
-// names the shard key.
+// [ShardKey] a read shows the document first, and asks all shards unless the filter
+// names the shard key. A claim that has lost races then takes one of the first 64.
 func SkipLocked() AcquireOption {
 	return acquireOption(func(c *engine.AcquireConfig) error {
 		c.SkipLocked = true
