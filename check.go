@@ -50,7 +50,8 @@ const (
 // CheckServer asks whether the collection's server can run the protocol, and what it
 // is. The error is nil, an [ErrUnsupportedServer] with the reason, or the driver's.
 // It sends `hello` (several times, to find several servers), `buildInfo`, one
-// acquire that matches no document, and one read. It writes nothing.
+// acquire that matches no document, and one read. It writes nothing. Without an answer
+// it ends after 30 s.
 //
 // In a sharded cluster the time in the lock is the clock of the router that handled
 // the command, and routers often run beside applications. So the tolerance must
@@ -65,6 +66,8 @@ func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error
 	if coll == nil {
 		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidArgument)
 	}
+	ctx, cancel := context.WithTimeout(ctx, engine.DefaultRetryLimit)
+	defer cancel()
 	answer, err := askHello(ctx, coll.Database())
 	if err != nil {
 		return ServerInfo{}, oneline.Because(errors.New("doclock: ask the server"), err)

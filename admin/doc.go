@@ -23,9 +23,11 @@
 // All functions read with majority read concern from the primary, and write with
 // majority write concern, whatever the collection's own settings are. They are safe
 // for concurrent use, with each other and with running programs. They end with ctx,
-// and repeat no write: after an error call the function again. In a context with a
-// running transaction they return a [doclock.ErrInTransaction].
+// and repeat no write: after an error call the function again. A command of one
+// document or of a batch ends after 30 s without an answer. In a context with a running
+// transaction they return a [doclock.ErrInTransaction].
 //
 // A query reads the whole collection, unless it names tags that have an index: see
-// [EnsureIndexes].
+// [EnsureIndexes]. It takes as long as ctx lasts, and so does making an index: give
+// both a ctx that ends.
 package admin

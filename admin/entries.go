@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/relations"
@@ -50,7 +51,7 @@ func Inspect(ctx context.Context, coll *mongo.Collection, filter any, opts ...Op
 		return nil, fmt.Errorf("%w: the filter: %w", doclock.ErrInvalidArgument, err)
 	}
 	var img *engine.Image
-	if err := d.read(ctx, func(ctx context.Context) (err error) { img, err = d.engine.Find(ctx, f); return err }); err != nil {
+	if err := attempt.Read(ctx, d.bounds(), func(ctx context.Context) (err error) { img, err = d.engine.Find(ctx, f); return err }); err != nil {
 		return nil, readError("inspect a lock", err)
 	}
 	if img == nil {

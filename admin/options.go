@@ -129,14 +129,18 @@ func open(ctx context.Context, coll *mongo.Collection, function string, opts []O
 	return d, nil
 }
 
-// read sends a read until it is answered. A survey is answered once it has begun.
-func (d *desk) read(ctx context.Context, send func(context.Context) error) error {
-	return attempt.Read(ctx, d.engine.Attempt(d.engine.TTL), send)
+func (d *desk) bounds() engine.Attempts { return d.engine.Attempt(d.engine.TTL) }
+
+// write sends a write once. Without an answer it ends after as long as a lease's commands are repeated.
+func (d *desk) write(ctx context.Context, send func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, engine.DefaultRetryLimit)
+	defer cancel()
+	return send(ctx)
 }
 
 // surveyed is a survey, with the error that kept it from its begin.
 func (d *desk) surveyed(ctx context.Context, s engine.Survey) (found iter.Seq2[*engine.Image, error]) {
-	err := d.read(ctx, func(ctx context.Context) (err error) { found, err = d.engine.Survey(ctx, s); return err })
+	err := attempt.Begin(ctx, d.bounds(), func() (err error) { found, err = d.engine.Survey(ctx, s); return err })
 	if err != nil {
 		return func(yield func(*engine.Image, error) bool) { yield(nil, err) }
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -128,4 +129,79 @@ func TestAReadLooksForAServerAsLongAsItsClient(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A server that doesn't answer holds nobody up for longer than 30 s, though ctx has no end.
+func TestACommandWithoutAnAnswerEnds(t *testing.T) {
+	type world struct {
+		*locktest.Server
+		coll  *mongo.Collection
+		entry admin.Entry // has expired
+	}
+	for name, c := range map[string]struct {
+		call func(context.Context, *world) error
+		want error
+		by   time.Duration
+	}{
+		"Inspect": {func(ctx context.Context, w *world) error {
+			w.Delay(1, time.Hour)
+			_, err := admin.Inspect(ctx, w.coll, doclock.ID(1))
+			return err
+		}, nil, 11 * time.Second},
+		"Break": {func(ctx context.Context, w *world) error {
+			w.Delay(1, time.Hour)
+			_, err := admin.Break(ctx, w.coll, w.entry)
+			return err
+		}, doclock.ErrOutcomeUnknown, 30 * time.Second},
+		"Sweep": {func(ctx context.Context, w *world) error {
+			w.Delay(2, 40*time.Second) // the survey, which may take long, and the removal
+			_, err := admin.Sweep(ctx, w.coll)
+			return err
+		}, doclock.ErrOutcomeUnknown, 70 * time.Second},
+		"Sweep of idle documents": {func(ctx context.Context, w *world) error {
+			time.Sleep(admin.MinIdle)
+			if _, err := admin.Sweep(ctx, w.coll); err != nil {
+				return err
+			}
+			w.Delay(3, 40*time.Second) // two surveys, and the deletes
+			_, err := admin.Sweep(ctx, w.coll, admin.DeleteIdle(admin.MinIdle))
+			return err
+		}, doclock.ErrOutcomeUnknown, admin.MinIdle + 110*time.Second},
+		"CheckServer": {func(ctx context.Context, w *world) error {
+			w.Delay(1, time.Hour)
+			_, err := doclock.CheckServer(ctx, w.coll)
+			return err
+		}, context.DeadlineExceeded, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{Server: locktest.New()}
+				coll, err := w.Collection("orders", doclock.ID(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.coll = coll
+				locks, err := writelock.New(coll)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := locks.TryAcquire(t.Context(), doclock.ID(1)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				found, err := admin.Inspect(t.Context(), coll, doclock.ID(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.entry = found.Entries[0]
+				begun := time.Now()
+				if err := c.call(t.Context(), w); !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				if took := time.Since(begun); took > c.by {
+					t.Errorf("it took %v, want %v at most", took, c.by)
+				}
+			})
+		})
+	}
 }

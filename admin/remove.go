@@ -40,7 +40,8 @@ func Break(ctx context.Context, coll *mongo.Collection, entry Entry, opts ...Opt
 	if err != nil {
 		return Entry{}, err
 	}
-	before, err := d.engine.RemoveExactly(ctx, x)
+	var before *engine.Image
+	err = d.write(ctx, func(ctx context.Context) (err error) { before, err = d.engine.RemoveExactly(ctx, x); return err })
 	if err != nil {
 		return Entry{}, writeError("break an entry", err)
 	}
@@ -186,8 +187,11 @@ func (w *work) remove(ctx context.Context, q Query) error {
 		if len(batch) < least {
 			return nil
 		}
-		n, err := w.engine.RemoveEach(ctx, batch)
-		w.count.Removed += n
+		err := w.write(ctx, func(ctx context.Context) error {
+			n, err := w.engine.RemoveEach(ctx, batch)
+			w.count.Removed += n
+			return err
+		})
 		batch = batch[:0]
 		return w.done(err)
 	}
@@ -220,8 +224,11 @@ func (w *work) deleteIdle(ctx context.Context) error {
 		if len(batch) < least {
 			return nil
 		}
-		n, err := w.engine.DeleteIdle(ctx, batch, w.idle)
-		w.count.Deleted += n
+		err := w.write(ctx, func(ctx context.Context) error {
+			n, err := w.engine.DeleteIdle(ctx, batch, w.idle)
+			w.count.Deleted += n
+			return err
+		})
 		batch = batch[:0]
 		return w.done(err)
 	}

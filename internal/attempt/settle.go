@@ -42,11 +42,22 @@ func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.C
 	return repeat(ctx, bounds, inDoubt, func() (unsure, err error) { return Once(ctx, bounds.Timeout, send) })
 }
 
-// Read is Settle for a read that nobody wants any more once ctx has ended: it is sent
-// with ctx, and takes as long as that lasts. It ends when the driver has found no server
-// for as long as its client looks for one.
+// Read is Settle for a read that nobody wants any more once ctx has ended, or the driver
+// has found no server for as long as its client looks for one. An attempt gets a third of
+// the RetryLimit, so that the next one comes before that is over.
 func Read(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) error {
-	_, err := repeat(ctx, bounds, away, func() (unsure, err error) { return nil, send(ctx) })
+	_, err := repeat(ctx, bounds, away, func() (unsure, err error) {
+		attempt, cancel := context.WithTimeout(ctx, bounds.RetryLimit/3)
+		defer cancel()
+		return nil, send(attempt)
+	})
+	return err
+}
+
+// Begin is Read for a read of many documents: an attempt takes as long as ctx lasts, and
+// the caller reads on under ctx.
+func Begin(ctx context.Context, bounds engine.Attempts, send func() error) error {
+	_, err := repeat(ctx, bounds, away, func() (unsure, err error) { return nil, send() })
 	return err
 }
 
