@@ -64,15 +64,18 @@ func (c *cli) watch(ctx context.Context, q *choice, every time.Duration, rounds 
 		})
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return ctx.Err()
 		case errors.Is(err, doclock.ErrInvalidArgument):
 			return err
 		}
 		if err := c.showGlance(g, err); err != nil {
 			return err
 		}
-		if round == rounds || !passed(ctx, every) {
+		if round == rounds {
 			return nil
+		}
+		if !passed(ctx, every) {
+			return ctx.Err()
 		}
 	}
 }
