@@ -15,7 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Each line for mongosh leaves the documents as the function of this package does.
+// Each line for mongosh leaves the entries as the function of this package does, and
+// tells the releases of holders no less.
 func TestMongoshLines(t *testing.T) {
 	for verb, does := range map[string]func(context.Context, *place) error{
 		"break": func(ctx context.Context, p *place) error {
@@ -42,6 +43,12 @@ func TestMongoshLines(t *testing.T) {
 			got, _ := byLine.list(admin.Query{}, byLine.clocked())
 			if diff := cmp.Diff(want, got); diff != "" || len(want) >= 7 {
 				t.Errorf("%d of 7 entries are left (-function +line):\n%s", len(want), diff)
+			}
+			told := byLine.broken()
+			for id, fence := range byFunction.broken() {
+				if told[id] < fence {
+					t.Errorf("%s: the function leaves lock.broken %d, and the line %d", id, fence, told[id])
+				}
 			}
 		})
 	}
@@ -79,13 +86,35 @@ func (p *place) mongosh(verb string) error {
 	} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, value)
 	}
-	var args struct{ Args []bson.Raw }
+	var args struct{ Args bson.A }
 	if err := bson.UnmarshalExtJSON([]byte(`{"args": [`+text+`]}`), false, &args); err != nil {
 		return err
 	}
-	if concern := args.Args[2].Lookup("writeConcern", "w").StringValue(); concern != "majority" {
-		return fmt.Errorf("its write concern is %q", concern)
+	if diff := cmp.Diff(bson.D{{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}}}, args.Args[2]); diff != "" {
+		return errors.New("its write concern: " + diff)
 	}
 	_, err = p.Hand.UpdateMany(p.Context(), args.Args[0], args.Args[1])
 	return err
+}
+
+// broken is the fencing token that each document keeps of a removed entry.
+func (p *place) broken() map[string]int64 {
+	var all []struct {
+		ID   string `bson:"_id"`
+		Lock struct{ Broken int64 }
+	}
+	cursor, err := p.Hand.Find(p.Context(), bson.D{})
+	if err == nil {
+		err = cursor.All(p.Context(), &all)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	broken := map[string]int64{}
+	for _, d := range all {
+		if d.Lock.Broken != 0 {
+			broken[d.ID] = d.Lock.Broken
+		}
+	}
+	return broken
 }
