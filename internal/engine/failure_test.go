@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -258,6 +259,35 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 				seen[code] = title
 			}
 		}
+	}
+}
+
+// What a caller's pipeline can be refused for is in a list: each code that the server in
+// memory gives to an expression, a stage or an update.
+func TestRefusalsOfPipelinesAreListed(t *testing.T) {
+	t.Parallel()
+	refusal, n := regexp.MustCompile(`value\.Refuse\((\d+),`), 0
+	for _, directory := range []string{"expr", "stage", "update"} {
+		files, err := filepath.Glob("../../locktest/internal/" + directory + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range refusal.FindAllSubmatch(text, -1) {
+				n++
+				code, _ := strconv.Atoi(string(m[1]))
+				if !unread.has(code) && !uncomputed.has(code) {
+					t.Errorf("%s: code %d is in no list: a refusal counts as an unknown outcome", file, code)
+				}
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("the server in memory gives %d codes", n)
 	}
 }
 
