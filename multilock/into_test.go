@@ -144,6 +144,50 @@ func TestIntoThatFailsReleasesTheLock(t *testing.T) {
 	})
 }
 
+// decoding is a document with a decoder of the caller's own.
+type decoding func() error
+
+func (d decoding) UnmarshalBSON([]byte) error { return d() }
+
+// What the caller's decoder returns is no answer of the server: nothing is asked again.
+func TestIntoThatFailsWithAConflictIsOver(t *testing.T) {
+	virtual(t, func(p *place) {
+		l := p.locker(p.coll, relations.Fair())
+		for name, decode := range decodings() {
+			n := 0
+			into := decoding(func() error { n++; return doclock.ErrConflict })
+			fault{doclock.ErrNotAcquired, []string{"decode the document"}}.check(p, name, decode(p, l, doclock.Into(&into)))
+			if n != 1 {
+				p.Errorf("%s: the document was decoded %d times", name, n)
+			}
+			p.eventually("the lock is free", func() bool { return len(p.entries()) == 0 })
+		}
+	})
+}
+
+// A decoder that takes longer than the TTL loses the lease, and keeps nobody out: the next
+// waiter of the same Locker gets the lock when the entry has expired.
+func TestASlowDecoderHoldsNobodyUp(t *testing.T) {
+	for name, ask := range asks {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(p *place) {
+				l := p.locker(p.coll, relations.Exclusive())
+				into := decoding(func() error { time.Sleep(10 * time.Minute); return nil })
+				slow := make(chan error, 1)
+				go func() { slow <- errOf(ask(l, p.Context(), flowers, "write", doclock.Into(&into))) }()
+				time.Sleep(time.Second)
+				lease, err := l.Acquire(p.Context(), flowers, "write", doclock.MaxWait(time.Minute))
+				if err != nil {
+					p.Error(err)
+				} else {
+					p.release(lease)
+				}
+				<-slow
+			})
+		})
+	}
+}
+
 // Until the release after a failed decoding is answered, a TryAcquire may be refused.
 // Then the lock is free.
 func TestIntoThatFailsReleasesInTheBackground(t *testing.T) {

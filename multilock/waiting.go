@@ -64,8 +64,8 @@ func (a *asked) acquire(ctx context.Context) (held *lease.Handle, err error) {
 // block the earlier waiters of this process.
 func (a *asked) find(ctx context.Context) (*lease.Handle, error) {
 	s := newAttempts(a, nil).arrive(ctx, true)
-	s.held, s.err = s.deliver(s.image, s.held, s.err)
-	if !errors.Is(s.err, doclock.ErrConflict) || isNested(s.err) {
+	if s.held != nil || !errors.Is(s.err, doclock.ErrConflict) || isNested(s.err) {
+		s.held, s.err = s.deliver(s.image, s.held, s.err)
 		s.cleanUp(nil)
 		return s.held, a.failed(ctx, s.err, nil)
 	}
@@ -104,13 +104,13 @@ func (s attempts) wait(ctx context.Context) (*lease.Handle, error) {
 			return s.held, nil
 		default:
 			s = s.take(ctx, step)
-			s.held, s.err = s.deliver(s.image, s.held, s.err)
 			if !s.gone {
 				queues.Settle(w, waitqueue.Result{ID: s.id, Held: idOf(s.held), Place: s.entry.queued(), Image: s.image, Document: s.where()})
 			}
 		}
-		if s.held != nil {
-			return s.held, nil
+		if s.held != nil { // and not the first in the queue any more, so that a slow decode holds nobody up
+			s.held, s.err = s.deliver(s.image, s.held, nil)
+			return s.held, notAcquired(s.err)
 		}
 		if s.err != nil && (!errors.Is(s.err, doclock.ErrConflict) || isNested(s.err)) {
 			if s.outage(s.err) {
