@@ -1,11 +1,14 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -35,6 +38,41 @@ type asked struct {
 	bounds   engine.Attempts
 	holding  []*lease.Handle // what the context of the call holds
 	observed *observed       // or nil
+	silence  *silence
+}
+
+// silence is why an acquire has no answer: its last attempt had none, or waits for one.
+// So a caller who leaves is told.
+type silence struct {
+	mu    sync.Mutex
+	sent  time.Time // when the attempt began that is under way, or zero
+	ended error     // how the last one ended, or nil if it was answered
+}
+
+// during sends an attempt.
+func (s *silence) during(send func() error) error {
+	s.mu.Lock()
+	s.sent = time.Now()
+	s.mu.Unlock()
+	err := send()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent, s.ended = time.Time{}, err
+	return err
+}
+
+// why is an error, or nil if the last attempt was answered.
+func (s *silence) why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended != nil:
+		return explain("acquire", s.ended)
+	case !s.sent.IsZero():
+		return fmt.Errorf("doclock: acquire: no answer for %v: %w", time.Since(s.sent).Round(time.Millisecond), os.ErrDeadlineExceeded)
+	default:
+		return nil
+	}
 }
 
 // begin checks an acquire's arguments; nothing is sent yet.
@@ -77,6 +115,7 @@ func (l *Locker) begin(ctx context.Context, filter any, tag string, opts []doclo
 		leads:   cfg.Leads,
 		bounds:  l.engine.Attempt(l.engine.LeaseBy(tag, terms)),
 		holding: lease.HeldBy(ctx),
+		silence: new(silence),
 	}
 	all := a.of(f.Sorted(cfg.Sort))
 	all.observed = l.observed(ctx, all)
@@ -197,13 +236,14 @@ func (a *asked) queuedBy(id uuid.UUID, late func(*waitqueue.Waiter, waitqueue.St
 
 // failed makes the error of an acquire. If its context, MaxWait or Close has ended
 // it, the error names the holders in the way, by the last conflict or else by
-// what this process knows. If no server can be reached, it says why.
+// what this process knows. If no server can be reached, or the last attempt has no
+// answer, it says so.
 func (a *asked) failed(ctx context.Context, err, last error) error {
 	if endedBy(ctx, err) {
 		if last == nil && !errors.Is(err, doclock.ErrConflict) {
 			last = a.known()
 		}
-		err = oneline.Join(err, last, a.locker.engine.Unreachable())
+		err = oneline.Join(err, last, cmp.Or(a.locker.engine.Unreachable(), a.silence.why()))
 	}
 	return notAcquired(err)
 }

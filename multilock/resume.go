@@ -79,6 +79,7 @@ func (l *Locker) resume(ctx context.Context, filter any, token string, opts []do
 		request: engine.Request{Tag: k.Tag, ID: uuid.New(), Document: cfg.Into != nil, Terms: cfg.Terms},
 		begun:   l.queues.Now(),
 		bounds:  l.engine.Attempt(l.engine.LeaseBy(k.Tag, cfg.Terms)),
+		silence: new(silence),
 	}
 	a.observed = l.observed(ctx, a)
 	l.ops.Enter()

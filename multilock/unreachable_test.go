@@ -89,6 +89,33 @@ func TestHowLongAServerIsAwaited(t *testing.T) {
 	}
 }
 
+// A server that takes commands and answers none is the reason of a failure, also where the call
+// has had the time of one attempt.
+func TestASilentServerIsTheReason(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]doclock.AcquireOption{"": nil, "MaxWait(0)": {doclock.MaxWait(0)}, "MaxWait(25s)": {doclock.MaxWait(25 * time.Second)}} {
+		for call, ask := range asks {
+			if (call == "TryAcquire" || call == "Enqueue") == (opts != nil) { // the others wait, without one
+				continue
+			}
+			for kind, filter := range map[string]any{"by _id": flowers, "by name": byName} {
+				t.Run(strings.Join([]string{call, name, kind}, " "), func(t *testing.T) {
+					virtual(t, func(p *place) {
+						l := p.locker(p.coll, relations.Exclusive())
+						p.mem.Delay(1<<30, time.Hour)
+						_, err := ask(l, p.Context(), filter, "write", opts...)
+						if p.want(err, doclock.ErrNotAcquired); !mongo.IsTimeout(err) {
+							p.Error(err)
+						}
+						p.mem.Delay(0, 0)
+						time.Sleep(2 * time.Hour)
+					})
+				})
+			}
+		}
+	}
+}
+
 // overloaded is a server's answer that proves that it did nothing.
 var overloaded = mongo.CommandError{
 	Code: 462, Name: "IngressRequestRateLimitExceeded", Message: "too many requests", Labels: []string{"SystemOverloadedError", "RetryableError"},
