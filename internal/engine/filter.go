@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/doclock/doclock/internal/bsonvalue"
@@ -53,6 +54,13 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 	fields, err := doc.Elements()
 	if err != nil {
 		return Filter{}, err
+	}
+	for i, field := range fields {
+		if key := field.Key(); key == "_id" || slices.Contains(e.ShardKey, key) {
+			if slices.ContainsFunc(fields[:i], func(other bson.RawElement) bool { return other.Key() == key }) {
+				return Filter{}, fmt.Errorf("it has %q twice, and servers differ in which one counts; give both conditions in an $and", key)
+			}
+		}
 	}
 	f := Filter{doc: doc, Pin: e.pinned(doc)}
 	f.Exact = f.Pin != nil && len(fields) == len(f.Pin)

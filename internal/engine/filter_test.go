@@ -82,7 +82,11 @@ func TestFilterRefused(t *testing.T) {
 		"an empty filter would lock any":   {bson.D{}, bson.M{}, struct{}{}, rawOf(bson.D{}), (bson.M)(nil), (bson.D)(nil)},
 		"is not a document; give a bson.D": {7, "x", make(chan int), bson.A{}, (*bson.M)(nil), valueMarshaler{7}, bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}},
 		"not enough bytes":                 {bson.Raw{5, 0}, []byte{1}},
-		"no encoder found for chan int":    {marshaler{make(chan int)}, valueMarshaler{make(chan int)}, struct{ X chan int }{make(chan int)}, bson.M{"_id": make(chan int)}},
+		`it has "_id" twice`: {
+			bson.D{{Key: "_id", Value: 1}, {Key: "_id", Value: 1}},
+			rawOf(bson.D{{Key: "_id", Value: bson.M{"$ne": 2}}, {Key: "x", Value: 1}, {Key: "_id", Value: 1}}),
+		},
+		"no encoder found for chan int": {marshaler{make(chan int)}, valueMarshaler{make(chan int)}, struct{ X chan int }{make(chan int)}, bson.M{"_id": make(chan int)}},
 	} {
 		for _, filter := range filters {
 			if f, err := plain.ParseFilter(filter); err == nil || !strings.Contains(err.Error(), want) {
@@ -116,6 +120,10 @@ func TestFilterAt(t *testing.T) {
 func TestThePinHasTheShardKey(t *testing.T) {
 	t.Parallel()
 	e := &Engine{encoder: plain.encoder, Config: Config{ShardKey: []string{"region", "at.zone"}}}
+	twice := bson.D{{Key: "_id", Value: 1}, {Key: "at.zone", Value: 1}, {Key: "at.zone", Value: 2}}
+	if f, err := e.ParseFilter(twice); err == nil {
+		t.Errorf("%v: the pin is %v", twice, f.Pin)
+	}
 	for name, c := range map[string]struct {
 		filter        any
 		pinned, exact bool
