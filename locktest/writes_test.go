@@ -117,6 +117,12 @@ func TestWritesAreTheServers(t *testing.T) {
 		{"let: of a field", func(c *mongo.Collection) string {
 			return written(c.UpdateOne(t.Context(), d{}, a{op("$set", d{{"k", "$$k"}})}, options.UpdateOne().SetLet(d{{"k", op("$add", a{"$n", 1})}})))
 		}},
+		{"insert: an _id that is there as a symbol", func(c *mongo.Collection) string {
+			_, err := c.InsertOne(t.Context(), d{{"_id", "x"}})
+			_, again := c.InsertOne(t.Context(), d{{"_id", bson.Symbol("x")}})
+			n, failed := c.CountDocuments(t.Context(), d{{"_id", bson.Symbol("x")}})
+			return fmt.Sprint(kindOf(err), kindOf(again), n, kindOf(failed))
+		}},
 		{"insert: an _id that is there", func(c *mongo.Collection) string {
 			_, err := c.InsertMany(t.Context(), []any{d{{"_id", 4}}, d{{"_id", 1.0}}, d{{"_id", 5}}})
 			return kindOf(err)

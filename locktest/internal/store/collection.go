@@ -31,6 +31,8 @@ func bucket(id bson.RawValue) string {
 		return "n" + strconv.FormatFloat(value.Float(id)+0, 'g', -1, 64)
 	case value.IsDocument(id) || value.IsArray(id) || value.IsNullish(id):
 		return value.TypeName(id)
+	case id.Type == bson.TypeSymbol:
+		return string(rune(bson.TypeString)) + string(id.Value)
 	default:
 		return string(rune(id.Type)) + string(id.Value)
 	}
