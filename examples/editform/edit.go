@@ -134,10 +134,13 @@ func (r *replica) edit(w http.ResponseWriter, req *http.Request) {
 		r.render(w, http.StatusConflict, "conflict", map[string]any{"Form": f, "Holder": conflict.Holders[0]})
 		return
 	}
-	if err == nil {
-		f.Token, err = lease.Detach(ctx)
-	}
 	if err != nil {
+		r.fail(w, err)
+		return
+	}
+	f.Token, err = lease.Detach(ctx)
+	if err != nil {
+		_ = lease.Release(context.WithoutCancel(ctx)) // the browser may have gone: nobody has the form
 		r.fail(w, err)
 		return
 	}

@@ -69,11 +69,16 @@ func (a *application) stored() (p page) {
 
 // post sends what a form of the page has.
 func (a *application) post(action string, f form, more ...string) *httptest.ResponseRecorder {
+	return a.send(a.Context(), action, f, more...)
+}
+
+// send is post by a browser that goes away when ctx ends.
+func (a *application) send(ctx context.Context, action string, f form, more ...string) *httptest.ResponseRecorder {
 	values := url.Values{"user": {f.User}, "token": {f.Token}, "text": {f.Text}, "saves": {strconv.Itoa(f.Saves)}}
 	for i := 0; i < len(more); i += 2 {
 		values.Set(more[i], more[i+1])
 	}
-	req := httptest.NewRequestWithContext(a.Context(), http.MethodPost, "/"+f.ID+"/"+action, strings.NewReader(values.Encode()))
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/"+f.ID+"/"+action, strings.NewReader(values.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	got := httptest.NewRecorder()
 	a.http.ServeHTTP(got, req)
@@ -246,5 +251,23 @@ func TestCancelAndOddRequests(t *testing.T) {
 		a.is(a.post("save", torn), http.StatusBadRequest, "Not saved")
 		a.is(a.post("save", unnumbered, "saves", "x"), http.StatusConflict, "Not saved")
 		a.is(a.post("break", f, "entry", "x"), http.StatusBadRequest)
+	})
+}
+
+// A browser that goes away while its form is opened leaves no lock to nobody.
+func TestABrowserGoesAway(t *testing.T) {
+	inApplication(t, func(a *application) {
+		for _, slow := range []locktest.Kind{locktest.Acquires, locktest.Releases} {
+			a.mem.Delay(1, time.Second, slow)
+			ctx, cancel := context.WithTimeout(a.Context(), 300*time.Millisecond)
+			a.is(a.send(ctx, "edit", form{page: a.stored(), User: "Ada"}), http.StatusServiceUnavailable)
+			cancel()
+			time.Sleep(2 * time.Second)
+			bob := form{page: a.stored(), User: "Bob"}
+			opened := a.post("edit", bob)
+			a.is(opened, http.StatusOK, "Bob edits welcome")
+			bob.Token = hidden(opened, "token")
+			a.is(a.post("cancel", bob), http.StatusSeeOther)
+		}
 	})
 }
