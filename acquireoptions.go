@@ -95,7 +95,7 @@ func Sort(keys any) AcquireOption {
 // entry. The Locker doesn't try it again for a minute. A claim that has met one ends
 // with the server's error if nothing else is free, or if it meets more than 256. A
 // document that a transaction has locked for longer than an [AttemptTimeout] is passed
-// over by that claim.
+// over by that claim, unless that is all the time it has.
 //
 // A document whose lock field is foreign ([ErrForeignLock]) is not free, nor is one
 // that [HoldAtLeast] keeps others out of. Enqueue refuses SkipLocked, because its

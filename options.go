@@ -211,9 +211,9 @@ func ShardKey(fields ...string) Option {
 // collections that hold nothing but locks. The filter must then demand an
 // equal _id at its top level. Its other equalities become fields. If it has a
 // condition that a document without the field doesn't meet (any but $ne, $nin and
-// "$exists: false"), no document is made: the error is an [ErrNotFound]. A document
-// that exists costs nothing more. A new one costs two commands more, because not
-// every server can be trusted to insert and decide in one.
+// "$exists: false"), or one on the lock field, no document is made: the error is an
+// [ErrNotFound]. A document that exists costs nothing more. A new one costs two
+// commands more, because not every server can be trusted to insert and decide in one.
 func Upsert() Option {
 	return lockerOption(func(c *engine.Config) error {
 		c.Upsert = true

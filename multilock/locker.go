@@ -49,7 +49,8 @@ type Locker struct {
 //
 // A panic in a command monitor of the collection's client comes out of the call that
 // waits for the command, whose outcome is unknown. In the background, as in a renewal, it
-// is an event, and the work goes on. Its stack is logged, as net/http does.
+// is an event, and the work goes on. Its stack is logged, as net/http does. A monitor
+// must not end its goroutine (runtime.Goexit, as t.Fatal does): the call may wait for ever.
 //
 // Errors: [relations.ErrInvalidRules], [doclock.ErrInvalidArgument].
 func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) (*Locker, error) {
