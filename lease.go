@@ -173,7 +173,8 @@ func (l *Lease) UpdateAndRelease(ctx context.Context, update any, opts ...option
 // in one command, and ends the lease as released. The lock is deleted with the
 // document, also before the time of [HoldAtLeast]. (A DeleteOne with [Lease.Guard]
 // deletes as safely, but the release that follows finds nothing, and returns
-// [ErrLost].)
+// [ErrLost].) By the lease of a token it waits while that of an earlier user, who has
+// not detached, may be valid. If that is for longer than its own time, it fails.
 //
 // It returns
 //   - nil if it deleted the document;

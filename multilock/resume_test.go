@@ -283,3 +283,33 @@ func TestADetachWakesNobody(t *testing.T) {
 		p.want(<-ended, doclock.ErrNotAcquired)
 	})
 }
+
+// Whatever one user of a token does, nobody else is let in while the lease of an earlier
+// user, who has not detached, is valid: the document may be deleted and made anew.
+func TestRule23AnEarlierUserKeepsOthersOut(t *testing.T) {
+	for name, end := range map[string]func(*place, *doclock.Lease) error{
+		"Release":          func(p *place, l *doclock.Lease) error { return l.Release(p.Context()) },
+		"UpdateAndRelease": func(p *place, l *doclock.Lease) error { return l.UpdateAndRelease(p.Context(), plusOne) },
+		"Downgrade":        func(p *place, l *doclock.Lease) error { _, err := l.Downgrade(p.Context(), "write"); return err },
+		"Delete":           func(p *place, l *doclock.Lease) error { return l.Delete(p.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(p *place) {
+				l := p.locker(p.coll, relations.Exclusive(), doclock.Upsert(), doclock.TTL(10*time.Second))
+				token := p.detach(p.try(l, "write"))
+				earlier := p.resume(l, token)
+				time.Sleep(2 * time.Second)
+				later := p.resume(l, token)
+				ended := make(chan error, 1)
+				go func() { ended <- end(p, later) }()
+				_, err := p.locker(p.coll, relations.Exclusive(), doclock.Upsert()).Acquire(p.Context(), flowers, "write")
+				if err != nil || earlier.Err() == nil {
+					p.Errorf("the outsider: %v, the earlier user: %v", err, earlier.Err())
+				}
+				if err := <-ended; err != nil && name != "Downgrade" { // which doesn't wait
+					p.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -302,9 +302,9 @@ func (w *world) release(c *client, m message) {
 
 // left handles the answers of releases: the lease has ended, whatever the
 // answer is. After a delete of unknown outcome a document that stands was not
-// deleted, or was made anew: a release follows.
+// deleted, or was made anew: a release follows, as after one that was refused.
 func (w *world) left(c *client, ev event) {
-	if ev.op == opDelete && ev.outcome == Lost && c.unknown && ev.image != nil {
+	if ev.op == opDelete && (ev.outcome == NotApplied || ev.outcome == Lost && c.unknown && ev.image != nil) {
 		w.release(c, c.last)
 		return
 	}

@@ -55,7 +55,7 @@ const (
 	Detached    Outcome = "detached"     // detach
 	Released    Outcome = "released"     // release
 	Applied     Outcome = "applied"      // writes
-	NotApplied  Outcome = "not applied"  // writes, handoffs: nothing matched
+	NotApplied  Outcome = "not applied"  // writes, handoffs: nothing matched; delete: before its time
 	Seen        Outcome = "read"         // read
 )
 
@@ -268,10 +268,15 @@ func (p Protocol) WriteAndRelease(d *Document, l Lease, u Update, now int64) (*D
 	return c, Applied, c
 }
 
-// Delete deletes the document under the lease, and the lock with it.
+// Delete deletes the document under the lease, and the lock with it, unless another
+// user of the entry's token may count on it.
 func (p Protocol) Delete(d *Document, l Lease, now int64) (*Document, Outcome, *Document) {
-	if _, ok := d.guarded(l, p.Without.FenceInWrite); !ok {
+	e, ok := d.guarded(l, p.Without.FenceInWrite)
+	switch {
+	case !ok:
 		return d, Lost, nil
+	case e.Key != 0 && e.Until > now && !p.Without.DeleteHoldsOut:
+		return d, NotApplied, nil
 	}
 	return nil, Released, d
 }

@@ -92,6 +92,7 @@ type Without struct {
 	ResumeUnsetsNumber  bool // 23: a resume keeps the number of the last write
 	ResumeAttaches      bool // 23: a resume leaves the entry marked as detached
 	TakeoverHoldsOut    bool // 23: a resume of an entry that has a handle does not keep others out for that handle's time
+	DeleteHoldsOut      bool // 23: a delete does not wait for the time of an earlier handle
 	MissIsNoLoss        bool // 23: a token is lost if the caller's filter misses the document
 	RepeatFindsItself   bool // 23: a repeat of a resume asks for the caller's filter again
 	KeyNeedsFence       bool // 23: a release or a clean-up removes an entry with a key by the id alone

@@ -67,6 +67,7 @@ func TestRules(t *testing.T) {
 	erasing := func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.patience = erases, 1, 0 }
 	missing := func(cfg *config) { cfg.missing, cfg.outside, cfg.outsideWrites = true, deletes, 1 }
 	deleting := func(cfg *config) { cfg.deletes = true }
+	inserting := func(cfg *config) { cfg.outside, cfg.outsideWrites, cfg.ttl = deletes, 1, 8 }
 	lonely, newer := Rules{"b": {"b": {Cooperative, 0}}}, Rules{"a": {"a": {Assertive, 0}}, "b": {}}
 	sets := plain(exclusive, "aaa", faulty(1), saving, handing)
 	two := plain(exclusive, "aaa", tokens(2))
@@ -126,6 +127,7 @@ func TestRules(t *testing.T) {
 		{"23, ends the detached state", stranger, Without{ResumeAttaches: true}, "validity"},
 		{"23, leaves the release to the last handle", with(two, faulty(1)), Without{KeyNeedsFence: true}, "last"},
 		{"23, a filter that misses the document says nothing of the token", with(two, saving, stating), Without{MissIsNoLoss: true}, "resume: lost"},
+		{"23, deletes after the time of an earlier handle", plain(exclusive, "aaaa", tokens(2), deleting, inserting), Without{DeleteHoldsOut: true}, "validity"},
 		{"23, a repeat finds itself, whatever the filter demands", plain(Rules{"a": {}}, "aaa", tokens(1), faulty(1), saving, stating), Without{RepeatFindsItself: true}, "resume: not found"},
 		{"23, compare-and-set unsets the key", resumedSets, Without{SetUnsetsKey: true}, "token"},
 		{"23, and is not sent before the lease's time", resumedSets, Without{SetWithoutHold: true}, "validity"},

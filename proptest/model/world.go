@@ -215,7 +215,7 @@ func (w *world) outsideActions() []action {
 	}
 	var out []action
 	for i := range n {
-		if i == 0 && !w.mayDelete() {
+		if i == 0 && !w.mayDelete() || i == 1 && w.doc == nil && w.ghost.top >= w.slowest() { // by a program that has deleted it
 			continue
 		}
 		out = append(out, action{kind: doForeign, index: int8(i)})
