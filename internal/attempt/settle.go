@@ -69,7 +69,7 @@ func away(f *engine.Failure) bool    { return f.Cause == engine.CauseAway }
 // repeat calls send until it is answered, ctx ends, the bounds are over, or a failure ends it.
 func repeat(ctx context.Context, bounds engine.Attempts, over func(*engine.Failure) bool, send func() (unsure, err error)) (unsure, err error) {
 	begun := time.Now()
-	passed := begun // no failure since then passes
+	var passed time.Time // no failure since then passes
 	for pause := firstPause; ; pause *= 2 {
 		maybe, err := send()
 		if err == nil {
@@ -79,7 +79,7 @@ func repeat(ctx context.Context, bounds engine.Attempts, over func(*engine.Failu
 			unsure = maybe
 		}
 		failure := engine.AsFailure(err)
-		if failure.Passes {
+		if failure.Passes || passed.IsZero() { // the first one may have taken long
 			passed = time.Now()
 		}
 		pause = grown(pause, failure, bounds)

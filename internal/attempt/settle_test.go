@@ -30,6 +30,23 @@ func TestSettleBoundsAnswersThatProveNothing(t *testing.T) {
 	})
 }
 
+// The first answer that proves nothing may have taken most of the time: it is not the last.
+func TestSettleAsksAgainAfterASlowAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		_, err := attempt.Settle(t.Context(), bounds, func(context.Context) error {
+			if n++; n > 1 {
+				return nil
+			}
+			time.Sleep(bounds.RetryLimit / 2)
+			return &engine.Failure{}
+		})
+		if err != nil || n != 2 {
+			t.Errorf("%d attempts, %v", n, err)
+		}
+	})
+}
+
 // A failure that passes is repeated for as long as the bounds say, whether or not
 // anything happened, and whatever was answered between. What may have happened is
 // not repeated where a second execution would be another one.
