@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
+	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
@@ -140,6 +141,22 @@ func TestNewRefusesNoCollectionAndBadRules(t *testing.T) {
 
 // For bad arguments of an acquire the error says what would be right. It is refused
 // after Close, and in an ended context, too. Nothing is sent, and nothing is changed.
+func TestAFunctionIsNeeded(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	coll, w := p.watched()
+	l := p.locker(coll, relations.Exclusive())
+	leads, err := writelock.New(coll)
+	must(t, err)
+	want := fault{doclock.ErrInvalidArgument, []string{"not acquired", "function"}}
+	want.check(t, "Do", l.Do(t.Context(), flowers, "write", nil))
+	want.check(t, "DoAll", multilock.DoAll(t.Context(), nil, l.Want(flowers, "write")))
+	want.check(t, "Lead", leads.Lead(t.Context(), flowers, nil))
+	if sent := w.Take(); len(sent) > 0 {
+		t.Errorf("sent %q", sent)
+	}
+}
+
 func TestAcquireRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -21,6 +21,8 @@ import (
 
 var errInTransaction = fmt.Errorf("%w: lock before it starts", doclock.ErrInTransaction)
 
+var errNoFunction = fmt.Errorf("%w: the function is nil; give one that works under the lock", doclock.ErrInvalidArgument)
+
 // notAcquired makes the error of an acquire from its cause.
 func notAcquired(err error) error {
 	if err == nil || errors.Is(err, doclock.ErrNotAcquired) {

@@ -220,6 +220,9 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 // ErrLost, and still a write under the guard and Do itself return nil: the entry was
 // in the document all the time.
 func (l *Locker) Do(ctx context.Context, filter any, tag string, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) (err error) {
+	if fn == nil {
+		return notAcquired(errNoFunction)
+	}
 	l.ops.Enter()
 	defer l.ops.Leave()
 	a, err := l.begin(ctx, filter, tag, opts)

@@ -164,6 +164,9 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 // Elsewhere write down first, in one of the documents, what will be done. Then the
 // next one who locks it can finish it or take it back, as in examples/transfer.
 func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ...Want) (err error) {
+	if fn == nil {
+		return notAcquired(errNoFunction)
+	}
 	for _, w := range wants {
 		if w.locker != nil {
 			w.locker.ops.Enter()

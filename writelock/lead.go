@@ -49,6 +49,9 @@ const campaignPause = 200 * time.Millisecond
 // The lock shows who leads: [doclock.Owner] is in its entry, and in the
 // [doclock.ConflictError] of a [Locker.TryAcquire].
 func (l *Locker) Lead(ctx context.Context, filter any, fn func(context.Context, *doclock.Lease) error, opts ...doclock.AcquireOption) error {
+	if fn == nil {
+		return l.Do(ctx, filter, nil) // which says so
+	}
 	opts = append(opts[:len(opts):len(opts)], leads{})
 	var ran bool
 	var last error // of the last term, which was lost
