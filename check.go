@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/engine"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/relations"
@@ -60,11 +61,14 @@ const (
 // far away ([options.ClientOptions.SetLocalThreshold]).
 //
 // MongoDB from 4.4 on is supported, and FerretDB 2 with DocumentDB. A Locker needs
-// no check: on a server that refuses its commands, its acquires return
-// ErrUnsupportedServer.
+// no check: on a server that refuses its commands, its acquires return the server's
+// error, most of them as an ErrUnsupportedServer.
 func CheckServer(ctx context.Context, coll *mongo.Collection) (ServerInfo, error) {
 	if coll == nil {
 		return ServerInfo{}, fmt.Errorf("%w: the collection is nil", ErrInvalidArgument)
+	}
+	if attempt.InTransaction(ctx) {
+		return ServerInfo{}, fmt.Errorf("%w: call CheckServer outside", ErrInTransaction)
 	}
 	ctx, cancel := context.WithTimeout(ctx, engine.DefaultRetryLimit)
 	defer cancel()

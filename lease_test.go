@@ -188,7 +188,9 @@ func TestRefusedInATransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := mongo.NewSessionContext(t.Context(), session)
+	_, checked := doclock.CheckServer(ctx, r.doc)
 	for name, err := range map[string]error{
+		"CheckServer":      checked,
 		"Renew":            lease.Renew(ctx),
 		"Release":          lease.Release(ctx),
 		"Update":           lease.Update(ctx, bson.M{"$set": bson.M{"a": 1}}),

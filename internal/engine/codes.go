@@ -48,7 +48,7 @@ var interrupted = codes{
 
 // causes are the refusals whose reason has a name.
 var causes = map[int]Cause{
-	13:  CauseUnauthorized,
+	13: CauseUnauthorized, 18: CauseUnauthorized,
 	115: CauseUnsupported, 123: CauseUnsupported, 148: CauseUnsupported, 168: CauseUnsupported, 238: CauseUnsupported, 303: CauseUnsupported, 17276: CauseUnsupported, 40324: CauseUnsupported,
 	166: CauseView, 167: CauseView,
 	61:    CauseShardKey,

@@ -52,7 +52,7 @@ const (
 	CauseCapped             // the collection is capped: its documents can't grow
 	CauseForeign            // the lock field is not a lock of ours
 	CauseShardKey           // the filter lacks the shard key's fields
-	CauseUnauthorized       // the user lacks a right
+	CauseUnauthorized       // the user lacks a right, or isn't known
 	CauseRace               // the document came and went, or was being updated
 	CauseAway               // the driver found no server for as long as its client looks for one
 )

@@ -96,6 +96,7 @@ func TestClassify(t *testing.T) {
 		"… the codes of refusals": {
 			"bad value":                  {reply(2), refused},
 			"unauthorized":               {reply(13), verdict{nothing: true, cause: CauseUnauthorized}},
+			"a user who isn't known":     {reply(18), verdict{nothing: true, cause: CauseUnauthorized}},
 			"duplicate key":              {reply(11000), refused},
 			"an exception's write error": {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}}}, refused},
 			"several":                    {mongo.WriteException{WriteErrors: mongo.WriteErrors{{Code: 2}, {Code: 11000}}}, refused},
