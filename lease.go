@@ -248,9 +248,9 @@ func (l *Lease) Detach(ctx context.Context) (token string, err error) {
 //
 // While a downgrade is under way the lease is not valid: Err is [ErrOutcomeUnknown],
 // Remaining is 0, nothing renews it, and its other methods wait. Done stays open,
-// and the contexts of KeepAlive go on, until the lease ends. They end with it, also
-// the context of a Do that holds the lease. Nothing renews the new lease until its
-// own KeepAlive is called, with a context from outside.
+// and the contexts of KeepAlive go on, until the lease ends. They end with it,
+// but not the context of a Do that holds the lease. Nothing renews the new lease
+// until its own KeepAlive is called, with a context from outside.
 //
 // It returns
 //   - the new lease and nil if it was granted;

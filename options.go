@@ -241,6 +241,11 @@ func Upsert() Option {
 // the reason. An Enqueue always makes an entry of its own, and so does an acquire
 // whose filter demands more than an equal _id, or that has the option [TTL] or
 // [Owner]. [HoldAtLeast] and [HoldAtMost] are refused for such a tag.
+//
+// What joins or leaves without a command learns nothing. If the entry is removed (by an
+// operator, or with its document), or the program was stopped for longer than the TTL,
+// a holder who leaves before the others gets nil though others were let in, and one may
+// join for 200 ms beside them. Their guarded writes are refused.
 func ShareInProcess(tags ...string) Option {
 	return lockerOption(func(c *engine.Config) error {
 		c.Shared = append(slices.Clone(c.Shared), tags...)

@@ -40,7 +40,10 @@
 //
 // The waiters of one document in one Locker form a wait queue. One of them polls for
 // all. A release hands the lock over to the next waiter in the same command, for a
-// bounded time; then other processes get their turn. An Acquire takes a place in the
+// bounded time. Then it leaves the lock free: with assertive relations the next in the
+// document's queue gets it, else whoever asks first. A process with waiters asks at
+// once, and another one each second, so cooperative waiters of another process may lose
+// many times, for minutes: see [relations.Fair]. An Acquire takes a place in the
 // document queue when its turn in the wait queue has come. A [Ticket] has a place
 // from the start, and its [Ticket.Wait] waits in the same wait queue. If a filter
 // doesn't demand an equal _id (see [doclock.ID]), a wait costs one command more.
