@@ -32,10 +32,12 @@ func TestAMapNamesNoDocument(t *testing.T) {
 			"Acquire":    func(f any) error { return errOf(l.Acquire(ctx, f, "write")) },
 			"claim":      func(f any) error { return errOf(l.Acquire(ctx, f, "write", doclock.SkipLocked())) },
 			"Enqueue":    func(f any) error { return errOf(l.Enqueue(ctx, f, "write")) },
-			"Do":         func(f any) error { return l.Do(ctx, f, "write", nil) },
-			"Inspect":    func(f any) error { return errOf(admin.Inspect(ctx, coll, f, key)) },
-			"Remove":     func(f any) error { return errOf(admin.Remove(ctx, coll, write, key, admin.Within(f))) },
-			"Sweep":      func(f any) error { return errOf(admin.Sweep(ctx, coll, key, admin.Within(f))) },
+			"Do": func(f any) error {
+				return l.Do(ctx, f, "write", func(context.Context, *doclock.Lease) error { return nil })
+			},
+			"Inspect": func(f any) error { return errOf(admin.Inspect(ctx, coll, f, key)) },
+			"Remove":  func(f any) error { return errOf(admin.Remove(ctx, coll, write, key, admin.Within(f))) },
+			"Sweep":   func(f any) error { return errOf(admin.Sweep(ctx, coll, key, admin.Within(f))) },
 			"Entries": func(f any) (last error) {
 				for _, err := range admin.Entries(ctx, coll, admin.Query{}, key, admin.Within(f)) {
 					last = err

@@ -235,7 +235,7 @@ func Example_reportByName() {
 		return err
 	}
 	check(report(ada, "2026-11", func(context.Context, *doclock.Lease) error {
-		check(report(bob, "2026-11", nil)) // asks while Ada works
+		check(report(bob, "2026-11", func(context.Context, *doclock.Lease) error { return nil })) // asks while Ada works
 		fmt.Println("the report is made")
 		return nil
 	}))
