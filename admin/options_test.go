@@ -159,7 +159,7 @@ func TestACommandWithoutAnAnswerEnds(t *testing.T) {
 			return err
 		}, doclock.ErrOutcomeUnknown, 70 * time.Second},
 		"Sweep of idle documents": {func(ctx context.Context, w *world) error {
-			time.Sleep(admin.MinIdle)
+			time.Sleep(admin.MinIdle) //nolint:forbidigo // in a bubble
 			if _, err := admin.Sweep(ctx, w.coll); err != nil {
 				return err
 			}
@@ -188,7 +188,7 @@ func TestACommandWithoutAnAnswerEnds(t *testing.T) {
 				if _, err := locks.TryAcquire(t.Context(), doclock.ID(1)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) //nolint:forbidigo // in a bubble
 				found, err := admin.Inspect(t.Context(), coll, doclock.ID(1))
 				if err != nil {
 					t.Fatal(err)

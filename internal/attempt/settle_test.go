@@ -38,7 +38,7 @@ func TestSettleAsksAgainAfterASlowAnswer(t *testing.T) {
 			if n++; n > 1 {
 				return nil
 			}
-			time.Sleep(bounds.RetryLimit / 2)
+			time.Sleep(bounds.RetryLimit / 2) //nolint:forbidigo // in a bubble
 			return &engine.Failure{}
 		})
 		if err != nil || n != 2 {
