@@ -95,16 +95,23 @@ func (e *Engine) unreachable() *Failure {
 	if e.contact.known.Load() {
 		return nil
 	}
-	// With an ended context the driver checks its servers, and neither waits
-	// nor sends.
+	// With an ended context the driver neither waits nor sends. If it knows no server, it
+	// checks them, or notices the end before that: it draws which.
 	ended, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
-	err := guard(func() error { return e.coll.Database().Client().Ping(ended, readpref.Primary()) })
-	if unselected(err) == nil {
-		return nil
+	var err error
+	for range draws {
+		err = guard(func() error { return e.coll.Database().Client().Ping(ended, readpref.Primary()) })
+		if unselected(err) == nil {
+			return nil
+		}
 	}
 	return unsent(err)
 }
+
+// draws is how often one look asks the driver, of which one in two has it check its
+// servers.
+const draws = 10
 
 // Sending tells a caller that doesn't wait for a command's answer whether the
 // command was sent.
