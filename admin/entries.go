@@ -210,7 +210,10 @@ func EnsureIndexes(ctx context.Context, coll *mongo.Collection, tags []string, o
 		return nil, err
 	}
 	var indexes []mongo.IndexModel
-	for _, tag := range tags {
+	for i, tag := range tags {
+		if slices.Contains(tags[:i], tag) {
+			continue
+		}
 		path := bson.D{{Key: d.engine.IndexedPath(tag), Value: 1}}
 		indexes = append(indexes, mongo.IndexModel{Keys: path, Options: options.Index().SetSparse(true)})
 	}
