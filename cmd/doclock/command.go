@@ -165,12 +165,12 @@ func notified(which ...os.Signal) (signals <-chan os.Signal, stop func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// untilSignal is a context that ends with a signal that ends programs and comes
-// after the first moment, deaf. stop ends the wait for it, and returns the signal
+// untilSignal is ctx until a signal that ends programs comes after the first moment,
+// deaf. stop ends the wait for it, and returns the signal
 // if there was one.
-func untilSignal(signals <-chan os.Signal, deaf time.Duration) (ctx context.Context, stop func() os.Signal) {
+func untilSignal(ctx context.Context, signals <-chan os.Signal, deaf time.Duration) (until context.Context, stop func() os.Signal) {
 	begun := time.Now()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	var got os.Signal
 	ended := make(chan struct{})
 	go func() {

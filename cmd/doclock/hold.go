@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/internal/attempt"
 	"github.com/doclock/doclock/internal/bsonvalue"
 	"github.com/doclock/doclock/internal/oneline"
 	"github.com/doclock/doclock/multilock"
@@ -45,13 +46,15 @@ func (c *cli) run(arg string, command []string, h held) error {
 		return err
 	}
 	defer disconnect()
-	locks, tag, err := c.locker(coll, t, h, command[0])
+	asking, answered := c.untilSilence(t, h)
+	locks, tag, err := c.locker(coll, t, h, command[0], answered)
 	if err != nil {
 		return err
 	}
 	defer closed(locks)
 
-	lease, err := c.acquire(locks, t, tag, h, signals)
+	lease, err := acquire(asking, locks, t, tag, h, signals)
+	answered()
 	if err != nil {
 		return c.notAcquired(err, t, h)
 	}
@@ -103,8 +106,20 @@ func lookPath(name string) (string, error) {
 	}
 }
 
-// locker makes the Locker for the flags, and says which tag to acquire.
-func (c *cli) locker(coll *mongo.Collection, t target, h held, command string) (*multilock.Locker, string, error) {
+// untilSilence is a context that ends if no server answers the acquire for --timeout.
+func (c *cli) untilSilence(t target, h held) (ctx context.Context, answered func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	silence := time.AfterFunc(h.first, func() { cancel(&attempt.Over{After: h.first}) })
+	said := c.sayLate(h, "asking", "%s: no server has answered so far", t.text)
+	return ctx, func() {
+		silence.Stop()
+		said()
+	}
+}
+
+// locker makes the Locker for the flags, and says which tag to acquire. When an acquire
+// has to wait, it calls answered and says who is in the way.
+func (c *cli) locker(coll *mongo.Collection, t target, h held, command string, answered func()) (*multilock.Locker, string, error) {
 	rules, tag := relations.Exclusive(), writelock.Tag
 	var err error
 	switch {
@@ -118,7 +133,18 @@ func (c *cli) locker(coll *mongo.Collection, t target, h held, command string) (
 	if err != nil {
 		return nil, "", err
 	}
-	opts := c.lockerOptions(doclock.TTL(h.ttl), doclock.Owner(cmp.Or(h.owner, defaultOwner(command))))
+	waits := func(_ context.Context, e doclock.Event) {
+		if e.Kind != doclock.EventWaiting {
+			return
+		}
+		answered()
+		text := t.conflict(e.Holders)
+		if h.skip {
+			text = t.text + ": " + errNoneFree.Error()
+		}
+		c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", oneline.Text(text))
+	}
+	opts := c.lockerOptions(doclock.TTL(h.ttl), doclock.Owner(cmp.Or(h.owner, defaultOwner(command))), doclock.OnEvent(waits))
 	if h.create || t.named && c.full() == defaultCollection {
 		opts = append(opts, doclock.Upsert())
 	}
@@ -145,16 +171,14 @@ func closed(locks *multilock.Locker) {
 	_ = locks.Close(ctx) // what is left expires
 }
 
-// acquire asks once, says who is in the way, and waits.
-func (c *cli) acquire(locks *multilock.Locker, t target, tag string, h held, signals <-chan os.Signal) (*doclock.Lease, error) {
-	ctx, stop := untilSignal(signals, 0)
-	bounded := ctx
-	if h.wait > 0 {
-		limited, cancel := context.WithTimeout(ctx, h.wait)
-		defer cancel()
-		bounded = limited
+// acquire waits for the lock, until a signal ends the wait.
+func acquire(ctx context.Context, locks *multilock.Locker, t target, tag string, h held, signals <-chan os.Signal) (*doclock.Lease, error) {
+	opts, err := h.options()
+	if err != nil {
+		return nil, err
 	}
-	lease, err := c.acquireUnder(bounded, locks, t, tag, h)
+	ctx, stop := untilSignal(ctx, signals, 0)
+	lease, err := locks.Acquire(ctx, t.filter, tag, opts...)
 	switch s := stop(); {
 	case s != nil && lease != nil: // both at once
 		release, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -168,8 +192,11 @@ func (c *cli) acquire(locks *multilock.Locker, t target, tag string, h held, sig
 	}
 }
 
-func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t target, tag string, h held) (*doclock.Lease, error) {
-	var opts []doclock.AcquireOption
+// options are those of the acquire.
+func (h *held) options() (opts []doclock.AcquireOption, err error) {
+	if h.wait >= 0 {
+		opts = append(opts, doclock.MaxWait(h.wait))
+	}
 	if h.skip {
 		opts = append(opts, doclock.SkipLocked())
 	}
@@ -186,21 +213,7 @@ func (c *cli) acquireUnder(ctx context.Context, locks *multilock.Locker, t targe
 		}
 		opts = append(opts, doclock.Sort(keys))
 	}
-	first := ctx
-	if h.first > 0 {
-		bounded, cancel := context.WithTimeout(ctx, h.first)
-		defer cancel()
-		first = bounded
-	}
-	answered := c.sayLate(h, "asking", "%s: no server has answered so far", t.text)
-	lease, err := locks.TryAcquire(first, t.filter, tag, opts...)
-	answered()
-	waits := errors.Is(err, doclock.ErrConflict) || h.skip && errors.Is(err, doclock.ErrNotFound)
-	if h.wait == 0 || !waits {
-		return lease, err
-	}
-	c.say(h.verbose || isTerminal(c.err), "waiting", "waiting: %s", oneline.Text(t.conflict(err)))
-	return locks.Acquire(ctx, t.filter, tag, opts...)
+	return opts, nil
 }
 
 // notAcquired is the end of a run that got no lock.
@@ -209,11 +222,11 @@ func (c *cli) notAcquired(err error, t target, h held) error {
 	if errors.As(err, &end) {
 		return err
 	}
-	noneFree := h.skip && (errors.Is(err, doclock.ErrNotFound) || errors.Is(err, context.DeadlineExceeded))
+	var conflict *doclock.ConflictError
 	switch {
-	case errors.Is(err, doclock.ErrConflict):
-		return &ending{code: exitConflict, err: c.ofCollection(&heldError{t.conflict(err), err})}
-	case noneFree && !unselected(err):
+	case errors.As(err, &conflict):
+		return &ending{code: exitConflict, err: c.ofCollection(&heldError{t.conflict(conflict.Holders), err})}
+	case h.skip && errors.Is(err, doclock.ErrNotFound) && !unselected(err):
 		return &ending{code: exitConflict, err: c.ofCollection(fmt.Errorf("%s: %w", t.text, errNoneFree))}
 	case errors.Is(err, doclock.ErrNotFound): // without the names, which are said here, and the options of Go
 		missing := doclock.ErrNotFound
@@ -235,7 +248,7 @@ func (c *cli) released(lease *doclock.Lease, t target, h held, signals <-chan os
 	code := command.code
 	// The Ctrl-C that has ended the command comes here a moment later, and is not
 	// meant for the release.
-	ctx, stop := untilSignal(signals, time.Second)
+	ctx, stop := untilSignal(context.Background(), signals, time.Second)
 	answered := c.sayLate(h, "releasing", "%s: the command ended with %d; the release waits for the server, until Ctrl-C", t.text, code)
 	err := lease.Release(ctx)
 	answered()
@@ -275,21 +288,17 @@ func (e *heldError) Unwrap() error { return e.err }
 var errNoneFree = errors.New("no document matches and is free")
 
 // conflict says who is in the way, the first few of many.
-func (t target) conflict(err error) string {
-	var c *doclock.ConflictError
-	if !errors.As(err, &c) {
-		return t.text + ": " + errNoneFree.Error()
-	}
+func (t target) conflict(all []doclock.Holder) string {
 	const shown = 3
 	var holders []string
-	for _, h := range c.Holders[:min(shown, len(c.Holders))] {
+	for _, h := range all[:min(shown, len(all))] {
 		waiting := ""
 		if h.Waiting {
 			waiting = ", waiting before it"
 		}
 		holders = append(holders, fmt.Sprintf("%q (%q%s, %s left)", cmp.Or(h.Owner, "?"), h.Tag, waiting, short(h.Remaining)))
 	}
-	if more := len(c.Holders) - shown; more > 0 {
+	if more := len(all) - shown; more > 0 {
 		holders = append(holders, fmt.Sprintf("%d more", more))
 	}
 	if len(holders) == 0 {

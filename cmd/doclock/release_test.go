@@ -58,7 +58,7 @@ func TestUntilSignalIsDeafAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for after, ends := range map[time.Duration]bool{500 * time.Millisecond: false, 2 * time.Second: true} {
 			signals := make(chan os.Signal)
-			ctx, stop := untilSignal(signals, time.Second)
+			ctx, stop := untilSignal(t.Context(), signals, time.Second)
 			passed(t.Context(), after)
 			signals <- os.Interrupt
 			synctest.Wait()

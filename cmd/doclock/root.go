@@ -73,7 +73,7 @@ func newRoot(c *cli) *cobra.Command {
 	f.StringVar(&c.uriFile, "uri-file", "", "a `FILE` with the server's URI, which may have a password")
 	f.StringVar(&c.field, "field", "lock", "the `NAME` of the documents' field that holds the lock, as for doclock.Field")
 	f.StringSliceVar(&c.shardKey, "shard-key", nil, "the `FIELDS` of a sharded collection's key, as for doclock.ShardKey")
-	f.DurationVar(&c.timeout, "timeout", patience, "give up when the server has answered nothing for this `DURATION`; in run: for the first answer, instead of 30s")
+	f.DurationVar(&c.timeout, "timeout", patience, "give up when the server has answered nothing for this `DURATION`; in run: for the first answer, 30s at most and by default")
 	f.BoolVar(&c.json, "json", false, "print JSON")
 	root.AddCommand(newRun(c), newLs(c), newInspect(c), newWatch(c), newBreak(c), newSweep(c), newIndex(c), newRules(c), newCheck(c))
 	return root
@@ -105,7 +105,7 @@ func action(work func(ctx context.Context, args []string) error) func(*cobra.Com
 	return func(_ *cobra.Command, args []string) error {
 		signals, ignore := notified(os.Interrupt, syscall.SIGTERM)
 		defer ignore()
-		ctx, stop := untilSignal(signals, 0)
+		ctx, stop := untilSignal(context.Background(), signals, 0)
 		err := work(ctx, args)
 		if s := stop(); s != nil && err != nil {
 			return interrupted(s)

@@ -103,10 +103,13 @@ const (
 // defaultTTL is that of doclock.TTL.
 const defaultTTL = 10 * time.Second
 
+// firstAnswer is as long as the library tries.
+const firstAnswer = 30 * time.Second
+
 // held is how run holds its lock.
 type held struct {
 	wait         time.Duration // negative: for ever
-	first        time.Duration // for the first answer; 0: as long as the library tries
+	first        time.Duration // for the first answer
 	ttl, grace   time.Duration
 	least, most  time.Duration
 	limited      bool // most was given
@@ -120,7 +123,7 @@ type held struct {
 }
 
 func newRun(c *cli) *cobra.Command {
-	h := held{}
+	h := held{first: firstAnswer}
 	cmd := &cobra.Command{
 		Use: "run [flags] NAME|FILTER -- COMMAND [ARGUMENT…]", Short: "Hold a lock while a command runs",
 		Long: runLong, Example: runExample, ValidArgsFunction: cobra.NoFileCompletions,

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/locktest"
+	"github.com/doclock/doclock/writelock"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A run gives up when its --wait or --timeout is over: not earlier because one answer
+// was late, and not later if there is none.
+func TestRunGivesUp(t *testing.T) {
+	const never = -1
+	for name, c := range map[string]struct {
+		late         int // answers
+		cut, held    bool
+		wait         time.Duration
+		first, until time.Duration // until: until it gives up; 0: it has the lock
+	}{
+		"one late":                    {late: 1, wait: never},
+		"one late, --wait":            {late: 1, wait: 6 * time.Second},
+		"one late, --timeout":         {late: 1, wait: never, first: 8 * time.Second},
+		"one late, held":              {late: 1, held: true, wait: 20 * time.Second, until: 20 * time.Second},
+		"one late, a try":             {late: 1, until: defaultTTL / 3},
+		"held, --timeout":             {held: true, wait: time.Minute, first: 8 * time.Second, until: time.Minute},
+		"all late":                    {late: 100, wait: never, until: firstAnswer},
+		"all late, --timeout":         {late: 100, wait: never, first: time.Second, until: time.Second},
+		"no server":                   {cut: true, wait: never, until: firstAnswer},
+		"no server, --wait":           {cut: true, wait: 6 * time.Second, until: 6 * time.Second},
+		"no server, a long --wait":    {cut: true, wait: time.Hour, until: firstAnswer},
+		"no server, --timeout":        {cut: true, wait: never, first: 8 * time.Second, until: 8 * time.Second},
+		"no server, --timeout, a try": {cut: true, first: time.Second, until: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster := locktest.NewCluster(t)
+				coll := cluster.Collection("locks", bson.M{"_id": "nightly"})
+				if c.held {
+					others, err := writelock.New(coll)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := others.TryAcquire(t.Context(), doclock.ID("nightly"), doclock.TTL(time.Hour), doclock.Owner("web-3")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cluster.Delay(c.late, time.Hour)
+				if c.cut {
+					cluster.Cut(coll.Database().Client())
+				}
+				var said strings.Builder
+				run, h := cli{err: &said, field: "lock"}, held{ttl: defaultTTL, wait: c.wait, first: firstAnswer, verbose: true}
+				if c.first > 0 {
+					h.first = c.first
+				}
+				nightly, err := parseTarget("nightly")
+				if err != nil {
+					t.Fatal(err)
+				}
+				begun := time.Now()
+				asking, answered := run.untilSilence(nightly, h)
+				locks, tag, err := run.locker(coll, nightly, h, "backup.sh", answered)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lease, err := acquire(asking, locks, nightly, tag, h, nil)
+				answered()
+				if took := time.Since(begun); (lease != nil) != (c.until == 0) || c.until > 0 && (took < c.until || took > c.until+time.Second) {
+					t.Errorf("after %v it has a lease: %v; %v", took, lease != nil, err)
+				}
+				if lease != nil {
+					if err := lease.Release(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				closed(locks)
+				if told := strings.Contains(said.String(), `waiting: nightly is kept back by "web-3"`); told != c.held {
+					t.Errorf("it said %q", said.String())
+				}
+			})
+		})
+	}
+}
