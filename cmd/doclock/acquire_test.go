@@ -2,6 +2,7 @@ package main
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,24 @@ import (
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
+
+// screen is what a run has said, from several goroutines.
+type screen struct {
+	mu   sync.Mutex
+	said strings.Builder
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said.String()
+}
 
 // A run gives up when its --wait or --timeout is over: not earlier because one answer
 // was late, and not later if there is none.
@@ -53,7 +72,7 @@ func TestRunGivesUp(t *testing.T) {
 				if c.cut {
 					cluster.Cut(coll.Database().Client())
 				}
-				var said strings.Builder
+				var said screen
 				run, h := cli{err: &said, field: "lock"}, held{ttl: defaultTTL, wait: c.wait, first: firstAnswer, verbose: true}
 				if c.first > 0 {
 					h.first = c.first
