@@ -46,12 +46,11 @@ func SettleOnce(ctx context.Context, bounds engine.Attempts, send func(context.C
 // has found no server for as long as its client looks for one. An attempt gets a third of
 // the RetryLimit, so that the next one comes before that is over.
 func Read(ctx context.Context, bounds engine.Attempts, send func(context.Context) error) error {
-	_, err := repeat(ctx, bounds, away, func() (unsure, err error) {
+	return Begin(ctx, bounds, func() error {
 		attempt, cancel := context.WithTimeout(ctx, bounds.RetryLimit/3)
 		defer cancel()
-		return nil, send(attempt)
+		return send(attempt)
 	})
-	return err
 }
 
 // Begin is Read for a read of many documents: an attempt takes as long as ctx lasts, and
