@@ -56,10 +56,10 @@ func (e *Engine) ParseAny(filter any) (Filter, error) {
 		return Filter{}, err
 	}
 	for i, field := range fields {
-		if key := field.Key(); key == "_id" || slices.Contains(e.ShardKey, key) {
-			if slices.ContainsFunc(fields[:i], func(other bson.RawElement) bool { return other.Key() == key }) {
-				return Filter{}, fmt.Errorf("it has %q twice, and servers differ in which one counts; give both conditions in an $and", key)
-			}
+		key := field.Key()
+		twice := slices.ContainsFunc(fields[:i], func(other bson.RawElement) bool { return other.Key() == key })
+		if twice && slices.Contains(e.identity(), key) {
+			return Filter{}, fmt.Errorf("it has %q twice, and servers differ in which one counts; give both conditions in an $and", key)
 		}
 	}
 	f := Filter{doc: doc, Pin: e.pinned(doc)}
@@ -106,7 +106,7 @@ func (f Filter) Key() string { return string(f.doc) + string(f.sort) }
 // pinned is the pin that a filter demands, or nil.
 func (e *Engine) pinned(filter bson.Raw) Pin {
 	pin := make(Pin, 0, 1+len(e.ShardKey))
-	for _, key := range append([]string{"_id"}, e.ShardKey...) {
+	for _, key := range e.identity() {
 		v, err := filter.LookupErr(key)
 		if err != nil || !isEquality(v) {
 			return nil
@@ -115,6 +115,9 @@ func (e *Engine) pinned(filter bson.Raw) Pin {
 	}
 	return pin
 }
+
+// identity are the fields that name a document: the _id and those of the shard key.
+func (e *Engine) identity() []string { return append([]string{"_id"}, e.ShardKey...) }
 
 // isEquality reports whether a filter compares with this value for equality. A
 // document of operators and a regular expression are not such values.

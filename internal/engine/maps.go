@@ -30,7 +30,7 @@ func (e *Engine) checkFilter(v reflect.Value) error {
 					break
 				}
 			}
-		case slices.ContainsFunc(append([]string{"_id"}, e.ShardKey...), func(key string) bool { return within(name, key) || within(key, name) }):
+		case slices.ContainsFunc(e.identity(), func(key string) bool { return within(name, key) || within(key, name) }):
 			err = e.encoder.checkOrder(name, value)
 		}
 		if err != nil {
