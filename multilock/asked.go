@@ -50,11 +50,11 @@ type silence struct {
 }
 
 // during sends an attempt.
-func (s *silence) during(send func() error) error {
+func (s *silence) during(ctx context.Context, send func(context.Context) error) error {
 	s.mu.Lock()
 	s.sent = time.Now()
 	s.mu.Unlock()
-	err := send()
+	err := send(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent, s.ended = time.Time{}, err

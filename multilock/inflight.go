@@ -85,9 +85,7 @@ func run[T any](ctx context.Context, a *asked, w *waitqueue.Waiter, closing <-ch
 // settle sends a command until it is answered, or explains why it has no answer. After
 // an outage, the acquires that wait to send theirs fail too.
 func (a *asked) settle(ctx context.Context, command string, settle settler, send func(context.Context) error) error {
-	unsure, err := settle(ctx, a.bounds, func(ctx context.Context) error {
-		return a.silence.during(func() error { return send(ctx) })
-	})
+	unsure, err := settle(ctx, a.bounds, func(ctx context.Context) error { return a.silence.during(ctx, send) })
 	if err == nil {
 		return nil
 	}
