@@ -29,7 +29,7 @@ func (l *ledger) losses() {
 		if !l.check(LossesTrue, len(mine) > 0 && said.Collection == c.program.name(), "%s names %q on %q of %s", l.name(c), said.Tag, document, said.Collection) {
 			continue
 		}
-		l.check(LossesTrue, slices.ContainsFunc(mine, func(of lost) bool { return of.canBe(said.Reason, c, l.exact()) }), "%s can't be %q", l.name(c), said.Reason)
+		l.check(LossesTrue, slices.ContainsFunc(mine, func(of lost) bool { return of.canBe(said.Reason, c, l.virtual()) }), "%s can't be %q", l.name(c), said.Reason)
 		l.check(LossesTrue, !said.Since.After(c.ended) || !l.exact(), "%s is lost since %s", l.name(c), at(said.Since))
 		for _, h := range said.Holders {
 			l.check(LossesTrue, !slices.ContainsFunc(mine, func(of lost) bool { return of.holding != nil && of.holding.id == text(h.ID) }), "%s names itself as the holder", l.name(c))
@@ -67,9 +67,9 @@ func (c *call) locks() (all []lost) {
 	return all
 }
 
-// canBe says that a lock can have been lost for this reason. Where time is not exact, a
+// canBe says that a lock can have been lost for this reason. In real time a
 // lease's may be up before Do has begun to renew it.
-func (of lost) canBe(reason doclock.LossReason, c *call, exact bool) bool {
+func (of lost) canBe(reason doclock.LossReason, c *call, virtual bool) bool {
 	switch reason {
 	case doclock.LossHeldAtMost: // a downgrade's is that of the lease before
 		return of.holding != nil && (of.holding.of == nil || of.holding.of.most > 0)
@@ -77,7 +77,7 @@ func (of lost) canBe(reason doclock.LossReason, c *call, exact bool) bool {
 		return slices.Contains(of.group.deleted, of.document)
 	case doclock.LossNotRenewed: // Do renews until the release is sent, unless the function's context ends before
 		closed := c.program.closed
-		return of.holding != nil && (!exact || !c.does() || c.over != nil || !closed.IsZero() && closed.Before(c.ended))
+		return of.holding != nil && (!virtual || !c.does() || c.over != nil || !closed.IsZero() && closed.Before(c.ended))
 	case doclock.LossExpired, doclock.LossEntryRemoved:
 		return true
 	default:

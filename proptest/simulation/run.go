@@ -70,6 +70,9 @@ type network interface {
 	Lose(lease locktest.Guarded) error
 }
 
+// virtual says that time is.
+func (w *world) virtual() bool { return w.net != nil }
+
 // exact says that time is virtual and there is one server: each duration is exact.
 func (w *world) exact() bool { return w.mem != nil }
 
