@@ -64,8 +64,8 @@ func TestTroubleCostsNoCommands(t *testing.T) {
 				one, other := b.minute(t, &refusal), b.minute(t, &refusal)
 				t.Logf("%-30s %-32s %5d, and %5d without", name, refusal.Name, len(one), well)
 				most := 2*well + well/5 // pauses are drawn
-				if name == "tries" {    // it can't rest for longer than it lasts
-					most *= 4
+				if name == "tries" {
+					most *= 4 // it can't rest for longer than it lasts
 				}
 				if len(one)+len(other) > most {
 					t.Errorf("%s: %d and %d commands, without trouble %d", refusal.Name, len(one), len(other), well)

@@ -166,8 +166,7 @@ func notified(which ...os.Signal) (signals <-chan os.Signal, stop func()) {
 }
 
 // untilSignal is ctx until a signal that ends programs comes after the first moment,
-// deaf. stop ends the wait for it, and returns the signal
-// if there was one.
+// deaf. stop ends the wait for it, and returns the signal if there was one.
 func untilSignal(ctx context.Context, signals <-chan os.Signal, deaf time.Duration) (until context.Context, stop func() os.Signal) {
 	begun := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
