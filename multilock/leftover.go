@@ -63,12 +63,15 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 }
 
 // release releases in the background a lease that no caller has got, of an acquire
-// with this request, so that it keeps nobody out any longer. An observer gets ctx's
-// values.
+// with this request, so that it keeps nobody out any longer: one that is lost does not. An
+// observer gets ctx's values.
 func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
 	held.Unused()
 	c.locker.ops.Go(func() {
 		err := held.Release(attempt.Detached(ctx))
+		if errors.Is(err, doclock.ErrLost) {
+			err = nil
+		}
 		c.released(r, held, err)
 		if answer != nil {
 			answer(err)

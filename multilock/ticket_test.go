@@ -184,8 +184,8 @@ func TestTicketCancel(t *testing.T) {
 }
 
 // A ticket is granted after its caller has given up, by a confirm or by a handoff to its Wait: it
-// has the lease, and Cancel releases it. The ticket's methods may be called meanwhile. (The race
-// detector is what fails.)
+// has the lease, and Cancel releases it, or finds that it has ended. The ticket's methods may be
+// called meanwhile. (The race detector is what fails.)
 func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 	t.Parallel()
 	for way, grant := range map[string]func(p *place, net *faultnet.Net, l locker, holder *doclock.Lease, ticket *multilock.Ticket) (let func()){
@@ -210,7 +210,7 @@ func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 			}
 		},
 	} {
-		for next, cancels := range map[string]bool{"confirmed": false, "cancelled": true} {
+		for _, next := range []string{"confirmed", "cancelled", "lost and cancelled"} {
 			virtually(t, way+", "+next, func(p *place) {
 				coll, net := p.faulty()
 				l := p.locker(coll, relations.Fair(), doclock.TTL(relayTTL), adjust.WaitTTL(relayTTL))
@@ -229,12 +229,19 @@ func TestTicketGrantedAfterItsCallerGaveUp(t *testing.T) {
 				if same, _ := reading.wait(); !same {
 					p.Error("the ticket is another one")
 				}
-				if cancels {
+				if next == "cancelled" {
 					ok(p, ticket.Cancel(p.Context()))
 					p.wantEntries()
 					return
 				}
 				p.eventually("the ticket is granted", ticket.Granted)
+				if next == "lost and cancelled" {
+					time.Sleep(2 * relayTTL)
+					other := p.try(l, "write")
+					ok(p, ticket.Cancel(p.Context()))
+					p.wantEntries(other)
+					return
+				}
 				p.wantEntries(p.got(ticket.Confirm(p.Context())))
 			})
 		}
