@@ -240,7 +240,8 @@ func (r runner) enqueue(p *program) {
 	if t == nil {
 		return
 	}
-	for range 1 + r.IntN(4) {
+	atOnce := t.Granted() // then its caller has the lease to release
+	for asks := r.IntN(4); asks > 0 || atOnce; asks-- {
 		h, err := r.ask(p, a, t, pl.ttl)
 		if h != nil {
 			r.use(h)
@@ -260,6 +261,9 @@ func (r runner) enqueue(p *program) {
 		r.tickets[a.id] = true
 		r.fire(FaultCrashed)
 		return
+	}
+	if r.one(2) {
+		time.Sleep(max(pl.ttl, pl.group.waitTTL) + pl.group.tolerance) // past its life, and a lease's that no ask returned
 	}
 	for range 2 {
 		short, cancel := r.patience()
@@ -299,6 +303,12 @@ func (r runner) ask(p *program, a *acquire, t *multilock.Ticket, ttl time.Durati
 	name, ask := "Wait", t.Wait
 	if r.one(2) {
 		name, ask = "Confirm", t.Confirm
+	}
+	if r.harms() && r.one(3) { // the grant may come after the ask
+		ctx, cancel = context.WithTimeout(ctx, r.upTo(time.Second))
+		defer cancel()
+		r.net.Delay(4, r.upTo(3*time.Second), locktest.Acquires)
+		r.fire(FaultDelayed)
 	}
 	c := r.call(ctx, p, name, nil, func(ctx context.Context, c *call) error {
 		r.mu.Lock()
