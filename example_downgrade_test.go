@@ -16,8 +16,9 @@ import (
 // and no other writer was there in between.
 func ExampleLease_Downgrade() {
 	ctx := context.Background()
-	categories, err := locktest.New().Collection("categories", bson.M{"_id": "friends"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	categories := mem.Collection("categories", bson.M{"_id": "friends"})
 	locks, err := multilock.New(categories, relations.WritePreferring())
 	check(err)
 

@@ -14,9 +14,9 @@ import (
 // A write of a lease that was lost changes nothing.
 func ExampleLease_Update() {
 	ctx := context.Background()
-	mem := locktest.New()
-	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	locks, err := writelock.New(orders)
 	check(err)
 
@@ -38,8 +38,9 @@ func ExampleLease_Update() {
 // answer.
 func ExampleLease_Delete() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	locks, err := writelock.New(orders)
 	check(err)
 
@@ -56,8 +57,9 @@ func ExampleLease_Delete() {
 // A lock is kept from one request to the next, in any process that has the token.
 func ExampleLease_Detach() {
 	ctx := context.Background()
-	pages, err := locktest.New().Collection("pages", bson.M{"_id": "home"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	pages := mem.Collection("pages", bson.M{"_id": "home"})
 	one, err := writelock.New(pages)
 	check(err)
 	other, err := writelock.New(pages) // in another process
@@ -84,8 +86,9 @@ func ExampleLease_Detach() {
 // KeepAlive renews a lease in the background. Its context ends with the lease.
 func ExampleLease_KeepAlive() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	locks, err := writelock.New(orders)
 	check(err)
 

@@ -18,8 +18,9 @@ import (
 // writes and releases.
 func ExampleInto() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17", "prints": 2})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17", "prints": 2})
 	locks, err := writelock.New(orders)
 	check(err)
 
@@ -36,9 +37,10 @@ func ExampleInto() {
 // Workers claim jobs. One that is locked is passed over.
 func ExampleSkipLocked() {
 	ctx := context.Background()
-	jobs, err := locktest.New().Collection("jobs",
+	mem := locktest.Start()
+	defer mem.Close()
+	jobs := mem.Collection("jobs",
 		bson.M{"_id": "tidy up", "priority": 1}, bson.M{"_id": "send the invoice", "priority": 9}, bson.M{"_id": "send the news", "priority": 5})
-	check(err)
 	locks, err := writelock.New(jobs)
 	check(err)
 
@@ -65,8 +67,9 @@ func ExampleSkipLocked() {
 // MaxWait bounds the wait for the lock, and not the work under it.
 func ExampleMaxWait() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	ada, err := writelock.New(orders, doclock.Owner("Ada"))
 	check(err)
 	locks, err := writelock.New(orders)
@@ -89,8 +92,9 @@ func ExampleMaxWait() {
 // The readers of one process share an entry: the second one sends nothing.
 func ExampleShareInProcess() {
 	ctx := context.Background()
-	categories, err := locktest.New().Collection("categories", bson.M{"_id": "friends"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	categories := mem.Collection("categories", bson.M{"_id": "friends"})
 	locks, err := multilock.New(categories, relations.WritePreferring(), doclock.ShareInProcess("read"))
 	check(err)
 
@@ -110,9 +114,9 @@ func ExampleShareInProcess() {
 // OnEvent calls a function for what happens to the locks: here it counts the losses.
 func ExampleOnEvent() {
 	ctx := context.Background()
-	mem := locktest.New()
-	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	lost := make(chan doclock.Event, 1)
 	locks, err := writelock.New(orders, doclock.OnEvent(func(_ context.Context, e doclock.Event) {
 		if e.Kind == doclock.EventLost {
@@ -134,8 +138,9 @@ func ExampleOnEvent() {
 // A program looks at its server once, when it starts.
 func ExampleCheckServer() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders")
 
 	server, err := doclock.CheckServer(ctx, orders)
 	check(err) // doclock.ErrUnsupportedServer
@@ -150,9 +155,9 @@ func ExampleCheckServer() {
 // The lease of a job that hangs ends, although it is renewed.
 func ExampleHoldAtMost() {
 	ctx := context.Background()
-	mem := locktest.New()
-	reports, err := mem.Collection("reports", bson.M{"_id": "sales"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	reports := mem.Collection("reports", bson.M{"_id": "sales"})
 	locks, err := writelock.New(reports, doclock.HoldAtMost(5*time.Second))
 	check(err)
 	hangs, err := locks.Acquire(ctx, doclock.ID("sales"))
@@ -174,8 +179,9 @@ func ExampleHoldAtMost() {
 // The error of a refused acquire names the holder, and says how long it may hold the lock.
 func ExampleConflictError() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	locks, err := writelock.New(orders, doclock.TTL(30*time.Second))
 	check(err)
 	anns, err := locks.Acquire(ctx, doclock.ID("A-17"), doclock.Owner("ann"))
@@ -196,8 +202,9 @@ func ExampleConflictError() {
 // The documents have a field "lock" of their own, so the lock has another name.
 func ExampleField() {
 	ctx := context.Background()
-	doors, err := locktest.New().Collection("doors", bson.M{"_id": "front", "lock": "bolt"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	doors := mem.Collection("doors", bson.M{"_id": "front", "lock": "bolt"})
 	locks, err := writelock.New(doors)
 	check(err)
 	_, err = locks.Acquire(ctx, doclock.ID("front"))

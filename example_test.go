@@ -18,9 +18,9 @@ import (
 // document that others have locked since.
 func ExampleLease_Guard() {
 	ctx := context.Background()
-	mem := locktest.New()
-	accounts, err := mem.Collection("accounts", bson.M{"_id": "ada", "balance": 10})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	accounts := mem.Collection("accounts", bson.M{"_id": "ada", "balance": 10})
 	locks, err := writelock.New(accounts)
 	check(err)
 	stopped, err := locks.Acquire(ctx, bson.M{"_id": "ada"})
@@ -43,8 +43,9 @@ func ExampleLease_Guard() {
 // wrong.
 func ExampleLogTo() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders")
 
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

@@ -17,8 +17,9 @@ import (
 // An operator sees who holds an order, and breaks the lock.
 func Example() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 
 	// Somewhere a program holds the order's lock.
 	locks, err := writelock.New(orders, doclock.Owner("web-3/1/api"))
@@ -45,8 +46,9 @@ func Example() {
 // What the programs of a machine left behind, over a whole collection.
 func ExampleRemove() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"}, bson.M{"_id": "A-18"})
 	for id, owner := range map[string]string{"A-17": "web-3/1/api", "A-18": "web-30/1/api"} {
 		locks, err := writelock.New(orders, doclock.Owner(owner))
 		check(err)
@@ -69,9 +71,9 @@ func ExampleRemove() {
 // What has expired is removed. Nobody holds it any more, and nobody was kept out by it.
 func ExampleSweep() {
 	ctx := context.Background()
-	mem := locktest.New()
-	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	locks, err := writelock.New(orders)
 	check(err)
 	_, err = locks.TryAcquire(ctx, doclock.ID("A-17")) // its program dies

@@ -104,11 +104,8 @@ func TestBadArguments(t *testing.T) {
 // A read looks for a server for as long as its client does: a person waits for it.
 func TestAReadLooksForAServerAsLongAsItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := locktest.New()
-		client, err := server.Connect(options.Client().SetServerSelectionTimeout(200 * time.Millisecond))
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := locktest.New(t)
+		client := server.Connect(options.Client().SetServerSelectionTimeout(200 * time.Millisecond))
 		coll, away := client.Database("test").Collection("orders"), errors.New("no route to host")
 		server.Down(away)
 		for name, read := range map[string]func() error{
@@ -175,11 +172,8 @@ func TestACommandWithoutAnAnswerEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{Server: locktest.New()}
-				coll, err := w.Collection("orders", doclock.ID(1))
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := &world{Server: locktest.New(t)}
+				coll := w.Collection("orders", doclock.ID(1))
 				w.coll = coll
 				locks, err := writelock.New(coll)
 				if err != nil {

@@ -74,8 +74,8 @@ var _ = inTransaction
 
 // Each answer has a status of its own, and a conflict has a name.
 func TestErrorsOfAnAcquire(t *testing.T) {
-	mem := locktest.New()
-	ada, err := writelock.New(inMemory(t, mem, "orders", bson.M{"_id": "A-17"}), doclock.Owner("Ada"))
+	mem := locktest.New(t)
+	ada, err := writelock.New(mem.Collection("orders", bson.M{"_id": "A-17"}), doclock.Owner("Ada"))
 	must(t, err)
 	try := func(id string) error {
 		_, err := ada.TryAcquire(t.Context(), doclock.ID(id))
@@ -96,8 +96,8 @@ func TestErrorsOfAnAcquire(t *testing.T) {
 // A payment of unknown outcome is paid in again: it is there once.
 func TestErrorsPayAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := locktest.New()
-		accounts := inMemory(t, mem, "accounts", bson.M{"_id": "ann", "balance": 10})
+		mem := locktest.New(t)
+		accounts := mem.Collection("accounts", bson.M{"_id": "ann", "balance": 10})
 		locks, err := writelock.New(accounts)
 		must(t, err)
 		for _, fault := range []func(int, ...locktest.Kind){mem.LoseRequests, mem.LoseReplies} {
@@ -114,11 +114,4 @@ func TestErrorsPayAgain(t *testing.T) {
 			t.Error("the balance is", account.Balance)
 		}
 	})
-}
-
-func inMemory(t *testing.T, mem *locktest.Server, name string, documents ...any) *mongo.Collection {
-	t.Helper()
-	coll, err := mem.Collection(name, documents...)
-	must(t, err)
-	return coll
 }

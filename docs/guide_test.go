@@ -65,8 +65,9 @@ func open(ctx context.Context, orders *mongo.Collection) (*writelock.Locker, err
 // A save changes what it should, and leaves the lock in the document. Without the lock it does nothing. When nobody locks
 // any more, what a release leaves can go, and the tokens go on increasing.
 func TestGuideSaves(t *testing.T) {
-	mem := locktest.New()
-	orders := inMemory(t, mem, "orders", bson.M{"_id": "A-17", "total": 1, "notes": "old"})
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17", "total": 1, "notes": "old"})
 	locks, err := open(t.Context(), orders)
 	must(t, err)
 	acquire := func() *doclock.Lease {
@@ -114,9 +115,10 @@ func TestGuideSaves(t *testing.T) {
 
 // The target takes what comes in the order of the tokens.
 func TestGuideFence(t *testing.T) {
-	mem := locktest.New()
-	reports := inMemory(t, mem, "reports", bson.M{"_id": "A-17"})
-	locks, err := writelock.New(inMemory(t, mem, "orders", bson.M{"_id": "A-17"}))
+	mem := locktest.Start()
+	defer mem.Close()
+	reports := mem.Collection("reports", bson.M{"_id": "A-17"})
+	locks, err := writelock.New(mem.Collection("orders", bson.M{"_id": "A-17"}))
 	must(t, err)
 	stopped, err := locks.TryAcquire(t.Context(), doclock.ID("A-17"))
 	must(t, err)
@@ -133,7 +135,7 @@ func TestGuideFence(t *testing.T) {
 
 // A program without the new tag keeps out of its way; one with it knows the relations.
 func TestGuideNewTag(t *testing.T) {
-	orders := inMemory(t, locktest.New(), "orders", bson.M{"_id": "A-17"})
+	orders := locktest.New(t).Collection("orders", bson.M{"_id": "A-17"})
 	before, err := multilock.New(orders, relations.WritePreferring())
 	must(t, err)
 	after, err := multilock.New(orders, withExport())

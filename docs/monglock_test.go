@@ -23,7 +23,7 @@ func TestFromMonglock(t *testing.T) {
 		"write": {"cooperative": ["write"], "assertive": ["read"]}
 	}`), &rules))
 	entry := bson.M{"timestamp": time.Now().UnixMilli(), "id": bson.NewObjectID()}
-	orders := inMemory(t, locktest.New(), "orders", bson.M{"_id": "new"}, bson.M{"_id": "never locked"},
+	orders := locktest.New(t).Collection("orders", bson.M{"_id": "new"}, bson.M{"_id": "never locked"},
 		bson.M{"_id": "held", "lock": bson.M{"active": true, "timestamp": time.Now().UnixMilli()}},
 		bson.M{"_id": "free", "lock": bson.M{"active": false, "timestamp": 1}},
 		bson.M{"_id": "several", "lock": bson.M{"read": bson.A{entry}, "write": bson.A{}}},

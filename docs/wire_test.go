@@ -25,8 +25,7 @@ import (
 // of command. Nothing writes v.
 func TestTheFormatIsThatOfProtocol(t *testing.T) {
 	stored := map[string]string{"  v": "Int"}
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": 1}, bson.M{"_id": 2})
-	must(t, err)
+	orders := locktest.New(t).Collection("orders", bson.M{"_id": 1}, bson.M{"_id": 2})
 	fair, err := multilock.New(orders, relations.Fair())
 	must(t, err)
 	first, err := fair.TryAcquire(t.Context(), bson.M{"_id": 1}, "write", doclock.HoldAtLeast(1e9))
@@ -143,7 +142,7 @@ func TestRolesHaveTheRights(t *testing.T) {
 
 // docs/rights.md has the text of an error.
 func TestRightsHasTheError(t *testing.T) {
-	mem := locktest.New()
+	mem := locktest.New(t)
 	orders := mem.Client().Database("shop").Collection("orders")
 	locks, err := writelock.New(orders)
 	must(t, err)

@@ -23,8 +23,8 @@ func TestClocksOfMembers(t *testing.T) {
 		if got := stamp(); got != 0 {
 			t.Errorf("a clock that nobody turned is ahead by %v", got)
 		}
-		c.Advance(c.Primary(), -time.Minute)
-		c.Advance(c.Primary(), -time.Second)
+		c.Advance(-time.Minute, c.Primary())
+		c.Advance(-time.Second, c.Primary())
 		behind := stamp()
 		c.StepDown()
 		if got := stamp(); behind != -61*time.Second || got != 0 {

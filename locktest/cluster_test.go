@@ -20,14 +20,14 @@ import (
 
 // replicas is a cluster with one document, in a bubble.
 type replicas struct {
-	*locktest.Cluster
+	*locktest.Server
 	t      *testing.T
 	orders *mongo.Collection
 }
 
 func onCluster(t *testing.T, run func(t *testing.T, c *replicas)) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := locktest.NewCluster(t)
+		cluster := locktest.New(t, locktest.ReplicaSet())
 		run(t, &replicas{cluster, t, cluster.Collection("orders", bson.M{"_id": 1, "total": 0})})
 	})
 }

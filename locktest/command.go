@@ -18,6 +18,9 @@ var (
 	reads    = []string{"find", "aggregate", "count"}
 )
 
+// majority is how many members elect a primary.
+const majority = 2
+
 // promise is a reply that is not sent before enough members have a point.
 type promise struct {
 	reply   bson.RawValue
@@ -29,10 +32,63 @@ type promise struct {
 	late    *value.Refusal
 }
 
+// late is a command on its way to a member.
+type late struct {
+	due     time.Time // by the member's clock
+	to      *member
+	command value.Document
+	done    bool
+	promise
+}
+
+// delay sends a command on its way for d. A command that comes after its time has it executed first.
+func (s *Server) delay(m *member, command value.Document, d time.Duration) *late {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &late{due: m.now().Add(d), to: m, command: command}
+	s.late = append(s.late, l)
+	return l
+}
+
+// arrived waits until a command is executed that is on its way for d. It returns false at the server's end.
+func (s *Server) arrived(l *late, d time.Duration) bool {
+	if !s.wait(l.to, d) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrive()
+	return l.done
+}
+
+// arrive executes the commands whose time has come. It needs the mutex.
+func (s *Server) arrive() {
+	slices.SortStableFunc(s.late, func(a, b *late) int { return a.due.Compare(b.due) })
+	s.late = slices.DeleteFunc(s.late, func(l *late) bool {
+		if l.due.After(l.to.now()) {
+			return false
+		}
+		l.promise, l.done = s.run(l.to, l.command), true
+		return true
+	})
+}
+
 // execute executes a command at a member.
-func (c *Cluster) execute(m *member, command value.Document) promise {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (s *Server) execute(m *member, command value.Document) promise {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrive()
+	return s.run(m, command)
+}
+
+// run needs the mutex.
+func (s *Server) run(m *member, command value.Document) promise {
+	switch s.topology {
+	case standalone:
+		return promise{reply: m.latest.store.Run(m.now(), command)}
+	case sharded:
+		return promise{reply: s.route(m.now(), command)}
+	}
 	name := command[0].Key
 	p := promise{read: slices.Contains(reads, name), again: !value.IsMissing(command.Get("txnNumber"))}
 	var err error
@@ -40,9 +96,9 @@ func (c *Cluster) execute(m *member, command value.Document) promise {
 	case slices.Contains(anywhere, name):
 		p.reply = m.latest.store.Run(m.now(), command)
 	case p.read:
-		err = c.read(m, command, &p)
+		err = s.read(m, command, &p)
 	default:
-		err = c.write(m, command, &p)
+		err = s.write(m, command, &p)
 	}
 	if err != nil {
 		return promise{reply: m.refused(err, p.again)}
@@ -51,7 +107,7 @@ func (c *Cluster) execute(m *member, command value.Document) promise {
 }
 
 // read reads the documents that the command's read concern asks for.
-func (c *Cluster) read(m *member, command value.Document, p *promise) error {
+func (s *Server) read(m *member, command value.Document, p *promise) error {
 	level, err := levelOf(command)
 	mode := value.Text(value.Get(command.Get("$readPreference"), "mode"))
 	image := m.latest
@@ -68,15 +124,15 @@ func (c *Cluster) read(m *member, command value.Document, p *promise) error {
 	p.reply = image.store.Run(m.now(), plain(command))
 	if level == "linearizable" { // an entry that changes nothing shows that a majority still follows
 		m.latest = m.latest.next(m.term)
-		c.replicate()
+		s.replicate()
 		p.at, p.members = m.latest.at, majority
-		p.limit, p.late = maxTime(command), overtime
+		p.limit, p.late = limit(command, "maxTimeMS"), overtime
 	}
 	return nil
 }
 
 // write executes a command that may write, at the primary.
-func (c *Cluster) write(m *member, command value.Document, p *promise) error {
+func (s *Server) write(m *member, command value.Document, p *promise) error {
 	level, err := levelOf(command)
 	switch {
 	case err != nil:
@@ -90,7 +146,7 @@ func (c *Cluster) write(m *member, command value.Document, p *promise) error {
 	if err != nil {
 		return err
 	}
-	p.limit, p.late = maxTime(command), overtime
+	p.limit, p.late = limit(command, "maxTimeMS"), overtime
 	if ms, _ := value.Whole(value.Get(command.Get("writeConcern"), "wtimeout")); ms > 0 && (p.limit == 0 || milliseconds(ms) < p.limit) {
 		p.limit, p.late = milliseconds(ms), &value.Refusal{Code: 64, Name: "WriteConcernTimeout", Message: "waiting for replication timed out"}
 	}
@@ -118,17 +174,30 @@ func (c *Cluster) write(m *member, command value.Document, p *promise) error {
 		next.first[session] = first{number, next.at, reply}
 	}
 	m.latest = next
-	c.replicate()
+	s.replicate()
 	p.at, p.members = next.at, members
 	return nil
 }
 
-// kept waits until a promise can be kept, and returns the reply. It returns none at
-// the end of the cluster.
-func (c *Cluster) kept(m *member, p promise) bson.RawValue {
+// keeps reports whether a promise can be kept, or never can, with the reply. Otherwise the channel is closed at the next
+// change.
+func (s *Server) keeps(m *member, p promise) (reply bson.RawValue, decided bool, changed chan struct{}) {
 	if p.members == 0 {
-		return p.reply
+		return p.reply, true, nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.copies(m, p.at) >= p.members:
+		return p.reply, true, nil
+	case !m.leads || !m.latest.has(p.at):
+		return m.broken(p, steppedDown), true, nil
+	}
+	return value.Missing, false, s.changed
+}
+
+// kept waits until a promise is decided, and returns the reply. It returns none at the server's end.
+func (s *Server) kept(m *member, p promise) bson.RawValue {
 	var late <-chan time.Time
 	if p.limit > 0 {
 		timer := time.NewTimer(p.limit)
@@ -136,30 +205,25 @@ func (c *Cluster) kept(m *member, p promise) bson.RawValue {
 		late = timer.C
 	}
 	for {
-		c.mu.Lock()
-		copies, deposed, changed := c.copies(m, p.at), !m.leads || !m.latest.has(p.at), c.changed
-		c.mu.Unlock()
-		switch {
-		case copies >= p.members:
-			return p.reply
-		case deposed:
-			return c.broken(m, p, steppedDown)
+		reply, decided, changed := s.keeps(m, p)
+		if decided {
+			return reply
 		}
 		select {
 		case <-changed:
 		case <-late:
-			return c.broken(m, p, p.late)
-		case <-c.ended:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return m.broken(p, p.late)
+		case <-s.ended:
 			return value.Missing
 		}
 	}
 }
 
 // broken is the reply if a promise can't be kept: that of a read is not given, that
-// of a write has the reason beside it.
-func (c *Cluster) broken(m *member, p promise, why *value.Refusal) bson.RawValue {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// of a write has the reason beside it. It needs the mutex.
+func (m *member) broken(p promise, why *value.Refusal) bson.RawValue {
 	if p.read {
 		return m.refused(why, false)
 	}
@@ -193,7 +257,7 @@ func (m *member) refused(err error, again bool) bson.RawValue {
 	return append(reply, value.Field{Key: "topologyVersion", Value: m.topologyVersion()}).Close()
 }
 
-// plain is a command without what the cluster has dealt with.
+// plain is a command without what is dealt with here.
 func plain(command value.Document) value.Document {
 	return slices.DeleteFunc(slices.Clone(command), func(f value.Field) bool {
 		return slices.Contains([]string{"lsid", "txnNumber", "readConcern", "writeConcern"}, f.Key)
@@ -218,16 +282,16 @@ func membersOf(concern bson.RawValue) (int, error) {
 	switch {
 	case value.IsMissing(w), value.Text(w) == "majority":
 		return majority, nil
-	case !whole || n < 0 || n > int64(len(names)):
+	case !whole || n < 0 || n > int64(len(names[replicaSet])):
 		return 0, value.Unsupported("the write concern %s", concern)
 	default:
 		return int(n), nil
 	}
 }
 
-// maxTime is the command's own limit; 0 is none.
-func maxTime(command value.Document) time.Duration {
-	ms, _ := value.Whole(command.Get("maxTimeMS"))
+// limit is a time that the command has in a field; 0 is none.
+func limit(command value.Document, field string) time.Duration {
+	ms, _ := value.Whole(command.Get(field))
 	return milliseconds(ms)
 }
 

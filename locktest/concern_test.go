@@ -245,7 +245,7 @@ func TestOtherCommandsOfACluster(t *testing.T) {
 
 // A standalone has no majority.
 func TestLinearizableNeedsMembers(t *testing.T) {
-	if _, err := find(t, collection(t, locktest.New(), order), "linearizable"); code(err) != 123 {
+	if _, err := find(t, collection(t, locktest.New(t), order), "linearizable"); code(err) != 123 {
 		t.Errorf("a linearizable read of a standalone: %v", err)
 	}
 }

@@ -2,167 +2,368 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/doclock/doclock/internal/wire"
 	"github.com/doclock/doclock/locktest/internal/store"
 	"github.com/doclock/doclock/locktest/internal/value"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// dialer makes the connections of one client.
+// dialer makes the connections of one client in the process.
 type dialer struct {
-	*Cluster
-	cut map[*member]bool // the members that the client doesn't reach; needs the mutex
+	*Server
+	cut  map[*member]bool // the members that the client doesn't reach; needs the mutex
+	told string           // why it reaches none, as it has been told; needs the mutex
 }
 
-// conn is the member's end of a connection.
+// conn is a connection, as a member sees it.
 type conn struct {
-	net.Conn
-	from *dialer
-	to   *member
+	from    *dialer // nil if it came from elsewhere
+	to      *member
+	outside bool          // it comes from another process
+	hangUp  func() error  // breaks it; may be called with the server's mutex
+	patient time.Duration // how long the next hello may wait
 }
 
-// DialContext connects to a member by its address.
-func (d *dialer) DialContext(_ context.Context, _, address string) (net.Conn, error) {
-	to, err := d.member(address)
+// DialContext connects to a member by its address in this process. With it a Server is the driver's ContextDialer, for a
+// client that a program makes by itself: options.Client().ApplyURI(mem.URI()).SetDialer(mem).
+func (s *Server) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	return s.dial(ctx, nil, address)
+}
+
+// DialContext connects to a member that the client reaches.
+func (d *dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	return d.dial(ctx, d, address)
+}
+
+// persistence is how long a client tries a connection when it knows that it reaches nobody. It is the driver's pause between
+// two tries: so a driver that waits for a server notices at once that it can be reached again.
+const persistence = 500 * time.Millisecond
+
+func (s *Server) dial(ctx context.Context, from *dialer, address string) (net.Conn, error) {
+	to, err := s.member(address)
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.over || d.cut[to] {
-		return nil, fmt.Errorf("locktest: this client doesn't reach %s", address)
+	p := &pipe{server: s, conn: &conn{from: from, to: to}}
+	p.conn.hangUp = p.hangUp
+	tried, end := context.WithTimeout(ctx, persistence)
+	defer end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for err = s.accept(p.conn); err != nil && from.knows(err); err = s.accept(p.conn) {
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-tried.Done():
+		case <-s.ended:
+		}
+		s.mu.Lock()
+		if tried.Err() != nil || s.over {
+			break
+		}
 	}
-	here, there := net.Pipe()
-	c := &conn{there, d, to}
-	d.conns[c] = true
-	d.serving.Go(func() {
-		d.serve(c)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.hangUp(func(other *conn) bool { return other == c })
-	})
-	return here, nil
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// hangUp breaks connections. It needs the mutex.
-func (c *Cluster) hangUp(which func(*conn) bool) {
-	for conn := range c.conns {
-		if which(conn) {
-			_ = conn.Close() // of a pipe: no error
-			delete(c.conns, conn)
+// knows reports whether a client has been told before why it reaches nobody. What a server says itself it says at once. It
+// needs the mutex.
+func (d *dialer) knows(why error) bool {
+	var refused mongo.ServerError
+	if d == nil || errors.As(why, &refused) {
+		return false
+	}
+	defer func() { d.told = why.Error() }()
+	return d.told == why.Error()
+}
+
+// accept takes a connection, unless nobody reaches the member. It needs the mutex.
+func (s *Server) accept(c *conn) error {
+	switch {
+	case s.down != nil:
+		return s.down
+	case s.over || c.from != nil && c.from.cut[c.to]:
+		return fmt.Errorf("locktest: this client doesn't reach %s", c.to.name)
+	}
+	s.conns[c] = true
+	if c.from != nil {
+		c.from.told = ""
+	}
+	return nil
+}
+
+// Listen makes the server reachable for other processes too, at this host and port (its other members at free ports),
+// until Close, and returns its connection string. "127.0.0.1:0" is a free port. Call it once, before clients connect.
+func (s *Server) Listen(address string) (uri string, err error) {
+	var addresses []string
+	for _, m := range s.members {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return "", fmt.Errorf("locktest: listen: %w", err)
+		}
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return "", fmt.Errorf("locktest: listen: %w", err)
+		}
+		address = net.JoinHostPort(host, "0")
+		s.mu.Lock()
+		m.address = listener.Addr().String()
+		s.listeners = append(s.listeners, listener)
+		s.mu.Unlock()
+		addresses = append(addresses, m.address)
+		s.serving.Go(func() { s.listen(listener, m) })
+	}
+	return s.uri(addresses), nil
+}
+
+// listen serves the connections to a member until the listener is closed.
+func (s *Server) listen(listener net.Listener, m *member) {
+	for {
+		there, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		c := &conn{to: m, outside: true, hangUp: there.Close}
+		s.mu.Lock()
+		if err = s.accept(c); err == nil {
+			s.serving.Go(func() {
+				s.serve(c, there)
+				s.hangUp(c)
+			})
+		}
+		s.mu.Unlock()
+		if err != nil {
+			_ = there.Close()
 		}
 	}
 }
 
 // serve answers the commands of a connection, one after the other, until it breaks.
-func (c *Cluster) serve(conn *conn) {
+func (s *Server) serve(c *conn, there net.Conn) {
 	for {
-		message, err := wire.Read(conn)
+		message, err := wire.Read(there)
 		if err != nil {
 			return
 		}
-		command, err := parse(message)
-		if err != nil {
+		reply, later := s.receive(c, message)
+		if later != nil {
+			reply = later()
+		}
+		if reply == nil {
 			return
 		}
-		reply := c.answer(conn.to, command)
-		if value.IsMissing(reply) {
-			return
-		}
-		if message.Unanswered() {
-			continue
-		}
-		out, err := message.Reply(bson.Raw(reply.Value))
-		if err != nil {
-			return
-		}
-		if _, err := conn.Write(out); err != nil {
+		if _, err := there.Write(reply); err != nil {
 			return
 		}
 	}
 }
 
-// answer is a member's reply to a command, or none if the connection is to break.
-func (c *Cluster) answer(m *member, command value.Document) bson.RawValue {
-	if name := command[0].Key; name == "hello" || name == "isMaster" {
-		return c.hello(m, command)
+// background runs what ends at the server's end, unless that has come.
+func (s *Server) background(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.serving.Go(f)
 	}
-	met, refusal, delay := c.take(command)
-	switch met {
-	case refused:
-		return refusal
-	case requestLost:
-		c.wait(breaking)
-		return value.Missing
-	case replyLost:
-		c.execute(m, command)
-		c.wait(breaking)
-		return value.Missing
-	case delayed:
-		if !c.wait(delay) {
-			return value.Missing
+}
+
+// hangUp breaks a connection.
+func (s *Server) hangUp(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangUpAll(func(other *conn) bool { return other == c })
+}
+
+// hangUpAll breaks connections. It needs the mutex.
+func (s *Server) hangUpAll(which func(*conn) bool) {
+	for c := range s.conns {
+		if which(c) {
+			_ = c.hangUp()
+			delete(s.conns, c)
 		}
 	}
-	return c.kept(m, c.execute(m, command))
+}
+
+// URI is the connection string for clients in this process, whose dialer is the Server.
+func (s *Server) URI() string { return s.uri(names[s.topology]) }
+
+func (s *Server) uri(addresses []string) string {
+	query := map[topology]string{standalone: "?directConnection=true", replicaSet: "?replicaSet=" + setName}[s.topology]
+	return "mongodb://" + strings.Join(addresses, ",") + "/" + query
+}
+
+// receive answers a message: at once, or by a function that waits. The answer is empty if the sender wants none, and nil
+// if the connection is to break.
+func (s *Server) receive(c *conn, message wire.Message) (reply []byte, later func() []byte) {
+	command, err := parse(message)
+	if err != nil {
+		return nil, nil
+	}
+	finish := func(reply bson.RawValue) []byte {
+		switch {
+		case value.IsMissing(reply):
+			return nil
+		case message.Unanswered():
+			return []byte{}
+		}
+		out, _ := message.Reply(bson.Raw(reply.Value))
+		return out
+	}
+	answer, wait := s.answer(c, command)
+	if wait != nil {
+		return nil, func() []byte { return finish(wait()) }
+	}
+	return finish(answer), nil
+}
+
+// parse reads a command: a document, and lists of documents beside it.
+func parse(message wire.Message) (value.Document, error) {
+	body, sequences, ok := message.Parts()
+	command := value.Open(value.Doc(body))
+	if !ok || len(command) == 0 {
+		return nil, errors.New("locktest: a malformed message")
+	}
+	for _, s := range sequences {
+		list := make([]bson.RawValue, len(s.Documents))
+		for i, document := range s.Documents {
+			list[i] = value.Doc(document)
+		}
+		command = append(command, value.Field{Key: s.Name, Value: value.Array(list)})
+	}
+	return command, nil
+}
+
+// answer is a member's reply to a command, or none if the connection is to break. A reply that can't be given yet is that
+// of the function.
+func (s *Server) answer(from *conn, command value.Document) (reply bson.RawValue, later func() bson.RawValue) {
+	m := from.to
+	if name := command[0].Key; strings.EqualFold(name, "hello") || strings.EqualFold(name, "isMaster") {
+		return s.hello(from, command)
+	}
+	breaks := func() bson.RawValue {
+		s.wait(m, breaking)
+		return value.Missing
+	}
+	met, refusal, delay := s.take(command)
+	switch met {
+	case refused:
+		return s.refuse(m, refusal), nil
+	case requestLost:
+		return value.Missing, breaks
+	case replyLost:
+		s.execute(m, command)
+		return value.Missing, breaks
+	case delayed:
+		l := s.delay(m, command, delay)
+		return value.Missing, func() bson.RawValue {
+			if !s.arrived(l, delay) {
+				return value.Missing
+			}
+			return s.kept(m, l.promise)
+		}
+	}
+	p := s.execute(m, command)
+	if reply, decided, _ := s.keeps(m, p); decided {
+		return reply, nil
+	}
+	return value.Missing, func() bson.RawValue { return s.kept(m, p) }
+}
+
+// changes are the codes by which a member says that its state changes.
+var changes = []int64{91, 189, 10058, 10107, 11600, 11602, 13435, 13436}
+
+// refuse is a member's refusal on purpose. One that says that the member's state changes names the state, as MongoDB's
+// fail point does: the driver sees that it knows this state, and doesn't look again.
+func (s *Server) refuse(m *member, refusal bson.RawValue) bson.RawValue {
+	if code, _ := value.Whole(value.Get(refusal, "code")); !slices.Contains(changes, code) {
+		return refusal
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(value.Open(refusal), value.Field{Key: "topologyVersion", Value: m.topologyVersion()}).Close()
 }
 
 // breaking is how long a connection takes to break: the driver reads again at once, until
 // its time is over, and without it no time would pass.
 const breaking = time.Millisecond
 
-// wait waits in virtual time. It returns false at the cluster's end.
-func (c *Cluster) wait(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-c.ended:
-		return false
+// wait waits until the member's clock has gone on by d. It returns false at the server's end.
+func (s *Server) wait(m *member, d time.Duration) bool {
+	s.mu.Lock()
+	due := m.now().Add(d)
+	s.mu.Unlock()
+	for {
+		s.mu.Lock()
+		rest, changed := due.Sub(m.now()), s.changed
+		s.mu.Unlock()
+		if rest <= 0 {
+			return true
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+		case <-changed:
+			timer.Stop()
+		case <-s.ended:
+			timer.Stop()
+			return false
+		}
 	}
 }
 
 // hello is what a member says of itself. If the asker knows that already, the member
 // waits until it changes.
-func (c *Cluster) hello(m *member, command value.Document) bson.RawValue {
+func (s *Server) hello(from *conn, command value.Document) (reply bson.RawValue, later func() bson.RawValue) {
 	known, awaits := value.Whole(value.Get(command.Get("topologyVersion"), "counter"))
-	over := time.NewTimer(maxAwait(command))
-	defer over.Stop()
-	for {
-		c.mu.Lock()
-		reply, same, changed := m.hello(), m.version == known, c.changed
-		c.mu.Unlock()
-		if !awaits || !same {
-			return reply
+	describe := func() (reply bson.RawValue, same bool, changed chan struct{}) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.description(from), from.to.version == known, s.changed
+	}
+	said, same, changed := describe()
+	if !awaits || !same {
+		return said, nil
+	}
+	// A driver that is disconnected just before its hello waits for the answer: so the first ones come soon.
+	from.patient = min(max(10*time.Millisecond, 2*from.patient), time.Hour)
+	patience := min(limit(command, "maxAwaitTimeMS"), from.patient)
+	return value.Missing, func() bson.RawValue {
+		over := time.NewTimer(patience)
+		defer over.Stop()
+		for same {
+			select {
+			case <-changed:
+				said, same, changed = describe()
+			case <-over.C:
+				return said
+			case <-s.ended:
+				return value.Missing
+			}
 		}
-		select {
-		case <-changed:
-		case <-over.C:
-			return reply
-		case <-c.ended:
-			return value.Missing
-		}
+		return said
 	}
 }
 
-func maxAwait(command value.Document) time.Duration {
-	ms, _ := value.Whole(command.Get("maxAwaitTimeMS"))
-	return milliseconds(ms)
-}
-
-// hello needs the mutex.
-func (m *member) hello() bson.RawValue {
+// description needs the mutex. Who came from another process is told the addresses that it can reach.
+func (s *Server) description(from *conn) bson.RawValue {
+	m := from.to
+	leads := m.leads || s.topology != replicaSet
 	reply := value.Document{
 		{Key: "helloOk", Value: value.True},
-		{Key: "setName", Value: value.String(setName)},
-		{Key: "setVersion", Value: value.Int(1)},
-		{Key: "hosts", Value: value.Of(names)},
-		{Key: "me", Value: value.String(m.name)},
-		{Key: "isWritablePrimary", Value: value.Bool(m.leads)},
-		{Key: "secondary", Value: value.Bool(!m.leads)},
-		{Key: "topologyVersion", Value: m.topologyVersion()},
+		{Key: "isWritablePrimary", Value: value.Bool(leads)},
+		{Key: "ismaster", Value: value.Bool(leads)},
+		{Key: "topologyVersion", Value: m.topologyVersion()}, // so that the driver's next hello waits for another one
 		{Key: "localTime", Value: value.Time(m.now())},
 		{Key: "logicalSessionTimeoutMinutes", Value: value.Int(30)},
 		{Key: "minWireVersion", Value: value.Int(0)},
@@ -171,13 +372,44 @@ func (m *member) hello() bson.RawValue {
 		{Key: "maxMessageSizeBytes", Value: value.Int(48_000_000)},
 		{Key: "maxWriteBatchSize", Value: value.Int(100_000)},
 	}
-	if m.leader != "" {
-		reply = append(reply, value.Field{Key: "primary", Value: value.String(m.leader)})
-	}
-	if m.leads { // the driver believes the newest of several primaries
-		reply = append(reply, value.Field{Key: "electionId", Value: value.Of(objectID(m.term))})
+	switch s.topology {
+	case sharded:
+		reply = append(reply, value.Field{Key: "msg", Value: value.String("isdbgrid")})
+	case replicaSet:
+		reply = append(reply, s.membership(m, func(m *member) string {
+			if from.outside {
+				return m.address
+			}
+			return m.name
+		})...)
 	}
 	return append(reply, value.Field{Key: "ok", Value: value.Double(1)}).Close()
+}
+
+// membership is what a member says of its set. It needs the mutex.
+func (s *Server) membership(m *member, address func(*member) string) value.Document {
+	var hosts []string
+	leader := ""
+	for _, other := range s.members {
+		hosts = append(hosts, address(other))
+		if other.name == m.leader {
+			leader = address(other)
+		}
+	}
+	set := value.Document{
+		{Key: "setName", Value: value.String(setName)},
+		{Key: "setVersion", Value: value.Int(1)},
+		{Key: "hosts", Value: value.Of(hosts)},
+		{Key: "me", Value: value.String(address(m))},
+		{Key: "secondary", Value: value.Bool(!m.leads)},
+	}
+	if leader != "" {
+		set = append(set, value.Field{Key: "primary", Value: value.String(leader)})
+	}
+	if m.leads { // the driver believes the newest of several primaries
+		set = append(set, value.Field{Key: "electionId", Value: value.Of(objectID(m.term))})
+	}
+	return set
 }
 
 func (m *member) topologyVersion() bson.RawValue {

@@ -10,7 +10,7 @@ import (
 // What an acquire and a release cost in memory: the library, the driver, and the
 // server.
 func BenchmarkAcquireAndRelease(b *testing.B) {
-	locks := locker(b, collection(b, locktest.New(), bson.M{"_id": 1}))
+	locks := locker(b, collection(b, locktest.New(b), bson.M{"_id": 1}))
 	for b.Loop() {
 		lease, err := locks.TryAcquire(b.Context(), order)
 		if err != nil {

@@ -2,13 +2,13 @@
 // doclock. A test needs no server, no network and no cleaning up. An acquire and its
 // release take some ten to two hundred microseconds.
 //
-//	mem := locktest.New()
-//	orders, err := mem.Collection("orders", bson.M{"_id": "A-17", "prints": 0})
+//	mem := locktest.New(t)
+//	orders := mem.Collection("orders", bson.M{"_id": "A-17", "prints": 0})
 //	locks, err := writelock.New(orders) // as in the program
 //
-// The collection is a real one of the MongoDB driver, whose client has this server
-// instead of a connection. So the Lockers are the real ones, and what they send is
-// what they send to any server: the same filters, pipelines and updates, which the
+// The collection is a real one of the MongoDB driver, whose connections lead to this
+// server. So the Lockers are the real ones, and what they send is what they send to any
+// server: the same filters, pipelines and updates, which the
 // server evaluates. Guards, registries, BSON options, command monitors and the
 // program's own reads and writes work as they do elsewhere, and so does package admin.
 // Two Lockers of one collection are as two programs.
@@ -21,8 +21,8 @@
 // the end of a lease in this way, with Lockers that are made in the bubble:
 //
 //	synctest.Test(t, func(t *testing.T) {
-//		mem := locktest.New()
-//		orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
+//		mem := locktest.New(t)
+//		orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 //		locks, err := writelock.New(orders)
 //		lease, err := locks.Acquire(t.Context(), bson.M{"_id": "A-17"})
 //		time.Sleep(11 * time.Second) // takes no time
@@ -45,24 +45,35 @@
 // [Server.Down] nobody reaches the server, and after [Server.Cut] one client doesn't.
 // [Server.Lose] takes a lease away.
 //
+// A client that was told that it reaches nobody tries each connection for half a second,
+// and then hears the reason again. So it notices at once when it reaches the server again.
+// Have commands end before their test does: a driver that looks for a server when its
+// client is disconnected looks forever.
+//
 // # Fail-over
 //
-// [NewCluster] makes a replica set of three members in memory, in a [testing/synctest]
-// bubble. Its clients are the driver's own, with its discovery of the members, its
-// pools, and its repeats:
+// With [ReplicaSet] the server has three members. The driver finds the primary, keeps its
+// pools, and repeats commands, as it does anywhere:
 //
 //	synctest.Test(t, func(t *testing.T) {
-//		cluster := locktest.NewCluster(t)
-//		orders := cluster.Collection("orders", bson.M{"_id": "A-17"})
+//		mem := locktest.New(t, locktest.ReplicaSet())
+//		orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 //		locks, err := writelock.New(orders)
 //		go locks.Do(…)
 //		time.Sleep(10 * time.Second)
-//		cluster.StepDown() // another member becomes primary
+//		mem.StepDown() // another member becomes primary
 //	})
 //
-// [Cluster.Isolate], [Cluster.Cut] and [Cluster.Heal] make and end partitions, with an
+// [Server.Isolate], [Server.Cut] and [Server.Heal] make and end partitions, with an
 // old primary beside a new one, stale reads, and writes that are rolled back.
-// [Cluster.Advance] turns the clock of one member. The faults are those of a Server.
+//
+// With [Sharded] it is a sharded cluster with two routers, whose clocks may differ. The
+// command shardCollection gives a collection its key, and a router refuses, with code 61,
+// to look for a document by other fields.
+//
+// # Other programs
+//
+// [Start] makes a server for a program, and [Server.Listen] lets other processes reach it.
 //
 // # What it knows
 //
@@ -84,23 +95,18 @@
 //
 // It refuses everything else with an error that names it, code 115 or 59. It never
 // passes over an operator, also where no document matches. In particular it has no
-// transactions, no sessions but a cluster's, no collations but the simple one, no TTL
+// transactions, no collations but the simple one, no TTL
 // and partial indexes, no validators, views and capped collections, no change streams,
 // and no positional operator `.$`. Regular expressions are Go's, without look-aheads
 // and back references.
 //
-// In a [Server], which is one member, write concerns, read concerns and hints have no
-// effect. (It refuses a linearizable read, code 123, as any standalone does.) A
-// [Cluster] has sessions, repeats of writes, write concerns and read concerns; it has
-// no snapshots and no causal consistency. Both check no rights, and answer a find with
-// all documents at once. They are faster than a server: a document that is deleted and
-// made anew within one millisecond of the server's clock may give out the same fencing
-// token twice.
+// A standalone server has no effect of write concerns, read concerns and hints. (It
+// refuses a linearizable read, code 123, as any standalone does.) A replica set has
+// sessions, repeats of writes, write concerns and read concerns; it has no snapshots and no
+// causal consistency. None checks rights, and all answer a find with all documents at
+// once. They are faster than a server: a document that is deleted and made anew within one
+// millisecond of the server's clock may give out the same fencing token twice.
 //
 // The tests of the library run on it, as they do on a server, and so do the random
-// tests of the protocol: see docs/locktest.md.
-//
-// It uses an option of the driver that the driver marks as internal
-// (ClientOptions.Deployment): a later version of the driver may need a later
-// version of this package. Packages that lock don't depend on it.
+// tests of the protocol: see docs/locktest.md. Packages that lock don't depend on it.
 package locktest

@@ -29,7 +29,7 @@ func Export(ctx context.Context, locks *writelock.Locker, id string) error {
 // replies are lost. It takes no time.
 func TestExportAcrossFailOvers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := locktest.NewCluster(t)
+		cluster := locktest.New(t, locktest.ReplicaSet())
 		orders := cluster.Collection("orders", bson.M{"_id": "A-17"})
 		locks, err := writelock.New(orders)
 		if err != nil {

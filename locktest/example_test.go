@@ -27,9 +27,9 @@ func Print(ctx context.Context, locks *writelock.Locker, id string, printer func
 // lost reply, and when it loses the lock.
 func Example() {
 	ctx := context.Background()
-	mem := locktest.New()
-	orders, err := mem.Collection("orders", bson.M{"_id": "A-17", "prints": 0})
-	must(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17", "prints": 0})
 	mine, err := writelock.New(orders)
 	must(err)
 	others, err := writelock.New(orders, doclock.Owner("another program"))

@@ -1,7 +1,6 @@
 package locktest
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// faults are what the next commands of a [Server] or a [Cluster] meet.
+// faults are what the next commands of a [Server] meet.
 type faults struct {
 	mu sync.Mutex
 
@@ -75,36 +74,6 @@ func (f *faults) Delay(n int, d time.Duration, only ...Kind) {
 	defer f.mu.Unlock()
 	f.delayed, f.delay = orderOf(n, only), d
 }
-
-// Down makes the server unreachable from now on, for this reason. Commands wait, and
-// fail as they do with the driver.
-func (s *Server) Down(reason error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.down = reason
-	s.turn()
-}
-
-// Cut breaks the connections of one client, which [Server.Connect] or
-// [Server.Client] has made, and keeps it from the server from now on, for this
-// reason; nil ends it. The other clients go on. So another program can get the lock
-// of a holder that is cut off. A request on its way ([Server.Delay]) arrives all the
-// same, late, and its sender learns nothing. The error says that the client is none
-// of this server's.
-func (s *Server) Cut(client *mongo.Client, reason error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.clients[client]
-	if d == nil {
-		return errors.New("locktest: the client is not one of this server, or has disconnected")
-	}
-	d.cut = reason
-	s.turn()
-	return nil
-}
-
-// Up ends what [Server.Down] began.
-func (s *Server) Up() { s.Down(nil) }
 
 // fault is what one command meets.
 type fault uint8

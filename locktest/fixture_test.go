@@ -26,10 +26,7 @@ func check(t testing.TB, err error) {
 
 func collection(t testing.TB, mem *locktest.Server, documents ...any) *mongo.Collection {
 	t.Helper()
-	coll, err := mem.Collection("orders", documents...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	coll := mem.Collection("orders", documents...)
 	return coll
 }
 

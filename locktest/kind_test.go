@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,11 +111,13 @@ func (p *kindsPlay) guardWithin() error {
 
 // wait has a goroutine of the same Locker wait for the lock.
 func (p *kindsPlay) wait() error {
-	go func() {
+	var waiter sync.WaitGroup
+	waiter.Go(func() {
 		if lease, err := p.locks.Acquire(ctx, order, "write"); err == nil {
 			check(p.T, lease.Release(ctx))
 		}
-	}()
+	})
+	p.Cleanup(waiter.Wait)
 	synctest.Wait()
 	return nil
 }
@@ -125,13 +128,12 @@ func TestKinds(t *testing.T) {
 		for kind := locktest.Acquires; kind <= locktest.Others; kind <<= 1 {
 			t.Run(fmt.Sprintf("%s/%b", name, kind), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					mem, refused := locktest.New(), 0
-					client, err := mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
+					mem, refused := locktest.New(t), 0
+					client := mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
 						Failed: func(context.Context, *event.CommandFailedEvent) { refused++ },
 					}))
-					check(t, err)
 					p := &kindsPlay{T: t, coll: client.Database("test").Collection("orders")}
-					_, err = p.coll.InsertMany(ctx, []any{bson.M{"_id": 1, "total": 0}, bson.M{"_id": 2}})
+					_, err := p.coll.InsertMany(ctx, []any{bson.M{"_id": 1, "total": 0}, bson.M{"_id": 2}})
 					check(t, err)
 					p.locks, p.fair = p.locker(relations.ReadPreferring()), p.locker(relations.Fair())
 					check(t, p.try(1))

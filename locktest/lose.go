@@ -13,12 +13,6 @@ import (
 // Guarded is a *doclock.Lease.
 type Guarded interface{ Guard() bson.D }
 
-// Lose removes the lease's entry from its document now, as an operator does who
-// breaks a lock. The holder learns it from its next command. Until then its lease
-// counts as valid, and others may be let in. It is an error if the entry is not
-// there: the lease has ended, or it is another server's.
-func (s *Server) Lose(lease Guarded) error { return lose(lease, s.store.Collections(), s.run) }
-
 // lose removes a lease's entry from one of the collections, by a command.
 func lose(lease Guarded, among []store.Place, run func(value.Document) bson.RawValue) error {
 	if v := reflect.ValueOf(lease); lease == nil || v.Kind() == reflect.Pointer && v.IsNil() {

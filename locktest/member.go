@@ -8,9 +8,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// member is one member of a [Cluster]. Its fields need the cluster's mutex.
+// member is one member of a [Server]. Its fields need the server's mutex.
 type member struct {
-	name     string
+	name     string        // its address in this process
+	address  string        // its address for others, after Listen
 	ahead    time.Duration // of its clock, before this machine's
 	isolated bool
 
@@ -77,9 +78,9 @@ func (i *image) next(term int64) *image {
 // replicate brings all members that reach each other to the state of the newest
 // primary among them. What a majority then has is committed. Writes that the primary
 // doesn't have are rolled back. It needs the mutex.
-func (c *Cluster) replicate() {
+func (s *Server) replicate() {
 	var primary *member
-	reached := c.reached()
+	reached := s.reached()
 	for _, m := range reached {
 		if m.leads && (primary == nil || m.term > primary.term) {
 			primary = m
@@ -91,7 +92,7 @@ func (c *Cluster) replicate() {
 	for _, m := range reached {
 		m.learn(primary.term, primary.name)
 		if !primary.latest.has(m.latest.at) {
-			c.hangUp(func(conn *conn) bool { return conn.to == m }) // as a member does before a rollback
+			s.hangUpAll(func(conn *conn) bool { return conn.to == m }) // as a member does before a rollback
 		}
 		m.latest = primary.latest
 		if len(reached) >= majority {
@@ -102,8 +103,8 @@ func (c *Cluster) replicate() {
 
 // elect has the members that reach each other elect the one whose state is the
 // newest; if several have it, then another one than before. It needs the mutex.
-func (c *Cluster) elect(before *member) {
-	reached := c.reached()
+func (s *Server) elect(before *member) {
+	reached := s.reached()
 	if len(reached) < majority {
 		return
 	}
@@ -112,10 +113,10 @@ func (c *Cluster) elect(before *member) {
 	if second := reached[1]; elected == before && second.latest.at == elected.latest.at {
 		elected = second
 	}
-	c.term++
-	elected.learn(c.term, elected.name)
-	elected.latest = elected.latest.next(c.term)
-	c.replicate()
+	s.term++
+	elected.learn(s.term, elected.name)
+	elected.latest = elected.latest.next(s.term)
+	s.replicate()
 }
 
 func compare(a, b point) int {
@@ -126,13 +127,13 @@ func compare(a, b point) int {
 }
 
 // reached are the members that reach each other.
-func (c *Cluster) reached() []*member {
-	return slices.DeleteFunc(slices.Clone(c.members), func(m *member) bool { return m.isolated })
+func (s *Server) reached() []*member {
+	return slices.DeleteFunc(slices.Clone(s.members), func(m *member) bool { return m.isolated })
 }
 
 // copies are how many members have a point, as far as m knows.
-func (c *Cluster) copies(m *member, at point) (n int) {
-	for _, other := range c.members {
+func (s *Server) copies(m *member, at point) (n int) {
+	for _, other := range s.members {
 		if (other == m || !m.isolated && !other.isolated) && other.latest.has(at) {
 			n++
 		}

@@ -42,8 +42,7 @@ func op(name string, operand any) d { return d{{name, operand}} }
 
 // both are the same collection in memory and on the server.
 func both(t *testing.T) map[string]*mongo.Collection {
-	mem, err := locktest.New().Collection("operators")
-	check(t, err)
+	mem := locktest.New(t).Collection("operators")
 	return map[string]*mongo.Collection{"memory": mem, "server": mongotest.Database(t).Collection("operators")}
 }
 
@@ -69,7 +68,7 @@ func compare(t *testing.T, colls map[string]*mongo.Collection, name string, run 
 
 // The server's date is the clock's.
 func TestCurrentDate(t *testing.T) {
-	mem := locktest.New()
+	mem := locktest.New(t)
 	coll := collection(t, mem, d{{"_id", 1}})
 	mem.Advance(time.Hour)
 	before := mem.Now().Truncate(time.Millisecond)

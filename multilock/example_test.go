@@ -18,8 +18,9 @@ import (
 // A category may be deleted only while no client files under it.
 func Example() {
 	ctx := context.Background()
-	categories, err := locktest.New().Collection("categories", bson.M{"_id": "friends"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	categories := mem.Collection("categories", bson.M{"_id": "friends"})
 
 	locks, err := multilock.New(categories, relations.WritePreferring())
 	check(err)
@@ -48,8 +49,9 @@ func Example() {
 // monglock's assertive lock.
 func ExampleLocker_Enqueue() {
 	ctx := context.Background()
-	categories, err := locktest.New().Collection("categories", bson.M{"_id": "friends"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	categories := mem.Collection("categories", bson.M{"_id": "friends"})
 
 	locks, err := multilock.New(categories, relations.WritePreferring())
 	check(err)
@@ -78,8 +80,9 @@ func ExampleLocker_Enqueue() {
 // by the commands that lock them.
 func ExampleDoAll() {
 	ctx := context.Background()
-	accounts, err := locktest.New().Collection("accounts", bson.M{"_id": "ann", "balance": 10}, bson.M{"_id": "bob", "balance": 0})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	accounts := mem.Collection("accounts", bson.M{"_id": "ann", "balance": 10}, bson.M{"_id": "bob", "balance": 0})
 	locks, err := multilock.New(accounts, relations.Exclusive())
 	check(err)
 
@@ -106,8 +109,9 @@ func check(err error) {
 // Two accounts are held until both leases are released. While one can't be had, none is.
 func ExampleAcquireAll() {
 	ctx := context.Background()
-	accounts, err := locktest.New().Collection("accounts", bson.M{"_id": "ann"}, bson.M{"_id": "bob"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	accounts := mem.Collection("accounts", bson.M{"_id": "ann"}, bson.M{"_id": "bob"})
 	locks, err := multilock.New(accounts, relations.Fair())
 	check(err)
 	bobs, err := locks.TryAcquire(ctx, doclock.ID("bob"), "write")
@@ -129,8 +133,9 @@ func ExampleAcquireAll() {
 // A customer's server bears three calls at a time, from all programs together.
 func Example_threeAtATime() {
 	ctx := context.Background()
-	customers, err := locktest.New().Collection("customers", bson.M{"_id": "Acme"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	customers := mem.Collection("customers", bson.M{"_id": "Acme"})
 	locks, err := multilock.New(customers, relations.Semaphore(3))
 	check(err)
 

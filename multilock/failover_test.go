@@ -23,7 +23,7 @@ import (
 // replicated is one document, and others, on a replica set.
 type replicated struct {
 	*place
-	cluster *locktest.Cluster
+	cluster *locktest.Server
 }
 
 // onCluster runs a test on a replica set, in virtual time. The test's own hand has a
@@ -31,7 +31,7 @@ type replicated struct {
 func onCluster(t *testing.T, test func(r *replicated)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := locktest.NewCluster(t)
+		c := locktest.New(t, locktest.ReplicaSet())
 		hand := c.Connect().Database("test").Collection("documents")
 		p := &place{Document: &fixture.Document{TB: t, Hand: hand, ID: int32(1)}, coll: hand}
 		p.insert()

@@ -28,7 +28,7 @@ import (
 type order struct {
 	*place
 	ending
-	net         faultyServer
+	net         *locktest.Server
 	here, there *multilock.Locker
 	doc         int
 	done        []string
@@ -45,14 +45,6 @@ const (
 	orderTTL = time.Hour       // so that nothing is gone because its time is over
 	slow     = 2 * time.Second // a reply; its caller leaves before
 )
-
-// faultyServer is a [locktest.Server] or a [locktest.Cluster].
-type faultyServer interface {
-	Fail(n int, refusal mongo.CommandError, only ...locktest.Kind)
-	LoseRequests(n int, only ...locktest.Kind)
-	LoseReplies(n int, only ...locktest.Kind)
-	Delay(n int, d time.Duration, only ...locktest.Kind)
-}
 
 // event is something that happens to the lease.
 type event struct {
@@ -221,7 +213,7 @@ func (o *order) over() {
 // orders runs orders of events, each on a document of its own.
 type orders struct {
 	*place
-	net         faultyServer
+	net         *locktest.Server
 	here, there *multilock.Locker
 	n           int
 }

@@ -53,7 +53,8 @@ func (o *outage) lose(l *multilock.Locker, id int, opts ...doclock.AcquireOption
 		must(o, err)
 	}
 	o.mem.LoseReplies(1, locktest.Acquires)
-	o.want(errOf(l.TryAcquire(o.within(time.Millisecond), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
+	o.want(errOf(l.TryAcquire(o.within(time.Millisecond/2), doclock.ID(id), "write", opts...)), doclock.ErrNotAcquired)
+	time.Sleep(time.Millisecond) // until the connection breaks
 }
 
 // free reports whether another program can have the document.
@@ -128,7 +129,7 @@ func TestWhatIsOwedOutlastsAnOutage(t *testing.T) {
 						owe(o, func() { o.mem.Down(errAway) }, of.option)
 						time.Sleep(time.Until(began.Add(away)))
 						o.mem.Up()
-						time.Sleep(1100 * time.Millisecond)
+						time.Sleep(1600 * time.Millisecond) // a pause of the clean-up, and one of the driver
 						if !o.free() {
 							o.Errorf("it keeps others out %v after an outage of %v", time.Since(began)-away, away)
 						}
@@ -197,7 +198,7 @@ func TestLeftoversWaitTogether(t *testing.T) { // alone: it counts goroutines
 			o.Errorf("%d commands", len(sent))
 		}
 		o.mem.Up()
-		time.Sleep(1100 * time.Millisecond)
+		time.Sleep(2100 * time.Millisecond) // a pause of the clean-up, and those of the driver
 		if n := l.Leftovers(); n != 0 || w.Count() > many {
 			o.Errorf("%d are owed after %d commands", n, w.Count())
 		}

@@ -118,16 +118,16 @@ func TestACallRestsInTrouble(t *testing.T) {
 	t.Parallel()
 	type trouble struct {
 		name   string
-		strike func(c *locktest.Cluster, only ...locktest.Kind)
+		strike func(c *locktest.Server, only ...locktest.Kind)
 	}
 	troubles := []trouble{
-		{"lost requests", func(c *locktest.Cluster, only ...locktest.Kind) { c.LoseRequests(1<<30, only...) }},
-		{"lost replies", func(c *locktest.Cluster, only ...locktest.Kind) { c.LoseReplies(1<<30, only...) }},
+		{"lost requests", func(c *locktest.Server, only ...locktest.Kind) { c.LoseRequests(1<<30, only...) }},
+		{"lost replies", func(c *locktest.Server, only ...locktest.Kind) { c.LoseReplies(1<<30, only...) }},
 	}
 	for _, refusal := range []mongo.CommandError{
 		overloaded, conflicting, {Code: 6}, {Code: 50}, {Code: 134}, {Code: 189}, {Code: 262}, {Code: 9001}, {Code: 10107}, {Code: 11600}, {Code: 424242},
 	} {
-		troubles = append(troubles, trouble{fmt.Sprint("code ", refusal.Code), func(c *locktest.Cluster, only ...locktest.Kind) {
+		troubles = append(troubles, trouble{fmt.Sprint("code ", refusal.Code), func(c *locktest.Server, only ...locktest.Kind) {
 			c.Fail(1<<30, refusal, only...)
 		}})
 	}
@@ -146,7 +146,7 @@ func TestACallRestsInTrouble(t *testing.T) {
 }
 
 // most is how many commands the call sends in a second of trouble, at most.
-func (c paced) most(t *testing.T, strike func(*locktest.Cluster, ...locktest.Kind), only ...locktest.Kind) (most int) {
+func (c paced) most(t *testing.T, strike func(*locktest.Server, ...locktest.Kind), only ...locktest.Kind) (most int) {
 	onCluster(t, func(r *replicated) {
 		must(r, errOf(r.coll.InsertOne(r.Context(), doclock.ID(10))))
 		var lock sync.Mutex

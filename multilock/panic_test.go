@@ -22,7 +22,7 @@ const monitors = "the caller's monitor"
 func (p *place) panics() (coll *mongo.Collection, arm func(sent bool, comment string)) {
 	p.Helper()
 	var before, after atomic.Pointer[string]
-	client, err := p.mem.Connect(options.Client().SetMonitor(&driver.CommandMonitor{
+	client := p.mem.Connect(options.Client().SetMonitor(&driver.CommandMonitor{
 		Started: func(_ context.Context, e *driver.CommandStartedEvent) {
 			comment, _ := e.Command.Lookup("comment").StringValueOK()
 			if at := before.Load(); at != nil && strings.HasPrefix(comment, *at) && before.CompareAndSwap(at, nil) {
@@ -35,7 +35,6 @@ func (p *place) panics() (coll *mongo.Collection, arm func(sent bool, comment st
 			}
 		},
 	}))
-	must(p, err)
 	return client.Database(p.coll.Database().Name()).Collection(p.coll.Name()), func(sent bool, comment string) {
 		if sent {
 			after.Store(&comment)

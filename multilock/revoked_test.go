@@ -30,8 +30,7 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 			}
 			virtually(t, name, func(p *place) {
 				heard, hear := p.heard()
-				client, err := p.mem.Connect()
-				must(p, err)
+				client := p.mem.Connect()
 				rules, tag, opts := relations.WritePreferring(), "write", []doclock.Option{hear}
 				if shared {
 					tag, opts = "read", append(opts, doclock.ShareInProcess("read"))
@@ -44,13 +43,13 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				kept := lease.KeepAlive(p.Context())
 
 				cut := func() {
-					must(p, p.mem.Cut(client, errAway))
+					p.mem.Cut(client)
 					_, _ = l.TryAcquire(p.within(time.Second), doclock.ID(2), tag)
 					time.Sleep(time.Minute) // the Locker learns of the outage
 				}
 				cut()
 				begun := time.Now()
-				err = last(p.within(2*time.Second), lease)
+				err := last(p.within(2*time.Second), lease)
 				p.want(err, context.DeadlineExceeded)
 				p.wantNot(err, doclock.ErrOutcomeUnknown)
 				if took := time.Since(begun); took != 2*time.Second {
@@ -58,7 +57,7 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 				}
 				ok(p, lease.Err())
 				ok(p, kept.Err())
-				must(p, p.mem.Cut(client, nil))
+				p.mem.Reconnect(client)
 				time.Sleep(10 * time.Second)
 				if shared {
 					ok(p, lease.Err())
@@ -73,7 +72,7 @@ func TestALastCommandThatIsRevokedKeepsTheLease(t *testing.T) {
 
 				cut()
 				p.want(last(p.within(time.Second), lease), context.DeadlineExceeded)
-				must(p, p.mem.Cut(client, nil))
+				p.mem.Reconnect(client)
 				ok(p, last(p.Context(), lease)) // at once
 				var total struct{ Total int }
 				if name == "UpdateAndRelease" {
@@ -99,16 +98,15 @@ func TestALastCommandThatIsRevokedTooLateIsTold(t *testing.T) {
 		}
 		virtually(t, name, func(p *place) {
 			heard, hear := p.heard()
-			client, err := p.mem.Connect()
-			must(p, err)
+			client := p.mem.Connect()
 			coll := client.Database(p.coll.Database().Name()).Collection(p.coll.Name())
 			l := p.locker(coll, relations.WritePreferring(), hear, doclock.TTL(10*time.Second))
 			lease := p.try(l, "write")
-			must(p, p.mem.Cut(client, errAway))
+			p.mem.Cut(client)
 			_, _ = l.TryAcquire(p.within(time.Second), doclock.ID(2), "write") // the Locker learns of the outage
 			time.Sleep(8 * time.Second)
 			p.want(last(p.within(2*time.Second), lease), doclock.ErrOutcomeUnknown, context.DeadlineExceeded)
-			must(p, p.mem.Cut(client, nil))
+			p.mem.Reconnect(client)
 			time.Sleep(time.Minute)
 			if told := heard.of(doclock.EventOutcomeUnknown); len(told) != 1 {
 				p.Errorf("observers were told %d times: %v", len(told), told)

@@ -164,9 +164,10 @@ func owes(p *place, coll *mongo.Collection) func(context.Context) {
 	l := p.locker(coll, relations.Exclusive(), doclock.TTL(time.Minute))
 	for i := range 50 {
 		p.mem.LoseRequests(1, locktest.Acquires)
-		ctx, cancel := context.WithTimeout(p.Context(), time.Millisecond)
+		ctx, cancel := context.WithTimeout(p.Context(), time.Millisecond/2)
 		p.want(errOf(l.TryAcquire(ctx, doclock.ID(10+i), "write")), doclock.ErrNotAcquired)
 		cancel()
+		time.Sleep(time.Millisecond) // until the connection breaks
 	}
 	return begunBefore
 }

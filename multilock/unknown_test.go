@@ -148,7 +148,7 @@ func TestAReleaseAfterABreakIsUnknown(t *testing.T) {
 			} else {
 				p.mem.LoseReplies(1, locktest.Releases)
 			}
-			time.AfterFunc(time.Millisecond, func() {
+			time.AfterFunc(time.Millisecond/2, func() { // before the connection breaks
 				if !breaks {
 					return
 				}

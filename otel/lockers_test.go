@@ -26,8 +26,7 @@ func TestALocker(t *testing.T) {
 				t.Errorf("got %v, want %v", err, want)
 			}
 		}
-		orders, err := locktest.New().Collection("orders", bson.M{"_id": 1})
-		check(err, nil)
+		orders := locktest.New(t).Collection("orders", bson.M{"_id": 1})
 		locks, err := writelock.New(orders, doclock.OnEvent(r.Observe))
 		check(err, nil)
 		ctx, caller := r.tracer.Tracer("caller").Start(t.Context(), "caller")

@@ -18,8 +18,9 @@ import (
 // An order is charged once, however many requests ask for it.
 func Example_payment() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17", "total": 30})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17", "total": 30})
 	locks, err := writelock.New(orders)
 	check(err)
 	charge := func(order string, total int) (receipt string, err error) { // stands for the payment provider
@@ -56,9 +57,9 @@ func Example_payment() {
 // and the job is done in a moment: so the lock outlasts the job.
 func Example_oncePerTick() {
 	ctx := context.Background()
-	mem := locktest.New()
-	names, err := mem.Collection("locks")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	names := mem.Collection("locks")
 	locks, err := writelock.New(names, doclock.Upsert())
 	check(err)
 
@@ -88,11 +89,10 @@ func Example_oncePerTick() {
 // wait until that is done.
 func Example_migration() {
 	ctx := context.Background()
-	mem := locktest.New()
-	people, err := mem.Collection("people", bson.M{"name": "Ada"}, bson.M{"name": "Bob"})
-	check(err)
-	schemas, err := mem.Collection("schema")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	people := mem.Collection("people", bson.M{"name": "Ada"}, bson.M{"name": "Bob"})
+	schemas := mem.Collection("schema")
 	locks, err := writelock.New(schemas, doclock.Upsert())
 	check(err)
 	addCountries := func(ctx context.Context) error { // may be done twice, as each step must
@@ -130,10 +130,10 @@ func Example_migration() {
 // and too many times never.
 func Example_mailQueue() {
 	ctx := context.Background()
-	mem := locktest.New()
+	mem := locktest.Start()
+	defer mem.Close()
 	now := mem.Now // a program takes time.Now
-	letters, err := mem.Collection("letters", bson.M{"to": "Ann", "due": now()}, bson.M{"to": "Bob", "due": now()})
-	check(err)
+	letters := mem.Collection("letters", bson.M{"to": "Ann", "due": now()}, bson.M{"to": "Bob", "due": now()})
 	locks, err := writelock.New(letters)
 	check(err)
 	send := func(to string, tries int) error { // stands for the mail server
@@ -179,10 +179,11 @@ func Example_mailQueue() {
 // The steps of an order are done in the order of their numbers, by any worker.
 func Example_inOrder() {
 	ctx := context.Background()
-	steps, err := locktest.New().Collection("steps",
+	mem := locktest.Start()
+	defer mem.Close()
+	steps := mem.Collection("steps",
 		bson.M{"order": "A-17", "number": 2, "name": "pack", "done": false},
 		bson.M{"order": "A-17", "number": 1, "name": "pay", "done": false})
-	check(err)
 	locks, err := writelock.New(steps)
 	check(err)
 
@@ -218,8 +219,9 @@ func Example_inOrder() {
 // No document has to be there: Upsert inserts one for each name.
 func Example_reportByName() {
 	ctx := context.Background()
-	names, err := locktest.New().Collection("locks")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	names := mem.Collection("locks")
 	ada, err := writelock.New(names, doclock.Upsert(), doclock.Owner("Ada"))
 	check(err)
 	bob, err := writelock.New(names, doclock.Upsert(), doclock.Owner("Bob"))

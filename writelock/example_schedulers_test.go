@@ -15,9 +15,9 @@ import (
 // Each instance of a program has the same crontab. A wrapper of its own runs each job
 // once for each tick.
 func Example_crontab() {
-	mem := locktest.New()
-	jobs, err := mem.Collection("jobs")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	jobs := mem.Collection("jobs")
 	locks, err := writelock.New(jobs, doclock.Upsert())
 	check(err)
 
@@ -44,8 +44,9 @@ func Example_crontab() {
 
 // Each instance has the same scheduler, and it runs in the leader.
 func Example_scheduler() {
-	jobs, err := locktest.New().Collection("jobs")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	jobs := mem.Collection("jobs")
 	const apart = 10 * time.Millisecond // by so much the clocks may differ
 	running, ended := make(chan bool), make(chan error)
 	newScheduler := func(instance string) (start func() error, shutdown func()) {

@@ -15,9 +15,9 @@ import (
 // Do holds the lock while the function runs. Its error says what is to be undone.
 func ExampleLocker_Do() {
 	ctx := context.Background()
-	mem := locktest.New()
-	orders, err := mem.Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 	locks, err := writelock.New(orders)
 	check(err)
 
@@ -48,9 +48,9 @@ func ExampleLocker_Do() {
 // Lead calls the function while this process leads, and again after a loss.
 func ExampleLocker_Lead() {
 	ctx := context.Background()
-	mem := locktest.New()
-	names, err := mem.Collection("locks")
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	names := mem.Collection("locks")
 	locks, err := writelock.New(names, doclock.Upsert())
 	check(err)
 
@@ -73,8 +73,9 @@ func ExampleLocker_Lead() {
 // A lock that is held by another names its holder, in one command.
 func ExampleLocker_TryAcquire() {
 	ctx := context.Background()
-	orders, err := locktest.New().Collection("orders", bson.M{"_id": "A-17"})
-	check(err)
+	mem := locktest.Start()
+	defer mem.Close()
+	orders := mem.Collection("orders", bson.M{"_id": "A-17"})
 
 	ada, err := writelock.New(orders, doclock.Owner("Ada"))
 	check(err)

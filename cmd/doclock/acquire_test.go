@@ -57,8 +57,8 @@ func TestRunGivesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cluster := locktest.NewCluster(t)
-				coll := cluster.Collection("locks", bson.M{"_id": "nightly"})
+				mem := locktest.New(t)
+				coll := mem.Collection("locks", bson.M{"_id": "nightly"})
 				if c.held {
 					others, err := writelock.New(coll)
 					if err != nil {
@@ -68,9 +68,9 @@ func TestRunGivesUp(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				cluster.Delay(c.late, time.Hour)
+				mem.Delay(c.late, time.Hour)
 				if c.cut {
-					cluster.Cut(coll.Database().Client())
+					mem.Cut(coll.Database().Client())
 				}
 				var said screen
 				run, h := cli{err: &said, field: "lock"}, held{ttl: defaultTTL, wait: c.wait, first: firstAnswer, verbose: true}

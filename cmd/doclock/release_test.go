@@ -23,11 +23,8 @@ func TestReleaseIsRefused(t *testing.T) {
 		ttl  time.Duration
 		code int
 	}{"in time": {time.Hour, 3}, "late": {time.Second, exitUnknown}} {
-		mem := locktest.New()
-		coll, err := mem.Collection("locks", bson.M{"_id": 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		mem := locktest.New(t)
+		coll := mem.Collection("locks", bson.M{"_id": 1})
 		locks, err := writelock.New(coll)
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +73,7 @@ func TestUntilSignalIsDeafAtFirst(t *testing.T) {
 // returns.
 func TestUnselected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := locktest.NewCluster(t)
+		cluster := locktest.New(t, locktest.ReplicaSet())
 		orders := cluster.Collection("orders", bson.M{"_id": 1})
 		locks, err := writelock.New(orders)
 		if err != nil {

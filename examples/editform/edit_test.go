@@ -38,19 +38,16 @@ type application struct {
 // inApplication runs a test with an application that has a page.
 func inApplication(t *testing.T, test func(*application)) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &application{T: t, mem: locktest.New()}
-		var err error
-		a.pages, err = a.mem.Collection("pages", page{ID: "welcome"})
-		check(err)
+		a := &application{T: t, mem: locktest.New(t)}
+		a.pages = a.mem.Collection("pages", page{ID: "welcome"})
 		var replicas []http.Handler
 		for i := range 2 {
-			client, err := a.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
+			client := a.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
 				Started: func(context.Context, *event.CommandStartedEvent) {
 					a.commands.Add(1)
 					time.Sleep(rand.N(time.Millisecond)) // the commands of two tabs come in any order
 				},
 			}))
-			check(err)
 			r, err := newReplica(fmt.Sprint("replica ", i+1), client.Database("test").Collection("pages"))
 			check(err)
 			t.Cleanup(func() { check(r.locks.Close(context.Background())) })

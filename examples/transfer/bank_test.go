@@ -28,25 +28,22 @@ type bank struct {
 }
 
 func newBank(t *testing.T, accounts int) *bank {
-	b := &bank{T: t, mem: locktest.New()}
+	b := &bank{T: t, mem: locktest.New(t)}
 	var documents []any
 	for range accounts {
 		b.ids = append(b.ids, bson.NewObjectID())
 		documents = append(documents, bson.M{"_id": b.ids[len(b.ids)-1], "balance": 100})
 	}
-	var err error
-	b.accounts, err = b.mem.Collection("accounts", documents...)
-	check(err)
+	b.accounts = b.mem.Collection("accounts", documents...)
 	return b
 }
 
 // program has a client of its own, which calls before before each command.
 func (b *bank) program(before func(client *mongo.Client, command string)) *writelock.Locker {
 	var client *mongo.Client
-	client, err := b.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
+	client = b.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
 		Started: func(_ context.Context, e *event.CommandStartedEvent) { before(client, e.CommandName) },
 	}))
-	check(err)
 	locks, err := writelock.New(client.Database("test").Collection("accounts"))
 	check(err)
 	b.Cleanup(func() { check(locks.Close(context.Background())) })
@@ -104,8 +101,8 @@ func TestTheSumNeverChanges(t *testing.T) {
 			locks := b.program(func(client *mongo.Client, _ string) {
 				time.Sleep(rand.N(100 * time.Millisecond))
 				if rand.N(30) == 0 && time.Now().Before(end) {
-					_ = b.mem.Cut(client, errors.New("the cable is out"))
-					time.AfterFunc(rand.N(90*time.Second), func() { _ = b.mem.Cut(client, nil) })
+					b.mem.Cut(client)
+					time.AfterFunc(rand.N(90*time.Second), func() { b.mem.Reconnect(client) })
 				}
 			})
 			for range 2 {

@@ -24,12 +24,12 @@ import (
 
 // Two instances have the same job, and one of them runs it.
 func Example() {
-	server := locktest.New() // of the program: a MongoDB
+	server := locktest.Start() // of the program: a MongoDB
+	defer server.Close()
 	var asked sync.WaitGroup
 	asked.Add(2)
 	for range 2 {
-		jobs, err := server.Collection("jobs")
-		check(err)
+		jobs := server.Collection("jobs")
 		locks := named(jobs)
 		locker := gocronlock.NewLocker(locks, 12*time.Hour) // half of the time between two ticks
 		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
@@ -165,8 +165,7 @@ func TestElector(t *testing.T) {
 	t.Parallel()
 	mongotest.Virtual(t, func(t *testing.T) {
 		server, db := mongotest.Memory(t), mongotest.Database(t)
-		own, err := server.Connect(options.Client())
-		check(err)
+		own := server.Connect()
 		one := gocronlock.NewElector(named(own.Database(db.Name()).Collection("jobs")), "leader", apart)
 		two := gocronlock.NewElector(named(db.Collection("jobs")), "leader", apart)
 		says := func(e *gocronlock.Elector, want error, after time.Duration) {
@@ -181,13 +180,13 @@ func TestElector(t *testing.T) {
 		says(one, nil, 2*time.Millisecond)
 		end := campaign(two)
 		says(one, nil, 5*time.Minute)
-		check(server.Cut(own, errors.New("cut")))
+		server.Cut(own)
 		for end := time.Now().Add(10 * time.Second); one.IsLeader(t.Context()) == nil && time.Now().Before(end); {
 			says(two, doclock.ErrNotAcquired, time.Millisecond)
 		}
 		says(one, doclock.ErrLost, 0)
 		says(two, nil, 10*time.Second)
-		check(server.Cut(own, nil))
+		server.Reconnect(own)
 		end()
 		says(two, doclock.ErrReleased, 0)
 		says(one, nil, 10*time.Second)

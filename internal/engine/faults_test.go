@@ -66,7 +66,7 @@ func (p *peer) fails(arm func(), certain bool, cause Cause) {
 	g := Grant{Pin: Pin{{Key: "_id", Value: p.ID}}, Tag: "write", ID: ann, Fence: n0}
 	for name, send := range modifying(p, g) {
 		arm()
-		ctx, cancel := context.WithTimeout(p.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(p.Context(), 15*time.Second) // more than the driver takes to look at a server again
 		got, err := send(ctx)
 		cancel()
 		var f *Failure

@@ -36,15 +36,15 @@ func TestAReadIsSentOnce(t *testing.T) {
 		},
 	}
 	for name, read := range reads {
-		for fault, strike := range map[string]func(*locktest.Cluster){
-			"none":           func(*locktest.Cluster) {},
-			"a code":         func(c *locktest.Cluster) { c.Fail(1<<30, mongo.CommandError{Code: 189, Message: "on purpose"}) },
-			"a lost reply":   func(c *locktest.Cluster) { c.LoseReplies(1 << 30) },
-			"a lost request": func(c *locktest.Cluster) { c.LoseRequests(1 << 30) },
+		for fault, strike := range map[string]func(*locktest.Server){
+			"none":           func(*locktest.Server) {},
+			"a code":         func(c *locktest.Server) { c.Fail(1<<30, mongo.CommandError{Code: 189, Message: "on purpose"}) },
+			"a lost reply":   func(c *locktest.Server) { c.LoseReplies(1 << 30) },
+			"a lost request": func(c *locktest.Server) { c.LoseRequests(1 << 30) },
 		} {
 			t.Run(name+", "+fault, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := locktest.NewCluster(t)
+					c := locktest.New(t, locktest.ReplicaSet())
 					var sent []bson.Raw
 					client := c.Connect(options.Client().SetMonitor(fixture.Monitor(func(command bson.Raw) {
 						if sent = append(sent, command); len(sent) > 100 {

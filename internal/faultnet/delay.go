@@ -68,7 +68,11 @@ func (l *late) carry(queue <-chan message) {
 	for {
 		select {
 		case m := <-queue:
-			time.Sleep(time.Until(m.due))
+			select {
+			case <-time.After(time.Until(m.due)):
+			case <-l.closed:
+				return
+			}
 			if _, err := l.Conn.Write(m.text); err != nil {
 				_ = l.end()
 			}

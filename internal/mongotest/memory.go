@@ -19,7 +19,7 @@ var memory = func() *locktest.Server {
 	if os.Getenv("DOCLOCK_TEST_MEMORY") == "" {
 		return nil
 	}
-	return locktest.New()
+	return locktest.Start()
 }()
 
 // bubbles are the servers of the tests that run in virtual time, by name.
@@ -33,7 +33,7 @@ var bubbles sync.Map
 func Virtual(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		bubbles.Store(t.Name(), locktest.New())
+		bubbles.Store(t.Name(), locktest.New(t))
 		t.Cleanup(func() { bubbles.Delete(t.Name()) })
 		test(t)
 	})
@@ -72,16 +72,15 @@ func inMemory(tb testing.TB, server *locktest.Server, opts ...*options.ClientOpt
 	}
 	all := options.MergeClientOptions(opts...)
 	if all.Dialer == nil {
-		client, err := server.Connect(all)
-		if err != nil {
-			tb.Fatalf("mongotest: connecting: %v", err)
-		}
-		return client
+		return server.Connect(all)
 	}
 	faults, ok := all.Dialer.(over)
 	if !ok {
 		tb.Skip("a server in memory can't be reached by this dialer")
 	}
-	faults.Over(network{server})
-	return connect(tb, "mongodb://127.0.0.1/?directConnection=true", opts...)
+	faults.Over(server)
+	return connect(tb, server.URI(), opts...)
 }
+
+// over is a dialer of faults. It connects by another one.
+type over interface{ Over(options.ContextDialer) }

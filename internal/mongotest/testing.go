@@ -37,6 +37,9 @@ func Main(m *testing.M) {
 	sideBySide()
 	debug.SetGCPercent(400) // tests allocate much and keep little
 	code := m.Run()
+	if memory != nil {
+		memory.Close()
+	}
 	if err := disconnect(); err != nil {
 		fmt.Fprintln(os.Stderr, "mongotest:", err)
 		code = max(code, 1)

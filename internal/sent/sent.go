@@ -44,10 +44,9 @@ const (
 // lock. They are the same ones each time.
 func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all []Command, err error) {
 	rec := &recorder{}
-	client, err := locktest.New().Connect(options.Client().SetMonitor(&event.CommandMonitor{Started: rec.started}))
-	if err != nil {
-		return nil, err
-	}
+	mem := locktest.Start()
+	defer mem.Close()
+	client := mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{Started: rec.started}))
 	coll := client.Database("test").Collection("documents")
 	ctx := context.Background()
 	if _, err := coll.InsertOne(ctx, bson.D{{Key: "_id", Value: 1}}); err != nil {

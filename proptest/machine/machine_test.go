@@ -20,7 +20,7 @@ func TestEngine(t *testing.T) {
 		}
 	}
 	var count tally.Tally
-	machine.Engine(t, locktest.New().Client().Database("machine"), 400, 30, &count)
+	machine.Engine(t, locktest.New(t).Client().Database("machine"), 400, 30, &count)
 	floors := []tally.Floor{
 		{Kind: "check", Name: machine.EngineOutcomes, Least: 500},
 		{Kind: "check", Name: machine.EngineStored, Least: 400},

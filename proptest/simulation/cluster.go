@@ -14,7 +14,6 @@ import (
 	"github.com/doclock/doclock/proptest/history"
 	"github.com/doclock/doclock/proptest/tally"
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
@@ -47,7 +46,7 @@ func Cluster(t *testing.T, c Config, counts *tally.Tally) {
 		synctest.Test(t, func(t *testing.T) {
 			of := shapeOf(seed)
 			of.calm, of.fits = false, true
-			a, err := newAdversary(locktest.NewCluster(t), of)
+			a, err := newAdversary(locktest.New(t, locktest.ReplicaSet()), of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,16 +62,15 @@ func Cluster(t *testing.T, c Config, counts *tally.Tally) {
 // adversary has the members of a replica set do wrong.
 type adversary struct {
 	runner
-	set       *locktest.Cluster
+	set       *locktest.Server
 	ahead     map[string]time.Duration // of the members' clocks
 	newcomers sync.WaitGroup
 	arrived   []*program      // the newcomers
 	alone     map[string]bool // ids that an old primary had when it came back
 }
 
-func newAdversary(set *locktest.Cluster, of shape) (*adversary, error) {
-	connect := func(opts ...*options.ClientOptions) (*mongo.Client, error) { return set.Connect(opts...), nil }
-	s, err := newVirtual(world{shape: of, net: set, dial: connect, faulty: true, pace: 1, apart: tolerance / 2})
+func newAdversary(set *locktest.Server, of shape) (*adversary, error) {
+	s, err := newVirtual(world{shape: of, net: set, dial: set.Connect, faulty: true, pace: 1, apart: tolerance / 2})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +202,7 @@ func (a *adversary) clocks(over context.Context) {
 		r.pause(4 * time.Second)
 		member := append(a.set.Secondaries(), a.set.Primary())[r.IntN(3)]
 		ahead := r.upTo(tolerance-2*time.Millisecond) - tolerance/2 + time.Millisecond
-		a.set.Advance(member, ahead-a.ahead[member])
+		a.set.Advance(ahead-a.ahead[member], member)
 		a.ahead[member] = ahead
 		r.fire(FaultTurned)
 	}

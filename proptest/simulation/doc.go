@@ -26,7 +26,7 @@
 // at each step of some operations.
 //
 // On a replica set (cluster.go) time is virtual too, and the members are those of
-// [locktest.NewCluster]. Primaries are deposed and write on, and what they have written is
+// [locktest.ReplicaSet]. Primaries are deposed and write on, and what they have written is
 // rolled back; clocks differ.
 //
 // On a server (server.go) time is real, and goes twenty times as fast as in memory. Several

@@ -143,9 +143,7 @@ func (r runner) cut() {
 	struck, step := make(chan struct{}), r.IntN(2)
 	d := r.length("program cut off")
 	strike := sync.OnceFunc(func() {
-		if err := r.mem.Cut(p.client, errCut); err != nil {
-			r.fault("%v", err)
-		}
+		r.mem.Cut(p.client)
 		close(struck)
 	})
 	p.strikes[step].Store(&strike)
@@ -156,9 +154,7 @@ func (r runner) cut() {
 	}
 	p.strikes[step].Store(nil)
 	time.Sleep(d)
-	if err := r.mem.Cut(p.client, nil); err != nil {
-		r.fault("%v", err)
-	}
+	r.mem.Reconnect(p.client)
 }
 
 // panics has a program's monitor panic, before its next command or after the answer.

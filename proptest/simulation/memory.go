@@ -39,7 +39,7 @@ type Config struct {
 func Run(t *testing.T, c Config, counts *tally.Tally) {
 	for seed := c.First; seed < c.First+uint64(c.Seeds) && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			s, err := newInMemory(shapeOf(seed))
+			s, err := newInMemory(t, shapeOf(seed))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,8 +69,8 @@ func shapeOf(seed uint64) shape {
 }
 
 // newInMemory makes the server, the documents and the programs.
-func newInMemory(of shape) (*run, error) {
-	mem := locktest.New()
+func newInMemory(t testing.TB, of shape) (*run, error) {
+	mem := locktest.New(t)
 	return newVirtual(world{shape: of, mem: mem, net: mem, dial: mem.Connect, faulty: !of.calm, pace: 1})
 }
 
@@ -94,10 +94,7 @@ func newVirtual(w world) (*run, error) {
 	}
 	s.operator = &operator{run: s, number: programsPerProcess - 1}
 	s.operator.recorder = history.NewRecorder(s.operator.number, "test", s.clock, s.history)
-	client, err := s.dial(options.Client().SetMonitor(s.operator.recorder.Monitor()).SetRetryReads(false)) // the driver's loop has no pause
-	if err != nil {
-		return nil, err
-	}
+	client := s.dial(options.Client().SetMonitor(s.operator.recorder.Monitor()).SetRetryReads(false)) // the driver's loop has no pause
 	s.operator.coll = client.Database("test").Collection("orders")
 	if _, err := s.operator.coll.InsertMany(context.Background(), all); err != nil {
 		return nil, err
@@ -121,9 +118,7 @@ func (s *run) newProgram(n int) (p *program, err error) {
 		}
 	}
 	p.recorder = history.NewRecorder(n, "test", s.clock, s.history)
-	if p.client, err = s.dial(options.Client().SetMonitor(together(s.monitor(p), p.recorder.Monitor()))); err != nil {
-		return nil, err
-	}
+	p.client = s.dial(options.Client().SetMonitor(together(s.monitor(p), p.recorder.Monitor())))
 	return p, s.connect(p, p.client.Database("test").Collection("orders"))
 }
 

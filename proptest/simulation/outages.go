@@ -95,7 +95,7 @@ func Outages(t *testing.T, first uint64, some int, counts *tally.Tally) {
 					synctest.Test(t, func(t *testing.T) {
 						shape := shapeOf(calmSeed)
 						shape.fits = true
-						s, err := newInMemory(shape)
+						s, err := newInMemory(t, shape)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -131,10 +131,8 @@ func (s *run) outage(run func(runner, context.Context, *program), d time.Duratio
 			s.mem.Fail(1<<30, mongo.CommandError{Code: failOvers[k%len(failOvers)], Message: "failed over on purpose"})
 			time.AfterFunc(d, func() { s.mem.Fail(0, mongo.CommandError{}) })
 		} else {
-			if err := s.mem.Cut(p.client, errCut); err != nil {
-				s.fault("%v", err)
-			}
-			time.AfterFunc(d, func() { _ = s.mem.Cut(p.client, nil) })
+			s.mem.Cut(p.client)
+			time.AfterFunc(d, func() { s.mem.Reconnect(p.client) })
 		}
 		if gone {
 			time.AfterFunc(100*time.Millisecond, cancel)

@@ -53,12 +53,12 @@ type run struct {
 // world is what differs between a server in memory, in virtual time, and a real one.
 type world struct {
 	shape
-	mem    *locktest.Server                                       // or nil
-	net    network                                                // of one in memory, or of a cluster in memory; or nil
-	dial   func(...*options.ClientOptions) (*mongo.Client, error) // one in memory
-	faulty bool                                                   // calls meet faults
-	pace   time.Duration                                          // how many times as fast as in virtual time it goes
-	apart  time.Duration                                          // by which members' clocks are set wrong at most; 0: there is one member
+	mem    *locktest.Server                              // or nil
+	net    network                                       // of one in memory, or of a cluster in memory; or nil
+	dial   func(...*options.ClientOptions) *mongo.Client // one in memory
+	faulty bool                                          // calls meet faults
+	pace   time.Duration                                 // how many times as fast as in virtual time it goes
+	apart  time.Duration                                 // by which members' clocks are set wrong at most; 0: there is one member
 }
 
 // network has the faults of a server or of a cluster in memory.
@@ -367,7 +367,9 @@ func (s *run) monitor(p *program) *event.CommandMonitor {
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
 			flying.Delete(e.RequestID)
 			p.pace.succeeds()
-			p.strike(1)
+			if e.DatabaseName != "admin" {
+				p.strike(1)
+			}
 		},
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
 			if ids, ours := flying.LoadAndDelete(e.RequestID); ours {
@@ -377,7 +379,9 @@ func (s *run) monitor(p *program) *event.CommandMonitor {
 				}
 				s.mu.Unlock()
 			}
-			p.strike(1)
+			if e.DatabaseName != "admin" {
+				p.strike(1)
+			}
 		},
 	}
 }

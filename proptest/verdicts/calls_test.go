@@ -2,6 +2,7 @@ package verdicts
 
 import (
 	"context"
+	"testing/synctest"
 	"time"
 
 	"github.com/doclock/doclock"
@@ -32,8 +33,8 @@ const soon, late = 3 * time.Second, 45 * time.Second // less than a TTL, and mor
 // common are the failures that any command can meet.
 var common = []failure{
 	{"nothing fails", func(*world) {}},
-	{"away, back before the TTL is over", func(w *world) { w.away(soon) }},
-	{"away, back later", func(w *world) { w.away(late) }},
+	{"away, back before the TTL is over", func(w *world) { w.away(soon); synctest.Wait() }},
+	{"away, back later", func(w *world) { w.away(late); synctest.Wait() }},
 	{"reply lost", func(w *world) { w.broken(w.mem.LoseReplies, 0) }},
 	{"reply lost, away, back later", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
 	{"request lost, away, back later", func(w *world) { w.broken(w.mem.LoseRequests, late) }},
@@ -80,8 +81,8 @@ var ofFunctions = []failure{
 	{"away, and fn returns ctx's error", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = w.inner.Err() }},
 	{"away, and fn returns the cause", func(w *world) { w.away(late); <-w.inner.Done(); w.returned = context.Cause(w.inner) }},
 	{nobodyWants, func(w *world) { w.away(2 * ttl); time.Sleep(3 * ttl) }},
-	{"away during the release, back before the TTL is over", func(w *world) { w.away(soon) }},
-	{"away during the release, back later", func(w *world) { w.away(late) }},
+	{"away during the release, back before the TTL is over", func(w *world) { w.away(soon); synctest.Wait() }},
+	{"away during the release, back later", func(w *world) { w.away(late); synctest.Wait() }},
 	{"the release's reply is lost", func(w *world) { w.broken(w.mem.LoseReplies, 0) }},
 	{"the release's reply is lost, away, back later", func(w *world) { w.broken(w.mem.LoseReplies, late) }},
 	{"the release is refused", func(w *world) { w.refuse(1000, 13) }},

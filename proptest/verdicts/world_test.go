@@ -59,22 +59,20 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, mem: locktest.New(), letIn: make(chan struct{})}
-	theirs, err := w.mem.Collection("documents", bson.M{"_id": 1}, bson.M{"_id": 2})
-	if err == nil {
-		w.client, err = w.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
-			Succeeded: func(context.Context, *event.CommandSucceededEvent) {
-				if w.panics.Swap(false) {
-					panic(errOwn)
-				}
-			},
-		}))
-	}
-	w.must(err)
+	w := &world{T: t, mem: locktest.New(t), letIn: make(chan struct{})}
+	theirs := w.mem.Collection("documents", bson.M{"_id": 1}, bson.M{"_id": 2})
+	w.client = w.mem.Connect(options.Client().SetMonitor(&event.CommandMonitor{
+		Succeeded: func(context.Context, *event.CommandSucceededEvent) {
+			if w.panics.Swap(false) {
+				panic(errOwn)
+			}
+		},
+	}))
 	w.ours = w.client.Database("test").Collection("documents")
 	rules := relations.ReadPreferring()
 	rules["slot"] = relations.Semaphore(1)["slot"]
 	rules["slot"]["write"], rules["write"]["slot"] = rules["slot"]["slot"], rules["slot"]["slot"] // so that "write" excludes all, for Delete
+	var err error
 	w.locks, err = multilock.New(w.ours, rules)
 	w.must(err)
 	w.others, err = multilock.New(theirs, rules)
@@ -84,7 +82,7 @@ func newWorld(t *testing.T) *world {
 	w.ctx, w.end = context.WithCancel(t.Context())
 	t.Cleanup(func() { // t's context has ended
 		w.mem.Fail(0, mongo.CommandError{})
-		w.cut(nil)
+		w.mem.Reconnect(w.client)
 		ctx := context.Background()
 		for _, l := range []interface{ Close(context.Context) error }{w.locks, w.leaders, w.others} {
 			w.must(fixture.Rested(l.Close(ctx)))
@@ -101,21 +99,17 @@ func (w *world) must(err error) {
 	}
 }
 
-func (w *world) cut(reason error) { w.must(w.mem.Cut(w.client, reason)) }
-
-var errAway = errors.New("connection refused")
-
 // away cuts the caller's program off from now on.
 func (w *world) away(d time.Duration) {
-	w.cut(errAway)
-	time.AfterFunc(d, func() { w.cut(nil) })
+	w.mem.Cut(w.client)
+	time.AfterFunc(d, func() { w.mem.Reconnect(w.client) })
 }
 
 // broken loses the next command or its reply, and has the server be away then.
 func (w *world) broken(lose func(n int, only ...locktest.Kind), d time.Duration) {
 	lose(1, w.kinds()...)
 	if d > 0 {
-		time.AfterFunc(time.Millisecond, func() { w.away(d) })
+		time.AfterFunc(time.Millisecond/2, func() { w.away(d) }) // before the driver notices that its connection is broken
 	}
 }
 

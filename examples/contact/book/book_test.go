@@ -2,7 +2,6 @@ package book
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -75,9 +74,7 @@ type additionKey struct{}
 // be the one whose request or reply meets a cut.
 func (a *application) program() *Book {
 	connect := func(monitor event.CommandMonitor) *mongo.Database {
-		client, err := a.mem.Connect(options.Client().SetMonitor(&monitor))
-		check(a.T, err)
-		return client.Database("test")
+		return a.mem.Connect(options.Client().SetMonitor(&monitor)).Database("test")
 	}
 	contacts := connect(event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
 		if e.CommandName == "insert" && rand.N(2) == 0 {
@@ -107,8 +104,8 @@ func (a *application) cut(client *mongo.Client, rarity int) {
 		return
 	}
 	a.mem.LoseReplies(rand.N(2), locktest.Acquires, locktest.Renewals, locktest.Writes, locktest.Releases, locktest.CleanUps)
-	_ = a.mem.Cut(client, errors.New("the cable is out"))
-	time.AfterFunc(rand.N([]time.Duration{ttl / 3, ttl, 3 * ttl, 6 * ttl}[rand.N(4)]), func() { _ = a.mem.Cut(client, nil) })
+	a.mem.Cut(client)
+	time.AfterFunc(rand.N([]time.Duration{ttl / 3, ttl, 3 * ttl, 6 * ttl}[rand.N(4)]), func() { a.mem.Reconnect(client) })
 }
 
 func (a *application) hear(ctx context.Context, e doclock.Event) {
@@ -192,7 +189,7 @@ func (a *application) run(operations int) {
 // lease lived.
 func TestApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &application{T: t, mem: locktest.New(), renewed: map[uuid.UUID]time.Time{}}
+		a := &application{T: t, mem: locktest.New(t), renewed: map[uuid.UUID]time.Time{}}
 		a.db = a.mem.Client().Database("test")
 		a.newCategory()
 		a.run(*operations)

@@ -48,9 +48,7 @@ var commands = map[string]func(*command) (value.Document, error){
 	"ping":          done,
 	"endSessions":   done,
 	"killCursors":   done,
-	"hello":         (*command).hello,
-	"isMaster":      (*command).hello,
-	"buildInfo":     (*command).hello,
+	"buildInfo":     buildInfo,
 }
 
 func done(*command) (value.Document, error) { return nil, nil }
@@ -169,18 +167,8 @@ func (c *command) create() (value.Document, error) {
 	return nil, nil
 }
 
-func (c *command) hello() (value.Document, error) {
-	return value.Document{
-		{Key: "isWritablePrimary", Value: value.True},
-		{Key: "ismaster", Value: value.True},
-		{Key: "version", Value: value.String("8.0.0-locktest")},
-		{Key: "localTime", Value: c.query.Now},
-		{Key: "minWireVersion", Value: value.Int(0)},
-		{Key: "maxWireVersion", Value: value.Int(WireVersion)},
-		{Key: "maxBsonObjectSize", Value: value.Int(16 << 20)},
-		{Key: "maxMessageSizeBytes", Value: value.Int(48_000_000)},
-		{Key: "maxWriteBatchSize", Value: value.Int(100_000)},
-	}, nil
+func buildInfo(*command) (value.Document, error) {
+	return value.Document{{Key: "version", Value: value.String("8.0.0-locktest")}}, nil
 }
 
 // WireVersion is that of MongoDB 8.0.

@@ -1,0 +1,138 @@
+package locktest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/doclock/doclock/locktest/internal/store"
+	"github.com/doclock/doclock/locktest/internal/value"
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+const shardKeyNotFound = 61
+
+// route executes a command behind a router, whose clock it has. A command for one document whose filter doesn't have the
+// shard key is refused, as by MongoDB through 6.0. It needs the mutex.
+func (s *Server) route(now time.Time, command value.Document) bson.RawValue {
+	name, database := command[0].Key, value.Text(command.Get("$db"))
+	namespace := database + "." + value.Text(command[0].Value)
+	switch name {
+	case "enableSharding":
+		return succeeded.Close()
+	case "shardCollection":
+		var key []string
+		for field := range value.Fields(command.Get("key")) {
+			key = append(key, field)
+		}
+		s.keys[value.Text(command[0].Value)] = key
+		return succeeded.Close()
+	case "drop":
+		delete(s.keys, namespace)
+	}
+	if key := s.keys[namespace]; len(key) > 0 {
+		if reply := unrouted(command, key); !value.IsMissing(reply) {
+			return reply
+		}
+	}
+	return s.stored.latest.store.Run(now, plain(command))
+}
+
+var succeeded = value.Document{{Key: "ok", Value: value.Double(1)}}
+
+// unrouted is the reply if a filter doesn't say which shard has the document. Then no statement of the command is
+// executed. (A router of MongoDB executes the others, if the command is unordered.)
+func unrouted(command value.Document, key []string) bson.RawValue {
+	name := command[0].Key
+	if name == "findAndModify" && !pins(command.Get("query"), key) {
+		return store.Refused(value.Refuse(shardKeyNotFound, "Query for sharded findAndModify must contain the shard key"))
+	}
+	if name != "update" && name != "delete" {
+		return value.Missing
+	}
+	var lacking []bson.RawValue
+	for i, statement := range value.Elements(command.Get(name + "s")) {
+		filter, upserts := value.Get(statement, "q"), value.Truth(value.Get(statement, "upsert"))
+		many := value.Truth(value.Get(statement, "multi"))
+		if limit, _ := value.Whole(value.Get(statement, "limit")); name == "delete" {
+			many = limit == 0
+		}
+		if many || pins(filter, key) || !upserts && pins(filter, []string{"_id"}) {
+			continue
+		}
+		lacking = append(lacking, value.Document{
+			{Key: "index", Value: value.Int(int32(i))},
+			{Key: "code", Value: value.Int(shardKeyNotFound)},
+			{Key: "errmsg", Value: value.String("A single " + name + " on a sharded collection must contain an exact match on _id or contain the shard key")},
+		}.Close())
+	}
+	if lacking == nil {
+		return value.Missing
+	}
+	return append(value.Document{
+		{Key: "n", Value: value.Int(0)},
+		{Key: "nModified", Value: value.Int(0)},
+		{Key: "writeErrors", Value: value.Array(lacking)},
+	}, succeeded...).Close()
+}
+
+// pins reports whether a filter demands equality on every field of a key, at its top level or in an $and there.
+func pins(filter bson.RawValue, key []string) bool {
+	equal := map[string]bson.RawValue{}
+	equalities(filter, equal)
+	for _, field := range key {
+		if !pinned(equal, field) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalities(filter bson.RawValue, equal map[string]bson.RawValue) {
+	for field, condition := range value.Fields(filter) {
+		switch {
+		case field == "$and":
+			for _, clause := range value.Elements(condition) {
+				equalities(clause, equal)
+			}
+		case strings.HasPrefix(field, "$"):
+		default:
+			if v := equality(condition); !value.IsMissing(v) {
+				equal[field] = v
+			}
+		}
+	}
+}
+
+// equality is the value that a condition demands. An array can't be a shard key's value.
+func equality(condition bson.RawValue) bson.RawValue {
+	if condition.Type == bson.TypeRegex || value.IsArray(condition) {
+		return value.Missing
+	}
+	if fields := value.Open(condition); len(fields) > 0 && strings.HasPrefix(fields[0].Key, "$") {
+		if v := fields.Get("$eq"); !value.IsMissing(v) {
+			return equality(v)
+		}
+		return value.Missing
+	}
+	return condition
+}
+
+// pinned looks for a field's value, or for the value of a document that has the field.
+func pinned(equal map[string]bson.RawValue, field string) bool {
+	if _, found := equal[field]; found {
+		return true
+	}
+	for i := range field {
+		if field[i] != '.' {
+			continue
+		}
+		if parent := equal[field[:i]]; value.IsDocument(parent) {
+			inner := map[string]bson.RawValue{}
+			for key, v := range value.Fields(parent) {
+				inner[key] = v
+			}
+			return pinned(inner, field[i+1:])
+		}
+	}
+	return false
+}
