@@ -23,6 +23,7 @@ const (
 	firstRest    = 50 * time.Millisecond
 	longestRest  = time.Second // of what is owed, until a command is answered
 	longOverload = 10 * time.Second
+	longRefusal  = time.Minute
 )
 
 // cleanup removes in the background the entries of acquires without a lease. It
@@ -31,8 +32,8 @@ const (
 // be executed later. So its id is removed again and again, with pauses that
 // double, until its entry was found or would have expired, and once more when the
 // Locker is closed. Until a server answers, an entry stays owed for as long as it
-// may live. While no server can be reached, nothing is sent, and one timer looks
-// for a server on behalf of all. While the server is overloaded, one command is sent for
+// may live, and rests with what else its group owes. While no server can be reached,
+// nothing is sent, and one timer looks for a server on behalf of all. While the server is overloaded, one command is sent for
 // all. The cleanup has no goroutine while nothing is due.
 type cleanup struct {
 	locker *Locker
@@ -53,7 +54,9 @@ type group struct {
 	tag   string
 	left  map[uuid.UUID]*leftover
 	timer *time.Timer
-	taken bool // ready, or a worker's
+	taken bool          // ready, or a worker's
+	rest  time.Duration // the last one for want of an answer; 0 after an answer
+	until time.Time     // its end
 }
 
 // life is how long a request's entry lives if it is not extended.
@@ -70,7 +73,8 @@ func (c *cleanup) add(place engine.Filter, r engine.Request, last time.Time, l l
 	e := c.locker.engine
 	bounds := e.Attempt(e.LeaseBy(r.Tag, r.Terms))
 	l.id, l.until, l.timeout = r.ID, last.Add(c.life(r)), bounds.Timeout
-	l.due, l.rest, l.answerBy = time.Now(), firstRest, time.Now().Add(bounds.RetryLimit)
+	now := time.Now()
+	l.due, l.rest, l.answerBy = now, firstRest, now.Add(bounds.RetryLimit)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := groupKey(place, r.Tag)
@@ -87,11 +91,16 @@ func (c *cleanup) add(place engine.Filter, r engine.Request, last time.Time, l l
 		l.answers, l.reported, l.held = append(known.answers, l.answers...), known.reported, known.held
 	}
 	p.left[l.id] = &l
-	if c.closed {
+	switch {
+	case c.closed:
 		l.last = true // a command that is under way was sent before
 		c.hold(&l)
+	case p.rest > 0:
+		l.due = now.Add(min(p.until.Sub(now), longOverload))
 	}
-	c.take(p)
+	if !p.taken {
+		c.schedule(p, now)
+	}
 }
 
 // groupKey is equal for equal documents and tags.
@@ -217,6 +226,9 @@ func (c *cleanup) answered(d *due, s sent) (calls []func()) {
 	if s.away {
 		return append(calls, c.sleep(d.group, s, now)...)
 	}
+	if len(d.ids) > 0 {
+		d.pause(s, now)
+	}
 	c.schedule(d.group, now)
 	if s.err == nil && len(d.ids) > 0 && c.rest > 0 {
 		c.rest = 0
@@ -258,15 +270,32 @@ func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Tim
 		delete(p.left, l.id)
 		return calls
 	}
-	rest := l.rest
-	if s.err != nil && !s.refused && s.trouble != engine.WriteConflict {
-		rest = min(rest, longestRest)
+	if s.err == nil {
+		l.due, l.rest = now.Add(min(l.rest, l.until.Sub(now))), 2*l.rest
 	}
-	l.due, l.rest = now.Add(min(s.pause(rest), l.until.Sub(now))), 2*rest
 	if l.last { // what was answered was sent before Close
 		l.due = now
 	}
 	return calls
+}
+
+// pause has all that the group owes rest together after a command that got no answer.
+func (p *group) pause(s sent, now time.Time) {
+	if s.err == nil {
+		p.rest = 0
+		return
+	}
+	longest := longestRest
+	if s.refused || s.trouble == engine.WriteConflict {
+		longest = longRefusal
+	}
+	p.rest = min(max(2*p.rest, firstRest), longest)
+	p.until = now.Add(s.pause(p.rest))
+	for _, l := range p.left {
+		if !l.last {
+			l.due = now.Add(max(l.due.Sub(now), min(p.until.Sub(now), l.until.Sub(now))))
+		}
+	}
 }
 
 // pause is a rest after the answer. Clients that have met a server in trouble together

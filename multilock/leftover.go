@@ -30,7 +30,7 @@ type leftover struct {
 	held    bool          // Close waits for its answer
 	err     error         // of the last command
 	due     time.Time     // of the next command
-	rest    time.Duration // after that
+	rest    time.Duration // after that, if it is answered
 	timeout time.Duration // of it
 }
 
@@ -97,6 +97,7 @@ func (c *cleanup) sleep(asked *group, s sent, now time.Time) (calls []func()) {
 	waiting := append(c.ready, asked)
 	c.ready = nil
 	for _, p := range waiting {
+		p.rest = 0
 		for _, l := range p.left {
 			if p != asked {
 				calls = append(calls, c.settle(p, l, false, s, now)...)

@@ -425,3 +425,53 @@ func TestWhatIsOwedRestsForASecondAtMost(t *testing.T) {
 		}
 	})
 }
+
+// While the commands to one document get no answer, they cost as much for many ids as for
+// one, whenever each of them came.
+func TestManyThatAreOwedRestTogether(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]mongo.CommandError{"write conflicts": conflicting, "a step-down": stepsDown} {
+		t.Run(name, func(t *testing.T) {
+			commands := func(ids int) (n int) {
+				virtualOutage(t, func(o *outage) {
+					coll, sent := o.watched()
+					l := o.locker(coll, relations.Fair())
+					o.mem.Fail(1<<30, refusal, locktest.CleanUps)
+					for range ids {
+						must(o, l.Owe(uuid.New(), time.Now().Add(time.Hour)))
+						time.Sleep(300 * time.Millisecond)
+					}
+					time.Sleep(time.Minute - time.Duration(ids)*300*time.Millisecond)
+					n = sent.Count()
+					o.mem.Fail(0, refusal)
+				})
+				return n
+			}
+			if one, many := commands(1), commands(50); many > one+3 { // pauses are drawn
+				t.Errorf("%d commands for one id, %d for fifty", one, many)
+			}
+		})
+	}
+}
+
+// However long an id rests in trouble, one that comes to be owed in the same document waits for ten seconds at most.
+func TestANewIDDoesNotRestAsLongAsOthers(t *testing.T) {
+	t.Parallel()
+	virtualOutage(t, func(o *outage) {
+		coll, sent := o.watched()
+		l := o.locker(coll, relations.Fair())
+		o.mem.Fail(1<<30, conflicting, locktest.CleanUps)
+		must(o, l.Owe(uuid.New(), time.Now().Add(time.Hour)))
+		time.Sleep(5 * time.Minute)
+		for sent.Take(); sent.Count() == 0; { // the rest after this command takes a minute or more
+			time.Sleep(time.Second)
+		}
+		o.mem.Fail(0, conflicting)
+		sent.Take()
+		must(o, l.Owe(uuid.New(), time.Now()))
+		time.Sleep(10*time.Second + time.Millisecond)
+		if n := sent.Count(); n == 0 {
+			o.Error("nothing is sent")
+		}
+	})
+}

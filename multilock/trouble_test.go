@@ -65,7 +65,7 @@ func TestTroubleCostsNoCommands(t *testing.T) {
 				t.Logf("%-30s %-32s %5d, and %5d without", name, refusal.Name, len(one), well)
 				most := 2*well + well/5 // pauses are drawn
 				if name == "tries" {
-					most *= 4 // it can't rest for longer than it lasts
+					most *= 2 // it can't rest for longer than it lasts
 				}
 				if len(one)+len(other) > most {
 					t.Errorf("%s: %d and %d commands, without trouble %d", refusal.Name, len(one), len(other), well)
