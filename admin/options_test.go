@@ -55,6 +55,8 @@ func TestBadArguments(t *testing.T) {
 		"an odd filter":          inspect(7),
 		"Field with a dot":       inspect(one, admin.Field("a.b")),
 		"ShardKey":               inspect(one, admin.ShardKey("")),
+		"ShardKey in the lock":   inspect(one, admin.ShardKey("lock")),
+		"ShardKey in this lock":  inspect(one, admin.ShardKey("a.b"), admin.Field("a")),
 		"an empty option":        inspect(one, admin.Option{}),
 		"Inspect, DeleteIdle":    inspect(one, admin.DeleteIdle(2*time.Hour)),
 		"Inspect, Within":        inspect(one, admin.Within(one)),

@@ -79,6 +79,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		"ShardKey in another":      {doclock.ShardKey("region.city", "region"), []string{"ShardKey", `"region"`, "within"}},
 		"ShardKey, empty part":     {doclock.ShardKey("region..city"), []string{"ShardKey", `"region..city"`}},
 		"ShardKey in the lock":     {doclock.ShardKey("lock.write"), []string{"ShardKey", `"lock.write"`, "must not"}},
+		"ShardKey is the lock":     {doclock.ShardKey("region", "lock"), []string{"ShardKey", `"lock"`, "must not"}},
 	} {
 		l, err := multilock.New(coll, relations.WritePreferring(), bad.option)
 		fault{doclock.ErrInvalidArgument, bad.says}.check(t, name, err)

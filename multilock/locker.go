@@ -66,7 +66,7 @@ func New(coll *mongo.Collection, rules relations.Rules, opts ...doclock.Option) 
 	}
 	e, err := engine.New(coll, rules, cfg)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", doclock.ErrInvalidArgument, err)
 	}
 	if err := checkShared(e); err != nil {
 		return nil, err
@@ -264,9 +264,6 @@ func lockerConfig(rules relations.Rules, opts []doclock.Option) (engine.Config, 
 		if _, known := rules[tag]; !known {
 			faults = append(faults, fmt.Errorf("%w: TagTTL is for %q, %s", doclock.ErrInvalidArgument, tag, unknownTag(rules)))
 		}
-	}
-	if i := slices.IndexFunc(cfg.ShardKey, func(key string) bool { return key == cfg.Field || strings.HasPrefix(key, cfg.Field+".") }); i >= 0 {
-		faults = append(faults, fmt.Errorf("%w: ShardKey has %q, which is in the lock's field %q; the lock changes, and a shard key must not", doclock.ErrInvalidArgument, cfg.ShardKey[i], cfg.Field))
 	}
 	return cfg, oneline.Join(faults...)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -49,6 +50,9 @@ func New(coll *mongo.Collection, rules relations.Rules, cfg Config) (*Engine, er
 	encoder, err := newEncoder(coll)
 	if err != nil {
 		return nil, err
+	}
+	if i := slices.IndexFunc(cfg.ShardKey, func(key string) bool { return within(key, cfg.Field) }); i >= 0 {
+		return nil, fmt.Errorf("ShardKey has %q, which is in the lock's field %q; the lock changes, and a shard key must not", cfg.ShardKey[i], cfg.Field)
 	}
 	db := coll.Database().Client().Database(coll.Database().Name(), options.Database().
 		SetRegistry(plainRegistry).
