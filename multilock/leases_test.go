@@ -102,3 +102,22 @@ func TestReleaseOfSeveralNamesTheLost(t *testing.T) {
 	p.wantHeld()
 	ok(t, multilock.Leases{}.Release(p.bounded()))
 }
+
+// A nil lease is lost, and the others are renewed and released. Without any lease the
+// context ends with its parent.
+func TestLeasesWithoutALease(t *testing.T) {
+	virtual(t, func(p *place) {
+		lease := p.try(p.plain(relations.Exclusive(), doclock.TTL(doclock.MinTTL)), "write")
+		leases := multilock.Leases{nil, lease, nil}
+		p.want(context.Cause(leases.KeepAlive(p.Context())), doclock.ErrLost)
+		parent, end := context.WithCancel(p.Context())
+		none := multilock.Leases{}.KeepAlive(parent)
+		time.Sleep(time.Minute)
+		ok(p, lease.Err())
+		ok(p, none.Err())
+		end()
+		wait(p, none.Done())
+		p.want(leases.Release(p.Context()), doclock.ErrLost)
+		p.wantEntries()
+	})
+}

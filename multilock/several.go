@@ -1,6 +1,7 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,7 +191,8 @@ func DoAll(ctx context.Context, fn func(context.Context, Leases) error, wants ..
 }
 
 // Leases are leases that are held together. A lease that stands at several places is
-// renewed and released once.
+// renewed and released once. A nil one counts as one that was never acquired: it is
+// lost ([doclock.ErrLost]).
 type Leases []*doclock.Lease
 
 // KeepAlive renews each lease until it is released or lost or ctx ends, as
@@ -198,7 +200,7 @@ type Leases []*doclock.Lease
 // first loss (cause [doclock.ErrLost]), when all leases are released
 // ([doclock.ErrReleased]), or with ctx. A lease that is released before the others
 // doesn't end it, whatever its release returns. After a loss the other leases are
-// still renewed.
+// still renewed. Without a lease the context ends with ctx.
 func (ls Leases) KeepAlive(ctx context.Context) context.Context {
 	return lease.KeepAlive(ctx, ls.handles())
 }
@@ -229,10 +231,13 @@ func (ls Leases) Release(ctx context.Context) error {
 	return err
 }
 
+// never is a lease that was never acquired.
+var never = new(doclock.Lease)
+
 // handles are the leases, each once.
 func (ls Leases) handles() (handles []*lease.Handle) {
 	for _, l := range ls {
-		if h := (*lease.Handle)(l); !slices.Contains(handles, h) {
+		if h := (*lease.Handle)(cmp.Or(l, never)); !slices.Contains(handles, h) {
 			handles = append(handles, h)
 		}
 	}
