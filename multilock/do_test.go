@@ -97,6 +97,21 @@ func TestDoRenews(t *testing.T) {
 	}
 }
 
+// A fn that goes on after the end of the call's context keeps the lock for a TTL, and no longer.
+func TestDoRenewsNoLongerThanItsContext(t *testing.T) {
+	t.Parallel()
+	for name, do := range dos {
+		virtually(t, name, func(p *place) {
+			l, rival := p.plain(relations.Exclusive()), p.plain(relations.Exclusive())
+			p.want(do(p.within(time.Second), l, func(context.Context, *doclock.Lease) error {
+				time.Sleep(time.Minute)
+				p.try(rival, "write")
+				return nil
+			}), doclock.ErrLost)
+		})
+	}
+}
+
 // What fn does after the last write of a lock goes on, also under an outer lock; its context ends with fn.
 func TestDoOutlivesItsLastWrite(t *testing.T) {
 	virtual(t, func(p *place) {

@@ -187,10 +187,11 @@ func (l *Locker) Acquire(ctx context.Context, filter any, tag string, opts ...do
 	return (*doclock.Lease)(held), lease.Only(doclock.ErrNotAcquired, engine.Raise(err))
 }
 
-// Do holds the lock while fn runs, renews it, and releases it whatever happens:
-// return, panic, or Goexit. fn's context ends with cause [doclock.ErrLost] at the
-// moment when the lease is lost, and when fn has returned. A release by fn itself
-// doesn't end it: what fn does after its last write goes on.
+// Do holds the lock while fn runs, and releases it whatever happens: return, panic, or
+// Goexit. It renews the lock until fn's context ends, and from fn's end on until the
+// release is sent. fn's context ends with cause [doclock.ErrLost] at the moment when the
+// lease is lost, and when fn has returned. A release by fn itself doesn't end it: what fn
+// does after its last write goes on.
 //
 // Do's error is fn's error, joined with the release's. Three errors in it speak of
 // this call's lock, and of nothing else:

@@ -137,9 +137,9 @@ func orLost(ordered []*wanted, held Leases, err error) error {
 	return err
 }
 
-// DoAll holds several leases while fn runs, renews them, and releases them whatever
-// happens: return, panic, or Goexit. It acquires them as [AcquireAll] does, and fn
-// gets them in the order of the wants.
+// DoAll holds several leases while fn runs, renews them as [Locker.Do] does, and
+// releases them whatever happens: return, panic, or Goexit. It acquires them as
+// [AcquireAll] does, and fn gets them in the order of the wants.
 //
 //	err := multilock.DoAll(ctx, func(ctx context.Context, leases multilock.Leases) error {
 //		…

@@ -67,9 +67,10 @@ func (l *Locker) Want(filter any, opts ...doclock.AcquireOption) multilock.Want 
 }
 
 // Do acquires the lock as [Locker.Acquire] does, and holds it while fn runs. It renews
-// the lease, and releases it whatever happens: return, panic, or Goexit. fn's context
-// ends with cause [doclock.ErrLost] at the moment when the lease is lost. fn may end
-// the lease itself, as by [doclock.Lease.UpdateAndRelease]; its context goes on.
+// the lease while fn's context lasts, and releases it whatever happens: return, panic,
+// or Goexit. fn's context ends with cause [doclock.ErrLost] at the moment when the lease
+// is lost. fn may end the lease itself, as by [doclock.Lease.UpdateAndRelease]; its
+// context goes on.
 //
 // Do's error is fn's error, joined with the release's. It is at most one of three, and
 // that one speaks of this call's lock:
