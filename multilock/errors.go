@@ -82,7 +82,13 @@ func (a *asked) conflict(img *engine.Image, own *engine.Entry) error {
 			return a.locker.inTheWay(img, a.request.Tag, entries, free, stuck)
 		}
 	}
-	return fmt.Errorf("%w: document %s was left as it is, though nothing in its lock is in the way of %q", doclock.ErrForeignLock, bsonvalue.Readable(img.ID), a.request.Tag)
+	why := fmt.Sprintf("nothing in its lock is in the way of %q", a.request.Tag)
+	for _, e := range img.Lock.Entries {
+		if e.Expires.IsZero() {
+			why = fmt.Sprintf("the field expires of %s is no date", nameOf(e.Tag, e.ID, img.ID))
+		}
+	}
+	return fmt.Errorf("%w: document %s was left as it is: %s", doclock.ErrForeignLock, bsonvalue.Readable(img.ID), why)
 }
 
 // standing are the ids of the entries that these leases have.
