@@ -14,7 +14,7 @@ const indexLong = `index makes a sparse index for each tag, if it isn't there. W
 
 The price is one write to the index by each grant and each release. Nothing else in
 doclock makes or needs an index. It is no TTL index: one on the lock field would delete
-your documents.`
+your documents. The index of a collection that isn't there makes it, and index says so.`
 
 const indexExample = `  doclock index -c shop.orders write
   doclock index -c book.categories read write`
@@ -29,9 +29,13 @@ func newIndex(c *cli) *cobra.Command {
 
 func (c *cli) index(ctx context.Context, tags []string) error {
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
+		missing := isMissing(ctx, coll)
 		names, err := admin.EnsureIndexes(ctx, coll, tags, admin.Field(c.field))
 		if err != nil {
 			return err
+		}
+		if missing {
+			fmt.Fprintf(c.err, "%s: there was no such collection; now there is an empty one\n", c.full())
 		}
 		if c.json {
 			return c.printJSON(map[string][]string{"indexes": names})

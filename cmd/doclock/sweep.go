@@ -20,7 +20,8 @@ nothing was granted for that long: old named locks, as "doclock run NAME" leaves
 each name. A document with any other field stays. Named locks come back when they are next
 used, and their fencing tokens go on increasing.
 
-It is safe beside running programs, and asks nothing.`
+It is safe beside running programs, and asks nothing. A collection that isn't there is an
+error, unless it is doclock.locks.`
 
 const sweepExample = `  doclock sweep -c shop.orders
   doclock sweep --delete-idle 720h --json      # in a crontab`
@@ -48,6 +49,9 @@ func (c *cli) sweep(ctx context.Context, within string, idle time.Duration) erro
 	}
 	return c.onServer(ctx, func(ctx context.Context, coll *mongo.Collection) error {
 		count, err := admin.Sweep(ctx, coll, c.adminOptions(opts...)...)
+		if err == nil && count == (admin.Count{}) && isMissing(ctx, coll) {
+			err = errNoCollection
+		}
 		return c.done(count, err)
 	})
 }

@@ -20,7 +20,7 @@ const watchLong = `watch shows the locks of a collection again and again, the ol
 terminal has lines for. Ctrl-C ends it.
 
 Without a terminal it prints one table after the other, and with --json one object a
-round. If the server is gone it says so, and goes on.
+round. If the server is gone, or the collection isn't there, it says so, and goes on.
 
 Each round reads what ls reads. A waiter of a cooperative tag leaves no entry, and is not
 shown.`
@@ -60,7 +60,11 @@ func (c *cli) watch(ctx context.Context, q *choice, every time.Duration, rounds 
 	for round := 1; ; round++ {
 		g := glance{At: time.Now().UTC(), Entries: []admin.Entry{}}
 		err := c.answered(ctx, coll, func(ctx context.Context, coll *mongo.Collection) error {
-			return g.look(ctx, coll, query, c.lines(), c.adminOptions(opts...))
+			err := g.look(ctx, coll, query, c.lines(), c.adminOptions(opts...))
+			if err == nil && g.Count == (tally{}) && isMissing(ctx, coll) {
+				err = errNoCollection
+			}
+			return err
 		})
 		switch {
 		case ctx.Err() != nil:
