@@ -101,25 +101,34 @@ func (c *check) safety() {
 	c.verdicts()
 }
 
-// place finds the documents of the commands that name none, as a clean-up by
-// the entry's id may, and a claim's first question: an id belongs to one document.
+// place finds the documents of the commands that name none, as a claim and a clean-up by
+// the entry's id: those in which the id was seen. They are two if the network has repeated
+// a claim: the command stands in both then.
 func (h *History) place() {
-	documents := map[string]string{}
-	for _, c := range h.Commands {
-		if c.Document == "" {
-			continue
+	documents := map[string][]string{}
+	note := func(id, document string) {
+		if id != "" && document != "" && !slices.Contains(documents[id], document) {
+			documents[id] = append(documents[id], document)
 		}
-		documents[c.ID] = c.Document
+	}
+	for _, c := range h.Commands {
+		note(c.ID, c.Document)
 		if c.Image != nil {
 			for _, e := range c.Image.Entries {
-				documents[e.ID] = c.Document
+				note(e.ID, c.Document)
 			}
 		}
 	}
-	delete(documents, "")
 	for i, c := range h.Commands {
-		if c.Document == "" {
-			h.Commands[i].Document = documents[c.ID]
+		if c.Document != "" {
+			continue
+		}
+		for n, document := range documents[c.ID] {
+			if c.Document = document; n == 0 {
+				h.Commands[i] = c
+			} else {
+				h.Commands = append(h.Commands, c)
+			}
 		}
 	}
 }

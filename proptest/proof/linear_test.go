@@ -38,6 +38,9 @@ func TestLinearizable(t *testing.T) {
 	joinB := command(history.CommandAcquire, "b", 1019, 1021, 1020, 1020, b)
 	raised := command(history.CommandRead, "", 1030, 1032, 1031, 1025)
 	claim := history.Command{Kind: history.CommandAcquire, Tag: "write", ID: "c", Sent: 1024 * millisecond}
+	elsewhere := join
+	elsewhere.Document = "e"
+	repeated := history.Command{Kind: history.CommandAcquire, Tag: "write", ID: "a", Sent: 1009 * millisecond, Ghost: true}
 	late := func(c history.Command) history.Command { c.Answered, c.Image, c.Matched = 0, nil, false; return c }
 	for name, test := range map[string]struct {
 		ok       bool
@@ -68,6 +71,8 @@ func TestLinearizable(t *testing.T) {
 		"inherited, and a fence that leaps":    {false, []history.Command{join, bare(history.CommandWriteAndRelease, "a", 1010, 1019, 1021, true), inherits(joinB)}},
 		"a fence that somebody took":           {false, []history.Command{raised}},
 		"a fence that a claim may have taken":  {true, []history.Command{raised, claim}},
+		"granted elsewhere":                    {false, []history.Command{conflict, elsewhere}},
+		"granted elsewhere, and by a repeat":   {true, []history.Command{conflict, repeated, elsewhere}},
 		"a fence that leaps":                   {false, []history.Command{command(history.CommandAcquire, "a", 1009, 1011, 1010, 1500, held("a", 1500, 1500, 1110))}},
 	} {
 		t.Run(name, func(t *testing.T) {
