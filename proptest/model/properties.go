@@ -187,7 +187,7 @@ func (w *world) checkApplied(ev event) {
 // checkRefused checks that a guarded write with the right fence and an unused
 // number is applied.
 func (w *world) checkRefused(ev event) {
-	if ev.outcome != NotApplied || ev.op == opSet {
+	if ev.outcome != NotApplied || ev.op == opSet || ev.op == opDelete { // which may wait for a time
 		return
 	}
 	if _, there := ev.before.guarded(ev.lease, false); there && !slices.Contains(w.ghost.applied, ev.u) {
@@ -218,7 +218,7 @@ func (w *world) ordered(c *client, e Entry) {
 
 // checkState checks the state between two steps.
 func (w *world) checkState() {
-	if w.cfg.outside != nobody {
+	if w.ghost.erased {
 		return
 	}
 	w.checkValidity()

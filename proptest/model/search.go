@@ -152,6 +152,9 @@ func (k *keyer) world(w *world) {
 	k.members(w)
 	put(k, [...]int{w.steps, w.faults, w.outsideWrites, w.breaks, w.beats, len(w.tokens), len(w.flight)})
 	put(k, w.ghost.erased)
+	if w.doc == nil { // when it may be made anew
+		put(k, max(-1, w.ghost.top-w.slowest()))
+	}
 	for _, t := range w.tokens {
 		put(k, t)
 	}
