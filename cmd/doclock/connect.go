@@ -173,7 +173,7 @@ func (c *cli) serverURI() (string, error) {
 	case c.uri != "" && c.uriFile != "":
 		return "", usage("--uri and --uri-file are both given; give one")
 	case c.uri != "":
-		return c.uri, nil
+		return strings.TrimSpace(c.uri), nil
 	case c.uriFile != "":
 		text, err := os.ReadFile(c.uriFile)
 		if err != nil {
@@ -189,7 +189,7 @@ func (c *cli) serverURI() (string, error) {
 		}
 		return uri, nil
 	}
-	uri := cmp.Or(os.Getenv("DOCLOCK_URI"), os.Getenv("MONGODB_URI"))
+	uri := strings.TrimSpace(cmp.Or(os.Getenv("DOCLOCK_URI"), os.Getenv("MONGODB_URI")))
 	if uri == "" {
 		return "", &ending{code: exitUsage, err: errNoServer}
 	}
