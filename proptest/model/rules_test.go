@@ -153,7 +153,7 @@ func TestRules(t *testing.T) {
 		{"27, a check", plain(exclusive, "a", set, checking), trusting, "check: lost"},
 		{"27, a write", plain(exclusive, "a", set, saving), trusting, "write: lost"},
 		{"27, a last write", plain(exclusive, "a", set, saving), trusting, "write-and-release: lost"},
-		{"27, a verdict", plain(exclusive, "aa", set, faulty(1), saving), trusting, "once"},
+		{"27, a verdict", plain(exclusive, "a", set, faulty(1), saving, twice), trusting, "once"},
 		{"27, a downgrade", plain(writers, "a", set, downgrading), trusting, "downgrade: lost"},
 		{"27, a detach", plain(exclusive, "a", set, tokens(0)), trusting, "detach: lost"},
 		{"27, a resume", plain(exclusive, "aa", set, tokens(1)), trusting, "resume: lost"},
