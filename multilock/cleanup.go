@@ -227,7 +227,7 @@ func (c *cleanup) answered(d *due, s sent) (calls []func()) {
 		return append(calls, c.sleep(d.group, s, now)...)
 	}
 	if len(d.ids) > 0 {
-		d.pause(s, now)
+		c.pause(d.group, s, now)
 	}
 	c.schedule(d.group, now)
 	if s.err == nil && len(d.ids) > 0 && c.rest > 0 {
@@ -280,13 +280,13 @@ func (c *cleanup) settle(p *group, l *leftover, found bool, s sent, now time.Tim
 }
 
 // pause has all that the group owes rest together after a command that got no answer.
-func (p *group) pause(s sent, now time.Time) {
+func (c *cleanup) pause(p *group, s sent, now time.Time) {
 	if s.err == nil {
 		p.rest = 0
 		return
 	}
 	longest := longestRest
-	if s.refused || s.trouble == engine.WriteConflict {
+	if s.refused || s.trouble == engine.WriteConflict && !c.closed {
 		longest = longRefusal
 	}
 	p.rest = min(max(2*p.rest, firstRest), longest)

@@ -475,3 +475,21 @@ func TestANewIDDoesNotRestAsLongAsOthers(t *testing.T) {
 		}
 	})
 }
+
+// Close asks again soon, however long what is owed has rested in trouble.
+func TestCloseDoesNotRestAsLongAsTheTroubleLasted(t *testing.T) {
+	t.Parallel()
+	virtualOutage(t, func(o *outage) {
+		l, err := multilock.New(o.coll, relations.Fair())
+		must(o, err)
+		o.mem.Fail(1<<30, conflicting, locktest.CleanUps)
+		must(o, l.Owe(uuid.New(), time.Now().Add(time.Hour)))
+		time.Sleep(10 * time.Minute)
+		time.AfterFunc(5*time.Second, func() { o.mem.Fail(0, conflicting) })
+		begun := time.Now()
+		must(o, l.Close(o.Context()))
+		if took := time.Since(begun); took > 7*time.Second {
+			o.Errorf("it took %v", took)
+		}
+	})
+}
