@@ -36,7 +36,7 @@ type rig struct {
 // newRig turns this machine's clocks by hand; realTime leaves them alone. A test on
 // the real server runs beside others from here on.
 func newRig(t *testing.T, opts ...doclock.Option) *rig {
-	if mongotest.Memory(t) == nil {
+	if !mongotest.IsVirtual() {
 		t.Parallel()
 	}
 	document := fixture.NewDocument(t, bson.E{Key: "count", Value: 0})

@@ -13,6 +13,7 @@ import (
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -309,6 +310,7 @@ func TestEntriesAreWhatInspectShows(t *testing.T) {
 // Neither Entries nor Remove reads on before it is done with what it has: so memory
 // doesn't grow with the collection.
 func TestEntriesCloseTheCursor(t *testing.T) {
+	mongotest.Real(t, "cursors")
 	p := newPlace(t)
 	if got, _ := p.list(admin.Query{Tags: []string{"read"}, Only: admin.Live}); got != nil {
 		t.Errorf("without a collection: %v", got)
@@ -348,6 +350,7 @@ func TestEntriesCloseTheCursor(t *testing.T) {
 
 // Nothing makes an index but EnsureIndexes, and what it makes deletes nothing.
 func TestIndexes(t *testing.T) {
+	mongotest.Real(t, "a list of its indexes")
 	p := newPlace(t)
 	several(p)
 	p.list(admin.Query{Tags: []string{"read"}})
@@ -384,6 +387,7 @@ func TestIndexes(t *testing.T) {
 
 // A query of tags is answered from the index of EnsureIndexes.
 func TestTheIndexHelps(t *testing.T) {
+	mongotest.Real(t, "plans of its finds")
 	p := newPlace(t)
 	var docs []any
 	for i := range 2000 {

@@ -17,7 +17,7 @@ import (
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/internal/mongotest"
-	"github.com/doclock/doclock/internal/routertest"
+	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -184,25 +184,21 @@ func TestBreakOfAnEntryFromJSON(t *testing.T) {
 // Through a router, an entry has the values of the shard key, so that a command
 // for its document goes to one shard.
 func TestShardKey(t *testing.T) {
+	mongotest.Own(t, locktest.Sharded())
 	p := newPlace(t)
-	router := routertest.Start(t, mongotest.URI(t))
-	router.Shard(p.Hand.Database().Name()+"."+p.Hand.Name(), "city", "at.zone")
-	coll := p.Through(options.Client().ApplyURI(router.URI()))
+	p.Shard(bson.D{{Key: "city", Value: 1}, {Key: "at.zone", Value: 1}})
 	p.Insert(idIs(1), bson.E{Key: "city", Value: "Bern"}, bson.E{Key: "at", Value: bson.D{{Key: "zone", Value: 4}}},
 		lock(9, tag("write", entry("ann", 3, 4, -time.Minute), entry("bob", 4, 5, -time.Minute))))
 	key := admin.ShardKey("city", "at.zone")
-	l, err := admin.Inspect(t.Context(), coll, bson.M{"_id": 1, "city": "Bern", "at.zone": 4}, key, p.clocked())
+	l, err := admin.Inspect(t.Context(), p.coll, bson.M{"_id": 1, "city": "Bern", "at.zone": 4}, key, p.clocked())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.Break(t.Context(), coll, p.byJSON(l.Entries[0]), key); err != nil {
+	if _, err := admin.Break(t.Context(), p.coll, p.byJSON(l.Entries[0]), key); err != nil {
 		t.Error(err)
 	}
-	if count, err := admin.Sweep(t.Context(), coll, key, p.clocked()); err != nil || count.Removed != 1 {
+	if count, err := admin.Sweep(t.Context(), p.coll, key, p.clocked()); err != nil || count.Removed != 1 {
 		t.Errorf("Sweep: %+v, %v", count, err)
-	}
-	if n := router.Refused(); n > 0 {
-		t.Errorf("the router refused %d commands", n)
 	}
 }
 

@@ -58,11 +58,11 @@ type demo struct {
 
 // run gets a server and a database, and runs the three parts there.
 func (d *demo) run(ctx context.Context) (r report, err error) {
-	server, err := mongotest.Start(ctx, os.Stderr)
+	server, err := mongotest.Open(ctx, os.Getenv("MONGODB_URI"))
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, server.Close()) }()
+	defer server.Close()
 	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
 	if err != nil {
 		return r, fmt.Errorf("connecting to the server: %w", err)

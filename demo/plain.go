@@ -83,27 +83,38 @@ type scan struct {
 	Example  string
 }
 
-// scan reads all contacts, each with its category. No adder or deleter may run meanwhile.
+// scan reads all categories and contacts. No adder or deleter may run meanwhile.
 func (b plainBook) scan(ctx context.Context) (found scan, err error) {
+	var categories []struct {
+		ID bson.ObjectID `bson:"_id"`
+	}
 	var contacts []struct {
 		Name     string
 		Category bson.ObjectID
-		Exist    []bson.Raw
 	}
-	cursor, err := b.contacts.Aggregate(ctx, bson.A{
-		bson.M{"$lookup": bson.M{"from": b.categories.Name(), "localField": "category", "foreignField": "_id", "as": "exist"}},
-	})
-	if err == nil {
-		err = cursor.All(ctx, &contacts)
+	if err := errors.Join(all(ctx, b.categories, &categories), all(ctx, b.contacts, &contacts)); err != nil {
+		return found, err
+	}
+	exists := map[bson.ObjectID]bool{}
+	for _, category := range categories {
+		exists[category.ID] = true
 	}
 	found.Contacts = len(contacts)
 	for _, contact := range contacts {
-		if len(contact.Exist) == 0 {
+		if !exists[contact.Category] {
 			found.Dangling++
 			found.Example = fmt.Sprintf("%s in category %s, which does not exist", contact.Name, contact.Category.Hex())
 		}
 	}
-	return found, err
+	return found, nil
+}
+
+func all(ctx context.Context, coll *mongo.Collection, documents any) error {
+	cursor, err := coll.Find(ctx, bson.M{})
+	if err != nil {
+		return err
+	}
+	return cursor.All(ctx, documents)
 }
 
 func (s scan) String() string {

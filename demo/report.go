@@ -60,8 +60,5 @@ func (r *report) table() string {
 	}
 	row("contacts found by a full scan", "%d", func(x result) any { return x.Contacts })
 	row("  DANGLING REFERENCES", "%d", func(x result) any { return x.Dangling })
-	row("operations a second", "%.0f", func(x result) any { return float64(x.counts[operations]) / x.took.Seconds() })
-	row("commands a second", "%.0f", func(x result) any { return float64(x.counts[commands]) / x.took.Seconds() })
-	row("seconds", "%.1f", func(x result) any { return x.took.Seconds() })
 	return out.String()
 }

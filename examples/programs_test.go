@@ -57,10 +57,10 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 	}
-	if os.Getenv("MONGODB_URI") != "" {
+	if os.Getenv("DOCLOCK_TEST_URI") != "" {
 		theirs, err := client.ListDatabaseNames(t.Context(), bson.M{"name": bson.M{"$in": databases}})
 		if err != nil || len(theirs) > 0 {
-			t.Fatalf("the server of MONGODB_URI has the databases %q, which this test would drop (%v); give another server", theirs, err)
+			t.Fatalf("the server of DOCLOCK_TEST_URI has the databases %q, which this test would drop (%v); give another server", theirs, err)
 		}
 	}
 	locks, err := writelock.New(client.Database("doclock").Collection("tests"), doclock.Upsert())

@@ -147,7 +147,7 @@ func TestErrorsAreTheServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { check(t, client.Disconnect(context.Background())) })
-			coll := mongotest.DatabaseOn(t, client).Collection("errors")
+			coll := client.Database(mongotest.Database(t).Name()).Collection("errors")
 			_, err = coll.InsertMany(t.Context(), []any{bson.M{"_id": 1, "n": 1, "s": "text"}, bson.M{"_id": 2, "n": 2}})
 			check(t, err)
 			_, err = coll.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.M{"n": 1}, Options: options.Index().SetUnique(true)})

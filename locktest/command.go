@@ -14,7 +14,7 @@ import (
 // anywhere are the commands that any member answers, and reads those that a
 // secondary answers if the driver's read preference allows it.
 var (
-	anywhere = []string{"ping", "endSessions", "killCursors", "buildInfo"}
+	anywhere = []string{"ping", "endSessions", "killCursors", "buildInfo", "saslStart"}
 	reads    = []string{"find", "aggregate", "count"}
 )
 

@@ -199,7 +199,7 @@ func (s *Server) hangUpAll(which func(*conn) bool) {
 func (s *Server) URI() string { return s.uri(names[s.topology]) }
 
 func (s *Server) uri(addresses []string) string {
-	query := map[topology]string{standalone: "?directConnection=true", replicaSet: "?replicaSet=" + setName}[s.topology]
+	query := map[topology]string{replicaSet: "?replicaSet=" + setName}[s.topology]
 	return "mongodb://" + strings.Join(addresses, ",") + "/" + query
 }
 

@@ -2,6 +2,7 @@ package locktest_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/doclock/doclock"
@@ -140,5 +141,24 @@ func TestConnect(t *testing.T) {
 	check(t, lease.Release(t.Context()))
 	if got.Total != 7 || len(seen) != 3 || seen[1] != "findAndModify" {
 		t.Errorf("got %+v by %v", got, seen)
+	}
+}
+
+// A program may look which collections and databases there are.
+func TestNamesAreListed(t *testing.T) {
+	mem := locktest.New(t)
+	mem.Collection("orders", bson.M{"_id": 1})
+	mem.Collection("jobs", bson.M{"_id": 1})
+	for _, c := range []struct {
+		filter any
+		want   []string
+	}{{bson.M{}, []string{"jobs", "orders"}}, {bson.M{"name": "orders"}, []string{"orders"}}, {bson.M{"name": "ordres"}, nil}} {
+		names, err := mem.Client().Database("test").ListCollectionNames(t.Context(), c.filter)
+		if err != nil || !slices.Equal(names, c.want) {
+			t.Errorf("%v: %q, %v", c.filter, names, err)
+		}
+	}
+	if names, err := mem.Client().ListDatabaseNames(t.Context(), bson.M{"name": bson.M{"$in": bson.A{"test", "other"}}}); err != nil || !slices.Equal(names, []string{"test"}) {
+		t.Errorf("databases: %q, %v", names, err)
 	}
 }

@@ -10,10 +10,8 @@ import (
 
 	"github.com/doclock/doclock"
 	"github.com/doclock/doclock/internal/engine"
-	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/multilock"
 	"github.com/doclock/doclock/relations"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -169,13 +167,7 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 func TestWrongCredentialsAreAnErrorAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	net := faultnet.New()
-	for range 20 {
-		net.ArmRewrite(faultnet.Refuse, "saslStart", func(bson.Raw) any {
-			return bson.M{"ok": 0, "code": 18, "codeName": "AuthenticationFailed", "errmsg": "Authentication failed."}
-		})
-	}
-	coll := p.Through(options.Client().SetDialer(net).SetAuth(options.Credential{AuthMechanism: "SCRAM-SHA-256", Username: "ann", Password: "wrong"}))
+	coll := p.Through(options.Client().SetAuth(options.Credential{AuthMechanism: "SCRAM-SHA-256", Username: "ann", Password: "wrong"}))
 	l := p.locker(coll, relations.Fair())
 	for range 3 {
 		_, err := l.TryAcquire(p.bounded(), flowers, "write")

@@ -36,13 +36,16 @@ func (s *Servers) Start(ctx context.Context, say func(string, ...any)) (stop fun
 		}
 		return err
 	}
-	shared, err := mongotest.Start(ctx, os.Stderr)
+	s.MongoURI = os.Getenv("MONGODB_URI")
+	if s.MongoURI == "" {
+		return stop, errors.New("set MONGODB_URI to a server that may be measured; .ci/ferretdb starts one")
+	}
+	shared, err := mongotest.Open(ctx, s.MongoURI)
 	if err != nil {
 		return stop, err
 	}
-	s.MongoURI = shared.URI()
 	s.Database = "bench_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	stops = append(stops, s.drop, shared.Close)
+	stops = append(stops, s.drop)
 	s.Address, s.Absent, s.About = map[string]string{}, map[string]string{}, map[string]string{"mongodb": shared.Description()}
 	say("MongoDB: %s", shared.Description())
 	for name := range daemons {

@@ -37,7 +37,7 @@ func TestPageHasTheRulesAndTheQuestion(t *testing.T) {
 		t.Errorf("the presets (-of package relations +of the page):\n%s", diff)
 	}
 
-	mongotest.URI(t) // a server in memory has no $unwind
+	mongotest.Real(t, "$unwind")
 	w := newWorld(t, bson.E{Key: "_id", Value: 7})
 	p := w.peer(relations.Fair(), func(c *Config) { c.Now, c.WaitTTL = nil, ttl })
 	_, _ = p.Engine.Acquire(t.Context(), w.filter(), Request{Tag: "read", ID: ann})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -192,7 +193,7 @@ func (p *peer) proven(name string, send func(context.Context) (Answer, error)) {
 	if err != nil || got.Outcome != Lost || len(sent) != 2 {
 		p.Fatalf("%s: %v, %v; %d commands", name, got.Outcome, err, len(sent))
 	}
-	if limit, _ := sent[1].Lookup("maxTimeMS").AsInt64OK(); !linearizable(sent[1]) || limit <= 0 {
+	if limit, _ := sent[1].Lookup("maxTimeMS").AsInt64OK(); !fixture.IsProof(sent[1]) || limit <= 0 {
 		p.Errorf("%s: the proof is %v", name, sent[1])
 	}
 }

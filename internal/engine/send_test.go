@@ -8,6 +8,7 @@ import (
 
 	"github.com/doclock/doclock/internal/faultnet"
 	"github.com/doclock/doclock/internal/fixture"
+	"github.com/doclock/doclock/internal/mongotest"
 	"github.com/doclock/doclock/relations"
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -40,13 +41,13 @@ func (p *peer) makes(ctx context.Context) error {
 	return err
 }
 
-// retrying is a peer of a cluster, where the driver retries the writes that it
-// may. The test controls its connections.
-func (w *world) retrying(rules relations.Rules) (*peer, *faultnet.Net) {
-	w.Helper()
-	net := faultnet.New()
-	router := w.sharded(nil)
-	w.lab = w.Through(options.Client().ApplyURI(router.URI()).SetMonitor(w.sent.Monitor()).SetDialer(net))
+// retrying is a peer of a document on a server with members, where the driver retries the writes that it may. The test
+// controls its connections.
+func retrying(t testing.TB, rules relations.Rules) (*peer, *faultnet.Net) {
+	t.Helper()
+	mongotest.Members(t)
+	w, net := newWorld(t, hello()), faultnet.New()
+	w.lab = w.Through(options.Client().SetMonitor(w.sent.Monitor()).SetDialer(net))
 	return w.peer(rules, upserting), net
 }
 
@@ -55,8 +56,7 @@ func (w *world) retrying(rules relations.Rules) (*peer, *faultnet.Net) {
 // would count for both, and the first is executed.
 func TestOneAttemptIsOneMessage(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, hello())
-	p, net := w.retrying(relations.Exclusive())
+	p, net := retrying(t, relations.Exclusive())
 	refusal := bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not authorized"}
 	send := writes(p, Grant{Pin: Pin{{Key: "_id", Value: value(p.ID)}}, Tag: "write", ID: ann, Fence: n0})
 	for _, name := range []string{"acquire", "finish", "delete", "renew all", "delete what is idle"} { // each costs the driver's pause after a loss
@@ -78,11 +78,10 @@ func TestOneAttemptIsOneMessage(t *testing.T) {
 // the session and an image of the document.
 func TestWritesHaveNoTransactionNumber(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, hello())
-	p, _ := w.retrying(relations.Exclusive())
+	p, _ := retrying(t, relations.Exclusive())
 	number := func(command bson.Raw) bool { return command.Lookup("txnNumber").Type != 0 }
 	plain := p.once("a plain write", func() {
-		if _, err := w.lab.UpdateOne(t.Context(), bson.M{"_id": w.ID}, bson.M{"$set": bson.M{"x": 1}}); err != nil {
+		if _, err := p.lab.UpdateOne(t.Context(), bson.M{"_id": p.ID}, bson.M{"$set": bson.M{"x": 1}}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -90,9 +89,9 @@ func TestWritesHaveNoTransactionNumber(t *testing.T) {
 		t.Fatalf("the driver doesn't retry: %v", plain)
 	}
 	for name, send := range writes(p, p.acquire(ann, "write", Granted)) {
-		before := w.sent.Count()
+		before := p.sent.Count()
 		_ = send(t.Context()) // whatever it does to the document
-		sent := w.sent.All()[before:]
+		sent := p.sent.All()[before:]
 		if !slices.ContainsFunc(sent, func(c bson.Raw) bool {
 			return slices.Contains([]string{"findAndModify", "update", "delete"}, fixture.Name(c))
 		}) {

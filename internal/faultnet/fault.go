@@ -55,6 +55,12 @@ type Fault struct {
 	err   error
 }
 
+// made has the fault's channels made.
+func (f *Fault) made() *Fault {
+	f.fired, f.let, f.done = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	return f
+}
+
 // Fired is closed when the fault has met its command: for LoseReply, DelayReply and
 // Repeat after the command was executed.
 func (f *Fault) Fired() <-chan struct{} { return f.fired }

@@ -16,6 +16,7 @@ type Net struct {
 	mu      sync.Mutex
 	armed   []*Fault
 	blocked func(command string, message []byte) bool
+	refusal func(command string, body bson.Raw) any
 	fired   map[Kind]int
 	delay   time.Duration
 	open    map[*conn]struct{}
@@ -67,11 +68,17 @@ func (n *Net) ArmRewrite(kind Kind, command string, rewrite func(reply bson.Raw)
 }
 
 func (n *Net) arm(f *Fault) *Fault {
-	f.fired, f.let, f.done = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.armed = append(n.armed, f)
+	n.armed = append(n.armed, f.made())
 	return f
+}
+
+// Refuse answers each message for which refusal has a document, with this document. The server never gets the message.
+func (n *Net) Refuse(refusal func(command string, body bson.Raw) any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refusal = refusal
 }
 
 // Disarm removes the faults that have not fired.
@@ -177,6 +184,12 @@ func (n *Net) meets(command string, body bson.Raw) *Fault {
 			n.fired[f.kind]++
 			return f
 		}
+	}
+	if n.refusal == nil || body == nil {
+		return nil
+	}
+	if refusal := n.refusal(command, body); refusal != nil {
+		return (&Fault{kind: Refuse, rewrite: func(bson.Raw) any { return refusal }}).made()
 	}
 	return nil
 }

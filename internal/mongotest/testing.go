@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -22,24 +23,25 @@ import (
 // Patience bounds every wait for something that must happen, on a machine that is busy with something else.
 const Patience = 2 * time.Minute
 
-// shared is this process's connection to the shared server, and its one client.
+// given is the server of the tests, if it isn't in memory. It is read while a test runs, because go test would else take a
+// result from its cache that was another server's.
+func given() string { return os.Getenv("DOCLOCK_TEST_URI") }
+
+// shared is the server of this process's tests, and their client.
 var shared struct {
 	mu        sync.Mutex
-	server    *Shared
+	server    *Server
 	client    *mongo.Client
 	databases []*mongo.Database // of its tests
 	err       error             // why there is no server; it is not tried again
 }
 
-// Main is every package's TestMain. It runs the tests, leaves the shared
-// server, checks that the tests have left no goroutines, and exits.
+// Main is every package's TestMain. It runs the tests, disconnects, checks that the tests have left no goroutines, and
+// exits.
 func Main(m *testing.M) {
 	sideBySide()
 	debug.SetGCPercent(400) // tests allocate much and keep little
 	code := m.Run()
-	if memory != nil {
-		memory.Close()
-	}
 	if err := disconnect(); err != nil {
 		fmt.Fprintln(os.Stderr, "mongotest:", err)
 		code = max(code, 1)
@@ -72,58 +74,41 @@ func sideBySide() {
 	}
 }
 
-// disconnect lets the shared server go.
-func disconnect() error {
+// disconnect lets the server go.
+func disconnect() (err error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	if shared.client != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		defer cancel()
-		if err := drop(ctx, shared.databases); err != nil {
-			fmt.Fprintln(os.Stderr, "mongotest:", err)
-		}
-		if err := shared.client.Disconnect(ctx); err != nil {
-			return fmt.Errorf("disconnecting the shared client: %w", err)
-		}
-		shared.client = nil
+	if shared.server == nil {
+		return nil
 	}
-	if shared.server != nil {
-		if err := shared.server.Close(); err != nil {
-			return err
-		}
-		shared.server = nil
+	defer shared.server.Close()
+	if shared.client == nil {
+		return nil
 	}
-	return nil
-}
-
-// drop drops databases, up to the first that it can't.
-func drop(ctx context.Context, databases []*mongo.Database) error {
-	for _, database := range databases {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for _, database := range shared.databases {
 		if err := database.Drop(ctx); err != nil {
-			return fmt.Errorf("dropping %s: %w", database.Name(), err)
+			fmt.Fprintf(os.Stderr, "mongotest: dropping %s: %v\n", database.Name(), err)
+			break
 		}
 	}
-	return nil
+	return shared.client.Disconnect(ctx)
 }
 
-// URI is the shared server's connection string. The test fails if there is no server.
+// URI is the server's connection string. The test fails if there is no server.
 func URI(tb testing.TB) string {
 	tb.Helper()
-	if ofMemory(tb) != nil {
-		tb.Skip("a server in memory has no address")
-	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	return sharedServer(tb).URI()
+	return server(tb).URI()
 }
 
-// sharedServer needs shared.mu.
-func sharedServer(tb testing.TB) *Shared {
+// server needs shared.mu.
+func server(tb testing.TB) *Server {
 	tb.Helper()
 	if shared.server == nil && shared.err == nil {
-		out, done := terminal()
-		defer done()
-		shared.server, shared.err = Start(tb.Context(), out)
+		shared.server, shared.err = Open(tb.Context(), given())
 	}
 	if shared.err != nil {
 		tb.Fatalf("mongotest: %v", shared.err)
@@ -131,14 +116,55 @@ func sharedServer(tb testing.TB) *Shared {
 	return shared.server
 }
 
-// Client is a client of the shared server. Without options it is the one that
-// all tests of the process share, and no test may disconnect it. With options,
-// such as a command monitor, it is a new one, disconnected at the end of the
-// test.
+// Real skips a test of what only a database has, if the server is one in memory. Each use has a row in CONTRIBUTING.md.
+func Real(tb testing.TB, has string) {
+	tb.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if strings.HasPrefix(server(tb).Description(), inMemory) {
+		tb.Skipf("only a database has %s: set DOCLOCK_TEST_URI", has)
+	}
+}
+
+// Private is the URI of a server that this test alone has, and a function that kills it (-9) and starts it again on the
+// same data. They are those of the script DOCLOCK_TEST_SCRIPT, as .ci/ferretdb is one. Without it the test is skipped.
+func Private(tb testing.TB) (uri string, restart func()) {
+	tb.Helper()
+	script := os.Getenv("DOCLOCK_TEST_SCRIPT")
+	if script == "" {
+		tb.Skip("the test kills its server: set DOCLOCK_TEST_SCRIPT to the absolute path of .ci/ferretdb")
+	}
+	dir, err := os.MkdirTemp("", "doclock.private.*")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // the server has a user of its own
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	call := func(verb string) string {
+		cmd := exec.Command(script, verb)
+		cmd.Env, cmd.Stderr = append(os.Environ(), "DOCLOCK_FERRETDB="+dir+"/server"), os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			tb.Errorf("mongotest: %s %s: %v", script, verb, err)
+		}
+		return string(out)
+	}
+	tb.Cleanup(func() {
+		call("stop")
+		_ = os.RemoveAll(dir)
+	})
+	_, uri, _ = strings.Cut(call("start"), "DOCLOCK_TEST_URI='")
+	uri, _, _ = strings.Cut(uri, "'")
+	return uri, func() { call("restart") }
+}
+
+// Client is a client of the server. Without options it is the one that all tests of the process share, and no test may
+// disconnect it. With options, such as a command monitor, it is a new one, disconnected at the end of the test.
 func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	tb.Helper()
-	if server := ofMemory(tb); server != nil {
-		return inMemory(tb, server, opts...)
+	if own := ownOf(tb); own != nil {
+		return clientOf(tb, own, opts...)
 	}
 	if len(opts) > 0 {
 		return connect(tb, URI(tb), opts...)
@@ -146,7 +172,7 @@ func Client(tb testing.TB, opts ...*options.ClientOptions) *mongo.Client {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.client == nil {
-		client, err := mongo.Connect(options.Client().ApplyURI(sharedServer(tb).URI()))
+		client, err := mongo.Connect(options.Client().ApplyURI(server(tb).URI()))
 		if err != nil {
 			tb.Fatalf("mongotest: connecting: %v", err)
 		}
@@ -164,7 +190,7 @@ func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.C
 	}
 	tb.Cleanup(func() {
 		ctx, cancel := context.Background(), func() {}
-		if !inBubble() { // there the driver would spin until the deadline, which never comes
+		if !IsVirtual() { // there the driver would spin until the deadline, which never comes
 			ctx, cancel = context.WithTimeout(ctx, Patience)
 		}
 		defer cancel()
@@ -175,38 +201,21 @@ func connect(tb testing.TB, uri string, opts ...*options.ClientOptions) *mongo.C
 	return client
 }
 
-// Database is a new database for the test, on the shared client. All are dropped
-// at the end of the process, together: after a drop each of DocumentDB's backends
-// reads its catalogues again, which takes ten times as long as the drop.
+// Database is a new database for the test, on the client that all share. They are dropped at the end of the process,
+// together: after a drop each of DocumentDB's backends reads its catalogues again, which takes ten times as long.
 func Database(tb testing.TB) *mongo.Database {
 	tb.Helper()
-	if ofMemory(tb) != nil {
-		return DatabaseOn(tb, Client(tb))
-	}
 	database := Client(tb).Database(databaseName(tb.Name()))
+	if ownOf(tb) != nil {
+		return database // its server ends with the test
+	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	shared.databases = append(shared.databases, database)
 	return database
 }
 
-// DatabaseOn is a new database for the test, on the given client. It is dropped
-// at the end of the test, if the server can be reached then.
-func DatabaseOn(tb testing.TB, client *mongo.Client) *mongo.Database {
-	tb.Helper()
-	database := client.Database(databaseName(tb.Name()))
-	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		defer cancel()
-		if err := drop(ctx, []*mongo.Database{database}); err != nil {
-			tb.Logf("mongotest: %v", err)
-		}
-	})
-	return database
-}
-
-// databaseName is a new name each time, within the 63 characters that servers
-// allow, and shows its test to people.
+// databaseName is a new name each time, within the 63 characters that servers allow, and shows its test to people.
 func databaseName(test string) string {
 	readable := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {

@@ -28,20 +28,24 @@ func TestEachTestHasItsDatabase(t *testing.T) {
 			t.Errorf("a new database has %d documents", n)
 		}
 	})
-	if t.Failed() {
-		return
-	}
 	shared.mu.Lock()
-	registered := slices.Contains(shared.databases, dropped)
-	shared.mu.Unlock()
-	if !registered {
+	defer shared.mu.Unlock()
+	if !slices.Contains(shared.databases, dropped) {
 		t.Error("it would not be dropped at the end")
 	}
-	if err := drop(t.Context(), []*mongo.Database{dropped}); err != nil {
-		t.Error(err)
+}
+
+// .ci/test-against reads it.
+func TestDescription(t *testing.T) {
+	URI(t)
+	t.Logf("it is %s", shared.server.Description())
+	if d := shared.server.Description(); given() == "" && d != "locktest, in this process: shows behaviour, proves nothing about MongoDB" {
+		t.Errorf("it is %s", d)
 	}
-	if n := count(t, dropped); n != 0 {
-		t.Errorf("a database that was dropped has %d documents", n)
+	for _, uri := range []string{"mongodb://ann:geheim@/", "mongodb://ann:geh:eim@localhost"} {
+		if _, err := Open(t.Context(), uri); err == nil || strings.Contains(err.Error(), "geh") {
+			t.Errorf("a wrong URI: %v", err)
+		}
 	}
 }
 
@@ -56,7 +60,7 @@ func TestClients(t *testing.T) {
 		if own == Client(t) {
 			t.Error("with options, it is the shared client")
 		}
-		insert(t, DatabaseOn(t, own), "a")
+		insert(t, own.Database(Database(t).Name()), "a")
 	})
 	if err := own.Ping(t.Context(), nil); err == nil {
 		t.Error("a test's own client still works after the test")

@@ -168,7 +168,6 @@ func TestMutantsAreCaught(t *testing.T) {
 		t.Fatal(err)
 	}
 	some := slices.DeleteFunc(all(t), func(m Mutant) bool { return !pattern.MatchString(m.Name) })
-	t.Setenv("MONGODB_URI", mongotest.URI(t))
 	var counted tally.Tally
 	if err := RunAll(t.Context(), root, some, &counted, os.Stderr); err != nil {
 		t.Error(err)

@@ -98,18 +98,18 @@ func TestProof(t *testing.T) {
 			t.Parallel()
 			p.part("simulation on the server", func() error { return p.histories(ctx, uri) })
 		})
-		t.Run("on a killed server, and the model", func(t *testing.T) {
+		t.Run("the model, and on a killed server", func(t *testing.T) {
 			t.Parallel()
-			p.part("simulation on a server that is killed", func() error { return p.restarts(ctx, mongotest.Private(t)) })
 			p.part("model against the server", func() error {
 				machine.Engine(t, db, p.machineRuns, p.machineSteps, &p.counts)
 				return nil
 			})
+			private, restart := mongotest.Private(t)
+			p.part("simulation on a server that is killed", func() error { return p.restarts(ctx, private, restart) })
 		})
 	})
 	if *seeded && !*sample {
 		p.part("mutants", func() error {
-			t.Setenv("MONGODB_URI", uri)
 			all, err := mutants.All()
 			if err != nil {
 				return err
@@ -172,12 +172,12 @@ func (p *proof) histories(ctx context.Context, uri string) error {
 }
 
 // restarts simulates on a server that is killed, until that has happened often enough.
-func (p *proof) restarts(ctx context.Context, server *mongotest.Server) error {
+func (p *proof) restarts(ctx context.Context, uri string, restart func()) error {
 	var counts tally.Tally
 	defer p.counts.Merge(&counts)
 	for round := 0; counts.Faults[simulation.FaultRestarted] < p.eachFault; round++ {
 		_, err := p.simulated(ctx, simulation.ServerConfig{
-			URI: server.URI(), Processes: p.processes, CallersPerProcess: p.clients, Operations: p.operations / 10, Faults: true, Restart: server.Restart,
+			URI: uri, Processes: p.processes, CallersPerProcess: p.clients, Operations: p.operations / 10, Faults: true, Restart: restart,
 		}, rounds+round, &counts)
 		if err != nil {
 			return err

@@ -72,8 +72,8 @@ func TestOnAServer(t *testing.T) {
 // The same, while the server is killed.
 func TestOnAKilledServer(t *testing.T) {
 	t.Parallel()
-	server := mongotest.Private(t)
-	onServer(t, simulation.ServerConfig{URI: server.URI(), Operations: 100, Restart: server.Restart},
+	uri, restart := mongotest.Private(t)
+	onServer(t, simulation.ServerConfig{URI: uri, Operations: 100, Restart: restart},
 		tally.Floor{Kind: "fault", Name: simulation.FaultRestarted, Least: 1})
 }
 

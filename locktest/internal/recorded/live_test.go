@@ -16,6 +16,7 @@ var long = flag.Bool("long", false, "send all commands of the recordings to the 
 // own way: that recording is the list of the differences.
 func TestServerIsAsRecorded(t *testing.T) {
 	t.Parallel()
+	mongotest.Real(t, "answers of its own")
 	type id struct {
 		kind string
 		n    int
@@ -64,6 +65,7 @@ func TestServerIsAsRecorded(t *testing.T) {
 // So are its operators. Some of them are tried.
 func TestServersOperatorsAreAsRecorded(t *testing.T) {
 	t.Parallel()
+	mongotest.Real(t, "operators of its own")
 	name := func(o recorded.Operator) string { return fmt.Sprint(o.Op, o.Of) }
 	own := map[string]recorded.Operator{}
 	for _, o := range read[recorded.Operator](t, ferretDB+"operators.jsonl") {

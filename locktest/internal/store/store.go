@@ -34,21 +34,24 @@ type command struct {
 
 // commands are those that are known. The first field names the command.
 var commands = map[string]func(*command) (value.Document, error){
-	"find":          (*command).find,
-	"aggregate":     (*command).aggregate,
-	"findAndModify": (*command).findAndModify,
-	"insert":        (*command).insert,
-	"update":        (*command).update,
-	"delete":        (*command).delete,
-	"count":         (*command).count,
-	"create":        (*command).create,
-	"createIndexes": (*command).createIndexes,
-	"drop":          (*command).drop,
-	"dropDatabase":  (*command).dropDatabase,
-	"ping":          done,
-	"endSessions":   done,
-	"killCursors":   done,
-	"buildInfo":     buildInfo,
+	"find":            (*command).find,
+	"aggregate":       (*command).aggregate,
+	"findAndModify":   (*command).findAndModify,
+	"insert":          (*command).insert,
+	"update":          (*command).update,
+	"delete":          (*command).delete,
+	"count":           (*command).count,
+	"listCollections": (*command).listCollections,
+	"listDatabases":   (*command).listDatabases,
+	"create":          (*command).create,
+	"createIndexes":   (*command).createIndexes,
+	"drop":            (*command).drop,
+	"dropDatabase":    (*command).dropDatabase,
+	"saslStart":       noUser,
+	"ping":            done,
+	"endSessions":     done,
+	"killCursors":     done,
+	"buildInfo":       buildInfo,
 }
 
 func done(*command) (value.Document, error) { return nil, nil }
@@ -165,6 +168,10 @@ func (c *command) create() (value.Document, error) {
 	}
 	c.made()
 	return nil, nil
+}
+
+func noUser(*command) (value.Document, error) {
+	return nil, value.Refuse(value.NoUser, "Authentication failed.")
 }
 
 func buildInfo(*command) (value.Document, error) {

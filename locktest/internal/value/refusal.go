@@ -19,7 +19,7 @@ func (r *Refusal) CodeName() string {
 }
 
 var codeNames = map[int32]string{
-	BadValue: "BadValue", FailedToParse: "FailedToParse", TypeMismatch: "TypeMismatch", 15: "Overflow", InvalidLength: "InvalidLength", NotViable: "PathNotViable",
+	BadValue: "BadValue", FailedToParse: "FailedToParse", TypeMismatch: "TypeMismatch", 15: "Overflow", NoUser: "AuthenticationFailed", InvalidLength: "InvalidLength", NotViable: "PathNotViable",
 	Conflicting: "ConflictingUpdateOperators", DollarPrefixed: "DollarPrefixedFieldName", 53: "InvalidIdField", 54: "NotSingleValueField",
 	56: "EmptyFieldName", CommandNotFound: "CommandNotFound", ImmutableField: "ImmutableField", CannotCreateIndex: "CannotCreateIndex", 72: "InvalidOptions", 73: "InvalidNamespace",
 	NotSupported: "CommandNotSupported", NotAReplicaSet: "NotAReplicaSet", 171: "CannotIndexParallelArrays", 241: "ConversionFailure", DuplicateKey: "DuplicateKey",
@@ -33,6 +33,7 @@ const (
 	FailedToParse     = 9
 	TypeMismatch      = 14
 	InvalidLength     = 16
+	NoUser            = 18
 	DollarPrefixed    = 52
 	NotViable         = 28
 	Conflicting       = 40

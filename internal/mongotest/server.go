@@ -4,16 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/doclock/doclock/locktest"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// probe asks the server at uri for its kind, and waits up to limit for a
-// primary to answer.
-func probe(ctx context.Context, uri string, limit time.Duration) (what string, err error) {
+// Server is a program's server.
+type Server struct {
+	uri, description string
+	memory           *locktest.Server // nil of a real one
+}
+
+// Open finds the server at uri, or starts one in memory if uri is "".
+func Open(ctx context.Context, uri string) (*Server, error) {
+	if uri != "" {
+		what, err := describe(ctx, uri)
+		return &Server{uri: uri, description: what}, err
+	}
+	memory := locktest.Start()
+	uri, err := memory.Listen("127.0.0.1:0")
+	if err != nil {
+		memory.Close()
+		return nil, err
+	}
+	return &Server{uri, inMemory + ", in this process: shows behaviour, proves nothing about MongoDB", memory}, nil
+}
+
+// inMemory begins the description of a server in memory.
+const inMemory = "locktest"
+
+// URI is the server's connection string.
+func (s *Server) URI() string { return s.uri }
+
+// Description is the server's kind, version, topology and host, in one line, without a password.
+func (s *Server) Description() string { return s.description }
+
+// Close ends a server in memory.
+func (s *Server) Close() {
+	if s.memory != nil {
+		s.memory.Close()
+	}
+}
+
+// describe asks a server for its kind, and waits for 10 s until a primary answers.
+func describe(ctx context.Context, uri string) (what string, err error) {
+	const limit = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	opts := options.Client().ApplyURI(uri)
@@ -43,19 +82,21 @@ func probe(ctx context.Context, uri string, limit time.Duration) (what string, e
 	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
 		return "", fmt.Errorf("the server does not say its version: %w", err)
 	}
-
 	what = "MongoDB " + build.Version
-	if build.FerretDB.Version != "" {
+	switch {
+	case strings.HasSuffix(build.Version, inMemory):
+		what = inMemory
+	case build.FerretDB.Version != "":
 		what = fmt.Sprintf("FerretDB %s (answers as MongoDB %s)", build.FerretDB.Version, build.Version)
 	}
+	topology := "standalone"
 	switch {
 	case hello.SetName != "":
-		return what + ", replica set " + hello.SetName, nil
+		topology = "replica set " + hello.SetName
 	case hello.Msg == "isdbgrid":
-		return what + ", sharded", nil
-	default:
-		return what + ", standalone", nil
+		topology = "sharded"
 	}
+	return fmt.Sprintf("%s, %s, at %s", what, topology, opts.Hosts[0]), nil
 }
 
 // errUnusable has nothing of the URI, nor of the driver's error: a password may be anywhere in them.
