@@ -2,10 +2,8 @@ package locktest
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/doclock/doclock/locktest/internal/value"
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Kind is a kind of command. A command can be of several: UpdateAndRelease is a
@@ -55,91 +53,29 @@ func ofKind(command value.Document, only []Kind) bool {
 	return false
 }
 
-// kindsOf reads the kinds from the features that docs/protocol.md describes.
-func kindsOf(command value.Document) (kinds Kind) {
-	switch command[0].Key {
-	case "findAndModify":
-		kinds = kindsOfWrite(command.Get("query"), command.Get("update"), command.Get("fields"))
-	case "update":
-		for _, statement := range value.Fields(command.Get("updates")) {
-			kinds |= kindsOfWrite(value.Get(statement, "q"), value.Get(statement, "u"), value.Missing)
-		}
-	case "delete":
-		for _, statement := range value.Fields(command.Get("deletes")) {
-			kinds |= kindsOfWrite(value.Get(statement, "q"), value.Missing, value.Missing)
-		}
-	case "find":
-		if value.Text(command.Get("comment")) == "doclock claim" { // which documents are free
-			kinds = Acquires
-		}
-	}
-	if kinds == 0 {
+// byComment are the kinds of the library's commands, which say what they are for.
+var byComment = map[string]Kind{
+	"doclock acquire": Acquires, "doclock confirm": Acquires, "doclock claim": Acquires, "doclock resume": Acquires, "doclock downgrade": Acquires,
+	"doclock renew": Renewals, "doclock touch": Renewals,
+	"doclock update": Writes, "doclock delete": Writes | Releases,
+	"doclock release": Releases, "doclock handoff": Releases, "doclock detach": Releases,
+	"doclock clean-up": CleanUps, "doclock proof": Others, "doclock admin": Others,
+}
+
+// kindsOf reads the kinds of a command. One with a comment of the program's own, or of the program itself, is a write if
+// its filter has a guard; an update that marks a k as done ends a lease too.
+func kindsOf(command value.Document) Kind {
+	kinds, ours := byComment[value.Text(command.Get("comment"))]
+	body := command.Close().Value
+	has := func(name string) bool { return bytes.Contains(body, append([]byte(name), 0)) }
+	switch {
+	case !ours && has("$elemMatch") && has("fence"):
+		kinds = Writes
+	case !ours:
 		return Others
+	}
+	if kinds == Writes && has(".done") {
+		kinds |= Releases
 	}
 	return kinds
 }
-
-// kindsOfWrite reads them from a filter, an update (a deletion has none), and the
-// fields of the answer.
-func kindsOfWrite(filter, update, answer bson.RawValue) Kind {
-	path, entry := entryIn(filter)
-	lock := strings.TrimSuffix(path[:max(0, strings.LastIndexByte(path, '.'))], ".tags")
-	there := func(key string) bool { return !value.IsMissing(value.Get(entry, key)) }
-	image := !value.IsMissing(value.Get(answer, "__doclockNow"))
-	switch {
-	case path == "" && image, there("key") && !there("id") && image:
-		return Acquires
-	case path == "":
-		return 0
-	case !there("id"): // by the key of a token
-		return Renewals
-	case value.IsDocument(value.Get(entry, "id")): // {$in: …}
-		return CleanUps
-	case value.IsMissing(update), has(update, lock+".done"):
-		return Writes | Releases
-	case !there("fence"):
-		return Releases
-	}
-	stages := value.Elements(update)
-	switch {
-	case there("n"), len(stages) == 0 || !changesOnly(stages[0], path):
-		return Writes
-	case len(stages) > 1, has(update, "detached"): // a handoff, a detach
-		return Releases
-	default:
-		return Renewals
-	}
-}
-
-// entryIn finds what a filter demands of an entry: of its id, its fencing token and
-// more, or of its id alone. The path is the one of the tag's entries.
-func entryIn(filter bson.RawValue) (path string, entry bson.RawValue) {
-	for key, of := range value.Fields(filter) {
-		if key == "$and" {
-			for _, part := range value.Fields(of) {
-				if path, entry := entryIn(part); path != "" {
-					return path, entry
-				}
-			}
-		}
-		if !strings.Contains(key, ".tags.") {
-			continue
-		}
-		if entry := value.Get(of, "$elemMatch"); !value.IsMissing(entry) {
-			return key, entry
-		}
-		if path, isID := strings.CutSuffix(key, ".id"); isID && of.Type == bson.TypeBinary {
-			return strings.TrimSuffix(path, ".0"), value.Document{{Key: "id", Value: of}}.Close()
-		}
-	}
-	return "", value.Missing
-}
-
-// changesOnly reports whether a stage sets the entries and nothing else.
-func changesOnly(stage bson.RawValue, path string) bool {
-	set := value.Open(value.Get(stage, "$set"))
-	return len(set) == 1 && set[0].Key == path
-}
-
-// has reports whether a field has this name, or one that ends with it, anywhere.
-func has(v bson.RawValue, name string) bool { return bytes.Contains(v.Value, append([]byte(name), 0)) }

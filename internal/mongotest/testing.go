@@ -134,13 +134,7 @@ func Private(tb testing.TB) (uri string, restart func()) {
 	if script == "" {
 		tb.Skip("the test kills its server: set DOCLOCK_TEST_SCRIPT to the absolute path of .ci/ferretdb")
 	}
-	dir, err := os.MkdirTemp("", "doclock.private.*")
-	if err == nil {
-		err = os.Chmod(dir, 0o755) // the server has a user of its own
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	dir := tb.TempDir()
 	call := func(verb string) string {
 		cmd := exec.Command(script, verb)
 		cmd.Env, cmd.Stderr = append(os.Environ(), "DOCLOCK_FERRETDB="+dir+"/server"), os.Stderr
@@ -150,10 +144,7 @@ func Private(tb testing.TB) (uri string, restart func()) {
 		}
 		return string(out)
 	}
-	tb.Cleanup(func() {
-		call("stop")
-		_ = os.RemoveAll(dir)
-	})
+	tb.Cleanup(func() { call("stop") })
 	_, uri, _ = strings.Cut(call("start"), "DOCLOCK_TEST_URI='")
 	uri, _, _ = strings.Cut(uri, "'")
 	return uri, func() { call("restart") }
