@@ -30,7 +30,7 @@ const (
 	Releases
 
 	// CleanUps remove entries that no lease has: those of failed acquires, in the
-	// background, and of cancelled tickets.
+	// background, and of cancelled tickets; and what an operator removes.
 	CleanUps
 
 	// Others are all other commands: the program's own, and the reads and upserts of
@@ -59,7 +59,7 @@ var byComment = map[string]Kind{
 	"doclock renew": Renewals, "doclock touch": Renewals,
 	"doclock update": Writes, "doclock delete": Writes | Releases,
 	"doclock release": Releases, "doclock handoff": Releases, "doclock detach": Releases,
-	"doclock clean-up": CleanUps, "doclock proof": Others, "doclock admin": Others,
+	"doclock clean-up": CleanUps, "doclock admin": CleanUps,
 }
 
 // kindsOf reads the kinds of a command. One with a comment of the program's own, or of the program itself, is a write if
@@ -71,7 +71,7 @@ func kindsOf(command value.Document) Kind {
 	switch {
 	case !ours && has("$elemMatch") && has("fence"):
 		kinds = Writes
-	case !ours:
+	case !ours, kinds == CleanUps && command[0].Key == "find":
 		return Others
 	}
 	if kinds == Writes && has(".done") {

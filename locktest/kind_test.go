@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/doclock/doclock"
+	"github.com/doclock/doclock/admin"
 	"github.com/doclock/doclock/internal/fixture"
 	"github.com/doclock/doclock/locktest"
 	"github.com/doclock/doclock/multilock"
@@ -37,7 +38,7 @@ type kindsPlay struct {
 	token  string
 }
 
-// calls have one command each, of these kinds.
+// calls have one command each, of these kinds; an operator's removal reads first.
 var calls = map[string]struct {
 	kinds   locktest.Kind
 	prepare func(*kindsPlay) error
@@ -66,9 +67,13 @@ var calls = map[string]struct {
 	"release":                  {locktest.Releases, nil, (*kindsPlay).release},
 	"release, a remainder":     {locktest.Releases, (*kindsPlay).least, (*kindsPlay).release},
 	"release, a handoff":       {locktest.Releases, (*kindsPlay).wait, (*kindsPlay).release},
-	"an insert":                {locktest.Others, nil, func(p *kindsPlay) error { _, err := p.coll.InsertOne(ctx, bson.M{}); return err }},
-	"a read":                   {locktest.Others, nil, func(p *kindsPlay) error { return p.coll.FindOne(ctx, order).Err() }},
-	"a pipeline of one's own":  {locktest.Others, nil, func(p *kindsPlay) error { _, err := p.coll.UpdateOne(ctx, order, incs); return err }},
+	"an operator's removal": {locktest.CleanUps | locktest.Others, nil, func(p *kindsPlay) error {
+		_, err := admin.Remove(ctx, p.coll, admin.Query{Tags: []string{"write"}})
+		return err
+	}},
+	"an insert":               {locktest.Others, nil, func(p *kindsPlay) error { _, err := p.coll.InsertOne(ctx, bson.M{}); return err }},
+	"a read":                  {locktest.Others, nil, func(p *kindsPlay) error { return p.coll.FindOne(ctx, order).Err() }},
+	"a pipeline of one's own": {locktest.Others, nil, func(p *kindsPlay) error { _, err := p.coll.UpdateOne(ctx, order, incs); return err }},
 }
 
 func (p *kindsPlay) locker(rules relations.Rules) *multilock.Locker {
