@@ -257,9 +257,8 @@ func TestRenewBesideAWrite(t *testing.T) {
 // server for half a second. In one case of some 200 it takes a whole second, by the
 // order in which its goroutines see the reset; so the lease has three tries.
 func TestTheShortestLeaseSurvivesAReset(t *testing.T) {
-	survived := false
-	for try := 0; try < 3 && !survived; try++ {
-		mongotest.RunVirtual(t, "", func(t *testing.T) {
+	mongotest.Virtual(t, func(t *testing.T) {
+		for range 3 {
 			r := newRig(t, realTime, doclock.TTL(doclock.MinTTL))
 			time.Sleep(time.Second) // the driver looks at a server once in 500 ms at most, and it has just done so
 			lease := r.acquire()
@@ -268,10 +267,10 @@ func TestTheShortestLeaseSurvivesAReset(t *testing.T) {
 			within(t, reset.Fired(), "a renewal")
 			r.net.Reset()
 			time.Sleep(time.Minute)
-			survived = kept.Err() == nil && lease.Err() == nil
-		})
-	}
-	if !survived {
+			if kept.Err() == nil && lease.Err() == nil {
+				return
+			}
+		}
 		t.Error("it was lost in each of three resets")
-	}
+	})
 }
