@@ -97,7 +97,7 @@ func TestCheckServerOfAShardedCollection(t *testing.T) {
 func TestCheckServerComparesTheClocks(t *testing.T) {
 	for kind, mark := range map[doclock.ServerKind]bson.M{
 		doclock.Sharded:    {"msg": "isdbgrid"},
-		doclock.ReplicaSet: {"setName": "rs"},
+		doclock.ReplicaSet: {"setName": "rs", "msg": ""},
 	} {
 		for _, apart := range []time.Duration{time.Hour, -time.Hour} {
 			t.Run(fmt.Sprint(kind, apart), func(t *testing.T) {

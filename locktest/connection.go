@@ -413,8 +413,10 @@ func (s *Server) membership(m *member, address func(*member) string) value.Docum
 }
 
 func (m *member) topologyVersion() bson.RawValue {
+	var process bson.ObjectID
+	copy(process[:], m.name)
 	return value.Document{
-		{Key: "processId", Value: value.Of(objectID(0))},
+		{Key: "processId", Value: value.Of(process)},
 		{Key: "counter", Value: value.Long(m.version)},
 	}.Close()
 }
