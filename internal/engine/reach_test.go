@@ -37,6 +37,7 @@ func TestALookHasTheServersChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		wait := func() { time.Sleep(2 * time.Second) } //nolint:forbidigo // in a bubble; the driver checks twice a second at most
+		missed := 0
 		for range 20 {
 			wait() // for what an earlier look has begun
 			before := network.dials.Load()
@@ -45,8 +46,11 @@ func TestALookHasTheServersChecked(t *testing.T) {
 			}
 			wait()
 			if network.dials.Load() == before {
-				t.Error("a look was no check")
+				missed++
 			}
+		}
+		if missed > 2 { // one in a thousand by chance; of looks that ask once, one in two
+			t.Errorf("%d of 20 looks were no check", missed)
 		}
 	})
 }
