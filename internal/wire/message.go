@@ -11,16 +11,14 @@ import (
 
 // Kinds of messages.
 const (
-	opReply = 1
 	opQuery = 2004 // the driver's first hello
 	opMsg   = 2013
 )
 
 // The position of the document: after the header, and flags and more.
 const (
-	headerSize  = 16
-	msgPrefix   = headerSize + 4 // flags; then come sections
-	replyPrefix = headerSize + 20
+	headerSize = 16
+	msgPrefix  = headerSize + 4 // flags; then come sections
 )
 
 // Flags of an OP_MSG.
@@ -57,14 +55,10 @@ func (m Message) Unanswered() bool {
 
 // prefix is the part before the document.
 func (m Message) prefix() int {
-	switch m.kind() {
-	case opReply:
-		return replyPrefix
-	case opQuery: // flags, the collection's name, skip and limit
-		return msgPrefix + bytes.IndexByte(m[msgPrefix:], 0) + 1 + 8
-	default:
+	if m.kind() != opQuery {
 		return msgPrefix
 	}
+	return msgPrefix + bytes.IndexByte(m[msgPrefix:], 0) + 1 + 8 // the collection's name, skip and limit
 }
 
 // Sequence is a list of documents that stands beside a command's document.
@@ -73,8 +67,7 @@ type Sequence struct {
 	Documents []bson.Raw
 }
 
-// Parts are the document of a request or a reply as it is, and the sequences of an
-// OP_MSG. ok is false if the message is malformed.
+// Parts are the document of a message as it is, and the sequences of an OP_MSG. ok is false if the message is malformed.
 func (m Message) Parts() (body bson.Raw, sequences []Sequence, ok bool) {
 	if len(m) < msgPrefix || len(m) < m.prefix() {
 		return nil, nil, false
@@ -102,27 +95,6 @@ func (m Message) Parts() (body bson.Raw, sequences []Sequence, ok bool) {
 		}
 	}
 	return body, sequences, body != nil
-}
-
-// Command is the document of a request or a reply. The sequences of an OP_MSG
-// become arrays in it.
-func (m Message) Command() (command bson.D, ok bool) {
-	body, sequences, ok := m.Parts()
-	if !ok || bson.Unmarshal(body, &command) != nil {
-		return nil, false
-	}
-	for _, s := range sequences {
-		array := make(bson.A, len(s.Documents))
-		for i, raw := range s.Documents {
-			var doc bson.D
-			if bson.Unmarshal(raw, &doc) != nil {
-				return nil, false
-			}
-			array[i] = doc
-		}
-		command = append(command, bson.E{Key: s.Name, Value: array})
-	}
-	return command, true
 }
 
 // document reads the document at the front of b.
@@ -158,18 +130,10 @@ func sequence(b []byte) (s Sequence, rest []byte, ok bool) {
 // Body is the document of an OP_MSG as it is, without sequences, and the name of its
 // first field, which is the command's. Anything else has none.
 func (m Message) Body() (name string, body bson.Raw) {
-	if len(m) <= msgPrefix || m.kind() != opMsg || m[msgPrefix] != 0 {
+	body, _, ok := m.Parts()
+	if !ok || m.kind() != opMsg {
 		return "", nil
 	}
-	body = bson.Raw(m[msgPrefix+1:])
-	if len(body) < 5 {
-		return "", nil
-	}
-	size := binary.LittleEndian.Uint32(body)
-	if size < 5 || uint64(size) > uint64(len(body)) {
-		return "", nil
-	}
-	body = body[:size]
 	first, err := body.IndexErr(0)
 	if err != nil {
 		return "", nil
@@ -177,7 +141,7 @@ func (m Message) Body() (name string, body bson.Raw) {
 	return first.Key(), body
 }
 
-// With is the message with another document.
+// With is an OP_MSG with another document.
 func (m Message) With(doc any) ([]byte, error) {
 	raw, ok := doc.(bson.Raw)
 	if !ok {
@@ -186,12 +150,9 @@ func (m Message) With(doc any) ([]byte, error) {
 			return nil, err
 		}
 	}
-	out := bytes.Clone(m[:m.prefix()])
-	if m.kind() == opMsg {
-		flags := binary.LittleEndian.Uint32(out[headerSize:])
-		binary.LittleEndian.PutUint32(out[headerSize:], flags&^exhaust)
-		out = append(out, 0) // the section's kind
-	}
+	out := append(bytes.Clone(m[:msgPrefix]), 0) // the section's kind
+	flags := binary.LittleEndian.Uint32(out[headerSize:])
+	binary.LittleEndian.PutUint32(out[headerSize:], flags&^exhaust)
 	out = append(out, raw...)
 	binary.LittleEndian.PutUint32(out, uint32(len(out)))
 	return out, nil
