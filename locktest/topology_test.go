@@ -135,6 +135,7 @@ func TestARouterWantsTheShardKey(t *testing.T) {
 		{"findAndModify by the key", bson.D{{Key: "region", Value: 1}}, modify, bson.M{"region": "north"}, false},
 		{"$eq, in an $and", bson.D{{Key: "region", Value: 1}}, modify, bson.M{"$and": bson.A{bson.M{"region": bson.M{"$eq": "north"}}}}, false},
 		{"$in", bson.D{{Key: "region", Value: 1}}, modify, bson.M{"region": bson.M{"$in": bson.A{"north"}}}, true},
+		{"a pattern", bson.D{{Key: "region", Value: 1}}, modify, bson.M{"region": bson.Regex{Pattern: "north"}}, true},
 		{"in an $or", bson.D{{Key: "region", Value: 1}}, modify, bson.M{"$or": bson.A{bson.M{"region": "north"}}}, true},
 		{"a part of a key", bson.D{{Key: "region", Value: 1}, {Key: "total", Value: 1}}, modify, bson.M{"region": "north"}, true},
 		{"a nested field", bson.D{{Key: "place.country", Value: 1}}, modify, bson.M{"place": bson.M{"country": "no"}}, false},
