@@ -5,11 +5,14 @@ import (
 	"io"
 	stdnet "net"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/doclock/doclock/internal/faultnet"
+	"github.com/doclock/doclock/internal/mongotest"
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // proxy is a way to the server that can be cut, for other processes.
@@ -20,7 +23,7 @@ type proxy struct {
 	held    *faultnet.Fault
 }
 
-// newProxy puts a proxy before the server of this URI.
+// newProxy puts a proxy before the server of this URI: before the primary, if it has several addresses.
 func newProxy(tb testing.TB, uri string) *proxy {
 	tb.Helper()
 	u, err := url.Parse(uri)
@@ -31,7 +34,14 @@ func newProxy(tb testing.TB, uri string) *proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server := u.Host
+	server, _, _ := strings.Cut(u.Host, ",")
+	var hello struct{ Primary string }
+	if err := mongotest.Client(tb).Database("admin").RunCommand(tb.Context(), bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+		tb.Fatal(err)
+	}
+	if hello.Primary != "" {
+		server = hello.Primary
+	}
 	u.Host = listener.Addr().String()
 	query := u.Query()
 	query.Del("replicaSet")
