@@ -116,16 +116,6 @@ func TestErrorsAreTheServers(t *testing.T) {
 		"nothing": func(ctx context.Context, coll *mongo.Collection) error {
 			return coll.FindOneAndDelete(ctx, bson.M{"_id": 9}).Err()
 		},
-		"a canceled context": func(ctx context.Context, coll *mongo.Collection) error {
-			ctx, cancel := context.WithCancel(ctx)
-			cancel()
-			return coll.FindOne(ctx, bson.M{}).Err()
-		},
-		"no time left": func(ctx context.Context, coll *mongo.Collection) error {
-			ctx, cancel := context.WithTimeout(ctx, -1)
-			defer cancel()
-			return coll.FindOne(ctx, bson.M{}).Err()
-		},
 		"unacknowledged": func(ctx context.Context, coll *mongo.Collection) error {
 			_, err := coll.Database().Collection(coll.Name(), options.Collection().SetWriteConcern(writeconcern.Unacknowledged())).DeleteOne(ctx, bson.M{"_id": 9})
 			return err
