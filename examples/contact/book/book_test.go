@@ -77,7 +77,7 @@ func (a *application) program() *Book {
 		return a.mem.Connect(options.Client().SetMonitor(&monitor)).Database("test")
 	}
 	contacts := connect(event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		if e.CommandName == "insert" && rand.N(2) == 0 {
+		if e.CommandName == "insert" && rand.N(4) > 0 {
 			time.Sleep(rand.N(25 * time.Second))
 		}
 	}})
