@@ -56,21 +56,22 @@ func retrying(t testing.TB, rules relations.Rules) (*peer, *faultnet.Net) {
 // would count for both, and the first is executed.
 func TestOneAttemptIsOneMessage(t *testing.T) {
 	t.Parallel()
-	p, net := retrying(t, relations.Exclusive())
 	refusal := bson.M{"ok": 0, "code": 13, "codeName": "Unauthorized", "errmsg": "not authorized"}
-	send := writes(p, Grant{Pin: Pin{{Key: "_id", Value: value(p.ID)}}, Tag: "write", ID: ann, Fence: n0})
-	for _, name := range []string{"acquire", "finish", "delete", "renew all", "delete what is idle"} { // each costs the driver's pause after a loss
-		net.Disarm()
-		for _, command := range []string{"findAndModify", "update", "delete"} {
-			net.Arm(faultnet.LoseReply, command)
-			net.ArmRewrite(faultnet.Refuse, command, func(bson.Raw) any { return refusal })
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		err := send[name](ctx)
-		cancel()
-		if f := AsFailure(err); err == nil || f.Nothing || !f.Passes {
-			t.Errorf("%s: certain that nothing happened: %v: %v", name, f.Nothing, err)
-		}
+	for _, name := range []string{"acquire", "finish", "delete", "renew all", "delete what is idle"} {
+		t.Run(name, func(t *testing.T) { // on connections of its own, for the loss breaks others
+			p, net := retrying(t, relations.Exclusive())
+			send := writes(p, Grant{Pin: Pin{{Key: "_id", Value: value(p.ID)}}, Tag: "write", ID: ann, Fence: n0})
+			for _, command := range []string{"findAndModify", "update", "delete"} {
+				net.Arm(faultnet.LoseReply, command)
+				net.ArmRewrite(faultnet.Refuse, command, func(bson.Raw) any { return refusal })
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			err := send[name](ctx)
+			if f := AsFailure(err); err == nil || f.Nothing || !f.Passes {
+				t.Errorf("certain that nothing happened: %v: %v", f.Nothing, err)
+			}
+		})
 	}
 }
 
