@@ -64,7 +64,7 @@ func shapeOf(seed uint64) shape {
 	}
 	return shape{
 		seed: seed, rules: presets[seed%6],
-		calm: seed%5 == 0, upsert: seed%5 == 3, closes: seed%3 == 1, fits: seed%3 != 2,
+		calm: seed%5 == 0, upsert: seed%5 == 3, closes: seed%3 > 0, fits: seed%3 != 2,
 	}
 }
 

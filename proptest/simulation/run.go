@@ -171,8 +171,8 @@ func (s *run) close(p *program) {
 	defer stop()
 	var closing sync.WaitGroup
 	r := s.runner(1000 + p.number)
-	hurried := r.one(2)
-	most := r.upTo(2 * time.Second)
+	hurried := !r.one(4)
+	most := r.upTo(100 * time.Millisecond)
 	shut := func(l interface{ Close(context.Context) error }, g *group) {
 		if hurried {
 			s.hurry(l, most, p.ttl(g))
