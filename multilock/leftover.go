@@ -68,27 +68,25 @@ func (c *cleanup) discard(pin engine.Pin, r engine.Request, late unsure, seen bo
 func (c *cleanup) release(ctx context.Context, r engine.Request, held *lease.Handle, answer func(error)) {
 	held.Unused()
 	c.locker.ops.Go(func() {
-		err := held.Release(attempt.Detached(ctx))
-		if errors.Is(err, doclock.ErrLost) {
-			err = nil
-		}
-		c.released(r, held, err)
+		err := c.released(r, held, held.Release(attempt.Detached(ctx)))
 		if answer != nil {
 			answer(err)
 		}
 	})
 }
 
-// released takes over what a release in the background has not removed.
-func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) {
+// released takes over what a release in the background has not removed, and returns why: a
+// lost lease is gone.
+func (c *cleanup) released(r engine.Request, held *lease.Handle, err error) error {
 	if err == nil || errors.Is(err, doclock.ErrLost) {
-		return
+		return nil
 	}
 	r.Tag, r.ID = held.Tag(), held.ID()
 	if panicked := engine.PanicIn(err); panicked != nil {
 		c.locker.emitFailed(held.DocumentID(), r.Tag, r.ID, panicked)
 	}
 	c.add(engine.Filter{Pin: held.Pin()}, r, time.Now(), leftover{seen: true, entries: 1})
+	return err
 }
 
 // sleep stops the workers while no server can be reached, or it has too much to do:
