@@ -212,7 +212,7 @@ func (r runner) campaign(ctx context.Context, p *program, term func(context.Cont
 
 // jump sets the wall clock of a program now and then.
 func (r runner) jump(p *program) {
-	if r.faulty && r.net == nil && r.one(40) {
+	if r.faulty && !r.virtual() && r.one(40) {
 		p.ahead.Add(int64(time.Duration(r.IntN(4000)-2000) * time.Millisecond))
 		r.fire(FaultJumpedClock)
 	}

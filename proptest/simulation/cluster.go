@@ -62,7 +62,6 @@ func Cluster(t *testing.T, c Config, counts *tally.Tally) {
 // adversary has the members of a replica set do wrong.
 type adversary struct {
 	runner
-	set       *locktest.Server
 	ahead     map[string]time.Duration // of the members' clocks
 	newcomers sync.WaitGroup
 	arrived   []*program      // the newcomers
@@ -70,11 +69,11 @@ type adversary struct {
 }
 
 func newAdversary(set *locktest.Server, of shape) (*adversary, error) {
-	s, err := newVirtual(world{shape: of, net: set, dial: set.Connect, faulty: true, pace: 1, apart: tolerance / 2})
+	s, err := newVirtual(world{shape: of, mem: set, faulty: true, pace: 1, apart: tolerance / 2})
 	if err != nil {
 		return nil, err
 	}
-	return &adversary{runner: s.runner(callers + 2), set: set, ahead: map[string]time.Duration{}, alone: map[string]bool{}}, nil
+	return &adversary{runner: s.runner(callers + 2), ahead: map[string]time.Duration{}, alone: map[string]bool{}}, nil
 }
 
 // members elects primaries and isolates members until over.
@@ -90,13 +89,13 @@ func (a *adversary) members(over context.Context) {
 			a.elect()
 			a.fire(FaultAgain)
 		case 2:
-			a.set.Isolate(a.set.Secondaries()...)
+			a.mem.Isolate(a.mem.Secondaries()...)
 			a.last(3 * time.Second)
 			a.fire(FaultNoMajority)
 		default:
 			a.partition()
 		}
-		a.set.Heal()
+		a.mem.Heal()
 	}
 	a.newcomers.Wait()
 }
@@ -110,8 +109,8 @@ func (a *adversary) last(most time.Duration) {
 }
 
 func (a *adversary) elect() {
-	before := a.set.Primary()
-	if a.set.StepDown(); a.set.Primary() != before {
+	before := a.mem.Primary()
+	if a.mem.StepDown(); a.mem.Primary() != before {
 		a.fire(FaultElection)
 	}
 }
@@ -120,24 +119,24 @@ func (a *adversary) elect() {
 // another one. What it writes meanwhile is rolled back. If it has written nothing, it
 // answers a newcomer by an old document.
 func (a *adversary) partition() {
-	old, others := a.set.Primary(), a.set.Secondaries()
+	old, others := a.mem.Primary(), a.mem.Secondaries()
 	if a.one(3) {
 		a.newcomer(others)
 		for _, p := range a.programs {
-			a.set.Cut(p.client, old)
+			a.mem.Cut(p.client, old)
 		}
-		a.set.Isolate(old)
+		a.mem.Isolate(old)
 	} else {
 		for _, p := range a.programs {
 			if a.one(2) {
-				a.set.Cut(p.client, others...)
+				a.mem.Cut(p.client, others...)
 				a.fire(FaultAlone)
 			}
 		}
 		if a.one(3) {
 			a.newcomer(others)
 		}
-		a.set.Isolate(old)
+		a.mem.Isolate(old)
 		a.pause(3 * time.Second)
 	}
 	if a.one(5) {
@@ -161,7 +160,7 @@ func (a *adversary) newcomer(others []string) {
 		a.fault("%v", err)
 		return
 	}
-	a.set.Cut(p.client, others...)
+	a.mem.Cut(p.client, others...)
 	a.arrived = append(a.arrived, p)
 	a.fire(FaultNewcomer)
 	a.newcomers.Go(func() {
@@ -179,8 +178,8 @@ func (a *adversary) newcomer(others []string) {
 
 // remember notes the ids in the documents of a deposed primary.
 func (a *adversary) remember(old string, others []string) {
-	client := a.set.Connect(options.Client().SetRetryReads(false))
-	a.set.Cut(client, others...)
+	client := a.mem.Connect(options.Client().SetRetryReads(false))
+	a.mem.Cut(client, others...)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	defer func() { _ = client.Disconnect(context.Background()) }()
@@ -200,9 +199,9 @@ func (a *adversary) clocks(over context.Context) {
 	r := a.runner.run.runner(callers + 3)
 	for over.Err() == nil {
 		r.pause(4 * time.Second)
-		member := append(a.set.Secondaries(), a.set.Primary())[r.IntN(3)]
+		member := append(a.mem.Secondaries(), a.mem.Primary())[r.IntN(3)]
 		ahead := r.upTo(tolerance-2*time.Millisecond) - tolerance/2 + time.Millisecond
-		a.set.Advance(ahead-a.ahead[member], member)
+		a.mem.Advance(ahead-a.ahead[member], member)
 		a.ahead[member] = ahead
 		r.fire(FaultTurned)
 	}

@@ -43,23 +43,23 @@ func (r runner) faults(over context.Context) {
 		case k < 4:
 			r.failOver(n)
 		case k < 9:
-			r.net.Fail(n, []mongo.CommandError{
+			r.mem.Fail(n, []mongo.CommandError{
 				{Code: 13, Message: forbidden},                   // a refusal
 				{Code: 11600, Message: "interrupted on purpose"}, // which passes
 				{Code: 424242, Message: "no answer on purpose"},  // which proves nothing
 			}[r.IntN(3)])
 			r.fire(FaultRefused)
 		case k < 10:
-			r.net.Fail(n, mongo.CommandError{Code: 121, Message: "Document failed validation"}, locktest.Acquires)
+			r.mem.Fail(n, mongo.CommandError{Code: 121, Message: "Document failed validation"}, locktest.Acquires)
 			r.fire(FaultValidator)
 		case k < 16:
-			r.net.LoseRequests(n)
+			r.mem.LoseRequests(n)
 			r.fire(FaultRequestLost)
 		case k < 25:
-			r.net.LoseReplies(n)
+			r.mem.LoseReplies(n)
 			r.fire(FaultReplyLost)
 		case k < 34:
-			r.net.Delay(n, r.upTo(4*time.Second))
+			r.mem.Delay(n, r.upTo(4*time.Second))
 			r.fire(FaultDelayed)
 		case k < 36:
 			r.down(r.length("server down"))
@@ -87,7 +87,7 @@ func (r runner) failOver(n int) {
 	r.fire(labelled(of))
 	refusal := mongo.CommandError{Code: failOvers[r.IntN(len(failOvers))], Message: "failed over on purpose", Labels: of}
 	if r.one(2) {
-		r.net.Fail(n, refusal)
+		r.mem.Fail(n, refusal)
 	} else {
 		r.trouble(refusal, r.length(faultTrouble))
 	}
@@ -95,9 +95,9 @@ func (r runner) failOver(n int) {
 
 // trouble has the server refuse all commands for a time.
 func (r runner) trouble(refusal mongo.CommandError, d time.Duration) {
-	r.net.Fail(1<<30, refusal)
+	r.mem.Fail(1<<30, refusal)
 	time.Sleep(d)
-	r.net.Fail(0, refusal)
+	r.mem.Fail(0, refusal)
 }
 
 // labelled is the fault of an error with these labels.
@@ -186,11 +186,9 @@ func (s *run) peace() {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
-	s.net.Fail(0, mongo.CommandError{})
-	s.net.LoseRequests(0)
-	s.net.LoseReplies(0)
-	s.net.Delay(0, 0)
-	if s.mem != nil {
-		s.mem.Up()
-	}
+	s.mem.Fail(0, mongo.CommandError{})
+	s.mem.LoseRequests(0)
+	s.mem.LoseReplies(0)
+	s.mem.Delay(0, 0)
+	s.mem.Up()
 }

@@ -59,10 +59,10 @@ var kindsOf = map[string][]locktest.Kind{
 func (r runner) on(ctx context.Context, h *holding, name string, f func(context.Context, *call) error) *call {
 	if r.harms() && r.one(8) {
 		if r.one(2) {
-			r.net.Delay(1, r.upTo(3*time.Second), kindsOf[name]...)
+			r.mem.Delay(1, r.upTo(3*time.Second), kindsOf[name]...)
 			r.fire(FaultDelayed)
 		} else {
-			r.net.LoseReplies([]int{1, 8, 60}[r.IntN(3)], kindsOf[name]...)
+			r.mem.LoseReplies([]int{1, 8, 60}[r.IntN(3)], kindsOf[name]...)
 			r.fire(FaultReplyLost)
 		}
 	}
@@ -142,7 +142,7 @@ func (r runner) lose(h *holding) {
 		return
 	}
 	r.taken(h)
-	if r.net.Lose(h.lease) == nil {
+	if r.mem.Lose(h.lease) == nil {
 		r.fire(FaultLose)
 	}
 }
@@ -307,7 +307,7 @@ func (r runner) ask(p *program, a *acquire, t *multilock.Ticket, ttl time.Durati
 	if r.harms() && r.one(3) { // the grant may come after the ask
 		ctx, cancel = context.WithTimeout(ctx, r.upTo(time.Second))
 		defer cancel()
-		r.net.Delay(4, r.upTo(3*time.Second), locktest.Acquires)
+		r.mem.Delay(4, r.upTo(3*time.Second), locktest.Acquires)
 		r.fire(FaultDelayed)
 	}
 	c := r.call(ctx, p, name, nil, func(ctx context.Context, c *call) error {

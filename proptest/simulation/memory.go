@@ -70,8 +70,7 @@ func shapeOf(seed uint64) shape {
 
 // newInMemory makes the server, the documents and the programs.
 func newInMemory(t testing.TB, of shape) (*run, error) {
-	mem := locktest.New(t)
-	return newVirtual(world{shape: of, mem: mem, net: mem, dial: mem.Connect, faulty: !of.calm, pace: 1})
+	return newVirtual(world{shape: of, mem: locktest.New(t), faulty: !of.calm, pace: 1})
 }
 
 // newVirtual makes the documents and the programs.
@@ -94,7 +93,7 @@ func newVirtual(w world) (*run, error) {
 	}
 	s.operator = &operator{run: s, number: programsPerProcess - 1}
 	s.operator.recorder = history.NewRecorder(s.operator.number, "test", s.clock, s.history)
-	client := s.dial(options.Client().SetMonitor(s.operator.recorder.Monitor()).SetRetryReads(false)) // the driver's loop has no pause
+	client := s.mem.Connect(options.Client().SetMonitor(s.operator.recorder.Monitor()).SetRetryReads(false)) // the driver's loop has no pause
 	s.operator.coll = client.Database("test").Collection("orders")
 	if _, err := s.operator.coll.InsertMany(context.Background(), all); err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func (s *run) newProgram(n int) (p *program, err error) {
 		}
 	}
 	p.recorder = history.NewRecorder(n, "test", s.clock, s.history)
-	p.client = s.dial(options.Client().SetMonitor(together(s.monitor(p), p.recorder.Monitor())))
+	p.client = s.mem.Connect(options.Client().SetMonitor(together(s.monitor(p), p.recorder.Monitor())))
 	return p, s.connect(p, p.client.Database("test").Collection("orders"))
 }
 

@@ -30,14 +30,14 @@ type operator struct {
 // work goes on until ctx ends.
 func (o *operator) work(ctx context.Context, r runner) {
 	for i := 0; ctx.Err() == nil; i++ {
-		if o.net != nil {
+		if o.virtual() {
 			r.pause(time.Second)
 		} else {
 			sleep(ctx, 25*time.Millisecond)
 		}
 		bounded, cancel := context.WithTimeout(ctx, 10*time.Second/o.pace)
 		o.see(bounded)
-		if o.net != nil || i%4 == 0 {
+		if o.virtual() || i%4 == 0 {
 			for _, g := range o.groups {
 				for _, name := range g.deleted {
 					_, _ = o.coll.UpdateOne(bounded, bson.M{"_id": name}, bson.M{"$set": bson.M{"group": g.name}}, options.UpdateOne().SetUpsert(true))

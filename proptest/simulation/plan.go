@@ -140,7 +140,7 @@ func (r runner) document(n int) *document {
 	d := &document{spoiled: r.IntN(n)}
 	if r.harms() && r.one(2) {
 		d.refuse = func() {
-			r.net.Fail(2, mongo.CommandError{Code: 13, Message: forbidden})
+			r.mem.Fail(2, mongo.CommandError{Code: 13, Message: forbidden})
 			r.fire(FaultRefused)
 		}
 	}

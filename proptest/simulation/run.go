@@ -22,7 +22,6 @@ import (
 	"github.com/doclock/doclock/writelock"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // run is what one process of a simulation has and records.
@@ -53,28 +52,17 @@ type run struct {
 // world is what differs between a server in memory, in virtual time, and a real one.
 type world struct {
 	shape
-	mem    *locktest.Server                              // or nil
-	net    network                                       // of one in memory, or of a cluster in memory; or nil
-	dial   func(...*options.ClientOptions) *mongo.Client // one in memory
-	faulty bool                                          // calls meet faults
-	pace   time.Duration                                 // how many times as fast as in virtual time it goes
-	apart  time.Duration                                 // by which members' clocks are set wrong at most; 0: there is one member
-}
-
-// network has the faults of a server or of a cluster in memory.
-type network interface {
-	Fail(n int, refusal mongo.CommandError, only ...locktest.Kind)
-	LoseRequests(n int, only ...locktest.Kind)
-	LoseReplies(n int, only ...locktest.Kind)
-	Delay(n int, d time.Duration, only ...locktest.Kind)
-	Lose(lease locktest.Guarded) error
+	mem    *locktest.Server // or nil
+	faulty bool             // calls meet faults
+	pace   time.Duration    // how many times as fast as in virtual time it goes
+	apart  time.Duration    // by which members' clocks are set wrong at most; 0: there is one member
 }
 
 // virtual says that time is.
-func (w *world) virtual() bool { return w.net != nil }
+func (w *world) virtual() bool { return w.mem != nil }
 
 // exact says that time is virtual and there is one server: each duration is exact.
-func (w *world) exact() bool { return w.mem != nil }
+func (w *world) exact() bool { return w.virtual() && w.apart == 0 }
 
 func newRun(w world, groups []*group, out *history.Writer) *run {
 	return &run{world: w, groups: groups, history: out, clock: history.NewClock(), tickets: map[string]bool{}, late: map[string]bool{}}
@@ -95,9 +83,9 @@ const (
 // fire counts a fault, also if the process is killed.
 func (s *run) fire(fault string) {
 	switch {
-	case s.mem != nil:
+	case s.exact():
 		fault = inMemory + fault
-	case s.net != nil:
+	case s.virtual():
 		fault = ofCluster + fault
 	}
 	s.history.Fault(fault)
@@ -158,7 +146,7 @@ func (r runner) pause(most time.Duration) { time.Sleep(r.upTo(most)) }
 func (r runner) one(n int) bool { return r.IntN(n) == 0 }
 
 // harms says that a call may meet a fault of its own.
-func (r runner) harms() bool { return r.net != nil && r.faulty && !r.peaceful() }
+func (r runner) harms() bool { return r.virtual() && r.faulty && !r.peaceful() }
 
 // close closes a program's Lockers, and waits for what they run.
 func (s *run) close(p *program) {
@@ -319,7 +307,7 @@ func (s *run) options(p *program, g *group) []doclock.Option {
 	if slices.Contains(g.tags, p.shared) {
 		opts = append(opts, doclock.ShareInProcess(p.shared))
 	}
-	if s.net == nil {
+	if !s.virtual() {
 		opts = append(opts, doclock.AttemptTimeout(250*time.Millisecond), adjust.Locker(func(cfg *engine.Config) {
 			cfg.Clock = func() engine.Reading {
 				now := time.Now()
