@@ -206,8 +206,8 @@ func (s *Server) uri(addresses []string) string {
 // receive answers a message: at once, or by a function that waits. The answer is empty if the sender wants none, and nil
 // if the connection is to break.
 func (s *Server) receive(c *conn, message wire.Message) (reply []byte, later func() []byte) {
-	command, err := parse(message)
-	if err != nil {
+	command, ok := parse(message)
+	if !ok {
 		return nil, nil
 	}
 	finish := func(reply bson.RawValue) []byte {
@@ -227,12 +227,12 @@ func (s *Server) receive(c *conn, message wire.Message) (reply []byte, later fun
 	return finish(answer), nil
 }
 
-// parse reads a command: a document, and lists of documents beside it.
-func parse(message wire.Message) (value.Document, error) {
+// parse reads a command: a document, and lists of documents beside it. ok is false if the message is malformed.
+func parse(message wire.Message) (command value.Document, ok bool) {
 	body, sequences, ok := message.Parts()
-	command := value.Open(value.Doc(body))
+	command = value.Open(value.Doc(body))
 	if !ok || len(command) == 0 {
-		return nil, errors.New("locktest: a malformed message")
+		return nil, false
 	}
 	for _, s := range sequences {
 		list := make([]bson.RawValue, len(s.Documents))
@@ -241,7 +241,7 @@ func parse(message wire.Message) (value.Document, error) {
 		}
 		command = append(command, value.Field{Key: s.Name, Value: value.Array(list)})
 	}
-	return command, nil
+	return command, true
 }
 
 // answer is a member's reply to a command, or none if the connection is to break. A reply that can't be given yet is that
@@ -355,7 +355,7 @@ func (s *Server) hello(from *conn, command value.Document) (reply bson.RawValue,
 	}
 }
 
-// description needs the mutex. Who came from another process is told the addresses that it can reach.
+// description is what a member says of itself, with the addresses that the asker can reach. It needs the mutex.
 func (s *Server) description(from *conn) bson.RawValue {
 	m := from.to
 	leads := m.leads || s.topology != replicaSet

@@ -86,8 +86,8 @@ const (
 	delayed
 )
 
-// unmarked are commands of the driver itself, which meet no fault.
-var unmarked = []string{"ping", "hello", "isMaster", "endSessions"}
+// unmarked are commands of the driver itself, which meet no fault, as its hello.
+var unmarked = []string{"ping", "endSessions"}
 
 // take is a command's fault, the first that is due for its kind, with the order's
 // refusal and delay. It counts one less.

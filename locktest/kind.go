@@ -66,16 +66,19 @@ var byComment = map[string]Kind{
 // its filter has a guard; an update that marks a k as done ends a lease too.
 func kindsOf(command value.Document) Kind {
 	kinds, ours := byComment[value.Text(command.Get("comment"))]
-	body := command.Close().Value
-	has := func(name string) bool { return bytes.Contains(body, append([]byte(name), 0)) }
 	switch {
-	case !ours && has("$elemMatch") && has("fence"):
+	case !ours && has(command, "$elemMatch") && has(command, "fence"):
 		kinds = Writes
 	case !ours, kinds == CleanUps && command[0].Key == "find":
 		return Others
 	}
-	if kinds == Writes && has(".done") {
+	if kinds == Writes && has(command, ".done") {
 		kinds |= Releases
 	}
 	return kinds
+}
+
+// has reports whether a field has this name, or one that ends with it, anywhere.
+func has(command value.Document, name string) bool {
+	return bytes.Contains(command.Close().Value, append([]byte(name), 0))
 }

@@ -106,7 +106,7 @@ func Start(opts ...Option) *Server {
 }
 
 // Close disconnects the clients of [Server.Connect], breaks all connections, and waits until no command is under way.
-// What is stored is gone.
+// Nothing that was stored is kept.
 func (s *Server) Close() {
 	s.mu.Lock()
 	clients := s.clients
