@@ -55,8 +55,8 @@ type Fault struct {
 	err   error
 }
 
-// made has the fault's channels made.
-func (f *Fault) made() *Fault {
+// prepare makes the fault's channels.
+func (f *Fault) prepare() *Fault {
 	f.fired, f.let, f.done = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	return f
 }

@@ -91,7 +91,7 @@ func TestDisarm(t *testing.T) {
 	}
 }
 
-// What is refused meets its answer each time, and nothing else does.
+// Refuse answers each command that the test names, and lets all others pass.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	net := faultnet.New()

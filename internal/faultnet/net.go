@@ -70,7 +70,7 @@ func (n *Net) ArmRewrite(kind Kind, command string, rewrite func(reply bson.Raw)
 func (n *Net) arm(f *Fault) *Fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.armed = append(n.armed, f.made())
+	n.armed = append(n.armed, f.prepare())
 	return f
 }
 
@@ -189,7 +189,7 @@ func (n *Net) meets(command string, body bson.Raw) *Fault {
 		return nil
 	}
 	if refusal := n.refusal(command, body); refusal != nil {
-		return (&Fault{kind: Refuse, rewrite: func(bson.Raw) any { return refusal }}).made()
+		return (&Fault{kind: Refuse, rewrite: func(bson.Raw) any { return refusal }}).prepare()
 	}
 	return nil
 }
