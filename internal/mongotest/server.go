@@ -65,13 +65,9 @@ func describe(ctx context.Context, uri string) (what string, err error) {
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 
-	admin := client.Database("admin")
-	var hello struct {
-		SetName string `bson:"setName"`
-		Msg     string `bson:"msg"`
-	}
-	if err := admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello); err != nil {
-		return "", fmt.Errorf("the server does not answer: %w", err)
+	topology, err := topologyOf(ctx, client)
+	if err != nil {
+		return "", err
 	}
 	var build struct {
 		Version  string `bson:"version"`
@@ -79,7 +75,7 @@ func describe(ctx context.Context, uri string) (what string, err error) {
 			Version string `bson:"version"`
 		} `bson:"ferretdb"`
 	}
-	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
+	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
 		return "", fmt.Errorf("the server does not say its version: %w", err)
 	}
 	what = "MongoDB " + build.Version
@@ -89,14 +85,28 @@ func describe(ctx context.Context, uri string) (what string, err error) {
 	case build.FerretDB.Version != "":
 		what = fmt.Sprintf("FerretDB %s (answers as MongoDB %s)", build.FerretDB.Version, build.Version)
 	}
-	topology := "standalone"
+	return fmt.Sprintf("%s, %s, at %s", what, topology, opts.Hosts[0]), nil
+}
+
+const standalone = "standalone"
+
+// topologyOf asks a server for its topology, in words.
+func topologyOf(ctx context.Context, client *mongo.Client) (string, error) {
+	var hello struct {
+		SetName string `bson:"setName"`
+		Msg     string `bson:"msg"`
+	}
+	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello); err != nil {
+		return "", fmt.Errorf("the server does not answer: %w", err)
+	}
 	switch {
 	case hello.SetName != "":
-		topology = "replica set " + hello.SetName
+		return "replica set " + hello.SetName, nil
 	case hello.Msg == "isdbgrid":
-		topology = "sharded"
+		return "sharded", nil
+	default:
+		return standalone, nil
 	}
-	return fmt.Sprintf("%s, %s, at %s", what, topology, opts.Hosts[0]), nil
 }
 
 // errUnusable has nothing of the URI, nor of the driver's error: a password may be anywhere in them.

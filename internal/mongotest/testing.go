@@ -23,9 +23,9 @@ import (
 // Patience bounds every wait for something that must happen, on a machine that is busy with something else.
 const Patience = 2 * time.Minute
 
-// given is the server of the tests, if it isn't in memory. It is read while a test runs, because go test would else take a
+// testURI is the server of the tests, if it isn't in memory. It is read while a test runs, because go test would else take a
 // result from its cache that was another server's.
-func given() string { return os.Getenv("DOCLOCK_TEST_URI") }
+func testURI() string { return os.Getenv("DOCLOCK_TEST_URI") }
 
 // shared is the server of this process's tests, and their client.
 var shared struct {
@@ -108,7 +108,7 @@ func URI(tb testing.TB) string {
 func server(tb testing.TB) *Server {
 	tb.Helper()
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = Open(tb.Context(), given())
+		shared.server, shared.err = Open(tb.Context(), testURI())
 	}
 	if shared.err != nil {
 		tb.Fatalf("mongotest: %v", shared.err)

@@ -39,7 +39,7 @@ func TestEachTestHasItsDatabase(t *testing.T) {
 func TestDescription(t *testing.T) {
 	URI(t)
 	t.Logf("it is %s", shared.server.Description())
-	if d := shared.server.Description(); given() == "" && d != "locktest, in this process: shows behaviour, proves nothing about MongoDB" {
+	if d := shared.server.Description(); testURI() == "" && d != "locktest, in this process: shows behaviour, proves nothing about MongoDB" {
 		t.Errorf("it is %s", d)
 	}
 	for _, uri := range []string{"mongodb://ann:geheim@/", "mongodb://ann:geh:eim@localhost"} {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/doclock/doclock/locktest"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -38,18 +37,18 @@ func Members(tb testing.TB) {
 // HasMembers reports whether the test's server has members, which a router has behind it.
 func HasMembers(tb testing.TB) bool {
 	tb.Helper()
-	var hello struct{ SetName, Msg string }
-	if err := Client(tb).Database("admin").RunCommand(context.Background(), bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+	topology, err := topologyOf(context.Background(), Client(tb))
+	if err != nil {
 		tb.Fatalf("mongotest: %v", err)
 	}
-	return hello.SetName != "" || hello.Msg == "isdbgrid"
+	return topology != standalone
 }
 
 // Virtual runs a test in a bubble of [testing/synctest], with a server of its own. All time is virtual: a test may sleep, and
 // its leases may be as short as it likes. It is skipped where DOCLOCK_TEST_URI names a server, which it would not meet.
 func Virtual(t *testing.T, test func(t *testing.T), opts ...locktest.Option) {
 	t.Helper()
-	if given() != "" {
+	if testURI() != "" {
 		t.Skip("it has a server of its own, in virtual time: unset DOCLOCK_TEST_URI")
 	}
 	synctest.Test(t, func(t *testing.T) {
