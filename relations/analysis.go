@@ -3,7 +3,6 @@ package relations
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Asymmetry is a pair of tags of which only one respects the other. A held Tag does
@@ -57,22 +56,11 @@ func (s Starvation) String() string {
 	if !s.Waiting {
 		return fmt.Sprintf("%q can be refused for ever: each time it asks, another %q may be there", s.Tag, s.By)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q can wait for ever: ", s.Tag)
-	for i, tag := range s.Path[1:] {
-		if i == 0 {
-			fmt.Fprintf(&b, "it waits for %q", tag)
-		} else {
-			fmt.Fprintf(&b, ", which waits for %q", tag)
-		}
+	way, past := fmt.Sprintf("it waits for %q", s.Path[1]), "it"
+	for _, tag := range s.Path[2:] {
+		way, past = fmt.Sprintf("%s, which waits for %q", way, tag), "them all"
 	}
-	b.WriteString(", which is let in past ")
-	if len(s.Path) == 2 {
-		b.WriteString("it")
-	} else {
-		b.WriteString("them all")
-	}
-	return b.String()
+	return fmt.Sprintf("%q can wait for ever: %s, which is let in past %s", s.Tag, way, past)
 }
 
 // Starvations returns all starvations of valid rules: those of a tag that is refused

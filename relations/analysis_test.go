@@ -45,13 +45,6 @@ func TestStarvations(t *testing.T) {
 				{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
 			},
 		},
-		"a single b can't block a, and a second is refused: the starving b does not make a starve": {
-			Rules{"a": {"b": {Kind: Assertive, Allow: 1}}, "b": {"b": {Kind: Cooperative}, "c": {Kind: Assertive}}, "c": {}},
-			[]Starvation{
-				{Tag: "b", By: "b", Path: []string{"b", "b"}},
-				{Tag: "b", By: "c", Waiting: true, Path: []string{"b", "c"}},
-			},
-		},
 	} {
 		if diff := cmp.Diff(c.want, c.rules.Starvations()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -16,7 +16,10 @@ import (
 //	read     -            cooperative ∞
 //	write    assertive    cooperative ∞
 func (r Rules) Matrix() string {
-	tags, endless := r.Tags(), r.endless()
+	tags, endless := r.Tags(), map[[2]string]bool{}
+	for _, s := range r.Starvations() {
+		endless[[2]string{s.Tag, s.Path[1]}] = true
+	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 4, ' ', 0)
 	for _, y := range tags {
@@ -28,7 +31,10 @@ func (r Rules) Matrix() string {
 		for _, y := range tags {
 			cell := "-"
 			if r[x][y].Kind != None {
-				cell = endless.label(r, x, y)
+				cell = r[x][y].String()
+			}
+			if endless[[2]string{x, y}] {
+				cell += " ∞"
 			}
 			fmt.Fprintf(w, "\t%s", cell)
 		}
@@ -36,24 +42,4 @@ func (r Rules) Matrix() string {
 	}
 	w.Flush() // a strings.Builder returns no error
 	return b.String()
-}
-
-// endless has the pairs of tags of which the first can be kept out for ever by its
-// relation to the second.
-type endless map[[2]string]bool
-
-func (r Rules) endless() endless {
-	pairs := endless{}
-	for _, s := range r.Starvations() {
-		pairs[[2]string{s.Tag, s.Path[1]}] = true
-	}
-	return pairs
-}
-
-// label is x's relation to y, as the matrix writes it.
-func (e endless) label(r Rules, x, y string) string {
-	if e[[2]string{x, y}] {
-		return r[x][y].String() + " ∞"
-	}
-	return r[x][y].String()
 }

@@ -13,11 +13,6 @@ func TestMatrix(t *testing.T) {
 		rules Rules
 		want  string
 	}{
-		"as in the comment": {WritePreferring(), `
-         read         write
-read     -            cooperative ∞
-write    assertive    cooperative ∞
-`},
 		"on a long path the first step has the mark": {Rules{"a": {"b": {Kind: Assertive}}, "b": {"a": {Kind: Assertive}, "c": {Kind: Assertive}}, "c": {}}, `
      a            b              c
 a    -            assertive ∞    -

@@ -5,43 +5,44 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 )
 
-// target is a tag in an array of a relation. With an Allow it is an object, without one a string.
+// row has the relations of one tag, in the form of monglock's lockRelationships.
+type row struct {
+	Cooperative []target `json:"cooperative,omitempty"`
+	Assertive   []target `json:"assertive,omitempty"`
+}
+
+// target is the tag of a relation: with an Allow an object, without one a string.
 type target struct {
 	Tag   string `json:"tag"`
 	Allow int    `json:"allow"`
 }
+
+// object is a target's other form.
+type object target
 
 // MarshalJSON implements [json.Marshaler].
 func (t target) MarshalJSON() ([]byte, error) {
 	if t.Allow == 0 {
 		return json.Marshal(t.Tag)
 	}
-	type object target
 	return json.Marshal(object(t))
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (t *target) UnmarshalJSON(text []byte) error {
-	if json.Unmarshal(text, &t.Tag) == nil && t.Tag != "" {
-		return nil
+	err := json.Unmarshal(text, &t.Tag)
+	if err != nil {
+		err = decode(text, (*object)(t))
 	}
-	type object target
-	var fields map[string]json.RawMessage // package json takes Allow for allow
-	err := json.Unmarshal(text, &fields)
-	if err == nil {
-		err = json.Unmarshal(text, (*object)(t))
+	if err == nil && t.Tag == "" {
+		err = errors.New("a relation has no tag")
 	}
-	null := string(fields["allow"]) == "null"
-	delete(fields, "tag")
-	delete(fields, "allow")
-	if err != nil || t.Tag == "" || null || len(fields) > 0 {
-		return fmt.Errorf(`%s is neither a tag nor {"tag": …, "allow": a whole number from 0 to %d}`, text, MaxAllow)
-	}
-	return nil
+	return err
 }
 
 // MarshalJSON writes the rules in the form of monglock's lockRelationships,
@@ -50,12 +51,8 @@ func (t *target) UnmarshalJSON(text []byte) error {
 //	{"read":{"cooperative":["write"]},"write":{"cooperative":["write"],"assertive":["read"]}}
 //
 // A relation with an Allow, which monglock doesn't have, is an object in place
-// of the string:
-//
-//	{"slot":{"assertive":[{"tag":"slot","allow":2}]}}
-//
-// Rules that Validate refuses are not written; MarshalJSON returns that error.
-// Nil Rules are written as null.
+// of the string: {"tag":"slot","allow":2}. Nil Rules are written as null, and rules
+// that Validate refuses are not written.
 func (r Rules) MarshalJSON() ([]byte, error) {
 	if r == nil {
 		return []byte("null"), nil
@@ -63,11 +60,7 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	type row struct {
-		Cooperative []target `json:"cooperative,omitempty"`
-		Assertive   []target `json:"assertive,omitempty"`
-	}
-	table := make(map[string]row, len(r))
+	rows := make(map[string]row, len(r))
 	for tag, relations := range r {
 		var w row
 		for _, other := range slices.Sorted(maps.Keys(relations)) {
@@ -79,9 +72,9 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 				w.Assertive = append(w.Assertive, t)
 			}
 		}
-		table[tag] = w
+		rows[tag] = w
 	}
-	return json.Marshal(table)
+	return json.Marshal(rows)
 }
 
 // UnmarshalJSON reads and validates the output of MarshalJSON, and monglock's
@@ -107,51 +100,40 @@ func (r *Rules) UnmarshalJSON(text []byte) error {
 // read reads rules, valid or not.
 func read(text []byte) (Rules, error) {
 	var rows map[string]json.RawMessage
-	if err := json.Unmarshal(text, &rows); err != nil {
-		return nil, fmt.Errorf("the rules are not a JSON object of tags: %w", err)
+	if err := decode(text, &rows); err != nil {
+		return nil, fmt.Errorf(`%w (rules are {"tag": {its relations}, …})`, err)
 	}
 	if key := repeated(json.NewDecoder(bytes.NewReader(text))); key != "" {
 		return nil, fmt.Errorf("%q is there twice in one object (put both together)", key)
 	}
 	rules := Rules{}
 	for _, tag := range slices.Sorted(maps.Keys(rows)) {
-		row, err := readRow(rows[tag])
-		if err != nil {
-			return nil, fmt.Errorf("tag %q: %w", tag, err)
+		var w row
+		if err := decode(rows[tag], &w); err != nil {
+			return nil, fmt.Errorf(`tag %q: %w (relations are {"cooperative": ["tag", {"tag": "tag", "allow": 1}, …], "assertive": […]})`, tag, err)
 		}
-		rules[tag] = row
+		rules[tag] = map[string]Relation{}
+		for kind, targets := range map[Kind][]target{Cooperative: w.Cooperative, Assertive: w.Assertive} {
+			for _, t := range targets {
+				if _, twice := rules[tag][t.Tag]; twice {
+					return nil, fmt.Errorf("tag %q: it has two relations to %q (choose one)", tag, t.Tag)
+				}
+				rules[tag][t.Tag] = Relation{Kind: kind, Allow: t.Allow}
+			}
+		}
 	}
 	return rules, nil
 }
 
-// readRow reads the relations of one tag. A null in the place of an array counts as empty, as in monglock.
-func readRow(text []byte) (map[string]Relation, error) {
-	var kinds map[string][]target
-	err := json.Unmarshal(text, &kinds)
-	if err == nil && kinds == nil {
-		err = errors.New("null")
+// decode reads one value, with no more fields than the target has.
+func decode(text []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if _, more := d.Token(); err == nil && more != io.EOF {
+		err = errors.New("more follows the first value")
 	}
-	if err != nil {
-		return nil, fmt.Errorf(`its relations are not {"cooperative": [tags], "assertive": [tags]}: %w`, err)
-	}
-	row := map[string]Relation{}
-	for _, kind := range []Kind{Cooperative, Assertive} {
-		for _, t := range kinds[kind.String()] {
-			switch was := row[t.Tag].Kind; was {
-			case None:
-				row[t.Tag] = Relation{Kind: kind, Allow: t.Allow}
-			case kind:
-				return nil, fmt.Errorf("%v to %q is given twice (once is enough)", kind, t.Tag)
-			default:
-				return nil, fmt.Errorf("both %v and %v to %q (choose one)", was, kind, t.Tag)
-			}
-		}
-		delete(kinds, kind.String())
-	}
-	for key := range kinds {
-		return nil, fmt.Errorf(`unknown key %q (keys: "cooperative", "assertive")`, key)
-	}
-	return row, nil
+	return err
 }
 
 // repeated is a key that an object of the text has twice, or none. Package json takes the last of them: a relation

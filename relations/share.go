@@ -1,46 +1,23 @@
 package relations
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // CheckShareable returns nil if the holders of a tag may share one entry in the
-// document, and otherwise an error with all the reasons against it. No command
-// decides on a holder that joins a held entry. So the presence of the entry must
-// imply what the rules would say:
-//
-//   - The tag ignores itself. Otherwise it would count the holders that join.
-//   - Every tag that it respects respects it back. So none of them is granted while
-//     the entry is present, and a holder that joins later meets none.
-//   - All relations from and to the tag have Allow 0. Any other Allow counts
-//     entries, and there is one entry in place of several.
-//
-// In rules without an Allow, a tag that breaks one of them can't be shared safely.
+// document, and otherwise an error with a reason against it. No command decides on a
+// holder that joins a held entry. So the tag must ignore itself; each tag that it
+// respects must respect it back, so that none is granted beside the entry; and no
+// relation from or to it may have an Allow, which counts entries.
 func (r Rules) CheckShareable(tag string) error {
-	var reasons []string
-	why := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
-	if r[tag][tag].Kind != None {
-		why("it respects itself (%v)", r[tag][tag])
-	}
 	for _, other := range r.Tags() {
-		if other == tag {
-			continue
-		}
 		from, to := r[tag][other], r[other][tag]
-		if from.Kind != None && to.Kind == None {
-			why("it respects %q (%v), which ignores it", other, from)
-		}
-		if from.Allow > 0 {
-			why("its relation to %q counts entries (%v)", other, from)
-		}
-		if to.Allow > 0 {
-			why("the relation of %q to it counts entries (%v)", other, to)
+		switch {
+		case from.Kind != None && other == tag:
+			return fmt.Errorf("it respects itself (%v)", from)
+		case from.Kind != None && to.Kind == None:
+			return fmt.Errorf("it respects %q (%v), which ignores it", other, from)
+		case from.Allow > 0 || to.Allow > 0:
+			return fmt.Errorf("entries count between it and %q (%v; back: %v)", other, from, to)
 		}
 	}
-	if reasons == nil {
-		return nil
-	}
-	return errors.New(strings.Join(reasons, "; "))
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +18,7 @@ var ErrInvalidRules = errors.New("relations: invalid rules")
 // locked document: many more of them would not fit.
 const MaxAllow = 10_000
 
-// maxTagLength is the greatest length of a tag's name, in bytes.
-const maxTagLength = 64
+var tagName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Validate returns nil or an [ErrInvalidRules]. The error names all faults of the
 // rules at once, in the order of the tags, each with its tag, its relation, and a
@@ -34,15 +34,10 @@ const maxTagLength = 64
 // All other rules are valid, and free of deadlocks. [Rules.Starvations] tells
 // whether they are fair too.
 func (r Rules) Validate() error {
-	return invalid(r.faults())
-}
-
-// invalid makes one error of all faults, and nil if there are none.
-func invalid(faults []string) error {
-	if len(faults) == 0 {
-		return nil
+	if faults := r.faults(); len(faults) > 0 {
+		return fmt.Errorf("%w: %s", ErrInvalidRules, strings.Join(faults, "; "))
 	}
-	return fmt.Errorf("%w: %s", ErrInvalidRules, strings.Join(faults, "; "))
+	return nil
 }
 
 func (r Rules) faults() []string {
@@ -51,9 +46,8 @@ func (r Rules) faults() []string {
 	}
 	var faults []string
 	for _, x := range r.Tags() {
-		if !validTag(x) {
-			faults = append(faults, fmt.Sprintf(
-				"tag %q: not a valid name (1 to %d of the characters A-Z a-z 0-9 _ -)", x, maxTagLength))
+		if !tagName.MatchString(x) {
+			faults = append(faults, fmt.Sprintf("tag %q: not a valid name (1 to 64 of the characters A-Z a-z 0-9 _ -)", x))
 		}
 		for _, y := range slices.Sorted(maps.Keys(r[x])) {
 			for _, fault := range r.relationFaults(x, y) {
@@ -66,45 +60,26 @@ func (r Rules) faults() []string {
 
 // relationFaults returns the faults of x's relation to y, each in the form that
 // follows the words that name the relation.
-func (r Rules) relationFaults(x, y string) []string {
-	var faults []string
-	rel := r[x][y]
+func (r Rules) relationFaults(x, y string) (faults []string) {
+	rel, least := r[x][y], "0 or more"
+	if x == y {
+		least = "0 or more; n at a time is allow n-1, and n is at least 1"
+	}
 	if _, known := r[y]; !known {
-		faults = append(faults, fmt.Sprintf(
-			", which is not a tag of the rules (tags: %s)", tagList(r.Tags())))
+		faults = append(faults, fmt.Sprintf(", which is not a tag of the rules (tags: %s)", tagList(r.Tags())))
 	}
-	switch {
-	case rel.Kind > Assertive:
+	if rel.Kind > Assertive {
 		faults = append(faults, ": unknown kind (kinds: None, Cooperative, Assertive)")
-	case rel.Kind == None && rel.Allow != 0:
-		faults = append(faults, fmt.Sprintf(
-			" with allow %d, which has no effect (use Cooperative or Assertive, or leave Allow out)", rel.Allow))
-		return faults
 	}
 	switch {
-	case rel.Allow < 0 && x == y:
-		faults = append(faults, fmt.Sprintf(
-			" with allow %d, which is negative (0 or more; n at a time is allow n-1, and n is at least 1)", rel.Allow))
+	case rel.Kind == None && rel.Allow != 0:
+		faults = append(faults, fmt.Sprintf(" with allow %d, which has no effect (use Cooperative or Assertive, or leave Allow out)", rel.Allow))
 	case rel.Allow < 0:
-		faults = append(faults, fmt.Sprintf(" with allow %d, which is negative (0 or more)", rel.Allow))
+		faults = append(faults, fmt.Sprintf(" with allow %d, which is negative (%s)", rel.Allow, least))
 	case rel.Allow > MaxAllow:
 		faults = append(faults, fmt.Sprintf(" with allow %d, which is too many (at most %d)", rel.Allow, MaxAllow))
 	}
 	return faults
-}
-
-func validTag(tag string) bool {
-	if len(tag) == 0 || len(tag) > maxTagLength {
-		return false
-	}
-	for _, c := range []byte(tag) {
-		switch {
-		case 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // tagList formats tags for an error message.
@@ -118,7 +93,7 @@ func tagList(tags []string) string {
 
 // printable returns a valid tag unchanged, and any other in quotes.
 func printable(tag string) string {
-	if validTag(tag) {
+	if tagName.MatchString(tag) {
 		return tag
 	}
 	return strconv.QuoteToASCII(tag)
