@@ -202,7 +202,7 @@ func probe(ctx context.Context, coll *mongo.Collection) (needsShardKey bool, err
 	if err != nil {
 		return false, refusal("an acquire", err)
 	}
-	if _, _, err = e.Standing(ctx, []engine.Grant{{DocID: nowhere.Pin.ID(), Tag: tag, ID: id}}); err != nil {
+	if _, _, err = e.Standing(ctx, []engine.Grant{{Pin: nowhere.Pin, Entry: engine.Entry{Tag: tag, ID: id}}}); err != nil {
 		return needsShardKey, refusal("a majority read", err)
 	}
 	return needsShardKey, nil

@@ -71,7 +71,7 @@ func (l *Locker) unreleased() error {
 	var names []string
 	for _, left := range l.leases.Left() {
 		if _, named := running[left.ID]; !named {
-			names = append(names, fmt.Sprintf("%s until %s", nameOf(left.Tag, left.ID, left.DocID), left.Until.UTC().Format(time.RFC3339)))
+			names = append(names, fmt.Sprintf("%s until %s", nameOf(left.Tag, left.ID, left.Pin.ID()), left.Until.UTC().Format(time.RFC3339)))
 		}
 	}
 	return leaves("leaves leases that nobody has released", names)

@@ -117,7 +117,7 @@ func (l *Locker) inTheWay(img *engine.Image, tag string, entries []engine.Entry,
 func (l *Locker) lost(loss lease.Loss) error {
 	g := loss.Grant
 	e := &doclock.LostError{
-		Collection: l.engine.Namespace(), DocumentID: g.DocID, Tag: g.Tag, Owner: g.Owner,
+		Collection: l.engine.Namespace(), DocumentID: g.Pin.ID(), Tag: g.Tag, Owner: g.Owner,
 		Reason: doclock.LossReason(loss.Reason), Since: loss.Since,
 	}
 	if loss.Image != nil {

@@ -83,7 +83,7 @@ func (t *Ticket) ID() uuid.UUID { return t.entry.grant.ID }
 func (t *Ticket) Tag() string { return t.entry.grant.Tag }
 
 // DocumentID is the _id of the document.
-func (t *Ticket) DocumentID() bson.RawValue { return t.entry.grant.DocID }
+func (t *Ticket) DocumentID() bson.RawValue { return t.entry.grant.Pin.ID() }
 
 // Granted reports whether Confirm returns a lease without asking the server.
 func (t *Ticket) Granted() bool {

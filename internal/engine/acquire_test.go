@@ -19,11 +19,11 @@ func TestAcquireFree(t *testing.T) {
 	w := newWorld(t, hello())
 	g := w.peer(relations.Exclusive()).acquire(ann, "write", Granted)
 	w.is(stored{fence: n0, tags: rows{"write": {{id: ann, seq: n0, fence: n0, expires: held}}}})
-	want := Grant{Pin: Pin{{Key: "_id", Value: g.DocID}}, DocID: g.DocID, Tag: "write", ID: ann, Seq: n0, Fence: n0, Owner: "test", Since: epoch, TTL: ttl, Alone: n0}
+	want := Grant{Pin: Pin{{Key: "_id", Value: g.Pin.ID()}}, TTL: ttl, Alone: n0, Entry: Entry{Tag: "write", ID: ann, Seq: n0, Fence: n0, Owner: "test", Since: epoch, Expires: epoch.Add(held)}}
 	if diff := cmp.Diff(want, g); diff != "" {
 		t.Errorf("the grant (-want +got):\n%s", diff)
 	}
-	if id := g.DocID.AsInt64(); id != 1 {
+	if id := g.Pin.ID().AsInt64(); id != 1 {
 		t.Errorf("the grant is of document %d", id)
 	}
 }

@@ -50,7 +50,7 @@ func (e *Engine) Standing(ctx context.Context, grants []Grant) (all map[uuid.UUI
 		for _, g := range grants {
 			i := slices.IndexFunc(entries, g.owns)
 			switch {
-			case !g.DocID.Equal(img.ID):
+			case !g.Pin.ID().Equal(img.ID):
 			case i >= 0:
 				all[g.ID] = Standing{Left: min(max(entries[i].Expires.Sub(now), 0)-e.Tolerance, g.TTL)}
 			case bytes.Equal(encoded(bson.D(g.Pin)).Value, encoded(bson.D(e.Pin(img))).Value): // and not the document of that _id on another shard
@@ -73,7 +73,7 @@ func (e *Engine) anyOf(grants []Grant) bson.D {
 	if len(e.ShardKey) == 0 {
 		ids := make(bson.A, len(grants))
 		for i, g := range grants {
-			ids[i] = g.DocID
+			ids[i] = g.Pin.ID()
 		}
 		return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
 	}

@@ -94,8 +94,8 @@ func TestIDsOfEveryType(t *testing.T) {
 			}
 			g := p.acquire(ann, "write", Granted)
 			one, err := bson.Marshal(bson.D{{Key: "_id", Value: id}})
-			if err != nil || !g.DocID.Equal(bson.Raw(one).Lookup("_id")) {
-				t.Errorf("the grant is of document %v", g.DocID)
+			if err != nil || !g.Pin.ID().Equal(bson.Raw(one).Lookup("_id")) {
+				t.Errorf("the grant is of document %v", g.Pin.ID())
 			}
 			p.renew(g, Renewed)
 			p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)
@@ -149,7 +149,7 @@ func TestThousandEntries(t *testing.T) {
 	if blocking, free := p.InTheWay(img, "write", &own); len(blocking) != 500 || free != held-2*second {
 		t.Errorf("%d in the way, for %v", len(blocking), free)
 	}
-	g := Grant{Pin: b.Pin, Tag: "read", ID: named("reader 500"), Fence: n0 + 500}
+	g := Grant{Pin: b.Pin, Entry: Entry{Tag: "read", ID: named("reader 500"), Fence: n0 + 500}}
 	p.renew(g, Renewed)
 	p.write(g, bson.M{"$set": bson.M{"x": 1}}, 1, Applied)
 	p.finish(g, bson.A{bson.M{"$set": bson.M{"y": 1}}}, Applied)

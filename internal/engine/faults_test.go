@@ -63,7 +63,7 @@ func modifying(p *peer, g Grant) map[string]func(context.Context) (Answer, error
 // no outcome beside its error.
 func (p *peer) fails(arm func(), certain bool, cause Cause) {
 	p.Helper()
-	g := Grant{Pin: Pin{{Key: "_id", Value: p.ID}}, Tag: "write", ID: ann, Fence: n0}
+	g := Grant{Pin: Pin{{Key: "_id", Value: p.ID}}, Entry: Entry{Tag: "write", ID: ann, Fence: n0}}
 	for name, send := range modifying(p, g) {
 		arm()
 		ctx, cancel := context.WithTimeout(p.Context(), 15*time.Second) // more than the driver takes to look at a server again
@@ -143,7 +143,7 @@ func TestEndedContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, send := range modifying(p, Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: "write", ID: ann}) {
+	for name, send := range modifying(p, Grant{Pin: Pin{{Key: "_id", Value: 1}}, Entry: Entry{Tag: "write", ID: ann}}) {
 		if _, err := send(ctx); !errors.Is(err, context.Canceled) || AsFailure(err).Refused() {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -166,7 +166,7 @@ func TestWithoutAServerNothingIsSent(t *testing.T) {
 	}
 	e.contact.known.Store(true) // the server could be reached a moment ago
 	p := &peer{&world{Document: &fixture.Document{TB: t, ID: 1}}, e}
-	for name, send := range modifying(p, Grant{Pin: Pin{{Key: "_id", Value: value(1)}}, Tag: "write", ID: ann}) {
+	for name, send := range modifying(p, Grant{Pin: Pin{{Key: "_id", Value: value(1)}}, Entry: Entry{Tag: "write", ID: ann}}) {
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			_, err := send(ctx)
@@ -190,7 +190,7 @@ func TestDisconnectedClient(t *testing.T) {
 	if err := client.Disconnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Renew(t.Context(), Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: "write", ID: ann}); !errors.Is(err, mongo.ErrClientDisconnected) || !AsFailure(err).Nothing {
+	if _, err := e.Renew(t.Context(), Grant{Pin: Pin{{Key: "_id", Value: 1}}, Entry: Entry{Tag: "write", ID: ann}}); !errors.Is(err, mongo.ErrClientDisconnected) || !AsFailure(err).Nothing {
 		t.Error(err)
 	}
 }

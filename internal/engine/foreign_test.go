@@ -96,7 +96,7 @@ func TestForeignFieldIsLeftUntouched(t *testing.T) {
 			isForeign(t, "try", p, func(ctx context.Context) (Answer, error) {
 				return p.Engine.Acquire(ctx, p.filter(), Request{Tag: "read", ID: ann, Try: true})
 			})
-			g := Grant{Pin: pin, Tag: "write", ID: bob, Fence: 1, Until: epoch.Add(held)}
+			g := Grant{Pin: pin, Entry: Entry{Tag: "write", ID: bob, Fence: 1, Until: epoch.Add(held)}}
 			p.renew(g, Lost)
 			p.release(g, Lost)
 			p.write(g, bson.M{"$set": bson.M{"text": "bye"}}, 1, Lost)

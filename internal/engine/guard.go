@@ -45,20 +45,12 @@ func (e *Engine) Pin(img *Image) Pin {
 	return pin
 }
 
-// Grant is what a holder knows about its entry.
+// Grant is what a holder knows about its entry, which is the one of the grant's image.
 type Grant struct {
-	Pin   Pin
-	DocID bson.RawValue
-	Tag   string
-	ID    uuid.UUID
-	Seq   int64
-	Fence int64
-	Owner string
-	Since time.Time // arrival, on the server's clock
-	TTL   time.Duration
-	Most  time.Duration // of its terms
-	Until time.Time     // a release before this time leaves a remainder; zero for none
-	Key   uuid.UUID     // of the token; Nil for none
+	Entry
+	Pin  Pin
+	TTL  time.Duration
+	Most time.Duration // of its terms
 
 	// LastDone is the newest id in `done` in the grant's image, or Nil. While
 	// that id is still there, no later id was pushed out.
@@ -73,10 +65,7 @@ type Grant struct {
 // Grant reads the grant of a request from an image that has the entry.
 func (e *Engine) Grant(img *Image, r Request) Grant {
 	own, _ := img.Lock.Find(r.Tag, r.ID)
-	g := Grant{
-		Pin: e.Pin(img), DocID: img.ID, Tag: r.Tag, ID: r.ID, Seq: own.Seq, Fence: own.Fence, Owner: own.Owner, Since: own.Since,
-		TTL: e.LeaseBy(r.Tag, r.Terms), Most: r.Terms.Most, Until: own.Until, Key: own.Key,
-	}
+	g := Grant{Entry: own, Pin: e.Pin(img), TTL: e.LeaseBy(r.Tag, r.Terms), Most: r.Terms.Most}
 	if len(img.Lock.Entries) == 1 {
 		g.Alone = img.Lock.Fence
 	}

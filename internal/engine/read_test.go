@@ -21,7 +21,7 @@ func TestAReadIsSentOnce(t *testing.T) {
 	reads := map[string]func(context.Context, *Engine, Filter) error{
 		"read": func(ctx context.Context, e *Engine, f Filter) error { _, err := e.Read(ctx, f.Pin); return err },
 		"standing": func(ctx context.Context, e *Engine, f Filter) error {
-			_, _, err := e.Standing(ctx, []Grant{{Pin: f.Pin, DocID: f.Pin.ID()}})
+			_, _, err := e.Standing(ctx, []Grant{{Pin: f.Pin}})
 			return err
 		},
 		"absent": func(ctx context.Context, e *Engine, f Filter) error { return e.Absent(ctx, f) },

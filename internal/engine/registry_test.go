@@ -157,7 +157,7 @@ func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
 		if got.Outcome != Waiting || err != nil {
 			t.Fatal(got.Outcome, err)
 		}
-		p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Waiting)
+		p.confirm(Grant{Pin: g.Pin, Entry: Entry{Tag: "write", ID: bob}}, Waiting)
 		p.renew(g, Renewed)
 		if got, err := p.Write(t.Context(), g, u, 1); got.Outcome != Applied || err != nil {
 			t.Fatal(got.Outcome, err)
@@ -175,7 +175,7 @@ func TestCommandsRunNoneOfTheCallersCodecs(t *testing.T) {
 		if got, err := p.WriteAndRelease(t.Context(), g, u); got.Outcome != Applied || err != nil {
 			t.Fatal(got.Outcome, err)
 		}
-		p.release(p.confirm(Grant{Pin: g.Pin, Tag: "write", ID: bob}, Granted), Released)
+		p.release(p.confirm(Grant{Pin: g.Pin, Entry: Entry{Tag: "write", ID: bob}}, Granted), Released)
 		w.Change(bson.M{"$unset": bson.M{"lock": 1}})
 	}
 }

@@ -59,7 +59,7 @@ func TestRemoveAndReleaseWithoutAPin(t *testing.T) {
 	p.removed(nil, []uuid.UUID{bob, ann}, ann)
 	w.is(stored{fence: n0, tags: rows{"write": {}}})
 	p.acquire(ann, "write", Granted)
-	p.release(Grant{Tag: "write", ID: ann, Fence: n0 + 1}, Released)
+	p.release(Grant{Entry: Entry{Tag: "write", ID: ann, Fence: n0 + 1}}, Released)
 	w.is(stored{fence: n0 + 1, tags: rows{"write": {}}})
 	if n, err := w.Hand.CountDocuments(t.Context(), bson.M{"lock": bson.M{"$exists": true}}); n != 1 || err != nil {
 		t.Errorf("%d documents have a lock, %v", n, err)

@@ -60,7 +60,7 @@ func TestOneAttemptIsOneMessage(t *testing.T) {
 	for _, name := range []string{"acquire", "finish", "delete", "renew all", "delete what is idle"} {
 		t.Run(name, func(t *testing.T) { // on connections of its own, for the loss breaks others
 			p, net := retrying(t, relations.Exclusive())
-			send := writes(p, Grant{Pin: Pin{{Key: "_id", Value: value(p.ID)}}, Tag: "write", ID: ann, Fence: n0})
+			send := writes(p, Grant{Pin: Pin{{Key: "_id", Value: value(p.ID)}}, Entry: Entry{Tag: "write", ID: ann, Fence: n0}})
 			for _, command := range []string{"findAndModify", "update", "delete"} {
 				net.Arm(faultnet.LoseReply, command)
 				net.ArmRewrite(faultnet.Refuse, command, func(bson.Raw) any { return refusal })
@@ -149,7 +149,9 @@ func TestWritesHaveATimeLimit(t *testing.T) {
 	limit := func(ctx context.Context, client *options.ClientOptions) int64 {
 		w.lab = w.Through(client.SetMonitor(w.sent.Monitor()))
 		p := w.peer(relations.Exclusive())
-		return counted(p.once("renew", func() { _, _ = p.Renew(ctx, Grant{Pin: Pin{{Key: "_id", Value: 1}}, Tag: "write", ID: ann}) }), "maxTimeMS")
+		return counted(p.once("renew", func() {
+			_, _ = p.Renew(ctx, Grant{Pin: Pin{{Key: "_id", Value: 1}}, Entry: Entry{Tag: "write", ID: ann}})
+		}), "maxTimeMS")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()

@@ -59,7 +59,7 @@ func TestTemplatesOfTermsAreBounded(t *testing.T) {
 	by := func(t Terms) Request { return Request{Tag: "write", Terms: t} }
 	e.arriving(by(Terms{}))
 	e.confirming(by(Terms{Owner: "a job"})) // which a confirm doesn't write
-	e.renewing(Grant{Tag: "write", TTL: e.Lease("write")})
+	e.renewing(Grant{TTL: e.Lease("write"), Entry: Entry{Tag: "write"}})
 	if n := len(e.terms.made); n != 0 {
 		t.Errorf("%d templates were made for the Locker's own terms", n)
 	}

@@ -211,7 +211,7 @@ func (p *peer) misses(f Filter, k Token, want Outcome) {
 func (p *peer) touch(k Token) {
 	p.Helper()
 	p.untouched("touch", func() {
-		p.plain("touch", Grant{Tag: k.Tag}, Renewed, func(ctx context.Context) (Answer, error) { return p.Touch(ctx, p.filter(), k, ttl) })
+		p.plain("touch", Grant{Entry: Entry{Tag: k.Tag}}, Renewed, func(ctx context.Context) (Answer, error) { return p.Touch(ctx, p.filter(), k, ttl) })
 	})
 }
 

@@ -198,7 +198,7 @@ func TestUpdateIsNotChangedByItsUse(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer(relations.Exclusive())
 	u, v := p.parsed(update), p.parsed(stages)
-	for i, id := range []Grant{{ID: ann}, {ID: bob}} {
+	for i, id := range []Grant{{Entry: Entry{ID: ann}}, {Entry: Entry{ID: bob}}} {
 		g := p.acquire(id.ID, "write", Granted)
 		for k, u := range []*Update{u, v} {
 			if got, err := p.Write(t.Context(), g, u, int64(k+1)); got.Outcome != Applied || err != nil {

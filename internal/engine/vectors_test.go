@@ -99,7 +99,7 @@ func (w *world) serversTime() time.Time {
 func (w *world) perform(e *Engine, v vector, now time.Time) (outcome string, err error) {
 	id, filter := named("me"), w.filter()
 	r := Request{Tag: v.Tag, ID: id, Try: v.Command == "try", Terms: Terms{Least: time.Duration(v.Least) * time.Millisecond}}
-	g := Grant{Pin: filter.Pin, DocID: filter.Pin.ID(), Tag: v.Tag, ID: id, Fence: int64(v.Fence), TTL: time.Minute}
+	g := Grant{Pin: filter.Pin, TTL: time.Minute, Entry: Entry{Tag: v.Tag, ID: id, Fence: int64(v.Fence)}}
 	if before, there := stand(v.Before, now).(bson.M); there { // as the grant's image has shown it
 		if raw, err := bson.Marshal(before[DefaultField]); err == nil {
 			lock, _ := parseLock(embedded(raw))

@@ -25,7 +25,7 @@ var errZero = fmt.Errorf("%w: it was never acquired", ErrLost)
 
 // String names the lease in errors.
 func (s *Hold) String() string {
-	return fmt.Sprintf("%q on document %s of %s", s.grant.Tag, bsonvalue.Readable(s.grant.DocID), s.engine.Namespace())
+	return fmt.Sprintf("%q on document %s of %s", s.grant.Tag, bsonvalue.Readable(s.grant.Pin.ID()), s.engine.Namespace())
 }
 
 // released is a hold as the [ErrReleased] of its holders, which costs nothing before

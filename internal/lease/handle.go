@@ -24,7 +24,12 @@ func (h *Handle) Tag() string { return h.grant().Tag }
 func (h *Handle) Fence() int64 { return h.grant().Fence }
 
 // DocumentID implements doclock.Lease.
-func (h *Handle) DocumentID() bson.RawValue { return h.grant().DocID }
+func (h *Handle) DocumentID() bson.RawValue {
+	if h.hold == nil {
+		return bson.RawValue{}
+	}
+	return h.hold.grant.Pin.ID()
+}
 
 // Pin names the document in filters.
 func (h *Handle) Pin() engine.Pin { return h.grant().Pin }

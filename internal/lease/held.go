@@ -51,11 +51,9 @@ func (h *Handle) Standing() (entry engine.Entry, standing bool) {
 	if s.check() != nil || h.over != nil || h.released != nil || s.phase != held {
 		return engine.Entry{}, false
 	}
-	now, g := s.engine.Clocks(), &s.grant
-	return engine.Entry{
-		Tag: g.Tag, ID: g.ID, Owner: g.Owner, Seq: g.Seq, Fence: g.Fence, Since: g.Since, Until: g.Until,
-		Expires: now.Wall.Add(s.validity.left(now) + s.engine.Tolerance).Truncate(time.Millisecond),
-	}, true
+	now, entry := s.engine.Clocks(), s.grant.Entry
+	entry.Expires = now.Wall.Add(s.validity.left(now) + s.engine.Tolerance).Truncate(time.Millisecond)
+	return entry, true
 }
 
 // Document is where the lease's entry is.

@@ -65,7 +65,7 @@ func clean(ctx context.Context) context.Context {
 // event describes the lease. The hold is locked.
 func (h *Handle) event(kind observe.Kind, err error) observe.Event {
 	g, now := &h.hold.grant, h.hold.engine.Clocks()
-	e := observe.Event{Kind: kind, Time: now.Wall, DocumentID: g.DocID, Tag: g.Tag, LeaseID: g.ID, Fence: g.Fence, Err: err}
+	e := observe.Event{Kind: kind, Time: now.Wall, DocumentID: g.Pin.ID(), Tag: g.Tag, LeaseID: g.ID, Fence: g.Fence, Err: err}
 	if of := h.announced; of != nil {
 		e.Owner, e.Held, e.Commands = of.owner, now.Mono-of.granted, int(h.hold.sent.Load()-of.commands)
 	}

@@ -77,7 +77,7 @@ func (s *server) execute(ctx context.Context, name string, grants []engine.Grant
 	}
 	c := call{name: name, at: time.Now()}
 	for _, g := range grants {
-		c.documents = append(c.documents, int(g.DocID.Int32()))
+		c.documents = append(c.documents, int(g.Pin.ID().Int32()))
 	}
 	s.mu.Lock()
 	s.log = append(s.log, c)
@@ -124,7 +124,7 @@ func (s *server) Renew(ctx context.Context, g engine.Grant) (engine.Answer, erro
 func (s *server) Look(ctx context.Context, g engine.Grant, _ bool) (engine.Answer, error) {
 	a, err := s.one(ctx, "look", g, engine.Renewed, s.extend(g))
 	if a.Outcome == engine.Renewed {
-		a.Image = &engine.Image{ID: g.DocID}
+		a.Image = &engine.Image{ID: g.Pin.ID()}
 	}
 	return a, err
 }
@@ -188,7 +188,7 @@ func (s *server) WriteAndHandOff(ctx context.Context, g engine.Grant, _ *engine.
 func (s *server) handOff(ctx context.Context, name string, g engine.Grant) (engine.Answer, error) {
 	a, err := s.one(ctx, name, g, engine.Granted, func(*entry) { delete(s.entries, g.ID) })
 	if a.Outcome == engine.Granted {
-		a.Image = &engine.Image{ID: g.DocID}
+		a.Image = &engine.Image{ID: g.Pin.ID()}
 	}
 	return a, err
 }
@@ -202,7 +202,7 @@ func (s *server) Detach(ctx context.Context, g engine.Grant, key uuid.UUID) (eng
 
 // Downgrade is refused where the server is set to refuse.
 func (s *server) Downgrade(ctx context.Context, g engine.Grant, k int64, to engine.Request) (engine.Answer, error) {
-	a := engine.Answer{Outcome: engine.Lost, Image: &engine.Image{ID: g.DocID}}
+	a := engine.Answer{Outcome: engine.Lost, Image: &engine.Image{ID: g.Pin.ID()}}
 	sent, err := s.execute(ctx, "downgrade", []engine.Grant{g}, func() {
 		own, made := s.entries[g.ID], s.entries[to.ID]
 		switch {

@@ -83,7 +83,7 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 		return nil, err
 	}
 	docID := bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}
-	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: docID}}, DocID: docID, Tag: tag, ID: ID, Fence: Fence, Alone: Fence}
+	g := engine.Grant{Pin: engine.Pin{{Key: "_id", Value: docID}}, Alone: Fence, Entry: engine.Entry{Tag: tag, ID: ID, Fence: Fence}}
 	k := engine.Token{Tag: tag, Key: uuid.MustParse("aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee")}
 	resumed := g
 	resumed.Key = k.Key

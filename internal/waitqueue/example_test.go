@@ -48,7 +48,7 @@ func Example() {
 	queues.Settle(w, waitqueue.Result{ID: first.ID, Held: first.ID, Image: granted(first, 1), Document: document})
 	queues.Leave(w)
 
-	successor := queues.Next(engine.Grant{Pin: pin, Tag: "write", ID: first.ID})
+	successor := queues.Next(engine.Grant{Pin: pin, Entry: engine.Entry{Tag: "write", ID: first.ID}})
 	fmt.Println("the second is handed the lock:", successor.ID == second.ID)
 	queues.HandedOver(first.ID, engine.Answer{Outcome: engine.Granted, Image: granted(second, 2)})
 	step, _ = queues.Await(ctx, next)

@@ -202,7 +202,7 @@ func (p *process) release(tag string, id uuid.UUID) {
 	if !last {
 		return
 	}
-	grant := engine.Grant{Pin: pinOfOne, Tag: tag, ID: id}
+	grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: tag, ID: id}}
 	next := p.Next(grant)
 	if next == nil {
 		p.document.release(id)

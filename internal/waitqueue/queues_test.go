@@ -394,7 +394,7 @@ func TestAHandoffOfUnknownOutcome(t *testing.T) {
 		p.mu.Lock()
 		delete(p.holders, holder)
 		p.mu.Unlock()
-		next := p.Next(engine.Grant{Pin: pinOfOne, Tag: "write", ID: holder})
+		next := p.Next(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: holder}})
 		if next == nil {
 			d.fault("there is no successor")
 			return
@@ -412,7 +412,7 @@ func TestNoHandoffToOneself(t *testing.T) {
 		p, own := ps[0], ps[0].ask("write")
 		w := p.Enter(keyOfOne, own, Known{})
 		p.Settle(w, Result{ID: own.ID, Image: d.acquire(own.Request).Image, Document: keyOfOne})
-		grant := engine.Grant{Pin: pinOfOne, Tag: "write", ID: own.ID}
+		grant := engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: own.ID}}
 		if next := p.Next(grant); next != nil {
 			d.fault("the waiter is handed its own lock: %+v", next)
 		}
@@ -432,7 +432,7 @@ func TestAnAnswerThatIsNotTaken(t *testing.T) {
 				holder, w := p.Enter(keyOfOne, first, Known{}), p.Enter(keyOfOne, second, Known{})
 				p.Settle(holder, Result{ID: first.ID, Held: first.ID, Image: d.acquire(first.Request).Image, Document: keyOfOne})
 				p.Leave(holder)
-				next := p.Next(engine.Grant{Pin: pinOfOne, Tag: "write", ID: first.ID})
+				next := p.Next(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{Tag: "write", ID: first.ID}})
 				if early && p.Leave(w).Kind != 0 {
 					d.fault("it has an answer before there is one")
 				}
@@ -444,7 +444,7 @@ func TestAnAnswerThatIsNotTaken(t *testing.T) {
 					d.fault("the answer got lost")
 				}
 				d.release(second.ID)
-				p.Released(engine.Grant{Pin: pinOfOne, ID: second.ID})
+				p.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: second.ID}})
 			})
 		})
 	}

@@ -48,7 +48,7 @@ func TestWhoWasRefusedRests(t *testing.T) {
 					t.Fatal("refused, it asks when it is woken")
 				}
 				q.Leave(other)
-				q.Released(engine.Grant{Pin: pinOfOne, ID: uuid.New()})
+				q.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: uuid.New()}})
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestNewsOnTheWay(t *testing.T) {
 	w := q.Enter(keyOfOne, request("write", h), Known{})
 	holder := heldBy("write", 7, now.Add(time.Hour))
 	h.pass(1)
-	q.Released(engine.Grant{Pin: pinOfOne, ID: holder.ID})
+	q.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: holder.ID}})
 	settled(q, w, image(7, now, holder))
 	if w.state != asking {
 		t.Error("it rests, though the holder has left meanwhile")
@@ -188,7 +188,7 @@ func TestADetachIsNoRelease(t *testing.T) {
 		q := handQueues(h, relations.Exclusive())
 		w, holder := q.Enter(keyOfOne, request("write", h), Known{}), heldBy("write", 7, now.Add(time.Hour))
 		settled(q, w, image(7, now, holder))
-		c.ends(q, engine.Grant{Pin: pinOfOne, ID: holder.ID})
+		c.ends(q, engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: holder.ID}})
 		if may, pause := may(q, w); may != c.asks || !may && (pause <= 0 || pause > longestPause*2) {
 			t.Errorf("%s: it may ask: %v, after %v", name, may, pause)
 		}

@@ -24,7 +24,7 @@ func (c *crowded) time() time.Time { return time.UnixMilli(0).Add(c.at) }
 
 // freed has the writer release the lock.
 func (c *crowded) freed() {
-	c.Released(engine.Grant{Pin: pinOfOne, ID: c.writer.ID})
+	c.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: c.writer.ID}})
 }
 
 // asking are the readers that may ask, each in its turn.
@@ -52,7 +52,7 @@ func TestManyCompatibleWaiters(t *testing.T) {
 				own.ID = w.ID
 				c.Settle(w, Result{ID: w.ID, Held: w.ID, Image: image(int64(10+i), c.time(), own), Document: keyOfOne})
 				c.Leave(w)
-				c.Released(engine.Grant{Pin: pinOfOne, ID: w.ID})
+				c.Released(engine.Grant{Pin: pinOfOne, Entry: engine.Entry{ID: w.ID}})
 			}
 		},
 		"each is refused because of another process's writer": func(c *crowded) {

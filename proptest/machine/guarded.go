@@ -19,7 +19,7 @@ func either(model.Entry) bool    { return true }
 func (m *engineMachine) lease(t *rapid.T) (*asker, model.Lease, engine.Grant) {
 	a := m.asking(t, held)
 	fence := a.fence + rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 1, -1}).Draw(t, "fence differs by")
-	g := engine.Grant{Pin: m.pin(), Tag: string(a.tag), ID: m.uuids[a.id], Fence: fence}
+	g := engine.Grant{Pin: m.pin(), Entry: engine.Entry{Tag: string(a.tag), ID: m.uuids[a.id], Fence: fence}}
 	g.TTL, g.Until = ms(a.request().TTL), a.until
 	if e, there := m.doc.Find(a.tag, a.id); there { // also where an outside writer has put an older one back
 		g.Key = m.uuids[e.Key]
