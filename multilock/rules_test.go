@@ -262,6 +262,9 @@ func TestRule25OthersAreKeptOut(t *testing.T) {
 				at.Pass(time.Second)
 				must(p, release.release(lease))
 				p.want(lease.Err(), doclock.ErrReleased)
+				if n := p.total(); n != 1+release.adds {
+					t.Errorf("the document's total is %d, want %d", n, 1+release.adds)
+				}
 
 				at.Pass(time.Hour - 2*time.Second)
 				_, err := theirs.TryAcquire(p.bounded(), flowers, "write")

@@ -107,27 +107,27 @@ func (e *Engine) Write(ctx context.Context, g Grant, u *Update, k int64) (Answer
 		c.update = u.pipeline(setStage(bson.D{{Key: e.path(g.Tag), Value: entries}}))
 	} else {
 		c.update = u.classic(operator{numbering, field(e.path(g.Tag)+".$["+ownIdentifier+"]."+writeKey, long(k))})
-		c.filters = u.besides(g)
+		c.filters = append(slices.Clone(u.filters), field(ownIdentifier+"."+idKey, idValue(g.ID)))
 	}
 	return e.matched(ctx, g.Pin, c, Applied, func(own Entry) bool { return g.owns(own) && own.Writes < k })
 }
 
 // WriteAndRelease sends the caller's update under the guard. The same command
 // releases the lock and pushes the lease's id to `done`, where a repeat finds
-// its verdict.
+// its verdict. The update must be one that [Update.Releases].
 func (e *Engine) WriteAndRelease(ctx context.Context, g Grant, u *Update) (Answer, error) {
 	c := u.change(e.Guard(g))
-	switch {
-	case u.stages != nil:
+	if u.stages != nil {
 		c.update = u.pipeline(e.finished(g))
-	case g.Until.IsZero():
+	} else {
 		c.update = u.classic(operator{"$pull", field(e.path(g.Tag), e.byID.fill(g.ID, time.Time{}).value())}, e.pushDone(g))
-	default:
-		c.update = u.classic(e.leaveClassic(g)...)
-		c.filters = u.besides(g)
 	}
 	return e.matched(ctx, g.Pin, c, Applied, g.owns)
 }
+
+// Releases says that the update's command can release the entry too. A classic update
+// can't compare with the clock, as it must for an entry that may leave a remainder.
+func (u *Update) Releases(g Grant) bool { return u.stages != nil || g.Until.IsZero() }
 
 // finished is the stage that releases the lock after a pipeline update.
 func (e *Engine) finished(g Grant) bson.Raw {

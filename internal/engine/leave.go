@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -61,25 +60,4 @@ func (e *Engine) leaving(g Grant) bson.D {
 	remainder := inherited()
 	remainder.id, remainder.expires, remainder.until = idValue(uuid.New()), "$$e."+untilKey, "$$e."+untilKey
 	return mapped(filter("$"+e.path(g.Tag), "e", stays), "e", cond(all(own, ours), remainder.document(), "$$e"))
-}
-
-// leaveClassic are the operators that make the remainder of the own entry, for
-// which they need its array filter. Plain operators can't compare with the
-// clock: a remainder whose time has passed has expired.
-func (e *Engine) leaveClassic(g Grant) []operator {
-	entry := e.path(g.Tag) + ".$[" + ownIdentifier + "]."
-	until := value(g.Until)
-	set := assemble(128).
-		add(entry+idKey, idValue(uuid.New())).
-		add(entry+expiresKey, until)
-	unset := assemble(128).
-		add(entry+writeKey, nothing).
-		add(entry+tokenKey, nothing).
-		add(entry+detachedKey, nothing)
-	return []operator{{"$set", set.end()}, {"$unset", unset.end()}, e.pushDone(g)}
-}
-
-// besides are the caller's array filters and the own entry's.
-func (u *Update) besides(g Grant) []bson.Raw {
-	return append(slices.Clone(u.filters), field(ownIdentifier+"."+idKey, idValue(g.ID)))
 }

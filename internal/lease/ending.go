@@ -33,6 +33,9 @@ func (h *Handle) UpdateAndRelease(ctx context.Context, update any, opts ...optio
 	if err := h.hold.lockGate(ctx, &h.writing); err != nil {
 		return err
 	}
+	if !u.Releases(h.hold.grant) {
+		return h.writeAndLeave(ctx, u)
+	}
 	v, err := h.claimAll(ctx)
 	switch {
 	case err != nil:

@@ -120,10 +120,14 @@ func (s *Hold) remove(h *Handle) {
 	s.holders = slices.DeleteFunc(s.holders, func(other *Handle) bool { return other == h })
 }
 
-// writeAndLeave writes, and takes one of several holders out.
+// writeAndLeave writes, and takes the holder out.
 func (h *Handle) writeAndLeave(ctx context.Context, u *engine.Update) error {
-	v, first := h.claim()
-	if !first {
+	var v *verdict
+	in := h.isIn()
+	if in {
+		v, in = h.claim()
+	}
+	if !in {
 		h.writing.unlock()
 		return h.hold.released()
 	}

@@ -146,7 +146,6 @@ func Commands(rules relations.Rules, owner, tag string, shardKey ...string) (all
 	rec.begin("acquire and hold at least").got(e.Acquire(ctx, filter, by(engine.Terms{Least: 3 * ttl})))
 	rec.begin("confirm and hold at least").got(e.Confirm(ctx, g.Pin, by(engine.Terms{Least: 3 * ttl})))
 	rec.begin("renew by terms").got(e.Renew(ctx, longer))
-	rec.begin("write and release to a remainder, classic").got(e.WriteAndRelease(ctx, kept, classic))
 	rec.begin("write and release to a remainder, pipeline").got(e.WriteAndRelease(ctx, kept, pipeline))
 	rec.begin("handoff from a remainder").got(e.Handoff(ctx, kept, next))
 	rec.begin("release to a remainder").got(e.Release(ctx, kept))

@@ -215,25 +215,20 @@ func keyed(c Command, text []byte) Command {
 	return c
 }
 
-// withoutRemainder is the update without the part that gives a remainder its id:
-// the id before the former owner, or the one that is set in the own element.
+// withoutRemainder is the update without the id that a remainder gets: it stands before
+// the former owner.
 func withoutRemainder(text []byte) []byte {
-	for _, around := range [][2]string{
-		{"\x05id\x00\x10\x00\x00\x00\x04", "\x02owner\x00\x0a\x00\x00\x00$$e.owner\x00"},
-		{"].id\x00\x10\x00\x00\x00\x04", ""},
-	} {
-		rest := text
-		for i := bytes.Index(rest, []byte(around[0])); i >= 0; i = bytes.Index(rest, []byte(around[0])) {
-			end := i + len(around[0]) + 16
-			if end <= len(rest) && bytes.HasPrefix(rest[end:], []byte(around[1])) {
-				at := len(text) - len(rest)
-				text = slices.Concat(text[:at+i], text[at+end:])
-				break
-			}
-			rest = rest[i+1:]
+	id, owner := []byte("\x05id\x00\x10\x00\x00\x00\x04"), []byte("\x02owner\x00\x0a\x00\x00\x00$$e.owner\x00")
+	for from := 0; ; from++ {
+		i := bytes.Index(text[from:], id)
+		if i < 0 {
+			return text
+		}
+		from += i
+		if end := from + len(id) + 16; end <= len(text) && bytes.HasPrefix(text[end:], owner) {
+			return slices.Concat(text[:from], text[end:])
 		}
 	}
-	return text
 }
 
 // documentOf reads the document's name from a filter: {_id: name}, {_id: {$in:

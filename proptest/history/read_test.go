@@ -71,8 +71,6 @@ func TestReadCommand(t *testing.T) {
 			[]Command{{Kind: CommandWrite, Tag: "read", ID: hexed(own), Fence: 7, K: 3, Write: "w:1"}}},
 		"last write, which leaves a remainder": {guard, bson.A{write, set("lock.tags.read", bson.A{own, remainder, "$$NOW"}), set("lock.done", bson.A{own})},
 			[]Command{as(mine, CommandWriteAndRelease, "w:1")}},
-		"last write, by operators": {guard, doc("$push", doc("log", "7/w:1"), "$set", doc("lock.tags.read.$[doclock].id", next)),
-			[]Command{as(mine, CommandWriteAndRelease, "w:1")}},
 		"handoff to a new one":      {guard, bson.A{leave, try}, []Command{as(mine, CommandRelease, ""), theirs}},
 		"handoff to one that waits": {guard, bson.A{leave, confirm}, []Command{as(mine, CommandRelease, ""), {Kind: CommandConfirm, Tag: "write", ID: hexed(next), Handed: true}}},
 		"handoff with a pipeline":   {guard, bson.A{write, finish, try}, []Command{as(mine, CommandWriteAndRelease, "w:1"), theirs}},

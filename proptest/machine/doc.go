@@ -22,9 +22,6 @@
 //   - An absent `tags`, an empty one and null are the same, as are an absent
 //     `fence`, null and 0, and an array of a tag and null. (Not so an empty array
 //     and none: joins, grants and confirms drop the emptied.)
-//   - A classic update that releases makes a remainder though its time has
-//     passed: the remainder has expired. The model is asked as of before that
-//     time.
 //   - The outcome of a release without a fence (a clean-up's) only tells
 //     whether the entry was present.
 //   - A downgrade has no filter: of a field that is not a lock it is answered with

@@ -84,17 +84,15 @@ func (m *engineMachine) write(t *rapid.T) {
 func (m *engineMachine) writeAndRelease(t *rapid.T) {
 	a, l, g := m.lease(t)
 	label, update := m.nextUpdate(t)
-	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, m.leaves(l, update))
-	got, err := a.engine.WriteAndRelease(t.Context(), g, m.parsed(t, a, update))
-	m.agrees(t, "write-and-release", doc, want, got, err)
-}
-
-// leaves is the time as of which the model is asked for a last write: see doc.go.
-func (p *place) leaves(l model.Lease, update any) int64 {
-	if e, there := p.doc.Find(l.Tag, l.ID); there && e.Until != 0 && !isPipeline(update) {
-		return min(p.now, e.Until-1)
+	u := m.parsed(t, a, update)
+	if can := u.Releases(g); can != (isPipeline(update) || g.Until.IsZero()) {
+		t.Fatalf("Releases says %v of %v and %+v", can, update, g)
+	} else if !can {
+		return
 	}
-	return p.now
+	doc, want, _ := m.model.WriteAndRelease(m.doc, l, label, m.now)
+	got, err := a.engine.WriteAndRelease(t.Context(), g, u)
+	m.agrees(t, "write-and-release", doc, want, got, err)
 }
 
 func (m *engineMachine) parsed(t *rapid.T, a *asker, update any) *engine.Update {
