@@ -163,8 +163,8 @@ func TestAFailOverIsWaitedOut(t *testing.T) {
 }
 
 // The driver wraps a failed login in several errors, in the command's own error or
-// in that of the selection of a server.
-func TestWrongCredentialsAreAnErrorAtOnce(t *testing.T) {
+// in that of the selection of a server. TestHowLongAServerIsAwaited shows that nobody waits.
+func TestWrongCredentialsAreNamed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	coll := p.Through(options.Client().SetAuth(options.Credential{AuthMechanism: "SCRAM-SHA-256", Username: "ann", Password: "wrong"}))
