@@ -263,3 +263,23 @@ func TestDoRenewsUntilTheReleaseIsSent(t *testing.T) {
 		}
 	})
 }
+
+// Do learns of its release by as many attempts as that takes, though its context ends before, or meanwhile.
+func TestDoAwaitsItsRelease(t *testing.T) {
+	t.Parallel()
+	for name, do := range dos {
+		for ends, after := range map[string]time.Duration{"in fn": time.Second / 2, "in the release": 2 * time.Second} {
+			virtually(t, name+", "+ends, func(p *place) {
+				l := p.plain(relations.Exclusive())
+				ctx, cancel := context.WithCancel(p.Context())
+				ok(p, do(ctx, l, func(context.Context, *doclock.Lease) error {
+					p.mem.Delay(1, time.Minute, locktest.Releases)
+					time.AfterFunc(after, cancel)
+					time.Sleep(time.Second)
+					return nil
+				}))
+				p.wantHeld()
+			})
+		}
+	}
+}
