@@ -129,12 +129,18 @@ func TestRule14AWriteIsAppliedOnce(t *testing.T) {
 }
 
 // Rule 18: absence from `done` proves "not applied" only if it had an id at the grant
-// that is still there: nothing was pushed out of it, and nobody erased the lock, or made
-// it anew.
+// that is still there: nothing was pushed out of it, and nobody erased the lock, made it
+// anew, or restored an older copy.
 func TestRule18AbsenceFromDone(t *testing.T) {
 	const earlier = "after another last write: "
 	erase := func(r *rig) { r.change(bson.M{"$unset": bson.M{"lock": ""}}) }
 	anew := func(r *rig) { erase(r); r.takeOver() }
+	var copied bson.Raw // before the grant
+	restore := func(r *rig) {
+		if _, err := r.other.ReplaceOne(context.Background(), bson.M{"_id": 1}, copied); err != nil {
+			r.Error(err)
+		}
+	}
 	for _, c := range []struct {
 		name    string
 		between func(*rig) // the write was applied, its reply lost; then this
@@ -144,6 +150,7 @@ func TestRule18AbsenceFromDone(t *testing.T) {
 		{"applied, erased, the absence is no verdict", erase, faultnet.LoseReply, true},
 		{"applied, erased and locked anew", anew, faultnet.LoseReply, true},
 		{earlier + "applied, erased and locked anew", anew, faultnet.LoseReply, true},
+		{earlier + "applied, restored", restore, faultnet.LoseReply, true},
 		{"not applied, taken over", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, true},
 		{earlier + "not applied, taken over, the absence is one", func(r *rig) { r.takeOver() }, faultnet.LoseRequest, false},
 		{"applied, then eight others pushed it out", func(r *rig) {
@@ -175,6 +182,7 @@ func TestRule18AbsenceFromDone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			copied = r.document.Stored()
 			lease := r.acquire()
 			r.net.Arm(c.lose, "findAndModify")
 			r.onNext("findAndModify", func() { c.between(r) })
